@@ -98,12 +98,12 @@ class Search(Requests, LeavesOut):
 
     @property
     def most_stages(self) -> int:
-        """Return the most stages there can be: a look at each load, and the confirmations."""
+        """Return the most stages there can be: one probe of each load, and the confirmations."""
         return most_search_stages(self.max_probes, self.max_repeats)
 
     @property
     def places(self) -> tuple[tuple[int, int], ...]:
-        """Return the number and repeat of every possible stage, looks first."""
+        """Return the number and repeat of every possible stage: probes, then confirmations."""
         return search_places(self.max_probes, self.max_repeats)
 
     def requests_at(self, value: Decimal) -> int:
@@ -121,12 +121,15 @@ class Search(Requests, LeavesOut):
 
 
 def most_search_stages(max_probes: int, max_repeats: int) -> int:
-    """Return the most stages of a search: a look at each load, and the confirmations."""
+    """Return the most stages of a search: one probe of each load, and the confirmations."""
     return max_probes + CONFIRMATIONS * max_repeats
 
 
 def search_places(max_probes: int, max_repeats: int) -> tuple[tuple[int, int], ...]:
-    """Return the number and repeat of every possible stage of a search, looks first."""
+    """Return the number and repeat of every possible stage of a search.
+
+    The probes, which look for the highest load, come first, then the confirmations.
+    """
     looks = [(number, 1) for number in range(1, max_probes + 1)]
     confirmations = [
         (max_probes + confirmation, repeat)
@@ -198,7 +201,7 @@ class LoadPoint(LeavesOut):
 
     @property
     def is_closed(self) -> bool:
-        """Return whether users send: each answer brings the next request."""
+        """Return whether users send, each the next request after the answer to the last one."""
         endless = self.request_rate == "inf" and self.trace_speed is None
         return endless and self.max_concurrency is not None
 

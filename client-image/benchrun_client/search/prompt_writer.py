@@ -26,22 +26,26 @@ requests -> digest of that many prompts."""
 
 
 class PromptWriter(ChildProcess):
-    """The client's end of the pipe; every method raises RunFailure if the other process died."""
+    """The client's end of the pipe to the writer process.
+
+    Every method raises RunFailure if the writer process died.
+    """
 
     module = "benchrun_client.search.prompt_writer"
     name = "prompt writer"
 
     async def read_tokenizer(self, target: Target) -> None:
-        """Load the tokenizer, which takes seconds; this is the first question.
+        """Make the writer process load the tokenizer, which takes seconds; call this first.
 
         Raises RunFailure if it cannot be loaded.
         """
         opened(await self.ask(pickle.dumps(target)))
 
     async def prepare(self, words: tuple[str, ...], starts: Collection[Start]) -> None:
-        """Hand over the vocabulary; this is the second question.
+        """Hand the vocabulary to the writer process; call this second.
 
-        `starts` holds the first words of all prompts; no other prompt may begin with them.
+        `starts` holds the first words of the prompts that exist already; no prompt that is written
+        may begin with them.
         """
         opened(await self.ask(pickle.dumps((words, tuple(starts)))))
 
@@ -54,9 +58,9 @@ class PromptWriter(ChildProcess):
 
 
 def opened(answer: bytes) -> Written | None:
-    """Unpack an answer of the other process; None means that there was nothing to write.
+    """Unpack an answer of the writer process; None means that there was nothing to write.
 
-    Raises RunFailure with the reason if the process failed.
+    Raises RunFailure with the reason if the writer process failed.
     """
     # Our own process wrote these bytes.
     written, failure = pickle.loads(answer)
@@ -66,7 +70,7 @@ def opened(answer: bytes) -> Written | None:
 
 
 class WriterProcess:
-    """The other end of the pipe: it answers the questions of `PromptWriter`, in their order."""
+    """The writer process's end of the pipe: it answers `PromptWriter`, question by question."""
 
     _counter: TokenCounter
     _prompts: WordWriter
@@ -108,7 +112,8 @@ class StagePrompts:
 class SearchPrompts:
     """The prompts of searches.
 
-    Rows of a file and the prompts of the first stage are given; others are written while measuring.
+    Prompts from a file and those of the first stage exist from the beginning; the others are
+    written while stages are measured.
     """
 
     def __init__(self, drawn: Mapping[str, Sequence[Sample]], write: Write | None) -> None:

@@ -170,7 +170,7 @@ def going_on(step: Step, *, has_objectives: bool, gate: str | None) -> list[Row]
 
 
 def _unknown_records(reason: str) -> Row:
-    return ("Stored", "Unknown", reason, "records may still be refused, or were not looked at")
+    return ("Stored", "Unknown", reason, "it is not known whether every record is stored")
 
 
 def measured(

@@ -27,9 +27,10 @@ SERVER_KINDS = ("Deployment", "LeaderWorkerSet")
 
 
 def missing_children(state: RunState) -> tuple[Manifest, ...]:
-    """Return the manifests of objects that are wanted and do not exist.
+    """Return the manifests of the run's objects that do not exist yet.
 
-    Once client and server have met nothing is created: it would void the measurement.
+    Once the client has found the server ready, nothing is created any more: a new object would void
+    the measurement.
     """
     if state.begun:
         return ()
@@ -86,8 +87,8 @@ def ref_to(facts: Facts, child: Child) -> Ref:
 def _client(state: RunState) -> list[Manifest]:
     """Return the manifests of the plan's ConfigMap, the client's Job and its Service.
 
-    A Job is made for the plan that exists, whichever operator made it. A plan for a Job that exists
-    is made again only where it has the same digest.
+    If a plan exists, the Job is made for it, whichever operator wrote it. If only a Job exists, its
+    plan is written again only if it would have the same digest.
     """
     owner = state.owner
     spec = state.spec
@@ -127,8 +128,8 @@ def _server(state: RunState) -> list[Manifest]:
     """Return the manifests of the servers' Services and workloads.
 
     The Services come with the client, which resolves their names. The workloads come only when the
-    client is ready and has answered this operator: a client that this operator has not heard yet
-    may have measured already.
+    client is ready and has answered this operator: a client that has not answered yet may have
+    measured already.
     """
     owner = state.owner
     context = state.facts.context
@@ -147,9 +148,10 @@ def _server(state: RunState) -> list[Manifest]:
 def _fence(state: RunState) -> list[Manifest]:
     """Return the NetworkPolicies of the run.
 
-    They are created before the pods and left to the garbage collector: deleted with the Deployment,
-    they would be gone before its pods. An operator that reaches pods through the API server would
-    be shut out itself, so there only servers in development mode are fenced.
+    They are created before the pods and deleted by the garbage collector: if they were deleted
+    together with the Deployment, they would be gone before its pods. They would also shut out an
+    operator that reaches pods through the API server; such an operator creates them only for
+    servers in development mode.
     """
     spec = state.spec
     context = state.facts.context
@@ -174,7 +176,7 @@ TIMELINE_BYTES = RESULT_BYTES // 2
 def to_store(state: RunState) -> tuple[Manifest, ...]:
     """Return the ConfigMaps to write now.
 
-    The timeline goes with the first new record, or alone while a stage takes long.
+    The timeline is stored with the first new record, or alone while a stage takes long.
     """
     samples = state.collected.samples.unstored
     fresh = [a for s, a in sorted(state.collected.arrivals.items()) if s not in state.stored]
@@ -215,8 +217,8 @@ def most_chunks(state: RunState) -> int:
 def worth_waiting_to_store(state: RunState) -> bool:
     """Return whether refused records may still be accepted, so that the run waits before it ends.
 
-    A quota, for example, may come free. The run waits for ten minutes after all records are known,
-    and no longer than its deadline.
+    A full quota, for example, may have room later. The run waits for ten minutes after it has all
+    records, and no longer than its deadline.
     """
     refused = refused_now(state)
     if refused is None or not results_refused(state) or refused.reason == Reason.CHILD_INVALID:
@@ -245,9 +247,9 @@ def unstored_stages(state: RunState) -> tuple[str, ...]:
 
 
 def to_acknowledge(state: RunState, stored_now: Iterable[Manifest] = ()) -> int | None:
-    """Return n where records 0 .. n-1 are stored once `stored_now` is written.
+    """Return n if records 0 .. n-1 are stored once `stored_now` is written.
 
-    None: no client runs, or nothing is stored.
+    Return None if no client runs or nothing is stored.
     """
     if not state.client_heard or not state.client_runs:
         return None

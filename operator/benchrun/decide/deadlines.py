@@ -285,8 +285,8 @@ def out_of_time(state: RunState) -> Diagnosis:
         )
         fields = f"spec.{state.spec.started_name}.resources"
         remedy = (
-            f"Lower {fields}, or add such a node; spec.pendingDeadlineSeconds ends such a wait "
-            "sooner."
+            f"Lower {fields}, or add a node that fits; a run with a lower "
+            "spec.pendingDeadlineSeconds waits less."
         )
         return diagnosed(Reason.PENDING_DEADLINE, what, remedy)
     refused = refusal(state)
@@ -296,5 +296,5 @@ def out_of_time(state: RunState) -> Diagnosis:
         state.status.message,
     )
     what = f"Nothing was measured before the client's Job ended: {_why(*words)}"
-    remedy = "spec.startupDeadlineSeconds ends such a wait sooner."
+    remedy = "A run with a lower spec.startupDeadlineSeconds waits less."
     return diagnosed(Reason.STARTUP_DEADLINE, what, remedy)

@@ -277,14 +277,11 @@ def _records_missing(state: RunState) -> Ending | None:
 
     To wait for it would hold the server until the run's deadline.
     """
-    here = f"{len(state.known)} of {state.stages_in_words} records are here"
+    here = f"{len(state.known)} of {state.stages_in_words} records are left"
     lost = state.collected.client.lost_record
     pod = state.client_pod
     if lost is not None and lost not in state.known:
-        message = (
-            f"record {lost} was stored and is gone: its ConfigMap was deleted; {here}. Start a "
-            "new run."
-        )
+        message = f"the ConfigMap of record {lost} was deleted; {here}. Start a new run."
     elif pod is not None and pod.phase == "Succeeded":
         message = f"the client has ended and {here}: the others were deleted. Start a new run."
     else:

@@ -336,16 +336,16 @@ class RunState(Possessions):
 
     @property
     def was_ready(self) -> bool:
-        """Return whether the last reconcile knew already that the server was healthy.
+        """Return whether the last reconcile already knew that the server was healthy.
 
-        What that reconcile noted of the pods then is of that server.
+        If so, what it noted about the pods is about the pods of that server.
         """
         return self.facts.run.status.get("serverReadyTime") is not None
 
     @property
     def begun(self) -> bool:
-        """Return whether client and server have met.
+        """Return whether the client has found the server ready, or has begun to measure.
 
-        From here on nothing is created any more: it would be another measurement.
+        From then on nothing is created any more: a new object would make another measurement.
         """
         return self.status.server_ready_time is not None or self.measuring_started

@@ -54,7 +54,7 @@ class ExpectedLoad:
     def all_at_once(self) -> bool:
         """Return whether every request is sent at the first instant.
 
-        Then the draining of a queue is measured.
+        Such a load measures how fast a queue drains.
         """
         return self.rate is None and self.concurrency is None and not self.follows_trace
 
@@ -65,20 +65,20 @@ class ExpectedLoad:
 
     @property
     def users(self) -> int | None:
-        """Return the number of requests in flight all along.
+        """Return the number of requests that the load keeps in flight, or None if it varies.
 
-        These are the users of a closed loop, or a batch; None if their number changes.
+        It is constant for the users of a closed loop, and for batches.
         """
         return self.concurrency if self.closed_loop or self.whole_batches else None
 
     @property
     def capped(self) -> bool:
-        """Return whether arrivals of an open loop may have to wait in the client."""
+        """Return whether requests of an open loop may have to wait in the client for a place."""
         return self.rate is not None and self.concurrency is not None
 
     @property
     def has_due_instants(self) -> bool:
-        """Return whether each request has an instant to be sent that only the client can delay."""
+        """Return whether each request is due at an instant and only the client can delay it."""
         return (self.rate is not None and not self.capped) or self.follows_trace
 
 
@@ -193,7 +193,7 @@ class StageFacts:
 
     @cached_property
     def due_us(self) -> Sequence[int]:
-        """Return when requests arrived, in microseconds; a cap may have sent them later."""
+        """Return when requests were due, in microseconds; a cap may have sent them later."""
         return list(map(sub, self.requests.start_us, self.requests.queue_us))
 
     @cached_property
@@ -214,8 +214,8 @@ class StageFacts:
     def expected_in_flight(self) -> float | None:
         """Return how many requests users keep in flight on average.
 
-        That is all users, but for those that think (by Little's law). For an open loop it is the
-        cap; None if there is no bound.
+        This is the number of users, less those that think at a time (by Little's law). For an open
+        loop it is the cap. Return None if nothing bounds the requests in flight.
         """
         users = self.expected.concurrency
         think_seconds = self.expected.think_seconds
@@ -226,7 +226,7 @@ class StageFacts:
 
     @cached_property
     def plateau(self) -> measure.Plateau | measure.NoPlateau:
-        """Return where the expected load holds, or why it does so nowhere."""
+        """Return the part of the stage in which the expected load holds, or why there is none."""
         if self.expected.follows_trace:
             return measure.NoPlateau.FOLLOWS_TRACE
         if self.expected.whole_batches:
@@ -240,9 +240,9 @@ class StageFacts:
 
     @property
     def steady_part(self) -> measure.Plateau | None:
-        """Return the part that latencies are taken from.
+        """Return the part of the stage that latencies are taken from.
 
-        None where the load or a short stage has none.
+        Return None if the load has no steady part, or if the stage is too short for one.
         """
         where = self.plateau
         return where if isinstance(where, measure.Plateau) and where.is_steady else None
@@ -251,7 +251,7 @@ class StageFacts:
     def mean_in_flight(self) -> float:
         """Return the mean requests in flight over the whole stage, by Little's law.
 
-        0 where nothing was answered.
+        Return 0 if nothing was answered.
         """
         return sum(self.e2el_us) / 1e6 / self.seconds if self.seconds > 0 else 0.0
 
@@ -272,10 +272,11 @@ class StageFacts:
 
     @cached_property
     def server_ttft_ms(self) -> float | None:
-        """Return the mean TTFT that the servers measured.
+        """Return the mean TTFT that the servers measured, in milliseconds.
 
-        None where it is not of the requests that the client saw answered. Of a disaggregated server
-        it is the proxy's, which includes the transfer between the roles.
+        Return None if the servers did not count the same requests as the client saw answered. For a
+        disaggregated server this is the proxy's TTFT, which includes the transfer between the
+        roles.
         """
         answered = len(self.answered)
         total, count = (
@@ -294,11 +295,11 @@ class StageFacts:
 
     @cached_property
     def running_by_counters(self) -> float | None:
-        """Return the mean number of running requests, by Little's law from times.
+        """Return the mean number of running requests, computed from times by Little's law.
 
-        No gauge is used, but the servers' own time until the first token, less their queue, and
-        what the client saw after it. Premise: the servers' counts are of the requests that were
-        answered. None where they are not, or behind a proxy.
+        No gauge is used. A request runs for the servers' own TTFT, less the time in their queue,
+        and for the time that the client measured from the first token to the last. Return None if
+        the servers did not count the same requests as the client saw answered, or behind a proxy.
         """
         queued, count = (
             measure.counters.rise(self.edges, each)
@@ -317,7 +318,7 @@ class StageFacts:
 
     @property
     def ttft_gap_ms(self) -> float | None:
-        """Return mean TTFT at the client less the servers' own; None where either is unknown."""
+        """Return mean TTFT at the client minus that at the servers; None if either is unknown."""
         at_client = self.mean_ttft_ms
         at_server = self.server_ttft_ms
         return None if at_client is None or at_server is None else at_client - at_server
@@ -326,7 +327,7 @@ class StageFacts:
     def mean_decode_ms(self) -> float | None:
         """Return the mean time from the first token to the last, of answers with more than one.
 
-        None where there are none.
+        Return None if there are no such answers.
         """
         rows = zip(self.e2el_us, self.ttft_us, self._tokens, strict=True)
         lasted = [e2el - ttft for e2el, ttft, tokens in rows if tokens > 1]
@@ -368,8 +369,8 @@ class StageFacts:
         """Return output tokens a second in equal parts of the stage.
 
         The tokens of a request are counted at its end. The first part, in which most answers are
-        still to come, and the last, in which they run out, are left out. Empty where there are too
-        few answers, or where the server counts no tokens.
+        still to come, and the last, in which they run out, are left out. Return an empty list if
+        there are too few answers, or if the server counts no tokens.
         """
         parts = min(THROUGHPUT_PARTS, len(self.answered) // REQUESTS_A_PART)
         length = self.seconds / max(1, parts)
@@ -385,7 +386,7 @@ class StageFacts:
     def sent_again(self) -> int:
         """Return how many requests were sent once more on a new connection.
 
-        A server may have seen both, and counts the one that was broken off as aborted.
+        A server may have received both requests; it counts the broken one as aborted.
         """
         return 0 if self.record.streams is None else self.record.streams.reconnected
 

@@ -202,9 +202,11 @@ def pressure(
 def _places_may_be_taken(
     queued: Sequence[Sample], ceiling: float | None, limits: ServerLimits, lengths: Lengths | None
 ) -> bool:
-    """Return whether as many requests run as may, allowing for those that end with a step.
+    """Return whether all places of running requests may be taken while others wait.
 
-    Those are no longer counted after the step; with answers of one token, none is.
+    A few fewer than the ceiling are enough: requests whose last token a step computes are no longer
+    counted after that step. If every answer has a single token, that is so of all of them. Return
+    False if the tokens of a step keep the number below the ceiling.
     """
     by_step = running_by_step(limits, lengths)
     if (
@@ -220,9 +222,9 @@ def _places_may_be_taken(
 
 
 def running_by_step(limits: ServerLimits, lengths: Lengths | None) -> float | None:
-    """Return how many requests run when every step is full of prompts; None where not known.
+    """Return how many requests run if every step is full of prompts; None if that is unknown.
 
-    Each request stays for as many steps as it has output tokens.
+    Each request runs for as many steps as it has output tokens.
     """
     if limits.step_tokens is None or lengths is None:
         return None
@@ -232,10 +234,11 @@ def running_by_step(limits: ServerLimits, lengths: Lengths | None) -> float | No
 def _ceiling(
     busy: Sequence[Sample], full: float, limits: ServerLimits, lengths: Lengths | None
 ) -> float | None:
-    """Return the number running that most samples with a queue show, if only a limit explains it.
+    """Return the limit of running requests that the samples show, or None if they show none.
 
-    None where something else explains it: tokens of a step, or a number that is not vLLM's default
-    though the default applies.
+    They show one if, while requests wait, the number that run is mostly at its maximum. Return None
+    also if the tokens of a step explain that maximum, or if the server has vLLM's default limit and
+    the maximum can't be that default.
     """
     queued = [s for s in busy if s.waiting and (s.kv_cache is None or s.kv_cache < full)]
     highest = max((s.high or s).running or 0.0 for s in busy)
@@ -256,9 +259,9 @@ def _is_queued(sample: Sample, ceiling: float | None, full: float) -> bool:
 
 
 def _hold(sample: Sample, ceiling: float | None, full: float, *, preempting: bool) -> Hold | None:
-    """Decide what a queued sample waited for, in the order in which the scheduler checks.
+    """Return what the waiting requests of a sample waited for, tested in the scheduler's order.
 
-    None where it is not known whether the KV cache had room.
+    Return None if it is unknown whether the KV cache had room.
     """
     usage = sample.kv_cache
     running = sample.running or 0.0

@@ -79,9 +79,9 @@ def mean_of(values: Sequence[float]) -> Contrast:
 
 
 def welch(first: Contrast, second: Contrast) -> Contrast:
-    """Return `second` minus `first`, whose scatter may differ.
+    """Return `second` minus `first`, two means whose scatter may differ (Welch).
 
-    Each a mean of two values or more.
+    Each is a mean of two or more values.
     """
     estimate = second.estimate - first.estimate
     squared_error = first.squared_error + second.squared_error
@@ -97,7 +97,7 @@ def welch(first: Contrast, second: Contrast) -> Contrast:
 def log_ratio_percent(log_ratio: float) -> float:
     """Convert the logarithm of a ratio to a change in percent.
 
-    Infinite beyond what a float holds.
+    Return infinity for a change too large for a float.
     """
     return 100 * math.expm1(log_ratio) if log_ratio < 700 else math.inf
 
@@ -132,15 +132,19 @@ def hochberg_levels(p_values: Sequence[float], *, error: float) -> list[float]:
 
 
 def surplus(values: Sequence[float]) -> int:
-    """Return rising pairs less falling ones, over all pairs of a series in order of time."""
+    """Return the number of rising pairs minus that of falling pairs, over all pairs of a series.
+
+    `values` are in order of time.
+    """
     return sum((b > a) - (b < a) for a, b in combinations(values, 2))
 
 
 def order_p_value(series: Sequence[Sequence[float]], *, inflation: float = 1.0) -> float:
-    """Return the probability that random orders have so many more rising, or falling, pairs.
+    """Return the probability that values in random order rise or fall as clearly as these series.
 
-    Equal values make the test conservative. `inflation` is how many times larger the variance is
-    than for independent values.
+    What counts is by how many the rising pairs of values outnumber the falling ones, or the
+    reverse. Equal values make the test conservative. `inflation` is how many times larger the
+    variance is than for independent values.
     """
     shrunk = math.ceil(abs(sum(map(surplus, series))) / math.sqrt(inflation) - 1e-9)
     return _order_p_value(tuple(map(len, series)), shrunk)
@@ -233,9 +237,9 @@ def at_equal_load(values: Sequence[float], loads: Sequence[float]) -> list[float
 
 
 def theil_sen_slope(values: Sequence[float]) -> float:
-    """Return the median of the slopes between any two values, per place; 0 for fewer than two.
+    """Return the median of the slopes between any two values; 0 for fewer than two values.
 
-    A few large values do not turn it.
+    A slope is the change per place in the series. A few large values hardly affect it.
     """
     slopes = [(b - a) / (j - i) for (i, a), (j, b) in combinations(enumerate(values), 2)]
     return median(slopes) if slopes else 0.0
@@ -245,9 +249,10 @@ def theil_sen_slope(values: Sequence[float]) -> float:
 
 
 def cv_percent(means: Sequence[float]) -> float | None:
-    """Return the coefficient of variation of the repeats' means in percent; None below two.
+    """Return the coefficient of variation of the repeats' means in percent.
 
-    It is the standard deviation, by the sample formula, over the mean. None also for a mean of 0.
+    It is the standard deviation, by the sample formula, over the mean. Return None for fewer than
+    two means, or if the mean of the means is 0.
     """
     if len(means) < 2:
         return None
@@ -263,9 +268,9 @@ def groups_p_value(repeats: Sequence[Sequence[float]]) -> float | None:
     """Return the probability that noise within repeats alone sets them this far apart.
 
     Each repeat is given as its batch means in order of time; repeats without values do not count.
-    An F-test, which raises the noise within repeats and lowers its degrees of freedom by what the
-    correlation of neighbouring batches hides of it. None with fewer than two repeats, or without
-    two values in some repeat.
+    The test is an F-test. Neighbouring batches are correlated, which hides a part of the noise
+    within repeats, so the test raises that noise and lowers its degrees of freedom to make up for
+    it. Return None with fewer than two repeats, or if no repeat has two values.
     """
     groups = [group for group in repeats if group]
     means = [fmean(group) for group in groups]
@@ -359,9 +364,10 @@ def detectable_shift(first: int, second: int, *, error: float) -> float:
 
 
 def _thresholds(first: int, second: int, error: float) -> tuple[tuple[float, float], ...]:
-    """Return weights and critical values over the first side's share of the squared error.
+    """Return pairs of weight and critical value to integrate over the shared noise.
 
-    That share has a beta distribution; it is integrated over by its angle.
+    The first side's share of the squared error has a beta distribution; the pairs are evenly spaced
+    in the angle whose squared sine is that share.
     """
     logs = []
     thresholds = []
@@ -376,7 +382,7 @@ def _thresholds(first: int, second: int, error: float) -> tuple[tuple[float, flo
 
 
 def _scatters(freedom: int) -> tuple[tuple[float, float], ...]:
-    """Return weights and ratios of the estimated standard error to the true one."""
+    """Return pairs of weight and ratio, of the estimated standard error to the true one."""
     reach = 6 / math.sqrt(2 * freedom)
     low = max(0.0, 1 - reach)
     high = 1 + reach
@@ -401,10 +407,11 @@ since what a block does to both sides counts as noise."""
 def detectable_percent(
     values: int, questions: int, *, in_blocks: bool = False, cv_percent: float = ASSUMED_CV_PERCENT
 ) -> float:
-    """Return the smallest change of one of `questions` figures that is found with `POWER`.
+    """Return the smallest rise, in percent, that is found with probability `POWER`.
 
-    The change is in percent upward. `values` is the number on each side, two or more; `in_blocks`
-    means that they are compared in pairs where there are `MIN_BLOCKS`.
+    One of `questions` figures rises; all of them are tested together. `values` is the number of
+    values on each side, two or more. `in_blocks` says that the values are compared in pairs if
+    there are at least `MIN_BLOCKS`. `cv_percent` is how far the values of one side scatter.
     """
     error = (1 - CONFIDENCE) / max(1, questions)
     standard_error = math.sqrt(2 * math.log1p((cv_percent / 100) ** 2) / values)
@@ -431,5 +438,5 @@ def power_sentence(values: int, questions: int, *, unit: str) -> str:
 
 
 def percent_text(percent: float) -> str:
-    """Format a change that can be found: "3.2 %"; beyond 100 % its size means nothing."""
+    """Format a detectable change: "3.2 %", or "more than 100 %", where the size means nothing."""
     return f"{percent:.2g} %" if percent < 100 else "more than 100 %"

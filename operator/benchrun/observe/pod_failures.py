@@ -38,7 +38,7 @@ class Evidence:
     def endings(self) -> int:
         """Return how often the container has ended.
 
-        While it runs again, its restarts are its endings.
+        Each restart follows an ending. If the container does not run now, it has ended once more.
         """
         runs_now = self.pod.terminated is None and self.pod.waiting_reason is None
         return 0 if self.pod.ending is None else self.pod.restarts + (0 if runs_now else 1)
@@ -50,7 +50,7 @@ class Evidence:
 
     @property
     def pod_words(self) -> str:
-        """Return why the pod as a whole ended, in Kubernetes' words."""
+        """Return Kubernetes' reason and message for the end of the pod as a whole."""
         return bounded(": ".join(filter(None, (self.pod.pod_reason, self.pod.pod_message))))
 
     @property
@@ -63,10 +63,10 @@ Check = Callable[[Evidence], Diagnosis | None]
 
 
 def evidence_of(pod: Pod, log_tail: str | None) -> Evidence:
-    """Return a pod's evidence.
+    """Return what a pod shows of its failure, by its termination message or its log.
 
-    The fetched log, perhaps of the next start, counts only where the termination message is not
-    enough.
+    The fetched log may already be that of the next start. So it counts only if the termination
+    message is empty or points further up in the log.
     """
     message = pod.ending.message if pod.ending is not None else ""
     by_message = _evidence(pod, message)
@@ -80,7 +80,7 @@ def _evidence(pod: Pod, log: str) -> Evidence:
 
 
 def first_diagnosis(found: Iterable[Evidence], checks: Iterable[Check]) -> Diagnosis | None:
-    """Return the first terminal diagnosis of any pod, else the first that may still resolve."""
+    """Return the first terminal diagnosis of any pod, else the first that may still pass."""
     ordered = list(checks)
     each = (next(filter(None, (check(evidence) for check in ordered)), None) for evidence in found)
     return min(filter(None, each), key=lambda diagnosis: not diagnosis.terminal, default=None)
@@ -89,9 +89,9 @@ def first_diagnosis(found: Iterable[Evidence], checks: Iterable[Check]) -> Diagn
 def diagnosis_of(
     pods: Iterable[Pod], checks: Iterable[Check], *, log_tail: str | None = None
 ) -> Diagnosis | None:
-    """Diagnose the pods: those that stay by all checks, those being deleted by eviction alone.
+    """Diagnose the pods by `checks`, but pods that are being deleted only by `evicted`.
 
-    The containers of a pod that is being deleted end because of that.
+    The containers of a pod that is being deleted end because of the deletion.
     """
     listed = list(pods)
     staying = (evidence_of(pod, log_tail) for pod in listed if not pod.deleting)
@@ -207,7 +207,10 @@ _OUT_OF_TIME = "DeadlineExceeded"  # Reason of the pod's own deadline; its Job s
 
 
 def rejected(words: str | None, role: str) -> Diagnosis | None:
-    """Diagnose the refusal, in these words, of the pods of a Deployment, a Job or a group."""
+    """Diagnose pods that the API server refused to create; return None without `words`.
+
+    `words` is the message of the refusal, `role` the role of the pods.
+    """
     if not words:
         return None
     found = refusal_of(words, Place(role))
@@ -218,7 +221,7 @@ _PATIENCE = {Means.RETRY: Patience.RETRIED, Means.NAMESPACE: Patience.REFUSED}
 
 
 def diagnosed_refusal(found: Refusal, what: str, reason: str) -> Diagnosis:
-    """Build the diagnosis of a refusal. `reason` is used unless a full quota is the cause."""
+    """Build the diagnosis of a refusal, with `reason` unless a full quota is the cause."""
     message = f"{what.rstrip('. ')}. {found.remedy}"
     if found.means == Means.QUOTA:
         return Diagnosis(Reason.QUOTA_EXCEEDED, message, terminal=False, node_helps=False)
@@ -385,12 +388,12 @@ _ABOUT_VOLUMES = (  # words of the scheduler's plugins for volumes
 
 
 def _asks_for_nodes(words: str) -> bool:
-    """Return whether nodes also fail for their labels, names or taints."""
+    """Return whether the scheduler also rejects nodes for their labels, names or taints."""
     return _TAINTED in words or any(reason in words for reason in _STRUCTURAL)
 
 
 def is_structural(message: str) -> bool:
-    """Return whether every node fails for a reason that only another spec or another node mends."""
+    """Return whether no node fits, for reasons that only another spec or another node mends."""
     too_small = (found := _NOT_EVEN_EMPTY.search(message)) is not None
 
     def never_mends(why: str) -> bool:
@@ -414,10 +417,10 @@ def is_structural(message: str) -> bool:
 
 
 def named_by_error(evidence: Evidence) -> Diagnosis | None:
-    """Diagnose an ended container by the error that ended it, or one that this error came from.
+    """Diagnose an ended container by the error that ended it, or by an error that led to it.
 
-    Only a cause that such an error names counts: what else the log holds (a warning, a retry, a
-    request's text) names none.
+    Only these errors can name a cause. Other text in the log, such as a warning, a retry or the
+    text of a request, does not count.
     """
     if evidence.pod.ending is None:
         return None
@@ -464,11 +467,11 @@ def diagnose_server(
     wanted: int = 1,
     refused: str | None = None,
 ) -> Diagnosis | None:
-    """Diagnose what is wrong with the server; None: nothing is.
+    """Diagnose what is wrong with the server; return None if nothing is.
 
-    `log_tail` is the end of the failed container's log, once fetched. `refused` says why pods are
-    not made, where only events say that. With as many pods as are `wanted` an old refusal does not
-    matter.
+    `log_tail` is the end of the failed container's log, once it has been fetched. `refused` says
+    why pods are not created, if only events say so. An old refusal does not matter if as many pods
+    exist as are `wanted`.
     """
     listed = list(pods)
     found = diagnosis_of(listed, SERVER_CHECKS, log_tail=log_tail)
@@ -485,7 +488,7 @@ _BY_SIGNAL = (137, 143)  # 128 + SIGKILL, 128 + SIGTERM
 def reported_failure(evidence: Evidence) -> Diagnosis | None:
     """Diagnose a client by its termination message, a `Failure` as JSON.
 
-    Its reason and message are passed on. None: there is no such message.
+    The diagnosis has the message's own reason and text. Return None without such a message.
     """
     if (ended := evidence.pod.terminated) is None or ended.exit_code == 0:
         return None
@@ -533,9 +536,10 @@ CLIENT_CHECKS: tuple[Check, ...] = (
 def diagnose_client(
     pods: Iterable[Pod], job: Child | None, *, wanted: int = 1, refused: str | None = None
 ) -> Diagnosis | None:
-    """Diagnose what is wrong with the client; None: nothing is.
+    """Diagnose what is wrong with the client; return None if nothing is.
 
-    `refused` says why its pods are not made, which only events say.
+    `refused` says why its pods are not created, which only events say. It does not matter if as
+    many pods exist as are `wanted`.
     """
     listed = list(pods)
     if (found := diagnosis_of(listed, CLIENT_CHECKS)) is not None and found.terminal:
@@ -546,9 +550,9 @@ def diagnose_client(
 
 
 def job_failed(job: Child | None, *, deleted: bool) -> Diagnosis | None:
-    """Diagnose a Job that gave up where no pod shows why.
+    """Diagnose a Job that gave up; return None if it did not.
 
-    `deleted`: it gave up because its pod is gone, or being deleted.
+    `deleted` says that its pod is gone or being deleted, which explains why the Job gave up.
     """
     if job is None or job.failure is None:
         return None
@@ -565,6 +569,6 @@ def job_failed(job: Child | None, *, deleted: bool) -> Diagnosis | None:
 def find_pod_with_hidden_cause(pods: Sequence[Pod]) -> Pod | None:
     """Return a pod whose termination message only points further up in its log.
 
-    That log is worth fetching. None: there is no such pod.
+    That log is worth fetching. Return None if there is no such pod.
     """
     return next((pod for pod in pods if evidence_of(pod, None).is_cause_hidden), None)

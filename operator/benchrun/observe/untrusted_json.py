@@ -56,9 +56,9 @@ def text(value: object, limit: int = MAX_NAME_CHARS) -> str:
 
 
 def end_of(value: object, limit: int = MAX_MESSAGE_CHARS) -> str:
-    """Return the last characters of a string, where programs say why they ended.
+    """Return the last `limit` characters of a string; an empty string for any other value.
 
-    Empty for anything but a string.
+    Programs say at the end of their output why they ended.
     """
     return _storable(value[-limit:]) if isinstance(value, str) else ""
 
@@ -69,7 +69,7 @@ def _storable(value: str) -> str:
 
 
 def address(value: object) -> str | None:
-    """Return the value as an IP address, None for anything else: it becomes a part of URLs."""
+    """Return the value if it is an IP address, else None: the address becomes a part of URLs."""
     try:
         return str(ip_address(text(value))) if "%" not in text(value) else None
     except ValueError:
@@ -77,7 +77,7 @@ def address(value: object) -> str | None:
 
 
 def number(value: object, default: int = 0) -> int:
-    """Return a whole number, also one written as a string, as quantities are; else the default."""
+    """Return a whole number, which may be written as a string; the default for other values."""
     if isinstance(value, bool):
         return default
     if isinstance(value, int):

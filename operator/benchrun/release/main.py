@@ -41,8 +41,8 @@ Item = TypeVar("Item")
 def main(arguments: Sequence[str]) -> int:
     """Run the release and return its exit status.
 
-    It is 1 when something could not be read, deleted or written; everything else was done
-    nevertheless.
+    The status is 1 if something could not be read, deleted or written. Everything else is done
+    even then.
     """
     env = os.environ.get
     parser = argparse.ArgumentParser(prog="benchrun-operator release", description=__doc__)
@@ -101,7 +101,7 @@ def instant(text: object) -> int:
 
 
 class Seen(NamedTuple):
-    """A server. Its run is empty where it is not this operator's, or already deleted."""
+    """A server. `run` is empty if the run is already deleted or is not this operator's."""
 
     kind: str
     namespace: str
@@ -141,15 +141,18 @@ def seen(kind: str, metadata: Json) -> Seen:
 
 
 def clock_of(namespace: str, run_uid: object) -> str:
-    """Return the name of a run's clock, which is never another namespace's: those have no dots."""
+    """Return the key under which a run's start is stored: namespace, dot, uid.
+
+    Namespaces have no dots, so no key can be that of another namespace.
+    """
     return f"{namespace}.{run_uid}"
 
 
 def got_its_node(pod: Json, now: int) -> int:
     """Return when this pod got its node, in Unix seconds.
 
-    The API server notes it when a scheduler binds the pod; otherwise the node's own time is
-    believed between the pod's creation and `now`.
+    The API server records the time when a scheduler binds the pod. Without that record the node's
+    own start time counts, but never as earlier than the pod's creation or later than `now`.
     """
     status = mapping(pod.get("status"))
     bound = (
@@ -162,9 +165,9 @@ def got_its_node(pod: Json, now: int) -> int:
 
 
 def servers(api: Api, namespace: str) -> Iterator[Seen]:
-    """Yield everything that looks like a server of this operator, some twice.
+    """Yield everything that looks like a server of this operator, reading only metadata.
 
-    Only metadata is read.
+    A server may be yielded twice.
     """
     for (kind, expected), label in product(KINDS, LABELS):
         query = {"labelSelector": label}
@@ -173,9 +176,10 @@ def servers(api: Api, namespace: str) -> Iterator[Seen]:
 
 
 def expect_none(namespaces: Sequence[str], *, seconds: int) -> int:
-    """Wait until no server is there; return 1 if some still are after `seconds`, else 0.
+    """Wait until no server is left; return 1 if some are left after `seconds`, else 0.
 
-    Also 1 if it can't be told. Servers of runs that were just deleted go within a few seconds.
+    Return 1 also if the servers can't be listed. The servers of runs that were just deleted vanish
+    within a few seconds.
     """
     until = time.monotonic() + seconds
     while True:
@@ -193,9 +197,9 @@ def expect_none(namespaces: Sequence[str], *, seconds: int) -> int:
 
 
 def in_turns(items: Iterable[tuple[str, int, Item]]) -> list[Item]:
-    """Return the items with each namespace's smallest number first, then each one's next.
+    """Return the items with the smallest of every namespace first, then the second of every one.
 
-    So no namespace can push out another's items, nor delay them.
+    So no namespace can push out or delay the items of another.
     """
     turns = dict[str, int]()
     ordered = list[tuple[int, int, Item]]()
@@ -206,7 +210,7 @@ def in_turns(items: Iterable[tuple[str, int, Item]]) -> list[Item]:
 
 
 class Look:
-    """One look at the servers of some namespaces. No failure keeps it from doing the rest."""
+    """One pass over the servers of some namespaces. It goes on after every failure."""
 
     def __init__(self, api: Api, state: str, *, max_hold_seconds: int) -> None:
         self._api = api
@@ -254,9 +258,9 @@ class Look:
         return api.failures
 
     def _former(self, namespaces: Sequence[str]) -> Sequence[str]:
-        """Return the namespaces that held servers at the last look and are not named any more.
+        """Return the namespaces that had servers last time and are no longer watched.
 
-        No operator sees what still runs there.
+        No operator sees what still runs in them.
         """
         if "" in namespaces:
             return ()
@@ -285,10 +289,10 @@ class Look:
                 yield server, since
 
     def _since(self, server: Seen, started: int | None) -> int | None:
-        """Return since when a server holds a node; None where none is known.
+        """Return since when a server holds a node, in Unix seconds; None if that is unknown.
 
-        A stored start is never lowered; only a server that was created anew, after a suspension,
-        has a later one.
+        The stored start counts, unless the server was created after it: a run that was suspended
+        creates a new server. Otherwise `started` counts, when the first pod got its node.
         """
         stored = self._known.get(server.clock)
         if stored is not None and stored >= server.created - SAME_START_SECONDS:

@@ -175,7 +175,7 @@ class UndecidedVariant(StatusModel):
 
     @property
     def decided_by(self) -> str:
-        """Return what would decide it, or why it is undecided where that is not known."""
+        """Return what would decide on this variant, or why it is undecided if that is unknown."""
         if self.requests_to_decide is None:
             return self.why
         about = float(f"{self.requests_to_decide:.2g}")
@@ -214,9 +214,9 @@ class BestVariant(StatusModel):
 
     @property
     def undecided_text(self) -> str | None:
-        """Return which variant would be better if it were decided, in a sentence.
+        """Return a sentence on the undecided variant that may be the best one.
 
-        None: all is decided.
+        Return None if no variant is undecided.
         """
         if not self.undecided:
             return None

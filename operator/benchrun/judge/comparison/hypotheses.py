@@ -32,13 +32,16 @@ class Question:
 
     @property
     def of_arrivals(self) -> str | None:
-        """Return the reason where both are throughputs of the arrivals, else None."""
+        """Return why the throughputs can't be compared, or None if they can.
+
+        They can't where the request rate of an open loop, not the server, sets both.
+        """
         return self.baseline.of_arrivals and self.candidate.of_arrivals
 
     def contrast(self) -> significance.Contrast | None:
         """Return candidate minus baseline, in logarithms.
 
-        None where one side's noise is not known, or the arrivals set both.
+        Return None if the noise of a side is unknown, or if the request rate sets both figures.
         """
         if self.of_arrivals or self.baseline.log_mean is None or self.candidate.log_mean is None:
             return None
@@ -51,9 +54,10 @@ class Question:
         return replace(pairs, squared_error=max(pairs.squared_error, 2 * ROUNDING_ERROR))
 
     def detectable(self, *, error: float) -> float | None:
-        """Return the least true change, in logarithms, that a test at `error` finds with 80 %.
+        """Return the least true change, in logarithms, that a test finds with 80 % probability.
 
-        The noise is taken to be as measured. None where there is no contrast.
+        `error` is the test's significance level. The noise is assumed to be as measured. Return
+        None if the two sides can't be tested against each other.
         """
         contrast = self.contrast()
         before = self.baseline.log_mean
@@ -71,9 +75,9 @@ class Question:
 
 
 def family_error(questions: Sequence[Question]) -> float:
-    """Return the error of one question where all together may err by 5 % (Bonferroni).
+    """Return the significance level of one question if all together may err by 5 % (Bonferroni).
 
-    Only questions that can be answered count.
+    Only questions that can be tested count.
     """
     return (1 - significance.CONFIDENCE) / max(
         1, sum(question.contrast() is not None for question in questions)
@@ -87,7 +91,7 @@ def answers(
 ) -> list[Change]:
     """Answer the questions together: return one change for each, in the order given.
 
-    `equivalence_percent`: the least change that matters.
+    `equivalence_percent` is the smallest change that matters.
     """
     contrasts = [question.contrast() for question in questions]
     p_values = [contrast.p_value for contrast in contrasts if contrast is not None]
@@ -131,10 +135,10 @@ def _answer(
 
 
 def _unanswered(question: Question) -> Change:
-    """Build the change of a question without a test.
+    """Build the change of a question that can't be tested.
 
-    A figure is missing, the arrivals set both, or the noise is not known; in that last case the
-    change is a number without an interval.
+    That is so if a figure is missing, if the request rate sets both figures, or if the noise is
+    unknown. In the last case the change is a number without an interval.
     """
     before = question.baseline
     after = question.candidate

@@ -40,7 +40,7 @@ def explanations(
 ) -> Mapping[str, Explanation]:
     """Return the explanation of every measured load point, by its id.
 
-    Load points that are not `trusted` are explained too, but no other is compared with them.
+    Load points that are not in `trusted` are explained too, but none is compared with them.
     """
     by_workload: dict[str, dict[str, Seen]] = {}
     for cell_id, roles in seen.items():
@@ -81,7 +81,7 @@ def _explanation(seen: Seen, others: Sequence[Seen]) -> Explanation:
 def seen_at(cell: CellContext, found: Sequence[StageFinding], limits: Limits) -> Seen:
     """Return what the explanation of a measured load point rests on, by role.
 
-    `found`: its findings before the severities of the spec.
+    `found` holds the findings of the load point, before the spec changes their severities.
     """
     windows = [window for stage in cell.stages for window in stage.windows]
     roles = list(dict.fromkeys(window.role for window in windows)) or [ROLE_SERVER]
@@ -142,8 +142,9 @@ batches, or between two steps."""
 def gauge_is_mean(gauge: float, by_counters: float | None) -> bool:
     """Return whether a gauge that is read once an interval may stand for a mean.
 
-    Where requests move in step, or steps are long, it shows one phase more often than the others.
-    It is believed where there is no mean by times (`by_counters`) to compare it with.
+    `gauge` is the mean of its readings. If requests begin and end together, or if steps are long, a
+    gauge is read in one phase more often than in the others. So it is compared with the mean that
+    follows from times, `by_counters`, and believed if that is None.
     """
     return by_counters is None or abs(gauge - by_counters) <= GAUGE_APART * max(gauge, by_counters)
 
@@ -151,7 +152,7 @@ def gauge_is_mean(gauge: float, by_counters: float | None) -> bool:
 def running_by_counters(cell: CellContext) -> float | None:
     """Return the mean number of running requests over all stages, by the servers' times.
 
-    None where the servers have several roles, or the mean of a stage is not known.
+    Return None if the servers have several roles, or if the mean of a stage is unknown.
     """
     roles = {window.role for stage in cell.stages for window in stage.windows}
     each = [(stage.running_by_counters, stage.seconds) for stage in cell.stages]
@@ -162,10 +163,11 @@ def running_by_counters(cell: CellContext) -> float | None:
 
 
 def _by_times(under: measure.Pressure, running: float, waiting: float | None) -> measure.Pressure:
-    """Return the pressure with what runs and waits by times, and without what samples can't tell.
+    """Return the pressure with the numbers that follow from times, where gauges are no means.
 
-    The gauge is no mean. How full the cache was between two samples is not known, nor whether
-    places were free; that it was full, or all places taken, was seen.
+    `running` and `waiting` replace the means of the gauges. Between two samples the KV cache may
+    have been fuller and all places taken, so its mean usage and a lack of step tokens are left out.
+    A sample with a full cache, or with all places taken, still shows just that.
     """
     hold = None if under.hold is measure.Hold.STEP else under.hold
     was_full = hold is measure.Hold.KV_CACHE
@@ -181,7 +183,7 @@ def _by_times(under: measure.Pressure, running: float, waiting: float | None) ->
 
 
 def _all_served(cell: CellContext, found: Sequence[StageFinding]) -> bool:
-    """Return whether an open loop set the throughput: more than came can't be served."""
+    """Return whether an open loop set the throughput: all that it sent was served."""
     is_open = cell.expected.rate is not None or cell.expected.follows_trace
     return is_open and kept_up(cell.stages, found)
 
@@ -189,7 +191,7 @@ def _all_served(cell: CellContext, found: Sequence[StageFinding]) -> bool:
 class _QueueTimes(NamedTuple):
     """How long and how many requests waited by the servers' own count, over all stages.
 
-    None where a server was not read at both ends.
+    Both are None if a server was not read at both ends of a stage.
     """
 
     mean_ms: float | None  # Mean wait of a request in milliseconds.
@@ -197,7 +199,7 @@ class _QueueTimes(NamedTuple):
 
 
 def _queue_times(cell: CellContext, role: str) -> _QueueTimes:
-    """Return how long requests of a role waited, and how many, on average."""
+    """Return how long the requests to a role waited, and how many of them, on average."""
     edges = [measure.counters.by_role(stage.edges).get(role, ()) for stage in cell.stages]
     seconds, requests = (
         measure.sum_of_all([measure.counters.rise(servers, counter) for servers in edges])
@@ -223,10 +225,10 @@ def _lengths(cell: CellContext, role: str) -> measure.Lengths | None:
 def _point(
     cell: CellContext, under: measure.Pressure | None, role: str
 ) -> measure.OperatingPoint | None:
-    """Return the operating point of a role: tokens a second, and what ran meanwhile.
+    """Return the operating point of a role: tokens a second, running requests and KV cache usage.
 
-    Only tokens that the role computes count, on the plateaus where every stage has one. None
-    without samples or tokens.
+    Only tokens that the role computes count. If every stage has a plateau, the tokens are those of
+    the plateaus. Return None without samples or tokens.
     """
     found = throughputs(cell.stages)
     output = found["output_throughput"] or 0.0

@@ -65,7 +65,7 @@ _SENTENCES: Mapping[str, str] = {
 def figures_by_repeat(stages: Sequence[StageFacts]) -> dict[str, list[float]]:
     """Return each figure with one value a stage, in the order of the stages.
 
-    A figure that is not known of all stages is left out.
+    A figure that is unknown for a stage is left out.
     """
     rows = [_figures(stage) for stage in stages]
     columns = {
@@ -98,10 +98,10 @@ def with_true_runs(
     thresholds: Thresholds,
     earlier: Mapping[str, str],
 ) -> list[Result]:
-    """Return the rows, each with an explanation of which of its repeats is true.
+    """Return the rows, each with an explanation of which of its repeats to believe.
 
-    `earlier`: by load point the one that sent prompts before which begin alike, where that is
-    known. A row that has nothing to compare stays unchanged.
+    `earlier` names, for a load point, the earlier one whose prompts begin alike, if that is known.
+    A row that has nothing to compare stays unchanged.
     """
     seconds = next((s.startup.compile_seconds for s in servers if s.startup is not None), None)
     answers = [
@@ -120,9 +120,9 @@ def with_true_runs(
 
 
 def with_limit_told_once(rows: Sequence[Result]) -> list[Result]:
-    """Return the rows with only the first explanation of what a flag of the server limits.
+    """Return the rows with only the first explanation of what each server flag limits.
 
-    Its meaning is the same at every load point.
+    The flag means the same at every load point.
     """
     told: set[str] = set()
     found = []
@@ -139,11 +139,12 @@ _TOLD_ONCE = {"MaxModelLen", "StepTokens"}
 def _true_run(
     row: Result, earlier: Result | None, seconds: float | None, hits_from: float
 ) -> Explanation | None:
-    """Explain which repeats of a row are true; None if there is nothing to compare.
+    """Explain which repeats of a row to believe; return None if there is nothing to compare.
 
-    `earlier`: sent prompts that begin alike; None: no other load point is known to. `seconds`: what
-    torch.compile took before the server was healthy. `hits_from`: percent of the prompt tokens
-    beyond which a repeat counts as found in the prefix cache.
+    `earlier` is the row of an earlier load point whose prompts begin alike; None if none is known.
+    `seconds` is how long torch.compile took before the server was healthy. `hits_from` is a
+    percentage of the prompt tokens: with more prefix cache hits, a repeat counts as answered from
+    the cache.
     """
     every = range(row.repeats)
     compiled = row.by_repeat.get("compilations", [])
@@ -177,7 +178,7 @@ def _true_run(
 
 
 def _sent_before(row: Result, earlier: Result | None) -> Evidence:
-    """Return the earlier load point, and how long prompts were there and are here, as evidence."""
+    """Return as evidence the earlier load point, and the prompt lengths there and in this row."""
     if earlier is None:
         return {}
     tokens = [each.by_repeat.get("mean_input_tokens", [None])[0] for each in (earlier, row)]
@@ -187,7 +188,8 @@ def _sent_before(row: Result, earlier: Result | None) -> Evidence:
 def _apart(row: Result, true: Sequence[int], others: Sequence[int]) -> Evidence:
     """Return the mean latency of both groups of repeats, and their difference in percent.
 
-    The latency is TTFT, or E2EL where that is not known; without either only the repeats are named.
+    The latency is TTFT, or E2EL if TTFT is unknown. If both are unknown, the evidence only names
+    the repeats.
     """
     evidence: Evidence = {"trueRepeats": _numbers(true), "otherRepeats": _numbers(others)}
     name = next((name for name in ("mean_ttft_ms", "mean_e2el_ms") if name in row.by_repeat), None)
@@ -222,11 +224,12 @@ def _numbers(places: Sequence[int]) -> str:
 
 
 def length_explanations(cell: CellContext, *, step_tokens: int | None) -> list[Explanation]:
-    """Explain the lengths of a measured load point.
+    """Explain the lengths of prompts and answers at a measured load point.
 
-    Why its answers are short, what --max-model-len limits, and whether steps of `step_tokens` split
-    prompts; None: the spec does not set them. Empty where nothing was answered, or where it is not
-    known how long answers were.
+    The explanations say why answers are short, what --max-model-len limits, and whether the server
+    splits prompts over several steps. `step_tokens` is the most tokens of a step, None if the spec
+    does not set it. Return an empty list if nothing was answered, or if it is unknown how long
+    answers were.
     """
     columns = [stage.requests for stage in cell.stages]
     rows = (
@@ -247,9 +250,9 @@ def length_explanations(cell: CellContext, *, step_tokens: int | None) -> list[E
 
 
 def _step_tokens(step_tokens: int | None, *, longest: int) -> Explanation | None:
-    """Say that no prompt is longer than a step; None where one is, or no limit was set.
+    """Explain that no prompt is longer than a step; return None if one is, or without a limit.
 
-    A step that is full with others may split a shorter prompt as well.
+    A shorter prompt may be split too, in a step that other requests fill.
     """
     if step_tokens is None or longest > step_tokens:
         return None
@@ -262,8 +265,8 @@ def _answer_length(
 ) -> Explanation | None:
     """Explain why answers are short, by vLLM's reasons why requests finished.
 
-    None where they are as long as expected. `lengths`: prompt, output and expected output tokens of
-    each answer.
+    `lengths` holds the prompt, output and expected output tokens of each answer. Return None if
+    answers are as long as expected.
     """
     expected = sum(length[2] for length in lengths)
     output = sum(length[1] for length in lengths)
@@ -288,10 +291,11 @@ def _answer_length(
 def _max_model_len(
     cell: CellContext, lengths: Sequence[tuple[int, int, int]]
 ) -> Explanation | None:
-    """Explain --max-model-len where the requests in flight exceed it together.
+    """Explain --max-model-len if the requests in flight together have more tokens than that.
 
-    Their tokens in flight follow from Little's law. None where they do not exceed it, or where it
-    is not known.
+    The tokens in flight follow from Little's law. `lengths` holds the prompt, output and expected
+    output tokens of each answer. Return None if they are not more, or if the flag's value is
+    unknown.
     """
     texts = [edge.models or "" for stage in cell.stages for edge in counters.answering(stage.edges)]
     limit = max(

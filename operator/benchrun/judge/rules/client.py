@@ -85,7 +85,7 @@ def client_saturated(stage: StageFacts) -> Found:
 
 
 def saturated_sentence(evidence: Evidence) -> str:
-    """Return the sentence of ClientSaturated, by the worst sign in its evidence."""
+    """Return the sentence of a ClientSaturated finding, by the worst sign in its evidence."""
     worst = _SENTENCES.get(str(evidence.get("worst")), "These thresholds were crossed: {crossed}")
     stolen = evidence.get("stolenPercent")
     is_shown = isinstance(stolen, int | float) and stolen >= SHOWN_STOLEN_PERCENT
@@ -117,8 +117,8 @@ def crossed_signs(stage: StageFacts) -> list[Sign]:
 def _made_gap(stage: StageFacts) -> bool:
     """Return whether the client can have caused the TTFT gap.
 
-    A full core may cause any gap. Otherwise the gap is at most as many turns of the event loop as a
-    TTFT takes, each as late as at p99.
+    A full core may cause any gap. Otherwise the core must have been busy or the event loop late,
+    and the gap no longer than the turns of the event loop in a TTFT, each as late as the p99 lag.
     """
     thresholds = stage.thresholds
     lag_ms = milliseconds(stage.record.client.lag_p99_us) or 0.0
@@ -160,7 +160,7 @@ def _cores(stage: StageFacts) -> float | None:
 def _lag_threshold_ms(stage: StageFacts) -> float:
     """Return the threshold of the client's lag in milliseconds.
 
-    It is in proportion to the shortest duration that a late client distorts.
+    The threshold is a share of the shortest duration that a late client distorts, with a minimum.
     """
     bent = [
         ms
@@ -177,9 +177,9 @@ def gap_threshold_ms(stage: StageFacts) -> float:
 
 
 def _much_beside_ttft_ms(stage: StageFacts, *, floor_ms: float) -> float:
-    """Return the duration in milliseconds that matters beside TTFT, at least `floor_ms`.
+    """Return from how many milliseconds a delay matters beside TTFT, at least `floor_ms`.
 
-    It is a share of the servers' TTFT, or of the client's where that is unknown.
+    The result is a share of the TTFT at the servers, or at the client if that is unknown.
     """
     ttft_ms = (
         stage.server_ttft_ms if stage.server_ttft_ms is not None else stage.mean_ttft_ms or 0.0
@@ -190,7 +190,7 @@ def _much_beside_ttft_ms(stage: StageFacts, *, floor_ms: float) -> float:
 def round_trip_ms(stage: StageFacts) -> float | None:
     """Return the median round trip of the probe before the first stage, in milliseconds.
 
-    None if the record has none.
+    Return None if the record has no round trips.
     """
     trips = stage.record.round_trips
     return None if trips is None else trips.median_us / 1000
@@ -199,8 +199,8 @@ def round_trip_ms(stage: StageFacts) -> float | None:
 def unexplained_gap_ms(stage: StageFacts) -> float | None:
     """Return the part of TTFT, in ms, that neither the servers nor the path explain.
 
-    That is TTFT at the client beyond the servers' own, less the set-up of connections and as many
-    round trips as it may hold. None where it is unknown.
+    This is TTFT at the client minus TTFT at the servers, minus the time to set up connections and
+    the round trips that a TTFT may include. Return None if it is unknown.
     """
     gap_ms = stage.ttft_gap_ms
     made = stage.record.connections
@@ -214,9 +214,9 @@ def unexplained_gap_ms(stage: StageFacts) -> float | None:
 
 
 def stolen_percent(stage: StageFacts) -> float | None:
-    """Return the percentage of its node's CPU time that the hypervisor gave to others.
+    """Return how much CPU time the hypervisor withheld from the client's node, in percent.
 
-    It is a share of the CPU time that the client's node used or wanted; None if unknown.
+    All the CPU time that the node used or wanted is 100 %. Return None if it is unknown.
     """
     client = stage.record.client
     return (
@@ -229,7 +229,8 @@ def stolen_percent(stage: StageFacts) -> float | None:
 def shards_out_of_step(stage: StageFacts) -> Found:
     """Find client processes that may have begun too far apart.
 
-    The distance is that by the gate's clock, plus how wrong the processes may have been about it.
+    The time between the first start and the last is measured with the gate's clock. The error with
+    which the processes know that clock is added.
     """
     shards = stage.record.shards
     threshold = stage.thresholds.skew_suspect_ms
@@ -252,9 +253,10 @@ _CODES = [Code.FRONTEND_SATURATED, Code.CLIENT_SERVER_GAP]
 
 
 def path_slow(stage: StageFacts) -> Found:
-    """Find a round trip that is long beside TTFT, or lost packets.
+    """Find a network path that is slow or loses packets.
 
-    The round trip is that of the serial probe before the first stage.
+    It is slow if the median round trip is long beside TTFT. The round trips are measured one after
+    the other before the first stage.
     """
     trips = stage.record.round_trips
     lost_segments = stage.record.client.lost_segments
@@ -294,11 +296,11 @@ def path_slow(stage: StageFacts) -> Found:
 
 
 def gap_beyond_client(stage: StageFacts) -> Found:
-    """Find TTFT that is longer at the client by more than path and client explain.
+    """Find a TTFT that is longer at the client than path and client explain.
 
-    The gap is the API server's where that is busy for most of a core, otherwise its cause is
-    unknown. A server counts TTFT from where its API server has read the request: a wait before that
-    is in the client's TTFT only.
+    The cause is vLLM's API server if that uses most of a core, otherwise it is unknown. A server
+    counts TTFT from the moment at which its API server has read the request: only the client's TTFT
+    includes a wait before that.
     """
     if stage.expected.offline or not stage.answered:
         return []

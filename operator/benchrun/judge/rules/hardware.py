@@ -38,9 +38,10 @@ MIN_CLOCKS = 4
 def gpu_slowed(stage: StageFacts) -> Found:
     """Find GPUs that were slowed down during the stage.
 
-    By the driver's reasons for lower clocks, or by an SM clock that is lower in the second half of
-    the stage than in the first. Premise of a fall: both halves have the same load. That of a trace
-    changes, and a server without a request lets its clock fall: such samples do not count.
+    Two signs count: the driver's reasons for lower clocks, and an SM clock that is lower in the
+    second half of the stage than in the first. The clocks of the halves can be compared only if
+    both have the same load, so this sign is not used for traces, whose load changes. A GPU lowers
+    its clock without work, so samples of a server without requests do not count.
     """
     thresholds = stage.thresholds
     by_pod = renewed(stage.samples)
@@ -99,7 +100,7 @@ def gpu_slowed(stage: StageFacts) -> Found:
 
 
 def _may_work(sample: Sample) -> bool:
-    """Return whether the server had a request, or it is not known."""
+    """Return whether the server had a request, or may have had one."""
     return sample.running is None or is_busy(sample)
 
 
@@ -151,9 +152,9 @@ def gpu_clocks_differ(cell: CellContext) -> Found:
 
 
 def gpus_unread(stage: StageFacts) -> Found:
-    """Report that GPU errors or shared GPUs could not have been seen.
+    """Report if GPU errors or shared GPUs could not have been seen in this stage.
 
-    The errors themselves are looked for over the whole run.
+    `gpu_errors` looks for the errors themselves, over the whole run.
     """
     if not any(server.gpus for server in stage.servers):
         return []
@@ -196,18 +197,19 @@ def gpu_errors(run: RunContext) -> Found:
 
 
 def _new_xid(known: float, values: Sequence[float]) -> tuple[float | None, float]:
-    """Return the last new XID, if any, and the one that is known from then on.
+    """Return the last new XID, or None, and the XID to compare later values with.
 
-    The number says which error it is; 0 is a driver that was loaded anew.
+    `values` are the XIDs that were read in a stage, `known` the last one before it. An XID is the
+    number of a kind of error; 0 means that the driver was loaded anew.
     """
     new = [value for value in values if value not in (0, known)]
     return (new[-1], new[-1]) if new else (None, known)
 
 
 def _new_count(known: float, values: Sequence[float]) -> tuple[float | None, float]:
-    """Return the last count that grew, if any, and the count that is known from then on.
+    """Return the last count that grew, or None, and the count to compare later values with.
 
-    A count that fell began anew, as after a reset of the GPU.
+    A count that fell has begun anew, as after a reset of the GPU.
     """
     new = None
     for value in values:
@@ -253,7 +255,7 @@ def gpu_shared(stage: StageFacts) -> Found:
 def _memory_share(reported: Mapping[str, str]) -> float | None:
     """Return the share of a GPU's memory that vLLM takes, by its cache_config_info.
 
-    None where it is not known, and with a cache of a fixed size, which takes no share.
+    Return None if the share is unknown, or if the KV cache has a fixed size instead of a share.
     """
     try:
         return (
@@ -268,7 +270,8 @@ def _memory_share(reported: Mapping[str, str]) -> float | None:
 def server_throttled(stage: StageFacts) -> Found:
     """Find the server that was throttled most, or waited most for a core.
 
-    A server without a CPU limit has no CPU periods; one with a limit has some, which may be unread.
+    A server without a CPU limit has no CPU periods. A server with a limit has some, but they may
+    not have been read.
     """
     throttled = throttled_percent(stage.samples)
     waiting = waiting_for_cpu_percent(stage.samples)

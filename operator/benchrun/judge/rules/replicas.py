@@ -30,7 +30,8 @@ MIN_SAMPLES = 5  # Fewest samples of a role: fewer say little about how often it
 def replicas_unequal(stage: StageFacts) -> Found:
     """Find servers of one role that differ in what they report, or that come and go.
 
-    A server may be there at one end of the stage only, and answers may come from no known server.
+    A server comes or goes if it is read at one end of the stage only, or if no known server has
+    counted some of the answers.
     """
     if not stage.edges:
         return [NotChecked(Code.REPLICAS_UNEQUAL, "no server's metrics endpoint was read")]
@@ -99,7 +100,7 @@ def _named(values: set[str]) -> str:
 def load_uneven(stage: StageFacts) -> Found:
     """Find the server farthest from an equal share of the requests that its role finished.
 
-    Only where chance does not explain it.
+    Nothing is found if chance explains the distance.
     """
     if not stage.edges:
         return [NotChecked(Code.LOAD_UNEVEN, "no server's metrics endpoint was read")]
@@ -138,10 +139,11 @@ def _uneven(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
 
 
 def _chance(answered: float, *, requests: float, servers: int) -> float:
-    """Return an upper bound of the chance that any server is that far off an equal share.
+    """Return an upper bound of the chance that any server is as far from an equal share.
 
-    Each request is taken to pick a server at random. This is Chernoff's bound for a binomial, which
-    holds for any number of requests; times two for both directions, times the number of servers.
+    `answered` is the number of requests of the server that is farthest. Each request is assumed to
+    pick a server at random. The bound is Chernoff's for a binomial, which holds for any number of
+    requests, times two for both directions, times the number of servers.
     """
     share = answered / requests
     equal = 1 / servers
@@ -153,9 +155,9 @@ def _chance(answered: float, *, requests: float, servers: int) -> float:
 def role_idle(stage: StageFacts) -> Found:
     """Find a role that is idle while requests queue at another.
 
-    It is the idlest role beside the one with the most queued samples. Premise: a server that works
-    is seen to. A gauge does not show what is done within one step, as a prompt is prefilled: so
-    none of its counters may have moved either.
+    The role with a queue in the most samples is compared with the idlest of the others. A gauge may
+    miss work that is done within one step, such as the prefill of a prompt. So a sample counts as
+    idle only if the server's token counters have not moved either.
     """
     idle_percents = {}
     queued_percents = {}
@@ -188,7 +190,7 @@ def role_idle(stage: StageFacts) -> Found:
 
 
 def _idle(samples: Sequence[Sample]) -> int:
-    """Return how many samples show no request, and no token since the one before."""
+    """Return how many samples show no request, and no token since the sample before."""
     found = 0
     for own in by_server(samples).values():
         found += not is_busy(own[0])
@@ -209,7 +211,8 @@ def _worked(before: Sample, after: Sample) -> bool:
 def proxy_saturated(stage: StageFacts) -> Found:
     """Find a proxy that adds much to the time to first token, or is busy.
 
-    Judged by what it added on average, how long it held requests back, and the cores it used.
+    The signs are the time that it added on average, how long it held requests back, and how many
+    cores it used.
     """
     found = counters.proxy_figures([stage.record])
     if found is None:

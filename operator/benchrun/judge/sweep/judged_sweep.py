@@ -58,7 +58,7 @@ def table(
     """Build the table of a sweep: its rows, scope and outcomes.
 
     Planned load points are rows of every variant; a load that only a search has tried is a row of
-    the variants that tried it. `missing`: by variant, why it has no figures.
+    the variants that tried it. `missing` says, by variant, why it has no figures.
     """
     cells = cells_of(sides, planned)
     base = next(side for side in sides if side.variant.name == baseline)
@@ -96,10 +96,11 @@ def table(
 
 
 def _asked(base: Side, side: Side, cell: str, *, replications: int) -> Pair:
-    """Build the pair of a load point, with one question for each metric that either side has.
+    """Build the pair of sides to compare at a load point.
 
-    Where a server is split into roles, TTFT and E2EL come first: they show whether that pays. Where
-    the sides can't be compared, the pair has the reason instead.
+    The pair has a question for each metric that either side has: did it change? If a server is
+    split into roles, TTFT and E2EL come first, because they show whether the split pays. If the
+    sides can't be compared, the pair has the reason instead of questions.
     """
     before = base.runs_at(cell)
     after = side.runs_at(cell)
@@ -134,9 +135,9 @@ def _reason(base: Side, side: Side, cell: str, *, replications: int) -> str | No
 
 
 def _note(base: Side, side: Side) -> str | None:
-    """Return what differs between the sides besides what is compared, or None.
+    """Return what differs between the sides besides what the sweep varies, or None.
 
-    The table shows it once a variant, at its first load point with changes.
+    The table shows this note once for each variant, at its first load point with changes.
     """
     comparable = base.runs and side.runs and obstacle(base.runs, side.runs, swept=True) is None
     return "; ".join(differences(base.runs, side.runs))[:300] if comparable else None
@@ -173,9 +174,10 @@ def _row(
 
 
 def _changes(base: Side, side: Side, compared: api.ComparedCell) -> list[api.Change]:
-    """Return the changes without the figures themselves, which the metrics of the rows have.
+    """Return the changes without the values of both sides, which the rows show as metrics.
 
-    A throughput keeps them where another part of the stage was compared than is shown.
+    A throughput keeps its values if the comparison took them from another part of the stage than
+    the rows did.
     """
     shown = {throughput_at(compared.cell, each.runs_at(compared.cell)) for each in (base, side)}
     kept = () if shown == {compared.throughput_of} else HIGHER_IS_BETTER
@@ -239,7 +241,9 @@ def sweep_table(
 ) -> SweepTable:
     """Build the table of these runs, cut to what a status holds unless it is wanted `whole`.
 
-    `measured`: statuses of finished runs, by uid. `missing`: by variant, why it has no figures.
+    `measured` holds the statuses of finished runs, by uid. `missing` says, by variant, why it has
+    no figures.
+
     Raises ValueError where the spec has no variants.
     """
     listed = planned_variants(spec)
@@ -285,7 +289,7 @@ def cells_of(sides: Sequence[Side], planned: Sequence[str]) -> list[str]:
 def costs(side: Side, cell: str) -> dict[str, float | None]:
     """Return the costs that every run of the side has at this load point.
 
-    Each is the geometric mean, as for the throughput that it follows from.
+    Each cost is the geometric mean over the runs, as is the throughput from which it is computed.
     """
     rows = [row for _, row in side.at(cell)]
     values = {
@@ -348,8 +352,9 @@ _GIVEN_BY_OTHERS = (PER_GPU, api.KEYS["TotalTokenThroughput"], api.TOTAL_COST)
 def fitted(whole: SweepTable, *, max_bytes: int = MAX_BYTES) -> SweepTable:
     """Cut a table to its share of the status.
 
-    Roughly in this order: the changes of one word after the other, ties and undecided variants,
-    figures, and last entries from the ends of the lists. The words stay in the outcomes.
+    The cuts are made roughly in this order: changes with one outcome word after the other, ties and
+    undecided variants, figures, and at last entries from the ends of the lists. `outcomes` keeps
+    the words.
     """
 
     def size(found: SweepTable) -> int:
