@@ -103,7 +103,7 @@ def test_a_proxy_that_holds_requests_back_and_a_role_that_waits_for_the_other_ar
 ) -> None:
     narrow = disaggregated("narrow")
     narrow["spec"]["server"]["disaggregated"]["proxy"]["args"] = ["--max-in-flight=1"]
-    uneven = disaggregated("uneven", requests=24)
+    uneven = disaggregated("uneven", requests=48)
     uneven["spec"]["server"]["disaggregated"]["prefill"]["args"] = [
         "--max-num-seqs=1",
         "--sim-prefill-us-per-token=1000",

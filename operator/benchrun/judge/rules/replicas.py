@@ -22,6 +22,7 @@ from benchrun.judge.rules.rule import (
 )
 from benchrun.measure import by_server, counters, is_busy, rounded
 from benchrun.measure.request_figures import risen
+from benchrun.names import PREFILLING_ROLES
 
 MAX_NAMES_CHARS = 200
 MIN_SAMPLES = 5  # Fewest samples of a role: fewer say little about how often it is idle.
@@ -156,14 +157,15 @@ def role_idle(stage: StageFacts) -> Found:
     """Find a role that is idle while requests queue at another.
 
     The role with a queue in the most samples is compared with the idlest of the others. A gauge may
-    miss work that is done within one step, such as the prefill of a prompt. So a sample counts as
-    idle only if the server's token counters have not moved either.
+    miss work that is done within one step, such as the prefill of a prompt. So a sample of servers
+    that prefill counts as idle only if their token counters have not moved either.
     """
     idle_percents = {}
     queued_percents = {}
     for window in stage.windows:
         if samples := window.samples:
-            idle_percents[window.role] = 100 * _idle(samples) / len(samples)
+            idle = _idle(samples, in_steps=window.role in PREFILLING_ROLES)
+            idle_percents[window.role] = 100 * idle / len(samples)
             queued_percents[window.role] = (
                 100 * sum((sample.waiting or 0) > 0 for sample in samples) / len(samples)
             )
@@ -174,13 +176,13 @@ def role_idle(stage: StageFacts) -> Found:
         return [NotChecked(Code.ROLE_IDLE, why)]
     threshold = stage.thresholds.idle_samples_percent
     queued = max(queued_percents, key=queued_percents.__getitem__)
-    idle = max((role for role in idle_percents if role != queued), key=idle_percents.__getitem__)
-    idle_percent = idle_percents[idle]
+    idlest = max((role for role in idle_percents if role != queued), key=idle_percents.__getitem__)
+    idle_percent = idle_percents[idlest]
     queued_percent = queued_percents[queued]
     if min(idle_percent, queued_percent) <= threshold:
         return []
     evidence: Evidence = {
-        "idleRole": idle,
+        "idleRole": idlest,
         "idlePercent": rounded(idle_percent),
         "queueRole": queued,
         "queuedPercent": rounded(queued_percent),
@@ -189,13 +191,17 @@ def role_idle(stage: StageFacts) -> Found:
     return [StageFinding(Code.ROLE_IDLE, "Note", stage.id, evidence, weight=idle_percent)]
 
 
-def _idle(samples: Sequence[Sample]) -> int:
-    """Return how many samples show no request, and no token since the sample before."""
+def _idle(samples: Sequence[Sample], *, in_steps: bool) -> int:
+    """Return how many samples show no request.
+
+    With `in_steps`, work may lie between two samples: no token was computed since the one before.
+    """
     found = 0
     for own in by_server(samples).values():
         found += not is_busy(own[0])
         found += sum(
-            not is_busy(after) and not _worked(before, after) for before, after in pairwise(own)
+            not is_busy(after) and not (in_steps and _worked(before, after))
+            for before, after in pairwise(own)
         )
     return found
 

@@ -118,6 +118,16 @@ def test_a_server_whose_counters_move_is_not_idle(tokens: float, found: bool) ->
     assert bool(findings(role_idle(context(windows=windows)(record())))) is found
 
 
+def test_what_decodes_for_a_moment_between_two_samples_is_idle_else() -> None:
+    """Decoding takes many steps: the gauge sees its share of the time."""
+    windows = (
+        Window("prefill", tuple(of_role("prefill", 20, waiting=9.0)), (), 20),
+        Window("decode", tuple(of_role("decode", 20, tokens=50.0)), (), 20),
+    )
+    (found,) = findings(role_idle(context(windows=windows)(record())))
+    assert (found.evidence["idleRole"], found.evidence["idlePercent"]) == ("decode", 100)
+
+
 @pytest.mark.parametrize(("count", "is_checked"), [(MIN_SAMPLES - 1, False), (MIN_SAMPLES, True)])
 def test_a_few_samples_do_not_say_that_a_role_is_idle(count: int, is_checked: bool) -> None:
     windows = (
