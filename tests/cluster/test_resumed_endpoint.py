@@ -8,7 +8,9 @@ from kit.kubectl import Object
 from kit.played import PlayedCluster, PlayedRun
 from runs_kit.metrics_page import Server
 
-SERVICE, ADDRESS, PORT = "front", "10.9.0.2", 8000
+SERVICE = "front"
+ADDRESS = "10.9.0.2"
+PORT = 8000
 OF_THE_CLUSTER = {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}
 STEP_SECONDS = 60.0
 

@@ -310,7 +310,8 @@ def _only_lowered(name: str) -> dict[str, str]:
     """
     is_free = "!has(oldSelf.status) || !has(oldSelf.status.acceptedTime)"
     is_over = "has(oldSelf.status.completionTime)"
-    old, new = f"oldSelf.spec.{name}", f"self.spec.{name}"
+    old = f"oldSelf.spec.{name}"
+    new = f"self.spec.{name}"
     is_lower = f"{old} == 0 || ({new} > 0 && {new} <= {old})"
     return _transition(
         f"{is_free} || {is_over} || {is_lower}",

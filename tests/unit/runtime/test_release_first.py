@@ -159,7 +159,8 @@ class Many:
     """Runs that end at the same moment, each with a server, a record to store and a status."""
 
     def __init__(self, *runs: str, changes: dict[str, Any]) -> None:
-        self.scene, self._changes = Scene(), changes
+        self.scene = Scene()
+        self._changes = changes
         self.keys = [run_key(NAMESPACE, name) for name in runs]
         for name in runs:
             uid = f"uid-of-{name}"

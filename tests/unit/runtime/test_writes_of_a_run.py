@@ -29,7 +29,8 @@ from unit.runtime.scene import Background, arrival
 Json = dict[str, Any]
 MOST_WRITES = 24
 """The limit of `make bench-runs` and `make bench-scale`."""
-CLIENT_POD, SERVER_POD = "client-pod", "server-pod"
+CLIENT_POD = "client-pod"
+SERVER_POD = "server-pod"
 STEP_SECONDS = 7
 """Between things that happen: no two of them are one write."""
 

@@ -288,7 +288,8 @@ def test_with_a_seed_rows_come_in_the_order_of_vllms_sampler(tmp_path: Path) -> 
 
 def test_a_warm_up_takes_no_row_from_the_sampler_and_sends_none(tmp_path: Path) -> None:
     data = talks(tmp_path, *(entry(f"row{n} of") for n in range(20)), seed=0)
-    stage, warm_up = portion(data, requests=20), portion(data, warms_up=True)
+    stage = portion(data, requests=20)
+    warm_up = portion(data, warms_up=True)
     measured, unmeasured = drawn(stage, warm_up)
     assert len(unmeasured) == 4
     assert not {s.prompt for s in measured} & {s.prompt for s in unmeasured}
@@ -318,7 +319,8 @@ def test_a_hundred_copies_are_sent_as_they_are_under_share(
     tmp_path: Path, is_dynamic: bool, seed: int | None
 ) -> None:
     data = agent_file(tmp_path, is_dynamic=is_dynamic).model_copy(update={"seed": seed})
-    stage, warm_up = portion(data, requests=100), portion(data, requests=16, warms_up=True)
+    stage = portion(data, requests=100)
+    warm_up = portion(data, requests=16, warms_up=True)
     supply = RunDatasets(
         [stage, warm_up], counter=WordCounter(), context_tokens=12_000, shared=True
     )

@@ -191,7 +191,8 @@ def test_each_copy_can_end_with_its_own_instruction(tmp_path: Path) -> None:
 
 def test_a_warm_up_leaves_the_first_texts_to_the_stages(tmp_path: Path) -> None:
     data = texts(reviews(tmp_path, 4), order="File", texts_per_prompt=2, instruction="judge")
-    stage, warm_up = portion(data, requests=2), portion(data, requests=2, seed=3, warms_up=True)
+    stage = portion(data, requests=2)
+    warm_up = portion(data, requests=2, seed=3, warms_up=True)
     measured, unmeasured = drawn(stage, warm_up)
     assert not {s.prompt for s in measured} & {s.prompt for s in unmeasured}
     assert all(s.prompt.endswith("\njudge") for s in unmeasured)

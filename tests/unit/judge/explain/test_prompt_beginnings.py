@@ -11,7 +11,8 @@ from benchrun_client.contract import StageRecord
 from unit.judge.specs import spec, workload
 from unit.measure.records import cell, edge, record, requests
 
-HITS, QUERIES = "prefix_cache_hits_total", "prefix_cache_queries_total"
+HITS = "prefix_cache_hits_total"
+QUERIES = "prefix_cache_queries_total"
 OLD = {"generator": "VLLM", "version": "0.9", "rangeRatio": "0.1", "seed": 0}
 
 
