@@ -19,12 +19,12 @@ from pathlib import Path
 from _outcome import beyond, finish
 from _records import columns, gap_counts, server_edge, stage_record
 from benchrun.api import BenchmarkRunSpec
-from benchrun.judge.results import cell_context, results
-from benchrun.judge.rules.all_rules import judge_cell
+from benchrun.judge.results import load_point_context, results
+from benchrun.judge.rules.all_rules import judge_load_point
 from benchrun.judge.thresholds import thresholds_of
 from benchrun.judge_process.judge_job import PackedRecords
 from benchrun.measure.metrics_page import Sample
-from benchrun.plan import cells
+from benchrun.plan import load_points
 from benchrun_client.contract import ClientFigures, StageRecord, open_record, seal
 
 REQUESTS = 10_000
@@ -84,11 +84,11 @@ def main() -> int:
     data = seal(record)[1]
     samples = _samples()
     spec = _spec([f"{RATE:g}"])
-    (cell,) = planned = cells(spec)
+    (load_point,) = planned = load_points(spec)
 
     def judge() -> object:
-        of = cell_context(cell, [record], samples, thresholds_of(spec), spec=spec)
-        return judge_cell(of)
+        of = load_point_context(load_point, [record], samples, thresholds_of(spec), spec=spec)
+        return judge_load_point(of)
 
     rules, whole, read = _quickest_ms(
         judge, lambda: results(planned, [record], samples, spec=spec), lambda: open_record(data)
@@ -111,7 +111,11 @@ def main() -> int:
 
 
 def _packed_run(one: StageRecord) -> tuple[bytes, ...]:
-    stages = [stage for cell in cells(_spec(_RATES, repeats=REPEATS)) for stage in cell.stage_ids]
+    stages = [
+        stage
+        for load_point in load_points(_spec(_RATES, repeats=REPEATS))
+        for stage in load_point.stage_ids
+    ]
     copies = (
         one.model_copy(update={"stage_id": stage, "sequence": n}) for n, stage in enumerate(stages)
     )
@@ -155,7 +159,7 @@ async def _judged_run(packed: tuple[bytes, ...]) -> JudgedRun:
     ticking = asyncio.create_task(_tick(lags))
     before = _resident_mb()
     began = time.perf_counter()
-    judged = await asyncio.to_thread(results, cells(spec), records, samples, spec=spec)
+    judged = await asyncio.to_thread(results, load_points(spec), records, samples, spec=spec)
     seconds = time.perf_counter() - began
     ticking.cancel()
     if judged.verdict == "Unknown":

@@ -96,9 +96,12 @@ def main() -> int:
 async def _measure(processes: int) -> Figures:
     alone = await measure(_experiment("alone", RATES, processes=1))
     for row in alone.judged.results:
-        off = ttft_error(alone, f"{row.cell}/r1")
-        say(f"alone at {row.cell}: TTFT off by {off}, {', '.join(row.findings) or 'nothing found'}")
-    too_much = {row.cell for row in alone.judged.results if "ClientSaturated" in row.findings}
+        off = ttft_error(alone, f"{row.load_point}/r1")
+        say(
+            f"alone at {row.load_point}: TTFT off by {off}, "
+            f"{', '.join(row.findings) or 'nothing found'}"
+        )
+    too_much = {row.load_point for row in alone.judged.results if "ClientSaturated" in row.findings}
     saturated = next((rate for rate in RATES if f"open/rate={rate}" in too_much), 0)
     asked = round(TIMES[processes] * (saturated or RATES[-1]))
     together = await measure(_experiment("together", (asked,), processes=processes))

@@ -26,7 +26,7 @@ from benchrun.judge.results import results
 from benchrun.judge.thresholds import judge_of
 from benchrun.measure import in_flight
 from benchrun.measure.metrics_page import Sample
-from benchrun.plan import cells, planned_stages
+from benchrun.plan import load_points, planned_stages
 from benchrun_client.contract import ClientFigures, StageRecord
 
 from report_kit.played_queue import INPUT_TOKENS, OUTPUT_TOKENS, PLACES, gaps_of, played
@@ -124,7 +124,7 @@ def held_against(run: SimulatedRun, baseline: SimulatedRun) -> SimulatedRun:
         outcome=found.outcome,
         gate=found.gate,
         message=found.message,
-        cells=list(found.cells),
+        load_points=list(found.load_points),
     )
     status = run.status.model_copy(update={"comparison": comparison})
     return replace(run, body=body, spec=spec, status=status)
@@ -196,12 +196,12 @@ def _status(
     spec: BenchmarkRunSpec, records: Sequence[StageRecord], samples: Sequence[Sample]
 ) -> BenchmarkRunStatus:
     never_compiled = ServerStatus(role="server", compilations=CompiledKernels(count=0))
-    found = results(cells(spec), records, samples, spec=spec, servers=[never_compiled])
+    found = results(load_points(spec), records, samples, spec=spec, servers=[never_compiled])
     valid = "False" if found.verdict == "Invalid" else "True"
     conditions = {"Complete": "True", "Valid": valid}
     return BenchmarkRunStatus(
         phase="Completed",
-        message=f"measured all {len(cells(spec))} load points",
+        message=f"measured all {len(load_points(spec))} load points",
         conditions=tuple(
             Condition.model_validate({"type": type_, "status": status, "reason": "Measured"})
             for type_, status in conditions.items()

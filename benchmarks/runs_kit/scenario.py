@@ -334,12 +334,13 @@ class Scenario:
     def _check_results(self) -> None:
         for name, body in self._picture.objects["BenchmarkRun"].items():
             status = body["status"]
-            cells = len(status.get("results", []))
+            load_points = len(status.get("results", []))
             # Played stages are as short as the benchmark; a finding about that is not the
             # operator's fault.
-            if status["verdict"] not in ("Valid", "Suspect") or cells != 2:
+            if status["verdict"] not in ("Valid", "Suspect") or load_points != 2:
                 raise NotAsExpected(
-                    f"{name}: verdict {status['verdict']}, {cells} cells: {status['message']}"
+                    f"{name}: verdict {status['verdict']}, {load_points} load points: "
+                    f"{status['message']}"
                 )
         stages = [
             c for c in self._picture.objects["ConfigMap"].values() if _role(c) == names.ROLE_STAGE

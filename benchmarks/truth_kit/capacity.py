@@ -41,10 +41,10 @@ def unnoticed(outcome: Outcome, *, say: Callable[[str], None]) -> Iterator[bool]
     It is wrong when the mean is too high by a tenth or more, or can't be compared with the log.
     """
     for row in outcome.judged.results:
-        off = ttft_error(outcome, f"{row.cell}/r1")
+        off = ttft_error(outcome, f"{row.load_point}/r1")
         called = "ClientSaturated" in row.findings
         say(
-            f"  {row.cell}: TTFT off by {'?' if off is None else f'{off:.1f} %'}, "
+            f"  {row.load_point}: TTFT off by {'?' if off is None else f'{off:.1f} %'}, "
             f"{'called' if called else 'not called'} saturated"
         )
         yield (off is None or off >= OFF_PERCENT) and not called

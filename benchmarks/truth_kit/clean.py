@@ -9,7 +9,7 @@ from truth_kit.lab import Experiment
 from truth_kit.mistakes import open_loop, users
 
 STAGE_SECONDS = 10.5
-CELLS_A_RUN = 5
+LOAD_POINTS_A_RUN = 5
 REPEATS = 3
 QUEUE_REPEATS = 2
 _TTFTS_MS = (8, 20, 60, 150)
@@ -49,7 +49,7 @@ def clean_runs(stages: int, *, seed: int = 1) -> Iterator[Experiment]:
 
 def clean_stages(run: Experiment) -> int:
     """Return the number of stages of a run."""
-    return CELLS_A_RUN * run.repeats
+    return LOAD_POINTS_A_RUN * run.repeats
 
 
 def _plain_runs(draw: random.Random) -> Iterator[Experiment]:
@@ -58,7 +58,7 @@ def _plain_runs(draw: random.Random) -> Iterator[Experiment]:
         ttft = draw.choice(_TTFTS_MS)
         tpot = draw.choice(_TPOTS_MS)
         jitter = draw.choice(_JITTERS_MS)
-        kinds = islice(cycle(("open", "users")), number % 2, number % 2 + CELLS_A_RUN)
+        kinds = islice(cycle(("open", "users")), number % 2, number % 2 + LOAD_POINTS_A_RUN)
         workloads = []
         for position, kind in enumerate(kinds):
             tokens = draw.choice(_TOKENS)
@@ -85,7 +85,7 @@ def _plain_runs(draw: random.Random) -> Iterator[Experiment]:
             f"--seed={number}",
         )
         name = f"clean-{number} ttft={ttft} tpot={tpot} jitter={jitter}"
-        yield _run(name, workloads, flags, number, REPEATS, STAGE_SECONDS * CELLS_A_RUN)
+        yield _run(name, workloads, flags, number, REPEATS, STAGE_SECONDS * LOAD_POINTS_A_RUN)
 
 
 def _queueing_runs(draw: random.Random) -> Iterator[Experiment]:

@@ -65,7 +65,7 @@ class Mistake:
     """Changed fields of the twin's experiment and of the experiments of all doses."""
     cause: Cause | None = None
     """The part to blame; None: none in particular."""
-    cells: int = 1
+    load_points: int = 1
     """Number of load points of a dose."""
     prompt_tokens: int = 64
     beside: Beside = "any"
@@ -85,10 +85,10 @@ class Mistake:
         workload = {**open_loop(RATE, SECONDS), "dataset": {"random": random}}
         return Experiment(
             name=f"{self.name} {suffix}",
-            workloads=[{**workload, "name": f"w{number}"} for number in range(self.cells)],
+            workloads=[{**workload, "name": f"w{number}"} for number in range(self.load_points)],
             servers=((*SERVER, *flags),),
             traffic="doses",
-            about_seconds=self.cells * SECONDS,
+            about_seconds=self.load_points * SECONDS,
             **{
                 "measurement": WARM,
                 "client_ahead": self.beside in AHEAD,
@@ -119,7 +119,7 @@ MISTAKES: tuple[Mistake, ...] = (
         also={"client_cpu_share": 1.0, "servers_ahead": True},
         expected=_CLIENT,
         cause="client",
-        cells=2,
+        load_points=2,
         beside="alike",
     ),
     Mistake(
@@ -305,9 +305,9 @@ def seen(outcome: Outcome, twin: Outcome, others: Iterable[Outcome] = ()) -> Ite
     severities = _severities(outcome)
     counting = counting_codes(severities, *map(_severities, (twin, *others)))
     severe = {code for code, severity in severities.items() if severity != "Note"}
-    twins = {row.cell: row for row in twin.judged.results}
+    twins = {row.load_point: row for row in twin.judged.results}
     for row in outcome.judged.results:
-        harms = {name: _harm_percent(name, row, twins[row.cell]) for name in HEADLINE}
+        harms = {name: _harm_percent(name, row, twins[row.load_point]) for name in HEADLINE}
         worst = max(harms, key=harms.__getitem__)
         found = severe.intersection(row.findings)
         yield Seen(harms[worst], worst, frozenset(found & counting), frozenset(found - counting))
@@ -363,29 +363,34 @@ def tally(found: Mapping[Dose, Sequence[Seen]], *, say: Callable[[str], None]) -
     harmed = Counter[bool]()
     named = Counter[str]()
     of_server = Counter[str]()
-    for (name, dose), cells in found.items():
+    for (name, dose), load_points in found.items():
         mistake = mistakes[name]
-        words = [word for cell in cells if (word := cell.named(mistake)) is not None]
-        harmed.update(cell.unnoticed for cell in cells if cell.harmed)
+        words = [
+            word for load_point in load_points if (word := load_point.named(mistake)) is not None
+        ]
+        harmed.update(load_point.unnoticed for load_point in load_points if load_point.harmed)
         (of_server if mistake.cause == "server" else named).update(words)
-        extra += sum(len(cell.codes - mistake.expected) for cell in cells)
-        worst = max(worst, 100 * fmean(cell.unnoticed for cell in cells) if cells else 0.0)
+        extra += sum(len(load_point.codes - mistake.expected) for load_point in load_points)
+        worst = max(
+            worst,
+            100 * fmean(load_point.unnoticed for load_point in load_points) if load_points else 0.0,
+        )
         marks = ("wrongly", "MISNAMED"), ("nobody", "nobody"), ("unknown", "unknown")
         heading = (
             "UNNOTICED"
-            if any(cell.unnoticed for cell in cells)
+            if any(load_point.unnoticed for load_point in load_points)
             else next((mark for word, mark in marks if word in words), "ok")
         )
-        say(f"  {heading} {name} {dose:g}: {[_in_words(cell) for cell in cells]}")
+        say(f"  {heading} {name} {dose:g}: {[_in_words(load_point) for load_point in load_points]}")
     known = named.total() - named["unknown"]
     return Tally(
         harmful_unnoticed_percent=worst,
         harmful_unnoticed_mean_percent=100 * harmed[True] / max(1, harmed.total()),
         harmed=harmed.total(),
         undecided=sum(
-            bool(cell.harmed and cell.shared and not cell.codes)
-            for cells in found.values()
-            for cell in cells
+            bool(load_point.harmed and load_point.shared and not load_point.codes)
+            for load_points in found.values()
+            for load_point in load_points
         ),
         extra_findings=extra,
         named=named.total(),
@@ -400,7 +405,6 @@ def _share(of: Counter[str], word: str) -> float:
     return 100 * of[word] / max(1, of.total())
 
 
-def _in_words(cell: Seen) -> str:
-    return (
-        f"{cell.figure} off {cell.harm_percent:.1f} %: {', '.join(sorted(cell.codes)) or 'Valid'}"
-    )
+def _in_words(load_point: Seen) -> str:
+    codes = ", ".join(sorted(load_point.codes)) or "Valid"
+    return f"{load_point.figure} off {load_point.harm_percent:.1f} %: {codes}"

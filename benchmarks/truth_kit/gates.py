@@ -155,7 +155,7 @@ def _chunk(task: _Task) -> Counter[str]:
         found = product.compared(
             *task.sides.draw(random), DEFAULT_METRICS, max_regression_percent=LIMIT_PERCENT
         )
-        first = found.cells[0].changes[0].word
+        first = found.load_points[0].changes[0].word
         count += Counter(
             ("comparisons", str(found.gate), f"outcome {found.outcome}", f"first {first}")
         )

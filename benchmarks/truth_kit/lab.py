@@ -21,7 +21,7 @@ import httpx
 from benchrun.api import MAX_COMPILATIONS, BenchmarkRunSpec, CompiledKernels, ServerStatus, Severity
 from benchrun.judge.results import Judged, results
 from benchrun.measure.metrics_page import Sample, UnreadableMetrics, parse_sample
-from benchrun.plan import Owner, cells, plan_of_client
+from benchrun.plan import Owner, load_points, plan_of_client
 from benchrun_client.contract import (
     TOKEN_HEADER,
     Acknowledgement,
@@ -132,11 +132,11 @@ class Outcome:
     def judged(self) -> Judged:
         """Return the judge's results for the stages that have records."""
         measured = {record.stage_id for record in self.records}
-        of_cells = (
+        of_load_points = (
             replace(c, stage_ids=tuple(s for s in c.stage_ids if s in measured))
-            for c in cells(self.spec)
+            for c in load_points(self.spec)
         )
-        kept = [cell for cell in of_cells if cell.stage_ids]
+        kept = [load_point for load_point in of_load_points if load_point.stage_ids]
         known = CompiledKernels(
             count=len(self.compilations), at=list(self.compilations[:MAX_COMPILATIONS])
         )

@@ -16,7 +16,7 @@ from benchrun.api import DEFAULT_METRICS, BenchmarkRunSpec, Result
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.compare import Compared
 from benchrun.judge.results import results
-from benchrun.plan import cells
+from benchrun.plan import load_points
 from benchrun_client.contract import RequestColumns, StageRecord
 
 from truth_kit import product
@@ -126,12 +126,12 @@ def _server(
         prefill, decoding = (math.exp(speed + point) * (1 + effect) for speed in speeds)
         records = [_stretched(record, prefill, decoding, random) for record in stages]
         (row,) = results(
-            cells(spec), records, [], spec=spec, servers=[product.NEVER_COMPILED]
+            load_points(spec), records, [], spec=spec, servers=[product.NEVER_COMPILED]
         ).results
         rows.append(
             row.model_copy(
                 update={
-                    "cell": f"w/rate={number + 1}",
+                    "load_point": f"w/rate={number + 1}",
                     "workload": "w",
                     "axis": "rate",
                     "value": str(number + 1),

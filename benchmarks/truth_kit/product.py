@@ -24,7 +24,7 @@ from benchrun.api import (
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.compare import Compared, compare
 from benchrun.judge.results import results
-from benchrun.plan import cells
+from benchrun.plan import load_points
 from benchrun_client.contract import ClientFigures, GapCounts, StageRecord
 
 from truth_kit.batching import Answer
@@ -84,12 +84,12 @@ def judged_answers(
         repeats=len(stages),
         measurement={"percentiles": list(map(str, PERCENTS)), "warmup": {"none": {}}},
     )
-    (cell,) = cells(spec)
+    (load_point,) = load_points(spec)
     records = [
         _record(answers, stage_id, number)
-        for number, (answers, stage_id) in enumerate(zip(stages, cell.stage_ids, strict=True))
+        for number, (answers, stage_id) in enumerate(zip(stages, load_point.stage_ids, strict=True))
     ]
-    judged = results([cell], records, [], spec=spec, servers=[NEVER_COMPILED])
+    judged = results([load_point], records, [], spec=spec, servers=[NEVER_COMPILED])
     return judged.results[0]
 
 
@@ -135,7 +135,7 @@ def server_run(name: str, figures: Sequence[Mapping[ComparedMetric, float]]) -> 
     rows = [
         Result.model_validate(
             {
-                "cell": f"w/rate={rate}",
+                "loadPoint": f"w/rate={rate}",
                 "workload": "w",
                 "axis": "rate",
                 "value": rate,

@@ -113,22 +113,22 @@ def _digits(uid: str) -> str:
     return hashlib.sha256(uid.encode()).hexdigest()
 
 
-def cell_id(workload: str, axis: str, value: str) -> str:
+def load_point_id(workload: str, axis: str, value: str) -> str:
     """Return the id of a workload at a load point: `chat/rate=4`."""
     return f"{workload}/{axis}={value}"
 
 
-def confirmation_id(cell: str) -> str:
+def confirmation_id(load_point: str) -> str:
     """Return the id of the same load, measured anew to confirm what a search found there.
 
     An example is `chat/rate=4/confirmation`.
     """
-    return f"{cell}/confirmation"
+    return f"{load_point}/confirmation"
 
 
 def stage_id(workload: str, axis: str, value: str, repeat: int) -> str:
     """Return the id of one repeat of a load point: `chat/rate=4/r2`."""
-    return f"{cell_id(workload, axis, value)}/r{repeat}"
+    return f"{load_point_id(workload, axis, value)}/r{repeat}"
 
 
 def labels(*, run: str, uid: str, role: str) -> dict[str, str]:

@@ -94,7 +94,7 @@ def _program() -> str:
 
 def _finished_run() -> dict[str, Any]:
     result = {
-        "cell": "chat/rate=4",
+        "load_point": "chat/rate=4",
         "workload": "chat",
         "axis": "rate",
         "value": "4",

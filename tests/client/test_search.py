@@ -12,7 +12,7 @@ import pytest
 from benchrun.api import BenchmarkRunSpec, SearchResult
 from benchrun.judge.results import results
 from benchrun.judge_process.judge_job import probe_problem
-from benchrun.plan import Owner, plan_of_client, probed_cells, problem_with
+from benchrun.plan import Owner, plan_of_client, probed_load_points, problem_with
 from benchrun_client.contract import Plan, Progress, StageRecord, Target, open_stage, seal
 from client.processes import TINY_MODEL, client, free_port, simulator
 from unit.client.plans import TOKEN_DIGEST
@@ -110,7 +110,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
 
 def answers(searched: Searched) -> dict[str, SearchResult]:
     of = spec()
-    found = results(probed_cells(of, searched.records), searched.records, (), spec=of)
+    found = results(probed_load_points(of, searched.records), searched.records, (), spec=of)
     return {each.workload: each for each in found.searches}
 
 

@@ -320,7 +320,7 @@ async def test_figure_that_is_not_known_survives_within_a_list(
     api: KubernetesApi, namespace: Namespace, run: Run
 ) -> None:
     result = {
-        "cell": "chat/rate=4",
+        "loadPoint": "chat/rate=4",
         "workload": "chat",
         "axis": "rate",
         "value": "4",

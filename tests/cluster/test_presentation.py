@@ -59,10 +59,10 @@ STATUS = BenchmarkRunStatus(
     ],
     progress=Progress(stages_total=6, stages_done=6, summary="6/6"),
     live=Live(at=NOW, running=3.0, kv_cache_percent=12.5),
-    headline=Headline(cell="chat/rate=4", throughput="512.3", p99_ttft="87.1"),
+    headline=Headline(load_point="chat/rate=4", throughput="512.3", p99_ttft="87.1"),
     results=[
         Result(
-            cell="chat/rate=4",
+            load_point="chat/rate=4",
             workload="chat",
             axis="rate",
             value="4",

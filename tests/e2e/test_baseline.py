@@ -45,11 +45,12 @@ def test_an_equal_server_has_not_regressed_and_a_slower_one_has(namespace: Names
         comparison = run["status"]["comparison"]
         assert comparison["gate"] == run["status"]["answer"] == gate
         assert comparison["baseline"]["uid"] == before["metadata"]["uid"]
-        (cell,) = comparison["cells"]
-        assert cell["paired"], "equal seeds send equal traffic"
+        (load_point,) = comparison["loadPoints"]
+        assert load_point["paired"], "equal seeds send equal traffic"
     # An answer takes 190 ms, and then 340: 79 % longer, and 44 % fewer tokens a second.
     changes = {
-        change["metric"]: change for change in slower["status"]["comparison"]["cells"][0]["changes"]
+        change["metric"]: change
+        for change in slower["status"]["comparison"]["loadPoints"][0]["changes"]
     }
     assert changes["MeanE2EL"]["changePercent"] == pytest.approx(79, abs=15)
     assert changes["OutputThroughput"]["changePercent"] == pytest.approx(-44, abs=10)

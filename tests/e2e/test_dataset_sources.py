@@ -143,7 +143,7 @@ def test_the_search_beside_them_finds_how_many_are_served_at_a_time(status: Obje
         str(SEATS + 1),
         "Missed",
     ), found
-    assert {row["cell"] for row in status["results"]} >= {
+    assert {row["loadPoint"] for row in status["results"]} >= {
         f"highest/concurrency={users}" for users in (1, 2, 3, 4)
     }
 

@@ -187,13 +187,15 @@ def test_the_table_shows_the_numbers_of_the_status(demo: Demo) -> None:
         for row in demo.after(r"load point +req/s +tok/s +TTFT p50 ")[:4]
     }
     measured = {
-        row["cell"]: row["metrics"] if row["throughputOf"] == "Stage" else row["steady"]
+        row["loadPoint"]: row["metrics"] if row["throughputOf"] == "Stage" else row["steady"]
         for row in demo.status["results"]
     }
     assert shown.keys() == measured.keys()
-    for cell, (requests, tokens) in shown.items():
-        assert float(requests) == pytest.approx(measured[cell]["request_throughput"], rel=0.01)
-        assert float(tokens) == pytest.approx(measured[cell]["output_throughput"], rel=0.01)
+    for load_point, (requests, tokens) in shown.items():
+        assert float(requests) == pytest.approx(
+            measured[load_point]["request_throughput"], rel=0.01
+        )
+        assert float(tokens) == pytest.approx(measured[load_point]["output_throughput"], rel=0.01)
 
 
 def test_kubectl_get_shows_real_numbers_in_its_columns(demo: Demo) -> None:

@@ -25,7 +25,7 @@ def offline_run(name: str, **spec: Any) -> Object:
 
 
 def rows(run: Object) -> dict[str, Object]:
-    return {row["cell"]: row for row in run["status"]["results"]}
+    return {row["loadPoint"]: row for row in run["status"]["results"]}
 
 
 @pytest.mark.timeout(420)
@@ -39,7 +39,8 @@ def test_the_engine_is_measured_by_itself(namespace: Namespace) -> None:
     assert status["verdict"] in ("Valid", "Suspect"), status["findings"]
 
     whole, one, eight = (
-        found[cell] for cell in ("throughput/rate=inf", "latency/batch=1", "latency/batch=8")
+        found[load_point]
+        for load_point in ("throughput/rate=inf", "latency/batch=1", "latency/batch=8")
     )
     assert whole["metrics"]["completed"] == 1200
     assert whole["metrics"]["total_output_tokens"] == 1200 * 16

@@ -68,8 +68,8 @@ def finding(status: Object, code: str) -> Object | None:
     return next((found for found in status["findings"] if found["code"] == code), None)
 
 
-def row(status: Object, cell: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(row for row in status["results"] if row["cell"] == cell)
+def row(status: Object, load_point: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(row for row in status["results"] if row["loadPoint"] == load_point)
     return found
 
 

@@ -30,7 +30,7 @@ from benchrun.decide.sweep.sweep_state import SweepCollected, SweepFacts
 from benchrun.judge_process.judge_job import judge_job
 from benchrun.judge_process.messages import Job, Part
 from benchrun.observe import Children, Run, child_of, pod_of, run_of, sweep_of, swept_runs
-from benchrun.plan import cells
+from benchrun.plan import load_points
 from benchrun_client.contract import PLAN_FILE, Plan
 from unit.decide.scenes import CONTEXT, instant
 from unit.decide.simulated_cluster import SimulatedClient
@@ -273,4 +273,4 @@ def outcome_of_sweep(spec: Any) -> Outcome:
 def _figures(spec: Json) -> BenchmarkRunStatus:
     """Typical ones, at every load that is listed."""
     parsed = BenchmarkRunSpec.model_validate(spec)
-    return essence(run("any", [row(each.id) for each in cells(parsed)]).status)
+    return essence(run("any", [row(each.id) for each in load_points(parsed)]).status)

@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parents[2] / "examples"
 LATENCIES = ("ttft", "tpot", "itl", "e2el")
 PERCENTILES = ("50", "95", "99")
 KINDS = {"BenchmarkRun": RUN, "BenchmarkSweep": SWEEP}
-COLUMNS = 400  # wide enough that no cell of a table takes two lines
+COLUMNS = 400  # wide enough that no load point of a table takes two lines
 REPORTS = os.environ.get("REPORTS_DIR")  # where to keep the reports of each, to read them
 
 
@@ -55,7 +55,7 @@ def _keep_reports(namespace: Namespace, found: Object, folder: Path) -> None:
 
 def rows(status: Object) -> dict[str, Object]:
     """Return the results of a status by load point."""
-    return {row["cell"]: row for row in status["results"]}
+    return {row["loadPoint"]: row for row in status["results"]}
 
 
 def finding(status: Object, code: str) -> Object:
@@ -85,11 +85,18 @@ class Printed:
         """Return the rows of the first table whose headers begin with these."""
         lines = [re.split(r"\s{2,}", line.strip()) for line in self.text.splitlines()]
         start = next(
-            (n for n, cells in enumerate(lines) if tuple(cells[: len(headers)]) == headers), None
+            (
+                n
+                for n, load_points in enumerate(lines)
+                if tuple(load_points[: len(headers)]) == headers
+            ),
+            None,
         )
         assert start is not None, f"no table {headers} in:\n{self.text}"
-        rows = takewhile(lambda cells: len(cells) == len(lines[start]), lines[start + 1 :])
-        return [dict(zip(lines[start], cells, strict=True)) for cells in rows]
+        rows = takewhile(
+            lambda load_points: len(load_points) == len(lines[start]), lines[start + 1 :]
+        )
+        return [dict(zip(lines[start], load_points, strict=True)) for load_points in rows]
 
 
 def benchrun(namespace: Namespace, *arguments: str) -> Printed:

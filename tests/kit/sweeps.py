@@ -80,7 +80,15 @@ def table_of(sweep: Object) -> Any:
             {
                 **{
                     key: row.get(key)
-                    for key in ("variant", "cell", "runs", "leftOut", "verdict", "reason", "paired")
+                    for key in (
+                        "variant",
+                        "loadPoint",
+                        "runs",
+                        "leftOut",
+                        "verdict",
+                        "reason",
+                        "paired",
+                    )
                 },
                 "words": {change["metric"]: change["word"] for change in row.get("changes", [])},
             }
@@ -101,7 +109,7 @@ def table_of(sweep: Object) -> Any:
             }
             for best in status["best"]
         ],
-        "front": [(point["variant"], point["cell"]) for point in status["front"]],
+        "front": [(point["variant"], point["loadPoint"]) for point in status["front"]],
         **{key: status.get(key) for key in ("baseline", "scope", "verdict", "phase", "message")},
     }
 

@@ -23,15 +23,15 @@ def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(
     # A gap between chunks is none between tokens where a late server sends several at once: then
     # ITL is left out, and said to be.
     shown = {
-        cell: [
+        load_point: [
             name
             for name in LATENCIES
             if name != "itl" or "ChunksAreNotTokens" not in row["findings"]
         ]
-        for cell, row in found.items()
+        for load_point, row in found.items()
     }
-    for cell, row in found.items():
-        for latency in shown[cell]:
+    for load_point, row in found.items():
+        for latency in shown[load_point]:
             p50, p95, p99 = (
                 row["metrics"][f"p{percentile}_{latency}_ms"] for percentile in PERCENTILES
             )

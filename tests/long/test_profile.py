@@ -37,12 +37,13 @@ def test_a_profile_names_kernels_and_leaves_the_figures_alone(namespace: Namespa
     # intervals, figures.
     before = rows(statuses["plain"])
     after = rows(statuses["profiled"])
-    assert {cell: row["traffic"] for cell, row in before.items()} == {
-        cell: row["traffic"] for cell, row in after.items()
+    assert {load_point: row["traffic"] for load_point, row in before.items()} == {
+        load_point: row["traffic"] for load_point, row in after.items()
     }
     compared = json.loads(benchrun(namespace, "compare", "plain", "profiled", "--output=json").text)
     words = {
-        cell["cell"]: {change["word"] for change in cell["changes"]} for cell in compared["cells"]
+        load_point["loadPoint"]: {change["word"] for change in load_point["changes"]}
+        for load_point in compared["loadPoints"]
     }
     assert words.keys() == before.keys()
     assert set().union(*words.values()) <= {"NoDetectableDifference", "Equivalent"}, compared

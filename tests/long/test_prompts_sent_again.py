@@ -47,8 +47,8 @@ def test_which_run_is_true_is_answered_by_cache_hits(namespace: Namespace) -> No
     assert 0.8 * evidence["lookedUpTokens"] < evidence["hitTokens"] < evidence["lookedUpTokens"]
     # The report says so itself: which repeat is true, by how much the other differs, and that it is
     # the cache.
-    cell = "long-prompts/rate=2"
-    answer = explanation(rows(same)[cell], "TrueRun")
+    load_point = "long-prompts/rate=2"
+    answer = explanation(rows(same)[load_point], "TrueRun")
     assert (
         answer["answer"],
         answer["evidence"]["trueRepeats"],
@@ -62,7 +62,7 @@ def test_which_run_is_true_is_answered_by_cache_hits(namespace: Namespace) -> No
     assert answer["evidence"]["hitTokens"] == evidence["hitTokens"]
     # It is the cache and no compilation: new prompts show no more than noise, and nothing was
     # compiled meanwhile. By how much a busy machine's repeats differ by chance is its own.
-    noise = explanation(rows(new)[cell], "TrueRun")
+    noise = explanation(rows(new)[load_point], "TrueRun")
     assert (noise["answer"], noise["evidence"]["hitTokens"]) == ("Noise", 0)
     assert noise["evidence"]["lookedUpTokens"] > 100_000
     assert answer["evidence"]["compilations"] == noise["evidence"]["compilations"] == 0
@@ -106,7 +106,7 @@ def test_which_run_is_true_is_answered_by_cache_hits(namespace: Namespace) -> No
     means = [rows(new)["mix/rate=2"]["metrics"][f"mean_{name}_ms"] for name in ("ttft", "e2el")]
     assert 0 < means[0] < means[1]
     # Of the repeat that found its prompts in the cache, too, the end-to-end latency is told.
-    true, other = rows(same)[cell]["byRepeat"]["mean_e2el_ms"]
+    true, other = rows(same)[load_point]["byRepeat"]["mean_e2el_ms"]
     assert 0 < other < true
     settings = {row["setting"]: row["value"] for row in said.table("setting", "value")}
     assert settings["enable-log-requests"] == "false"
@@ -117,7 +117,9 @@ def test_the_riddle_is_one_sweep_whose_hits_explain_every_run(namespace: Namespa
     namespace.apply(example(FILE)[name])
     status = measured(namespace, SWEEP, name, timeout_seconds=3600)
     hits = {
-        (row["variant"], row["cell"].partition("/")[0]): row["metrics"].get("prefix_hit_percent")
+        (row["variant"], row["loadPoint"].partition("/")[0]): row["metrics"].get(
+            "prefix_hit_percent"
+        )
         for row in status["results"]
     }
     on = {workload: share for (variant, workload), share in hits.items() if variant == "cache-on"}
@@ -150,14 +152,18 @@ def test_a_dynamic_prefix_gains_only_where_its_prompts_were_sent_before(
     namespace: Namespace,
 ) -> None:
     name = "e3-sent-again-tiny"
-    cell = "agent-dynamic/concurrency=4"
+    load_point = "agent-dynamic/concurrency=4"
     objects = example("e3-which-optimisation-tiny.yaml")
     namespace.apply(objects["e3-talks"])
     namespace.apply(objects[name])
     status = measured(namespace, RUN, name, timeout_seconds=1500)
     told = finding(status, "PrefixCacheContaminated")
-    assert (told["severity"], told["worstStage"], told["count"]) == ("Invalid", f"{cell}/r2", 1)
-    answer = explanation(rows(status)[cell], "TrueRun")
+    assert (told["severity"], told["worstStage"], told["count"]) == (
+        "Invalid",
+        f"{load_point}/r2",
+        1,
+    )
+    answer = explanation(rows(status)[load_point], "TrueRun")
     assert (
         answer["answer"],
         answer["evidence"]["trueRepeats"],

@@ -27,7 +27,7 @@ def metric(status: Object, variant: str, workload: str, name: str) -> float | No
     (found,) = [
         row
         for row in status["results"]
-        if (row["variant"], row["cell"].partition("/")[0]) == (variant, workload)
+        if (row["variant"], row["loadPoint"].partition("/")[0]) == (variant, workload)
     ]
     value: float | None = found["metrics"].get(name)
     return value
@@ -53,15 +53,15 @@ def test_which_optimisation_helps_is_two_tables(namespace: Namespace) -> None:
     assert [point.partition("/")[0] for point in list(changes[0])[2:]] == workloads
     assert {row["variant"] for row in changes} == set(variants[1:])
     assert {"req/s", "TTFT", "TPOT", "E2EL"} <= {row["figure"] for row in changes}
-    cells = [
-        cell
+    load_points = [
+        load_point
         for row in changes
         if row["figure"] == "TTFT"
-        for cell in list(row.values())[2:][: len(by_users)]
+        for load_point in list(row.values())[2:][: len(by_users)]
     ]
     assert all(
-        re.fullmatch(r"[-+][0-9.]+ % \([-+0-9.]+ to (over )?[-+0-9.]+\) \w+( \w+)?", cell)
-        for cell in cells
+        re.fullmatch(r"[-+][0-9.]+ % \([-+0-9.]+ to (over )?[-+0-9.]+\) \w+( \w+)?", load_point)
+        for load_point in load_points
     )
     assert all(row["paired"] for row in status["results"] if row["variant"] != "baseline")
 

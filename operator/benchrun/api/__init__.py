@@ -30,7 +30,7 @@ from benchrun.api.comparison import (
     TOTAL_COST,
     Baseline,
     Change,
-    ComparedCell,
+    ComparedLoadPoint,
     ComparedMetric,
     ComparedRun,
     Comparison,
@@ -130,7 +130,7 @@ from benchrun.api.stored_status import (
     status_changes,
     without,
 )
-from benchrun.api.workloads import Axis, Cell, Load, Search, Workload, datasets_of
+from benchrun.api.workloads import Axis, Load, LoadPoint, Search, Workload, datasets_of
 
 __all__ = [
     "CHANGEABLE",
@@ -168,12 +168,11 @@ __all__ = [
     "Blocked",
     "Bottleneck",
     "CachePolicy",
-    "Cell",
     "Change",
     "ChatTemplate",
     "ClientStatus",
     "Code",
-    "ComparedCell",
+    "ComparedLoadPoint",
     "ComparedMetric",
     "ComparedRun",
     "Comparison",
@@ -202,6 +201,7 @@ __all__ = [
     "LimitKind",
     "Live",
     "Load",
+    "LoadPoint",
     "Model",
     "ModelSource",
     "Objective",

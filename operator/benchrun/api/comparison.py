@@ -137,7 +137,7 @@ class ComparedRun(StatusModel):
 
 
 class Change(StatusModel):
-    """One figure of one cell, before and after."""
+    """One figure of one load point, before and after."""
 
     metric: ComparedMetric = Field(description="Which figure.")
     baseline: float | None = Field(
@@ -155,10 +155,10 @@ class Change(StatusModel):
     reason: ReasonText | None = Field(None, description="Why it is Unknown or NotComparable.")
 
 
-class ComparedCell(StatusModel):
+class ComparedLoadPoint(StatusModel):
     """One load point on both sides."""
 
-    cell: str = Field(
+    load_point: str = Field(
         max_length=160, description="Workload and load point, for example chat/rate=4."
     )
     paired: bool = Field(
@@ -197,8 +197,8 @@ class Comparison(StatusModel):
     message: Annotated[str, Field(max_length=1024)] = Field(
         description="The outcome and its reasons, in a sentence."
     )
-    cells: list[ComparedCell] = entries(
-        128, "The load points, in the order of the baseline.", key="cell"
+    load_points: list[ComparedLoadPoint] = entries(
+        128, "The load points, in the order of the baseline.", key="loadPoint"
     )
 
 

@@ -71,7 +71,7 @@ class Reason:
     ALL_STORED = "AllStored"
     ALL_VALID = "AllValid"
     SUSPECT = "Suspect"
-    INVALID_CELLS = "InvalidCells"
+    INVALID_LOAD_POINTS = "InvalidLoadPoints"
     OBJECTIVES_MET = "ObjectivesMet"
     OBJECTIVES_MISSED = "ObjectivesMissed"
     OBJECTIVES_INCONCLUSIVE = "ObjectivesInconclusive"

@@ -347,7 +347,7 @@ RUN = Definition(
         ),
     ),
     wide_columns=(
-        ("Load point", ".status.headline.cell", "Which load point that is."),
+        ("Load point", ".status.headline.loadPoint", "Which load point that is."),
         ("vLLM", ".status.servers[0].version", "Version of the server, as it reports it."),
         ("GPU", ".status.servers[0].gpu", "GPU model."),
         ("Message", ".status.message", "What the run waits for, or why it ended."),

@@ -162,7 +162,7 @@ _BUT_REPLICAS: tuple[Table, ...] = ("stages", "servers")
 
 
 class RoleFigures(StatusModel):
-    """Server figures of one cell for one role."""
+    """Server figures of one load point for one role."""
 
     role: str = Field(max_length=20, description="Role of the servers.")
     running_mean: float | None = _figure(

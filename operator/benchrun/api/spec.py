@@ -10,7 +10,7 @@ from benchrun.api.base import NUMBER, Rule, SpecModel, Unique, entries, exactly_
 from benchrun.api.comparison import Baseline, Cost
 from benchrun.api.measurement import Client, Measurement, Objective, Validity
 from benchrun.api.server import ChatTemplate, Endpoint, Model, Offline, Server, Started
-from benchrun.api.workloads import MAX_CELLS, MAX_STAGES, MAX_WORKLOADS, Workload
+from benchrun.api.workloads import MAX_LOAD_POINTS, MAX_STAGES, MAX_WORKLOADS, Workload
 
 MUTABLE_FIELDS = (
     "suspend",
@@ -34,20 +34,20 @@ _POINTS = (
     f"has({_SEARCH}) ? {workloads.MOST_PROBES} : has({_SPEEDS}) ? size({_SPEEDS}) : "
     f"has({_BATCHES}) ? size({_BATCHES}) : 0)"
 )
-_CELLS = f"self.workloads.map(w, {_POINTS}).sum()"
+_LOAD_POINTS = f"self.workloads.map(w, {_POINTS}).sum()"
 _STAGES = f"self.workloads.map(w, has({_SEARCH}) ? {workloads.MOST_STAGES} : {_POINTS}).sum()"
 
 MAX_RUN_REQUESTS = 1_000_000
 """All are kept until the run is judged: some 70 MB of records in the cluster, and some ten seconds
 of judging."""
-MAX_CELL_REQUESTS = 200_000
+MAX_LOAD_POINT_REQUESTS = 200_000
 """Of all repeats of a load point: some 150 MB of memory while it is judged."""
 _EACH_RATE = f"{_RATES}.map(r, r.matches({NUMBER}) && r != 'inf' ? double(r) : 0.0)"
 _HIGHEST = f"(has({_SEARCH}) && {_SEARCH}.to.matches({NUMBER}) ? double({_SEARCH}.to) : 0.0)"
 _BY_DURATION = "double(has(w.durationSeconds) ? w.durationSeconds : 0)"
 _REPEATS = f"double(has({_SEARCH}) ? {_SEARCH}.maxRepeats : self.repeats)"
 # An empty list is refused by its bound; max() would fail on it, and say so beside that.
-_CELL_REQUESTS = (
+_LOAD_POINT_REQUESTS = (
     f"(self.workloads.map(w, (has(w.requests) ? double(w.requests) : {_BY_DURATION} * "
     f"(has({_RATES}) ? ({_EACH_RATE} + [0.0]).max() : {_HIGHEST})) * {_REPEATS}) + [0.0]).max()"
 )
@@ -73,19 +73,19 @@ class BenchmarkRunSpec(SpecModel):
     rules = (
         exactly_one("server", "endpoint", "offline"),
         Rule(
-            cel=f"{_CELLS} <= {MAX_CELLS}",
-            message=f"too many load points over all workloads; the limit is {MAX_CELLS}",
+            cel=f"{_LOAD_POINTS} <= {MAX_LOAD_POINTS}",
+            message=f"too many load points over all workloads; the limit is {MAX_LOAD_POINTS}",
             cel_message=(
                 "'workloads have %d load points in all; the limit is "
-                f"{MAX_CELLS}'.format([{_CELLS}])"
+                f"{MAX_LOAD_POINTS}'.format([{_LOAD_POINTS}])"
             ),
             path=".workloads",
         ),
         Rule(
-            cel=f"{_CELLS} * self.repeats <= {MAX_STAGES}",
+            cel=f"{_LOAD_POINTS} * self.repeats <= {MAX_STAGES}",
             message=f"too many stages (load points x repeats); the limit is {MAX_STAGES}",
             cel_message=f"'%d load points x %d repeats = %d stages; the limit is {MAX_STAGES}'"
-            f".format([{_CELLS}, self.repeats, {_CELLS} * self.repeats])",
+            f".format([{_LOAD_POINTS}, self.repeats, {_LOAD_POINTS} * self.repeats])",
             path=".repeats",
         ),
         Rule(
@@ -95,13 +95,13 @@ class BenchmarkRunSpec(SpecModel):
             path=".workloads",
         ),
         Rule(
-            cel=f"{_CELL_REQUESTS} <= {MAX_CELL_REQUESTS}.0",
+            cel=f"{_LOAD_POINT_REQUESTS} <= {MAX_LOAD_POINT_REQUESTS}.0",
             message=(
                 "too many requests at a load point (requests x repeats); the limit is "
-                f"{MAX_CELL_REQUESTS}"
+                f"{MAX_LOAD_POINT_REQUESTS}"
             ),
             cel_message="'a load point takes up to %d requests (requests x repeats); "
-            f"the limit is {MAX_CELL_REQUESTS}'.format([int({_CELL_REQUESTS})])",
+            f"the limit is {MAX_LOAD_POINT_REQUESTS}'.format([int({_LOAD_POINT_REQUESTS})])",
             path=".workloads",
         ),
         Rule(

@@ -18,7 +18,7 @@ def _run_requests(it: Any) -> Any:
         it.workloads]))
 def _runs(it: Any) -> Any:
     return (_variants(it.matrix) * it.replications)
-def _cell_requests(it: Any) -> Any:
+def _load_point_requests(it: Any) -> Any:
     return (max([*[(float(w.requests) if w.requests is not None else float(w.duration_seconds if
         w.duration_seconds is not None else 0) * (max([*_each_rate(w.load.request_rates), 0.0]) if
         w.load.request_rates is not None else _highest(w.load.search))) *
@@ -30,7 +30,7 @@ def _variants(it: Any) -> Any:
 def _all_stages(it: Any, of: Any) -> Any:
     return (float(it.search.max_probes + 3 * it.search.max_repeats if it.search is not None else
         _points(it) * of))
-def _cells(it: Any) -> Any:
+def _load_points(it: Any) -> Any:
     return (sum([_points(w.load) for w in it]))
 def _points(it: Any) -> Any:
     return (len(it.request_rates) if it.request_rates is not None else len(it.concurrencies) if
@@ -55,18 +55,18 @@ def _number(it: Any) -> Any:
     return (re.search('^(inf|[0-9]+([.][0-9]+)?)$', it))
 RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0x21765739: lambda self: 3 - [self.server, self.endpoint, self.offline].count(None) == 1,
-    0x39a0fcb5: lambda self: _cells(self.workloads) <= 64,
+    0x39a0fcb5: lambda self: _load_points(self.workloads) <= 64,
     0x0d1c98c8: lambda self:
-        f'workloads have {_cells(self.workloads)} load points in all; the limit is 64',
-    0x900a23ab: lambda self: _cells(self.workloads) * self.repeats <= 256,
+        f'workloads have {_load_points(self.workloads)} load points in all; the limit is 64',
+    0x900a23ab: lambda self: _load_points(self.workloads) * self.repeats <= 256,
     0x44e07465: lambda self:
-        f'{_cells(self.workloads)} load points x {self.repeats} repeats = {_cells(self.workloads) * self.repeats} stages; the limit is 256',
+        f'{_load_points(self.workloads)} load points x {self.repeats} repeats = {_load_points(self.workloads) * self.repeats} stages; the limit is 256',
     0x35ecc428: lambda self: not any(w.load.search is not None for w in self.workloads) or
         sum([w.load.search.max_probes + 3 * w.load.search.max_repeats if w.load.search is not None
         else _points(w.load) for w in self.workloads]) <= 256,
-    0x068b3d8e: lambda self: _cell_requests(self) <= 200000.0,
+    0x068b3d8e: lambda self: _load_point_requests(self) <= 200000.0,
     0xf7b3ec41: lambda self:
-        f'a load point takes up to {int(_cell_requests(self))} requests (requests x repeats); the limit is 200000',
+        f'a load point takes up to {int(_load_point_requests(self))} requests (requests x repeats); the limit is 200000',
     0x0bb880e3: lambda self: _run_requests(self) <= 1000000.0,
     0xa18e2157: lambda self:
         f'the run takes up to {int(_run_requests(self))} requests in all (stages x requests); the limit is 1000000',

@@ -186,7 +186,7 @@ class Headline(StatusModel):
     objective go first.
     """
 
-    cell: str = Field(max_length=160, description="Which cell it is.")
+    load_point: str = Field(max_length=160, description="Which load point it is.")
     throughput: str = Field(max_length=40)
     """Output tokens a second; with ? where the load point is Suspect."""
     p99_ttft: str = Field(max_length=40)
@@ -250,7 +250,7 @@ class ProfileStatus(StatusModel):
 
 
 class ObjectiveResult(StatusModel):
-    """One objective at one cell."""
+    """One objective at one load point."""
 
     metric: str = Field(max_length=10, description="TTFT, TPOT, ITL or E2EL.")
     percentile: str = Field(max_length=10, description="Which percentile of it.")
@@ -269,9 +269,9 @@ class ObjectiveResult(StatusModel):
 
 
 class Result(StatusModel):
-    """One cell: a workload at a load point, its repeats pooled."""
+    """One load point: a workload at one load, its repeats pooled."""
 
-    cell: str = Field(
+    load_point: str = Field(
         max_length=160, description="Workload and load point, for example chat/rate=4."
     )
     workload: str = Field(max_length=40, description="Name of the workload.")
@@ -488,7 +488,7 @@ class BenchmarkRunStatus(StatusModel):
         None, description="Latest figures of the servers, while the run goes on."
     )
     headline: Headline | None = None
-    results: list[Result] = entries(64, "The numbers, one entry a cell.", key="cell")
+    results: list[Result] = entries(64, "The numbers, one entry a load point.", key="loadPoint")
     searches: list[SearchResult] = entries(16, key="workload")
     """The highest load that met the objectives, one entry a workload with load.search."""
     profile: ProfileStatus | None = Field(None, description="What came of measurement.profile.")
@@ -496,7 +496,7 @@ class BenchmarkRunStatus(StatusModel):
         64, "What was found wrong with the measurement, one entry a code.", key="code"
     )
     verdict: Verdict | None = None
-    """The worst verdict of all cells; of a search that of the load found."""
+    """The worst verdict of all load points; of a search that of the load found."""
     judge: Judge | None = Field(None, description="Which rules judged.")
     judge_attempts: int | None = None
     """Judgements begun by operators that did not see the measurement begin: one that ends them is
@@ -539,7 +539,7 @@ class Judgement(StatusModel):
     not_regressed_reason: _Text = ""
     objectives_met: ConditionStatus | None = None  # None: the spec has no objectives.
     objectives_message: _Text = ""  # Message of the condition: which were not met, and where.
-    valid_reason: str = Field(Reason.INVALID_CELLS, max_length=128)
+    valid_reason: str = Field(Reason.INVALID_LOAD_POINTS, max_length=128)
     """Reason of the condition Valid of a run that was measured to its end."""
     message: _Text = ""  # Message of a run that was measured to its end.
     all_requests_failed: bool = (

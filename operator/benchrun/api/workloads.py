@@ -162,14 +162,14 @@ WORKLOAD_RULES = (
 """What workloads ask of one another and of the rest of the spec."""
 
 
-MAX_LOAD_POINTS = 32
+MAX_LOADS = 32
 MAX_WORKLOADS = 16
-MAX_CELLS = 64
+MAX_LOAD_POINTS = 64
 MAX_STAGES = 256
 MAX_REQUESTS = 50_000  # Requests of one stage.
 
 Concurrency = Annotated[int, Field(ge=1, le=100_000)]
-LoadPoints = Annotated[list[base.T], Field(min_length=1, max_length=MAX_LOAD_POINTS), base.Unique()]
+Loads = Annotated[list[base.T], Field(min_length=1, max_length=MAX_LOADS), base.Unique()]
 
 
 MAX_THINK_SECONDS = 3600
@@ -233,14 +233,14 @@ class Load(base.SpecModel):
             path=".thinkSeconds",
         ),
     )
-    request_rates: Annotated[LoadPoints[base.Rate], base.DIFFERENT_NUMBERS] | None = None
+    request_rates: Annotated[Loads[base.Rate], base.DIFFERENT_NUMBERS] | None = None
     """Requests a second, each a load point: decimals above 0, or "inf" for all at once."""
     max_concurrency: Concurrency | None = None
     """Most requests in flight; further ones wait in the client."""
     burstiness: base.PositiveDecimal | None = None
     """Distribution of the gaps between arrivals: 1 is Poisson (the default), below 1 is burstier,
     above 1 more even."""
-    concurrencies: LoadPoints[Concurrency] | None = None
+    concurrencies: Loads[Concurrency] | None = None
     """Users that each send the next request when the last was answered; each a load point."""
     start: Literal["Spread", "Together"] | None = None
     """How users begin: spread over one expected round (the default), or one right after the
@@ -250,10 +250,10 @@ class Load(base.SpecModel):
     search: Search | None = Field(
         None, description="Looks for the highest load that meets the objectives."
     )
-    trace_speeds: Annotated[LoadPoints[base.PositiveDecimal], base.DIFFERENT_NUMBERS] | None = None
+    trace_speeds: Annotated[Loads[base.PositiveDecimal], base.DIFFERENT_NUMBERS] | None = None
     """Replays the instants of dataset.timedTrace, each speed a load point: 1 as recorded, 2 twice
     as fast."""
-    batch_sizes: LoadPoints[Annotated[int, Field(ge=1, le=MAX_REQUESTS)]] | None = None
+    batch_sizes: Loads[Annotated[int, Field(ge=1, le=MAX_REQUESTS)]] | None = None
     """With offline: requests that the engine is given in one call, the next when all are answered;
     each a load point."""
 
@@ -422,7 +422,7 @@ Axis = Literal["rate", "concurrency", "speed", "batch"]
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class LoadPoint:
     """A workload at a load point, its repeats pooled: one row of the results."""
 
     id: str  # `chat/rate=4`.

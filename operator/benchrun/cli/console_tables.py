@@ -230,17 +230,17 @@ def show_comparison(
     say = partial(console.print, width=COMPARISON_WIDTH)
     colour = OUTCOME_COLOURS.get(found.outcome, "bold")
     say(Text.assemble((f"{before} -> {after}: ", "bold"), (found.outcome, colour)))
-    if found.cells:
-        rows = comparison_rows.comparison_rows(found.cells)
+    if found.load_points:
+        rows = comparison_rows.comparison_rows(found.load_points)
         numbers = ("baseline", "value", "change", "interval")
         table = as_table(rows, folded=("load point",), numbers=numbers, colours=OUTCOME_COLOURS)
         table.padding = (0, 1, 0, 0)
         console.print(table)
-    for cell, limit in (limited or {}).items():
-        say(Text(f"{cell}: {limit.sentence}"))
-    for reason in comparison_rows.reasons(found.cells):
+    for load_point, limit in (limited or {}).items():
+        say(Text(f"{load_point}: {limit.sentence}"))
+    for reason in comparison_rows.reasons(found.load_points):
         say(Text(f"not compared: {reason}", style="yellow"))
-    if without := comparison_rows.unpaired(found.cells):
+    if without := comparison_rows.unpaired(found.load_points):
         say(Text(f"traffic may differ at {', '.join(without)}", style="dim"))
     say(Text(found.message))
     if found.gate is not None:

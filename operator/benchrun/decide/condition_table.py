@@ -186,7 +186,7 @@ def measured(
     Invalid load points stall the run: a pipeline must not continue with such numbers.
     """
     unusable: dict[str, api.ConditionStatus] = {
-        api.Reason.INVALID_CELLS: "False",
+        api.Reason.INVALID_LOAD_POINTS: "False",
         api.Reason.NOT_JUDGED: "Unknown",
     }
     valid = unusable.get(valid_reason, "True")
@@ -220,7 +220,7 @@ def sweep_measured(reason: str, message: str) -> list[Row]:
     Invalid load points and failed runs stall the sweep: a pipeline must not continue with such a
     table.
     """
-    valid: api.ConditionStatus = "False" if reason == SweepReason.INVALID_CELLS else "True"
+    valid: api.ConditionStatus = "False" if reason == SweepReason.INVALID_LOAD_POINTS else "True"
     good = reason in (SweepReason.ALL_VALID, SweepReason.SUSPECT)
     return [_ACCEPTED, *_complete(reason, reason, message, valid=valid, good=good)]
 

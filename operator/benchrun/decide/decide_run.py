@@ -37,7 +37,7 @@ from benchrun.decide.refusals import (
 from benchrun.decide.run_state import Possessions, RunState, Unacceptable, accept
 from benchrun.measure import live, power_sentence
 from benchrun.observe import Diagnosis, instant, is_finished, number
-from benchrun.plan import cells
+from benchrun.plan import load_points
 
 ENDPOINT_LOOKUP_SECONDS = 5.0
 SHORTEST_WAIT_SECONDS = 1.0
@@ -327,7 +327,7 @@ def _with_step(state: RunState, step: Step) -> BenchmarkRunStatus:
     gate = None
     if spec.baseline is not None:
         means = [metric for metric in spec.baseline.metrics if not metric.startswith("P")]
-        gate = power_sentence(spec.repeats, len(cells(spec)) * len(means), unit="repeats")
+        gate = power_sentence(spec.repeats, len(load_points(spec)) * len(means), unit="repeats")
     rows = condition_table.going_on(step, has_objectives=bool(spec.objectives), gate=gate)
     return condition_table.standing(
         state.status, rows, step.phase, message, of=state.facts.run, now=state.now

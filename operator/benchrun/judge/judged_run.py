@@ -18,7 +18,7 @@ from benchrun.judge.status_size import truncations
 from benchrun.judge.thresholds import Thresholds, judge_of
 from benchrun.measure.metrics_page import Sample
 from benchrun.observe import Run
-from benchrun.plan import cells, probed_cells
+from benchrun.plan import load_points, probed_load_points
 
 # A mix may have eight datasets, and a run sixteen mixes; this bound keeps the status small.
 MAX_DATASETS = 16
@@ -79,7 +79,7 @@ def judged_run(
     is judged.
     """
     profile, records = _profile_of(spec, records)
-    planned = (*cells(spec), *probed_cells(spec, records))
+    planned = (*load_points(spec), *probed_load_points(spec, records))
     found = results(planned, records, samples, spec=spec, servers=servers, unstored=unstored)
     datasets, datasets_cut = dataset_statuses(records, workloads=len(spec.workloads))
     # They failed in all stages that were measured.
@@ -94,7 +94,7 @@ def judged_run(
         client=_client_status(records, client),
         objectives_met=_objectives_met(found) if spec.objectives else None,
         objectives_message=_objectives_message(found),
-        valid_reason=_VALID_REASONS.get(found.verdict, api.Reason.INVALID_CELLS),
+        valid_reason=_VALID_REASONS.get(found.verdict, api.Reason.INVALID_LOAD_POINTS),
         message=_sentence(found),
         all_requests_failed=failed,
         diagnostic=next((r.diagnostic for r in records if r.diagnostic), None) if failed else None,
@@ -190,7 +190,7 @@ def _objectives(found: Judged) -> dict[str, list[str]]:
             limit = f"{each.metric} p{each.percentile} at most {each.max_milliseconds} ms"
             value = each.measured_milliseconds
             measured = f" (measured {shown(value)} ms)" if value is not None else ""
-            texts.setdefault(each.outcome, []).append(f"{limit} at {row.cell}{measured}")
+            texts.setdefault(each.outcome, []).append(f"{limit} at {row.load_point}{measured}")
     return texts
 
 
@@ -263,25 +263,29 @@ def rejudge(
     does, as it did the first time.
     """
     here = {record.stage_id for record in records}
-    judged_once = {row.cell: row.repeats for row in stored.results}
+    judged_once = {row.load_point: row.repeats for row in stored.results}
     planned = []
     missing = {}
-    known = (*cells(spec), *probed_cells(spec, records))
-    for cell in known:
-        absent = [stage for stage in cell.stage_ids if stage not in here]
-        there = len(cell.stage_ids) - len(absent)
+    known = (*load_points(spec), *probed_load_points(spec, records))
+    for load_point in known:
+        absent = [stage for stage in load_point.stage_ids if stage not in here]
+        there = len(load_point.stage_ids) - len(absent)
         # Of the stages that have no record, the earliest were measured.
-        lost = set(absent[: max(0, judged_once.get(cell.id, len(cell.stage_ids)) - there)])
+        lost = set(
+            absent[: max(0, judged_once.get(load_point.id, len(load_point.stage_ids)) - there)]
+        )
         if lost:
-            missing[cell.id] = len(lost)
+            missing[load_point.id] = len(lost)
         if there:
             planned.append(
-                replace(cell, stage_ids=tuple(s for s in cell.stage_ids if s not in lost))
+                replace(
+                    load_point, stage_ids=tuple(s for s in load_point.stage_ids if s not in lost)
+                )
             )
     # Loads that a search chose are not in the plan: where all their records are lost, only their
     # row is left.
-    ids = {cell.id for cell in known}
-    missing |= {row.cell: row.repeats for row in stored.results if row.cell not in ids}
+    ids = {load_point.id for load_point in known}
+    missing |= {row.load_point: row.repeats for row in stored.results if row.load_point not in ids}
     found = results(
         planned, records, samples, spec=spec, servers=stored.servers, thresholds=thresholds
     )

@@ -9,11 +9,15 @@ from typing import NamedTuple
 from benchrun_client.contract import StageRecord, interval, is_bounded
 
 from benchrun import api, measure
-from benchrun.judge.explain.cell_explanations import Explanation, gauge_is_mean, running_by_counters
 from benchrun.judge.explain.explanations import figures_by_repeat, length_explanations
+from benchrun.judge.explain.load_point_explanations import (
+    Explanation,
+    gauge_is_mean,
+    running_by_counters,
+)
 from benchrun.judge.objectives import TRUSTED, inconclusive, objective_results, request_limits
 from benchrun.judge.rules.all_rules import verdict_of_findings
-from benchrun.judge.rules.rule import SEVERITIES, CellContext, Code, StageFinding
+from benchrun.judge.rules.rule import SEVERITIES, Code, LoadPointContext, StageFinding
 from benchrun.judge.throughput import throughput_of, throughputs
 from benchrun.measure.server_pressure import server_limits
 from benchrun.names import ROLE_PREFILL, ROLE_PROXY, ROLE_SERVER
@@ -98,13 +102,13 @@ def row(
 
 
 def measured_row(
-    context: CellContext, found: Sequence[StageFinding], *, spec: api.BenchmarkRunSpec
+    context: LoadPointContext, found: Sequence[StageFinding], *, spec: api.BenchmarkRunSpec
 ) -> api.Result:
     """Build the result row for a measured load point from its rule findings.
 
     A load point without records gets no figures.
     """
-    cell = context.cell
+    load_point = context.load_point
     records = context.records
     # Gaps between chunks that hold several tokens are not gaps between tokens.
     hidden = "itl" if any(each.code is Code.CHUNKS_ARE_NOT_TOKENS for each in found) else ""
@@ -132,12 +136,12 @@ def measured_row(
     }
     verdict = verdict_of_findings(found)
     return api.Result(
-        cell=cell.id,
-        workload=cell.workload,
-        axis=cell.axis,
-        value=cell.value,
+        load_point=load_point.id,
+        workload=load_point.workload,
+        axis=load_point.axis,
+        value=load_point.value,
         repeats=len(records),
-        repeats_planned=len(cell.stage_ids),
+        repeats_planned=len(load_point.stage_ids),
         metrics=metrics | tokens_per_joule(measure.gpu_figures(sampled), roles),
         intervals=sure.intervals,
         uncertain=sure.uncertain,
@@ -155,8 +159,8 @@ def measured_row(
             spec.objectives,
             samples,
             verdict,
-            error=objective_error(spec, cell),
-            one_stretch=cell.workload not in searched(spec),
+            error=objective_error(spec, load_point),
+            one_stretch=load_point.workload not in searched(spec),
         ),
         verdict=verdict,
         findings=_codes(found),
@@ -216,7 +220,7 @@ def _codes(found: Sequence[StageFinding]) -> list[str]:
 
 
 def _steady(
-    context: CellContext,
+    context: LoadPointContext,
     plateaus: Sequence[tuple[StageRecord, measure.Plateau]],
     spec: api.BenchmarkRunSpec,
 ) -> dict[str, float | None]:
@@ -235,7 +239,7 @@ def _steady(
 
 
 def _metrics(
-    context: CellContext, shown: measure.request_figures.Pools, spec: api.BenchmarkRunSpec
+    context: LoadPointContext, shown: measure.request_figures.Pools, spec: api.BenchmarkRunSpec
 ) -> dict[str, float | None]:
     metrics = measure.request_figures.pooled_metrics(context.records, shown, context.percentiles)
     if spec.objectives:

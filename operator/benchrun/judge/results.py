@@ -7,12 +7,12 @@ from typing import NamedTuple
 from benchrun_client.contract import StageRecord, is_bounded
 
 from benchrun import api
-from benchrun.judge.explain.cell_explanations import Limits, Seen, explanations, seen_at
 from benchrun.judge.explain.explanations import with_limit_told_once, with_true_runs
+from benchrun.judge.explain.load_point_explanations import Limits, Seen, explanations, seen_at
 from benchrun.judge.explain.prompt_beginnings import (
     beginnings,
     block_tokens_of,
-    earlier_cells,
+    earlier_load_points,
     with_beginnings,
 )
 from benchrun.judge.objectives import TRUSTED
@@ -26,13 +26,13 @@ from benchrun.judge.result_row import (
 )
 from benchrun.judge.rules.all_rules import (
     aggregate,
-    judge_cell,
+    judge_load_point,
     judge_run,
     verdict_of_findings,
     worst,
 )
 from benchrun.judge.rules.rule import (
-    CellContext,
+    LoadPointContext,
     RunContext,
     StageFacts,
     StageFinding,
@@ -78,7 +78,7 @@ def headline(rows: Sequence[api.Result], p99_ttft: Callable[[str], P99TTFT]) -> 
     if not kept:
         return None
     least = (1 - ALIKE_PERCENT / 100) * max(map(_throughput, kept))
-    alike = [(row, p99_ttft(row.cell)) for row in kept if _throughput(row) >= least]
+    alike = [(row, p99_ttft(row.load_point)) for row in kept if _throughput(row) >= least]
     best, ttft = min(
         alike, key=lambda each: (_or_infinite(each[1].milliseconds), -_throughput(each[0]))
     )
@@ -87,7 +87,7 @@ def headline(rows: Sequence[api.Result], p99_ttft: Callable[[str], P99TTFT]) -> 
     if best.verdict == "Suspect":
         throughput = _marked(throughput)
         text = _marked(text)
-    return api.Headline(cell=best.cell, throughput=throughput, p99_ttft=text)
+    return api.Headline(load_point=best.load_point, throughput=throughput, p99_ttft=text)
 
 
 def _throughput(row: api.Result) -> float:
@@ -111,19 +111,19 @@ def _marked(figure: str) -> str:
     )
 
 
-def p99_ttft(cell: CellContext) -> P99TTFT:
+def p99_ttft(load_point: LoadPointContext) -> P99TTFT:
     """Return the p99 TTFT of a load point, with its text for the column.
 
     Where a cap held back an open loop it includes the wait in the client: "143 ms with queue". With
     too few requests it is marked: "143? ms".
     """
-    name = request_figures.QUEUED_TTFT if cell.queued else "ttft"
-    sample = cell.answered[name]
+    name = request_figures.QUEUED_TTFT if load_point.queued else "ttft"
+    sample = load_point.answered[name]
     if not sample.count:
         return P99TTFT(None, shown(None))
     value = sample.percentile(99) / 1000
     mark = UNCERTAIN if not is_bounded(sample, 99) else ""
-    queue = " with queue" if cell.expected.capped else ""
+    queue = " with queue" if load_point.expected.capped else ""
     return P99TTFT(value, f"{shown(value)}{mark} ms{queue}")
 
 
@@ -143,7 +143,7 @@ def shown(value: float | None) -> str:
 # open at a time.
 
 
-class JudgedCell(NamedTuple):
+class JudgedLoadPoint(NamedTuple):
     """A judged load point, without its records."""
 
     summary: Sequence[StageSummary]
@@ -155,28 +155,33 @@ class JudgedCell(NamedTuple):
     explained_by: Seen  # What the explanation rests on; empty: nothing was measured.
 
 
-def cell_context(
-    cell: api.Cell,
+def load_point_context(
+    load_point: api.LoadPoint,
     records: Sequence[StageRecord],
     samples: Sequence[metrics_page.Sample],
     thresholds: Thresholds,
     *,
     spec: api.BenchmarkRunSpec,
     servers: Sequence[api.ServerStatus] = (),
-) -> CellContext:
+) -> LoadPointContext:
     """Build the context that rules get of a load point.
 
     `records`: its own, in order of repeats; for the other arguments see `results`.
     """
-    expected = expected_load(spec, cell)
+    expected = expected_load(spec, load_point)
     seconds = expected.scrape_interval_seconds
     windows = [stage_windows(record, samples, scrape_interval=seconds) for record in records]
     stages = [
         StageFacts(r, expected, thresholds, of, servers)
         for r, of in zip(records, windows, strict=True)
     ]
-    return CellContext(
-        cell, thresholds, expected, spec.measurement.percentiles, tuple(stages), spec.objectives
+    return LoadPointContext(
+        load_point,
+        thresholds,
+        expected,
+        spec.measurement.percentiles,
+        tuple(stages),
+        spec.objectives,
     )
 
 
@@ -193,7 +198,7 @@ class Judged(NamedTuple):
 
 
 def results(
-    plan_cells: Sequence[api.Cell],
+    plan_load_points: Sequence[api.LoadPoint],
     records: Sequence[StageRecord],
     samples: Sequence[metrics_page.Sample],
     *,
@@ -213,49 +218,60 @@ def results(
     `unstored`: stages whose record is kept nowhere.
     """
     places = {record.stage_id: place for place, record in enumerate(records)}
-    if not any(stage in places for cell in plan_cells for stage in cell.stage_ids):
+    if not any(
+        stage in places for load_point in plan_load_points for stage in load_point.stage_ids
+    ):
         return Judged([], [], "Unknown", None, [], [], [])
     limits = thresholds or thresholds_of(spec)
     severities = spec.validity.severities
     server_limits = _server_limits(spec, servers)
 
-    def judged(cell: api.Cell) -> JudgedCell:
-        of_cell = [records[places[stage]] for stage in cell.stage_ids if stage in places]
-        context = cell_context(cell, of_cell, samples, limits, spec=spec, servers=servers)
-        seen = [*judge_cell(context), *unstored_records(cell, unstored)]
-        return JudgedCell(
+    def judged(load_point: api.LoadPoint) -> JudgedLoadPoint:
+        of_load_point = [
+            records[places[stage]] for stage in load_point.stage_ids if stage in places
+        ]
+        context = load_point_context(
+            load_point, of_load_point, samples, limits, spec=spec, servers=servers
+        )
+        seen = [*judge_load_point(context), *unstored_records(load_point, unstored)]
+        return JudgedLoadPoint(
             summary=context.summary(),
             seen=seen,
             row=measured_row(context, overridden(seen, severities), spec=spec),
             p99_ttft=p99_ttft(context),
             # Why requests waited does not depend on the severities of the spec.
-            explained_by=seen_at(context, seen, server_limits) if of_cell else {},
+            explained_by=seen_at(context, seen, server_limits) if of_load_point else {},
         )
 
-    by_cell = {cell.id: judged(cell) for cell in plan_cells}
-    summaries = {cell_id: each.summary for cell_id, each in by_cell.items()}
+    by_load_point = {load_point.id: judged(load_point) for load_point in plan_load_points}
+    summaries = {load_point_id: each.summary for load_point_id, each in by_load_point.items()}
     of_run = judge_run(RunContext(limits, summaries))
     seen = {
-        cell_id: [*each.seen, *(f for f in of_run if f.stage_id == cell_id)]
-        for cell_id, each in by_cell.items()
+        load_point_id: [*each.seen, *(f for f in of_run if f.stage_id == load_point_id)]
+        for load_point_id, each in by_load_point.items()
     }
-    found = {cell_id: overridden(each, severities) for cell_id, each in seen.items()}
-    seen_by_cell = {
-        cell_id: each.explained_by for cell_id, each in by_cell.items() if each.explained_by
+    found = {load_point_id: overridden(each, severities) for load_point_id, each in seen.items()}
+    seen_by_load_point = {
+        load_point_id: each.explained_by
+        for load_point_id, each in by_load_point.items()
+        if each.explained_by
     }
     trusted = {
-        cell_id for cell_id, of_cell in found.items() if verdict_of_findings(of_cell) != "Invalid"
+        load_point_id
+        for load_point_id, of_load_point in found.items()
+        if verdict_of_findings(of_load_point) != "Invalid"
     }
-    explained = explanations(seen_by_cell, trusted=trusted)
+    explained = explanations(seen_by_load_point, trusted=trusted)
     bare_rows = (
-        row(each.row, found[cell_id], explained.get(cell_id)) for cell_id, each in by_cell.items()
+        row(each.row, found[load_point_id], explained.get(load_point_id))
+        for load_point_id, each in by_load_point.items()
     )
     cost = cost_status(spec.cost, servers)
     gpus = gpus_of(servers)
     priced = [with_costs(with_throughput_per_gpu(each, gpus), cost) for each in bare_rows]
     rows = _answered(priced, spec, summaries, servers, limits)
-    findings = aggregate(finding for of_cell in found.values() for finding in of_cell)
-    searches = search_results(spec, plan_cells, summaries, rows)
+    findings = aggregate(finding for of_load_point in found.values() for finding in of_load_point)
+    searches = search_results(spec, plan_load_points, summaries, rows)
     max_bytes = (
         MAX_BYTES - (COMPARISON_BYTES if spec.baseline else 0) - SEARCH_BYTES * len(searches)
     )
@@ -263,7 +279,7 @@ def results(
     kept, truncated = fitted(rows, findings, max_bytes=max_bytes)
     relied_on = deciding(rows, searches)
     verdict = worst(each.verdict for each in relied_on) or "Unknown"
-    best = headline(relied_on, lambda cell_id: by_cell[cell_id].p99_ttft)
+    best = headline(relied_on, lambda load_point_id: by_load_point[load_point_id].p99_ttft)
     return Judged(kept, findings, verdict, best, truncated, searches, rows)
 
 
@@ -278,12 +294,15 @@ def _answered(
 
     These are what was sent before, and which repeat is true.
     """
-    stages = {cell_id: [s.stage_id for s in of_cell] for cell_id, of_cell in summaries.items()}
-    every = [stage for of_cell in summaries.values() for stage in of_cell]
+    stages = {
+        load_point_id: [s.stage_id for s in of_load_point]
+        for load_point_id, of_load_point in summaries.items()
+    }
+    every = [stage for of_load_point in summaries.values() for stage in of_load_point]
     last = max(every, key=lambda stage: stage.sequence)
     begun = beginnings(spec, last=last.stage_id, block_tokens=block_tokens_of(servers))
     told = with_beginnings(rows, begun, stages)
-    earlier = earlier_cells(begun, stages)
+    earlier = earlier_load_points(begun, stages)
     return with_limit_told_once(with_true_runs(told, servers, limits, earlier))
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from benchrun_client.contract import open_stage
 
-from benchrun.api import BenchmarkRunSpec, Cell, Result, Search, SearchResult
+from benchrun.api import BenchmarkRunSpec, LoadPoint, Result, Search, SearchResult
 from benchrun.judge.rules.rule import StageSummary
 from benchrun.measure import rounded
 from benchrun.names import confirmation_id
@@ -26,7 +26,7 @@ _UNITS = {"rate": "requests a second", "concurrency": "users at once"}
 
 def search_results(
     spec: BenchmarkRunSpec,
-    cells: Sequence[Cell],
+    load_points: Sequence[LoadPoint],
     measured: Mapping[str, Sequence[StageSummary]],
     rows: Sequence[Result],
 ) -> list[SearchResult]:
@@ -37,9 +37,11 @@ def search_results(
     found = []
     for name, search in searched(spec).items():
         of_workload = [
-            cell for cell in {cell.id: cell for cell in cells}.values() if cell.workload == name
+            load_point
+            for load_point in {load_point.id: load_point for load_point in load_points}.values()
+            if load_point.workload == name
         ]
-        stages = [stage for cell in of_workload for stage in measured[cell.id]]
+        stages = [stage for load_point in of_workload for stage in measured[load_point.id]]
         of_rows = sorted(
             (r for r in rows if r.workload == name), key=lambda row: Decimal(row.value)
         )
@@ -57,8 +59,8 @@ def deciding(rows: Sequence[Result], found: Sequence[SearchResult]) -> list[Resu
     kept = [row for row in rows if answers.get(row.workload) in (None, row.value)]
     # Where a load was confirmed only the confirmation counts: what led there was also chosen for
     # its luck.
-    cells = {row.cell for row in kept}
-    return [row for row in kept if confirmation_id(row.cell) not in cells]
+    load_points = {row.load_point for row in kept}
+    return [row for row in kept if confirmation_id(row.load_point) not in load_points]
 
 
 def outcome_of(row: Result) -> Literal["Met", "Missed", "Inconclusive"]:
@@ -72,12 +74,12 @@ def outcome_of(row: Result) -> Literal["Met", "Missed", "Inconclusive"]:
 def _result(
     workload: str,
     search: Search,
-    cells: Sequence[Cell],
+    load_points: Sequence[LoadPoint],
     stages: Sequence[StageSummary],
     rows: Sequence[Result],
 ) -> SearchResult:
-    confirming = {cell.id for cell in cells if cell.confirms}
-    confirmations = [row for row in rows if row.cell in confirming]
+    confirming = {load_point.id for load_point in load_points if load_point.confirms}
+    confirmations = [row for row in rows if row.load_point in confirming]
     # What was only looked at tells where to confirm; it is the answer where nothing was confirmed.
     met = [row for row in confirmations or rows if outcome_of(row) == "Met"]
     lower = met[-1] if met else None
@@ -93,7 +95,7 @@ def _result(
     why = "; the search did not end, or a record of it is missing"
     has_ended = any(stage.probe is not None and stage.probe.ends_search for stage in stages)
     places = [place for stage in stages if (place := open_stage(stage.stage_id)) is not None]
-    planned = sum(len(cell.stage_ids) for cell in cells)
+    planned = sum(len(load_point.stage_ids) for load_point in load_points)
     numbers = {probe for _, probe, _ in places}
     if has_ended and _has_no_gap(numbers, search.max_probes) and len(places) == planned:
         outcome, why = _outcome(search, rows, confirmations, lower=lower, upper=upper)

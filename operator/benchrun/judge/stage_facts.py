@@ -12,7 +12,7 @@ from typing import Literal
 from benchrun_client.contract import RequestColumns, ServerEdge, StageRecord
 
 from benchrun import measure
-from benchrun.api import BenchmarkRunSpec, CachePolicy, Cell, Sample, ServerStatus, datasets_of
+from benchrun.api import BenchmarkRunSpec, CachePolicy, LoadPoint, Sample, ServerStatus, datasets_of
 from benchrun.judge.thresholds import Thresholds
 from benchrun.plan import cpu_limits, model_path, role_replicas, served_name
 
@@ -82,28 +82,32 @@ class ExpectedLoad:
         return (self.rate is not None and not self.capped) or self.follows_trace
 
 
-def expected_load(spec: BenchmarkRunSpec, cell: Cell) -> ExpectedLoad:
+def expected_load(spec: BenchmarkRunSpec, load_point: LoadPoint) -> ExpectedLoad:
     """Build the expected load of a load point from the spec."""
-    workload = next(w for w in spec.workloads if w.name == cell.workload)
-    rate = float(cell.value) if cell.axis == "rate" and cell.value != "inf" else None
+    workload = next(w for w in spec.workloads if w.name == load_point.workload)
+    rate = (
+        float(load_point.value) if load_point.axis == "rate" and load_point.value != "inf" else None
+    )
     users = (
-        int(cell.value) if cell.axis in ("concurrency", "batch") else workload.load.max_concurrency
+        int(load_point.value)
+        if load_point.axis in ("concurrency", "batch")
+        else workload.load.max_concurrency
     )
     return ExpectedLoad(
         rate=rate,
         concurrency=users,
-        closed_loop=rate is None and users is not None and cell.axis != "batch",
+        closed_loop=rate is None and users is not None and load_point.axis != "batch",
         api=workload.api,
         ignore_eos=workload.ignore_eos,
         cache_policy=spec.measurement.cache_policy,
         scrape_interval_seconds=float(spec.measurement.scrape_interval_seconds),
-        follows_trace=cell.axis == "speed",
+        follows_trace=load_point.axis == "speed",
         random_text=any(
             getattr(dataset.single, "kind", None) in ("random", "prefixRepetition", "timedTrace")
             for dataset in datasets_of(workload, spec.workloads)
         ),
         offline=spec.offline is not None,
-        whole_batches=cell.axis == "batch",
+        whole_batches=load_point.axis == "batch",
         think_seconds=workload.mean_think_seconds,
         servers=role_replicas(spec),
         cpu_limited=cpu_limits(spec),

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from benchrun.api import ComparedCell, Finding, Result, Truncated, Word, json_name
+from benchrun.api import ComparedLoadPoint, Finding, Result, Truncated, Word, json_name
 from benchrun.api.sweep import Row
 from benchrun.measure import percentile_word
 
@@ -27,7 +27,7 @@ adds to a load point's sentence."""
 MAX_CODES = 3  # Findings kept in a row that is cut; the worst are first.
 
 T = TypeVar("T")
-Changed = TypeVar("Changed", ComparedCell, Row)
+Changed = TypeVar("Changed", ComparedLoadPoint, Row)
 _Cut = Callable[[Result], Result]
 
 
@@ -118,20 +118,24 @@ _WORDS: tuple[Word, ...] = (
 )
 
 
-def fitted_cells(
-    whole: list[ComparedCell], *, max_bytes: int = MAX_COMPARISON_BYTES
-) -> tuple[list[ComparedCell], list[Truncated]]:
+def fitted_load_points(
+    whole: list[ComparedLoadPoint], *, max_bytes: int = MAX_COMPARISON_BYTES
+) -> tuple[list[ComparedLoadPoint], list[Truncated]]:
     """Cut the load points of a comparison until they fit.
 
     Changes of one word are cut after the other, then whole load points from the end; the message
     still counts all words. Return the load points that are kept and the lists that were truncated.
     """
     cuts = (partial(without_changes, word=word) for word in _WORDS)
-    kept = cut_to(max_bytes, whole, size=json_bytes, cuts=cuts, shorter=lambda cells: cells[:-1])
-    changes = [sum(len(cell.changes) for cell in cells) for cells in (whole, kept)]
+    kept = cut_to(
+        max_bytes, whole, size=json_bytes, cuts=cuts, shorter=lambda load_points: load_points[:-1]
+    )
+    changes = [
+        sum(len(load_point.changes) for load_point in load_points) for load_points in (whole, kept)
+    ]
     counts = (
-        ("comparison.cells", len(whole), len(kept)),
-        ("comparison.cells[].changes", changes[0], changes[1]),
+        ("comparison.loadPoints", len(whole), len(kept)),
+        ("comparison.loadPoints[].changes", changes[0], changes[1]),
     )
     return kept, truncations(counts)
 

@@ -27,7 +27,7 @@ from benchrun.observe.refusals import (
 )
 from benchrun.observe.run_outcomes import (
     HEADLINE_FIGURES,
-    MAX_CELLS,
+    MAX_ROWS,
     FinishedRun,
     SweptRun,
     finished_run_of,
@@ -69,8 +69,8 @@ __all__ = [
     "HEADLINE_FIGURES",
     "MAX_ARGS",
     "MAX_ARGS_CHARS",
-    "MAX_CELLS",
     "MAX_MESSAGE_CHARS",
+    "MAX_ROWS",
     "MAX_VALUES",
     "NO_SPEC",
     "Check",

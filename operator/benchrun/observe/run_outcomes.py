@@ -24,16 +24,16 @@ HEADLINE_FIGURES = (
 )
 """Names of figures in `status.results[].metrics`; their values are of the steady part, if there is
 one."""
-MAX_CELLS = 16  # most load points remembered of one run
+MAX_ROWS = 16  # most load points remembered of one run
 _MAX_WORD_CHARS = 40
-_MAX_CELL_CHARS = 160
+_MAX_NAME_CHARS = 160
 
 
 @dataclass(frozen=True, slots=True)
-class CellFigures:
+class LoadPointFigures:
     """The figures of one load point."""
 
-    cell: str
+    load_point: str
     workload: str
     axis: str
     value: str
@@ -50,8 +50,8 @@ class FinishedRun:
     ended_at: datetime
     phase: str
     verdict: str  # Verdict; empty for a run in which nothing was measured.
-    cells: tuple[CellFigures, ...]
-    cells_left_out: int  # Number of load points beyond MAX_CELLS.
+    load_points: tuple[LoadPointFigures, ...]
+    load_points_left_out: int  # Number of load points beyond MAX_CELLS.
 
 
 def finished_run_of(status: raw.Object) -> FinishedRun | None:
@@ -61,24 +61,24 @@ def finished_run_of(status: raw.Object) -> FinishedRun | None:
     """
     if (ended_at := raw.instant(status.get("completionTime"))) is None:
         return None
-    headline = raw.text(raw.mapping(status.get("headline")).get("cell"), _MAX_CELL_CHARS)
+    headline = raw.text(raw.mapping(status.get("headline")).get("loadPoint"), _MAX_NAME_CHARS)
     rows = {
-        raw.text(row.get("cell"), _MAX_CELL_CHARS): row
+        raw.text(row.get("loadPoint"), _MAX_NAME_CHARS): row
         for row in raw.mappings(status.get("results"))
     }
     rows.pop("", None)
     # The load point that `kubectl get` shows is never left out.
-    kept = sorted(rows, key=lambda name: name != headline)[:MAX_CELLS]
+    kept = sorted(rows, key=lambda name: name != headline)[:MAX_ROWS]
     return FinishedRun(
         ended_at=ended_at,
         phase=raw.text(status.get("phase"), _MAX_WORD_CHARS),
         verdict=raw.text(status.get("verdict"), _MAX_WORD_CHARS),
-        cells=tuple(_figures_of(name, rows[name]) for name in kept),
-        cells_left_out=len(rows) - len(kept),
+        load_points=tuple(_figures_of(name, rows[name]) for name in kept),
+        load_points_left_out=len(rows) - len(kept),
     )
 
 
-def _figures_of(cell: str, row: raw.Object) -> CellFigures:
+def _figures_of(load_point: str, row: raw.Object) -> LoadPointFigures:
     steady = (
         raw.mapping(row.get("steady")) if row.get("throughputOf") in ("Plateau", "Arrivals") else {}
     )
@@ -89,8 +89,8 @@ def _figures_of(cell: str, row: raw.Object) -> CellFigures:
         name: raw.text(row.get(name), _MAX_WORD_CHARS)
         for name in ("workload", "axis", "value", "verdict")
     }
-    return CellFigures(
-        cell=cell,
+    return LoadPointFigures(
+        load_point=load_point,
         **words,
         figures=tuple(
             None if name in uncertain else _finite(metrics.get(name)) for name in HEADLINE_FIGURES

@@ -18,7 +18,7 @@ from benchrun.plan.mounted_files import (
     model_files,
     template_files,
 )
-from benchrun.plan.stages import load_points, requests_of
+from benchrun.plan.stages import listed_loads, requests_of
 
 STREAMS_A_PROCESS = 150
 RATE_A_PROCESS = 100
@@ -59,7 +59,7 @@ def division_of(spec: BenchmarkRunSpec) -> Division:
         loads = [
             (each, value)
             for each in spec.workloads
-            for value in load_points(each.load)[1]
+            for value in listed_loads(each.load)[1]
             if is_shared
         ]
         most = max((_needed_at(workload, value) for workload, value in loads), default=1.0)

@@ -14,15 +14,15 @@ from benchrun_client import contract
 from benchrun.api import (
     Axis,
     BenchmarkRunSpec,
-    Cell,
     Estimate,
     Load,
+    LoadPoint,
     Resources,
     Search,
     Workload,
     is_gpu,
 )
-from benchrun.names import cell_id, confirmation_id, stage_id
+from benchrun.names import confirmation_id, load_point_id, stage_id
 
 _VERSION = "benchrun.seed/1"
 _ORDER_VERSION = "benchrun.order/1"
@@ -70,12 +70,12 @@ def block_seed(*, base: int, block: int) -> int:
     return base if block == 1 else _seed_of([_VERSION, "block", str(base), str(block)]) >> 1
 
 
-def place_in_repeat(*, base: int, repeat: int, cell: str) -> bytes:
+def place_in_repeat(*, base: int, repeat: int, load_point: str) -> bytes:
     """Return the sort key of a load point within a repeat.
 
     The order is as good as random, and the same for equal specs.
     """
-    return digest([_ORDER_VERSION, str(base), str(repeat), cell])
+    return digest([_ORDER_VERSION, str(base), str(repeat), load_point])
 
 
 def _seed_of(parts: list[str]) -> int:
@@ -108,7 +108,7 @@ def canonical(value: str) -> str:
     return text if text != "-0" else "0"
 
 
-def load_points(load: Load) -> tuple[Axis, tuple[str, ...]]:
+def listed_loads(load: Load) -> tuple[Axis, tuple[str, ...]]:
     """Return the axis of a workload's load and its listed values, each once.
 
     Where the load is searched nothing is listed.
@@ -130,17 +130,19 @@ def requests_of(workload: Workload, value: str) -> int:
     return max(1, int(exact.to_integral_value(rounding=ROUND_CEILING)))
 
 
-def cells(spec: BenchmarkRunSpec) -> tuple[Cell, ...]:
+def load_points(spec: BenchmarkRunSpec) -> tuple[LoadPoint, ...]:
     """Return all load points, workload by workload, as listed."""
     found = []
     for workload in spec.workloads:
-        axis, values = load_points(workload.load)
+        axis, values = listed_loads(workload.load)
         for value in values:
             stages = tuple(
                 stage_id(workload.name, axis, value, r) for r in range(1, spec.repeats + 1)
             )
             found.append(
-                Cell(cell_id(workload.name, axis, value), workload.name, axis, value, stages)
+                LoadPoint(
+                    load_point_id(workload.name, axis, value), workload.name, axis, value, stages
+                )
             )
     return tuple(found)
 
@@ -151,23 +153,27 @@ def planned_stages(spec: BenchmarkRunSpec, *, run_uid: str) -> tuple[PlannedStag
     Repeats are outermost: a drift over the run then shows between repeats, not between load points.
     """
     workloads = {workload.name: workload for workload in spec.workloads}
-    in_order = list(cells(spec))
+    in_order = list(load_points(spec))
     base = spec.measurement.seed
     planned: list[PlannedStage] = []
     for repeat in range(1, spec.repeats + 1):
         if spec.measurement.order == "Shuffled":
-            in_order.sort(key=lambda cell: place_in_repeat(base=base, repeat=repeat, cell=cell.id))
-        for cell in in_order:
-            place = {"axis": cell.axis, "value": cell.value, "repeat": repeat}
+            in_order.sort(
+                key=lambda load_point: place_in_repeat(
+                    base=base, repeat=repeat, load_point=load_point.id
+                )
+            )
+        for load_point in in_order:
+            place = {"axis": load_point.axis, "value": load_point.value, "repeat": repeat}
             planned.append(
                 PlannedStage(
-                    id=cell.stage_ids[repeat - 1],
-                    workload=workloads[cell.workload],
-                    axis=cell.axis,
-                    value=cell.value,
+                    id=load_point.stage_ids[repeat - 1],
+                    workload=workloads[load_point.workload],
+                    axis=load_point.axis,
+                    value=load_point.value,
                     repeat=repeat,
-                    requests=requests_of(workloads[cell.workload], cell.value),
-                    seed=seed_in(spec, cell.workload, stage_seed, run_uid=run_uid, **place),
+                    requests=requests_of(workloads[load_point.workload], load_point.value),
+                    seed=seed_in(spec, load_point.workload, stage_seed, run_uid=run_uid, **place),
                 )
             )
     return tuple(planned)
@@ -266,9 +272,9 @@ def axis_of(search: Search) -> Axis:
     return "rate" if search.axis == "RequestRate" else "concurrency"
 
 
-def probed_cells(
+def probed_load_points(
     spec: BenchmarkRunSpec, records: Iterable[contract.StageRecord]
-) -> tuple[Cell, ...]:
+) -> tuple[LoadPoint, ...]:
     """Return a load point for each load that a search measured, by rising load.
 
     Each has all repeats up to the last, also missing ones. A load that was confirmed has two: the
@@ -293,23 +299,25 @@ def probed_cells(
                 contract.open_stage_id(name, probe, repeat)
                 for repeat in range(1, repeats[name, probe] + 1)
             )
-            found.append(Cell(probed_id(name, axis, of), name, axis, of.value, stages, of.confirms))
+            found.append(
+                LoadPoint(probed_id(name, axis, of), name, axis, of.value, stages, of.confirms)
+            )
     return tuple(found)
 
 
 def probed_id(workload: str, axis: Axis, probe: contract.Probe) -> str:
     """Return the id of the load point that a stage of a search belongs to."""
-    load_point = cell_id(workload, axis, probe.value)
+    load_point = load_point_id(workload, axis, probe.value)
     return confirmation_id(load_point) if probe.confirms else load_point
 
 
-def objective_error(spec: BenchmarkRunSpec, cell: Cell) -> float:
+def objective_error(spec: BenchmarkRunSpec, load_point: LoadPoint) -> float:
     """Return how often, at most, one look calls a missed objective Met at this load point.
 
     The result is a probability.
     """
-    search = searched(spec).get(cell.workload)
-    is_confirmation = search is not None and cell.confirms
+    search = searched(spec).get(load_point.workload)
+    is_confirmation = search is not None and load_point.confirms
     return contract.CONFIRMATION_ERROR if is_confirmation else contract.ERROR
 
 

@@ -11,7 +11,7 @@ from benchrun.api.crd import RUN, SWEEP
 from benchrun.api.sweep import KIND as SWEEP_KIND, BenchmarkSweepSpec
 from benchrun.measure import SERVERS, power_sentence
 from benchrun.names import GROUP, KIND, ROLE_DECODE, ROLE_PREFILL
-from benchrun.plan import Variant, answering_args, cells, cpu_limits, planned_variants
+from benchrun.plan import Variant, answering_args, cpu_limits, load_points, planned_variants
 from benchrun.preflight.kv_cache import ARGS, cache_remarks, concurrency_remarks, pool_remarks
 from benchrun.preflight.parallel_sizes import Shape, gpu_remarks, shapes
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
@@ -249,7 +249,7 @@ def check_sweep(body: Object, known: Known) -> Checked:
         remarks.append(note("spec.replications", text))
     elif (
         questions := (len(found) - 1)
-        * len(cells(spec.template))
+        * len(load_points(spec.template))
         * len(swept_metrics(spec.replications))
     ):
         remarks.append(

@@ -20,9 +20,9 @@ from benchrun.api import (
 )
 from benchrun.measure import detectable_percent, power_sentence
 from benchrun.plan import (
-    cells,
     estimate,
     gpus,
+    listed_loads,
     load_points,
     most_probe_stages,
     planned_stages,
@@ -232,7 +232,7 @@ def _power(spec: BenchmarkRunSpec) -> list[Remark]:
     Warns where the gate asks for more than that.
     """
     baseline = spec.baseline
-    points = len(cells(spec))
+    points = len(load_points(spec))
     if baseline is None or not points:
         return []
     percentiles = [metric for metric in baseline.metrics if metric.startswith("P")]
@@ -267,7 +267,7 @@ def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Rem
     repeats = 1 if is_same else spec.repeats
     # Requests of each load point in all repeats together.
     counts = {
-        value: requests_of(workload, value) * repeats for value in load_points(workload.load)[1]
+        value: requests_of(workload, value) * repeats for value in listed_loads(workload.load)[1]
     }
     if (
         not counts

@@ -9,7 +9,7 @@ from benchrun.api import (
     BenchmarkRunStatus,
     Change,
     Code,
-    ComparedCell,
+    ComparedLoadPoint,
     Gate,
     Result,
     Verdict,
@@ -42,28 +42,28 @@ LOG_RULE = Code.COMPILATION_IN_WINDOW.value
 compilations."""
 
 
-def comparison_rows(cells: Sequence[ComparedCell]) -> Rows:
+def comparison_rows(load_points: Sequence[ComparedLoadPoint]) -> Rows:
     """Build a table with one row for each load point and figure.
 
     A load point that is not comparable has a single row with the word NotComparable.
     """
     rows: list[tuple[str, ...]] = []
-    for cell in cells:
-        if cell.reason is not None:
-            rows.append((cell.cell, *[ABSENT] * 5, "NotComparable"))
+    for load_point in load_points:
+        if load_point.reason is not None:
+            rows.append((load_point.load_point, *[ABSENT] * 5, "NotComparable"))
             continue
         part = (
-            f" ({cell.throughput_of.lower()})" if cell.throughput_of is not None else ""
+            f" ({load_point.throughput_of.lower()})" if load_point.throughput_of is not None else ""
         )  # Whether the throughput is that of the plateau or of the whole stage.
-        for change in cell.changes:
+        for change in load_point.changes:
             metric = change.metric + (part if KEYS[change.metric] in THROUGHPUTS else "")
             sides = (figure(change.baseline, digits=4), figure(change.value, digits=4))
-            rows.append((cell.cell, metric, *sides, *change_cells(change)))
+            rows.append((load_point.load_point, metric, *sides, *change_load_points(change)))
     return Rows(("load point", "figure", "baseline", "value", *CHANGE_HEADERS), tuple(rows))
 
 
-def change_cells(change: Change) -> tuple[str, ...]:
-    """Return the cells of a change under CHANGE_HEADERS."""
+def change_load_points(change: Change) -> tuple[str, ...]:
+    """Return the load points of a change under CHANGE_HEADERS."""
     return (
         signed(change.change_percent, unit=" %"),
         interval(change),
@@ -71,18 +71,29 @@ def change_cells(change: Change) -> tuple[str, ...]:
     )
 
 
-def unpaired(cells: Sequence[ComparedCell]) -> list[str]:
+def unpaired(load_points: Sequence[ComparedLoadPoint]) -> list[str]:
     """Return the load points that were compared though their traffic is not known to be equal."""
-    return [cell.cell for cell in cells if cell.reason is None and not cell.paired]
-
-
-def reasons(cells: Sequence[ComparedCell]) -> list[str]:
-    """Return why load points are not comparable and why figures have no word, each reason once."""
-    of_cells = [f"{cell.cell}: {cell.reason}" for cell in cells if cell.reason is not None]
-    of_figures = [
-        change.reason for cell in cells for change in cell.changes if change.reason is not None
+    return [
+        load_point.load_point
+        for load_point in load_points
+        if load_point.reason is None and not load_point.paired
     ]
-    return list(dict.fromkeys([*of_cells, *of_figures]))
+
+
+def reasons(load_points: Sequence[ComparedLoadPoint]) -> list[str]:
+    """Return why load points are not comparable and why figures have no word, each reason once."""
+    of_load_points = [
+        f"{load_point.load_point}: {load_point.reason}"
+        for load_point in load_points
+        if load_point.reason is not None
+    ]
+    of_figures = [
+        change.reason
+        for load_point in load_points
+        for change in load_point.changes
+        if change.reason is not None
+    ]
+    return list(dict.fromkeys([*of_load_points, *of_figures]))
 
 
 def signed(percent: float | None, *, unit: str = "") -> str:
@@ -103,7 +114,7 @@ def interval(change: Change) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    cell: str
+    load_point: str
     was: Verdict
     now: Verdict
     appeared: tuple[str, ...]  # Codes that were not found before.
@@ -118,11 +129,12 @@ def differences(
 
     `log_kept` says whether the server's log could be judged, too.
     """
-    before = {row.cell: row for row in stored.results}
+    before = {row.load_point: row for row in stored.results}
     cut = any(each.field == "results[].findings" for each in (*stored.truncated, *now.truncated))
-    rows = [row for row in now.results if row.cell in before]
+    rows = [row for row in now.results if row.load_point in before]
     found = (
-        _difference(before[row.cell], row, codes_known=not cut, log_kept=log_kept) for row in rows
+        _difference(before[row.load_point], row, codes_known=not cut, log_kept=log_kept)
+        for row in rows
     )
     return tuple(each for each in found if each is not None)
 
@@ -145,8 +157,8 @@ def _difference(
         for code in gone
     ]
     reasons = [*moved, *appeared, *absent]
-    sentence = f"{new.cell}: {verdicts}{': ' if reasons else ''}{', '.join(reasons)}"
-    return Difference(new.cell, old.verdict, new.verdict, appeared, gone, sentence)
+    sentence = f"{new.load_point}: {verdicts}{': ' if reasons else ''}{', '.join(reasons)}"
+    return Difference(new.load_point, old.verdict, new.verdict, appeared, gone, sentence)
 
 
 def _only_in(codes: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:

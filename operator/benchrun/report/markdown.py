@@ -139,6 +139,8 @@ def _page(name: str, word: str | None, message: str | None, *parts: str) -> str:
 def _comparison(status: BenchmarkRunStatus) -> Iterable[str]:
     if (found := status.comparison) is not None:
         yield f"### Against {escaped(found.baseline.name)}: {found.outcome}"
-        yield table(comparison_rows(found.cells))
+        yield table(comparison_rows(found.load_points))
         yield escaped(found.message)
-        yield "\n".join(f"- not compared: {escaped(reason)}" for reason in reasons(found.cells))
+        yield "\n".join(
+            f"- not compared: {escaped(reason)}" for reason in reasons(found.load_points)
+        )

@@ -38,7 +38,7 @@ def run_list_rows(
         figures = {
             **({"answer": answer} if any(answers) else {}),
             "stages": status.progress.summary if status.progress else None,
-            "load point": best.cell if best else None,
+            "load point": best.load_point if best else None,
             "tok/s": best.throughput if best else None,
             "TTFT p99": best.p99_ttft if best else None,
             "limit": limit(status),
@@ -73,7 +73,7 @@ def sweep_list_rows(
         figures = {
             "runs": status.runs.summary if status.runs else None,
             "best": best.variant if best else None,
-            "load point": best.cell if best else None,
+            "load point": best.load_point if best else None,
             "tok/s per GPU" if per_gpu else "tok/s": figure(
                 throughput(status, best, per_gpu=per_gpu) if best else None
             ),
@@ -147,11 +147,11 @@ def finding_codes(status: BenchmarkRunStatus, *, most: int = MAX_CODES) -> str:
 
 def limit(status: BenchmarkRunStatus) -> str:
     """Return what limits the headline's load point; without a headline, the first limit of any."""
-    chosen = status.headline.cell if status.headline is not None else None
+    chosen = status.headline.load_point if status.headline is not None else None
     limits = (
         row.bottleneck.limit
         for row in status.results
-        if row.bottleneck is not None and chosen in (None, row.cell)
+        if row.bottleneck is not None and chosen in (None, row.load_point)
     )
     return next((each for each in limits if each != "None"), ABSENT)
 

@@ -245,7 +245,7 @@ def sampling_text(status: BenchmarkRunStatus) -> str:
 def _results(status: BenchmarkRunStatus) -> _Facts:
     yield "sampling", sampling_text(status)
     if (best := status.headline) is not None:
-        yield "best", f"{best.cell}: {best.throughput} tok/s, TTFT p99 {best.p99_ttft}"
+        yield "best", f"{best.load_point}: {best.throughput} tok/s, TTFT p99 {best.p99_ttft}"
     limits = (
         row
         for row in status.results
@@ -253,7 +253,9 @@ def _results(status: BenchmarkRunStatus) -> _Facts:
     )
     yield (
         "limit",
-        next((f"{row.cell}: {row.bottleneck.sentence}" for row in limits if row.bottleneck), ""),
+        next(
+            (f"{row.load_point}: {row.bottleneck.sentence}" for row in limits if row.bottleneck), ""
+        ),
     )
     yield "profile", status.profile.sentence if status.profile is not None else ""
     if any(finding.severity != "Note" for finding in status.findings):
@@ -264,8 +266,8 @@ def _results(status: BenchmarkRunStatus) -> _Facts:
     if (found := status.comparison) is not None:
         changes = [
             change
-            for cell in found.cells
-            for change in cell.changes
+            for load_point in found.load_points
+            for change in load_point.changes
             if change.word in ("Better", "Worse")
         ]
         largest = max(changes, key=lambda change: abs(change.change_percent or 0.0), default=None)
@@ -300,7 +302,7 @@ def _sweep_facts(sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime) -
     for best in status.best:
         tied = f", tied with {', '.join(best.tied_with)}" if best.tied_with else ""
         shown = f"{figure(throughput(status, best))} {throughput_unit(status)}"
-        certain = f"{best.variant} at {best.cell}, {shown}{tied}"
+        certain = f"{best.variant} at {best.load_point}, {shown}{tied}"
         yield f"best, {best.objective}", certain if best.variant is not None else NONE_CERTAIN
         yield "undecided", best.undecided_text or ""
     yield "compared", compared_text(status) or ""
@@ -318,10 +320,10 @@ def missing_sentences(stored: BenchmarkRunStatus, missing: Mapping[str, int]) ->
 
     `missing` has the number of records that were judged once and are gone, by load point.
     """
-    repeats = {row.cell: row.repeats for row in stored.results}
+    repeats = {row.load_point: row.repeats for row in stored.results}
     sentences = []
-    for cell, lost in missing.items():
-        if (judged := repeats.get(cell)) is None:
+    for load_point, lost in missing.items():
+        if (judged := repeats.get(load_point)) is None:
             kept = "not all of its records are kept"
         elif lost >= judged:
             kept = "not judged, since none of its records is kept"
@@ -330,7 +332,7 @@ def missing_sentences(stored: BenchmarkRunStatus, missing: Mapping[str, int]) ->
                 f"judged by {judged - lost} of its {judged} repeats, since the other records are "
                 "not kept"
             )
-        sentences.append(f"{cell}: {kept}")
+        sentences.append(f"{load_point}: {kept}")
     lost_samples = "samples of the servers are missing, and findings that rest on them may differ"
     return sentences + [
         f"{cut.included} of {cut.total} chunks of the timeline were kept: {lost_samples}"

@@ -55,7 +55,7 @@ def blocks(status: BenchmarkRunStatus) -> list[Block]:
 
 
 def _name(row: Result) -> str:
-    return row.cell if row.repeats == 1 else f"{row.cell}, {row.repeats} repeats pooled"
+    return row.load_point if row.repeats == 1 else f"{row.load_point}, {row.repeats} repeats pooled"
 
 
 def block_of_stage(record: StageRecord, row: Result | None, percentiles: Sequence[str]) -> Block:

@@ -14,7 +14,7 @@ from benchrun.api.sweep import (
 from benchrun.judge.comparison.figures import SCOPES, detected
 from benchrun.judge.result_row import PER_GPU
 from benchrun.report import tables
-from benchrun.report.comparison_rows import CHANGE_HEADERS, change_cells
+from benchrun.report.comparison_rows import CHANGE_HEADERS, change_load_points
 from benchrun.report.tables import (
     ABSENT,
     NO_TEXTS,
@@ -72,7 +72,7 @@ def variant_rows(
     ]
     columns: tuple[Column[Row], ...] = (
         Column("variant", lambda row: row.variant),
-        Column("load point", lambda row: row.cell),
+        Column("load point", lambda row: row.load_point),
         Column("runs", lambda row: str(row.runs)),
         Column("req/s", metric(_REQUESTS)),
         Column("texts/s", tables.texts_a_second(texts_per_prompt), optional=True),
@@ -95,7 +95,7 @@ def change_rows(status: BenchmarkSweepStatus) -> Rows:
     It has the baseline's figure beside the variant's, by how much they differ, and whether that is
     noise.
     """
-    base = {row.cell: row for row in status.results if row.variant == status.baseline}
+    base = {row.load_point: row for row in status.results if row.variant == status.baseline}
     others = dict.fromkeys(row.variant for row in status.results if row.changes)
     own = next(iter(others)) if len(others) == 1 else "its own"
     headers = (
@@ -109,10 +109,10 @@ def change_rows(status: BenchmarkSweepStatus) -> Rows:
     rows = tuple(
         (
             row.variant,
-            row.cell,
+            row.load_point,
             change.metric,
-            *_compared(base.get(row.cell), row, change),
-            *change_cells(change),
+            *_compared(base.get(row.load_point), row, change),
+            *change_load_points(change),
         )
         for row in status.results
         for change in row.changes
@@ -140,28 +140,30 @@ def configuration_change_rows(status: BenchmarkSweepStatus) -> Rows:
     """
 
     def change(row: Row, name: ComparedMetric) -> str:
-        found = next((change_cells(each) for each in row.changes if each.metric == name), None)
+        found = next(
+            (change_load_points(each) for each in row.changes if each.metric == name), None
+        )
         return ABSENT if found is None or found[0] == ABSENT else "{} ({}) {}".format(*found)
 
     return _by_load_point(status, change)
 
 
 def _by_load_point(
-    status: BenchmarkSweepStatus, cell: Callable[[Row, ComparedMetric], str]
+    status: BenchmarkSweepStatus, load_point: Callable[[Row, ComparedMetric], str]
 ) -> Rows:
     """Build a table with one column for each load point.
 
     It has no rows with a single variant or load point, or too many load points: other tables have
     those.
     """
-    at = {(row.variant, row.cell): row for row in status.results}
+    at = {(row.variant, row.load_point): row for row in status.results}
     variants, points = (list(dict.fromkeys(key[place] for key in at)) for place in (0, 1))
     rows = [
         (
             title,
             variant,
             *(
-                cell(at[variant, point], name) if (variant, point) in at else ABSENT
+                load_point(at[variant, point], name) if (variant, point) in at else ABSENT
                 for point in points
             ),
         )
@@ -217,7 +219,7 @@ def best_rows(status: BenchmarkSweepStatus) -> Rows:
         Column("workload", lambda best: best.workload),
         Column("objective", lambda best: best.objective),
         Column("best", lambda best: best.variant or NONE_CERTAIN),
-        Column("load point", lambda best: best.cell or ABSENT),
+        Column("load point", lambda best: best.load_point or ABSENT),
         Column(throughput_unit(status), lambda best: figure(throughput(status, best))),
         Column(
             tables.cost_header(status.currency), lambda best: _cost(status, best), optional=True
@@ -247,7 +249,7 @@ def undecided_rows(status: BenchmarkSweepStatus) -> Rows:
         Column("workload", lambda row: row[0].workload),
         Column("objective", lambda row: row[0].objective),
         Column("undecided", lambda row: row[1].variant),
-        Column("load point", lambda row: row[1].cell),
+        Column("load point", lambda row: row[1].load_point),
         Column(throughput_unit(status), lambda row: figure(throughput(status, row[1]))),
         Column(REQUESTS, lambda row: figure(row[1].requests_to_decide, digits=2), optional=True),
         Column("why", lambda row: row[1].why),
@@ -260,7 +262,7 @@ def front_rows(status: BenchmarkSweepStatus) -> Rows:
     columns: tuple[Column[FrontPoint], ...] = (
         Column("workload", lambda point: point.workload),
         Column("variant", lambda point: point.variant),
-        Column("load point", lambda point: point.cell),
+        Column("load point", lambda point: point.load_point),
         Column(throughput_unit(status), lambda point: figure(throughput(status, point))),
         Column(
             tables.cost_header(status.currency), lambda point: _cost(status, point), optional=True
@@ -303,10 +305,14 @@ def remarks(status: BenchmarkSweepStatus) -> list[str]:
             for variant in variants
             if variant.lost
         ),
-        *(f"{row.variant} at {row.cell}: {row.reason}" for row in rows if row.reason and row.runs),
+        *(
+            f"{row.variant} at {row.load_point}: {row.reason}"
+            for row in rows
+            if row.reason and row.runs
+        ),
         *left_out(status),
         *(
-            f"{row.variant} at {row.cell}: {row.limit.sentence}"
+            f"{row.variant} at {row.load_point}: {row.limit.sentence}"
             for row in rows
             if row.limit is not None
         ),
@@ -327,8 +333,8 @@ def failure(variant: VariantStatus) -> str:
 def left_out(status: BenchmarkSweepStatus) -> list[str]:
     """Return a sentence for each row for which some runs do not count."""
     return [
-        f"{row.variant} at {row.cell}: {row.left_out} of {row.runs + row.left_out} runs left out: "
-        "Invalid or missing at this load point"
+        f"{row.variant} at {row.load_point}: {row.left_out} of {row.runs + row.left_out} runs "
+        "left out: Invalid or missing at this load point"
         for row in status.results
         if row.left_out
     ]
@@ -341,5 +347,9 @@ def cuts(status: BenchmarkSweepStatus) -> list[str]:
 
 
 def _cost(status: BenchmarkSweepStatus, of: BestVariant | FrontPoint) -> str:
-    rows = (row for row in status.results if (row.variant, row.cell) == (of.variant, of.cell))
+    rows = (
+        row
+        for row in status.results
+        if (row.variant, row.load_point) == (of.variant, of.load_point)
+    )
     return figure(next((row.metrics.get(OUTPUT_COST) for row in rows), None))

@@ -47,7 +47,7 @@ class Column(Generic[T]):
     """One figure of every row."""
 
     header: str
-    cell: Callable[[T], str]
+    load_point: Callable[[T], str]
     wide: bool = False  # Shown only in a wide table.
     optional: bool = False  # Left out where no row has it.
 
@@ -58,21 +58,21 @@ def table_of(columns: Sequence[Column[T]], rows: Sequence[T], *, wide: bool = Tr
     Optional columns without a value are left out, and wide ones unless the table may be `wide`.
     """
     shown = [
-        (column.header, cells)
+        (column.header, load_points)
         for column in columns
         if wide or not column.wide
-        for cells in [[column.cell(row) for row in rows]]
-        if not column.optional or any(cell != ABSENT for cell in cells)
+        for load_points in [[column.load_point(row) for row in rows]]
+        if not column.optional or any(load_point != ABSENT for load_point in load_points)
     ]
     return Rows(
         tuple(header for header, _ in shown),
-        tuple(zip(*(cells for _, cells in shown), strict=True)),
+        tuple(zip(*(load_points for _, load_points in shown), strict=True)),
     )
 
 
 def has_uncertain(rows: Rows) -> bool:
     """Return whether a figure of the table is marked as uncertain."""
-    return any(cell.endswith(UNCERTAIN) for row in rows.rows for cell in row)
+    return any(load_point.endswith(UNCERTAIN) for row in rows.rows for load_point in row)
 
 
 def figure(value: float | None, *, digits: int = 3, unit: str = "") -> str:
@@ -184,12 +184,12 @@ def texts_per_prompt(spec: Mapping[str, object]) -> dict[str, int]:
 def texts_a_second(texts: Texts) -> Callable[[api.Result | Row], str]:
     """Return a function that formats a row's texts a second."""
 
-    def cell(row: api.Result | Row) -> str:
+    def load_point(row: api.Result | Row) -> str:
         requests = _figure_of(row, "request_throughput")
-        each = texts.get(row.cell.partition("/")[0])
+        each = texts.get(row.load_point.partition("/")[0])
         return figure(requests * each if requests is not None and each is not None else None)
 
-    return cell
+    return load_point
 
 
 def cost_header(currency: str | None) -> str:
@@ -229,7 +229,7 @@ def result_rows(
     """
     per_gpu = metric(PER_GPU) if gpus_of(status.servers) > 1 else lambda row: ABSENT
     columns: tuple[Column[api.Result], ...] = (
-        Column("load point", lambda row: row.cell),
+        Column("load point", lambda row: row.load_point),
         Column("req/s", metric("request_throughput")),
         Column("texts/s", texts_a_second(texts_per_prompt), optional=True),
         Column("tok/s", metric("output_throughput")),
@@ -293,7 +293,7 @@ def _latency(result: api.Result, name: str, percentile: str) -> str:
 
 
 def _tokens_for_each(result: api.Result) -> str:
-    """Return the cell of the column `in:out`: tokens of prompts for each token of answers."""
+    """Return the load point of the column `in:out`: tokens of prompts for each token of answers."""
     prompts, answers = (
         result.metrics.get(f"total_{side}_tokens") or 0.0 for side in ("input", "output")
     )
@@ -345,10 +345,13 @@ def packing_rows(status: api.BenchmarkRunStatus, texts_per_prompt: Texts) -> Row
         (
             str(total),
             name,
-            *(cell(best[total, each]) if (total, each) in best else ABSENT for each in packings),
+            *(
+                load_point(best[total, each]) if (total, each) in best else ABSENT
+                for each in packings
+            ),
         )
         for total in sorted({total for total, _ in best}, reverse=True)
-        for name, cell in figures.items()
+        for name, load_point in figures.items()
     )
     return Rows(("texts in all", "figure", *packings), rows if len(packings) > 1 else ())
 
@@ -374,7 +377,7 @@ def interval_rows(status: api.BenchmarkRunStatus) -> Rows:
     """
     rows = tuple(
         (
-            result.cell,
+            result.load_point,
             key.removesuffix("_ms"),
             figure(result.figure(key), digits=4, unit=UNCERTAIN if key in result.uncertain else ""),
             *(figure(end, digits=4) for end in result.intervals.get(key, (None, None))),
@@ -402,7 +405,7 @@ def steady_part(result: api.Result | Row) -> str:
 
 def objective_rows(status: api.BenchmarkRunStatus) -> Rows:
     """Build a table with one row for each objective and load point; none without objectives."""
-    rows = [(result.cell, each) for result in status.results for each in result.objectives]
+    rows = [(result.load_point, each) for result in status.results for each in result.objectives]
     columns: tuple[Column[tuple[str, api.ObjectiveResult]], ...] = (
         Column("load point", lambda row: row[0]),
         Column("objective", lambda row: objective_text(row[1])),
@@ -430,12 +433,13 @@ def explanation_rows(status: api.BenchmarkRunStatus, *, wide: bool = False) -> R
     found: list[tuple[str, ...]] = []
     for row in status.results:
         if row.waiting and row.waiting.reason != "None":
-            found.append((row.cell, "waiting", row.waiting.reason, row.waiting.sentence))
+            found.append((row.load_point, "waiting", row.waiting.reason, row.waiting.sentence))
         if row.bottleneck and row.bottleneck.limit != "None":
-            found.append((row.cell, "limit", row.bottleneck.limit, row.bottleneck.sentence))
+            found.append((row.load_point, "limit", row.bottleneck.limit, row.bottleneck.sentence))
         answers = (each for each in row.explanations if wide or each.answer != "Noise")
         found += [
-            (row.cell, _QUESTIONS[each.question], each.answer, each.sentence) for each in answers
+            (row.load_point, _QUESTIONS[each.question], each.answer, each.sentence)
+            for each in answers
         ]
     if (profile := status.profile) is not None:
         found.append(
@@ -455,7 +459,7 @@ def repeat_rows(status: api.BenchmarkRunStatus) -> Rows:
         for place, order in enumerate(row.by_repeat.get("sequence", []))
     ]
     columns: tuple[Column[tuple[int, api.Result, int]], ...] = (
-        Column("stage", lambda stage: f"{stage[1].cell}/r{stage[2] + 1}"),
+        Column("stage", lambda stage: f"{stage[1].load_point}/r{stage[2] + 1}"),
         *(
             Column(header, partial(_of_repeat, name=name, digits=digits), optional=True)
             for header, name, digits in (

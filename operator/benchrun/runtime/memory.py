@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 from benchrun import names
 from benchrun.decide import Collected
 from benchrun.decide.sweep.sweep_state import SweepCollected
-from benchrun.observe import HEADLINE_FIGURES, MAX_CELLS, Children, FinishedRun, Key, SweptRun
+from benchrun.observe import HEADLINE_FIGURES, MAX_ROWS, Children, FinishedRun, Key, SweptRun
 from benchrun.runtime.budget import Budget
 
 
@@ -174,31 +174,39 @@ class ResultMetrics(Collector):
         )
         ended = _gauge("run_completion_timestamp_seconds", "When the run ended.")
         left_out = _gauge(
-            "run_cells_left_out",
-            f"Load points of the run beyond the {MAX_CELLS} that are shown here.",
+            "run_load_points_left_out",
+            f"Load points of the run beyond the {MAX_ROWS} that are shown here.",
         )
-        cell_info = _gauge(
+        load_point_info = _gauge(
             "result_info", "A load point of a finished run and its verdict. Always 1.",
-            "cell", "workload", "axis", "value", "verdict",
+            "load_point", "workload", "axis", "value", "verdict",
         )  # fmt: skip
         result = _gauge(
             "result",
             "A headline figure of a load point, under its name in status.results[].metrics.",
-            "cell",
+            "load_point",
             "metric",
         )
         for (_, *where), run in self.results:
             info.add_metric((*where, run.phase, run.verdict), 1)
             ended.add_metric(where, run.ended_at.timestamp())
-            left_out.add_metric(where, run.cells_left_out)
-            for cell in run.cells:
-                cell_info.add_metric(
-                    (*where, cell.cell, cell.workload, cell.axis, cell.value, cell.verdict), 1
+            left_out.add_metric(where, run.load_points_left_out)
+            for load_point in run.load_points:
+                load_point_info.add_metric(
+                    (
+                        *where,
+                        load_point.load_point,
+                        load_point.workload,
+                        load_point.axis,
+                        load_point.value,
+                        load_point.verdict,
+                    ),
+                    1,
                 )
-                for name, value in zip(HEADLINE_FIGURES, cell.figures, strict=True):
+                for name, value in zip(HEADLINE_FIGURES, load_point.figures, strict=True):
                     if value is not None:
-                        result.add_metric((*where, cell.cell, name), value)
-        yield from (info, ended, left_out, cell_info, result)
+                        result.add_metric((*where, load_point.load_point, name), value)
+        yield from (info, ended, left_out, load_point_info, result)
 
 
 def _gauge(name: str, meaning: str, *labels: str) -> GaugeMetricFamily:

@@ -46,7 +46,9 @@ def test_a_metrics_page_of_nonsense_leaves_figures_empty_and_the_run_whole(
 
 
 @pytest.mark.timeout(240)
-def test_failed_requests_beyond_the_threshold_make_the_cell_invalid(together: Namespace) -> None:
+def test_failed_requests_beyond_the_threshold_make_the_load_point_invalid(
+    together: Namespace,
+) -> None:
     run = finished(together, "failing", timeout_seconds=200)
     assert condition(run, "Complete")["status"] == "True", run["status"]
     assert condition(run, "Valid")["status"] == "False"

@@ -545,7 +545,7 @@ REFUSED: dict[str, Refused] = {
         "a search may need maxProbes + 3 confirmations x maxRepeats; the limit is 256",
     ),
     # products
-    "65 cells": Refused(
+    "65 load points": Refused(
         "spec.workloads",
         {"workloads": [workload(f"w{n}", load={"requestRates": _POINTS_13}) for n in range(5)]},
         "65 load points in all; the limit is 64",
@@ -960,7 +960,7 @@ ACCEPTED: dict[str, Spec] = {
             "objectives": _P90,
         }
     ),
-    "64 cells": minimal(
+    "64 load points": minimal(
         {"workloads": [workload(f"w{n}", load={"requestRates": _POINTS_16}) for n in range(4)]}
     ),
     "as many requests as a load point may have, and a run": minimal(

@@ -36,10 +36,10 @@ def answers() -> Iterator[Answer]:
     for line in PAGE.read_text().partition("## Every question")[2].splitlines():
         if line.startswith("### "):
             section = line.removeprefix("### ")
-        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if line.startswith("| ") and cells[0] not in ("question or table", "option or tool"):
-            assert len(cells) == 3, line
-            yield Answer(section, cells[0].strip("`"), cells[1])
+        load_points = [load_point.strip() for load_point in line.strip("|").split(" | ")]
+        if line.startswith("| ") and load_points[0] not in ("question or table", "option or tool"):
+            assert len(load_points) == 3, line
+            yield Answer(section, load_points[0].strip("`"), load_points[1])
 
 
 ANSWERS = list(answers())

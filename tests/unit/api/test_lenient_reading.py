@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 FAILED = {"type": "Failed", "status": "True", "reason": "UsageError", "message": "bad flag"}
 READY = {"type": "Ready", "status": "False", "reason": "UsageError"}
 RESULT = {
-    "cell": "chat/rate=4",
+    "loadPoint": "chat/rate=4",
     "workload": "chat",
     "axis": "rate",
     "value": "4",
@@ -76,9 +76,9 @@ def test_conditions_are_read_one_by_one() -> None:
 
 
 def test_entries_of_a_list_are_read_one_by_one() -> None:
-    unreadable = {**RESULT, "cell": "chat/rate=8", "axis": "temperature"}
+    unreadable = {**RESULT, "loadPoint": "chat/rate=8", "axis": "temperature"}
     assert [
-        r.cell
+        r.load_point
         for r in read_leniently(
             BenchmarkRunStatus, {"results": [unreadable, RESULT, {**unreadable, "verdict": 3}]}
         ).results
@@ -130,7 +130,7 @@ WORDS = [
     "message",
     "role",
     "metrics",
-    "cell",
+    "loadPoint",
     "evidence",
     "axis",
     "name",

@@ -67,8 +67,8 @@ def test_the_longest_run_leaves_room() -> None:
     )
 
 
-def test_stages_and_cells_are_called_after_their_load() -> None:
-    assert names.cell_id("chat", "rate", "inf") == "chat/rate=inf"
+def test_stages_and_load_points_are_called_after_their_load() -> None:
+    assert names.load_point_id("chat", "rate", "inf") == "chat/rate=inf"
     assert names.stage_id("chat", "concurrency", "64", 2) == "chat/concurrency=64/r2"
 
 

@@ -21,7 +21,7 @@ from unit.runtime.memory_cluster import merge
 
 LIVE = Live(at="2026-11-21T12:00:00Z", running=4, waiting=0)
 RESULT = Result(
-    cell="chat/rate=4",
+    load_point="chat/rate=4",
     workload="chat",
     axis="rate",
     value="4",
@@ -157,7 +157,7 @@ def test_fields_of_a_newer_operator_are_not_touched() -> None:
         ("phase", "Archiving"),
         ("scheduledTime", {"node": "2026-11-21T12:00:00Z"}),
         ("progress", {"stagesTotal": "three"}),
-        ("results", [{"cell": "chat/rate=4", "axis": "temperature"}]),
+        ("results", [{"loadPoint": "chat/rate=4", "axis": "temperature"}]),
     ],
 )
 def test_what_could_not_be_read_and_was_not_decided_is_not_touched(field: str, value: Any) -> None:

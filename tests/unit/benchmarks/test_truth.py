@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 import pytest
 from benchrun.api import Result
-from benchrun.plan import cells
+from benchrun.plan import load_points
 from truth import LIMITS, WORDS, _beyond
 from truth_kit import batching, certainty, doses, gates, paired, pairs, product, steady, timing
-from truth_kit.clean import CELLS_A_RUN, clean_runs, clean_stages
+from truth_kit.clean import LOAD_POINTS_A_RUN, clean_runs, clean_stages
 from truth_kit.doses import MISTAKES, Seen
 from truth_kit.lab import Experiment, Outcome
 from truth_kit.mistakes import users
@@ -148,7 +148,7 @@ def seen(harm: float, *codes: str, shared: str = "") -> Seen:
 
 
 @pytest.mark.parametrize(
-    ("mistake", "cell", "named"),
+    ("mistake", "load_point", "named"),
     [
         (CLIENT, seen(20, "ClientSaturated", "ClientThrottled"), "rightly"),
         (CLIENT, seen(20, "ClientSaturated", "PathSlow"), "wrongly"),
@@ -165,8 +165,8 @@ def seen(harm: float, *codes: str, shared: str = "") -> Seen:
         (SERVER, seen(20, "NotSteadyState", "ClientSaturated"), "wrongly"),
     ],
 )
-def test_each_mistake_is_named(mistake: doses.Mistake, cell: Seen, named: str | None) -> None:
-    assert cell.named(mistake) == named
+def test_each_mistake_is_named(mistake: doses.Mistake, load_point: Seen, named: str | None) -> None:
+    assert load_point.named(mistake) == named
 
 
 def test_doses_in_a_few_figures() -> None:
@@ -190,7 +190,7 @@ def test_doses_in_a_few_figures() -> None:
 def row(*findings: str, throughput: float = 480.0, ttft: float = 15.0) -> Result:
     return Result.model_validate(
         {
-            "cell": "w0/rate=60",
+            "loadPoint": "w0/rate=60",
             "workload": "w0",
             "axis": "rate",
             "value": "60",
@@ -382,8 +382,10 @@ def test_errors_below_the_clock_or_the_rounding_count_as_none() -> None:
 
 def test_both_clients_send_the_same_load() -> None:
     experiment = paired._experiment(1)
-    of_cells = cells(experiment.spec("http://127.0.0.1:1"))
-    assert [cell.workload for cell in of_cells] == [load.name for load in paired.LOADS]
+    of_load_points = load_points(experiment.spec("http://127.0.0.1:1"))
+    assert [load_point.workload for load_point in of_load_points] == [
+        load.name for load in paired.LOADS
+    ]
     for load, workload in zip(paired.LOADS, experiment.workloads, strict=True):
         words = dict(zip(arguments := load.arguments("http://x", 7), arguments[1:], strict=False))
         assert words["--num-prompts"] == str(workload["requests"])
@@ -439,7 +441,7 @@ def test_every_mistake_has_two_doses_and_a_twin_with_the_same_load() -> None:
             names.append(experiment.name)
             same = ("workloads", "traffic", "measurement", "client_ahead", "servers_ahead")
             assert all(getattr(experiment, name) == getattr(twin, name) for name in same)
-            assert len(cells(experiment.spec("http://127.0.0.1:1"))) == mistake.cells
+            assert len(load_points(experiment.spec("http://127.0.0.1:1"))) == mistake.load_points
     assert len(set(names)) == len(names)
 
 
@@ -447,7 +449,9 @@ def test_a_third_of_clean_runs_queue() -> None:
     runs = list(clean_runs(300))
     assert sum("queue" in run.name for run in runs) == len(runs) // 3
     assert sum(clean_stages(run) for run in runs) >= 300
-    assert all(len(cells(run.spec("http://127.0.0.1:1"))) == CELLS_A_RUN for run in runs)
+    assert all(
+        len(load_points(run.spec("http://127.0.0.1:1"))) == LOAD_POINTS_A_RUN for run in runs
+    )
 
 
 GOOD: dict[str, float | str | None] = {

@@ -15,7 +15,7 @@ from benchrun.judge.results import results
 from benchrun.judge.thresholds import judge_of
 from benchrun.measure import bucketed, encode
 from benchrun.measure.metrics_page import Sample
-from benchrun.plan import Owner, TimelinePart, cells, stage_config_map, timeline_config_map
+from benchrun.plan import Owner, TimelinePart, load_points, stage_config_map, timeline_config_map
 from benchrun_client.contract import StageRecord
 from unit.decide.deliveries import sealed
 from unit.measure.loads import open_loop
@@ -24,7 +24,7 @@ from unit.plan.specs import Json, rates, spec_body, workload
 
 UID = "uid-judged"
 OWNER = Owner(namespace="lab", name="judged", uid=UID)
-CELLS = ("chat/rate=4", "chat/rate=8")
+LOAD_POINTS = ("chat/rate=4", "chat/rate=8")
 STAGES = ("chat/rate=4/r1", "chat/rate=8/r1", "chat/rate=4/r2", "chat/rate=8/r2")
 LOG_READ: tuple[float, ...] = ()
 """The server's log told of no compiling."""
@@ -94,7 +94,7 @@ def finished_run(
     typed = BenchmarkRunSpec.model_validate(body)
     samples = [each for record in records for each in server_samples(record)]
     servers = [_server(compilations)]
-    found = results(cells(typed), records, samples, spec=typed, servers=servers)
+    found = results(load_points(typed), records, samples, spec=typed, servers=servers)
     status = BenchmarkRunStatus(
         phase="Completed",
         message="measured all 2 load points",

@@ -9,10 +9,12 @@ from unit.plan.specs import Json, spec_body
 
 
 def body(
-    name: str, *, cells: tuple[str, ...] = ("chat/rate=4",), cv: float = 1.0, **figures: Any
+    name: str, *, load_points: tuple[str, ...] = ("chat/rate=4",), cv: float = 1.0, **figures: Any
 ) -> Json:
     """Build a run with five repeats of each load point."""
-    status = run(name, [row(cell, repeats=5, cv=cv, **figures) for cell in cells]).status
+    status = run(
+        name, [row(load_point, repeats=5, cv=cv, **figures) for load_point in load_points]
+    ).status
     return {
         "apiVersion": "benchrun.dev/v1alpha1",
         "kind": "BenchmarkRun",

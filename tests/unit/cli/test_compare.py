@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchrun.api import Bottleneck, Change, ComparedCell, ComparedRun, Comparison
+from benchrun.api import Bottleneck, Change, ComparedLoadPoint, ComparedRun, Comparison
 from benchrun.cli.__main__ import main
 from benchrun.cli.console_tables import COMPARISON_WIDTH, show_comparison
 from rich.console import Console
 from unit.cli.stored_runs import body, unmeasured_noise, written
 from unit.golden_messages import golden
 
-CELLS = ("chat/rate=1", "chat/rate=4")
+LOAD_POINTS = ("chat/rate=1", "chat/rate=4")
 Capture = pytest.CaptureFixture[str]
 
 
@@ -24,9 +24,9 @@ def file(tmp_path: Path) -> str:
     servers = [body(f"old-{n}", MeanTTFT=43.0 + n / 10) for n in range(3)]
     servers += [body(f"new-{n}", MeanTTFT=60.0 + n / 10) for n in range(3)]
     runs = [
-        body("old", cells=CELLS),
-        body("new", cells=CELLS, MeanTTFT=60.0),
-        body("other", cells=CELLS),
+        body("old", load_points=LOAD_POINTS),
+        body("new", load_points=LOAD_POINTS, MeanTTFT=60.0),
+        body("other", load_points=LOAD_POINTS),
         *servers,
     ]
     return written(tmp_path / "runs.yaml", *runs, unmeasured_noise("once"))
@@ -170,13 +170,13 @@ def test_json_for_programs(file: str, capsys: Capture) -> None:
         "new",
     ]
     assert output["baseline"][0]["digest"].startswith("sha256:")
-    assert output["cells"][0]["changes"][0]["changePercent"] == pytest.approx(39.53, abs=0.01)
+    assert output["loadPoints"][0]["changes"][0]["changePercent"] == pytest.approx(39.53, abs=0.01)
 
 
 @pytest.fixture
 def steps(tmp_path: Path) -> str:
     """Two sizes of a step under all requests at once: more runs, and no more comes out."""
-    runs = [body(name, cells=("chat/rate=inf", "chat/rate=4")) for name in ("small", "large")]
+    runs = [body(name, load_points=("chat/rate=inf", "chat/rate=4")) for name in ("small", "large")]
     for run, running, usage in zip(runs, (33, 267), (9.4, 78), strict=True):
         for row in run["status"]["results"]:
             row["roles"] = [{"role": "server", "runningMean": running, "kvCacheMaxPercent": usage}]
@@ -198,7 +198,7 @@ def test_a_limit_that_both_sides_together_show_stands_under_the_table(
 def test_limits_for_programs(steps: str, capsys: Capture) -> None:
     assert main(["compare", "-f", steps, "small", "large", "-o", "json"]) == 0
     (limit,) = json.loads(capsys.readouterr().out)["limits"]
-    assert (limit["cell"], limit["limit"], limit["evidence"]["runningHigh"]) == (
+    assert (limit["loadPoint"], limit["limit"], limit["evidence"]["runningHigh"]) == (
         "chat/rate=inf",
         "Compute",
         267,
@@ -298,7 +298,9 @@ def test_every_command_explains_itself(command: str, capsys: Capture) -> None:
 LIMIT = Bottleneck(limit="Compute", sentence="compute is the limit")
 
 
-def cell(name: str = "chat/rate=4", *, word: str = "Worse", **fields: Any) -> ComparedCell:
+def load_point(
+    name: str = "chat/rate=4", *, word: str = "Worse", **fields: Any
+) -> ComparedLoadPoint:
     change = Change(
         metric="MeanTTFT",
         baseline=43,
@@ -308,16 +310,18 @@ def cell(name: str = "chat/rate=4", *, word: str = "Worse", **fields: Any) -> Co
         high_percent=42.2,
         word=word,
     )
-    return ComparedCell(cell=name, changes=[change], **{"paired": True, **fields})
+    return ComparedLoadPoint(load_point=name, changes=[change], **{"paired": True, **fields})
 
 
-def comparison(*cells: ComparedCell, outcome: str = "Worse", gate: Any = None) -> Comparison:
+def comparison(
+    *load_points: ComparedLoadPoint, outcome: str = "Worse", gate: Any = None
+) -> Comparison:
     return Comparison(
         baseline=ComparedRun(name="old"),
         outcome=outcome,
         gate=gate,
         message="It got slower.",
-        cells=list(cells),
+        load_points=list(load_points),
     )
 
 
@@ -341,8 +345,10 @@ def shown(found: Comparison, *, coloured: bool = False, **limits: Bottleneck) ->
 
 
 def test_each_part_has_its_line() -> None:
-    left_out = ComparedCell(cell="rag/rate=1", reason="another GPU")
-    found = comparison(cell(), cell("chat/rate=8", paired=False), left_out, gate="Regressed")
+    left_out = ComparedLoadPoint(load_point="rag/rate=1", reason="another GPU")
+    found = comparison(
+        load_point(), load_point("chat/rate=8", paired=False), left_out, gate="Regressed"
+    )
     golden("\n".join(" ".join(line.split()) for line in shown(found, limit=LIMIT)))
 
 
@@ -351,14 +357,14 @@ def test_where_there_is_nothing_to_say_there_is_no_line() -> None:
 
 
 def test_figures_stand_under_one_another() -> None:
-    lines = shown(comparison(cell(), cell("chat/concurrency=1024")))
+    lines = shown(comparison(load_point(), load_point("chat/concurrency=1024")))
     assert [line.index("60") + 2 for line in lines[2:4]] == [
         lines[1].index("value") + len("value")
     ] * 2
 
 
 def test_long_sentences_fold_at_100_columns_however_wide_the_terminal() -> None:
-    found = comparison(cell(reason="word " * 60)).model_copy(update={"message": "word " * 60})
+    found = comparison(load_point(reason="word " * 60)).model_copy(update={"message": "word " * 60})
     assert max(map(len, shown(found))) <= COMPARISON_WIDTH == 100
 
 

@@ -24,7 +24,7 @@ def shown(width: int, *, failed: str = ROWS[1][6], wide: bool = False) -> list[s
 
 @pytest.mark.parametrize("failed", ["0/60", "70/200, latencies of 65 %", "many words " * 20])
 @pytest.mark.parametrize("width", [80, 100, 120])
-def test_no_cell_is_broken_whatever_another_holds(width: int, failed: str) -> None:
+def test_no_load_point_is_broken_whatever_another_holds(width: int, failed: str) -> None:
     lines = shown(width, failed=failed)
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)

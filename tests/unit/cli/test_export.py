@@ -22,8 +22,8 @@ from unit.golden_messages import golden
 from unit.plan.specs import Json
 from unit.report.export.runs import (
     CAPPED,
-    CELLS,
     CHAT,
+    LOAD_POINTS,
     NAME,
     NAMESPACE,
     STAGES,
@@ -36,8 +36,12 @@ from unit.report.export.runs import (
 
 OWNER = Owner(namespace=NAMESPACE, name=NAME, uid=UID)
 COMPLETE = Condition.model_validate({"type": "Complete", "status": "True", "reason": "Measured"})
-INVALID = [row(CELLS[0]), row(CELLS[1], "Invalid", ["RateNotAchieved"]), row(CELLS[2])]
-EVERY = [row(cell, "Invalid") for cell in CELLS]
+INVALID = [
+    row(LOAD_POINTS[0]),
+    row(LOAD_POINTS[1], "Invalid", ["RateNotAchieved"]),
+    row(LOAD_POINTS[2]),
+]
+EVERY = [row(load_point, "Invalid") for load_point in LOAD_POINTS]
 
 
 @dataclass(frozen=True)

@@ -95,14 +95,14 @@ def test_the_table_is_that_of_the_report(tmp_path: Path, capsys: Capture) -> Non
 
 
 @pytest.mark.parametrize("name", ["max-failed-percent", "max_failed_percent"])
-def test_a_stricter_threshold_makes_a_cell_invalid(judge: Judge, name: str) -> None:
+def test_a_stricter_threshold_makes_a_load_point_invalid(judge: Judge, name: str) -> None:
     code, output = judge(finished_run(ONE_FAILED), "--threshold", f"{name}=0.5")
     assert code == 4
     assert "chat/rate=8: was" not in output
     golden(output)
 
 
-def test_a_looser_threshold_makes_a_cell_valid(judge: Judge) -> None:
+def test_a_looser_threshold_makes_a_load_point_valid(judge: Judge) -> None:
     code, output = judge(finished_run(SHORT_OUTPUT), "--threshold", "output-suspect-percent=85")
     assert code == 0
     golden(output)
@@ -142,14 +142,14 @@ def test_severities_of_the_spec_stay_but_for_those_that_are_changed(
     assert [finding["code"] for finding in output["findings"]] == ["OutputTooShort"]
     assert output["differences"] == [
         {
-            "cell": cell,
+            "loadPoint": load_point,
             "was": "Valid",
             "now": "Valid",
             "appeared": ["OutputTooShort"],
             "gone": [],
-            "sentence": f"{cell}: still Valid: OutputTooShort",
+            "sentence": f"{load_point}: still Valid: OutputTooShort",
         }
-        for cell in ("chat/rate=4", "chat/rate=8")
+        for load_point in ("chat/rate=4", "chat/rate=8")
     ]
 
 
@@ -183,15 +183,15 @@ def test_compilations_that_were_not_kept_are_not_forgotten_silently(judge: Judge
 # -------------------------------------------------------------------------------------------
 
 
-def test_a_lost_record_is_reported_and_not_held_against_its_cell(judge: Judge) -> None:
+def test_a_lost_record_is_reported_and_not_held_against_its_load_point(judge: Judge) -> None:
     code, output = judge(finished_run(kept=(0, 1, 2)))
     assert (code, "judged: Valid" in output) == (0, True)
     golden(output)
 
 
-def test_a_cell_without_any_record_is_not_judged(tmp_path: Path, capsys: Capture) -> None:
+def test_a_load_point_without_any_record_is_not_judged(tmp_path: Path, capsys: Capture) -> None:
     output = as_json(saved(tmp_path, finished_run(kept=(0, 2))), capsys)
-    assert [row["cell"] for row in output["results"]] == ["chat/rate=4"]
+    assert [row["loadPoint"] for row in output["results"]] == ["chat/rate=4"]
     golden(*output["notes"])
 
 
@@ -262,7 +262,7 @@ def test_truncated_rows_have_few_figures(tmp_path: Path, capsys: Capture) -> Non
     run = finished_run(kept=(0, 1, 2))
     del run.body["status"]["results"][1]
     output = as_json(saved(tmp_path, run), capsys)
-    assert [row["cell"] for row in output["results"]] == ["chat/rate=4", "chat/rate=8"]
+    assert [row["loadPoint"] for row in output["results"]] == ["chat/rate=4", "chat/rate=8"]
     assert (output["differences"], output["notes"]) == (
         [],
         ["chat/rate=8: not all of its records are kept"],

@@ -208,21 +208,24 @@ def test_a_wide_table_is_as_wide_as_it_must_be(tmp_path: Path, capsys: Capture) 
 @pytest.mark.parametrize(
     ("columns", "is_pivot"), [(TABLE_WIDTH, False), (400, True)], ids=["too narrow", "wide enough"]
 )
-def test_changes_stand_side_by_side_where_no_cell_is_cut(
+def test_changes_stand_side_by_side_where_no_load_point_is_cut(
     columns: int, is_pivot: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    cells = [f"chat/concurrency={users}" for users in (8, 16, 32, 64, 128, 256, 512)]
+    load_points = [f"chat/concurrency={users}" for users in (8, 16, 32, 64, 128, 256, 512)]
     template = spec_body(workloads=[workload(load=concurrencies(8, 16, 32, 64, 128, 256, 512))])
     found = finished_sweep(
-        {"base": Measured(), "other": Measured()}, cells=cells, replications=3, template=template
+        {"base": Measured(), "other": Measured()},
+        load_points=load_points,
+        replications=3,
+        template=template,
     )
     assert main(["report", NAME, "-f", written(tmp_path, found)]) == 0
     _, _, output = capsys.readouterr().out.partition("against base")
     headers, *rows = lines(output.partition("Pareto")[0])[1:]
     assert (headers[:2] == ["figure", "variant"]) is is_pivot
     words = [word for row in rows for word in row if word in ("Equivalent", "detected")]
-    assert len(words) == len(cells) * len(found.status.results[-1].changes)
+    assert len(words) == len(load_points) * len(found.status.results[-1].changes)
     assert "other" in output
 
 
@@ -288,9 +291,11 @@ def large() -> FinishedSweep:
     measured: dict[str, Measured | None] = {
         f"variant-{n:02d}": Measured(server=server) for n in range(31)
     }
-    cells = [f"{'w' * 12}/concurrency={users}" for users in EIGHT]
+    load_points = [f"{'w' * 12}/concurrency={users}" for users in EIGHT]
     template = spec_body(workloads=[workload("w" * 12, load=concurrencies(*EIGHT))])
-    return finished_sweep(measured | {"lame": None}, cells=cells, replications=2, template=template)
+    return finished_sweep(
+        measured | {"lame": None}, load_points=load_points, replications=2, template=template
+    )
 
 
 def shown_rows(output: str) -> list[list[str]]:

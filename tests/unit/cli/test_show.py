@@ -131,7 +131,7 @@ OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 def evil_run() -> dict[str, Any]:
     body = run_body(ended("Failed", log_tail=EVIL))
     finding = {"code": EVIL, "severity": "Note", "count": 1, "worstStage": "chat/rate=4/r1"}
-    headline = {"cell": EVIL, "throughput": "1", "p99TTFT": "1"}
+    headline = {"loadPoint": EVIL, "throughput": "1", "p99TTFT": "1"}
     status = {**body["status"], "message": EVIL, "findings": [finding], "headline": headline}
     return {**body, "status": status}
 

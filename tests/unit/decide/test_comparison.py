@@ -90,7 +90,9 @@ def test_what_it_was_compared_with_stays_to_be_seen() -> None:
     )
     assert comparison.detectable_percent is not None
     assert 0 < comparison.detectable_percent < 0.1
-    assert [(cell.cell, cell.paired) for cell in comparison.cells] == [
+    assert [
+        (load_point.load_point, load_point.paired) for load_point in comparison.load_points
+    ] == [
         ("chat/rate=1", True),
         ("chat/rate=4", True),
     ]

@@ -25,7 +25,7 @@ HUNDRED = requests(
     output_tokens=[11] * 100,
 )
 MEASURED_OFTEN = Scene().measuring().arrived(0, 1, requests=HUNDRED)
-ONE_CELL_INVALID = Scene().measuring().arrived(0).arrived(1, requests=requests(ok=(1, 0)))
+ONE_LOAD_POINT_INVALID = Scene().measuring().arrived(0).arrived(1, requests=requests(ok=(1, 0)))
 ALL_FAILED = (
     Scene().measuring().arrived(0, 1, requests=NOBODY_ANSWERED, diagnostic="404: no such model")
 )
@@ -40,7 +40,10 @@ LATE = Scene().measuring().with_spec(runDeadlineSeconds=10).at(1000)
         pytest.param("Suspended", "F F U U F F T", Scene().with_spec(suspend=True), id="suspended"),
         pytest.param("Completed", "T F T T T F F", MEASURED, id="measured and valid"),
         pytest.param(
-            "Completed", "T F F F F T F", ONE_CELL_INVALID, id="measured, but a cell is invalid"
+            "Completed",
+            "T F F F F T F",
+            ONE_LOAD_POINT_INVALID,
+            id="measured, but a load point is invalid",
         ),
         pytest.param(
             "Completed",
@@ -94,8 +97,8 @@ def test_row(phase: str, row: str, scene: Scene) -> None:
         pytest.param(
             "Unknown (ObjectivesInconclusive)",
             MET,
-            ONE_CELL_INVALID,
-            id="a cell could not be judged",
+            ONE_LOAD_POINT_INVALID,
+            id="a load point could not be judged",
         ),
     ],
 )
@@ -124,7 +127,9 @@ def test_objectives_that_were_not_met_are_named_the_missed_ones_first(
     ("expected", "scene"),
     [
         pytest.param("True (AllValid)", MEASURED, id="valid"),
-        pytest.param("False (InvalidCells)", ONE_CELL_INVALID, id="a cell is invalid"),
+        pytest.param(
+            "False (InvalidLoadPoints)", ONE_LOAD_POINT_INVALID, id="a load point is invalid"
+        ),
         pytest.param("False (AllRequestsFailed)", ALL_FAILED, id="all requests failed"),
         pytest.param("Unknown (Cancelled)", Scene().with_spec(cancel=True), id="cancelled"),
     ],

@@ -95,13 +95,13 @@ def test_truncated_server_args_are_reported() -> None:
     assert (note.total, note.included, len(server.args)) == (131, 3, 3)
 
 
-# ---- every rule fires in every cell
+# ---- every rule fires in every load point
 # ----------------------------------------------------------------------------------
 
 WHY = "w" * 90  # longer than any reason why a rule could not look
 
 
-def test_every_rule_fires_in_every_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_rule_fires_in_every_load_point(monkeypatch: pytest.MonkeyPatch) -> None:
     """What each rule finds where it must, all of it at every stage; and that none could look, which
     another finding tells."""
     found = {code: findings_of(code, repeats=2)[code] for code in Code if code != Code.NOT_CHECKED}
@@ -135,5 +135,5 @@ def test_measured_and_compared_at_64_load_points() -> None:
     status = scene.ended(Run("lab", "b" * 40, "uid-b", 1, spec=spec, status=before)).status
     assert status.comparison is not None
     assert f". {len(METRICS) * len(status.results)} figures: " in status.comparison.message
-    assert "comparison.cells[].changes" in {note.field for note in status.truncated}
+    assert "comparison.loadPoints[].changes" in {note.field for note in status.truncated}
     assert size(status) < LIMIT_BYTES

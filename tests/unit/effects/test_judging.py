@@ -333,7 +333,8 @@ async def test_why_a_run_was_not_judged_is_the_answer() -> None:
 async def test_the_baseline_comes_last_and_whole() -> None:
     court = Court(JUDGED, baseline="before")
     before = court.cluster.add(
-        "BenchmarkRun", run_body("before", uid="b", status=ENDED | {"results": [{"cell": "c"}]})
+        "BenchmarkRun",
+        run_body("before", uid="b", status=ENDED | {"results": [{"loadPoint": "c"}]}),
     )
     court.samples = (sample(8.0),)
     await court.judged()

@@ -9,7 +9,7 @@ from benchrun.judge.results import results
 from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import RequestColumns, StageRecord
 from unit.judge.specs import spec, workload
-from unit.measure.records import cell, edge, record, requests
+from unit.measure.records import edge, load_point, record, requests
 from unit.measure.timelines import Gauges, gauge_samples
 
 
@@ -30,7 +30,7 @@ class LoadPoint:
         preemptions: float = 0.0,
         **changes: Any,
     ) -> None:
-        self.cell = cell("chat", axis, value)
+        self.load_point = load_point("chat", axis, value)
         seconds = len(gauges) * every_seconds
         # Without generated tokens at the server's edges, samples are chosen by the clocks.
         servers = (
@@ -45,7 +45,7 @@ class LoadPoint:
             "last_receive_unix_us": round((1000 + begins_at + seconds) * 1e6),
             "scalars": {"duration": seconds},
         }
-        self.record: StageRecord = record(self.cell.stage_ids[0], **(values | changes))
+        self.record: StageRecord = record(self.load_point.stage_ids[0], **(values | changes))
         made = gauge_samples(
             gauges,
             prompt_rates=prompt_rate,
@@ -81,8 +81,8 @@ def judged(
     `args` are the arguments of the run's own server; None measures an endpoint. `off` holds the
     rules that the spec turns off.
     """
-    axis = points[0].cell.axis
-    values = [point.cell.value for point in points]
+    axis = points[0].load_point.axis
+    values = [point.load_point.value for point in points]
     load: dict[str, Any] = (
         {"requestRates": values} if axis == "rate" else {"concurrencies": [int(v) for v in values]}
     )
@@ -90,7 +90,7 @@ def judged(
         {} if args is None else {"endpoint": None, "server": {"image": "vllm", "args": list(args)}}
     )
     return results(
-        [point.cell for point in points],
+        [point.load_point for point in points],
         [point.record for point in points],
         [sample for point in points for sample in point.samples],
         spec=spec(workloads=[workload(load=load)], validity={"severities": _off(off)}, **whose),

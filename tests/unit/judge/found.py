@@ -15,7 +15,7 @@ from benchrun_client.contract import (
 from unit.judge.scenes import SCENES, Scene
 from unit.judge.specs import SERVER, spec, workload
 from unit.judge.stages import with_compilations
-from unit.measure.records import cell, edge, record, requests, served
+from unit.measure.records import edge, load_point, record, requests, served
 
 FOUND_BY: dict[Code, StageRecord] = {
     Code.ALL_REQUESTS_FAILED: record(
@@ -122,7 +122,9 @@ def findings_of(code: Code, *, repeats: int = 1) -> dict[str, Finding]:
     A single record is judged in a load point of so many repeats.
     """
     scene = (
-        SCENES[code] if code in SCENES else Scene([FOUND_BY[code]], planned=cell(repeats=repeats))
+        SCENES[code]
+        if code in SCENES
+        else Scene([FOUND_BY[code]], planned=load_point(repeats=repeats))
     )
     load = {"requestRates": ["4"]} | (
         {"maxConcurrency": scene.max_concurrency} if scene.max_concurrency else {}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchrun.api import Cell, ServerStatus
+from benchrun.api import LoadPoint, ServerStatus
 from benchrun.judge.rules.rule import Code
 from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import (
@@ -19,7 +19,7 @@ from benchrun_client.contract import (
     StageRecord,
 )
 from unit.judge.queues import Server, open_loop
-from unit.measure.records import cell, client, edge, record, requests, sample, served
+from unit.measure.records import client, edge, load_point, record, requests, sample, served
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Scene:
     """
 
     records: Sequence[StageRecord]
-    planned: Cell = field(default_factory=cell)
+    planned: LoadPoint = field(default_factory=load_point)
     samples: Sequence[Sample] = ()
     compilations: tuple[float, ...] | None = ()
     max_concurrency: int | None = None
@@ -60,7 +60,7 @@ def _cold() -> StageRecord:
 
 
 def _slower_each_time() -> Scene:
-    repeated = cell(repeats=4)
+    repeated = load_point(repeats=4)
     factors = zip(repeated.stage_ids, (1.0, 1.2, 1.4, 1.6), strict=True)
     records = [
         record(stage, requests=_columns(f), sequence=place)
@@ -106,8 +106,8 @@ def _behind_the_client(*, cores: float) -> StageRecord:
     return record(servers=(edge(rises=rises),))
 
 
-USERS = cell(axis="concurrency", value="8")
-AT_ONCE = cell(value="inf")
+USERS = load_point(axis="concurrency", value="8")
+AT_ONCE = load_point(value="inf")
 OVERLOADED = Server(slots=1, prefill_seconds=0.01, decode_seconds=0.5)
 
 

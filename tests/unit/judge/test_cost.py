@@ -36,7 +36,7 @@ from benchrun.measure import (
 )
 from benchrun_client.contract import ServerEdge
 from unit.judge.specs import spec
-from unit.measure.records import cell, edge, record, requests, sample
+from unit.measure.records import edge, load_point, record, requests, sample
 
 PER_HOUR = Cost(per_hour="3600")
 A_DOLLAR_A_SECOND = CostStatus(currency="USD", per_hour=3600.0)
@@ -49,7 +49,7 @@ def servers(*gpus: int) -> list[ServerStatus]:
 
 def measured(**metrics: float | None) -> Result:
     return Result(
-        cell="chat/rate=4",
+        load_point="chat/rate=4",
         workload="chat",
         axis="rate",
         value="4",
@@ -132,13 +132,13 @@ def test_repeats_are_priced_together_and_failed_requests_answer_for_nothing() ->
         ),
     ]
     [row] = results(
-        [cell(repeats=2)], stages, [], spec=spec(cost={"perHour": "3600"}), servers=servers(1)
+        [load_point(repeats=2)], stages, [], spec=spec(cost={"perHour": "3600"}), servers=servers(1)
     ).results
     assert row.metrics["cost_per_million_output_tokens"] == pytest.approx(20 / 15 * 1e6, rel=1e-4)
 
 
 def test_rows_of_a_run_without_a_price_have_no_such_figures() -> None:
-    [row] = results([cell()], [record()], [], spec=spec(), servers=servers(1)).results
+    [row] = results([load_point()], [record()], [], spec=spec(), servers=servers(1)).results
     assert not set(COSTS) & set(row.metrics)
 
 
@@ -170,7 +170,7 @@ def test_cached_tokens_have_a_price_of_their_own(hits: float, euros: float) -> N
     stage = record(
         requests=requests(input_tokens=(400, 600), output_tokens=(5, 5)), servers=(read(hits),)
     )
-    judged = results([cell()], [stage], [], spec=spec(cost=PRICES), servers=servers(2))
+    judged = results([load_point()], [stage], [], spec=spec(cost=PRICES), servers=servers(2))
     assert [judged.results[0].metrics[key] for key in COSTS] == [
         rounded(euros / 10),
         rounded(euros / 1010),
@@ -248,11 +248,11 @@ def test_it_stands_in_the_row_of_a_run_whose_gpus_were_read() -> None:
     read = [
         sample(1001.0 + t, gpu_joules=250.0 * t, generation_tokens=1.0 + 5 * t) for t in range(6)
     ]
-    [row] = results([cell()], [stage], read, spec=spec()).results
+    [row] = results([load_point()], [stage], read, spec=spec()).results
     assert (row.metrics[TOKENS_PER_JOULE], row.roles[0].gpu_power_mean_watts) == (0.02, 250.0)
-    [once] = results([cell()], [stage], read[:2], spec=spec()).results
+    [once] = results([load_point()], [stage], read[:2], spec=spec()).results
     assert (once.metrics[TOKENS_PER_JOULE], once.roles[0].no_power_reason) == (None, NOT_RENEWED)
-    [other] = results([cell()], [record()], [sample(1005.0)], spec=spec()).results
+    [other] = results([load_point()], [record()], [sample(1005.0)], spec=spec()).results
     assert TOKENS_PER_JOULE not in other.metrics
 
 
@@ -279,11 +279,11 @@ def test_rows_of_a_run_have_it_beside_their_costs() -> None:
     """Ten tokens in ten seconds, by two roles of two GPUs each."""
     stage = record(requests=requests(output_tokens=(5, 5)), scalars={"duration": 10.0})
     for of_spec in (spec(), spec(cost={"perHour": "3600"})):
-        [row] = results([cell()], [stage], [], spec=of_spec, servers=servers(2, 2)).results
+        [row] = results([load_point()], [stage], [], spec=of_spec, servers=servers(2, 2)).results
         assert (row.metrics["output_throughput"], row.metrics[PER_GPU]) == (1.0, 0.25)
     assert row.metrics["cost_per_million_output_tokens"] == 1e6
 
 
 def test_a_run_whose_servers_are_not_known_has_none() -> None:
-    [row] = results([cell()], [record()], [], spec=spec(), servers=()).results
+    [row] = results([load_point()], [record()], [], spec=spec(), servers=()).results
     assert PER_GPU not in row.metrics

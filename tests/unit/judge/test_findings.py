@@ -12,7 +12,7 @@ from benchrun_client.contract import START_TIME
 from hypothesis import given, strategies as st
 from unit.judge.queues import Server, open_loop
 from unit.judge.stages import context
-from unit.measure.records import cell, edge, record, requests
+from unit.measure.records import edge, load_point, record, requests
 
 FINDINGS = st.lists(
     st.builds(
@@ -35,7 +35,7 @@ FINDINGS = st.lists(
     ],
 )
 def test_missing_records(missing: list[str], measured: list[str]) -> None:
-    found = missing_records(cell(repeats=2), measured)
+    found = missing_records(load_point(repeats=2), measured)
     assert [(f.code, f.severity, f.stage_id) for f in found] == [
         (Code.RECORD_MISSING, "Invalid", s) for s in missing
     ]

@@ -3,12 +3,12 @@
 import pytest
 from benchrun.api import Headline, ObjectiveResult, Result, Verdict
 from benchrun.judge.results import P99TTFT, headline, p99_ttft, shown
-from benchrun.judge.rules.rule import CellContext, StageFacts
+from benchrun.judge.rules.rule import LoadPointContext, StageFacts
 from benchrun.judge.stage_facts import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import StageRecord
 from unit.judge.stages import OPEN_LOOP, context, open_loop_load, users
-from unit.measure.records import cell, record, requests
+from unit.measure.records import load_point, record, requests
 
 
 def measured(stage: StageRecord, load: ExpectedLoad) -> StageFacts:
@@ -33,7 +33,7 @@ def row(
         for outcome in objectives.split()
     ]
     return Result(
-        cell=f"{workload}/rate={value}",
+        load_point=f"{workload}/rate={value}",
         workload=workload,
         axis="rate",
         value=value,
@@ -50,12 +50,12 @@ def best(rows: list[Result], ttft: dict[str, float] | None = None) -> str | None
     known = {
         f"chat/rate={load}": P99TTFT(each, f"{each} ms") for load, each in (ttft or {}).items()
     }
-    found = headline(rows, lambda cell: known.get(cell, P99TTFT(None, "-")))
-    return found.cell if found else None
+    found = headline(rows, lambda load_point: known.get(load_point, P99TTFT(None, "-")))
+    return found.load_point if found else None
 
 
 @pytest.mark.parametrize(
-    ("cell", "rows"),
+    ("load_point", "rows"),
     [
         pytest.param(
             "chat/rate=4",
@@ -110,8 +110,8 @@ def best(rows: list[Result], ttft: dict[str, float] | None = None) -> str | None
         pytest.param(None, [], id="no rows"),
     ],
 )
-def test_which_cell(cell: str | None, rows: list[Result]) -> None:
-    assert best(rows) == cell
+def test_which_load_point(load_point: str | None, rows: list[Result]) -> None:
+    assert best(rows) == load_point
 
 
 def test_of_equal_throughputs_the_one_with_the_lowest_ttft_is_best() -> None:
@@ -130,7 +130,7 @@ def test_of_equals_without_a_ttft_the_highest_throughput_is_best() -> None:
 
 def test_figures() -> None:
     assert headline([row("4")], {"chat/rate=4": P99}.__getitem__) == Headline(
-        cell="chat/rate=4", throughput="812", p99_ttft="143 ms"
+        load_point="chat/rate=4", throughput="812", p99_ttft="143 ms"
     )
 
 
@@ -145,13 +145,13 @@ def test_figures() -> None:
 )
 def test_figures_of_a_suspect_load_point_are_marked(ttft: str, marked: str) -> None:
     assert headline([row("4", "Suspect")], lambda _: P99TTFT(143.0, ttft)) == Headline(
-        cell="chat/rate=4", throughput="812?", p99_ttft=marked
+        load_point="chat/rate=4", throughput="812?", p99_ttft=marked
     )
 
 
 def test_a_figure_that_is_not_known_is_a_dash() -> None:
     assert headline([row("4", throughput=None)], lambda _: P99TTFT(None, "-")) == Headline(
-        cell="chat/rate=4", throughput="-", p99_ttft="-"
+        load_point="chat/rate=4", throughput="-", p99_ttft="-"
     )
 
 
@@ -186,7 +186,7 @@ def test_short_numbers(text: str, value: float | None) -> None:
         pytest.param("20.0 ms", 570, users(2), id="users have no queue in the client"),
     ],
 )
-def test_the_p99_of_a_cell(text: str, count: int, load: ExpectedLoad) -> None:
+def test_the_p99_of_a_load_point(text: str, count: int, load: ExpectedLoad) -> None:
     columns = requests(
         start_us=[250_000 * i for i in range(count)],
         ttft_us=[20_000] * count,
@@ -195,7 +195,7 @@ def test_the_p99_of_a_cell(text: str, count: int, load: ExpectedLoad) -> None:
         queue_us=[5000] * count,
     )
     stage = record(requests=columns)
-    context = CellContext(cell(), Thresholds(), load, ["99"], (measured(stage, load),))
+    context = LoadPointContext(load_point(), Thresholds(), load, ["99"], (measured(stage, load),))
     found = p99_ttft(context)
     assert found.text == text
     assert found.milliseconds == float(text.split()[0].rstrip("?"))
@@ -203,5 +203,7 @@ def test_the_p99_of_a_cell(text: str, count: int, load: ExpectedLoad) -> None:
 
 def test_nothing_answered_has_no_p99() -> None:
     nothing = record(requests=requests(ok=(0, 0)))
-    failed = CellContext(cell(), Thresholds(), OPEN_LOOP, ["99"], (measured(nothing, OPEN_LOOP),))
+    failed = LoadPointContext(
+        load_point(), Thresholds(), OPEN_LOOP, ["99"], (measured(nothing, OPEN_LOOP),)
+    )
     assert p99_ttft(failed) == (None, "-")

@@ -9,7 +9,7 @@ from benchrun.judge.rules.load import all_at_once
 from benchrun.judge.rules.steady_state import not_steady_state
 from benchrun.judge.stage_facts import ExpectedLoad, StageFacts, expected_load
 from benchrun.measure import NoPlateau
-from benchrun.plan import cells
+from benchrun.plan import load_points
 from benchrun_client.contract import GapCounts, StageRecord
 from unit.judge.stages import context, open_loop_load
 from unit.measure.records import client, record, requests
@@ -35,7 +35,7 @@ def of_batches(count: int = 12, size: int = 4) -> StageRecord:
 def offline_load(load: dict[str, object]) -> ExpectedLoad:
     body = spec_body(server=None, offline={"image": "v"}, workloads=[workload(load=load)])
     spec = BenchmarkRunSpec.model_validate(body)
-    return expected_load(spec, cells(spec)[-1])
+    return expected_load(spec, load_points(spec)[-1])
 
 
 def test_a_batch_is_a_bound_and_no_closed_loop() -> None:

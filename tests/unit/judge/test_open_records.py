@@ -9,7 +9,7 @@ from typing import overload
 from benchrun.judge.results import results
 from benchrun_client.contract import StageRecord, open_record, seal
 from unit.judge.specs import spec, workload
-from unit.measure.records import cell, record
+from unit.measure.records import load_point, record
 
 VALUES = [str(rate) for rate in range(1, 9)]
 REPEATS = 3
@@ -42,17 +42,17 @@ class Packed(Sequence[StageRecord]):
 
 
 def test_records_are_opened_for_their_load_point_and_let_go_after_it() -> None:
-    cells = [cell(value=value, repeats=REPEATS) for value in VALUES]
+    load_points = [load_point(value=value, repeats=REPEATS) for value in VALUES]
     # As measured: every load point once before any is repeated.
-    stages = [each.stage_ids[repeat] for repeat in range(REPEATS) for each in cells]
+    stages = [each.stage_ids[repeat] for repeat in range(REPEATS) for each in load_points]
     records = [record(stage, sequence=place) for place, stage in enumerate(stages)]
     run_spec = spec(workloads=[workload(load={"requestRates": VALUES})], repeats=REPEATS)
     packed = Packed(records)
     gc.disable()  # what is let go goes at once, without a search for circles
     try:
-        judged = results(cells, packed, (), spec=run_spec)
+        judged = results(load_points, packed, (), spec=run_spec)
     finally:
         gc.enable()
-    assert judged == results(cells, records, (), spec=run_spec)
+    assert judged == results(load_points, records, (), spec=run_spec)
     assert [row.repeats for row in judged.results] == [REPEATS] * len(VALUES)
     assert packed.most_open <= REPEATS + 1

@@ -10,7 +10,7 @@ from benchrun.api import BenchmarkRunSpec, Result
 from benchrun.judge.results import results
 from benchrun_client.contract import Connections, GapCounts, Sampling, StageRecord
 from unit.judge.specs import spec, workload
-from unit.measure.records import cell, record, requests
+from unit.measure.records import load_point, record, requests
 
 CAPPED = spec(workloads=[workload(load={"requestRates": ["4"], "maxConcurrency": 2})])
 PERCENTILES = {
@@ -22,9 +22,9 @@ WAVES = [round(100_000 + 90_000 * math.sin(i / 20)) + i * 619 % 1000 for i in ra
 
 
 def row(*records: StageRecord, run_spec: BenchmarkRunSpec | None = None) -> Result:
-    """Of one cell with these repeats, in any order."""
+    """Of one load point with these repeats, in any order."""
     repeats = max(int(each.stage_id.rpartition("r")[2]) for each in records)
-    (found,) = results([cell(repeats=repeats)], records, [], spec=run_spec or spec()).results
+    (found,) = results([load_point(repeats=repeats)], records, [], spec=run_spec or spec()).results
     assert Result.model_validate(json.loads(found.model_dump_json(by_alias=True))) == found
     return found
 
@@ -219,8 +219,8 @@ def test_gaps_between_chunks_of_several_tokens_are_not_shown() -> None:
     )
 
 
-def test_a_cell_without_records_reports_nothing() -> None:
-    found = results([cell(), cell(value="8")], [record()], [], spec=spec()).results[1]
+def test_a_load_point_without_records_reports_nothing() -> None:
+    found = results([load_point(), load_point(value="8")], [record()], [], spec=spec()).results[1]
     assert (found.intervals, found.uncertain, found.steady, found.traffic) == ({}, [], {}, None)
     assert (found.waiting, found.bottleneck) == (None, None)
 

@@ -7,10 +7,10 @@ import pytest
 from benchrun.api import (
     BenchmarkRunSpec,
     BenchmarkRunStatus,
-    Cell,
     Code,
     Finding,
     Headline,
+    LoadPoint,
     Result,
     RoleFigures,
 )
@@ -23,18 +23,18 @@ from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import DatasetFacts, ServerEdge, StageRecord
 from hypothesis import given, strategies as st
 from unit.judge.specs import spec, workload
-from unit.measure.records import cell, edge, record, requests, sample
+from unit.measure.records import edge, load_point, record, requests, sample
 
 TTFT_25_MS = {"metric": "TTFT", "percentile": "50", "maxMilliseconds": 25}
 
 
 def judge(
-    cells: list[Cell],
+    load_points: list[LoadPoint],
     records: list[StageRecord],
     *samples: Sample,
     run_spec: BenchmarkRunSpec | None = None,
 ) -> Judged:
-    return results(cells, records, samples, spec=run_spec or spec())
+    return results(load_points, records, samples, spec=run_spec or spec())
 
 
 def failing(stage_id: str) -> StageRecord:
@@ -42,9 +42,14 @@ def failing(stage_id: str) -> StageRecord:
 
 
 def test_a_row_of_one_good_stage() -> None:
-    judged = judge([cell()], [record()], sample(1005.0))
+    judged = judge([load_point()], [record()], sample(1005.0))
     (row,) = judged.results
-    assert (row.cell, row.workload, row.axis, row.value) == ("chat/rate=4", "chat", "rate", "4")
+    assert (row.load_point, row.workload, row.axis, row.value) == (
+        "chat/rate=4",
+        "chat",
+        "rate",
+        "4",
+    )
     assert (row.repeats, row.repeats_planned, row.verdict) == (1, 1, "Valid")
     assert row.metrics == pooled_metrics([record()], pools_of([record()]), ["50", "99"])
     assert row.roles == [
@@ -69,21 +74,27 @@ def test_a_row_of_one_good_stage() -> None:
 
 
 def test_rows_follow_the_plan_not_the_records() -> None:
-    cells = [cell(value="inf"), cell(value="1"), cell("other")]
-    records = [record(c.stage_ids[0]) for c in reversed(cells)]
-    found = judge(cells, records, run_spec=spec(workloads=[workload("chat"), workload("other")]))
-    assert [row.cell for row in found.results] == ["chat/rate=inf", "chat/rate=1", "other/rate=4"]
+    load_points = [load_point(value="inf"), load_point(value="1"), load_point("other")]
+    records = [record(c.stage_ids[0]) for c in reversed(load_points)]
+    found = judge(
+        load_points, records, run_spec=spec(workloads=[workload("chat"), workload("other")])
+    )
+    assert [row.load_point for row in found.results] == [
+        "chat/rate=inf",
+        "chat/rate=1",
+        "other/rate=4",
+    ]
 
 
 def test_repeats_are_pooled() -> None:
     both = [record("chat/rate=4/r1"), record("chat/rate=4/r2", requests=requests(ttft_us=(5, 5)))]
-    (row,) = judge([cell(repeats=2)], both).results
+    (row,) = judge([load_point(repeats=2)], both).results
     assert row.metrics == pooled_metrics(both, pools_of(both), ["50", "99"])
     assert (row.repeats, row.metrics["completed"]) == (2, 4)
 
 
-def test_a_cell_without_one_repeat_is_invalid_and_keeps_its_figures() -> None:
-    judged = judge([cell(repeats=2)], [record()])
+def test_a_load_point_without_one_repeat_is_invalid_and_keeps_its_figures() -> None:
+    judged = judge([load_point(repeats=2)], [record()])
     (row,) = judged.results
     assert (row.repeats, row.repeats_planned, row.verdict, row.findings[0]) == (
         1,
@@ -98,8 +109,8 @@ def test_a_cell_without_one_repeat_is_invalid_and_keeps_its_figures() -> None:
     )
 
 
-def test_a_cell_that_was_never_measured_is_invalid_beside_others() -> None:
-    judged = judge([cell(), cell(value="8")], [record()])
+def test_a_load_point_that_was_never_measured_is_invalid_beside_others() -> None:
+    judged = judge([load_point(), load_point(value="8")], [record()])
     assert [row.verdict for row in judged.results] == ["Valid", "Invalid"]
     assert judged.results[1].metrics["mean_ttft_ms"] is None
     assert judged.results[1].roles == []
@@ -109,17 +120,22 @@ def test_a_cell_that_was_never_measured_is_invalid_beside_others() -> None:
     "records",
     [
         pytest.param([], id="no record"),
-        pytest.param([record("other/rate=9/r1")], id="none of these cells"),
+        pytest.param([record("other/rate=9/r1")], id="none of these load points"),
     ],
 )
 def test_nothing_measured_is_unknown(records: list[StageRecord]) -> None:
-    assert judge([cell(), cell(value="8")], records) == Judged([], [], "Unknown", None, [], [], [])
+    assert judge([load_point(), load_point(value="8")], records) == Judged(
+        [], [], "Unknown", None, [], [], []
+    )
 
 
-def test_a_bad_repeat_makes_its_cell_and_the_run_invalid_but_not_its_neighbours() -> None:
-    cells = [cell(repeats=2), cell(value="8", repeats=2)]
-    records = [*[record(s) for c in cells for s in c.stage_ids][:3], failing("chat/rate=8/r2")]
-    judged = judge(cells, records)
+def test_a_bad_repeat_makes_its_load_point_and_the_run_invalid_but_not_its_neighbours() -> None:
+    load_points = [load_point(repeats=2), load_point(value="8", repeats=2)]
+    records = [
+        *[record(s) for c in load_points for s in c.stage_ids][:3],
+        failing("chat/rate=8/r2"),
+    ]
+    judged = judge(load_points, records)
     assert [row.verdict for row in judged.results] == ["Valid", "Invalid"]
     assert ["RequestsFailed" in row.findings for row in judged.results] == [False, True]
     assert (judged.results[1].findings[0], judged.verdict) == ("RequestsFailed", "Invalid")
@@ -127,15 +143,15 @@ def test_a_bad_repeat_makes_its_cell_and_the_run_invalid_but_not_its_neighbours(
 
 def test_the_specs_threshold_judges() -> None:
     lenient = spec(validity={"maxFailedPercent": "50"})
-    assert judge([cell()], [failing("chat/rate=4/r1")], run_spec=lenient).verdict == "Valid"
-    assert judge([cell()], [failing("chat/rate=4/r1")]).verdict == "Invalid"
+    assert judge([load_point()], [failing("chat/rate=4/r1")], run_spec=lenient).verdict == "Valid"
+    assert judge([load_point()], [failing("chat/rate=4/r1")]).verdict == "Invalid"
 
 
 def test_the_headline_is_the_highest_valid_load_point_and_marks_what_is_uncertain() -> None:
-    cells = [cell(value=value) for value in ("16", "4", "inf")]
+    load_points = [load_point(value=value) for value in ("16", "4", "inf")]
     records = [record("chat/rate=16/r1"), record("chat/rate=4/r1"), failing("chat/rate=inf/r1")]
-    assert judge(cells, records).headline == Headline(
-        cell="chat/rate=16", throughput="2.20", p99_ttft="29.9? ms"
+    assert judge(load_points, records).headline == Headline(
+        load_point="chat/rate=16", throughput="2.20", p99_ttft="29.9? ms"
     )
 
 
@@ -164,12 +180,15 @@ def status_of(judged: Judged) -> BenchmarkRunStatus:
     return BenchmarkRunStatus(**judged._asdict(), log_tail="x" * 8192)
 
 
-def sixty_four_cells(stage: StageRecord, requested: dict[str, Any], repeats: int = 2) -> Judged:
+def sixty_four_load_points(
+    stage: StageRecord, requested: dict[str, Any], repeats: int = 2
+) -> Judged:
     name = "a" * 40
-    cells = [
-        cell(name, value=f"{n}.000001", repeats=repeats) for n in range(100_000_000, 100_000_064)
+    load_points = [
+        load_point(name, value=f"{n}.000001", repeats=repeats)
+        for n in range(100_000_000, 100_000_064)
     ]
-    stages = [stage_id for each in cells for stage_id in each.stage_ids]
+    stages = [stage_id for each in load_points for stage_id in each.stage_ids]
     records = [
         stage.model_copy(update={"stage_id": stage_id, "sequence": i})
         for i, stage_id in enumerate(stages)
@@ -179,7 +198,7 @@ def sixty_four_cells(stage: StageRecord, requested: dict[str, Any], repeats: int
         for i in range(10)
     ]
     return judge(
-        cells,
+        load_points,
         records,
         *samples,
         run_spec=spec(workloads=[workload(name, load=CAPPED)], **requested),
@@ -194,10 +213,10 @@ def sixty_four_cells(stage: StageRecord, requested: dict[str, Any], repeats: int
         pytest.param(ASKED_FOR_EVERYTHING, RESTARTED, id="all invalid"),
     ],
 )
-def test_sixty_four_cells_fit_the_status(
+def test_sixty_four_load_points_fit_the_status(
     requested: dict[str, Any], servers: tuple[ServerEdge, ...]
 ) -> None:
-    status = status_of(sixty_four_cells(record(requests=MANY, servers=servers), requested))
+    status = status_of(sixty_four_load_points(record(requests=MANY, servers=servers), requested))
     assert len(status.model_dump_json(by_alias=True).encode()) < 92_000
     assert len(status.results) == 64
     assert BenchmarkRunStatus.model_validate_json(status.model_dump_json(by_alias=True)) == status
@@ -221,15 +240,17 @@ def with_every_rule_firing(rows: Sequence[Result]) -> tuple[list[Result], list[F
     return [row.model_copy(update={"findings": codes}) for row in rows], findings
 
 
-def test_sixty_four_cells_fit_beside_every_finding() -> None:
+def test_sixty_four_load_points_fit_beside_every_finding() -> None:
     stage = record(requests=MANY)
-    cells = [cell(value=f"{n}.000001") for n in range(100_000_000, 100_000_064)]
+    load_points = [load_point(value=f"{n}.000001") for n in range(100_000_000, 100_000_064)]
     run_spec = spec(workloads=[workload(load=CAPPED)], **ASKED_FOR_EVERYTHING)
     one = judge(
-        cells[:1], [stage.model_copy(update={"stage_id": cells[0].stage_ids[0]})], run_spec=run_spec
+        load_points[:1],
+        [stage.model_copy(update={"stage_id": load_points[0].stage_ids[0]})],
+        run_spec=run_spec,
     ).results[0]
     rows, findings = with_every_rule_firing(
-        [one.model_copy(update={"cell": each.id}) for each in cells]
+        [one.model_copy(update={"load_point": each.id}) for each in load_points]
     )
     kept, truncated = fitted(rows, findings)
     status = BenchmarkRunStatus(results=list(kept), findings=findings, truncated=list(truncated))
@@ -239,7 +260,7 @@ def test_sixty_four_cells_fit_beside_every_finding() -> None:
 
 
 def test_truncated_results_are_reported() -> None:
-    judged = sixty_four_cells(record(requests=MANY), ASKED_FOR_EVERYTHING)
+    judged = sixty_four_load_points(record(requests=MANY), ASKED_FOR_EVERYTHING)
     cuts = {cut.field: (cut.total, cut.included) for cut in judged.truncated}
     assert cuts["results[].metrics"] == (
         64 * (8 + 4 * 11 + 3 * 10 + 1),
@@ -252,9 +273,11 @@ def test_truncated_results_are_reported() -> None:
 
 
 def test_ordinary_results_are_not_cut() -> None:
-    cells = [cell(value=str(n)) for n in range(1, 9)]
+    load_points = [load_point(value=str(n)) for n in range(1, 9)]
     judged = judge(
-        cells, [record(c.stage_ids[0]) for c in cells], run_spec=spec(objectives=[TTFT_25_MS])
+        load_points,
+        [record(c.stage_ids[0]) for c in load_points],
+        run_spec=spec(objectives=[TTFT_25_MS]),
     )
     assert judged.truncated == []
     assert all("std_ttft_ms" in row.metrics and row.objectives for row in judged.results)
@@ -262,9 +285,9 @@ def test_ordinary_results_are_not_cut() -> None:
 
 @given(st.lists(st.integers(1, 6), max_size=6), st.integers(1, 3))
 def test_the_run_is_as_good_as_its_worst_row(measured: list[int], repeats: int) -> None:
-    cells = {n: cell(value=str(n), repeats=repeats) for n in range(1, 7)}
-    records = [record(stage) for n in set(measured) for stage in cells[n].stage_ids]
-    judged = judge(list(cells.values()), records)
+    load_points = {n: load_point(value=str(n), repeats=repeats) for n in range(1, 7)}
+    records = [record(stage) for n in set(measured) for stage in load_points[n].stage_ids]
+    judged = judge(list(load_points.values()), records)
     expected = "Unknown" if not records else "Valid" if len(set(measured)) == 6 else "Invalid"
     assert judged.verdict == expected
     assert [row.verdict for row in judged.results].count("Valid") == len(set(measured))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from benchrun.api import BenchmarkRunSpec
 from benchrun.judge.results import Judged, results
-from benchrun.plan import cells, probed_cells
+from benchrun.plan import load_points, probed_load_points
 from benchrun_client.contract import Probe, StageRecord, open_stage_id
 from unit.judge.specs import spec, workload
 from unit.measure.records import record, requests
@@ -60,7 +60,9 @@ def confirmed(probe: int, value: str, slow: int = 0, **changes: Any) -> StageRec
 
 
 def judged(run_spec: BenchmarkRunSpec, records: Sequence[StageRecord]) -> Judged:
-    return results((*cells(run_spec), *probed_cells(run_spec, records)), records, (), spec=run_spec)
+    return results(
+        (*load_points(run_spec), *probed_load_points(run_spec, records)), records, (), spec=run_spec
+    )
 
 
 def test_the_bracket_is_the_highest_load_that_met_and_the_lowest_above_that_did_not() -> None:
@@ -79,7 +81,7 @@ def test_the_bracket_is_the_highest_load_that_met_and_the_lowest_above_that_did_
         answer.sentence
         == "the objectives are met up to 1.414 requests a second; at 1.45 they are missed"
     )
-    assert [row.cell.partition("=")[2] for row in found.results] == [
+    assert [row.load_point.partition("=")[2] for row in found.results] == [
         "1",
         "1.414",
         "1.414/confirmation",
@@ -220,11 +222,11 @@ def test_nothing_measured_at_all() -> None:
 def test_the_runs_verdict_and_headline_are_of_the_load_found() -> None:
     looks = [stage(1, "1", 0, failed=1), stage(2, "2", 60, failed=30), stage(3, "1.04", 60)]
     found = judged(searching(), [*looks, confirmed(4, "1")])
-    by_cell = {row.cell: row.verdict for row in found.results}
-    assert by_cell["chat/rate=2"] == "Invalid"
-    assert found.verdict == by_cell["chat/rate=1/confirmation"] != "Invalid"
+    by_load_point = {row.load_point: row.verdict for row in found.results}
+    assert by_load_point["chat/rate=2"] == "Invalid"
+    assert found.verdict == by_load_point["chat/rate=1/confirmation"] != "Invalid"
     if found.headline is not None:
-        assert found.headline.cell == "chat/rate=1/confirmation"
+        assert found.headline.load_point == "chat/rate=1/confirmation"
 
 
 def test_neighbours_are_as_narrow_as_users_get() -> None:

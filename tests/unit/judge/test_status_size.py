@@ -32,7 +32,7 @@ def row(number: int) -> Result:
         for i, outcome in enumerate(OUTCOMES)
     ]
     return Result(
-        cell=f"chat/rate={number:02d}",
+        load_point=f"chat/rate={number:02d}",
         workload="chat",
         axis="rate",
         value=str(number),
@@ -82,7 +82,7 @@ def contents(rows: list[Result]) -> str:
 def test_the_most_important_fields_are_kept(kept: str, spared: int) -> None:
     rows, _ = fitted(ROWS, max_bytes=size(ROWS) - spared)
     assert contents(rows) == kept
-    assert [each.cell for each in rows] == [each.cell for each in ROWS[: len(rows)]]
+    assert [each.load_point for each in rows] == [each.load_point for each in ROWS[: len(rows)]]
 
 
 def test_the_objective_that_stays_is_the_one_missed_by_most() -> None:

@@ -4,9 +4,9 @@ import pytest
 from benchrun.api import Result
 from benchrun.judge.results import results
 from unit.judge.specs import spec, workload
-from unit.measure.records import cell, record, requests
+from unit.measure.records import load_point, record, requests
 
-USERS = cell(axis="concurrency", value="8")
+USERS = load_point(axis="concurrency", value="8")
 
 
 def row(ttft_us: list[int], *, limit_ms: int = 100, percentile: str = "99") -> Result:

@@ -18,7 +18,7 @@ from unit.judge.specs import spec
 from unit.judge.stages import context, findings, open_loop_load, users
 from unit.judge.test_cost import servers
 from unit.measure import loads
-from unit.measure.records import cell, record, requests
+from unit.measure.records import load_point, record, requests
 
 SECOND = 1_000_000
 SERVER = Server(slots=8, prefill_seconds=0.005)
@@ -41,7 +41,11 @@ def test_an_open_loop_of_60_s_with_answers_of_30_s_has_its_rate_and_not_a_third_
     """The plateau is from second 30 to 59.75: 119 answers of 11 tokens, and as many prompts of
     100."""
     [found] = results(
-        [cell()], [long_answers()], [], spec=spec(cost={"perHour": "3600"}), servers=servers(2)
+        [load_point()],
+        [long_answers()],
+        [],
+        spec=spec(cost={"perHour": "3600"}),
+        servers=servers(2),
     ).results
     assert found.metrics["request_throughput"] == pytest.approx(2.674, rel=1e-3)
     assert found.steady["request_throughput"] == 4.0
@@ -56,7 +60,7 @@ def test_an_open_loop_of_60_s_with_answers_of_30_s_has_its_rate_and_not_a_third_
 
 
 def test_the_headline_is_that_of_the_plateau() -> None:
-    found = results([cell()], [long_answers()], [], spec=spec())
+    found = results([load_point()], [long_answers()], [], spec=spec())
     assert found.headline is not None
     assert found.headline.throughput.startswith("44")
 
@@ -118,7 +122,7 @@ def test_the_scatter_is_that_of_the_same_throughput() -> None:
     first = closed_loop_record(1, last_us=SECOND)
     second = closed_loop_record(2, last_us=40 * SECOND)
     [found] = results(
-        [cell(axis="concurrency", repeats=2)],
+        [load_point(axis="concurrency", repeats=2)],
         [first, second],
         [],
         spec=spec(
@@ -164,7 +168,7 @@ def test_arrivals_on_both_sides_are_no_question() -> None:
         limit=5,
     )
     assert words(found) == {"OutputThroughput": "NotComparable", "MeanTTFT": "Equivalent"}
-    change = found.cells[0].changes[0]
+    change = found.load_points[0].changes[0]
     assert (change.baseline, change.value, change.change_percent, change.low_percent) == (
         100,
         99,
@@ -173,7 +177,7 @@ def test_arrivals_on_both_sides_are_no_question() -> None:
     )
     assert "the load limited the throughput" in (change.reason or "")
     assert (found.gate, found.outcome) == ("NotRegressedHere", "Equivalent")
-    assert found.cells[0].throughput_of == "Arrivals"
+    assert found.load_points[0].throughput_of == "Arrivals"
 
 
 def test_a_gate_of_nothing_but_arrivals_stays_open() -> None:
@@ -203,8 +207,11 @@ def test_both_sides_are_compared_by_the_same(
     before = row_with(baseline, 200, steady=100)
     after = row_with(candidate, 200, steady=70)
     found = compared(run("a", [before]), run("b", [after]))
-    change = found.cells[0].changes[0]
-    assert (change.baseline, change.value, found.cells[0].throughput_of) == (*values, expected)
+    change = found.load_points[0].changes[0]
+    assert (change.baseline, change.value, found.load_points[0].throughput_of) == (
+        *values,
+        expected,
+    )
     assert change.word == ("Worse" if expected == "Plateau" else "Equivalent")
 
 
@@ -238,5 +245,7 @@ def test_what_sweeps_and_small_statuses_keep_of_it() -> None:
 
 
 def test_requests_of_no_stage_are_of_nothing() -> None:
-    [found] = results([cell()], [record(requests=requests(ok=(0, 0)))], [], spec=spec()).results
+    [found] = results(
+        [load_point()], [record(requests=requests(ok=(0, 0)))], [], spec=spec()
+    ).results
     assert found.throughput_of == "Stage"

@@ -27,7 +27,7 @@ def test_a_run_that_fits_is_judged_whole() -> None:
         judgement.measured_anything,
         judgement.all_requests_failed,
     ) == (0, True, False)
-    assert [row.cell for row in judgement.results] == ["chat/rate=1", "chat/rate=4"]
+    assert [row.load_point for row in judgement.results] == ["chat/rate=1", "chat/rate=4"]
     assert judgement.client is not None
     assert (judgement.client.image, judgement.client.engine) == ("client:1", "vllm")
     assert judgement.client.chat_template is None
@@ -58,9 +58,9 @@ def test_a_body_that_differs_from_its_envelope_is_left_out(changed: dict[str, An
         jobs.job(), [jobs.part(jobs.measured(0), **changed), jobs.part(jobs.measured(1))]
     )
     assert judgement.refused_count == 1
-    by_cell = {row.cell: (row.repeats, row.verdict) for row in judgement.results}
-    cell, other = (stage.removesuffix("/r1") for stage in jobs.STAGES)
-    assert (by_cell[cell], by_cell[other][0]) == ((0, "Invalid"), 1)
+    by_load_point = {row.load_point: (row.repeats, row.verdict) for row in judgement.results}
+    load_point, other = (stage.removesuffix("/r1") for stage in jobs.STAGES)
+    assert (by_load_point[load_point], by_load_point[other][0]) == ((0, "Invalid"), 1)
     assert "RecordMissing" in findings(judgement)
 
 
@@ -107,7 +107,7 @@ def test_a_probe_beyond_what_its_search_may_choose_is_left_out() -> None:
         for n, users in enumerate(["4", "64"])
     )
     judgement = judge_job(jobs.job(spec), [good, far])
-    assert (judgement.refused_count, [row.cell for row in judgement.results]) == (
+    assert (judgement.refused_count, [row.load_point for row in judgement.results]) == (
         1,
         ["chat/concurrency=4"],
     )

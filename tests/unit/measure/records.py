@@ -6,7 +6,7 @@ from hashlib import sha256
 from itertools import compress
 from typing import Any
 
-from benchrun.api import Axis, Cell
+from benchrun.api import Axis, LoadPoint
 from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import (
     MAX_GAP_SLICES,
@@ -26,7 +26,7 @@ from benchrun_client.engines import ENGINE
 from benchrun_client.stage_record import gap_slices
 
 STAGE = "chat/rate=4/r1"
-CELL = "chat/rate=4"
+LOAD_POINT = "chat/rate=4"
 SERVED = ServedModel(id="Qwen/Qwen3-4B", root="Qwen/Qwen3-4B")
 ZERO = dict.fromkeys((*ENGINE.counter_series, *ENGINE.labelled_counters), 0.0) | {
     START_TIME: 1000.0,
@@ -182,9 +182,15 @@ def sample(at: float, **changes: Any) -> Sample:
     return Sample(at=at, **(values | changes))
 
 
-def cell(workload: str = "chat", axis: Axis = "rate", value: str = "4", repeats: int = 1) -> Cell:
+def load_point(
+    workload: str = "chat", axis: Axis = "rate", value: str = "4", repeats: int = 1
+) -> LoadPoint:
     """Build a load point with the stage ids of its repeats."""
-    cell_id = f"{workload}/{axis}={value}"
-    return Cell(
-        cell_id, workload, axis, value, tuple(f"{cell_id}/r{n}" for n in range(1, repeats + 1))
+    load_point_id = f"{workload}/{axis}={value}"
+    return LoadPoint(
+        load_point_id,
+        workload,
+        axis,
+        value,
+        tuple(f"{load_point_id}/r{n}" for n in range(1, repeats + 1)),
     )

@@ -1,4 +1,4 @@
-"""Pooled figures of a cell: for one stage they are vLLM's own, for several those of one long
+"""Pooled figures of a load point: for one stage they are vLLM's own, for several those of one long
 stage."""
 
 import math

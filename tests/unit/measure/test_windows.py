@@ -264,7 +264,7 @@ def test_counts_over_a_reset_are_none(servers: tuple[ServerEdge, ...]) -> None:
     assert (found.preemptions, found.prefix_hit_percent) == (None, None)
 
 
-def test_one_stage_without_counts_leaves_the_cell_without() -> None:
+def test_one_stage_without_counts_leaves_the_load_point_without() -> None:
     good, bad = (Window("server", (), servers, 1.0) for servers in ((edge(),), ()))
     assert figures([good]).preemptions == 0.0
     assert figures([good, bad]).preemptions is None
@@ -279,7 +279,7 @@ def test_no_look_ups_have_no_hit_percent() -> None:
     )
 
 
-def test_stages_of_a_cell_are_weighed_by_their_samples() -> None:
+def test_stages_of_a_load_point_are_weighed_by_their_samples() -> None:
     def window(*running: float) -> Window:
         return Window(
             "server",

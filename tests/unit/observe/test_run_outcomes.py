@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 from benchrun.api import Result
-from benchrun.observe import HEADLINE_FIGURES, MAX_CELLS, FinishedRun, finished_run_of
+from benchrun.observe import HEADLINE_FIGURES, MAX_ROWS, FinishedRun, finished_run_of
 from hypothesis import given, strategies as st
 
 ENDED = "2026-11-21T12:00:00Z"
 
 
-def row(cell: str = "chat/rate=4", **more: Any) -> dict[str, Any]:
-    axis, _, value = cell.rpartition("/")[2].partition("=")
+def row(load_point: str = "chat/rate=4", **more: Any) -> dict[str, Any]:
+    axis, _, value = load_point.rpartition("/")[2].partition("=")
     return {
-        "cell": cell,
+        "loadPoint": load_point,
         "workload": "chat",
         "axis": axis,
         "value": value,
@@ -38,19 +38,19 @@ def test_figures_stand_in_a_fixed_order_and_others_are_left_out() -> None:
     }
     run = found(results=[row(metrics=metrics)])
     assert run.ended_at == datetime(2026, 11, 21, 12, tzinfo=UTC)
-    assert (run.phase, run.verdict, run.cells_left_out) == ("Completed", "Valid", 0)
-    cell = run.cells[0]
-    assert (cell.cell, cell.workload, cell.axis, cell.value, cell.verdict) == (
+    assert (run.phase, run.verdict, run.load_points_left_out) == ("Completed", "Valid", 0)
+    load_point = run.load_points[0]
+    assert (load_point.load_point, load_point.workload, load_point.axis, load_point.value, load_point.verdict) == (
         "chat/rate=4", "chat", "rate", "4", "Valid",
     )  # fmt: skip
-    assert cell.figures == tuple(float(place) for place in range(len(HEADLINE_FIGURES)))
+    assert load_point.figures == tuple(float(place) for place in range(len(HEADLINE_FIGURES)))
 
 
 def test_figures_that_too_few_requests_bound_are_none() -> None:
-    cell = found(
+    load_point = found(
         results=[row(metrics={"p99_ttft_ms": 12.5, "median_ttft_ms": 3}, uncertain=["p99_ttft_ms"])]
-    ).cells[0]
-    shown = dict(zip(HEADLINE_FIGURES, cell.figures, strict=True))
+    ).load_points[0]
+    shown = dict(zip(HEADLINE_FIGURES, load_point.figures, strict=True))
     assert (shown["p99_ttft_ms"], shown["median_ttft_ms"]) == (None, 3.0)
 
 
@@ -66,7 +66,8 @@ def test_figures_that_too_few_requests_bound_are_none() -> None:
 )
 def test_a_non_finite_number_is_none(value: object) -> None:
     assert (
-        found(results=[row(metrics={"output_throughput": value})]).cells[0].figures == (None,) * 8
+        found(results=[row(metrics={"output_throughput": value})]).load_points[0].figures
+        == (None,) * 8
     )
 
 
@@ -79,27 +80,32 @@ def test_figures_are_of_the_steady_part_where_the_row_says_so(
 ) -> None:
     steady = {"output_throughput": 70, "median_ttft_ms": 1}
     metrics = {"output_throughput": 100, "median_ttft_ms": 2}
-    [cell] = found(results=[row(metrics=metrics, steady=steady, throughputOf=throughput_of)]).cells
-    figures = dict(zip(HEADLINE_FIGURES, cell.figures, strict=True))
+    [load_point] = found(
+        results=[row(metrics=metrics, steady=steady, throughputOf=throughput_of)]
+    ).load_points
+    figures = dict(zip(HEADLINE_FIGURES, load_point.figures, strict=True))
     ttft = 1 if shown == 70 else 2
     assert (figures["output_throughput"], figures["median_ttft_ms"]) == (shown, ttft)
 
 
-def test_cells_are_bounded_and_the_headlines_is_kept() -> None:
-    rows = [row(f"chat/rate={n}") for n in range(MAX_CELLS + 3)]
-    last = rows[-1]["cell"]
-    run = found(results=rows, headline={"cell": last})
-    assert [cell.cell for cell in run.cells] == [last, *(r["cell"] for r in rows[: MAX_CELLS - 1])]
-    assert run.cells_left_out == 3
+def test_load_points_are_bounded_and_the_headlines_is_kept() -> None:
+    rows = [row(f"chat/rate={n}") for n in range(MAX_ROWS + 3)]
+    last = rows[-1]["loadPoint"]
+    run = found(results=rows, headline={"loadPoint": last})
+    assert [load_point.load_point for load_point in run.load_points] == [
+        last,
+        *(r["loadPoint"] for r in rows[: MAX_ROWS - 1]),
+    ]
+    assert run.load_points_left_out == 3
 
 
-def test_cell_named_twice_counts_once() -> None:
-    assert len(found(results=[row(), row()]).cells) == 1
+def test_load_point_named_twice_counts_once() -> None:
+    assert len(found(results=[row(), row()]).load_points) == 1
 
 
-def test_run_that_failed_has_no_cells() -> None:
+def test_run_that_failed_has_no_load_points() -> None:
     run = found(phase="Failed", verdict=None)
-    assert (run.phase, run.verdict, run.cells) == ("Failed", "", ())
+    assert (run.phase, run.verdict, run.load_points) == ("Failed", "", ())
 
 
 def test_without_a_completion_time_nothing_is_remembered() -> None:
@@ -119,4 +125,4 @@ JSON = st.recursive(
 
 @given(results=JSON, headline=JSON, verdict=JSON)
 def test_nothing_in_a_status_raises(results: object, headline: object, verdict: object) -> None:
-    assert len(found(results=results, headline=headline, verdict=verdict).cells) <= MAX_CELLS
+    assert len(found(results=results, headline=headline, verdict=verdict).load_points) <= MAX_ROWS

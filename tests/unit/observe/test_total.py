@@ -8,7 +8,7 @@ from benchrun import names
 from benchrun.observe import (
     MAX_ARGS,
     MAX_ARGS_CHARS,
-    MAX_CELLS,
+    MAX_ROWS,
     child_of,
     diagnose_client,
     diagnose_server,
@@ -77,7 +77,7 @@ WORDS = st.sampled_from(
         "nvidia.com/gpu",
         "restartCount",
         "results",
-        "cell",
+        "loadPoint",
         "metrics",
         "uncertain",
         "completionTime",
@@ -155,12 +155,12 @@ def test_any_object_is_a_pod_of_some_sort(body: dict[str, Any]) -> None:
 def test_any_status_may_be_that_of_a_run_that_has_ended(status: dict[str, Any]) -> None:
     found = finished_run_of(status)
     if found is not None:
-        assert len(found.cells) <= MAX_CELLS
-        assert found.cells_left_out >= 0
+        assert len(found.load_points) <= MAX_ROWS
+        assert found.load_points_left_out >= 0
         assert all(
             figure is None or abs(figure) < float("inf")
-            for cell in found.cells
-            for figure in cell.figures
+            for load_point in found.load_points
+            for figure in load_point.figures
         )
 
 

@@ -7,10 +7,10 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from benchrun.api import BenchmarkRunSpec
-from benchrun.names import cell_id
+from benchrun.names import load_point_id
 from benchrun.plan import (
-    cells,
     estimate,
+    load_points,
     most_probe_stages,
     place_in_repeat,
     plan_of_client,
@@ -41,12 +41,16 @@ DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 @FEW
 @given(SPECS)
-def test_stages_are_distinguished_and_each_is_in_one_cell(spec: BenchmarkRunSpec) -> None:
+def test_stages_are_distinguished_and_each_is_in_one_load_point(spec: BenchmarkRunSpec) -> None:
     planned = planned_stages(spec, run_uid=UID)
     ids = [stage.id for stage in planned]
     assert len(set(ids)) == len(ids)
-    assert sorted(ids) == sorted(stage for cell in cells(spec) for stage in cell.stage_ids)
-    assert all(s.id == f"{cell_id(s.workload.name, s.axis, s.value)}/r{s.repeat}" for s in planned)
+    assert sorted(ids) == sorted(
+        stage for load_point in load_points(spec) for stage in load_point.stage_ids
+    )
+    assert all(
+        s.id == f"{load_point_id(s.workload.name, s.axis, s.value)}/r{s.repeat}" for s in planned
+    )
     assert [stage.repeat for stage in planned] == sorted(stage.repeat for stage in planned)
 
 
@@ -182,4 +186,6 @@ def test_the_seeds_and_places_of_the_first_release() -> None:
     assert probe_seed(base=1, workload="chat", probe=1, repeat=1, run_uid=None) == 1875155769
     assert warmup_seed(base=1, workload="chat", run_uid=None) == 1961721500
     assert shared_seed(base=1, workload="chat") == 2527967054
-    assert place_in_repeat(base=1, repeat=1, cell="chat/rate=4").hex()[:16] == "4a165924fef2de74"
+    assert (
+        place_in_repeat(base=1, repeat=1, load_point="chat/rate=4").hex()[:16] == "4a165924fef2de74"
+    )

@@ -1,14 +1,14 @@
-"""Searches in the plan: what the client is asked for, and the cells that came of it."""
+"""Searches in the plan: what the client is asked for, and the load points that came of it."""
 
 import pytest
 from benchrun.effects import Pulled
 from benchrun.plan import (
-    cells,
     estimate,
+    load_points,
     objective_error,
     plan_of_client,
     planned_stages,
-    probed_cells,
+    probed_load_points,
     problem_with,
     searched,
 )
@@ -71,7 +71,7 @@ def test_listed_load_points_are_measured_first() -> None:
     plan = plan_of_client(OWNER, run_spec, token_digest=TOKEN_DIGEST)
     assert {stage.workload for stage in plan.stages} == {"listed"}
     assert [search.workload for search in plan.searches] == ["found"] == [*searched(run_spec)]
-    assert {cell.workload for cell in cells(run_spec)} == {"listed"}
+    assert {load_point.workload for load_point in load_points(run_spec)} == {"listed"}
 
 
 def test_seeds_differ_per_run_when_the_cache_outlives_it() -> None:
@@ -119,7 +119,7 @@ def test_the_estimate_is_the_most_that_there_can_be() -> None:
     assert len(planned_stages(run_spec, run_uid="u")) == 1
 
 
-def test_each_load_measured_is_a_cell_by_rising_load() -> None:
+def test_each_load_measured_is_a_load_point_by_rising_load() -> None:
     run_spec = spec(workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES)
     records = [
         probed("chat", 1, "1"),
@@ -127,8 +127,8 @@ def test_each_load_measured_is_a_cell_by_rising_load() -> None:
         probed("chat", 3, "1.414"),
         probed("chat", 3, "1.414", repeat=2),
     ]
-    found = probed_cells(run_spec, records)
-    assert [(cell.id, cell.axis, cell.value) for cell in found] == [
+    found = probed_load_points(run_spec, records)
+    assert [(load_point.id, load_point.axis, load_point.value) for load_point in found] == [
         ("chat/rate=1", "rate", "1"),
         ("chat/rate=1.414", "rate", "1.414"),
         ("chat/rate=2", "rate", "2"),
@@ -136,29 +136,33 @@ def test_each_load_measured_is_a_cell_by_rising_load() -> None:
     assert found[1].stage_ids == ("chat/search-03/r1", "chat/search-03/r2")
 
 
-def test_a_confirmation_is_a_cell_of_its_own_with_a_smaller_error() -> None:
+def test_a_confirmation_is_a_load_point_of_its_own_with_a_smaller_error() -> None:
     run_spec = spec(workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES)
-    found = probed_cells(
+    found = probed_load_points(
         run_spec,
         [probed("chat", 1, "1"), probed("chat", 2, "2"), probed("chat", 3, "1", confirms=True)],
     )
-    assert [(cell.id, cell.value, cell.confirms) for cell in found] == [
+    assert [(load_point.id, load_point.value, load_point.confirms) for load_point in found] == [
         ("chat/rate=1", "1", False),
         ("chat/rate=1/confirmation", "1", True),
         ("chat/rate=2", "2", False),
     ]
     # Three loads may be confirmed.
-    assert [objective_error(run_spec, cell) for cell in found] == [0.025, 0.025 / 3, 0.025]
+    assert [objective_error(run_spec, load_point) for load_point in found] == [
+        0.025,
+        0.025 / 3,
+        0.025,
+    ]
 
 
-def test_a_repeat_that_is_missing_between_others_is_still_of_its_cell() -> None:
+def test_a_repeat_that_is_missing_between_others_is_still_of_its_load_point() -> None:
     run_spec = spec(workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES)
-    (found,) = probed_cells(run_spec, [probed("chat", 1, "1", repeat=3)])
+    (found,) = probed_load_points(run_spec, [probed("chat", 1, "1", repeat=3)])
     assert found.stage_ids == ("chat/search-01/r1", "chat/search-01/r2", "chat/search-01/r3")
 
 
 def test_without_a_search_nothing_is_probed_and_no_record_is_looked_at() -> None:
-    assert probed_cells(spec(), iter([record()])) == ()
+    assert probed_load_points(spec(), iter([record()])) == ()
 
 
 # Envelopes of a search's stages: those that the search may choose are taken, forged ones are not.

@@ -1,4 +1,4 @@
-"""The order of measurement: stages, cells, counts and estimates."""
+"""The order of measurement: stages, load points, counts and estimates."""
 
 from collections import Counter
 from typing import Any
@@ -8,10 +8,10 @@ from benchrun.api import BenchmarkRunSpec, Workload
 from benchrun.plan import (
     Division,
     canonical,
-    cells,
     division_of,
     estimate,
     gpus,
+    load_points,
     planned_stages,
     requests_of,
     stage_seed,
@@ -86,15 +86,15 @@ def test_the_order_is_that_of_the_first_release() -> None:
     ]
 
 
-def test_a_cell_pools_the_repeats_of_a_load_point() -> None:
-    found = cells(spec(workloads=[workload("chat", load=rates("4", "1"))], repeats=3))
+def test_a_load_point_pools_the_repeats_of_a_load_point() -> None:
+    found = load_points(spec(workloads=[workload("chat", load=rates("4", "1"))], repeats=3))
     assert [(c.id, c.stage_ids) for c in found] == [
         ("chat/rate=4", ("chat/rate=4/r1", "chat/rate=4/r2", "chat/rate=4/r3")),
         ("chat/rate=1", ("chat/rate=1/r1", "chat/rate=1/r2", "chat/rate=1/r3")),
     ]
 
 
-def test_every_stage_is_in_exactly_one_cell() -> None:
+def test_every_stage_is_in_exactly_one_load_point() -> None:
     given = spec(
         workloads=[
             workload("chat", load=rates("1", "4")),
@@ -102,7 +102,7 @@ def test_every_stage_is_in_exactly_one_cell() -> None:
         ],
         repeats=3,
     )
-    pooled = [stage for cell in cells(given) for stage in cell.stage_ids]
+    pooled = [stage for load_point in load_points(given) for stage in load_point.stage_ids]
     assert sorted(pooled) == sorted(s.id for s in planned_stages(given, run_uid="u"))
 
 

@@ -116,14 +116,14 @@ def batches(**changes: Any) -> FinishedSweep:
     }
     at_once = workload(dataset={"texts": texts}, load=rates("inf"), requests=100)
     return finished_sweep(
-        BATCHES, cells=(ALL_AT_ONCE,), template=spec_body(workloads=[at_once]), **changes
+        BATCHES, load_points=(ALL_AT_ONCE,), template=spec_body(workloads=[at_once]), **changes
     )
 
 
 def finished_sweep(
     measured: Mapping[str, Measured | None],
     *,
-    cells: Sequence[str] = ("chat/rate=4",),
+    load_points: Sequence[str] = ("chat/rate=4",),
     replications: int = 1,
     **spec: Any,
 ) -> FinishedSweep:
@@ -147,7 +147,9 @@ def finished_sweep(
             )
             runs.append(one)
             if what is not None:
-                figures[one.uid] = _measured(one.name, name, what, cells, alone=replications == 1)
+                figures[one.uid] = _measured(
+                    one.name, name, what, load_points, alone=replications == 1
+                )
     bodies = [_run_body(one, figures.get(one.uid)) for one in runs]
     return FinishedSweep(written, decided(written, runs, figures=figures).status, runs=bodies)
 
@@ -180,20 +182,24 @@ def _run_body(one: Run, figures: BenchmarkRunStatus | None) -> Json:
 
 
 def _measured(
-    run_name: str, variant_name: str, what: Measured, cells: Sequence[str], *, alone: bool
+    run_name: str, variant_name: str, what: Measured, load_points: Sequence[str], *, alone: bool
 ) -> BenchmarkRunStatus:
     draw = Random(f"{run_name} {variant_name}")
-    return essence(run(run_name, [_row(what, cell, draw, alone=alone) for cell in cells]).status)
+    return essence(
+        run(
+            run_name, [_row(what, load_point, draw, alone=alone) for load_point in load_points]
+        ).status
+    )
 
 
-def _row(what: Measured, cell: str, draw: Random, *, alone: bool) -> Result:
+def _row(what: Measured, load_point: str, draw: Random, *, alone: bool) -> Result:
     """Build a variant's row; with one server alone, repeats give the noise."""
     figures: Json = {
         name: value if value is None or alone else value * (1 + draw.gauss(0, SCATTER))
-        for name, value in {**what.figures, **what.at.get(cell, {})}.items()
+        for name, value in {**what.figures, **what.at.get(load_point, {})}.items()
     }
     noise: Json = {"repeats": 5, "cv": 1.0} if alone else {}
-    found = row(cell, verdict=what.verdict, **noise, **figures)
+    found = row(load_point, verdict=what.verdict, **noise, **figures)
     update: Json = {}
     if what.server is not None:
         update["roles"] = [RoleFigures(role="server", **what.server)]

@@ -26,13 +26,13 @@ PROFILE = ProfileStatus(
 )
 
 
-def result(cell: str = "chat/concurrency=8", **changes: Any) -> Result:
+def result(load_point: str = "chat/concurrency=8", **changes: Any) -> Result:
     """Build a result of 100 requests with a median that is certain and a p99 that is not."""
     values: dict[str, Any] = {
-        "cell": cell,
-        "workload": cell.partition("/")[0],
+        "loadPoint": load_point,
+        "workload": load_point.partition("/")[0],
         "axis": "concurrency",
-        "value": cell.partition("=")[2],
+        "value": load_point.partition("=")[2],
         "repeats": 1,
         "repeats_planned": 1,
         "metrics": {

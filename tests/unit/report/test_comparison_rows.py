@@ -1,9 +1,9 @@
-"""The table of a comparison, cell by cell, and the sentences that go with it."""
+"""The table of a comparison, load point by load point, and the sentences that go with it."""
 
 from typing import Any, get_args
 
 import pytest
-from benchrun.api import BenchmarkRunStatus, Change, ComparedCell, Gate, Truncated, Word
+from benchrun.api import BenchmarkRunStatus, Change, ComparedLoadPoint, Gate, Truncated, Word
 from benchrun.report.comparison_rows import (
     GATES,
     LOG_RULE,
@@ -29,12 +29,12 @@ def change(**fields: Any) -> Change:
     return Change(**(values | fields))
 
 
-def cell(name: str = "chat/rate=4", *changes: Change, **fields: Any) -> ComparedCell:
-    return ComparedCell(cell=name, changes=list(changes), **fields)
+def load_point(name: str = "chat/rate=4", *changes: Change, **fields: Any) -> ComparedLoadPoint:
+    return ComparedLoadPoint(load_point=name, changes=list(changes), **fields)
 
 
 def test_every_column_of_a_figure() -> None:
-    rows = comparison_rows([cell("chat/rate=4", change())])
+    rows = comparison_rows([load_point("chat/rate=4", change())])
     assert dict(zip(rows.headers, rows.rows[0], strict=True)) == {
         "load point": "chat/rate=4",
         "figure": "MeanTTFT",
@@ -47,7 +47,7 @@ def test_every_column_of_a_figure() -> None:
 
 
 def test_figures_of_a_comparison_have_four_digits() -> None:
-    row = comparison_rows([cell("c", change(baseline=1234.56, value=0.123456))]).rows[0]
+    row = comparison_rows([load_point("c", change(baseline=1234.56, value=0.123456))]).rows[0]
     assert row[2:4] == ("1235", "0.1235")
 
 
@@ -59,57 +59,63 @@ def test_an_unknown_value_is_a_dash_in_its_column() -> None:
         "low_percent": None,
         "high_percent": None,
     }
-    assert comparison_rows([cell("c", change(**nothing, word="Unknown"))]).rows == (
+    assert comparison_rows([load_point("c", change(**nothing, word="Unknown"))]).rows == (
         ("c", "MeanTTFT", "-", "-", "-", "-", "Unknown"),
     )
 
 
 @pytest.mark.parametrize("word", get_args(Word))
 def test_only_no_detectable_difference_is_shortened(word: Word) -> None:
-    shown = comparison_rows([cell("c", change(word=word))]).rows[0][-1]
+    shown = comparison_rows([load_point("c", change(word=word))]).rows[0][-1]
     assert shown == ("not detected" if word == "NoDetectableDifference" else word)
 
 
-def test_a_row_a_figure_in_order_and_one_for_a_cell_that_cannot_be_compared() -> None:
+def test_a_row_a_figure_in_order_and_one_for_a_load_point_that_cannot_be_compared() -> None:
     rows = comparison_rows(
         [
-            cell("b", change(metric="MeanTTFT"), change(metric="MeanTPOT")),
-            cell("a", change(), reason="another GPU"),
-            cell("c"),
+            load_point("b", change(metric="MeanTTFT"), change(metric="MeanTPOT")),
+            load_point("a", change(), reason="another GPU"),
+            load_point("c"),
         ]
     ).rows
     assert [row[:2] for row in rows] == [("b", "MeanTTFT"), ("b", "MeanTPOT"), ("a", "-")]
     assert rows[2] == ("a", "-", "-", "-", "-", "-", "NotComparable")
 
 
-def test_reasons_are_reported_once_and_those_of_cells_first() -> None:
+def test_reasons_are_reported_once_and_those_of_load_points_first() -> None:
     found = reasons(
         [
-            cell("a", change(reason="one repeat"), change(reason="one repeat"), change()),
-            cell("b", change(reason="too few")),
-            cell("c", reason="another GPU"),
-            cell("d", reason="another GPU"),
+            load_point("a", change(reason="one repeat"), change(reason="one repeat"), change()),
+            load_point("b", change(reason="too few")),
+            load_point("c", reason="another GPU"),
+            load_point("d", reason="another GPU"),
         ]
     )
     assert found == ["c: another GPU", "d: another GPU", "one repeat", "too few"]
-    assert reasons([cell("a", change())]) == []
+    assert reasons([load_point("a", change())]) == []
 
 
-def test_equal_traffic_is_required_of_cells_that_were_compared() -> None:
-    cells = [cell("paired", paired=True), cell("not"), cell("left-out", reason="another GPU")]
-    assert unpaired(cells) == ["not"]
+def test_equal_traffic_is_required_of_load_points_that_were_compared() -> None:
+    load_points = [
+        load_point("paired", paired=True),
+        load_point("not"),
+        load_point("left-out", reason="another GPU"),
+    ]
+    assert unpaired(load_points) == ["not"]
 
 
 def test_every_gate_has_its_sentence() -> None:
     assert set(GATES) == set(get_args(Gate))
 
 
-CELL = "chat/rate=4"
+LOAD_POINT = "chat/rate=4"
 
 
-def judged(verdict: str = "Valid", *findings: str, cell: str = CELL) -> BenchmarkRunStatus:
+def judged(
+    verdict: str = "Valid", *findings: str, load_point: str = LOAD_POINT
+) -> BenchmarkRunStatus:
     return BenchmarkRunStatus(
-        results=[result(cell, axis="rate", verdict=verdict, findings=list(findings))]
+        results=[result(load_point, axis="rate", verdict=verdict, findings=list(findings))]
     )
 
 
@@ -172,8 +178,8 @@ def test_the_sentence_names_what_moved(
     before: tuple[str, ...], after: tuple[str, ...], sentence: str
 ) -> None:
     found = only(judged(*before), judged(*after))
-    assert found.sentence == f"{CELL}: {sentence}"
-    assert (found.cell, found.was, found.now) == (CELL, before[0], after[0])
+    assert found.sentence == f"{LOAD_POINT}: {sentence}"
+    assert (found.load_point, found.was, found.now) == (LOAD_POINT, before[0], after[0])
 
 
 def test_appeared_and_gone_codes_are_listed() -> None:
@@ -192,8 +198,10 @@ def test_appeared_and_gone_codes_are_listed() -> None:
         ),
         pytest.param(judged("Valid"), judged("Valid", "NotChecked"), id="not-checked-now"),
         pytest.param(judged("Valid", "NotChecked"), judged("Valid"), id="not-checked-then"),
-        pytest.param(judged("Valid"), judged("Invalid", cell="rag/rate=4"), id="a-cell-only-now"),
-        pytest.param(judged("Invalid"), BenchmarkRunStatus(), id="a-cell-only-then"),
+        pytest.param(
+            judged("Valid"), judged("Invalid", load_point="rag/rate=4"), id="a-load point-only-now"
+        ),
+        pytest.param(judged("Invalid"), BenchmarkRunStatus(), id="a-load point-only-then"),
     ],
 )
 def test_equal_servers_have_no_differences(
@@ -207,7 +215,7 @@ def test_equal_servers_have_no_differences(
 )
 def test_compilations_without_the_log_are_not_said_to_be_gone(log_kept: bool, words: str) -> None:
     found = only(judged("Suspect", LOG_RULE), judged("Valid"), log_kept=log_kept)
-    assert found.sentence == f"{CELL}: was Suspect, now Valid: {words}"
+    assert found.sentence == f"{LOAD_POINT}: was Suspect, now Valid: {words}"
 
 
 def test_other_codes_do_not_rest_on_the_log() -> None:
@@ -224,7 +232,7 @@ def test_where_codes_were_cut_only_verdicts_are_compared(side: str) -> None:
     (stored if side == "stored" else now).truncated.extend(cut)
     assert differences(stored, now, log_kept=True) == ()
     worse = judged("Invalid", "ColdStart").model_copy(update={"truncated": cut})
-    assert only(stored, worse).sentence == f"{CELL}: was Suspect, now Invalid"
+    assert only(stored, worse).sentence == f"{LOAD_POINT}: was Suspect, now Invalid"
     assert (only(stored, worse).appeared, only(stored, worse).gone) == ((), ())
 
 
@@ -234,11 +242,14 @@ def test_another_list_that_was_cut_hides_no_codes() -> None:
     assert only(stored, judged("Suspect", "ColdStart")).appeared == ("ColdStart",)
 
 
-def test_cells_come_in_the_order_of_the_new_judgement() -> None:
+def test_load_points_come_in_the_order_of_the_new_judgement() -> None:
     both = BenchmarkRunStatus(
         results=[result(c, axis="rate", verdict="Valid") for c in ("a/rate=1", "b/rate=1")]
     )
     now = BenchmarkRunStatus(
         results=[result(c, axis="rate", verdict="Invalid") for c in ("b/rate=1", "a/rate=1")]
     )
-    assert [each.cell for each in differences(both, now, log_kept=True)] == ["b/rate=1", "a/rate=1"]
+    assert [each.load_point for each in differences(both, now, log_kept=True)] == [
+        "b/rate=1",
+        "a/rate=1",
+    ]

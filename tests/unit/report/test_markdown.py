@@ -6,7 +6,7 @@ import re
 import pytest
 from benchrun.api import (
     Change,
-    ComparedCell,
+    ComparedLoadPoint,
     ComparedRun,
     Comparison,
     Finding,
@@ -88,9 +88,9 @@ def test_a_comparison_is_reported_with_its_intervals() -> None:
         baseline=ComparedRun(name="before"),
         outcome="Better",
         message="It is faster.",
-        cells=[
-            ComparedCell(cell="chat/rate=4", changes=[change]),
-            ComparedCell(cell="chat/rate=8", reason="another GPU"),
+        load_points=[
+            ComparedLoadPoint(load_point="chat/rate=4", changes=[change]),
+            ComparedLoadPoint(load_point="chat/rate=8", reason="another GPU"),
         ],
     )
     text = markdown("run", status(result()).model_copy(update={"comparison": found}))

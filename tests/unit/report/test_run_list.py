@@ -15,7 +15,7 @@ from unit.report.statuses import result
 
 WIDE = ("model", "vLLM", "GPU", "image")
 NOW = BEGIN + timedelta(hours=5)
-HEADLINE = Headline(cell="chat/concurrency=8", throughput="812", p99_ttft="118? ms")
+HEADLINE = Headline(load_point="chat/concurrency=8", throughput="812", p99_ttft="118? ms")
 SERVER = ServerStatus(
     role="server",
     version="0.32.0",
@@ -224,11 +224,11 @@ def test_states(text: str, fields: Json) -> None:
     assert state(BenchmarkRunStatus(**fields)) == text
 
 
-def limited(cell: str, limit: str | None) -> Any:
+def limited(load_point: str, limit: str | None) -> Any:
     bottleneck = (
         Bottleneck.model_validate({"limit": limit, "sentence": "s"}) if limit is not None else None
     )
-    return result(cell, axis="rate", bottleneck=bottleneck)
+    return result(load_point, axis="rate", bottleneck=bottleneck)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,11 @@ def limited(cell: str, limit: str | None) -> Any:
 def test_the_limit_is_that_of_the_headlines_load_point(
     text: str, headline: str | None, rows: tuple[tuple[str, str | None], ...]
 ) -> None:
-    best = Headline(cell=headline, throughput="1", p99_ttft="1") if headline is not None else None
+    best = (
+        Headline(load_point=headline, throughput="1", p99_ttft="1")
+        if headline is not None
+        else None
+    )
     assert limit(BenchmarkRunStatus(results=[limited(*row) for row in rows], headline=best)) == text
 
 

@@ -10,7 +10,7 @@ from benchrun.api import (
     Bottleneck,
     Change,
     ClientStatus,
-    ComparedCell,
+    ComparedLoadPoint,
     ComparedRun,
     Comparison,
     Condition,
@@ -158,10 +158,17 @@ def compared(*changes: tuple[str, float | None], gate: Any = None) -> BenchmarkR
     made = [
         Change(metric="MeanTTFT", change_percent=percent, word=word) for word, percent in changes
     ]
-    cells = [ComparedCell(cell="a", changes=made[:1]), ComparedCell(cell="b", changes=made[1:])]
+    load_points = [
+        ComparedLoadPoint(load_point="a", changes=made[:1]),
+        ComparedLoadPoint(load_point="b", changes=made[1:]),
+    ]
     return ended(
         comparison=Comparison(
-            baseline=ComparedRun(name="old"), outcome="Mixed", message="m", cells=cells, gate=gate
+            baseline=ComparedRun(name="old"),
+            outcome="Mixed",
+            message="m",
+            load_points=load_points,
+            gate=gate,
         )
     )
 
@@ -246,13 +253,13 @@ def test_the_first_limit_is_reported_with_its_load_point() -> None:
     golden(fact("limit", ended(results=rows)))
 
 
-def limited(limit: str | None, cell: str = "a/rate=1") -> Any:
+def limited(limit: str | None, load_point: str = "a/rate=1") -> Any:
     bottleneck = (
         Bottleneck.model_validate({"limit": limit, "sentence": f"{limit} it is"})
         if limit is not None
         else None
     )
-    return result(cell, axis="rate", bottleneck=bottleneck)
+    return result(load_point, axis="rate", bottleneck=bottleneck)
 
 
 # The steps of a run, its start in words, and what it did not keep.
@@ -369,12 +376,12 @@ def test_startup_phases_stand_below_the_server() -> None:
         (4, "not judged, since none of its records is kept"),
     ],
 )
-def test_how_much_of_a_cell_is_left(lost: int, sentence: str) -> None:
+def test_how_much_of_a_load_point_is_left(lost: int, sentence: str) -> None:
     stored = BenchmarkRunStatus(results=[result("a/rate=1", axis="rate", repeats=3)])
     assert missing_sentences(stored, {"a/rate=1": lost}) == [f"a/rate=1: {sentence}"]
 
 
-def test_a_missing_cell_has_an_unknown_repeat_count() -> None:
+def test_a_missing_load_point_has_an_unknown_repeat_count() -> None:
     assert missing_sentences(BenchmarkRunStatus(), {"a/rate=1": 1}) == [
         "a/rate=1: not all of its records are kept"
     ]

@@ -76,7 +76,7 @@ def small() -> BenchmarkRunStatus:
     assert comparison is not None
     update = {
         "findings": [finding],
-        "comparison": comparison.model_copy(update={"cells": comparison.cells[:2]}),
+        "comparison": comparison.model_copy(update={"load_points": comparison.load_points[:2]}),
         "profile": PROFILE,
         "log_tail": "INFO ready\n<b>ERROR</b> gone",
         "truncated": [Truncated(field="findings", included=1, total=9)],

@@ -200,7 +200,7 @@ def test_without_gpus_nothing_is_per_gpu(gpus: int) -> None:
 def test_a_status_of_the_version_before_is_shown(gpus: int, unit: str, shown: str) -> None:
     status = before(undecided().status, gpus, gpus)
     for rows in (best_rows(status), front_rows(status)):
-        assert {cells[rows.headers.index(unit)] for cells in rows.rows} == {shown}
+        assert {load_points[rows.headers.index(unit)] for load_points in rows.rows} == {shown}
 
 
 def test_a_mixed_status_of_the_version_before_is_not_shown_per_gpu() -> None:

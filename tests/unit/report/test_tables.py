@@ -36,7 +36,7 @@ from benchrun.report.tables import (
 from unit.plan.specs import spec_body, workload
 from unit.report.finished_sweeps import BATCHES, batches
 from unit.report.going_on import BEGIN, ended, run_body
-from unit.report.html.reported_sweeps import CELLS, several
+from unit.report.html.reported_sweeps import LOAD_POINTS, several
 from unit.report.statuses import LIMIT, WAITING, result, status
 
 
@@ -63,7 +63,7 @@ def test_an_uncertain_percentile_is_marked_and_a_sure_one_is_not() -> None:
     assert not has_uncertain(result_rows(status(result(uncertain=[]))))
 
 
-def cells(rows: Rows) -> dict[str, str]:
+def load_points(rows: Rows) -> dict[str, str]:
     """Of its first row, by header."""
     return dict(zip(rows.headers, rows.rows[0], strict=True))
 
@@ -78,8 +78,8 @@ def test_the_total_of_tokens_is_in_the_wide_table() -> None:
             }
         )
     )
-    assert "total tok/s" not in cells(result_rows(found))
-    wide = cells(result_rows(found, wide=True))
+    assert "total tok/s" not in load_points(result_rows(found))
+    wide = load_points(result_rows(found, wide=True))
     assert (wide["req/s"], wide["tok/s"], wide["total tok/s"]) == ("20.3", "81.2", "25400")
 
 
@@ -90,7 +90,7 @@ def test_throughput_of_a_gpu_stands_beside_that_of_all_where_there_are_several()
         servers = [ServerStatus(role=f"role-{i}", gpus=each) for i, each in enumerate(gpus)]
         return status(known).model_copy(update={"servers": servers})
 
-    assert cells(result_rows(held(3, 1)))["per GPU"] == "203"
+    assert load_points(result_rows(held(3, 1)))["per GPU"] == "203"
     for found in (held(), held(1), held(1, 0)):
         assert "per GPU" not in result_rows(found, wide=True).headers
     older = held(4).model_copy(update={"results": [result()]})
@@ -306,7 +306,7 @@ def test_every_column_of_a_finding() -> None:
     }
 
 
-def test_a_finding_without_evidence_has_an_empty_cell() -> None:
+def test_a_finding_without_evidence_has_an_empty_load_point() -> None:
     assert finding_rows(status().model_copy(update={"findings": [finding()]})).rows[0][3] == ""
 
 
@@ -350,11 +350,11 @@ def test_intervals_have_four_digits_and_only_percentiles_a_row() -> None:
         throughput_of="Plateau",
         uncertain=[],
     )
-    cells = ("chat/concurrency=8", "p99_ttft", "111.1", "101.2", "150.7")
-    assert interval_rows(status(row)).rows == ((*cells, "123.5"),)
+    load_points = ("chat/concurrency=8", "p99_ttft", "111.1", "101.2", "150.7")
+    assert interval_rows(status(row)).rows == ((*load_points, "123.5"),)
     # Whole stages' latencies are the first that a large status leaves out.
     cut = row.model_copy(update={"metrics": {"completed": 9.0}})
-    assert interval_rows(status(cut)).rows == ((*cells, "-"),)
+    assert interval_rows(status(cut)).rows == ((*load_points, "-"),)
 
 
 def test_the_steady_part_is_told_where_the_figures_are_of_it() -> None:
@@ -369,7 +369,7 @@ def test_the_steady_part_is_told_where_the_figures_are_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("marked", "cells"),
+    ("marked", "load_points"),
     [
         (True, ("1", "118?")),
         (True, ("?",)),
@@ -378,8 +378,10 @@ def test_the_steady_part_is_told_where_the_figures_are_of_it() -> None:
         (False, ("1",)),
     ],
 )
-def test_the_mark_stands_at_the_end_of_a_cell(marked: bool, cells: tuple[str, ...]) -> None:
-    assert has_uncertain(Rows(("a",), (("x",), cells))) is marked
+def test_the_mark_stands_at_the_end_of_a_load_point(
+    marked: bool, load_points: tuple[str, ...]
+) -> None:
+    assert has_uncertain(Rows(("a",), (("x",), load_points))) is marked
 
 
 # Configurations against datasets, and texts in all against texts a prompt, as people draw them by
@@ -388,16 +390,16 @@ def test_the_mark_stands_at_the_end_of_a_cell(marked: bool, cells: tuple[str, ..
 
 def test_configurations_stand_against_load_points_figure_by_figure() -> None:
     rows = configuration_rows(several().status)
-    assert rows.headers == ("figure", "variant", *CELLS)
+    assert rows.headers == ("figure", "variant", *LOAD_POINTS)
     of_ttft = {row[1]: row[2:] for row in rows.rows if row[0] == "TTFT"}
     measured = {
-        (row.variant, row.cell): row.metrics["mean_ttft_ms"]
+        (row.variant, row.load_point): row.metrics["mean_ttft_ms"]
         for row in several().status.results
         if row.metrics
     }
     assert list(of_ttft) == ["baseline", "prefix-caching", "chunked-8192", "eager", "everything"]
-    assert [float(cell) for cell in of_ttft["prefix-caching"]] == pytest.approx(
-        [measured["prefix-caching", cell] for cell in CELLS], rel=0.01
+    assert [float(load_point) for load_point in of_ttft["prefix-caching"]] == pytest.approx(
+        [measured["prefix-caching", load_point] for load_point in LOAD_POINTS], rel=0.01
     )
 
 
@@ -407,7 +409,8 @@ def test_changes_stand_beside_each_other_with_interval_and_word() -> None:
     long = {(row[0], row[1], row[2]): row[5:] for row in change_rows(found).rows}
     faster = next(row for row in rows.rows if row[:2] == ("TTFT", "prefix-caching"))
     assert faster[2:] == tuple(
-        "{} ({}) {}".format(*long["prefix-caching", cell, "MeanTTFT"]) for cell in CELLS
+        "{} ({}) {}".format(*long["prefix-caching", load_point, "MeanTTFT"])
+        for load_point in LOAD_POINTS
     )
     assert faster[2].startswith("-")
     assert faster[2].endswith("Better")

@@ -46,8 +46,8 @@ from unit.runtime.scene import Scene, manifest
 
 FINISHED = {
     "conditions": [{"type": "Complete", "status": "True"}],
-    "results": [{"cell": "c"}],
-    "headline": {"cell": "c"},
+    "results": [{"loadPoint": "c"}],
+    "headline": {"loadPoint": "c"},
 }
 
 

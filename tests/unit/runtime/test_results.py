@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from benchrun.observe import HEADLINE_FIGURES, MAX_CELLS
+from benchrun.observe import HEADLINE_FIGURES, MAX_ROWS
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import ResultMetrics
 from benchrun.runtime.telemetry import Telemetry
@@ -22,7 +22,7 @@ Sample = tuple[str, dict[str, str], float]
 
 
 def ended(
-    minute: int = 0, *, cells: int = 1, verdict: str = "Valid", metrics: Any = None
+    minute: int = 0, *, load_points: int = 1, verdict: str = "Valid", metrics: Any = None
 ) -> dict[str, Any]:
     """The status of a run that ended so many minutes after the first."""
     full = {name: float(place) for place, name in enumerate(HEADLINE_FIGURES)}
@@ -33,14 +33,14 @@ def ended(
         "verdict": verdict,
         "results": [
             {
-                "cell": f"chat/rate={n}",
+                "load_point": f"chat/rate={n}",
                 "workload": "chat",
                 "axis": "rate",
                 "value": str(n),
                 "verdict": verdict,
                 "metrics": full if metrics is None else metrics,
             }
-            for n in range(cells)
+            for n in range(load_points)
         ],
     }
 
@@ -84,8 +84,8 @@ def test_finished_run_has_its_figures_and_its_verdict_on_the_page(indexes: Index
         ended(verdict="Suspect", metrics={"output_throughput": 812.5, "p99_ttft_ms": None}),
     )
     run = {"namespace": "lab", "run": "chat"}
-    cell = {
-        "cell": "chat/rate=0",
+    load_point = {
+        "load_point": "chat/rate=0",
         "workload": "chat",
         "axis": "rate",
         "value": "0",
@@ -94,9 +94,13 @@ def test_finished_run_has_its_figures_and_its_verdict_on_the_page(indexes: Index
     assert samples(indexes) == [
         ("benchrun_run_info", run | {"phase": "Completed", "verdict": "Suspect"}, 1),
         ("benchrun_run_completion_timestamp_seconds", run, FIRST.timestamp()),
-        ("benchrun_run_cells_left_out", run, 0),
-        ("benchrun_result_info", run | cell, 1),
-        ("benchrun_result", run | {"cell": "chat/rate=0", "metric": "output_throughput"}, 812.5),
+        ("benchrun_run_load_points_left_out", run, 0),
+        ("benchrun_result_info", run | load_point, 1),
+        (
+            "benchrun_result",
+            run | {"load_point": "chat/rate=0", "metric": "output_throughput"},
+            812.5,
+        ),
     ]
 
 
@@ -149,15 +153,15 @@ def test_nothing_is_kept_where_none_is_requested() -> None:
     assert samples(indexes) == []
 
 
-def test_series_are_bounded_by_runs_cells_and_figures() -> None:
+def test_series_are_bounded_by_runs_load_points_and_figures() -> None:
     most = 5
     indexes = Indexes(result_runs=most)
     for minute in range(most + 3):
-        observe(indexes, f"run-{minute}", ended(minute, cells=64))
+        observe(indexes, f"run-{minute}", ended(minute, load_points=64))
     found = samples(indexes)
-    assert len(found) == most * (3 + MAX_CELLS + MAX_CELLS * len(HEADLINE_FIGURES)) == most * 147
-    assert {value for name, _, value in found if name == "benchrun_run_cells_left_out"} == {
-        64 - MAX_CELLS
+    assert len(found) == most * (3 + MAX_ROWS + MAX_ROWS * len(HEADLINE_FIGURES)) == most * 147
+    assert {value for name, _, value in found if name == "benchrun_run_load_points_left_out"} == {
+        64 - MAX_ROWS
     }
     assert not any(math.isnan(value) for _, _, value in found)
 
@@ -178,7 +182,7 @@ del words
 tracemalloc.start()
 for minute in range(MAX_RUNS):
     # As the API server's answers are: no two words share their memory.
-    observe(indexes, f"run-{minute}", json.loads(json.dumps(ended(minute, cells=64))))
+    observe(indexes, f"run-{minute}", json.loads(json.dumps(ended(minute, load points=64))))
 kept, _ = tracemalloc.get_traced_memory()
 tracemalloc.reset_peak()
 length = len(telemetry.page())

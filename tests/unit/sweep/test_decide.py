@@ -206,7 +206,7 @@ def test_all_measured() -> None:
         "False",
     ]
     assert condition(status, "Complete")[1] == "AllValid"
-    assert [(row.variant, row.cell, row.verdict) for row in status.results] == [
+    assert [(row.variant, row.load_point, row.verdict) for row in status.results] == [
         ("base", "chat/rate=4", "Valid"),
         ("wide", "chat/rate=4", "Valid"),
     ]

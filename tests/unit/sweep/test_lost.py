@@ -167,7 +167,7 @@ def test_a_restart_that_only_the_judge_saw_is_a_loss_too() -> None:
 def test_the_last_attempt_stands_as_it_is() -> None:
     runs = done(FIRST, "seqs-v2-r1")
     status = decided(sweep_body(maxRetries=0), runs, figures=figures(*runs, spoiled=FIRST)).status
-    assert condition(status, "Succeeded") == ("False", "InvalidCells")
+    assert condition(status, "Succeeded") == ("False", "InvalidLoadPoints")
 
 
 def test_an_invalid_run_whose_server_stayed_is_not_measured_again() -> None:

@@ -14,7 +14,7 @@ from benchrun.judge.sweep.best import Side, best_variants, contenders, pareto_fr
 from benchrun.judge.sweep.judged_sweep import ONE_LEFT, found_loads, sweep_table, table
 from benchrun.measure import detectable_percent
 from benchrun.plan import Variant, planned_variants
-from unit.judge.comparison.sides import CELL, repeated, row, run, servers
+from unit.judge.comparison.sides import LOAD_POINT, repeated, row, run, servers
 from unit.sweep.sweeps import sweep_spec, variant
 
 OBJECTIVE = Objective(metric="TTFT", percentile="99", max_milliseconds=500)
@@ -40,7 +40,11 @@ def tabled(
 ) -> SweepTable:
     made = sides(given, **settings)
     return table(
-        made, baseline="base", planned=[CELL], replications=replications, missing=missing or {}
+        made,
+        baseline="base",
+        planned=[LOAD_POINT],
+        replications=replications,
+        missing=missing or {},
     )
 
 
@@ -200,7 +204,7 @@ def test_an_untrusted_server_is_left_out_with_a_remark() -> None:
     assert (wide.runs, wide.left_out, wide.verdict, wide.reason) == (2, 1, "Suspect", None)
     assert wide.metrics["output_throughput"] == pytest.approx(1502, abs=0.1)
     assert words(found, "wide")["OutputThroughput"] == "Better"
-    [best] = best_variants(contenders(sides(given), [CELL]), [])
+    [best] = best_variants(contenders(sides(given), [LOAD_POINT]), [])
     assert best.variant == "wide"
     assert best.throughput_per_gpu == pytest.approx(1502, abs=0.1)
 
@@ -221,14 +225,14 @@ def test_what_the_runs_say_of_a_gpu_is_not_what_the_variant_is_told_by() -> None
         {"base": [run("b", [with_metric])], "wide": [run("w", [with_metric])]},
         wide={"resources": {"limits": {"nvidia.com/gpu": 2}}},
     )
-    found = table([base, wide], baseline="base", planned=[CELL], replications=1, missing={})
+    found = table([base, wide], baseline="base", planned=[LOAD_POINT], replications=1, missing={})
     assert [each.metrics[PER_GPU] for each in found.results] == [1200, 600]
     assert PER_GPU not in essence(wide.runs[0].status).results[0].metrics
 
 
 def test_planned_load_points_count_every_variant_and_probes_their_own() -> None:
     found = tabled({"base": [run("b", [])], "wide": [run("w", [row(), row("chat/rate=8")])]})
-    assert [(r.variant, r.cell, r.reason is None) for r in found.results] == [
+    assert [(r.variant, r.load_point, r.reason is None) for r in found.results] == [
         ("base", "chat/rate=4", False),
         ("wide", "chat/rate=4", False),
         ("wide", "chat/rate=8", False),
@@ -236,10 +240,12 @@ def test_planned_load_points_count_every_variant_and_probes_their_own() -> None:
 
 
 def serving(throughput: float, running: float, kv_percent: float) -> Result:
-    """A cell under a load that keeps the server supplied."""
+    """A load point under a load that keeps the server supplied."""
     role = RoleFigures(role="server", running_mean=running, kv_cache_max_percent=kv_percent)
-    cell = row("chat/rate=inf", repeats=5, cv=1.0, TotalTokenThroughput=throughput)
-    return cell.model_copy(update={"roles": [role], "metrics": {**cell.metrics, "completed": 500}})
+    load_point = row("chat/rate=inf", repeats=5, cv=1.0, TotalTokenThroughput=throughput)
+    return load_point.model_copy(
+        update={"roles": [role], "metrics": {**load_point.metrics, "completed": 500}}
+    )
 
 
 def test_more_at_once_that_brings_no_more_throughput_names_the_limit_by_the_variants() -> None:
@@ -371,9 +377,9 @@ def test_load_points_compete_by_one_part_of_the_stage_and_invalid_ones_decide_no
         "base": [run("b", rows)],
         "wide": [run("w", [a_plateau(users=16, stage=500.0, verdict=verdict)])],
     }
-    cells = [f"chat/concurrency={users}" for users in (8, 16)]
-    [found] = best_variants(contenders(sides(given), cells), [])
-    assert (found.cell, found.throughput_per_gpu) == (f"chat/concurrency={best[0]}", best[1])
+    load_points = [f"chat/concurrency={users}" for users in (8, 16)]
+    [found] = best_variants(contenders(sides(given), load_points), [])
+    assert (found.load_point, found.throughput_per_gpu) == (f"chat/concurrency={best[0]}", best[1])
 
 
 def test_the_best_is_chosen_by_the_part_of_the_stage_that_all_have() -> None:
@@ -404,10 +410,10 @@ def test_figures_that_were_compared_by_another_part_stand_beside_their_change() 
 
 
 def test_load_points_of_the_best_that_are_as_good_make_it_look_better_than_it_is() -> None:
-    cells = [f"chat/concurrency={n}" for n in (8, 16, 32, 64)]
-    given = {"base": [run("b", [row(cell, repeats=5, cv=1.0) for cell in cells])]}
-    [alone] = best_variants(contenders(sides(given), cells[:1]), [])
-    [among] = best_variants(contenders(sides(given), cells), [])
+    load_points = [f"chat/concurrency={n}" for n in (8, 16, 32, 64)]
+    given = {"base": [run("b", [row(load_point, repeats=5, cv=1.0) for load_point in load_points])]}
+    [alone] = best_variants(contenders(sides(given), load_points[:1]), [])
+    [among] = best_variants(contenders(sides(given), load_points), [])
     assert alone.optimism_percent == 0
     assert among.optimism_percent is not None
     assert among.optimism_percent > 0.3
@@ -429,7 +435,7 @@ def test_the_best_has_the_most_throughput_per_gpu() -> None:
         {"base": [repeated("b")], "two": [repeated("t", OutputThroughput=2000.0)]},
         two={"resources": {"limits": {"nvidia.com/gpu": 2}}},
     )
-    [best] = best_variants(contenders(made, [CELL]), [])
+    [best] = best_variants(contenders(made, [LOAD_POINT]), [])
     assert (best.objective, best.variant, best.throughput_per_gpu, best.tied_with) == (
         "throughput",
         "base",
@@ -444,13 +450,13 @@ def test_variants_that_cannot_be_told_from_the_best_are_named() -> None:
         "same": [repeated("s", OutputThroughput=1203.0)],
         "slow": [repeated("l", OutputThroughput=600.0)],
     }
-    [best] = best_variants(contenders(sides(given), [CELL]), [])
+    [best] = best_variants(contenders(sides(given), [LOAD_POINT]), [])
     assert (best.variant, best.tied_with) == ("same", ["base"])
 
 
-def serving_arrivals(cell: str = CELL, **figures: Any) -> Result:
+def serving_arrivals(load_point: str = LOAD_POINT, **figures: Any) -> Result:
     """At a rate that it kept up with; the whole stage has another throughput."""
-    found = row(cell, repeats=5, cv=0.01, **{**figures, "OutputThroughput": 5000.0})
+    found = row(load_point, repeats=5, cv=0.01, **{**figures, "OutputThroughput": 5000.0})
     steady = dict.fromkeys(THROUGHPUTS, figures["OutputThroughput"])
     return found.model_copy(update={"throughput_of": "Arrivals", "steady": steady})
 
@@ -460,7 +466,9 @@ def test_among_those_that_serve_the_same_arrivals_none_is_best() -> None:
         "base": serving_arrivals(OutputThroughput=1000.0, MeanTPOT=10.0),
         "luck": serving_arrivals(OutputThroughput=1004.0, MeanTPOT=12.0),
     }
-    able = contenders(sides({name: [run(name, [each])] for name, each in rows.items()}), [CELL])
+    able = contenders(
+        sides({name: [run(name, [each])] for name, each in rows.items()}), [LOAD_POINT]
+    )
     [best] = best_variants(able, [])
     assert (best.variant, best.throughput_per_gpu, best.tied_with) == ("luck", 1004, ["base"])
     assert [point.variant for point in pareto_front(able)] == ["base"]
@@ -478,7 +486,9 @@ def test_the_same_arrivals_are_one_point_of_the_front() -> None:
         "base": serving_arrivals(OutputThroughput=1000.0, MeanTPOT=10.0),
         "luck": serving_arrivals(OutputThroughput=1040.0, MeanTPOT=12.0),
     }
-    able = contenders(sides({name: [run(name, [each])] for name, each in rows.items()}), [CELL])
+    able = contenders(
+        sides({name: [run(name, [each])] for name, each in rows.items()}), [LOAD_POINT]
+    )
     assert [point.variant for point in pareto_front(able)] == ["base"]
 
 
@@ -489,10 +499,10 @@ def test_more_arrivals_or_fewer_gpus_are_more_than_luck() -> None:
         "two": [run("t", [serving_arrivals(OutputThroughput=1001.0)])],
         "more": [run("m", [serving_arrivals("chat/rate=8", OutputThroughput=2000.0)])],
     }
-    [best] = best_variants(contenders(sides(given, two=two), [CELL, "chat/rate=8"]), [])
+    [best] = best_variants(contenders(sides(given, two=two), [LOAD_POINT, "chat/rate=8"]), [])
     assert (best.variant, best.tied_with) == ("more", [])
     [best] = best_variants(
-        contenders(sides({n: given[n] for n in ("base", "two")}, two=two), [CELL]), []
+        contenders(sides({n: given[n] for n in ("base", "two")}, two=two), [LOAD_POINT]), []
     )
     assert (best.variant, best.tied_with) == ("base", [])
 
@@ -505,7 +515,7 @@ def test_the_best_of_equals_is_among_those_named_and_its_figure_is_too_high() ->
     made = [
         sides({name: servers(name, random, count=4) for name in "abcdef"}) for _ in range(rounds)
     ]
-    best = [best_variants(contenders(each, [CELL]), [])[0] for each in made]
+    best = [best_variants(contenders(each, [LOAD_POINT]), [])[0] for each in made]
     assert sum("a" not in (each.variant, *each.tied_with) for each in best) <= 0.05 * rounds
     too_high = fmean(100 * ((each.throughput or 0) / 1200 - 1) for each in best)
     assert too_high > 0.5
@@ -531,7 +541,7 @@ def test_replications_are_compared_as_blocks(word: str, name: str) -> None:
         for n, r in enumerate(runs)
     ]
     found = sweep_table(spec, listed, {r.uid: r.status for r in runs}, baseline="base", missing={})
-    slow = next(r for r in found.results if (r.variant, r.cell) == ("slow", CELL))
+    slow = next(r for r in found.results if (r.variant, r.load_point) == ("slow", LOAD_POINT))
     assert {change.metric: change.word for change in slow.changes}["MeanTTFT"] == word
 
 
@@ -561,9 +571,9 @@ def test_one_that_is_beaten_is_not_named_and_alone_none_is_optimistic() -> None:
         "base": servers("b", random, count=4),
         "slow": servers("s", random, count=4, effect=1.3),
     }
-    [best] = best_variants(contenders(sides(given), [CELL]), [])
+    [best] = best_variants(contenders(sides(given), [LOAD_POINT]), [])
     assert (best.variant, best.tied_with, best.optimism_percent) == ("base", [], 0)
-    [once] = best_variants(contenders(sides({"base": [run("b")]}), [CELL]), [])
+    [once] = best_variants(contenders(sides({"base": [run("b")]}), [LOAD_POINT]), [])
     assert once.optimism_percent is None
 
 
@@ -573,7 +583,7 @@ def test_only_those_count_that_keep_the_objective_with_certainty() -> None:
         "fast": [run("f", [meeting("Missed", OutputThroughput=2000.0)])],
         "maybe": [run("m", [meeting("Inconclusive", OutputThroughput=1900.0)])],
     }
-    able = contenders(sides(given), [CELL])
+    able = contenders(sides(given), [LOAD_POINT])
     assert {b.objective: b.variant for b in best_variants(able, [OBJECTIVE])} == {
         "throughput": "fast",
         "TTFT p99 <= 500 ms": "base",
@@ -582,7 +592,7 @@ def test_only_those_count_that_keep_the_objective_with_certainty() -> None:
 
 def test_of_several_objectives_all_together_are_requested_too() -> None:
     other = Objective(metric="TPOT", percentile="99", max_milliseconds=20)
-    able = contenders(sides({"base": [run("b", [meeting("Met")])]}), [CELL])
+    able = contenders(sides({"base": [run("b", [meeting("Met")])]}), [LOAD_POINT])
     assert [(b.objective, b.variant) for b in best_variants(able, [OBJECTIVE, other])] == [
         ("throughput", "base"),
         ("TTFT p99 <= 500 ms", "base"),
@@ -593,10 +603,10 @@ def test_of_several_objectives_all_together_are_requested_too() -> None:
 
 def test_a_variant_whose_runs_disagree_on_an_objective_does_not_keep_it() -> None:
     given = {"base": [run("b1", [meeting("Met")]), run("b2", [meeting("Inconclusive")])]}
-    found = best_variants(contenders(sides(given), [CELL]), [OBJECTIVE])
+    found = best_variants(contenders(sides(given), [LOAD_POINT]), [OBJECTIVE])
     assert [b.variant for b in found] == ["base", None]
     given["base"][1] = run("b2", [meeting("Missed")])
-    found = best_variants(contenders(sides(given), [CELL]), [OBJECTIVE])
+    found = best_variants(contenders(sides(given), [LOAD_POINT]), [OBJECTIVE])
     assert [b.objective for b in found] == ["throughput"], "one run missed it: that is decided"
 
 
@@ -604,7 +614,7 @@ def test_invalid_figures_win_nothing() -> None:
     made = sides(
         {"base": [run("b")], "wide": [run("w", [row(verdict="Invalid", OutputThroughput=9e9)])]}
     )
-    able = contenders(made, [CELL])
+    able = contenders(made, [LOAD_POINT])
     assert [b.variant for b in best_variants(able, [])] == ["base"]
     assert [point.variant for point in pareto_front(able)] == ["base"]
 
@@ -623,7 +633,7 @@ def test_the_front_leaves_out_what_another_beats_in_both() -> None:
     made = sides(
         {name: [run(name, OutputThroughput=o, MeanTPOT=t)] for name, (o, t) in figures.items()}
     )
-    front = pareto_front(contenders(made, [CELL]))
+    front = pareto_front(contenders(made, [LOAD_POINT]))
     assert [(p.variant, p.throughput_per_gpu, p.mean_tpot_ms) for p in front] == [
         ("base", 1000, 10),
         ("fast", 2000, 20),
@@ -641,7 +651,7 @@ def test_the_front_says_which_points_are_more_than_noise() -> None:
         ]
         for name, (o, t) in figures.items()
     }
-    front = pareto_front(contenders(sides(given), [CELL]))
+    front = pareto_front(contenders(sides(given), [LOAD_POINT]))
     assert {p.variant: p.is_distinct for p in front} == {"base": True, "fast": True}
 
 
@@ -665,7 +675,7 @@ def test_equal_within_noise_is_equal_in_tpot(
             ("fast", 2000.0, 10.0 * (1 + slower_percent / 100)),
         )
     }
-    front = pareto_front(contenders(sides(given), [CELL]))
+    front = pareto_front(contenders(sides(given), [LOAD_POINT]))
     assert [point.variant for point in front] == points
 
 
@@ -679,7 +689,7 @@ def test_equal_within_noise_is_equal_in_throughput(more_percent: float, points: 
         name: [run(name, [row(repeats=5, cv=2.0, OutputThroughput=o, MeanTPOT=t)])]
         for name, (o, t) in figures.items()
     }
-    front = pareto_front(contenders(sides(given), [CELL]))
+    front = pareto_front(contenders(sides(given), [LOAD_POINT]))
     assert [(point.variant, point.is_distinct) for point in front] == [
         (name, True) for name in points
     ]
@@ -688,13 +698,13 @@ def test_equal_within_noise_is_equal_in_throughput(more_percent: float, points: 
 def test_a_curve_of_small_steps_does_not_fold_into_its_end() -> None:
     """TPOT rises by 4 % a step, and at a noise of 3 % only 7 % are shown: each point is beaten by
     its neighbour, which has twice the throughput. The ends differ by a third."""
-    cells = [f"chat/concurrency={2**n}" for n in range(9)]
+    load_points = [f"chat/concurrency={2**n}" for n in range(9)]
     rows = [
-        row(cell, repeats=5, cv=3.0, OutputThroughput=100.0 * 2**n, MeanTPOT=10.0 * 1.04**n)
-        for n, cell in enumerate(cells)
+        row(load_point, repeats=5, cv=3.0, OutputThroughput=100.0 * 2**n, MeanTPOT=10.0 * 1.04**n)
+        for n, load_point in enumerate(load_points)
     ]
-    front = pareto_front(contenders(sides({"base": [run("b", rows)]}), cells))
-    assert [point.cell for point in front] == cells[::2]
+    front = pareto_front(contenders(sides({"base": [run("b", rows)]}), load_points))
+    assert [point.load_point for point in front] == load_points[::2]
 
 
 def test_of_points_that_are_equal_on_both_axes_the_front_has_the_best() -> None:
@@ -703,15 +713,15 @@ def test_of_points_that_are_equal_on_both_axes_the_front_has_the_best() -> None:
         name: [run(name, [row(repeats=5, cv=1.0, OutputThroughput=o, MeanTPOT=t)])]
         for name, (o, t) in figures.items()
     }
-    able = contenders(sides(given), [CELL])
+    able = contenders(sides(given), [LOAD_POINT])
     assert [point.variant for point in pareto_front(able)] == ["b"]
     assert [best.variant for best in best_variants(able, [])] == ["b"]
 
 
 def test_each_workload_has_a_front_of_its_own() -> None:
     rows = [row(), row("code/rate=4", OutputThroughput=1.0, MeanTPOT=900.0)]
-    front = pareto_front(contenders(sides({"base": [run("b", rows)]}), [CELL, "code/rate=4"]))
-    assert [(p.workload, p.cell) for p in front] == [
+    front = pareto_front(contenders(sides({"base": [run("b", rows)]}), [LOAD_POINT, "code/rate=4"]))
+    assert [(p.workload, p.load_point) for p in front] == [
         ("chat", "chat/rate=4"),
         ("code", "code/rate=4"),
     ]

@@ -29,7 +29,7 @@ def rows(count: int, words: list[str]) -> list[Row]:
     return [
         Row(
             variant=f"variant-{n}",
-            cell="chat/rate=4",
+            load_point="chat/rate=4",
             metrics=metrics,
             changes=changes,
             verdict="Valid",
@@ -111,10 +111,10 @@ def test_searches_go_before_rows_with_a_remark() -> None:
 
 def test_every_list_keeps_its_bound() -> None:
     best = BestVariant(
-        workload="w", objective="throughput", variant="v", cell="c", throughput_per_gpu=1.0
+        workload="w", objective="throughput", variant="v", load_point="c", throughput_per_gpu=1.0
     )
     point = FrontPoint(
-        workload="w", variant="v", cell="c", throughput_per_gpu=1.0, mean_tpot_ms=1.0
+        workload="w", variant="v", load_point="c", throughput_per_gpu=1.0, mean_tpot_ms=1.0
     )
     kept = fitted(
         SweepTable(results=rows(300, []), best=[best] * 100, front=[point] * 200), max_bytes=10**9
@@ -144,7 +144,7 @@ def test_the_largest_sweep_has_a_status_below_100_kb() -> None:
 
 
 def test_a_sweep_of_256_rows_with_every_figure_measured_stays_below_100_kb() -> None:
-    cells = [f"{'w' * 12}/concurrency={users}" for users in range(8, 16)]
+    load_points = [f"{'w' * 12}/concurrency={users}" for users in range(8, 16)]
     server = {
         "running_mean": 123.456,
         "waiting_mean": 234.567,
@@ -154,7 +154,7 @@ def test_a_sweep_of_256_rows_with_every_figure_measured_stays_below_100_kb() -> 
     measured = {f"variant-{number:02d}": Measured(server=server) for number in range(32)}
     load = workload("w" * 12, load=concurrencies(*range(8, 16)))
     found = finished_sweep(
-        measured, cells=cells, replications=2, template=spec_body(workloads=[load])
+        measured, load_points=load_points, replications=2, template=spec_body(workloads=[load])
     )
     assert len(json.dumps(found.body["status"])) < 100_000
     assert len(found.status.results) > 200, (

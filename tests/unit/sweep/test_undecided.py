@@ -20,7 +20,7 @@ from benchrun.judge.sweep.best import Side, best_variants, contenders
 from benchrun.judge.sweep.judged_sweep import fitted
 from benchrun.plan import planned_variants
 from unit.golden_messages import golden
-from unit.judge.comparison.sides import CELL, row, run
+from unit.judge.comparison.sides import LOAD_POINT, row, run
 from unit.plan.specs import Json, spec_body
 from unit.sweep.sweeps import a_run, decided, ended, sweep_body, sweep_spec, variant
 
@@ -35,7 +35,7 @@ def meeting(
     tokens: float,
     *,
     requests: int | None = None,
-    cell: str = CELL,
+    load_point: str = LOAD_POINT,
     tpot: str | None = None,
     **fields: Any,
 ) -> Result:
@@ -53,14 +53,14 @@ def meeting(
         }
         for metric, limit, measured, word in outcomes
     ]
-    found = row(cell, repeats=5, cv=1.0, OutputThroughput=tokens)
+    found = row(load_point, repeats=5, cv=1.0, OutputThroughput=tokens)
     return Result.model_validate(found.model_dump() | {"objectives": objectives} | fields)
 
 
 def best_of(
     given: Mapping[str, Sequence[Result]],
     *objectives: Objective,
-    cells: Sequence[str] = (CELL,),
+    load_points: Sequence[str] = (LOAD_POINT,),
     **settings: Mapping[str, Any],
 ) -> dict[str, BestVariant]:
     """By objective. Each row is a run of its own."""
@@ -69,7 +69,7 @@ def best_of(
         Side(each, tuple(run(f"{each.name}{n}", [r]) for n, r in enumerate(given[each.name])))
         for each in planned_variants(spec)
     ]
-    found = best_variants(contenders(sides, cells), objectives or [TTFT])
+    found = best_variants(contenders(sides, load_points), objectives or [TTFT])
     return {each.objective.partition(" p99")[0]: each for each in found}
 
 
@@ -93,7 +93,7 @@ def test_the_better_variant_that_is_not_decided_stands_beside_the_best() -> None
     )
     assert (found["TTFT"].variant, found["TTFT"].throughput) == ("half", 686)
     assert told(found["TTFT"]) == [("all", 1370, 2400)]
-    assert found["TTFT"].undecided[0].cell == CELL
+    assert found["TTFT"].undecided[0].load_point == LOAD_POINT
     assert found["TTFT"].undecided[0].throughput_per_gpu == 1370
     assert (found["throughput"].variant, found["throughput"].undecided) == ("missed", [])
     golden(found["TTFT"].undecided[0].why, found["TTFT"].undecided_text)
@@ -104,7 +104,7 @@ def test_where_none_is_certain_the_entry_has_no_variant_and_lists_all() -> None:
         {"base": [meeting(NEITHER, 343.0)], "wide": [meeting(NEITHER, 686.0, requests=900)]}
     )
     best = found["TTFT"]
-    assert (best.variant, best.cell, best.throughput, best.throughput_per_gpu) == (None,) * 4
+    assert (best.variant, best.load_point, best.throughput, best.throughput_per_gpu) == (None,) * 4
     assert told(best) == [("wide", 686, 900), ("base", 343, None)]
     golden(best.undecided_text)
 
@@ -149,15 +149,17 @@ def test_of_several_objectives_only_what_is_open_counts() -> None:
 
 
 def test_a_higher_load_point_of_the_best_itself_may_be_better() -> None:
-    cells = ["chat/concurrency=8", "chat/concurrency=16", "chat/concurrency=32"]
+    load_points = ["chat/concurrency=8", "chat/concurrency=16", "chat/concurrency=32"]
     outcomes = (("Met", 300.0), (NEITHER, 500.0), (NEITHER, 400.0))
     rows = [
-        meeting(outcome, tokens, cell=cell)
-        for cell, (outcome, tokens) in zip(cells, outcomes, strict=True)
+        meeting(outcome, tokens, load_point=load_point)
+        for load_point, (outcome, tokens) in zip(load_points, outcomes, strict=True)
     ]
-    best = best_of({"base": rows}, cells=cells)["TTFT"]
-    assert (best.variant, best.cell) == ("base", cells[0])
-    assert [(each.variant, each.cell) for each in best.undecided] == [("base", cells[1])]
+    best = best_of({"base": rows}, load_points=load_points)["TTFT"]
+    assert (best.variant, best.load_point) == ("base", load_points[0])
+    assert [(each.variant, each.load_point) for each in best.undecided] == [
+        ("base", load_points[1])
+    ]
 
 
 def test_the_same_arrivals_are_not_better() -> None:
@@ -212,7 +214,7 @@ def test_the_list_is_bounded_and_the_others_are_counted() -> None:
 
 def test_what_does_not_fit_into_the_status_is_counted() -> None:
     """First the highest of each stays, then none."""
-    each = UndecidedVariant(variant="v" * 200, cell="c" * 100, throughput=1.0, why="w" * 200)
+    each = UndecidedVariant(variant="v" * 200, load_point="c" * 100, throughput=1.0, why="w" * 200)
     best = BestVariant(workload="w", objective="o", undecided=[each] * 4, more_undecided=2)
     whole = SweepTable(best=[best] * 10)
     for max_bytes, kept, truncated in ((30_000, 4, []), (10_000, 1, [40, 10]), (2000, 0, [40, 0])):
@@ -324,11 +326,11 @@ def test_a_status_of_the_version_before_is_read() -> None:
         "workload": "w",
         "objective": "throughput",
         "variant": "v",
-        "cell": "w/rate=1",
+        "loadPoint": "w/rate=1",
         "throughputPerGPU": 5.0,
         "tiedWith": [],
     }
-    point = {key: best[key] for key in ("workload", "variant", "cell", "throughputPerGPU")}
+    point = {key: best[key] for key in ("workload", "variant", "loadPoint", "throughputPerGPU")}
     status = BenchmarkSweepStatus.model_validate(
         {"best": [best], "front": [point | {"meanTPOTMs": 1.0, "isDistinct": True}]}
     )

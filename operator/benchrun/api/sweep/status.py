@@ -28,7 +28,7 @@ MAX_UNDECIDED = 8
 
 SweepPhase = Literal["Pending", "Suspended", "Running", "Completed", "Failed", "Cancelled"]
 Variant = Annotated[str, Field(max_length=253)]
-Cell = Annotated[str, Field(max_length=160)]
+LoadPointId = Annotated[str, Field(max_length=160)]
 ShortReason = Annotated[str, Field(max_length=300)]
 
 
@@ -122,7 +122,7 @@ class Row(StatusModel):
     """One variant at one load point: its runs together."""
 
     variant: Variant = Field(description="Name of the variant.")
-    cell: Cell = Field(description="Workload and load point, for example chat/rate=4.")
+    load_point: LoadPointId = Field(description="Workload and load point, for example chat/rate=4.")
     runs: int = Field(0, description="Runs behind these figures, each a fresh server.")
     left_out: int = 0
     """Runs that were measured to their end and are not behind them: Invalid here, or without this
@@ -163,7 +163,9 @@ class UndecidedVariant(StatusModel):
     """A variant that would be better than the best if it were decided."""
 
     variant: Variant = Field(description="Name of the variant.")
-    cell: Cell = Field(description="Its load point with the highest throughput among these.")
+    load_point: LoadPointId = Field(
+        description="Its load point with the highest throughput among these."
+    )
     throughput: float = Field(description="Output tokens a second there.")
     throughput_per_gpu: float | None = Field(
         None, description="The same by GPU; absent unless every variant has GPUs."
@@ -192,7 +194,7 @@ class BestVariant(StatusModel):
     variant: Variant | None = None
     """The one that kept it with certainty and has the most output tokens a second; per GPU where
     every variant has GPUs. Absent if none kept it with certainty."""
-    cell: Cell | None = Field(None, description="The load point at which it did.")
+    load_point: LoadPointId | None = Field(None, description="The load point at which it did.")
     throughput: float | None = None
     """Output tokens a second there, of the part of the stage that all load points of its workload
     have."""
@@ -222,7 +224,7 @@ class BestVariant(StatusModel):
             return None
         first, *others = self.undecided
         more = len(others) + self.more_undecided
-        names = f"{first.variant} at {first.cell}" + (f" (and {more} more)" if more else "")
+        names = f"{first.variant} at {first.load_point}" + (f" (and {more} more)" if more else "")
         certain = f"better than {self.variant}" if self.variant is not None else "the best"
         return f"{self.objective}: {names} may be {certain}; {first.decided_by}"
 
@@ -236,7 +238,7 @@ class FrontPoint(StatusModel):
 
     workload: Annotated[str, Field(max_length=40)] = Field(description="Name of the workload.")
     variant: Variant = Field(description="Name of the variant.")
-    cell: Cell = Field(description="Its load point.")
+    load_point: LoadPointId = Field(description="Its load point.")
     throughput: float | None = Field(None, description="Output tokens a second.")
     throughput_per_gpu: float | None = Field(
         None, description="The same by GPU; absent unless every variant has GPUs."
@@ -337,7 +339,7 @@ _KEYS = {
 }
 
 _COMPARED = (
-    "cell",
+    "load_point",
     "workload",
     "axis",
     "value",

@@ -105,7 +105,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         equivalence_percent=options.equivalence,
         one_server_is_enough=options.one_server_is_enough,
     )
-    limited = compare.limits(baseline, candidate, found.cells)
+    limited = compare.limits(baseline, candidate, found.load_points)
     if options.output == "json":
         print(json.dumps(_as_json(before, after, found, limited), indent=2))
     else:
@@ -151,7 +151,10 @@ def _as_json(
         ]
         for side, runs in (("baseline", before), ("candidate", after))
     }
-    cells = [cell.model_dump(mode="json", by_alias=True, exclude_none=True) for cell in found.cells]
+    load_points = [
+        load_point.model_dump(mode="json", by_alias=True, exclude_none=True)
+        for load_point in found.load_points
+    ]
     words = {
         "scope": found.scope,
         "outcome": found.outcome,
@@ -159,14 +162,14 @@ def _as_json(
         "message": found.message,
     }
     shown = [
-        {"cell": cell, **limit.model_dump(mode="json", by_alias=True)}
-        for cell, limit in limited.items()
+        {"loadPoint": load_point, **limit.model_dump(mode="json", by_alias=True)}
+        for load_point, limit in limited.items()
     ]
     return {
         **sides,
         **words,
         "detectablePercent": found.detectable_percent,
-        "cells": cells,
+        "loadPoints": load_points,
         "limits": shown,
     }
 

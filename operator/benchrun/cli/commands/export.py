@@ -108,13 +108,14 @@ def run(options: argparse.Namespace, console: Console) -> int:
     wanted = formats.only(whole, options.stage) if options.stage else whole
     kept, untrusted = (wanted, {}) if options.include_invalid else formats.trusted(wanted)
     notes = [
-        f"left out: {cell}: {why}; --include-invalid exports it" for cell, why in untrusted.items()
+        f"left out: {load_point}: {why}; --include-invalid exports it"
+        for load_point, why in untrusted.items()
     ]
-    count = Counter(stage.cell for stage in whole.stages)
+    count = Counter(stage.load_point for stage in whole.stages)
     notes += [
-        f"{row.cell}: {count[row.cell]} of its {row.repeats} records are kept"
+        f"{row.load_point}: {count[row.load_point]} of its {row.repeats} records are kept"
         for row in whole.status.results
-        if count[row.cell] < row.repeats
+        if count[row.load_point] < row.repeats
     ]
     notes += ended.notes
     if not kept.stages:

@@ -23,7 +23,7 @@ from benchrun.decide.sweep.sweep_state import (
 from benchrun.measure import SERVERS, power_sentence
 from benchrun.names import KIND
 from benchrun.observe import Sweep, SweptRun
-from benchrun.plan import PlannedRun, Variant, cells, estimate, run_manifest
+from benchrun.plan import PlannedRun, Variant, estimate, load_points, run_manifest
 
 
 def decide(facts: SweepFacts) -> SweepDecision:
@@ -128,7 +128,7 @@ def _power(state: SweepState) -> str:
     """Return a sentence on what the sweep's comparisons can detect, before anything is measured."""
     spec = state.spec
     others = len(state.variants) - 1
-    questions = others * len(cells(spec.template)) * len(swept_metrics(spec.replications))
+    questions = others * len(load_points(spec.template)) * len(swept_metrics(spec.replications))
     if spec.replications == 1:
         return power_sentence(spec.template.repeats, questions, unit="repeats") if others else ""
     return power_sentence(spec.replications, questions, unit=SERVERS) if others else ""
@@ -340,7 +340,10 @@ def finish(state: SweepState, end: Ending | None, made: TableMade) -> SweepDecis
         message = sentence(early.message)
         rows = condition_table.ended_early("sweep", reason, message)
     status = condition_table.standing(status, rows, phase, message, of=facts.sweep, now=facts.now)
-    warning = phase == "Failed" or reason in (SweepReason.RUNS_FAILED, SweepReason.INVALID_CELLS)
+    warning = phase == "Failed" or reason in (
+        SweepReason.RUNS_FAILED,
+        SweepReason.INVALID_LOAD_POINTS,
+    )
     return SweepDecision(
         status=status, forget=True, events=(Event(phase, message, warning=warning),)
     )
@@ -396,7 +399,7 @@ def _measured(state: SweepState, status: BenchmarkSweepStatus, made: TableMade) 
         )
     if status.verdict == "Invalid":
         return (
-            SweepReason.INVALID_CELLS,
+            SweepReason.INVALID_LOAD_POINTS,
             f"{measured}, but some rows are invalid: do not use their numbers",
         )
     if status.verdict == "Suspect":

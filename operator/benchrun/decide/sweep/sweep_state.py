@@ -25,7 +25,7 @@ from benchrun.plan import (
     PlannedRun,
     Variant,
     attempts,
-    cells,
+    load_points,
     planned_runs,
     planned_variants,
 )
@@ -327,7 +327,7 @@ def accept_sweep(sweep: Sweep) -> tuple[BenchmarkSweepSpec, tuple[Variant, ...]]
         raise Unacceptable(first_problem(error) if sweep.spec else NO_SPEC) from error
     except ValueError as error:
         raise Unacceptable(str(error)) from error
-    points = len(cells(spec.template))
+    points = len(load_points(spec.template))
     if len(made) * points > MAX_ROWS:
         rows = f"{len(made)} variants x {points} load points = {len(made) * points} rows"
         raise Unacceptable(f"spec.template.workloads: {rows}; the limit is {MAX_ROWS}")

@@ -34,13 +34,13 @@ class MeasuredRun:
     """Replication number of a sweep's run. Runs of one block were sent the same requests at about
     the same time."""
 
-    def row(self, cell: str) -> api.Result | None:
+    def row(self, load_point: str) -> api.Result | None:
         """Return the results of a load point, or None if the run does not have it."""
-        return next((row for row in self.status.results if row.cell == cell), None)
+        return next((row for row in self.status.results if row.load_point == load_point), None)
 
-    def traffic(self, cell: str) -> str | None:
+    def traffic(self, load_point: str) -> str | None:
         """Return the digest of what was sent at a load point, or None if it is not known."""
-        row = self.row(cell)
+        row = self.row(load_point)
         return None if row is None else row.traffic
 
     def workload(self, name: str) -> api.Workload | None:
@@ -129,12 +129,12 @@ def obstacle(baseline: Side, candidate: Side, *, swept: bool = False) -> str | N
     return _fell_back(runs)
 
 
-def cell_obstacle(cell: str, baseline: Side, candidate: Side) -> str | None:
+def load_point_obstacle(load_point: str, baseline: Side, candidate: Side) -> str | None:
     """Return why this load point may not be compared, or None if it may."""
     runs = (*baseline, *candidate)
-    workload = cell.partition("/")[0]
+    workload = load_point.partition("/")[0]
     for run in runs:
-        row = run.row(cell)
+        row = run.row(load_point)
         if row is None:
             return f"{run.name} has no such load point in its results"
         if run.workload(workload) is None:
@@ -146,7 +146,7 @@ def cell_obstacle(cell: str, baseline: Side, candidate: Side) -> str | None:
     # Runs with the same spec and seed send the same, unless the files differ that they read: their
     # digests show it.
     for one, other in _with_files(workload, runs):
-        sent = {one.traffic(cell), other.traffic(cell)}
+        sent = {one.traffic(load_point), other.traffic(load_point)}
         if _send_the_same(one, other) and None not in sent and len(sent) > 1:
             return f"the dataset's file does not hold the same in {one.name} and {other.name}"
     return None
@@ -202,40 +202,53 @@ def differences(baseline: Side, candidate: Side) -> Iterator[str]:
                 f"{', '.join(sorted(of))} in {name}" for of, name in zip(chosen, names, strict=True)
             )
             yield f"{key.replace('_', ' ')}: {one}, {other}"
-    ids = dict.fromkeys(row.cell for run in baseline for row in run.status.results)
-    cells = [cell for cell in ids if cell_obstacle(cell, *sides) is None]
+    ids = dict.fromkeys(row.load_point for run in baseline for row in run.status.results)
+    load_points = [
+        load_point for load_point in ids if load_point_obstacle(load_point, *sides) is None
+    ]
     clocks = {
-        cell: pair for cell in cells if all(pair := [_clock_mhz(side, cell) for side in sides])
+        load_point: pair
+        for load_point in load_points
+        if all(pair := [_clock_mhz(side, load_point) for side in sides])
     }
-    cell = max(clocks, key=lambda cell: max(clocks[cell]) / min(clocks[cell]), default="")
-    if cell and 100 * (1 - min(clocks[cell]) / max(clocks[cell])) > MAX_CLOCK_PERCENT:
-        before, after = clocks[cell]
-        yield f"SM clocks at {cell}: {before:.0f} MHz in {names[0]}, {after:.0f} MHz in {names[1]}"
-    requests = {cell: (_requests(baseline, cell), _requests(candidate, cell)) for cell in cells}
+    load_point = max(
+        clocks, key=lambda load_point: max(clocks[load_point]) / min(clocks[load_point]), default=""
+    )
+    if (
+        load_point
+        and 100 * (1 - min(clocks[load_point]) / max(clocks[load_point])) > MAX_CLOCK_PERCENT
+    ):
+        before, after = clocks[load_point]
+        clocks_told = f"{before:.0f} MHz in {names[0]}, {after:.0f} MHz in {names[1]}"
+        yield f"SM clocks at {load_point}: {clocks_told}"
+    requests = {
+        load_point: (_requests(baseline, load_point), _requests(candidate, load_point))
+        for load_point in load_points
+    }
     unlike = {
-        cell: pair
-        for cell, pair in requests.items()
-        if _fail_unlike(*pair, error=contract.ERROR / len(cells))
+        load_point: pair
+        for load_point, pair in requests.items()
+        if _fail_unlike(*pair, error=contract.ERROR / len(load_points))
     }
-    cell = max(unlike, key=lambda cell: max(unlike[cell]), default="")
-    if cell:
+    load_point = max(unlike, key=lambda load_point: max(unlike[load_point]), default="")
+    if load_point:
         one, other = (
             f"{x:.0f} of {n:.0f} in {name}"
-            for (x, n), name in zip(unlike[cell], names, strict=True)
+            for (x, n), name in zip(unlike[load_point], names, strict=True)
         )
-        yield f"requests failed at {cell}: {one}, {other}. Figures are of answered ones alone"
+        yield f"requests failed at {load_point}: {one}, {other}. Figures are of answered ones alone"
 
 
-def _clock_mhz(side: Side, cell: str) -> float:
+def _clock_mhz(side: Side, load_point: str) -> float:
     """Return the mean SM clock over the servers in MHz, or 0 where it is not known."""
-    roles = (role for run in side if (row := run.row(cell)) is not None for role in row.roles)
+    roles = (role for run in side if (row := run.row(load_point)) is not None for role in row.roles)
     clocks = [role.sm_clock_mean_mhz for role in roles if role.sm_clock_mean_mhz is not None]
     return fmean(clocks) if clocks else 0.0
 
 
-def _requests(side: Side, cell: str) -> tuple[float, float]:
+def _requests(side: Side, load_point: str) -> tuple[float, float]:
     """Return how many requests of a side failed at a load point, and of how many."""
-    rows = [row.metrics for run in side if (row := run.row(cell)) is not None]
+    rows = [row.metrics for run in side if (row := run.row(load_point)) is not None]
     failed, completed = (
         sum(row.get(key) or 0.0 for row in rows) for key in ("failed", "completed")
     )

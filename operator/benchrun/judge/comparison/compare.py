@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 from benchrun import api
 from benchrun.judge.comparison import comparability
-from benchrun.judge.comparison.comparability import MeasuredRun, Side, cell_obstacle, obstacle
+from benchrun.judge.comparison.comparability import MeasuredRun, Side, load_point_obstacle, obstacle
 from benchrun.judge.comparison.figures import figure_of, rows_at, sentence, throughput_at
 from benchrun.judge.comparison.gate import HERE, answer, gate
 from benchrun.judge.comparison.hypotheses import MOST_PERCENT, Question, answers, family_error
 from benchrun.judge.explain import bottleneck
 from benchrun.judge.explain.waiting import percent
-from benchrun.judge.status_size import fitted_cells
+from benchrun.judge.status_size import fitted_load_points
 from benchrun.judge.throughput import compared_figure
 from benchrun.measure import log_ratio_percent, response_to_load
 from benchrun.observe import Run
@@ -30,7 +30,7 @@ class Compared(NamedTuple):
     outcome: api.Outcome
     gate: api.Gate | None
     message: str
-    cells: list[api.ComparedCell]
+    load_points: list[api.ComparedLoadPoint]
     detectable_percent: float | None
     """Smallest change in percent of the noisiest figure that is found with a probability of 80 %,
     by the measured noise."""
@@ -64,14 +64,14 @@ def compare(
     if reason is not None:
         return not_comparable(reason, gated=max_regression_percent is not None)
     runs = (*baseline, *candidate)
-    ids = dict.fromkeys(row.cell for run in runs for row in run.status.results)
+    ids = dict.fromkeys(row.load_point for run in runs for row in run.status.results)
     asked = []
-    for cell in ids:
-        questions = cell_obstacle(cell, baseline, candidate) or questions_at(
-            cell, baseline, candidate, metrics
+    for load_point in ids:
+        questions = load_point_obstacle(load_point, baseline, candidate) or questions_at(
+            load_point, baseline, candidate, metrics
         )
-        asked.append(Pair(cell, baseline, candidate, questions))
-    cells = compared_cells(asked, equivalence_percent=equivalence_percent)
+        asked.append(Pair(load_point, baseline, candidate, questions))
+    load_points = compared_load_points(asked, equivalence_percent=equivalence_percent)
     # Several runs at one endpoint have met one and the same server.
     fresh = (
         len(baseline) > 1
@@ -79,20 +79,24 @@ def compare(
         and all(run.spec.started is not None for run in runs)
     )
     scope: api.Scope = "BetweenServers" if fresh else "WithinOneServer"
-    outcome = outcome_of(cells)
-    suspects = {row.cell for run in runs for row in run.status.results if row.verdict == "Suspect"}
-    suspect = sum(cell.cell in suspects for cell in cells)
+    outcome = outcome_of(load_points)
+    suspects = {
+        row.load_point for run in runs for row in run.status.results if row.verdict == "Suspect"
+    }
+    suspect = sum(load_point.load_point in suspects for load_point in load_points)
     least = detectable(asked)
     caveats = comparability.caveats(baseline, candidate)
-    message = sentence(cells, scope, suspect=suspect, caveats=caveats, detectable_percent=least)
+    message = sentence(
+        load_points, scope, suspect=suspect, caveats=caveats, detectable_percent=least
+    )
     found = Compared(
-        scope if outcome != "NotComparable" else None, outcome, None, message, cells, least
+        scope if outcome != "NotComparable" else None, outcome, None, message, load_points, least
     )
     if max_regression_percent is None:
         return found
-    measured = [each for each in asked if any(run.row(each.cell) for run in baseline)]
+    measured = [each for each in asked if any(run.row(each.load_point) for run in baseline)]
     required = [
-        (each.cell, None if isinstance(each.questions, str) else each.questions)
+        (each.load_point, None if isinstance(each.questions, str) else each.questions)
         for each in measured
     ]
     word, why = gate(required, max_regression_percent=max_regression_percent)
@@ -117,12 +121,14 @@ def not_comparable(reason: str, *, gated: bool) -> Compared:
     return Compared(None, "NotComparable", "Inconclusive", begin, [], None, begin)
 
 
-def outcome_of(cells: Sequence[api.ComparedCell]) -> api.Outcome:
+def outcome_of(load_points: Sequence[api.ComparedLoadPoint]) -> api.Outcome:
     """Return one word for all changes.
 
     An unknown change hides that the others are none, but not that they are Better or Worse.
     """
-    words: Counter[str] = Counter(change.word for cell in cells for change in cell.changes)
+    words: Counter[str] = Counter(
+        change.word for load_point in load_points for change in load_point.changes
+    )
     if words["Better"] and words["Worse"]:
         return "Mixed"
     order: tuple[api.Outcome, ...] = (
@@ -138,7 +144,7 @@ def outcome_of(cells: Sequence[api.ComparedCell]) -> api.Outcome:
 class Pair(NamedTuple):
     """A load point with its two sides."""
 
-    cell: str
+    load_point: str
     before: Side
     after: Side
     questions: list[Question] | str
@@ -146,41 +152,43 @@ class Pair(NamedTuple):
 
 
 def questions_at(
-    cell: str, before: Side, after: Side, metrics: Iterable[api.ComparedMetric]
+    load_point: str, before: Side, after: Side, metrics: Iterable[api.ComparedMetric]
 ) -> list[Question]:
     """Build the questions about these metrics at a load point."""
-    one = rows_at(cell, before)
-    other = rows_at(cell, after)
+    one = rows_at(load_point, before)
+    other = rows_at(load_point, after)
     return [
-        Question(m, figure_of(m, cell, before, other), figure_of(m, cell, after, one))
+        Question(m, figure_of(m, load_point, before, other), figure_of(m, load_point, after, one))
         for m in metrics
     ]
 
 
-def compared_cells(
+def compared_load_points(
     asked: Sequence[Pair], *, equivalence_percent: float = float(api.DEFAULT_EQUIVALENCE_PERCENT)
-) -> list[api.ComparedCell]:
+) -> list[api.ComparedLoadPoint]:
     """Answer the questions of all pairs together.
 
     Return one compared load point for each pair, in the order given.
     """
     changes = iter(answers(_all(asked), equivalence_percent=equivalence_percent))
-    cells = []
-    for cell, before, after, questions in asked:
+    load_points = []
+    for load_point, before, after, questions in asked:
         if isinstance(questions, str):
-            cells.append(api.ComparedCell(cell=cell, reason=questions))
+            load_points.append(api.ComparedLoadPoint(load_point=load_point, reason=questions))
             continue
         found = [next(changes) for _ in questions]
-        throughput_of = throughput_at(cell, (*before, *after))
+        throughput_of = throughput_at(load_point, (*before, *after))
         # Paired: each run of one side has one of the other that sent the same.
-        sent, same = (sorted(run.traffic(cell) or "" for run in side) for side in (before, after))
+        sent, same = (
+            sorted(run.traffic(load_point) or "" for run in side) for side in (before, after)
+        )
         is_paired = "" not in sent and sent == same
-        cells.append(
-            api.ComparedCell(
-                cell=cell, paired=is_paired, throughput_of=throughput_of, changes=found
+        load_points.append(
+            api.ComparedLoadPoint(
+                load_point=load_point, paired=is_paired, throughput_of=throughput_of, changes=found
             )
         )
-    return cells
+    return load_points
 
 
 def _all(asked: Sequence[Pair]) -> list[Question]:
@@ -217,7 +225,7 @@ work."""
 def limits(
     baseline: Side,
     candidate: Side,
-    at: Iterable[api.ComparedCell],
+    at: Iterable[api.ComparedLoadPoint],
     *,
     names: Sequence[str] = ("baseline", "candidate"),
 ) -> dict[str, api.Bottleneck]:
@@ -227,26 +235,26 @@ def limits(
     """
     both = (*baseline, *candidate)
     found = {}
-    for each in (cell for cell in at if cell.reason is None):
+    for each in (load_point for load_point in at if load_point.reason is None):
         points = [
-            _point(name, each.cell, side, both)
+            _point(name, each.load_point, side, both)
             for name, side in zip(names, (baseline, candidate), strict=True)
         ]
         pairs = response_to_load.comparisons([p for p in points if p is not None])
         is_reversed = bool(pairs) and pairs[0].low.name != names[0]
         if pairs and (limit := _limit_of(pairs[0], each, is_reversed=is_reversed)) is not None:
-            found[each.cell] = limit
+            found[each.load_point] = limit
     return found
 
 
 def _may_grow(
-    pair: response_to_load.Comparison, cell: api.ComparedCell, *, is_reversed: bool
+    pair: response_to_load.Comparison, load_point: api.ComparedLoadPoint, *, is_reversed: bool
 ) -> bool:
     """Return whether noise may hide a throughput that grows with what runs.
 
     By the interval of the change, where there is one. `is_reversed`: the baseline ran more.
     """
-    change = next((c for c in cell.changes if c.metric == "OutputThroughput"), None)
+    change = next((c for c in load_point.changes if c.metric == "OutputThroughput"), None)
     end = None if change is None else change.low_percent if is_reversed else change.high_percent
     if end is None:
         return False
@@ -257,7 +265,7 @@ def _may_grow(
 
 
 def _limit_of(
-    pair: response_to_load.Comparison, cell: api.ComparedCell, *, is_reversed: bool
+    pair: response_to_load.Comparison, load_point: api.ComparedLoadPoint, *, is_reversed: bool
 ) -> api.Bottleneck | None:
     """Return the limit that two operating points show, or None.
 
@@ -265,12 +273,14 @@ def _limit_of(
     hides whether it grows. `is_reversed`: the baseline ran more.
     """
     if abs(pair.change_percent) <= response_to_load.FLAT_PERCENT and _may_grow(
-        pair, cell, is_reversed=is_reversed
+        pair, load_point, is_reversed=is_reversed
     ):
         return None
     if abs(pair.change_percent) <= response_to_load.FLAT_PERCENT:
         ends = [
-            (c.low_percent, c.high_percent) for c in cell.changes if c.metric == "OutputThroughput"
+            (c.low_percent, c.high_percent)
+            for c in load_point.changes
+            if c.metric == "OutputThroughput"
         ]
         span = "".join(
             f"; output: {low:+.1f} to {high:+.1f} %"
@@ -290,17 +300,19 @@ def _limit_of(
     return bottleneck.bottleneck_of("KVMemory", sentence, bottleneck.pair_evidence(pair))
 
 
-def _point(name: str, cell: str, side: Side, both: Side) -> response_to_load.OperatingPoint | None:
+def _point(
+    name: str, load_point: str, side: Side, both: Side
+) -> response_to_load.OperatingPoint | None:
     """Return the operating point of one side: running, tokens a second, most KV cache in use.
 
     None unless every run of the side shows it, and where users think: these do not keep a server
     supplied.
     """
-    workloads = [run.workload(cell.partition("/")[0]) for run in side]
+    workloads = [run.workload(load_point.partition("/")[0]) for run in side]
     if any(workload is not None and workload.mean_think_seconds for workload in workloads):
         return None
-    among = [row for run in both if (row := run.row(cell)) is not None]
-    rows = [row for run in side if (row := run.row(cell)) is not None]
+    among = [row for run in both if (row := run.row(load_point)) is not None]
+    rows = [row for run in side if (row := run.row(load_point)) is not None]
     points = [point for row in rows if (point := _of_row(row, among)) is not None]
     if len(points) != len(side):
         return None
@@ -326,7 +338,7 @@ def _of_row(row: api.Result, among: Sequence[api.Result]) -> response_to_load.Op
     if not is_supplied or works_twice or is_starved:
         return None
     return response_to_load.OperatingPoint(
-        row.cell, server.running_mean, throughput, server.kv_cache_max_percent
+        row.load_point, server.running_mean, throughput, server.kv_cache_max_percent
     )
 
 
@@ -363,13 +375,15 @@ def against_baseline(
         completion_time=_ENDED, servers=list(servers), client=judgement.client, results=rows
     )
     compared = _compared(MeasuredRun(name, uid, spec, status), baseline, found)
-    cells, truncated = fitted_cells(compared.cells)
+    load_points, truncated = fitted_load_points(compared.load_points)
     before = api.ComparedRun(name=baseline.name)
     if found is not None:
         before = api.ComparedRun(
             name=baseline.name, uid=found.uid, digest=comparability.results_digest(found)
         )
-    kept = compared._replace(message=api.sentence(compared.message), cells=cells)._asdict()
+    kept = compared._replace(
+        message=api.sentence(compared.message), load_points=load_points
+    )._asdict()
     begin = kept.pop("answer")
     comparison = api.Comparison(baseline=before, **kept)
     condition, reason = _CONDITION[comparison.gate]

@@ -44,7 +44,7 @@ class Figure:
 
 def figure_of(
     metric: api.ComparedMetric,
-    cell: str,
+    load_point: str,
     side: Sequence[MeasuredRun],
     beside: Sequence[api.Result] = (),
 ) -> Figure:
@@ -53,21 +53,21 @@ def figure_of(
     A throughput is of the part of the stage that the rows `beside` have too. The noise of a single
     run is that of its repeats.
     """
-    rows = rows_at(cell, side)
+    rows = rows_at(load_point, side)
     among = (*rows, *beside)
     found = _figure_of(api.KEYS[metric], side, rows, among=among)
     is_of_arrivals = api.KEYS[metric] in api.THROUGHPUTS and common(among) == "Arrivals"
     return replace(found, of_arrivals=arrivals_reason(rows[0])) if is_of_arrivals else found
 
 
-def throughput_at(cell: str, runs: Sequence[MeasuredRun]) -> api.ThroughputOf | None:
+def throughput_at(load_point: str, runs: Sequence[MeasuredRun]) -> api.ThroughputOf | None:
     """Return which throughput these runs are compared by at a load point."""
-    return common(rows_at(cell, runs))
+    return common(rows_at(load_point, runs))
 
 
-def rows_at(cell: str, runs: Sequence[MeasuredRun]) -> list[api.Result]:
+def rows_at(load_point: str, runs: Sequence[MeasuredRun]) -> list[api.Result]:
     """Return the rows of a load point, from the runs that have it."""
-    return [row for run in runs if (row := run.row(cell)) is not None]
+    return [row for run in runs if (row := run.row(load_point)) is not None]
 
 
 def _figure_of(
@@ -133,7 +133,7 @@ def detected(percent: float) -> str:
 
 
 def sentence(
-    cells: Sequence[api.ComparedCell],
+    load_points: Sequence[api.ComparedLoadPoint],
     scope: api.Scope,
     *,
     suspect: int,
@@ -145,10 +145,15 @@ def sentence(
     Counts of words, the most marked loss, what was left out, what could have been found, and the
     scope.
     """
-    changes = [(cell.cell, change) for cell in cells for change in cell.changes]
+    changes = [
+        (load_point.load_point, change)
+        for load_point in load_points
+        for change in load_point.changes
+    ]
     if not changes:
         first = next(
-            (f": {cell.cell}: {cell.reason}" for cell in cells), ": neither side has results"
+            (f": {load_point.load_point}: {load_point.reason}" for load_point in load_points),
+            ": neither side has results",
         )
         return f"no load point is comparable{first}"
     counts: Counter[str] = Counter(change.word for _, change in changes)
@@ -157,11 +162,11 @@ def sentence(
     )
     figures = "1 figure" if len(changes) == 1 else f"{len(changes)} figures"
     parts = [f"{figures}: {listed}", *_most_marked(changes)]
-    if left_out := [cell for cell in cells if cell.reason is not None]:
-        first = f"{left_out[0].cell}: {left_out[0].reason}"
-        parts.append(f"{len(left_out)} of {len(cells)} load points not comparable ({first})")
+    if left_out := [load_point for load_point in load_points if load_point.reason is not None]:
+        first = f"{left_out[0].load_point}: {left_out[0].reason}"
+        parts.append(f"{len(left_out)} of {len(load_points)} load points not comparable ({first})")
     if suspect:
-        parts.append(f"{suspect} of {len(cells)} load points Suspect")
+        parts.append(f"{suspect} of {len(load_points)} load points Suspect")
     parts += caveats
     if detectable_percent is not None:
         parts.append(detected(detectable_percent))
@@ -179,14 +184,16 @@ def _most_marked(changes: Sequence[tuple[str, api.Change]]) -> list[str]:
     Empty where nothing changed.
     """
     for word, spoken, sign in (("Worse", "the worst", 1), ("Better", "the best", -1)):
-        found = [(cell, change) for cell, change in changes if change.word == word]
+        found = [(load_point, change) for load_point, change in changes if change.word == word]
         if found:
             signs = [-sign if change.metric in HIGHER_IS_BETTER else sign for _, change in found]
             losses = [
                 by * (change.change_percent or 0)
                 for by, (_, change) in zip(signs, found, strict=True)
             ]
-            cell, change = found[losses.index(max(losses))]
+            load_point, change = found[losses.index(max(losses))]
             span = f"{change.low_percent:+.1f} to {change.high_percent:+.1f}"
-            return [f"{spoken}: {change.metric} at {cell} {change.change_percent:+.1f} % ({span})"]
+            return [
+                f"{spoken}: {change.metric} at {load_point} {change.change_percent:+.1f} % ({span})"
+            ]
     return []

@@ -48,7 +48,7 @@ def answer(word: Gate, why: str, *, one_server_is_enough: bool) -> str:
 class _Loss(NamedTuple):
     """How much worse a figure got, in logarithms; above 0 is worse."""
 
-    cell: str
+    load_point: str
     question: Question
     contrast: significance.Contrast
     limit: float
@@ -64,7 +64,7 @@ class _Loss(NamedTuple):
     @property
     def name(self) -> str:
         """Return the metric and its load point in words."""
-        return f"{self.question.metric} at {self.cell}"
+        return f"{self.question.metric} at {self.load_point}"
 
 
 def gate(
@@ -76,15 +76,15 @@ def gate(
     load point could not be compared. A throughput that the arrivals set is not tested.
     """
     asked = [
-        (cell, question)
-        for cell, questions in required
+        (load_point, question)
+        for load_point, questions in required
         for question in questions or ()
         if not question.of_arrivals
     ]
     losses = [
         loss
-        for cell, each in asked
-        if (loss := _loss(cell, each, max_regression_percent)) is not None
+        for load_point, each in asked
+        if (loss := _loss(load_point, each, max_regression_percent)) is not None
     ]
     p_values = [loss.contrast.exceeds(loss.limit) for loss in losses]
     levels = significance.hochberg_levels(p_values, error=ERROR)
@@ -117,16 +117,18 @@ def _turned(contrast: significance.Contrast) -> significance.Contrast:
     return replace(contrast, estimate=-contrast.estimate)
 
 
-def _loss(cell: str, question: Question, max_regression_percent: float) -> _Loss | None:
+def _loss(load_point: str, question: Question, max_regression_percent: float) -> _Loss | None:
     """Return the loss of a figure with its limit, or None where the noise is not known."""
     contrast = question.contrast()
     share = max_regression_percent / 100
     if contrast is None:
         return None
     if question.metric not in HIGHER_IS_BETTER:
-        return _Loss(cell, question, contrast, math.log1p(share))
+        return _Loss(load_point, question, contrast, math.log1p(share))
     # Nothing falls by more than 100 %.
-    return _Loss(cell, question, _turned(contrast), -math.log1p(-share) if share < 1 else math.inf)
+    return _Loss(
+        load_point, question, _turned(contrast), -math.log1p(-share) if share < 1 else math.inf
+    )
 
 
 def _too_weak(asked: Sequence[tuple[str, Question]], losses: Sequence[_Loss]) -> str | None:

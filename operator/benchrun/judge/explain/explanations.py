@@ -11,7 +11,7 @@ from statistics import fmean
 
 from benchrun.api import Explanation, Result, ServerStatus
 from benchrun.judge.rules.kv_cache import prefix_hits
-from benchrun.judge.rules.rule import CellContext, Code, Evidence, StageFacts, in_words
+from benchrun.judge.rules.rule import Code, Evidence, LoadPointContext, StageFacts, in_words
 from benchrun.judge.rules.warm_up import compiled_during
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import counters, rounded, sum_of_known
@@ -31,8 +31,8 @@ _EOS = "ignoreEOS is off: the model decides where it ends."
 _SENTENCES: Mapping[str, str] = {
     "PrefixCache": (
         "Repeats with new prompts (use these): {trueRepeats}. Repeats with prompts from the prefix "
-        f"cache: {{otherRepeats}}[; their {_APART}].{_KNOWN}[ Before, {{earlierCell}} sent prompts "
-        "that begin alike, of {earlierTokens} tokens; these have {inputTokens}.]"
+        f"cache: {{otherRepeats}}[; their {_APART}].{_KNOWN}[ Before, {{earlierLoadPoint}} sent "
+        "prompts that begin alike, of {earlierTokens} tokens; these have {inputTokens}.]"
     ),
     "Compilation": (
         "Use repeat {trueRepeats} (warm server). In repeat {otherRepeats} the server compiled "
@@ -107,7 +107,7 @@ def with_true_runs(
     answers = [
         _true_run(
             row,
-            next((r for r in rows if r.cell == earlier.get(row.cell)), None),
+            next((r for r in rows if r.load_point == earlier.get(row.load_point)), None),
             seconds,
             thresholds.prefix_hits_suspect_percent,
         )
@@ -182,7 +182,11 @@ def _sent_before(row: Result, earlier: Result | None) -> Evidence:
     if earlier is None:
         return {}
     tokens = [each.by_repeat.get("mean_input_tokens", [None])[0] for each in (earlier, row)]
-    return {"earlierCell": earlier.cell, "earlierTokens": tokens[0], "inputTokens": tokens[1]}
+    return {
+        "earlierLoadPoint": earlier.load_point,
+        "earlierTokens": tokens[0],
+        "inputTokens": tokens[1],
+    }
 
 
 def _apart(row: Result, true: Sequence[int], others: Sequence[int]) -> Evidence:
@@ -223,7 +227,9 @@ def _numbers(places: Sequence[int]) -> str:
     return shown + (f" and {len(places) - MAX_NAMED} more" if len(places) > MAX_NAMED else "")
 
 
-def length_explanations(cell: CellContext, *, step_tokens: int | None) -> list[Explanation]:
+def length_explanations(
+    load_point: LoadPointContext, *, step_tokens: int | None
+) -> list[Explanation]:
     """Explain the lengths of prompts and answers at a measured load point.
 
     The explanations say why answers are short, what --max-model-len limits, and whether the server
@@ -231,19 +237,19 @@ def length_explanations(cell: CellContext, *, step_tokens: int | None) -> list[E
     does not set it. Return an empty list if nothing was answered, or if it is unknown how long
     answers were.
     """
-    columns = [stage.requests for stage in cell.stages]
+    columns = [stage.requests for stage in load_point.stages]
     rows = (
         compress(zip(c.input_tokens, c.output_tokens, c.asked_tokens, strict=True), c.ok)
         for c in columns
     )
     lengths = list(chain.from_iterable(rows))
-    if not all(stage.counts_tokens for stage in cell.stages):
+    if not all(stage.counts_tokens for stage in load_point.stages):
         return []  # the lengths of the answers are not known
     if not lengths:
         return []
     found = (
-        _answer_length(cell, lengths),
-        _max_model_len(cell, lengths),
+        _answer_length(load_point, lengths),
+        _max_model_len(load_point, lengths),
         _step_tokens(step_tokens, longest=max(prompt for prompt, _, _ in lengths)),
     )
     return [each for each in found if each is not None]
@@ -261,7 +267,7 @@ def _step_tokens(step_tokens: int | None, *, longest: int) -> Explanation | None
 
 
 def _answer_length(
-    cell: CellContext, lengths: Sequence[tuple[int, int, int]]
+    load_point: LoadPointContext, lengths: Sequence[tuple[int, int, int]]
 ) -> Explanation | None:
     """Explain why answers are short, by vLLM's reasons why requests finished.
 
@@ -272,7 +278,7 @@ def _answer_length(
     output = sum(length[1] for length in lengths)
     if 100 * output >= SHORT_BELOW_PERCENT * expected:
         return None
-    edges = [counters.answering(stage.edges) for stage in cell.stages]
+    edges = [counters.answering(stage.edges) for stage in load_point.stages]
     stop, length = (
         sum_of_known(counters.finished(each, why) for each in edges) for why in ("stop", "length")
     )
@@ -284,12 +290,12 @@ def _answer_length(
     reasons = {"stop": stop, "length": length, "percent": rounded(100 * output / expected)}
     answer = "StopToken" if stop else "TokenLimit" if length else "Unknown"
     found = _explanation("AnswerLength", answer, {**evidence, **reasons})
-    by_choice = stop and not cell.expected.ignore_eos
+    by_choice = stop and not load_point.expected.ignore_eos
     return found.model_copy(update={"sentence": f"{found.sentence} {_EOS}"}) if by_choice else found
 
 
 def _max_model_len(
-    cell: CellContext, lengths: Sequence[tuple[int, int, int]]
+    load_point: LoadPointContext, lengths: Sequence[tuple[int, int, int]]
 ) -> Explanation | None:
     """Explain --max-model-len if the requests in flight together have more tokens than that.
 
@@ -297,12 +303,14 @@ def _max_model_len(
     output tokens of each answer. Return None if they are not more, or if the flag's value is
     unknown.
     """
-    texts = [edge.models or "" for stage in cell.stages for edge in counters.answering(stage.edges)]
+    texts = [
+        edge.models or "" for stage in load_point.stages for edge in counters.answering(stage.edges)
+    ]
     limit = max(
         (int(found[1]) for text in texts for found in _MAX_MODEL_LEN.finditer(text)), default=None
     )
     totals = [prompt + output for prompt, output, _ in lengths]
-    together = fmean(stage.mean_in_flight for stage in cell.stages) * fmean(totals)
+    together = fmean(stage.mean_in_flight for stage in load_point.stages) * fmean(totals)
     if limit is None or together <= limit:
         return None
     evidence = {
@@ -310,7 +318,11 @@ def _max_model_len(
         "longestTokens": max(totals),
         "tokensInFlight": rounded(together),
         "kvCacheTokens": next(
-            (s.replicas * s.kv_cache_tokens for s in cell.stages[0].servers if s.kv_cache_tokens),
+            (
+                s.replicas * s.kv_cache_tokens
+                for s in load_point.stages[0].servers
+                if s.kv_cache_tokens
+            ),
             None,
         ),
     }

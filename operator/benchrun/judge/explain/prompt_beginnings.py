@@ -160,7 +160,7 @@ _GENERATORS: Mapping[str, str] = {
 }
 _SENTENCE = (
     "[Prompts by the random generator of {generator}: {begins}.][ {tested}.]"
-    "[ Prompts that begin alike were sent before by {earlierCell}.]"
+    "[ Prompts that begin alike were sent before by {earlierLoadPoint}.]"
     "[ Of the prompt tokens {computedPercent} % were sent before.]"
     "[ In the last repeat {laterPercent} %.][ The server found {hitPercent} % in its cache.]"
     "[ {off}.][ {means}.]"
@@ -179,9 +179,11 @@ def with_beginnings(
     """Return the rows, each with how its prompts begin where that raises a question.
 
     It does where vLLM's generator made them, or a test request was sent. `stages`: those
-    measured of each cell, in order of repeats.
+    measured of each load point, in order of repeats.
     """
-    return [_explained(row, [found[s] for s in stages[row.cell] if s in found]) for row in rows]
+    return [
+        _explained(row, [found[s] for s in stages[row.load_point] if s in found]) for row in rows
+    ]
 
 
 def _explained(row: Result, repeats: Sequence[Beginnings]) -> Result:
@@ -194,7 +196,7 @@ def _explained(row: Result, repeats: Sequence[Beginnings]) -> Result:
         "generator": first.generator,
         "testRequest": "true" if first.test_request else "false",
         "requests": first.requests,
-        "earlierCell": _earlier_cell(first),
+        "earlierLoadPoint": _earlier_load_point(first),
         "computedPercent": rounded(first.percent),
         "laterPercent": rounded(later[-1].percent) if later else None,
         "hitPercent": rounded(ratio(hits, queries, 100)),
@@ -214,18 +216,22 @@ def _explained(row: Result, repeats: Sequence[Beginnings]) -> Result:
     return row.model_copy(update={"explanations": [made, *row.explanations]})
 
 
-def _earlier_cell(of: Beginnings) -> str | None:
+def _earlier_load_point(of: Beginnings) -> str | None:
     """Return the load point that sent prompts which begin alike, the last of several."""
     return of.sent_before[-1].rpartition("/")[0] if of.sent_before else None
 
 
-def earlier_cells(
+def earlier_load_points(
     found: Mapping[str, Beginnings], stages: Mapping[str, Sequence[str]]
 ) -> dict[str, str]:
     """Return, by load point, the one that sent prompts which begin alike before its first stage."""
-    first = {cell: found[ids[0]] for cell, ids in stages.items() if ids and ids[0] in found}
+    first = {
+        load_point: found[ids[0]] for load_point, ids in stages.items() if ids and ids[0] in found
+    }
     return {
-        cell: earlier for cell, of in first.items() if (earlier := _earlier_cell(of)) is not None
+        load_point: earlier
+        for load_point, of in first.items()
+        if (earlier := _earlier_load_point(of)) is not None
     }
 
 

@@ -24,9 +24,9 @@ from benchrun.judge.rules import (
 )
 from benchrun.judge.rules.rule import (
     SEVERITIES,
-    CellContext,
     Evidence,
     Found,
+    LoadPointContext,
     NotChecked,
     RunContext,
     StageFinding,
@@ -45,7 +45,7 @@ SENTENCES: Mapping[Code, rule.Sentence] = {
 STAGE_RULES = tuple(
     found for _, found in sorted(entry for f in _FAMILIES for entry in f.RULES.of_stages.items())
 )
-CELL_RULES = tuple(found for f in _FAMILIES for found in f.RULES.of_cells)
+LOAD_POINT_RULES = tuple(found for f in _FAMILIES for found in f.RULES.of_load_points)
 RUN_RULES = tuple(found for f in _FAMILIES for found in f.RULES.of_runs)
 
 
@@ -65,12 +65,18 @@ def judge_stage(stage: StageFacts) -> list[StageFinding]:
     return _with_note((each for find in STAGE_RULES for each in find(stage)), stage.id)
 
 
-def judge_cell(cell: CellContext) -> list[StageFinding]:
+def judge_load_point(load_point: LoadPointContext) -> list[StageFinding]:
     """Return everything found at the stages of a load point and at the load point as a whole."""
-    of_stages = [finding for stage in cell.stages for finding in judge_stage(stage)]
-    of_cell = _with_note((each for find in CELL_RULES for each in find(cell)), cell.cell.id)
-    measured = {stage.id for stage in cell.stages}
-    return [*of_stages, *of_cell, *sample_size.missing_records(cell.cell, measured)]
+    of_stages = [finding for stage in load_point.stages for finding in judge_stage(stage)]
+    of_load_point = _with_note(
+        (each for find in LOAD_POINT_RULES for each in find(load_point)), load_point.load_point.id
+    )
+    measured = {stage.id for stage in load_point.stages}
+    return [
+        *of_stages,
+        *of_load_point,
+        *sample_size.missing_records(load_point.load_point, measured),
+    ]
 
 
 def judge_run(run: RunContext) -> list[StageFinding]:

@@ -10,10 +10,10 @@ from statistics import fmean
 
 from benchrun.api import Sample, Severity
 from benchrun.judge.rules.rule import (
-    CellContext,
     Code,
     Evidence,
     Found,
+    LoadPointContext,
     NotChecked,
     Rules,
     RunContext,
@@ -127,26 +127,28 @@ def _clocks(change: _Change, thresholds: Thresholds) -> Evidence:
     }
 
 
-def gpu_clocks_differ(cell: CellContext) -> Found:
+def gpu_clocks_differ(load_point: LoadPointContext) -> Found:
     """Find a server whose SM clock differs between repeats of the load point.
 
     The same load should give the same clock.
     """
     by_pod: dict[str, list[list[float]]] = {}
-    for stage in cell.stages:
+    for stage in load_point.stages:
         for pod, samples in renewed(stage.samples).items():
             if clocks := known(sample.sm_clock_mhz for sample in samples):
                 by_pod.setdefault(pod, []).append(clocks)
     for pod, repeats in by_pod.items():
-        change = _change(repeats, cell.thresholds)
-        if change[0] > cell.thresholds.gpu_clock_suspect_percent:
+        change = _change(repeats, load_point.thresholds)
+        if change[0] > load_point.thresholds.gpu_clock_suspect_percent:
             evidence = {
                 "cause": "clocks differ between repeats",
                 "server": pod,
-                **_clocks(change, cell.thresholds),
+                **_clocks(change, load_point.thresholds),
             }
             return [
-                StageFinding(Code.GPU_SLOWED, "Suspect", cell.cell.id, evidence, weight=change[0])
+                StageFinding(
+                    Code.GPU_SLOWED, "Suspect", load_point.load_point.id, evidence, weight=change[0]
+                )
             ]
     return []
 
@@ -182,9 +184,13 @@ def gpu_errors(run: RunContext) -> Found:
 
     A finding names the load point in which they were first seen.
     """
-    stages = [(stage, cell_id) for cell_id, of_cell in run.cells.items() for stage in of_cell]
+    stages = [
+        (stage, load_point_id)
+        for load_point_id, of_load_point in run.load_points.items()
+        for stage in of_load_point
+    ]
     known: dict[tuple[str, str], float] = {}
-    for stage, cell_id in sorted(stages, key=lambda each: each[0].sequence):
+    for stage, load_point_id in sorted(stages, key=lambda each: each[0].sequence):
         for (pod, figure), values in stage.gpus.items():
             error, severity = _ERRORS[figure]
             before = known.get((pod, figure), values[0])
@@ -193,7 +199,7 @@ def gpu_errors(run: RunContext) -> Found:
             if after is not None:
                 where = {"error": error, "server": pod, "stage": stage.stage_id}
                 evidence: Evidence = {**where, "before": before, "after": after}
-                yield StageFinding(Code.GPU_ERRORS, severity, cell_id, evidence, weight=after)
+                yield StageFinding(Code.GPU_ERRORS, severity, load_point_id, evidence, weight=after)
 
 
 def _new_xid(known: float, values: Sequence[float]) -> tuple[float | None, float]:
@@ -292,7 +298,7 @@ def server_throttled(stage: StageFacts) -> Found:
 
 RULES = Rules(
     of_stages={272: gpu_slowed, 274: gpu_shared, 276: gpus_unread, 278: server_throttled},
-    of_cells=(gpu_clocks_differ,),
+    of_load_points=(gpu_clocks_differ,),
     of_runs=(gpu_errors,),
     sentences={
         (

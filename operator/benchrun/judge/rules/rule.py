@@ -16,7 +16,7 @@ from typing import Literal
 
 from benchrun_client.contract import Probe, StageRecord, WarmupOutcome
 
-from benchrun.api import Cell, Code as Code, Objective, RuleSeverity, Severity
+from benchrun.api import Code as Code, LoadPoint, Objective, RuleSeverity, Severity
 from benchrun.judge.objectives import expected_samples
 from benchrun.judge.stage_facts import ExpectedLoad, StageFacts as StageFacts
 from benchrun.judge.thresholds import Thresholds as Thresholds
@@ -52,10 +52,10 @@ Found = Iterable[StageFinding | NotChecked]
 
 
 @dataclass(frozen=True)
-class CellContext:
+class LoadPointContext:
     """A load point: its measured stages in order of repeats, with their latencies pooled."""
 
-    cell: Cell
+    load_point: LoadPoint
     thresholds: Thresholds
     expected: ExpectedLoad
     percentiles: Sequence[str]
@@ -137,11 +137,11 @@ class StageSummary:
 class RunContext:
     """The whole run: the measured stages of every load point, in order of repeats.
 
-    `cells` is by the load point's id, in the order of the plan.
+    `load_points` is by the load point's id, in the order of the plan.
     """
 
     thresholds: Thresholds
-    cells: Mapping[str, Sequence[StageSummary]]
+    load_points: Mapping[str, Sequence[StageSummary]]
 
 
 Sentence = str | Callable[[Evidence], str]
@@ -202,7 +202,7 @@ class Rules:
     families."""
     of_stages: Mapping[int, StageRule] = field(default_factory=dict)
     """Stage rules by position: findings of a stage come in this order, over all families."""
-    of_cells: Sequence[Callable[[CellContext], Found]] = ()
+    of_load_points: Sequence[Callable[[LoadPointContext], Found]] = ()
     of_runs: Sequence[Callable[[RunContext], Found]] = ()
 
 

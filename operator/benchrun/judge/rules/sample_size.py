@@ -5,13 +5,13 @@ from statistics import fmean
 
 from benchrun_client.contract import MIN_REPEATS, is_bounded, least_count, missing_rounds
 
-from benchrun.api import Cell, as_many_as_fit
+from benchrun.api import LoadPoint, as_many_as_fit
 from benchrun.judge.objectives import sample_of
 from benchrun.judge.rules.rule import (
-    CellContext,
     Code,
     Evidence,
     Found,
+    LoadPointContext,
     NotChecked,
     Rules,
     StageFinding,
@@ -19,14 +19,19 @@ from benchrun.judge.rules.rule import (
 from benchrun.measure import rounded, significance
 
 
-def too_few_samples(cell: CellContext) -> Found:
+def too_few_samples(load_point: LoadPointContext) -> Found:
     """Find percentiles of the spec and of its objectives that rest on too few requests.
 
     Percentiles of the spec are checked by E2EL, an objective's by its own latency. Stages
     without a steady part have a finding of their own.
     """
-    wanted = [(float(percentile), cell.answered.get("e2el")) for percentile in cell.percentiles]
-    wanted += [(float(o.percentile), sample_of(o, cell.answered)) for o in cell.objectives]
+    wanted = [
+        (float(percentile), load_point.answered.get("e2el"))
+        for percentile in load_point.percentiles
+    ]
+    wanted += [
+        (float(o.percentile), sample_of(o, load_point.answered)) for o in load_point.objectives
+    ]
     unbounded = {
         percentile: sample
         for percentile, sample in wanted
@@ -53,22 +58,24 @@ def too_few_samples(cell: CellContext) -> Found:
     evidence = {key: value for key, value in evidence.items() if value is not None}
     times_too_few = needed[neediest] / sample.count
     return [
-        StageFinding(Code.TOO_FEW_SAMPLES, "Note", cell.cell.id, evidence, weight=times_too_few)
+        StageFinding(
+            Code.TOO_FEW_SAMPLES, "Note", load_point.load_point.id, evidence, weight=times_too_few
+        )
     ]
 
 
-def repeats_disagree(cell: CellContext) -> Found:
+def repeats_disagree(load_point: LoadPointContext) -> Found:
     """Find repeats that differ by more than noise explains.
 
     The measure is the coefficient of variation of throughput, mean TTFT, TPOT and E2EL; the finding
     is about the worst of them.
     """
-    if len(cell.cell.stage_ids) < 2 or not cell.stages:
+    if len(load_point.load_point.stage_ids) < 2 or not load_point.stages:
         return []
-    if len(cell.stages) < 2:
+    if len(load_point.stages) < 2:
         return [NotChecked(Code.REPEATS_DISAGREE, "a single repeat was measured")]
-    stages = [stage.batches for stage in cell.stages]
-    thresholds = cell.thresholds
+    stages = [stage.batches for stage in load_point.stages]
+    thresholds = load_point.thresholds
     apart = {}
     for figure in stages[0]:
         repeats = [stage[figure] for stage in stages if stage[figure]]
@@ -94,18 +101,22 @@ def repeats_disagree(cell: CellContext) -> Found:
         "suspectChance": thresholds.chance_of_alarm,
         "figures": ", ".join(apart),
     }
-    return [StageFinding(Code.REPEATS_DISAGREE, "Suspect", cell.cell.id, evidence, weight=weight)]
+    return [
+        StageFinding(
+            Code.REPEATS_DISAGREE, "Suspect", load_point.load_point.id, evidence, weight=weight
+        )
+    ]
 
 
-def missing_records(cell: Cell, measured: Collection[str]) -> list[StageFinding]:
+def missing_records(load_point: LoadPoint, measured: Collection[str]) -> list[StageFinding]:
     """Return a finding for each repeat of the load point that has no record."""
     evidence = {
-        "planned": len(cell.stage_ids),
-        "measured": sum(stage in measured for stage in cell.stage_ids),
+        "planned": len(load_point.stage_ids),
+        "measured": sum(stage in measured for stage in load_point.stage_ids),
     }
     return [
         StageFinding(Code.RECORD_MISSING, "Invalid", s, evidence)
-        for s in cell.stage_ids
+        for s in load_point.stage_ids
         if s not in measured
     ]
 
@@ -113,7 +124,7 @@ def missing_records(cell: Cell, measured: Collection[str]) -> list[StageFinding]
 MAX_NAMED_CHARS = 400
 
 
-def unstored_records(cell: Cell, unstored: Sequence[str]) -> list[StageFinding]:
+def unstored_records(load_point: LoadPoint, unstored: Sequence[str]) -> list[StageFinding]:
     """Return a finding for each stage of the load point whose record could not be stored.
 
     Each finding names the unstored stages of all load points, as far as there is room.
@@ -122,13 +133,13 @@ def unstored_records(cell: Cell, unstored: Sequence[str]) -> list[StageFinding]:
     evidence: Evidence = {"unstored": len(unstored), "stages": named}
     return [
         StageFinding(Code.RECORD_NOT_STORED, "Note", stage, evidence)
-        for stage in cell.stage_ids
+        for stage in load_point.stage_ids
         if stage in unstored
     ]
 
 
 RULES = Rules(
-    of_cells=(too_few_samples, repeats_disagree),
+    of_load_points=(too_few_samples, repeats_disagree),
     sentences={
         (340, Code.TOO_FEW_SAMPLES): (
             "Percentile {percentiles} can't be relied on: {samples} requests in the steady part[; "

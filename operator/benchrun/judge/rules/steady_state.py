@@ -341,27 +341,27 @@ _Repeats = Sequence[Sequence[float]]
 
 def _repeats(run: RunContext, figure: str) -> dict[str, _Repeats]:
     found = {}
-    for cell_id, stages in run.cells.items():
+    for load_point_id, stages in run.load_points.items():
         ordered = sorted(stages, key=lambda stage: stage.sequence)
-        found[cell_id] = [batches for stage in ordered if (batches := stage.batches[figure])]
-    return {cell_id: repeats for cell_id, repeats in found.items() if len(repeats) > 1}
+        found[load_point_id] = [batches for stage in ordered if (batches := stage.batches[figure])]
+    return {load_point_id: repeats for load_point_id, repeats in found.items() if len(repeats) > 1}
 
 
 def _drifting(
-    figure: str, by_cell: Mapping[str, _Repeats], thresholds: Thresholds
+    figure: str, by_load_point: Mapping[str, _Repeats], thresholds: Thresholds
 ) -> list[StageFinding]:
     means = {
-        cell: [math.fsum(batches) / len(batches) for batches in repeats]
-        for cell, repeats in by_cell.items()
+        load_point: [math.fsum(batches) / len(batches) for batches in repeats]
+        for load_point, repeats in by_load_point.items()
     }
     chance = significance.order_p_value(list(means.values()))
     if chance > thresholds.drift_order_chance:
         return []
     rising = sum(map(significance.surplus, means.values())) > 0
     findings = []
-    for cell_id, repeats in by_cell.items():
-        first = means[cell_id][0]
-        last = means[cell_id][-1]
+    for load_point_id, repeats in by_load_point.items():
+        first = means[load_point_id][0]
+        last = means[load_point_id][-1]
         change = 100 * (last / first - 1) if first > 0 else 0.0
         noise = groups_p_value(repeats)
         along = change > 0 if rising else change < 0
@@ -379,13 +379,15 @@ def _drifting(
             "changePercent": rounded(change),
             "suspectPercent": thresholds.drift_percent,
             "repeats": len(repeats),
-            "cellsCompared": len(by_cell),
+            "loadPointsCompared": len(by_load_point),
             "chanceOfOrder": rounded(chance),
             "suspectChanceOfOrder": thresholds.drift_order_chance,
             "chanceOfSpread": rounded(noise),
             "suspectChanceOfSpread": thresholds.chance_of_alarm,
         }
-        findings.append(StageFinding(Code.DRIFT, "Suspect", cell_id, evidence, weight=abs(change)))
+        findings.append(
+            StageFinding(Code.DRIFT, "Suspect", load_point_id, evidence, weight=abs(change))
+        )
     return findings
 
 

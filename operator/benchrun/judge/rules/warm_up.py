@@ -195,14 +195,20 @@ def batch_not_warmed_up(run: RunContext) -> Found:
 
     Before them are the warm-ups of all workloads, and the earlier stages.
     """
-    stages = [(stage, cell_id) for cell_id, of_cell in run.cells.items() for stage in of_cell]
+    stages = [
+        (stage, load_point_id)
+        for load_point_id, of_load_point in run.load_points.items()
+        for stage in of_load_point
+    ]
     sizes = [
         min(stage.warmup.concurrency or 0, stage.warmup.requests)
         for stage, _ in stages
         if stage.warmup is not None
     ]
     warmed_up = float(max(sizes, default=0))
-    for stage, cell_id in sorted(stages, key=lambda each: each[0].sequence) if warmed_up else ():
+    for stage, load_point_id in (
+        sorted(stages, key=lambda each: each[0].sequence) if warmed_up else ()
+    ):
         running = stage.most_running or 0.0
         thresholds = run.thresholds
         burst = warmed_up + thresholds.warmup_batch_errors * warmed_up**0.5
@@ -215,7 +221,7 @@ def batch_not_warmed_up(run: RunContext) -> Found:
                 "stage": stage.stage_id,
             }
             yield StageFinding(
-                Code.WARMUP_INCOMPLETE, "Note", cell_id, evidence, weight=1 - line / running
+                Code.WARMUP_INCOMPLETE, "Note", load_point_id, evidence, weight=1 - line / running
             )
         warmed_up = max(warmed_up, running)
 

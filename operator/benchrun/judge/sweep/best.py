@@ -27,18 +27,18 @@ class Side:
     variant: Variant
     runs: tuple[MeasuredRun, ...]
 
-    def at(self, cell: str) -> tuple[tuple[MeasuredRun, Result], ...]:
+    def at(self, load_point: str) -> tuple[tuple[MeasuredRun, Result], ...]:
         """Return the runs that have figures of this load point, with these figures.
 
         Only runs whose figures can be trusted; if there are none, all that have figures. So one
         server's bad luck does not spoil what the others measured.
         """
-        found = tuple((run, row) for run in self.runs if (row := run.row(cell)) is not None)
+        found = tuple((run, row) for run in self.runs if (row := run.row(load_point)) is not None)
         return tuple((run, row) for run, row in found if row.verdict in TRUSTED) or found
 
-    def runs_at(self, cell: str) -> tuple[MeasuredRun, ...]:
+    def runs_at(self, load_point: str) -> tuple[MeasuredRun, ...]:
         """Return the same runs as `at`, without their figures."""
-        return tuple(run for run, _ in self.at(cell))
+        return tuple(run for run, _ in self.at(load_point))
 
 
 def are_per_gpu(sides: Sequence[Side]) -> bool:
@@ -54,7 +54,7 @@ class Contender:
     """A variant at a load point, by its runs that can be trusted there."""
 
     side: Side
-    cell: str
+    load_point: str
     output: Figure  # Output tokens per second; per GPU if throughput is compared per GPU.
     tpot: Figure  # Mean TPOT, in milliseconds.
     gpus: int  # GPUs that share the throughput; 0: the throughput is the whole server's.
@@ -67,12 +67,12 @@ class Contender:
     @property
     def workload(self) -> str:
         """Return the name of the load point's workload."""
-        return self.cell.partition("/")[0]
+        return self.load_point.partition("/")[0]
 
     @property
     def rows(self) -> tuple[Result, ...]:
         """Return what the variant's runs measured at this load point."""
-        return tuple(row for _, row in self.side.at(self.cell))
+        return tuple(row for _, row in self.side.at(self.load_point))
 
     @property
     def is_trusted(self) -> bool:
@@ -111,32 +111,36 @@ class Contender:
         return not (self.is_trusted and all(map(self.keeps, objectives)))
 
 
-def contenders(sides: Sequence[Side], cells: Sequence[str]) -> list[Contender]:
+def contenders(sides: Sequence[Side], load_points: Sequence[str]) -> list[Contender]:
     """Return each variant at each load point where it has a throughput.
 
     The throughput is of the part of the stage that all trusted load points of its workload have.
     Contenders with Invalid figures are included, but win nothing.
     """
-    found = [(side, cell, [row for _, row in side.at(cell)]) for side in sides for cell in cells]
+    found = [
+        (side, load_point, [row for _, row in side.at(load_point)])
+        for side in sides
+        for load_point in load_points
+    ]
     beside: dict[str, list[Result]] = defaultdict(list)
     for *_, rows in found:
         if rows and rows[0].verdict in TRUSTED:
             beside[rows[0].workload] += rows
     per_gpu = are_per_gpu(sides)
     made = (
-        _contender(side, cell, beside[rows[0].workload], per_gpu=per_gpu)
-        for side, cell, rows in found
+        _contender(side, load_point, beside[rows[0].workload], per_gpu=per_gpu)
+        for side, load_point, rows in found
         if rows
     )
     return [contender for contender in made if contender is not None]
 
 
 def _contender(
-    side: Side, cell: str, beside: Sequence[Result], *, per_gpu: bool
+    side: Side, load_point: str, beside: Sequence[Result], *, per_gpu: bool
 ) -> Contender | None:
-    runs = side.runs_at(cell)
+    runs = side.runs_at(load_point)
     own, figure = (
-        figure_of("OutputThroughput", cell, runs, beside=among) for among in ((), beside)
+        figure_of("OutputThroughput", load_point, runs, beside=among) for among in ((), beside)
     )
     if figure.value is None:
         return None
@@ -153,7 +157,7 @@ def _contender(
         log_blocks=blocks,
         of_arrivals=own.of_arrivals,
     )
-    return Contender(side, cell, each, figure_of("MeanTPOT", cell, runs), gpus)
+    return Contender(side, load_point, each, figure_of("MeanTPOT", load_point, runs), gpus)
 
 
 THROUGHPUT = "throughput"
@@ -220,7 +224,7 @@ def _as_best(first: Contender, able: Sequence[Contender]) -> Mapping[str, object
     optimism = 100 * math.expm1(above * math.sqrt(fmean(errors))) if errors else None
     return {
         "variant": first.side.variant.name,
-        "cell": first.cell,
+        "load_point": first.load_point,
         **_throughputs(first),
         "tied_with": [other.side.variant.name for other in tied],
         "optimism_percent": rounded(optimism),
@@ -287,7 +291,7 @@ def _as_undecided(contender: Contender, limits: Sequence[Objective]) -> Undecide
     return UndecidedVariant.model_validate(
         {
             "variant": contender.side.variant.name,
-            "cell": contender.cell,
+            "load_point": contender.load_point,
             **_throughputs(contender),
             "why": why[:MAX_WHY],
             "requests_to_decide": requests,
@@ -333,7 +337,7 @@ def _contrast(by: Contender, other: Contender) -> Contrast | None:
 
 def _serve_the_same(one: Contender, other: Contender) -> bool:
     kept_up = one.output.of_arrivals is not None and other.output.of_arrivals is not None
-    return kept_up and one.cell == other.cell and one.gpus == other.gpus
+    return kept_up and one.load_point == other.load_point and one.gpus == other.gpus
 
 
 def pareto_front(contenders: Sequence[Contender]) -> list[FrontPoint]:
@@ -367,7 +371,7 @@ def _front(points: Sequence[Contender]) -> list[FrontPoint]:
             {
                 "workload": each.workload,
                 "variant": each.side.variant.name,
-                "cell": each.cell,
+                "load_point": each.load_point,
                 **_throughputs(each),
                 "mean_tpot_ms": rounded(each.tpot.value) or 0.0,
                 "is_distinct": before is None or _is_noise_known(before, each),

@@ -21,13 +21,13 @@ from benchrun.api.sweep import (
 )
 from benchrun.judge.comparison.comparability import (
     MeasuredRun,
-    cell_obstacle,
     differences,
+    load_point_obstacle,
     obstacle,
 )
 from benchrun.judge.comparison.compare import (
     Pair,
-    compared_cells,
+    compared_load_points,
     detectable,
     limits,
     outcome_of,
@@ -40,7 +40,7 @@ from benchrun.judge.rules.all_rules import worst
 from benchrun.judge.status_size import cut_to, json_bytes, truncations, without_changes
 from benchrun.judge.sweep.best import Side, are_per_gpu, best_variants, contenders, pareto_front
 from benchrun.measure import ANSWERED_PERCENT, known, rounded
-from benchrun.plan import Variant, block_of, cells, in_block, planned_variants
+from benchrun.plan import Variant, block_of, in_block, load_points, planned_variants
 
 SHOWN: tuple[api.ComparedMetric, ...] = (*api.DEFAULT_METRICS, "TotalTokenThroughput")
 OF_A_SPLIT_FIRST: tuple[api.ComparedMetric, ...] = ("MeanTTFT", "MeanE2EL")
@@ -60,19 +60,33 @@ def table(
     Planned load points are rows of every variant; a load that only a search has tried is a row of
     the variants that tried it. `missing` says, by variant, why it has no figures.
     """
-    cells = cells_of(sides, planned)
+    load_points = load_points_of(sides, planned)
     base = next(side for side in sides if side.variant.name == baseline)
-    pairs = [(side, cell) for side in sides if side is not base for cell in cells]
-    asked = [_asked(base, side, cell, replications=replications) for side, cell in pairs]
+    pairs = [(side, load_point) for side in sides if side is not base for load_point in load_points]
+    asked = [
+        _asked(base, side, load_point, replications=replications) for side, load_point in pairs
+    ]
     compared = {
-        (side.variant.name, found.cell): found
-        for (side, _), found in zip(pairs, compared_cells(asked), strict=True)
+        (side.variant.name, found.load_point): found
+        for (side, _), found in zip(pairs, compared_load_points(asked), strict=True)
     }
-    shown = [(side, cell) for side in sides for cell in cells if cell in planned or side.at(cell)]
+    shown = [
+        (side, load_point)
+        for side in sides
+        for load_point in load_points
+        if load_point in planned or side.at(load_point)
+    ]
     per_gpu = are_per_gpu(sides)
     rows = [
-        _row(base, side, cell, compared.get((side.variant.name, cell)), missing, per_gpu=per_gpu)
-        for side, cell in shown
+        _row(
+            base,
+            side,
+            load_point,
+            compared.get((side.variant.name, load_point)),
+            missing,
+            per_gpu=per_gpu,
+        )
+        for side, load_point in shown
     ]
     notes = {side.variant.name: _note(base, side) for side in sides if side is not base}
     rows = [
@@ -82,53 +96,55 @@ def table(
         for r in rows
     ]
     outcomes = {
-        side.variant.name: outcome_of([compared[side.variant.name, cell] for cell in cells])
+        side.variant.name: outcome_of(
+            [compared[side.variant.name, load_point] for load_point in load_points]
+        )
         for side in sides
         if side is not base and side.runs
     }
     scope: api.Scope | None = "BetweenServers" if replications > 1 else "WithinOneServer"
     return SweepTable(
         results=rows,
-        scope=scope if any(cell.changes for cell in compared.values()) else None,
+        scope=scope if any(load_point.changes for load_point in compared.values()) else None,
         detectable_percent=detectable(asked),
         outcomes=outcomes,
     )
 
 
-def _asked(base: Side, side: Side, cell: str, *, replications: int) -> Pair:
+def _asked(base: Side, side: Side, load_point: str, *, replications: int) -> Pair:
     """Build the pair of sides to compare at a load point.
 
     The pair has a question for each metric that either side has: did it change? If a server is
     split into roles, TTFT and E2EL come first, because they show whether the split pays. If the
     sides can't be compared, the pair has the reason instead of questions.
     """
-    before = base.runs_at(cell)
-    after = side.runs_at(cell)
-    if (reason := _reason(base, side, cell, replications=replications)) is not None:
-        return Pair(cell, before, after, reason[:300])
+    before = base.runs_at(load_point)
+    after = side.runs_at(load_point)
+    if (reason := _reason(base, side, load_point, replications=replications)) is not None:
+        return Pair(load_point, before, after, reason[:300])
     servers = [each.variant.spec.server for each in (base, side)]
     is_split = any(server is not None and server.disaggregated is not None for server in servers)
     metrics = (
         *(OF_A_SPLIT_FIRST if is_split else ()),
         *api.swept_metrics(min(len(before), len(after))),
     )
-    questions = questions_at(cell, before, after, dict.fromkeys(metrics))
+    questions = questions_at(load_point, before, after, dict.fromkeys(metrics))
     known = [
         each
         for each in questions
         if each.baseline.value is not None or each.candidate.value is not None
     ]
-    return Pair(cell, before, after, known)
+    return Pair(load_point, before, after, known)
 
 
-def _reason(base: Side, side: Side, cell: str, *, replications: int) -> str | None:
+def _reason(base: Side, side: Side, load_point: str, *, replications: int) -> str | None:
     if not side.runs:
         return "no run was measured to its end"
     if not base.runs:
         return f"the baseline {base.variant.name} has no run that was measured to its end"
-    before = base.runs_at(cell) or base.runs
-    after = side.runs_at(cell) or side.runs
-    reason = obstacle(before, after, swept=True) or cell_obstacle(cell, before, after)
+    before = base.runs_at(load_point) or base.runs
+    after = side.runs_at(load_point) or side.runs
+    reason = obstacle(before, after, swept=True) or load_point_obstacle(load_point, before, after)
     if reason is None and replications > 1 and len(after) == 1:
         return ONE_LEFT
     return reason
@@ -146,25 +162,27 @@ def _note(base: Side, side: Side) -> str | None:
 def _row(
     base: Side,
     side: Side,
-    cell: str,
-    compared: api.ComparedCell | None,
+    load_point: str,
+    compared: api.ComparedLoadPoint | None,
     missing: Mapping[str, str],
     *,
     per_gpu: bool,
 ) -> Row:
-    found = side.at(cell)
+    found = side.at(load_point)
     if not found:
         reason = missing.get(side.variant.name, "not measured")
-        return Row(variant=side.variant.name, cell=cell, verdict="Unknown", reason=reason[:300])
+        return Row(
+            variant=side.variant.name, load_point=load_point, verdict="Unknown", reason=reason[:300]
+        )
     left_out = len(side.runs) - len(found)
     doubt: tuple[api.Verdict, ...] = ("Suspect",) if left_out else ()
     return Row(
         variant=side.variant.name,
-        cell=cell,
+        load_point=load_point,
         runs=len(found),
         left_out=left_out,
-        metrics=_metrics(side, cell, per_gpu=per_gpu),
-        throughput_of=throughput_at(cell, side.runs_at(cell)),
+        metrics=_metrics(side, load_point, per_gpu=per_gpu),
+        throughput_of=throughput_at(load_point, side.runs_at(load_point)),
         changes=_changes(base, side, compared) if compared else [],
         paired=compared is not None and compared.paired,
         limit=None if compared is None else _limit(base, side, compared),
@@ -173,13 +191,16 @@ def _row(
     )
 
 
-def _changes(base: Side, side: Side, compared: api.ComparedCell) -> list[api.Change]:
+def _changes(base: Side, side: Side, compared: api.ComparedLoadPoint) -> list[api.Change]:
     """Return the changes without the values of both sides, which the rows show as metrics.
 
     A throughput keeps its values if the comparison took them from another part of the stage than
     the rows did.
     """
-    shown = {throughput_at(compared.cell, each.runs_at(compared.cell)) for each in (base, side)}
+    shown = {
+        throughput_at(compared.load_point, each.runs_at(compared.load_point))
+        for each in (base, side)
+    }
     kept = () if shown == {compared.throughput_of} else HIGHER_IS_BETTER
     bare = {"baseline": None, "value": None}
     return [
@@ -187,41 +208,43 @@ def _changes(base: Side, side: Side, compared: api.ComparedCell) -> list[api.Cha
     ]
 
 
-def _limit(base: Side, side: Side, compared: api.ComparedCell) -> api.Bottleneck | None:
+def _limit(base: Side, side: Side, compared: api.ComparedLoadPoint) -> api.Bottleneck | None:
     """Return the limit that both sides together show, or None.
 
     Its evidence is left out, because its sentence has the numbers. What a profile of the load point
     says is added to the sentence.
     """
     names = (base.variant.name, side.variant.name)
-    cell = compared.cell
-    found = limits(base.runs_at(cell), side.runs_at(cell), [compared], names=names).get(cell)
-    for status in (run.status for run in side.runs_at(cell) if found is not None):
+    load_point = compared.load_point
+    found = limits(base.runs_at(load_point), side.runs_at(load_point), [compared], names=names).get(
+        load_point
+    )
+    for status in (run.status for run in side.runs_at(load_point) if found is not None):
         row = profiled_row(status.results, status.profile)
         if (
             found is not None
             and status.profile is not None
             and row is not None
-            and row.cell == cell
+            and row.load_point == load_point
         ):
             found = with_profile(found, status.profile)
             break
     return None if found is None else found.model_copy(update={"evidence": {}})
 
 
-def _metrics(side: Side, cell: str, *, per_gpu: bool) -> dict[str, float | None]:
-    shown = dict.fromkeys((*SHOWN, *api.swept_metrics(len(side.runs_at(cell)))))
+def _metrics(side: Side, load_point: str, *, per_gpu: bool) -> dict[str, float | None]:
+    shown = dict.fromkeys((*SHOWN, *api.swept_metrics(len(side.runs_at(load_point)))))
     figures = {
-        api.KEYS[metric]: rounded(figure_of(metric, cell, side.runs_at(cell)).value)
+        api.KEYS[metric]: rounded(figure_of(metric, load_point, side.runs_at(load_point)).value)
         for metric in shown
     }
     throughput = figures[api.KEYS["OutputThroughput"]]
     if per_gpu and throughput is not None:
         figures[PER_GPU] = rounded(throughput / side.variant.gpus)
-    answered = known(row.metrics.get(ANSWERED_PERCENT) for _, row in side.at(cell))
+    answered = known(row.metrics.get(ANSWERED_PERCENT) for _, row in side.at(load_point))
     figures[ANSWERED_PERCENT] = min(answered, default=None)
     of_all = {key: value for key, value in figures.items() if value is not None}
-    return of_all | costs(side, cell) | server_figures(side, cell)
+    return of_all | costs(side, load_point) | server_figures(side, load_point)
 
 
 def _measured(variant: Variant, run: TabledRun, status: api.BenchmarkRunStatus) -> MeasuredRun:
@@ -259,11 +282,11 @@ def sweep_table(
         )
         for each in listed
     ]
-    planned = [cell.id for cell in cells(spec.template)]
+    planned = [load_point.id for load_point in load_points(spec.template)]
     found = table(
         sides, baseline=baseline, planned=planned, replications=spec.replications, missing=missing
     )
-    able = contenders(sides, cells_of(sides, planned))
+    able = contenders(sides, load_points_of(sides, planned))
     names = [variant.name for variant in listed]
     verdicts = {
         name: worst(row.verdict for row in found.results if row.variant == name and row.runs)
@@ -280,18 +303,18 @@ def sweep_table(
     return every if whole else fitted(every)
 
 
-def cells_of(sides: Sequence[Side], planned: Sequence[str]) -> list[str]:
+def load_points_of(sides: Sequence[Side], planned: Sequence[str]) -> list[str]:
     """Return the ids of all planned load points, then those that only searches measured."""
-    measured = (row.cell for side in sides for run in side.runs for row in run.status.results)
+    measured = (row.load_point for side in sides for run in side.runs for row in run.status.results)
     return list(dict.fromkeys((*planned, *measured)))
 
 
-def costs(side: Side, cell: str) -> dict[str, float | None]:
+def costs(side: Side, load_point: str) -> dict[str, float | None]:
     """Return the costs that every run of the side has at this load point.
 
     Each cost is the geometric mean over the runs, as is the throughput from which it is computed.
     """
-    rows = [row for _, row in side.at(cell)]
+    rows = [row for _, row in side.at(load_point)]
     values = {
         key: known(row.metrics.get(key) for row in rows)
         for key in (*api.COSTS, api.TOKENS_PER_JOULE)
@@ -328,9 +351,9 @@ def found_loads(side: Side) -> list[FoundLoad]:
 # of waiting requests is often 0, and nothing here is compared.
 
 
-def server_figures(side: Side, cell: str) -> dict[str, float | None]:
+def server_figures(side: Side, load_point: str) -> dict[str, float | None]:
     """Return the server figures that every run of the side has at this load point."""
-    roles = [api.answering(row.roles) for _, row in side.at(cell)]
+    roles = [api.answering(row.roles) for _, row in side.at(load_point)]
     values = {
         name: [None if role is None else getattr(role, name) for role in roles]
         for name in api.SHOWN_FIGURES

@@ -66,7 +66,7 @@ def _number(name: str) -> Column[_StageRow]:
 _STAGE_COLUMNS: tuple[Column[_StageRow], ...] = (
     *_KEYS,
     Column("workload", "text", lambda row: row.stage.workload.name),
-    Column("load_point", "text", lambda row: row.stage.cell.partition("/")[2]),
+    Column("load_point", "text", lambda row: row.stage.load_point.partition("/")[2]),
     Column("repeat", "integer", lambda row: row.stage.repeat),
     Column("sequence", "integer", lambda row: row.stage.record.sequence),
     Column("request_rate", "number", lambda row: row.stage.request_rate),

@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 Kind = Literal["text", "texts", "integer", "number", "flag", "instant"]
 Value = str | Sequence[str] | int | float | bool | datetime | None
-"""Value of a cell; None: not known."""
+"""Value of a load point; None: not known."""
 Files = Mapping[str, bytes]  # File contents by their path in a folder, with forward slashes.
 Json = dict[str, Any]
 T = TypeVar("T")

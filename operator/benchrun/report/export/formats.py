@@ -14,7 +14,7 @@ from benchrun.judge.objectives import TRUSTED
 from benchrun.judge.result_row import proxy_role, role_figures
 from benchrun.judge.stage_facts import ExpectedLoad, StageFacts, expected_load
 from benchrun.names import ROLE_DECODE
-from benchrun.plan import cells, probed_cells
+from benchrun.plan import load_points, probed_load_points
 from benchrun.report.export.encoders import Files
 from benchrun.report.html import Reported
 from benchrun.sizing import ServeArgs
@@ -28,7 +28,7 @@ class ExportedStage:
     record: StageRecord
     workload: api.Workload
     expected: ExpectedLoad
-    cell: str  # Load point, for example `chat/rate=4`.
+    load_point: str  # Load point, for example `chat/rate=4`.
     repeat: int
     verdict: api.Verdict
     """Verdict of its load point in the run's status; Unknown if there is no row."""
@@ -84,15 +84,17 @@ class ExportedRun:
         """
         return api.answering(self.status.servers)
 
-    def cells(self) -> Sequence[tuple[str, Sequence[ExportedStage]]]:
+    def load_points(self) -> Sequence[tuple[str, Sequence[ExportedStage]]]:
         """Return the stages by load point.
 
         Load points are in the order of their first stages, the stages of each in the order of
         repeats.
         """
-        names = dict.fromkeys(stage.cell for stage in self.stages)
+        names = dict.fromkeys(stage.load_point for stage in self.stages)
         by_repeat = sorted(self.stages, key=lambda stage: stage.repeat)
-        return [(name, [stage for stage in by_repeat if stage.cell == name]) for name in names]
+        return [
+            (name, [stage for stage in by_repeat if stage.load_point == name]) for name in names
+        ]
 
 
 def exported(run: Reported) -> ExportedRun:
@@ -105,27 +107,27 @@ def exported(run: Reported) -> ExportedRun:
     records = run.records
     workloads = {workload.name: workload for workload in spec.workloads}
     places = {
-        stage: cell
-        for cell in (*cells(spec), *probed_cells(spec, records))
-        for stage in cell.stage_ids
+        stage: load_point
+        for load_point in (*load_points(spec), *probed_load_points(spec, records))
+        for stage in load_point.stage_ids
     }
-    rows = {row.cell: row for row in run.status.results}
+    rows = {row.load_point: row for row in run.status.results}
     stages = []
     for record in records:
-        if (cell := places.get(record.stage_id)) is None:
+        if (load_point := places.get(record.stage_id)) is None:
             continue
-        row = rows.get(cell.id)
-        expected = expected_load(spec, cell)
+        row = rows.get(load_point.id)
+        expected = expected_load(spec, load_point)
         where = StageFacts(record, expected).plateau
         sampled = measure.stage_windows(
             record, run.samples, scrape_interval=spec.measurement.scrape_interval_seconds
         )
         stage = ExportedStage(
             record=record,
-            workload=workloads[cell.workload],
+            workload=workloads[load_point.workload],
             expected=expected,
-            cell=cell.id,
-            repeat=cell.stage_ids.index(record.stage_id) + 1,
+            load_point=load_point.id,
+            repeat=load_point.stage_ids.index(record.stage_id) + 1,
             verdict=row.verdict if row is not None else "Unknown",
             findings=tuple(row.findings) if row is not None else (),
             servers=(*role_figures(sampled), *proxy_role([record])),
@@ -162,7 +164,7 @@ def only(run: ExportedRun, stage_ids: Collection[str]) -> ExportedRun:
 def trusted(run: ExportedRun) -> tuple[ExportedRun, Mapping[str, str]]:
     """Return the run without untrustworthy stages, and why each of their load points is missing."""
     left_out = {
-        stage.cell: "not judged" if stage.verdict == "Unknown" else stage.judgement
+        stage.load_point: "not judged" if stage.verdict == "Unknown" else stage.judgement
         for stage in run.stages
         if stage.verdict not in TRUSTED
     }

@@ -19,8 +19,8 @@ _BACKENDS = {"Completions": "openai", "Chat": "openai-chat"}
 def vllm_files(run: ExportedRun) -> Files:
     """Return the files of an experiment of `vllm bench sweep`, by their path."""
     files: dict[str, bytes] = {}
-    for cell, stages in run.cells():
-        folder = cell.replace("/", "-")
+    for load_point, stages in run.load_points():
+        folder = load_point.replace("/", "-")
         for stage in stages:
             files[f"{folder}/run={stage.repeat - 1}.json"] = as_json_lines([detailed(run, stage)])
         files[f"{folder}/summary.json"] = as_json([summary(run, stage) for stage in stages])

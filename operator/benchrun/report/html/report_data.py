@@ -13,15 +13,15 @@ from benchrun.api import (
     Axis,
     BenchmarkRunSpec,
     BenchmarkRunStatus,
-    Cell,
     Code,
+    LoadPoint,
     Result,
     Sample,
 )
 from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, Row
 from benchrun.judge.objectives import TRUSTED, inconclusive
 from benchrun.judge.result_row import measured_row
-from benchrun.judge.results import cell_context
+from benchrun.judge.results import load_point_context
 from benchrun.judge.rules.rule import StageFinding
 from benchrun.judge.thresholds import thresholds_of
 from benchrun.observe import Run, Sweep
@@ -56,11 +56,11 @@ class Reported:
     samples: Sequence[Sample] = ()  # The servers' samples, oldest first.
     notes: Sequence[str] = ()  # Sentences on what could not be read.
 
-    def records_of(self, cell: str) -> list[StageRecord]:
+    def records_of(self, load_point: str) -> list[StageRecord]:
         """Return the records of a load point that are kept, one for each repeat."""
-        return [record for record in self.records if self.cell_of(record) == cell]
+        return [record for record in self.records if self.load_point_of(record) == load_point]
 
-    def cell_of(self, record: StageRecord) -> str:
+    def load_point_of(self, record: StageRecord) -> str:
         """Return the load point of a record: `chat/rate=4` for the stage `chat/rate=4/r2`.
 
         The name of a search's stage has its number and not its load, which is taken from the probe.
@@ -104,7 +104,7 @@ def restored(run: Reported) -> Reported:
     if FIELDS.isdisjoint(cut.field for cut in run.status.truncated):
         return run
     rows = [_restored(run, row) for row in run.status.results]
-    whole = all(len(run.records_of(row.cell)) == row.repeats for row in rows)
+    whole = all(len(run.records_of(row.load_point)) == row.repeats for row in rows)
     truncated = [cut for cut in run.status.truncated if not (whole and cut.field in FIELDS)]
     return replace(
         run, status=run.status.model_copy(update={"results": rows, "truncated": truncated})
@@ -112,18 +112,18 @@ def restored(run: Reported) -> Reported:
 
 
 def _restored(run: Reported, row: Result) -> Result:
-    records = run.records_of(row.cell)
+    records = run.records_of(row.load_point)
     if not records or len(records) != row.repeats:
         return row
     confirms = any(record.probe is not None and record.probe.confirms for record in records)
-    cell = Cell(row.cell, row.workload, row.axis, row.value, (), confirms)
+    load_point = LoadPoint(row.load_point, row.workload, row.axis, row.value, (), confirms)
     limits = thresholds_of(run.spec)
-    context = cell_context(
-        cell, records, run.samples, limits, spec=run.spec, servers=run.status.servers
+    context = load_point_context(
+        load_point, records, run.samples, limits, spec=run.spec, servers=run.status.servers
     )
     hidden = [code for code in Code if code is Code.CHUNKS_ARE_NOT_TOKENS and code in row.findings]
     whole = measured_row(
-        context, [StageFinding(code, "Note", row.cell) for code in hidden], spec=run.spec
+        context, [StageFinding(code, "Note", row.load_point) for code in hidden], spec=run.spec
     )
     update = {
         "metrics": whole.metrics | row.metrics,

@@ -7,10 +7,10 @@ from decimal import Decimal
 
 import pytest
 from benchrun.judge.result_row import measured_row
-from benchrun.judge.results import cell_context
+from benchrun.judge.results import load_point_context
 from benchrun.judge.search_results import outcome_of as outcome_of_row
 from benchrun.judge.thresholds import Thresholds
-from benchrun.plan import probed_cells
+from benchrun.plan import probed_load_points
 from benchrun_client.contract import (
     CONFIRMATION_ERROR,
     CONFIRMATIONS,
@@ -68,7 +68,7 @@ def client_outcome(search_spec: Search, *stages: RawStage, here: Position = LOOK
 
 
 def judged(search_spec: Search, *stages: RawStage, here: Position = LOOK) -> str:
-    """By the operator, in the row of the cell."""
+    """By the operator, in the row of the load point."""
     axis = {"rate": "RequestRate", "concurrency": "Concurrency"}[search_spec.axis]
     load = {
         "search": {
@@ -99,8 +99,8 @@ def judged(search_spec: Search, *stages: RawStage, here: Position = LOOK) -> str
         )
         for repeat, each in enumerate(stages, start=1)
     ]
-    (cell,) = probed_cells(run_spec, records)
-    context = cell_context(cell, records, (), Thresholds(), spec=run_spec)
+    (load_point,) = probed_load_points(run_spec, records)
+    context = load_point_context(load_point, records, (), Thresholds(), spec=run_spec)
     return outcome_of_row(measured_row(context, (), spec=run_spec))
 
 

@@ -33,7 +33,9 @@ def outcome(cluster: SimulatedCluster) -> Outcome:
     return Outcome(
         phase=status["phase"],
         verdict=status["verdict"],
-        results=tuple((r["cell"], r["verdict"], r["repeats"]) for r in status.get("results", ())),
+        results=tuple(
+            (r["loadPoint"], r["verdict"], r["repeats"]) for r in status.get("results", ())
+        ),
         digests=tuple(sorted((c.sequence, c.record_digest) for c in stored)),
         left=tuple(kind for kind in cluster.kinds() if kind != "ConfigMap"),
         created=tuple(sorted(c for c in cluster.created if c != "ConfigMap timeline")),

@@ -26,7 +26,7 @@ def test_left_alone_it_ends_with_the_stages_that_it_took() -> None:
     ended = run_to_the_end(cluster, operator)
     assert [sequence for sequence, _ in ended.digests] == list(range(STAGES))
     searched = [f"chat/rate={load}" for load in ("1", "2", "4", "4/confirmation")]
-    assert [cell for cell, _, _ in ended.results] == ["listed/rate=2", *searched]
+    assert [load_point for load_point, _, _ in ended.results] == ["listed/rate=2", *searched]
     assert "Deployment" not in ended.left
     assert cluster.status["progress"]["summary"] == f"{STAGES}/{STAGES}"
     assert [search["probes"] for search in cluster.status["searches"]] == [4]

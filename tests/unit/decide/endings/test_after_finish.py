@@ -27,7 +27,7 @@ def test_everything_happens_in_one_pass() -> None:
         "Valid",
         "2026-01-01T00:05:00Z",
     )
-    assert [(r.cell, r.verdict) for r in status.results] == [
+    assert [(r.load_point, r.verdict) for r in status.results] == [
         ("chat/rate=1", "Valid"),
         ("chat/rate=4", "Valid"),
     ]

@@ -137,7 +137,7 @@ def test_the_end_of_a_long_log_is_kept() -> None:
 def test_partial_results_are_kept_and_marked() -> None:
     scene = RESTARTED.arrived(0).stored(0)
     status = scene.ended().status
-    assert [(r.cell, r.verdict, r.repeats) for r in status.results] == [
+    assert [(r.load_point, r.verdict, r.repeats) for r in status.results] == [
         ("chat/rate=1", "Valid", 1),
         ("chat/rate=4", "Invalid", 0),
     ]

@@ -29,13 +29,13 @@ TYPICAL: Mapping[ComparedMetric, float] = {
     "MeanE2EL": 1440.0,
 }
 LATENCIES: tuple[ComparedMetric, ...] = ("MeanTTFT", "MeanTPOT", "MeanITL", "MeanE2EL")
-CELL = "chat/rate=4"
+LOAD_POINT = "chat/rate=4"
 CLIENT = ClientStatus(image="client:1", engine="vllm", engine_version="0.32.0")
 ENDED = "2026-01-01T00:05:00Z"
 
 
 def row(
-    cell: str = CELL,
+    load_point: str = LOAD_POINT,
     *,
     repeats: int = 1,
     cv: float | None = None,
@@ -44,12 +44,12 @@ def row(
     **figures: float | None,
 ) -> Result:
     """Build a row of results; `cv` percent is the scatter of every figure over the repeats."""
-    workload, _, point = cell.partition("/")
+    workload, _, point = load_point.partition("/")
     axis, _, value = point.partition("=")
     shown: dict[str, float | None] = {**dict[str, float](TYPICAL.items()), **figures}
     return Result.model_validate(
         {
-            "cell": cell,
+            "loadPoint": load_point,
             "workload": workload,
             "axis": axis,
             "value": value,
@@ -106,14 +106,14 @@ def servers(
     count: int = 5,
     cv: float = 0.015,
     effect: float = 1.0,
-    cells: Sequence[str] = (CELL,),
+    load_points: Sequence[str] = (LOAD_POINT,),
 ) -> list[MeasuredRun]:
     """Build fresh servers of one configuration; `effect` above 1 makes everything so much worse."""
-    return [_one_server(f"{prefix}{n}", random, cv, effect, cells) for n in range(count)]
+    return [_one_server(f"{prefix}{n}", random, cv, effect, load_points) for n in range(count)]
 
 
 def _one_server(
-    name: str, random: Random, cv: float, effect: float, cells: Sequence[str]
+    name: str, random: Random, cv: float, effect: float, load_points: Sequence[str]
 ) -> MeasuredRun:
     def figures() -> dict[str, Any]:
         return {
@@ -123,7 +123,7 @@ def _one_server(
             for metric, value in TYPICAL.items()
         }
 
-    return run(name, [row(cell, **figures()) for cell in cells])
+    return run(name, [row(load_point, **figures()) for load_point in load_points])
 
 
 def compared(
@@ -144,14 +144,14 @@ def compared(
     )
 
 
-def words(found: Compared, cell: str = CELL) -> dict[str, str]:
-    return {change.metric: change.word for change in changes(found, cell).values()}
+def words(found: Compared, load_point: str = LOAD_POINT) -> dict[str, str]:
+    return {change.metric: change.word for change in changes(found, load_point).values()}
 
 
-def changes(found: Compared, cell: str = CELL) -> dict[str, Change]:
+def changes(found: Compared, load_point: str = LOAD_POINT) -> dict[str, Change]:
     return {
         change.metric: change
-        for each in found.cells
-        if each.cell == cell
+        for each in found.load_points
+        if each.load_point == load_point
         for change in each.changes
     }

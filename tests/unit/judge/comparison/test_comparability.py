@@ -4,9 +4,23 @@ from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunSpec, RoleFigures
-from benchrun.judge.comparison.comparability import MeasuredRun, caveats, cell_obstacle, obstacle
+from benchrun.judge.comparison.comparability import (
+    MeasuredRun,
+    caveats,
+    load_point_obstacle,
+    obstacle,
+)
 from benchrun.judge.comparison.compare import not_comparable
-from unit.judge.comparison.sides import CELL, CLIENT, compared, failed, repeated, row, run, words
+from unit.judge.comparison.sides import (
+    CLIENT,
+    LOAD_POINT,
+    compared,
+    failed,
+    repeated,
+    row,
+    run,
+    words,
+)
 from unit.plan.specs import concurrencies, rates, spec, workload
 
 OTHER_MODEL = spec(model={"name": "Qwen/Qwen3-8B"})
@@ -72,7 +86,7 @@ ENDPOINT = spec(server=None, endpoint={"url": "http://llm"})
 def test_runs_that_differ_in_what_is_not_compared(reason: str, after: MeasuredRun) -> None:
     found = compared(run("a"), after, limit=5)
     assert found == not_comparable(reason, gated=True)
-    assert (found.scope, found.outcome, found.gate, found.cells) == (
+    assert (found.scope, found.outcome, found.gate, found.load_points) == (
         None,
         "NotComparable",
         "Inconclusive",
@@ -186,7 +200,9 @@ def test_clocks_more_than_3_percent_apart_are_told(mhz: float | None, told: bool
         return run(name, [row(repeats=5, cv=1).model_copy(update={"roles": roles})])
 
     found = caveats([clocked("a", 1980.0)], [clocked("b", mhz)])
-    assert found == ([f"SM clocks at {CELL}: 1980 MHz in a, {mhz:.0f} MHz in b"] if told else [])
+    assert found == (
+        [f"SM clocks at {LOAD_POINT}: 1980 MHz in a, {mhz:.0f} MHz in b"] if told else []
+    )
 
 
 @pytest.mark.parametrize(
@@ -243,7 +259,7 @@ def test_a_mix_is_compared_by_what_its_parts_send(names: str, tokens: int, same:
         ]
         return run(run_name, [row(repeats=5, cv=1)], run_spec=spec(workloads=body))
 
-    found = cell_obstacle("chat/rate=4", [mixed("a", "xy", 8)], [mixed("b", names, tokens)])
+    found = load_point_obstacle("chat/rate=4", [mixed("a", "xy", 8)], [mixed("b", names, tokens)])
     assert (found is None) is same
 
 
@@ -287,7 +303,7 @@ def test_a_mix_is_compared_by_what_its_parts_send(names: str, tokens: int, same:
         pytest.param(
             "b has no such load point in its results",
             run("b", [row("chat/rate=8")]),
-            id="missing cell",
+            id="missing load point",
         ),
         pytest.param(
             "b has no such workload in its spec",
@@ -303,18 +319,23 @@ def test_a_mix_is_compared_by_what_its_parts_send(names: str, tokens: int, same:
 )
 def test_a_load_point_that_is_not_comparable(reason: str, after: MeasuredRun) -> None:
     found = compared(repeated("a"), after)
-    assert (found.outcome, found.scope, found.cells[0].reason, found.cells[0].changes) == (
+    assert (
+        found.outcome,
+        found.scope,
+        found.load_points[0].reason,
+        found.load_points[0].changes,
+    ) == (
         "NotComparable",
         None,
         reason,
         [],
     )
-    assert found.message == f"no load point is comparable: {CELL}: {reason}"
+    assert found.message == f"no load point is comparable: {LOAD_POINT}: {reason}"
 
 
 @pytest.mark.parametrize("sampling", [{}, {"temperature": "0.0"}, {"repetitionPenalty": "1.00"}])
 def test_greedy_is_greedy_however_it_is_written(sampling: dict[str, str]) -> None:
-    assert compared(repeated("a"), _workload(sampling=sampling)).cells[0].reason is None
+    assert compared(repeated("a"), _workload(sampling=sampling)).load_points[0].reason is None
 
 
 @pytest.mark.parametrize(
@@ -336,7 +357,7 @@ def test_records_without_sampling_are_compared_with_a_remark(
     found = compared(a, b)
     silent = "a" if before is None else "b"
     assert (f"It is not known how tokens were chosen in {silent}" in found.message) is unknown
-    assert found.cells[0].reason is None
+    assert found.load_points[0].reason is None
 
 
 @pytest.mark.parametrize(
@@ -356,7 +377,7 @@ def test_users_that_begin_or_think_otherwise_are_not_comparable(
         rows = [row("chat/concurrency=8", repeats=5, cv=1)]
         return run(name, rows, run_spec=spec(workloads=body))
 
-    reason = compared(of_users("a"), of_users("b", **load)).cells[0].reason
+    reason = compared(of_users("a"), of_users("b", **load)).load_points[0].reason
     assert reason == (None if what is None else f"{what} differs between a and b")
 
 
@@ -364,7 +385,7 @@ def test_users_that_begin_or_think_otherwise_are_not_comparable(
 def test_other_load_points_and_other_spellings_of_a_default_change_nothing(
     load: dict[str, object],
 ) -> None:
-    assert compared(repeated("a"), _workload(load=load)).cells[0].reason is None
+    assert compared(repeated("a"), _workload(load=load)).load_points[0].reason is None
 
 
 def test_what_is_comparable_is_compared_beside_what_is_not() -> None:
@@ -396,7 +417,7 @@ def test_paired_is_reported_where_the_traffic_was_equal(
         [run(f"{name}{n}", traffic=t) for n, t in enumerate(side)]
         for name, side in (("a", before), ("b", after))
     )
-    assert compared(first, second).cells[0].paired == paired
+    assert compared(first, second).load_points[0].paired == paired
 
 
 @pytest.mark.parametrize(
@@ -490,7 +511,7 @@ def test_models_of_one_name_from_different_sources_are_compared_with_a_remark(
 
 def test_equal_questions_with_different_prompts_read_different_files() -> None:
     found = compared(dataset_run("a"), dataset_run("b", "another"))
-    assert (found.outcome, found.cells[0].reason) == (
+    assert (found.outcome, found.load_points[0].reason) == (
         "NotComparable",
         "the dataset's file does not hold the same in a and b",
     )
@@ -498,7 +519,7 @@ def test_equal_questions_with_different_prompts_read_different_files() -> None:
 
 def test_equal_prompts_prove_equal_files() -> None:
     found = compared(dataset_run("a"), dataset_run("b"))
-    assert (found.cells[0].reason, found.cells[0].paired, SAID in found.message) == (
+    assert (found.load_points[0].reason, found.load_points[0].paired, SAID in found.message) == (
         None,
         True,
         False,
@@ -520,7 +541,7 @@ def test_equal_prompts_prove_equal_files() -> None:
 )
 def test_prompts_that_may_differ_are_not_compared_with_a_remark(other: MeasuredRun) -> None:
     found = compared(dataset_run("a"), other)
-    assert found.cells[0].reason is None
+    assert found.load_points[0].reason is None
     assert SAID in found.message
 
 
@@ -535,8 +556,8 @@ def test_at_an_endpoint_only_shared_prompts_tell(policy: str, reason: str | None
     found = compared(
         dataset_run("a", run_spec=run_spec), dataset_run("b", "another", run_spec=run_spec)
     )
-    assert (found.cells[0].reason or "").startswith(reason or "")
-    assert (found.cells[0].reason is None) == (reason is None)
+    assert (found.load_points[0].reason or "").startswith(reason or "")
+    assert (found.load_points[0].reason is None) == (reason is None)
     assert (SAID in found.message) == (reason is None)
 
 
@@ -544,4 +565,4 @@ def test_random_prompts_come_from_no_file() -> None:
     found = compared(
         run("a", repeats=5, cv=1, traffic="one"), run("b", repeats=5, cv=1, traffic="another")
     )
-    assert (found.cells[0].reason, SAID in found.message) == (None, False)
+    assert (found.load_points[0].reason, SAID in found.message) == (None, False)

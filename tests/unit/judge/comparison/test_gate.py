@@ -31,14 +31,15 @@ UNKNOWN = Question("MeanTTFT", Figure(100.0), Figure(100.0))
 MISSING = Question("MeanTTFT", Figure(None), Figure(None))
 
 
-def gated(*cells: Sequence[Question] | None, limit: float = LIMIT) -> tuple[Gate, str]:
+def gated(*load_points: Sequence[Question] | None, limit: float = LIMIT) -> tuple[Gate, str]:
     return gate(
-        [(f"chat/rate={n}", cell) for n, cell in enumerate(cells)], max_regression_percent=limit
+        [(f"chat/rate={n}", load_point) for n, load_point in enumerate(load_points)],
+        max_regression_percent=limit,
     )
 
 
 @pytest.mark.parametrize(
-    ("expected", "cells"),
+    ("expected", "load_points"),
     [
         pytest.param("NotRegressed", [[question(4.0)]], id="shown to be within"),
         pytest.param("Inconclusive", [[question(4.5)]], id="may be beyond"),
@@ -58,7 +59,7 @@ def gated(*cells: Sequence[Question] | None, limit: float = LIMIT) -> tuple[Gate
         ),
         pytest.param("Underpowered", [[question(1)], [UNKNOWN]], id="noise not known"),
         pytest.param("Inconclusive", [[question(1)], [MISSING]], id="a figure is missing"),
-        pytest.param("Inconclusive", [[question(1)], None], id="a cell left out"),
+        pytest.param("Inconclusive", [[question(1)], None], id="a load point left out"),
         pytest.param(
             "Underpowered", [[question(1), question(1, error_percent=3)]], id="one is too noisy"
         ),
@@ -67,11 +68,11 @@ def gated(*cells: Sequence[Question] | None, limit: float = LIMIT) -> tuple[Gate
             [[question(5, error_percent=1.2)], [question(0)]],
             id="noisy, and changed all the same",
         ),
-        pytest.param("Inconclusive", [], id="no cell"),
+        pytest.param("Inconclusive", [], id="no load point"),
     ],
 )
-def test_gate(expected: Gate, cells: list[list[Question] | None]) -> None:
-    assert gated(*cells)[0] == expected
+def test_gate(expected: Gate, load_points: list[list[Question] | None]) -> None:
+    assert gated(*load_points)[0] == expected
 
 
 def test_a_throughput_can_fall_by_no_more_than_all() -> None:

@@ -4,13 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from benchrun.api import Change, ComparedCell
+from benchrun.api import Change, ComparedLoadPoint
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.compare import limits
 from unit.judge.comparison.sides import row, run
 from unit.judge.specs import spec, workload
 
-CELL = "batch/rate=inf"
+LOAD_POINT = "batch/rate=inf"
 
 
 def at(
@@ -19,13 +19,17 @@ def at(
     throughput: float | None,
     kv: float | None = 50.0,
     *,
-    cell: str = CELL,
+    load_point: str = LOAD_POINT,
     **changed: Any,
 ) -> MeasuredRun:
     """A run with these figures of its server; `changed` are fields of its row."""
     metrics = {"total_token_throughput": throughput, "completed": 1000.0}
-    body = row(cell).model_dump() | {"metrics": metrics, "roles": [_server(running, kv)]} | changed
-    return run(name, [type(row(cell)).model_validate(body)])
+    body = (
+        row(load_point).model_dump()
+        | {"metrics": metrics, "roles": [_server(running, kv)]}
+        | changed
+    )
+    return run(name, [type(row(load_point)).model_validate(body)])
 
 
 def _server(running: float | None, kv: float | None, preemptions: float = 0.0) -> dict[str, Any]:
@@ -39,15 +43,20 @@ def _server(running: float | None, kv: float | None, preemptions: float = 0.0) -
 
 def test_more_runs_and_no_more_comes_out() -> None:
     found = limits(
-        [at("a", 33, 25_400, 9.4)], [at("b", 267, 25_800, 78)], [ComparedCell(cell=CELL)]
+        [at("a", 33, 25_400, 9.4)],
+        [at("b", 267, 25_800, 78)],
+        [ComparedLoadPoint(load_point=LOAD_POINT)],
     )
-    assert found[CELL].limit == "Compute"
-    assert found[CELL].sentence == (
+    assert found[LOAD_POINT].limit == "Compute"
+    assert found[LOAD_POINT].sentence == (
         "Throughput stays flat from baseline to candidate (25400 and 25800 tok/s) while running "
         "goes from 33 to 267 and KV "
         "cache usage from 9.4 % to 78 %: compute is the limit."
     )
-    assert (found[CELL].evidence["runningLow"], found[CELL].evidence["kvCacheHighPercent"]) == (
+    assert (
+        found[LOAD_POINT].evidence["runningLow"],
+        found[LOAD_POINT].evidence["kvCacheHighPercent"],
+    ) == (
         33,
         78,
     )
@@ -67,9 +76,11 @@ def test_the_interval_of_a_flat_throughput_is_told(
         word="NoDetectableDifference",
     )
     found = limits(
-        [at("a", 33, 100)], [at("b", 267, 101)], [ComparedCell(cell=CELL, changes=[change])]
+        [at("a", 33, 100)],
+        [at("b", 267, 101)],
+        [ComparedLoadPoint(load_point=LOAD_POINT, changes=[change])],
     )
-    assert told in found[CELL].sentence
+    assert told in found[LOAD_POINT].sentence
 
 
 @pytest.mark.parametrize(
@@ -94,9 +105,9 @@ def test_a_throughput_is_flat_where_noise_hides_no_growth(
     shown = limits(
         [at("a", baseline, 100)],
         [at("b", candidate, 101)],
-        [ComparedCell(cell=CELL, changes=[change])],
+        [ComparedLoadPoint(load_point=LOAD_POINT, changes=[change])],
     )
-    assert (CELL in shown) is found
+    assert (LOAD_POINT in shown) is found
 
 
 def test_what_is_not_comparable_shows_no_limit() -> None:
@@ -104,33 +115,39 @@ def test_what_is_not_comparable_shows_no_limit() -> None:
         limits(
             [at("a", 33, 100)],
             [at("b", 267, 101)],
-            [ComparedCell(cell=CELL, reason="other models")],
+            [ComparedLoadPoint(load_point=LOAD_POINT, reason="other models")],
         )
         == {}
     )
 
 
 def test_which_side_ran_more_does_not_matter() -> None:
-    found = limits([at("a", 267, 25_800)], [at("b", 33, 25_400)], [ComparedCell(cell=CELL)])
+    found = limits(
+        [at("a", 267, 25_800)], [at("b", 33, 25_400)], [ComparedLoadPoint(load_point=LOAD_POINT)]
+    )
     assert (
         "from candidate to baseline (25400 and 25800 tok/s) while running goes from 33 to 267"
-        in found[CELL].sentence
+        in found[LOAD_POINT].sentence
     )
 
 
 def test_throughput_that_grows_until_the_cache_is_full() -> None:
-    found = limits([at("a", 30, 100, 20)], [at("b", 90, 270, 99)], [ComparedCell(cell=CELL)])
-    assert found[CELL].limit == "KVMemory"
+    found = limits(
+        [at("a", 30, 100, 20)], [at("b", 90, 270, 99)], [ComparedLoadPoint(load_point=LOAD_POINT)]
+    )
+    assert found[LOAD_POINT].limit == "KVMemory"
     assert (
         "grows by 170 % as running goes from 30 to 90, where KV cache usage is 99 %"
-        in found[CELL].sentence
+        in found[LOAD_POINT].sentence
     )
 
 
 def test_runs_of_one_side_are_one_configuration() -> None:
     before = [at("a", 30, 100), at("b", 36, 104)]
     after = [at("c", 260, 103), at("d", 274, 101, 80)]
-    sentence = limits(before, after, [ComparedCell(cell=CELL)])[CELL].sentence
+    sentence = limits(before, after, [ComparedLoadPoint(load_point=LOAD_POINT)])[
+        LOAD_POINT
+    ].sentence
     assert (
         "(102 and 102 tok/s) while running goes from 33 to 267 and KV cache usage from 50 % to 80 %"
         in sentence
@@ -142,7 +159,9 @@ USERS = "batch/concurrency=64"
 
 def test_users_keep_a_server_supplied_too() -> None:
     found = limits(
-        [at("a", 16, 100, cell=USERS)], [at("b", 64, 101, cell=USERS)], [ComparedCell(cell=USERS)]
+        [at("a", 16, 100, load_point=USERS)],
+        [at("b", 64, 101, load_point=USERS)],
+        [ComparedLoadPoint(load_point=USERS)],
     )
     assert found[USERS].limit == "Compute"
 
@@ -152,10 +171,10 @@ def test_users_that_think_do_not() -> None:
     load = {"concurrencies": [64], "thinkSeconds": {"mean": "9"}}
     thinking = spec(workloads=[workload("batch", load=load)])
     sides = [
-        replace(at(name, running, 100, cell=USERS), spec=thinking)
+        replace(at(name, running, 100, load_point=USERS), spec=thinking)
         for name, running in (("a", 16), ("b", 64))
     ]
-    assert limits(sides[:1], sides[1:], [ComparedCell(cell=USERS)]) == {}
+    assert limits(sides[:1], sides[1:], [ComparedLoadPoint(load_point=USERS)]) == {}
 
 
 @pytest.mark.parametrize(
@@ -181,7 +200,7 @@ def test_users_that_think_do_not() -> None:
     ],
 )
 def test_runs_without_the_figures_have_no_limit(before: MeasuredRun, after: MeasuredRun) -> None:
-    assert limits([before], [after], [ComparedCell(cell=CELL)]) == {}
+    assert limits([before], [after], [ComparedLoadPoint(load_point=LOAD_POINT)]) == {}
 
 
 @pytest.mark.parametrize(("waiting", "reported"), [(0.9, False), (1.0, True), (64.0, True)])
@@ -190,14 +209,18 @@ def test_a_client_that_is_late_starves_no_server_that_has_requests_waiting(
 ) -> None:
     role = _server(60, 50) | {"waiting_mean": waiting}
     late = at("b", 60, 100, findings=["ClientSaturated"], roles=[role])
-    assert (limits([at("a", 30, 100)], [late], [ComparedCell(cell=CELL)]) != {}) is reported
+    assert (
+        limits([at("a", 30, 100)], [late], [ComparedLoadPoint(load_point=LOAD_POINT)]) != {}
+    ) is reported
 
 
 def test_under_a_rate_throughput_is_that_of_the_arrivals() -> None:
-    cell = "chat/rate=4"
+    load_point = "chat/rate=4"
     assert (
         limits(
-            [at("a", 30, 100, cell=cell)], [at("b", 60, 100, cell=cell)], [ComparedCell(cell=cell)]
+            [at("a", 30, 100, load_point=load_point)],
+            [at("b", 60, 100, load_point=load_point)],
+            [ComparedLoadPoint(load_point=load_point)],
         )
         == {}
     )
@@ -208,7 +231,7 @@ def test_one_run_that_cannot_tell_silences_its_side() -> None:
         limits(
             [at("a", 30, 100), at("b", None, 100)],
             [at("c", 60, 100), at("d", 60, 100)],
-            [ComparedCell(cell=CELL)],
+            [ComparedLoadPoint(load_point=LOAD_POINT)],
         )
         == {}
     )

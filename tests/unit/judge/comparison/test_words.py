@@ -9,11 +9,11 @@ from statistics import fmean, stdev
 from typing import Any
 
 import pytest
-from benchrun.api import DEFAULT_METRICS, Change, ComparedCell, ComparedMetric
+from benchrun.api import DEFAULT_METRICS, Change, ComparedLoadPoint, ComparedMetric
 from benchrun.judge.comparison.comparability import MeasuredRun, measured_run, results_digest
 from benchrun.judge.comparison.compare import compare
 from benchrun.judge.comparison.figures import FEW_SERVERS, NO_CV, ONE_REPEAT
-from benchrun.judge.status_size import MAX_COMPARISON_BYTES, fitted_cells
+from benchrun.judge.status_size import MAX_COMPARISON_BYTES, fitted_load_points
 from benchrun.observe import Run
 from hypothesis import given, strategies as st
 from unit.judge.comparison.sides import (
@@ -146,13 +146,15 @@ def test_more_figures_widen_every_interval() -> None:
 
 
 def test_two_values_a_side_leave_an_end_that_can_be_written() -> None:
-    cells = [f"chat/rate={n}" for n in range(1, 65)]
+    load_points = [f"chat/rate={n}" for n in range(1, 65)]
     wild = [
-        [run(f"{side}{n}", [row(c, MeanTTFT=43.0 * 9**n) for c in cells]) for n in range(2)]
+        [run(f"{side}{n}", [row(c, MeanTTFT=43.0 * 9**n) for c in load_points]) for n in range(2)]
         for side in "ab"
     ]
     found = compared(wild[0], wild[1])
-    ends = [change.high_percent for cell in found.cells for change in cell.changes]
+    ends = [
+        change.high_percent for load_point in found.load_points for change in load_point.changes
+    ]
     assert all(end is not None and end < 1e6 for end in ends)
 
 
@@ -165,11 +167,11 @@ def test_the_interval_leaves_zero_out_exactly_where_the_word_says_so(
     seed: int, effect: float, count: int
 ) -> None:
     random = Random(seed)
-    cells = ("chat/rate=1", "chat/rate=4")
-    before = servers("a", random, count=count, cells=cells)
-    after = servers("b", random, count=count, cells=cells, effect=effect)
-    for cell in compared(before, after).cells:
-        for change in cell.changes:
+    load_points = ("chat/rate=1", "chat/rate=4")
+    before = servers("a", random, count=count, load_points=load_points)
+    after = servers("b", random, count=count, load_points=load_points, effect=effect)
+    for load_point in compared(before, after).load_points:
+        for change in load_point.changes:
             low, middle, high = ends(change)
             assert low <= middle <= high
             leaves_out = low >= 0 or high <= 0
@@ -203,14 +205,14 @@ def test_all_intervals_hold_at_once_in_95_percent() -> None:
     random = Random(41)
     rounds = 150
     held = 0
-    cells = [f"chat/rate={n}" for n in range(1, 5)]
+    load_points = [f"chat/rate={n}" for n in range(1, 5)]
     for _ in range(rounds):
-        before = servers("a", random, cells=cells)
+        before = servers("a", random, load_points=load_points)
         after = [
             run(s.name, [*s.status.results[:2], *o.status.results[2:]])
             for s, o in zip(
-                servers("b", random, cells=cells),
-                servers("b", random, cells=cells, effect=1.05),
+                servers("b", random, load_points=load_points),
+                servers("b", random, load_points=load_points, effect=1.05),
                 strict=True,
             )
         ]
@@ -221,14 +223,14 @@ def test_all_intervals_hold_at_once_in_95_percent() -> None:
             low
             <= (
                 0.0
-                if cell.cell in cells[:2]
+                if load_point.load_point in load_points[:2]
                 else -100 / 21
                 if change.metric == "OutputThroughput"
                 else 5.0
             )
             <= high
-            for cell in found.cells
-            for change in cell.changes
+            for load_point in found.load_points
+            for change in load_point.changes
             for low, _, high in [ends(change)]
         )
     assert held / rounds >= 0.92
@@ -268,8 +270,8 @@ def test_a_change_at_the_limit_of_what_matters_is_rarely_equivalent() -> None:
 
 
 def test_an_unknown_value_is_not_called_unchanged() -> None:
-    cells = [row("chat/rate=1", repeats=5, cv=1.0), row("chat/rate=4", repeats=1)]
-    assert compared(run("a", cells), run("b", cells)).outcome == "Unknown"
+    load_points = [row("chat/rate=1", repeats=5, cv=1.0), row("chat/rate=4", repeats=1)]
+    assert compared(run("a", load_points), run("b", load_points)).outcome == "Unknown"
     same = [row("chat/rate=1", repeats=5, cv=0.1), row("chat/rate=4", repeats=5, cv=3.0)]
     assert compared(run("a", same), run("b", same)).outcome == "NoDetectableDifference"
 
@@ -428,38 +430,43 @@ def test_runs_without_results_have_nothing_to_compare() -> None:
 METRICS: tuple[ComparedMetric, ...] = tuple(TYPICAL)
 
 
-def cells(count: int, *, ttft: float = 60.0) -> list[ComparedCell]:
+def load_points(count: int, *, ttft: float = 60.0) -> list[ComparedLoadPoint]:
     ids = [f"chat/rate={n}" for n in range(1, count + 1)]
     before, after = (
-        run(name, [row(cell, repeats=5, cv=1, MeanTTFT=value) for cell in ids])
+        run(name, [row(load_point, repeats=5, cv=1, MeanTTFT=value) for load_point in ids])
         for name, value in (("a", 43.0), ("b", ttft))
     )
-    return compared(before, after, *METRICS).cells
+    return compared(before, after, *METRICS).load_points
 
 
-def size(kept: list[ComparedCell]) -> int:
-    return sum(len(cell.model_dump_json(by_alias=True, exclude_none=True)) for cell in kept)
+def size(kept: list[ComparedLoadPoint]) -> int:
+    return sum(
+        len(load_point.model_dump_json(by_alias=True, exclude_none=True)) for load_point in kept
+    )
 
 
 def test_a_small_one_is_whole() -> None:
-    whole = cells(4)
-    assert fitted_cells(whole) == (whole, [])
+    whole = load_points(4)
+    assert fitted_load_points(whole) == (whole, [])
 
 
 def test_a_large_comparison_keeps_regressions_and_reports_omissions() -> None:
-    kept, notes = fitted_cells(cells(64))
+    kept, notes = fitted_load_points(load_points(64))
     assert size(kept) <= MAX_COMPARISON_BYTES
-    assert {change.word for cell in kept for change in cell.changes} == {"Worse"}
+    assert {change.word for load_point in kept for change in load_point.changes} == {"Worse"}
     assert [(note.field, note.total, note.included) for note in notes] == [
-        ("comparison.cells[].changes", 448, 64)
+        ("comparison.loadPoints[].changes", 448, 64)
     ]
 
 
 def test_load_points_go_last() -> None:
-    kept, notes = fitted_cells(cells(8), max_bytes=400)
+    kept, notes = fitted_load_points(load_points(8), max_bytes=400)
     assert 0 < len(kept) < 8
     assert size(kept) <= 400
-    assert [note.field for note in notes] == ["comparison.cells", "comparison.cells[].changes"]
+    assert [note.field for note in notes] == [
+        "comparison.loadPoints",
+        "comparison.loadPoints[].changes",
+    ]
 
 
 # A run as it stands in the cluster, made into a side of a comparison.
@@ -473,7 +480,7 @@ def stored(**status: object) -> Run:
     )
 
 
-def test_what_it_measured_is_found_by_cell() -> None:
+def test_what_it_measured_is_found_by_load_point() -> None:
     found = measured_run(stored(results=RESULTS))
     assert (found.name, found.uid) == ("before", "uid-1")
     assert found.row("chat/rate=4") == row()

@@ -11,7 +11,7 @@ from benchrun_client.contract import StageRecord
 from unit.judge.explained import LoadPoint, answered, judged
 from unit.judge.specs import spec, workload
 from unit.judge.stages import with_compilations
-from unit.measure.records import cell, edge, record, requests
+from unit.measure.records import edge, load_point, record, requests
 
 HITS = "prefix_cache_hits_total"
 QUERIES = "prefix_cache_queries_total"
@@ -57,8 +57,8 @@ def rows(
 ) -> list[Result]:
     """`seed`: of prompts that begin alike in all workloads."""
     names = dict.fromkeys(each.stage_id.partition("/")[0] for each in records)
-    cells = [
-        cell(name, repeats=sum(r.stage_id.startswith(f"{name}/") for r in records))
+    load_points = [
+        load_point(name, repeats=sum(r.stage_id.startswith(f"{name}/") for r in records))
         for name in names
     ]
     changes: dict[str, Any] = {}
@@ -69,7 +69,7 @@ def rows(
     made = [workload(name, dataset={"random": random}) for name in names]
     whole = spec(workloads=made, **changes)
     return results(
-        cells, records, [], spec=whole, servers=with_compilations(servers, compilations)
+        load_points, records, [], spec=whole, servers=with_compilations(servers, compilations)
     ).results
 
 
@@ -178,7 +178,7 @@ def test_a_load_point_whose_prompts_were_sent_before_names_who_sent_them(
     found = true_run(row)
     assert found.answer == "PrefixCache"
     assert found.evidence["earlierTokens"] == before
-    assert str(found.evidence["earlierCell"]).startswith("first")
+    assert str(found.evidence["earlierLoadPoint"]).startswith("first")
     assert (found.evidence["trueRepeats"], found.evidence["otherRepeats"]) == ("none", "1")
 
 
@@ -189,7 +189,7 @@ def test_hits_on_prompts_that_begin_like_no_others_are_laid_at_nobody_s_door() -
         stage(1, name="second", sequence=1, prompt=7000, queries=420_000.0, hits=420_000),
     )
     assert true_run(row).answer == "PrefixCache"
-    assert "earlierCell" not in true_run(row).evidence
+    assert "earlierLoadPoint" not in true_run(row).evidence
 
 
 def test_ten_requests_of_3000_tokens_got_941_in_all_and_ended_at_a_stop_token() -> None:
@@ -202,7 +202,7 @@ def test_ten_requests_of_3000_tokens_got_941_in_all_and_ended_at_a_stop_token() 
     counts = {"finished_stop_total": 9.0, "finished_length_total": 1.0}
     whole = spec(workloads=[workload(ignoreEOS=False)])
     (row,) = results(
-        [cell()], [record(requests=columns, servers=(edge(rises=counts),))], [], spec=whole
+        [load_point()], [record(requests=columns, servers=(edge(rises=counts),))], [], spec=whole
     ).results
     (found,) = [each for each in row.explanations if each.question == "AnswerLength"]
     assert found.answer == "StopToken"
@@ -224,7 +224,7 @@ def test_ten_requests_of_3000_tokens_got_941_in_all_and_ended_at_a_stop_token() 
 def test_short_answers_by_what_the_servers_counted(answer: str, counts: dict[str, float]) -> None:
     servers = () if not counts else (edge(rises=counts),)
     (row,) = results(
-        [cell()],
+        [load_point()],
         [record(requests=requests(asked_tokens=(50, 50)), servers=servers)],
         [],
         spec=spec(),

@@ -183,7 +183,7 @@ def rows(limit: str = "Compute") -> list[Result]:
     def row(value: str, workload: str = "chat") -> Result:
         why = Bottleneck.model_validate({"limit": limit, "sentence": "Flat.", "evidence": {"a": 1}})
         return Result(
-            cell=f"{workload}/rate={value}",
+            load_point=f"{workload}/rate={value}",
             workload=workload,
             axis="rate",
             value=value,

@@ -9,7 +9,7 @@ from benchrun.judge.explain.prompt_beginnings import beginnings, block_tokens_of
 from benchrun.judge.results import results
 from benchrun_client.contract import StageRecord
 from unit.judge.specs import spec, workload
-from unit.measure.records import cell, edge, record, requests
+from unit.measure.records import edge, load_point, record, requests
 
 HITS = "prefix_cache_hits_total"
 QUERIES = "prefix_cache_queries_total"
@@ -116,8 +116,8 @@ def measured(name: str, place: int, *, hits: float, n: int, queries: float = 50_
 
 
 def judged(of: BenchmarkRunSpec, *records: StageRecord) -> list[Result]:
-    cells = [cell(each.name, "rate", "inf") for each in of.workloads]
-    return results(cells, records, [], spec=of).results
+    load_points = [load_point(each.name, "rate", "inf") for each in of.workloads]
+    return results(load_points, records, [], spec=of).results
 
 
 def answer(row: Result, question: str) -> Explanation:
@@ -140,7 +140,7 @@ def test_the_report_names_generator_test_request_and_who_sent_them_before() -> N
         "generator": "vLLM 0.9",
         "testRequest": "true",
         "requests": 7,
-        "earlierCell": "b/rate=inf",
+        "earlierLoadPoint": "b/rate=inf",
         "computedPercent": pytest.approx(99.9, abs=0.1),
         "hitPercent": pytest.approx(99.8),
     }
@@ -151,7 +151,7 @@ def test_only_a_load_point_whose_prompts_begin_alike_is_said_to_have_sent_them()
     rows = judged(of, *(measured(w, i, hits=6900, n=7) for i, w in enumerate("cd")))
     true_run = answer(rows[1], "TrueRun")
     assert true_run.answer == "PrefixCache"
-    assert "earlierCell" not in true_run.evidence
+    assert "earlierLoadPoint" not in true_run.evidence
 
 
 def test_a_cache_that_was_asked_nothing_is_said_to_be_off() -> None:

@@ -4,13 +4,13 @@ import re
 
 import pytest
 from benchrun.api import Bottleneck, Result, ServerStatus, Waiting
-from benchrun.judge.explain.cell_explanations import seen_at
-from benchrun.judge.rules.rule import CellContext
+from benchrun.judge.explain.load_point_explanations import seen_at
+from benchrun.judge.rules.rule import LoadPointContext
 from benchrun.judge.thresholds import Thresholds
 from unit.golden_messages import golden
 from unit.judge.explained import LoadPoint, answered, judged
 from unit.judge.stages import context, users
-from unit.measure.records import cell, client, edge, record
+from unit.measure.records import client, edge, load_point, record
 
 TWO_PLACES = ["--max-num-seqs", "2"]
 
@@ -279,6 +279,8 @@ def test_only_users_that_do_not_think_keep_a_server_supplied(
 ) -> None:
     load = users(8, think_seconds=think_seconds)
     stages = (context(load=load)(record()),)
-    measured = CellContext(cell("chat", "concurrency", "8"), Thresholds(), load, ("50",), stages)
+    measured = LoadPointContext(
+        load_point("chat", "concurrency", "8"), Thresholds(), load, ("50",), stages
+    )
     (observed,) = seen_at(measured, (), {}).values()
     assert observed.always_busy is is_supplied

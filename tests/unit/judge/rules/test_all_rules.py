@@ -10,11 +10,11 @@ from typing import NamedTuple
 import pytest
 from benchrun.api import Verdict
 from benchrun.judge.results import Judged, results
-from benchrun.judge.rules.all_rules import judge_cell, judge_run, verdict_of_findings
+from benchrun.judge.rules.all_rules import judge_load_point, judge_run, verdict_of_findings
 from benchrun.judge.rules.rule import (
-    CellContext,
     Code,
     Evidence,
+    LoadPointContext,
     RunContext,
     StageFacts,
     StageFinding,
@@ -25,7 +25,7 @@ from hypothesis import given, strategies as st
 from unit.judge.found import example_of
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.specs import spec
-from unit.measure.records import cell, edge, record, requests
+from unit.measure.records import edge, load_point, record, requests
 
 
 class Above(NamedTuple):
@@ -220,7 +220,7 @@ def test_the_status_names_version_and_digest() -> None:
 # Clean stages draw no suspicion, over loads of every kind, from idle to nearly full.
 #
 # The queue is simulated, the seeds are fixed: these are measurements of the rules, not of luck.
-# Stages are as long as WindowTooShort wants them, and each is one of four repeats of a cell, which
+# Stages are as long as WindowTooShort wants them, and each is one of four repeats of a load point, which
 # is judged as a run of its own.
 
 REPEATS = 4
@@ -256,8 +256,8 @@ def measures() -> Iterator[tuple[str, _Measure]]:
             yield f"{place}/{users}", partial(closed_loop, server, concurrency=users, count=count)
 
 
-def measured_cell(value: str, measure: _Measure, *, seed: int) -> CellContext:
-    planned = cell(value=value, repeats=REPEATS)
+def measured_load_point(value: str, measure: _Measure, *, seed: int) -> LoadPointContext:
+    planned = load_point(value=value, repeats=REPEATS)
     stages = []
     for place, stage_id in enumerate(planned.stage_ids):
         stage = measure(seed=seed + place)
@@ -267,19 +267,19 @@ def measured_cell(value: str, measure: _Measure, *, seed: int) -> CellContext:
                 record=stage.record.model_copy(update={"stage_id": stage_id, "sequence": place}),
             )
         )
-    return CellContext(planned, Thresholds(), stages[0].expected, ("50",), tuple(stages))
+    return LoadPointContext(planned, Thresholds(), stages[0].expected, ("50",), tuple(stages))
 
 
 def found_in_round(number: int) -> Iterator[StageFinding]:
-    """What is found in forty cells."""
+    """What is found in forty load points."""
     for place, (value, measure) in enumerate(measures()):
-        context = measured_cell(value, measure, seed=100_000 * number + 100 * place)
-        yield from judge_cell(context)
-        yield from judge_run(RunContext(Thresholds(), {context.cell.id: context.summary()}))
+        context = measured_load_point(value, measure, seed=100_000 * number + 100 * place)
+        yield from judge_load_point(context)
+        yield from judge_run(RunContext(Thresholds(), {context.load_point.id: context.summary()}))
 
 
 def test_clean_stages_draw_no_suspicion() -> None:
-    """Of stages and cells together: at most one in a hundred stages, and nothing Invalid."""
+    """Of stages and load points together: at most one in a hundred stages, and nothing Invalid."""
     found = [finding for number in range(ROUNDS) for finding in found_in_round(number)]
     stages = ROUNDS * REPEATS * len(list(measures()))
     suspicions = Counter((f.code, f.severity) for f in found if f.severity != "Note")
@@ -298,8 +298,8 @@ def test_notes_on_clean_stages_only_say_what_could_not_be_checked_or_is_too_shor
 # Judging has no surprises: order does not matter, and worse input never has a better verdict.
 
 RANK: dict[Verdict, int] = {"Unknown": -1, "Valid": 0, "Suspect": 1, "Invalid": 2}
-CELLS = [cell(value=value, repeats=2) for value in ("1", "2", "inf")]
-STAGES = [stage for each in CELLS for stage in each.stage_ids]
+LOAD_POINTS = [load_point(value=value, repeats=2) for value in ("1", "2", "inf")]
+STAGES = [stage for each in LOAD_POINTS for stage in each.stage_ids]
 FINDINGS = st.lists(
     st.builds(
         StageFinding,
@@ -312,7 +312,7 @@ FINDINGS = st.lists(
 
 
 def judge(records: Sequence[StageRecord]) -> Judged:
-    return results(CELLS, records, [], spec=spec())
+    return results(LOAD_POINTS, records, [], spec=spec())
 
 
 @st.composite
@@ -346,10 +346,10 @@ def test_a_row_tells_the_codes_of_the_findings_and_no_others(records: list[Stage
 
 
 @given(measured())
-def test_losing_a_record_never_makes_a_cell_better(records: list[StageRecord]) -> None:
-    whole = {row.cell: row.verdict for row in judge(records).results}
+def test_losing_a_record_never_makes_a_load_point_better(records: list[StageRecord]) -> None:
+    whole = {row.load_point: row.verdict for row in judge(records).results}
     for row in judge(records[1:]).results:
-        assert RANK[row.verdict] >= RANK[whole[row.cell]]
+        assert RANK[row.verdict] >= RANK[whole[row.load_point]]
 
 
 @given(FINDINGS, FINDINGS)

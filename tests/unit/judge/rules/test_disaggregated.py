@@ -16,7 +16,7 @@ from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord
 from unit.judge import stages
 from unit.judge.specs import spec
-from unit.measure.records import cell, edge, record, requests, sample, served
+from unit.measure.records import edge, load_point, record, requests, sample, served
 
 DECODED = served(requests())
 PREFILLED = DECODED | {"generation_tokens_total": 2.0}
@@ -74,7 +74,7 @@ def stage(*servers: ServerEdge) -> StageRecord:
 
 def context(record: StageRecord | None = None, *samples: Sample) -> stages.Profiled:
     seen = stage_windows(record, samples, scrape_interval=1.0) if record is not None else ()
-    return stages.context(load=expected_load(SPLIT, cell()), windows=seen, compilations=None)
+    return stages.context(load=expected_load(SPLIT, load_point()), windows=seen, compilations=None)
 
 
 GOOD = stage(PREFILL, decode(), proxy(added_seconds_sum=0.002, added_seconds_count=2))
@@ -129,7 +129,7 @@ def test_behind_a_proxy_of_another_make_the_clients_own_delay_is_not_known() -> 
 
 
 def test_the_prefilled_prompts_are_nobodys_traffic_and_no_tokens_of_the_client() -> None:
-    judged = results([cell()], [GOOD], [], spec=SPLIT)
+    judged = results([load_point()], [GOOD], [], spec=SPLIT)
     assert {finding.severity for finding in judged.findings} == {"Note"}
     assert list(token_counts_disagree(context(GOOD)(GOOD))) == []
 
@@ -274,7 +274,7 @@ def test_each_role_has_its_bottleneck_and_the_row_names_the_queueing_role() -> N
         decode().model_copy(update={"before": {START_TIME: 2.0}, "after": {START_TIME: 2.0}}),
         proxy(added_seconds_sum=0.004, added_seconds_count=2, cpu=1.0),
     )
-    (row,) = results([cell()], [stage(*servers)], [*QUEUED, *decoding], spec=SPLIT).results
+    (row,) = results([load_point()], [stage(*servers)], [*QUEUED, *decoding], spec=SPLIT).results
     by_role = {figures.role: figures for figures in row.roles}
     assert (by_role["prefill"].waiting, by_role["decode"].waiting) == ("SequenceLimit", "None")
     assert (by_role["prefill"].waiting_mean, by_role["proxy"].added_mean_ms) == (8, 2)
@@ -285,7 +285,9 @@ def test_each_role_has_its_bottleneck_and_the_row_names_the_queueing_role() -> N
 
 
 def test_what_was_fetched_is_a_figure_of_the_role_that_fetched() -> None:
-    (row,) = results([cell()], [stage(PREFILL, decode(0.9 * PROMPTS))], [], spec=SPLIT).results
+    (row,) = results(
+        [load_point()], [stage(PREFILL, decode(0.9 * PROMPTS))], [], spec=SPLIT
+    ).results
     by_role = {figures.role: figures for figures in row.roles}
     assert by_role["decode"].fetched_percent == pytest.approx(90)
     assert by_role["decode"].fetched_tokens == pytest.approx(0.9 * PROMPTS)

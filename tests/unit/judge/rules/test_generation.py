@@ -22,7 +22,7 @@ from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop
 from unit.judge.specs import spec, workload
 from unit.judge.stages import context, findings, only, open_loop_load, severity, unchecked, users
-from unit.measure.records import cell, edge, record, requests, served
+from unit.measure.records import edge, load_point, record, requests, served
 
 N = 200
 
@@ -193,7 +193,7 @@ def test_speculation(expected: Severity | None, rises: dict[str, float], random_
     ],
 )
 def test_which_text_is_random(is_random: bool, workloads: list[dict[str, Any]]) -> None:
-    assert expected_load(spec(workloads=workloads), cell()).random_text == is_random
+    assert expected_load(spec(workloads=workloads), load_point()).random_text == is_random
 
 
 # ---- users in step

@@ -16,7 +16,14 @@ from benchrun.judge.rules.hardware import (
     gpus_unread,
     server_throttled,
 )
-from benchrun.judge.rules.rule import CellContext, Code, Evidence, Found, RunContext, StageFacts
+from benchrun.judge.rules.rule import (
+    Code,
+    Evidence,
+    Found,
+    LoadPointContext,
+    RunContext,
+    StageFacts,
+)
 from benchrun.judge.stage_facts import expected_load
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import Window
@@ -30,7 +37,7 @@ from unit.judge.stages import (
     severity,
     unchecked,
 )
-from unit.measure.records import cell, edge, record, sample
+from unit.measure.records import edge, load_point, record, sample
 
 GPU_SERVER = ServerStatus(role="server", gpus=1)
 POD = "chat-0"
@@ -214,13 +221,13 @@ def test_three_samples_are_too_few() -> None:
     assert missed.code == Code.GPU_SLOWED
 
 
-def repeats(*clocks: Sequence[float]) -> CellContext:
-    planned = cell(repeats=len(clocks))
+def repeats(*clocks: Sequence[float]) -> LoadPointContext:
+    planned = load_point(repeats=len(clocks))
     stages = [
         stage(gpu_samples(each), stage_id=stage_id)
         for each, stage_id in zip(clocks, planned.stage_ids, strict=True)
     ]
-    return CellContext(planned, Thresholds(), OPEN_LOOP, ("50",), tuple(stages))
+    return LoadPointContext(planned, Thresholds(), OPEN_LOOP, ("50",), tuple(stages))
 
 
 @pytest.mark.parametrize(
@@ -249,15 +256,15 @@ def test_one_repeat_has_nothing_to_differ_from() -> None:
 
 
 def run_of(*of_stages: Sequence[dict[str, float]]) -> RunContext:
-    """A run of stages in order of time, each of some samples; every stage is a cell of its own, in
+    """A run of stages in order of time, each of some samples; every stage is a load point of its own, in
     an order of its own."""
     found = {}
     numbers = count()
     for place, figures in enumerate(of_stages):
-        planned = cell(value=str(place + 1))
+        planned = load_point(value=str(place + 1))
         samples = [sample(1000.0 + next(numbers), pod=POD, **each) for each in figures]
         facts = stage(samples, stage_id=planned.stage_ids[0], sequence=place)
-        found[planned.id] = CellContext(
+        found[planned.id] = LoadPointContext(
             planned, Thresholds(), OPEN_LOOP, ("50",), (facts,)
         ).summary()
     return RunContext(Thresholds(), dict(reversed(found.items())))
@@ -446,6 +453,6 @@ def test_without_a_limit_there_is_nothing_to_check() -> None:
 )
 def test_the_limit_is_the_specs(limits: Mapping[str, object], roles: list[str]) -> None:
     limited = expected_load(
-        spec(endpoint=None, server=SERVER | {"resources": {"limits": limits}}), cell()
+        spec(endpoint=None, server=SERVER | {"resources": {"limits": limits}}), load_point()
     )
     assert list(limited.cpu_limited) == roles

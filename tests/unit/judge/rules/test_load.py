@@ -4,7 +4,7 @@ latencies."""
 from typing import Any
 
 import pytest
-from benchrun.api import BenchmarkRunSpec, Cell, Severity
+from benchrun.api import BenchmarkRunSpec, LoadPoint, Severity
 from benchrun.judge.rules.client import client_saturated
 from benchrun.judge.rules.load import (
     all_at_once,
@@ -18,7 +18,7 @@ from benchrun.judge.rules.steady_state import not_steady_state
 from benchrun.judge.stage_facts import ExpectedLoad, StageFacts, expected_load
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import NoPlateau, Plateau
-from benchrun.plan import cells
+from benchrun.plan import load_points
 from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.specs import workload
@@ -263,7 +263,7 @@ def test_the_expected_load_has_the_think_time(think: dict[str, Any], expected: f
     load = {"concurrencies": [4], **think}
     body = spec_body() | {"workloads": [workload(requests=9, load=load)]}
     spec = BenchmarkRunSpec.model_validate(body)
-    assert expected_load(spec, cells(spec)[0]).think_seconds == expected
+    assert expected_load(spec, load_points(spec)[0]).think_seconds == expected
 
 
 # ---- the client's queue
@@ -379,8 +379,8 @@ def test_a_replayed_trace_is_neither_a_rate_nor_users_nor_all_at_once() -> None:
         ]
     )
     spec = BenchmarkRunSpec.model_validate(body)
-    found: tuple[Cell, ...] = cells(spec)
-    assert [(cell.id, cell.axis, cell.value) for cell in found] == [
+    found: tuple[LoadPoint, ...] = load_points(spec)
+    assert [(load_point.id, load_point.axis, load_point.value) for load_point in found] == [
         ("chat/speed=1", "speed", "1"),
         ("chat/speed=2", "speed", "2"),
     ]

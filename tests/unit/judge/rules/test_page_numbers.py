@@ -190,7 +190,7 @@ def test_the_list_has_a_row_for_the_page(code: Code) -> None:
     (row,) = (
         line for line in findings_page().splitlines() if line.startswith(f"| [{code}]({code}.md) |")
     )
-    _, _, severity, summary, _ = (cell.strip() for cell in row.split("|"))
+    _, _, severity, summary, _ = (load_point.strip() for load_point in row.split("|"))
     assert set(severity.split(" or ")) <= set(SEVERITIES), (
         f"{code}.md: its second sentence must name the severity"
     )

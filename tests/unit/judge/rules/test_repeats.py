@@ -4,41 +4,43 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from benchrun.judge.rules.rule import CellContext, Code, RunContext, StageFacts, StageFinding
+from benchrun.judge.rules.rule import Code, LoadPointContext, RunContext, StageFacts, StageFinding
 from benchrun.judge.rules.sample_size import repeats_disagree
 from benchrun.judge.rules.steady_state import drift
 from benchrun.judge.thresholds import Thresholds
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.stages import context, findings, open_loop_load, unchecked, users
-from unit.measure.records import CELL, cell, record, requests
+from unit.measure.records import LOAD_POINT, load_point, record, requests
 
 LINES = Thresholds()
 
 
-def cell_of(
+def load_point_of(
     stages: Sequence[StageFacts], *, value: str = "4", planned: int | None = None
-) -> CellContext:
-    """A cell whose repeats were measured in this order, ten stages apart."""
-    planned_cell = cell(value=value, repeats=planned or len(stages))
+) -> LoadPointContext:
+    """A load point whose repeats were measured in this order, ten stages apart."""
+    planned_load_point = load_point(value=value, repeats=planned or len(stages))
     placed = tuple(
         replace(
             stage, record=stage.record.model_copy(update={"sequence": 10 * i, "stage_id": stage_id})
         )
-        for i, (stage, stage_id) in enumerate(zip(stages, planned_cell.stage_ids, strict=False))
+        for i, (stage, stage_id) in enumerate(
+            zip(stages, planned_load_point.stage_ids, strict=False)
+        )
     )
-    return CellContext(planned_cell, LINES, users(4), ("99",), placed)
+    return LoadPointContext(planned_load_point, LINES, users(4), ("99",), placed)
 
 
 def repeated(
     factors: Sequence[float], *, count: int = 200, value: str = "4", variation: float = 0.1
-) -> CellContext:
+) -> LoadPointContext:
     """Four users, at a server slower by a factor in each repeat."""
 
     def server(factor: float) -> Server:
         return Server(slower=lambda second, number: factor, variation=variation, hiccup_chance=0.0)
 
     seed = 100 * int(value)
-    return cell_of(
+    return load_point_of(
         [
             closed_loop(server(f), concurrency=4, count=count, seed=seed + i)
             for i, f in enumerate(factors)
@@ -65,7 +67,11 @@ def exact(factor: float) -> StageFacts:
 @pytest.mark.parametrize("slow", [0, 1, 2])
 def test_one_repeat_that_differs_is_found(slow: int) -> None:
     (found,) = findings(repeats_disagree(repeated([1.3 if i == slow else 1.0 for i in range(3)])))
-    assert (found.code, found.severity, found.stage_id) == (Code.REPEATS_DISAGREE, "Suspect", CELL)
+    assert (found.code, found.severity, found.stage_id) == (
+        Code.REPEATS_DISAGREE,
+        "Suspect",
+        LOAD_POINT,
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,7 +85,7 @@ def test_one_repeat_that_differs_is_found(slow: int) -> None:
 def test_coefficient_of_variation(found: bool, factor: float) -> None:
     """Of two values, the deviation by the sample formula is their difference over the root of
     two."""
-    assert len(findings(repeats_disagree(cell_of([exact(1.0), exact(factor)])))) == found
+    assert len(findings(repeats_disagree(load_point_of([exact(1.0), exact(factor)])))) == found
 
 
 def test_what_noise_explains_is_no_disagreement() -> None:
@@ -93,11 +99,11 @@ def test_what_noise_explains_is_no_disagreement() -> None:
         )
         for e2el in (one, two)
     ]
-    assert repeats_disagree(cell_of(pair)) == []
+    assert repeats_disagree(load_point_of(pair)) == []
 
 
 def test_evidence_of_disagreement() -> None:
-    (found,) = findings(repeats_disagree(cell_of([exact(1.0), exact(2.0), exact(1.0)])))
+    (found,) = findings(repeats_disagree(load_point_of([exact(1.0), exact(2.0), exact(1.0)])))
     evidence = dict(found.evidence)
     assert evidence.pop("chance") < 1e-9  # type: ignore[operator]
     # 1, 2 and 1 have a mean of 4/3 and a deviation of 0.57735.
@@ -130,7 +136,7 @@ def test_throughput_is_compared_as_well() -> None:
             record(requests=columns, scalars={"duration": seconds})
         )
 
-    (found,) = findings(repeats_disagree(cell_of([drained(10.0), drained(13.0)])))
+    (found,) = findings(repeats_disagree(load_point_of([drained(10.0), drained(13.0)])))
     assert found.evidence["figures"] == "outputTokensPerSecond"
     assert found.evidence["least"] == pytest.approx(323, abs=3)
     assert found.evidence["most"] == pytest.approx(420, abs=3)
@@ -143,14 +149,14 @@ def test_a_single_repeat_has_nothing_to_disagree_with() -> None:
 def test_a_repeat_that_was_not_measured_leaves_nothing_to_compare() -> None:
     (missed,) = unchecked(
         repeats_disagree(
-            cell_of([closed_loop(Server(), concurrency=4, count=40, seed=1)], planned=2)
+            load_point_of([closed_loop(Server(), concurrency=4, count=40, seed=1)], planned=2)
         )
     )
     assert missed.code is Code.REPEATS_DISAGREE
 
 
 def test_no_records_have_no_finding() -> None:
-    assert repeats_disagree(cell_of([], planned=2)) == []
+    assert repeats_disagree(load_point_of([], planned=2)) == []
 
 
 def test_queues_near_capacity_differ_by_themselves() -> None:
@@ -160,15 +166,15 @@ def test_queues_near_capacity_differ_by_themselves() -> None:
             open_loop(server, rate=0.85 * server.capacity, count=200, seed=seed + i)
             for i in range(3)
         ]
-        assert repeats_disagree(cell_of(repeats)) == []
+        assert repeats_disagree(load_point_of(repeats)) == []
 
 
 # ---- drift
 # ----------------------------------------------------------------------------------------------------------
 
 
-def run(*cells: CellContext) -> RunContext:
-    return RunContext(LINES, {each.cell.id: each.summary() for each in cells})
+def run(*load_points: LoadPointContext) -> RunContext:
+    return RunContext(LINES, {each.load_point.id: each.summary() for each in load_points})
 
 
 def drifting(found: Sequence[StageFinding]) -> list[str]:
@@ -187,27 +193,31 @@ def drifting(found: Sequence[StageFinding]) -> list[str]:
         pytest.param(False, [1.0, 1.15, 1.3], id="three in order: once in three runs by chance"),
     ],
 )
-def test_a_single_cell(found: bool, factors: list[float]) -> None:
-    assert drifting(findings(drift(run(repeated(factors, variation=0.02))))) == [CELL] * found
+def test_a_single_load_point(found: bool, factors: list[float]) -> None:
+    assert drifting(findings(drift(run(repeated(factors, variation=0.02))))) == [LOAD_POINT] * found
 
 
-def test_several_cells_need_fewer_repeats() -> None:
+def test_several_load_points_need_fewer_repeats() -> None:
     slower = [1.0, 1.15, 1.3]
-    cells = [repeated(slower, value=value) for value in ("1", "2", "4")]
-    assert drifting(findings(drift(run(*cells)))) == [each.cell.id for each in cells]
+    load_points = [repeated(slower, value=value) for value in ("1", "2", "4")]
+    assert drifting(findings(drift(run(*load_points)))) == [
+        each.load_point.id for each in load_points
+    ]
 
 
-def test_cells_that_move_against_each_other_do_not_drift() -> None:
+def test_load_points_that_move_against_each_other_do_not_drift() -> None:
     one = repeated([1.0, 1.15, 1.3], value="1")
     other = repeated([1.3, 1.15, 1.0], value="2")
     assert findings(drift(run(one, other))) == []
 
 
-def test_a_cell_that_stays_is_not_named() -> None:
+def test_a_load_point_that_stays_is_not_named() -> None:
     slower = [1.0, 1.1, 1.2, 1.3, 1.4]
     moving = [repeated(slower, value=value) for value in ("1", "2")]
     staying = repeated([1.0] * 5)
-    assert drifting(findings(drift(run(*moving, staying)))) == [each.cell.id for each in moving]
+    assert drifting(findings(drift(run(*moving, staying)))) == [
+        each.load_point.id for each in moving
+    ]
 
 
 def test_the_order_of_measurement_counts_not_that_of_the_repeats() -> None:
@@ -216,8 +226,8 @@ def test_the_order_of_measurement_counts_not_that_of_the_repeats() -> None:
         replace(stage, record=stage.record.model_copy(update={"sequence": place}))
         for stage, place in zip(up_and_down.stages, (0, 3, 1, 2), strict=True)
     )
-    reordered = CellContext(up_and_down.cell, LINES, users(4), ("99",), as_measured)
-    assert drifting(findings(drift(run(reordered)))) == [CELL]
+    reordered = LoadPointContext(up_and_down.load_point, LINES, users(4), ("99",), as_measured)
+    assert drifting(findings(drift(run(reordered)))) == [LOAD_POINT]
 
 
 def test_a_change_within_the_noise_is_no_drift() -> None:
@@ -225,7 +235,9 @@ def test_a_change_within_the_noise_is_no_drift() -> None:
 
 
 def test_evidence_of_a_drift() -> None:
-    (found,) = findings(drift(run(cell_of([exact(factor) for factor in (1.0, 1.2, 1.4, 1.6)]))))
+    (found,) = findings(
+        drift(run(load_point_of([exact(factor) for factor in (1.0, 1.2, 1.4, 1.6)])))
+    )
     evidence = dict(found.evidence)
     assert evidence.pop("chanceOfSpread") < 1e-9  # type: ignore[operator]
     # Two of the 24 orders of four are ordered throughout.
@@ -236,12 +248,12 @@ def test_evidence_of_a_drift() -> None:
         "changePercent": 60.0,
         "suspectPercent": 10.0,
         "repeats": 4,
-        "cellsCompared": 1,
+        "loadPointsCompared": 1,
         "chanceOfOrder": 0.083333,
         "suspectChanceOfOrder": 0.1,
         "suspectChanceOfSpread": 0.0002,
     }
-    assert (found.severity, found.stage_id) == ("Suspect", CELL)
+    assert (found.severity, found.stage_id) == ("Suspect", LOAD_POINT)
 
 
 def test_a_run_without_repeats_cannot_drift() -> None:

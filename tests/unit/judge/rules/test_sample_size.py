@@ -1,4 +1,4 @@
-"""Percentiles that so few requests don't bound, told once a cell."""
+"""Percentiles that so few requests don't bound, told once a load point."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,16 +6,18 @@ from typing import Literal
 
 import pytest
 from benchrun.api import Objective
-from benchrun.judge.rules.rule import CellContext, Code
+from benchrun.judge.rules.rule import Code, LoadPointContext
 from benchrun.judge.rules.sample_size import too_few_samples
 from benchrun.judge.stage_facts import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import StageRecord
 from unit.judge.stages import OPEN_LOOP, context, findings, open_loop_load, users
-from unit.measure.records import CELL, cell, record, requests
+from unit.measure.records import LOAD_POINT, load_point, record, requests
 
 
-def cell_of(count: int, *percentiles: str, stages: int = 1, tokens: int = 2) -> CellContext:
+def load_point_of(
+    count: int, *percentiles: str, stages: int = 1, tokens: int = 2
+) -> LoadPointContext:
     columns = requests(
         start_us=[2000 * i for i in range(count)],
         ttft_us=[1000] * count,
@@ -23,40 +25,49 @@ def cell_of(count: int, *percentiles: str, stages: int = 1, tokens: int = 2) -> 
         output_tokens=[tokens] * count,
     )
     return measured(
-        [record(stage, requests=columns) for stage in cell(repeats=stages).stage_ids], *percentiles
+        [record(stage, requests=columns) for stage in load_point(repeats=stages).stage_ids],
+        *percentiles,
     )
 
 
 def measured(
     records: Sequence[StageRecord], *percentiles: str, load: ExpectedLoad = OPEN_LOOP
-) -> CellContext:
+) -> LoadPointContext:
     stages = tuple(map(context(load=load), records))
-    return CellContext(cell(repeats=len(stages)), Thresholds(), load, percentiles, stages)
+    return LoadPointContext(
+        load_point(repeats=len(stages)), Thresholds(), load, percentiles, stages
+    )
 
 
 @pytest.mark.parametrize(
-    ("open_ended", "of_cell"),
+    ("open_ended", "of_load_point"),
     [
-        pytest.param("99", cell_of(540, "99"), id="p99 of fewer than 500"),
-        pytest.param(None, cell_of(570, "99"), id="p99 of 506"),
-        pytest.param(None, cell_of(290, "99", stages=2), id="p99 of two repeats together"),
-        pytest.param(None, cell_of(40, "50"), id="a median of thirty"),
-        pytest.param("99.9", cell_of(3687, "50", "99.9"), id="p99.9 takes 5,000"),
-        pytest.param("1", cell_of(400, "1"), id="low ones as well"),
-        pytest.param("95, 99", cell_of(100, "99", "50", "95"), id="several at once"),
-        pytest.param(None, cell_of(400, "99", stages=0), id="nothing was measured"),
+        pytest.param("99", load_point_of(540, "99"), id="p99 of fewer than 500"),
+        pytest.param(None, load_point_of(570, "99"), id="p99 of 506"),
+        pytest.param(None, load_point_of(290, "99", stages=2), id="p99 of two repeats together"),
+        pytest.param(None, load_point_of(40, "50"), id="a median of thirty"),
+        pytest.param("99.9", load_point_of(3687, "50", "99.9"), id="p99.9 takes 5,000"),
+        pytest.param("1", load_point_of(400, "1"), id="low ones as well"),
+        pytest.param("95, 99", load_point_of(100, "99", "50", "95"), id="several at once"),
+        pytest.param(None, load_point_of(400, "99", stages=0), id="nothing was measured"),
     ],
 )
-def test_percentiles_without_a_bound(open_ended: str | None, of_cell: CellContext) -> None:
-    found = findings(too_few_samples(of_cell))
+def test_percentiles_without_a_bound(
+    open_ended: str | None, of_load_point: LoadPointContext
+) -> None:
+    found = findings(too_few_samples(of_load_point))
     assert [(f.severity, f.evidence["percentiles"]) for f in found] == (
         [("Note", open_ended)] if open_ended else []
     )
 
 
 def test_evidence_names_what_the_highest_needs() -> None:
-    (found,) = findings(too_few_samples(cell_of(100, "50", "95", "99")))
-    assert (found.code, found.severity, found.stage_id) == (Code.TOO_FEW_SAMPLES, "Note", CELL)
+    (found,) = findings(too_few_samples(load_point_of(100, "50", "95", "99")))
+    assert (found.code, found.severity, found.stage_id) == (
+        Code.TOO_FEW_SAMPLES,
+        "Note",
+        LOAD_POINT,
+    )
     evidence = dict(found.evidence)
     steady = evidence.pop("samples")
     assert isinstance(steady, int)
@@ -66,14 +77,14 @@ def test_evidence_names_what_the_highest_needs() -> None:
 
 
 def with_objective(
-    cell: CellContext, metric: Literal["TTFT", "TPOT", "ITL", "E2EL"], percentile: str
-) -> CellContext:
+    load_point: LoadPointContext, metric: Literal["TTFT", "TPOT", "ITL", "E2EL"], percentile: str
+) -> LoadPointContext:
     objective = Objective(metric=metric, percentile=percentile, max_milliseconds=500)
-    return replace(cell, objectives=(objective,))
+    return replace(load_point, objectives=(objective,))
 
 
 def test_a_percentile_that_only_an_objective_names_counts() -> None:
-    (found,) = findings(too_few_samples(with_objective(cell_of(800, "99"), "E2EL", "99.99")))
+    (found,) = findings(too_few_samples(with_objective(load_point_of(800, "99"), "E2EL", "99.99")))
     names = ("percentiles", "percentile", "needed")
     assert [found.evidence[key] for key in names] == ["99.99", "99.99", 50_000]
 
@@ -81,7 +92,7 @@ def test_a_percentile_that_only_an_objective_names_counts() -> None:
 @pytest.mark.parametrize(("tokens", "found"), [(2, True), (40, False)])
 def test_an_objective_on_gaps_rests_on_as_many_as_there_are(tokens: int, found: bool) -> None:
     """800 requests have one gap each, or 39."""
-    context_with_objective = with_objective(cell_of(800, "99", tokens=tokens), "ITL", "99.9")
+    context_with_objective = with_objective(load_point_of(800, "99", tokens=tokens), "ITL", "99.9")
     assert bool(findings(too_few_samples(context_with_objective))) == found
 
 
@@ -131,7 +142,7 @@ def test_a_burst_of_few_repeats_says_how_many_it_takes(repeats: int) -> None:
         e2el_us=[2000 + i for i in range(600)],
         output_tokens=[2] * 600,
     )
-    stages = [record(stage, requests=columns) for stage in cell(repeats=repeats).stage_ids]
+    stages = [record(stage, requests=columns) for stage in load_point(repeats=repeats).stage_ids]
     burst = open_loop_load(rate=None)
     (found,) = findings(too_few_samples(measured(stages, "99", load=burst)))
     assert found.evidence == {

@@ -22,7 +22,7 @@ from benchrun_client.server.counter_snapshots import identify
 from benchrun_simulator.launch import running
 from unit.judge.specs import SERVER, spec
 from unit.judge.stages import Profiled, context, findings, one_finding, open_loop_load, unchecked
-from unit.measure.records import ZERO, cell, edge, record, requests, sample
+from unit.measure.records import ZERO, edge, load_point, record, requests, sample
 
 ROLE = "server"
 
@@ -238,7 +238,9 @@ def test_an_endpoint_is_held_to_its_name_alone(
     ],
 )
 def test_what_a_spec_has_its_servers_told(model: str | None, changes: dict[str, Any]) -> None:
-    load = expected_load(spec(**({"endpoint": None, "model": _model(hub={})} | changes)), cell())
+    load = expected_load(
+        spec(**({"endpoint": None, "model": _model(hub={})} | changes)), load_point()
+    )
     assert (load.served_name, load.model, dict(load.servers)) == (
         "tiny",
         model,
@@ -256,7 +258,7 @@ async def test_a_command_that_starts_another_model_is_found_by_where_it_comes_fr
             identity = await identify(
                 session, f"{process.url}/metrics", role="server", model="tiny"
             )
-    assert wrong_model_of(expected_load(run, cell()), serving(identity.served)) == WRONG_MODEL
+    assert wrong_model_of(expected_load(run, load_point()), serving(identity.served)) == WRONG_MODEL
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, Literal
 
 import pytest
-from benchrun.judge.rules.rule import CellContext, Code, RunContext, StageFinding
+from benchrun.judge.rules.rule import Code, LoadPointContext, RunContext, StageFinding
 from benchrun.judge.rules.warm_up import (
     batch_not_warmed_up,
     cold_start,
@@ -27,7 +27,7 @@ from unit.judge.stages import (
     unchecked,
     users,
 )
-from unit.measure.records import cell, edge, record, requests, sample
+from unit.measure.records import edge, load_point, record, requests, sample
 
 # ---- compilation
 # ----------------------------------------------------------------------------------------------------
@@ -261,11 +261,11 @@ POD = "chat-0"
 
 
 def found(*running: float, warmed_up: int | None = 8, requests: int = 16) -> list[StageFinding]:
-    """What is found of stages in order of time, each a cell of its own with so many running at
+    """What is found of stages in order of time, each a load point of its own with so many running at
     most; the first has the warm-up."""
-    cells = {}
+    load_points = {}
     for place, most in enumerate(running):
-        planned = cell(value=str(place + 1))
+        planned = load_point(value=str(place + 1))
         outcome = WarmupOutcome(
             requests=requests, concurrency=warmed_up, answered=16, failed=0, took_us=1
         )
@@ -275,11 +275,13 @@ def found(*running: float, warmed_up: int | None = 8, requests: int = 16) -> lis
             for n, each in enumerate((1.0, most, most / 2))
         )
         profile = context(windows=(Window("server", samples, (edge(),), expected=3.0),))(measured)
-        cells[planned.id] = CellContext(
+        load_points[planned.id] = LoadPointContext(
             planned, Thresholds(), OPEN_LOOP, ("50",), (profile,)
         ).summary()
-    # Cells are listed as planned, and measured in another order.
-    return findings(batch_not_warmed_up(RunContext(Thresholds(), dict(reversed(cells.items())))))
+    # Load points are listed as planned, and measured in another order.
+    return findings(
+        batch_not_warmed_up(RunContext(Thresholds(), dict(reversed(load_points.items()))))
+    )
 
 
 @pytest.mark.parametrize(

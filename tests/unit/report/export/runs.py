@@ -31,7 +31,7 @@ CAPPED = "capped/rate=40/r1"
 FIRST = "first/concurrency=2/r1"
 """Answers of one token: vLLM says 0 for the gaps that there are not."""
 STAGES = (CHAT, CAPPED, FIRST, CHAT_AGAIN)
-CELLS = ("chat/concurrency=4", "capped/rate=40", "first/concurrency=2")
+LOAD_POINTS = ("chat/concurrency=4", "capped/rate=40", "first/concurrency=2")
 PERCENTILES = ("50", "90", "99")
 ARGS = ["--tensor-parallel-size=2", "--max-model-len", "4096", "--enforce-eager"]
 BEGAN_US = 1_800_000_000_250_000
@@ -115,14 +115,14 @@ def status(rows: Sequence[Result] | None = None, **server: Any) -> BenchmarkRunS
         gpus=2,
         args=["/models/qwen", "--served-model-name=qwen", *ARGS],
     ).model_copy(update=server)
-    found = list(rows) if rows is not None else [row(cell) for cell in CELLS]
+    found = list(rows) if rows is not None else [row(load_point) for load_point in LOAD_POINTS]
     return BenchmarkRunStatus(results=found, servers=[seen], verdict="Valid")
 
 
-def row(cell: str, verdict: Verdict = "Valid", findings: Sequence[str] = ()) -> Result:
+def row(load_point: str, verdict: Verdict = "Valid", findings: Sequence[str] = ()) -> Result:
     """Build the judged row of a load point."""
-    axis = cell.partition("/")[2].partition("=")[0]
-    return result(cell, axis=axis, verdict=verdict, findings=list(findings), repeats=1)
+    axis = load_point.partition("/")[2].partition("=")[0]
+    return result(load_point, axis=axis, verdict=verdict, findings=list(findings), repeats=1)
 
 
 def run(

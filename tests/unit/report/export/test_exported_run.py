@@ -10,10 +10,10 @@ from benchrun_client.contract import Probe
 from unit.measure.records import edge
 from unit.report.export.runs import (
     CAPPED,
-    CELLS,
     CHAT,
     CHAT_AGAIN,
     FIRST,
+    LOAD_POINTS,
     STAGES,
     failing,
     measured,
@@ -25,19 +25,21 @@ from unit.report.export.runs import (
 )
 
 
-def test_stages_stand_in_order_of_measurement_and_cells_by_repeat() -> None:
+def test_stages_stand_in_order_of_measurement_and_load_points_by_repeat() -> None:
     whole = run()
     assert [each.id for each in whole.stages] == list(STAGES)
-    assert [(cell, [each.repeat for each in stages]) for cell, stages in whole.cells()] == [
-        (CELLS[0], [1, 2]),
-        (CELLS[1], [1]),
-        (CELLS[2], [1]),
+    assert [
+        (load_point, [each.repeat for each in stages]) for load_point, stages in whole.load_points()
+    ] == [
+        (LOAD_POINTS[0], [1, 2]),
+        (LOAD_POINTS[1], [1]),
+        (LOAD_POINTS[2], [1]),
     ]
 
 
 def test_a_stage_tells_its_place_its_load_and_its_time() -> None:
     capped = stage(CAPPED)
-    assert (capped.cell, capped.repeat, capped.workload.name) == (CELLS[1], 1, "capped")
+    assert (capped.load_point, capped.repeat, capped.workload.name) == (LOAD_POINTS[1], 1, "capped")
     assert (capped.request_rate, capped.max_concurrency) == (40.0, 2)
     assert (stage(CHAT).request_rate, stage(CHAT).max_concurrency) == (None, 4)
     assert stage(CHAT).began == datetime(2027, 1, 15, 8, 0, 0, 250_000, tzinfo=UTC)
@@ -49,18 +51,21 @@ def test_a_stage_tells_its_place_its_load_and_its_time() -> None:
     [("Valid", True), ("Suspect", True), ("Invalid", False), ("Unknown", False)],
 )
 def test_untrusted_figures_are_left_out(verdict: str, kept: bool) -> None:
-    rows = [row(CELLS[0], verdict), row(CELLS[1]), row(CELLS[2])]  # type: ignore[arg-type]
+    rows = [row(LOAD_POINTS[0], verdict), row(LOAD_POINTS[1]), row(LOAD_POINTS[2])]  # type: ignore[arg-type]
     left_run, left_out = trusted(run(of_status=status(rows)))
     assert (CHAT in {each.id for each in left_run.stages}) is kept
-    assert (CELLS[0] in left_out) is not kept
+    assert (LOAD_POINTS[0] in left_out) is not kept
 
 
 def test_the_reason_of_what_is_left_out_names_its_findings() -> None:
-    rows = [row(CELLS[0], "Invalid", ["PrefixCacheContaminated", "TooFewSamples"]), row(CELLS[1])]
+    rows = [
+        row(LOAD_POINTS[0], "Invalid", ["PrefixCacheContaminated", "TooFewSamples"]),
+        row(LOAD_POINTS[1]),
+    ]
     kept, left_out = trusted(run(of_status=status(rows)))
     assert left_out == {
-        CELLS[0]: "Invalid (PrefixCacheContaminated, TooFewSamples)",
-        CELLS[2]: "not judged",
+        LOAD_POINTS[0]: "Invalid (PrefixCacheContaminated, TooFewSamples)",
+        LOAD_POINTS[2]: "not judged",
     }
     assert [each.id for each in kept.stages] == [CAPPED]
 
@@ -81,7 +86,7 @@ def test_a_latency_that_was_not_measured_has_no_pool() -> None:
 
 
 def test_gaps_between_chunks_are_no_gaps_between_tokens() -> None:
-    rows = [row(CELLS[0], "Suspect", ["ChunksAreNotTokens"])]
+    rows = [row(LOAD_POINTS[0], "Suspect", ["ChunksAreNotTokens"])]
     assert "itl" not in pools(run(measured(CHAT), of_status=status(rows)).stages[0])
 
 
@@ -106,9 +111,9 @@ def test_a_stage_of_a_search_belongs_to_the_load_that_was_tried() -> None:
     whole = run(
         *tried,
         of_spec=BenchmarkRunSpec.model_validate(body),
-        of_status=status([row(CELLS[0], "Suspect")]),
+        of_status=status([row(LOAD_POINTS[0], "Suspect")]),
     )
-    assert [(each.id, each.cell, each.repeat, each.verdict) for each in whole.stages] == [
+    assert [(each.id, each.load_point, each.repeat, each.verdict) for each in whole.stages] == [
         ("chat/search-01/r1", "chat/concurrency=4", 1, "Suspect"),
         ("chat/search-01/r2", "chat/concurrency=4", 2, "Suspect"),
     ]
@@ -136,20 +141,22 @@ def test_without_a_server_in_the_status_there_is_none() -> None:
     whole = run(of_status=BenchmarkRunStatus())
     assert whole.server is None
     assert {each.verdict for each in whole.stages} == {"Unknown"}
-    assert trusted(whole)[1] == dict.fromkeys(CELLS, "not judged")
+    assert trusted(whole)[1] == dict.fromkeys(LOAD_POINTS, "not judged")
 
 
-def test_a_run_with_no_stage_left_has_no_cells() -> None:
+def test_a_run_with_no_stage_left_has_no_load_points() -> None:
     assert only(run(), []).stages == ()
-    assert list(only(run(), []).cells()) == []
+    assert list(only(run(), []).load_points()) == []
 
 
-def test_a_cell_stands_where_its_first_stage_does_whatever_comes_between() -> None:
+def test_a_load_point_stands_where_its_first_stage_does_whatever_comes_between() -> None:
     late = run(*(measured(each) for each in (CAPPED, CHAT_AGAIN, FIRST, CHAT)))
-    assert [(cell, [each.id for each in stages]) for cell, stages in late.cells()] == [
-        (CELLS[1], [CAPPED]),
-        (CELLS[0], [CHAT, CHAT_AGAIN]),
-        (CELLS[2], [FIRST]),
+    assert [
+        (load_point, [each.id for each in stages]) for load_point, stages in late.load_points()
+    ] == [
+        (LOAD_POINTS[1], [CAPPED]),
+        (LOAD_POINTS[0], [CHAT, CHAT_AGAIN]),
+        (LOAD_POINTS[2], [FIRST]),
     ]
 
 
@@ -182,7 +189,7 @@ def test_the_engines_zeros_for_what_was_not_measured_are_not_passed_on() -> None
 
 
 def test_gaps_between_multi_token_chunks_are_dropped() -> None:
-    rows = [row(CELLS[0], "Suspect", ["ChunksAreNotTokens"])]
+    rows = [row(LOAD_POINTS[0], "Suspect", ["ChunksAreNotTokens"])]
     (chunked,) = run(measured(CHAT), of_status=status(rows)).stages
     hidden = {
         name

@@ -158,7 +158,7 @@ def test_columns_of_the_tables_say_their_units_and_are_reported_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "cell"),
+    ("value", "load_point"),
     [
         ('=HYPERLINK("http://x","y")', '\'=HYPERLINK("http://x","y")'),
         ("+1+cmd|' /C calc'!A0", "'+1+cmd|' /C calc'!A0"),
@@ -175,7 +175,7 @@ def test_columns_of_the_tables_say_their_units_and_are_reported_once() -> None:
         (-3, "-3"),
     ],
 )
-def test_no_cell_is_a_formula(value: Value, cell: str) -> None:
+def test_no_load_point_is_a_formula(value: Value, load_point: str) -> None:
     table = Table((Column("a", "text", str), Column("b", "text", str)), [("x", value)])
     (row,) = csv.DictReader(io.StringIO(as_csv(table).decode(), newline=""))
-    assert row["b"] == cell
+    assert row["b"] == load_point

@@ -26,10 +26,10 @@ from unit.measure.records import edge, record, requests as columns
 from unit.report.export.runs import (
     ARGS,
     CAPPED,
-    CELLS,
     CHAT,
     FIRST,
     GPU,
+    LOAD_POINTS,
     STAGES,
     UID,
     endpoint_spec,
@@ -247,7 +247,7 @@ def test_reports_of_a_run_belong_together_and_are_distinguished() -> None:
 
 
 def test_verdict_and_findings_are_in_description_and_keywords() -> None:
-    judged = run(measured(CHAT), of_status=status([row(CELLS[0], "Suspect", ["Drift"])]))
+    judged = run(measured(CHAT), of_status=status([row(LOAD_POINTS[0], "Suspect", ["Drift"])]))
     found = stage_report(CHAT, judged)["run"]
     assert found["keywords"] == ["benchrun", "verdict=Suspect", "finding=Drift"]
     assert (
@@ -461,7 +461,7 @@ def test_restarts_are_the_health_of_a_server_of_ours() -> None:
 
 
 def test_a_verdict_without_findings_stands_alone() -> None:
-    exported = run(measured(CHAT), of_status=status([row(CELLS[0], "Valid")]))
+    exported = run(measured(CHAT), of_status=status([row(LOAD_POINTS[0], "Valid")]))
     section = report(exported, exported.stages[0])["run"]
     assert section["description"].endswith("]: Valid")
     assert (section["keywords"], section["uid"]) == (

@@ -15,7 +15,17 @@ from benchrun.report.export.csv_parquet import (
     stage_table,
 )
 from benchrun.report.export.encoders import RUN_KEY, NotExportable, Table, as_parquet
-from unit.report.export.runs import CELLS, CHAT, FIRST, UID, failing, measured, row, run, status
+from unit.report.export.runs import (
+    CHAT,
+    FIRST,
+    LOAD_POINTS,
+    UID,
+    failing,
+    measured,
+    row,
+    run,
+    status,
+)
 
 
 def back(table: Table) -> Any:
@@ -24,7 +34,7 @@ def back(table: Table) -> Any:
 
 @pytest.mark.parametrize("make", [stage_table, server_table, replica_table, request_table])
 def test_values_come_back_as_they_were(make: Any) -> None:
-    judged = [row(CELLS[0], "Suspect", ["Drift", "TooFewSamples"])]
+    judged = [row(LOAD_POINTS[0], "Suspect", ["Drift", "TooFewSamples"])]
     table = make(run(measured(CHAT), failing(FIRST, failed=2), of_status=status(judged)))
     read = back(table)
     assert read.column_names == [column.name for column in table.columns]

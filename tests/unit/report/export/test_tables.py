@@ -16,10 +16,10 @@ from benchrun.report.export.formats import ExportedRun
 from unit.measure.loads import closed_loop
 from unit.report.export.runs import (
     CAPPED,
-    CELLS,
     CHAT,
     FIRST,
     GPU,
+    LOAD_POINTS,
     PERCENTILES,
     STAGES,
     endpoint_spec,
@@ -108,7 +108,7 @@ def test_the_gpus_of_an_endpoint_are_not_known() -> None:
 
 
 def test_verdict_findings_and_what_is_uncertain_stand_in_the_row() -> None:
-    judged = [row(CELLS[0], "Suspect", ["Drift", "TooFewSamples"])]
+    judged = [row(LOAD_POINTS[0], "Suspect", ["Drift", "TooFewSamples"])]
     chat = stages(run(of_status=status(judged)))[CHAT]
     assert (chat["verdict"], chat["findings"]) == ("Suspect", ("Drift", "TooFewSamples"))
     assert list(chat["uncertain"])[:3] == ["p50_ttft_ms", "p90_ttft_ms", "p99_ttft_ms"]  # type: ignore[arg-type]
@@ -215,7 +215,7 @@ def test_one_token_has_no_time_between_tokens() -> None:
 
 
 def test_csv_is_read_back_value_for_value() -> None:
-    judged = [row(CELLS[0], "Suspect", ["Drift", "TooFewSamples"])]
+    judged = [row(LOAD_POINTS[0], "Suspect", ["Drift", "TooFewSamples"])]
     table = stage_table(run(measured(CHAT), failing(FIRST, failed=8), of_status=status(judged)))
     back = read(as_csv(table))
     for line, known in zip(back, rows(table), strict=True):

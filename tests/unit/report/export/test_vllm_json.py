@@ -11,9 +11,9 @@ from benchrun.report.export.formats import FORMATS
 from benchrun.report.export.vllm_json import detailed, summary, vllm_files
 from unit.report.export.runs import (
     CAPPED,
-    CELLS,
     CHAT,
     FIRST,
+    LOAD_POINTS,
     STAGES,
     endpoint_spec,
     failing,
@@ -29,7 +29,7 @@ def stage_json(stage_id: str) -> dict[str, Any]:
     return detailed(run(), stage(stage_id))
 
 
-def test_a_folder_a_cell_as_vllm_sweeps_have_it() -> None:
+def test_a_folder_a_load_point_as_vllm_sweeps_have_it() -> None:
     assert sorted(vllm_files(run())) == [
         "capped-rate=40/run=0.json",
         "capped-rate=40/summary.json",
@@ -128,7 +128,7 @@ def test_of_several_errors_nobody_knows_which_request_met_which() -> None:
 
 
 def test_verdict_and_findings_travel_along() -> None:
-    rows = [row(CELLS[0], "Suspect", ["Drift", "TooFewSamples"])]
+    rows = [row(LOAD_POINTS[0], "Suspect", ["Drift", "TooFewSamples"])]
     suspect = run(measured(CHAT), of_status=status(rows))
     found = summary(suspect, suspect.stages[0])
     assert (found["benchrun_verdict"], found["benchrun_findings"]) == (

@@ -9,7 +9,7 @@ from unit.plan.specs import concurrencies, spec_body, workload
 from unit.report.finished_sweeps import Measured, finished_sweep
 from unit.report.html.reported_runs import HOSTILE, plain
 
-CELLS = ("chat/concurrency=16", "chat/concurrency=64")
+LOAD_POINTS = ("chat/concurrency=16", "chat/concurrency=64")
 _TEXTS = ("name", "reason", "run", "message")
 OBJECTIVES = [{"metric": "TTFT", "percentile": "99", "maxMilliseconds": 500}]
 
@@ -47,7 +47,7 @@ def _measured(
         "kv_cache_max_percent": kv_cache,
         "prefix_hit_percent": hits,
     }
-    return Measured({**few, **slow}, server, verdict, objective, {CELLS[1]: many})
+    return Measured({**few, **slow}, server, verdict, objective, {LOAD_POINTS[1]: many})
 
 
 @cache
@@ -73,7 +73,9 @@ def several() -> ReportedSweep:
     }
     load = workload(load=concurrencies(16, 64))
     template = spec_body(workloads=[load], objectives=OBJECTIVES)
-    return finished_sweep(measured, cells=CELLS, replications=3, template=template).reported
+    return finished_sweep(
+        measured, load_points=LOAD_POINTS, replications=3, template=template
+    ).reported
 
 
 def hostile() -> ReportedSweep:

@@ -62,8 +62,8 @@ def test_a_load_point_without_all_its_records_stays_as_it_was() -> None:
     left = measured().records[1:]
     gone = measured().records[0].stage_id.rpartition("/")[0]
     run = large(records=left)
-    now = {row.cell: row for row in restored(run).status.results}
-    assert now[gone] == next(row for row in run.status.results if row.cell == gone)
+    now = {row.load_point: row for row in restored(run).status.results}
+    assert now[gone] == next(row for row in run.status.results if row.load_point == gone)
     assert restored(run).status.truncated == CUT
 
 
@@ -103,7 +103,7 @@ def test_the_objectives_of_a_confirmation_are_restored_with_its_smaller_error(
         if record.probe is not None and record.probe.value == probe.value
     ]
     (row,) = (row for row in run.status.results if row.value == probe.value)
-    rows = [cut(row, cell=f"{row.cell}/confirmation" if confirms else row.cell)]
+    rows = [cut(row, load_point=f"{row.load_point}/confirmation" if confirms else row.load_point)]
     limit = {"metric": "E2EL", "percentile": "50", "max_milliseconds": 417}
     spec = run.spec.model_copy(
         update={"objectives": [run.spec.objectives[0].model_copy(update=limit)]}

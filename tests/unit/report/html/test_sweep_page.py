@@ -12,7 +12,7 @@ from benchrun.cli.html_page import draw
 from benchrun.observe import Sweep, untrusted_json as raw
 from benchrun.report.html import Facts, ReportedSweep, Section, Verdict
 from benchrun.report.html.sections.comparison import (
-    MAX_DRAWN_CELLS,
+    MAX_DRAWN_LOAD_POINTS,
     Point,
     changes_section,
     front_chart,
@@ -129,7 +129,9 @@ def test_without_gpus_the_most_throughput_is_that_of_a_server() -> None:
 
 def test_a_best_that_is_not_certain_is_no_fact() -> None:
     sweep = several()
-    none = [each.model_copy(update={"variant": None, "cell": None}) for each in sweep.status.best]
+    none = [
+        each.model_copy(update={"variant": None, "load_point": None}) for each in sweep.status.best
+    ]
     facts = sweep_verdict_section(with_status(sweep, best=none)).elements[1]
     assert isinstance(facts, Facts)
     assert not any(name.startswith("Most throughput") for name, _ in facts.pairs)
@@ -176,7 +178,7 @@ def test_every_load_point_is_a_point_and_those_of_the_front_stand_out() -> None:
     points = {row["text"]: row["on_front"] for row in data_of(chart.spec) if "text" in row}
     assert len(points) == 10, "five variants were measured at two load points"
     front = {label.split(":")[0] for label, on_front in points.items() if on_front}
-    assert front == {f"{point.variant} at {point.cell}" for point in several().status.front}
+    assert front == {f"{point.variant} at {point.load_point}" for point in several().status.front}
     assert "eager at chat/concurrency=16" not in front
 
 
@@ -251,7 +253,7 @@ def test_the_noise_of_tpot_is_that_of_its_changes(ends: tuple[float, float], sha
 def test_each_workload_has_a_front_of_its_own() -> None:
     template = spec_body(workloads=[workload("chat"), workload("code")])
     measured = {"base": Measured(), "slow": Measured({"MeanTPOT": 20.0})}
-    found = finished_sweep(measured, cells=("chat/rate=4", "code/rate=4"), template=template)
+    found = finished_sweep(measured, load_points=("chat/rate=4", "code/rate=4"), template=template)
     assert [chart.title for chart in charts_of(made(front_section(found.reported)))] == [
         "chat",
         "code",
@@ -273,15 +275,19 @@ def test_each_load_point_has_bars_with_intervals_a_chart_a_figure() -> None:
 
 
 def test_many_load_points_are_thinned_in_charts_and_complete_in_tables() -> None:
-    users = range(1, MAX_DRAWN_CELLS + 3)
-    cells = [f"chat/concurrency={count}" for count in users]
+    users = range(1, MAX_DRAWN_LOAD_POINTS + 3)
+    load_points = [f"chat/concurrency={count}" for count in users]
     template = spec_body(workloads=[workload(load=concurrencies(*users))])
-    found = finished_sweep({"base": Measured(), "wide": Measured()}, cells=cells, template=template)
+    found = finished_sweep(
+        {"base": Measured(), "wide": Measured()}, load_points=load_points, template=template
+    )
     section = made(changes_section(found.reported))
-    assert len(charts_of(section)) == MAX_DRAWN_CELLS * 5
-    assert f"{MAX_DRAWN_CELLS} of {len(cells)} load points are drawn" in prose_of(section)
+    assert len(charts_of(section)) == MAX_DRAWN_LOAD_POINTS * 5
+    assert f"{MAX_DRAWN_LOAD_POINTS} of {len(load_points)} load points are drawn" in prose_of(
+        section
+    )
     [table] = tables_of(section)
-    assert {row[1] for row in table.rows.rows} == set(cells)
+    assert {row[1] for row in table.rows.rows} == set(load_points)
 
 
 # ---- the rest

@@ -21,7 +21,7 @@ from benchrun.report.tables import ABSENT, Rows, figure
 
 MAX_OPEN_ROWS = 30  # Most rows of an open table beside a chart; longer tables are collapsed.
 MAX_BARS = 40  # Most bars of one chart; the table has all.
-MAX_DRAWN_CELLS = 8  # Most load points of a sweep that have charts; the table has all.
+MAX_DRAWN_LOAD_POINTS = 8  # Most load points of a sweep that have charts; the table has all.
 EXPLAINED = (
     "Bars are the change, the thin line its interval; green is better, red worse, grey within the "
     "noise or unknown. An interval "
@@ -36,23 +36,27 @@ def comparison_section(run: html.Reported) -> html.Section | None:
     limit = (
         float(run.spec.baseline.max_regression_percent) if run.spec.baseline is not None else None
     )
-    changes = [(cell.cell, change) for cell in found.cells for change in cell.changes]
+    changes = [
+        (load_point.load_point, change)
+        for load_point in found.load_points
+        for change in load_point.changes
+    ]
     charts = _change_charts(changes, by="load point", limit=limit)
     dashed = f" Dashed: {limit:g} % worse, the most that is allowed." if limit is not None else ""
     some = (
-        f" {MAX_BARS} of {len(found.cells)} load points are drawn."
-        if len(found.cells) > MAX_BARS
+        f" {MAX_BARS} of {len(found.load_points)} load points are drawn."
+        if len(found.load_points) > MAX_BARS
         else ""
     )
-    alone = ", ".join(unpaired(found.cells))
+    alone = ", ".join(unpaired(found.load_points))
     return html.section(
         "comparison",
         "Against the baseline",
         html.Prose(f"Baseline {found.baseline.name}. {found.message}"),
         html.Prose(EXPLAINED + dashed + some if charts else ""),
         html.Charts(charts),
-        _table(comparison_rows(found.cells)),
-        *(html.Prose(f"Not compared: {reason}") for reason in reasons(found.cells)),
+        _table(comparison_rows(found.load_points)),
+        *(html.Prose(f"Not compared: {reason}") for reason in reasons(found.load_points)),
         html.Prose(f"Traffic not known to be equal: {alone}." if alone else ""),
     )
 
@@ -63,27 +67,27 @@ def changes_section(sweep: html.ReportedSweep) -> html.Section | None:
     rows = change_rows(status)
     if status.scope is None or not rows.rows:
         return None
-    cells = list(dict.fromkeys(row.cell for row in status.results if row.changes))
+    load_points = list(dict.fromkeys(row.load_point for row in status.results if row.changes))
     lead = (
         f"Baseline {status.baseline}, {SCOPES[status.scope]}. {EXPLAINED} If all variants were "
         "equal, some word of the sweep would be "
         "wrong in at most 5 % of sweeps."
     )
     some = (
-        f" {MAX_DRAWN_CELLS} of {len(cells)} load points are drawn."
-        if len(cells) > MAX_DRAWN_CELLS
+        f" {MAX_DRAWN_LOAD_POINTS} of {len(load_points)} load points are drawn."
+        if len(load_points) > MAX_DRAWN_LOAD_POINTS
         else ""
     )
     drawn: list[html.Element] = []
-    for cell in cells[:MAX_DRAWN_CELLS]:
+    for load_point in load_points[:MAX_DRAWN_LOAD_POINTS]:
         changes = [
             (row.variant, change)
             for row in status.results
-            if row.cell == cell
+            if row.load_point == load_point
             for change in row.changes
         ]
-        charts = _change_charts(changes, by="variant", cell=f"{cell}: ")
-        drawn += [html.Heading(cell), html.Charts(charts)] if charts else []
+        charts = _change_charts(changes, by="variant", load_point=f"{load_point}: ")
+        drawn += [html.Heading(load_point), html.Charts(charts)] if charts else []
     side_by_side = configuration_change_rows(status)
     return html.section(
         "changes",
@@ -103,7 +107,11 @@ def _table(rows: Rows) -> html.Table:
 
 
 def _change_charts(
-    changes: Sequence[tuple[str, Change]], *, by: str, cell: str = "", limit: float | None = None
+    changes: Sequence[tuple[str, Change]],
+    *,
+    by: str,
+    load_point: str = "",
+    limit: float | None = None,
 ) -> tuple[html.Chart, ...]:
     """Build one chart for each metric with known changes.
 
@@ -132,7 +140,7 @@ def _change_charts(
         rises = metric in HIGHER_IS_BETTER
         better = f"{'higher' if rises else 'lower'} is better"
         description = (
-            f"{cell}change of {metric} in percent of the baseline, by {by}, with intervals; "
+            f"{load_point}change of {metric} in percent of the baseline, by {by}, with intervals; "
             f"{better}. "
             "The same figures are in the table below."
         )
@@ -270,22 +278,22 @@ def _front_chart(sweep: html.ReportedSweep, workload: str) -> html.Chart | None:
     A row whose figures were cut has the figures of the front.
     """
     front = {
-        (p.variant, p.cell): (p.mean_tpot_ms, shown)
+        (p.variant, p.load_point): (p.mean_tpot_ms, shown)
         for p in sweep.status.front
         if p.workload == workload and (shown := throughput(sweep.status, p)) is not None
     }
     places = {
-        (row.variant, row.cell): (tpot, shown)
+        (row.variant, row.load_point): (tpot, shown)
         for row in sweep.status.results
-        if row.cell.partition("/")[0] == workload and row.verdict in TRUSTED
+        if row.load_point.partition("/")[0] == workload and row.verdict in TRUSTED
         if (tpot := row.metrics.get(KEYS["MeanTPOT"])) is not None
         and (shown := sweep.throughput(row)) is not None
     } | front
     points = []
     unit = throughput_unit(sweep.status).replace("tok/s", "tokens/s")
-    for (variant, cell), (tpot, shown) in places.items():
-        text = f"{variant} at {cell}: {figure(shown)} {unit}, TPOT {figure(tpot)} ms"
-        points.append(Point(variant, tpot, shown, (variant, cell) in front, text))
+    for (variant, load_point), (tpot, shown) in places.items():
+        text = f"{variant} at {load_point}: {figure(shown)} {unit}, TPOT {figure(tpot)} ms"
+        points.append(Point(variant, tpot, shown, (variant, load_point) in front, text))
     if len(points) < 2:
         return None
     description = (
@@ -301,7 +309,7 @@ def _tpot_noise(status: BenchmarkSweepStatus, workload: str) -> float:
     widths = [
         change.high_percent - change.low_percent
         for row in status.results
-        if row.cell.partition("/")[0] == workload
+        if row.load_point.partition("/")[0] == workload
         for change in row.changes
         if change.metric == "MeanTPOT"
         and change.low_percent is not None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from benchrun_client.contract import StageRecord, open_stage
 
-from benchrun.api import Cell, Result, SearchResult
+from benchrun.api import LoadPoint, Result, SearchResult
 from benchrun.judge.search_results import outcome_of
 from benchrun.judge.stage_facts import StageFacts, expected_load
 from benchrun.judge.throughput import throughputs
@@ -77,7 +77,9 @@ def _point(run: Reported, row: Result) -> CurvePoint | None:
     throughput = row.figure("request_throughput")
     if row.verdict == "Invalid" or mean_ms is None or throughput is None:
         return None
-    repeats = [_of_stage(run, row, record, queued=queued) for record in run.records_of(row.cell)]
+    repeats = [
+        _of_stage(run, row, record, queued=queued) for record in run.records_of(row.load_point)
+    ]
     return CurvePoint(
         float(row.value), throughput, mean_ms / 1000, tuple(r for r in repeats if r is not None)
     )
@@ -90,7 +92,9 @@ def _of_stage(
     pool = latencies([record], QUEUED_E2EL) if queued else Distribution.of(answered)
     found: Mapping[str, float | None] = totals([record])
     if row.has_plateau and any(workload.name == row.workload for workload in run.spec.workloads):
-        load = expected_load(run.spec, Cell(row.cell, row.workload, row.axis, row.value, ()))
+        load = expected_load(
+            run.spec, LoadPoint(row.load_point, row.workload, row.axis, row.value, ())
+        )
         found = throughputs([StageFacts(record, load)])
     mean_us = pool.mean()
     throughput = found["request_throughput"]
@@ -147,7 +151,7 @@ def _load_value(
     row: Result, line: str, value: float, interval: Sequence[float] | None
 ) -> "LoadValue":
     between = f", 95 % interval {figure(interval[0])} to {figure(interval[1])}" if interval else ""
-    text = f"{row.cell}: {line} {figure(value)} ms{between}; {row.verdict}"
+    text = f"{row.load_point}: {line} {figure(value)} ms{between}; {row.verdict}"
     return LoadValue(float(row.value), line, value, row.verdict, text, *(interval or ()))
 
 
@@ -155,7 +159,7 @@ def _throughput(curve: Curve, rows: Sequence[Result], found: Knee) -> html.Chart
     points = []
     for row in rows:
         if (value := row.figure("output_throughput")) is not None:
-            text = f"{row.cell}: {figure(value)} tokens/s; {row.verdict}"
+            text = f"{row.load_point}: {figure(value)} tokens/s; {row.verdict}"
             points.append(LoadValue(float(row.value), "tokens/s", value, row.verdict, text))
     if len(points) < 2:
         return None
@@ -260,17 +264,17 @@ def _of_search(run: Reported, search: SearchResult) -> list[html.Element]:
     numbers = _numbers(run, search.workload)
     rows = [row for row in run.status.results if row.workload == search.workload]
     ordered = sorted(
-        rows, key=lambda row: (numbers.get(row.cell, len(numbers) + 1), float(row.value))
+        rows, key=lambda row: (numbers.get(row.load_point, len(numbers) + 1), float(row.value))
     )
     if not ordered:
         return []
     answer = html.Prose(f"{search.outcome}: {search.sentence}.")
     elements: list[html.Element] = [html.Heading(search.workload), answer]
     probes = []
-    for row in (row for row in ordered if row.cell in numbers):
+    for row in (row for row in ordered if row.load_point in numbers):
         outcome = outcome_of(row)
-        text = f"{row.cell}: {outcome}; {row.verdict}"
-        probes.append(Probe(numbers[row.cell], float(row.value), outcome, text))
+        text = f"{row.load_point}: {outcome}; {row.verdict}"
+        probes.append(Probe(numbers[row.load_point], float(row.value), outcome, text))
     if len(probes) >= LEAST_PROBES:
         lower = float(search.lower) if search.lower is not None else None
         chart = course_chart(probes, axis_title=AXIS_TITLES[ordered[0].axis], lower=lower)
@@ -299,7 +303,7 @@ def _numbers(run: Reported, workload: str) -> dict[str, int]:
     for record in run.records:
         place = open_stage(record.stage_id)
         if record.probe is not None and place is not None and place[0] == workload:
-            found.setdefault(run.cell_of(record), place[1])
+            found.setdefault(run.load_point_of(record), place[1])
     return found
 
 
@@ -308,7 +312,7 @@ def _rows(rows: Sequence[Result], numbers: Mapping[str, int]) -> Rows:
         f"{each.metric} p{each.percentile}" for row in rows for each in row.objectives
     )
     columns: list[Column[Result]] = [
-        Column("tried", lambda row: str(numbers.get(row.cell, ABSENT))),
+        Column("tried", lambda row: str(numbers.get(row.load_point, ABSENT))),
         Column("load", lambda row: row.value),
         Column("stages", lambda row: str(row.repeats)),
         *map(_measured, objectives),
@@ -322,14 +326,14 @@ def _rows(rows: Sequence[Result], numbers: Mapping[str, int]) -> Rows:
 def _measured(objective: str) -> Column[Result]:
     """Build the column of the measured latency of an objective such as `TTFT p95`."""
 
-    def cell(row: Result) -> str:
+    def load_point(row: Result) -> str:
         found = {
             f"{each.metric} p{each.percentile}": each.measured_milliseconds
             for each in row.objectives
         }
         return figure(found.get(objective), digits=4)
 
-    return Column(f"{objective} (ms)", cell)
+    return Column(f"{objective} (ms)", load_point)
 
 
 OUTCOMES: Mapping[str, tuple[str, str]] = {

@@ -36,10 +36,13 @@ def distributions_section(run: Reported) -> html.Section | None:
         "Dashed: the median and the "
         "99th percentile."
     )
-    kept = {row.cell: (len(run.records_of(row.cell)), row.repeats) for row in run.status.results}
+    kept = {
+        row.load_point: (len(run.records_of(row.load_point)), row.repeats)
+        for row in run.status.results
+    }
     lost = [
-        f"{cell}: {count} of {repeats}"
-        for cell, (count, repeats) in kept.items()
+        f"{load_point}: {count} of {repeats}"
+        for load_point, (count, repeats) in kept.items()
         if count < repeats
     ]
     some = (
@@ -83,7 +86,7 @@ def _pools(run: Reported, curve: Curve, latency: Latency) -> dict[str, Distribut
     """
     found = {
         row.value if row.value != "inf" else "all at once": latencies(
-            run.records_of(row.cell), latency
+            run.records_of(row.load_point), latency
         )
         for row in curve.results
         if latency != "itl" or Code.CHUNKS_ARE_NOT_TOKENS not in row.findings

@@ -38,15 +38,15 @@ def results_section(run: html.Reported) -> html.Section:
 
 def _blocks(run: html.Reported) -> list[html.CodeBlock]:
     """Return one block a stage whose record is left; of a load point without any, its own."""
-    rows = {row.cell: row for row in run.status.results}
+    rows = {row.load_point: row for row in run.status.results}
     percentiles = run.spec.measurement.percentiles
-    cells = [run.cell_of(record) for record in run.records]
+    load_points = [run.load_point_of(record) for record in run.records]
     found = [
-        serving_result.block_of_stage(record, rows.get(cell), percentiles)
-        for cell, record in zip(cells, run.records, strict=True)
+        serving_result.block_of_stage(record, rows.get(load_point), percentiles)
+        for load_point, record in zip(load_points, run.records, strict=True)
     ]
     lost = run.status.model_copy(
-        update={"results": [row for row in run.status.results if row.cell not in cells]}
+        update={"results": [row for row in run.status.results if row.load_point not in load_points]}
     )
     return [html.CodeBlock(each.name, each.text) for each in (*found, *serving_result.blocks(lost))]
 
@@ -60,17 +60,17 @@ def limits_section(run: html.Reported) -> html.Section | None:
         return None
     explained: dict[str, dict[str, str]] = {}
     answers: list[tuple[str, ...]] = []
-    for cell, what, word, sentence in tables.explanation_rows(run.status, wide=True).rows:
+    for load_point, what, word, sentence in tables.explanation_rows(run.status, wide=True).rows:
         if what in ("waiting", "limit"):
-            explained.setdefault(cell, {})[what] = f"{word}. {sentence}"
+            explained.setdefault(load_point, {})[what] = f"{word}. {sentence}"
         elif what != "profile":
-            answers.append((cell, what, f"{word}. {sentence}"))
+            answers.append((load_point, what, f"{word}. {sentence}"))
     limits = tuple(
-        (cell, why.get("waiting", ABSENT), why.get("limit", ABSENT))
-        for cell, why in explained.items()
+        (load_point, why.get("waiting", ABSENT), why.get("limit", ABSENT))
+        for load_point, why in explained.items()
     )
     headers = ("load point", "why requests waited", "bottleneck")
-    quiet = [row.cell for row in results if row.cell not in explained]
+    quiet = [row.load_point for row in results if row.load_point not in explained]
     where = ", ".join(quiet) if len(quiet) <= MAX_NAMED else f"the other {len(quiet)} load points"
     where = where if explained else "any load point; the servers kept up"
     found = Rows(("load point", "question", "answer"), tuple(answers))
@@ -108,10 +108,12 @@ def sweep_limits_section(sweep: html.ReportedSweep) -> html.Section | None:
     """
     results = sweep.status.results
     limited = tuple(
-        (row.variant, row.cell, row.limit.sentence) for row in results if row.limit is not None
+        (row.variant, row.load_point, row.limit.sentence)
+        for row in results
+        if row.limit is not None
     )
     reasons = tuple(
-        (row.variant, row.cell, row.reason) for row in results if row.runs and row.reason
+        (row.variant, row.load_point, row.reason) for row in results if row.runs and row.reason
     )
     at = ("variant", "load point")
     made = html.section(

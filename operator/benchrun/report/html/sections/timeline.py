@@ -44,10 +44,11 @@ def timeline_section(run: Reported) -> html.Section | None:
     if not run.records and not run.samples:
         return None
     origin = run.records[0].first_send_unix_us / 1e6 if run.records else run.samples[0].at
-    known = {row.cell: row for row in run.status.results}
+    known = {row.load_point: row for row in run.status.results}
     named = len({row.workload for row in run.status.results}) > 1
     stages = [
-        _bar(record, origin, known.get(run.cell_of(record)), named=named) for record in run.records
+        _bar(record, origin, known.get(run.load_point_of(record)), named=named)
+        for record in run.records
     ]
     kept = len(run.records)
     measured = sum(row.repeats for row in run.status.results)

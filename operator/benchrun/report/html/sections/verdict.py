@@ -73,7 +73,7 @@ def _facts(status: BenchmarkRunStatus) -> html.Facts:
         "At a glance",
         ("Ended because", exit_codes.failure_reason(status.conditions)),
         ("Load points", ", ".join(f"{count} {word}" for word, count in verdicts.most_common())),
-        ("Best load point", head.cell if head else None),
+        ("Best load point", head.load_point if head else None),
         ("Output throughput there", f"{head.throughput} tokens/s" if head else None),
         ("p99 TTFT there", head.p99_ttft if head else None),
         ("Objectives", _OBJECTIVES.get(kept.status) if kept is not None else None),
@@ -135,7 +135,7 @@ def sweep_verdict_section(sweep: html.ReportedSweep) -> html.Section:
 
 def _sweep_facts(status: BenchmarkSweepStatus) -> html.Facts:
     best = [
-        (best.workload, f"{best.variant} at {best.cell}")
+        (best.workload, f"{best.variant} at {best.load_point}")
         for best in status.best
         if best.objective == THROUGHPUT and best.variant is not None
     ]

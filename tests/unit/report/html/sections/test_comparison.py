@@ -13,17 +13,17 @@ def test_each_figure_of_the_comparison_has_its_bars_with_intervals() -> None:
     for chart in charts_of(section):
         metric = chart.title.partition(" ")[0]
         changes = {
-            c.cell: x
-            for c in comparison.cells
+            c.load_point: x
+            for c in comparison.load_points
             for x in c.changes
             if x.metric == metric and x.change_percent is not None
         }
         bars = [row for row in data_of(chart.spec) if "label" in row]
         assert {row["label"]: row["change"] for row in bars} == {
-            cell: x.change_percent for cell, x in changes.items()
+            load_point: x.change_percent for load_point, x in changes.items()
         }
         assert {row["label"]: row.get("low") for row in bars} == {
-            cell: x.low_percent for cell, x in changes.items()
+            load_point: x.low_percent for load_point, x in changes.items()
         }
 
 

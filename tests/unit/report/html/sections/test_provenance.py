@@ -49,10 +49,10 @@ def test_data_that_was_read_is_named_with_what_was_left_out() -> None:
 
 def test_the_digest_of_every_stage_s_traffic_is_there() -> None:
     digests = {
-        cell
+        load_point
         for table in tables_of(provenance_section(reported()))
         for row in table.rows.rows
-        for cell in row
+        for load_point in row
     }
     assert {record.prompts_digest for record in measured().records} <= digests
 

@@ -34,7 +34,9 @@ def test_limits_are_the_operator_s_own_sentences() -> None:
     assert section is not None
     table, answers, stages = tables_of(section)
     text = {
-        row.cell: row.bottleneck.sentence for row in measured().status.results if row.bottleneck
+        row.load_point: row.bottleneck.sentence
+        for row in measured().status.results
+        if row.bottleneck
     }
     assert all(row[3] == text[row[0]] for row in table.rows.rows if row[1] == "limit")
     assert "chat/rate=inf" in {row[0] for row in table.rows.rows}

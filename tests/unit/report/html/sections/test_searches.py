@@ -23,10 +23,10 @@ def test_a_run_without_a_search_has_no_such_section() -> None:
 
 def test_a_stage_of_a_search_belongs_to_the_load_that_it_tried() -> None:
     run = searched()
-    assert [run.cell_of(record) for record in run.records] == [
+    assert [run.load_point_of(record) for record in run.records] == [
         f"chat/rate={rate}" for rate in TRIED
     ]
-    assert [len(run.records_of(row.cell)) for row in run.status.results] == [1] * len(TRIED)
+    assert [len(run.records_of(row.load_point)) for row in run.status.results] == [1] * len(TRIED)
 
 
 def test_the_course_is_drawn_in_the_order_in_which_loads_were_tried() -> None:

@@ -13,7 +13,7 @@ from benchrun.api import Bottleneck, Waiting
 from benchrun.judge.explain.bottleneck import Observed, bottleneck
 from benchrun.judge.explain.waiting import waiting
 from benchrun.judge.rules.load import overload_of
-from benchrun.judge.rules.rule import CellContext, Code, StageFinding
+from benchrun.judge.rules.rule import Code, LoadPointContext, StageFinding
 from benchrun.judge.throughput import kept_up, throughputs
 from benchrun.names import ANSWERING_ROLES, PREFILLING_ROLES, ROLE_PREFILL, ROLE_SERVER
 
@@ -43,14 +43,19 @@ def explanations(
     Load points that are not in `trusted` are explained too, but none is compared with them.
     """
     by_workload: dict[str, dict[str, Seen]] = {}
-    for cell_id, roles in seen.items():
-        by_workload.setdefault(cell_id.partition("/")[0], {})[cell_id] = roles
+    for load_point_id, roles in seen.items():
+        by_workload.setdefault(load_point_id.partition("/")[0], {})[load_point_id] = roles
     return {
-        cell_id: _explanation(
-            roles, [of for other, of in cells.items() if other != cell_id and other in trusted]
+        load_point_id: _explanation(
+            roles,
+            [
+                of
+                for other, of in load_points.items()
+                if other != load_point_id and other in trusted
+            ],
         )
-        for cells in by_workload.values()
-        for cell_id, roles in cells.items()
+        for load_points in by_workload.values()
+        for load_point_id, roles in load_points.items()
     }
 
 
@@ -78,34 +83,39 @@ def _explanation(seen: Seen, others: Sequence[Seen]) -> Explanation:
     return Explanation(waiting, limit, by_role)
 
 
-def seen_at(cell: CellContext, found: Sequence[StageFinding], limits: Limits) -> Seen:
+def seen_at(load_point: LoadPointContext, found: Sequence[StageFinding], limits: Limits) -> Seen:
     """Return what the explanation of a measured load point rests on, by role.
 
     `found` holds the findings of the load point, before the spec changes their severities.
     """
-    windows = [window for stage in cell.stages for window in stage.windows]
+    windows = [window for stage in load_point.stages for window in stage.windows]
     roles = list(dict.fromkeys(window.role for window in windows)) or [ROLE_SERVER]
     return {
-        role: _observed(cell, role, found, limits.get(role, measure.ServerLimits()))
+        role: _observed(load_point, role, found, limits.get(role, measure.ServerLimits()))
         for role in roles
     }
 
 
 def _observed(
-    cell: CellContext, role: str, found: Sequence[StageFinding], limits: measure.ServerLimits
+    load_point: LoadPointContext,
+    role: str,
+    found: Sequence[StageFinding],
+    limits: measure.ServerLimits,
 ) -> Observed:
-    of_role = [window for stage in cell.stages for window in stage.windows if window.role == role]
-    lengths = _lengths(cell, role)
-    overload = overload_of(cell.stages, found)
+    of_role = [
+        window for stage in load_point.stages for window in stage.windows if window.role == role
+    ]
+    lengths = _lengths(load_point, role)
+    overload = overload_of(load_point.stages, found)
     under = measure.pressure(of_role, limits, lengths)
-    by_counters = running_by_counters(cell)
+    by_counters = running_by_counters(load_point)
     gauge_holds = under is None or gauge_is_mean(under.running_mean, by_counters)
-    waited = _queue_times(cell, role)
+    waited = _queue_times(load_point, role)
     if under is not None and by_counters is not None and not gauge_holds:
         under = _by_times(under, by_counters, waited.mean_waiting)
-    point = _point(cell, under, role)
+    point = _point(load_point, under, role)
     if point is not None:
-        point = replace(point, all_served=_all_served(cell, found))
+        point = replace(point, all_served=_all_served(load_point, found))
     return Observed(
         waiting=waiting(
             under,
@@ -119,12 +129,12 @@ def _observed(
         pressure=under,
         stretches=measure.stretches(of_role),
         lengths=lengths,
-        requests=sum(len(stage.requests.ok) for stage in cell.stages),
-        most_in_flight=max(stage.flight.maximum() for stage in cell.stages),
-        gauge_holds=gauge_holds and not cell.expected.whole_batches,
-        always_busy=(cell.expected.closed_loop and not cell.expected.think_seconds)
-        or cell.expected.all_at_once
-        or cell.expected.whole_batches,
+        requests=sum(len(stage.requests.ok) for stage in load_point.stages),
+        most_in_flight=max(stage.flight.maximum() for stage in load_point.stages),
+        gauge_holds=gauge_holds and not load_point.expected.whole_batches,
+        always_busy=(load_point.expected.closed_loop and not load_point.expected.think_seconds)
+        or load_point.expected.all_at_once
+        or load_point.expected.whole_batches,
         client=max(
             (f for f in found if f.code is Code.CLIENT_SATURATED),
             key=lambda f: f.weight,
@@ -149,13 +159,13 @@ def gauge_is_mean(gauge: float, by_counters: float | None) -> bool:
     return by_counters is None or abs(gauge - by_counters) <= GAUGE_APART * max(gauge, by_counters)
 
 
-def running_by_counters(cell: CellContext) -> float | None:
+def running_by_counters(load_point: LoadPointContext) -> float | None:
     """Return the mean number of running requests over all stages, by the servers' times.
 
     Return None if the servers have several roles, or if the mean of a stage is unknown.
     """
-    roles = {window.role for stage in cell.stages for window in stage.windows}
-    each = [(stage.running_by_counters, stage.seconds) for stage in cell.stages]
+    roles = {window.role for stage in load_point.stages for window in stage.windows}
+    each = [(stage.running_by_counters, stage.seconds) for stage in load_point.stages]
     parts = [(running, seconds) for running, seconds in each if running is not None]
     if len(roles) > 1 or not parts or len(parts) < len(each):
         return None
@@ -182,10 +192,10 @@ def _by_times(under: measure.Pressure, running: float, waiting: float | None) ->
     )
 
 
-def _all_served(cell: CellContext, found: Sequence[StageFinding]) -> bool:
+def _all_served(load_point: LoadPointContext, found: Sequence[StageFinding]) -> bool:
     """Return whether an open loop set the throughput: all that it sent was served."""
-    is_open = cell.expected.rate is not None or cell.expected.follows_trace
-    return is_open and kept_up(cell.stages, found)
+    is_open = load_point.expected.rate is not None or load_point.expected.follows_trace
+    return is_open and kept_up(load_point.stages, found)
 
 
 class _QueueTimes(NamedTuple):
@@ -198,21 +208,21 @@ class _QueueTimes(NamedTuple):
     mean_waiting: float | None  # Mean number of waiting requests, by Little's law.
 
 
-def _queue_times(cell: CellContext, role: str) -> _QueueTimes:
+def _queue_times(load_point: LoadPointContext, role: str) -> _QueueTimes:
     """Return how long the requests to a role waited, and how many of them, on average."""
-    edges = [measure.counters.by_role(stage.edges).get(role, ()) for stage in cell.stages]
+    edges = [measure.counters.by_role(stage.edges).get(role, ()) for stage in load_point.stages]
     seconds, requests = (
         measure.sum_of_all([measure.counters.rise(servers, counter) for servers in edges])
         for counter in (measure.counters.QUEUE_TIME_SUM, measure.counters.QUEUE_TIME_COUNT)
     )
-    lasted = sum(stage.seconds for stage in cell.stages)
+    lasted = sum(stage.seconds for stage in load_point.stages)
     return _QueueTimes(measure.ratio(seconds, requests, 1000), measure.ratio(seconds, lasted))
 
 
-def _lengths(cell: CellContext, role: str) -> measure.Lengths | None:
-    if not all(stage.counts_tokens for stage in cell.stages):
+def _lengths(load_point: LoadPointContext, role: str) -> measure.Lengths | None:
+    if not all(stage.counts_tokens for stage in load_point.stages):
         return None
-    columns = [stage.requests for stage in cell.stages]
+    columns = [stage.requests for stage in load_point.stages]
     answered = sum(sum(c.ok) for c in columns)
     prompt = sum(sum(compress(c.input_tokens, c.ok)) for c in columns)
     output = sum(sum(compress(c.output_tokens, c.ok)) for c in columns)
@@ -223,21 +233,23 @@ def _lengths(cell: CellContext, role: str) -> measure.Lengths | None:
 
 
 def _point(
-    cell: CellContext, under: measure.Pressure | None, role: str
+    load_point: LoadPointContext, under: measure.Pressure | None, role: str
 ) -> measure.OperatingPoint | None:
     """Return the operating point of a role: tokens a second, running requests and KV cache usage.
 
     Only tokens that the role computes count. If every stage has a plateau, the tokens are those of
     the plateaus. Return None without samples or tokens.
     """
-    found = throughputs(cell.stages)
+    found = throughputs(load_point.stages)
     output = found["output_throughput"] or 0.0
     total = found["total_token_throughput"] or 0.0
     tokens = (total - output if role in PREFILLING_ROLES else 0.0) + (
         output if role in ANSWERING_ROLES else 0.0
     )
     return (
-        measure.OperatingPoint(cell.cell.id, under.running_mean, tokens, under.kv_mean_percent)
+        measure.OperatingPoint(
+            load_point.load_point.id, under.running_mean, tokens, under.kv_mean_percent
+        )
         if under and tokens
         else None
     )
