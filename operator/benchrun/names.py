@@ -113,9 +113,9 @@ def _digits(uid: str) -> str:
     return hashlib.sha256(uid.encode()).hexdigest()
 
 
-def cell_id(workload: str, axis: str, value: str) -> str:
-    """Return the id of a workload at a load point: `chat/rate=4`."""
-    return f"{workload}/{axis}={value}"
+def cell_id(workload: str, load: str) -> str:
+    """Return the id of a workload at a load such as `rate=4`: `chat/rate=4`."""
+    return f"{workload}/{load}"
 
 
 def confirmation_id(cell: str) -> str:
@@ -126,9 +126,9 @@ def confirmation_id(cell: str) -> str:
     return f"{cell}/confirmation"
 
 
-def stage_id(workload: str, axis: str, value: str, repeat: int) -> str:
+def stage_id(workload: str, load: str, repeat: int) -> str:
     """Return the id of one repeat of a load point: `chat/rate=4/r2`."""
-    return f"{cell_id(workload, axis, value)}/r{repeat}"
+    return f"{cell_id(workload, load)}/r{repeat}"
 
 
 def labels(*, run: str, uid: str, role: str) -> dict[str, str]:

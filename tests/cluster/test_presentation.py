@@ -64,7 +64,7 @@ STATUS = BenchmarkRunStatus(
         Result(
             cell="chat/rate=4",
             workload="chat",
-            axis="rate",
+            axis="RequestRate",
             value="4",
             repeats=3,
             repeats_planned=3,

@@ -130,7 +130,7 @@ from benchrun.api.stored_status import (
     status_changes,
     without,
 )
-from benchrun.api.workloads import Axis, Cell, Load, Search, Workload, datasets_of
+from benchrun.api.workloads import Cell, LoadSpec, Search, Workload, datasets_of
 
 __all__ = [
     "CHANGEABLE",
@@ -161,7 +161,6 @@ __all__ = [
     "TOTAL_COST",
     "VALIDATIONS",
     "AgentDataset",
-    "Axis",
     "Baseline",
     "BenchmarkRunSpec",
     "BenchmarkRunStatus",
@@ -201,7 +200,7 @@ __all__ = [
     "Judgement",
     "LimitKind",
     "Live",
-    "Load",
+    "LoadSpec",
     "Model",
     "ModelSource",
     "Objective",

@@ -134,8 +134,8 @@ def measured_row(
     return api.Result(
         cell=cell.id,
         workload=cell.workload,
-        axis=cell.axis,
-        value=cell.value,
+        axis=cell.load.axis,
+        value=cell.load.value,
         repeats=len(records),
         repeats_planned=len(cell.stage_ids),
         metrics=metrics | tokens_per_joule(measure.gpu_figures(sampled), roles),
@@ -229,7 +229,7 @@ def _steady(
     return measure.request_figures.plateau_metrics(
         plateaus,
         context.percentiles,
-        queued=context.expected.capped,
+        queued=context.expected.load.capped,
         limits=request_limits(spec.objectives) if spec.objectives else None,
     )
 
@@ -242,7 +242,7 @@ def _metrics(
         limits = request_limits(spec.objectives)
         metrics["request_goodput"] = measure.request_figures.rounded(
             measure.request_figures.goodput(
-                context.records, limits, since_due=context.expected.capped
+                context.records, limits, since_due=context.expected.load.capped
             )
         )
     for name, pool in context.queued.items():

@@ -19,15 +19,7 @@ from benchrun.api import (
     datasets_of,
 )
 from benchrun.measure import detectable_percent, power_sentence
-from benchrun.plan import (
-    cells,
-    estimate,
-    gpus,
-    load_points,
-    most_probe_stages,
-    planned_stages,
-    requests_of,
-)
+from benchrun.plan import cells, estimate, gpus, most_probe_stages, planned_stages
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 
 
@@ -53,9 +45,9 @@ class Volume:
 def volume_of(spec: BenchmarkRunSpec) -> Volume:
     estimated = estimate(spec)
     timed = [
-        stage
+        seconds
         for stage in planned_stages(spec, run_uid="")
-        if stage.axis == "rate" and stage.value != "inf"
+        if (seconds := stage.load.least_seconds(stage.requests)) is not None
     ]
     warmup = spec.measurement.warmup.auto
     return Volume(
@@ -64,9 +56,7 @@ def volume_of(spec: BenchmarkRunSpec) -> Volume:
         probe_stages=most_probe_stages(spec),
         gpus=gpus(spec),
         open_stages=len(timed),
-        least_seconds=math.ceil(
-            sum(Decimal(stage.requests) / Decimal(stage.value) for stage in timed)
-        ),
+        least_seconds=math.ceil(sum(timed, Decimal(0))),
         warmup_seconds=warmup.max_seconds * sum(w.is_measured for w in spec.workloads)
         if warmup is not None
         else 0,
@@ -266,9 +256,7 @@ def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Rem
     )
     repeats = 1 if is_same else spec.repeats
     # Requests of each load point in all repeats together.
-    counts = {
-        value: requests_of(workload, value) * repeats for value in load_points(workload.load)[1]
-    }
+    counts = {load.value: workload.requests_at(load) * repeats for load in workload.load.points}
     if (
         not counts
     ):  # A search: the schema refuses too few requests, and it repeats where it needs more.
@@ -276,8 +264,7 @@ def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Rem
     remarks: list[Remark] = []
     if (
         spec.objectives
-        and "inf" in counts
-        and workload.load.max_concurrency is None
+        and any(load.all_at_once for load in workload.load.points)
         and repeats < contract.MIN_REPEATS
     ):
         told = (

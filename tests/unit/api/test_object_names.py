@@ -68,8 +68,8 @@ def test_the_longest_run_leaves_room() -> None:
 
 
 def test_stages_and_cells_are_called_after_their_load() -> None:
-    assert names.cell_id("chat", "rate", "inf") == "chat/rate=inf"
-    assert names.stage_id("chat", "concurrency", "64", 2) == "chat/concurrency=64/r2"
+    assert names.cell_id("chat", "rate=inf") == "chat/rate=inf"
+    assert names.stage_id("chat", "concurrency=64", 2) == "chat/concurrency=64/r2"
 
 
 def test_labels_say_whose_a_child_is_and_what() -> None:

@@ -96,9 +96,9 @@ def _searched(plan: Plan, digest: str, *, first_sequence: int) -> Iterator[Arriv
         while here is not None:
             following = bisection.after(search, here, "Met")
             confirms = here.confirmation > 0
-            value = bisection.spelled(here.value)
-            probe = Probe(value=value, ends_search=following is None, confirms=confirms)
-            yield arrival(sequence, stage_at(search, here).id, digest, probe=probe)
+            probe = Probe(ends_search=following is None, confirms=confirms)
+            stage = stage_at(search, here)
+            yield arrival(sequence, stage.id, digest, load=stage.load, probe=probe)
             here = following
             sequence = sequence + 1
 

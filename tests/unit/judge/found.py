@@ -125,7 +125,7 @@ def findings_of(code: Code, *, repeats: int = 1) -> dict[str, Finding]:
         SCENES[code] if code in SCENES else Scene([FOUND_BY[code]], planned=cell(repeats=repeats))
     )
     load = {"requestRates": ["4"]} | (
-        {"maxConcurrency": scene.max_concurrency} if scene.max_concurrency else {}
+        {"maxConcurrency": scene.planned.load.cap} if scene.planned.load.capped else {}
     )
     base = (
         SPEC

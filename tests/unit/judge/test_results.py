@@ -44,7 +44,12 @@ def failing(stage_id: str) -> StageRecord:
 def test_a_row_of_one_good_stage() -> None:
     judged = judge([cell()], [record()], sample(1005.0))
     (row,) = judged.results
-    assert (row.cell, row.workload, row.axis, row.value) == ("chat/rate=4", "chat", "rate", "4")
+    assert (row.cell, row.workload, row.axis, row.value) == (
+        "chat/rate=4",
+        "chat",
+        "RequestRate",
+        "4",
+    )
     assert (row.repeats, row.repeats_planned, row.verdict) == (1, 1, "Valid")
     assert row.metrics == pooled_metrics([record()], pools_of([record()]), ["50", "99"])
     assert row.roles == [
@@ -167,7 +172,8 @@ def status_of(judged: Judged) -> BenchmarkRunStatus:
 def sixty_four_cells(stage: StageRecord, requested: dict[str, Any], repeats: int = 2) -> Judged:
     name = "a" * 40
     cells = [
-        cell(name, value=f"{n}.000001", repeats=repeats) for n in range(100_000_000, 100_000_064)
+        cell(name, value=f"{n}.000001", repeats=repeats, max_concurrency=64)
+        for n in range(100_000_000, 100_000_064)
     ]
     stages = [stage_id for each in cells for stage_id in each.stage_ids]
     records = [
@@ -223,7 +229,7 @@ def with_every_rule_firing(rows: Sequence[Result]) -> tuple[list[Result], list[F
 
 def test_sixty_four_cells_fit_beside_every_finding() -> None:
     stage = record(requests=MANY)
-    cells = [cell(value=f"{n}.000001") for n in range(100_000_000, 100_000_064)]
+    cells = [cell(value=f"{n}.000001", max_concurrency=64) for n in range(100_000_000, 100_000_064)]
     run_spec = spec(workloads=[workload(load=CAPPED)], **ASKED_FOR_EVERYTHING)
     one = judge(
         cells[:1], [stage.model_copy(update={"stage_id": cells[0].stage_ids[0]})], run_spec=run_spec

@@ -6,7 +6,7 @@ from benchrun.judge.results import results
 from unit.judge.specs import spec, workload
 from unit.measure.records import cell, record, requests
 
-USERS = cell(axis="concurrency", value="8")
+USERS = cell(axis="Concurrency", value="8")
 
 
 def row(ttft_us: list[int], *, limit_ms: int = 100, percentile: str = "99") -> Result:

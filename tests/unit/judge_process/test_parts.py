@@ -10,9 +10,9 @@ import pytest
 from benchrun.api import MAX_REFUSED, Judgement
 from benchrun.judge_process.judge_job import judge_job
 from benchrun.judge_process.messages import Part
-from benchrun_client.contract import Probe
+from benchrun_client.contract import Probe, RateLoad
 from unit.judge_process import jobs
-from unit.measure.records import edge, requests, sample
+from unit.measure.records import edge, load_at, requests, sample
 from unit.plan.specs import spec_body, workload
 
 
@@ -71,8 +71,12 @@ def test_a_body_that_differs_from_its_envelope_is_left_out(changed: dict[str, An
         pytest.param(jobs.measured(0, jobs.STAGES[1]), id="another place than the plan's"),
         pytest.param(jobs.measured(7, "chat/rate=9/r1"), id="beyond the plan"),
         pytest.param(
-            jobs.measured(0, probe=Probe(value="4", ends_search=True)),
+            jobs.measured(0, probe=Probe(ends_search=True)),
             id="a probe where none is asked for",
+        ),
+        pytest.param(
+            jobs.measured(0, load=RateLoad(requests_per_second="5")),
+            id="another load than the plan's",
         ),
         pytest.param(
             jobs.measured(0, servers=(edge(role="janitor"),)), id="a role that there is not"
@@ -100,7 +104,8 @@ def test_a_probe_beyond_what_its_search_may_choose_is_left_out() -> None:
             jobs.measured(
                 n,
                 f"chat/search-0{n + 1}/r1",
-                probe=Probe(value=users, ends_search=False),
+                load=load_at("Concurrency", users),
+                probe=Probe(ends_search=False),
                 requests=sent,
             )
         )

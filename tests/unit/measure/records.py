@@ -6,21 +6,25 @@ from hashlib import sha256
 from itertools import compress
 from typing import Any
 
-from benchrun.api import Axis, Cell
+from benchrun.api import Cell
 from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import (
+    KINDS,
     MAX_GAP_SLICES,
     PROCESS_CPU,
     START_TIME,
+    Axis,
     ClientFigures,
     Engine,
     GapCounts,
     GapSlices,
+    Load,
     RequestColumns,
     RoundTrips,
     ServedModel,
     ServerEdge,
     StageRecord,
+    kind_of,
 )
 from benchrun_client.engines import ENGINE
 from benchrun_client.stage_record import gap_slices
@@ -79,6 +83,7 @@ def record(stage_id: str = STAGE, **changes: Any) -> StageRecord:
         "plan_digest": "a" * 64,
         "sequence": 0,
         "stage_id": stage_id,
+        "load": changes.get("load", load_of(stage_id)),
         "prompts_digest": sha256(stage_id.encode()).hexdigest(),
         "engine": Engine(name="vllm", version="0.32.0", trust_env=False),
         "first_send_unix_us": 1_000_000_000,
@@ -182,9 +187,26 @@ def sample(at: float, **changes: Any) -> Sample:
     return Sample(at=at, **(values | changes))
 
 
-def cell(workload: str = "chat", axis: Axis = "rate", value: str = "4", repeats: int = 1) -> Cell:
+def load_at(axis: Axis, value: str, **options: Any) -> Load:
+    """Build the load at a value along an axis; users begin spread over a round."""
+    return kind_of(axis, value).of(value, **({"start": "Spread"} | options))
+
+
+def load_of(stage_id: str) -> Load:
+    """Build the load that the id of a stage says; four requests a second where it says none."""
+    name, _, value = (*stage_id.split("/"), "rate=4")[1].partition("=")
+    axes = {kind.name_in_ids: kind.axis for kind in KINDS}
+    return load_at(axes[name], value) if name in axes else load_at("RequestRate", "4")
+
+
+def cell(
+    workload: str = "chat",
+    axis: Axis = "RequestRate",
+    value: str = "4",
+    repeats: int = 1,
+    **options: Any,
+) -> Cell:
     """Build a load point with the stage ids of its repeats."""
-    cell_id = f"{workload}/{axis}={value}"
-    return Cell(
-        cell_id, workload, axis, value, tuple(f"{cell_id}/r{n}" for n in range(1, repeats + 1))
-    )
+    load = load_at(axis, value, **options)
+    cell_id = f"{workload}/{load.label}"
+    return Cell(cell_id, workload, load, tuple(f"{cell_id}/r{n}" for n in range(1, repeats + 1)))

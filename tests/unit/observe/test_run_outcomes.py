@@ -8,17 +8,18 @@ import pytest
 from benchrun.api import Result
 from benchrun.observe import HEADLINE_FIGURES, MAX_CELLS, FinishedRun, finished_run_of
 from hypothesis import given, strategies as st
+from unit.measure.records import load_of
 
 ENDED = "2026-11-21T12:00:00Z"
 
 
 def row(cell: str = "chat/rate=4", **more: Any) -> dict[str, Any]:
-    axis, _, value = cell.rpartition("/")[2].partition("=")
+    load = load_of(cell)
     return {
         "cell": cell,
         "workload": "chat",
-        "axis": axis,
-        "value": value,
+        "axis": load.axis,
+        "value": load.value,
         "verdict": "Valid",
         **more,
     }
@@ -41,7 +42,7 @@ def test_figures_stand_in_a_fixed_order_and_others_are_left_out() -> None:
     assert (run.phase, run.verdict, run.cells_left_out) == ("Completed", "Valid", 0)
     cell = run.cells[0]
     assert (cell.cell, cell.workload, cell.axis, cell.value, cell.verdict) == (
-        "chat/rate=4", "chat", "rate", "4", "Valid",
+        "chat/rate=4", "chat", "RequestRate", "4", "Valid",
     )  # fmt: skip
     assert cell.figures == tuple(float(place) for place in range(len(HEADLINE_FIGURES)))
 

@@ -31,7 +31,7 @@ def result(cell: str = "chat/concurrency=8", **changes: Any) -> Result:
     values: dict[str, Any] = {
         "cell": cell,
         "workload": cell.partition("/")[0],
-        "axis": "concurrency",
+        "axis": "Concurrency",
         "value": cell.partition("=")[2],
         "repeats": 1,
         "repeats_planned": 1,

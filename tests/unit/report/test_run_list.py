@@ -228,7 +228,7 @@ def limited(cell: str, limit: str | None) -> Any:
     bottleneck = (
         Bottleneck.model_validate({"limit": limit, "sentence": "s"}) if limit is not None else None
     )
-    return result(cell, axis="rate", bottleneck=bottleneck)
+    return result(cell, axis="RequestRate", bottleneck=bottleneck)
 
 
 @pytest.mark.parametrize(

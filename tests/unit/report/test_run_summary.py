@@ -149,7 +149,8 @@ def test_objectives_are_counted(expected: str | None, words: list[str]) -> None:
         for word in words
     ]
     rows = [
-        result(f"c/rate={n}", axis="rate", objectives=[each]) for n, each in enumerate(objectives)
+        result(f"c/rate={n}", axis="RequestRate", objectives=[each])
+        for n, each in enumerate(objectives)
     ]
     assert fact("objectives", ended(results=rows)) == expected
 
@@ -252,7 +253,7 @@ def limited(limit: str | None, cell: str = "a/rate=1") -> Any:
         if limit is not None
         else None
     )
-    return result(cell, axis="rate", bottleneck=bottleneck)
+    return result(cell, axis="RequestRate", bottleneck=bottleneck)
 
 
 # The steps of a run, its start in words, and what it did not keep.
@@ -370,7 +371,7 @@ def test_startup_phases_stand_below_the_server() -> None:
     ],
 )
 def test_how_much_of_a_cell_is_left(lost: int, sentence: str) -> None:
-    stored = BenchmarkRunStatus(results=[result("a/rate=1", axis="rate", repeats=3)])
+    stored = BenchmarkRunStatus(results=[result("a/rate=1", axis="RequestRate", repeats=3)])
     assert missing_sentences(stored, {"a/rate=1": lost}) == [f"a/rate=1: {sentence}"]
 
 

@@ -121,10 +121,8 @@ def _observed(
         lengths=lengths,
         requests=sum(len(stage.requests.ok) for stage in cell.stages),
         most_in_flight=max(stage.flight.maximum() for stage in cell.stages),
-        gauge_holds=gauge_holds and not cell.expected.whole_batches,
-        always_busy=(cell.expected.closed_loop and not cell.expected.think_seconds)
-        or cell.expected.all_at_once
-        or cell.expected.whole_batches,
+        gauge_holds=gauge_holds and not cell.expected.load.whole_batches,
+        always_busy=cell.expected.load.always_busy,
         client=max(
             (f for f in found if f.code is Code.CLIENT_SATURATED),
             key=lambda f: f.weight,
@@ -184,8 +182,7 @@ def _by_times(under: measure.Pressure, running: float, waiting: float | None) ->
 
 def _all_served(cell: CellContext, found: Sequence[StageFinding]) -> bool:
     """Return whether an open loop set the throughput: all that it sent was served."""
-    is_open = cell.expected.rate is not None or cell.expected.follows_trace
-    return is_open and kept_up(cell.stages, found)
+    return cell.expected.load.is_open and kept_up(cell.stages, found)
 
 
 class _QueueTimes(NamedTuple):

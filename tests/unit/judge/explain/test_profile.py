@@ -185,7 +185,7 @@ def rows(limit: str = "Compute") -> list[Result]:
         return Result(
             cell=f"{workload}/rate={value}",
             workload=workload,
-            axis="rate",
+            axis="RequestRate",
             value=value,
             repeats=1,
             repeats_planned=1,

@@ -116,7 +116,7 @@ def measured(name: str, place: int, *, hits: float, n: int, queries: float = 50_
 
 
 def judged(of: BenchmarkRunSpec, *records: StageRecord) -> list[Result]:
-    cells = [cell(each.name, "rate", "inf") for each in of.workloads]
+    cells = [cell(each.name, "RequestRate", "inf") for each in of.workloads]
     return results(cells, records, [], spec=of).results
 
 

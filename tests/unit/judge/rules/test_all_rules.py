@@ -257,7 +257,9 @@ def measures() -> Iterator[tuple[str, _Measure]]:
 
 
 def measured_cell(value: str, measure: _Measure, *, seed: int) -> CellContext:
-    planned = cell(value=value, repeats=REPEATS)
+    point = cell(repeats=REPEATS)
+    ids = tuple(f"chat/{value}/r{repeat}" for repeat in range(1, REPEATS + 1))
+    planned = replace(point, id=f"chat/{value}", stage_ids=ids)
     stages = []
     for place, stage_id in enumerate(planned.stage_ids):
         stage = measure(seed=seed + place)

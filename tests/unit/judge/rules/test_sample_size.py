@@ -8,7 +8,7 @@ import pytest
 from benchrun.api import Objective
 from benchrun.judge.rules.rule import CellContext, Code
 from benchrun.judge.rules.sample_size import too_few_samples
-from benchrun.judge.stage_facts import ExpectedLoad
+from benchrun.judge.stage_facts import ExpectedStage
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import StageRecord
 from unit.judge.stages import OPEN_LOOP, context, findings, open_loop_load, users
@@ -28,7 +28,7 @@ def cell_of(count: int, *percentiles: str, stages: int = 1, tokens: int = 2) -> 
 
 
 def measured(
-    records: Sequence[StageRecord], *percentiles: str, load: ExpectedLoad = OPEN_LOOP
+    records: Sequence[StageRecord], *percentiles: str, load: ExpectedStage = OPEN_LOOP
 ) -> CellContext:
     stages = tuple(map(context(load=load), records))
     return CellContext(cell(repeats=len(stages)), Thresholds(), load, percentiles, stages)

@@ -96,13 +96,13 @@ def test_the_objectives_of_a_confirmation_are_restored_with_its_smaller_error(
     """The limit is just above the interval's end: certain enough for a load that was tried, not for
     one that is confirmed."""
     run = searched()
-    probe = Probe(value="4", ends_search=False, confirms=confirms)
+    probe = Probe(ends_search=False, confirms=confirms)
     records = [
         record.model_copy(update={"probe": probe})
         for record in run.records
-        if record.probe is not None and record.probe.value == probe.value
+        if record.load.value == "4"
     ]
-    (row,) = (row for row in run.status.results if row.value == probe.value)
+    (row,) = (row for row in run.status.results if row.value == "4")
     rows = [cut(row, cell=f"{row.cell}/confirmation" if confirms else row.cell)]
     limit = {"metric": "E2EL", "percentile": "50", "max_milliseconds": 417}
     spec = run.spec.model_copy(
