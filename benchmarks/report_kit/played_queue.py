@@ -4,6 +4,7 @@ The server works slower the more places are taken, so latencies bend where they 
 """
 
 import heapq
+import math
 import random
 from itertools import accumulate
 
@@ -21,7 +22,8 @@ def played(load: Load, count: int, draw: random.Random, slowness: float) -> Requ
     First come, first served: a request waits for a place, then takes longer the more places are
     taken.
     """
-    arrivals = None if load.rate is None else _arrivals(load.rate, count, draw)
+    rate = math.inf if load.all_at_once else load.rate
+    arrivals = None if rate is None else _arrivals(rate, count, draw)
     users = [0.0] * (load.users or 0)
     free = [0.0] * PLACES
     rows: list[tuple[float, float, float]] = []

@@ -3,7 +3,6 @@
 Parts that can't be used are left out and counted.
 """
 
-import hashlib
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -183,20 +182,15 @@ class _Opened:
         Raises ValueError where it is not the record that its envelope says, or the plan has no such
         record.
         """
-        if hashlib.sha256(data).hexdigest() != head.digest:
-            raise ValueError("its digest does not match its bytes")
+        envelope = head.envelope
+        if envelope is None:
+            raise ValueError("its envelope is missing or can't be read")
+        problem = envelope.problem_with(data, run_uid=self._run_uid)
+        if problem is not None:
+            raise ValueError(problem)
         record = open_record(data)
-        envelope = envelope_of(record, data)
-        if envelope.run_uid != self._run_uid:
-            raise ValueError("it is of another run")
-        if envelope.sequence != head.sequence or envelope.ends_search != head.ends_search:
+        if envelope_of(record, data) != envelope:
             raise ValueError("it is not what its envelope says")
-        # The Job or the annotation that held these may be gone.
-        if head.stage_id not in (None, envelope.stage_id) or head.plan_digest not in (
-            None,
-            envelope.plan_digest,
-        ):
-            raise ValueError("it is of another stage or plan than its envelope says")
         misplaced = problem_with(envelope, self._stage_ids, self._searches) or load_problem(
             record, self._loads, self._searches
         )

@@ -62,7 +62,6 @@ from benchrun.plan.stages import (
 from benchrun.plan.stored_records import (
     RECORD_KEY,
     TIMELINE_KEY,
-    Arrival,
     TimelinePart,
     stage_config_map,
     stored_part,
@@ -90,7 +89,6 @@ __all__ = [
     "RECORD_KEY",
     "TEMPLATE_FILE",
     "TIMELINE_KEY",
-    "Arrival",
     "Division",
     "Manifest",
     "Owner",

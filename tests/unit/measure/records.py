@@ -16,11 +16,13 @@ from benchrun_client.contract import (
     Axis,
     ClientFigures,
     Engine,
+    Envelope,
     GapCounts,
     GapSlices,
     Load,
     RequestColumns,
     RoundTrips,
+    Sealed,
     ServedModel,
     ServerEdge,
     StageRecord,
@@ -210,3 +212,17 @@ def cell(
     load = load_at(axis, value, **options)
     cell_id = f"{workload}/{load.label}"
     return Cell(cell_id, workload, load, tuple(f"{cell_id}/r{n}" for n in range(1, repeats + 1)))
+
+
+def sealed_bytes(sequence: int = 0, body: bytes = b"packed", **changes: Any) -> Sealed:
+    """Put any bytes into an envelope, as if they were a packed record."""
+    values: dict[str, Any] = {
+        "sequence": sequence,
+        "run_uid": "uid-1",
+        "stage_id": f"chat/rate=4/r{sequence + 1}",
+        "plan_digest": "e" * 64,
+        "ends_search": None,
+        "size": len(body),
+        "digest": "d" * 64,
+    }
+    return Sealed(Envelope.model_construct(**(values | changes)), body)

@@ -237,10 +237,13 @@ async def pulled(*records: Sealed) -> Pulled:
 
 async def test_an_envelope_tells_whether_its_search_ended() -> None:
     came = await pulled(sent("chat/search-01/r1", 1), sent("chat/search-02/r1", 2, ends=True))
-    assert [(a.sequence, a.ends_search) for a in came.arrivals] == [(1, None), (2, "chat")]
+    assert [(a.envelope.sequence, a.envelope.ends_search) for a in came.arrivals] == [
+        (1, None),
+        (2, "chat"),
+    ]
 
 
 async def test_a_forged_stage_is_rejected_and_the_others_are_taken() -> None:
     came = await pulled(sent("other/search-01/r1", 1), sent("chat/search-02/r1", 2))
-    assert [a.sequence for a in came.arrivals] == [2]
+    assert [a.envelope.sequence for a in came.arrivals] == [2]
     assert came.refused == ("record 1: stage 'other/search-01/r1' is of no search of the plan",)
