@@ -219,10 +219,10 @@ class LoadKind(LeavesOut):
     def requests(self, listed: int | None, duration_seconds: int | None) -> int:
         """Return the number of requests of a stage.
 
-        It is as listed; only a rate makes one of a duration.
+        It is as listed; only a rate makes one of a duration. 0 where nothing tells it, which a spec
+        that the cluster has accepted can't have.
         """
-        assert listed is not None, f"{self.kind} has no rate: the spec lists the requests"
-        return listed
+        return listed or 0
 
     def least_seconds(self, requests: int) -> Decimal | None:
         """Return how long that many requests take to arrive; None: that depends on the answers."""

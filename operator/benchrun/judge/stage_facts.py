@@ -51,7 +51,7 @@ def expected_stage(spec: BenchmarkRunSpec, cell: Cell) -> ExpectedStage:
         cache_policy=spec.measurement.cache_policy,
         scrape_interval_seconds=float(spec.measurement.scrape_interval_seconds),
         random_text=any(
-            getattr(dataset.single, "kind", None) in ("random", "prefixRepetition", "timedTrace")
+            dataset.single is not None and dataset.single.is_random_text
             for dataset in datasets_of(workload, spec.workloads)
         ),
         offline=spec.offline is not None,

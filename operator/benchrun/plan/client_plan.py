@@ -217,7 +217,8 @@ def _stage(planned: PlannedStage, spec: BenchmarkRunSpec) -> contract.Stage:
 
 def _is_written(workload: Workload) -> bool:
     """Return whether prompts are made up for the workload, so that there are as many as wanted."""
-    return isinstance(workload.dataset.single, contract.RandomData | contract.PrefixRepetitionData)
+    data = workload.dataset.single
+    return data is not None and data.is_unlimited
 
 
 def _warmup(

@@ -12,7 +12,6 @@ from benchrun_client import contract
 
 from benchrun.api import (
     MIN_SERVERS_OF_PERCENTILES,
-    AgentDataset,
     BenchmarkRunSpec,
     Dataset,
     Workload,
@@ -88,8 +87,6 @@ def volume_remarks(spec: BenchmarkRunSpec, volume: Volume) -> list[Remark]:
     return []
 
 
-# vLLM's limit where none is set and each row has its own answer length.
-SHARE_GPT_TOTAL_TOKENS = 2048
 CHAT_TEMPLATE_TOKENS = 64  # Tokens for a chat template: more than most add to one turn.
 
 
@@ -112,24 +109,10 @@ class Lengths:
 
 def lengths_of(dataset: Dataset) -> Lengths:
     """Return the lengths of the longest request that a dataset can send."""
-    match dataset.single:
-        case contract.RandomData() as random:
-            return Lengths(random.input.max, random.output.max, drops_long_rows=False)
-        case contract.PrefixRepetitionData() as repeated:
-            prompt = repeated.prefix_tokens + repeated.suffix_tokens
-            return Lengths(prompt, repeated.output_tokens, drops_long_rows=False)
-        case contract.ShareGPTData() as rows:
-            rest = max(
-                1, (rows.max_total_tokens or SHARE_GPT_TOTAL_TOKENS) - rows.max_prompt_tokens
-            )
-            return Lengths(rows.max_prompt_tokens, rows.output_tokens or rest, drops_long_rows=True)
-        case contract.TextsData() as texts:
-            return Lengths(
-                None, texts.output_tokens_per_text * texts.texts_per_prompt, drops_long_rows=True
-            )
-        case AgentDataset():
-            return Lengths(None, None, drops_long_rows=False)
-    return Lengths(None, getattr(dataset.single, "output_tokens", None), drops_long_rows=True)
+    if (data := dataset.single) is None:
+        return Lengths(None, None, drops_long_rows=True)
+    prompt, output = data.longest
+    return Lengths(prompt, output, drops_long_rows=data.drops_long_rows)
 
 
 def longest_request(
@@ -251,9 +234,8 @@ def _power(spec: BenchmarkRunSpec) -> list[Remark]:
 
 def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Remark]:
     # Repeats that send the same requests are not independent samples.
-    is_same = spec.measurement.cache_policy == "Share" or getattr(
-        workload.dataset.single, "sends_again", False
-    )
+    data = workload.dataset.single
+    is_same = spec.measurement.cache_policy == "Share" or (data is not None and data.sends_again)
     repeats = 1 if is_same else spec.repeats
     # Requests of each load point in all repeats together.
     counts = {load.value: workload.requests_at(load) * repeats for load in workload.load.points}

@@ -87,7 +87,7 @@ def test_figures_are_of_the_steady_part_where_the_row_says_so(
 
 
 def test_cells_are_bounded_and_the_headlines_is_kept() -> None:
-    rows = [row(f"chat/rate={n}") for n in range(MAX_CELLS + 3)]
+    rows = [row(f"chat/rate={n}") for n in range(1, MAX_CELLS + 4)]
     last = rows[-1]["cell"]
     run = found(results=rows, headline={"cell": last})
     assert [cell.cell for cell in run.cells] == [last, *(r["cell"] for r in rows[: MAX_CELLS - 1])]

@@ -86,7 +86,7 @@ def _with_files(name: str, runs: Side) -> list[tuple[MeasuredRun, MeasuredRun]]:
         workload = run.workload(name)
         parts = api.datasets_of(workload, run.spec.workloads) if workload is not None else ()
         return any(
-            part.file is not None or isinstance(part.single, contract.HuggingFaceData)
+            part.file is not None or (part.single is not None and part.single.reads_hub)
             for part in parts
         )
 

@@ -85,7 +85,11 @@ def test_under_a_cap_the_wait_in_the_client_is_restored_too(cap: int | None) -> 
     workload = run.spec.workloads[0]
     load = workload.load.model_copy(update={"max_concurrency": cap})
     spec = run.spec.model_copy(update={"workloads": [workload.model_copy(update={"load": load})]})
-    now = restored(reported(spec=spec, status=run.status)).status.results[0]
+    records = [
+        record.model_copy(update={"load": record.load.model_copy(update={"max_concurrency": cap})})
+        for record in run.records
+    ]
+    now = restored(reported(spec=spec, status=run.status, records=records)).status.results[0]
     assert ("mean_e2el_including_client_queue_ms" in now.metrics) == (cap is not None)
 
 
