@@ -84,14 +84,15 @@ class Search(base.SpecModel):
         return most_search_stages(self.max_probes, self.max_repeats)
 
 
-_LOADS = (
-    "[has({0}.requestRates), has({0}.concurrencies), has({0}.search), has({0}.traceSpeeds), "
-    "has({0}.batchSizes)]"
-    ".filter(x, x).size()"
-)
+_LISTED_IN = {kind.axis: kind.listed_in for kind in contract.KINDS}
+"""The field of a spec's load that lists the values along an axis."""
+_LISTS = tuple(base.json_name(field) for field in _LISTED_IN.values())
+_LOADS = f"[{', '.join(f'has({{0}}.{name})' for name in (*_LISTS, 'search'))}].filter(x, x).size()"
 _SEARCH = "has(w.load.search)"
 MOST_PROBES = f"(w.load.search.maxProbes + {CONFIRMATIONS})"
 """CEL for the load points of a search, confirmations included."""
+LISTED_POINTS = "".join(f"has(w.load.{name}) ? size(w.load.{name}) : " for name in _LISTS)
+"""CEL for the load points that are listed, up to what follows where none are."""
 MOST_STAGES = f"(w.load.search.maxProbes + {CONFIRMATIONS} * w.load.search.maxRepeats)"
 """CEL for the most stages of a search."""
 _REQUESTS = (
@@ -298,10 +299,6 @@ class LoadSpec(base.SpecModel):
             "start": self.start or "Spread",
             "think_seconds": drawn,
         }
-
-
-_LISTED_IN = {kind.axis: kind.listed_in for kind in contract.KINDS}
-"""The field of a spec's load that lists the values along an axis."""
 
 
 _Share = Annotated[str, Field(max_length=8, pattern=r"^(0\.0*[1-9][0-9]*|1(\.0+)?)$")]
