@@ -25,7 +25,7 @@ from benchrun.judge.thresholds import thresholds_of
 from benchrun.judge_process.judge_job import PackedRecords
 from benchrun.measure.metrics_page import Sample
 from benchrun.plan import load_points
-from benchrun_client.contract import ClientFigures, StageRecord, open_record, seal
+from benchrun_client.contract import ClientFigures, RateLoad, StageRecord, open_record, seal
 
 REQUESTS = 10_000
 RATE = 40.0
@@ -218,9 +218,18 @@ def _record() -> StageRecord:
     began = 1_000_000_000
     lasted = max(start + e2el for start, e2el in zip(starts_us, e2els, strict=True))
     edge = server_edge(requests, start_time=1.0)
-    stage = f"chat/rate={RATE:g}/r1"
+    load = RateLoad(requests_per_second=f"{RATE:g}")
+    stage = f"chat/{load.label}/r1"
     return stage_record(
-        stage, 0, requests, gaps, edge, began_us=began, ended_us=began + lasted, client=client
+        stage,
+        0,
+        requests,
+        gaps,
+        edge,
+        load=load,
+        began_us=began,
+        ended_us=began + lasted,
+        client=client,
     )
 
 

@@ -4,6 +4,7 @@ It consists of pictures of all namespaces, and the memory of what was created fo
 """
 
 import asyncio
+import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -93,7 +94,7 @@ class Chronicle:
         """Yield sequence and digest of each stored record of a run."""
         for body in self.children(namespace, "ConfigMap", uid, names.ROLE_STAGE):
             meta = body["metadata"]
-            digest = meta["annotations"][names.ANNOTATION_DIGEST]
+            digest = json.loads(meta["annotations"][names.ANNOTATION_ENVELOPE])["digest"]
             yield int(meta["labels"][names.LABEL_SEQUENCE]), digest
 
     def of_runs(self, namespace: str) -> Iterator[tuple[str, Json]]:

@@ -4,27 +4,27 @@ The server works slower the more places are taken, so latencies bend where they 
 """
 
 import heapq
+import math
 import random
 from itertools import accumulate
 
 from _records import columns, gap_counts
-from benchrun_client.contract import GapCounts, RequestColumns
+from benchrun_client.contract import GapCounts, Load, RequestColumns
 
 PLACES = 16
 INPUT_TOKENS = 512
 OUTPUT_TOKENS = 48
 
 
-def played(
-    axis: str, load: float, count: int, draw: random.Random, slowness: float
-) -> RequestColumns:
-    """Build the request columns of a stage at a rate (`axis` "rate") or with that many users.
+def played(load: Load, count: int, draw: random.Random, slowness: float) -> RequestColumns:
+    """Build the request columns of a stage at a rate, or of users.
 
     First come, first served: a request waits for a place, then takes longer the more places are
     taken.
     """
-    arrivals = _arrivals(load, count, draw) if axis == "rate" else None
-    users = [0.0] * (int(load) if arrivals is None else 0)
+    rate = math.inf if load.all_at_once else load.rate
+    arrivals = None if rate is None else _arrivals(rate, count, draw)
+    users = [0.0] * (load.users or 0)
     free = [0.0] * PLACES
     rows: list[tuple[float, float, float]] = []
     for index in range(count):

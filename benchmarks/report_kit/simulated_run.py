@@ -139,7 +139,7 @@ def _measured(
     generated = 0.0
     for sequence, stage in enumerate(planned_stages(spec, run_uid=uid)):
         draw = random.Random(f"{name} {stage.id}")
-        columns = played(stage.axis, float(stage.value), stage.requests, draw, slowness)
+        columns = played(stage.load, stage.requests, draw, slowness)
         seconds = max(map(add, columns.start_us, columns.e2el_us)) / 1e6
         began_us = int(now * 1e6)
         record = stage_record(
@@ -148,6 +148,7 @@ def _measured(
             columns,
             gaps_of(columns, draw),
             server_edge(columns, start_time=START_UNIX - 100, generated=generated),
+            load=stage.load,
             began_us=began_us,
             ended_us=began_us + round(1e6 * seconds),
             client=ClientFigures(

@@ -129,6 +129,7 @@ class PlayedClient:
             requests,
             gaps,
             edge,
+            load=stage.load,
             began_us=began_us,
             ended_us=max(self._now_us(), began_us + 1),
             client=ClientFigures(cpu_seconds=1.0, wall_seconds=2.0),

@@ -133,7 +133,7 @@ def _server(
                 update={
                     "load_point": f"w/rate={number + 1}",
                     "workload": "w",
-                    "axis": "rate",
+                    "axis": "RequestRate",
                     "value": str(number + 1),
                 }
             )

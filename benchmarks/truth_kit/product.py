@@ -18,6 +18,7 @@ from benchrun.api import (
     BenchmarkRunStatus,
     ComparedMetric,
     CompiledKernels,
+    LoadPoint,
     Result,
     ServerStatus,
 )
@@ -85,15 +86,12 @@ def judged_answers(
         measurement={"percentiles": list(map(str, PERCENTS)), "warmup": {"none": {}}},
     )
     (load_point,) = load_points(spec)
-    records = [
-        _record(answers, stage_id, number)
-        for number, (answers, stage_id) in enumerate(zip(stages, load_point.stage_ids, strict=True))
-    ]
+    records = [_record(answers, load_point, number) for number, answers in enumerate(stages)]
     judged = results([load_point], records, [], spec=spec, servers=[NEVER_COMPILED])
     return judged.results[0]
 
 
-def _record(answers: Sequence[Answer], stage_id: str, sequence: int) -> StageRecord:
+def _record(answers: Sequence[Answer], load_point: LoadPoint, sequence: int) -> StageRecord:
     first = min(each.sent for each in answers)
     sent = columns(
         [round(1000 * (each.sent - first)) for each in answers],
@@ -117,11 +115,12 @@ def _record(answers: Sequence[Answer], stage_id: str, sequence: int) -> StageRec
         lag_max_us=900,
     )
     return stage_record(
-        stage_id,
+        load_point.stage_ids[sequence],
         sequence,
         sent,
         counts,
         server_edge(sent, start_time=1.0, generated=1e6 * sequence),
+        load=load_point.load,
         began_us=BEGAN_US + sequence * 10**10,
         ended_us=BEGAN_US + sequence * 10**10 + ended,
         client=client,
@@ -137,7 +136,7 @@ def server_run(name: str, figures: Sequence[Mapping[ComparedMetric, float]]) -> 
             {
                 "loadPoint": f"w/rate={rate}",
                 "workload": "w",
-                "axis": "rate",
+                "axis": "RequestRate",
                 "value": rate,
                 "repeats": 1,
                 "repeatsPlanned": 1,

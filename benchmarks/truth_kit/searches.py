@@ -12,14 +12,22 @@ import os
 import random
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from functools import partial
 from heapq import heapreplace
 from statistics import fmean, median
 from typing import Literal, NamedTuple
 
 from _records import columns
-from benchrun_client.contract import Limit, RandomData, RequestColumns, Search, most_search_stages
+from benchrun_client.contract import (
+    Limit,
+    RandomData,
+    RateLoad,
+    RequestColumns,
+    Search,
+    UsersLoad,
+    most_search_stages,
+    spelled,
+)
 from benchrun_client.search.bisection import (
     LoadResult,
     Position,
@@ -27,7 +35,6 @@ from benchrun_client.search.bisection import (
     first,
     outcome_of,
     result_of,
-    spelled,
 )
 
 from truth_kit import batching
@@ -192,9 +199,10 @@ def search_of(case: Case, *, max_repeats: int = 6) -> Search:
     limit = Limit(metric=metric, percentile=f"{case.percentile:g}", max_milliseconds=case.limit_ms)
     blank: dict[str, object] = {
         "workload": "queue",
-        "axis": "concurrency" if is_of_users else "rate",
-        "lowest": "1" if is_of_users else spelled(Decimal(f"{case.truth / 10:.4g}")),
-        "highest": spelled(Decimal(f"{case.truth * 4:.4g}")),
+        "lowest": UsersLoad(concurrency=1)
+        if is_of_users
+        else RateLoad(requests_per_second=spelled(f"{case.truth / 10:.4g}")),
+        "highest": spelled(f"{case.truth * 4:.4g}"),
         "tolerance_percent": str(TOLERANCE_PERCENT),
         "max_probes": probes,
         "max_repeats": max_repeats,

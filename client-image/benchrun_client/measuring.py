@@ -21,7 +21,7 @@ from benchrun_client.failures import type_and_text
 from benchrun_client.http_session import NETWORK_ERRORS
 from benchrun_client.load.client_cost import CostWatch
 from benchrun_client.load.closed_loop import AnswerTime, answer_time, gap_of, user_start
-from benchrun_client.load.vllm_benchmark import Divided, Load, LoadEngine
+from benchrun_client.load.vllm_benchmark import Divided, EngineCall, LoadEngine
 from benchrun_client.run_progress import RunState
 from benchrun_client.search import bisection
 from benchrun_client.search.prompt_writer import SearchPrompts, StagePrompts
@@ -75,7 +75,7 @@ class StageSender:
             watch.on_answer()
 
         options = stage.seed, stage.load, stage.api, stage.ignore_eos
-        load = Load(
+        call = EngineCall(
             prompts.samples,
             *options,
             divided,
@@ -84,15 +84,16 @@ class StageSender:
             sampling=stage.sampling,
             user_gap_seconds=user_gap_seconds,
         )
-        own = load.own.samples
+        own = call.own.samples
         watch = CostWatch(requests=len(own))
-        result = await self._engine.run(load, self._servers)
+        result = await self._engine.run(call, self._servers)
         instants = self._engine.instants
         return RawStage(
             run_uid=self._plan.run_uid,
             plan_digest=self._plan_digest,
             sequence=sequence,
             stage_id=stage.id,
+            load=stage.load,
             prompts_digest=prompts.digest,
             engine=self._engine.name,
             scalars=scalars_of(result),
@@ -180,10 +181,9 @@ class Measuring(StageSender):
             ]
             outcome = bisection.outcome_of(search, position, results)
             following = bisection.after(search, position, outcome)
-            value = bisection.spelled(position.value)
-            log.info("%s at %s: %s", stage.id, value, outcome)
+            log.info("%s at %s: %s", stage.id, stage.load.value, outcome)
             confirms = position.confirmation > 0
-            probe = contract.Probe(value=value, ends_search=following is None, confirms=confirms)
+            probe = contract.Probe(ends_search=following is None, confirms=confirms)
             self._hand_over(replace(raw, probe=probe))
             position = following
 
@@ -202,14 +202,14 @@ class Measuring(StageSender):
     async def _send_warmup(
         self, warmup: contract.Warmup, samples: Sequence[Sample]
     ) -> contract.WarmupOutcome:
-        point = contract.LoadPoint(max_concurrency=warmup.concurrency)
-        load = Load(
-            samples, warmup.seed, point, warmup.api, ignore_eos=True, sampling=warmup.sampling
+        load = contract.UsersLoad(concurrency=warmup.concurrency)
+        call = EngineCall(
+            samples, warmup.seed, load, warmup.api, ignore_eos=True, sampling=warmup.sampling
         )
         start = time.perf_counter()
         try:
             async with asyncio.timeout(warmup.max_seconds):
-                await self._engine.run(load, self._servers)
+                await self._engine.run(call, self._servers)
         except TimeoutError:
             log.warning(
                 "warm-up of %s was cut short after %d s", warmup.workload, warmup.max_seconds
@@ -245,7 +245,7 @@ class Measuring(StageSender):
         start = user_start(
             stage.load, requests=stage.requests, known=self._answer_times[stage.workload]
         )
-        if start is not None and start.mode != stage.load.start == "Spread":
+        if start is not None and start.mode != stage.load.start_mode == "Spread":
             log.warning(
                 "%s: users begin together: no answer time of this workload is known", stage.id
             )
@@ -266,15 +266,15 @@ class Measuring(StageSender):
         Counters of the stage begin after it, so that it is no part of any figure; the stage finds
         what it leaves in the cache.
         """
-        load = Load(
+        call = EngineCall(
             [sample],
             stage.seed,
-            contract.LoadPoint(),
+            contract.AtOnceLoad(),
             stage.api,
             stage.ignore_eos,
             sampling=stage.sampling,
         )
-        await self._engine.run(load, self._servers)
+        await self._engine.run(call, self._servers)
         answered = self._engine.instants.ok.count(True)
         if not answered:
             log.warning("%s: its test request failed", stage.id)
@@ -289,7 +289,7 @@ class Measuring(StageSender):
         before = self._snapshots
         shards = self._shards
         start = self._user_start(stage)
-        users = min(stage.load.max_concurrency or 0, stage.requests)
+        users = min(stage.load.cap or 0, stage.requests)
         gap = gap_of(start, users=users)
         divided = (
             shards.divided(self._measured, stage, user_gap_seconds=gap)

@@ -19,7 +19,7 @@ from benchrun_client.datasets.row_pools import Sample, prompts_digest
 from benchrun_client.engines import ENGINE
 from benchrun_client.failures import error_text, shorten, type_and_text
 from benchrun_client.http_session import Answer, answer_of
-from benchrun_client.load.vllm_benchmark import Load, LoadEngine
+from benchrun_client.load.vllm_benchmark import EngineCall, LoadEngine
 from benchrun_client.server.first_request import words_of
 from benchrun_client.server.readiness import Servers
 
@@ -68,6 +68,7 @@ class Profiling:
             plan_digest=plan.digest(),
             sequence=sequence,
             stage_id=contract.PROFILE_STAGE,
+            load=contract.UsersLoad(concurrency=load.concurrency),
             prompts_digest=prompts_digest(self.samples),
             engine=self.engine.name,
             first_send_unix_us=round(begun * 1e6),
@@ -92,9 +93,9 @@ class Profiling:
     async def _summary(self) -> contract.TraceSummary:
         load = self.plan.load
         servers = replace(self.servers, urls=self.servers.urls[:1])
-        point = contract.LoadPoint(max_concurrency=load.concurrency)
-        what = Load(
-            self.samples, load.seed, point, load.api, ignore_eos=True, sampling=load.sampling
+        users = contract.UsersLoad(concurrency=load.concurrency)
+        what = EngineCall(
+            self.samples, load.seed, users, load.api, ignore_eos=True, sampling=load.sampling
         )
         sending = asyncio.create_task(self.engine.run(what, servers))
         try:

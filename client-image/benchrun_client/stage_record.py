@@ -71,6 +71,7 @@ class RawStage:
     plan_digest: str
     sequence: int
     stage_id: str
+    load: contract.Load
     prompts_digest: str
     engine: contract.Engine
     scalars: dict[str, float | int | None]
@@ -106,7 +107,7 @@ class RawStage:
 
 
 _COPIED = (
-    *("run_uid", "plan_digest", "sequence", "stage_id", "prompts_digest", "engine"),
+    *("run_uid", "plan_digest", "sequence", "stage_id", "load", "prompts_digest", "engine"),
     *(
         "shared_prefix_tokens",
         "repeated_tokens",

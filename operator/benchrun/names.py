@@ -20,13 +20,11 @@ LABEL_RUN_UID = f"{GROUP}/run-uid"
 LABEL_ROLE = f"{GROUP}/role"
 LABEL_SEQUENCE = f"{GROUP}/sequence"
 LABEL_SWEEP = f"{GROUP}/sweep"
-ANNOTATION_DIGEST = f"{GROUP}/record-digest"
-ANNOTATION_STAGE = f"{GROUP}/stage"
+ANNOTATION_ENVELOPE = f"{GROUP}/envelope"  # Of the record in a ConfigMap, as JSON.
 ANNOTATION_PLAN_DIGEST = f"{GROUP}/plan-digest"
 ANNOTATION_TOKEN_DIGEST = f"{GROUP}/token-digest"
 ANNOTATION_THROUGH = f"{GROUP}/timeline-through"
 ANNOTATION_BYTES = f"{GROUP}/stored-bytes"
-ANNOTATION_ENDS_SEARCH = f"{GROUP}/ends-search"
 ANNOTATION_VARIANT = f"{GROUP}/variant"
 ANNOTATION_HOLD = f"{GROUP}/hold-seconds"
 """How many seconds a server may be held once scheduled, for the process that releases it without an
@@ -113,9 +111,9 @@ def _digits(uid: str) -> str:
     return hashlib.sha256(uid.encode()).hexdigest()
 
 
-def load_point_id(workload: str, axis: str, value: str) -> str:
-    """Return the id of a workload at a load point: `chat/rate=4`."""
-    return f"{workload}/{axis}={value}"
+def load_point_id(workload: str, load: str) -> str:
+    """Return the id of a workload at a load such as `rate=4`: `chat/rate=4`."""
+    return f"{workload}/{load}"
 
 
 def confirmation_id(load_point: str) -> str:
@@ -126,9 +124,9 @@ def confirmation_id(load_point: str) -> str:
     return f"{load_point}/confirmation"
 
 
-def stage_id(workload: str, axis: str, value: str, repeat: int) -> str:
+def stage_id(workload: str, load: str, repeat: int) -> str:
     """Return the id of one repeat of a load point: `chat/rate=4/r2`."""
-    return f"{load_point_id(workload, axis, value)}/r{repeat}"
+    return f"{load_point_id(workload, load)}/r{repeat}"
 
 
 def labels(*, run: str, uid: str, role: str) -> dict[str, str]:

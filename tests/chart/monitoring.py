@@ -96,7 +96,7 @@ def _finished_run() -> dict[str, Any]:
     result = {
         "load_point": "chat/rate=4",
         "workload": "chat",
-        "axis": "rate",
+        "axis": "RequestRate",
         "value": "4",
         "verdict": "Valid",
     }

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchrun_client.contract import LoadPoint, Plan, RandomData, Stage
+from benchrun_client.contract import Plan, RandomData, RateLoad, Stage
 from client.processes import TINY_MODEL, client, free_port, simulator
 from unit.client.plans import plan, stage, warmup
 
@@ -128,7 +128,7 @@ def test_a_useless_metrics_page_costs_the_edges_and_nothing_else(
 
 def test_a_signal_ends_the_client_at_once_while_it_measures(tmp_path: Path) -> None:
     port = free_port()
-    endless = short_stage(1, requests=1000, load=LoadPoint(request_rate="1"))
+    endless = short_stage(1, requests=1000, load=RateLoad(requests_per_second="1"))
     with simulator(port=port), client(tmp_path, plan_for(port, endless)) as running:
         running.wait_for_phase("Measuring")
         running.process.send_signal(signal.SIGTERM)

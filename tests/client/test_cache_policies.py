@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchrun_client.contract import LoadPoint, Plan, RandomData, Stage, StageRecord
+from benchrun_client.contract import Plan, RandomData, Stage, StageRecord, UsersLoad
 from client.processes import TINY_MODEL, client, free_port, simulator
 from unit.client.plans import plan, sharegpt, stage
 
@@ -39,7 +39,7 @@ def same_rows_twice(folder: Path) -> tuple[Stage, ...]:
             repeat=n,
             data=sharegpt(str(file), output_tokens=4),
             requests=ROWS,
-            load=LoadPoint(max_concurrency=2),
+            load=UsersLoad(concurrency=2),
         )
         for n, file in enumerate(files, start=1)
     )
@@ -113,7 +113,7 @@ def test_share_sends_the_same_prompts_again_and_streams_that_broke_off_are_told_
             data=data,
             requests=6,
             seed=5,
-            load=LoadPoint(max_concurrency=4),
+            load=UsersLoad(concurrency=4),
         ),
     ]
     with measured(

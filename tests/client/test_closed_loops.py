@@ -10,12 +10,12 @@ from statistics import fmean
 
 import pytest
 from benchrun_client.contract import (
-    LoadPoint,
     Plan,
     RandomData,
     Stage,
     StageRecord,
     ThinkTime,
+    UsersLoad,
     UserStartMode,
 )
 from client.processes import TINY_MODEL, client, free_port, simulator
@@ -36,7 +36,7 @@ def closed(workload: str, start: UserStartMode, *, think: ThinkTime | None = Non
     return stage(
         id=f"{workload}/concurrency={USERS}/{start}",
         workload=workload,
-        load=LoadPoint(max_concurrency=USERS, start=start, think=think),
+        load=UsersLoad(concurrency=USERS, start=start, think_seconds=think),
         data=DATA,
         requests=USERS * ROUNDS,
         seed=11,

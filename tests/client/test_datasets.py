@@ -16,7 +16,6 @@ from benchrun_client.contract import (
     CustomData,
     Data,
     DataFile,
-    LoadPoint,
     MixData,
     MixPart,
     PrefixRepetitionData,
@@ -24,6 +23,8 @@ from benchrun_client.contract import (
     StageRecord,
     TextsData,
     TimedTraceData,
+    TraceLoad,
+    UsersLoad,
 )
 from client.processes import TINY_MODEL, client, free_port, simulator
 from unit.client.plans import plan, sharegpt, stage, warmup
@@ -157,9 +158,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
             data=data,
             requests=4 if name == "forced" else REQUESTS,
             seed=10 * number + repeat,
-            load=LoadPoint(trace_speed=str(SPEED))
-            if name == "trace"
-            else LoadPoint(max_concurrency=2),
+            load=TraceLoad(speed=str(SPEED)) if name == "trace" else UsersLoad(concurrency=2),
         )
         for number, (name, data) in enumerate(every.items())
         for repeat in ((1,) if name == "forced" else (1, 2))

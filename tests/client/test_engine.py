@@ -13,16 +13,16 @@ from client.processes import CLIENT_ROOT, TINY_MODEL, VLLM_PYTHON, free_port, si
 
 SPREAD = """
 import asyncio, json, sys
-from benchrun_client.contract import LoadPoint
+from benchrun_client.contract import RateLoad, UsersLoad
 from benchrun_client.datasets.row_pools import Sample
-from benchrun_client.load.vllm_benchmark import VllmEngine, Load
+from benchrun_client.load.vllm_benchmark import EngineCall, VllmEngine
 from benchrun_client.server.readiness import Deadline, Servers, wait_healthy
 from benchrun_client.http_session import open_session
 
 servers = Servers(tuple(sys.argv[1:]), ())
-load = Load(
+load = EngineCall(
     samples=[Sample(f"{n} word word", 3, 4 + n) for n in range(10)],
-    seed=1, point=LoadPoint(max_concurrency=4), api="Completions", ignore_eos=True,
+    seed=1, load=UsersLoad(concurrency=4), api="Completions", ignore_eos=True,
 )
 
 async def main():
@@ -104,9 +104,9 @@ def test_users_begin_one_by_one_and_results_stay_with_their_requests() -> None:
 ASKED = """
 import asyncio, json, sys
 from aiohttp import web
-from benchrun_client.contract import LoadPoint, Sampling
+from benchrun_client.contract import RateLoad, UsersLoad, Sampling
 from benchrun_client.datasets.row_pools import Sample
-from benchrun_client.load.vllm_benchmark import VllmEngine, Load
+from benchrun_client.load.vllm_benchmark import EngineCall, VllmEngine
 from benchrun_client.server.readiness import Servers
 
 bodies = []
@@ -134,7 +134,7 @@ async def main():
     for api in ("Completions", "Chat"):
         for sampling in (Sampling(), Sampling(temperature=0.7, top_k=5, repetition_penalty=1.1, stop=("END",))):
             samples = [Sample(f"{n} word word", 3, 2) for n in range(12)]
-            load = Load(samples, 1, LoadPoint(max_concurrency=4), api, ignore_eos=False, sampling=sampling)
+            load = EngineCall(samples, 1, UsersLoad(concurrency=4), api, ignore_eos=False, sampling=sampling)
             result = await engine.run(load, servers)
             assert all(engine.instants.ok), result["errors"]
             found.append([api, sampling.body(), bodies[:], engine.instants.connects, result["ttfts"]])
@@ -165,10 +165,10 @@ def test_every_request_says_how_tokens_are_chosen_and_connections_are_noted() ->
 
 LATE = """
 import asyncio, json, sys, time
-from benchrun_client.contract import LoadPoint
+from benchrun_client.contract import RateLoad, UsersLoad
 from benchrun_client.datasets.row_pools import Sample
 from benchrun_client.http_session import open_session
-from benchrun_client.load.vllm_benchmark import VllmEngine, Load
+from benchrun_client.load.vllm_benchmark import EngineCall, VllmEngine
 from benchrun_client.server.readiness import Deadline, Servers, wait_healthy
 
 servers = Servers((sys.argv[1],), ())
@@ -179,7 +179,7 @@ async def main():
         await wait_healthy(session, servers, Deadline(60))
     engine = VllmEngine(tokenizer=None, model="tiny", percentiles=("50",), tls=None)
     # The first request holds the event loop up for a second.
-    load = Load(samples, 13, LoadPoint(request_rate="20"), "Completions", ignore_eos=True,
+    load = EngineCall(samples, 13, RateLoad(requests_per_second="20"), "Completions", ignore_eos=True,
                 on_send=lambda: time.sleep(1.0))
     await engine.run(load, servers)
     print(json.dumps([engine.instants.due, engine.instants.sent]))

@@ -13,7 +13,14 @@ from pathlib import Path
 
 import pytest
 from benchrun.measure import counters
-from benchrun_client.contract import DataFile, LoadPoint, RandomData, StageRecord, TextsData
+from benchrun_client.contract import (
+    AtOnceLoad,
+    BatchLoad,
+    DataFile,
+    RandomData,
+    StageRecord,
+    TextsData,
+)
 from client.processes import CLIENT_ROOT, TINY_MODEL, VLLM_PYTHON, client, free_port
 from unit.client.plans import plan, stage, warmup
 
@@ -75,7 +82,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
         stage(
             id="all/rate=inf/r1",
             workload="all",
-            load=LoadPoint(),
+            load=AtOnceLoad(),
             data=data,
             requests=REQUESTS,
             seed=3,
@@ -83,7 +90,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
         stage(
             id="by/batch=8/r1",
             workload="by",
-            load=LoadPoint(batch_size=8),
+            load=BatchLoad(size=8),
             data=data,
             requests=24,
             seed=4,
@@ -91,7 +98,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
         stage(
             id="by/batch=1/r1",
             workload="by",
-            load=LoadPoint(batch_size=1),
+            load=BatchLoad(size=1),
             data=data,
             requests=3,
             seed=5,
@@ -99,7 +106,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
         stage(
             id="talk/rate=inf/r1",
             workload="talk",
-            load=LoadPoint(),
+            load=AtOnceLoad(),
             data=data,
             requests=8,
             seed=6,
@@ -248,7 +255,9 @@ def test_what_copies_are_declared_to_repeat_is_what_the_cache_finds(tmp_path: Pa
     url = f"http://127.0.0.1:{port}"
     planned = plan(
         *(
-            stage(id=f"{name}/rate=inf/r1", workload=name, load=LoadPoint(), data=data, requests=40)
+            stage(
+                id=f"{name}/rate=inf/r1", workload=name, load=AtOnceLoad(), data=data, requests=40
+            )
             for name, data in (("whole", whole), ("numbered", numbered))
         ),
         warmups=(warmup(workload="whole", data=whole, requests=16, concurrency=8),),

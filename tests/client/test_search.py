@@ -11,7 +11,7 @@ from statistics import median
 import pytest
 from benchrun.api import BenchmarkRunSpec, SearchResult
 from benchrun.judge.results import results
-from benchrun.judge_process.judge_job import probe_problem
+from benchrun.judge_process.judge_job import load_problem
 from benchrun.plan import Owner, plan_of_client, probed_load_points, problem_with
 from benchrun_client.contract import Plan, Progress, StageRecord, Target, open_stage, seal
 from client.processes import TINY_MODEL, client, free_port, simulator
@@ -140,7 +140,7 @@ def test_every_record_is_one_that_the_operator_takes_and_the_last_of_each_search
     assert [
         problem_with(seal(r)[0], (), searched.plan.searches) for r in searched.records
     ] == nothing
-    assert [probe_problem(r, searched.plan.searches) for r in searched.records] == nothing
+    assert [load_problem(r, {}, searched.plan.searches) for r in searched.records] == nothing
     for workload in ("users", "rate"):
         ends = [r.probe.ends_search for r in searched.of(workload) if r.probe is not None]
         assert ends == [False] * (len(ends) - 1) + [True]

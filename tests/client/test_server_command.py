@@ -4,7 +4,7 @@ render and count alike."""
 import hashlib
 from pathlib import Path
 
-from benchrun_client.contract import LoadPoint, RandomData, ServedModel
+from benchrun_client.contract import RandomData, ServedModel, UsersLoad
 from benchrun_client.engines import ENGINE, ServedFiles
 from client.processes import TINY_MODEL, VLLM_PYTHON, client, free_port
 from client.real_servers import vllm_process
@@ -41,7 +41,7 @@ def test_a_module_is_started_by_its_command_and_renders_with_the_clients_templat
         KV_CACHE,
     ]
     talk = stage(
-        load=LoadPoint(max_concurrency=2),
+        load=UsersLoad(concurrency=2),
         data=RandomData(input_tokens=TOKENS, output_tokens=4),
         api="Chat",
         requests=6,

@@ -12,7 +12,15 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
-from benchrun_client.contract import LoadPoint, Plan, Progress, RandomData, Stage, StageRecord
+from benchrun_client.contract import (
+    Plan,
+    Progress,
+    RandomData,
+    RateLoad,
+    Stage,
+    StageRecord,
+    UsersLoad,
+)
 from client.processes import TINY_MODEL, client, client_of_two_pods, free_port, simulator
 from unit.client.plans import plan, stage, warmup
 
@@ -28,7 +36,7 @@ def stages() -> tuple[Stage, ...]:
     return (
         stage(
             id="chat/concurrency=6/r1",
-            load=LoadPoint(max_concurrency=6),
+            load=UsersLoad(concurrency=6),
             data=data,
             requests=31,
             seed=11,
@@ -36,14 +44,14 @@ def stages() -> tuple[Stage, ...]:
         stage(
             id="open/rate=30/r1",
             workload="open",
-            load=LoadPoint(request_rate="30"),
+            load=RateLoad(requests_per_second="30"),
             requests=60,
             seed=13,
         ),
         stage(
             id="capped/rate=60/r1",
             workload="capped",
-            load=LoadPoint(request_rate="60", max_concurrency=5, burstiness="2"),
+            load=RateLoad(requests_per_second="60", max_concurrency=5, burstiness="2"),
             requests=41,
             seed=14,
         ),
@@ -51,7 +59,7 @@ def stages() -> tuple[Stage, ...]:
         stage(
             id="alone/concurrency=1/r1",
             workload="alone",
-            load=LoadPoint(max_concurrency=1),
+            load=UsersLoad(concurrency=1),
             requests=5,
             seed=15,
         ),
@@ -197,12 +205,12 @@ def test_a_lost_shard_voids_its_stage_and_ends_the_run(
 ) -> None:
     port = free_port()
     short = stage(
-        id="short/concurrency=4/r1", workload="short", load=LoadPoint(max_concurrency=4), requests=8
+        id="short/concurrency=4/r1", workload="short", load=UsersLoad(concurrency=4), requests=8
     )
     long = stage(
         id="long/concurrency=4/r1",
         workload="long",
-        load=LoadPoint(max_concurrency=4),
+        load=UsersLoad(concurrency=4),
         requests=2000,
     )
     with (
@@ -234,13 +242,13 @@ def test_several_processes_in_each_of_two_pods_are_one_client(tmp_path: Path) ->
     short = stage(
         id="short/concurrency=6/r1",
         workload="short",
-        load=LoadPoint(max_concurrency=6),
+        load=UsersLoad(concurrency=6),
         requests=30,
     )
     long = stage(
         id="long/concurrency=8/r1",
         workload="long",
-        load=LoadPoint(max_concurrency=8),
+        load=UsersLoad(concurrency=8),
         requests=4000,
     )
     with (

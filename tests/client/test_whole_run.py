@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 from benchrun_client.contract import (
-    LoadPoint,
     Plan,
     Progress,
     RandomData,
+    RateLoad,
     Sampling,
     Stage,
     StageRecord,
+    UsersLoad,
 )
 from client.processes import TINY_MODEL, VLLM_PYTHON, client, free_port, simulator
 from unit.client.plans import plan, sharegpt, stage, warmup
@@ -58,7 +59,7 @@ def stages(rows: Path) -> tuple[Stage, ...]:
     return (
         stage(
             id="chat/concurrency=4/r1",
-            load=LoadPoint(max_concurrency=4),
+            load=UsersLoad(concurrency=4),
             data=data,
             requests=16,
             seed=11,
@@ -66,7 +67,7 @@ def stages(rows: Path) -> tuple[Stage, ...]:
         stage(
             id="chat/concurrency=4/r2",
             repeat=2,
-            load=LoadPoint(max_concurrency=4),
+            load=UsersLoad(concurrency=4),
             data=data,
             requests=16,
             seed=12,
@@ -74,14 +75,14 @@ def stages(rows: Path) -> tuple[Stage, ...]:
         stage(
             id="open/rate=20/r1",
             workload="open",
-            load=LoadPoint(request_rate=str(RATE)),
+            load=RateLoad(requests_per_second=str(RATE)),
             requests=30,
             seed=13,
         ),
         stage(
             id="talk/concurrency=4/r1",
             workload="talk",
-            load=LoadPoint(max_concurrency=4),
+            load=UsersLoad(concurrency=4),
             data=data,
             seed=14,
             api="Chat",
@@ -89,7 +90,7 @@ def stages(rows: Path) -> tuple[Stage, ...]:
         stage(
             id="rows/concurrency=4/r1",
             workload="rows",
-            load=LoadPoint(max_concurrency=4),
+            load=UsersLoad(concurrency=4),
             data=sharegpt(str(rows), output_tokens=6),
             seed=15,
         ),

@@ -322,7 +322,7 @@ async def test_figure_that_is_not_known_survives_within_a_list(
     result = {
         "loadPoint": "chat/rate=4",
         "workload": "chat",
-        "axis": "rate",
+        "axis": "RequestRate",
         "value": "4",
         "repeats": 1,
         "repeatsPlanned": 1,

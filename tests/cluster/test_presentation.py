@@ -64,7 +64,7 @@ STATUS = BenchmarkRunStatus(
         Result(
             load_point="chat/rate=4",
             workload="chat",
-            axis="rate",
+            axis="RequestRate",
             value="4",
             repeats=3,
             repeats_planned=3,

@@ -1,6 +1,7 @@
 """`make demo` with real vLLM, as one types it: two workloads x two load points x two repeats
 against one server, told live, shown as a table, and every word about how to go on holds."""
 
+import json
 import os
 import re
 import subprocess
@@ -139,7 +140,9 @@ def test_it_ends_well_with_eight_stages_measured_and_the_gpu_free(demo: Demo) ->
     ours = children_selector(demo.run)
     DEFAULT.wait_gone("pods", selector=f"{ours},benchrun.dev/role=server", timeout_seconds=30)
     stored = DEFAULT.list("configmaps", selector=f"{ours},benchrun.dev/role=stage")
-    digests = {c["metadata"]["annotations"]["benchrun.dev/record-digest"] for c in stored}
+    digests = {
+        json.loads(c["metadata"]["annotations"]["benchrun.dev/envelope"])["digest"] for c in stored
+    }
     assert len(stored) == len(digests) == 8
 
 

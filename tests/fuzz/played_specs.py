@@ -194,13 +194,9 @@ class _World:
         parts = [
             Part.of(
                 "record",
-                each.data,
-                name=each.stage_id,
-                sequence=each.sequence,
-                stage_id=each.stage_id,
-                plan_digest=each.plan_digest,
-                ends_search=each.ends_search,
-                digest=each.digest,
+                each.body,
+                name=each.envelope.stage_id,
+                envelope=each.envelope,
             )
             for each in arrivals
         ]

@@ -64,6 +64,7 @@ from benchrun_client.contract import (
     AgentData,
     CustomData,
     DataFile,
+    Envelope,
     Failure,
     ShareGPTData,
     TextsData,
@@ -80,7 +81,7 @@ from pydantic import ValidationError
 from unit.client.datasets.files import drawn, portion
 from unit.decide.scenes import Scene, instant
 from unit.judge_process.jobs import PLAN_DIGEST, STAGES, job, records
-from unit.plan.specs import OWNER
+from unit.plan.specs import OWNER, UID
 from unit.sweep.sweeps import NAME, NAMESPACE, UID as SWEEP_UID, a_run, sweep_body
 
 NOW = instant(1000)
@@ -165,6 +166,19 @@ def deliveries(data: bytes) -> None:
     diagnose_client([_ended(data.decode(errors="replace"))], None)
 
 
+def _envelope_of(packed: bytes) -> Envelope:
+    """Build the envelope of the first stage around any bytes."""
+    return Envelope.model_construct(
+        sequence=0,
+        run_uid=UID,
+        stage_id=STAGES[0],
+        plan_digest=PLAN_DIGEST,
+        ends_search=None,
+        size=len(packed),
+        digest=hashlib.sha256(packed).hexdigest(),
+    )
+
+
 def stored_records(data: bytes) -> None:
     """A record's JSON, packed as the client does, and judged with the others of its run."""
     packed = gzip.compress(data, compresslevel=1, mtime=0)
@@ -174,18 +188,14 @@ def stored_records(data: bytes) -> None:
         "record",
         packed,
         name="stage-0",
-        sequence=0,
-        stage_id=STAGES[0],
-        plan_digest=PLAN_DIGEST,
-        digest=hashlib.sha256(packed).hexdigest(),
+        envelope=_envelope_of(packed),
     )
     _judged([part, *records()[1:]])
 
 
 def packed_records(data: bytes) -> None:
     """Bytes that stand where a record should."""
-    digest = hashlib.sha256(data).hexdigest()
-    _judged([Part.of("record", data, name="stage-0", sequence=0, digest=digest)])
+    _judged([Part.of("record", data, name="stage-0", envelope=_envelope_of(data))])
 
 
 def timelines(data: bytes) -> None:

@@ -33,7 +33,9 @@ def assert_nothing_was_lost_or_done_twice(
         2,
         3,
     ]
-    stored = {c["metadata"]["annotations"]["benchrun.dev/record-digest"] for c in stages}
+    stored = {
+        json.loads(c["metadata"]["annotations"]["benchrun.dev/envelope"])["digest"] for c in stages
+    }
     assert stored == _digests_in_client_log(namespace, run), (
         "a record is not the one that was measured"
     )

@@ -5,7 +5,7 @@ without `kind`, and with the file in any place that a spec can name. Docstrings 
 become those of the CustomResourceDefinition.
 """
 
-from typing import Annotated, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
@@ -43,16 +43,56 @@ class DataFile(Message):
 
 
 class DatasetFields(Message):
-    """The base class of all datasets but the mix."""
+    """The base class of all datasets but the mix.
+
+    A dataset states everything that others ask of it. What has no value here it has to state: a
+    class without it is refused when it is defined, so that nothing falls silent on a new kind.
+    """
 
     kind: ShortText  # Its name in plan and spec.
+    is_random_text: ClassVar[bool]  # Whether prompts are random words.
+    is_unlimited: ClassVar[bool]  # Whether as many prompts are made up as are wanted.
+    reads_hub: ClassVar[bool]  # Whether rows come from the hub, where they may change.
+    drops_long_rows: ClassVar[bool]  # Whether rows that are too long for the model are left out.
     rules_in_spec: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Rules between fields that a spec must keep: CEL, and the message where it is broken."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Refuse a dataset that does not state what others ask of it."""
+        asked = ("is_random_text", "is_unlimited", "reads_hub", "drops_long_rows")
+        missing = [name for name in asked if not hasattr(cls, name)]
+        if cls.longest is DatasetFields.longest:
+            missing.append("longest")
+        if missing:
+            raise TypeError(f"{cls.__name__} does not state {', '.join(missing)}")
+
+    @property
+    def longest(self) -> tuple[int | None, int | None]:
+        """Return the tokens of the longest prompt and the longest answer.
+
+        None: that depends on the data.
+        """
+        raise NotImplementedError
 
     @property
     def sends_again(self) -> bool:
         """Return whether every stage sends the same, whatever the policy."""
         return False
+
+    @property
+    def rows_per_prompt(self) -> int:
+        """Return how many rows make a prompt."""
+        return 1
+
+    @property
+    def copies(self) -> int:
+        """Return how often each prompt is sent in a row."""
+        return 1
+
+    def for_warmup(self) -> Self:
+        """Return the dataset that a warm-up sends, which must be none of a stage's prompts."""
+        return self
 
 
 # Generated: prompts of random words.
@@ -75,6 +115,10 @@ class RandomData(DatasetFields, LeavesOut):
     """
 
     left_out: ClassVar[frozenset[str]] = frozenset({"version", "range_ratio", "rangeRatio"})
+    is_random_text = True
+    is_unlimited = True
+    reads_hub = False
+    drops_long_rows = False
     rules_in_spec = (
         (
             "!(has(self.inputTokens) && has(self.inputLengths)) && !(has(self.outputTokens) && "
@@ -134,9 +178,19 @@ class RandomData(DatasetFields, LeavesOut):
     )
 
     @property
+    def longest(self) -> tuple[int, int]:
+        """Return the tokens of the longest prompt and the longest answer."""
+        return self.input.max, self.output.max
+
+    @property
     def sends_again(self) -> bool:
         """Return whether the generator has a seed of its own."""
         return self.seed is not None
+
+    def for_warmup(self) -> Self:
+        """Return prompts that no stage sends, whatever the seed and the generator."""
+        own = {"generator": "Distinct", "version": None, "range_ratio": None, "seed": None}
+        return self.model_copy(update=own)
 
     @field_validator("input_tokens", "output_tokens")
     @classmethod
@@ -178,6 +232,11 @@ class PrefixRepetitionData(DatasetFields):
     shared tokens do not count as contamination.
     """
 
+    is_random_text = True
+    is_unlimited = True
+    reads_hub = False
+    drops_long_rows = False
+
     kind: Literal["prefixRepetition"] = "prefixRepetition"
     prefixes: Annotated[int, Field(ge=1, le=50_000)] = Field(
         10, description="Different prefixes in a stage."
@@ -188,12 +247,22 @@ class PrefixRepetitionData(DatasetFields):
     suffix_tokens: Length = Field(256, description="Length of what follows it, in tokens.")
     output_tokens: Length = Field(128, description="Tokens requested for every answer.")
 
+    @property
+    def longest(self) -> tuple[int, int]:
+        """Return the tokens of the longest prompt and the longest answer."""
+        return self.prefix_tokens + self.suffix_tokens, self.output_tokens
+
 
 class AgentData(DatasetFields):
     """One long conversation, with date and time in front of its first user turn.
 
     A spec has other fields for it.
     """
+
+    is_random_text = False
+    is_unlimited = False
+    reads_hub = False
+    drops_long_rows = False
 
     kind: Literal["agent"] = "agent"
     file: DataFile | None = None  # None: the conversation that comes with the client.
@@ -209,8 +278,17 @@ class AgentData(DatasetFields):
     """Tokens of a prompt for each that is requested, in place of output_tokens; 100 is common of
     agents."""
 
+    @property
+    def longest(self) -> tuple[None, None]:
+        """Return that both depend on the conversation."""
+        return None, None
+
 
 # Read from files or the hub: each row is used once a run.
+
+
+SHARE_GPT_TOTAL_TOKENS = 2048
+"""vLLM's limit where none is set and each row has its own answer length."""
 
 
 class ShareGPTData(DatasetFields, LeavesOut):
@@ -223,6 +301,11 @@ class ShareGPTData(DatasetFields, LeavesOut):
     """
 
     left_out: ClassVar[frozenset[str]] = frozenset({"seed"})
+    is_random_text = False
+    is_unlimited = False
+    reads_hub = False
+    drops_long_rows = True
+
     kind: Literal["shareGPT"] = "shareGPT"
     file: DataFile = Field(description="Where the JSON file is.")
     output_tokens: Length | None = Field(
@@ -248,6 +331,12 @@ class ShareGPTData(DatasetFields, LeavesOut):
     )
 
     @property
+    def longest(self) -> tuple[int, int]:
+        """Return the tokens of the longest prompt and the longest answer."""
+        rest = max(1, (self.max_total_tokens or SHARE_GPT_TOTAL_TOKENS) - self.max_prompt_tokens)
+        return self.max_prompt_tokens, self.output_tokens or rest
+
+    @property
     def sends_again(self) -> bool:
         """Return whether the rows are those of vLLM's sampler."""
         return self.seed is not None
@@ -261,6 +350,11 @@ class CustomData(DatasetFields):
     contamination.
     """
 
+    is_random_text = False
+    is_unlimited = False
+    reads_hub = False
+    drops_long_rows = True
+
     kind: Literal["custom"] = "custom"
     file: DataFile = Field(description="Where the JSON Lines file is.")
     prompt_field: FieldName = Field("prompt", description="Field that holds the prompt.")
@@ -270,6 +364,11 @@ class CustomData(DatasetFields):
     output_tokens: Length | None = Field(
         None, description="Tokens requested for every answer; by default each line's."
     )
+
+    @property
+    def longest(self) -> tuple[None, int | None]:
+        """Return the tokens of the longest answer, if they are the same for all."""
+        return None, self.output_tokens
 
 
 COPY = "{copy}"
@@ -291,6 +390,11 @@ class TextsData(DatasetFields, LeavesOut):
             "outputTokensPerText x textsPerPrompt must be at most 1000000",
         ),
     )
+    is_random_text = False
+    is_unlimited = False
+    reads_hub = False
+    drops_long_rows = True
+
     kind: Literal["texts"] = "texts"
     file: DataFile = Field(description="Where the CSV or JSON Lines file is.")
     format: Literal["CSV", "JSONL"] = Field(
@@ -321,6 +425,21 @@ class TextsData(DatasetFields, LeavesOut):
     )
 
     @property
+    def longest(self) -> tuple[None, int]:
+        """Return the tokens of every answer."""
+        return None, self.output_tokens_per_text * self.texts_per_prompt
+
+    @property
+    def rows_per_prompt(self) -> int:
+        """Return how many texts make a prompt."""
+        return self.texts_per_prompt
+
+    @property
+    def copies(self) -> int:
+        """Return how often each prompt is sent in a row."""
+        return self.duplicate
+
+    @property
     def sends_again(self) -> bool:
         """Return whether the texts are the file's first ones."""
         return self.order == "File"
@@ -332,6 +451,11 @@ class HuggingFaceData(DatasetFields):
     Each row is used once a run. The client's image needs the Python package `datasets`, which comes
     with vllm[bench]; a token for the hub is that of model.source.hub.
     """
+
+    is_random_text = False
+    is_unlimited = False
+    reads_hub = True
+    drops_long_rows = True
 
     kind: Literal["huggingFace"] = "huggingFace"
     repository: Annotated[
@@ -352,6 +476,11 @@ class HuggingFaceData(DatasetFields):
         10_000, description="Rows read, from the first on: prompts are drawn from among them."
     )
 
+    @property
+    def longest(self) -> tuple[None, int]:
+        """Return the tokens of every answer."""
+        return None, self.output_tokens
+
 
 class TimedTraceData(DatasetFields):
     """Recorded requests from a JSON Lines file.
@@ -362,6 +491,11 @@ class TimedTraceData(DatasetFields):
     their instants under load.traceSpeeds, else by the load. Skipped and counted: what is longer
     than the model takes.
     """
+
+    is_random_text = True
+    is_unlimited = False
+    reads_hub = False
+    drops_long_rows = True
 
     kind: Literal["timedTrace"] = "timedTrace"
     file: DataFile = Field(description="Where the JSON Lines file is.")
@@ -382,6 +516,11 @@ class TimedTraceData(DatasetFields):
     block_tokens: Annotated[int, Field(ge=1, le=100_000)] = Field(
         512, description="Tokens of a block; Mooncake's: 512."
     )
+
+    @property
+    def longest(self) -> tuple[None, None]:
+        """Return that both depend on the trace."""
+        return None, None
 
 
 _Mixable = (

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from decimal import ROUND_CEILING, Decimal
+from decimal import Decimal
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -21,6 +21,14 @@ from benchrun_client.contract.base import (
     Tokens,
 )
 from benchrun_client.contract.datasets import Data
+from benchrun_client.contract.loads import (
+    MAX_REQUESTS_A_STAGE,
+    Load,
+    LoadKind,
+    RateLoad,
+    SearchedLoad,
+    UsersLoad,
+)
 from benchrun_client.contract.probability import ERROR
 
 CONFIRMATIONS = 3
@@ -41,16 +49,6 @@ class Requests(Message):
     sampling: Sampling = Sampling()
 
 
-UserStartMode = Literal["Spread", "Together"]
-
-
-class ThinkTime(Message):
-    """How long a user of a closed loop waits after an answer before it sends its next request."""
-
-    mean_seconds: DecimalText
-    distribution: Literal["Exponential", "Constant"] = "Exponential"
-
-
 class Limit(Message):
     """A latency percentile that a searched load must keep."""
 
@@ -59,17 +57,14 @@ class Limit(Message):
     max_milliseconds: Count = Field(ge=1)
 
 
-class Search(Requests, LeavesOut):
+class Search(Requests):
     """A search for the highest load that keeps every limit, confirmed by stages of its own.
 
     The load of each stage depends on the results before it. Searches are measured after all stages,
     one after the other.
     """
 
-    left_out: ClassVar[frozenset[str]] = frozenset({"start", "think"})
-
-    axis: Literal["rate", "concurrency"]
-    lowest: str = Field(max_length=24)
+    lowest: SearchedLoad  # Measured first; other stages have the same load at other values.
     highest: str = Field(max_length=24)
     tolerance_percent: str = Field(max_length=24)
     """Width of the bracket, relative to its lower end, at which the search ends."""
@@ -83,8 +78,6 @@ class Search(Requests, LeavesOut):
     seeds: tuple[Seed, ...] = Field(max_length=MAX_OPEN_STAGES)
     """Seed of every possible stage, load point by load point."""
     ignore_eos: bool = True
-    start: UserStartMode | None = None  # How users begin, as in `LoadPoint`.
-    think: ThinkTime | None = None
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -92,8 +85,6 @@ class Search(Requests, LeavesOut):
             raise ValueError(f"{self.most_stages} stages need as many seeds, got {len(self.seeds)}")
         if (self.requests is None) == (self.duration_seconds is None):
             raise ValueError("exactly one of requests and duration_seconds")
-        if self.axis != "concurrency" and (self.start is not None or self.think is not None):
-            raise ValueError("start and think are of users: axis must be concurrency")
         return self
 
     @property
@@ -106,18 +97,16 @@ class Search(Requests, LeavesOut):
         """Return the number and repeat of every possible stage: probes, then confirmations."""
         return search_places(self.max_probes, self.max_repeats)
 
-    def requests_at(self, value: Decimal) -> int:
+    def load_at(self, value: Decimal) -> RateLoad | UsersLoad:
+        """Return the load of a stage at this value.
+
+        Raises ValueError where the searched load has no such value.
+        """
+        return self.lowest.at(value)
+
+    def requests_at(self, load: LoadKind) -> int:
         """Return the requests of a stage at this load: fixed, or rate x duration, rounded up."""
-        if self.requests is not None:
-            return self.requests
-        return max(
-            1,
-            int(
-                (value * Decimal(self.duration_seconds or 0)).to_integral_value(
-                    rounding=ROUND_CEILING
-                )
-            ),
-        )
+        return load.requests(self.requests, self.duration_seconds)
 
 
 def most_search_stages(max_probes: int, max_repeats: int) -> int:
@@ -140,10 +129,8 @@ def search_places(max_probes: int, max_repeats: int) -> tuple[tuple[int, int], .
 
 
 class Probe(Message):
-    """The load that a search measured, and whether the search ended with it."""
+    """What a search says of a load that it measured."""
 
-    value: str = Field(max_length=24)
-    """Requests a second or number of users, in canonical spelling."""
     ends_search: bool  # Whether the search ended with this stage.
     confirms: bool = False
     """Whether the stage confirms the load found; False: it looks for the load."""
@@ -165,45 +152,6 @@ CachePolicy = Literal["Isolate", "Reset", "Share"]
 PLAN_FILE = "plan.json"
 MAX_TEMPLATE_CHARACTERS = 65_536
 """Most characters of a chat template; the longest of known models have some 20,000."""
-MAX_REQUESTS_A_STAGE = 50_000
-"""Most requests of a stage. With the bound on distinct gaps, it keeps a record below the 1 MiB of a
-ConfigMap."""
-
-
-class LoadPoint(LeavesOut):
-    """How requests arrive.
-
-    The load is an open loop at a rate (perhaps capped), a closed loop of users, or a recorded
-    trace.
-    """
-
-    left_out: ClassVar[frozenset[str]] = frozenset({"start", "think"})
-
-    request_rate: DecimalText = "inf"  # Requests a second as a decimal, or "inf": all at once.
-    max_concurrency: Count | None = Field(None, ge=1)
-    burstiness: DecimalText = "1"  # Gamma shape of the gaps between arrivals; 1 is Poisson.
-    trace_speed: DecimalText | None = None
-    """Decimal factor by which the arrivals of the recorded trace are sped up; None: the requests
-    have no recorded arrivals."""
-    batch_size: Count | None = Field(None, ge=1)
-    """Without an API server: number of requests in each call of the engine, one call after the
-    other; None: all requests in one call."""
-    start: UserStartMode | None = None
-    """How the users of a closed loop begin: spread over a round, or one right after the other.
-    None: one right after the other, or there are no users."""
-    think: ThinkTime | None = None  # Think time of a closed loop's users; None: they do not think.
-
-    @model_validator(mode="after")
-    def _has_users(self) -> Self:
-        if (self.start is not None or self.think is not None) and not self.is_closed:
-            raise ValueError("start and think are of users: the load must be a closed loop")
-        return self
-
-    @property
-    def is_closed(self) -> bool:
-        """Return whether users send, each the next request after the answer to the last one."""
-        endless = self.request_rate == "inf" and self.trace_speed is None
-        return endless and self.max_concurrency is not None
 
 
 class Stage(Requests, LeavesOut):
@@ -213,7 +161,7 @@ class Stage(Requests, LeavesOut):
 
     id: str = Field(max_length=160)
     repeat: Count = Field(ge=1)
-    load: LoadPoint
+    load: Load
     requests: int = Field(ge=1, le=MAX_REQUESTS_A_STAGE)
     seed: Seed
     ignore_eos: bool = True

@@ -24,7 +24,8 @@ from benchrun_client.contract.base import (
     in_short,
 )
 from benchrun_client.contract.datasets import DatasetFacts
-from benchrun_client.contract.plan import MAX_REQUESTS_A_STAGE, Probe, UserStartMode, open_stage
+from benchrun_client.contract.loads import MAX_REQUESTS_A_STAGE, Load, UserStartMode
+from benchrun_client.contract.plan import Probe, open_stage
 
 PROCESS_CPU = "process_cpu_seconds_total"
 """CPU seconds of the process that answers HTTP. In vLLM this is the API server, which does not
@@ -325,6 +326,8 @@ class StageRecord(Message):
     sequence: int = Field(ge=0, lt=MAX_RECORDS)
     """Position of the stage: stages of the plan first, then the stages of searches."""
     stage_id: str = Field(max_length=160)
+    load: Load
+    """How the requests were to arrive: the stage's load of the plan, or what a search chose."""
     prompts_digest: Hex  # SHA-256 over the prompts in order: equal digests mean equal traffic.
     engine: Engine
     first_send_unix_us: Micros
@@ -372,7 +375,7 @@ class StageRecord(Message):
     """How the users of a closed loop began; None: there are no users, or the record is older than
     this field."""
     probe: Probe | None = None
-    """For a stage that a search chose; the loads of other stages are in the plan."""
+    """For a stage that a search chose."""
     shards: Shards | None = None
     """For a stage that several processes sent; None: one process sent it."""
     round_trips: RoundTrips | None = None

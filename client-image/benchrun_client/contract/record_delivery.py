@@ -7,7 +7,7 @@ envelope states. The envelope has all that the operator needs to know of a recor
 import hashlib
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, Field, StrictInt
 
@@ -46,8 +46,28 @@ class Envelope(Message):
     size: int = Field(ge=1, le=MAX_PACKED_BYTES)  # Size of the packed record in bytes.
     digest: Hex  # SHA-256 of the packed record.
 
+    def problem_with(
+        self, body: bytes, *, run_uid: str, plan_digest: str | None = None
+    ) -> str | None:
+        """Return why a packed record is not the one that this run was to measure.
 
-Sealed = tuple[Envelope, bytes]  # A packed record and its envelope.
+        Only what can be told without opening it. `plan_digest`: None if it is not known. None if
+        there is no problem.
+        """
+        if self.run_uid != run_uid:
+            return f"it is of run {self.run_uid!r}"
+        if plan_digest is not None and self.plan_digest != plan_digest:
+            return "it is of another plan"
+        if hashlib.sha256(body).hexdigest() != self.digest:
+            return "its digest does not match its bytes"
+        return None
+
+
+class Sealed(NamedTuple):
+    """A packed record and its envelope."""
+
+    envelope: Envelope
+    body: bytes
 
 
 def seal(record: StageRecord) -> Sealed:
@@ -61,7 +81,7 @@ def seal(record: StageRecord) -> Sealed:
             f"record {record.sequence} has {len(body)} bytes, packed; at most {MAX_PACKED_BYTES} "
             "fit"
         )
-    return envelope_of(record, body), body
+    return Sealed(envelope_of(record, body), body)
 
 
 def envelope_of(record: StageRecord, body: bytes) -> Envelope:

@@ -4,10 +4,10 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import accumulate, compress, pairwise
 from operator import add, mul, sub
 
+from benchrun_client.contract.loads import LoadKind, NoPlateau
 from benchrun_client.contract.record import RequestColumns
 
 
@@ -124,17 +124,6 @@ MAX_LEFT_OUT_OF_RATE = 0.3
 steady that met a quiet time."""
 
 
-class NoPlateau(StrEnum):
-    """The reason why a stage has no steady part."""
-
-    NO_REQUESTS = "no requests"
-    ALL_AT_ONCE = "all requests were sent at once"
-    FOLLOWS_TRACE = "a replayed trace has no steady load"
-    WHOLE_BATCHES = "the engine was given one batch after the other"
-    ANSWERS_OUTLAST_SENDING = "answers took longer than the sending lasted"
-    TOO_FEW_REQUESTS = "too few requests were sent at steady load"
-
-
 @dataclass(frozen=True, slots=True)
 class Plateau:
     """An interval relative to the stage's first send, and the requests sent within it.
@@ -155,31 +144,26 @@ class Plateau:
         return self.end_us - self.start_us
 
 
-def find_plateau(
-    requests: RequestColumns,
-    flight: InFlight,
-    *,
-    request_rate: float,
-    max_concurrency: float | None,
-) -> Plateau | NoPlateau:
-    """Return the steady part, or why there is none.
+def find_plateau(requests: RequestColumns, flight: InFlight, load: LoadKind) -> Plateau | NoPlateau:
+    """Return the part of a stage in which its load holds, or why there is none.
 
-    `request_rate` is infinite if only the cap limits the load. For users that think,
-    `max_concurrency` is the average number of requests in flight. `flight` counts requests from
-    their sending.
+    `flight` counts requests from their sending.
     """
+    if load.no_plateau is not None:
+        return load.no_plateau
     if not requests.start_us:
         return NoPlateau.NO_REQUESTS
     first = min(requests.start_us)
     last = max(requests.start_us)
     answers = list(compress(requests.e2el_us, requests.ok))
     answer_us = sum(answers) / len(answers) if answers else 0.0
-    kept = 1 - (MAX_LEFT_OUT_OF_RATE if math.isfinite(request_rate) else MAX_LEFT_OUT)
-    if math.isfinite(request_rate):
+    held = load.mean_in_flight(answers)
+    kept = 1 - (MAX_LEFT_OUT if load.rate is None else MAX_LEFT_OUT_OF_RATE)
+    if load.rate is not None:
         fill_us = max(FILL_ANSWER_TIMES * answer_us, SKIPPED_SHARE * (last - first))
         start = first + math.ceil(fill_us)
-    elif max_concurrency is not None:
-        level = min(REACHED_SHARE * max_concurrency, flight.maximum())
+    elif held is not None:
+        level = min(REACHED_SHARE * held, flight.maximum())
         sent_by_all = max(0, flight.first_reaching(level) or 0)
         start = sent_by_all + math.ceil(WAVE_ANSWER_TIMES * answer_us)
     else:

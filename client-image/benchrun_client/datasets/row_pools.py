@@ -115,9 +115,7 @@ def _sent(slot: Slot, data: contract.SingleData) -> contract.SingleData:
 
     A warm-up sends random prompts that no stage sends, whatever seed and generator its dataset has.
     """
-    is_fixed = isinstance(slot, contract.Warmup) and isinstance(data, contract.RandomData)
-    own = {"generator": "Distinct", "version": None, "range_ratio": None, "seed": None}
-    return data.model_copy(update=own) if is_fixed else data
+    return data.for_warmup() if isinstance(slot, contract.Warmup) else data
 
 
 def _part_seed(seed: int, part: int) -> int:
@@ -281,7 +279,7 @@ class RowPool:
         """
         rng = random.Random(portion.seed)
         prompts = different_prompts(portion)
-        needed = rows_a_prompt(portion.data)
+        needed = portion.data.rows_per_prompt
         samples: list[Sample] = []
         unfit: list[int] = []
         while len(samples) < prompts and len(self._free) >= needed:
@@ -313,7 +311,7 @@ class RowPool:
         Raises RunFailure.
         """
         prompts = different_prompts(portion)
-        needed = rows_a_prompt(portion.data)
+        needed = portion.data.rows_per_prompt
         samples: list[Sample] = []
         for start in range(0, len(order) - needed + 1, needed):
             if len(samples) == prompts:
@@ -341,7 +339,7 @@ class RowPool:
         """
         rng = random.Random(portion.seed)
         prompts = different_prompts(portion)
-        needed = rows_a_prompt(portion.data)
+        needed = portion.data.rows_per_prompt
         samples: list[Sample] = []
         for _ in range(prompts * REWORDING_TRIES if self._file.rows else 0):
             if len(samples) == prompts:
@@ -434,7 +432,7 @@ def read_pools(
         pools[data] = by_source[source]
     for portion, data in with_rows:
         if not is_reworded(portion, shared=shared):
-            pools[data].needed += different_prompts(portion) * rows_a_prompt(data)
+            pools[data].needed += different_prompts(portion) * data.rows_per_prompt
     return pools
 
 
@@ -444,14 +442,7 @@ def is_reworded(portion: Portion, *, shared: bool) -> bool:
 
 
 def different_prompts(portion: Portion) -> int:
-    return math.ceil(
-        portion.requests
-        / (portion.data.duplicate if isinstance(portion.data, contract.TextsData) else 1)
-    )
-
-
-def rows_a_prompt(data: contract.DatasetFields) -> int:
-    return data.texts_per_prompt if isinstance(data, contract.TextsData) else 1
+    return math.ceil(portion.requests / portion.data.copies)
 
 
 def _values(data: contract.DatasetFields, fields: Sequence[str]) -> Hashable:

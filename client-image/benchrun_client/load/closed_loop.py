@@ -161,22 +161,22 @@ def nearest(known: Sequence[AnswerTime], *, users: int) -> float | None:
 
 
 def user_start(
-    point: contract.LoadPoint, *, requests: int, known: Sequence[AnswerTime]
+    load: contract.Load, *, requests: int, known: Sequence[AnswerTime]
 ) -> contract.UserStart | None:
     """Decide how the users of a load begin; None if the load has no users.
 
     They begin spread over a round (the answer time and what they think), within bounds, or together
     if no answer time is known.
     """
-    if not point.is_closed or point.max_concurrency is None:
+    if not load.closed_loop or load.cap is None:
         return None
-    users = min(point.max_concurrency, requests)
+    users = min(load.cap, requests)
     gap = smallest_gap_seconds(users)
     found = nearest(known, users=users)
     together = contract.UserStart(mode="Together", seconds=gap * (users - 1))
-    if point.start != "Spread" or found is None:
+    if load.start_mode != "Spread" or found is None:
         return together
-    think = 0.0 if point.think is None else float(point.think.mean_seconds)
+    think = load.mean_think_seconds
     whole = found + think
     over = min(whole, MAX_SPREAD_SECONDS + think, SPREAD_SHARE * requests / users * whole)
     return contract.UserStart(

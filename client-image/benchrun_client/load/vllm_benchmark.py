@@ -33,7 +33,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, NoReturn, Protocol, Self
 
-from benchrun_client.contract import GREEDY, Api, Engine as EngineName, LoadPoint, Sampling
+from benchrun_client.contract import GREEDY, Api, Engine as EngineName, Load, Sampling
 from benchrun_client.datasets.row_pools import Sample
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set
@@ -72,12 +72,12 @@ class Divided:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class EngineCall:
     """What one call of the engine sends, and how."""
 
     samples: Sequence[Sample]  # The samples of all shards.
     seed: int
-    point: LoadPoint
+    load: Load
     api: Api
     ignore_eos: bool
     divided: Divided | None = None
@@ -92,11 +92,11 @@ class Load:
 
     @property
     def own(self) -> Self:
-        """Return the part of the load that this process sends."""
+        """Return the part of the call that this process sends."""
         if self.divided is None:
             return self
         share = self.divided.share
-        return replace(self, samples=[self.samples[i] for i in share.requests], point=share.point)
+        return replace(self, samples=[self.samples[i] for i in share.requests], load=share.load)
 
 
 class LoadEngine(Protocol):
@@ -107,7 +107,7 @@ class LoadEngine(Protocol):
     """Instants of the current load, or of the last one, even if it was cut short. Not every version
     of vLLM returns them."""
 
-    async def run(self, load: Load, servers: Servers) -> dict[str, Any]:
+    async def run(self, call: EngineCall, servers: Servers) -> dict[str, Any]:
         """Send one load and return the engine's own result when every request has ended.
 
         Failed requests are in the result, not raised.
@@ -132,33 +132,32 @@ class VllmEngine:
         )
         self._exchange_globals(tokenizer)
 
-    async def run(self, load: Load, servers: Servers) -> dict[str, Any]:
+    async def run(self, call: EngineCall, servers: Servers) -> dict[str, Any]:
         self.instants = Instants(connects=[])
-        self._load = load
-        self._body = load.sampling.body(chat=load.api == "Chat")
+        self._call = call
+        self._body = call.sampling.body(chat=call.api == "Chat")
         # Requests take turns over the servers; each shard begins with another.
-        first = 0 if load.divided is None else load.divided.shard.number % len(servers.urls)
+        first = 0 if call.divided is None else call.divided.shard.number % len(servers.urls)
         self._urls = [
-            url + PATHS[load.api] for url in (*servers.urls[first:], *servers.urls[:first])
+            url + PATHS[call.api] for url in (*servers.urls[first:], *servers.urls[:first])
         ]
-        point = load.point
-        trace_speed = float(load.point.trace_speed or 1)
-        is_trace = point.trace_speed is not None
+        load = call.load
+        speed = load.trace_speed
         self._due_after = (
-            [(s.at_seconds or 0.0) / trace_speed for s in load.samples] if is_trace else []
+            [] if speed is None else [(s.at_seconds or 0.0) / speed for s in call.samples]
         )
-        self._is_paced = point.request_rate != "inf"
-        users = min(point.max_concurrency or 0, len(load.samples)) if point.is_closed else 0
+        self._is_paced = load.rate is not None
+        users = min(load.cap or 0, len(call.samples)) if load.closed_loop else 0
         self._ramp = UserRamp(
             users,
-            gap_seconds=load.user_gap_seconds,
-            own=load.divided.share.users if load.divided is not None and users else None,
+            gap_seconds=call.user_gap_seconds,
+            own=call.divided.share.users if call.divided is not None and users else None,
         )
-        seconds = think_seconds(point.think, seed=load.seed, requests=len(load.samples))
-        if load.divided is not None and seconds:
-            seconds = [seconds[position] for position in load.divided.share.requests]
+        seconds = think_seconds(load.think_time, seed=call.seed, requests=len(call.samples))
+        if call.divided is not None and seconds:
+            seconds = [seconds[position] for position in call.divided.share.requests]
         self._thinking = Thinking(seconds)
-        own = load.own
+        own = call.own
         samples = [
             self._serve.SampleRequest(s.prompt, s.input_tokens, s.output_tokens)
             for s in own.samples
@@ -174,28 +173,28 @@ class VllmEngine:
             await self._sessions.close()
         return result
 
-    def _arguments(self, load: Load, url: str) -> argparse.Namespace:
+    def _arguments(self, call: EngineCall, url: str) -> argparse.Namespace:
         flags = [
-            *("--backend", BACKENDS[load.api]),
+            *("--backend", BACKENDS[call.api]),
             *("--base-url", url),
-            *("--endpoint", PATHS[load.api]),
+            *("--endpoint", PATHS[call.api]),
             *("--model", self._model),
             # The name of a text dataset: for its own random ones vLLM would send each prompt
             # through /tokenize once more.
             *("--dataset-name", "sharegpt"),
-            *("--num-prompts", str(len(load.samples))),
-            *("--seed", str(load.seed)),
-            *("--request-rate", load.point.request_rate),
-            *("--burstiness", load.point.burstiness),
+            *("--num-prompts", str(len(call.samples))),
+            *("--seed", str(call.seed)),
+            *("--request-rate", call.load.request_rate),
+            *("--burstiness", call.load.burstiness_text),
             *("--percentile-metrics", LATENCIES),
             *("--metric-percentiles", ",".join(self._percentiles)),
             *("--ready-check-timeout-sec", "0"),
             "--save-detailed",
             "--disable-tqdm",
         ]
-        if load.point.max_concurrency is not None:
-            flags += ["--max-concurrency", str(load.point.max_concurrency)]
-        if load.ignore_eos:
+        if call.load.cap is not None:
+            flags += ["--max-concurrency", str(call.load.cap)]
+        if call.ignore_eos:
             flags.append("--ignore-eos")
         arguments = self._parser.parse_args(flags)
         if hasattr(arguments, "endpoint_type"):
@@ -220,7 +219,7 @@ class VllmEngine:
 
     def _noting_due(self, get_request: GetRequest) -> GetRequest:
         async def noted(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            if self._load.divided is not None or self._is_paced:
+            if self._call.divided is not None or self._is_paced:
                 async for request in self._at_instants(get_request, *args, **kwargs):
                     yield request
                 return
@@ -245,8 +244,8 @@ class VllmEngine:
         self, get_request: GetRequest, own: Sequence[Any], *args: Any, **kwargs: Any
     ) -> AsyncIterator[Any]:
         """Yield this process's requests, each when it is due among the requests of all shards."""
-        requests = len(self._load.samples)
-        divided = self._load.divided
+        requests = len(self._call.samples)
+        divided = self._call.divided
         instants, beside = await arrivals_of(
             self._serve, get_request, *args, requests=requests, **kwargs
         )
@@ -279,7 +278,7 @@ class VllmEngine:
             if due is not None:
                 instants.due[number] = due
             if number == 0:
-                self._load.on_send()
+                self._call.on_send()
             # Requests take turns over the servers; a connection pool alone would favour the server
             # that answers first.
             request_func_input.api_url = self._urls[number % len(self._urls)]
@@ -301,7 +300,7 @@ class VllmEngine:
             instants.reconnected += notes.reconnects
             if notes.problem is not None:
                 output.error = notes.problem
-            self._load.on_answer()
+            self._call.on_answer()
             await thinking.after(number)
             return output
 

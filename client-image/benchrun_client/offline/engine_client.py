@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from benchrun_client.contract import Engine as EngineName
 from benchrun_client.failures import shorten, type_and_text
 from benchrun_client.http_session import NETWORK_ERRORS
-from benchrun_client.load.vllm_benchmark import Load
+from benchrun_client.load.vllm_benchmark import EngineCall
 from benchrun_client.offline.engine_server import (
     LOAD_PATH,
     OfflineAnswer,
@@ -40,25 +40,25 @@ class OfflineEngine:
         )
         self.instants = Instants()  # Instants of the current load, or of the last one.
 
-    async def run(self, load: Load, servers: Servers) -> dict[str, Any]:
+    async def run(self, call: EngineCall, servers: Servers) -> dict[str, Any]:
         """Have one load generated, and return the result.
 
         A refusal is not raised: every request is then a failed one.
         """
         self.instants = Instants()
         start = time.perf_counter()
-        load.on_send()
-        answer = await _generate(servers.urls[0], load, self._chat_template)
+        call.on_send()
+        answer = await _generate(servers.urls[0], call, self._chat_template)
         answered = time.perf_counter()
-        requests = len(load.samples)
+        requests = len(call.samples)
         for _ in range(requests):
-            load.on_answer()
+            call.on_answer()
         if answer.times is None or len(answer.times.sent) != requests:
             sent = [start] * requests
             ends = [answered] * requests
             ok = False
             result = _failed(
-                load, answer.error or "the engine gave the times of another number of requests"
+                call, answer.error or "the engine gave the times of another number of requests"
             )
         else:
             # The engine's clock is another: the instant of its answer is the same on both.
@@ -66,19 +66,19 @@ class OfflineEngine:
             sent = [begun + offset for offset in answer.times.sent]
             ends = [at + e2el for at, e2el in zip(sent, answer.times.e2el, strict=True)]
             ok = True
-            result = _result(load, answer.times)
+            result = _result(call, answer.times)
         self.instants = Instants(list(sent), sent, ends, [ok] * requests, [ok] * requests)
         return result
 
 
-async def _generate(url: str, load: Load, chat_template: str | None) -> OfflineAnswer:
+async def _generate(url: str, call: EngineCall, chat_template: str | None) -> OfflineAnswer:
     body = OfflineLoad(
-        prompts=tuple(sample.prompt for sample in load.samples),
-        output_tokens=tuple(sample.output_tokens for sample in load.samples),
-        batch_size=load.point.batch_size,
-        api=load.api,
-        ignore_eos=load.ignore_eos,
-        sampling=load.sampling,
+        prompts=tuple(sample.prompt for sample in call.samples),
+        output_tokens=tuple(sample.output_tokens for sample in call.samples),
+        batch_size=call.load.batch_size,
+        api=call.api,
+        ignore_eos=call.ignore_eos,
+        sampling=call.sampling,
         chat_template=chat_template,
     )
     timeout = aiohttp.ClientTimeout(total=None, sock_read=SILENCE_SECONDS)
@@ -100,13 +100,13 @@ async def _generate(url: str, load: Load, chat_template: str | None) -> OfflineA
         return OfflineAnswer(error=type_and_text(error))
 
 
-def _result(load: Load, times: OfflineTimes) -> dict[str, Any]:
+def _result(call: EngineCall, times: OfflineTimes) -> dict[str, Any]:
     """Build the engine's result.
 
     It has the values that records are made of, by their names in `vllm bench serve`, and the
     figures of the offline commands, by their names there.
     """
-    input_tokens = [sample.input_tokens for sample in load.samples]
+    input_tokens = [sample.input_tokens for sample in call.samples]
     whole = sum(times.call_seconds)
     tokens = sum(input_tokens) + sum(times.output_tokens)
     result: dict[str, Any] = {
@@ -118,7 +118,7 @@ def _result(load: Load, times: OfflineTimes) -> dict[str, Any]:
         "output_lens": list(times.output_tokens),
         "errors": ["" for _ in times.sent],
     }
-    if load.point.batch_size is not None:
+    if call.load.batch_size is not None:
         return result | {"avg_latency": fmean(times.call_seconds)}
     return result | {
         "elapsed_time": whole,
@@ -129,11 +129,11 @@ def _result(load: Load, times: OfflineTimes) -> dict[str, Any]:
     }
 
 
-def _failed(load: Load, error: str) -> dict[str, Any]:
-    requests = len(load.samples)
+def _failed(call: EngineCall, error: str) -> dict[str, Any]:
+    requests = len(call.samples)
     return {
         **{name: [0] * requests for name in ("ttfts", "decodes", "output_lens")},
         "itls": [[] for _ in range(requests)],
-        "input_lens": [sample.input_tokens for sample in load.samples],
+        "input_lens": [sample.input_tokens for sample in call.samples],
         "errors": [shorten(error, MAX_ERROR_CHARACTERS)] * requests,
     }

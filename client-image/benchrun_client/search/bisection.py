@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
-from itertools import compress
 from operator import add, sub
 
 from benchrun_client import contract
@@ -53,19 +52,12 @@ def result_of(
     slices: Sequence[Counter[int]] = (),
 ) -> LoadResult:
     """Build the load result from a stage's requests and its token gaps by slices of time."""
-    users = int(here.value) if search.axis == "concurrency" else None
+    load = search.load_at(here.value)
     begins = (
-        columns.start_us
-        if users is not None
-        else list(map(sub, columns.start_us, columns.queue_us))
+        list(map(sub, columns.start_us, columns.queue_us)) if load.is_open else columns.start_us
     )
     ends = list(map(add, columns.start_us, columns.e2el_us))
-    part = contract.find_plateau(
-        columns,
-        contract.in_flight(columns),
-        request_rate=math.inf if users is not None else float(here.value),
-        max_concurrency=_in_flight(search, users, columns),
-    )
+    part = contract.find_plateau(columns, contract.in_flight(columns), load)
     is_steady = isinstance(part, contract.Plateau) and part.is_steady
     metrics = {limit.metric for limit in search.objectives}
     return LoadResult(
@@ -74,27 +66,13 @@ def result_of(
         shape=contract.stage_shape(
             begins,
             ends,
-            users=users,
+            users=load.users,
             counted=part.started if is_steady and isinstance(part, contract.Plateau) else None,
             is_steady=is_steady,
         ),
         values={metric: _values(metric, columns) for metric in metrics - {"ITL"}},
         gaps=(gap_counts(sum(slices, Counter[int]())), gap_slices(slices)),
     )
-
-
-def _in_flight(
-    search: contract.Search, users: int | None, columns: contract.RequestColumns
-) -> float | None:
-    """Return how many requests users keep in flight on average: fewer than users, if they think.
-
-    None if the load is a rate.
-    """
-    if users is None or search.think is None:
-        return users
-    answers = list(compress(columns.e2el_us, columns.ok))
-    answer_seconds = sum(answers) / len(answers) / 1e6 if answers else 0.0
-    return users * answer_seconds / max(1e-6, answer_seconds + float(search.think.mean_seconds))
 
 
 def _values(metric: str, columns: contract.RequestColumns) -> list[float | None]:
@@ -170,7 +148,7 @@ class Position:
 
 def first(search: contract.Search) -> Position:
     """Return where a search begins: at its lowest load."""
-    return Position(number=1, repeat=1, value=Decimal(search.lowest))
+    return Position(number=1, repeat=1, value=Decimal(search.lowest.value))
 
 
 def after(search: contract.Search, here: Position, outcome: contract.Outcome) -> Position | None:
@@ -213,11 +191,6 @@ def may_follow(search: contract.Search, here: Position) -> tuple[Position, ...]:
     return tuple(dict.fromkeys(each for each in following if each is not None))
 
 
-def spelled(value: Decimal) -> str:
-    """Return the one spelling of a load: 4 for 4.0, 100 for 1E+2."""
-    return format(value.normalize(), "f")
-
-
 def _next_value(
     search: contract.Search, met: Decimal | None, not_met: Decimal | None
 ) -> Decimal | None:
@@ -237,7 +210,7 @@ def _below(search: contract.Search, here: Position) -> Decimal | None:
 
     It is lower by the tolerance, the second time by four times as much, never below the lowest.
     """
-    lowest = Decimal(search.lowest)
+    lowest = Decimal(search.lowest.value)
     if here.value <= lowest:
         return None
     step = 1 + here.confirmation**2 * Decimal(search.tolerance_percent) / 100
@@ -247,7 +220,7 @@ def _below(search: contract.Search, here: Position) -> Decimal | None:
 def _rounded(search: contract.Search, value: Decimal, rounding: str) -> Decimal:
     exponent = (
         0
-        if search.axis == "concurrency"
+        if search.lowest.is_whole
         else max(value.adjusted() - SIGNIFICANT_DIGITS + 1, SMALLEST_EXPONENT)
     )
     return value.quantize(Decimal(1).scaleb(exponent), rounding)
@@ -261,24 +234,22 @@ def every_stage(search: contract.Search) -> tuple[contract.Stage, ...]:
     return tuple(
         stage_at(
             search,
-            Position(number, repeat, Decimal(search.lowest if number == 1 else search.highest)),
+            Position(
+                number, repeat, Decimal(search.lowest.value if number == 1 else search.highest)
+            ),
         )
         for number, repeat in search.places
     )
 
 
 def stage_at(search: contract.Search, here: Position) -> contract.Stage:
-    load = (
-        {"max_concurrency": int(here.value), "start": search.start, "think": search.think}
-        if search.axis == "concurrency"
-        else {"request_rate": spelled(here.value)}
-    )
+    load = search.load_at(here.value)
     return contract.Stage(
         **{name: getattr(search, name) for name in contract.Requests.model_fields},
         id=contract.open_stage_id(search.workload, here.number, here.repeat),
         repeat=here.repeat,
-        load=contract.LoadPoint(**load),
-        requests=search.requests_at(here.value),
+        load=load,
+        requests=search.requests_at(load),
         seed=search.seeds[search.places.index((here.number, here.repeat))],
         ignore_eos=search.ignore_eos,
     )

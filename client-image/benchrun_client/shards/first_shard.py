@@ -136,7 +136,6 @@ class FirstShard:
                 clock_error_us=micros(self._opened.error_seconds),
             ),
             began_unix_us=micros(self._opened.at),
-            max_concurrency=stage.load.max_concurrency,
         )
         answered = [
             each.answered_at - self.unix_minus_perf

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchrun_client.contract import LoadPoint
+from benchrun_client.contract import Load
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +35,17 @@ class Share:
     users: Sequence[int]
     """Numbers of the users of this shard, if their number is limited: its first users begin in this
     order."""
-    point: LoadPoint
+    load: Load
     """The load, with this shard's part of the concurrency cap. The rate is that of the whole load,
     because the arrivals are computed for all shards."""
 
 
-def share_of(point: LoadPoint, *, requests: int, shard: Shard) -> Share:
+def share_of(load: Load, *, requests: int, shard: Shard) -> Share:
     """Return the part of a stage of `requests` requests that a shard sends."""
-    users = min(point.max_concurrency or requests, requests)
+    users = min(load.cap or requests, requests)
     own = range(shard.number, users, shard.count)
     sent = tuple(i for i in range(requests) if i % users % shard.count == shard.number)
-    cap = None if point.max_concurrency is None else max(len(own), 1)
-    return Share(requests=sent, users=own, point=point.model_copy(update={"max_concurrency": cap}))
+    return Share(requests=sent, users=own, load=load.with_cap(max(len(own), 1)))
 
 
 class _SimulatedTime:

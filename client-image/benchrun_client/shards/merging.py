@@ -112,7 +112,7 @@ def _busiest_second(columns: contract.RequestColumns, ok: Sequence[int]) -> int:
     return max(accumulate(change for _, change in sorted(changes.items())))
 
 
-SAME = ("run_uid", "plan_digest", "sequence", "stage_id", "prompts_digest", "engine")
+SAME = ("run_uid", "plan_digest", "sequence", "stage_id", "load", "prompts_digest", "engine")
 """Fields that must be equal in all parts. The digest is that of the prompts of the whole stage, so
 the parts share the same traffic."""
 
@@ -123,7 +123,6 @@ class ShardedStage:
 
     shards: contract.Shards
     began_unix_us: int  # The agreed instant of the start.
-    max_concurrency: int | None  # Concurrency cap of the whole stage.
 
 
 def merged(parts: Sequence[contract.StageRecord], sharded: ShardedStage) -> contract.StageRecord:
@@ -163,7 +162,7 @@ def merged(parts: Sequence[contract.StageRecord], sharded: ShardedStage) -> cont
                 columns,
                 gaps,
                 duration_seconds=max(ended - sharded.began_unix_us, 1) / 1e6,
-                max_concurrency=sharded.max_concurrency,
+                max_concurrency=first.load.cap,
                 wanted=first.scalars,
             ),
             "expected_input_tokens": sum(counted) if None not in counted else None,

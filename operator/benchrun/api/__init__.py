@@ -130,7 +130,7 @@ from benchrun.api.stored_status import (
     status_changes,
     without,
 )
-from benchrun.api.workloads import Axis, Load, LoadPoint, Search, Workload, datasets_of
+from benchrun.api.workloads import LoadPoint, LoadSpec, Search, Workload, datasets_of
 
 __all__ = [
     "CHANGEABLE",
@@ -161,7 +161,6 @@ __all__ = [
     "TOTAL_COST",
     "VALIDATIONS",
     "AgentDataset",
-    "Axis",
     "Baseline",
     "BenchmarkRunSpec",
     "BenchmarkRunStatus",
@@ -200,8 +199,8 @@ __all__ = [
     "Judgement",
     "LimitKind",
     "Live",
-    "Load",
     "LoadPoint",
+    "LoadSpec",
     "Model",
     "ModelSource",
     "Objective",

@@ -116,15 +116,15 @@ class AgentDataset(SpecModel):
         1, ge=1, le=64, description="Requests of a conversation, whose context grows. 1: the whole."
     )
 
-    def plan_fields(self) -> dict[str, Any]:
-        """Return the fields in the client's plan, except the file."""
+    def in_plan(self) -> AgentData:
+        """Return the dataset as the client's plan has it, except the file."""
         variants = self.dynamic_prefix.variants if self.dynamic_prefix is not None else 1
-        own = ("output_tokens", "input_output_ratio", "turns")
-        return {
-            "kind": "agent",
-            "variants": variants,
-            **{name: getattr(self, name) for name in own},
-        }
+        return AgentData(
+            variants=variants,
+            turns=self.turns,
+            output_tokens=self.output_tokens,
+            input_output_ratio=self.input_output_ratio,
+        )
 
 
 MAX_MIX_PARTS = 8
@@ -191,19 +191,23 @@ class Dataset(_Members):
     ignoreEOS and sampling are those of the mix."""
 
     @property
-    def single(self) -> DatasetFields | AgentDataset | None:
+    def _set(self) -> DatasetFields | AgentDataset | None:
+        return next((each for name in _MODELS if (each := getattr(self, name)) is not None), None)
+
+    @property
+    def single(self) -> DatasetFields | None:
         """Return the dataset that is set; None: a mix.
 
         The file that it reads, if any, is in the property `file`.
         """
-        return next((each for name in _MODELS if (each := getattr(self, name)) is not None), None)
+        return self._set.in_plan() if isinstance(self._set, AgentDataset) else self._set
 
     @property
     def file(self) -> DatasetFile | None:
         """Return the file that the dataset reads; None: it reads none."""
-        return getattr(
-            self.single, "conversation" if isinstance(self.single, AgentDataset) else "file", None
-        )
+        fields = () if self._set is None else type(self._set).model_fields
+        values = (getattr(self._set, name) for name in fields)
+        return next((value for value in values if isinstance(value, DatasetFile)), None)
 
     def plan_fields(self) -> dict[str, Any]:
         """Return the fields in the client's plan, except the file.
@@ -211,6 +215,4 @@ class Dataset(_Members):
         It must not be called for a mix, whose parts are other workloads.
         """
         assert self.single is not None
-        if isinstance(self.single, AgentDataset):
-            return self.single.plan_fields()
         return {"kind": self.single.kind, **self.single.model_dump(exclude={"file"})}

@@ -25,15 +25,9 @@ MUTABLE_FIELDS = (
 Deadline = Annotated[int, Field(ge=0, le=604_800)]
 
 _RATES = "w.load.requestRates"
-_USERS = "w.load.concurrencies"
 _SEARCH = "w.load.search"
-_SPEEDS = "w.load.traceSpeeds"
 _BATCHES = "w.load.batchSizes"
-_POINTS = (
-    f"(has({_RATES}) ? size({_RATES}) : has({_USERS}) ? size({_USERS}) : "
-    f"has({_SEARCH}) ? {workloads.MOST_PROBES} : has({_SPEEDS}) ? size({_SPEEDS}) : "
-    f"has({_BATCHES}) ? size({_BATCHES}) : 0)"
-)
+_POINTS = f"({workloads.LISTED_POINTS}has({_SEARCH}) ? {workloads.MOST_PROBES} : 0)"
 _LOAD_POINTS = f"self.workloads.map(w, {_POINTS}).sum()"
 _STAGES = f"self.workloads.map(w, has({_SEARCH}) ? {workloads.MOST_STAGES} : {_POINTS}).sum()"
 

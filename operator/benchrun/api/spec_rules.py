@@ -34,9 +34,9 @@ def _load_points(it: Any) -> Any:
     return (sum([_points(w.load) for w in it]))
 def _points(it: Any) -> Any:
     return (len(it.request_rates) if it.request_rates is not None else len(it.concurrencies) if
-        it.concurrencies is not None else it.search.max_probes + 3 if it.search is not None else
-        len(it.trace_speeds) if it.trace_speeds is not None else len(it.batch_sizes) if
-        it.batch_sizes is not None else 0)
+        it.concurrencies is not None else len(it.trace_speeds) if it.trace_speeds is not None else
+        len(it.batch_sizes) if it.batch_sizes is not None else it.search.max_probes + 3 if
+        it.search is not None else 0)
 def _grid(it: Any) -> Any:
     return ((len(it[0].values) if len(it) > 0 else 1) * (len(it[1].values) if len(it) > 1 else 1)
         * (len(it[2].values) if len(it) > 2 else 1) * (len(it[3].values) if len(it) > 3 else 1) *
@@ -45,8 +45,8 @@ def _place(it: Any, of: Any) -> Any:
     return ([it.name + '=' + v.name in of.split(',') for v in it.values].index(True) if True in
         [it.name + '=' + v.name in of.split(',') for v in it.values] else -1)
 def _loads(it: Any) -> Any:
-    return (5 - [it.request_rates, it.concurrencies, it.search, it.trace_speeds,
-        it.batch_sizes].count(None))
+    return (5 - [it.request_rates, it.concurrencies, it.trace_speeds, it.batch_sizes,
+        it.search].count(None))
 def _each_rate(it: Any) -> Any:
     return ([float(r) if _number(r) and r != 'inf' else 0.0 for r in it])
 def _highest(it: Any) -> Any:
@@ -55,20 +55,20 @@ def _number(it: Any) -> Any:
     return (re.search('^(inf|[0-9]+([.][0-9]+)?)$', it))
 RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0x21765739: lambda self: 3 - [self.server, self.endpoint, self.offline].count(None) == 1,
-    0x39a0fcb5: lambda self: _load_points(self.workloads) <= 64,
-    0x0d1c98c8: lambda self:
+    0x5558e724: lambda self: _load_points(self.workloads) <= 64,
+    0x2d82b994: lambda self:
         f'workloads have {_load_points(self.workloads)} load points in all; the limit is 64',
-    0x900a23ab: lambda self: _load_points(self.workloads) * self.repeats <= 256,
-    0x44e07465: lambda self:
+    0xd02279d5: lambda self: _load_points(self.workloads) * self.repeats <= 256,
+    0x7c025675: lambda self:
         f'{_load_points(self.workloads)} load points x {self.repeats} repeats = {_load_points(self.workloads) * self.repeats} stages; the limit is 256',
-    0x35ecc428: lambda self: not any(w.load.search is not None for w in self.workloads) or
+    0xb2889fe1: lambda self: not any(w.load.search is not None for w in self.workloads) or
         sum([w.load.search.max_probes + 3 * w.load.search.max_repeats if w.load.search is not None
         else _points(w.load) for w in self.workloads]) <= 256,
     0x068b3d8e: lambda self: _load_point_requests(self) <= 200000.0,
     0xf7b3ec41: lambda self:
         f'a load point takes up to {int(_load_point_requests(self))} requests (requests x repeats); the limit is 200000',
-    0x0bb880e3: lambda self: _run_requests(self) <= 1000000.0,
-    0xa18e2157: lambda self:
+    0x93cb04de: lambda self: _run_requests(self) <= 1000000.0,
+    0x5c83c966: lambda self:
         f'the run takes up to {int(_run_requests(self))} requests in all (stages x requests); the limit is 1000000',
     0x8c45f802: lambda self: not any(w.load.search is not None for w in self.workloads) or
         (self.objectives is not None and len(self.objectives) > 0),
@@ -83,7 +83,7 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0xb71efc6c: lambda self: all(w.dataset.mix is None or all(any(o.name == p.workload and
         o.dataset.mix is None and (o.dataset.timed_trace is None) for o in self.workloads) for p
         in w.dataset.mix) for w in self.workloads),
-    0x58835af9: lambda self: all(_loads(w.load) > 0 or w.requests is not None or
+    0x0c1877d1: lambda self: all(_loads(w.load) > 0 or w.requests is not None or
         w.duration_seconds is not None or any(m.dataset.mix is not None and any(p.workload ==
         w.name for p in m.dataset.mix) for m in self.workloads) for w in self.workloads),
     0xb71964f1: lambda self: self.client.parallelism == 'Auto' or self.client.parallelism == 1 or
@@ -131,9 +131,9 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0xed281088: lambda self: all(source in ['secretKeyRef', 'configMapKeyRef', 'fieldRef',
         'resourceFieldRef'] for source in self),
     0x1960f8e0: lambda self: (self.service_ref is not None) != (self.url is not None),
-    0xf6b58fd9: lambda self: _loads(self.load) == 0 or (self.requests is not None) !=
+    0xa9e4a75f: lambda self: _loads(self.load) == 0 or (self.requests is not None) !=
         (self.duration_seconds is not None),
-    0x14bc5215: lambda self: _loads(self.load) > 0 or (self.requests is None and
+    0xb035fab0: lambda self: _loads(self.load) > 0 or (self.requests is None and
         self.duration_seconds is None),
     0x4c23935f: lambda self: self.load.trace_speeds is None or self.dataset.timed_trace is not
         None,
@@ -168,7 +168,7 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0x82d81b5b: lambda self: 5 - [self.config_map, self.pvc, self.url, self.s3,
         self.path].count(None) == 1,
     0x58469056: lambda self: self.output_tokens_per_text * self.texts_per_prompt <= 1000000,
-    0x7d97c4e5: lambda self: _loads(self) <= 1,
+    0x78823de3: lambda self: _loads(self) <= 1,
     0x18a88dee: lambda self: self.max_concurrency is None or self.request_rates is not None,
     0x3fa066a6: lambda self: self.burstiness is None or self.request_rates is not None,
     0xcf8a3520: lambda self: self.start is None or self.concurrencies is not None or (self.search

@@ -5,13 +5,13 @@ It is always under 100 kB; lists say when they were cut.
 
 from typing import Annotated, Literal
 
+from benchrun_client.contract import Axis
 from pydantic import Field, WithJsonSchema
 
 from benchrun.api.base import ATOMIC, StatusModel, entries
 from benchrun.api.comparison import THROUGHPUTS, Comparison, CostStatus, ThroughputOf
 from benchrun.api.conditions import Conditions, ConditionStatus, Reason
 from benchrun.api.server_figures import LimitKind, RoleFigures, WaitingReason
-from benchrun.api.workloads import Axis
 
 
 class Startup(StatusModel):
@@ -369,7 +369,7 @@ class SearchResult(StatusModel):
     """
 
     workload: str = Field(max_length=40, description="Name of the workload.")
-    axis: str = Field(max_length=20, description="What was varied: rate or concurrency.")
+    axis: Axis = Field(description="What was varied.")
     outcome: Literal[
         "Bracketed", "AtUpperBound", "NoneMet", "ProbeLimit", "Inconclusive", "Incomplete"
     ]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from benchrun_client import contract
 from benchrun_client.contract import CONFIRMATIONS, most_search_stages
 from pydantic import Field
 
@@ -83,14 +84,15 @@ class Search(base.SpecModel):
         return most_search_stages(self.max_probes, self.max_repeats)
 
 
-_LOADS = (
-    "[has({0}.requestRates), has({0}.concurrencies), has({0}.search), has({0}.traceSpeeds), "
-    "has({0}.batchSizes)]"
-    ".filter(x, x).size()"
-)
+_LISTED_IN = {kind.axis: kind.listed_in for kind in contract.KINDS}
+"""The field of a spec's load that lists the values along an axis."""
+_LISTS = tuple(base.json_name(field) for field in _LISTED_IN.values())
+_LOADS = f"[{', '.join(f'has({{0}}.{name})' for name in (*_LISTS, 'search'))}].filter(x, x).size()"
 _SEARCH = "has(w.load.search)"
 MOST_PROBES = f"(w.load.search.maxProbes + {CONFIRMATIONS})"
 """CEL for the load points of a search, confirmations included."""
+LISTED_POINTS = "".join(f"has(w.load.{name}) ? size(w.load.{name}) : " for name in _LISTS)
+"""CEL for the load points that are listed, up to what follows where none are."""
 MOST_STAGES = f"(w.load.search.maxProbes + {CONFIRMATIONS} * w.load.search.maxRepeats)"
 """CEL for the most stages of a search."""
 _REQUESTS = (
@@ -201,7 +203,7 @@ _SET_USERS = (
 )
 
 
-class Load(base.SpecModel):
+class LoadSpec(base.SpecModel):
     """Load points of one kind.
 
     Exactly one of: request rates (open loop), concurrencies (closed loop), a search for the highest
@@ -256,6 +258,47 @@ class Load(base.SpecModel):
     batch_sizes: Loads[Annotated[int, Field(ge=1, le=MAX_REQUESTS)]] | None = None
     """With offline: requests that the engine is given in one call, the next when all are answered;
     each a load point."""
+
+    @property
+    def points(self) -> tuple[contract.Load, ...]:
+        """Return the loads that are listed, each once; nothing is listed for a search."""
+        for axis, field in _LISTED_IN.items():
+            if (listed := getattr(self, field)) is not None:
+                values = dict.fromkeys(contract.spelled(str(value)) for value in listed)
+                return tuple(self.at(axis, value) for value in values)
+        return ()
+
+    @property
+    def highest(self) -> tuple[contract.Load, ...]:
+        """Return the loads that are listed, or the highest one that a search may choose."""
+        if self.search is None:
+            return self.points
+        return (self.at(self.search.axis, contract.spelled(self.search.to)),)
+
+    @property
+    def lowest_searched(self) -> contract.Load | None:
+        """Return the lowest load that a search measures; None: there is no search."""
+        if self.search is None:
+            return None
+        return self.at(self.search.axis, contract.spelled(self.search.from_))
+
+    def at(self, axis: str, value: str) -> contract.Load:
+        """Return the load at a value along an axis, with what else the spec says of it."""
+        return contract.kind_of(axis, value).of(value, **self.options)
+
+    @property
+    def options(self) -> dict[str, object]:
+        """Return what the spec says of the load besides its values, by its fields' names."""
+        think = self.think_seconds
+        drawn = think and contract.ThinkTime(
+            mean_seconds=contract.spelled(think.mean), distribution=think.distribution
+        )
+        return {
+            "max_concurrency": self.max_concurrency,
+            "burstiness": contract.spelled(self.burstiness or "1"),
+            "start": self.start or "Spread",
+            "think_seconds": drawn,
+        }
 
 
 _Share = Annotated[str, Field(max_length=8, pattern=r"^(0\.0*[1-9][0-9]*|1(\.0+)?)$")]
@@ -366,7 +409,7 @@ class Workload(base.SpecModel):
     )
     name: base.WorkloadName = Field(description="Name of the workload, part of every stage id.")
     dataset: Dataset = Field(description="Where the prompts come from.")
-    load: Load = Field(default_factory=Load)
+    load: LoadSpec = Field(default_factory=LoadSpec)
     """How the requests arrive. Left out: the workload is not measured by itself, it is only part of
     a mix."""
     requests: Annotated[int, Field(ge=1, le=MAX_REQUESTS)] | None = Field(
@@ -388,23 +431,13 @@ class Workload(base.SpecModel):
     )
 
     @property
-    def mean_think_seconds(self) -> float:
-        """Return how long users wait after an answer on average; 0 where they do not."""
-        think = self.load.think_seconds
-        return 0.0 if think is None else float(think.mean)
-
-    @property
     def is_measured(self) -> bool:
         """Return whether the workload has a load; without one it is only part of a mix."""
-        load = self.load
-        each = (
-            load.request_rates,
-            load.concurrencies,
-            load.search,
-            load.trace_speeds,
-            load.batch_sizes,
-        )
-        return any(points is not None for points in each)
+        return self.load.search is not None or bool(self.load.points)
+
+    def requests_at(self, load: contract.Load) -> int:
+        """Return the requests of one stage at a load: as listed, or rate x duration rounded up."""
+        return load.requests(self.requests, self.duration_seconds)
 
 
 def datasets_of(workload: Workload, workloads: Sequence[Workload]) -> tuple[Dataset, ...]:
@@ -418,16 +451,12 @@ def datasets_of(workload: Workload, workloads: Sequence[Workload]) -> tuple[Data
     return tuple(named[part.workload] for part in workload.dataset.mix)
 
 
-Axis = Literal["rate", "concurrency", "speed", "batch"]
-
-
 @dataclass(frozen=True, slots=True)
 class LoadPoint:
     """A workload at a load point, its repeats pooled: one row of the results."""
 
     id: str  # `chat/rate=4`.
     workload: str
-    axis: Axis
-    value: str  # Canonical load value: "4", "0.5", "inf".
+    load: contract.Load
     stage_ids: tuple[str, ...]  # Its repeats, first to last.
     confirms: bool = False  # Measured to confirm the load that a search found.

@@ -243,7 +243,7 @@ def unstored_stages(state: RunState) -> tuple[str, ...]:
     if not results_refused(state):
         return ()
     arrivals = sorted(state.collected.arrivals.items())
-    return tuple(arrival.stage_id for s, arrival in arrivals if s not in state.stored)
+    return tuple(arrival.envelope.stage_id for s, arrival in arrivals if s not in state.stored)
 
 
 def to_acknowledge(state: RunState, stored_now: Iterable[Manifest] = ()) -> int | None:

@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import count
 from typing import Any, Generic, Literal, TypeVar
 
-from benchrun_client.contract import Progress, Search
+from benchrun_client.contract import Progress, Sealed, Search
 from benchrun_client.engines import StartupPhases
 
 from benchrun import names
@@ -19,7 +19,6 @@ from benchrun.api import BenchmarkRunStatus, Blocked, ClientStatus, Judgement, R
 from benchrun.measure import bucketed
 from benchrun.measure.metrics_page import Sample, ServerFacts
 from benchrun.observe import Children, Run
-from benchrun.plan import Arrival
 
 T = TypeVar("T")
 ExporterKind = Literal["gpu", "cpu"]
@@ -231,7 +230,7 @@ class Samples:
 class Collected:
     """Everything that a decision reads and that no watch delivers."""
 
-    arrivals: dict[int, Arrival] = field(default_factory=dict)
+    arrivals: dict[int, Sealed] = field(default_factory=dict)
     """Received records that are not known to be stored, by sequence."""
     sequences: set[int] = field(default_factory=set)  # sequences of all received records
     search_ends: dict[int, str] = field(default_factory=dict)
@@ -264,7 +263,7 @@ class Collected:
 
         The records count in bytes, the logs in characters.
         """
-        records = sum(len(arrival.data) for arrival in self.arrivals.values())
+        records = sum(len(arrival.body) for arrival in self.arrivals.values())
         logs = (answer.value for answer in self.answers.values() if isinstance(answer.value, str))
         return records + sum(map(len, logs))
 
@@ -272,17 +271,18 @@ class Collected:
     def backlog_is_full(self) -> bool:
         return self.backlog_bytes > MAX_BACKLOG_BYTES
 
-    def take(self, arrival: Arrival) -> bool:
+    def take(self, arrival: Sealed) -> bool:
         """Keep a received record; return False where its sequence is known already.
 
         The first record of a stage stands.
         """
-        if arrival.sequence in self.sequences:
+        envelope = arrival.envelope
+        if envelope.sequence in self.sequences:
             return False
-        self.sequences.add(arrival.sequence)
-        self.arrivals[arrival.sequence] = arrival
-        if arrival.ends_search is not None:
-            self.search_ends[arrival.sequence] = arrival.ends_search
+        self.sequences.add(envelope.sequence)
+        self.arrivals[envelope.sequence] = arrival
+        if envelope.ends_search is not None:
+            self.search_ends[envelope.sequence] = envelope.ends_search
         return True
 
 

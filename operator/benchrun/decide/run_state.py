@@ -134,11 +134,11 @@ class RunState(Possessions):
         if not (searches := searched(self.spec).keys()):
             return len(self.planned)
         stages = [
-            (c.sequence, c.ends_search) for c in self.children.objects if c.role == names.ROLE_STAGE
+            c.envelope
+            for c in self.children.objects
+            if c.role == names.ROLE_STAGE and c.envelope is not None
         ]
-        stored = {
-            sequence: end for sequence, end in stages if sequence is not None and end is not None
-        }
+        stored = {e.sequence: e.ends_search for e in stages if e.ends_search is not None}
         all_ends = stored | self.collected.search_ends
         ends = {
             s: name for s, name in all_ends.items() if s >= len(self.planned) and name in searches

@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, NamedTuple
 
+from benchrun_client.contract import Sealed
 from benchrun_client.engines import ENGINE, StartupPhases
 
 from benchrun import names
@@ -35,7 +36,7 @@ from benchrun.observe import (
     unpacked,
     untrusted_json as raw,
 )
-from benchrun.plan import RECORD_KEY, TIMELINE_KEY, Arrival
+from benchrun.plan import RECORD_KEY, TIMELINE_KEY
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ class About:
 
     run: Run
     children: Children
-    arrivals: tuple[Arrival, ...] = ()  # received records that are not known to be stored
+    arrivals: tuple[Sealed, ...] = ()  # received records that are not known to be stored
     samples: tuple[Sample, ...] = ()  # samples that are not stored
     spec: bytes = b""  # the run's spec, packed, while the query waits for its turn
 
@@ -205,14 +206,13 @@ async def _parts(
             chunk = _decoded(held.get(TIMELINE_KEY))
             if record is not None:
                 stored |= {child.sequence} if child.sequence is not None else set()
-                yield _record_part(record, child, name=child.name, digest=child.record_digest)
+                yield Part.of("record", record, name=child.name, envelope=child.envelope)
             if chunk is not None:
                 yield Part.of("timeline", chunk, name=child.name)
-    for arrival in about.arrivals:
-        if arrival.sequence not in stored:
-            yield _record_part(
-                arrival.data, arrival, name=f"record {arrival.sequence}", digest=arrival.digest
-            )
+    for envelope, sealed in about.arrivals:
+        if envelope.sequence not in stored:
+            name = f"record {envelope.sequence}"
+            yield Part.of("record", sealed, name=name, envelope=envelope)
     if about.samples:
         yield Part.of("timeline", encode(bucketed(about.samples, 1)), name="the latest samples")
     baseline = raw.text(raw.mapping(run.spec.get("baseline")).get("name"))
@@ -250,11 +250,6 @@ async def _held(tools: Tools, about: About, child: Child) -> Mapping[str, object
     except NotFound:
         return {}
     return raw.mapping(body.get("binaryData"))
-
-
-def _record_part(data: bytes, of: Child | Arrival, *, name: str, digest: str | None) -> Part:
-    stage = {"stage_id": of.stage_id, "plan_digest": of.plan_digest, "ends_search": of.ends_search}
-    return Part.of("record", data, name=name, sequence=of.sequence, digest=digest, **stage)
 
 
 def _decoded(held: object) -> bytes | None:

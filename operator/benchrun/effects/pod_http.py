@@ -6,7 +6,6 @@ create `pods/proxy`. The envelopes of a client's records are checked; no record 
 """
 
 import asyncio
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from benchrun_client import contract
 from benchrun.decide import PullTarget
 from benchrun.effects.connection import Connection, first_bytes
 from benchrun.effects.errors import ClusterError
-from benchrun.plan import Arrival, problem_with
+from benchrun.plan import problem_with
 
 Headers = Mapping[str, str]
 CONNECTIONS_A_POD = 2
@@ -146,7 +145,7 @@ class Pulled:
     """One answer of a client, checked."""
 
     progress: contract.Progress
-    arrivals: tuple[Arrival, ...]
+    arrivals: tuple[contract.Sealed, ...]
     refused: tuple[str, ...]  # why records were not taken, one text a record
 
 
@@ -193,9 +192,7 @@ class ClientRecords:
         refused = []
         for e, body in zip(delivery.records, bodies, strict=True):
             if (problem := self._problem_with(e, body)) is None:
-                arrivals.append(
-                    Arrival(e.sequence, e.stage_id, e.plan_digest, e.digest, body, e.ends_search)
-                )
+                arrivals.append(contract.Sealed(e, body))
             else:
                 refused.append(f"record {e.sequence}: {problem}")
         return Pulled(progress=delivery.progress, arrivals=tuple(arrivals), refused=tuple(refused))
@@ -217,10 +214,6 @@ class ClientRecords:
 
     def _problem_with(self, envelope: contract.Envelope, body: bytes) -> str | None:
         target = self.target
-        if envelope.run_uid != target.run_uid:
-            return f"it is of run {envelope.run_uid!r}"
-        if target.plan_digest is not None and envelope.plan_digest != target.plan_digest:
-            return "it is of another plan"
-        if hashlib.sha256(body).hexdigest() != envelope.digest:
-            return "its digest does not match its bytes"
-        return problem_with(envelope, target.stage_ids, target.searches)
+        return envelope.problem_with(
+            body, run_uid=target.run_uid, plan_digest=target.plan_digest
+        ) or problem_with(envelope, target.stage_ids, target.searches)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from benchrun_client.contract import ERROR, LatencySample, Plateau, StageRecord, decided
 
 from benchrun.api import Objective, ObjectiveResult, Verdict
-from benchrun.judge.stage_facts import ExpectedLoad
+from benchrun.judge.stage_facts import ExpectedStage
 from benchrun.measure import Samples, latency_samples, request_figures
 
 TRUSTED: tuple[Verdict, ...] = (
@@ -27,7 +27,7 @@ _SINCE_DUE: Mapping[str, str] = {
 
 def expected_samples(
     records: Sequence[StageRecord],
-    expected: ExpectedLoad,
+    expected: ExpectedStage,
     *,
     parts: Sequence[Plateau | None] | None,
     failed: bool = True,
@@ -35,9 +35,9 @@ def expected_samples(
     """Return the latencies of the stages of a load point; see `latency_samples`."""
     return latency_samples(
         records,
-        users=expected.users,
-        at_once=expected.all_at_once,
-        queued=expected.capped,
+        users=expected.load.users,
+        at_once=expected.load.all_at_once,
+        queued=expected.load.capped,
         failed=failed,
         parts=parts,
     )

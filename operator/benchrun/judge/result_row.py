@@ -138,8 +138,8 @@ def measured_row(
     return api.Result(
         load_point=load_point.id,
         workload=load_point.workload,
-        axis=load_point.axis,
-        value=load_point.value,
+        axis=load_point.load.axis,
+        value=load_point.load.value,
         repeats=len(records),
         repeats_planned=len(load_point.stage_ids),
         metrics=metrics | tokens_per_joule(measure.gpu_figures(sampled), roles),
@@ -233,7 +233,7 @@ def _steady(
     return measure.request_figures.plateau_metrics(
         plateaus,
         context.percentiles,
-        queued=context.expected.capped,
+        queued=context.expected.load.capped,
         limits=request_limits(spec.objectives) if spec.objectives else None,
     )
 
@@ -246,7 +246,7 @@ def _metrics(
         limits = request_limits(spec.objectives)
         metrics["request_goodput"] = measure.request_figures.rounded(
             measure.request_figures.goodput(
-                context.records, limits, since_due=context.expected.capped
+                context.records, limits, since_due=context.expected.load.capped
             )
         )
     for name, pool in context.queued.items():

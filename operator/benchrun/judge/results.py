@@ -41,7 +41,7 @@ from benchrun.judge.rules.rule import (
 )
 from benchrun.judge.rules.sample_size import unstored_records
 from benchrun.judge.search_results import SEARCH_BYTES, deciding, search_results
-from benchrun.judge.stage_facts import expected_load
+from benchrun.judge.stage_facts import expected_stage
 from benchrun.judge.status_size import COMPARISON_BYTES, MAX_BYTES, PROFILE_BYTES, fitted
 from benchrun.judge.thresholds import Thresholds, thresholds_of
 from benchrun.measure import metrics_page, request_figures, server_pressure, stage_windows
@@ -123,7 +123,7 @@ def p99_ttft(load_point: LoadPointContext) -> P99TTFT:
         return P99TTFT(None, shown(None))
     value = sample.percentile(99) / 1000
     mark = UNCERTAIN if not is_bounded(sample, 99) else ""
-    queue = " with queue" if load_point.expected.capped else ""
+    queue = " with queue" if load_point.expected.load.capped else ""
     return P99TTFT(value, f"{shown(value)}{mark} ms{queue}")
 
 
@@ -168,7 +168,7 @@ def load_point_context(
 
     `records`: its own, in order of repeats; for the other arguments see `results`.
     """
-    expected = expected_load(spec, load_point)
+    expected = expected_stage(spec, load_point)
     seconds = expected.scrape_interval_seconds
     windows = [stage_windows(record, samples, scrape_interval=seconds) for record in records]
     stages = [

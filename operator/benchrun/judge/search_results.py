@@ -9,19 +9,18 @@ from collections.abc import Mapping, Sequence, Set
 from decimal import Decimal
 from typing import Literal
 
-from benchrun_client.contract import open_stage
+from benchrun_client.contract import kind_of, open_stage
 
 from benchrun.api import BenchmarkRunSpec, LoadPoint, Result, Search, SearchResult
 from benchrun.judge.rules.rule import StageSummary
 from benchrun.measure import rounded
 from benchrun.names import confirmation_id
-from benchrun.plan import axis_of, searched
+from benchrun.plan import searched
 
 Outcome = Literal[
     "Bracketed", "AtUpperBound", "NoneMet", "ProbeLimit", "Inconclusive", "Incomplete"
 ]
 SEARCH_BYTES = 1000  # Bytes for the result of one search.
-_UNITS = {"rate": "requests a second", "concurrency": "users at once"}
 
 
 def search_results(
@@ -102,7 +101,7 @@ def _result(
     missed = upper is not None and outcome_of(upper) == "Missed"
     return SearchResult(
         workload=workload,
-        axis=axis_of(search),
+        axis=search.axis,
         outcome=outcome,
         lower=lower.value if lower is not None else None,
         upper=upper.value if upper is not None else None,
@@ -151,7 +150,7 @@ def _outcome(
             else ("Inconclusive", _WIDE)
         )
     width = Decimal(upper.value) - low
-    if (search.axis == "Concurrency" and width <= 1) or width * 100 <= low * Decimal(
+    if (kind_of(search.axis, search.to).is_whole and width <= 1) or width * 100 <= low * Decimal(
         search.tolerance_percent
     ):
         return "Bracketed", ""
@@ -168,7 +167,7 @@ _WIDE = "; the bracket is wide, since load points within it are not certain: see
 
 
 def _sentence(search: Search, *, lower: Result | None, upper: Result | None, missed: bool) -> str:
-    unit = _UNITS[axis_of(search)]
+    unit = kind_of(search.axis, search.to).unit_in_words
     above = (
         ""
         if upper is None

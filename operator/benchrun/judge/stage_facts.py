@@ -1,6 +1,5 @@
 """The expected load of a stage, and what its requests show, computed once for all rules."""
 
-import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from itertools import compress
 from operator import sub
 from typing import Literal
 
+from benchrun_client import contract
 from benchrun_client.contract import RequestColumns, ServerEdge, StageRecord
 
 from benchrun import measure
@@ -18,20 +18,14 @@ from benchrun.plan import cpu_limits, model_path, role_replicas, served_name
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectedLoad:
-    """The load that the spec defines for a load point, in numbers."""
+class ExpectedStage:
+    """What the spec defines for the stages of a load point: their load, and what is around it."""
 
-    rate: float | None  # Arrivals a second of an open loop; None: users, a trace, or all at once.
-    concurrency: int | None  # Users of a closed loop, or the cap of an open one; None: no bound.
-    closed_loop: (
-        bool  # Whether an answer triggers the next request, as with rate "inf" under a cap.
-    )
+    load: contract.Load
     api: Literal["Completions", "Chat"]
     ignore_eos: bool
     cache_policy: CachePolicy
     scrape_interval_seconds: float
-    follows_trace: bool = False
-    """Whether requests arrive at recorded instants: an open loop without a rate."""
     through_service: bool = False
     """Whether requests go through a Service. Its pods were listed when the run began: others may
     join."""
@@ -39,76 +33,28 @@ class ExpectedLoad:
     offline: bool = False
     """Whether the engine has no API server in front: the gaps between tokens are not known, and the
     engine gets a load as a whole."""
-    whole_batches: bool = False
-    """Whether the engine gets a batch at a time, and the next one when the whole batch is
-    answered."""
     servers: Mapping[str, int] = field(default_factory=dict)
     """Servers that the run starts, by role; empty for an endpoint."""
     cpu_limited: Collection[str] = ()  # Roles whose servers have a CPU limit in the spec.
     served_name: str = ""  # Model name in the requests.
-    think_seconds: float = 0.0  # Mean seconds of a user from an answer to the next request.
     model: str | None = None
     """Hub id or path in the arguments of the run's servers; None for an endpoint."""
 
-    @property
-    def all_at_once(self) -> bool:
-        """Return whether every request is sent at the first instant.
 
-        Such a load measures how fast a queue drains.
-        """
-        return self.rate is None and self.concurrency is None and not self.follows_trace
-
-    @property
-    def never_steady(self) -> bool:
-        """Return whether the load has no steady part by its nature, so that whole stages count."""
-        return self.all_at_once or self.follows_trace or self.whole_batches
-
-    @property
-    def users(self) -> int | None:
-        """Return the number of requests that the load keeps in flight, or None if it varies.
-
-        It is constant for the users of a closed loop, and for batches.
-        """
-        return self.concurrency if self.closed_loop or self.whole_batches else None
-
-    @property
-    def capped(self) -> bool:
-        """Return whether requests of an open loop may have to wait in the client for a place."""
-        return self.rate is not None and self.concurrency is not None
-
-    @property
-    def has_due_instants(self) -> bool:
-        """Return whether each request is due at an instant and only the client can delay it."""
-        return (self.rate is not None and not self.capped) or self.follows_trace
-
-
-def expected_load(spec: BenchmarkRunSpec, load_point: LoadPoint) -> ExpectedLoad:
-    """Build the expected load of a load point from the spec."""
+def expected_stage(spec: BenchmarkRunSpec, load_point: LoadPoint) -> ExpectedStage:
+    """Build what the spec defines for the stages of a load point."""
     workload = next(w for w in spec.workloads if w.name == load_point.workload)
-    rate = (
-        float(load_point.value) if load_point.axis == "rate" and load_point.value != "inf" else None
-    )
-    users = (
-        int(load_point.value)
-        if load_point.axis in ("concurrency", "batch")
-        else workload.load.max_concurrency
-    )
-    return ExpectedLoad(
-        rate=rate,
-        concurrency=users,
-        closed_loop=rate is None and users is not None and load_point.axis != "batch",
+    return ExpectedStage(
+        load=load_point.load,
         api=workload.api,
         ignore_eos=workload.ignore_eos,
         cache_policy=spec.measurement.cache_policy,
         scrape_interval_seconds=float(spec.measurement.scrape_interval_seconds),
-        follows_trace=load_point.axis == "speed",
         random_text=any(
-            getattr(dataset.single, "kind", None) in ("random", "prefixRepetition", "timedTrace")
+            dataset.single is not None and dataset.single.is_random_text
             for dataset in datasets_of(workload, spec.workloads)
         ),
         offline=spec.offline is not None,
-        whole_batches=load_point.axis == "batch",
-        think_seconds=workload.mean_think_seconds,
         servers=role_replicas(spec),
         cpu_limited=cpu_limits(spec),
         served_name=served_name(spec.model),
@@ -137,12 +83,17 @@ class StageFacts:
     """
 
     record: StageRecord
-    expected: ExpectedLoad
+    expected: ExpectedStage
     thresholds: Thresholds = field(default_factory=Thresholds)
     windows: tuple[
         measure.Window, ...
     ] = ()  # The operator's samples of the servers during the stage, by role.
     servers: Sequence[ServerStatus] = ()  # One entry per role, from the status.
+
+    @property
+    def load(self) -> contract.Load:
+        """Return the load of the stage."""
+        return self.expected.load
 
     @property
     def id(self) -> str:
@@ -210,7 +161,7 @@ class StageFacts:
         """Return the requests in flight or held back by the client's cap, over time."""
         return (
             measure.in_flight(self.requests, with_client_queue=True)
-            if self.expected.capped
+            if self.load.capped
             else self.flight
         )
 
@@ -218,29 +169,14 @@ class StageFacts:
     def expected_in_flight(self) -> float | None:
         """Return how many requests users keep in flight on average.
 
-        This is the number of users, less those that think at a time (by Little's law). For an open
-        loop it is the cap. Return None if nothing bounds the requests in flight.
+        For an open loop it is the cap. Return None if nothing bounds the requests in flight.
         """
-        users = self.expected.concurrency
-        think_seconds = self.expected.think_seconds
-        if users is None or not think_seconds or not self.e2el_us:
-            return users
-        e2el_seconds = max(1.0, sum(self.e2el_us) / len(self.e2el_us)) / 1e6
-        return users * e2el_seconds / (e2el_seconds + think_seconds)
+        return self.load.mean_in_flight(self.e2el_us)
 
     @cached_property
     def plateau(self) -> measure.Plateau | measure.NoPlateau:
         """Return the part of the stage in which the expected load holds, or why there is none."""
-        if self.expected.follows_trace:
-            return measure.NoPlateau.FOLLOWS_TRACE
-        if self.expected.whole_batches:
-            return measure.NoPlateau.WHOLE_BATCHES
-        return measure.find_plateau(
-            self.requests,
-            self.flight,
-            request_rate=math.inf if self.expected.rate is None else self.expected.rate,
-            max_concurrency=self.expected_in_flight,
-        )
+        return measure.find_plateau(self.requests, self.flight, self.load)
 
     @property
     def steady_part(self) -> measure.Plateau | None:

@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from benchrun_client.contract import kind_of
+
 from benchrun.api import THROUGHPUTS, Result, ThroughputOf
 from benchrun.judge.rules.rule import Code, StageFinding, number
 from benchrun.judge.rules.steady_state import BEYOND_CAPACITY
@@ -96,9 +98,9 @@ def _arriving(stage: StageFacts) -> Plateau | None:
         return None
     first = min(stage.due_us)
     last = max(stage.due_us)
-    if stage.expected.follows_trace:
+    if stage.load.follows_trace:
         part = Plateau(first + math.ceil(SKIPPED_SHARE * (last - first)), last, ())
-    elif stage.expected.rate is not None and isinstance(stage.plateau, Plateau):
+    elif stage.load.rate is not None and isinstance(stage.plateau, Plateau):
         part = replace(stage.plateau, end_us=min(stage.plateau.end_us, last))
     else:
         return None
@@ -128,9 +130,5 @@ def compared_figure(row: Result, key: str, *, among: Sequence[Result]) -> float 
 def arrivals_reason(row: Result) -> str:
     """Return why the throughputs of a load point are not compared, in words."""
     served = number(row.figure(THROUGHPUTS[0]))
-    offered = (
-        f"{row.value} requests/s were offered"
-        if row.axis == "rate"
-        else "requests were offered as recorded"
-    )
+    offered = kind_of(row.axis, row.value).offered(row.value)
     return f"{offered} and {served} were served: the load limited the throughput"

@@ -3,16 +3,21 @@
 Parts that can't be used are left out and counted.
 """
 
-import hashlib
 import json
-import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from benchrun_client.contract import Search, StageRecord, envelope_of, open_record, open_stage
+from benchrun_client.contract import (
+    LoadKind,
+    Search,
+    StageRecord,
+    envelope_of,
+    open_record,
+    open_stage,
+)
 
 from benchrun.api import (
     MAX_REFUSED,
@@ -28,7 +33,7 @@ from benchrun.judge_process.messages import Job, Part, PartHead, SweepJob
 from benchrun.measure import metrics_page, timeline
 from benchrun.names import SERVING_ROLES
 from benchrun.observe import Run, run_of
-from benchrun.plan import Owner, planned_searches, problem_with, stage_ids
+from benchrun.plan import Owner, planned_searches, planned_stages, problem_with, stage_ids
 
 
 def table_job(job: SweepJob, parts: Iterable[Part]) -> SweepTable:
@@ -41,31 +46,35 @@ def table_job(job: SweepJob, parts: Iterable[Part]) -> SweepTable:
     return sweep_table(spec, job.runs, measured, baseline=job.baseline, missing=job.missing)
 
 
-_LOAD = re.compile(r"[0-9]{1,12}(\.[0-9]{1,10})?")
+def load_problem(
+    record: StageRecord, planned: Mapping[str, LoadKind], searches: Sequence[Search]
+) -> str | None:
+    """Return why the record's load is neither its stage's in the plan nor one that a search chose.
 
-
-def probe_problem(record: StageRecord, searches: Sequence[Search]) -> str | None:
-    """Return why the record's load can't be one that its search chose.
-
-    None if it can, or if the stage belongs to no search.
+    `planned` are the loads of the listed stages by their ids. None if there is no problem.
     """
     place = open_stage(record.stage_id)
     search = next((s for s in searches if place is not None and s.workload == place[0]), None)
-    if search is None:
-        return None if record.probe is None else f"stage {record.stage_id!r} is of no search"
+    if search is not None:
+        return _search_problem(record, search)
+    if record.probe is not None:
+        return f"stage {record.stage_id!r} is of no search"
+    wanted = planned.get(record.stage_id, record.load)
+    return None if record.load == wanted else f"stage {record.stage_id} was sent at another load"
+
+
+def _search_problem(record: StageRecord, search: Search) -> str | None:
     if record.probe is None:
-        return f"stage {record.stage_id} does not say its load"
-    text = record.probe.value
-    value = Decimal(text) if _LOAD.fullmatch(text) else None
-    if value is None or format(value.normalize(), "f") != text:
-        return f"stage {record.stage_id}: {text!r} is not a load"
-    if not Decimal(search.lowest) <= value <= Decimal(search.highest):
+        return f"stage {record.stage_id} does not say whether its search ended"
+    load = record.load
+    if load.kind != search.lowest.kind or load != search.load_at(Decimal(load.value)):
+        return f"stage {record.stage_id}: {load.label} is not a load of its search"
+    if not Decimal(search.lowest.value) <= Decimal(load.value) <= Decimal(search.highest):
         return (
-            f"stage {record.stage_id}: {value} is not between {search.lowest} and {search.highest}"
+            f"stage {record.stage_id}: {load.value} is not between {search.lowest.value} and "
+            f"{search.highest}"
         )
-    if search.axis == "concurrency" and value != int(value):
-        return f"stage {record.stage_id}: {value} is not a whole number of users"
-    expected = search.requests_at(value)
+    expected = search.requests_at(load)
     sent = len(record.requests.ok)
     return (
         None
@@ -136,6 +145,7 @@ class _Opened:
         self._run_uid = owner.uid
         self._stage_ids = stage_ids(spec, run_uid=owner.uid)
         self._searches = planned_searches(owner, spec)
+        self._loads = {each.id: each.load for each in planned_stages(spec, run_uid=owner.uid)}
         self.records: dict[int, bytes] = {}  # Packed records by sequence.
         self.samples: list[metrics_page.Sample] = []
         self.baseline: Run | None = None
@@ -172,22 +182,17 @@ class _Opened:
         Raises ValueError where it is not the record that its envelope says, or the plan has no such
         record.
         """
-        if hashlib.sha256(data).hexdigest() != head.digest:
-            raise ValueError("its digest does not match its bytes")
+        envelope = head.envelope
+        if envelope is None:
+            raise ValueError("its envelope is missing or can't be read")
+        problem = envelope.problem_with(data, run_uid=self._run_uid)
+        if problem is not None:
+            raise ValueError(problem)
         record = open_record(data)
-        envelope = envelope_of(record, data)
-        if envelope.run_uid != self._run_uid:
-            raise ValueError("it is of another run")
-        if envelope.sequence != head.sequence or envelope.ends_search != head.ends_search:
+        if envelope_of(record, data) != envelope:
             raise ValueError("it is not what its envelope says")
-        # The Job or the annotation that held these may be gone.
-        if head.stage_id not in (None, envelope.stage_id) or head.plan_digest not in (
-            None,
-            envelope.plan_digest,
-        ):
-            raise ValueError("it is of another stage or plan than its envelope says")
-        misplaced = problem_with(envelope, self._stage_ids, self._searches) or probe_problem(
-            record, self._searches
+        misplaced = problem_with(envelope, self._stage_ids, self._searches) or load_problem(
+            record, self._loads, self._searches
         )
         if misplaced is not None:
             raise ValueError(misplaced)

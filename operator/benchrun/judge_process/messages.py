@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, BinaryIO, Literal, Self
 
+from benchrun_client.contract import Envelope
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from benchrun.api import ClientStatus, ServerStatus
@@ -68,19 +69,12 @@ _ANY_JOB: TypeAdapter[Job | SweepJob] = TypeAdapter(
 
 
 class PartHead(_Line):
-    """The header of a part.
-
-    Its fields about a record are checked against the record's envelope.
-    """
+    """The header of a part."""
 
     kind: PartKind
     size: int = Field(ge=0, le=MAX_PART_BYTES)
     name: Name  # name of the part in messages about its refusal
-    sequence: int | None = None
-    stage_id: Name | None = None
-    plan_digest: Name | None = None
-    ends_search: Name | None = None
-    digest: Name | None = None  # SHA-256 of the bytes
+    envelope: Envelope | None = None  # what the record is to be; None for another part
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +90,11 @@ class Part:
     data: bytes
 
     @classmethod
-    def of(cls, kind: PartKind, data: bytes, *, name: str, **of_record: Any) -> Self:
+    def of(
+        cls, kind: PartKind, data: bytes, *, name: str, envelope: Envelope | None = None
+    ) -> Self:
         """Build a part of these bytes. Raises ValueError where they are too many."""
-        return cls(PartHead(kind=kind, size=len(data), name=name, **of_record), data)
+        return cls(PartHead(kind=kind, size=len(data), name=name, envelope=envelope), data)
 
 
 class NotAJob(ValueError):

@@ -10,7 +10,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from benchrun_client.contract import Envelope
 from benchrun_client.engines import ENGINE
+from pydantic import ValidationError
 
 from benchrun import names
 from benchrun.api import as_many_as_fit, is_gpu
@@ -137,15 +139,25 @@ def child_of(kind: str, body: raw.Object) -> Child:
         owner_uid=owner.uid if owner is not None and is_believed else None,
         deleting="deletionTimestamp" in metadata,
         sequence=sequence if sequence >= 0 else None,
-        record_digest=raw.text(annotations.get(names.ANNOTATION_DIGEST)) or None,
-        stage_id=raw.text(annotations.get(names.ANNOTATION_STAGE)) or None,
+        envelope=_envelope(annotations.get(names.ANNOTATION_ENVELOPE), sequence),
         plan_digest=raw.text(annotations.get(names.ANNOTATION_PLAN_DIGEST)) or None,
         token_digest=raw.text(annotations.get(names.ANNOTATION_TOKEN_DIGEST)) or None,
-        ends_search=raw.text(annotations.get(names.ANNOTATION_ENDS_SEARCH)) or None,
         stored_bytes=raw.number(annotations.get(names.ANNOTATION_BYTES)),
         created_at=raw.instant(metadata.get("creationTimestamp")),
         failure=_failure(kind, raw.mapping(body.get("status"))),
     )
+
+
+MAX_ENVELOPE_CHARS = 2048  # More than the JSON of the longest envelope has.
+
+
+def _envelope(annotation: object, sequence: int) -> Envelope | None:
+    """Return the envelope of the record in a stage's ConfigMap; None if it is not that record's."""
+    try:
+        envelope = Envelope.model_validate_json(raw.text(annotation, MAX_ENVELOPE_CHARS))
+    except ValidationError:
+        return None
+    return envelope if envelope.sequence == sequence else None
 
 
 def _is_named_by(run: Controller, name: str, role: str, sequence: int) -> bool:

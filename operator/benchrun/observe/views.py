@@ -5,6 +5,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
+from benchrun_client.contract import Envelope
+
 from benchrun import names
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.observe import untrusted_json as raw
@@ -23,15 +25,11 @@ class Child:
     )  # Uid of the controlling BenchmarkRun; None when nothing, or another kind, controls it.
     deleting: bool
     sequence: int | None = None  # ConfigMaps of stages: position of the stage in the plan.
-    record_digest: str | None = None
-    stage_id: str | None = None
-    # Digest of the plan that the client was given: on the plan itself, the client's Job, records.
+    envelope: Envelope | None = None  # ConfigMaps of stages: that of the record; None: unreadable.
+    # Digest of the plan that the client was given: on the plan itself and the client's Job.
     plan_digest: str | None = None
     token_digest: str | None = (
         None  # Digest of the token that the client accepts; only on the plan.
-    )
-    ends_search: str | None = (
-        None  # ConfigMaps of stages: the workload whose search ended with this one.
     )
     stored_bytes: int = 0
     created_at: datetime | None = None

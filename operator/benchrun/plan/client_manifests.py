@@ -5,10 +5,10 @@ from decimal import Decimal
 from math import ceil
 from typing import Any
 
-from benchrun_client.contract import GATE_PORT, PLAN_FILE, RECORD_PORT, Plan
+from benchrun_client.contract import GATE_PORT, PLAN_FILE, RECORD_PORT, LoadKind, Plan
 
 from benchrun import names
-from benchrun.api import MAX_PROCESSES, BenchmarkRunSpec, ChatTemplate, Resources, Workload
+from benchrun.api import MAX_PROCESSES, BenchmarkRunSpec, ChatTemplate, Resources
 from benchrun.plan import child_objects
 from benchrun.plan.child_objects import Manifest, Owner, metadata, mounted_at
 from benchrun.plan.mounted_files import (
@@ -18,7 +18,6 @@ from benchrun.plan.mounted_files import (
     model_files,
     template_files,
 )
-from benchrun.plan.stages import listed_loads, requests_of
 
 STREAMS_A_PROCESS = 150
 RATE_A_PROCESS = 100
@@ -56,33 +55,28 @@ def division_of(spec: BenchmarkRunSpec) -> Division:
         is_shared = spec.offline is None and all(
             workload.load.search is None for workload in spec.workloads
         )
-        loads = [
-            (each, value)
+        needed = [
+            _needed_at(load, requests=each.requests_at(load))
             for each in spec.workloads
-            for value in listed_loads(each.load)[1]
+            for load in each.load.points
             if is_shared
         ]
-        most = max((_needed_at(workload, value) for workload, value in loads), default=1.0)
+        most = max(needed, default=1.0)
         shards = min(max(ceil(most), 1), MAX_PROCESSES)
     return Division(
         shards=shards, processes=min(shards, max(_whole_cores(spec.client.resources), 1))
     )
 
 
-def _needed_at(workload: Workload, value: str) -> float:
+def _needed_at(load: LoadKind, *, requests: int) -> float:
     """Return how many processes, as a fraction, one load point needs.
 
-    1 for a trace, whose rate only its file has.
+    1 for a load of which neither the rate nor the requests in flight are known, such as a trace.
     """
-    load = workload.load
-    if load.trace_speeds is not None:
-        return 1.0
-    if load.concurrencies is not None:
-        return int(value) / STREAMS_A_PROCESS
-    if value == "inf":
-        requests = requests_of(workload, value)
-        return min(requests, load.max_concurrency or requests) / STREAMS_A_PROCESS
-    return float(value) / RATE_A_PROCESS
+    if load.rate is not None:
+        return load.rate / RATE_A_PROCESS
+    streams = load.most_in_flight(requests)
+    return 1.0 if streams is None else streams / STREAMS_A_PROCESS
 
 
 def _whole_cores(resources: Resources) -> int:

@@ -1,15 +1,13 @@
 """The client's plan, made from a spec."""
 
-import math
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any
 
 from benchrun_client import contract
 from benchrun_client.engines import ENGINE
 from pydantic import TypeAdapter
 
-from benchrun.api import BenchmarkRunSpec, Load, Search, Workload
+from benchrun.api import BenchmarkRunSpec, Search, Workload
 from benchrun.plan import stages
 from benchrun.plan.child_objects import Owner
 from benchrun.plan.mounted_files import (
@@ -26,7 +24,7 @@ from benchrun.plan.server_manifests import (
     role_replicas,
     role_url,
 )
-from benchrun.plan.stages import PlannedStage, axis_of, canonical, planned_stages, requests_of
+from benchrun.plan.stages import PlannedStage, planned_stages
 from benchrun.sizing import ServeArgs, UnreadableValue
 
 _DATA: TypeAdapter[contract.Data] = TypeAdapter(contract.Data)
@@ -125,9 +123,8 @@ def _search(
 ) -> contract.Search:
     return contract.Search(
         workload=workload.name,
-        axis=axis_of(search),
-        lowest=canonical(search.from_),
-        highest=canonical(search.to),
+        lowest=workload.load.lowest_searched,
+        highest=contract.spelled(search.to),
         tolerance_percent=search.tolerance_percent,
         max_probes=search.max_probes,
         max_repeats=search.max_repeats,
@@ -150,7 +147,6 @@ def _search(
         api=workload.api,
         ignore_eos=workload.ignore_eos,
         sampling=client_sampling(workload),
-        **_users(workload.load, closed=search.axis == "Concurrency"),
     )
 
 
@@ -208,7 +204,7 @@ def _stage(planned: PlannedStage, spec: BenchmarkRunSpec) -> contract.Stage:
         id=planned.id,
         workload=workload.name,
         repeat=planned.repeat,
-        load=_load_point(workload.load, planned.value),
+        load=planned.load,
         data=client_data(workload, spec.workloads),
         requests=planned.requests,
         seed=planned.seed,
@@ -219,46 +215,18 @@ def _stage(planned: PlannedStage, spec: BenchmarkRunSpec) -> contract.Stage:
     )
 
 
-def _load_point(load: Load, value: str) -> contract.LoadPoint:
-    if load.concurrencies is not None:
-        return contract.LoadPoint(
-            request_rate="inf", max_concurrency=int(value), **_users(load, closed=True)
-        )
-    if load.batch_sizes is not None:
-        return contract.LoadPoint(batch_size=int(value))
-    if load.trace_speeds is not None:
-        return contract.LoadPoint(request_rate="inf", trace_speed=value)
-    return contract.LoadPoint(
-        request_rate=value,
-        max_concurrency=load.max_concurrency,
-        burstiness=load.burstiness or "1",
-        **_users(load, closed=value == "inf" and load.max_concurrency is not None),
-    )
-
-
-def _users(load: Load, *, closed: bool) -> dict[str, Any]:
-    """Return how the users of a closed loop begin and think; an empty dict for other loads."""
-    if not closed:
-        return {}
-    think = load.think_seconds
-    drawn = (
-        None
-        if think is None
-        else contract.ThinkTime(mean_seconds=think.mean, distribution=think.distribution)
-    )
-    return {"start": load.start or "Spread", "think": drawn}
-
-
 def _is_written(workload: Workload) -> bool:
     """Return whether prompts are made up for the workload, so that there are as many as wanted."""
-    return isinstance(workload.dataset.single, contract.RandomData | contract.PrefixRepetitionData)
+    data = workload.dataset.single
+    return data is not None and data.is_unlimited
 
 
 def _warmup(
     owner: Owner, spec: BenchmarkRunSpec, workload: Workload, *, seed_of: str, max_seconds: int
 ) -> contract.Warmup:
     uid = owner.uid if spec.endpoint is not None else None
-    users = _most_users(workload.load)
+    bounds = [load.warmup_concurrency for load in workload.load.highest]
+    users = max((bound for bound in bounds if bound is not None), default=None)
     concurrency = users if users is not None else _most_held(workload, spec)
     return contract.Warmup(
         workload=workload.name,
@@ -299,34 +267,13 @@ def _profile(owner: Owner, spec: BenchmarkRunSpec) -> contract.ProfilePlan | Non
     )
 
 
-def _most_users(load: Load) -> int | None:
-    """Return what bounds the requests in flight; None: nothing does."""
-    if load.search is not None:
-        return int(load.search.to) if load.search.axis == "Concurrency" else None
-    if load.batch_sizes is not None:
-        # A warm-up is one load, too.
-        return min(max(load.batch_sizes), contract.MAX_REQUESTS_A_STAGE // 2)
-    return max(load.concurrencies) if load.concurrencies else load.max_concurrency
-
-
 def _most_held(workload: Workload, spec: BenchmarkRunSpec) -> int:
     """Return the batch that a load without a bound may reach.
 
     A warm-up with a smaller batch compiles only a part of the kernels that the load needs.
     """
-    rates = (
-        [workload.load.search.to]
-        if workload.load.search is not None
-        else workload.load.request_rates or []
-    )
-    requests = [_held_at(workload, rate) for rate in rates]
-    return max(MIN_WARMUP_CONCURRENCY, min(max(requests, default=0), _largest_batch(spec)))
-
-
-def _held_at(workload: Workload, rate: str) -> int:
-    if rate == "inf":
-        return workload.requests or 0
-    return min(requests_of(workload, rate), math.ceil(Decimal(rate) * HELD_SECONDS))
+    held = [load.held(workload.requests_at(load), HELD_SECONDS) for load in workload.load.highest]
+    return max(MIN_WARMUP_CONCURRENCY, min(max(held, default=0), _largest_batch(spec)))
 
 
 def _largest_batch(spec: BenchmarkRunSpec) -> int:

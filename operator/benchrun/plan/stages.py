@@ -11,32 +11,20 @@ from typing import Any
 
 from benchrun_client import contract
 
-from benchrun.api import (
-    Axis,
-    BenchmarkRunSpec,
-    Estimate,
-    Load,
-    LoadPoint,
-    Resources,
-    Search,
-    Workload,
-    is_gpu,
-)
+from benchrun.api import BenchmarkRunSpec, Estimate, LoadPoint, Resources, Search, Workload, is_gpu
 from benchrun.names import confirmation_id, load_point_id, stage_id
 
 _VERSION = "benchrun.seed/1"
 _ORDER_VERSION = "benchrun.order/1"
 
 
-def stage_seed(
-    *, base: int, workload: str, axis: str, value: str, repeat: int, run_uid: str | None
-) -> int:
-    """Return the 32-bit seed of one stage.
+def stage_seed(*, base: int, workload: str, load: str, repeat: int, run_uid: str | None) -> int:
+    """Return the 32-bit seed of one stage at a load such as `rate=4`.
 
     `run_uid` is given where the server's cache outlives the run; without it equal specs send equal
     traffic.
     """
-    return _seed_of([_VERSION, str(base), workload, f"{axis}={value}", str(repeat), run_uid or ""])
+    return _seed_of([_VERSION, str(base), workload, load, str(repeat), run_uid or ""])
 
 
 def probe_seed(*, base: int, workload: str, probe: int, repeat: int, run_uid: str | None) -> int:
@@ -93,56 +81,22 @@ class PlannedStage:
 
     id: str
     workload: Workload
-    axis: Axis
-    value: str
+    load: contract.Load
     repeat: int
     requests: int
     seed: int
-
-
-def canonical(value: str) -> str:
-    """Return the one spelling of a number: "4.0" and "4" are the same load point. "inf" stays."""
-    if value == "inf":
-        return value
-    text = format(Decimal(value).normalize(), "f")
-    return text if text != "-0" else "0"
-
-
-def listed_loads(load: Load) -> tuple[Axis, tuple[str, ...]]:
-    """Return the axis of a workload's load and its listed values, each once.
-
-    Where the load is searched nothing is listed.
-    """
-    if load.concurrencies is not None:
-        return "concurrency", tuple(dict.fromkeys(str(c) for c in load.concurrencies))
-    if load.batch_sizes is not None:
-        return "batch", tuple(str(size) for size in load.batch_sizes)
-    if load.trace_speeds is not None:
-        return "speed", tuple(dict.fromkeys(canonical(s) for s in load.trace_speeds))
-    return "rate", tuple(dict.fromkeys(canonical(r) for r in load.request_rates or []))
-
-
-def requests_of(workload: Workload, value: str) -> int:
-    """Return the number of requests of one stage: as listed, or rate x duration rounded up."""
-    if workload.requests is not None:
-        return workload.requests
-    exact = Decimal(value) * Decimal(workload.duration_seconds or 0)
-    return max(1, int(exact.to_integral_value(rounding=ROUND_CEILING)))
 
 
 def load_points(spec: BenchmarkRunSpec) -> tuple[LoadPoint, ...]:
     """Return all load points, workload by workload, as listed."""
     found = []
     for workload in spec.workloads:
-        axis, values = listed_loads(workload.load)
-        for value in values:
+        for load in workload.load.points:
             stages = tuple(
-                stage_id(workload.name, axis, value, r) for r in range(1, spec.repeats + 1)
+                stage_id(workload.name, load.label, r) for r in range(1, spec.repeats + 1)
             )
             found.append(
-                LoadPoint(
-                    load_point_id(workload.name, axis, value), workload.name, axis, value, stages
-                )
+                LoadPoint(load_point_id(workload.name, load.label), workload.name, load, stages)
             )
     return tuple(found)
 
@@ -164,15 +118,15 @@ def planned_stages(spec: BenchmarkRunSpec, *, run_uid: str) -> tuple[PlannedStag
                 )
             )
         for load_point in in_order:
-            place = {"axis": load_point.axis, "value": load_point.value, "repeat": repeat}
+            place = {"load": load_point.load.label, "repeat": repeat}
+            workload = workloads[load_point.workload]
             planned.append(
                 PlannedStage(
                     id=load_point.stage_ids[repeat - 1],
-                    workload=workloads[load_point.workload],
-                    axis=load_point.axis,
-                    value=load_point.value,
+                    workload=workload,
+                    load=load_point.load,
                     repeat=repeat,
-                    requests=requests_of(workloads[load_point.workload], load_point.value),
+                    requests=workload.requests_at(load_point.load),
                     seed=seed_in(spec, load_point.workload, stage_seed, run_uid=run_uid, **place),
                 )
             )
@@ -243,11 +197,14 @@ def estimate(spec: BenchmarkRunSpec) -> Estimate:
     and requests that they can take, and with no time: how long they take depends on the server.
     """
     planned = planned_stages(spec, run_uid="")
-    open_loop = [s for s in planned if s.axis == "rate" and s.value != "inf"]
-    seconds = sum((Decimal(s.requests) / Decimal(s.value) for s in open_loop), Decimal(0))
-    known = bool(open_loop) and gpus(spec) > 0
+    lasting = [each for s in planned if (each := s.load.least_seconds(s.requests)) is not None]
+    seconds = sum(lasting, Decimal(0))
+    known = bool(lasting) and gpus(spec) > 0
     probe_requests = sum(
-        s.most_stages * requests_of(w, s.to) for w in spec.workloads if (s := w.load.search)
+        s.most_stages * w.requests_at(load)
+        for w in spec.workloads
+        if (s := w.load.search)
+        for load in w.load.highest
     )
     return Estimate(
         stages=len(planned) + most_probe_stages(spec),
@@ -267,11 +224,6 @@ def searched(spec: BenchmarkRunSpec) -> dict[str, Search]:
     }
 
 
-def axis_of(search: Search) -> Axis:
-    """Return the axis of the load points of a search."""
-    return "rate" if search.axis == "RequestRate" else "concurrency"
-
-
 def probed_load_points(
     spec: BenchmarkRunSpec, records: Iterable[contract.StageRecord]
 ) -> tuple[LoadPoint, ...]:
@@ -280,7 +232,7 @@ def probed_load_points(
     Each has all repeats up to the last, also missing ones. A load that was confirmed has two: the
     one that led there, and its confirmation.
     """
-    probes: dict[str, dict[int, contract.Probe]] = {name: {} for name in searched(spec)}
+    probes: dict[str, dict[int, contract.StageRecord]] = {name: {} for name in searched(spec)}
     if not probes:
         return ()
     repeats: dict[tuple[str, int], int] = {}
@@ -289,26 +241,29 @@ def probed_load_points(
         if record.probe is None or place is None or place[0] not in probes:
             continue
         name, probe, repeat = place
-        probes[name].setdefault(probe, record.probe)
+        probes[name].setdefault(probe, record)
         repeats[name, probe] = max(repeat, repeats.get((name, probe), 0))
-    found = []
-    for name, search in searched(spec).items():
-        axis = axis_of(search)
-        for probe, of in sorted(probes[name].items(), key=lambda each: Decimal(each[1].value)):
-            stages = tuple(
-                contract.open_stage_id(name, probe, repeat)
-                for repeat in range(1, repeats[name, probe] + 1)
-            )
-            found.append(
-                LoadPoint(probed_id(name, axis, of), name, axis, of.value, stages, of.confirms)
-            )
-    return tuple(found)
+    return tuple(
+        _probed_load_point(name, probe, record, repeats=repeats[name, probe])
+        for name, of in probes.items()
+        for probe, record in sorted(of.items(), key=lambda each: Decimal(each[1].load.value))
+    )
 
 
-def probed_id(workload: str, axis: Axis, probe: contract.Probe) -> str:
-    """Return the id of the load point that a stage of a search belongs to."""
-    load_point = load_point_id(workload, axis, probe.value)
-    return confirmation_id(load_point) if probe.confirms else load_point
+def _probed_load_point(
+    name: str, probe: int, record: contract.StageRecord, *, repeats: int
+) -> LoadPoint:
+    """Return the load point of a search's stage; `record` is of any of its repeats."""
+    stages = tuple(contract.open_stage_id(name, probe, repeat) for repeat in range(1, repeats + 1))
+    confirms = record.probe is not None and record.probe.confirms
+    return LoadPoint(probed_id(name, record), name, record.load, stages, confirms)
+
+
+def probed_id(workload: str, record: contract.StageRecord) -> str:
+    """Return the id of the load point that the record of a search's stage belongs to."""
+    load_point = load_point_id(workload, record.load.label)
+    confirms = record.probe is not None and record.probe.confirms
+    return confirmation_id(load_point) if confirms else load_point
 
 
 def objective_error(spec: BenchmarkRunSpec, load_point: LoadPoint) -> float:

@@ -8,28 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from benchrun_client.contract import StageRecord, open_record
+from benchrun_client.contract import Sealed, StageRecord, open_record
 
 from benchrun import names
 from benchrun.plan.child_objects import Manifest, Owner, metadata
 
 RECORD_KEY = "record.json.gz"
 TIMELINE_KEY = "timeline.json.gz"
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A record received from the client, as the client packed it.
-
-    The operator checks its envelope and never opens it.
-    """
-
-    sequence: int
-    stage_id: str
-    plan_digest: str
-    digest: str  # SHA-256 of `data`, checked when the record was received
-    data: bytes
-    ends_search: str | None = None  # workload whose search ended with this record
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +25,19 @@ class TimelinePart:
     through: float  # Unix time in seconds of its last sample.
 
 
-def stage_config_map(owner: Owner, record: Arrival, *, timeline: TimelinePart | None) -> Manifest:
+def stage_config_map(owner: Owner, record: Sealed, *, timeline: TimelinePart | None) -> Manifest:
     """Build the ConfigMap of a stage's record and the timeline since the last chunk.
 
-    The record's envelope is in labels and annotations.
+    The record's envelope is in an annotation, as JSON.
     """
+    envelope = record.envelope
+    sequence = envelope.sequence
     meta = metadata(
-        owner, name=names.stage_name(owner.name, owner.uid, record.sequence), role=names.ROLE_STAGE
+        owner, name=names.stage_name(owner.name, owner.uid, sequence), role=names.ROLE_STAGE
     )
-    meta["labels"][names.LABEL_SEQUENCE] = str(record.sequence)
-    meta["annotations"] = {
-        names.ANNOTATION_DIGEST: record.digest,
-        names.ANNOTATION_STAGE: record.stage_id,
-        names.ANNOTATION_PLAN_DIGEST: record.plan_digest,
-    }
-    if record.ends_search is not None:
-        meta["annotations"][names.ANNOTATION_ENDS_SEARCH] = record.ends_search
-    return _config_map(meta, {RECORD_KEY: record.data}, timeline)
+    meta["labels"][names.LABEL_SEQUENCE] = str(sequence)
+    meta["annotations"] = {names.ANNOTATION_ENVELOPE: envelope.model_dump_json(exclude_none=True)}
+    return _config_map(meta, {RECORD_KEY: record.body}, timeline)
 
 
 def timeline_config_map(owner: Owner, *, chunk: int, timeline: TimelinePart) -> Manifest:

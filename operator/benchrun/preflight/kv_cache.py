@@ -96,15 +96,10 @@ def _at_once(workload: Workload) -> Sequence[int]:
 
     At a finite rate without a cap that depends on the server: no number is returned.
     """
-    load = workload.load
-    if load.max_concurrency is not None:
-        return (load.max_concurrency,)
-    if "inf" in (load.request_rates or ()) and workload.requests is not None:
-        return (workload.requests,)
-    return _users(workload)
+    loads = workload.load.highest
+    each = [load.most_in_flight(workload.requests_at(load)) for load in loads]
+    return list(dict.fromkeys(number for number in each if number is not None))
 
 
 def _users(workload: Workload) -> Sequence[int]:
-    if (search := workload.load.search) is not None and search.axis == "Concurrency":
-        return (int(search.to),)
-    return workload.load.concurrencies or workload.load.batch_sizes or ()
+    return [load.users for load in workload.load.highest if load.users is not None]

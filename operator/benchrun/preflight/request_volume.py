@@ -12,22 +12,13 @@ from benchrun_client import contract
 
 from benchrun.api import (
     MIN_SERVERS_OF_PERCENTILES,
-    AgentDataset,
     BenchmarkRunSpec,
     Dataset,
     Workload,
     datasets_of,
 )
 from benchrun.measure import detectable_percent, power_sentence
-from benchrun.plan import (
-    estimate,
-    gpus,
-    listed_loads,
-    load_points,
-    most_probe_stages,
-    planned_stages,
-    requests_of,
-)
+from benchrun.plan import estimate, gpus, load_points, most_probe_stages, planned_stages
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 
 
@@ -53,9 +44,9 @@ class Volume:
 def volume_of(spec: BenchmarkRunSpec) -> Volume:
     estimated = estimate(spec)
     timed = [
-        stage
+        seconds
         for stage in planned_stages(spec, run_uid="")
-        if stage.axis == "rate" and stage.value != "inf"
+        if (seconds := stage.load.least_seconds(stage.requests)) is not None
     ]
     warmup = spec.measurement.warmup.auto
     return Volume(
@@ -64,9 +55,7 @@ def volume_of(spec: BenchmarkRunSpec) -> Volume:
         probe_stages=most_probe_stages(spec),
         gpus=gpus(spec),
         open_stages=len(timed),
-        least_seconds=math.ceil(
-            sum(Decimal(stage.requests) / Decimal(stage.value) for stage in timed)
-        ),
+        least_seconds=math.ceil(sum(timed, Decimal(0))),
         warmup_seconds=warmup.max_seconds * sum(w.is_measured for w in spec.workloads)
         if warmup is not None
         else 0,
@@ -98,8 +87,6 @@ def volume_remarks(spec: BenchmarkRunSpec, volume: Volume) -> list[Remark]:
     return []
 
 
-# vLLM's limit where none is set and each row has its own answer length.
-SHARE_GPT_TOTAL_TOKENS = 2048
 CHAT_TEMPLATE_TOKENS = 64  # Tokens for a chat template: more than most add to one turn.
 
 
@@ -122,24 +109,10 @@ class Lengths:
 
 def lengths_of(dataset: Dataset) -> Lengths:
     """Return the lengths of the longest request that a dataset can send."""
-    match dataset.single:
-        case contract.RandomData() as random:
-            return Lengths(random.input.max, random.output.max, drops_long_rows=False)
-        case contract.PrefixRepetitionData() as repeated:
-            prompt = repeated.prefix_tokens + repeated.suffix_tokens
-            return Lengths(prompt, repeated.output_tokens, drops_long_rows=False)
-        case contract.ShareGPTData() as rows:
-            rest = max(
-                1, (rows.max_total_tokens or SHARE_GPT_TOTAL_TOKENS) - rows.max_prompt_tokens
-            )
-            return Lengths(rows.max_prompt_tokens, rows.output_tokens or rest, drops_long_rows=True)
-        case contract.TextsData() as texts:
-            return Lengths(
-                None, texts.output_tokens_per_text * texts.texts_per_prompt, drops_long_rows=True
-            )
-        case AgentDataset():
-            return Lengths(None, None, drops_long_rows=False)
-    return Lengths(None, getattr(dataset.single, "output_tokens", None), drops_long_rows=True)
+    if (data := dataset.single) is None:
+        return Lengths(None, None, drops_long_rows=True)
+    prompt, output = data.longest
+    return Lengths(prompt, output, drops_long_rows=data.drops_long_rows)
 
 
 def longest_request(
@@ -261,14 +234,11 @@ def _power(spec: BenchmarkRunSpec) -> list[Remark]:
 
 def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Remark]:
     # Repeats that send the same requests are not independent samples.
-    is_same = spec.measurement.cache_policy == "Share" or getattr(
-        workload.dataset.single, "sends_again", False
-    )
+    data = workload.dataset.single
+    is_same = spec.measurement.cache_policy == "Share" or (data is not None and data.sends_again)
     repeats = 1 if is_same else spec.repeats
     # Requests of each load point in all repeats together.
-    counts = {
-        value: requests_of(workload, value) * repeats for value in listed_loads(workload.load)[1]
-    }
+    counts = {load.value: workload.requests_at(load) * repeats for load in workload.load.points}
     if (
         not counts
     ):  # A search: the schema refuses too few requests, and it repeats where it needs more.
@@ -276,8 +246,7 @@ def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Rem
     remarks: list[Remark] = []
     if (
         spec.objectives
-        and "inf" in counts
-        and workload.load.max_concurrency is None
+        and any(load.all_at_once for load in workload.load.points)
         and repeats < contract.MIN_REPEATS
     ):
         told = (

@@ -43,9 +43,9 @@ class RunMemory(Memory):
         stages = [
             c for c in children.objects if c.owner_uid == self.uid and c.role == names.ROLE_STAGE
         ]
-        stored = {(c.sequence, c.record_digest) for c in stages}
+        stored = {c.envelope for c in stages}
         arrivals = self.collected.arrivals
-        self.collected.arrivals = {s: a for s, a in arrivals.items() if (s, a.digest) not in stored}
+        self.collected.arrivals = {s: a for s, a in arrivals.items() if a.envelope not in stored}
 
 
 @dataclass(slots=True)

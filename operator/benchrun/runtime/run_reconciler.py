@@ -329,12 +329,12 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         wanted = child_of(kind, manifest)
         known = self.indexes.children(key).named(kind, wanted.name)
         is_ours = known is not None and known.owner_uid == run.uid
-        if is_ours and known is not None and known.record_digest == wanted.record_digest:
+        if is_ours and known is not None and known.envelope == wanted.envelope:
             return
         body = await self.cluster.apply(manifest)
         self.indexes.learnt(kind, body)
         stored = child_of(kind, body)
-        if stored.record_digest != wanted.record_digest:
+        if stored.envelope != wanted.envelope:
             raise Occupied(f"{kind} {wanted.name} holds another record", found=body)
         if stored.role == names.ROLE_PLAN and stored.plan_digest != wanted.plan_digest:
             # All else in this decision is for its own plan.

@@ -130,7 +130,7 @@ class EngineMetrics:
         self._per_token = named(
             "vllm:request_time_per_output_token_seconds", "Mean of a request.", INTER_TOKEN
         )
-        self._e2e = named("vllm:e2e_request_latency_seconds", "Arrival to last token.", LATENCY)
+        self._e2e = named("vllm:e2e_request_latency_seconds", "Sealed to last token.", LATENCY)
         self._queue = named("vllm:request_queue_time_seconds", "Time spent waiting.", LATENCY)
         self._inference = named(
             "vllm:request_inference_time_seconds", "Admission to last token.", LATENCY

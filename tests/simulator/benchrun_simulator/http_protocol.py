@@ -2,7 +2,7 @@
 
 `HttpConnection` parses requests, one at a time on each connection. A handler answers through the
 `Exchange` it is given, whole (`respond`) or in pieces (`open_stream`, `send`, `close_stream`).
-Arrival is stamped when the last byte of a request is read. Handling is left to `HandlerQueue`,
+Sealed is stamped when the last byte of a request is read. Handling is left to `HandlerQueue`,
 which serves one request a turn of the event loop, so that in a burst no arrival is stamped late
 because of another request's work.
 """

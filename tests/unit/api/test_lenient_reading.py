@@ -14,7 +14,7 @@ READY = {"type": "Ready", "status": "False", "reason": "UsageError"}
 RESULT = {
     "loadPoint": "chat/rate=4",
     "workload": "chat",
-    "axis": "rate",
+    "axis": "RequestRate",
     "value": "4",
     "repeats": 1,
     "repeatsPlanned": 1,
@@ -145,7 +145,16 @@ LEAVES = (
     | st.floats()
     | st.text(max_size=6)
     | st.sampled_from(
-        ["True", "Failed", "Complete", "Valid", "\ud800", "2026-01-01T00:00:00Z", "server", "rate"]
+        [
+            "True",
+            "Failed",
+            "Complete",
+            "Valid",
+            "\ud800",
+            "2026-01-01T00:00:00Z",
+            "server",
+            "RequestRate",
+        ]
     )
 )
 VALUES = st.recursive(

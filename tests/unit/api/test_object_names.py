@@ -14,13 +14,11 @@ KEYS = (
     "role",
     "sequence",
     "sweep",
-    "record-digest",
-    "stage",
+    "envelope",
     "plan-digest",
     "token-digest",
     "timeline-through",
     "stored-bytes",
-    "ends-search",
     "variant",
     "hold-seconds",
 )
@@ -68,8 +66,8 @@ def test_the_longest_run_leaves_room() -> None:
 
 
 def test_stages_and_load_points_are_called_after_their_load() -> None:
-    assert names.load_point_id("chat", "rate", "inf") == "chat/rate=inf"
-    assert names.stage_id("chat", "concurrency", "64", 2) == "chat/concurrency=64/r2"
+    assert names.load_point_id("chat", "rate=inf") == "chat/rate=inf"
+    assert names.stage_id("chat", "concurrency=64", 2) == "chat/concurrency=64/r2"
 
 
 def test_labels_say_whose_a_child_is_and_what() -> None:

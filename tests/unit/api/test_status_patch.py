@@ -23,7 +23,7 @@ LIVE = Live(at="2026-11-21T12:00:00Z", running=4, waiting=0)
 RESULT = Result(
     load_point="chat/rate=4",
     workload="chat",
-    axis="rate",
+    axis="RequestRate",
     value="4",
     repeats=1,
     repeats_planned=1,

@@ -192,7 +192,7 @@ def row(*findings: str, throughput: float = 480.0, ttft: float = 15.0) -> Result
         {
             "loadPoint": "w0/rate=60",
             "workload": "w0",
-            "axis": "rate",
+            "axis": "RequestRate",
             "value": "60",
             "repeats": 1,
             "repeatsPlanned": 1,

@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 from benchrun_client.contract import (
     DataFile,
     Engine,
-    LoadPoint,
     Plan,
     RandomData,
     Sampling,
@@ -15,6 +14,7 @@ from benchrun_client.contract import (
     ShareGPTData,
     Stage,
     Target,
+    UsersLoad,
     Warmup,
     digest_of_token,
 )
@@ -32,7 +32,7 @@ def stage(**changes: Any) -> Stage:
             "id": "chat/concurrency=2/r1",
             "workload": "chat",
             "repeat": 1,
-            "load": LoadPoint(max_concurrency=2),
+            "load": UsersLoad(concurrency=2),
             "data": RandomData(input_tokens=32, output_tokens=4),
             "requests": 4,
             "seed": 1,
@@ -126,6 +126,7 @@ def raw_stage(**changes: Any) -> RawStage:
     return RawStage(
         **{
             "run_uid": "run-1",
+            "load": UsersLoad(concurrency=2),
             "plan_digest": "a" * 64,
             "sequence": 0,
             "stage_id": "chat/concurrency=2/r1",

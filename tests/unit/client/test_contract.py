@@ -168,42 +168,52 @@ def test_another_beginning_of_users_is_refused(begun: dict[str, Any]) -> None:
         open_record(packed(json.dumps(document(user_start=begun))))
 
 
-def test_a_plan_says_of_users_only_where_there_are_any() -> None:
-    """An older client takes a plan that says nothing new."""
+def test_a_plan_has_the_whole_load_and_nothing_that_it_has_not() -> None:
     think = contract.ThinkTime(mean_seconds="2.5")
-    users = contract.LoadPoint(max_concurrency=2, start="Spread", think=think)
-    plain = plan(stage(load=contract.LoadPoint(max_concurrency=2)))
+    users = contract.UsersLoad(concurrency=2, start="Spread", think_seconds=think)
     spread = plan(stage(load=users))
-    assert "start" not in plain.to_json()
-    assert "think" not in plain.to_json()
     assert contract.Plan.model_validate_json(spread.to_json()) == spread
-    load = json.loads(spread.to_json())["stages"][0]["load"]
-    assert load["start"] == "Spread"
-    assert load["think"] == {"mean_seconds": "2.5", "distribution": "Exponential"}
+    (found,) = json.loads(spread.to_json())["stages"]
+    assert found["load"] == {
+        "kind": "Users",
+        "concurrency": 2,
+        "start": "Spread",
+        "think_seconds": {"mean_seconds": "2.5", "distribution": "Exponential"},
+    }
+    at_once = plan(stage(load=contract.AtOnceLoad()))
+    assert json.loads(at_once.to_json())["stages"][0]["load"] == {"kind": "AtOnce"}
 
 
 @pytest.mark.parametrize(
     "load",
     [
-        {"request_rate": "4", "max_concurrency": 2},
-        {"request_rate": "4"},
-        {},
-        {"trace_speed": "1"},
-        {"batch_size": 4},
+        {"kind": "Rate", "requests_per_second": "4", "max_concurrency": 2},
+        {"kind": "Rate", "requests_per_second": "4"},
+        {"kind": "AtOnce"},
+        {"kind": "Trace", "speed": "1"},
+        {"kind": "Batches", "size": 4},
     ],
+    ids=lambda load: str(load["kind"]),
 )
 @pytest.mark.parametrize(
-    "users", [{"start": "Spread"}, {"think": {"mean_seconds": "1"}}], ids=["start", "think"]
+    "users",
+    [{"start": "Spread"}, {"think_seconds": {"mean_seconds": "1"}}],
+    ids=["start", "think_seconds"],
 )
 def test_only_users_begin_and_think(load: dict[str, Any], users: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match="closed loop"):
-        contract.LoadPoint(**load, **users)
+    assert stage(load=load).load.kind == load["kind"]
+    with pytest.raises(ValidationError, match=next(iter(users))):
+        stage(load={**load, **users})
+
+
+@pytest.mark.parametrize("text", ["0", "0.0", "-1", "inf", "nan", "1e3", "", "\u0662", "1" * 25])
+def test_a_rate_is_a_decimal_above_zero(text: str) -> None:
+    with pytest.raises(ValidationError, match="requests_per_second"):
+        contract.RateLoad(requests_per_second=text)
 
 
 def test_an_envelope_says_what_is_in_the_record() -> None:
-    record = record_of(
-        raw_stage(stage_id="chat/search-02/r1", probe=Probe(value="4", ends_search=True))
-    )
+    record = record_of(raw_stage(stage_id="chat/search-02/r1", probe=Probe(ends_search=True)))
     envelope, body = seal(record)
     assert open_record(body) == record
     assert envelope == Envelope(

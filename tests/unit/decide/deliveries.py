@@ -3,8 +3,7 @@
 from functools import lru_cache
 from typing import Any
 
-from benchrun.plan import Arrival
-from benchrun_client.contract import StageRecord, seal
+from benchrun_client.contract import Sealed, StageRecord, seal
 from unit.measure.records import record as any_record
 from unit.plan.specs import OWNER
 
@@ -16,26 +15,18 @@ def record(sequence: int, stage_id: str, plan_digest: str, **changes: Any) -> St
     )
 
 
-def arrival(sequence: int, stage_id: str, plan_digest: str, **changes: Any) -> Arrival:
+def arrival(sequence: int, stage_id: str, plan_digest: str, **changes: Any) -> Sealed:
     """Build the same measurement as a received record."""
     return sealed(record(sequence, stage_id, plan_digest, **changes))
 
 
 @lru_cache(maxsize=256)
-def plain(sequence: int, stage_id: str, plan_digest: str) -> tuple[StageRecord, Arrival]:
+def plain(sequence: int, stage_id: str, plan_digest: str) -> tuple[StageRecord, Sealed]:
     """Build a record without anything special, and the received record."""
     measured = record(sequence, stage_id, plan_digest)
     return measured, sealed(measured)
 
 
-def sealed(measured: StageRecord) -> Arrival:
+def sealed(measured: StageRecord) -> Sealed:
     """Seal a record, and return the received record."""
-    envelope, data = seal(measured)
-    return Arrival(
-        sequence=envelope.sequence,
-        stage_id=envelope.stage_id,
-        plan_digest=envelope.plan_digest,
-        digest=envelope.digest,
-        data=data,
-        ends_search=envelope.ends_search,
-    )
+    return seal(measured)

@@ -30,8 +30,8 @@ from benchrun.decide import (
 from benchrun.judge.judged_run import judged_run
 from benchrun.measure.metrics_page import Sample
 from benchrun.observe import Child, Children, Pod, Run, Termination
-from benchrun.plan import Arrival, plan_of_client, planned_stages
-from benchrun_client.contract import Failure, Progress, StageRecord
+from benchrun.plan import plan_of_client, planned_stages
+from benchrun_client.contract import Failure, Progress, Sealed, StageRecord
 from unit.decide.deliveries import plain, record, sealed
 from unit.plan.specs import OWNER, Json, endpoint_body, rates, spec_body, workload
 
@@ -306,13 +306,10 @@ class Scene:
             arrivals=left
         )
 
-    def _with(self, *deliveries: tuple[StageRecord, Arrival]) -> Self:
+    def _with(self, *deliveries: tuple[StageRecord, Sealed]) -> Self:
         collected = deepcopy(self.collected)
         for _, came in deliveries:
-            collected.arrivals[came.sequence] = came
-            collected.sequences.add(came.sequence)
-            if came.ends_search is not None:
-                collected.search_ends[came.sequence] = came.ends_search
+            collected.take(came)
         measured = {record.sequence: record for record, _ in deliveries} | dict(self.measured)
         return replace(self, collected=collected, measured=measured)
 

@@ -11,8 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from benchrun.observe import Child, Pod, Termination, child_of
-from benchrun.plan import Arrival
-from benchrun_client.contract import PLAN_FILE, Plan, Probe, Progress
+from benchrun_client.contract import PLAN_FILE, Plan, Probe, Progress, Sealed
 from benchrun_client.search import bisection
 from benchrun_client.search.bisection import stage_at
 from unit.decide.deliveries import arrival
@@ -40,7 +39,7 @@ class SimulatedClient:
     plan: Plan
     started: int
     progress: Progress = field(default_factory=lambda: Progress(version=0, phase="Preparing"))
-    records: list[Arrival] = field(default_factory=list)
+    records: list[Sealed] = field(default_factory=list)
     through: int = 0
     healthy_at: int | None = None
 
@@ -50,7 +49,7 @@ class SimulatedClient:
         return self.through >= len(self._course)
 
     @cached_property
-    def _course(self) -> list[Arrival]:
+    def _course(self) -> list[Sealed]:
         """Return the record of every stage.
 
         The server of searches bears the highest load.
@@ -74,7 +73,7 @@ class SimulatedClient:
             return self._report(phase="WarmingUp", healthy_unix_us=unix_us(self.healthy_at))
         done = min((now - began) // STAGE_SECONDS, len(self._course))
         self.records += self._course[len(self.records) : done]
-        stage = self._course[done].stage_id if done < len(self._course) else None
+        stage = self._course[done].envelope.stage_id if done < len(self._course) else None
         return self._report(
             phase="Measuring" if stage is not None else "Done",
             stage=stage,
@@ -89,16 +88,16 @@ class SimulatedClient:
             self.progress = progress.model_copy(update={"version": self.progress.version + 1})
 
 
-def _searched(plan: Plan, digest: str, *, first_sequence: int) -> Iterator[Arrival]:
+def _searched(plan: Plan, digest: str, *, first_sequence: int) -> Iterator[Sealed]:
     sequence = first_sequence
     for search in plan.searches:
         here: bisection.Position | None = bisection.first(search)
         while here is not None:
             following = bisection.after(search, here, "Met")
             confirms = here.confirmation > 0
-            value = bisection.spelled(here.value)
-            probe = Probe(value=value, ends_search=following is None, confirms=confirms)
-            yield arrival(sequence, stage_at(search, here).id, digest, probe=probe)
+            probe = Probe(ends_search=following is None, confirms=confirms)
+            stage = stage_at(search, here)
+            yield arrival(sequence, stage.id, digest, load=stage.load, probe=probe)
             here = following
             sequence = sequence + 1
 

@@ -157,7 +157,7 @@ class SimulatedOperator:
             if RECORD_KEY in m.get("binaryData", {})
         ]
         opened = map(
-            open_record, [*packed, *(arrival.data for arrival in self.collected.arrivals.values())]
+            open_record, [*packed, *(arrival.body for arrival in self.collected.arrivals.values())]
         )
         records = {record.sequence: record for record in opened}
         return judged_run(

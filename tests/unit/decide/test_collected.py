@@ -1,17 +1,17 @@
 """What is collected of a run, and that it does not grow without bound."""
 
-from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from benchrun.decide import MAX_BACKLOG_BYTES, MAX_UNSTORED_SAMPLES, Collected, Samples
 from benchrun.measure.metrics_page import Sample
-from benchrun.plan import Arrival
-from benchrun_client.contract import MAX_PACKED_BYTES
+from benchrun_client.contract import MAX_PACKED_BYTES, Sealed
+from unit.measure.records import sealed_bytes
 
 
-def arrival(sequence: int, data: bytes = b"packed") -> Arrival:
-    return Arrival(sequence, stage_id="s", plan_digest="p", digest="d", data=data)
+def arrival(sequence: int, data: bytes = b"packed", **changes: Any) -> Sealed:
+    return sealed_bytes(sequence, data, **changes)
 
 
 def sample(at: float, pod: str = "p") -> Sample:
@@ -26,13 +26,13 @@ def test_the_first_record_of_a_stage_stands() -> None:
     collected = Collected()
     assert collected.take(arrival(0, b"first")) is True
     assert collected.take(arrival(0, b"second")) is False
-    assert [a.data for a in collected.arrivals.values()] == [b"first"]
+    assert [a.body for a in collected.arrivals.values()] == [b"first"]
 
 
 def test_the_end_of_a_search_is_remembered_when_its_record_is_let_go() -> None:
     collected = Collected()
     collected.take(arrival(0))
-    collected.take(replace(arrival(1), ends_search="chat"))
+    collected.take(arrival(1, ends_search="chat"))
     collected.arrivals.clear()
     assert collected.search_ends == {1: "chat"}
 

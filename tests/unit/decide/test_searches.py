@@ -10,7 +10,7 @@ from benchrun_client.contract import Probe, StageRecord, open_stage_id
 from unit.decide.deliveries import record, sealed
 from unit.decide.scenes import Scene, plan_digest
 from unit.golden_messages import golden
-from unit.measure.records import requests
+from unit.measure.records import load_at, requests
 from unit.plan.specs import OWNER, Json, rates, spec, spec_body, workload
 
 OBJECTIVES = [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 200}]
@@ -51,7 +51,8 @@ def probe(
         open_stage_id(workload_name, sequence + 1, 1),
         plan_digest(spec(**spec_changes).model_dump_json(by_alias=True)),
         requests=LATENCIES,
-        probe=Probe(value=value, ends_search=ends, confirms=confirms),
+        load=load_at("RequestRate", value),
+        probe=Probe(ends_search=ends, confirms=confirms),
     )
 
 

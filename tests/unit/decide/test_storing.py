@@ -7,7 +7,7 @@ import pytest
 from benchrun import names
 from benchrun.decide import PLAN_BYTES, RESULT_BYTES, kept
 from benchrun.measure import decode
-from benchrun.observe import Child
+from benchrun.observe import Child, child_of
 from benchrun_client.contract import open_record
 from hypothesis import given, strategies as st
 from unit.decide.scenes import Scene
@@ -46,9 +46,9 @@ def test_what_is_stored_is_the_record_byte_for_byte() -> None:
     (manifest,) = scene.decide().apply
     (came,) = scene.collected.arrivals.values()
     data = base64.b64decode(manifest["binaryData"]["record.json.gz"])
-    assert data == came.data
+    assert data == came.body
     assert open_record(data) == scene.measured[0]
-    assert manifest["metadata"]["annotations"]["benchrun.dev/record-digest"] == came.digest
+    assert child_of("ConfigMap", manifest).envelope == came.envelope
 
 
 def test_a_client_that_has_left_gets_no_delivery() -> None:

@@ -56,7 +56,8 @@ def sealed(sequence: int = 0, **changes: object) -> Sealed:
 def opaque(body: bytes, **changes: object) -> Sealed:
     """Bytes that are no record in an envelope that fits."""
     digest = hashlib.sha256(body).hexdigest()
-    return sealed()[0].model_copy(update={"size": len(body), "digest": digest, **changes}), body
+    update = {"size": len(body), "digest": digest, **changes}
+    return Sealed(sealed().envelope.model_copy(update=update), body)
 
 
 @pytest.fixture
@@ -89,10 +90,7 @@ async def test_records_arrive_as_the_client_sealed_them(
     for each in made:
         ledger.add(each)
     pulled = await link.pull(from_sequence=0, seen_version=-1)
-    assert [(a.sequence, a.stage_id, a.digest, a.data, a.ends_search) for a in pulled.arrivals] == [
-        (envelope.sequence, envelope.stage_id, envelope.digest, body, None)
-        for envelope, body in made
-    ]
+    assert list(pulled.arrivals) == made
     assert (pulled.progress.records, pulled.refused) == (2, ())
 
 
@@ -100,14 +98,14 @@ async def test_a_record_is_never_opened(ledger: Ledger, link: ClientRecords) -> 
     """The body of C1 and any other are the judge's to look at: here they are bytes."""
     ledger.add(opaque(b"neither gzip nor JSON"))
     pulled = await link.pull(from_sequence=0, seen_version=-1)
-    assert [a.data for a in pulled.arrivals] == [b"neither gzip nor JSON"]
+    assert [a.body for a in pulled.arrivals] == [b"neither gzip nor JSON"]
 
 
 async def test_what_is_known_is_not_resent(ledger: Ledger, link: ClientRecords) -> None:
     for n in (0, 1):
         ledger.add(sealed(n))
     pulled = await link.pull(from_sequence=1, seen_version=-1)
-    assert [a.sequence for a in pulled.arrivals] == [1]
+    assert [a.envelope.sequence for a in pulled.arrivals] == [1]
 
 
 async def test_progress_alone_is_news(ledger: Ledger, link: ClientRecords) -> None:
@@ -156,7 +154,7 @@ async def test_record_that_is_not_of_the_plan_is_rejected(
     ledger: Ledger, link: ClientRecords, why: str, changes: dict[str, object]
 ) -> None:
     envelope, body = sealed()
-    ledger.add((envelope.model_copy(update=changes), body))
+    ledger.add(Sealed(envelope.model_copy(update=changes), body))
     pulled = await link.pull(from_sequence=0, seen_version=-1)
     assert pulled.arrivals == ()
     assert [why in reason for reason in pulled.refused] == [True], pulled.refused
@@ -169,7 +167,7 @@ async def test_where_nothing_tells_the_plans_digest_the_other_checks_stand(
     ledger.add(sealed(0))
     ledger.add(sealed(1, run_uid="other"))
     pulled = await linked(fetcher, url, plan_digest=None).pull(from_sequence=0, seen_version=-1)
-    assert ([a.sequence for a in pulled.arrivals], len(pulled.refused)) == ([0], 1)
+    assert ([a.envelope.sequence for a in pulled.arrivals], len(pulled.refused)) == ([0], 1)
     await fetcher.close()
 
 
@@ -179,7 +177,7 @@ async def test_one_bad_record_does_not_hold_back_a_good_one(
     ledger.add(sealed(0, run_uid="other"))
     ledger.add(sealed(1))
     pulled = await link.pull(from_sequence=0, seen_version=-1)
-    assert [a.sequence for a in pulled.arrivals] == [1]
+    assert [a.envelope.sequence for a in pulled.arrivals] == [1]
     assert len(pulled.refused) == 1
 
 

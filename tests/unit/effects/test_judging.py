@@ -28,7 +28,9 @@ from benchrun.effects import (
 from benchrun.judge_process.messages import Job, Part, SweepJob
 from benchrun.measure import decode
 from benchrun.observe import Children, Key, child_of, run_of
-from benchrun.plan import Arrival, TimelinePart, stage_config_map, timeline_config_map
+from benchrun.plan import TimelinePart, stage_config_map, timeline_config_map
+from benchrun_client.contract import Sealed
+from unit.measure.records import sealed_bytes
 from unit.runtime.bodies import KEY, NAMESPACE, UID, run_body
 from unit.runtime.fast_time import now, passing, run_fast
 from unit.runtime.judges import Judge
@@ -44,16 +46,10 @@ QUESTION = Judging(
 EARLY = Judging(ended_early=True)
 
 
-def arrival(sequence: int, **changes: Any) -> Arrival:
+def arrival(sequence: int, **changes: Any) -> Sealed:
     """A record that nobody may open: it is none."""
-    values: dict[str, Any] = {
-        "sequence": sequence,
-        "stage_id": f"chat/rate=4/r{sequence + 1}",
-        "plan_digest": "e" * 64,
-        "digest": "d" * 64,
-        "data": f"packed {sequence}".encode(),
-    }
-    return Arrival(**(values | changes))
+    body = changes.pop("data", f"packed {sequence}".encode())
+    return sealed_bytes(sequence, body, **changes)
 
 
 class Court:
@@ -66,7 +62,7 @@ class Court:
         body = run_body()
         body["spec"] |= {"baseline": {"name": baseline}} if baseline else {}
         self.run = run_of(body)
-        self.arrivals: tuple[Arrival, ...] = ()
+        self.arrivals: tuple[Sealed, ...] = ()
         self.samples: tuple[Any, ...] = ()
 
     def store(self, manifest: dict[str, Any], **meta: Any) -> None:
@@ -117,12 +113,8 @@ async def test_everything_that_is_stored_comes_in_order_and_as_it_is() -> None:
     ]
     records = [part for part in court.parts() if part.head.kind == "record"]
     assert [part.data for part in records] == [f"packed {n}".encode() for n in range(4)]
-    assert [
-        (h.sequence, h.stage_id, h.plan_digest, h.digest, h.ends_search)
-        for h in (part.head for part in records)
-    ] == [
-        (n, f"chat/rate=4/r{n + 1}", "e" * 64, "d" * 64, [None, "chat", None, "code"][n])
-        for n in range(4)
+    assert [part.head.envelope for part in records] == [
+        arrival(n, ends_search=[None, "chat", None, "code"][n]).envelope for n in range(4)
     ]
     assert court.parts()[0].data == b"packed until 1"
     assert [s.at for s in decode(court.parts()[-1].data)] == [8.0, 9.0]
@@ -156,7 +148,7 @@ async def test_a_record_that_was_stored_after_it_came_is_sent_once() -> None:
 
 @pytest.mark.parametrize("kept", [(), (arrival(0),)])
 def test_a_stored_record_that_somebody_deleted_is_missed_and_not_waited_for(
-    kept: tuple[Arrival, ...],
+    kept: tuple[Sealed, ...],
 ) -> None:
     async def end() -> None:
         court = Court(JUDGED)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from benchrun.api import Axis, Result, ServerStatus
+from benchrun.api import Result, ServerStatus
 from benchrun.judge.results import results
 from benchrun.measure.metrics_page import Sample
-from benchrun_client.contract import RequestColumns, StageRecord
+from benchrun_client.contract import Axis, RequestColumns, StageRecord
 from unit.judge.specs import spec, workload
 from unit.measure.records import edge, load_point, record, requests
 from unit.measure.timelines import Gauges, gauge_samples
@@ -21,7 +21,7 @@ class LoadPoint:
         gauges: Sequence[Gauges],
         *,
         columns: RequestColumns,
-        axis: Axis = "concurrency",
+        axis: Axis = "Concurrency",
         value: str = "8",
         prompt_rate: float | Sequence[float] = 1000.0,
         generation_rate: float | Sequence[float] = 100.0,
@@ -81,10 +81,12 @@ def judged(
     `args` are the arguments of the run's own server; None measures an endpoint. `off` holds the
     rules that the spec turns off.
     """
-    axis = points[0].load_point.axis
-    values = [point.load_point.value for point in points]
+    axis = points[0].load_point.load.axis
+    values = [point.load_point.load.value for point in points]
     load: dict[str, Any] = (
-        {"requestRates": values} if axis == "rate" else {"concurrencies": [int(v) for v in values]}
+        {"requestRates": values}
+        if axis == "RequestRate"
+        else {"concurrencies": [int(v) for v in values]}
     )
     whose = (
         {} if args is None else {"endpoint": None, "server": {"image": "vllm", "args": list(args)}}

@@ -127,7 +127,7 @@ def findings_of(code: Code, *, repeats: int = 1) -> dict[str, Finding]:
         else Scene([FOUND_BY[code]], planned=load_point(repeats=repeats))
     )
     load = {"requestRates": ["4"]} | (
-        {"maxConcurrency": scene.max_concurrency} if scene.max_concurrency else {}
+        {"maxConcurrency": scene.planned.load.cap} if scene.planned.load.capped else {}
     )
     base = (
         SPEC

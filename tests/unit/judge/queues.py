@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from benchrun.judge.rules.rule import StageFacts
-from benchrun.judge.stage_facts import ExpectedLoad
+from benchrun.judge.stage_facts import ExpectedStage
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import in_flight, stage_windows
 from benchrun.measure.metrics_page import Sample
@@ -103,7 +103,7 @@ def _stage(
     instants: Iterable[float],
     ready: list[float] | None,
     chance: random.Random,
-    load: ExpectedLoad,
+    load: ExpectedStage,
     stage_id: str,
 ) -> StageFacts:
     free = [0.0] * server.slots
@@ -126,7 +126,7 @@ def _stage(
         answered = last + NETWORK_SECONDS
         rows.append((sent, first + NETWORK_SECONDS - sent, answered - sent, prompt, output))
         if ready is not None:
-            mean = load.think_seconds
+            mean = load.load.mean_think_seconds
             thought = chance.expovariate(1 / mean) if mean else 0.0
             heappush(ready, answered + thought + chance.random() * 0.0005)
     return _measured(rows, load, stage_id)
@@ -143,7 +143,7 @@ def _around_one(server: Server, chance: random.Random) -> float:
 
 
 def _measured(
-    rows: list[tuple[float, float, float, float, float]], load: ExpectedLoad, stage_id: str
+    rows: list[tuple[float, float, float, float, float]], load: ExpectedStage, stage_id: str
 ) -> StageFacts:
     begin = rows[0][0]
     last = max(row[0] + row[2] for row in rows)

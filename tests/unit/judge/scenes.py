@@ -33,7 +33,6 @@ class Scene:
     planned: LoadPoint = field(default_factory=load_point)
     samples: Sequence[Sample] = ()
     compilations: tuple[float, ...] | None = ()
-    max_concurrency: int | None = None
     servers: Sequence[ServerStatus] = ()
     """Of a run that starts its own; else it measures an endpoint."""
     unstored: Sequence[str] = ()
@@ -106,7 +105,7 @@ def _behind_the_client(*, cores: float) -> StageRecord:
     return record(servers=(edge(rises=rises),))
 
 
-USERS = load_point(axis="concurrency", value="8")
+USERS = load_point(axis="Concurrency", value="8")
 AT_ONCE = load_point(value="inf")
 OVERLOADED = Server(slots=1, prefill_seconds=0.01, decode_seconds=0.5)
 
@@ -154,7 +153,8 @@ SCENES: Mapping[Code, Scene] = {
     Code.TOO_FEW_SAMPLES: Scene([_evenly_sent()]),
     Code.FIRST_PART_DIFFERS: Scene([_evenly_sent(slower_at_first=1.3)]),
     Code.QUEUE_WAIT_HIDDEN: Scene(
-        [record(requests=requests(queue_us=(0, 9_000_000)))], max_concurrency=1
+        [record(requests=requests(queue_us=(0, 9_000_000)))],
+        planned=load_point(max_concurrency=1),
     ),
     Code.ALL_AT_ONCE: Scene([record(AT_ONCE.stage_ids[0])], planned=AT_ONCE),
     Code.ROLE_IDLE: Scene(

@@ -9,18 +9,25 @@ from typing import Any
 
 from benchrun.api import CompiledKernels, ServerStatus, Severity
 from benchrun.judge.rules.rule import Code, Found, NotChecked, StageFacts, StageFinding
-from benchrun.judge.stage_facts import ExpectedLoad
+from benchrun.judge.stage_facts import ExpectedStage
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import Window
-from benchrun_client.contract import StageRecord
+from benchrun_client.contract import (
+    AtOnceLoad,
+    BatchLoad,
+    RateLoad,
+    StageRecord,
+    ThinkTime,
+    TraceLoad,
+    UsersLoad,
+    spelled,
+)
 from unit.measure.records import STAGE
 
 Profiled = Callable[[StageRecord], StageFacts]
 
-OPEN_LOOP = ExpectedLoad(
-    rate=4.0,
-    concurrency=None,
-    closed_loop=False,
+OPEN_LOOP = ExpectedStage(
+    load=RateLoad(requests_per_second="4"),
     api="Completions",
     ignore_eos=True,
     cache_policy="Isolate",
@@ -29,19 +36,38 @@ OPEN_LOOP = ExpectedLoad(
 )
 
 
-def open_loop_load(**changes: Any) -> ExpectedLoad:
-    """Build an open loop at four requests a second."""
-    return replace(OPEN_LOOP, **changes)
+def open_loop_load(
+    rate: float | None = 4.0, concurrency: int | None = None, **changes: Any
+) -> ExpectedStage:
+    """Build an open loop at four requests a second, or all at once where the rate is None."""
+    if rate is None:
+        return replace(OPEN_LOOP, load=AtOnceLoad(max_concurrency=concurrency), **changes)
+    text = spelled(repr(rate))
+    load = RateLoad(requests_per_second=text, max_concurrency=concurrency)
+    return replace(OPEN_LOOP, load=load, **changes)
 
 
-def users(concurrency: int, **changes: Any) -> ExpectedLoad:
-    return open_loop_load(rate=None, concurrency=concurrency, closed_loop=True, **changes)
+def users(concurrency: int, *, think_seconds: float = 0.0, **changes: Any) -> ExpectedStage:
+    """Build a closed loop of users, who think for so long on average."""
+    think = ThinkTime(mean_seconds=f"{think_seconds}") if think_seconds else None
+    load = UsersLoad(concurrency=concurrency, think_seconds=think)
+    return replace(OPEN_LOOP, load=load, **changes)
+
+
+def trace(**changes: Any) -> ExpectedStage:
+    """Build a recorded trace at its own speed."""
+    return replace(OPEN_LOOP, load=TraceLoad(speed="1"), **changes)
+
+
+def batches(size: int, **changes: Any) -> ExpectedStage:
+    """Build batches of so many requests."""
+    return replace(OPEN_LOOP, load=BatchLoad(size=size), **changes)
 
 
 def context(
     thresholds: Thresholds | None = None,
     *,
-    load: ExpectedLoad = OPEN_LOOP,
+    load: ExpectedStage = OPEN_LOOP,
     windows: tuple[Window, ...] = (),
     compilations: tuple[float, ...] | None = (),
     servers: Sequence[ServerStatus] = (),

@@ -51,7 +51,7 @@ def measured(**metrics: float | None) -> Result:
     return Result(
         load_point="chat/rate=4",
         workload="chat",
-        axis="rate",
+        axis="RequestRate",
         value="4",
         repeats=1,
         repeats_planned=1,

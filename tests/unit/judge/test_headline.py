@@ -4,14 +4,14 @@ import pytest
 from benchrun.api import Headline, ObjectiveResult, Result, Verdict
 from benchrun.judge.results import P99TTFT, headline, p99_ttft, shown
 from benchrun.judge.rules.rule import LoadPointContext, StageFacts
-from benchrun.judge.stage_facts import ExpectedLoad
+from benchrun.judge.stage_facts import ExpectedStage
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import StageRecord
 from unit.judge.stages import OPEN_LOOP, context, open_loop_load, users
 from unit.measure.records import load_point, record, requests
 
 
-def measured(stage: StageRecord, load: ExpectedLoad) -> StageFacts:
+def measured(stage: StageRecord, load: ExpectedStage) -> StageFacts:
     return context(load=load)(stage)
 
 
@@ -35,7 +35,7 @@ def row(
     return Result(
         load_point=f"{workload}/rate={value}",
         workload=workload,
-        axis="rate",
+        axis="RequestRate",
         value=value,
         repeats=1,
         repeats_planned=1,
@@ -186,7 +186,7 @@ def test_short_numbers(text: str, value: float | None) -> None:
         pytest.param("20.0 ms", 570, users(2), id="users have no queue in the client"),
     ],
 )
-def test_the_p99_of_a_load_point(text: str, count: int, load: ExpectedLoad) -> None:
+def test_the_p99_of_a_load_point(text: str, count: int, load: ExpectedStage) -> None:
     columns = requests(
         start_us=[250_000 * i for i in range(count)],
         ttft_us=[20_000] * count,

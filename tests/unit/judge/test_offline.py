@@ -7,16 +7,16 @@ from benchrun.judge.rules.client import client_saturated, client_throttled
 from benchrun.judge.rules.failures_and_tokens import chunks_are_not_tokens
 from benchrun.judge.rules.load import all_at_once
 from benchrun.judge.rules.steady_state import not_steady_state
-from benchrun.judge.stage_facts import ExpectedLoad, StageFacts, expected_load
+from benchrun.judge.stage_facts import ExpectedStage, StageFacts, expected_stage
 from benchrun.measure import NoPlateau
 from benchrun.plan import load_points
 from benchrun_client.contract import GapCounts, StageRecord
-from unit.judge.stages import context, open_loop_load
+from unit.judge.stages import batches, context, open_loop_load
 from unit.measure.records import client, record, requests
 from unit.plan.specs import spec_body, workload
 
 SECOND = 1_000_000
-BATCHES = open_loop_load(rate=None, concurrency=4, offline=True, whole_batches=True)
+BATCHES = batches(4, offline=True)
 
 
 def of_batches(count: int = 12, size: int = 4) -> StageRecord:
@@ -32,23 +32,24 @@ def of_batches(count: int = 12, size: int = 4) -> StageRecord:
     return record(requests=columns, gaps=GapCounts(), scalars={"duration": float(count)})
 
 
-def offline_load(load: dict[str, object]) -> ExpectedLoad:
+def offline_load(load: dict[str, object]) -> ExpectedStage:
     body = spec_body(server=None, offline={"image": "v"}, workloads=[workload(load=load)])
     spec = BenchmarkRunSpec.model_validate(body)
-    return expected_load(spec, load_points(spec)[-1])
+    return expected_stage(spec, load_points(spec)[-1])
 
 
 def test_a_batch_is_a_bound_and_no_closed_loop() -> None:
-    load = offline_load({"batchSizes": [1, 4]})
-    assert (load.rate, load.concurrency, load.closed_loop, load.capped) == (None, 4, False, False)
+    expected = offline_load({"batchSizes": [1, 4]})
+    load = expected.load
+    assert (load.rate, load.cap, load.closed_loop, load.capped) == (None, 4, False, False)
     assert load.whole_batches
-    assert load.offline
+    assert expected.offline
     assert not load.all_at_once
 
 
 def test_all_at_once_is_what_was_requested_and_no_news() -> None:
     load = offline_load({"requestRates": ["inf"]})
-    assert load.all_at_once
+    assert load.load.all_at_once
     assert all_at_once(context(load=load)(of_batches())) == []
     assert all_at_once(context(load=open_loop_load(rate=None))(of_batches())) != []
 

@@ -24,7 +24,10 @@ WAVES = [round(100_000 + 90_000 * math.sin(i / 20)) + i * 619 % 1000 for i in ra
 def row(*records: StageRecord, run_spec: BenchmarkRunSpec | None = None) -> Result:
     """Of one load point with these repeats, in any order."""
     repeats = max(int(each.stage_id.rpartition("r")[2]) for each in records)
-    (found,) = results([load_point(repeats=repeats)], records, [], spec=run_spec or spec()).results
+    used = run_spec or spec()
+    cap = used.workloads[0].load.max_concurrency
+    planned = load_point(repeats=repeats, max_concurrency=cap)
+    (found,) = results([planned], records, [], spec=used).results
     assert Result.model_validate(json.loads(found.model_dump_json(by_alias=True))) == found
     return found
 

@@ -47,7 +47,7 @@ def test_a_row_of_one_good_stage() -> None:
     assert (row.load_point, row.workload, row.axis, row.value) == (
         "chat/rate=4",
         "chat",
-        "rate",
+        "RequestRate",
         "4",
     )
     assert (row.repeats, row.repeats_planned, row.verdict) == (1, 1, "Valid")
@@ -185,7 +185,7 @@ def sixty_four_load_points(
 ) -> Judged:
     name = "a" * 40
     load_points = [
-        load_point(name, value=f"{n}.000001", repeats=repeats)
+        load_point(name, value=f"{n}.000001", repeats=repeats, max_concurrency=64)
         for n in range(100_000_000, 100_000_064)
     ]
     stages = [stage_id for each in load_points for stage_id in each.stage_ids]
@@ -242,7 +242,9 @@ def with_every_rule_firing(rows: Sequence[Result]) -> tuple[list[Result], list[F
 
 def test_sixty_four_load_points_fit_beside_every_finding() -> None:
     stage = record(requests=MANY)
-    load_points = [load_point(value=f"{n}.000001") for n in range(100_000_000, 100_000_064)]
+    load_points = [
+        load_point(value=f"{n}.000001", max_concurrency=64) for n in range(100_000_000, 100_000_064)
+    ]
     run_spec = spec(workloads=[workload(load=CAPPED)], **ASKED_FOR_EVERYTHING)
     one = judge(
         load_points[:1],

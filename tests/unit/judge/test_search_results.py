@@ -7,9 +7,9 @@ import pytest
 from benchrun.api import BenchmarkRunSpec
 from benchrun.judge.results import Judged, results
 from benchrun.plan import load_points, probed_load_points
-from benchrun_client.contract import Probe, StageRecord, open_stage_id
+from benchrun_client.contract import Axis, Probe, StageRecord, open_stage_id
 from unit.judge.specs import spec, workload
-from unit.measure.records import record, requests
+from unit.measure.records import load_at, record, requests
 
 FAST = 50_000
 SLOW = 500_000
@@ -34,6 +34,7 @@ def stage(
     ends: bool = False,
     failed: int = 0,
     confirms: bool = False,
+    axis: Axis = "RequestRate",
 ) -> StageRecord:
     """A hundred requests at their rate, so many of which took too long, or failed."""
     rate = float(value)
@@ -50,7 +51,8 @@ def stage(
         requests=columns,
         sequence=probe * 4 + repeat,
         scalars={"duration": 100 / rate + 0.2},
-        probe=Probe(value=value, ends_search=ends, confirms=confirms),
+        load=load_at(axis, value),
+        probe=Probe(ends_search=ends, confirms=confirms),
     )
 
 
@@ -231,12 +233,14 @@ def test_the_runs_verdict_and_headline_are_of_the_load_found() -> None:
 
 def test_neighbours_are_as_narrow_as_users_get() -> None:
     def users(probe: int, value: str, slow: int, *, ends: bool = False) -> StageRecord:
-        return stage(probe, value, slow, ends=ends)
+        return stage(probe, value, slow, ends=ends, axis="Concurrency")
 
     run_spec = searching(axis="Concurrency", tolerancePercent="1", to="8")
-    (answer,) = judged(run_spec, [users(1, "1", 0), users(2, "2", 60), confirmed(3, "1")]).searches
+    (answer,) = judged(
+        run_spec, [users(1, "1", 0), users(2, "2", 60), confirmed(3, "1", axis="Concurrency")]
+    ).searches
     assert (answer.axis, answer.outcome, answer.lower, answer.upper) == (
-        "concurrency",
+        "Concurrency",
         "Bracketed",
         "1",
         "2",

@@ -1,7 +1,7 @@
 """What rules share about a stage: worked out once, of answered requests only."""
 
 import pytest
-from benchrun.judge.stage_facts import ExpectedLoad, StageFacts
+from benchrun.judge.stage_facts import ExpectedStage, StageFacts
 from benchrun.measure import NoPlateau, Plateau
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.stages import open_loop_load, users
@@ -66,7 +66,7 @@ def test_throughput_is_that_of_the_middle() -> None:
         pytest.param(0, users(1), id="users wait for themselves"),
     ],
 )
-def test_demand(waiting: int, load: ExpectedLoad) -> None:
+def test_demand(waiting: int, load: ExpectedStage) -> None:
     """Three requests are due at once and served in turn."""
     columns = requests(
         ttft_us=[1] * 3,

@@ -34,7 +34,7 @@ def row(number: int) -> Result:
     return Result(
         load_point=f"chat/rate={number:02d}",
         workload="chat",
-        axis="rate",
+        axis="RequestRate",
         value=str(number),
         repeats=1,
         repeats_planned=1,

@@ -6,7 +6,7 @@ from benchrun.judge.results import results
 from unit.judge.specs import spec, workload
 from unit.measure.records import load_point, record, requests
 
-USERS = load_point(axis="concurrency", value="8")
+USERS = load_point(axis="Concurrency", value="8")
 
 
 def row(ttft_us: list[int], *, limit_ms: int = 100, percentile: str = "99") -> Result:

@@ -15,7 +15,7 @@ from benchrun_client.contract import StageRecord
 from unit.judge.comparison.sides import compared, row, run, words
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.specs import spec
-from unit.judge.stages import context, findings, open_loop_load, users
+from unit.judge.stages import context, findings, open_loop_load, trace, users
 from unit.judge.test_cost import servers
 from unit.measure import loads
 from unit.measure.records import load_point, record, requests
@@ -101,8 +101,7 @@ def test_users_have_a_plateau_and_what_has_none_is_taken_whole() -> None:
 def test_a_trace_that_the_server_keeps_up_with_is_that_of_the_arrivals() -> None:
     stage = open_loop(SERVER, rate=0.5 * SERVER.capacity, count=1000, seed=1)
     slow = open_loop(SERVER, rate=2 * SERVER.capacity, count=400, seed=1)
-    trace = open_loop_load(rate=None, follows_trace=True)
-    assert [which(context(load=trace)(each.record)) for each in (stage, slow)] == [
+    assert [which(context(load=trace())(each.record)) for each in (stage, slow)] == [
         "Arrivals",
         "Stage",
     ]
@@ -122,7 +121,7 @@ def test_the_scatter_is_that_of_the_same_throughput() -> None:
     first = closed_loop_record(1, last_us=SECOND)
     second = closed_loop_record(2, last_us=40 * SECOND)
     [found] = results(
-        [load_point(axis="concurrency", repeats=2)],
+        [load_point(axis="Concurrency", repeats=2)],
         [first, second],
         [],
         spec=spec(

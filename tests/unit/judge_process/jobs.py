@@ -36,14 +36,8 @@ def measured(sequence: int, stage_id: str | None = None, **changes: Any) -> Stag
 def part(measured_stage: StageRecord, **fields: Any) -> Part:
     """Build a record in its envelope; `fields` replace those of the envelope."""
     envelope, data = seal(measured_stage)
-    values: dict[str, Any] = {
-        "sequence": envelope.sequence,
-        "stage_id": envelope.stage_id,
-        "plan_digest": envelope.plan_digest,
-        "ends_search": envelope.ends_search,
-        "digest": envelope.digest,
-    }
-    return Part.of("record", data, name=f"stage-{envelope.sequence}", **(values | fields))
+    changed = envelope.model_copy(update=fields)
+    return Part.of("record", data, name=f"stage-{envelope.sequence}", envelope=changed)
 
 
 def records() -> list[Part]:

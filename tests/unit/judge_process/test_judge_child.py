@@ -19,7 +19,8 @@ from benchrun.judge_process.judge_job import judge_job
 from benchrun.judge_process.messages import MAX_JUDGEMENT_BYTES, Part, SweepJob
 from unit.judge.comparison.sides import row as table_row, run as status_of
 from unit.judge_process.jobs import STAGES, forged_timeline, job, measured, part, records, timeline
-from unit.measure.records import requests, sample
+from unit.measure.records import requests, sample, sealed_bytes
+from unit.plan.specs import UID
 from unit.sweep.sweeps import sweep_body
 
 MIB = 1024 * 1024
@@ -150,7 +151,8 @@ async def test_what_unfolds_is_rejected_and_the_rest_is_judged() -> None:
     child = JudgeChild()
     gaps = gzip.compress(b'{"gaps":{"us":[' + b"0," * 3_900_000 + b"0]}}")
     digest = hashlib.sha256(gaps).hexdigest()
-    bomb = Part.of("record", gaps, name="bomb", sequence=0, stage_id=STAGES[0], digest=digest)
+    envelope = sealed_bytes(0, gaps, run_uid=UID, stage_id=STAGES[0], digest=digest).envelope
+    bomb = Part.of("record", gaps, name="bomb", envelope=envelope)
     many = forged_timeline('"at":[' + "0," * 1_900_000 + "0]")
     judgement = await child.judge(job(), given(bomb, many, part(measured(1))), Judgement)
     await child.close()

@@ -10,10 +10,10 @@ import pytest
 from benchrun.api import MAX_REFUSED, Judgement
 from benchrun.judge_process.judge_job import judge_job
 from benchrun.judge_process.messages import Part
-from benchrun_client.contract import Probe
+from benchrun_client.contract import Probe, RateLoad
 from unit.judge_process import jobs
-from unit.measure.records import edge, requests, sample
-from unit.plan.specs import spec_body, workload
+from unit.measure.records import edge, load_at, requests, sample, sealed_bytes
+from unit.plan.specs import UID, spec_body, workload
 
 
 def findings(judgement: Judgement) -> set[str]:
@@ -46,7 +46,6 @@ def test_the_chat_template_that_the_client_was_given_is_that_of_its_records() ->
     "changed",
     [
         pytest.param({"digest": "0" * 64}, id="digest"),
-        pytest.param({"digest": None}, id="no digest"),
         pytest.param({"sequence": 1}, id="sequence"),
         pytest.param({"stage_id": jobs.STAGES[1]}, id="stage"),
         pytest.param({"plan_digest": "d" * 64}, id="plan"),
@@ -71,8 +70,12 @@ def test_a_body_that_differs_from_its_envelope_is_left_out(changed: dict[str, An
         pytest.param(jobs.measured(0, jobs.STAGES[1]), id="another place than the plan's"),
         pytest.param(jobs.measured(7, "chat/rate=9/r1"), id="beyond the plan"),
         pytest.param(
-            jobs.measured(0, probe=Probe(value="4", ends_search=True)),
+            jobs.measured(0, probe=Probe(ends_search=True)),
             id="a probe where none is asked for",
+        ),
+        pytest.param(
+            jobs.measured(0, load=RateLoad(requests_per_second="5")),
+            id="another load than the plan's",
         ),
         pytest.param(
             jobs.measured(0, servers=(edge(role="janitor"),)), id="a role that there is not"
@@ -100,7 +103,8 @@ def test_a_probe_beyond_what_its_search_may_choose_is_left_out() -> None:
             jobs.measured(
                 n,
                 f"chat/search-0{n + 1}/r1",
-                probe=Probe(value=users, ends_search=False),
+                load=load_at("Concurrency", users),
+                probe=Probe(ends_search=False),
                 requests=sent,
             )
         )
@@ -111,6 +115,14 @@ def test_a_probe_beyond_what_its_search_may_choose_is_left_out() -> None:
         1,
         ["chat/concurrency=4"],
     )
+
+
+def test_a_record_without_an_envelope_is_left_out() -> None:
+    whole = jobs.part(jobs.measured(0))
+    bare = Part.of("record", whole.data, name="stage-0")
+    judgement = judge_job(jobs.job(), [bare, jobs.part(jobs.measured(1))])
+    assert judgement.refused_count == 1
+    assert "its envelope is missing" in judgement.refused[0]
 
 
 def test_the_first_record_of_a_stage_stands() -> None:
@@ -124,12 +136,10 @@ def test_the_first_record_of_a_stage_stands() -> None:
 
 def packed(document: str) -> Part:
     data = gzip.compress(document.encode())
-    values: dict[str, Any] = {
-        "sequence": 0,
-        "stage_id": jobs.STAGES[0],
-        "digest": hashlib.sha256(data).hexdigest(),
-    }
-    return Part.of("record", data, name="stage-0", **values)
+    digest = hashlib.sha256(data).hexdigest()
+    changes = {"run_uid": UID, "stage_id": jobs.STAGES[0], "digest": digest}
+    envelope = sealed_bytes(0, data, **changes).envelope
+    return Part.of("record", data, name="stage-0", envelope=envelope)
 
 
 def test_a_record_that_unfolds_is_rejected_before_it_is_parsed() -> None:

@@ -6,21 +6,27 @@ from hashlib import sha256
 from itertools import compress
 from typing import Any
 
-from benchrun.api import Axis, LoadPoint
+from benchrun.api import LoadPoint
 from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import (
+    KINDS,
     MAX_GAP_SLICES,
     PROCESS_CPU,
     START_TIME,
+    Axis,
     ClientFigures,
     Engine,
+    Envelope,
     GapCounts,
     GapSlices,
+    Load,
     RequestColumns,
     RoundTrips,
+    Sealed,
     ServedModel,
     ServerEdge,
     StageRecord,
+    kind_of,
 )
 from benchrun_client.engines import ENGINE
 from benchrun_client.stage_record import gap_slices
@@ -79,6 +85,7 @@ def record(stage_id: str = STAGE, **changes: Any) -> StageRecord:
         "plan_digest": "a" * 64,
         "sequence": 0,
         "stage_id": stage_id,
+        "load": changes.get("load", load_of(stage_id)),
         "prompts_digest": sha256(stage_id.encode()).hexdigest(),
         "engine": Engine(name="vllm", version="0.32.0", trust_env=False),
         "first_send_unix_us": 1_000_000_000,
@@ -182,15 +189,42 @@ def sample(at: float, **changes: Any) -> Sample:
     return Sample(at=at, **(values | changes))
 
 
+def load_at(axis: Axis, value: str, **options: Any) -> Load:
+    """Build the load at a value along an axis; users begin spread over a round."""
+    return kind_of(axis, value).of(value, **({"start": "Spread"} | options))
+
+
+def load_of(stage_id: str) -> Load:
+    """Build the load that the id of a stage says; four requests a second where it says none."""
+    name, _, value = (*stage_id.split("/"), "rate=4")[1].partition("=")
+    axes = {kind.name_in_ids: kind.axis for kind in KINDS}
+    return load_at(axes[name], value) if name in axes else load_at("RequestRate", "4")
+
+
 def load_point(
-    workload: str = "chat", axis: Axis = "rate", value: str = "4", repeats: int = 1
+    workload: str = "chat",
+    axis: Axis = "RequestRate",
+    value: str = "4",
+    repeats: int = 1,
+    **options: Any,
 ) -> LoadPoint:
     """Build a load point with the stage ids of its repeats."""
-    load_point_id = f"{workload}/{axis}={value}"
+    load = load_at(axis, value, **options)
+    load_point_id = f"{workload}/{load.label}"
     return LoadPoint(
-        load_point_id,
-        workload,
-        axis,
-        value,
-        tuple(f"{load_point_id}/r{n}" for n in range(1, repeats + 1)),
+        load_point_id, workload, load, tuple(f"{load_point_id}/r{n}" for n in range(1, repeats + 1))
     )
+
+
+def sealed_bytes(sequence: int = 0, body: bytes = b"packed", **changes: Any) -> Sealed:
+    """Put any bytes into an envelope, as if they were a packed record."""
+    values: dict[str, Any] = {
+        "sequence": sequence,
+        "run_uid": "uid-1",
+        "stage_id": f"chat/rate=4/r{sequence + 1}",
+        "plan_digest": "e" * 64,
+        "ends_search": None,
+        "size": len(body),
+        "digest": "d" * 64,
+    }
+    return Sealed(Envelope.model_construct(**(values | changes)), body)

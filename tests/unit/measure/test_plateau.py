@@ -15,7 +15,14 @@ from benchrun.measure import (
     plateau_metrics,
     sent_in_plateau,
 )
-from benchrun_client.contract import MIN_REQUESTS, RequestColumns, StageRecord
+from benchrun_client.contract import (
+    MIN_REQUESTS,
+    AtOnceLoad,
+    LoadKind,
+    RateLoad,
+    RequestColumns,
+    StageRecord,
+)
 from hypothesis import given, strategies as st
 from unit.measure.loads import closed_loop, open_loop
 from unit.measure.records import record, requests
@@ -23,10 +30,17 @@ from unit.measure.records import record, requests
 SECOND = 1_000_000
 
 
+def sent_at(rate: float, cap: int | None) -> LoadKind:
+    """Build a load at a rate, perhaps capped; where it is infinite, of users or all at once."""
+    if math.isfinite(rate):
+        return RateLoad(requests_per_second=f"{rate:g}", max_concurrency=cap)
+    return AtOnceLoad(max_concurrency=cap)
+
+
 def with_plateau(
     columns: RequestColumns, *, rate: float = math.inf, cap: int | None = None
 ) -> tuple[StageRecord, Plateau]:
-    found = find_plateau(columns, in_flight(columns), request_rate=rate, max_concurrency=cap)
+    found = find_plateau(columns, in_flight(columns), sent_at(rate, cap))
     assert isinstance(found, Plateau)
     return record(requests=columns), found
 
@@ -208,7 +222,7 @@ SECOND_STEADY = 1_000_000
 def found(
     columns: RequestColumns, *, rate: float = INF, cap: int | None = None
 ) -> Plateau | NoPlateau:
-    return find_plateau(columns, in_flight(columns), request_rate=rate, max_concurrency=cap)
+    return find_plateau(columns, in_flight(columns), sent_at(rate, cap))
 
 
 def test_a_closed_loop_stands_an_answer_after_95_percent_of_its_users_have_sent() -> None:

@@ -413,7 +413,7 @@ def stages_of(life: list[Second], *, client_is_ahead: float) -> list[StageRecord
         after = life[at[-1]].tokens + 1
         found.append(
             record(
-                f"chat/rate={stage}/r1",
+                f"chat/rate={stage + 1}/r1",
                 scalars={"duration": float(len(at))},
                 servers=(
                     edge(

@@ -8,17 +8,18 @@ import pytest
 from benchrun.api import Result
 from benchrun.observe import HEADLINE_FIGURES, MAX_ROWS, FinishedRun, finished_run_of
 from hypothesis import given, strategies as st
+from unit.measure.records import load_of
 
 ENDED = "2026-11-21T12:00:00Z"
 
 
 def row(load_point: str = "chat/rate=4", **more: Any) -> dict[str, Any]:
-    axis, _, value = load_point.rpartition("/")[2].partition("=")
+    load = load_of(load_point)
     return {
         "loadPoint": load_point,
         "workload": "chat",
-        "axis": axis,
-        "value": value,
+        "axis": load.axis,
+        "value": load.value,
         "verdict": "Valid",
         **more,
     }
@@ -41,7 +42,7 @@ def test_figures_stand_in_a_fixed_order_and_others_are_left_out() -> None:
     assert (run.phase, run.verdict, run.load_points_left_out) == ("Completed", "Valid", 0)
     load_point = run.load_points[0]
     assert (load_point.load_point, load_point.workload, load_point.axis, load_point.value, load_point.verdict) == (
-        "chat/rate=4", "chat", "rate", "4", "Valid",
+        "chat/rate=4", "chat", "RequestRate", "4", "Valid",
     )  # fmt: skip
     assert load_point.figures == tuple(float(place) for place in range(len(HEADLINE_FIGURES)))
 
@@ -89,7 +90,7 @@ def test_figures_are_of_the_steady_part_where_the_row_says_so(
 
 
 def test_load_points_are_bounded_and_the_headlines_is_kept() -> None:
-    rows = [row(f"chat/rate={n}") for n in range(MAX_ROWS + 3)]
+    rows = [row(f"chat/rate={n}") for n in range(1, MAX_ROWS + 4)]
     last = rows[-1]["loadPoint"]
     run = found(results=rows, headline={"loadPoint": last})
     assert [load_point.load_point for load_point in run.load_points] == [

@@ -93,7 +93,7 @@ WORDS = st.sampled_from(
         names.LABEL_ROLE,
         names.LABEL_RUN_UID,
         names.LABEL_SEQUENCE,
-        names.ANNOTATION_DIGEST,
+        names.ANNOTATION_ENVELOPE,
     ]
 )
 LEAVES = (

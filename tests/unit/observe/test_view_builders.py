@@ -22,6 +22,7 @@ from benchrun.observe import (
     sweep_of,
 )
 from hypothesis import given, strategies as st
+from unit.measure.records import sealed_bytes
 from unit.observe.bodies import UID, Body, condition, maker, owner, pod_body
 
 OURS = owner("BenchmarkRun", UID, api_version="benchrun.dev/v1alpha1")
@@ -307,6 +308,7 @@ def test_of_a_spec_with_too_many_values_nothing_is_kept_but_the_status_is(bomb: 
 
 
 def test_a_child() -> None:
+    envelope = sealed_bytes(3).envelope
     body = {
         "metadata": {
             "name": STAGE_3,
@@ -316,7 +318,7 @@ def test_a_child() -> None:
             "annotations": {
                 "benchrun.dev/plan-digest": "p" * 64,
                 "benchrun.dev/token-digest": "t" * 64,
-                "benchrun.dev/record-digest": "d" * 64,
+                "benchrun.dev/envelope": envelope.model_dump_json(),
             },
             "ownerReferences": [OURS],
         }
@@ -331,8 +333,29 @@ def test_a_child() -> None:
         plan_digest="p" * 64,
         token_digest="t" * 64,
         sequence=3,
-        record_digest="d" * 64,
+        envelope=envelope,
     )
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("{", id="no JSON"),
+        pytest.param("[]", id="no object"),
+        pytest.param(sealed_bytes(4).envelope.model_dump_json(), id="of another record"),
+        pytest.param(sealed_bytes(3, digest="d").envelope.model_dump_json(), id="no digest"),
+    ],
+)
+def test_an_envelope_that_is_not_that_of_the_record_is_none(annotation: str) -> None:
+    metadata = {
+        "name": STAGE_3,
+        "labels": {"benchrun.dev/role": "stage", "benchrun.dev/sequence": "3"},
+        "annotations": {"benchrun.dev/envelope": annotation},
+        "ownerReferences": [OURS],
+    }
+    found = child_of("ConfigMap", {"metadata": metadata})
+    assert (found.sequence, found.envelope) == (3, None)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from benchrun.api import BenchmarkRunSpec
 from benchrun.plan import (
-    Arrival,
     Manifest,
     Owner,
     client_job,
@@ -16,7 +15,9 @@ from benchrun.plan import (
     service,
     workload,
 )
+from benchrun_client.contract import Sealed
 from unit.client.plans import TOKEN_DIGEST
+from unit.measure.records import sealed_bytes
 
 CLIENT_IMAGE = "ghcr.io/benchrun/client:0.1.0"
 OPERATOR_NAMESPACE = "benchrun-system"
@@ -57,10 +58,14 @@ def objects(
 
 
 def arrived(
-    *, sequence: int, digest: str = "d", data: bytes = b"record", ends_search: str | None = None
-) -> Arrival:
+    *,
+    sequence: int,
+    digest: str = "d" * 64,
+    data: bytes = b"record",
+    ends_search: str | None = None,
+) -> Sealed:
     """Build a received record to be stored; storing does not depend on its content."""
-    return Arrival(sequence, "chat/rate=4/r1", "p", digest, data, ends_search)
+    return sealed_bytes(sequence, data, digest=digest, ends_search=ends_search)
 
 
 def of_kind(manifests: list[Manifest], kind: str) -> Manifest:

@@ -49,7 +49,7 @@ def test_stages_are_distinguished_and_each_is_in_one_load_point(spec: BenchmarkR
         stage for load_point in load_points(spec) for stage in load_point.stage_ids
     )
     assert all(
-        s.id == f"{load_point_id(s.workload.name, s.axis, s.value)}/r{s.repeat}" for s in planned
+        s.id == f"{load_point_id(s.workload.name, s.load.label)}/r{s.repeat}" for s in planned
     )
     assert [stage.repeat for stage in planned] == sorted(stage.repeat for stage in planned)
 
@@ -83,7 +83,7 @@ def test_the_estimate_is_what_is_planned(spec: BenchmarkRunSpec) -> None:
     for stage in planned:
         seconds = stage.workload.duration_seconds
         if seconds is not None:
-            exact = Decimal(stage.value) * seconds
+            exact = Decimal(stage.load.value) * seconds
             assert stage.requests == max(1, int(exact.to_integral_value(rounding=ROUND_CEILING)))
 
 
@@ -144,7 +144,7 @@ def test_seeds_of_stages_meet_only_where_every_part_does(
     def seed(parts: tuple[Any, ...]) -> int:
         base, workload, axis, value, repeat, uid = parts
         return stage_seed(
-            base=base, workload=workload, axis=axis, value=value, repeat=repeat, run_uid=uid
+            base=base, workload=workload, load=f"{axis}={value}", repeat=repeat, run_uid=uid
         )
 
     same = (*one[:2], f"{one[2]}={one[3]}", *one[4:]) == (
@@ -162,9 +162,7 @@ def test_seeds_of_stages_meet_only_where_every_part_does(
 )
 def test_seeds_of_different_kinds_never_meet(base: int, workload: str, number: int) -> None:
     found = [
-        stage_seed(
-            base=base, workload=workload, axis="rate", value=str(number), repeat=1, run_uid=None
-        ),
+        stage_seed(base=base, workload=workload, load=f"rate={number}", repeat=1, run_uid=None),
         probe_seed(base=base, workload=workload, probe=number, repeat=1, run_uid=None),
         warmup_seed(base=base, workload=workload, run_uid=None),
         shared_seed(base=base, workload=workload),
@@ -175,14 +173,8 @@ def test_seeds_of_different_kinds_never_meet(base: int, workload: str, number: i
 def test_the_seeds_and_places_of_the_first_release() -> None:
     """Written down: a change makes new runs incomparable, request by request, with all older
     ones."""
-    assert (
-        stage_seed(base=1, workload="chat", axis="rate", value="4", repeat=1, run_uid=None)
-        == 1316004095
-    )
-    assert (
-        stage_seed(base=1, workload="chat", axis="rate", value="4", repeat=1, run_uid="u")
-        == 3731032306
-    )
+    assert stage_seed(base=1, workload="chat", load="rate=4", repeat=1, run_uid=None) == 1316004095
+    assert stage_seed(base=1, workload="chat", load="rate=4", repeat=1, run_uid="u") == 3731032306
     assert probe_seed(base=1, workload="chat", probe=1, repeat=1, run_uid=None) == 1875155769
     assert warmup_seed(base=1, workload="chat", run_uid=None) == 1961721500
     assert shared_seed(base=1, workload="chat") == 2527967054

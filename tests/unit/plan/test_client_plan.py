@@ -3,7 +3,18 @@
 import pytest
 from benchrun.api import BenchmarkRunSpec
 from benchrun.plan import plan_of_client
-from benchrun_client.contract import LoadPoint, Plan, Sampling, Target, ThinkTime
+from benchrun_client.contract import (
+    AtOnceLoad,
+    BatchLoad,
+    Load,
+    Plan,
+    RateLoad,
+    Sampling,
+    Target,
+    ThinkTime,
+    TraceLoad,
+    UsersLoad,
+)
 from unit.client.plans import TOKEN_DIGEST
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import (
@@ -36,23 +47,24 @@ def test_what_is_mounted_is_the_plan_itself() -> None:
 @pytest.mark.parametrize(
     ("expected", "load"),
     [
-        pytest.param(LoadPoint(request_rate="4", burstiness="1"), rates("4.0"), id="open loop"),
         pytest.param(
-            LoadPoint(request_rate="4", max_concurrency=8, burstiness="0.5"),
+            RateLoad(requests_per_second="4", burstiness="1"), rates("4.0"), id="open loop"
+        ),
+        pytest.param(
+            RateLoad(requests_per_second="4", max_concurrency=8, burstiness="0.5"),
             rates("4") | {"maxConcurrency": 8, "burstiness": "0.5"},
             id="capped, bursty",
         ),
         pytest.param(
-            LoadPoint(request_rate="inf", max_concurrency=16, start="Spread"),
+            UsersLoad(concurrency=16, start="Spread"),
             concurrencies(16),
             id="closed loop",
         ),
         pytest.param(
-            LoadPoint(
-                request_rate="inf",
-                max_concurrency=16,
+            UsersLoad(
+                concurrency=16,
                 start="Together",
-                think=ThinkTime(mean_seconds="2.5", distribution="Constant"),
+                think_seconds=ThinkTime(mean_seconds="2.5", distribution="Constant"),
             ),
             concurrencies(16)
             | {
@@ -62,23 +74,22 @@ def test_what_is_mounted_is_the_plan_itself() -> None:
             id="users that begin together and think",
         ),
         pytest.param(
-            LoadPoint(
-                request_rate="inf",
-                max_concurrency=8,
+            AtOnceLoad(
                 start="Spread",
-                think=ThinkTime(mean_seconds="1", distribution="Exponential"),
+                think_seconds=ThinkTime(mean_seconds="1", distribution="Exponential"),
+                max_concurrency=8,
             ),
             rates("inf") | {"maxConcurrency": 8, "thinkSeconds": {"mean": "1"}},
             id="all at once under a cap",
         ),
         pytest.param(
-            LoadPoint(request_rate="inf", trace_speed="2"),
+            TraceLoad(speed="2"),
             {"traceSpeeds": ["2.0"]},
             id="as recorded",
         ),
     ],
 )
-def test_load_points(expected: LoadPoint, load: Json) -> None:
+def test_load_points(expected: Load, load: Json) -> None:
     dataset = (
         {"timedTrace": {"file": {"path": "/trace.jsonl"}}}
         if "traceSpeeds" in load
@@ -96,15 +107,15 @@ def offline(load: Json) -> Plan:
 @pytest.mark.parametrize(
     ("expected", "load"),
     [
-        pytest.param([LoadPoint()], rates("inf"), id="all at once"),
+        pytest.param([AtOnceLoad()], rates("inf"), id="all at once"),
         pytest.param(
-            [LoadPoint(batch_size=1), LoadPoint(batch_size=8)],
+            [BatchLoad(size=1), BatchLoad(size=8)],
             {"batchSizes": [1, 8]},
             id="by the batch",
         ),
     ],
 )
-def test_load_points_of_an_engine_without_api_server(expected: list[LoadPoint], load: Json) -> None:
+def test_load_points_of_an_engine_without_api_server(expected: list[Load], load: Json) -> None:
     made = offline(load)
     assert (
         sorted((s.load for s in made.stages), key=lambda point: point.batch_size or 0) == expected

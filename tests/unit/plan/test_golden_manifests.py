@@ -15,8 +15,9 @@ import pytest
 import yaml
 from benchrun.api import BenchmarkRunSpec
 from benchrun.api.crd import RUN, Schema
-from benchrun.plan import Arrival, Manifest, TimelinePart, stage_config_map, timeline_config_map
-from benchrun_client.contract import PLAN_FILE
+from benchrun.plan import Manifest, TimelinePart, stage_config_map, timeline_config_map
+from benchrun_client.contract import PLAN_FILE, Sealed
+from unit.measure.records import sealed_bytes
 from unit.plan.cases import CASES, ENDPOINT_ADDRESSES
 from unit.plan.objects import objects
 from unit.plan.specs import OWNER
@@ -25,9 +26,9 @@ GOLDEN = Path(__file__).parent / "golden"
 OLDEST_WITH_ALL_FIELDS = "1.33"
 
 
-def stage(sequence: int, *, ends_search: str | None) -> Arrival:
+def stage(sequence: int, *, ends_search: str | None) -> Sealed:
     """A record as it came."""
-    return Arrival(sequence, f"chat/rate=1/r{sequence}", "p" * 64, "d" * 64, b"record", ends_search)
+    return sealed_bytes(sequence, b"record", ends_search=ends_search)
 
 
 def planned(case: str) -> list[Manifest]:

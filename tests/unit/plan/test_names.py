@@ -4,14 +4,8 @@ import re
 
 import pytest
 from benchrun.names import MAX_RUN_NAME, group_name
-from benchrun.plan import (
-    Arrival,
-    Manifest,
-    Owner,
-    TimelinePart,
-    stage_config_map,
-    timeline_config_map,
-)
+from benchrun.plan import Manifest, Owner, TimelinePart, stage_config_map, timeline_config_map
+from unit.measure.records import sealed_bytes
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import UID, spec, workload
 
@@ -25,7 +19,7 @@ def every_object(owner: Owner) -> list[Manifest]:
     talk = workload(
         "w" * 40, dataset={"shareGPT": {"file": {"configMap": {"name": "c", "key": "k"}}}}
     )
-    stored = stage_config_map(owner, Arrival(255, "s", "p", "d", b""), timeline=None)
+    stored = stage_config_map(owner, sealed_bytes(255), timeline=None)
     return [
         *objects(owner, spec(workloads=[talk])),
         stored,

@@ -16,7 +16,7 @@ from benchrun_client.contract import Envelope, Limit, Probe, Sealed, StageRecord
 from unit.client.plans import TOKEN_DIGEST
 from unit.client.search.searches import search
 from unit.effects.test_client_records import Says, delivery, linked, sealed
-from unit.measure.records import record
+from unit.measure.records import load_at, record
 from unit.plan.specs import OWNER, Json, endpoint_body, rates, spec, workload
 
 OBJECTIVES = [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 200}]
@@ -38,7 +38,10 @@ def probed(
     """A record of a search's stage."""
     stage_id = open_stage_id(workload_name, probe, repeat)
     return record(
-        stage_id, sequence=sequence, probe=Probe(value=value, ends_search=False, confirms=confirms)
+        stage_id,
+        sequence=sequence,
+        load=load_at("RequestRate", value),
+        probe=Probe(ends_search=False, confirms=confirms),
     )
 
 
@@ -48,12 +51,12 @@ def test_the_plan_asks_for_the_search_in_the_clients_words() -> None:
     assert plan.stages == ()
     (search_plan,) = plan.searches
     assert (
-        search_plan.axis,
-        search_plan.lowest,
+        search_plan.lowest.axis,
+        search_plan.lowest.value,
         search_plan.highest,
         search_plan.tolerance_percent,
     ) == (
-        "rate",
+        "RequestRate",
         "1",
         "64",
         "5",
@@ -128,10 +131,12 @@ def test_each_load_measured_is_a_load_point_by_rising_load() -> None:
         probed("chat", 3, "1.414", repeat=2),
     ]
     found = probed_load_points(run_spec, records)
-    assert [(load_point.id, load_point.axis, load_point.value) for load_point in found] == [
-        ("chat/rate=1", "rate", "1"),
-        ("chat/rate=1.414", "rate", "1.414"),
-        ("chat/rate=2", "rate", "2"),
+    assert [
+        (load_point.id, load_point.load.axis, load_point.load.value) for load_point in found
+    ] == [
+        ("chat/rate=1", "RequestRate", "1"),
+        ("chat/rate=1.414", "RequestRate", "1.414"),
+        ("chat/rate=2", "RequestRate", "2"),
     ]
     assert found[1].stage_ids == ("chat/search-03/r1", "chat/search-03/r2")
 
@@ -142,7 +147,9 @@ def test_a_confirmation_is_a_load_point_of_its_own_with_a_smaller_error() -> Non
         run_spec,
         [probed("chat", 1, "1"), probed("chat", 2, "2"), probed("chat", 3, "1", confirms=True)],
     )
-    assert [(load_point.id, load_point.value, load_point.confirms) for load_point in found] == [
+    assert [
+        (load_point.id, load_point.load.value, load_point.confirms) for load_point in found
+    ] == [
         ("chat/rate=1", "1", False),
         ("chat/rate=1/confirmation", "1", True),
         ("chat/rate=2", "2", False),
@@ -170,7 +177,7 @@ def test_without_a_search_nothing_is_probed_and_no_record_is_looked_at() -> None
 LISTED = ("chat/rate=1/r1", "chat/rate=2/r1")
 SEARCHES = (
     search(requests=3),
-    search(workload="users", axis="concurrency", highest="8", requests=3),
+    search(workload="users", axis="Concurrency", highest="8", requests=3),
 )
 
 
@@ -226,7 +233,7 @@ def test_a_plan_without_searches_has_its_stages_and_no_more() -> None:
 
 
 def sent(stage_id: str, sequence: int, *, ends: bool = False) -> Sealed:
-    return sealed(sequence, stage_id=stage_id, probe=Probe(value="2", ends_search=ends))
+    return sealed(sequence, stage_id=stage_id, probe=Probe(ends_search=ends))
 
 
 async def pulled(*records: Sealed) -> Pulled:
@@ -238,10 +245,13 @@ async def pulled(*records: Sealed) -> Pulled:
 
 async def test_an_envelope_tells_whether_its_search_ended() -> None:
     came = await pulled(sent("chat/search-01/r1", 1), sent("chat/search-02/r1", 2, ends=True))
-    assert [(a.sequence, a.ends_search) for a in came.arrivals] == [(1, None), (2, "chat")]
+    assert [(a.envelope.sequence, a.envelope.ends_search) for a in came.arrivals] == [
+        (1, None),
+        (2, "chat"),
+    ]
 
 
 async def test_a_forged_stage_is_rejected_and_the_others_are_taken() -> None:
     came = await pulled(sent("other/search-01/r1", 1), sent("chat/search-02/r1", 2))
-    assert [a.sequence for a in came.arrivals] == [2]
+    assert [a.envelope.sequence for a in came.arrivals] == [2]
     assert came.refused == ("record 1: stage 'other/search-01/r1' is of no search of the plan",)

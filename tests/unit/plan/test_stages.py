@@ -7,16 +7,15 @@ import pytest
 from benchrun.api import BenchmarkRunSpec, Workload
 from benchrun.plan import (
     Division,
-    canonical,
     division_of,
     estimate,
     gpus,
     load_points,
     planned_stages,
-    requests_of,
     stage_seed,
     warmup_seed,
 )
+from benchrun_client.contract import spelled
 from unit.plan.specs import Json, concurrencies, endpoint_body, rates, spec, spec_body, workload
 
 TWO = [workload("chat", load=rates("1", "inf")), workload("code", load=concurrencies(8))]
@@ -119,7 +118,7 @@ def test_every_stage_is_in_exactly_one_load_point() -> None:
     ],
 )
 def test_a_load_value_has_one_spelling(expected: str, written: str) -> None:
-    assert canonical(written) == expected
+    assert spelled(written) == expected
 
 
 @pytest.mark.parametrize(
@@ -137,7 +136,7 @@ def test_a_duration_asks_for_rate_times_duration_requests(
     lasting = Workload.model_validate(
         workload(load=rates(rate), requests=None, durationSeconds=seconds)
     )
-    assert requests_of(lasting, rate) == expected
+    assert lasting.requests_at(lasting.load.points[0]) == expected
 
 
 @pytest.mark.parametrize(
@@ -233,8 +232,8 @@ def test_no_stage_is_reseeded_when(after: Json) -> None:
     [
         pytest.param({"base": 2}, id="measurement seed"),
         pytest.param({"workload": "code"}, id="workload name"),
-        pytest.param({"axis": "concurrency"}, id="axis"),
-        pytest.param({"value": "5"}, id="load value"),
+        pytest.param({"load": "concurrency=4"}, id="axis"),
+        pytest.param({"load": "rate=5"}, id="load value"),
         pytest.param({"repeat": 2}, id="repeat"),
         pytest.param({"run_uid": "uid-1"}, id="run"),
     ],
@@ -243,8 +242,7 @@ def test_seed_depends_on(change: dict[str, Any]) -> None:
     parts: dict[str, Any] = {
         "base": 1,
         "workload": "chat",
-        "axis": "rate",
-        "value": "4",
+        "load": "rate=4",
         "repeat": 1,
         "run_uid": None,
     }

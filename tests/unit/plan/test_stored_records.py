@@ -1,12 +1,13 @@
 """ConfigMaps of what was measured: what is put in comes out, and what else is in there is an error
 and no record."""
 
+import json
+
 import pytest
 from benchrun import names
 from benchrun.plan import (
     RECORD_KEY,
     TIMELINE_KEY,
-    Arrival,
     Manifest,
     TimelinePart,
     stage_config_map,
@@ -16,7 +17,7 @@ from benchrun.plan import (
 )
 from benchrun_client.contract import seal
 from hypothesis import given, strategies as st
-from unit.measure.records import record
+from unit.measure.records import record, sealed_bytes
 from unit.plan.specs import OWNER
 
 BYTES = "benchrun.dev/stored-bytes"
@@ -25,9 +26,7 @@ BYTES = "benchrun.dev/stored-bytes"
 def stage(
     *, packed: bytes = b"record", timeline: bytes | None = None, ends_search: str | None = None
 ) -> Manifest:
-    arrival = Arrival(
-        7, "chat/rate=1/r1", "p" * 64, digest="d", data=packed, ends_search=ends_search
-    )
+    arrival = sealed_bytes(7, packed, ends_search=ends_search)
     return stage_config_map(
         OWNER, arrival, timeline=TimelinePart(timeline, through=12.5) if timeline else None
     )
@@ -50,13 +49,18 @@ def test_a_stage_tells_what_its_envelope_said() -> None:
         "7",
     )
     assert meta["labels"]["benchrun.dev/role"] == "stage"
-    assert meta["annotations"]["benchrun.dev/record-digest"] == "d"
-    assert meta["annotations"]["benchrun.dev/stage"] == "chat/rate=1/r1"
-    assert meta["annotations"]["benchrun.dev/plan-digest"] == "p" * 64
-    assert "benchrun.dev/ends-search" not in meta["annotations"]
-    assert (
-        stage(ends_search="chat")["metadata"]["annotations"]["benchrun.dev/ends-search"] == "chat"
+    assert json.loads(meta["annotations"]["benchrun.dev/envelope"]) == {
+        "sequence": 7,
+        "run_uid": "uid-1",
+        "stage_id": "chat/rate=4/r8",
+        "plan_digest": "e" * 64,
+        "size": 6,
+        "digest": "d" * 64,
+    }
+    ended = json.loads(
+        stage(ends_search="chat")["metadata"]["annotations"]["benchrun.dev/envelope"]
     )
+    assert ended["ends_search"] == "chat"
 
 
 CHUNK = timeline_config_map(OWNER, chunk=2, timeline=TimelinePart(b"t", through=12.5))

@@ -31,7 +31,7 @@ def result(load_point: str = "chat/concurrency=8", **changes: Any) -> Result:
     values: dict[str, Any] = {
         "loadPoint": load_point,
         "workload": load_point.partition("/")[0],
-        "axis": "concurrency",
+        "axis": "Concurrency",
         "value": load_point.partition("=")[2],
         "repeats": 1,
         "repeats_planned": 1,

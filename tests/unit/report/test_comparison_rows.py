@@ -115,7 +115,7 @@ def judged(
     verdict: str = "Valid", *findings: str, load_point: str = LOAD_POINT
 ) -> BenchmarkRunStatus:
     return BenchmarkRunStatus(
-        results=[result(load_point, axis="rate", verdict=verdict, findings=list(findings))]
+        results=[result(load_point, axis="RequestRate", verdict=verdict, findings=list(findings))]
     )
 
 
@@ -244,10 +244,10 @@ def test_another_list_that_was_cut_hides_no_codes() -> None:
 
 def test_load_points_come_in_the_order_of_the_new_judgement() -> None:
     both = BenchmarkRunStatus(
-        results=[result(c, axis="rate", verdict="Valid") for c in ("a/rate=1", "b/rate=1")]
+        results=[result(c, axis="RequestRate", verdict="Valid") for c in ("a/rate=1", "b/rate=1")]
     )
     now = BenchmarkRunStatus(
-        results=[result(c, axis="rate", verdict="Invalid") for c in ("b/rate=1", "a/rate=1")]
+        results=[result(c, axis="RequestRate", verdict="Invalid") for c in ("b/rate=1", "a/rate=1")]
     )
     assert [each.load_point for each in differences(both, now, log_kept=True)] == [
         "b/rate=1",

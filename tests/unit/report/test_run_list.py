@@ -228,7 +228,7 @@ def limited(load_point: str, limit: str | None) -> Any:
     bottleneck = (
         Bottleneck.model_validate({"limit": limit, "sentence": "s"}) if limit is not None else None
     )
-    return result(load_point, axis="rate", bottleneck=bottleneck)
+    return result(load_point, axis="RequestRate", bottleneck=bottleneck)
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,8 @@ def test_objectives_are_counted(expected: str | None, words: list[str]) -> None:
         for word in words
     ]
     rows = [
-        result(f"c/rate={n}", axis="rate", objectives=[each]) for n, each in enumerate(objectives)
+        result(f"c/rate={n}", axis="RequestRate", objectives=[each])
+        for n, each in enumerate(objectives)
     ]
     assert fact("objectives", ended(results=rows)) == expected
 
@@ -259,7 +260,7 @@ def limited(limit: str | None, load_point: str = "a/rate=1") -> Any:
         if limit is not None
         else None
     )
-    return result(load_point, axis="rate", bottleneck=bottleneck)
+    return result(load_point, axis="RequestRate", bottleneck=bottleneck)
 
 
 # The steps of a run, its start in words, and what it did not keep.
@@ -377,7 +378,7 @@ def test_startup_phases_stand_below_the_server() -> None:
     ],
 )
 def test_how_much_of_a_load_point_is_left(lost: int, sentence: str) -> None:
-    stored = BenchmarkRunStatus(results=[result("a/rate=1", axis="rate", repeats=3)])
+    stored = BenchmarkRunStatus(results=[result("a/rate=1", axis="RequestRate", repeats=3)])
     assert missing_sentences(stored, {"a/rate=1": lost}) == [f"a/rate=1: {sentence}"]
 
 

@@ -201,7 +201,8 @@ def test_a_row_an_objective_and_load_point() -> None:
     )
     rows = objective_rows(
         status(
-            result("a/rate=1", axis="rate", objectives=[objective(), missed]), result("b/rate=2")
+            result("a/rate=1", axis="RequestRate", objectives=[objective(), missed]),
+            result("b/rate=2"),
         )
     )
     assert rows.headers == ("load point", "objective", "measured (ms)", "outcome")

@@ -6,6 +6,7 @@ from benchrun import names
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.names import API_VERSION, KIND
 from benchrun.observe import run_key
+from unit.measure.records import sealed_bytes
 
 Json = dict[str, Any]
 
@@ -93,7 +94,11 @@ def stage_body(
         version=version,
         role=names.ROLE_STAGE,
         labels={names.LABEL_SEQUENCE: str(sequence)},
-        annotations={names.ANNOTATION_DIGEST: digest},
+        annotations={
+            names.ANNOTATION_ENVELOPE: sealed_bytes(
+                sequence, digest=digest
+            ).envelope.model_dump_json()
+        },
         **more,
     )
 

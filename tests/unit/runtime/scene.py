@@ -20,12 +20,12 @@ from benchrun.effects import LookUps, Tools
 from benchrun.measure import bucketed, encode
 from benchrun.measure.metrics_page import Sample
 from benchrun.observe import Key
-from benchrun.plan import Arrival, Owner, TimelinePart, metadata, stage_config_map
+from benchrun.plan import Owner, TimelinePart, metadata, stage_config_map
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.run_reconciler import RunReconciler
 from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.telemetry import Telemetry
-from benchrun_client.contract import seal
+from benchrun_client.contract import Sealed, seal
 from unit.measure.records import record
 from unit.runtime.bodies import KEY, NAMESPACE, UID, run_body
 from unit.runtime.judges import Judge
@@ -155,12 +155,11 @@ def manifest(
     return {"apiVersion": "v1", "kind": kind, "metadata": metadata(OWNER, name=name, role=role)}
 
 
-def arrival(sequence: int = 0) -> Arrival:
-    envelope, data = seal(record(run_uid=UID, sequence=sequence))
-    return Arrival(sequence, envelope.stage_id, envelope.plan_digest, envelope.digest, data)
+def arrival(sequence: int = 0) -> Sealed:
+    return seal(record(run_uid=UID, sequence=sequence))
 
 
-def stage(one: Arrival, samples: tuple[Sample, ...] = ()) -> dict[str, Any]:
+def stage(one: Sealed, samples: tuple[Sample, ...] = ()) -> dict[str, Any]:
     part = TimelinePart(encode(bucketed(samples, 1)), through=samples[-1].at) if samples else None
     return stage_config_map(OWNER, one, timeline=part)
 

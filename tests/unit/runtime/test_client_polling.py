@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from benchrun.decide import MAX_BACKLOG_BYTES, Collected, PullTarget
 from benchrun.effects import FetchError
-from benchrun.plan import Arrival
 from benchrun.runtime.scrapers import (
     BETWEEN_ANSWERS_SECONDS,
     LONGEST_RETRY_SECONDS,
@@ -23,7 +22,7 @@ from benchrun.runtime.scrapers import (
 )
 from benchrun.runtime.telemetry import Telemetry
 from benchrun_client.contract import TOKEN_HEADER, Delivery, Progress, Sealed, pack_delivery, seal
-from unit.measure.records import record
+from unit.measure.records import record, sealed_bytes
 from unit.runtime.bodies import UID
 from unit.runtime.fakes import Web
 from unit.runtime.fast_time import passing, run_fast
@@ -340,7 +339,7 @@ def test_record_that_was_refused_is_not_lost() -> None:
 
 def test_client_is_not_polled_while_too_much_waits_to_be_stored() -> None:
     scene = Scene(answer(sealed(1), made=2))
-    scene.collected.take(Arrival(0, "s", "p", "d", data=bytes(MAX_BACKLOG_BYTES + 1)))
+    scene.collected.take(sealed_bytes(0, bytes(MAX_BACKLOG_BYTES + 1)))
 
     async def go_on() -> None:
         await scene.go_on(60)

@@ -25,7 +25,7 @@ async def test_everything_of_every_run_is_known_afterwards() -> None:
     await list_everything(filled(), indexes, ())
     children = indexes.children(KEY)
     assert indexes.runs() == [KEY]
-    assert [(c.kind, c.record_digest) for c in children.objects] == [
+    assert [(c.kind, c.envelope and c.envelope.digest) for c in children.objects] == [
         ("ConfigMap", "e" * 64),
         ("Deployment", None),
     ]

@@ -6,11 +6,12 @@ import os
 import pytest
 from benchrun.decide import FEW_UNSTORED_SAMPLES, SAMPLE_BYTES, Answer, Judging, LogTail
 from benchrun.observe import Run, run_key
-from benchrun.plan import Arrival
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import Measured, RunMemory
 from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.telemetry import Telemetry
+from benchrun_client.contract import Sealed
+from unit.measure.records import sealed_bytes
 from unit.runtime.bodies import KEY, NAMESPACE, UID
 from unit.runtime.fakes import PAGE, Web, loop_now
 from unit.runtime.fast_time import in_fast_time, passing
@@ -21,8 +22,8 @@ from unit.runtime.test_client_polling import TARGET, answer, sealed
 OTHER = run_key("another", "chat")
 
 
-def record(sequence: int, size: int) -> Arrival:
-    return Arrival(sequence, "s", "p", "d", os.urandom(size))
+def record(sequence: int, size: int) -> Sealed:
+    return sealed_bytes(sequence, os.urandom(size))
 
 
 class Background:

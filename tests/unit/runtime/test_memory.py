@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from benchrun import names
 from benchrun.observe import Child, Children, run_key
-from benchrun.plan import Arrival
 from benchrun.runtime.memory import Memories, RunMemory
+from benchrun_client.contract import Sealed
+from unit.measure.records import sealed_bytes
 
 
 def child(role: str, **changes: Any) -> Child:
@@ -22,11 +23,12 @@ def child(role: str, **changes: Any) -> Child:
 
 
 def stage(sequence: int, digest: str, **changes: Any) -> Child:
-    return child(names.ROLE_STAGE, sequence=sequence, record_digest=digest, **changes)
+    envelope = sealed_bytes(sequence, digest=digest).envelope
+    return child(names.ROLE_STAGE, sequence=sequence, envelope=envelope, **changes)
 
 
-def arrival(sequence: int, data: bytes = b"packed") -> Arrival:
-    return Arrival(sequence, stage_id="s", plan_digest="p", digest="d", data=data)
+def arrival(sequence: int, data: bytes = b"packed") -> Sealed:
+    return sealed_bytes(sequence, data, digest="d")
 
 
 @pytest.fixture

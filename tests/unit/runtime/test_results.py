@@ -35,7 +35,7 @@ def ended(
             {
                 "load_point": f"chat/rate={n}",
                 "workload": "chat",
-                "axis": "rate",
+                "axis": "RequestRate",
                 "value": str(n),
                 "verdict": verdict,
                 "metrics": full if metrics is None else metrics,
@@ -87,7 +87,7 @@ def test_finished_run_has_its_figures_and_its_verdict_on_the_page(indexes: Index
     load_point = {
         "load_point": "chat/rate=0",
         "workload": "chat",
-        "axis": "rate",
+        "axis": "RequestRate",
         "value": "0",
         "verdict": "Suspect",
     }

@@ -288,7 +288,7 @@ def test_loads_that_searches_found_stand_with_their_variant() -> None:
     def searched(name: str, lower: str | None) -> MeasuredRun:
         result = SearchResult(
             workload="chat",
-            axis="rate",
+            axis="RequestRate",
             outcome="Bracketed",
             lower=lower,
             probes=5,
@@ -298,7 +298,9 @@ def test_loads_that_searches_found_stand_with_their_variant() -> None:
         return run(name, status={"searches": [result]})
 
     [side] = sides({"base": [searched("b1", "8"), searched("b2", None)]})
-    assert found_loads(side) == [FoundLoad(workload="chat", axis="rate", loads=["8", "none"])]
+    assert found_loads(side) == [
+        FoundLoad(workload="chat", axis="RequestRate", loads=["8", "none"])
+    ]
 
 
 def test_what_memory_keeps_of_a_run_makes_the_same_table() -> None:

@@ -100,7 +100,9 @@ def test_rows_go_from_the_end_when_nothing_else_is_left() -> None:
 
 
 def test_searches_go_before_rows_with_a_remark() -> None:
-    found = [FoundLoad(workload=f"w{n}", axis="rate", loads=["123.456"] * 10) for n in range(16)]
+    found = [
+        FoundLoad(workload=f"w{n}", axis="RequestRate", loads=["123.456"] * 10) for n in range(16)
+    ]
     searches = {f"variant-{n}": found for n in range(32)}
     kept = fitted(SweepTable(results=rows(20, []), searches=searches))
     assert (len(kept.results), kept.searches) == (20, {name: [] for name in searches})

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Literal
 
+from benchrun_client.contract import Axis
 from pydantic import Field
 
 from benchrun.api import comparison
@@ -78,9 +79,7 @@ class FoundLoad(StatusModel):
     """What the searches of a variant's runs found for a workload with load.search."""
 
     workload: Annotated[str, Field(max_length=40)] = Field(description="Name of the workload.")
-    axis: Annotated[str, Field(max_length=20)] = Field(
-        description="What was varied: rate or concurrency."
-    )
+    axis: Axis = Field(description="What was varied.")
     loads: list[Annotated[str, Field(max_length=24)]] = entries(MAX_REPLICATIONS)
     """Highest load that met every objective, one entry a run; or `none`."""
 

@@ -86,7 +86,7 @@ def _with_files(name: str, runs: Side) -> list[tuple[MeasuredRun, MeasuredRun]]:
         workload = run.workload(name)
         parts = api.datasets_of(workload, run.spec.workloads) if workload is not None else ()
         return any(
-            part.file is not None or isinstance(part.single, contract.HuggingFaceData)
+            part.file is not None or (part.single is not None and part.single.reads_hub)
             for part in parts
         )
 
@@ -395,11 +395,6 @@ def _datasets(workload: api.Workload, spec: api.BenchmarkRunSpec) -> object:
     ]
 
 
-def _think(load: api.Load) -> object:
-    think = load.think_seconds
-    return None if think is None else (float(think.mean), think.distribution)
-
-
 _TRAFFIC: tuple[tuple[str, Callable[[api.Workload], object]], ...] = (
     ("api", lambda workload: workload.api),
     ("ignoreEOS", lambda workload: workload.ignore_eos),
@@ -410,9 +405,9 @@ _TRAFFIC: tuple[tuple[str, Callable[[api.Workload], object]], ...] = (
         )
         for name in contract.Sampling.model_fields
     ),
-    ("maxConcurrency", lambda workload: workload.load.max_concurrency),
-    ("burstiness", lambda workload: float(workload.load.burstiness or "1")),
-    ("start", lambda workload: workload.load.start or "Spread"),
-    ("thinkSeconds", lambda workload: _think(workload.load)),
+    *(
+        (api.json_name(name), lambda workload, name=name: workload.load.options[name])
+        for name in api.LoadSpec().options
+    ),
     ("the number of requests", lambda workload: (workload.requests, workload.duration_seconds)),
 )

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
+from benchrun_client.contract import kind_of
+
 from benchrun import api
 from benchrun.judge.comparison import comparability
 from benchrun.judge.comparison.comparability import MeasuredRun, Side, load_point_obstacle, obstacle
@@ -309,7 +311,7 @@ def _point(
     supplied.
     """
     workloads = [run.workload(load_point.partition("/")[0]) for run in side]
-    if any(workload is not None and workload.mean_think_seconds for workload in workloads):
+    if any(workload is not None and workload.load.think_seconds for workload in workloads):
         return None
     among = [row for run in both if (row := run.row(load_point)) is not None]
     rows = [row for run in side if (row := run.row(load_point)) is not None]
@@ -328,7 +330,7 @@ def _of_row(row: api.Result, among: Sequence[api.Result]) -> response_to_load.Op
     server = row.roles[0] if len(row.roles) == 1 else None
     if server is None or server.running_mean is None or throughput is None:
         return None
-    is_supplied = row.axis in ("concurrency", "batch") or row.value == "inf"
+    is_supplied = not kind_of(row.axis, row.value).is_open
     completed = row.metrics.get("completed") or 0
     preemptions = server.preemptions or 0
     works_twice = 100 * preemptions > bottleneck.MAX_PREEMPTED_PERCENT * completed

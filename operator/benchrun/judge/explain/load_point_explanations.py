@@ -131,10 +131,8 @@ def _observed(
         lengths=lengths,
         requests=sum(len(stage.requests.ok) for stage in load_point.stages),
         most_in_flight=max(stage.flight.maximum() for stage in load_point.stages),
-        gauge_holds=gauge_holds and not load_point.expected.whole_batches,
-        always_busy=(load_point.expected.closed_loop and not load_point.expected.think_seconds)
-        or load_point.expected.all_at_once
-        or load_point.expected.whole_batches,
+        gauge_holds=gauge_holds and not load_point.expected.load.whole_batches,
+        always_busy=load_point.expected.load.always_busy,
         client=max(
             (f for f in found if f.code is Code.CLIENT_SATURATED),
             key=lambda f: f.weight,
@@ -194,8 +192,7 @@ def _by_times(under: measure.Pressure, running: float, waiting: float | None) ->
 
 def _all_served(load_point: LoadPointContext, found: Sequence[StageFinding]) -> bool:
     """Return whether an open loop set the throughput: all that it sent was served."""
-    is_open = load_point.expected.rate is not None or load_point.expected.follows_trace
-    return is_open and kept_up(load_point.stages, found)
+    return load_point.expected.load.is_open and kept_up(load_point.stages, found)
 
 
 class _QueueTimes(NamedTuple):

@@ -142,7 +142,7 @@ def _signs(stage: StageFacts) -> list[Sign]:
     cores = _cores(stage)
     if gap_ms is not None:
         signs.append(Sign(GAP, gap_ms, gap_threshold_ms(stage), factor))
-    if stage.expected.has_due_instants:
+    if stage.load.has_due_instants:
         late_ms = milliseconds(Distribution.of(stage.requests.queue_us).percentile(99)) or 0.0
         signs.append(Sign("sendLagP99Ms", late_ms, max_lag_ms, factor))
     if client.lag_p99_us is not None:

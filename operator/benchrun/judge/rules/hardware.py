@@ -53,7 +53,7 @@ def gpu_slowed(stage: StageFacts) -> Found:
     clocks = [
         known(sample.sm_clock_mhz for sample in samples if _may_work(sample))
         for samples in by_pod.values()
-        if not stage.expected.follows_trace
+        if not stage.load.follows_trace
     ]
     halves = [
         (each[: len(each) // 2], each[len(each) // 2 :])

@@ -30,13 +30,13 @@ def rate_not_achieved(stage: StageFacts) -> Found:
     """
     thresholds = stage.thresholds
     starts = stage.requests.start_us
-    if not stage.expected.has_due_instants:
+    if not stage.load.has_due_instants:
         return []
     if len(starts) < 2:
         return [NotChecked(Code.RATE_NOT_ACHIEVED, "a single request has no rate")]
     took = (max(starts) - min(starts)) / 1e6
     trace_seconds = (max(stage.due_us) - min(stage.due_us)) / 1e6
-    rate = stage.expected.rate or (len(starts) / trace_seconds if trace_seconds > 0 else None)
+    rate = stage.load.rate or (len(starts) / trace_seconds if trace_seconds > 0 else None)
     if rate is None:
         return []  # a trace with all requests at one instant
     percent = 100 * len(starts) / rate / took if took > 0 else math.inf
@@ -69,14 +69,14 @@ def concurrency_not_reached(stage: StageFacts) -> Found:
     thresholds = stage.thresholds
     failed = failed_requests(stage.record)
     requests = len(stage.requests.ok)
-    if not stage.expected.closed_loop or users is None or failed == requests:
+    if not stage.load.closed_loop or users is None or failed == requests:
         return []
     if 100 * failed / requests > thresholds.max_failed_percent:
         why = "requests failed; for how long they were in flight is unknown"
         return [NotChecked(Code.CONCURRENCY_NOT_REACHED, why)]
     most = stage.flight.maximum()
     last = max(stage.requests.start_us)
-    thinking = 1 - users / (stage.expected.concurrency or users)
+    thinking = 1 - users / (stage.load.cap or users)
     limit = thresholds.concurrency_suspect_percent
     limit *= max(0.0, 1 - thresholds.think_errors * thinking / requests**0.5)
     start = stage.flight.first_reaching(min(limit / 100 * users, most))
@@ -86,7 +86,7 @@ def concurrency_not_reached(stage: StageFacts) -> Found:
     if percent >= limit:
         return []
     evidence = {
-        "users": stage.expected.concurrency,
+        "users": stage.load.cap,
         "meanInFlight": rounded(reached),
         "reachedPercent": rounded(percent),
         "requests": requests,
@@ -102,7 +102,7 @@ def concurrency_not_reached(stage: StageFacts) -> Found:
 def queue_wait_hidden(stage: StageFacts) -> Found:
     """Find waits for a free place, under a rate and a cap, that are more than bookkeeping."""
     thresholds = stage.thresholds
-    latencies = Distribution.of(stage.e2el_us if stage.expected.capped else ())
+    latencies = Distribution.of(stage.e2el_us if stage.load.capped else ())
     latency = milliseconds(latencies.mean())
     if latency is None:
         return []
@@ -119,8 +119,8 @@ def queue_wait_hidden(stage: StageFacts) -> Found:
         "p99QueueWaitMs": rounded(p99),
         "meanE2elMs": rounded(latency),
         "meanE2elWithQueueMs": rounded(mean + latency),
-        "maxConcurrency": stage.expected.concurrency,
-        "askedRate": stage.expected.rate,
+        "maxConcurrency": stage.load.cap,
+        "askedRate": stage.load.rate,
         "lineMs": rounded(threshold),
         "noteMs": thresholds.queue_wait_note_ms,
         "notePercent": thresholds.queue_wait_note_percent,
@@ -130,7 +130,7 @@ def queue_wait_hidden(stage: StageFacts) -> Found:
 
 def all_at_once(stage: StageFacts) -> Found:
     """Find a rate of "inf" without a cap, which sends all requests at once."""
-    if not stage.expected.all_at_once or stage.expected.offline:
+    if not stage.load.all_at_once or stage.expected.offline:
         return []
     mean_ms = rounded(milliseconds(Distribution.of(stage.ttft_us).mean()))
     evidence = {"requests": len(stage.requests.ok), "meanTtftMs": mean_ms}
@@ -187,9 +187,9 @@ def users_in_step(stage: StageFacts) -> Found:
     factor, as it does between the first and the last prompt of a burst.
     """
     where = stage.plateau
-    users = stage.expected.concurrency or 0
+    users = stage.load.cap or 0
     thresholds = stage.thresholds
-    if not stage.expected.closed_loop or users < MIN_USERS or not isinstance(where, Plateau):
+    if not stage.load.closed_loop or users < MIN_USERS or not isinstance(where, Plateau):
         return []
     columns = stage.requests
     started = [i for i in where.started if columns.ok[i]]
@@ -223,7 +223,7 @@ def share_of_round(stage: StageFacts, where: Plateau, started: Sequence[int]) ->
     bunched evenly into a share of the time.
     """
     round_us = fmean(stage.requests.e2el_us[i] for i in started) if started else 0.0
-    round_us += 1e6 * stage.expected.think_seconds
+    round_us += 1e6 * stage.load.mean_think_seconds
     rounds = where.length_us / round_us if round_us else 0.0
     if rounds < MIN_ROUNDS:
         return None

@@ -18,7 +18,7 @@ from benchrun_client.contract import Probe, StageRecord, WarmupOutcome
 
 from benchrun.api import Code as Code, LoadPoint, Objective, RuleSeverity, Severity
 from benchrun.judge.objectives import expected_samples
-from benchrun.judge.stage_facts import ExpectedLoad, StageFacts as StageFacts
+from benchrun.judge.stage_facts import ExpectedStage, StageFacts as StageFacts
 from benchrun.judge.thresholds import Thresholds as Thresholds
 from benchrun.measure import QUEUED_LATENCIES, Plateau, Pools, Samples, pools_of
 
@@ -57,7 +57,7 @@ class LoadPointContext:
 
     load_point: LoadPoint
     thresholds: Thresholds
-    expected: ExpectedLoad
+    expected: ExpectedStage
     percentiles: Sequence[str]
     stages: tuple[StageFacts, ...]
     objectives: Sequence[Objective] = ()
@@ -78,7 +78,7 @@ class LoadPointContext:
 
         Empty unless a cap may have held an open loop back.
         """
-        return pools_of(self.records, QUEUED_LATENCIES) if self.expected.capped else {}
+        return pools_of(self.records, QUEUED_LATENCIES) if self.expected.load.capped else {}
 
     @cached_property
     def parts(self) -> list[Plateau | None] | None:
@@ -86,7 +86,7 @@ class LoadPointContext:
 
         Return None for a load that is never steady: its stages count as a whole.
         """
-        if self.expected.never_steady:
+        if self.expected.load.never_steady:
             return None
         return [stage.steady_part for stage in self.stages]
 

@@ -75,7 +75,7 @@ def littles_law(stage: StageFacts) -> Found:
     if any(window.role == ROLE_PREFILL for window in stage.windows):
         why = "a gauge does not show a prompt that a server prefills in one step"
         return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
-    if stage.expected.offline or stage.expected.whole_batches:
+    if stage.expected.offline or stage.load.whole_batches:
         # Its requests begin together, and none is visible in the first step, which may be long.
         why = "how long a step hides requests is not known of an engine that is given them at once"
         return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
@@ -146,7 +146,7 @@ def littles_law(stage: StageFacts) -> Found:
 def _in_step(stage: StageFacts) -> bool:
     """Return whether users send within a small share of a round over the whole plateau."""
     where = stage.plateau
-    if not stage.expected.closed_loop or not isinstance(where, Plateau):
+    if not stage.load.closed_loop or not isinstance(where, Plateau):
         return False
     share = share_of_round(stage, where, [i for i in where.started if stage.requests.ok[i]])
     return share is not None and 100 * share < stage.thresholds.in_step_note_percent

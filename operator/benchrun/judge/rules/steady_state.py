@@ -49,20 +49,14 @@ def not_steady_state(stage: StageFacts) -> Found:
     The trend is that of the requests in the system under a rate, of E2EL where users keep up the
     load, or of TPOT, which a queue affects least.
     """
-    expected = stage.expected
-    if (
-        expected.all_at_once
-        or expected.follows_trace
-        or expected.whole_batches
-        or not stage.answered
-    ):
+    if stage.load.never_steady or not stage.answered:
         return []
     where = stage.plateau
     if where is NoPlateau.ANSWERS_OUTLAST_SENDING:
         return _growing_queue(stage)
     if isinstance(where, NoPlateau):
         return [NotChecked(Code.NOT_STEADY_STATE, where.value)]
-    if expected.closed_loop:
+    if stage.load.closed_loop:
         return _latencies(stage, where)
     # A steady part leaves out an end because of its answers; requests arrive until the last one.
     arriving = replace(where, end_us=max(stage.due_us))
@@ -101,7 +95,7 @@ def _latencies(stage: StageFacts, where: Plateau) -> Found:
     thresholds = stage.thresholds
     answered = [i for i in where.started if rows.ok[i]]
     longer = [i for i in answered if rows.output_tokens[i] > 1]
-    e2el = [rows.e2el_us[i] for i in answered] if stage.expected.closed_loop else []
+    e2el = [rows.e2el_us[i] for i in answered] if stage.load.closed_loop else []
     tpot = [(rows.e2el_us[i] - rows.ttft_us[i]) / (rows.output_tokens[i] - 1) for i in longer]
     starts = (rows.start_us[i] for i in longer)
     load = [
@@ -289,16 +283,16 @@ def window_too_short(stage: StageFacts) -> Found:
     seconds = stage.seconds
     if not any(stage.requests.ok):
         return []
-    users = float(expected.concurrency or 0) if expected.closed_loop else 0.0
+    users = float(expected.load.cap or 0) if expected.load.closed_loop else 0.0
     concurrency = (stage.expected_in_flight or 0.0) if users else stage.mean_in_flight
     round_seconds = sum(stage.e2el_us) / len(stage.e2el_us) / 1e6
     fitting = thresholds.rounds_seconds / round_seconds if round_seconds > 0 else math.inf
     rounds = min(thresholds.requests_a_user, max(thresholds.fewest_requests_a_user, fitting))
     needed = max(rounds * concurrency, thresholds.fewest_requests_a_user * users)
-    needed = 0.0 if expected.all_at_once else needed
+    needed = 0.0 if expected.load.all_at_once else needed
     share = min(requests / needed if needed else 1.0, times(seconds, thresholds.window_seconds))
     # With fewer requests than a steady part needs, the marks of percentiles say so instead.
-    is_long = requests >= MIN_REQUESTS and not expected.never_steady
+    is_long = requests >= MIN_REQUESTS and not expected.load.never_steady
     has_none = is_long and stage.steady_part is None
     if share >= 1 and not has_none:
         return []

@@ -77,16 +77,16 @@ def cold_start(stage: StageFacts) -> Found:
     yet its last ones hardly later than usual.
     """
     thresholds = stage.thresholds
-    if stage.expected.all_at_once:
+    if stage.load.all_at_once:
         return []
     if len(stage.ttft_us) < MIN_REQUESTS:
         return [NotChecked(Code.COLD_START, f"fewer than {MIN_REQUESTS} answers")]
-    users = (stage.expected.concurrency or 1) if stage.expected.closed_loop else 1
+    users = (stage.load.cap or 1) if stage.load.closed_loop else 1
     begun = stage.record.user_start
     if begun is not None and begun.mode == "Spread":
         users = 1  # There is no first wave of requests.
     beginning = _slow_beginning(stage)
-    if stage.expected.follows_trace:
+    if stage.load.follows_trace:
         users = _first_burst(stage, beginning.usual_us)
     if beginning.requests < users or not beginning.is_certain:
         return []

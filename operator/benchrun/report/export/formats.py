@@ -12,7 +12,7 @@ from benchrun_client.contract import StageRecord
 from benchrun import api, measure
 from benchrun.judge.objectives import TRUSTED
 from benchrun.judge.result_row import proxy_role, role_figures
-from benchrun.judge.stage_facts import ExpectedLoad, StageFacts, expected_load
+from benchrun.judge.stage_facts import ExpectedStage, StageFacts, expected_stage
 from benchrun.names import ROLE_DECODE
 from benchrun.plan import load_points, probed_load_points
 from benchrun.report.export.encoders import Files
@@ -27,7 +27,7 @@ _LATENCIES = tuple(f"_{latency}_ms" for latency in measure.LATENCIES)
 class ExportedStage:
     record: StageRecord
     workload: api.Workload
-    expected: ExpectedLoad
+    expected: ExpectedStage
     load_point: str  # Load point, for example `chat/rate=4`.
     repeat: int
     verdict: api.Verdict
@@ -117,7 +117,7 @@ def exported(run: Reported) -> ExportedRun:
         if (load_point := places.get(record.stage_id)) is None:
             continue
         row = rows.get(load_point.id)
-        expected = expected_load(spec, load_point)
+        expected = expected_stage(spec, load_point)
         where = StageFacts(record, expected).plateau
         sampled = measure.stage_windows(
             record, run.samples, scrape_interval=spec.measurement.scrape_interval_seconds
@@ -191,11 +191,11 @@ def samples(stage: ExportedStage, *, queued: bool = False) -> measure.Samples:
     """
     of = stage.expected
     shown = pools(stage)
-    parts = None if of.never_steady else [StageFacts(stage.record, of).steady_part]
+    parts = None if of.load.never_steady else [StageFacts(stage.record, of).steady_part]
     found = measure.latency_samples(
         [stage.record],
-        users=of.users,
-        at_once=of.all_at_once,
+        users=of.load.users,
+        at_once=of.load.all_at_once,
         queued=queued,
         failed=False,
         parts=parts,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 
 import yaml
-from benchrun_client.contract import RandomData, StageRecord, is_bounded
+from benchrun_client.contract import StageRecord, is_bounded
 
 from benchrun.api import RoleFigures
 from benchrun.judge.result_row import gpus_of
@@ -200,11 +200,12 @@ def _load(run: ExportedRun, stage: ExportedStage) -> Json:
             for name, part in parts.items()
         }
     }
+    data = stage.workload.dataset.single
     standardized = {
         "tool": "vllm-benchmark",
         "tool_version": record.engine.version,
         "parallelism": record.client.processes,
-        "source": "random" if isinstance(stage.workload.dataset.single, RandomData) else "sampled",
+        "source": "random" if data is not None and data.is_unlimited else "sampled",
         "stage": record.sequence,
         "input_seq_len": _lengths(record.requests.input_tokens),
         "output_seq_len": _lengths(record.requests.asked_tokens)

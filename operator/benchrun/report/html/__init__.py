@@ -21,19 +21,9 @@ from benchrun.report.html.page_elements import (
     fold,
     section,
 )
-from benchrun.report.html.report_data import (
-    AXIS_TITLES,
-    AXIS_UNITS,
-    Curve,
-    Reported,
-    ReportedSweep,
-    curves,
-    restored,
-)
+from benchrun.report.html.report_data import Curve, Reported, ReportedSweep, curves, restored
 
 __all__ = [
-    "AXIS_TITLES",
-    "AXIS_UNITS",
     "Chart",
     "ChartSpec",
     "Charts",

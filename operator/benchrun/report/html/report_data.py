@@ -5,19 +5,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from benchrun_client.contract import StageRecord, open_stage
+from benchrun_client.contract import Axis, LoadKind, StageRecord, kind_of, open_stage
 from pydantic import ValidationError
 
-from benchrun.api import (
-    KEYS,
-    Axis,
-    BenchmarkRunSpec,
-    BenchmarkRunStatus,
-    Code,
-    LoadPoint,
-    Result,
-    Sample,
-)
+from benchrun.api import KEYS, BenchmarkRunSpec, BenchmarkRunStatus, Code, LoadPoint, Result, Sample
 from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, Row
 from benchrun.judge.objectives import TRUSTED, inconclusive
 from benchrun.judge.result_row import measured_row
@@ -25,24 +16,11 @@ from benchrun.judge.results import load_point_context
 from benchrun.judge.rules.rule import StageFinding
 from benchrun.judge.thresholds import thresholds_of
 from benchrun.observe import Run, Sweep
-from benchrun.plan import axis_of, probed_id, searched
+from benchrun.plan import probed_id, searched
 from benchrun.report.sweep_rows import is_per_gpu
 
-AXIS_UNITS: Mapping[Axis, str] = {
-    "rate": "requests/s",
-    "concurrency": "users",
-    "speed": "times as fast",
-    "batch": "requests a batch",
-}
-"""Units of the loads, as they follow a number."""
 FIELDS = frozenset(f"results[].{name}" for name in ("metrics", "steady", "intervals", "objectives"))
 """Fields that `restored` recomputes, by their names in `truncated`."""
-AXIS_TITLES: Mapping[Axis, str] = {
-    "rate": "requests/s offered",
-    "concurrency": "users",
-    "speed": "speed of the trace",
-    "batch": "batch size",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +41,11 @@ class Reported:
     def load_point_of(self, record: StageRecord) -> str:
         """Return the load point of a record: `chat/rate=4` for the stage `chat/rate=4/r2`.
 
-        The name of a search's stage has its number and not its load, which is taken from the probe.
+        The name of a search's stage has its number and not its load, which its record has.
         """
         place = open_stage(record.stage_id)
-        if (
-            record.probe is not None
-            and place is not None
-            and (search := searched(self.spec).get(place[0])) is not None
-        ):
-            return probed_id(place[0], axis_of(search), record.probe)
+        if place is not None and place[0] in searched(self.spec):
+            return probed_id(place[0], record)
         return record.stage_id.rpartition("/")[0]
 
 
@@ -84,6 +58,11 @@ class Curve(NamedTuple):
     workload: str
     axis: Axis
     results: tuple[Result, ...]
+
+    @property
+    def kind(self) -> type[LoadKind]:
+        """Return the kind of the lowest load."""
+        return kind_of(self.axis, self.results[0].value)
 
 
 def curves(status: BenchmarkRunStatus) -> list[Curve]:
@@ -116,7 +95,7 @@ def _restored(run: Reported, row: Result) -> Result:
     if not records or len(records) != row.repeats:
         return row
     confirms = any(record.probe is not None and record.probe.confirms for record in records)
-    load_point = LoadPoint(row.load_point, row.workload, row.axis, row.value, (), confirms)
+    load_point = LoadPoint(row.load_point, row.workload, records[0].load, (), confirms)
     limits = thresholds_of(run.spec)
     context = load_point_context(
         load_point, records, run.samples, limits, spec=run.spec, servers=run.status.servers

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 from aiohttp import web
-from benchrun_client.contract import LoadPoint
+from benchrun_client.contract import AtOnceLoad, BatchLoad, Load
 from benchrun_client.datasets.row_pools import Sample
-from benchrun_client.load.vllm_benchmark import Load
+from benchrun_client.load.vllm_benchmark import EngineCall
 from benchrun_client.offline.engine_client import OfflineEngine
 from benchrun_client.offline.engine_server import OfflineAnswer, OfflineTimes
 from benchrun_client.server.readiness import Servers
@@ -28,10 +28,10 @@ def _version_of_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.metadata.version", lambda _: "0.32.0")
 
 
-def load(point: LoadPoint | None = None) -> Load:
+def load(point: Load | None = None) -> EngineCall:
     samples = [Sample(prompt=word, input_tokens=10, output_tokens=8) for word in ("one", "two")]
-    return Load(
-        samples=samples, seed=1, point=point or LoadPoint(), api="Completions", ignore_eos=True
+    return EngineCall(
+        samples=samples, seed=1, load=point or AtOnceLoad(), api="Completions", ignore_eos=True
     )
 
 
@@ -62,9 +62,7 @@ async def test_the_whole_load_is_requested_at_once() -> None:
         return web.Response(text=OfflineAnswer(times=TIMES).model_dump_json())
 
     async with serving(load=handler) as url:
-        await OfflineEngine(chat_template="{{ x }}").run(
-            load(LoadPoint(batch_size=2)), servers(url)
-        )
+        await OfflineEngine(chat_template="{{ x }}").run(load(BatchLoad(size=2)), servers(url))
     (body,) = bodies
     assert (body["chat_template"], body["prompts"]) == ("{{ x }}", ["one", "two"])
     assert (body["output_tokens"], body["batch_size"]) == ([8, 8], 2)
@@ -103,7 +101,7 @@ async def test_figures_have_the_names_of_the_offline_commands() -> None:
 
 async def test_a_batch_has_the_latency_of_its_calls() -> None:
     async with serving(load=answer_with(OfflineAnswer(times=TIMES))) as url:
-        result = await OfflineEngine().run(load(LoadPoint(batch_size=1)), servers(url))
+        result = await OfflineEngine().run(load(BatchLoad(size=1)), servers(url))
     assert result["avg_latency"] == pytest.approx((1.0 + 0.75) / 2)
     assert "requests_per_second" not in result
 

@@ -32,7 +32,7 @@ def sealed(sequence: int, *, size: int = 8) -> Sealed:
         size=size,
         digest=hashlib.sha256(body).hexdigest(),
     )
-    return envelope, body
+    return Sealed(envelope, body)
 
 
 def state(*, made: int = 0, size: int = 8) -> RunState:

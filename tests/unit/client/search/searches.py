@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from benchrun_client.contract import Limit, RandomData, Search, most_search_stages
+from benchrun_client.contract import Limit, RandomData, Search, kind_of, most_search_stages
 
 TTFT_LIMIT = Limit(metric="TTFT", percentile="90", max_milliseconds=100)
 
@@ -14,7 +14,7 @@ def search(**changes: Any) -> Search:
     """
     fields: dict[str, Any] = {
         "workload": "chat",
-        "axis": "rate",
+        "axis": "RequestRate",
         "lowest": "1",
         "highest": "64",
         "tolerance_percent": "5",
@@ -27,6 +27,9 @@ def search(**changes: Any) -> Search:
     } | changes
     if "duration_seconds" in changes and "requests" not in changes:
         fields["requests"] = None
+    axis, start, think_seconds = (fields.pop(n, None) for n in ("axis", "start", "think_seconds"))
+    value = fields["lowest"]
+    fields["lowest"] = kind_of(axis, value).of(value, start=start, think_seconds=think_seconds)
     stages = most_search_stages(fields["max_probes"], fields["max_repeats"])
     fields.setdefault("seeds", tuple(range(stages)))
     return Search(**fields)

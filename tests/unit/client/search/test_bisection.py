@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
 
-from benchrun_client.contract import CONFIRMATIONS, Outcome, Search
-from benchrun_client.search.bisection import Position, after, first, may_follow, spelled, stage_at
+from benchrun_client.contract import CONFIRMATIONS, Outcome, Search, spelled
+from benchrun_client.search.bisection import Position, after, first, may_follow, stage_at
 from hypothesis import given, strategies as st
 from unit.client.search.searches import search
 
@@ -66,9 +66,9 @@ outcomes: st.SearchStrategy[Outcome] = st.sampled_from(["Met", "Missed", "Inconc
 
 @st.composite
 def searches(draw: st.DrawFn) -> Search:
-    axis = draw(st.sampled_from(["rate", "concurrency"]))
+    axis = draw(st.sampled_from(["RequestRate", "Concurrency"]))
     numbers: st.SearchStrategy[Decimal] = (
-        rates if axis == "rate" else st.integers(1, 20_000).map(Decimal)
+        rates if axis == "RequestRate" else st.integers(1, 20_000).map(Decimal)
     )
     low, high = sorted([draw(numbers), draw(numbers)])
     return search(
@@ -108,7 +108,7 @@ def test_where_the_highest_load_is_kept_it_ends_there() -> None:
 
 
 def test_users_are_whole_and_the_bracket_ends_at_neighbours() -> None:
-    steps = walked(search(axis="concurrency", tolerance_percent="1"), keeps(Decimal(5)))
+    steps = walked(search(axis="Concurrency", tolerance_percent="1"), keeps(Decimal(5)))
     assert values(looks(steps)) == ["1", "2", "4", "8", "6", "5"]
     assert bracket(steps) == Bracket(Decimal(5), Decimal(6))
 
@@ -136,8 +136,8 @@ def test_a_search_ends_within_bounds_and_never_repeats_a_load(
     assert len(confirmed) <= CONFIRMATIONS
     assert all(higher > lower for higher, lower in pairwise(confirmed))
     for value in (*tried.values(), *confirmed):
-        assert Decimal(search_spec.lowest) <= value <= Decimal(search_spec.highest)
-        assert search_spec.axis == "rate" or value == int(value)
+        assert Decimal(search_spec.lowest.value) <= value <= Decimal(search_spec.highest)
+        assert search_spec.lowest.axis == "RequestRate" or value == int(value)
 
 
 @given(search_spec=searches(), data=st.data())
@@ -183,7 +183,7 @@ def test_a_load_that_is_not_confirmed_gives_way_to_lower_ones_by_rising_steps() 
 
 
 def test_below_the_lowest_load_nothing_is_confirmed_and_users_fall_by_one_at_least() -> None:
-    search_spec = search(axis="concurrency", lowest="4", highest="5", tolerance_percent="5")
+    search_spec = search(axis="Concurrency", lowest="4", highest="5", tolerance_percent="5")
     assert values(confirmations(walked(search_spec, unconfirmed(Decimal(5), Decimal(0))))) == [
         "5",
         "4",
@@ -215,7 +215,7 @@ def test_enough_probes_bracket_the_truth_within_the_tolerance(
     search_spec: Search, share: float
 ) -> None:
     search_spec = search_spec.model_copy(update={"max_probes": 64})
-    low = Decimal(search_spec.lowest)
+    low = Decimal(search_spec.lowest.value)
     high = Decimal(search_spec.highest)
     truth = low + (high - low) * Decimal(share)
     found = bracket(walked(search_spec, keeps(truth)))
@@ -225,7 +225,7 @@ def test_enough_probes_bracket_the_truth_within_the_tolerance(
         assert found.met == high
         return
     assert truth < found.not_met
-    finest = Decimal(1) if search_spec.axis == "concurrency" else Decimal("0.000001")
+    finest = Decimal(1) if search_spec.lowest.axis == "Concurrency" else Decimal("0.000001")
     width = found.not_met - found.met
     assert width <= max(finest, found.met * Decimal(search_spec.tolerance_percent) / 100)
 

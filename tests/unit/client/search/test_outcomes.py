@@ -69,11 +69,10 @@ def client_outcome(search_spec: Search, *stages: RawStage, here: Position = LOOK
 
 def judged(search_spec: Search, *stages: RawStage, here: Position = LOOK) -> str:
     """By the operator, in the row of the load point."""
-    axis = {"rate": "RequestRate", "concurrency": "Concurrency"}[search_spec.axis]
     load = {
         "search": {
-            "axis": axis,
-            "from": search_spec.lowest,
+            "axis": search_spec.lowest.axis,
+            "from": search_spec.lowest.value,
             "to": search_spec.highest,
             "maxRepeats": search_spec.max_repeats,
         }
@@ -87,12 +86,13 @@ def judged(search_spec: Search, *stages: RawStage, here: Position = LOOK) -> str
         for each in search_spec.objectives
     ]
     run_spec = spec(workloads=[workload(load=load, requests=5000)], objectives=objectives)
-    probe = Probe(value=f"{here.value}", ends_search=False, confirms=here.confirmation > 0)
+    probe = Probe(ends_search=False, confirms=here.confirmation > 0)
     records = [
         record_of(
             replace(
                 each,
                 stage_id=open_stage_id("chat", 1, repeat),
+                load=search_spec.load_at(here.value),
                 prompts_digest=f"{repeat:064x}",
                 probe=probe,
             )
@@ -175,7 +175,7 @@ def test_all_confirmations_together_err_as_often_as_one_look() -> None:
     assert pytest.approx(ERROR) == CONFIRMATIONS * CONFIRMATION_ERROR
 
 
-@pytest.mark.parametrize("axis", ["rate", "concurrency"])
+@pytest.mark.parametrize("axis", ["RequestRate", "Concurrency"])
 def test_a_load_is_judged_by_its_steady_part(axis: str) -> None:
     search_spec = search(axis=axis, objectives=(limit("TTFT", "99", 100),))
     first_slow = stage(900, *[50] * 59)
@@ -216,7 +216,7 @@ def waits(chance: random.Random) -> list[float]:
 
 
 @pytest.mark.parametrize("here", [LOOK, CONFIRMATION])
-@pytest.mark.parametrize("axis", ["rate", "concurrency"])
+@pytest.mark.parametrize("axis", ["RequestRate", "Concurrency"])
 def test_every_stage_is_judged_as_the_operator_judges_it(here: Position, axis: str) -> None:
     seen = set()
     for seed in range(8):

@@ -8,12 +8,13 @@ from decimal import Decimal
 import pytest
 from benchrun_client.contract import (
     CachePolicy,
-    LoadPoint,
     Outcome,
     Plan,
     RandomData,
+    RateLoad,
     Stage,
     ThinkTime,
+    UsersLoad,
 )
 from benchrun_client.datasets.row_pools import Sample, prompts_digest
 from benchrun_client.failures import RunFailure
@@ -34,14 +35,14 @@ def test_a_stage_is_named_by_probe_and_repeat_and_carries_the_load() -> None:
     assert (second.id, second.repeat, second.load) == (
         "chat/search-14/r2",
         2,
-        LoadPoint(request_rate="11.31"),
+        RateLoad(requests_per_second="11.31"),
     )
     assert second.seed == 12 + 3 + 1  # After twelve looks and the three stages of another load.
-    users = stage_at(search(axis="concurrency"), Position(1, 1, Decimal(8)))
-    assert users.load == LoadPoint(max_concurrency=8)
+    users = stage_at(search(axis="Concurrency"), Position(1, 1, Decimal(8)))
+    assert users.load == UsersLoad(concurrency=8)
     think = ThinkTime(mean_seconds="2")
-    thinking = search(axis="concurrency", start="Spread", think=think)
-    load = LoadPoint(max_concurrency=8, start="Spread", think=think)
+    thinking = search(axis="Concurrency", start="Spread", think_seconds=think)
+    load = UsersLoad(concurrency=8, start="Spread", think_seconds=think)
     assert stage_at(thinking, Position(1, 1, Decimal(8))).load == load
 
 
@@ -63,7 +64,7 @@ def test_a_seed_is_of_the_stage_and_not_of_its_load() -> None:
         {"seeds": (1, 2)},
         {"requests": None},
         {"requests": 5, "duration_seconds": 5},
-        {"start": "Spread"},
+        {"lowest": "inf"},
     ],
 )
 def test_a_search_that_is_not_whole_is_rejected(changes: dict[str, object]) -> None:
@@ -73,7 +74,7 @@ def test_a_search_that_is_not_whole_is_rejected(changes: dict[str, object]) -> N
 
 def test_a_plan_without_a_search_reports_nothing_of_searches() -> None:
     assert "searches" not in plan().to_json()
-    assert '"start"' not in plan(searches=(search(axis="concurrency"),)).to_json()
+    assert '"think_seconds"' not in plan(searches=(search(axis="Concurrency"),)).to_json()
     searching = plan(searches=(search(),))
     assert Plan.model_validate_json(searching.to_json()) == searching
 

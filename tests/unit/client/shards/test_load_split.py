@@ -7,21 +7,22 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from benchrun_client.contract import LoadPoint
+from benchrun_client.contract import AtOnceLoad, Load, RateLoad, UsersLoad
 from benchrun_client.datasets.row_pools import Sample
-from benchrun_client.load.vllm_benchmark import Begun, Divided, Load
+from benchrun_client.load.vllm_benchmark import Begun, Divided, EngineCall
 from benchrun_client.shards.first_shard import IN_THE_POD, shard_setup
 from benchrun_client.shards.load_split import Shard, Share, arrivals_of, share_of
 from hypothesis import given, strategies as st
 
-LOADS = st.builds(
-    LoadPoint,
-    request_rate=st.sampled_from(["inf", "3.5"]),
-    max_concurrency=st.none() | st.integers(min_value=1, max_value=40),
+CAPS = st.integers(min_value=1, max_value=40)
+LOADS: st.SearchStrategy[Load] = st.one_of(
+    st.builds(RateLoad, requests_per_second=st.just("3.5"), max_concurrency=st.none() | CAPS),
+    st.builds(AtOnceLoad, max_concurrency=st.none() | CAPS),
+    st.builds(UsersLoad, concurrency=CAPS),
 )
 
 
-def shares(point: LoadPoint, *, requests: int, shards: int) -> list[Share]:
+def shares(point: Load, *, requests: int, shards: int) -> list[Share]:
     return [
         share_of(point, requests=requests, shard=Shard(shard, shards)) for shard in range(shards)
     ]
@@ -33,19 +34,17 @@ def shares(point: LoadPoint, *, requests: int, shards: int) -> list[Share]:
     shards=st.integers(min_value=1, max_value=16),
 )
 def test_requests_users_and_caps_are_divided_without_rest(
-    point: LoadPoint, requests: int, shards: int
+    point: Load, requests: int, shards: int
 ) -> None:
     divided = shares(point, requests=requests, shards=shards)
-    users = min(point.max_concurrency or requests, requests)
+    users = min(point.cap or requests, requests)
     assert sorted(i for share in divided for i in share.requests) == list(range(requests))
     assert sorted(user for share in divided for user in share.users) == list(range(users))
-    caps = [share.point.max_concurrency for share in divided if share.users]
+    caps = [share.load.cap for share in divided if share.users]
     assert caps == [
-        None if point.max_concurrency is None else len(share.users)
-        for share in divided
-        if share.users
+        None if point.cap is None else len(share.users) for share in divided if share.users
     ]
-    assert {share.point.request_rate for share in divided} == {point.request_rate}
+    assert {share.load.request_rate for share in divided} == {point.request_rate}
 
 
 @given(
@@ -53,20 +52,20 @@ def test_requests_users_and_caps_are_divided_without_rest(
     requests=st.integers(min_value=1, max_value=200),
     shards=st.integers(min_value=1, max_value=16),
 )
-def test_shares_differ_by_one_user_at_most(point: LoadPoint, requests: int, shards: int) -> None:
+def test_shares_differ_by_one_user_at_most(point: Load, requests: int, shards: int) -> None:
     users = [len(share.users) for share in shares(point, requests=requests, shards=shards)]
     assert max(users) - min(users) <= 1
 
 
 @given(users=st.integers(min_value=1, max_value=40), shards=st.integers(min_value=1, max_value=16))
 def test_all_requests_of_a_user_are_one_shards(users: int, shards: int) -> None:
-    point = LoadPoint(max_concurrency=users)
+    point = UsersLoad(concurrency=users)
     for share in shares(point, requests=users * 3, shards=shards):
         assert {i % users for i in share.requests} == set(share.users)
 
 
 def test_the_first_shard_always_has_the_first_request() -> None:
-    assert share_of(LoadPoint(max_concurrency=1), requests=5, shard=Shard(0, 16)).requests == (
+    assert share_of(UsersLoad(concurrency=1), requests=5, shard=Shard(0, 16)).requests == (
         0,
         1,
         2,
@@ -76,7 +75,7 @@ def test_the_first_shard_always_has_the_first_request() -> None:
 
 
 def test_with_fewer_users_than_shards_some_have_nothing_to_do() -> None:
-    assert share_of(LoadPoint(max_concurrency=2), requests=9, shard=Shard(2, 3)).requests == ()
+    assert share_of(UsersLoad(concurrency=2), requests=9, shard=Shard(2, 3)).requests == ()
 
 
 def module() -> Any:
@@ -156,8 +155,8 @@ def test_the_gate_is_open_to_other_pods_only_where_there_are_any(
 SAMPLES = [Sample(prompt=f"p{n}", input_tokens=1, output_tokens=1) for n in range(7)]
 
 
-def load(place: Shard | None) -> Load:
-    point = LoadPoint(max_concurrency=3)
+def load(place: Shard | None) -> EngineCall:
+    point = UsersLoad(concurrency=3)
 
     async def begin() -> Begun:
         await asyncio.sleep(0)
@@ -166,8 +165,8 @@ def load(place: Shard | None) -> Load:
     divided = None
     if place is not None:
         divided = Divided(shard=place, share=share_of(point, requests=7, shard=place), begin=begin)
-    return Load(
-        samples=SAMPLES, seed=1, point=point, api="Completions", ignore_eos=True, divided=divided
+    return EngineCall(
+        samples=SAMPLES, seed=1, load=point, api="Completions", ignore_eos=True, divided=divided
     )
 
 
@@ -175,7 +174,7 @@ def test_a_shard_sends_its_own_samples_under_its_own_cap() -> None:
     first, second = (load(Shard(shard, 2)).own for shard in (0, 1))
     assert [sample.prompt for sample in first.samples] == ["p0", "p2", "p3", "p5", "p6"]
     assert [sample.prompt for sample in second.samples] == ["p1", "p4"]
-    assert (first.point.max_concurrency, second.point.max_concurrency) == (2, 1)
+    assert (first.load.cap, second.load.cap) == (2, 1)
 
 
 def test_an_undivided_load_is_its_own() -> None:

@@ -65,7 +65,6 @@ NAMES = dict.fromkeys(
 TOGETHER = ShardedStage(
     shards=Shards(count=2, start_skew_us=300, clock_error_us=40),
     began_unix_us=1_700_000_100_000_000,
-    max_concurrency=7,
 )
 
 
@@ -309,7 +308,7 @@ def test_what_only_the_first_has_seen_is_reported_by_it() -> None:
         300,
         40,
     )
-    assert record.scalars["max_concurrency"] == 7
+    assert record.scalars["max_concurrency"] == 2
 
 
 def test_the_idle_time_ends_with_whoever_sends_first() -> None:

@@ -6,7 +6,16 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from benchrun_client.contract import LoadPoint, ThinkTime, UserStart
+from benchrun_client.contract import (
+    AtOnceLoad,
+    BatchLoad,
+    Load,
+    RateLoad,
+    ThinkTime,
+    TraceLoad,
+    UsersLoad,
+    UserStart,
+)
 from benchrun_client.load.closed_loop import (
     ALL_USERS_SECONDS,
     HANDING_OUT_SECONDS,
@@ -237,7 +246,7 @@ def test_users_begin_over_a_round_within_bounds(
     users: int, requests: int, seconds: float, think: str | None, over: float
 ) -> None:
     drawn = None if think is None else ThinkTime(mean_seconds=think)
-    point = LoadPoint(max_concurrency=users, think=drawn, **SPREAD)
+    point = UsersLoad(concurrency=users, think_seconds=drawn, **SPREAD)
     found = user_start(point, requests=requests, known=[AnswerTime(users, seconds)])
     assert found is not None
     assert found.mode == "Spread"
@@ -247,7 +256,7 @@ def test_users_begin_over_a_round_within_bounds(
 
 
 def test_short_answers_do_not_bring_users_closer_than_it_takes_to_send() -> None:
-    point = LoadPoint(max_concurrency=10, **SPREAD)
+    point = UsersLoad(concurrency=10, **SPREAD)
     found = user_start(point, requests=100, known=[AnswerTime(10, 0.001)])
     assert found is not None
     assert found.seconds == pytest.approx(9 * smallest_gap_seconds(10))
@@ -256,14 +265,14 @@ def test_short_answers_do_not_bring_users_closer_than_it_takes_to_send() -> None
 @pytest.mark.parametrize(
     ("point", "known", "users"),
     [
-        pytest.param(LoadPoint(max_concurrency=8, **SPREAD), [], 8, id="nothing known"),
+        pytest.param(UsersLoad(concurrency=8, **SPREAD), [], 8, id="nothing known"),
         pytest.param(
-            LoadPoint(max_concurrency=8, start="Together"), [AnswerTime(8, 5.0)], 8, id="asked for"
+            UsersLoad(concurrency=8, start="Together"), [AnswerTime(8, 5.0)], 8, id="asked for"
         ),
-        pytest.param(LoadPoint(max_concurrency=8, **SPREAD), [], 3, id="fewer requests"),
+        pytest.param(UsersLoad(concurrency=8, **SPREAD), [], 3, id="fewer requests"),
     ],
 )
-def test_else_users_begin_together(point: LoadPoint, known: list[AnswerTime], users: int) -> None:
+def test_else_users_begin_together(point: Load, known: list[AnswerTime], users: int) -> None:
     found = user_start(point, requests=min(users, 8) if users == 3 else 80, known=known)
     assert found == UserStart(mode="Together", seconds=USER_GAP_SECONDS * (users - 1))
     assert gap_of(found, users=users) is None
@@ -272,13 +281,13 @@ def test_else_users_begin_together(point: LoadPoint, known: list[AnswerTime], us
 @pytest.mark.parametrize(
     "point",
     [
-        LoadPoint(request_rate="4"),
-        LoadPoint(request_rate="4", max_concurrency=8),
-        LoadPoint(trace_speed="1"),
-        LoadPoint(),
-        LoadPoint(batch_size=4),
+        RateLoad(requests_per_second="4"),
+        RateLoad(requests_per_second="4", max_concurrency=8),
+        TraceLoad(speed="1"),
+        AtOnceLoad(),
+        BatchLoad(size=4),
     ],
 )
-def test_loads_without_users_have_no_beginning(point: LoadPoint) -> None:
+def test_loads_without_users_have_no_beginning(point: Load) -> None:
     assert user_start(point, requests=80, known=[AnswerTime(8, 5.0)]) is None
     assert gap_of(None, users=8) is None

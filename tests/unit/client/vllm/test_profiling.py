@@ -23,7 +23,7 @@ from benchrun_client.contract import (
 )
 from benchrun_client.datasets.row_pools import Sample, prompts_digest
 from benchrun_client.engines.vllm.trace_reader import summary_of
-from benchrun_client.load.vllm_benchmark import Load
+from benchrun_client.load.vllm_benchmark import EngineCall
 from benchrun_client.profiling import Profiling
 from benchrun_client.server.readiness import Servers
 from benchrun_client.stage_record import Instants
@@ -53,11 +53,11 @@ class Sender:
         self.urls: tuple[str, ...] = ()
         self.cancelled = False
 
-    async def run(self, load: Load, servers: Servers) -> dict[str, Any]:
+    async def run(self, call: EngineCall, servers: Servers) -> dict[str, Any]:
         self.urls = servers.urls
-        self.instants = Instants(sent=[1.0] * len(load.samples), answered=[0.0] * len(load.samples))
+        self.instants = Instants(sent=[1.0] * len(call.samples), answered=[0.0] * len(call.samples))
         try:
-            for number in range(len(load.samples) if self._ends else 1):
+            for number in range(len(call.samples) if self._ends else 1):
                 await asyncio.sleep(self._seconds)
                 self.instants.answered[number] = 1.0
             if not self._ends:

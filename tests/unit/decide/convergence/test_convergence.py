@@ -36,7 +36,9 @@ def outcome(cluster: SimulatedCluster) -> Outcome:
         results=tuple(
             (r["loadPoint"], r["verdict"], r["repeats"]) for r in status.get("results", ())
         ),
-        digests=tuple(sorted((c.sequence, c.record_digest) for c in stored)),
+        digests=tuple(
+            sorted((e.sequence, e.digest) for c in stored if (e := c.envelope) is not None)
+        ),
         left=tuple(kind for kind in cluster.kinds() if kind != "ConfigMap"),
         created=tuple(sorted(c for c in cluster.created if c != "ConfigMap timeline")),
         clients=len(cluster.clients),

@@ -17,6 +17,7 @@ from benchrun.api import (
 )
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.compare import Compared, compare
+from unit.measure.records import load_of
 from unit.plan.specs import spec
 
 TYPICAL: Mapping[ComparedMetric, float] = {
@@ -44,15 +45,15 @@ def row(
     **figures: float | None,
 ) -> Result:
     """Build a row of results; `cv` percent is the scatter of every figure over the repeats."""
-    workload, _, point = load_point.partition("/")
-    axis, _, value = point.partition("=")
+    workload = load_point.partition("/")[0]
+    load = load_of(load_point)
     shown: dict[str, float | None] = {**dict[str, float](TYPICAL.items()), **figures}
     return Result.model_validate(
         {
             "loadPoint": load_point,
             "workload": workload,
-            "axis": axis,
-            "value": value,
+            "axis": load.axis,
+            "value": load.value,
             "repeats": repeats,
             "repeatsPlanned": repeats,
             "metrics": {key: shown.get(metric) for metric, key in KEYS.items()},

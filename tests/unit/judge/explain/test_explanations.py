@@ -237,7 +237,7 @@ def crowd(waiting: float) -> Result:
     point = LoadPoint(
         [(2.0, waiting, 0.03)] * 10,
         columns=answered(80, prompt=1000, output=50),
-        axis="concurrency",
+        axis="Concurrency",
     )
     servers = (edge(rises={QUERIES: 1000.0}).model_copy(update={"models": MODELS}),)
     point.record = point.record.model_copy(update={"servers": servers})

@@ -39,7 +39,7 @@ def burst(
     return LoadPoint(
         gauges,
         columns=columns,
-        axis="rate",
+        axis="RequestRate",
         value="inf",
         prompt_rate=prompt_rate,
         generation_rate=OUTPUT * a_second,

@@ -5,12 +5,13 @@ import pytest
 from benchrun.judge.explain.explanations import with_limit_told_once
 from benchrun.judge.rules.rule import Code
 from benchrun.judge.rules.scraping import littles_law
+from benchrun.judge.stage_facts import ExpectedStage
 from benchrun_client.contract import RequestColumns, ServerEdge
 from unit.judge.explain.test_explanations import crowd
 from unit.judge.explain.test_waiting_and_limits import explained
 from unit.judge.explained import LoadPoint, answered, judged
 from unit.judge.rules.test_scraping import holding, standing
-from unit.judge.stages import context, findings, open_loop_load, unchecked, users
+from unit.judge.stages import batches, context, findings, open_loop_load, unchecked, users
 from unit.measure.records import edge, requests
 
 COUNT = 640
@@ -114,7 +115,12 @@ def at_rate(rate: int, running: float, *, begins_at: float, seconds: int = 60) -
     columns = answered(count, start_us=starts, ttft_us=[us // 4] * count, e2el_us=[us] * count)
     gauges = [(running, 0, 0.1)] * seconds
     return LoadPoint(
-        gauges, columns=columns, axis="rate", value=str(rate), servers=(), begins_at=begins_at
+        gauges,
+        columns=columns,
+        axis="RequestRate",
+        value=str(rate),
+        servers=(),
+        begins_at=begins_at,
     )
 
 
@@ -149,12 +155,12 @@ def test_samples_that_saw_one_request_do_not_say_that_they_came_one_at_a_time() 
 # ---- Little's law
 
 
-@pytest.mark.parametrize("changes", [{"offline": True}, {"whole_batches": True}])
+@pytest.mark.parametrize("load", [users(100, offline=True), batches(100)])
 def test_littles_law_is_not_held_against_an_engine_given_all_at_once(
-    changes: dict[str, bool],
+    load: ExpectedStage,
 ) -> None:
     (window,) = holding(*[(30, 0)] * 20)(standing(100)).windows
-    profile = context(load=users(100, **changes), windows=(window,))
+    profile = context(load=load, windows=(window,))
     (missed,) = unchecked(littles_law(profile(standing(100))))
     assert missed.code is Code.LITTLES_LAW_BROKEN
 

@@ -185,7 +185,7 @@ def rows(limit: str = "Compute") -> list[Result]:
         return Result(
             load_point=f"{workload}/rate={value}",
             workload=workload,
-            axis="rate",
+            axis="RequestRate",
             value=value,
             repeats=1,
             repeats_planned=1,

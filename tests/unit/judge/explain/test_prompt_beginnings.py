@@ -116,7 +116,7 @@ def measured(name: str, place: int, *, hits: float, n: int, queries: float = 50_
 
 
 def judged(of: BenchmarkRunSpec, *records: StageRecord) -> list[Result]:
-    load_points = [load_point(each.name, "rate", "inf") for each in of.workloads]
+    load_points = [load_point(each.name, "RequestRate", "inf") for each in of.workloads]
     return results(load_points, records, [], spec=of).results
 
 

@@ -262,7 +262,9 @@ def test_arrivals_beyond_capacity() -> None:
         ttft_us=[each - 400_000 for each in e2el],
     )
     gauges = [(float(min(8, 2 + i)), max(0.0, 12.0 * (i - 1)), 0.2) for i in range(30)]
-    point = LoadPoint(gauges, columns=columns, axis="rate", value="20", scalars={"duration": 75.0})
+    point = LoadPoint(
+        gauges, columns=columns, axis="RequestRate", value="20", scalars={"duration": 75.0}
+    )
     (row,) = judged(point, args=["--max-num-seqs=8"])
     assert words(row) == ("BeyondCapacity", "SequenceLimit")
     (silent,) = judged(point, args=["--max-num-seqs=8"], off=["NotSteadyState"])
@@ -280,7 +282,7 @@ def test_only_users_that_do_not_think_keep_a_server_supplied(
     load = users(8, think_seconds=think_seconds)
     stages = (context(load=load)(record()),)
     measured = LoadPointContext(
-        load_point("chat", "concurrency", "8"), Thresholds(), load, ("50",), stages
+        load_point("chat", "Concurrency", "8"), Thresholds(), load, ("50",), stages
     )
     (observed,) = seen_at(measured, (), {}).values()
     assert observed.always_busy is is_supplied

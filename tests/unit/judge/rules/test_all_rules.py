@@ -257,7 +257,9 @@ def measures() -> Iterator[tuple[str, _Measure]]:
 
 
 def measured_load_point(value: str, measure: _Measure, *, seed: int) -> LoadPointContext:
-    planned = load_point(value=value, repeats=REPEATS)
+    point = load_point(repeats=REPEATS)
+    ids = tuple(f"chat/{value}/r{repeat}" for repeat in range(1, REPEATS + 1))
+    planned = replace(point, id=f"chat/{value}", stage_ids=ids)
     stages = []
     for place, stage_id in enumerate(planned.stage_ids):
         stage = measure(seed=seed + place)

@@ -14,7 +14,7 @@ from benchrun.judge.rules.client import (
     shards_out_of_step,
 )
 from benchrun.judge.rules.rule import Code, StageRule
-from benchrun.judge.stage_facts import ExpectedLoad
+from benchrun.judge.stage_facts import ExpectedStage
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import (
     PROCESS_CPU,
@@ -522,7 +522,7 @@ def test_a_gap_is_the_clients_where_it_accounts_for_it(
         pytest.param(open_loop_load(rate=None), id="all at once"),
     ],
 )
-def test_waiting_for_a_place_is_no_late_send(load: ExpectedLoad) -> None:
+def test_waiting_for_a_place_is_no_late_send(load: ExpectedStage) -> None:
     assert client_saturated(context(load=load)(stage_client_load(queue_us=[9_000_000] * 100))) == []
 
 

@@ -10,7 +10,7 @@ from benchrun.judge.rules.failures_and_tokens import token_counts_disagree
 from benchrun.judge.rules.kv_cache import kv_recomputed, prefix_cache
 from benchrun.judge.rules.replicas import load_uneven, proxy_saturated, replicas_unequal, role_idle
 from benchrun.judge.rules.rule import Code, Found, NotChecked, StageFinding
-from benchrun.judge.stage_facts import expected_load
+from benchrun.judge.stage_facts import expected_stage
 from benchrun.measure import TTFT_SUM, stage_windows
 from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord
@@ -74,7 +74,7 @@ def stage(*servers: ServerEdge) -> StageRecord:
 
 def context(record: StageRecord | None = None, *samples: Sample) -> stages.Profiled:
     seen = stage_windows(record, samples, scrape_interval=1.0) if record is not None else ()
-    return stages.context(load=expected_load(SPLIT, load_point()), windows=seen, compilations=None)
+    return stages.context(load=expected_stage(SPLIT, load_point()), windows=seen, compilations=None)
 
 
 GOOD = stage(PREFILL, decode(), proxy(added_seconds_sum=0.002, added_seconds_count=2))

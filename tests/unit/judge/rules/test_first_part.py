@@ -5,7 +5,7 @@ import random
 import pytest
 from benchrun.judge.rules.rule import Code, StageFacts
 from benchrun.judge.rules.steady_state import first_part_differs, window_too_short
-from benchrun.judge.stage_facts import ExpectedLoad
+from benchrun.judge.stage_facts import ExpectedStage
 from benchrun_client.contract import StageRecord
 from unit.judge.stages import OPEN_LOOP, context, findings, only, open_loop_load, users
 from unit.measure.records import record, requests
@@ -67,7 +67,7 @@ def test_tpot_has_more_than_e2el_beside_a_constant_ttft() -> None:
     ],
 )
 def test_a_stage_without_a_steady_part_is_too_short(
-    why: str | None, load: ExpectedLoad, answer_seconds: float
+    why: str | None, load: ExpectedStage, answer_seconds: float
 ) -> None:
     measured = sent([round(1e6 * answer_seconds)] * 100, apart_us=250_000)
     found = findings(window_too_short(context(load=load)(measured)))

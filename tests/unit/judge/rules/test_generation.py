@@ -16,7 +16,7 @@ from benchrun.judge.rules.failures_and_tokens import (
 )
 from benchrun.judge.rules.load import share_of_round, users_in_step
 from benchrun.judge.rules.rule import Code, StageFacts
-from benchrun.judge.stage_facts import expected_load
+from benchrun.judge.stage_facts import expected_stage
 from benchrun.measure import Plateau
 from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop
@@ -193,7 +193,7 @@ def test_speculation(expected: Severity | None, rises: dict[str, float], random_
     ],
 )
 def test_which_text_is_random(is_random: bool, workloads: list[dict[str, Any]]) -> None:
-    assert expected_load(spec(workloads=workloads), load_point()).random_text == is_random
+    assert expected_stage(spec(workloads=workloads), load_point()).random_text == is_random
 
 
 # ---- users in step

@@ -24,7 +24,7 @@ from benchrun.judge.rules.rule import (
     RunContext,
     StageFacts,
 )
-from benchrun.judge.stage_facts import expected_load
+from benchrun.judge.stage_facts import expected_stage
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import Window
 from unit.judge.specs import SERVER, spec
@@ -452,7 +452,7 @@ def test_without_a_limit_there_is_nothing_to_check() -> None:
     [({"cpu": "4"}, ["server"]), ({"cpu": 2}, ["server"]), ({"memory": "1Gi"}, [])],
 )
 def test_the_limit_is_the_specs(limits: Mapping[str, object], roles: list[str]) -> None:
-    limited = expected_load(
+    limited = expected_stage(
         spec(endpoint=None, server=SERVER | {"resources": {"limits": limits}}), load_point()
     )
     assert list(limited.cpu_limited) == roles

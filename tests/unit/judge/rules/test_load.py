@@ -15,14 +15,22 @@ from benchrun.judge.rules.load import (
 )
 from benchrun.judge.rules.rule import Code
 from benchrun.judge.rules.steady_state import not_steady_state
-from benchrun.judge.stage_facts import ExpectedLoad, StageFacts, expected_load
+from benchrun.judge.stage_facts import ExpectedStage, StageFacts, expected_stage
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import NoPlateau, Plateau
 from benchrun.plan import load_points
 from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.specs import workload
-from unit.judge.stages import context, findings, one_finding, open_loop_load, unchecked, users
+from unit.judge.stages import (
+    context,
+    findings,
+    one_finding,
+    open_loop_load,
+    trace,
+    unchecked,
+    users,
+)
 from unit.measure.records import record, requests
 from unit.plan.specs import spec_body
 
@@ -76,7 +84,7 @@ def test_sent_rate(severity: Severity | None, count: int, seconds: float) -> Non
         pytest.param(open_loop_load(rate=None), id="all at once"),
     ],
 )
-def test_only_an_uncapped_rate_can_be_missed(load: ExpectedLoad) -> None:
+def test_only_an_uncapped_rate_can_be_missed(load: ExpectedStage) -> None:
     assert rate_not_achieved(context(load=load)(spread(10, 1000.0))) == []
 
 
@@ -153,7 +161,7 @@ def test_users(percent: float | None, stage: StageRecord) -> None:
         pytest.param(open_loop_load(rate=None)),
     ],
 )
-def test_only_a_closed_loop_has_users(load: ExpectedLoad) -> None:
+def test_only_a_closed_loop_has_users(load: ExpectedStage) -> None:
     assert concurrency_not_reached(context(load=load)(taking_turns(2, 9))) == []
 
 
@@ -263,7 +271,7 @@ def test_the_expected_load_has_the_think_time(think: dict[str, Any], expected: f
     load = {"concurrencies": [4], **think}
     body = spec_body() | {"workloads": [workload(requests=9, load=load)]}
     spec = BenchmarkRunSpec.model_validate(body)
-    assert expected_load(spec, load_points(spec)[0]).think_seconds == expected
+    assert expected_stage(spec, load_points(spec)[0]).load.mean_think_seconds == expected
 
 
 # ---- the client's queue
@@ -301,7 +309,7 @@ def test_queue_wait(found: bool, queue_us: list[int], e2el_us: int) -> None:
     "load",
     [pytest.param(open_loop_load(rate=10.0), id="no cap"), pytest.param(users(4), id="no rate")],
 )
-def test_only_a_capped_rate_hides_waits(load: ExpectedLoad) -> None:
+def test_only_a_capped_rate_hides_waits(load: ExpectedStage) -> None:
     assert queue_wait_hidden(context(load=load)(spread(9, 10.0, queue_us=[SECOND] * 9))) == []
 
 
@@ -342,14 +350,14 @@ def test_all_at_once_is_noted_with_its_ttft() -> None:
 @pytest.mark.parametrize(
     "load", [open_loop_load(rate=4.0), users(8), CAPPED], ids=["rate", "users", "both"]
 )
-def test_other_loads_are_not(load: ExpectedLoad) -> None:
+def test_other_loads_are_not(load: ExpectedStage) -> None:
     assert all_at_once(context(load=load)(spread(2, 0.0))) == []
 
 
 # A load that follows a trace: an open loop without a rate, which nobody expects to stand.
 
 SECOND_TRACES = 1_000_000
-TRACE = open_loop_load(rate=None, follows_trace=True)
+TRACE = trace()
 
 
 def replayed(due_seconds: list[float], late_seconds: list[float]) -> StageRecord:
@@ -380,12 +388,14 @@ def test_a_replayed_trace_is_neither_a_rate_nor_users_nor_all_at_once() -> None:
     )
     spec = BenchmarkRunSpec.model_validate(body)
     found: tuple[LoadPoint, ...] = load_points(spec)
-    assert [(load_point.id, load_point.axis, load_point.value) for load_point in found] == [
-        ("chat/speed=1", "speed", "1"),
-        ("chat/speed=2", "speed", "2"),
+    assert [
+        (load_point.id, load_point.load.axis, load_point.load.value) for load_point in found
+    ] == [
+        ("chat/speed=1", "TraceSpeed", "1"),
+        ("chat/speed=2", "TraceSpeed", "2"),
     ]
-    load = expected_load(spec, found[1])
-    assert (load.rate, load.concurrency, load.closed_loop, load.capped) == (
+    load = expected_stage(spec, found[1]).load
+    assert (load.rate, load.cap, load.closed_loop, load.capped) == (
         None,
         None,
         False,

@@ -21,7 +21,7 @@ from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import Streams
 from unit.judge.rules.test_disaggregated import PREFILL, PROMPTS, decode, stage as split_stage
 from unit.judge.rules.test_hardware import GPU_SERVER, gpu_samples
-from unit.judge.stages import context, findings, open_loop_load, severity, unchecked
+from unit.judge.stages import context, findings, open_loop_load, severity, trace, unchecked
 from unit.measure.records import edge, record, requests, sample, served
 
 # ---- requests that were sent once more on a new connection
@@ -147,7 +147,7 @@ FALLEN = [1980.0] * 10 + [1200.0] * 10
 def test_a_clock_that_falls_with_the_trace_is_no_fall(follows_trace: bool, found: bool) -> None:
     samples = tuple(gpu_samples(FALLEN, gpu_slowed=0.0, gpu_power_capped=0.0))
     windows = (Window("server", samples, (edge(),), expected=len(samples)),)
-    load = open_loop_load(rate=None, follows_trace=follows_trace)
+    load = trace() if follows_trace else open_loop_load(rate=None)
     stage = context(load=load, windows=windows, servers=(GPU_SERVER,))(record())
     assert bool(findings(gpu_slowed(stage))) is found
 
@@ -175,7 +175,7 @@ def test_a_burst_that_waits_for_itself_is_not_cold(apart_ms: int, found: bool) -
         output_tokens=[9] * 100,
         start_us=starts,
     )
-    load = open_loop_load(rate=None, follows_trace=True)
+    load = trace()
     stage = context(load=load)(record(requests=columns))
     assert bool(findings(cold_start(stage))) is found
 

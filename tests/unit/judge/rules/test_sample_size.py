@@ -8,7 +8,7 @@ import pytest
 from benchrun.api import Objective
 from benchrun.judge.rules.rule import Code, LoadPointContext
 from benchrun.judge.rules.sample_size import too_few_samples
-from benchrun.judge.stage_facts import ExpectedLoad
+from benchrun.judge.stage_facts import ExpectedStage
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import StageRecord
 from unit.judge.stages import OPEN_LOOP, context, findings, open_loop_load, users
@@ -31,7 +31,7 @@ def load_point_of(
 
 
 def measured(
-    records: Sequence[StageRecord], *percentiles: str, load: ExpectedLoad = OPEN_LOOP
+    records: Sequence[StageRecord], *percentiles: str, load: ExpectedStage = OPEN_LOOP
 ) -> LoadPointContext:
     stages = tuple(map(context(load=load), records))
     return LoadPointContext(

@@ -8,7 +8,7 @@ from benchrun.judge.rules.kv_cache import preempted, prefix_cache
 from benchrun.judge.rules.rule import Code, Found, NotChecked, StageRule
 from benchrun.judge.rules.scraping import littles_law, scrape_coverage
 from benchrun.judge.rules.server_identity import foreign_traffic
-from benchrun.judge.stage_facts import ExpectedLoad
+from benchrun.judge.stage_facts import ExpectedStage
 from benchrun.measure import Window
 from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import START_TIME, GapCounts, ServerEdge, StageRecord
@@ -19,7 +19,7 @@ from unit.measure.records import ZERO, edge, record, requests, sample
 BEGIN = 1000.0
 
 
-def read(*samples: Sample, expected: float, load: ExpectedLoad | None = None) -> Profiled:
+def read(*samples: Sample, expected: float, load: ExpectedStage | None = None) -> Profiled:
     return context(load=load or users(8), windows=(Window("server", samples, (), expected),))
 
 

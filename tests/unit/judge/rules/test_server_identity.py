@@ -13,7 +13,7 @@ from benchrun.judge.rules.server_identity import (
     wrong_model,
     wrong_server,
 )
-from benchrun.judge.stage_facts import ExpectedLoad, expected_load
+from benchrun.judge.stage_facts import ExpectedStage, expected_stage
 from benchrun.measure import Window
 from benchrun.measure.metrics_page import Sample
 from benchrun.plan import started_command
@@ -31,7 +31,7 @@ def _model(**source: Any) -> dict[str, Any]:
     return {"name": "tiny", "source": source}
 
 
-def own(**changes: Any) -> ExpectedLoad:
+def own(**changes: Any) -> ExpectedStage:
     """Of a run that starts one server."""
     return open_loop_load(
         **({"servers": {ROLE: 1}, "served_name": "tiny", "model": "tiny"} | changes)
@@ -130,7 +130,7 @@ def serving(served: ServedModel | None, **changes: Any) -> ServerEdge:
     return edge().model_copy(update={"served": served, **changes})
 
 
-def wrong_model_of(load: ExpectedLoad, *servers: ServerEdge) -> list[tuple[Code, str]]:
+def wrong_model_of(load: ExpectedStage, *servers: ServerEdge) -> list[tuple[Code, str]]:
     return codes_of(wrong_model(context(load=load)(record(servers=servers))))
 
 
@@ -215,7 +215,7 @@ def test_an_engine_without_api_server_loads_what_our_code_tells_it() -> None:
     ],
 )
 def test_an_endpoint_is_held_to_its_name_alone(
-    expected: object, load: ExpectedLoad, server: ServerEdge
+    expected: object, load: ExpectedStage, server: ServerEdge
 ) -> None:
     assert wrong_model_of(load, server) == expected
 
@@ -238,7 +238,7 @@ def test_an_endpoint_is_held_to_its_name_alone(
     ],
 )
 def test_what_a_spec_has_its_servers_told(model: str | None, changes: dict[str, Any]) -> None:
-    load = expected_load(
+    load = expected_stage(
         spec(**({"endpoint": None, "model": _model(hub={})} | changes)), load_point()
     )
     assert (load.served_name, load.model, dict(load.servers)) == (
@@ -258,7 +258,9 @@ async def test_a_command_that_starts_another_model_is_found_by_where_it_comes_fr
             identity = await identify(
                 session, f"{process.url}/metrics", role="server", model="tiny"
             )
-    assert wrong_model_of(expected_load(run, load_point()), serving(identity.served)) == WRONG_MODEL
+    assert (
+        wrong_model_of(expected_stage(run, load_point()), serving(identity.served)) == WRONG_MODEL
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from itertools import accumulate
 import pytest
 from benchrun.judge.rules.rule import Code, StageFacts
 from benchrun.judge.rules.steady_state import BEYOND_CAPACITY, not_steady_state, window_too_short
-from benchrun.judge.stage_facts import ExpectedLoad
+from benchrun.judge.stage_facts import ExpectedStage
 from benchrun_client.contract import GapCounts, StageRecord
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.stages import context, findings, one_finding, only, open_loop_load, unchecked, users
@@ -363,7 +363,7 @@ def stage(count: int, seconds: float, *, e2el_seconds: float = 0.001, ok: int = 
         ),
     ],
 )
-def test_length(short: bool, load: ExpectedLoad, measured: StageRecord) -> None:
+def test_length(short: bool, load: ExpectedStage, measured: StageRecord) -> None:
     found = findings(window_too_short(context(load=load)(measured)))
     assert [(f.code, f.severity) for f in found] == [(Code.WINDOW_TOO_SHORT, "Suspect")] * short
 

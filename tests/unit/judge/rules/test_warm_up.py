@@ -13,7 +13,7 @@ from benchrun.judge.rules.warm_up import (
     compilation_in_window,
     warmup_incomplete,
 )
-from benchrun.judge.stage_facts import ExpectedLoad
+from benchrun.judge.stage_facts import ExpectedStage
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import Window
 from benchrun_client.contract import StageRecord, UserStart, WarmupOutcome
@@ -76,7 +76,7 @@ def stage(ttft_ms: Sequence[float], **changes: Any) -> StageRecord:
     return record(requests=requests(**(columns | changes)))
 
 
-def is_cold(measured: StageRecord, load: ExpectedLoad = OPEN) -> bool:
+def is_cold(measured: StageRecord, load: ExpectedStage = OPEN) -> bool:
     return [f.code for f in findings(cold_start(context(load=load)(measured)))] == [Code.COLD_START]
 
 

@@ -17,7 +17,7 @@ from benchrun.report.export.encoders import Table, Value
 from benchrun.report.export.formats import ExportedRun, ExportedStage, exported
 from benchrun.report.html import Reported
 from benchrun_client.contract import GapCounts, RequestColumns, StageRecord
-from unit.measure.records import edge, record, sample, served
+from unit.measure.records import edge, load_of, record, sample, served
 from unit.plan.specs import Json, concurrencies, spec_body, workload
 from unit.report.statuses import result
 
@@ -121,8 +121,13 @@ def status(rows: Sequence[Result] | None = None, **server: Any) -> BenchmarkRunS
 
 def row(load_point: str, verdict: Verdict = "Valid", findings: Sequence[str] = ()) -> Result:
     """Build the judged row of a load point."""
-    axis = load_point.partition("/")[2].partition("=")[0]
-    return result(load_point, axis=axis, verdict=verdict, findings=list(findings), repeats=1)
+    return result(
+        load_point,
+        axis=load_of(load_point).axis,
+        verdict=verdict,
+        findings=list(findings),
+        repeats=1,
+    )
 
 
 def run(

@@ -7,7 +7,7 @@ from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus
 from benchrun.report.export.csv_parquet import request_table
 from benchrun.report.export.formats import engine_figures, only, pools, server_version, trusted
 from benchrun_client.contract import Probe
-from unit.measure.records import edge
+from unit.measure.records import edge, load_at
 from unit.report.export.runs import (
     CAPPED,
     CHAT,
@@ -103,7 +103,8 @@ def test_a_stage_of_a_search_belongs_to_the_load_that_was_tried() -> None:
         measured(CHAT).model_copy(
             update={
                 "stage_id": f"chat/search-01/r{repeat}",
-                "probe": Probe(value="4", ends_search=repeat == 2),
+                "load": load_at("Concurrency", "4"),
+                "probe": Probe(ends_search=repeat == 2),
             }
         )
         for repeat in (1, 2)

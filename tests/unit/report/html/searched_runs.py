@@ -30,7 +30,7 @@ def searched() -> Reported:
     body = {**run.body, "workloads": [workload]}
     answer = SearchResult(
         workload="chat",
-        axis="rate",
+        axis="RequestRate",
         outcome="Bracketed",
         lower="16",
         upper="18",
@@ -63,7 +63,7 @@ def _as_probes(run: SimulatedRun) -> tuple[StageRecord, ...]:
         update = {
             "stage_id": open_stage_id("chat", number, 1),
             "sequence": number - 1,
-            "probe": Probe(value=rate, ends_search=rate == TRIED[-1]),
+            "probe": Probe(ends_search=rate == TRIED[-1]),
             "first_send_unix_us": begin,
             "last_receive_unix_us": end,
         }

@@ -85,7 +85,11 @@ def test_under_a_cap_the_wait_in_the_client_is_restored_too(cap: int | None) -> 
     workload = run.spec.workloads[0]
     load = workload.load.model_copy(update={"max_concurrency": cap})
     spec = run.spec.model_copy(update={"workloads": [workload.model_copy(update={"load": load})]})
-    now = restored(reported(spec=spec, status=run.status)).status.results[0]
+    records = [
+        record.model_copy(update={"load": record.load.model_copy(update={"max_concurrency": cap})})
+        for record in run.records
+    ]
+    now = restored(reported(spec=spec, status=run.status, records=records)).status.results[0]
     assert ("mean_e2el_including_client_queue_ms" in now.metrics) == (cap is not None)
 
 
@@ -96,13 +100,13 @@ def test_the_objectives_of_a_confirmation_are_restored_with_its_smaller_error(
     """The limit is just above the interval's end: certain enough for a load that was tried, not for
     one that is confirmed."""
     run = searched()
-    probe = Probe(value="4", ends_search=False, confirms=confirms)
+    probe = Probe(ends_search=False, confirms=confirms)
     records = [
         record.model_copy(update={"probe": probe})
         for record in run.records
-        if record.probe is not None and record.probe.value == probe.value
+        if record.load.value == "4"
     ]
-    (row,) = (row for row in run.status.results if row.value == probe.value)
+    (row,) = (row for row in run.status.results if row.value == "4")
     rows = [cut(row, load_point=f"{row.load_point}/confirmation" if confirms else row.load_point)]
     limit = {"metric": "E2EL", "percentile": "50", "max_milliseconds": 417}
     spec = run.spec.model_copy(

@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 from itertools import compress, cycle
 from typing import NamedTuple
 
-from benchrun_client.contract import StageRecord, open_stage
+from benchrun_client.contract import StageRecord, kind_of, open_stage
 
 from benchrun.api import LoadPoint, Result, SearchResult
 from benchrun.judge.search_results import outcome_of
-from benchrun.judge.stage_facts import StageFacts, expected_load
+from benchrun.judge.stage_facts import StageFacts, expected_stage
 from benchrun.judge.throughput import throughputs
 from benchrun.measure import QUEUED_E2EL, Distribution, latencies, totals
 from benchrun.report import html
-from benchrun.report.html import AXIS_TITLES, AXIS_UNITS, ChartSpec, Curve, Reported, theme
+from benchrun.report.html import ChartSpec, Curve, Reported, theme
 from benchrun.report.knee import CurvePoint, Knee, knee
 from benchrun.report.tables import ABSENT, Column, Rows, figure, metric, table_of
 
@@ -51,7 +51,7 @@ def _of_curve(run: Reported, curve: Curve) -> list[html.Element]:
         return []
     found = knee(
         [point for row in finite if (point := _point(run, row)) is not None],
-        unit=AXIS_UNITS[curve.axis],
+        unit=curve.kind.unit,
     )
     made = (
         *(_latency(curve, finite, latency, found) for latency in LATENCIES),
@@ -92,10 +92,8 @@ def _of_stage(
     pool = latencies([record], QUEUED_E2EL) if queued else Distribution.of(answered)
     found: Mapping[str, float | None] = totals([record])
     if row.has_plateau and any(workload.name == row.workload for workload in run.spec.workloads):
-        load = expected_load(
-            run.spec, LoadPoint(row.load_point, row.workload, row.axis, row.value, ())
-        )
-        found = throughputs([StageFacts(record, load)])
+        load_point = LoadPoint(row.load_point, row.workload, record.load, ())
+        found = throughputs([StageFacts(record, expected_stage(run.spec, load_point))])
     mean_us = pool.mean()
     throughput = found["request_throughput"]
     return None if mean_us is None or throughput is None else (throughput, mean_us / 1e6)
@@ -107,7 +105,7 @@ def _latency(curve: Curve, rows: Sequence[Result], latency: str, found: Knee) ->
         return None
     lines = " and ".join(dict.fromkeys(point.line for point in points))
     name = LATENCIES[latency]
-    axis = AXIS_TITLES[curve.axis]
+    axis = curve.kind.title
     what = f"{name}, {lines}, against {axis}. {found.sentence}"
     chart = load_chart(points, milliseconds=True, axis_title=axis, knee=found)
     return html.Chart(
@@ -163,7 +161,7 @@ def _throughput(curve: Curve, rows: Sequence[Result], found: Knee) -> html.Chart
             points.append(LoadValue(float(row.value), "tokens/s", value, row.verdict, text))
     if len(points) < 2:
         return None
-    axis = AXIS_TITLES[curve.axis]
+    axis = curve.kind.title
     description = (
         f"{curve.workload}: output tokens a second against {axis}. The figures are in the results "
         "table."
@@ -277,7 +275,8 @@ def _of_search(run: Reported, search: SearchResult) -> list[html.Element]:
         probes.append(Probe(numbers[row.load_point], float(row.value), outcome, text))
     if len(probes) >= LEAST_PROBES:
         lower = float(search.lower) if search.lower is not None else None
-        chart = course_chart(probes, axis_title=AXIS_TITLES[ordered[0].axis], lower=lower)
+        title = kind_of(ordered[0].axis, ordered[0].value).title
+        chart = course_chart(probes, axis_title=title, lower=lower)
         described = (
             "the loads that were tried, in order, each with its outcome. The table below has them."
         )

@@ -6,7 +6,7 @@ from typing import TypeVar
 from benchrun.api import Code
 from benchrun.measure import LATENCIES, Distribution, Latency, latencies, milliseconds, rounded
 from benchrun.report import html
-from benchrun.report.html import AXIS_UNITS, ChartSpec, Curve, Reported, theme
+from benchrun.report.html import ChartSpec, Curve, Reported, theme
 from benchrun.report.tables import Rows, figure
 
 MAX_LINES = len(theme.RAMP)  # Most lines of a chart: more could not be told apart.
@@ -100,17 +100,17 @@ def _chart(curve: Curve, latency: Latency, pools: Mapping[str, Distribution]) ->
         load: [(us / 1000, share) for us, share in theme.cdf_points(pool)] for load, pool in shown
     }
     title = TITLES[latency]
-    loads = f"{', '.join(lines)} {AXIS_UNITS[curve.axis]}"
+    loads = f"{', '.join(lines)} {curve.kind.unit}"
     description = (
         f"{curve.workload}, {title}: cumulative distribution at {loads}. Percentiles are in the "
         "table below."
     )
-    return html.Chart(title, cdf_chart(lines, legend=AXIS_UNITS[curve.axis]), description)
+    return html.Chart(title, cdf_chart(lines, legend=curve.kind.unit), description)
 
 
 def _table(curve: Curve, latency: Latency, pools: Mapping[str, Distribution]) -> html.Table:
     counted = "requests" if latency != "itl" else "gaps"
-    headers = (AXIS_UNITS[curve.axis], counted, *(f"p{p:g}" for p in PERCENTILES), "max")
+    headers = (curve.kind.unit, counted, *(f"p{p:g}" for p in PERCENTILES), "max")
     rows = []
     for load, pool in pools.items():
         levels = (pool.percentile(percent) for percent in (*PERCENTILES, 100.0))

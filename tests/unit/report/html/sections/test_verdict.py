@@ -51,7 +51,7 @@ def test_objectives_stand_with_the_verdict() -> None:
 def test_what_a_search_found_stands_with_the_verdict() -> None:
     found = SearchResult(
         workload="chat",
-        axis="rate",
+        axis="RequestRate",
         outcome="Bracketed",
         probes=5,
         stages=9,
