@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from benchrun import names
 from benchrun.api import Reason
-from benchrun.decide.condition_table import Step
+from benchrun.decide.condition_table import PhaseStep
 from benchrun.decide.decision import RESULT_ROLES, PodsRefused, RefusedObject
 from benchrun.decide.patience import with_patience
 from benchrun.decide.run_state import RunState
@@ -156,7 +156,7 @@ def no_pod_at(state: RunState) -> datetime | None:
     return job.created_at + timedelta(seconds=NO_POD_SECONDS)
 
 
-def with_refusal(state: RunState, step: Step) -> Step:
+def with_refusal(state: RunState, step: PhaseStep) -> PhaseStep:
     """Return the step, with the refusal that keeps it waiting as reason and message.
 
     A run that waits for a refused object is Pending and not WaitingForNode: no node would help.

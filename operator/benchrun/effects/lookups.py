@@ -22,7 +22,7 @@ from benchrun.effects.errors import ClusterError, NotFound
 from benchrun.effects.judge_child import JudgeChild, NotJudged, TooSlow
 from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.effects.turns import Places
-from benchrun.judge_process.messages import Job, Part
+from benchrun.judge_process.messages import Job, JobPart
 from benchrun.measure import bucketed, encode
 from benchrun.observe import (
     Child,
@@ -72,7 +72,7 @@ class About:
     samples: tuple[Sample, ...] = ()  # samples that are not stored
     spec: bytes = b""  # the run's spec, packed, while the query waits for its turn
 
-    def waiting(self, question: decision.Question[Any]) -> "About":
+    def waiting(self, question: decision.Query[Any]) -> "About":
         """Return what the question needs, small: many may wait for long."""
         run = replace(self.run, spec={}, status={})
         if not isinstance(question, decision.Judging):
@@ -189,7 +189,7 @@ async def _judgement(tools: Tools, about: About, question: decision.Judging) -> 
 
 async def _parts(
     tools: Tools, about: About, question: decision.Judging
-) -> AsyncGenerator[Part, None]:
+) -> AsyncGenerator[JobPart, None]:
     """Yield everything that was measured, one part in memory at a time.
 
     ConfigMaps that somebody else named like a record of the run are left out.
@@ -207,21 +207,21 @@ async def _parts(
                 stored |= {child.sequence} if child.sequence is not None else set()
                 yield _record_part(record, child, name=child.name, digest=child.record_digest)
             if chunk is not None:
-                yield Part.of("timeline", chunk, name=child.name)
+                yield JobPart.of("timeline", chunk, name=child.name)
     for arrival in about.arrivals:
         if arrival.sequence not in stored:
             yield _record_part(
                 arrival.data, arrival, name=f"record {arrival.sequence}", digest=arrival.digest
             )
     if about.samples:
-        yield Part.of("timeline", encode(bucketed(about.samples, 1)), name="the latest samples")
+        yield JobPart.of("timeline", encode(bucketed(about.samples, 1)), name="the latest samples")
     baseline = raw.text(raw.mapping(run.spec.get("baseline")).get("name"))
     if baseline and not question.ended_early:
         try:
             body = await tools.cluster.get(names.KIND, namespace=run.namespace, name=baseline)
         except NotFound:
             return
-        yield Part.of("baseline", json.dumps(body).encode(), name=baseline)
+        yield JobPart.of("baseline", json.dumps(body).encode(), name=baseline)
 
 
 def _planned_names(run: Run, question: decision.Judging) -> Mapping[str, tuple[str, int | None]]:
@@ -252,9 +252,9 @@ async def _held(tools: Tools, about: About, child: Child) -> Mapping[str, object
     return raw.mapping(body.get("binaryData"))
 
 
-def _record_part(data: bytes, of: Child | Arrival, *, name: str, digest: str | None) -> Part:
+def _record_part(data: bytes, of: Child | Arrival, *, name: str, digest: str | None) -> JobPart:
     stage = {"stage_id": of.stage_id, "plan_digest": of.plan_digest, "ends_search": of.ends_search}
-    return Part.of("record", data, name=name, sequence=of.sequence, digest=digest, **stage)
+    return JobPart.of("record", data, name=name, sequence=of.sequence, digest=digest, **stage)
 
 
 def _decoded(held: object) -> bytes | None:
@@ -264,7 +264,7 @@ def _decoded(held: object) -> bytes | None:
         return None
 
 
-KINDS: Mapping[type[decision.Question[Any]], Kind] = {
+KINDS: Mapping[type[decision.Query[Any]], Kind] = {
     decision.Compilations: Kind(_compilations, seconds=5.0),
     decision.EndpointPods: Kind(_endpoint_pods, seconds=10.0, retry_seconds=4.0),
     decision.Exporter: Kind(_exporter, seconds=10.0),
@@ -282,7 +282,7 @@ class Asked(NamedTuple):
 
     key: Key
     uid: str
-    question: decision.Question[Any]
+    question: decision.Query[Any]
 
 
 @dataclass(eq=False)
@@ -292,7 +292,7 @@ class LookUps:
     tools: Tools
     _: KW_ONLY
     news: Callable[[Key], None]
-    kinds: Mapping[type[decision.Question[Any]], Kind] = field(default_factory=lambda: KINDS)
+    kinds: Mapping[type[decision.Query[Any]], Kind] = field(default_factory=lambda: KINDS)
 
     def __post_init__(self) -> None:
         self._tasks: dict[Asked, asyncio.Task[None]] = {}
@@ -303,7 +303,7 @@ class LookUps:
         self,
         key: Key,
         about: About,
-        questions: Iterable[decision.Question[Any]],
+        questions: Iterable[decision.Query[Any]],
         answers: decision.Answers,
     ) -> None:
         """Start a query for each of these questions that is neither answered nor being answered.
@@ -322,7 +322,7 @@ class LookUps:
         self,
         seconds: float,
         about: About,
-        question: decision.Question[Any],
+        question: decision.Query[Any],
         answers: decision.Answers,
     ) -> None:
         """Answer this question now, once and for all, in at most `seconds`. Never raises."""
@@ -367,7 +367,7 @@ class LookUps:
             self.news(asked.key)
 
     async def _outcome(
-        self, about: About, question: decision.Question[Any], seconds: float | None
+        self, about: About, question: decision.Query[Any], seconds: float | None
     ) -> decision.Answer[Any]:
         where = f"{about.run.namespace}/{about.run.name}: {type(question).__name__}"
         try:

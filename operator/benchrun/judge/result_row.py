@@ -9,7 +9,11 @@ from typing import NamedTuple
 from benchrun_client.contract import StageRecord, interval, is_bounded
 
 from benchrun import api, measure
-from benchrun.judge.explain.cell_explanations import Explanation, gauge_is_mean, running_by_counters
+from benchrun.judge.explain.cell_explanations import (
+    QueueExplanation,
+    gauge_is_mean,
+    running_by_counters,
+)
 from benchrun.judge.explain.explanations import figures_by_repeat, length_explanations
 from benchrun.judge.objectives import TRUSTED, inconclusive, objective_results, request_limits
 from benchrun.judge.rules.all_rules import verdict_of_findings
@@ -67,7 +71,7 @@ def tokens_per_joule(
 
 
 def row(
-    measured: api.Result, found: Sequence[StageFinding], explanation: Explanation | None
+    measured: api.Result, found: Sequence[StageFinding], explanation: QueueExplanation | None
 ) -> api.Result:
     """Complete the row of a load point with what only the whole run shows.
 

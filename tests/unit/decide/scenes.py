@@ -24,14 +24,14 @@ from benchrun.decide import (
     Facts,
     Judging,
     LogTail,
-    Question,
+    Query,
     decide,
 )
 from benchrun.judge.judged_run import judged_run
 from benchrun.measure.metrics_page import Sample
 from benchrun.observe import Child, Children, Pod, Run, Termination
 from benchrun.plan import Arrival, plan_of_client, planned_stages
-from benchrun_client.contract import Failure, Progress, StageRecord
+from benchrun_client.contract import ClientProgress, Failure, StageRecord
 from unit.decide.deliveries import plain, record, sealed
 from unit.plan.specs import OWNER, Json, endpoint_body, rates, spec_body, workload
 
@@ -152,7 +152,7 @@ class Scene:
         unanswered = [question for question in questions if question not in self.collected.answers]
         if not unanswered:
             return self
-        answers: dict[Question[Any], Answer[Any]] = {
+        answers: dict[Query[Any], Answer[Any]] = {
             q: Answer(self.judgement(q, baseline) if isinstance(q, Judging) else None)
             for q in unanswered
         }
@@ -326,7 +326,7 @@ class Scene:
         """Return the scene with fields of what was collected replaced."""
         return replace(self, collected=replace(self.collected, **changes))
 
-    def with_answers(self, answers: Mapping[Question[Any], Answer[Any]]) -> Self:
+    def with_answers(self, answers: Mapping[Query[Any], Answer[Any]]) -> Self:
         return self.knowing(answers=Answers({**self.collected.answers, **answers}))
 
     def log_read(self, text: str | None = None) -> Self:
@@ -343,7 +343,7 @@ class Scene:
 
     def reports(self, **changes: Any) -> Self:
         """Return the scene after a report of the client; what it reported before still holds."""
-        old = self.collected.client.progress or Progress(version=0, phase="Preparing")
+        old = self.collected.client.progress or ClientProgress(version=0, phase="Preparing")
         return self.client(progress=old.model_copy(update={**changes, "version": old.version + 1}))
 
     def fails(self, reason: str, message: str) -> Self:

@@ -19,7 +19,7 @@ from benchrun.decide import (
     Facts,
     Judging,
     LogTail,
-    Question,
+    Query,
     decide,
 )
 from benchrun.judge.judged_run import judged_run
@@ -51,7 +51,7 @@ class SimulatedOperator:
     status: dict[str, Any] = field(default_factory=dict)
     status_version: int = 0
     decision: Decision | None = None
-    open_lookups: dict[Question[Any], None] = field(default_factory=dict)  # queries under way
+    open_lookups: dict[Query[Any], None] = field(default_factory=dict)  # queries under way
     ends: list[str] = field(
         default_factory=list
     )  # reasons of warning and ending events that were posted
@@ -143,7 +143,7 @@ class SimulatedOperator:
         yield lambda: self._acknowledge(decision)
         yield lambda: self._write(decision)
 
-    def _answer(self, question: Question[Any]) -> str | Judgement | None:
+    def _answer(self, question: Query[Any]) -> str | Judgement | None:
         if isinstance(question, LogTail):
             return self.cluster.server_log
         return self._judgement(question) if isinstance(question, Judging) else None

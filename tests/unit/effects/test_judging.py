@@ -25,7 +25,7 @@ from benchrun.effects import (
     TooSlow,
     Unavailable,
 )
-from benchrun.judge_process.messages import Job, Part, SweepJob
+from benchrun.judge_process.messages import Job, JobPart, SweepJob
 from benchrun.measure import decode
 from benchrun.observe import Children, Key, child_of, run_of
 from benchrun.plan import Arrival, TimelinePart, stage_config_map, timeline_config_map
@@ -83,7 +83,7 @@ class Court:
         )
         return judgement
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[JobPart]:
         return self.judge.parts[-1]
 
     def heads(self) -> list[tuple[str, str]]:
@@ -239,7 +239,7 @@ class Busy(Judge):
     """Others take half an hour before each turn."""
 
     async def judge(
-        self, job: Job | SweepJob, parts: AsyncGenerator[Part, None], answer: type[A]
+        self, job: Job | SweepJob, parts: AsyncGenerator[JobPart, None], answer: type[A]
     ) -> A:
         await passing(1800)
         return await super().judge(job, parts, answer)

@@ -54,7 +54,7 @@ def cluster() -> MemoryCluster:
 
 
 async def found(
-    cluster: MemoryCluster, question: decision.Question[Any], exporters: Configured = EXPORTERS
+    cluster: MemoryCluster, question: decision.Query[Any], exporters: Configured = EXPORTERS
 ) -> Any:
     return await KINDS[type(question)].look_up(Tools(cluster, Judge(), exporters), ABOUT, question)
 
@@ -163,7 +163,7 @@ async def test_a_service_without_ready_pods_is_re_requested(cluster: MemoryClust
     ],
 )
 async def test_what_the_api_server_says_no_to_is_passed_on(
-    cluster: MemoryCluster, verb: str, question: decision.Question[Any], error: ClusterError
+    cluster: MemoryCluster, verb: str, question: decision.Query[Any], error: ClusterError
 ) -> None:
     cluster.broken[verb] = error
     with pytest.raises(type(error), match=str(error)):

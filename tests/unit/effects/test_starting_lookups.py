@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from benchrun.decide import Answer, Answers, Question, decision
+from benchrun.decide import Answer, Answers, Query, decision
 from benchrun.effects import (
     AT_ONCE,
     KINDS,
@@ -33,21 +33,21 @@ AGAIN_SECONDS = 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class Slow(Question[str]):
+class Slow(Query[str]):
     """Takes as long as a test says."""
 
     name: str = "a"
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated(Question[str]):
+class Repeated(Query[str]):
     """Asked again after it failed."""
 
     name: str = "a"
 
 
 @dataclass(frozen=True, slots=True)
-class Watched(Question[str]):
+class Watched(Query[str]):
     """Asked again though something was found."""
 
 
@@ -63,7 +63,7 @@ class Desk:
         self.at_once = self.most_at_once = 0
         self.answers = Answers()
         self.news: list[tuple[Key, float]] = []
-        kinds: dict[type[Question[Any]], Kind] = {
+        kinds: dict[type[Query[Any]], Kind] = {
             Slow: Kind(self._look_up, seconds=SECONDS),
             Repeated: Kind(self._look_up, seconds=SECONDS, retry_seconds=AGAIN_SECONDS),
             Watched: Kind(self._look_up, seconds=SECONDS, again_seconds=AGAIN_SECONDS),
@@ -75,14 +75,14 @@ class Desk:
 
     def ask(
         self,
-        *questions: Question[Any],
+        *questions: Query[Any],
         key: Key = KEY,
         about: About = ABOUT,
         answers: Answers | None = None,
     ) -> None:
         self.lookups.ask(key, about, questions, self.answers if answers is None else answers)
 
-    async def _look_up(self, tools: Tools, about: About, question: Question[Any]) -> str:
+    async def _look_up(self, tools: Tools, about: About, question: Query[Any]) -> str:
         self.requests.append(now())
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -323,9 +323,9 @@ def test_every_kind_of_question_has_a_handler_and_a_time() -> None:
     questions = {
         each
         for each in vars(decision).values()
-        if isinstance(each, type) and issubclass(each, Question)
+        if isinstance(each, type) and issubclass(each, Query)
     }
-    assert set(KINDS) == questions - {Question}
+    assert set(KINDS) == questions - {Query}
     assert {
         type_.__name__: (kind.seconds, kind.retry_seconds) for type_, kind in KINDS.items()
     } == {

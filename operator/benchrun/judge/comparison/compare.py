@@ -14,7 +14,7 @@ from benchrun.judge.comparison import comparability
 from benchrun.judge.comparison.comparability import MeasuredRun, Side, cell_obstacle, obstacle
 from benchrun.judge.comparison.figures import figure_of, rows_at, sentence, throughput_at
 from benchrun.judge.comparison.gate import HERE, answer, gate
-from benchrun.judge.comparison.hypotheses import MOST_PERCENT, Question, answers, family_error
+from benchrun.judge.comparison.hypotheses import MOST_PERCENT, Hypothesis, answers, family_error
 from benchrun.judge.explain import bottleneck
 from benchrun.judge.explain.waiting import percent
 from benchrun.judge.status_size import fitted_cells
@@ -141,18 +141,18 @@ class Pair(NamedTuple):
     cell: str
     before: Side
     after: Side
-    questions: list[Question] | str
+    questions: list[Hypothesis] | str
     """The questions to test, or why the load point may not be compared."""
 
 
 def questions_at(
     cell: str, before: Side, after: Side, metrics: Iterable[api.ComparedMetric]
-) -> list[Question]:
+) -> list[Hypothesis]:
     """Build the questions about these metrics at a load point."""
     one = rows_at(cell, before)
     other = rows_at(cell, after)
     return [
-        Question(m, figure_of(m, cell, before, other), figure_of(m, cell, after, one))
+        Hypothesis(m, figure_of(m, cell, before, other), figure_of(m, cell, after, one))
         for m in metrics
     ]
 
@@ -183,7 +183,7 @@ def compared_cells(
     return cells
 
 
-def _all(asked: Sequence[Pair]) -> list[Question]:
+def _all(asked: Sequence[Pair]) -> list[Hypothesis]:
     return [
         question
         for each in asked
@@ -240,7 +240,7 @@ def limits(
 
 
 def _may_grow(
-    pair: response_to_load.Comparison, cell: api.ComparedCell, *, is_reversed: bool
+    pair: response_to_load.OperatingPointPair, cell: api.ComparedCell, *, is_reversed: bool
 ) -> bool:
     """Return whether noise may hide a throughput that grows with what runs.
 
@@ -257,7 +257,7 @@ def _may_grow(
 
 
 def _limit_of(
-    pair: response_to_load.Comparison, cell: api.ComparedCell, *, is_reversed: bool
+    pair: response_to_load.OperatingPointPair, cell: api.ComparedCell, *, is_reversed: bool
 ) -> api.Bottleneck | None:
     """Return the limit that two operating points show, or None.
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from benchrun.api import Gate
 from benchrun.judge.comparison.figures import HIGHER_IS_BETTER
-from benchrun.judge.comparison.hypotheses import Question, family_error
+from benchrun.judge.comparison.hypotheses import Hypothesis, family_error
 from benchrun.measure import percent_text, significance
 
 ERROR = 1 - significance.CONFIDENCE
@@ -49,7 +49,7 @@ class _Loss(NamedTuple):
     """How much worse a figure got, in logarithms; above 0 is worse."""
 
     cell: str
-    question: Question
+    question: Hypothesis
     contrast: significance.Contrast
     limit: float
 
@@ -68,7 +68,7 @@ class _Loss(NamedTuple):
 
 
 def gate(
-    required: Sequence[tuple[str, Sequence[Question] | None]], *, max_regression_percent: float
+    required: Sequence[tuple[str, Sequence[Hypothesis] | None]], *, max_regression_percent: float
 ) -> tuple[Gate, str]:
     """Decide the gate: return its word, and the figure that decided in a sentence.
 
@@ -117,7 +117,7 @@ def _turned(contrast: significance.Contrast) -> significance.Contrast:
     return replace(contrast, estimate=-contrast.estimate)
 
 
-def _loss(cell: str, question: Question, max_regression_percent: float) -> _Loss | None:
+def _loss(cell: str, question: Hypothesis, max_regression_percent: float) -> _Loss | None:
     """Return the loss of a figure with its limit, or None where the noise is not known."""
     contrast = question.contrast()
     share = max_regression_percent / 100
@@ -129,7 +129,7 @@ def _loss(cell: str, question: Question, max_regression_percent: float) -> _Loss
     return _Loss(cell, question, _turned(contrast), -math.log1p(-share) if share < 1 else math.inf)
 
 
-def _too_weak(asked: Sequence[tuple[str, Question]], losses: Sequence[_Loss]) -> str | None:
+def _too_weak(asked: Sequence[tuple[str, Hypothesis]], losses: Sequence[_Loss]) -> str | None:
     """Return, in words, the noisiest figure that can't be decided.
 
     It shows neither a change nor that it is within the limit, and a change from 0 to the limit had

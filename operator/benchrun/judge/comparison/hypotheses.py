@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from benchrun.api import DEFAULT_EQUIVALENCE_PERCENT, Change, ComparedMetric, Word
-from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, ROUNDING_ERROR, Figure
+from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, ROUNDING_ERROR, NoisyFigure
 from benchrun.measure import detectable_shift, mean_of, rounded, significance
 
 # Words: Hochberg's procedure keeps the chance of any false Better or Worse in the whole comparison
@@ -23,12 +23,12 @@ MOST_PERCENT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Hypothesis:
     """The question whether a figure changed from the baseline to the candidate."""
 
     metric: ComparedMetric
-    baseline: Figure
-    candidate: Figure
+    baseline: NoisyFigure
+    candidate: NoisyFigure
 
     @property
     def of_arrivals(self) -> str | None:
@@ -74,7 +74,7 @@ class Question:
         return len(blocks) >= significance.MIN_BLOCKS and blocks == self.candidate.log_blocks.keys()
 
 
-def family_error(questions: Sequence[Question]) -> float:
+def family_error(questions: Sequence[Hypothesis]) -> float:
     """Return the significance level of one question if all together may err by 5 % (Bonferroni).
 
     Only questions that can be tested count.
@@ -85,7 +85,7 @@ def family_error(questions: Sequence[Question]) -> float:
 
 
 def answers(
-    questions: Sequence[Question],
+    questions: Sequence[Hypothesis],
     *,
     equivalence_percent: float = float(DEFAULT_EQUIVALENCE_PERCENT),
 ) -> list[Change]:
@@ -108,7 +108,7 @@ def answers(
 
 
 def _answer(
-    question: Question,
+    question: Hypothesis,
     contrast: significance.Contrast,
     *,
     is_changed: bool,
@@ -134,7 +134,7 @@ def _answer(
     )
 
 
-def _unanswered(question: Question) -> Change:
+def _unanswered(question: Hypothesis) -> Change:
     """Build the change of a question that can't be tested.
 
     That is so if a figure is missing, if the request rate sets both figures, or if the noise is

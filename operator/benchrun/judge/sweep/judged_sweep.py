@@ -15,7 +15,7 @@ from benchrun.api.sweep import (
     MAX_ROWS,
     BenchmarkSweepSpec,
     FoundLoad,
-    Row,
+    SweepRow,
     SweepTable,
     TabledRun,
 )
@@ -151,14 +151,16 @@ def _row(
     missing: Mapping[str, str],
     *,
     per_gpu: bool,
-) -> Row:
+) -> SweepRow:
     found = side.at(cell)
     if not found:
         reason = missing.get(side.variant.name, "not measured")
-        return Row(variant=side.variant.name, cell=cell, verdict="Unknown", reason=reason[:300])
+        return SweepRow(
+            variant=side.variant.name, cell=cell, verdict="Unknown", reason=reason[:300]
+        )
     left_out = len(side.runs) - len(found)
     doubt: tuple[api.Verdict, ...] = ("Suspect",) if left_out else ()
-    return Row(
+    return SweepRow(
         variant=side.variant.name,
         cell=cell,
         runs=len(found),
@@ -381,7 +383,7 @@ def _without(word: api.Word) -> "_Cut":
     return lambda found: found.model_copy(update={"results": without_changes(found.results, word)})
 
 
-def _of_rows(field: str, value_of: Callable[[Row], object]) -> "_Cut":
+def _of_rows(field: str, value_of: Callable[[SweepRow], object]) -> "_Cut":
     """Return a cut that gives a field another value in every row."""
 
     def cut(found: SweepTable) -> SweepTable:

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 from benchrun.api import ComparedMetric, Gate
-from benchrun.judge.comparison.figures import Figure
+from benchrun.judge.comparison.figures import NoisyFigure
 from benchrun.judge.comparison.gate import gate
-from benchrun.judge.comparison.hypotheses import Question
+from benchrun.judge.comparison.hypotheses import Hypothesis
 from benchrun.measure import Contrast, detectable_percent, mean_of
 from unit.golden_messages import golden
 from unit.judge.comparison.sides import compared, repeated, row, run, servers
@@ -19,19 +19,21 @@ LIMIT = 5.0
 
 def question(
     percent: float, *, error_percent: float = 0.5, metric: ComparedMetric = "MeanTTFT"
-) -> Question:
+) -> Hypothesis:
     """A change of so much, with that standard error on each side, of five values each."""
     noise = (error_percent / 100) ** 2 / 2
     before = Contrast(0.0, noise, 4)
     after = Contrast(math.log1p(percent / 100), noise, 4)
-    return Question(metric, Figure(1.0, before), Figure(math.exp(after.estimate), after))
+    return Hypothesis(
+        metric, NoisyFigure(1.0, before), NoisyFigure(math.exp(after.estimate), after)
+    )
 
 
-UNKNOWN = Question("MeanTTFT", Figure(100.0), Figure(100.0))
-MISSING = Question("MeanTTFT", Figure(None), Figure(None))
+UNKNOWN = Hypothesis("MeanTTFT", NoisyFigure(100.0), NoisyFigure(100.0))
+MISSING = Hypothesis("MeanTTFT", NoisyFigure(None), NoisyFigure(None))
 
 
-def gated(*cells: Sequence[Question] | None, limit: float = LIMIT) -> tuple[Gate, str]:
+def gated(*cells: Sequence[Hypothesis] | None, limit: float = LIMIT) -> tuple[Gate, str]:
     return gate(
         [(f"chat/rate={n}", cell) for n, cell in enumerate(cells)], max_regression_percent=limit
     )
@@ -70,7 +72,7 @@ def gated(*cells: Sequence[Question] | None, limit: float = LIMIT) -> tuple[Gate
         pytest.param("Inconclusive", [], id="no cell"),
     ],
 )
-def test_gate(expected: Gate, cells: list[list[Question] | None]) -> None:
+def test_gate(expected: Gate, cells: list[list[Hypothesis] | None]) -> None:
     assert gated(*cells)[0] == expected
 
 
@@ -97,7 +99,7 @@ def test_it_names_the_figure_that_decided_and_its_own_bound() -> None:
 
 def simulated(
     random: Random, questions: int, *, change_percent: float, servers: int = 5
-) -> list[Question]:
+) -> list[Hypothesis]:
     """Figures of fresh servers that scatter by 1.5 %, each changed by so much for the worse; every
     other one a throughput."""
     made = []
@@ -109,7 +111,9 @@ def simulated(
             else math.log1p(-change_percent / 100)
         )
         sides = [mean_of([random.gauss(at, 0.015) for _ in range(servers)]) for at in (0.0, shift)]
-        made.append(Question(metric, *(Figure(math.exp(side.estimate), side) for side in sides)))
+        made.append(
+            Hypothesis(metric, *(NoisyFigure(math.exp(side.estimate), side) for side in sides))
+        )
     return made
 
 

@@ -14,11 +14,11 @@ from benchrun.report.export.csv_parquet import (
     server_table,
     stage_table,
 )
-from benchrun.report.export.encoders import RUN_KEY, NotExportable, Table, as_parquet
+from benchrun.report.export.encoders import RUN_KEY, ExportTable, NotExportable, as_parquet
 from unit.report.export.runs import CELLS, CHAT, FIRST, UID, failing, measured, row, run, status
 
 
-def back(table: Table) -> Any:
+def back(table: ExportTable) -> Any:
     return pyarrow.parquet.read_table(io.BytesIO(as_parquet(table, run_uid=UID)))
 
 
@@ -65,7 +65,7 @@ def test_the_file_itself_says_whose_it_is() -> None:
 
 
 def test_a_table_without_rows_keeps_its_columns() -> None:
-    empty = Table(stage_table(run()).columns, [])
+    empty = ExportTable(stage_table(run()).columns, [])
     assert (back(empty).num_rows, back(empty).num_columns) == (0, len(empty.columns))
 
 
