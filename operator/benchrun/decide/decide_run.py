@@ -142,7 +142,7 @@ def _go_on(state: RunState, *, server: Diagnosis | None, client: Diagnosis | Non
         apply=(*create_and_release.missing_children(state), *stored_now),
         scrape=server_status.scrape_targets(state),
         pull=server_status.pull_target(state),
-        lookups=tuple(question for question in wanted if question is not None),
+        lookups=tuple(query for query in wanted if query is not None),
         acknowledge=create_and_release.to_acknowledge(state, stored_now),
         events=_step_events(state, step),
         requeue_after_seconds=_seconds_to_next_pass(
@@ -186,7 +186,7 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
         servers = tuple(server_status.server_statuses(state))
         image, digest = (pod.image, pod.image_digest) if pod is not None else (None, None)
         client = api.ClientStatus(image=image or state.spec.client.image, image_digest=digest)
-        question = Judging(
+        query = Judging(
             end is not None,
             servers,
             client,
@@ -194,11 +194,11 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
             most_stages=state.most_stages,
             most_chunks=create_and_release.most_chunks(state),
         )
-        judged = state.collected.answers.of(question) or _given_up(state)
+        judged = state.collected.answers.of(query) or _given_up(state)
         if judged is None and state.collected.is_adopted and not state.collected.is_judging_counted:
             return _count_judging(let_go)
         if judged is None:
-            return replace(let_go, lookups=(*let_go.lookups, question))
+            return replace(let_go, lookups=(*let_go.lookups, query))
     status = _with_lost_records(state, _final_status(state, end, judged))
     reason = end.reason if end is not None else status.phase or "Completed"
     return replace(
@@ -310,14 +310,14 @@ def _refused(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decision
     )
 
 
-def _look_up_endpoint(state: RunState, question: EndpointPods) -> Decision:
-    message = f"looking up the pods of Service {question.service}"
-    if state.collected.answers.of(question) is not None:
-        message = f"Service {question.service} has no ready pods; the run starts when it has"
+def _look_up_endpoint(state: RunState, query: EndpointPods) -> Decision:
+    message = f"looking up the pods of Service {query.service}"
+    if state.collected.answers.of(query) is not None:
+        message = f"Service {query.service} has no ready pods; the run starts when it has"
     step = PhaseStep("Pending", Reason.WAITING_FOR_ENDPOINT, message)
     due = _seconds_to_next_pass(state, server=None, client=None)
     wait = min(ENDPOINT_LOOKUP_SECONDS, due or ENDPOINT_LOOKUP_SECONDS)
-    return Decision(status=_with_step(state, step), lookups=(question,), requeue_after_seconds=wait)
+    return Decision(status=_with_step(state, step), lookups=(query,), requeue_after_seconds=wait)
 
 
 def _with_step(state: RunState, step: PhaseStep) -> BenchmarkRunStatus:

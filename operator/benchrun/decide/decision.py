@@ -1,7 +1,7 @@
 """What a reconcile of one run reads (Facts) and decides (Decision): plain values, no effects.
 
-A decision asks questions, which queries answer beside the queue's workers
-(`benchrun.effects.lookups`). A question is a value; its answer is kept under it until the run is
+A decision asks queries, which are answered beside the queue's workers
+(`benchrun.effects.lookups`). A query is a value; its answer is kept under it until the run is
 forgotten. A query that fails is an answer too: it costs its own field and nothing else.
 """
 
@@ -39,13 +39,13 @@ class Answer(Generic[T]):
 
 
 class Answers(dict[Query[Any], Answer[Any]]):
-    def of(self, question: Query[T]) -> Answer[T] | None:
-        """Return the answer to the question; None: there is none yet."""
-        return self.get(question)
+    def of(self, query: Query[T]) -> Answer[T] | None:
+        """Return the answer to the query; None: there is none yet."""
+        return self.get(query)
 
-    def value(self, question: Query[T] | None) -> T | None:
-        """Return what was found; None: nothing was, there is no answer yet, or no question."""
-        answer = None if question is None else self.get(question)
+    def value(self, query: Query[T] | None) -> T | None:
+        """Return what was found; None: nothing was, there is no answer yet, or no query."""
+        answer = None if query is None else self.get(query)
         return None if answer is None else answer.value
 
 

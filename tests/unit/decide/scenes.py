@@ -139,17 +139,17 @@ class Scene:
     def answered_but_judged(self) -> Decision:
         """Decide once the queries of logs are answered, as unreadable, but the judge's is not."""
         wanted = (q for q in self.decide().lookups if isinstance(q, Compilations))
-        return self.with_answers({question: Answer(None) for question in wanted}).decide()
+        return self.with_answers({query: Answer(None) for query in wanted}).decide()
 
     def answered(self, baseline: Run | None = None) -> Self:
         """Return the scene with all queries answered that the end of a run waits for."""
         decision = self.decide()
-        questions = [
+        queries = [
             q
             for q in (decision.last_words, *decision.lookups)
             if isinstance(q, LogTail | Compilations | Judging)
         ]
-        unanswered = [question for question in questions if question not in self.collected.answers]
+        unanswered = [query for query in queries if query not in self.collected.answers]
         if not unanswered:
             return self
         answers: dict[Query[Any], Answer[Any]] = {
@@ -158,7 +158,7 @@ class Scene:
         }
         return self.with_answers(answers).answered(baseline)
 
-    def judgement(self, question: Judging, baseline: Run | None = None) -> Judgement:
+    def judgement(self, query: Judging, baseline: Run | None = None) -> Judgement:
         """Judge the run as the judge's process does."""
         spec = BenchmarkRunSpec.model_validate_json(self._accepted())
         stored = {c.sequence for c in self.objects if c.role == names.ROLE_STAGE}
@@ -169,11 +169,11 @@ class Scene:
             spec,
             [self.measured[s] for s in known],
             self.collected.samples.unstored,
-            servers=question.servers,
-            client=question.client,
+            servers=query.servers,
+            client=query.client,
             baseline=baseline,
-            ended_early=question.ended_early,
-            unstored=question.unstored,
+            ended_early=query.ended_early,
+            unstored=query.unstored,
         )
 
     # ---- the run

@@ -101,8 +101,8 @@ class SimulatedOperator:
 
     def look_up(self) -> None:
         """Answer all open queries."""
-        for question in self.open_lookups:
-            self.collected.answers[question] = Answer(self._answer(question))
+        for query in self.open_lookups:
+            self.collected.answers[query] = Answer(self._answer(query))
         self.open_lookups = {}
 
     # ---- what it does
@@ -143,12 +143,12 @@ class SimulatedOperator:
         yield lambda: self._acknowledge(decision)
         yield lambda: self._write(decision)
 
-    def _answer(self, question: Query[Any]) -> str | Judgement | None:
-        if isinstance(question, LogTail):
+    def _answer(self, query: Query[Any]) -> str | Judgement | None:
+        if isinstance(query, LogTail):
             return self.cluster.server_log
-        return self._judgement(question) if isinstance(question, Judging) else None
+        return self._judgement(query) if isinstance(query, Judging) else None
 
-    def _judgement(self, question: Judging) -> Judgement:
+    def _judgement(self, query: Judging) -> Judgement:
         """Judge the run by all stored and received records."""
         maps = [m for (kind, _), m in self.cluster.manifests.items() if kind == "ConfigMap"]
         packed = [
@@ -166,9 +166,9 @@ class SimulatedOperator:
             BenchmarkRunSpec.model_validate(self.spec),
             [records[s] for s in sorted(records)],
             (),
-            servers=question.servers,
-            client=question.client,
-            ended_early=question.ended_early,
+            servers=query.servers,
+            client=query.client,
+            ended_early=query.ended_early,
         )
 
     def _let_go_what_is_stored(self) -> None:

@@ -1,4 +1,4 @@
-"""Look-ups: each question is answered once, within its time, whatever happens to it; the answer is
+"""Look-ups: each query is answered once, within its time, whatever happens to it; the answer is
 told once. Time jumps."""
 
 import asyncio
@@ -75,14 +75,14 @@ class Desk:
 
     def ask(
         self,
-        *questions: Query[Any],
+        *queries: Query[Any],
         key: Key = KEY,
         about: About = ABOUT,
         answers: Answers | None = None,
     ) -> None:
-        self.lookups.ask(key, about, questions, self.answers if answers is None else answers)
+        self.lookups.ask(key, about, queries, self.answers if answers is None else answers)
 
-    async def _look_up(self, tools: Tools, about: About, question: Query[Any]) -> str:
+    async def _look_up(self, tools: Tools, about: About, query: Query[Any]) -> str:
         self.requests.append(now())
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -227,8 +227,8 @@ async def test_another_namespace_does_not_wait_for_those_that_came_before() -> N
 async def test_what_waits_holds_no_spec_but_its_bytes() -> None:
     desk = Desk()
     about = replace(ABOUT, run=replace(ABOUT.run, spec={"free": [[]] * 1000}, status={"a": 1}))
-    for question in (Slow(), decision.Judging(ended_early=False)):
-        waiting = about.waiting(question)
+    for query in (Slow(), decision.Judging(ended_early=False)):
+        waiting = about.waiting(query)
         assert (waiting.run.spec, waiting.run.status, len(waiting.spec) < 100) == ({}, {}, True)
     assert about.waiting(decision.Judging(ended_early=False)).whole().run.spec == about.run.spec
     await desk.lookups.close()
@@ -320,12 +320,12 @@ async def test_what_changes_is_looked_up_again_and_reported_when_it_did() -> Non
 
 
 def test_every_kind_of_question_has_a_handler_and_a_time() -> None:
-    questions = {
+    queries = {
         each
         for each in vars(decision).values()
         if isinstance(each, type) and issubclass(each, Query)
     }
-    assert set(KINDS) == questions - {Query}
+    assert set(KINDS) == queries - {Query}
     assert {
         type_.__name__: (kind.seconds, kind.retry_seconds) for type_, kind in KINDS.items()
     } == {

@@ -1,6 +1,6 @@
 """Compare two groups of runs, load point by load point, or a run with its baseline.
 
-All questions of a comparison are corrected together.
+All hypotheses of a comparison are corrected together.
 """
 
 import math
@@ -67,10 +67,10 @@ def compare(
     ids = dict.fromkeys(row.cell for run in runs for row in run.status.results)
     asked = []
     for cell in ids:
-        questions = cell_obstacle(cell, baseline, candidate) or questions_at(
+        hypotheses = cell_obstacle(cell, baseline, candidate) or hypotheses_at(
             cell, baseline, candidate, metrics
         )
-        asked.append(Pair(cell, baseline, candidate, questions))
+        asked.append(Pair(cell, baseline, candidate, hypotheses))
     cells = compared_cells(asked, equivalence_percent=equivalence_percent)
     # Several runs at one endpoint have met one and the same server.
     fresh = (
@@ -92,7 +92,7 @@ def compare(
         return found
     measured = [each for each in asked if any(run.row(each.cell) for run in baseline)]
     required = [
-        (each.cell, None if isinstance(each.questions, str) else each.questions)
+        (each.cell, None if isinstance(each.hypotheses, str) else each.hypotheses)
         for each in measured
     ]
     word, why = gate(required, max_regression_percent=max_regression_percent)
@@ -141,14 +141,14 @@ class Pair(NamedTuple):
     cell: str
     before: Side
     after: Side
-    questions: list[Hypothesis] | str
-    """The questions to test, or why the load point may not be compared."""
+    hypotheses: list[Hypothesis] | str
+    """The hypotheses to test, or why the load point may not be compared."""
 
 
-def questions_at(
+def hypotheses_at(
     cell: str, before: Side, after: Side, metrics: Iterable[api.ComparedMetric]
 ) -> list[Hypothesis]:
-    """Build the questions about these metrics at a load point."""
+    """Build the hypotheses about these metrics at a load point."""
     one = rows_at(cell, before)
     other = rows_at(cell, after)
     return [
@@ -160,17 +160,17 @@ def questions_at(
 def compared_cells(
     asked: Sequence[Pair], *, equivalence_percent: float = float(api.DEFAULT_EQUIVALENCE_PERCENT)
 ) -> list[api.ComparedCell]:
-    """Answer the questions of all pairs together.
+    """Test the hypotheses of all pairs together.
 
     Return one compared load point for each pair, in the order given.
     """
     changes = iter(answers(_all(asked), equivalence_percent=equivalence_percent))
     cells = []
-    for cell, before, after, questions in asked:
-        if isinstance(questions, str):
-            cells.append(api.ComparedCell(cell=cell, reason=questions))
+    for cell, before, after, hypotheses in asked:
+        if isinstance(hypotheses, str):
+            cells.append(api.ComparedCell(cell=cell, reason=hypotheses))
             continue
-        found = [next(changes) for _ in questions]
+        found = [next(changes) for _ in hypotheses]
         throughput_of = throughput_at(cell, (*before, *after))
         # Paired: each run of one side has one of the other that sent the same.
         sent, same = (sorted(run.traffic(cell) or "" for run in side) for side in (before, after))
@@ -185,10 +185,10 @@ def compared_cells(
 
 def _all(asked: Sequence[Pair]) -> list[Hypothesis]:
     return [
-        question
+        hypothesis
         for each in asked
-        if not isinstance(each.questions, str)
-        for question in each.questions
+        if not isinstance(each.hypotheses, str)
+        for hypothesis in each.hypotheses
     ]
 
 
@@ -197,10 +197,12 @@ def detectable(asked: Sequence[Pair]) -> float | None:
 
     In percent, by the noise that was measured; None where no noise is known.
     """
-    questions = _all(asked)
-    error = family_error(questions)
+    hypotheses = _all(asked)
+    error = family_error(hypotheses)
     shifts = [
-        shift for question in questions if (shift := question.detectable(error=error)) is not None
+        shift
+        for hypothesis in hypotheses
+        if (shift := hypothesis.detectable(error=error)) is not None
     ]
     return float(f"{min(log_ratio_percent(max(shifts)), MOST_PERCENT):.3g}") if shifts else None
 

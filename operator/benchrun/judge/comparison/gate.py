@@ -49,7 +49,7 @@ class _Loss(NamedTuple):
     """How much worse a figure got, in logarithms; above 0 is worse."""
 
     cell: str
-    question: Hypothesis
+    hypothesis: Hypothesis
     contrast: significance.Contrast
     limit: float
 
@@ -57,14 +57,14 @@ class _Loss(NamedTuple):
         """Return the lower or upper bound of the loss at a one-sided `error`, in words."""
         reach = self.contrast.reach(1 - 2 * error)
         loss = self.contrast.estimate + (-reach if is_lower else reach)
-        sign = -1 if self.question.metric in HIGHER_IS_BETTER else 1
+        sign = -1 if self.hypothesis.metric in HIGHER_IS_BETTER else 1
         percent = sign * significance.log_ratio_percent(sign * loss)
         return f"{self.name} is {'at least' if is_lower else 'at most'} {percent:.3g} % worse"
 
     @property
     def name(self) -> str:
         """Return the metric and its load point in words."""
-        return f"{self.question.metric} at {self.cell}"
+        return f"{self.hypothesis.metric} at {self.cell}"
 
 
 def gate(
@@ -72,14 +72,14 @@ def gate(
 ) -> tuple[Gate, str]:
     """Decide the gate: return its word, and the figure that decided in a sentence.
 
-    `required`: the load points that must be within the limit, with their questions; None where a
+    `required`: the load points that must be within the limit, with their hypotheses; None where a
     load point could not be compared. A throughput that the arrivals set is not tested.
     """
     asked = [
-        (cell, question)
-        for cell, questions in required
-        for question in questions or ()
-        if not question.of_arrivals
+        (cell, hypothesis)
+        for cell, hypotheses in required
+        for hypothesis in hypotheses or ()
+        if not hypothesis.of_arrivals
     ]
     losses = [
         loss
@@ -95,7 +95,7 @@ def gate(
             "Regressed",
             f"{loss.bound(is_lower=True, error=level)}, {max_regression_percent:g} % is allowed",
         )
-    whole = bool(asked) and all(questions is not None for _, questions in required)
+    whole = bool(asked) and all(hypotheses is not None for _, hypotheses in required)
     if whole and len(losses) == len(asked) and all(_is_within(loss) for loss in losses):
         worst = max(
             losses,
@@ -117,16 +117,18 @@ def _turned(contrast: significance.Contrast) -> significance.Contrast:
     return replace(contrast, estimate=-contrast.estimate)
 
 
-def _loss(cell: str, question: Hypothesis, max_regression_percent: float) -> _Loss | None:
+def _loss(cell: str, hypothesis: Hypothesis, max_regression_percent: float) -> _Loss | None:
     """Return the loss of a figure with its limit, or None where the noise is not known."""
-    contrast = question.contrast()
+    contrast = hypothesis.contrast()
     share = max_regression_percent / 100
     if contrast is None:
         return None
-    if question.metric not in HIGHER_IS_BETTER:
-        return _Loss(cell, question, contrast, math.log1p(share))
+    if hypothesis.metric not in HIGHER_IS_BETTER:
+        return _Loss(cell, hypothesis, contrast, math.log1p(share))
     # Nothing falls by more than 100 %.
-    return _Loss(cell, question, _turned(contrast), -math.log1p(-share) if share < 1 else math.inf)
+    return _Loss(
+        cell, hypothesis, _turned(contrast), -math.log1p(-share) if share < 1 else math.inf
+    )
 
 
 def _too_weak(asked: Sequence[tuple[str, Hypothesis]], losses: Sequence[_Loss]) -> str | None:
@@ -137,14 +139,15 @@ def _too_weak(asked: Sequence[tuple[str, Hypothesis]], losses: Sequence[_Loss]) 
     instead. None if there is no such figure, or a figure is missing.
     """
     if any(
-        question.baseline.value is None or question.candidate.value is None for _, question in asked
+        hypothesis.baseline.value is None or hypothesis.candidate.value is None
+        for _, hypothesis in asked
     ):
         return None
     if len(losses) < len(asked):
         return "the noise is not known"
-    error = family_error([question for _, question in asked])
+    error = family_error([hypothesis for _, hypothesis in asked])
     open_ones = [loss for loss in losses if not _is_within(loss) and loss.contrast.p_value > error]
-    found = [(loss.question.detectable(error=error) or 0.0, loss) for loss in open_ones]
+    found = [(loss.hypothesis.detectable(error=error) or 0.0, loss) for loss in open_ones]
     least, loss = max(found, key=lambda each: each[0] - each[1].limit, default=(0.0, None))
     if loss is None or least <= loss.limit:
         return None

@@ -29,9 +29,9 @@ from benchrun.judge.comparison.compare import (
     Pair,
     compared_cells,
     detectable,
+    hypotheses_at,
     limits,
     outcome_of,
-    questions_at,
 )
 from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, figure_of, throughput_at
 from benchrun.judge.explain.profile import profiled_row, with_profile
@@ -112,7 +112,7 @@ def _asked(base: Side, side: Side, cell: str, *, replications: int) -> Pair:
         *(OF_A_SPLIT_FIRST if is_split else ()),
         *api.swept_metrics(min(len(before), len(after))),
     )
-    questions = questions_at(cell, before, after, dict.fromkeys(metrics))
+    questions = hypotheses_at(cell, before, after, dict.fromkeys(metrics))
     known = [
         each
         for each in questions
