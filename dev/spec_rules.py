@@ -25,7 +25,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-
 # fmt: off
 RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
 '''

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-
 # fmt: off
 RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0x21765739: lambda self: len([x for x in [self.server is not None, self.endpoint is not None, self.offline is not None] if x]) == 1,
