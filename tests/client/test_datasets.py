@@ -18,7 +18,7 @@ from benchrun_client.contract import (
     DataFile,
     LoadPoint,
     MixData,
-    MixPart,
+    MixPartData,
     PrefixRepetitionData,
     RandomData,
     StageRecord,
@@ -103,8 +103,8 @@ def datasets(folder: Path) -> Mapping[str, Data]:
         ),
         "mixed": MixData(
             parts=(
-                MixPart(weight=1, data=RandomData(input_tokens=64, output_tokens=4)),
-                MixPart(weight=2, data=CustomData(file=lines)),
+                MixPartData(weight=1, data=RandomData(input_tokens=64, output_tokens=4)),
+                MixPartData(weight=2, data=CustomData(file=lines)),
             )
         ),
         "vllm": RandomData(generator="VLLM", seed=0, input_tokens=80, output_tokens=4),

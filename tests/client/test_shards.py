@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
-from benchrun_client.contract import LoadPoint, Plan, Progress, RandomData, Stage, StageRecord
+from benchrun_client.contract import ClientProgress, LoadPoint, Plan, RandomData, Stage, StageRecord
 from client.processes import TINY_MODEL, client, client_of_two_pods, free_port, simulator
 from unit.client.plans import plan, stage, warmup
 
@@ -75,7 +75,7 @@ class Measured:
 
     plan: Plan
     records: list[StageRecord]
-    progress: Progress
+    progress: ClientProgress
     exit_code: int
     headlines: list[dict[str, object]]
 

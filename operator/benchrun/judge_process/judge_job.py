@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from benchrun_client.contract import Search, StageRecord, envelope_of, open_record, open_stage
+from benchrun_client.contract import SearchPlan, StageRecord, envelope_of, open_record, open_stage
 
 from benchrun.api import (
     MAX_REFUSED,
@@ -24,14 +24,14 @@ from benchrun.api import (
 from benchrun.api.sweep import BenchmarkSweepSpec, SweepTable
 from benchrun.judge.judged_run import judged_run
 from benchrun.judge.sweep.judged_sweep import sweep_table
-from benchrun.judge_process.messages import Job, Part, PartHead, SweepJob
+from benchrun.judge_process.messages import Job, JobPart, PartHead, SweepJob
 from benchrun.measure import metrics_page, timeline
 from benchrun.names import SERVING_ROLES
 from benchrun.observe import Run, run_of
 from benchrun.plan import Owner, planned_searches, problem_with, stage_ids
 
 
-def table_job(job: SweepJob, parts: Iterable[Part]) -> SweepTable:
+def table_job(job: SweepJob, parts: Iterable[JobPart]) -> SweepTable:
     """Build the table of a sweep.
 
     Raises ValueError where the spec or a run's status is invalid.
@@ -44,7 +44,7 @@ def table_job(job: SweepJob, parts: Iterable[Part]) -> SweepTable:
 _LOAD = re.compile(r"[0-9]{1,12}(\.[0-9]{1,10})?")
 
 
-def probe_problem(record: StageRecord, searches: Sequence[Search]) -> str | None:
+def probe_problem(record: StageRecord, searches: Sequence[SearchPlan]) -> str | None:
     """Return why the record's load can't be one that its search chose.
 
     None if it can, or if the stage belongs to no search.
@@ -95,7 +95,7 @@ MAX_SAMPLES = 65_536
 """Samples of a run's timeline, in some 110 MB. A week of 13 servers leaves 3,584 of each server."""
 
 
-def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:
+def judge_job(job: Job, parts: Iterable[JobPart]) -> Judgement:
     """Judge a run.
 
     A part that can't be used is refused. Raises ValueError where the spec is invalid.
@@ -141,7 +141,7 @@ class _Opened:
         self.baseline: Run | None = None
         self.refused: list[str] = []
 
-    def take(self, part: Part) -> None:
+    def take(self, part: JobPart) -> None:
         """Open a part, or refuse it and keep the reason."""
         try:
             self._open(part.head, part.data)

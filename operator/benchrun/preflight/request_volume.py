@@ -104,7 +104,7 @@ CHAT_TEMPLATE_TOKENS = 64  # Tokens for a chat template: more than most add to o
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
+class LongestRequest:
     """The longest request of a dataset, in tokens. None: that depends on the data."""
 
     prompt: int | None
@@ -120,26 +120,30 @@ class Lengths:
         return None if self.prompt is None or self.output is None else self.prompt + self.output
 
 
-def lengths_of(dataset: Dataset) -> Lengths:
+def lengths_of(dataset: Dataset) -> LongestRequest:
     """Return the lengths of the longest request that a dataset can send."""
     match dataset.single:
         case contract.RandomData() as random:
-            return Lengths(random.input.max, random.output.max, drops_long_rows=False)
+            return LongestRequest(random.input.max, random.output.max, drops_long_rows=False)
         case contract.PrefixRepetitionData() as repeated:
             prompt = repeated.prefix_tokens + repeated.suffix_tokens
-            return Lengths(prompt, repeated.output_tokens, drops_long_rows=False)
+            return LongestRequest(prompt, repeated.output_tokens, drops_long_rows=False)
         case contract.ShareGPTData() as rows:
             rest = max(
                 1, (rows.max_total_tokens or SHARE_GPT_TOTAL_TOKENS) - rows.max_prompt_tokens
             )
-            return Lengths(rows.max_prompt_tokens, rows.output_tokens or rest, drops_long_rows=True)
+            return LongestRequest(
+                rows.max_prompt_tokens, rows.output_tokens or rest, drops_long_rows=True
+            )
         case contract.TextsData() as texts:
-            return Lengths(
+            return LongestRequest(
                 None, texts.output_tokens_per_text * texts.texts_per_prompt, drops_long_rows=True
             )
         case AgentDataset():
-            return Lengths(None, None, drops_long_rows=False)
-    return Lengths(None, getattr(dataset.single, "output_tokens", None), drops_long_rows=True)
+            return LongestRequest(None, None, drops_long_rows=False)
+    return LongestRequest(
+        None, getattr(dataset.single, "output_tokens", None), drops_long_rows=True
+    )
 
 
 def longest_request(
@@ -179,7 +183,7 @@ def length_remarks(spec: BenchmarkRunSpec, *, max_tokens: int | None, source: st
 
 
 def _length_remarks(
-    lengths: Lengths, field: str, max_tokens: int, limit: str, *, is_chat: bool
+    lengths: LongestRequest, field: str, max_tokens: int, limit: str, *, is_chat: bool
 ) -> list[Remark]:
     if lengths.output is not None and lengths.output >= max_tokens:
         return [

@@ -9,13 +9,13 @@ from benchrun_client.contract import (
     LoadPoint,
     Plan,
     RandomData,
-    Sampling,
+    SamplingParams,
     ServedModel,
     ServerEdge,
     ShareGPTData,
     Stage,
     Target,
-    Warmup,
+    WarmupPlan,
     digest_of_token,
 )
 from benchrun_client.stage_record import ClientCost, Instants, RawStage
@@ -41,9 +41,9 @@ def stage(**changes: Any) -> Stage:
     )
 
 
-def warmup(**changes: Any) -> Warmup:
+def warmup(**changes: Any) -> WarmupPlan:
     """Build a warm-up of two short random requests."""
-    return Warmup(
+    return WarmupPlan(
         **{
             "workload": "chat",
             "data": RandomData(input_tokens=32, output_tokens=4),
@@ -146,7 +146,7 @@ def raw_stage(**changes: Any) -> RawStage:
             "errors": ["", "Bad Request"],
             "cost": cost,
             "api": "Completions",
-            "sampling": Sampling(),
+            "sampling": SamplingParams(),
             "servers": (edge,),
             **changes,
         }

@@ -12,7 +12,7 @@ from typing import Any
 
 from benchrun.observe import Child, Pod, Termination, child_of
 from benchrun.plan import Arrival
-from benchrun_client.contract import PLAN_FILE, Plan, Probe, Progress
+from benchrun_client.contract import PLAN_FILE, ClientProgress, Plan, Probe
 from benchrun_client.search import bisection
 from benchrun_client.search.bisection import stage_at
 from unit.decide.deliveries import arrival
@@ -39,7 +39,9 @@ class SimulatedClient:
 
     plan: Plan
     started: int
-    progress: Progress = field(default_factory=lambda: Progress(version=0, phase="Preparing"))
+    progress: ClientProgress = field(
+        default_factory=lambda: ClientProgress(version=0, phase="Preparing")
+    )
     records: list[Arrival] = field(default_factory=list)
     through: int = 0
     healthy_at: int | None = None

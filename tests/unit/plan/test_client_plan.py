@@ -3,7 +3,7 @@
 import pytest
 from benchrun.api import BenchmarkRunSpec
 from benchrun.plan import plan_of_client
-from benchrun_client.contract import LoadPoint, Plan, Sampling, Target, ThinkTime
+from benchrun_client.contract import LoadPoint, Plan, SamplingParams, Target, ThinkTime
 from unit.client.plans import TOKEN_DIGEST
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import (
@@ -300,7 +300,7 @@ ASKED = {
     "minP": "0.05",
     "logprobs": 3,
 }
-DRAWN = Sampling(
+DRAWN = SamplingParams(
     temperature=0.7,
     top_p=0.9,
     top_k=20,
@@ -314,12 +314,12 @@ DRAWN = Sampling(
 @pytest.mark.parametrize(
     ("sampling", "fields"),
     [
-        pytest.param(Sampling(), {}, id="greedy"),
+        pytest.param(SamplingParams(), {}, id="greedy"),
         pytest.param(DRAWN, {"sampling": ASKED, "ignoreEOS": False}, id="as asked"),
     ],
 )
 def test_tokens_are_chosen_as_requested_in_stages_warm_ups_and_searches(
-    sampling: Sampling, fields: Json
+    sampling: SamplingParams, fields: Json
 ) -> None:
     load = {"search": {"axis": "RequestRate", "from": "1", "to": "4"}}
     workloads = [

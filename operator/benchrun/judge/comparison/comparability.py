@@ -408,7 +408,7 @@ _TRAFFIC: tuple[tuple[str, Callable[[api.Workload], object]], ...] = (
             f"sampling.{api.json_name(name)}",
             lambda workload, name=name: getattr(client_sampling(workload), name),
         )
-        for name in contract.Sampling.model_fields
+        for name in contract.SamplingParams.model_fields
     ),
     ("maxConcurrency", lambda workload: workload.load.max_concurrency),
     ("burstiness", lambda workload: float(workload.load.burstiness or "1")),

@@ -18,7 +18,7 @@ from benchrun.api import (
     Result,
     Sample,
 )
-from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, Row
+from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, SweepRow
 from benchrun.judge.objectives import TRUSTED, inconclusive
 from benchrun.judge.result_row import measured_row
 from benchrun.judge.results import load_point_context
@@ -155,7 +155,7 @@ class ReportedSweep:
             return BenchmarkSweepSpec.model_validate(self.declared.spec)
         return None
 
-    def throughput(self, row: Row) -> float | None:
+    def throughput(self, row: SweepRow) -> float | None:
         """Return a row's output tokens a second, in the unit in which variants are compared."""
         output = row.metrics.get(KEYS["OutputThroughput"])
         if output is None or not is_per_gpu(self.status):
