@@ -7,19 +7,14 @@ language as the rules use. Tests compare every rule with Google's CEL.
 import ast
 import re
 import sys
-import textwrap
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Iterator
 from functools import cache
-from itertools import takewhile
 from types import ModuleType
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any
 from zlib import crc32
 
 MODULE = "benchrun.api.spec_rules"
-WIDTH = 98
-WORTH = 60  # least characters that a function for a shared part must save
 _HEAD = '''\
 """Every rule of the spec, and every message with figures, as a function of `self`.
 
@@ -30,8 +25,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-
 # fmt: off
+RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
 '''
 _TOKEN = re.compile(r"'[^']*'|[A-Za-z_]\w*|[=!<>]=|&&|\|\||\S|\s")
 _CAPITAL = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -56,16 +51,11 @@ _FUNCTIONS = {
     "filter",
     "map",
 }
-_GLOBALS = {*_BUILT_IN.values(), "all", "any", "re"}
 
 
 @cache
 def spec_rules_text() -> str:
-    """Return the text of the module.
-
-    Parts that several rules share become functions, with the names that the API's modules give
-    them.
-    """
+    """Return the text of the module."""
     # The API's modules look up every rule's function when imported: rules without one pass here.
     stub = ModuleType(MODULE)
     vars(stub)["RULE_FUNCTIONS"] = defaultdict(lambda: lambda value: True)
@@ -75,12 +65,11 @@ def spec_rules_text() -> str:
     rules = {cel: translated(cel) for kind in (RUN, SWEEP) for cel in _rules(kind.spec_schema())}
     checksums = [crc32(cel.encode()) for cel in rules]
     assert len(set(checksums)) == len(rules), "two rules have the same checksum"
-    functions, bodies = _with_shared_parts(list(rules.values()))
-    lines = [line for name, part in functions.items() for line in _definition(name, part)]
-    lines.append("RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {")
-    for checksum, body in zip(checksums, bodies, strict=True):
-        lines += _wrapped(f"    0x{checksum:08x}: lambda self: ", f"{_text(body)},")
-    return _HEAD + "\n".join([*lines, "}", ""])
+    lines = [
+        f"    0x{checksum:08x}: lambda self: {ast.unparse(ast.fix_missing_locations(body))},\n"
+        for checksum, body in zip(checksums, rules.values(), strict=True)
+    ]
+    return f"{_HEAD}{''.join(lines)}}}\n"
 
 
 def translated(cel: str) -> ast.expr:
@@ -186,10 +175,6 @@ def _over(macro: str, items: ast.expr, each: ast.Name, body: ast.expr) -> ast.ex
 
 def _method(name: str, of: ast.expr, arguments: list[ast.expr]) -> ast.expr:
     match name, of, arguments:
-        case "size", ast.ListComp(
-            ast.Name(id=kept), [ast.comprehension(iter=flags, ifs=[ast.Name(id=test)])]
-        ), _ if kept == test:
-            return _how_many(flags)
         case "matches", _, [pattern]:
             return _call("re.search", pattern, of)
         case "indexOf", _, [item]:
@@ -211,204 +196,5 @@ def _method(name: str, of: ast.expr, arguments: list[ast.expr]) -> ast.expr:
     return _call(_BUILT_IN[name], of, *arguments)
 
 
-def _how_many(flags: ast.expr) -> ast.expr:
-    """Return an expression for how many of these are true.
-
-    For tests of whether fields are present, it counts those that are not None.
-    """
-    match flags:
-        case ast.List(elts=elts):
-            fields = [
-                each.left
-                for each in elts
-                if isinstance(each, ast.Compare) and isinstance(each.ops[0], ast.IsNot)
-            ]
-            if len(fields) == len(elts):
-                count = ast.Attribute(ast.List(fields, ast.Load()), "count", ast.Load())
-                return ast.BinOp(
-                    ast.Constant(len(fields)), ast.Sub(), ast.Call(count, [ast.Constant(None)], [])
-                )
-    return _call("sum", flags)
-
-
 def _call(name: str, *arguments: ast.expr) -> ast.Call:
     return ast.Call(ast.parse(name, mode="eval").body, list(arguments), [])
-
-
-# ---- What rules have in common
-
-
-class _Part(NamedTuple):
-    """A part of a rule as a function: its body, and the argument of each parameter."""
-
-    body: ast.expr
-    arguments: Mapping[str, ast.expr]
-
-
-def _with_shared_parts(rules: list[ast.expr]) -> tuple[dict[str, _Part], list[ast.expr]]:
-    """Return functions for the named parts that recur, and the rules with calls of them."""
-    functions: dict[str, _Part] = {}
-    bodies = list(rules)  # The bodies of functions are appended.
-    texts = [_texts(body) for body in bodies]
-    for name, part in sorted(_named_parts(), key=lambda found: -len(_text(found[1].body))):
-        text = ast.dump(part.body)
-        count = sum(each.count(text) for each in texts)
-        if name in functions or (count - 1) * len(_text(part.body)) - count * len(name) < WORTH:
-            continue
-        call = _ToCalls(name, text)
-        for place in [place for place, each in enumerate(texts) if text in each]:
-            bodies[place] = call.visit(bodies[place])
-            texts[place] = _texts(bodies[place])
-        functions[name] = part
-        bodies.append(part.body)
-        texts.append(_texts(part.body)[1:])
-    called = zip(functions.items(), bodies[len(rules) :], strict=True)
-    return {name: part._replace(body=body) for (name, part), body in called}, bodies[: len(rules)]
-
-
-def _texts(body: ast.expr) -> list[str]:
-    """Return the text of everything in a body that may be a call of a shared part."""
-    return [ast.dump(_part(node).body) for node in ast.walk(body) if _may_be_shared(node)]
-
-
-def _named_parts() -> Iterator[tuple[str, _Part]]:
-    """Yield parts of rules, named as in the API's modules: `POINTS` is `_points`."""
-    for module in [each for name, each in sys.modules.items() if name.startswith("benchrun.api")]:
-        for name, cel in vars(module).items():
-            if isinstance(cel, str) and name.isupper() and len(cel) >= 20:
-                # A pattern: whether a text matches; a template: filled with the object itself.
-                test = (
-                    f"self.matches({cel})"
-                    if cel[0] == cel[-1] == "'"
-                    else cel.replace("{0}", "self")
-                )
-                try:
-                    yield "_" + name.strip("_").lower(), _part(translated(test))
-                except (SyntaxError, KeyError):
-                    continue
-
-
-class _ToCalls(ast.NodeTransformer):
-    """Replaces a shared part by calls."""
-
-    def __init__(self, name: str, text: str) -> None:
-        self._name = name
-        self._text = text
-
-    def visit(self, node: ast.AST) -> Any:
-        """Return a call in place of the part."""
-        if _may_be_shared(node) and ast.dump((part := _part(node)).body) == self._text:
-            return _call(self._name, *part.arguments.values())
-        return self.generic_visit(node)
-
-
-def _may_be_shared(node: ast.AST) -> TypeGuard[ast.expr]:
-    """Return whether the node reads something, and is more than a name."""
-    return isinstance(node, ast.expr) and not isinstance(
-        node, (ast.Attribute, ast.Name, ast.Constant, ast.List, ast.FormattedValue)
-    )
-
-
-def _part(node: ast.expr) -> _Part:
-    """Return the part with a parameter for each variable that it does not bind.
-
-    The argument is the longest path that everything it reads of the variable begins with.
-    """
-    names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
-    bound = {each.id for each in names if isinstance(each.ctx, ast.Store)}
-    paths: dict[str, list[list[str]]] = {}
-    _Paths(paths).visit(node)
-    arguments = {}
-    body = deepcopy(node)
-    parameters = iter(("it", "of", "by"))
-    for variable in [each for each in paths if each not in bound and each not in _GLOBALS]:
-        prefix = _common(paths[variable])
-        parameter = next(parameters, "also")
-        arguments[parameter] = ast.parse(".".join(prefix), mode="eval").body
-        body = _Renamed(ast.dump(arguments[parameter]), parameter).visit(body)
-    return _Part(body, arguments)
-
-
-def _common(paths: Sequence[Sequence[str]]) -> list[str]:
-    return [
-        steps[0]
-        for steps in takewhile(lambda steps: len(set(steps)) == 1, zip(*paths, strict=False))
-    ]
-
-
-class _Paths(ast.NodeVisitor):
-    """Collects the paths that an expression reads, by variable: `w.load.search` is of `w`."""
-
-    def __init__(self, paths: dict[str, list[list[str]]]) -> None:
-        self._paths = paths
-
-    def visit_Call(self, node: ast.Call) -> None:
-        if isinstance(node.func, ast.Attribute):
-            self.visit(node.func.value)  # The method is not read.
-        for each in node.args:
-            self.visit(each)
-
-    def visit_Attribute(self, node: ast.Attribute) -> None:
-        text = ast.unparse(node)
-        if re.fullmatch(r"[\w.]+", text):
-            self._paths.setdefault(text.split(".")[0], []).append(text.split("."))
-        else:
-            self.generic_visit(node)
-
-    def visit_Name(self, node: ast.Name) -> None:
-        self._paths.setdefault(node.id, []).append([node.id])
-
-
-class _Renamed(ast.NodeTransformer):
-    """Replaces a path by a parameter."""
-
-    def __init__(self, path: str, parameter: str) -> None:
-        self._path = path
-        self._parameter = parameter
-
-    def visit(self, node: ast.AST) -> Any:
-        """Return the parameter in place of the path."""
-        return (
-            ast.Name(self._parameter, ast.Load())
-            if ast.dump(node) == self._path
-            else self.generic_visit(node)
-        )
-
-
-# ---- Text
-
-
-def _definition(name: str, part: _Part) -> list[str]:
-    parameters = ", ".join(f"{each}: Any" for each in part.arguments)
-    return [f"def {name}({parameters}) -> Any:", *_wrapped("    return (", f"{_text(part.body)})")]
-
-
-def _text(node: ast.expr) -> str:
-    """Return the source of an expression.
-
-    The second pair of brackets that `unparse` puts around a generator is removed.
-    """
-    text = ast.unparse(ast.fix_missing_locations(deepcopy(node)))
-    opened: list[int] = []
-    ends = {}
-    for place, sign in enumerate(text):
-        if sign == "(":
-            opened.append(place)
-        elif sign == ")":
-            ends[opened.pop()] = place
-    twice = [
-        start
-        for start, end in ends.items()
-        if re.match(r"(all|any)\(\(", text[start - 3 :]) and ends.get(start + 1) == end - 1
-    ]
-    gone = {place for start in twice for place in (start, ends[start])}
-    return "".join(sign for place, sign in enumerate(text) if place not in gone)
-
-
-def _wrapped(head: str, body: str) -> list[str]:
-    """Break the text into lines, outside strings only."""
-    text = re.sub(r"'[^']*'", lambda found: found[0].replace(" ", "\0"), head + body)
-    lines = textwrap.wrap(
-        text, WIDTH, subsequent_indent="        ", break_long_words=False, break_on_hyphens=False
-    )
-    return [line.replace("\0", " ") for line in lines]

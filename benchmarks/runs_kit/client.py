@@ -25,7 +25,7 @@ from benchrun_client.contract import (
     seal,
 )
 from benchrun_client.record_server import RecordServer
-from benchrun_client.run_progress import RunState
+from benchrun_client.run_progress import RunProgress
 
 from runs_kit.metrics_page import Server, Work
 
@@ -43,7 +43,7 @@ class PlayedClient:
     def __init__(self, address: str, *, clock_ahead_seconds: float = 0.0) -> None:
         self._address = address
         self._ahead_us = int(clock_ahead_seconds * 1e6)
-        self._ledger = RunState()
+        self._ledger = RunProgress()
         self._listener = RecordServer(self._ledger)
         self._last_record: Sealed | None = None
         self.digests: list[str] = []

@@ -25,8 +25,8 @@ from benchrun.plan import Owner, load_points, plan_of_client
 from benchrun_client.contract import (
     TOKEN_HEADER,
     Acknowledgement,
+    ClientProgress,
     Plan,
-    Progress,
     StageRecord,
     digest_of_token,
     open_record,
@@ -361,7 +361,7 @@ async def _pull(
             return records
 
 
-def _raise_if_failed(progress: Progress) -> None:
+def _raise_if_failed(progress: ClientProgress) -> None:
     if progress.failure is not None:
         raise Failed(f"{progress.failure.reason}: {progress.failure.message}")
 

@@ -23,7 +23,7 @@ from benchrun_client.contract import (
     RandomData,
     RateLoad,
     RequestColumns,
-    Search,
+    SearchPlan,
     UsersLoad,
     most_search_stages,
     spelled,
@@ -191,7 +191,7 @@ def case_of(
     )
 
 
-def search_of(case: Case, *, max_repeats: int = 6) -> Search:
+def search_of(case: Case, *, max_repeats: int = 6) -> SearchPlan:
     """Build the search of a case, from a tenth of the truth (users: from 1) to four times it."""
     probes = 16
     metric: Literal["E2EL", "TTFT"] = "E2EL" if case.kind == "queue" else "TTFT"
@@ -211,7 +211,9 @@ def search_of(case: Case, *, max_repeats: int = 6) -> Search:
         "data": RandomData(input_tokens=1, output_tokens=1),
         "requests": case.requests,
     }
-    return Search.model_validate(blank | {"seeds": (0,) * most_search_stages(probes, max_repeats)})
+    return SearchPlan.model_validate(
+        blank | {"seeds": (0,) * most_search_stages(probes, max_repeats)}
+    )
 
 
 Row = tuple[float, float, float]

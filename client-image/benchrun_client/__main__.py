@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from benchrun_client.contract import RECORD_PORT
 from benchrun_client.processes import end_on_signals
-from benchrun_client.run import Run
+from benchrun_client.run import ClientRun
 from benchrun_client.shards.first_shard import IN_THE_POD, INDEX_VARIABLE, shard_setup
 from benchrun_client.shards.shard_run import ShardRun
 
@@ -47,7 +47,7 @@ def main() -> NoReturn:
         shard=arguments.shard,
         gate=arguments.gate,
     )
-    kind = Run if setup.shard.is_first else ShardRun
+    kind = ClientRun if setup.shard.is_first else ShardRun
     kind(
         plan_path=arguments.plan, address=arguments.address, port=arguments.port, setup=setup
     ).to_the_end()

@@ -62,7 +62,7 @@ def open_session(*, tls: ssl.SSLContext | None, seconds: float) -> aiohttp.Clien
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """An HTTP answer, its body bounded."""
 
     status: int
@@ -81,10 +81,10 @@ class Answer:
             return None
 
 
-async def answer_of(response: aiohttp.ClientResponse) -> Answer:
+async def answer_of(response: aiohttp.ClientResponse) -> HttpAnswer:
     """Read an answer, at most `MAX_ANSWER_BYTES` of its body."""
     body = await read_bounded(response, MAX_ANSWER_BYTES)
-    return Answer(response.status, response.content_type, body.decode(errors="replace"))
+    return HttpAnswer(response.status, response.content_type, body.decode(errors="replace"))
 
 
 async def read_bounded(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:

@@ -16,13 +16,13 @@ from functools import partial
 import aiohttp
 
 from benchrun_client import contract
-from benchrun_client.datasets.row_pools import Sample
+from benchrun_client.datasets.row_pools import PromptRequest
 from benchrun_client.failures import type_and_text
 from benchrun_client.http_session import NETWORK_ERRORS
 from benchrun_client.load.client_cost import CostWatch
 from benchrun_client.load.closed_loop import AnswerTime, answer_time, gap_of, user_start
 from benchrun_client.load.vllm_benchmark import Divided, EngineCall, LoadEngine
-from benchrun_client.run_progress import RunState
+from benchrun_client.run_progress import RunProgress
 from benchrun_client.search import bisection
 from benchrun_client.search.prompt_writer import SearchPrompts, StagePrompts
 from benchrun_client.server.cache_reset import reset_caches
@@ -43,7 +43,7 @@ class StageSender:
     """The sending of stages, which every shard does."""
 
     def __init__(
-        self, plan: contract.Plan, engine: LoadEngine, servers: Servers, state: RunState
+        self, plan: contract.Plan, engine: LoadEngine, servers: Servers, state: RunProgress
     ) -> None:
         self._plan = plan
         self._plan_digest = plan.digest()
@@ -122,7 +122,7 @@ class Measuring(StageSender):
         plan: contract.Plan,
         engine: LoadEngine,
         found: Found,
-        state: RunState,
+        state: RunProgress,
         *,
         traffic: Traffic,
         session: aiohttp.ClientSession,
@@ -167,7 +167,7 @@ class Measuring(StageSender):
         for search in self._plan.searches:
             await self._search(search)
 
-    async def _search(self, search: contract.Search) -> None:
+    async def _search(self, search: contract.SearchPlan) -> None:
         position: bisection.Position | None = bisection.first(search)
         results: list[bisection.LoadResult] = []
         while position is not None:
@@ -200,7 +200,7 @@ class Measuring(StageSender):
         await self._take_settled(before=before, completed=0)
 
     async def _send_warmup(
-        self, warmup: contract.Warmup, samples: Sequence[Sample]
+        self, warmup: contract.WarmupPlan, samples: Sequence[PromptRequest]
     ) -> contract.WarmupOutcome:
         load = contract.UsersLoad(concurrency=warmup.concurrency)
         call = EngineCall(
@@ -260,7 +260,7 @@ class Measuring(StageSender):
         self._snapshots = await self._take()
         return reset
 
-    async def _send_test_request(self, stage: contract.Stage, sample: Sample) -> None:
+    async def _send_test_request(self, stage: contract.Stage, sample: PromptRequest) -> None:
         """Send the first prompt of a stage by itself.
 
         Counters of the stage begin after it, so that it is no part of any figure; the stage finds
@@ -343,7 +343,7 @@ class Measuring(StageSender):
         )
         return raw
 
-    async def _diagnose(self, stage: contract.Stage, sample: Sample, raw: RawStage) -> str:
+    async def _diagnose(self, stage: contract.Stage, sample: PromptRequest, raw: RawStage) -> str:
         """Return the server's answer to a request like those that failed.
 
         The engine keeps only their reason phrases.

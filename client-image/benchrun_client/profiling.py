@@ -15,10 +15,10 @@ import aiohttp
 from yarl import URL
 
 from benchrun_client import contract
-from benchrun_client.datasets.row_pools import Sample, prompts_digest
+from benchrun_client.datasets.row_pools import PromptRequest, prompts_digest
 from benchrun_client.engines import ENGINE
 from benchrun_client.failures import error_text, shorten, type_and_text
-from benchrun_client.http_session import Answer, answer_of
+from benchrun_client.http_session import HttpAnswer, answer_of
 from benchrun_client.load.vllm_benchmark import EngineCall, LoadEngine
 from benchrun_client.server.first_request import words_of
 from benchrun_client.server.readiness import Servers
@@ -40,7 +40,7 @@ class Profiling:
     plan: contract.ProfilePlan
     engine: LoadEngine
     servers: Servers
-    samples: Sequence[Sample]
+    samples: Sequence[PromptRequest]
     session: aiohttp.ClientSession
     _doing: str = ""
     _runs: bool = False
@@ -82,7 +82,7 @@ class Profiling:
             servers=(),
             errors={},
             client=contract.ClientFigures(cpu_seconds=0, wall_seconds=0),
-            profile=contract.Profile(
+            profile=contract.ProfileResult(
                 workload=load.workload,
                 concurrency=load.concurrency,
                 summary=summary,
@@ -152,7 +152,7 @@ class Profiling:
             remedy = f": {ENGINE.profile_remedy}" if answer.status == 404 else ""
             raise ValueError(f"answered {answer.status}, {words_of(answer)}{remedy}")
 
-    async def _ask(self, method: str, url: str) -> Answer:
+    async def _ask(self, method: str, url: str) -> HttpAnswer:
         self._doing = f"{method} {url}"
         # To write a trace takes longer than any other answer; the deadline of the whole ends it.
         timeout = aiohttp.ClientTimeout(total=self.plan.max_seconds)

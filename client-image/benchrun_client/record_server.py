@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from benchrun_client.contract import TOKEN_HEADER, Acknowledgement, ClientPhase, pack_delivery
 from benchrun_client.http_session import listen, metric_family
-from benchrun_client.run_progress import RunState
+from benchrun_client.run_progress import RunProgress
 
 MAX_WAIT_SECONDS = 30.0
 MAX_BODY_BYTES = 4096
@@ -28,7 +28,7 @@ class RecordServer:
     Everything but construction happens in one event loop.
     """
 
-    def __init__(self, state: RunState) -> None:
+    def __init__(self, state: RunProgress) -> None:
         self._state = state
         self._changed = asyncio.Event()
         self._runner: web.AppRunner | None = None

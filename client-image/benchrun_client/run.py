@@ -32,7 +32,7 @@ from benchrun_client.processes import end_process
 from benchrun_client.profiling import Profiling
 from benchrun_client.record_process import RecordProcess, packed
 from benchrun_client.record_server import RecordServer
-from benchrun_client.run_progress import RunState
+from benchrun_client.run_progress import RunProgress
 from benchrun_client.search.prompt_writer import PromptWriter, SearchPrompts
 from benchrun_client.server.readiness import FIRST_REQUEST_SECONDS, wait_for_servers
 from benchrun_client.shards.first_shard import FirstShard, ShardSetup, run_sibling
@@ -103,7 +103,7 @@ class BaseRun(ABC):
         self._setup = setup
         self._address = address
         self._port = port
-        self._state = RunState()
+        self._state = RunProgress()
         self._background = BackgroundLoop()
         self._server = RecordServer(self._state)
         self._recording: list[Future[None]] = []
@@ -151,7 +151,7 @@ class BaseRun(ABC):
         """Give others what they still need of a process that failed."""
 
 
-class Run(BaseRun):
+class ClientRun(BaseRun):
     """The run of shard 0, or of the only process: it sees the servers and gives the records."""
 
     _gate: GateServer | None = None

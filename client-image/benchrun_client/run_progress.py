@@ -16,13 +16,13 @@ Moment = Literal["healthy_unix_us", "first_request_unix_us", "warmup_us"]
 """A field of the progress that is set once."""
 
 
-class RunState:
+class RunProgress:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._notify: Callable[[], object] = lambda: None
         self._run_uid = ""
         self._token_digest: str | None = None
-        self._progress = contract.Progress(version=0, phase="Preparing")
+        self._progress = contract.ClientProgress(version=0, phase="Preparing")
         self._requests_done = self._done_elsewhere = 0
         self._sealed: dict[int, contract.Sealed] = {}
         self._acknowledged = 0
@@ -95,7 +95,7 @@ class RunState:
             contract.digest_of_token(token), self._token_digest
         )
 
-    def progress(self) -> contract.Progress:
+    def progress(self) -> contract.ClientProgress:
         with self._lock:
             return self._progress.model_copy(
                 update={"requests_done": self._requests_done + self._done_elsewhere}

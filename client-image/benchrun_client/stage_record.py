@@ -89,7 +89,7 @@ class RawStage:
     errors: list[str]
     cost: ClientCost
     api: contract.Api
-    sampling: contract.Sampling
+    sampling: contract.SamplingParams
     decodes: list[float] | None = None
     """Time from the first token to the last, if the gaps between them are not known; None: the gaps
     are known."""

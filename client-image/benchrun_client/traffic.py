@@ -18,7 +18,7 @@ from benchrun_client.datasets.random_words import (
 )
 from benchrun_client.datasets.row_pools import (
     Portion,
-    Sample,
+    PromptRequest,
     Slot,
     interleaved,
     portions_of,
@@ -39,13 +39,13 @@ the warm-ups), and the position of its part in a mix."""
 class Traffic:
     """Samples ready to send, in the order of the plan's stages and warm-ups."""
 
-    stages: tuple[tuple[Sample, ...], ...]
+    stages: tuple[tuple[PromptRequest, ...], ...]
     digests: tuple[str, ...]
     """Digest of each stage's prompts, computed beforehand: there is no time to hash megabytes
     between stages."""
-    warmups: tuple[tuple[Sample, ...], ...]
+    warmups: tuple[tuple[PromptRequest, ...], ...]
     """The last entry is the load to profile, if there is one."""
-    probes: Mapping[str, tuple[Sample, ...]] = field(default_factory=dict)
+    probes: Mapping[str, tuple[PromptRequest, ...]] = field(default_factory=dict)
     """Samples of the stages of a search, by stage id. Random prompts of all but the first stage are
     written when it is known which stages will be needed."""
     starts: Collection[Start] = ()
@@ -63,7 +63,7 @@ class Traffic:
 class Material:
     """What was found before ready: rows already drawn, and what is needed to write the rest."""
 
-    rows: Mapping[Place, tuple[Sample, ...]] = field(default_factory=dict)
+    rows: Mapping[Place, tuple[PromptRequest, ...]] = field(default_factory=dict)
     entries: Mapping[Place, tuple[Entry, ...]] = field(default_factory=dict)
     """Recorded requests whose texts are not written yet."""
     words: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ def slots_of(plan: contract.Plan) -> tuple[Slot, ...]:
     return (*_measured(plan), *loads)
 
 
-def is_written_late(plan: contract.Plan, search: contract.Search) -> bool:
+def is_written_late(plan: contract.Plan, search: contract.SearchPlan) -> bool:
     """Return whether prompts of a search are written probe by probe."""
     return isinstance(search.data, contract.RandomData) and plan.cache_policy != "Share"
 
@@ -131,7 +131,7 @@ def find_material(
 
 def _entries(supply: RunDatasets, data: contract.TimedTraceData, slot: Slot) -> tuple[Entry, ...]:
     trace = supply.traces[data]
-    if isinstance(slot, contract.Warmup) and trace.rows:
+    if isinstance(slot, contract.WarmupPlan) and trace.rows:
         # A warm-up keeps no instants: a short trace may begin again.
         return tuple(islice(cycle(trace.rows), slot.requests))
     return trace.first(slot.requests)
@@ -197,7 +197,7 @@ def write_traffic(plan: contract.Plan, material: Material, counter: TokenCounter
 
 def _samples(
     prompts: WordWriter, material: Material, place: Place, portion: Portion
-) -> tuple[Sample, ...]:
+) -> tuple[PromptRequest, ...]:
     match portion.data:
         case contract.RandomData():
             return write_random(prompts, portion, portion.data)
@@ -235,5 +235,7 @@ def _lengths(portion: Portion, material: Material, place: Place) -> Sequence[tup
             return [(data.prefix_tokens + data.suffix_tokens, output_tokens)]
     # Under Share a stage without rows of its own sends rows that are checked with the stage that
     # has them.
-    found: Sequence[Sample | Entry] = material.rows.get(place) or material.entries.get(place) or ()
+    found: Sequence[PromptRequest | Entry] = (
+        material.rows.get(place) or material.entries.get(place) or ()
+    )
     return [(request.input_tokens, request.output_tokens) for request in found]

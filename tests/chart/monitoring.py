@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from benchrun.api import BenchmarkRunStatus, Live
 from benchrun.observe import HEADLINE_FIGURES, run_key
-from benchrun.runtime.settings import Settings
+from benchrun.runtime.settings import OperatorSettings
 from benchrun.runtime.wiring import Operator
 from chart.rendering import PROMETHEUS, only, render
 from prometheus_client.parser import text_string_to_metric_families
@@ -44,7 +44,9 @@ def target_labels() -> dict[str, str]:
 
 def operators_page() -> str:
     """The metrics page of an operator in which everything that can be counted was counted once."""
-    operator = Operator(Settings(client_image="client", run_metrics=True), decide=cast(Any, None))
+    operator = Operator(
+        OperatorSettings(client_image="client", run_metrics=True), decide=cast(Any, None)
+    )
     operator.assemble(cast(Any, None), cast(Any, None), b"")
     telemetry = operator.telemetry
     for result in ("success", "conflict", "forbidden"):

@@ -2,7 +2,7 @@
 just those pods."""
 
 from benchrun.decide import Exporters
-from benchrun.runtime.settings import Settings
+from benchrun.runtime.settings import OperatorSettings
 from chart.rendering import NAMESPACE, NAMESPACED, PROXY, Object, only, refusal, render
 from chart.test_permissions import OPERATOR, granted, named
 
@@ -11,10 +11,10 @@ IN_NAMESPACES: Object = NAMESPACED | {"rbac": {"scope": "namespace", "aggregateR
 ROLE = "bench-benchrun-gpu-telemetry"
 
 
-def settings(values: Object) -> Settings:
+def settings(values: Object) -> OperatorSettings:
     """What the operator makes of its environment."""
     [container] = only(render(values), "Deployment")["spec"]["template"]["spec"]["containers"]
-    return Settings.from_environment(
+    return OperatorSettings.from_environment(
         {each["name"]: each["value"] for each in container["env"] if "value" in each}
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 from benchrun.runtime.memory import MAX_RUNS
-from benchrun.runtime.settings import Settings
+from benchrun.runtime.settings import OperatorSettings
 from chart.rendering import (
     CHART,
     DIGEST,
@@ -208,13 +208,13 @@ def test_a_digest_wins_over_a_tag_and_a_tag_over_the_charts_version(
 
 
 def test_the_operator_reads_from_its_environment_what_the_values_say() -> None:
-    plain = Settings(
+    plain = OperatorSettings(
         client_image=f"{IMAGES['clientImage']}:{VERSION}",
         leader_election=True,
         network_policies=True,
     )
     assert settings({}) == plain
-    assert settings(EVERYTHING) == Settings(
+    assert settings(EVERYTHING) == OperatorSettings(
         client_image=f"mirror.example/client@{DIGEST}",
         client_image_pull_policy="Always",
         log_level="DEBUG",
@@ -357,9 +357,9 @@ def operator_container(values: Object) -> Object:
     return container
 
 
-def settings(values: Object) -> Settings:
+def settings(values: Object) -> OperatorSettings:
     """What the operator makes of its environment."""
-    return Settings.from_environment(environment(operator_container(values)))
+    return OperatorSettings.from_environment(environment(operator_container(values)))
 
 
 def environment(container: Object) -> dict[str, str]:

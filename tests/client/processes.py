@@ -16,10 +16,10 @@ import benchrun_client
 import benchrun_simulator
 from benchrun_client.contract import (
     Acknowledgement,
+    ClientProgress,
     Delivery,
     Failure,
     Plan,
-    Progress,
     StageRecord,
     open_record,
     unpack_delivery,
@@ -90,7 +90,7 @@ class Client:
         self._url = f"http://127.0.0.1:{port}"
         self._termination_log = termination_log
 
-    def pull_all(self) -> tuple[list[StageRecord], Progress]:
+    def pull_all(self) -> tuple[list[StageRecord], ClientProgress]:
         """Pull and acknowledge until the process ends; the records in order, and the last progress
         told."""
         records: list[StageRecord] = []
@@ -119,7 +119,7 @@ class Client:
     def termination_message(self) -> Failure:
         return Failure.model_validate_json(self._termination_log.read_bytes())
 
-    def wait_for_phase(self, phase: str) -> Progress:
+    def wait_for_phase(self, phase: str) -> ClientProgress:
         """Poll until the client is in a phase."""
         end = time.monotonic() + PATIENCE_SECONDS
         seen = -1
@@ -131,7 +131,7 @@ class Client:
                     return progress
         raise AssertionError(f"never {phase}")
 
-    def wait_for_stage(self, stage: str, *, requests: int) -> Progress:
+    def wait_for_stage(self, stage: str, *, requests: int) -> ClientProgress:
         """Poll until so many requests of a stage have been answered."""
         end = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < end:

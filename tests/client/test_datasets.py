@@ -17,7 +17,7 @@ from benchrun_client.contract import (
     Data,
     DataFile,
     MixData,
-    MixPart,
+    MixPartData,
     PrefixRepetitionData,
     RandomData,
     StageRecord,
@@ -104,8 +104,8 @@ def datasets(folder: Path) -> Mapping[str, Data]:
         ),
         "mixed": MixData(
             parts=(
-                MixPart(weight=1, data=RandomData(input_tokens=64, output_tokens=4)),
-                MixPart(weight=2, data=CustomData(file=lines)),
+                MixPartData(weight=1, data=RandomData(input_tokens=64, output_tokens=4)),
+                MixPartData(weight=2, data=CustomData(file=lines)),
             )
         ),
         "vllm": RandomData(generator="VLLM", seed=0, input_tokens=80, output_tokens=4),

@@ -13,7 +13,7 @@ from benchrun.api import BenchmarkRunSpec, SearchResult
 from benchrun.judge.results import results
 from benchrun.judge_process.judge_job import load_problem
 from benchrun.plan import Owner, plan_of_client, probed_load_points, problem_with
-from benchrun_client.contract import Plan, Progress, StageRecord, Target, open_stage, seal
+from benchrun_client.contract import ClientProgress, Plan, StageRecord, Target, open_stage, seal
 from client.processes import TINY_MODEL, client, free_port, simulator
 from unit.client.plans import TOKEN_DIGEST
 
@@ -78,7 +78,7 @@ class Searched:
 
     plan: Plan
     records: list[StageRecord]
-    progress: Progress
+    progress: ClientProgress
     exit_code: int
 
     def of(self, workload: str) -> list[StageRecord]:

@@ -13,8 +13,8 @@ from statistics import fmean
 
 import pytest
 from benchrun_client.contract import (
+    ClientProgress,
     Plan,
-    Progress,
     RandomData,
     RateLoad,
     Stage,
@@ -83,7 +83,7 @@ class Measured:
 
     plan: Plan
     records: list[StageRecord]
-    progress: Progress
+    progress: ClientProgress
     exit_code: int
     headlines: list[dict[str, object]]
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 from benchrun_client.contract import (
+    ClientProgress,
     Plan,
-    Progress,
     RandomData,
     RateLoad,
-    Sampling,
+    SamplingParams,
     Stage,
     StageRecord,
     UsersLoad,
@@ -103,7 +103,7 @@ class Measured:
 
     plan: Plan
     records: list[StageRecord]
-    progress: Progress
+    progress: ClientProgress
     exit_code: int
     headlines: list[dict[str, object]]
 
@@ -225,7 +225,7 @@ def test_records_say_how_tokens_were_chosen_and_which_connections_were_opened(
     measured: Measured,
 ) -> None:
     for record in measured.records:
-        assert record.sampling == Sampling()
+        assert record.sampling == SamplingParams()
         assert record.connections is not None
         # With four users; in the open loop one for each request that finds none idle.
         assert (

@@ -23,12 +23,12 @@ from benchrun.decide import (
     Facts,
     Judging,
     LogTail,
-    Question,
+    Query,
     decide,
 )
 from benchrun.decide.sweep.sweep_state import SweepCollected, SweepFacts
 from benchrun.judge_process.judge_job import judge_job
-from benchrun.judge_process.messages import Job, Part
+from benchrun.judge_process.messages import Job, JobPart
 from benchrun.observe import Children, Run, child_of, pod_of, run_of, sweep_of, swept_runs
 from benchrun.plan import load_points
 from benchrun_client.contract import PLAN_FILE, Plan
@@ -173,7 +173,7 @@ class _World:
             self.collected.answers.setdefault(question, self._answer(question))
         self.status = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
 
-    def _answer(self, question: Question[Any]) -> Answer[Any]:
+    def _answer(self, question: Query[Any]) -> Answer[Any]:
         if isinstance(question, Judging):
             return Answer(self._judged(question))
         known: dict[type, Any] = {LogTail: "", Compilations: (), EndpointPods: ("10.0.0.7:8000",)}
@@ -192,7 +192,7 @@ class _World:
         )
         arrivals = self.client.records if self.client is not None else []
         parts = [
-            Part.of(
+            JobPart.of(
                 "record",
                 each.body,
                 name=each.envelope.stage_id,

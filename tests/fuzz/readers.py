@@ -21,7 +21,7 @@ from benchrun.decide.sweep.sweep_state import SweepCollected, SweepFacts
 from benchrun.effects.errors import error_of
 from benchrun.effects.kubernetes_api import addresses_of
 from benchrun.judge_process.judge_job import judge_job
-from benchrun.judge_process.messages import Part
+from benchrun.judge_process.messages import JobPart
 from benchrun.measure import cpu_values, decode, encode, gpu_values
 from benchrun.measure.metrics_page import UnreadableMetrics, parse_facts, parse_sample
 from benchrun.observe import (
@@ -184,7 +184,7 @@ def stored_records(data: bytes) -> None:
     packed = gzip.compress(data, compresslevel=1, mtime=0)
     if len(packed) > MAX_PACKED_BYTES:
         return
-    part = Part.of(
+    part = JobPart.of(
         "record",
         packed,
         name="stage-0",
@@ -195,21 +195,21 @@ def stored_records(data: bytes) -> None:
 
 def packed_records(data: bytes) -> None:
     """Bytes that stand where a record should."""
-    _judged([Part.of("record", data, name="stage-0", envelope=_envelope_of(data))])
+    _judged([JobPart.of("record", data, name="stage-0", envelope=_envelope_of(data))])
 
 
 def timelines(data: bytes) -> None:
     """A timeline's JSON, packed as the operator does, and judged with the run's records."""
     packed = gzip.compress(data, compresslevel=1, mtime=0)
-    _judged([*records(), Part.of("timeline", packed, name="timeline-0")])
+    _judged([*records(), JobPart.of("timeline", packed, name="timeline-0")])
 
 
 def baselines(data: bytes) -> None:
     """A run that stands where the baseline should, and is compared with."""
-    _judged([*records(), Part.of("baseline", data, name="before")])
+    _judged([*records(), JobPart.of("baseline", data, name="before")])
 
 
-def _judged(parts: list[Part]) -> None:
+def _judged(parts: list[JobPart]) -> None:
     judgement = judge_job(job(), parts)
     type(judgement).model_validate_json(judgement.model_dump_json())
 

@@ -10,7 +10,14 @@ from typing import Any
 
 import yaml
 from benchrun.api import BenchmarkRunStatus
-from benchrun_client.contract import ClientFigures, Delivery, Failure, Progress, pack_delivery, seal
+from benchrun_client.contract import (
+    ClientFigures,
+    ClientProgress,
+    Delivery,
+    Failure,
+    pack_delivery,
+    seal,
+)
 from unit.api.examples import EXAMPLES, FILES
 from unit.api.filled import filled
 from unit.cli.finished_runs import finished_run
@@ -92,8 +99,10 @@ def _slices() -> list[bytes]:
 
 def _deliveries() -> list[bytes]:
     sealed = [seal(measured(sequence)) for sequence in range(2)]
-    progress = Progress(version=3, phase="Measuring", stage="chat/rate=4/r1", records=1)
-    failed = Progress(version=4, phase="Failed", failure=Failure(reason="No", message="it failed"))
+    progress = ClientProgress(version=3, phase="Measuring", stage="chat/rate=4/r1", records=1)
+    failed = ClientProgress(
+        version=4, phase="Failed", failure=Failure(reason="No", message="it failed")
+    )
     answers = [
         Delivery(run_uid=UID, progress=progress),
         Delivery(run_uid=UID, progress=failed),

@@ -51,7 +51,7 @@ class LeavesOut(Message):
         return {name: value for name, value in document.items() if name not in missing}
 
 
-class Sampling(LeavesOut):
+class SamplingParams(LeavesOut):
     """How the server chooses each token; temperature 0 is greedy, always the likeliest token.
 
     Every setting is sent, with the value that turns it off where it is not asked for: for settings
@@ -119,7 +119,7 @@ class Sampling(LeavesOut):
         return ", ".join(words)
 
 
-GREEDY = Sampling()
+GREEDY = SamplingParams()
 
 
 @contextmanager

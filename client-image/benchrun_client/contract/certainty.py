@@ -161,7 +161,7 @@ class Interval(NamedTuple):
     high: float
 
 
-class Decision(NamedTuple):
+class LimitOutcome(NamedTuple):
     """The outcome for one percentile and its limit."""
 
     outcome: Outcome
@@ -603,7 +603,7 @@ def decided(
     *,
     error: float = probability.ERROR,
     one_stretch: bool = True,
-) -> Decision:
+) -> LimitOutcome:
     """Decide whether a percentile (0 to 100) is at most `limit`, for a sample with values.
 
     `one_stretch` says whether the stages lie in one stretch of time. If so, and they are few, a
@@ -617,13 +617,13 @@ def decided(
         is_far = is_long and FAR * greatest <= limit
         is_below = high <= limit and value * near <= limit
         if is_far or (is_below and sample.above(percent, limit, error).fewer):
-            return Decision("Met", value)
+            return LimitOutcome("Met", value)
     is_far = is_long and smallest >= FAR * limit
     grows = all(stage.grows for stage in sample.stages) and value > limit
     is_above = low > limit and value > limit * near
     if is_far or grows or (is_above and sample.above(percent, limit, error).more):
-        return Decision("Missed", value)
-    return Decision("Inconclusive", value, _requests_to_decide(sample, value, limit, low, high))
+        return LimitOutcome("Missed", value)
+    return LimitOutcome("Inconclusive", value, _requests_to_decide(sample, value, limit, low, high))
 
 
 def _requests_to_decide(

@@ -538,7 +538,7 @@ DATASETS: tuple[type[DatasetFields], ...] = get_args(SingleData)
 MixableData = Annotated[_Mixable, Field(discriminator="kind")]
 
 
-class MixPart(Message):
+class MixPartData(Message):
     """One dataset of a mix, and its share of the requests."""
 
     weight: Count = Field(ge=1)
@@ -549,7 +549,7 @@ class MixData(Message):
     """Several datasets in one stream of requests."""
 
     kind: Literal["mix"] = "mix"
-    parts: tuple[MixPart, ...] = Field(min_length=2, max_length=64)
+    parts: tuple[MixPartData, ...] = Field(min_length=2, max_length=64)
 
 
 Data = Annotated[SingleData | MixData, Field(discriminator="kind")]

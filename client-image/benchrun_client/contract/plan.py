@@ -16,7 +16,7 @@ from benchrun_client.contract.base import (
     LeavesOut,
     LongText,
     Message,
-    Sampling,
+    SamplingParams,
     Seed,
     Tokens,
 )
@@ -46,7 +46,7 @@ class Requests(Message):
     workload: str = Field(max_length=40)
     data: Data
     api: Api = "Completions"
-    sampling: Sampling = Sampling()
+    sampling: SamplingParams = SamplingParams()
 
 
 class Limit(Message):
@@ -57,7 +57,7 @@ class Limit(Message):
     max_milliseconds: Count = Field(ge=1)
 
 
-class Search(Requests):
+class SearchPlan(Requests):
     """A search for the highest load that keeps every limit, confirmed by stages of its own.
 
     The load of each stage depends on the results before it. Searches are measured after all stages,
@@ -170,7 +170,7 @@ class Stage(Requests, LeavesOut):
     not."""
 
 
-class Warmup(Requests):
+class WarmupPlan(Requests):
     """Requests sent before the first stage, at a workload's own lengths; never measured."""
 
     requests: Count = Field(ge=1)
@@ -185,14 +185,14 @@ class Warmup(Requests):
 class ProfilePlan(Message):
     """A few seconds under the server's own profiler, after everything was measured."""
 
-    load: Warmup  # Sent like a warm-up, in place of a stage.
+    load: WarmupPlan  # Sent like a warm-up, in place of a stage.
     seconds: Count = Field(ge=1)  # Seconds of the load that are profiled.
     max_seconds: Count = Field(ge=1)  # Seconds until profiling is given up, whatever it waits for.
     reader_port: Count | None = None
     """Port at which the server's pod serves its trace summary; None: it serves none."""
 
 
-class RoleServers(Message):
+class RoleTarget(Message):
     """Servers of one role behind the servers that requests go to.
 
     Their metrics are read; nothing is sent to them.
@@ -211,7 +211,7 @@ class Target(Message):
     servers: int = Field(ge=0, le=1024)
     """Number of addresses that the host name must have before anything is sent; 0: the URL is used
     unchanged."""
-    behind: tuple[RoleServers, ...] = Field((), max_length=8)
+    behind: tuple[RoleTarget, ...] = Field((), max_length=8)
     """Servers behind a proxy; `base_url` then leads to the proxy."""
     metrics_urls: tuple[LongText, ...] = Field((), max_length=64)
     """Metrics endpoints to read at both edges of a stage; empty with `servers` > 0: `/metrics` of
@@ -239,8 +239,8 @@ class Plan(Message):
     stored nowhere."""
     target: Target
     stages: tuple[Stage, ...] = Field(max_length=1024)
-    searches: tuple[Search, ...] = Field((), max_length=16)
-    warmups: tuple[Warmup, ...] = Field((), max_length=64)
+    searches: tuple[SearchPlan, ...] = Field((), max_length=16)
+    warmups: tuple[WarmupPlan, ...] = Field((), max_length=64)
     profile: ProfilePlan | None = None
     cache_policy: CachePolicy = "Isolate"
     """Reset: the prefix cache of every server is emptied before each stage."""
@@ -256,7 +256,7 @@ class Plan(Message):
         return self
 
     @property
-    def unmeasured(self) -> tuple[Warmup, ...]:
+    def unmeasured(self) -> tuple[WarmupPlan, ...]:
         """Return every load that is sent and not measured: warm-ups and the profile's load."""
         return (*self.warmups, *((self.profile.load,) if self.profile is not None else ()))
 

@@ -19,7 +19,7 @@ from benchrun_client.contract.base import (
     Message,
     Micros,
     Number,
-    Sampling,
+    SamplingParams,
     ShortText,
     in_short,
 )
@@ -308,7 +308,7 @@ class TraceSummary(Message):
     """Tokens of prompts and answers in the median step, weighted by the steps' time."""
 
 
-class Profile(Message):
+class ProfileResult(Message):
     """The result of profiling: a summary, or the problem that prevented one."""
 
     workload: str = Field(max_length=40)
@@ -362,7 +362,7 @@ class StageRecord(Message):
     connections: Connections | None = None  # None: not recorded, or nothing was sent over HTTP.
     streams: Streams | None = None
     """None: all answers have `ended`, or the record is older than this field."""
-    sampling: Sampling | None = None
+    sampling: SamplingParams | None = None
     """Sampling parameters as sent; None: not known, the record is older than this field."""
     chat_template: Hex | None = None
     """SHA-256 of the template that replaces the model's own; None: there is no such template."""
@@ -380,7 +380,7 @@ class StageRecord(Message):
     """For a stage that several processes sent; None: one process sent it."""
     round_trips: RoundTrips | None = None
     """Measured once, copied into every record; None: not measured."""
-    profile: Profile | None = None
+    profile: ProfileResult | None = None
     """For the stage that is profiled; nothing else in its record is measured."""
 
     @model_validator(mode="after")

@@ -107,7 +107,7 @@ class Failure(Message):
     message: str = Field(max_length=2000)
 
 
-class Progress(Message):
+class ClientProgress(Message):
     """How far the client has come; `version` grows whenever phase, stage or failure change."""
 
     version: Count
@@ -127,7 +127,7 @@ class Delivery(Message):
 
     contract: Literal[2] = CONTRACT_VERSION
     run_uid: str = Field(max_length=64)
-    progress: Progress
+    progress: ClientProgress
     records: Annotated[tuple[Envelope, ...], Field(max_length=MAX_ENVELOPES)] = ()
 
 

@@ -25,7 +25,7 @@ from benchrun_client.datasets.files import (
     turns_of,
     words_of,
 )
-from benchrun_client.datasets.row_pools import Portion, Sample, common_start, repeated_by
+from benchrun_client.datasets.row_pools import Portion, PromptRequest, common_start, repeated_by
 from benchrun_client.tokenizer import TokenCounter
 
 BUILT_IN = Path(__file__).with_name("agent_conversation.json")
@@ -120,7 +120,7 @@ def agent_samples(
     *,
     counter: TokenCounter,
     times: set[int],
-) -> tuple[Sample, ...]:
+) -> tuple[PromptRequest, ...]:
     """Build the samples of a portion from its seed and number of requests.
 
     `times` holds the times of day of other stages, which this one avoids; its own is added.
@@ -160,7 +160,7 @@ def agent_samples(
         output = data.output_tokens or (
             answers[turn] if ratio is None else max(1, round(tokens / ratio))
         )
-        samples.append(Sample(texts[day, turn], tokens, output, repeated))
+        samples.append(PromptRequest(texts[day, turn], tokens, output, repeated))
     return tuple(samples)
 
 

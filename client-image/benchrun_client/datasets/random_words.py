@@ -20,7 +20,7 @@ from benchrun_client.contract import (
     RandomData,
     length_range,
 )
-from benchrun_client.datasets.row_pools import Portion, Sample, Slot
+from benchrun_client.datasets.row_pools import Portion, PromptRequest, Slot
 from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import TokenCounter
 
@@ -117,7 +117,9 @@ class WordWriter:
         return words[: max(len(words) + missing, 1)]
 
 
-def write_random(writer: WordWriter, slot: Slot | Portion, data: RandomData) -> tuple[Sample, ...]:
+def write_random(
+    writer: WordWriter, slot: Slot | Portion, data: RandomData
+) -> tuple[PromptRequest, ...]:
     """Build the samples of a stage, warm-up or portion.
 
     They depend on its seed, lengths and number of requests alone. Raises RunFailure `InvalidPlan`
@@ -139,7 +141,9 @@ def write_random(writer: WordWriter, slot: Slot | Portion, data: RandomData) -> 
         for room, (tokens, _) in zip(rooms, lengths, strict=True)
     )
     prompts = writer.exact(rng, drafts, api=slot.api)
-    return tuple(Sample(prompt, *each) for prompt, each in zip(prompts, lengths, strict=True))
+    return tuple(
+        PromptRequest(prompt, *each) for prompt, each in zip(prompts, lengths, strict=True)
+    )
 
 
 def drawn_lengths(data: RandomData, *, seed: int, requests: int) -> list[tuple[int, int]]:
@@ -170,7 +174,7 @@ def _drawn(lengths: DrawnLengths, rng: random.Random) -> int:
 
 def write_prefix_repetition(
     writer: WordWriter, portion: Portion, data: PrefixRepetitionData
-) -> tuple[Sample, ...]:
+) -> tuple[PromptRequest, ...]:
     """Build the samples of a portion from its seed, lengths and number of requests.
 
     Special tokens and template count as part of the prefix. Raises RunFailure `InvalidPlan` if they
@@ -188,7 +192,7 @@ def write_prefix_repetition(
     )
     prompts = writer.exact(rng, ((each, length) for each in words), api=portion.api)
     return tuple(
-        Sample(prompt, length, data.output_tokens, prefix_words if n >= len(prefixes) else 0)
+        PromptRequest(prompt, length, data.output_tokens, prefix_words if n >= len(prefixes) else 0)
         for n, prompt in enumerate(prompts)
     )
 
@@ -205,7 +209,7 @@ stays so."""
 
 def vllm_samples(
     counter: TokenCounter, slot: Slot | Portion, data: RandomData
-) -> tuple[Sample, ...]:
+) -> tuple[PromptRequest, ...]:
     """Build the samples of one stage, warm-up or portion as vLLM 0.32 makes them.
 
     The dataset's own seed is used if it has one. A chat template is not part of the length, as in
@@ -217,7 +221,7 @@ def vllm_samples(
     )
     lengths = counter.count(prompts, api=slot.api)
     return tuple(
-        Sample(prompt, tokens, data.output.max)
+        PromptRequest(prompt, tokens, data.output.max)
         for prompt, tokens in zip(prompts, lengths, strict=True)
     )
 
@@ -303,7 +307,7 @@ def old_vllm_draws(data: RandomData, *, seed: int, requests: int, vocabulary: in
 
 def old_vllm_samples(
     counter: TokenCounter, slot: Slot | Portion, data: RandomData
-) -> tuple[Sample, ...]:
+) -> tuple[PromptRequest, ...]:
     """Build the samples of one stage, warm-up or portion as vLLM 0.9 made them.
 
     Text is not encoded again to correct its length, so a count may differ from the length drawn.
@@ -320,6 +324,6 @@ def old_vllm_samples(
     ]
     counts = counter.count(prompts, api=slot.api)
     return tuple(
-        Sample(prompt, tokens, max(output, 1))
+        PromptRequest(prompt, tokens, max(output, 1))
         for prompt, tokens, output in zip(prompts, counts, drawn.outputs, strict=True)
     )

@@ -23,7 +23,7 @@ REPEATED = "RepeatsEarlierRow"
 FEW_WORDS = 8
 REWORDING_TRIES = 100  # Tries for a prompt, most of whose rows may be too short or too long.
 TOO_LONG = "TooLongForModel"
-Slot = contract.Stage | contract.Warmup
+Slot = contract.Stage | contract.WarmupPlan
 """A part of the run that sends requests: both kinds name their data, seed, API and number of
 requests."""
 
@@ -42,7 +42,7 @@ class Portion:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class PromptRequest:
     """One request to be sent: a prompt, and the lengths that the server is expected to count."""
 
     prompt: str
@@ -60,7 +60,7 @@ def portions_of(slot: Slot) -> tuple[Portion, ...]:
 
     A dataset whose weight is too small for one request has no portion.
     """
-    warms_up = isinstance(slot, contract.Warmup)
+    warms_up = isinstance(slot, contract.WarmupPlan)
     if not isinstance(slot.data, contract.MixData):
         data = _sent(slot, slot.data)
         return (
@@ -95,7 +95,7 @@ def shared_out(requests: int, weights: Sequence[int]) -> list[int]:
     return shares
 
 
-def interleaved(slot: Slot, parts: Sequence[Sequence[Sample]]) -> tuple[Sample, ...]:
+def interleaved(slot: Slot, parts: Sequence[Sequence[PromptRequest]]) -> tuple[PromptRequest, ...]:
     """Return the samples of all portions in a drawn order of sending.
 
     Samples of one portion keep their order.
@@ -115,7 +115,7 @@ def _sent(slot: Slot, data: contract.SingleData) -> contract.SingleData:
 
     A warm-up sends random prompts that no stage sends, whatever seed and generator its dataset has.
     """
-    return data.for_warmup() if isinstance(slot, contract.Warmup) else data
+    return data.for_warmup() if isinstance(slot, contract.WarmupPlan) else data
 
 
 def _part_seed(seed: int, part: int) -> int:
@@ -125,7 +125,7 @@ def _part_seed(seed: int, part: int) -> int:
     )
 
 
-def prompts_digest(samples: Sequence[Sample]) -> str:
+def prompts_digest(samples: Sequence[PromptRequest]) -> str:
     """Return the SHA-256 over prompts and requested output lengths in order.
 
     Equal digests mean equal traffic.
@@ -153,7 +153,7 @@ def common_start(one: str, other: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DatasetRow:
     text: str
     answer: str = ""
     output_tokens: int | None = None  # Number of output tokens that the row itself requests.
@@ -193,9 +193,9 @@ class RowFile(Generic[R]):
         )
 
 
-def row_file(entries: Iterable[Row | str], *, name: str, sha256: str) -> RowFile[Row]:
+def row_file(entries: Iterable[DatasetRow | str], *, name: str, sha256: str) -> RowFile[DatasetRow]:
     """Collect the rows of a file; an entry that is a text is the reason why it is dropped."""
-    rows: list[Row] = []
+    rows: list[DatasetRow] = []
     dropped: Counter[str] = Counter()
     for entry in entries:
         if isinstance(entry, str):
@@ -206,9 +206,9 @@ def row_file(entries: Iterable[Row | str], *, name: str, sha256: str) -> RowFile
     return RowFile(name, sha256, tuple(rows), dict(dropped), common)
 
 
-def without_equal_rows(file: RowFile[Row]) -> RowFile[Row]:
+def without_equal_rows(file: RowFile[DatasetRow]) -> RowFile[DatasetRow]:
     """Return the file with the second of two rows with the same text among the dropped ones."""
-    rows: dict[str, Row] = {}
+    rows: dict[str, DatasetRow] = {}
     for row in file.rows:
         rows.setdefault(row.text, row)
     equal = len(file.rows) - len(rows)
@@ -226,21 +226,21 @@ class Fitting:
     """Longest request that the model accepts, in tokens; None: not known yet."""
     repeated_tokens: int  # Number of tokens that every row of the file begins with.
 
-    def request(self, prompt: str, *, output_tokens: int) -> Sample | str:
+    def request(self, prompt: str, *, output_tokens: int) -> PromptRequest | str:
         """Return the request, or the reason why the row is left out."""
         tokens = self.counter.count([prompt], api=self.api)[0]
         if self.context_tokens is not None and tokens + output_tokens > self.context_tokens:
             return TOO_LONG
-        return Sample(prompt, tokens, output_tokens, min(self.repeated_tokens, tokens))
+        return PromptRequest(prompt, tokens, output_tokens, min(self.repeated_tokens, tokens))
 
 
 @dataclass(frozen=True, slots=True)
 class RowKind:
     """How datasets of one kind are read, and how their rows become requests."""
 
-    read: Callable[[Any], RowFile[Row]]
+    read: Callable[[Any], RowFile[DatasetRow]]
     """Raises RunFailure, `DatasetNotFound` or `DatasetInvalid`, with the place."""
-    fit: Callable[[Any, Sequence[Row], Fitting], Sample | str]
+    fit: Callable[[Any, Sequence[DatasetRow], Fitting], PromptRequest | str]
     """Return the request made of rows, or the reason why they are left out."""
     content: tuple[str, ...] = ()  # Fields that select the content of the file.
     source: tuple[str, ...] = ("file",)  # Fields that identify the file.
@@ -258,7 +258,7 @@ ROW_KINDS: dict[type[contract.DatasetFields], RowKind] = {}
 class RowPool:
     """The rows of one file that no stage has taken yet."""
 
-    def __init__(self, file: RowFile[Row]) -> None:
+    def __init__(self, file: RowFile[DatasetRow]) -> None:
         self.needed = 0  # Rows that the whole run takes, for the message if there are too few.
         self.common = file.common  # Text that every row begins with.
         self.rows = len(file.rows)
@@ -270,8 +270,8 @@ class RowPool:
         self._used: Counter[tuple[str, int]] = Counter()
 
     def draw(
-        self, portion: Portion, fit: Callable[[Sequence[Row]], Sample | str]
-    ) -> tuple[Sample, ...]:
+        self, portion: Portion, fit: Callable[[Sequence[DatasetRow]], PromptRequest | str]
+    ) -> tuple[PromptRequest, ...]:
         """Draw the different prompts of a portion.
 
         `fit` builds the request of some rows, or gives the reason why they are left out. Raises
@@ -280,7 +280,7 @@ class RowPool:
         rng = random.Random(portion.seed)
         prompts = different_prompts(portion)
         needed = portion.data.rows_per_prompt
-        samples: list[Sample] = []
+        samples: list[PromptRequest] = []
         unfit: list[int] = []
         while len(samples) < prompts and len(self._free) >= needed:
             taken = []
@@ -289,7 +289,7 @@ class RowPool:
                 self._free[i], self._free[-1] = self._free[-1], self._free[i]
                 taken.append(self._free.pop())
             made = fit([self._file.rows[i] for i in taken])
-            if isinstance(made, Sample):
+            if isinstance(made, PromptRequest):
                 samples.append(made)
                 self._used[portion.workload, portion.part] += len(taken)
                 for i in taken:
@@ -304,21 +304,24 @@ class RowPool:
         return tuple(samples)
 
     def first(
-        self, portion: Portion, order: Sequence[int], fit: Callable[[Sequence[Row]], Sample | str]
-    ) -> tuple[Sample, ...]:
+        self,
+        portion: Portion,
+        order: Sequence[int],
+        fit: Callable[[Sequence[DatasetRow]], PromptRequest | str],
+    ) -> tuple[PromptRequest, ...]:
         """Return the first prompts in this order, which other stages get as well.
 
         Raises RunFailure.
         """
         prompts = different_prompts(portion)
         needed = portion.data.rows_per_prompt
-        samples: list[Sample] = []
+        samples: list[PromptRequest] = []
         for start in range(0, len(order) - needed + 1, needed):
             if len(samples) == prompts:
                 break
             places = order[start : start + needed]
             made = fit([self._file.rows[i] for i in places])
-            if isinstance(made, Sample):
+            if isinstance(made, PromptRequest):
                 samples.append(made)
             else:
                 self._dropped.update(dict.fromkeys(places, made))
@@ -330,8 +333,8 @@ class RowPool:
         return tuple(samples)
 
     def reworded(
-        self, portion: Portion, fit: Callable[[Sequence[Row]], Sample | str]
-    ) -> tuple[Sample, ...]:
+        self, portion: Portion, fit: Callable[[Sequence[DatasetRow]], PromptRequest | str]
+    ) -> tuple[PromptRequest, ...]:
         """Return prompts that no stage sends, of about the lengths of those that stages send.
 
         They are rows with their words in another order, for a warm-up where stages may need every
@@ -340,13 +343,13 @@ class RowPool:
         rng = random.Random(portion.seed)
         prompts = different_prompts(portion)
         needed = portion.data.rows_per_prompt
-        samples: list[Sample] = []
+        samples: list[PromptRequest] = []
         for _ in range(prompts * REWORDING_TRIES if self._file.rows else 0):
             if len(samples) == prompts:
                 break
             rows = rng.choices(self._file.rows, k=needed)
             made = fit([replace(row, text=_reworded(row.text, rng)) for row in rows])
-            if isinstance(made, Sample):
+            if isinstance(made, PromptRequest):
                 samples.append(made)
         if len(samples) < prompts:
             raise RunFailure("DatasetTooSmall", self._too_small())

@@ -19,10 +19,10 @@ from benchrun_client.contract import (
 from benchrun_client.datasets.agent import agent_samples, read_conversation
 from benchrun_client.datasets.row_pools import (
     ROW_KINDS,
+    DatasetRow,
     Fitting,
     Portion,
-    Row,
-    Sample,
+    PromptRequest,
     is_reworded,
     read_pools,
     repeated_by,
@@ -67,7 +67,7 @@ class RunDatasets:
         }
         self._times: set[int] = set()
 
-    def draw(self, portion: Portion) -> tuple[Sample, ...]:
+    def draw(self, portion: Portion) -> tuple[PromptRequest, ...]:
         """Return the samples of a portion whose texts need not be written.
 
         Raises RunFailure `DatasetTooSmall`.
@@ -83,7 +83,7 @@ class RunDatasets:
         repeated = repeated_by(pool.common, counter=self._counter, api=portion.api)
         fitting = Fitting(self._counter, portion.api, self._context_tokens, repeated)
 
-        def fit(rows: Sequence[Row]) -> Sample | str:
+        def fit(rows: Sequence[DatasetRow]) -> PromptRequest | str:
             return kind.fit(data, rows, fitting)
 
         order = kind.order(data, pool.rows)
@@ -97,7 +97,9 @@ class RunDatasets:
             samples = tuple(islice(self._copies(samples, data, portion.api), portion.requests))
         return self._with_repeats(samples, portion.api)
 
-    def _copies(self, samples: Iterable[Sample], data: TextsData, api: Api) -> Iterator[Sample]:
+    def _copies(
+        self, samples: Iterable[PromptRequest], data: TextsData, api: Api
+    ) -> Iterator[PromptRequest]:
         """Repeat each sample `duplicate` times, one copy right after the other."""
         for sample in samples:
             if COPY not in data.instruction:
@@ -109,14 +111,16 @@ class RunDatasets:
             for copy in range(data.duplicate):
                 prompt = texts + data.instruction.replace(COPY, str(copy))
                 tokens = self._counter.count([prompt], api=api)[0]
-                yield Sample(
+                yield PromptRequest(
                     prompt,
                     tokens,
                     sample.output_tokens,
                     repeated_tokens=again if copy else sample.repeated_tokens,
                 )
 
-    def _with_repeats(self, samples: tuple[Sample, ...], api: Api) -> tuple[Sample, ...]:
+    def _with_repeats(
+        self, samples: tuple[PromptRequest, ...], api: Api
+    ) -> tuple[PromptRequest, ...]:
         """Declare each sample whose prompt was sent before as repeated whole."""
         sent = {sample.prompt for sample in samples}
         if len(sent) == len(samples):

@@ -19,29 +19,29 @@ from benchrun_client.contract import CustomData, HuggingFaceData, ShareGPTData, 
 from benchrun_client.datasets import files
 from benchrun_client.datasets.row_pools import (
     ROW_KINDS,
+    DatasetRow,
     Fitting,
-    Row,
+    PromptRequest,
     RowFile,
     RowKind,
-    Sample,
     row_file,
 )
 from benchrun_client.failures import RunFailure, error_text, shorten
 
 
-def read_custom(data: CustomData) -> RowFile[Row]:
+def read_custom(data: CustomData) -> RowFile[DatasetRow]:
     """Read every line as a row."""
     with files.opened(data.file) as file:
         rows = (_custom_row(entry, data, where=where) for where, entry in files.json_lines(file))
         return row_file(rows, name=file.name, sha256=file.sha256)
 
 
-def _custom_row(entry: dict[str, Any], data: CustomData, *, where: str) -> Row:
+def _custom_row(entry: dict[str, Any], data: CustomData, *, where: str) -> DatasetRow:
     prompt = files.text_field(entry, data.prompt_field, where=where)
     if not prompt.strip():
         raise files.invalid(f'{where}: "{data.prompt_field}" is empty')
     if data.output_tokens is not None:
-        return Row(prompt)
+        return DatasetRow(prompt)
     field = data.output_tokens_field
     value = files.field_of(
         entry, field, where=where, advice=". Add it to every line, or set outputTokens."
@@ -56,12 +56,12 @@ def _custom_row(entry: dict[str, Any], data: CustomData, *, where: str) -> Row:
         raise files.invalid(
             f'{where}: "{field}" must be a whole number from 1 to {files.MAX_TOKENS}, is {shown}'
         )
-    return Row(prompt, output_tokens=value)
+    return DatasetRow(prompt, output_tokens=value)
 
 
 def fit_custom(
-    data: CustomData | HuggingFaceData, rows: Sequence[Row], fitting: Fitting
-) -> Sample | str:
+    data: CustomData | HuggingFaceData, rows: Sequence[DatasetRow], fitting: Fitting
+) -> PromptRequest | str:
     """Build the request of a row, with the forced output length or the row's own."""
     (row,) = rows
     return fitting.request(row.text, output_tokens=data.output_tokens or row.output_tokens or 1)
@@ -82,7 +82,7 @@ EMPTY = "EmptyText"
 BEYOND_LIMITS = "BeyondTokenLimits"
 
 
-def read_sharegpt(data: ShareGPTData) -> RowFile[Row]:
+def read_sharegpt(data: ShareGPTData) -> RowFile[DatasetRow]:
     """Read every conversation as a row."""
     with files.opened(data.file) as file:
         entries = _entries(file)
@@ -108,7 +108,9 @@ def _entries(file: files.OpenedFile) -> Iterator[tuple[str, Any]]:
 _START_BYTES = 4096
 
 
-def fit_sharegpt(data: ShareGPTData, rows: Sequence[Row], fitting: Fitting) -> Sample | str:
+def fit_sharegpt(
+    data: ShareGPTData, rows: Sequence[DatasetRow], fitting: Fitting
+) -> PromptRequest | str:
     """Build the request of a row, or return the reason why it is left out.
 
     vLLM's limits apply to the bare text, whatever a chat template adds to it.
@@ -141,7 +143,7 @@ ROW_KINDS[ShareGPTData] = RowKind(
 )
 
 
-def _sharegpt_row(entry: Any, *, where: str) -> Row | str:
+def _sharegpt_row(entry: Any, *, where: str) -> DatasetRow | str:
     if not isinstance(entry, dict):
         raise files.invalid(
             f'{where}: expected an object with "{_VLLM_KEY}", got {files.json_type(entry)}'
@@ -152,7 +154,7 @@ def _sharegpt_row(entry: Any, *, where: str) -> Row | str:
     if len(turns) < 2:
         return NO_ANSWER
     at = f'{where}, "{key}"'
-    return Row(files.words_of(turns[0], where=at), answer=files.words_of(turns[1], where=at))
+    return DatasetRow(files.words_of(turns[0], where=at), answer=files.words_of(turns[1], where=at))
 
 
 _VLLM_KEY = "conversations"  # vLLM's reader takes its first two turns, by any speaker.
@@ -163,12 +165,12 @@ def _is_instruction(turn: object) -> bool:
     return isinstance(turn, dict) and files.role_of(turn) in _INSTRUCTIONS
 
 
-def read_hugging_face(data: HuggingFaceData) -> RowFile[Row]:
+def read_hugging_face(data: HuggingFaceData) -> RowFile[DatasetRow]:
     """Read every row's text; rows without a text are dropped."""
     name = called(data)
     digest = hashlib.sha256()
 
-    def rows() -> Iterator[Row | str]:
+    def rows() -> Iterator[DatasetRow | str]:
         for number, row in enumerate(islice(_stream(data), data.max_rows)):
             where = f"{name}, row {number}"
             value = files.field_of(row, data.column, where=where, kind="column")
@@ -180,7 +182,7 @@ def read_hugging_face(data: HuggingFaceData) -> RowFile[Row]:
             if text != text.encode(errors="replace").decode():
                 raise files.invalid(f'{where}: "{data.column}" holds half a character')
             digest.update(f"{len(text.encode())}\n{text}".encode())
-            yield Row(text) if text.strip() else EMPTY
+            yield DatasetRow(text) if text.strip() else EMPTY
 
     try:
         read = row_file(rows(), name=name, sha256="")
@@ -228,7 +230,7 @@ ROW_KINDS[HuggingFaceData] = RowKind(
 )
 
 
-def read_texts(data: TextsData) -> RowFile[Row]:
+def read_texts(data: TextsData) -> RowFile[DatasetRow]:
     """Read every text as a row; empty texts are dropped."""
     with files.opened(data.file) as file:
         fields = (
@@ -239,11 +241,13 @@ def read_texts(data: TextsData) -> RowFile[Row]:
         # Spaces stay as they are: they are tokens, too.
         lines = (" ".join(map(str.strip, text.splitlines())).strip() for text in texts)
         return row_file(
-            (Row(line) if line else EMPTY for line in lines), name=file.name, sha256=file.sha256
+            (DatasetRow(line) if line else EMPTY for line in lines),
+            name=file.name,
+            sha256=file.sha256,
         )
 
 
-def fit_texts(data: TextsData, rows: Sequence[Row], fitting: Fitting) -> Sample | str:
+def fit_texts(data: TextsData, rows: Sequence[DatasetRow], fitting: Fitting) -> PromptRequest | str:
     prompt = "\n".join([row.text for row in rows] + [data.instruction] * bool(data.instruction))
     return fitting.request(prompt, output_tokens=data.output_tokens_per_text * len(rows))
 

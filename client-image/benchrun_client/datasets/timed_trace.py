@@ -23,7 +23,7 @@ from benchrun_client.datasets.files import (
     opened,
 )
 from benchrun_client.datasets.random_words import WordWriter
-from benchrun_client.datasets.row_pools import TOO_LONG, Portion, RowFile, Sample
+from benchrun_client.datasets.row_pools import TOO_LONG, Portion, PromptRequest, RowFile
 from benchrun_client.failures import RunFailure, shorten
 
 Block = int | str
@@ -37,7 +37,7 @@ class Entry:
     blocks: tuple[Block, ...]
 
 
-class Trace(RowFile[Entry]):
+class RecordedTrace(RowFile[Entry]):
     """Recorded requests, in order of time."""
 
     def first(self, requests: int) -> tuple[Entry, ...]:
@@ -56,7 +56,7 @@ class Trace(RowFile[Entry]):
         return self.rows[:requests]
 
 
-def read_trace(data: TimedTraceData, *, context_tokens: int | None) -> Trace:
+def read_trace(data: TimedTraceData, *, context_tokens: int | None) -> RecordedTrace:
     """Read every line as a request; requests that the model cannot take are dropped.
 
     Raises RunFailure that names line and field.
@@ -80,14 +80,14 @@ def read_trace(data: TimedTraceData, *, context_tokens: int | None) -> Trace:
                 too_long += 1
             else:
                 entries.append(entry)
-        return Trace(
+        return RecordedTrace(
             file.name, file.sha256, tuple(entries), {TOO_LONG: too_long} if too_long else {}
         )
 
 
 def write_trace(
     writer: WordWriter, portion: Portion, entries: Sequence[Entry], *, block_tokens: int
-) -> tuple[Sample, ...]:
+) -> tuple[PromptRequest, ...]:
     """Build the samples of a portion from its seed and the recorded entries.
 
     Raises RunFailure `InvalidPlan`.
@@ -110,14 +110,14 @@ def write_trace(
         words = list(islice(chain.from_iterable(map(words_of, entry.blocks)), room))
         return words + writer.distinct(rest, room - len(words)), entry.input_tokens
 
-    samples: list[Sample] = []
+    samples: list[PromptRequest] = []
     tree: dict[tuple[int, Block], int] = {}
     for prompt, entry in zip(
         writer.exact(rng, map(draft, entries), api=portion.api), entries, strict=True
     ):
         repeated = min(_known(tree, entry.blocks) * block_tokens, words_that_fit(entry))
         at = entry.at_seconds - entries[0].at_seconds
-        samples.append(Sample(prompt, entry.input_tokens, entry.output_tokens, repeated, at))
+        samples.append(PromptRequest(prompt, entry.input_tokens, entry.output_tokens, repeated, at))
     return tuple(samples)
 
 

@@ -33,15 +33,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, NoReturn, Protocol, Self
 
-from benchrun_client.contract import GREEDY, Api, Engine as EngineName, Load, Sampling
-from benchrun_client.datasets.row_pools import Sample
+from benchrun_client.contract import GREEDY, Api, Engine as EngineName, Load, SamplingParams
+from benchrun_client.datasets.row_pools import PromptRequest
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set
 from benchrun_client.light_imports import vllm_benchmark
 from benchrun_client.load.closed_loop import Thinking, UserRamp, think_seconds
 from benchrun_client.load.event_stream import StreamNotes
 from benchrun_client.load.streaming_session import STREAM_NOTES
-from benchrun_client.load.vllm_patches import CONNECTS, Sessions, SharedMetrics, always_ready
+from benchrun_client.load.vllm_patches import CONNECTS, PatchedAiohttp, SharedMetrics, always_ready
 from benchrun_client.server.first_request import PATHS
 from benchrun_client.server.readiness import Servers
 from benchrun_client.shards.load_split import Shard, Share, arrivals_of
@@ -75,7 +75,7 @@ class Divided:
 class EngineCall:
     """What one call of the engine sends, and how."""
 
-    samples: Sequence[Sample]  # The samples of all shards.
+    samples: Sequence[PromptRequest]  # The samples of all shards.
     seed: int
     load: Load
     api: Api
@@ -85,7 +85,7 @@ class EngineCall:
     """Called before the first request, on the path of the measurement; `on_answer` is called after
     each request."""
     on_answer: Callable[[], None] = lambda: None
-    sampling: Sampling = GREEDY
+    sampling: SamplingParams = GREEDY
     user_gap_seconds: float | None = None
     """Time between the starts of two successive users, if one process sends; None: the shortest
     gap."""
@@ -126,7 +126,7 @@ class VllmEngine:
         self._model = model
         self._percentiles = percentiles
         self.instants = Instants()
-        self._sessions = Sessions(self._serve.aiohttp, tls=tls, trust_env=proxies_set())
+        self._sessions = PatchedAiohttp(self._serve.aiohttp, tls=tls, trust_env=proxies_set())
         self.name = EngineName(
             name="vllm", version=importlib.metadata.version("vllm"), trust_env=proxies_set()
         )

@@ -59,7 +59,7 @@ class SharedMetrics:
         return self._text or ""
 
 
-class Sessions:
+class PatchedAiohttp:
     """A replacement for the aiohttp module in vLLM's benchmark.
 
     It applies the client's certificates and proxies, and leaves no session open.

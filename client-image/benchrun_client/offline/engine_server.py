@@ -23,7 +23,7 @@ from benchrun_client.contract import (
     MAX_TEMPLATE_CHARACTERS,
     Api,
     Message,
-    Sampling,
+    SamplingParams,
 )
 from benchrun_client.failures import first_line
 from benchrun_client.http_session import listen
@@ -46,7 +46,7 @@ class OfflineLoad(Message):
     chat_template: str | None = Field(None, max_length=MAX_TEMPLATE_CHARACTERS)
     """Template that replaces the model's own; None: the model's own."""
     ignore_eos: bool = True
-    sampling: Sampling = GREEDY
+    sampling: SamplingParams = GREEDY
 
     @model_validator(mode="after")
     def _equally_long(self) -> Self:

@@ -73,11 +73,11 @@ _Ended = tuple[web.StreamResponse, Outcome]  # An answer, and the outcome that i
 class Forwarder:
     def __init__(
         self,
-        prefill: upstream.Role,
-        decode: upstream.Role,
+        prefill: upstream.UpstreamRole,
+        decode: upstream.UpstreamRole,
         *,
         session: aiohttp.ClientSession,
-        places: upstream.Places,
+        places: upstream.InFlightLimit,
         metrics: ProxyMetrics,
     ) -> None:
         self._prefill = prefill

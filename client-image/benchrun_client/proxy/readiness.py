@@ -16,7 +16,7 @@ import aiohttp
 from benchrun_client.failures import error_text, shorten
 from benchrun_client.http_session import NETWORK_ERRORS, answer_of
 from benchrun_client.proxy import forwarding
-from benchrun_client.proxy.upstream import Role, RoleName, Unreachable, WholeAnswer, post
+from benchrun_client.proxy.upstream import RoleName, Unreachable, UpstreamRole, WholeAnswer, post
 
 PROVED_EVERY_SECONDS = 1.0
 TRIED_EVERY_SECONDS = 0.25
@@ -33,7 +33,9 @@ MOST_TOKENS_A_WORD = 33
 class Readiness:
     """Whether requests go through, and if not, why."""
 
-    def __init__(self, prefill: Role, decode: Role, *, session: aiohttp.ClientSession) -> None:
+    def __init__(
+        self, prefill: UpstreamRole, decode: UpstreamRole, *, session: aiohttp.ClientSession
+    ) -> None:
         self._prefill = prefill
         self._decode = decode
         self._session = session

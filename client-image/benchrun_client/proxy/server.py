@@ -89,7 +89,7 @@ def _positive(text: str) -> int:
     return number
 
 
-class Proxy:
+class ProxyServer:
     """A proxy between two roles.
 
     `load` is the session for requests of clients, `own` the session for the proxy's own requests.
@@ -100,13 +100,15 @@ class Proxy:
     def __init__(
         self, arguments: Arguments, *, load: aiohttp.ClientSession, own: aiohttp.ClientSession
     ) -> None:
-        self._prefill = upstream.Role(
+        self._prefill = upstream.UpstreamRole(
             "prefill", arguments.prefill, replicas=arguments.prefill_replicas
         )
-        self._decode = upstream.Role("decode", arguments.decode, replicas=arguments.decode_replicas)
+        self._decode = upstream.UpstreamRole(
+            "decode", arguments.decode, replicas=arguments.decode_replicas
+        )
         self._load = load
         self._own = own
-        self._places = upstream.Places(
+        self._places = upstream.InFlightLimit(
             most=arguments.max_in_flight, most_queued=arguments.max_in_flight
         )
         self.metrics = ProxyMetrics()
@@ -168,7 +170,7 @@ class Proxy:
 
 
 @asynccontextmanager
-async def running_proxy(arguments: Arguments) -> AsyncIterator[Proxy]:
+async def running_proxy(arguments: Arguments) -> AsyncIterator[ProxyServer]:
     """Run a proxy that answers; the end of the block closes its port and all connections.
 
     Raises OSError if the port is taken.
@@ -177,7 +179,7 @@ async def running_proxy(arguments: Arguments) -> AsyncIterator[Proxy]:
         upstream.forwarding_session() as load,
         open_session(tls=None, seconds=FIRST_REQUEST_SECONDS) as own,
     ):
-        proxy = Proxy(arguments, load=load, own=own)
+        proxy = ProxyServer(arguments, load=load, own=own)
         # A client that goes away takes its request to the servers with it.
         runner, proxy.port = await listen(
             proxy.application(),

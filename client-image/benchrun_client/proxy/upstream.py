@@ -30,7 +30,7 @@ class Unreachable(Exception):
         self.role: RoleName = role
 
 
-class Role:
+class UpstreamRole:
     def __init__(self, name: RoleName, url: str, *, replicas: int | None) -> None:
         self.name: RoleName = name
         self._url = url
@@ -58,7 +58,7 @@ class Role:
         return self.servers[next(self._turns) % len(self.servers)]
 
 
-class Places:
+class InFlightLimit:
     """Places for requests in flight; other requests wait in order of arrival, up to a bound."""
 
     def __init__(self, *, most: int, most_queued: int) -> None:

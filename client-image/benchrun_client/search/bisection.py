@@ -39,14 +39,14 @@ class LoadResult:
     """Gaps between tokens; filled in only if the search has an objective on ITL."""
 
 
-def load_result(search: contract.Search, here: "Position", raw: RawStage) -> LoadResult:
+def load_result(search: contract.SearchPlan, here: "Position", raw: RawStage) -> LoadResult:
     """Return the part of a raw stage that its outcome depends on."""
     needs_gaps = any(limit.metric == "ITL" for limit in search.objectives)
     return result_of(search, here, request_columns(raw), sliced_gaps(raw) if needs_gaps else [])
 
 
 def result_of(
-    search: contract.Search,
+    search: contract.SearchPlan,
     here: "Position",
     columns: contract.RequestColumns,
     slices: Sequence[Counter[int]] = (),
@@ -86,7 +86,7 @@ def _values(metric: str, columns: contract.RequestColumns) -> list[float | None]
 
 
 def outcome_of(
-    search: contract.Search, here: "Position", results: Sequence[LoadResult]
+    search: contract.SearchPlan, here: "Position", results: Sequence[LoadResult]
 ) -> contract.Outcome:
     """Return the outcome of all stages of a load together.
 
@@ -146,12 +146,14 @@ class Position:
     """Number of the confirmation, from 1; 0: the search still looks for the load."""
 
 
-def first(search: contract.Search) -> Position:
+def first(search: contract.SearchPlan) -> Position:
     """Return where a search begins: at its lowest load."""
     return Position(number=1, repeat=1, value=Decimal(search.lowest.value))
 
 
-def after(search: contract.Search, here: Position, outcome: contract.Outcome) -> Position | None:
+def after(
+    search: contract.SearchPlan, here: Position, outcome: contract.Outcome
+) -> Position | None:
     """Return the next measurement; None where the search has ended.
 
     `outcome` is that of all repeats at this load together.
@@ -169,7 +171,7 @@ def after(search: contract.Search, here: Position, outcome: contract.Outcome) ->
 
 
 def _confirmation(
-    search: contract.Search, here: Position, value: Decimal | None
+    search: contract.SearchPlan, here: Position, value: Decimal | None
 ) -> Position | None:
     """Return the first stage of the next confirmation.
 
@@ -182,7 +184,7 @@ def _confirmation(
     return replace(here, number=number, repeat=1, value=value, confirmation=confirmation)
 
 
-def may_follow(search: contract.Search, here: Position) -> tuple[Position, ...]:
+def may_follow(search: contract.SearchPlan, here: Position) -> tuple[Position, ...]:
     """Return every measurement that may be the next, each once.
 
     These can be prepared before the outcome is known.
@@ -192,7 +194,7 @@ def may_follow(search: contract.Search, here: Position) -> tuple[Position, ...]:
 
 
 def _next_value(
-    search: contract.Search, met: Decimal | None, not_met: Decimal | None
+    search: contract.SearchPlan, met: Decimal | None, not_met: Decimal | None
 ) -> Decimal | None:
     highest = Decimal(search.highest)
     if met is None:
@@ -205,7 +207,7 @@ def _next_value(
     return middle if met < middle < not_met else None
 
 
-def _below(search: contract.Search, here: Position) -> Decimal | None:
+def _below(search: contract.SearchPlan, here: Position) -> Decimal | None:
     """Return the load to confirm when this one was not; None at the lowest load.
 
     It is lower by the tolerance, the second time by four times as much, never below the lowest.
@@ -217,7 +219,7 @@ def _below(search: contract.Search, here: Position) -> Decimal | None:
     return max(lowest, _rounded(search, here.value / step, ROUND_FLOOR))
 
 
-def _rounded(search: contract.Search, value: Decimal, rounding: str) -> Decimal:
+def _rounded(search: contract.SearchPlan, value: Decimal, rounding: str) -> Decimal:
     exponent = (
         0
         if search.lowest.is_whole
@@ -226,7 +228,7 @@ def _rounded(search: contract.Search, value: Decimal, rounding: str) -> Decimal:
     return value.quantize(Decimal(1).scaleb(exponent), rounding)
 
 
-def every_stage(search: contract.Search) -> tuple[contract.Stage, ...]:
+def every_stage(search: contract.SearchPlan) -> tuple[contract.Stage, ...]:
     """Return every possible stage, with the most requests it may have.
 
     The first is at the lowest load, the others at the highest.
@@ -242,7 +244,7 @@ def every_stage(search: contract.Search) -> tuple[contract.Stage, ...]:
     )
 
 
-def stage_at(search: contract.Search, here: Position) -> contract.Stage:
+def stage_at(search: contract.SearchPlan, here: Position) -> contract.Stage:
     load = search.load_at(here.value)
     return contract.Stage(
         **{name: getattr(search, name) for name in contract.Requests.model_fields},

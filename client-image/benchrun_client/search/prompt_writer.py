@@ -12,15 +12,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from benchrun_client.contract import RandomData, Search, Stage, Target
+from benchrun_client.contract import RandomData, SearchPlan, Stage, Target
 from benchrun_client.datasets.random_words import Start, WordWriter, write_random
-from benchrun_client.datasets.row_pools import Sample, prompts_digest
+from benchrun_client.datasets.row_pools import PromptRequest, prompts_digest
 from benchrun_client.failures import RunFailure
 from benchrun_client.processes import ChildProcess, serve
 from benchrun_client.search.bisection import Position, may_follow, stage_at
 from benchrun_client.tokenizer import TokenCounter, load_tokenizer
 
-Written = tuple[tuple[Sample, ...], dict[int, str]]
+Written = tuple[tuple[PromptRequest, ...], dict[int, str]]
 """The prompts of a stage, and a digest for each number of requests that may be needed: number of
 requests -> digest of that many prompts."""
 
@@ -105,7 +105,7 @@ Write = Callable[[Stage, Sequence[int]], Future[bytes]]
 class StagePrompts:
     """The prompts that a stage sends, and their digest."""
 
-    samples: Sequence[Sample]
+    samples: Sequence[PromptRequest]
     digest: str
 
 
@@ -116,12 +116,12 @@ class SearchPrompts:
     written while stages are measured.
     """
 
-    def __init__(self, drawn: Mapping[str, Sequence[Sample]], write: Write | None) -> None:
+    def __init__(self, drawn: Mapping[str, Sequence[PromptRequest]], write: Write | None) -> None:
         self._drawn = drawn
         self._write = write
         self._writing: dict[str, Future[bytes]] = {}
 
-    def write_ahead(self, search: Search, here: Position) -> None:
+    def write_ahead(self, search: SearchPlan, here: Position) -> None:
         """Begin to write the prompts of every measurement that may follow.
 
         Prompts that cannot be needed any more are dropped: they may be large.

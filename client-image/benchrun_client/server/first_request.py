@@ -14,10 +14,10 @@ from typing import Any
 
 import aiohttp
 
-from benchrun_client.contract import GREEDY, Api, Sampling
+from benchrun_client.contract import GREEDY, Api, SamplingParams
 from benchrun_client.engines import ENGINE
 from benchrun_client.failures import RunFailure, error_text, shorten
-from benchrun_client.http_session import MAX_ANSWER_BYTES, NETWORK_ERRORS, Answer, answer_of
+from benchrun_client.http_session import MAX_ANSWER_BYTES, NETWORK_ERRORS, HttpAnswer, answer_of
 from benchrun_client.load.event_stream import BrokenStreamError, CompletionStream, StreamNotes
 
 CANARY_TOKENS = 2
@@ -49,7 +49,7 @@ async def served_models(session: aiohttp.ClientSession, url: str) -> dict[str, i
 class Completion:
     """A server's answer to a request like the load's."""
 
-    answer: Answer | None = None
+    answer: HttpAnswer | None = None
     """The answer if it was not streamed: an error or a page; None: it is a stream."""
     tokens: int = 0
     """Number of events of the stream that show a token."""
@@ -63,7 +63,7 @@ def request_body(
     model: str,
     prompt: str,
     max_tokens: int,
-    sampling: Sampling,
+    sampling: SamplingParams,
     ignore_eos: bool = False,
 ) -> dict[str, Any]:
     """Return the body of a request, the same as vLLM's benchmark sends."""
@@ -163,7 +163,7 @@ def canary_failure(
     return None
 
 
-def _refusal(answer: Answer, *, where: str, model: str, served: Sequence[str]) -> RunFailure:
+def _refusal(answer: HttpAnswer, *, where: str, model: str, served: Sequence[str]) -> RunFailure:
     words = words_of(answer)
     status = answer.status
     if answer.is_html:
@@ -184,7 +184,7 @@ def _refusal(answer: Answer, *, where: str, model: str, served: Sequence[str]) -
     return RunFailure("CanaryFailed", f"{where} answered {status}: {words}")
 
 
-def words_of(answer: Answer) -> str:
+def words_of(answer: HttpAnswer) -> str:
     """Return the server's own words: its error message, else the start of the body; never HTML."""
     if answer.is_html:
         return f"an HTML page{_title(answer.body)}"

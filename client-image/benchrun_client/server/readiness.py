@@ -20,7 +20,7 @@ from benchrun_client.contract import Plan, ServerEdge, Target
 from benchrun_client.engines import ENGINE
 from benchrun_client.failures import RunFailure, error_text, first_line, shorten
 from benchrun_client.http_session import NETWORK_ERRORS, answer_of, open_session
-from benchrun_client.run_progress import RunState
+from benchrun_client.run_progress import RunProgress
 from benchrun_client.server.counter_snapshots import identify
 from benchrun_client.server.first_request import send_canary, served_models
 from benchrun_client.stage_record import micros
@@ -72,7 +72,7 @@ class Servers:
         )
 
 
-class Deadline:
+class ReadinessDeadline:
     """The end of the wait for the server; with 0 seconds the operator ends the wait."""
 
     def __init__(self, seconds: int) -> None:
@@ -95,13 +95,13 @@ class Found:
 
 
 async def wait_for_servers(
-    plan: Plan, material: Material, state: RunState, *, tls: ssl.SSLContext | None
+    plan: Plan, material: Material, state: RunProgress, *, tls: ssl.SSLContext | None
 ) -> Found:
     """Find the servers, wait until they are healthy, check lengths against theirs, prove the path.
 
     Raises RunFailure.
     """
-    deadline = Deadline(plan.health_deadline_seconds)
+    deadline = ReadinessDeadline(plan.health_deadline_seconds)
     model = plan.target.served_model
     state.enter("Waiting")
     async with open_session(tls=tls, seconds=FIRST_REQUEST_SECONDS) as session:
@@ -135,7 +135,7 @@ async def wait_for_servers(
 
 
 async def find_healthy(
-    session: aiohttp.ClientSession, target: Target, deadline: Deadline
+    session: aiohttp.ClientSession, target: Target, deadline: ReadinessDeadline
 ) -> Servers:
     """Return the servers once all of them are healthy.
 
@@ -150,7 +150,7 @@ async def find_healthy(
                 return servers
 
 
-async def find_servers(target: Target, deadline: Deadline) -> Servers:
+async def find_servers(target: Target, deadline: ReadinessDeadline) -> Servers:
     """Resolve the target; wait until all its servers have an address.
 
     Raises RunFailure `EndpointNotReady`.
@@ -176,7 +176,7 @@ async def find_servers(target: Target, deadline: Deadline) -> Servers:
     return Servers(urls, tuple(url for url, _ in metrics), tuple(role for _, role in metrics))
 
 
-async def _pinned_urls(base: str, *, count: int, deadline: Deadline) -> tuple[str, ...]:
+async def _pinned_urls(base: str, *, count: int, deadline: ReadinessDeadline) -> tuple[str, ...]:
     while True:
         addresses = await resolve(base)
         if len(addresses) == count:
@@ -210,7 +210,7 @@ def pinned(url: str, address: str) -> str:
 
 
 async def wait_healthy(
-    session: aiohttp.ClientSession, servers: Servers, deadline: Deadline
+    session: aiohttp.ClientSession, servers: Servers, deadline: ReadinessDeadline
 ) -> None:
     """Wait until every server answers 200 on /health.
 

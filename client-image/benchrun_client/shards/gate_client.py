@@ -45,7 +45,9 @@ class GateClient:
 
         Raises RunFailure `ClientError` if it is the gate of another run.
         """
-        self._target: asyncio.Future[messages.Target] = asyncio.get_running_loop().create_future()
+        self._target: asyncio.Future[messages.ShardTarget] = (
+            asyncio.get_running_loop().create_future()
+        )
         # Never by a proxy: the gate is one of our own pods.
         self._session = aiohttp.ClientSession(trust_env=False)
         params = {"run": self._plan.run_uid, "plan": self._plan.digest(), "shard": str(self._shard)}
@@ -95,7 +97,7 @@ class GateClient:
         """
         offsets = []
         for _ in range(QUESTIONS):
-            await self.send(messages.Question(left=time.perf_counter()))
+            await self.send(messages.ClockQuestion(left=time.perf_counter()))
             offsets.append(await self._offsets.get())
         return min(offsets, key=lambda offset: offset.error)
 
@@ -127,12 +129,12 @@ class GateClient:
 
     def _note(self, message: messages.GateMessage) -> None:
         match message:
-            case messages.Target():
+            case messages.ShardTarget():
                 if not self._target.done():
                     self._target.set_result(message)
             case messages.Go():
                 self._instants.put_nowait(message)
-            case messages.Answer():
+            case messages.ClockAnswer():
                 self._offsets.put_nowait(messages.offset_of(message, came=time.perf_counter()))
 
     async def send(self, message: messages.GateMessage) -> None:

@@ -57,7 +57,7 @@ class GateServer:
         )
         """Messages received about each stage: stage -> kind of message -> shard -> message."""
         self._answered: dict[int, int] = {}
-        self._target: messages.Target | None = None
+        self._target: messages.ShardTarget | None = None
         self._measuring = ""
         self._begun = self._over = False
         self._changed = asyncio.Condition()
@@ -78,7 +78,7 @@ class GateServer:
         raise await asyncio.shield(self._lost)
 
     async def send_target(self, servers: Servers) -> None:
-        self._target = messages.Target(urls=servers.urls)
+        self._target = messages.ShardTarget(urls=servers.urls)
         await self._send_all(self._target)
 
     async def open(
@@ -105,7 +105,7 @@ class GateServer:
 
     async def parts(self, sequence: int) -> tuple[bytes, ...]:
         """Wait for every other shard's part of a stage; return those there are, and forget them."""
-        parts = await self._from_all(messages.Part, sequence)
+        parts = await self._from_all(messages.ShardPart, sequence)
         del self._received[sequence]
         return tuple(part.packed for _, part in sorted(parts.items()) if part.packed is not None)
 
@@ -171,10 +171,10 @@ class GateServer:
     async def _note(self, shard: int, message: messages.GateMessage) -> None:
         """Act on a message; raise ConnectionError if it was the shard's last one."""
         match message:
-            case messages.Question(left=left):
+            case messages.ClockQuestion(left=left):
                 now = time.perf_counter() + self.unix_minus_perf
                 await self._connections[shard].send_str(
-                    messages.Answer(left=left, gate_time=now).model_dump_json()
+                    messages.ClockAnswer(left=left, gate_time=now).model_dump_json()
                 )
             case messages.Trouble(failure=failure):
                 # The first message counts, not that the connection closes after it.
@@ -186,7 +186,7 @@ class GateServer:
             case messages.Beat(answered=answered):
                 self._answered[shard] = answered
                 self._on_answers(sum(self._answered.values()))
-            case messages.Ready() | messages.Ended() | messages.Part():
+            case messages.Ready() | messages.Ended() | messages.ShardPart():
                 self._received[message.sequence][type(message)][shard] = message
                 async with self._changed:
                     self._changed.notify_all()

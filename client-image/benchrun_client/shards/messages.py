@@ -21,17 +21,17 @@ PREPARING_SILENT_SECONDS = 90.0
 """The same before the first stage: importing vLLM may hold the interpreter for long."""
 
 
-class Question(Message):
+class ClockQuestion(Message):
     """A shard asks for the time at the gate."""
 
-    kind: Literal["Question"] = "Question"
+    kind: Literal["ClockQuestion"] = "ClockQuestion"
     left: Finite
 
 
-class Answer(Message):
+class ClockAnswer(Message):
     """The gate's time, Unix seconds by its clock, for the question that was sent at `left`."""
 
-    kind: Literal["Answer"] = "Answer"
+    kind: Literal["ClockAnswer"] = "ClockAnswer"
     left: Finite
     gate_time: Finite
 
@@ -43,8 +43,8 @@ class Beat(Message):
     answered: Count = 0
 
 
-class Target(Message):
-    kind: Literal["Target"] = "Target"
+class ShardTarget(Message):
+    kind: Literal["ShardTarget"] = "ShardTarget"
     urls: tuple[LongText, ...] = Field(max_length=1024)
 
 
@@ -80,12 +80,12 @@ class Ended(Message):
     """Instant of its last answer, Unix seconds by the gate's clock; None: it had no request."""
 
 
-class Part(Message):
+class ShardPart(Message):
     """A shard's part of a stage as a packed record; None if it had no request."""
 
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
-    kind: Literal["Part"] = "Part"
+    kind: Literal["ShardPart"] = "ShardPart"
     sequence: Count
     packed: Annotated[bytes, Field(max_length=MAX_PACKED_BYTES)] | None
 
@@ -102,7 +102,16 @@ class Trouble(Message):
 
 
 GateMessage = Annotated[
-    Question | Answer | Beat | Target | Ready | Go | Ended | Part | Over | Trouble,
+    ClockQuestion
+    | ClockAnswer
+    | Beat
+    | ShardTarget
+    | Ready
+    | Go
+    | Ended
+    | ShardPart
+    | Over
+    | Trouble,
     Field(discriminator="kind"),
 ]
 _MESSAGE: TypeAdapter[GateMessage] = TypeAdapter(GateMessage)
@@ -132,7 +141,7 @@ class Offset(NamedTuple):
     error: float
 
 
-def offset_of(answer: Answer, *, came: float) -> Offset:
+def offset_of(answer: ClockAnswer, *, came: float) -> Offset:
     """Compute the offset from an answer that came at instant `came` of this process's clock.
 
     Its error is at most half of the time that the answer took.

@@ -21,7 +21,7 @@ from benchrun_client.search.prompt_writer import StagePrompts
 from benchrun_client.shards.first_shard import run_sibling
 from benchrun_client.shards.gate_client import GateClient
 from benchrun_client.shards.load_split import share_of
-from benchrun_client.shards.messages import Ended, Offset, Part
+from benchrun_client.shards.messages import Ended, Offset, ShardPart
 from benchrun_client.stage_record import RawStage
 from benchrun_client.traffic import write_traffic
 
@@ -137,7 +137,7 @@ class ShardRun(BaseRun):
         part = None
         if stage is not None:
             (_, part), _ = await self._record_process.record(stage)
-        await gate.send(Part(sequence=sequence, packed=part))
+        await gate.send(ShardPart(sequence=sequence, packed=part))
 
     async def _before_end(self, failure: RunFailure) -> None:
         if self._gate is not None:

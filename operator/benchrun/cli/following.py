@@ -26,7 +26,7 @@ Reporter = LogReporter | ScreenReporter
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class FollowedObject:
     """A run or sweep to follow: its kind, and the kubectl of its namespace."""
 
     kubectl: cluster.Kubectl
@@ -41,9 +41,9 @@ class Target:
         return "sweep" if self.is_sweep else "run"
 
 
-def by_name(targets: Iterable[tuple[str, Target]]) -> dict[str, Target]:
+def by_name(targets: Iterable[tuple[str, FollowedObject]]) -> dict[str, FollowedObject]:
     """Return the targets by name. Raises CommandError where two different ones share a name."""
-    found: dict[str, Target] = {}
+    found: dict[str, FollowedObject] = {}
     for name, target in targets:
         other = found.setdefault(name, target)
         if other != target:
@@ -60,7 +60,7 @@ class TimeIsUp(errors.CommandError):
 
 
 async def follow(
-    targets: MutableMapping[str, Target],
+    targets: MutableMapping[str, FollowedObject],
     reporter: Reporter,
     *,
     timeout_seconds: float | None = None,
@@ -96,7 +96,7 @@ async def follow(
 class Following:
     """Runs and sweeps by name, what is known of each, and how the finished ones ended."""
 
-    def __init__(self, targets: MutableMapping[str, Target], reporter: Reporter) -> None:
+    def __init__(self, targets: MutableMapping[str, FollowedObject], reporter: Reporter) -> None:
         self._targets = targets
         self._reporter = reporter
         self.known: dict[str, watch_state.Followed] = {}

@@ -3,7 +3,7 @@
 The functions are pure: the same input gives the same output. Each module holds one policy.
 """
 
-from benchrun.decide.condition_table import Step
+from benchrun.decide.condition_table import PhaseStep
 from benchrun.decide.create_and_release import PLAN_BYTES, RESULT_BYTES, SERVER_KINDS, kept
 from benchrun.decide.decide_run import MAX_JUDGE_ATTEMPTS, SHORTEST_WAIT_SECONDS, decide, rests
 from benchrun.decide.decision import (
@@ -34,7 +34,7 @@ from benchrun.decide.decision import (
     PodRoad,
     PodsRefused,
     PullTarget,
-    Question,
+    Query,
     Ref,
     RefusedObject,
     Samples,
@@ -79,10 +79,11 @@ __all__ = [
     "Judging",
     "LogTail",
     "Manifest",
+    "PhaseStep",
     "PodRoad",
     "PodsRefused",
     "PullTarget",
-    "Question",
+    "Query",
     "Ref",
     "RefusedObject",
     "RunState",
@@ -90,7 +91,6 @@ __all__ = [
     "ScrapeTarget",
     "ServerStart",
     "Start",
-    "Step",
     "Unacceptable",
     "accept",
     "decide",

@@ -12,7 +12,7 @@ from benchrun.observe import Declared, Diagnosis
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PhaseStep:
     phase: api.Phase
     reason: str
     message: str
@@ -20,32 +20,34 @@ class Step:
     server_ready: bool = False
 
 
-def current_step(state: RunState, *, server: Diagnosis | None, client: Diagnosis | None) -> Step:
+def current_step(
+    state: RunState, *, server: Diagnosis | None, client: Diagnosis | None
+) -> PhaseStep:
     """Return the step that the run is in, from what can be observed.
 
     `server` and `client` are diagnoses that waiting may still cure.
     """
     if not state.client_ready:
         if client is not None:
-            return Step("Preparing", client.reason, client.message)
+            return PhaseStep("Preparing", client.reason, client.message)
         why = state.client_pod.unschedulable if state.client_pod is not None else None
         message = (
             f"the client waits for a node: {why}"
             if why
             else "the client checks plan, tokenizer and data"
         )
-        return Step("Preparing", api.Reason.PREPARING_CLIENT, message)
+        return PhaseStep("Preparing", api.Reason.PREPARING_CLIENT, message)
     if state.status.server_ready_time is None and not state.measuring_started:
         return _waiting_for_server(state, server)
     if (heard := state.collected.client.progress) is not None and heard.phase == "WarmingUp":
-        return Step("WarmingUp", api.Reason.WARMING_UP, "sending warm-up requests", True, True)
+        return PhaseStep("WarmingUp", api.Reason.WARMING_UP, "sending warm-up requests", True, True)
     done = len(state.known)
     total = state.stages_in_words
     if state.all_known:
         message = f"all {total} stages measured; storing the records"
-        return Step("Collecting", api.Reason.COLLECTING, message, True, True)
+        return PhaseStep("Collecting", api.Reason.COLLECTING, message, True, True)
     stage = _stage(state) or "the next stage"
-    return Step(
+    return PhaseStep(
         "Running",
         api.Reason.MEASURING,
         f"measuring {stage}; {done} of {total} stages are done",
@@ -73,9 +75,9 @@ def _stage(state: RunState) -> str | None:
     return shown.stage if is_ahead and shown is not None else progress.stage
 
 
-def _waiting_for_server(state: RunState, server: Diagnosis | None) -> Step:
+def _waiting_for_server(state: RunState, server: Diagnosis | None) -> PhaseStep:
     if state.spec.endpoint is not None:
-        return Step(
+        return PhaseStep(
             "Starting",
             api.Reason.WAITING_FOR_ENDPOINT,
             "waiting for a healthy answer of the endpoint",
@@ -83,15 +85,15 @@ def _waiting_for_server(state: RunState, server: Diagnosis | None) -> Step:
         )
     if not state.server_exists and not state.client_heard:
         message = "the client is ready; waiting for an answer on its port"
-        return Step("Preparing", api.Reason.PREPARING_CLIENT, message, True)
+        return PhaseStep("Preparing", api.Reason.PREPARING_CLIENT, message, True)
     pods = state.serving
     waits_for_node = not pods or any(pod.scheduled_at is None for pod in pods)
     if server is not None:
         without_node: api.Phase = "WaitingForNode" if server.node_helps else "Pending"
         phase = without_node if waits_for_node else "Starting"
-        return Step(phase, server.reason, server.message, True)
+        return PhaseStep(phase, server.reason, server.message, True)
     if waits_for_node:
-        return Step(
+        return PhaseStep(
             "WaitingForNode",
             api.Reason.WAITING_FOR_NODE,
             "waiting for a node to take the server",
@@ -100,7 +102,9 @@ def _waiting_for_server(state: RunState, server: Diagnosis | None) -> Step:
     nodes = ", ".join(dict.fromkeys(pod.node or "its node" for pod in pods))
     count = sum(pod.rank == 0 for pod in pods)
     starting = "the server is" if count == 1 else f"{count} servers are"
-    return Step("Starting", api.Reason.SERVER_STARTING, f"{starting} starting on {nodes}", True)
+    return PhaseStep(
+        "Starting", api.Reason.SERVER_STARTING, f"{starting} starting on {nodes}", True
+    )
 
 
 _Status = TypeVar("_Status", api.BenchmarkRunStatus, BenchmarkSweepStatus)
@@ -143,7 +147,7 @@ def standing(
     return status.model_copy(update=update)
 
 
-def going_on(step: Step, *, has_objectives: bool, gate: str | None) -> list[Row]:
+def going_on(step: PhaseStep, *, has_objectives: bool, gate: str | None) -> list[Row]:
     """Return the conditions of a run that has not ended.
 
     `gate` says what its comparison with a baseline can detect; None: there is no baseline.

@@ -10,7 +10,7 @@ from typing import Any
 from benchrun import api, names
 from benchrun.api import BenchmarkRunStatus, Reason, read_leniently, sentence, timestamp
 from benchrun.decide import condition_table, create_and_release, early_endings, server_status
-from benchrun.decide.condition_table import Step, current_step, progress
+from benchrun.decide.condition_table import PhaseStep, current_step, progress
 from benchrun.decide.deadlines import deadlines, noticed
 from benchrun.decide.decision import (
     Answer,
@@ -20,7 +20,7 @@ from benchrun.decide.decision import (
     Event,
     Facts,
     Judging,
-    Question,
+    Query,
 )
 from benchrun.decide.patience import blocked, patience_ends
 from benchrun.decide.refusals import (
@@ -95,7 +95,7 @@ def decide(facts: Facts) -> Decision:
     if facts.run.left_out and not spec.cancel and going_nowhere and not has_client:
         return _without_room(state)
     if spec.suspend and not spec.cancel and going_nowhere:
-        step = Step("Suspended", Reason.SUSPENDED, "suspended (spec.suspend); no GPU is held")
+        step = PhaseStep("Suspended", Reason.SUSPENDED, "suspended (spec.suspend); no GPU is held")
         # The clock of the deadlines stands still: it starts anew with the run.
         seen = _with_step(state, step)
         gone = create_and_release.release_client(state)
@@ -123,7 +123,7 @@ def _go_on(state: RunState, *, server: Diagnosis | None, client: Diagnosis | Non
     step = with_refusal(state, current_step(state, server=server, client=client))
     stored_now = create_and_release.to_store_now(state)
     statuses = server_status.server_statuses(state)
-    wanted: tuple[Question[Any] | None, ...] = (
+    wanted: tuple[Query[Any] | None, ...] = (
         *server_status.startups_wanted(state, statuses),
         *server_status.exporters_wanted(state),
         server_status.endpoint_pods(state),
@@ -142,7 +142,7 @@ def _go_on(state: RunState, *, server: Diagnosis | None, client: Diagnosis | Non
         apply=(*create_and_release.missing_children(state), *stored_now),
         scrape=server_status.scrape_targets(state),
         pull=server_status.pull_target(state),
-        lookups=tuple(question for question in wanted if question is not None),
+        lookups=tuple(query for query in wanted if query is not None),
         acknowledge=create_and_release.to_acknowledge(state, stored_now),
         events=_step_events(state, step),
         requeue_after_seconds=_seconds_to_next_pass(
@@ -186,7 +186,7 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
         servers = tuple(server_status.server_statuses(state))
         image, digest = (pod.image, pod.image_digest) if pod is not None else (None, None)
         client = api.ClientStatus(image=image or state.spec.client.image, image_digest=digest)
-        question = Judging(
+        query = Judging(
             end is not None,
             servers,
             client,
@@ -194,11 +194,11 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
             most_stages=state.most_stages,
             most_chunks=create_and_release.most_chunks(state),
         )
-        judged = state.collected.answers.of(question) or _given_up(state)
+        judged = state.collected.answers.of(query) or _given_up(state)
         if judged is None and state.collected.is_adopted and not state.collected.is_judging_counted:
             return _count_judging(let_go)
         if judged is None:
-            return replace(let_go, lookups=(*let_go.lookups, question))
+            return replace(let_go, lookups=(*let_go.lookups, query))
     status = _with_lost_records(state, _final_status(state, end, judged))
     reason = end.reason if end is not None else status.phase or "Completed"
     return replace(
@@ -247,7 +247,7 @@ def _count_judging(let_go: Decision) -> Decision:
 def _ending_status(state: RunState, end: Ending | None, *, waits: bool) -> BenchmarkRunStatus:
     total = state.stages_in_words
     if end is None:
-        step = Step(
+        step = PhaseStep(
             "Collecting",
             Reason.COLLECTING,
             f"all {total} stages are measured; the records are judged",
@@ -255,7 +255,7 @@ def _ending_status(state: RunState, end: Ending | None, *, waits: bool) -> Bench
         )
         step = with_refusal(state, step) if results_refused(state) else step
     else:
-        step = Step("Collecting", end.reason, f"{end.message}; what was measured is judged")
+        step = PhaseStep("Collecting", end.reason, f"{end.message}; what was measured is judged")
     return _with_step(state, step).model_copy(
         update={
             "servers": server_status.server_statuses(state),
@@ -288,7 +288,7 @@ def _without_room(state: RunState) -> Decision:
 
     Only a run that has not started waits. The spec of one that has is read in every reconcile.
     """
-    step = Step("Suspended" if state.spec.suspend else "Pending", Reason.NO_ROOM, NO_ROOM)
+    step = PhaseStep("Suspended" if state.spec.suspend else "Pending", Reason.NO_ROOM, NO_ROOM)
     waiting = {"accepted_time": None, "blocked": None}
     status = _with_step(state, step).model_copy(update=waiting)
     is_news = NO_ROOM not in (state.status.message or "")
@@ -310,17 +310,17 @@ def _refused(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decision
     )
 
 
-def _look_up_endpoint(state: RunState, question: EndpointPods) -> Decision:
-    message = f"looking up the pods of Service {question.service}"
-    if state.collected.answers.of(question) is not None:
-        message = f"Service {question.service} has no ready pods; the run starts when it has"
-    step = Step("Pending", Reason.WAITING_FOR_ENDPOINT, message)
+def _look_up_endpoint(state: RunState, query: EndpointPods) -> Decision:
+    message = f"looking up the pods of Service {query.service}"
+    if state.collected.answers.of(query) is not None:
+        message = f"Service {query.service} has no ready pods; the run starts when it has"
+    step = PhaseStep("Pending", Reason.WAITING_FOR_ENDPOINT, message)
     due = _seconds_to_next_pass(state, server=None, client=None)
     wait = min(ENDPOINT_LOOKUP_SECONDS, due or ENDPOINT_LOOKUP_SECONDS)
-    return Decision(status=_with_step(state, step), lookups=(question,), requeue_after_seconds=wait)
+    return Decision(status=_with_step(state, step), lookups=(query,), requeue_after_seconds=wait)
 
 
-def _with_step(state: RunState, step: Step) -> BenchmarkRunStatus:
+def _with_step(state: RunState, step: PhaseStep) -> BenchmarkRunStatus:
     spec = state.spec
     message = sentence(step.message)
     step = replace(step, message=message)
@@ -334,7 +334,7 @@ def _with_step(state: RunState, step: Step) -> BenchmarkRunStatus:
     )
 
 
-def _step_events(state: RunState, step: Step) -> tuple[Event, ...]:
+def _step_events(state: RunState, step: PhaseStep) -> tuple[Event, ...]:
     is_news = state.status.phase != step.phase and step.phase in ("Running", "Suspended")
     return (Event(step.phase, step.message),) if is_news else ()
 

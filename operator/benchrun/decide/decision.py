@@ -1,7 +1,7 @@
 """What a reconcile of one run reads (Facts) and decides (Decision): plain values, no effects.
 
-A decision asks questions, which queries answer beside the queue's workers
-(`benchrun.effects.lookups`). A question is a value; its answer is kept under it until the run is
+A decision asks queries, which are answered beside the queue's workers
+(`benchrun.effects.lookups`). A query is a value; its answer is kept under it until the run is
 forgotten. A query that fails is an answer too: it costs its own field and nothing else.
 """
 
@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import count
 from typing import Any, Generic, Literal, TypeVar
 
-from benchrun_client.contract import Progress, Sealed, Search
+from benchrun_client.contract import ClientProgress, Sealed, SearchPlan
 from benchrun_client.engines import StartupPhases
 
 from benchrun import names
@@ -25,7 +25,7 @@ ExporterKind = Literal["gpu", "cpu"]
 """GPU figures (DCGM), or the CPU figures of containers (cAdvisor)."""
 
 
-class Question(Generic[T]):
+class Query(Generic[T]):
     """A query whose answer is a T."""
 
     __slots__ = ()
@@ -37,19 +37,19 @@ class Answer(Generic[T]):
     problem: str = ""  # why it is not available
 
 
-class Answers(dict[Question[Any], Answer[Any]]):
-    def of(self, question: Question[T]) -> Answer[T] | None:
-        """Return the answer to the question; None: there is none yet."""
-        return self.get(question)
+class Answers(dict[Query[Any], Answer[Any]]):
+    def of(self, query: Query[T]) -> Answer[T] | None:
+        """Return the answer to the query; None: there is none yet."""
+        return self.get(query)
 
-    def value(self, question: Question[T] | None) -> T | None:
-        """Return what was found; None: nothing was, there is no answer yet, or no question."""
-        answer = None if question is None else self.get(question)
+    def value(self, query: Query[T] | None) -> T | None:
+        """Return what was found; None: nothing was, there is no answer yet, or no query."""
+        answer = None if query is None else self.get(query)
         return None if answer is None else answer.value
 
 
 @dataclass(frozen=True, slots=True)
-class LogTail(Question[str]):
+class LogTail(Query[str]):
     """The last lines of a failed container's log."""
 
     pod: str
@@ -58,7 +58,7 @@ class LogTail(Question[str]):
 
 
 @dataclass(frozen=True, slots=True)
-class Compilations(Question[tuple[float, ...]]):
+class Compilations(Query[tuple[float, ...]]):
     """The kernel compilations in a server's log since it was healthy, as Unix seconds."""
 
     pod: str
@@ -73,7 +73,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerStart(Question[Start]):
+class ServerStart(Query[Start]):
     """How a server's pod started: the beginning of its log, and its events."""
 
     pod: str
@@ -88,7 +88,7 @@ class ExporterPod:
 
 
 @dataclass(frozen=True, slots=True)
-class Exporter(Question[ExporterPod]):
+class Exporter(Query[ExporterPod]):
     """The exporter of one kind that runs on a node."""
 
     kind: ExporterKind
@@ -96,7 +96,7 @@ class Exporter(Question[ExporterPod]):
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointPods(Question[tuple[str, ...]]):
+class EndpointPods(Query[tuple[str, ...]]):
     """Addresses of the ready pods behind a Service, as host:port. Queried until there are any."""
 
     service: str
@@ -104,7 +104,7 @@ class EndpointPods(Question[tuple[str, ...]]):
 
 
 @dataclass(frozen=True, slots=True)
-class PodsRefused(Question[str]):
+class PodsRefused(Query[str]):
     """Why pods of a Job, or of a group's StatefulSets, are not made, in the API server's words.
 
     Only events say it. Empty: no event does. Queried again and again while it is wanted.
@@ -116,7 +116,7 @@ class PodsRefused(Question[str]):
 
 
 @dataclass(frozen=True, slots=True)
-class Judging(Question[Judgement]):
+class Judging(Query[Judgement]):
     """The judgement of all that was measured, by a process of its own."""
 
     ended_early: bool
@@ -181,7 +181,7 @@ class RefusedObject:
 class ClientState:
     """What the operator has learnt from the run's client since the operator started."""
 
-    progress: Progress | None = None  # latest answer of the client; None: no answer yet
+    progress: ClientProgress | None = None  # latest answer of the client; None: no answer yet
     # it has not answered for several polls: it counts as unreachable, not as not yet heard
     silent: bool = False
     mismatch: str | None = None  # why operator and client do not understand each other
@@ -375,7 +375,7 @@ class PullTarget:
     token: str = field(repr=False)
     plan_digest: str | None = None  # digest of the plan; None: the Job does not have it
     stage_ids: Sequence[str] = field(default=(), compare=False, repr=False)
-    searches: tuple[Search, ...] = field(default=(), compare=False, repr=False)
+    searches: tuple[SearchPlan, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,7 +402,7 @@ class Decision:
     scrape: tuple[ScrapeTarget, ...] = ()  # endpoints to scrape from now on; all others are dropped
     pull: PullTarget | None = None  # the client to follow from now on
     acknowledge: int | None = None  # the client is told that records below this sequence are stored
-    lookups: tuple[Question[Any], ...] = ()  # queries to start; answered ones are left out
+    lookups: tuple[Query[Any], ...] = ()  # queries to start; answered ones are left out
     counts_judging: bool = False  # whether the status is written first, before the run is judged
     ending: Ending | None = None  # why the run ends, kept until it has ended
     forget: bool = False  # whether the run is over: what memory holds of it is dropped

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from benchrun import names
 from benchrun.api import Reason
-from benchrun.decide.condition_table import Step
+from benchrun.decide.condition_table import PhaseStep
 from benchrun.decide.decision import RESULT_ROLES, PodsRefused, RefusedObject
 from benchrun.decide.patience import with_patience
 from benchrun.decide.run_state import RunState
@@ -85,7 +85,7 @@ def unmade_pods(state: RunState) -> tuple[PodsRefused, ...]:
 
     Only events say why. A Deployment says it itself.
     """
-    return tuple(question for due, question in _without_pods(state) if state.now >= due)
+    return tuple(query for due, query in _without_pods(state) if state.now >= due)
 
 
 def unmade_at(state: RunState) -> tuple[datetime, ...]:
@@ -125,9 +125,7 @@ def _without_pods(state: RunState) -> tuple[tuple[datetime, PodsRefused], ...]:
         found.append((group, PodsRefused("StatefulSet", group.name)))
     late = timedelta(seconds=UNMADE_SECONDS)
     return tuple(
-        (child.created_at + late, question)
-        for child, question in found
-        if child.created_at is not None
+        (child.created_at + late, query) for child, query in found if child.created_at is not None
     )
 
 
@@ -141,7 +139,7 @@ def why_unmade(state: RunState, kind: str) -> str | None:
 
     None: they are made, or no event says why.
     """
-    asked = (question for question in unmade_pods(state) if question.kind == kind)
+    asked = (query for query in unmade_pods(state) if query.kind == kind)
     return state.collected.answers.value(next(asked, None)) or None
 
 
@@ -156,7 +154,7 @@ def no_pod_at(state: RunState) -> datetime | None:
     return job.created_at + timedelta(seconds=NO_POD_SECONDS)
 
 
-def with_refusal(state: RunState, step: Step) -> Step:
+def with_refusal(state: RunState, step: PhaseStep) -> PhaseStep:
     """Return the step, with the refusal that keeps it waiting as reason and message.
 
     A run that waits for a refused object is Pending and not WaitingForNode: no node would help.

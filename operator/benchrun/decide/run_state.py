@@ -207,8 +207,8 @@ class RunState(Possessions):
         """
         return [
             answer.value
-            for question, answer in self.collected.answers.items()
-            if isinstance(question, LogTail)
+            for query, answer in self.collected.answers.items()
+            if isinstance(query, LogTail)
         ]
 
     @property

@@ -80,7 +80,7 @@ from benchrun.effects.pod_http import (
     Fetcher,
     FetchError,
     Pulled,
-    Refused,
+    UnusableAnswer,
 )
 from benchrun.effects.turns import Lane, Places, serving
 
@@ -149,13 +149,13 @@ __all__ = [
     "Occupied",
     "Places",
     "Pulled",
-    "Refused",
     "Resource",
     "Throttled",
     "TooLarge",
     "TooSlow",
     "Tools",
     "Unavailable",
+    "UnusableAnswer",
     "addresses_of",
     "channel_key",
     "configuration",

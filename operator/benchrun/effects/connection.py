@@ -24,7 +24,7 @@ from benchrun.names import GROUP, KIND, PLURAL, VERSION
 from benchrun.observe import untrusted_json as raw
 
 Json = dict[str, Any]
-Query = tuple[tuple[str, str], ...]
+QueryParameters = tuple[tuple[str, str], ...]
 JSON = "application/json"
 REQUEST_TIMEOUT_SECONDS = 30.0
 REFUSAL_BYTES = 64 * 1024
@@ -93,7 +93,7 @@ class Connection:
         path: str,
         *,
         body: Json | None = None,
-        query: Query = (),
+        query: QueryParameters = (),
         accept: str = JSON,
         most: int = 0,
     ) -> Json:
@@ -119,7 +119,7 @@ class Connection:
         path: str,
         *,
         body: Json | None = None,
-        query: Query = (),
+        query: QueryParameters = (),
         accept: str = JSON,
         limit_bytes: int | None = None,
         timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,

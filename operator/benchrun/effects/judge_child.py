@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from benchrun.effects.errors import ClusterError
 from benchrun.effects.turns import Places
-from benchrun.judge_process.messages import END, MAX_JUDGEMENT_BYTES, Job, Part, SweepJob
+from benchrun.judge_process.messages import END, MAX_JUDGEMENT_BYTES, Job, JobPart, SweepJob
 
 COMMAND = (sys.executable, "-s", "-P", "-m", "benchrun.judge_process")
 # Limit of a job. A load point of 200,000 requests takes 208 MiB; beside it, the container's 512 MiB
@@ -27,7 +27,7 @@ READING_SECONDS = 60.0  # part of WALL_SECONDS for reading: the largest run's 70
 IDLE_SECONDS = 5.0  # seconds that a judge without work is kept: starting one takes a second
 MAX_REASON_CHARS = 300
 MAX_WORDS_BYTES = 4096
-_Parts = AsyncGenerator[Part, None]
+_Parts = AsyncGenerator[JobPart, None]
 A = TypeVar("A", bound=BaseModel)
 _REAP_SECONDS = 0.02
 _REAP_TRIES = 100

@@ -26,7 +26,14 @@ from benchrun.decide import (
     Ref,
     ServerStart,
 )
-from benchrun.effects.connection import EXTENSION_KINDS, JSON, RESOURCES, Connection, Json, Query
+from benchrun.effects.connection import (
+    EXTENSION_KINDS,
+    JSON,
+    RESOURCES,
+    Connection,
+    Json,
+    QueryParameters,
+)
 from benchrun.effects.errors import (
     ClusterError,
     Conflict,
@@ -59,7 +66,7 @@ MANAGED_BY_CLUSTER = "endpointslice.kubernetes.io/managed-by=endpointslice-contr
 """Label of EndpointSlices that the cluster makes from pods. Others, made by hand or mirrored from
 Endpoints, may hold any address."""
 COMPONENT = "benchrun-operator"
-_AS_US: Query = (("fieldManager", names.FIELD_MANAGER),)
+_AS_US: QueryParameters = (("fieldManager", names.FIELD_MANAGER),)
 CountWrite = Callable[[str, str, str], None]
 """Called for every request that changes an object, with the verb, the resource and the code: the
 HTTP status, "2xx" or "none" (no answer)."""
@@ -163,7 +170,7 @@ class KubernetesApi:
         token = ""
         size = LIST_PAGE
         while True:
-            query: Query = (("limit", str(size)),)
+            query: QueryParameters = (("limit", str(size)),)
             query += (("labelSelector", selector),) if selector is not None else ()
             query += (("continue", token),) if token else ()
             try:
@@ -206,7 +213,11 @@ class KubernetesApi:
         return await self._log(namespace, wanted, (), LOG_HEAD_BYTES)
 
     async def _log(
-        self, namespace: str, wanted: LogTail | Compilations | ServerStart, query: Query, limit: int
+        self,
+        namespace: str,
+        wanted: LogTail | Compilations | ServerStart,
+        query: QueryParameters,
+        limit: int,
     ) -> str:
         path = RESOURCES["Pod"].path(namespace, wanted.pod, "log")
         query = (("container", wanted.container), *query, ("limitBytes", str(limit)))
@@ -217,7 +228,7 @@ class KubernetesApi:
 
     async def image_events(self, namespace: str, wanted: ServerStart) -> tuple[Json, ...]:
         selector = f"involvedObject.uid={wanted.uid},reason=Pulled"
-        query: Query = (("fieldSelector", selector), ("limit", str(LIST_PAGE)))
+        query: QueryParameters = (("fieldSelector", selector), ("limit", str(LIST_PAGE)))
         page = await self._connection.json(
             "GET", RESOURCES["Event"].path(namespace), query=query, most=PAGE_BYTES
         )
@@ -230,7 +241,7 @@ class KubernetesApi:
         """
         of = f"uid={wanted.uid}" if wanted.uid else f"kind={wanted.kind}"
         selector = f"involvedObject.{of},reason=FailedCreate"
-        query: Query = (("fieldSelector", selector), ("limit", str(EVENT_PAGE)))
+        query: QueryParameters = (("fieldSelector", selector), ("limit", str(EVENT_PAGE)))
         page = await self._connection.json(
             "GET", RESOURCES["Event"].path(namespace), query=query, most=PAGE_BYTES
         )
@@ -241,7 +252,7 @@ class KubernetesApi:
 
     async def exporter_on(self, exporters: Exporters, node: str) -> ExporterPod | None:
         selector = f"spec.nodeName={node},status.phase=Running"
-        query: Query = (
+        query: QueryParameters = (
             ("labelSelector", exporters.selector),
             ("fieldSelector", selector),
             ("limit", str(LIST_PAGE)),
@@ -284,7 +295,13 @@ class KubernetesApi:
             )
 
     async def _write(
-        self, verb: str, kind: str, *path: str, body: Json, query: Query = (), accept: str = JSON
+        self,
+        verb: str,
+        kind: str,
+        *path: str,
+        body: Json,
+        query: QueryParameters = (),
+        accept: str = JSON,
     ) -> Json:
         resource = RESOURCES[kind]
         try:

@@ -1,7 +1,7 @@
 """Queries that decisions request: logs, events, endpoints, GPU exporters and a run's judgement.
 
 They run beside the queue's workers, each in a task of its own, bounded in time, and always get an
-answer. A new kind needs a question in `benchrun.decide.decision`, a function here, and a line in
+answer. A new kind needs a query in `benchrun.decide.decision`, a function here, and a line in
 `KINDS`.
 """
 
@@ -23,7 +23,7 @@ from benchrun.effects.errors import ClusterError, NotFound
 from benchrun.effects.judge_child import JudgeChild, NotJudged, TooSlow
 from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.effects.turns import Places
-from benchrun.judge_process.messages import Job, Part
+from benchrun.judge_process.messages import Job, JobPart
 from benchrun.measure import bucketed, encode
 from benchrun.observe import (
     Child,
@@ -73,10 +73,10 @@ class About:
     samples: tuple[Sample, ...] = ()  # samples that are not stored
     spec: bytes = b""  # the run's spec, packed, while the query waits for its turn
 
-    def waiting(self, question: decision.Question[Any]) -> "About":
-        """Return what the question needs, small: many may wait for long."""
+    def waiting(self, query: decision.Query[Any]) -> "About":
+        """Return what the query needs, small: many may wait for long."""
         run = replace(self.run, spec={}, status={})
-        if not isinstance(question, decision.Judging):
+        if not isinstance(query, decision.Judging):
             return About(run, self.children)
         return replace(self, run=run, spec=packed(self.run.spec))
 
@@ -89,7 +89,7 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How a kind of question is answered."""
+    """How a kind of query is answered."""
 
     look_up: Callable[[Tools, About, Any], Awaitable[Any]]
     """Returns the answer; raises ClusterError or NotFoundOut."""
@@ -100,9 +100,9 @@ class Kind:
 
 
 async def _compilations(
-    tools: Tools, about: About, question: decision.Compilations
+    tools: Tools, about: About, query: decision.Compilations
 ) -> tuple[float, ...]:
-    text, complete = await tools.cluster.log_since(about.run.namespace, question)
+    text, complete = await tools.cluster.log_since(about.run.namespace, query)
     found = ENGINE.compilations(text)
     if not complete or len(found) > MAX_COMPILATIONS:
         raise NotFoundOut("the log is too long to be read whole, or has too many compilations")
@@ -110,65 +110,59 @@ async def _compilations(
 
 
 async def _endpoint_pods(
-    tools: Tools, about: About, question: decision.EndpointPods
+    tools: Tools, about: About, query: decision.EndpointPods
 ) -> tuple[str, ...]:
-    found = await tools.cluster.endpoint_addresses(
-        about.run.namespace, question.service, question.port
-    )
+    found = await tools.cluster.endpoint_addresses(about.run.namespace, query.service, query.port)
     if not found:
-        raise NotFoundOut(f"Service {question.service} has no ready pods")
+        raise NotFoundOut(f"Service {query.service} has no ready pods")
     return found
 
 
-async def _exporter(tools: Tools, _: About, question: decision.Exporter) -> decision.ExporterPod:
-    exporters = tools.exporters.get(question.kind)
-    found = None if exporters is None else await tools.cluster.exporter_on(exporters, question.node)
+async def _exporter(tools: Tools, _: About, query: decision.Exporter) -> decision.ExporterPod:
+    exporters = tools.exporters.get(query.kind)
+    found = None if exporters is None else await tools.cluster.exporter_on(exporters, query.node)
     if found is None:
-        raise NotFoundOut(f"no {question.kind.upper()} exporter runs on node {question.node}")
+        raise NotFoundOut(f"no {query.kind.upper()} exporter runs on node {query.node}")
     return found
 
 
-async def _pods_refused(tools: Tools, about: About, question: decision.PodsRefused) -> str:
-    return refused_pods(await tools.cluster.refusal_events(about.run.namespace, question))
+async def _pods_refused(tools: Tools, about: About, query: decision.PodsRefused) -> str:
+    return refused_pods(await tools.cluster.refusal_events(about.run.namespace, query))
 
 
-async def _server_start(
-    tools: Tools, about: About, question: decision.ServerStart
-) -> decision.Start:
+async def _server_start(tools: Tools, about: About, query: decision.ServerStart) -> decision.Start:
     namespace = about.run.namespace
     phases = StartupPhases()
     image_pull = None
     try:
-        phases = ENGINE.startup_phases(await tools.cluster.log_head(namespace, question))
+        phases = ENGINE.startup_phases(await tools.cluster.log_head(namespace, query))
     except ClusterError as error:
-        logger.info(
-            "%s/%s: the beginning of its log was not read: %s", namespace, question.pod, error
-        )
+        logger.info("%s/%s: the beginning of its log was not read: %s", namespace, query.pod, error)
     try:
-        events = await tools.cluster.image_events(namespace, question)
-        image_pull = image_pull_seconds(events, container=question.container)
+        events = await tools.cluster.image_events(namespace, query)
+        image_pull = image_pull_seconds(events, container=query.container)
     except ClusterError as error:
-        logger.info("%s/%s: its events were not read: %s", namespace, question.pod, error)
+        logger.info("%s/%s: its events were not read: %s", namespace, query.pod, error)
     return decision.Start(phases, image_pull)
 
 
-async def _judgement(tools: Tools, about: About, question: decision.Judging) -> Judgement:
+async def _judgement(tools: Tools, about: About, query: decision.Judging) -> Judgement:
     run = about.run
     job = Job(
         name=run.name,
         namespace=run.namespace,
         uid=run.uid,
         spec=run.spec,
-        servers=list(question.servers),
-        client=question.client,
-        ended_early=question.ended_early,
-        unstored=question.unstored,
+        servers=list(query.servers),
+        client=query.client,
+        ended_early=query.ended_early,
+        unstored=query.unstored,
     )
     problem: object = None
     left = JUDGE_TRIES
     while left > 0:
         try:
-            parts = _parts(tools, about, question)
+            parts = _parts(tools, about, query)
             judged = await tools.judge.judge(job, parts, Judgement)
         except NotJudged as error:
             raise NotFoundOut(str(error)) from error
@@ -189,15 +183,15 @@ async def _judgement(tools: Tools, about: About, question: decision.Judging) -> 
 
 
 async def _parts(
-    tools: Tools, about: About, question: decision.Judging
-) -> AsyncGenerator[Part, None]:
+    tools: Tools, about: About, query: decision.Judging
+) -> AsyncGenerator[JobPart, None]:
     """Yield everything that was measured, one part in memory at a time.
 
     ConfigMaps that somebody else named like a record of the run are left out.
     """
     run = about.run
     stored = set[int]()
-    planned = _planned_names(run, question)
+    planned = _planned_names(run, query)
     for child in about.children.objects:
         is_ours = child.owner_uid == run.uid and child.kind == "ConfigMap"
         if is_ours and planned.get(child.name) == (child.role, child.sequence):
@@ -206,36 +200,36 @@ async def _parts(
             chunk = _decoded(held.get(TIMELINE_KEY))
             if record is not None:
                 stored |= {child.sequence} if child.sequence is not None else set()
-                yield Part.of("record", record, name=child.name, envelope=child.envelope)
+                yield JobPart.of("record", record, name=child.name, envelope=child.envelope)
             if chunk is not None:
-                yield Part.of("timeline", chunk, name=child.name)
+                yield JobPart.of("timeline", chunk, name=child.name)
     for envelope, sealed in about.arrivals:
         if envelope.sequence not in stored:
             name = f"record {envelope.sequence}"
-            yield Part.of("record", sealed, name=name, envelope=envelope)
+            yield JobPart.of("record", sealed, name=name, envelope=envelope)
     if about.samples:
-        yield Part.of("timeline", encode(bucketed(about.samples, 1)), name="the latest samples")
+        yield JobPart.of("timeline", encode(bucketed(about.samples, 1)), name="the latest samples")
     baseline = raw.text(raw.mapping(run.spec.get("baseline")).get("name"))
-    if baseline and not question.ended_early:
+    if baseline and not query.ended_early:
         try:
             body = await tools.cluster.get(names.KIND, namespace=run.namespace, name=baseline)
         except NotFound:
             return
-        yield Part.of("baseline", json.dumps(body).encode(), name=baseline)
+        yield JobPart.of("baseline", json.dumps(body).encode(), name=baseline)
 
 
-def _planned_names(run: Run, question: decision.Judging) -> Mapping[str, tuple[str, int | None]]:
+def _planned_names(run: Run, query: decision.Judging) -> Mapping[str, tuple[str, int | None]]:
     """Return role and sequence of every ConfigMap that may hold what the run measured, by name.
 
     No others are read, whatever labels they carry.
     """
     stages = {
         names.stage_name(run.name, run.uid, n): (names.ROLE_STAGE, n)
-        for n in range(question.most_stages)
+        for n in range(query.most_stages)
     }
     chunks = {
         names.timeline_name(run.name, run.uid, n): (names.ROLE_TIMELINE, None)
-        for n in range(question.most_chunks)
+        for n in range(query.most_chunks)
     }
     return stages | chunks
 
@@ -259,7 +253,7 @@ def _decoded(held: object) -> bytes | None:
         return None
 
 
-KINDS: Mapping[type[decision.Question[Any]], Kind] = {
+KINDS: Mapping[type[decision.Query[Any]], Kind] = {
     decision.Compilations: Kind(_compilations, seconds=5.0),
     decision.EndpointPods: Kind(_endpoint_pods, seconds=10.0, retry_seconds=4.0),
     decision.Exporter: Kind(_exporter, seconds=10.0),
@@ -273,11 +267,11 @@ KINDS: Mapping[type[decision.Question[Any]], Kind] = {
 
 
 class Asked(NamedTuple):
-    """A question about a run; its uid distinguishes it from namesakes."""
+    """A query about a run; its uid distinguishes it from namesakes."""
 
     key: Key
     uid: str
-    question: decision.Question[Any]
+    query: decision.Query[Any]
 
 
 @dataclass(eq=False)
@@ -287,7 +281,7 @@ class LookUps:
     tools: Tools
     _: KW_ONLY
     news: Callable[[Key], None]
-    kinds: Mapping[type[decision.Question[Any]], Kind] = field(default_factory=lambda: KINDS)
+    kinds: Mapping[type[decision.Query[Any]], Kind] = field(default_factory=lambda: KINDS)
 
     def __post_init__(self) -> None:
         self._tasks: dict[Asked, asyncio.Task[None]] = {}
@@ -298,31 +292,31 @@ class LookUps:
         self,
         key: Key,
         about: About,
-        questions: Iterable[decision.Question[Any]],
+        queries: Iterable[decision.Query[Any]],
         answers: decision.Answers,
     ) -> None:
-        """Start a query for each of these questions that is neither answered nor being answered.
+        """Start each query that is neither answered nor being answered.
 
         Never raises, never waits.
         """
-        for question in questions:
-            asked = Asked(key, about.run.uid, question)
+        for query in queries:
+            asked = Asked(key, about.run.uid, query)
             if asked not in self._tasks and not self._is_settled(asked, answers):
-                work = self._answer(asked, about.waiting(question), answers)
+                work = self._answer(asked, about.waiting(query), answers)
                 self._tasks[asked] = asyncio.create_task(
-                    work, name=f"look up {type(question).__name__}"
+                    work, name=f"look up {type(query).__name__}"
                 )
 
     async def within(
         self,
         seconds: float,
         about: About,
-        question: decision.Question[Any],
+        query: decision.Query[Any],
         answers: decision.Answers,
     ) -> None:
-        """Answer this question now, once and for all, in at most `seconds`. Never raises."""
-        if question not in answers:
-            answers[question] = await self._outcome(about, question, seconds)
+        """Answer this query now, once and for all, in at most `seconds`. Never raises."""
+        if query not in answers:
+            answers[query] = await self._outcome(about, query, seconds)
 
     def stop(self, key: Key) -> None:
         """Cancel all queries about the run."""
@@ -338,9 +332,9 @@ class LookUps:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _is_settled(self, asked: Asked, answers: decision.Answers) -> bool:
-        question = asked.question
-        answer = answers.of(question)
-        kind = self.kinds[type(question)]
+        query = asked.query
+        answer = answers.of(query)
+        kind = self.kinds[type(query)]
         if answer is None:
             return False
         again = kind.retry_seconds if answer.value is None else kind.again_seconds
@@ -348,27 +342,27 @@ class LookUps:
         return again is None or waited < again
 
     async def _answer(self, asked: Asked, about: About, answers: decision.Answers) -> None:
-        question = asked.question
-        seconds = self.kinds[type(question)].seconds
-        async with self._places[type(question)].taken(asked.key.namespace):
-            answer = await self._outcome(about.whole(), question, seconds)
-        news = answers.of(question) != answer
-        answers[question] = answer
+        query = asked.query
+        seconds = self.kinds[type(query)].seconds
+        async with self._places[type(query)].taken(asked.key.namespace):
+            answer = await self._outcome(about.whole(), query, seconds)
+        news = answers.of(query) != answer
+        answers[query] = answer
         del self._tasks[asked]
-        kind = self.kinds[type(question)]
+        kind = self.kinds[type(query)]
         if answer.value is None or kind.again_seconds is not None:
             self._answered_at[asked] = asyncio.get_running_loop().time()
         if news:
             self.news(asked.key)
 
     async def _outcome(
-        self, about: About, question: decision.Question[Any], seconds: float | None
+        self, about: About, query: decision.Query[Any], seconds: float | None
     ) -> decision.Answer[Any]:
-        where = f"{about.run.namespace}/{about.run.name}: {type(question).__name__}"
+        where = f"{about.run.namespace}/{about.run.name}: {type(query).__name__}"
         try:
             async with asyncio.timeout(seconds):
                 return decision.Answer(
-                    await self.kinds[type(question)].look_up(self.tools, about, question)
+                    await self.kinds[type(query)].look_up(self.tools, about, query)
                 )
         except TimeoutError:
             problem = f"no answer within {seconds} s"

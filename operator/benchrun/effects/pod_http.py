@@ -136,7 +136,7 @@ WRONG_IMAGE = (
 )
 
 
-class Refused(Exception):
+class UnusableAnswer(Exception):
     """The client's answer can't be used; the text says why."""
 
 
@@ -144,7 +144,7 @@ class Refused(Exception):
 class Pulled:
     """One answer of a client, checked."""
 
-    progress: contract.Progress
+    progress: contract.ClientProgress
     arrivals: tuple[contract.Sealed, ...]
     refused: tuple[str, ...]  # why records were not taken, one text a record
 
@@ -162,7 +162,7 @@ class ClientRecords:
     async def pull(self, *, from_sequence: int, seen_version: int) -> Pulled:
         """Wait for a record or a change of the progress.
 
-        Raises FetchError without an answer, and Refused for an answer that can't be used.
+        Raises FetchError without an answer, and UnusableAnswer for an answer that can't be used.
         """
         query = urlencode({"from": from_sequence, "seen": seen_version, "wait": WAIT_SECONDS})
         try:
@@ -176,18 +176,18 @@ class ClientRecords:
             )
         except FetchError as error:
             if error.status == HTTPStatus.UNAUTHORIZED:
-                raise Refused("the client does not know this run's token") from error
+                raise UnusableAnswer("the client does not know this run's token") from error
             raise
         try:
             delivery, bodies = contract.unpack_delivery(answer)
         except contract.ContractMismatch as mismatch:
-            raise Refused(f"{mismatch}; {WRONG_IMAGE}") from mismatch
+            raise UnusableAnswer(f"{mismatch}; {WRONG_IMAGE}") from mismatch
         except ValueError as error:
-            raise Refused(f"answer does not fit the contract: {error}") from error
+            raise UnusableAnswer(f"answer does not fit the contract: {error}") from error
         # A client that has not read its plan yet (or can't) does not know its run; it sends nothing
         # but its progress.
         if delivery.run_uid != self.target.run_uid and (delivery.run_uid or delivery.records):
-            raise Refused(f"answer is of run {delivery.run_uid!r}")
+            raise UnusableAnswer(f"answer is of run {delivery.run_uid!r}")
         arrivals = []
         refused = []
         for e, body in zip(delivery.records, bodies, strict=True):

@@ -11,7 +11,7 @@ from benchrun_client.contract import StageRecord, interval, is_bounded
 from benchrun import api, measure
 from benchrun.judge.explain.explanations import figures_by_repeat, length_explanations
 from benchrun.judge.explain.load_point_explanations import (
-    Explanation,
+    QueueExplanation,
     gauge_is_mean,
     running_by_counters,
 )
@@ -71,7 +71,7 @@ def tokens_per_joule(
 
 
 def row(
-    measured: api.Result, found: Sequence[StageFinding], explanation: Explanation | None
+    measured: api.Result, found: Sequence[StageFinding], explanation: QueueExplanation | None
 ) -> api.Result:
     """Complete the row of a load point with what only the whole run shows.
 

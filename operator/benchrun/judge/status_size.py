@@ -15,7 +15,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from benchrun.api import ComparedLoadPoint, Finding, Result, Truncated, Word, json_name
-from benchrun.api.sweep import Row
+from benchrun.api.sweep import SweepRow
 from benchrun.measure import percentile_word
 
 MAX_BYTES = 80_200
@@ -27,7 +27,7 @@ adds to a load point's sentence."""
 MAX_CODES = 3  # Findings kept in a row that is cut; the worst are first.
 
 T = TypeVar("T")
-Changed = TypeVar("Changed", ComparedLoadPoint, Row)
+Changed = TypeVar("Changed", ComparedLoadPoint, SweepRow)
 _Cut = Callable[[Result], Result]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from benchrun_client.contract import (
     LoadKind,
-    Search,
+    SearchPlan,
     StageRecord,
     envelope_of,
     open_record,
@@ -29,14 +29,14 @@ from benchrun.api import (
 from benchrun.api.sweep import BenchmarkSweepSpec, SweepTable
 from benchrun.judge.judged_run import judged_run
 from benchrun.judge.sweep.judged_sweep import sweep_table
-from benchrun.judge_process.messages import Job, Part, PartHead, SweepJob
+from benchrun.judge_process.messages import Job, JobPart, PartHead, SweepJob
 from benchrun.measure import metrics_page, timeline
 from benchrun.names import SERVING_ROLES
 from benchrun.observe import Run, run_of
 from benchrun.plan import Owner, planned_searches, planned_stages, problem_with, stage_ids
 
 
-def table_job(job: SweepJob, parts: Iterable[Part]) -> SweepTable:
+def table_job(job: SweepJob, parts: Iterable[JobPart]) -> SweepTable:
     """Build the table of a sweep.
 
     Raises ValueError where the spec or a run's status is invalid.
@@ -47,7 +47,7 @@ def table_job(job: SweepJob, parts: Iterable[Part]) -> SweepTable:
 
 
 def load_problem(
-    record: StageRecord, planned: Mapping[str, LoadKind], searches: Sequence[Search]
+    record: StageRecord, planned: Mapping[str, LoadKind], searches: Sequence[SearchPlan]
 ) -> str | None:
     """Return why the record's load is neither its stage's in the plan nor one that a search chose.
 
@@ -63,7 +63,7 @@ def load_problem(
     return None if record.load == wanted else f"stage {record.stage_id} was sent at another load"
 
 
-def _search_problem(record: StageRecord, search: Search) -> str | None:
+def _search_problem(record: StageRecord, search: SearchPlan) -> str | None:
     if record.probe is None:
         return f"stage {record.stage_id} does not say whether its search ended"
     load = record.load
@@ -104,7 +104,7 @@ MAX_SAMPLES = 65_536
 """Samples of a run's timeline, in some 110 MB. A week of 13 servers leaves 3,584 of each server."""
 
 
-def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:
+def judge_job(job: Job, parts: Iterable[JobPart]) -> Judgement:
     """Judge a run.
 
     A part that can't be used is refused. Raises ValueError where the spec is invalid.
@@ -151,7 +151,7 @@ class _Opened:
         self.baseline: Run | None = None
         self.refused: list[str] = []
 
-    def take(self, part: Part) -> None:
+    def take(self, part: JobPart) -> None:
         """Open a part, or refuse it and keep the reason."""
         try:
             self._open(part.head, part.data)

@@ -78,7 +78,7 @@ class PartHead(_Line):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class JobPart:
     """A part of a job with its bytes.
 
     These are a record (packed, as it was stored), a timeline (packed chunk), or the baseline (JSON
@@ -101,7 +101,7 @@ class NotAJob(ValueError):
     """What was read is not a job."""
 
 
-def read_job(source: BinaryIO) -> tuple[Job | SweepJob, Iterator[Part]] | None:
+def read_job(source: BinaryIO) -> tuple[Job | SweepJob, Iterator[JobPart]] | None:
     """Read a job, and its parts as they come.
 
     None if nothing comes any more. Raises NotAJob, or ValueError, also while parts are read.
@@ -110,7 +110,7 @@ def read_job(source: BinaryIO) -> tuple[Job | SweepJob, Iterator[Part]] | None:
     return (_ANY_JOB.validate_json(_whole(line)), _parts(source)) if line else None
 
 
-def _parts(source: BinaryIO) -> Iterator[Part]:
+def _parts(source: BinaryIO) -> Iterator[JobPart]:
     for _ in range(MAX_PARTS):
         line = source.readline(MAX_HEAD_BYTES)
         if line == END:
@@ -119,7 +119,7 @@ def _parts(source: BinaryIO) -> Iterator[Part]:
         data = source.read(head.size)
         if len(data) != head.size:
             raise NotAJob("a part is cut short")
-        yield Part(head, data)
+        yield JobPart(head, data)
     raise NotAJob(f"more than {MAX_PARTS} parts")
 
 

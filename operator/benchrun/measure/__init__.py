@@ -70,9 +70,9 @@ from benchrun.measure.request_figures import (
     totals,
 )
 from benchrun.measure.response_to_load import (
-    Comparison,
     FullSteps,
     OperatingPoint,
+    OperatingPointPair,
     Pace,
     Stretch,
     comparisons,
@@ -83,7 +83,7 @@ from benchrun.measure.response_to_load import (
 )
 from benchrun.measure.server_pressure import (
     Hold,
-    Lengths,
+    MeanLengths,
     Pressure,
     ServerLimits,
     pressure,
@@ -160,7 +160,6 @@ __all__ = [
     "SERVERS",
     "SIGNIFICANT_DIGITS",
     "TTFT_SUM",
-    "Comparison",
     "Contrast",
     "Distribution",
     "FullSteps",
@@ -168,9 +167,10 @@ __all__ = [
     "Hold",
     "InFlight",
     "Latency",
-    "Lengths",
+    "MeanLengths",
     "NoPlateau",
     "OperatingPoint",
+    "OperatingPointPair",
     "Pace",
     "Plateau",
     "Pools",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from benchrun.api import Sample
 from benchrun.measure.request_figures import known, risen
-from benchrun.measure.server_pressure import Lengths, Pressure
+from benchrun.measure.server_pressure import MeanLengths, Pressure
 from benchrun.measure.timeline import by_server
 from benchrun.measure.windows import Window
 
@@ -107,7 +107,7 @@ class OperatingPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class OperatingPointPair:
     """Two operating points, the one with more running last."""
 
     low: OperatingPoint
@@ -138,19 +138,19 @@ class Comparison:
         return float(self.running_ratio**GROWING_EXPONENT)
 
 
-def comparisons(points: Iterable[OperatingPoint]) -> list[Comparison]:
+def comparisons(points: Iterable[OperatingPoint]) -> list[OperatingPointPair]:
     """Return every pair of points far enough apart in what was running, the widest first."""
     ordered = sorted(
         (p for p in points if p.running > 0 and p.throughput > 0), key=lambda p: p.running
     )
-    pairs = (Comparison(low, high) for low, high in combinations(ordered, 2))
+    pairs = (OperatingPointPair(low, high) for low, high in combinations(ordered, 2))
     return sorted(
         (p for p in pairs if p.running_ratio >= MIN_RUNNING_RATIO),
         key=lambda pair: -pair.running_ratio,
     )
 
 
-def within(stretches: Iterable[Stretch], *, always_busy: bool) -> Comparison | None:
+def within(stretches: Iterable[Stretch], *, always_busy: bool) -> OperatingPointPair | None:
     """Compare the least busy with the busiest third of a load point's own time.
 
     None where they do not differ enough, and where the load does not keep the server `always_busy`
@@ -206,7 +206,7 @@ class FullSteps:
 
 
 def full_steps(
-    pressure: Pressure, stretches: Iterable[Stretch], lengths: Lengths | None
+    pressure: Pressure, stretches: Iterable[Stretch], lengths: MeanLengths | None
 ) -> FullSteps | None:
     """Return the figures of steps that are full of prompts.
 

@@ -136,7 +136,7 @@ class Pressure:
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
+class MeanLengths:
     """Tokens of a request, on average."""
 
     prompt: float
@@ -144,7 +144,7 @@ class Lengths:
 
 
 def pressure(
-    windows: Sequence[Window], limits: ServerLimits, lengths: Lengths | None
+    windows: Sequence[Window], limits: ServerLimits, lengths: MeanLengths | None
 ) -> Pressure | None:
     """Compute the pressure over the windows of one role; None without a busy sample.
 
@@ -200,7 +200,10 @@ def pressure(
 
 
 def _places_may_be_taken(
-    queued: Sequence[Sample], ceiling: float | None, limits: ServerLimits, lengths: Lengths | None
+    queued: Sequence[Sample],
+    ceiling: float | None,
+    limits: ServerLimits,
+    lengths: MeanLengths | None,
 ) -> bool:
     """Return whether all places of running requests may be taken while others wait.
 
@@ -221,7 +224,7 @@ def _places_may_be_taken(
     )
 
 
-def running_by_step(limits: ServerLimits, lengths: Lengths | None) -> float | None:
+def running_by_step(limits: ServerLimits, lengths: MeanLengths | None) -> float | None:
     """Return how many requests run if every step is full of prompts; None if that is unknown.
 
     Each request runs for as many steps as it has output tokens.
@@ -232,7 +235,7 @@ def running_by_step(limits: ServerLimits, lengths: Lengths | None) -> float | No
 
 
 def _ceiling(
-    busy: Sequence[Sample], full: float, limits: ServerLimits, lengths: Lengths | None
+    busy: Sequence[Sample], full: float, limits: ServerLimits, lengths: MeanLengths | None
 ) -> float | None:
     """Return the limit of running requests that the samples show, or None if they show none.
 

@@ -71,10 +71,10 @@ def _fields(workload: Workload) -> dict[str, Any]:
     return workload.dataset.plan_fields() | placed
 
 
-def client_sampling(workload: Workload) -> contract.Sampling:
+def client_sampling(workload: Workload) -> contract.SamplingParams:
     """Return how tokens are chosen, as the plan has it: greedily unless the spec says otherwise."""
     asked = {} if workload.sampling is None else workload.sampling.model_dump(exclude_none=True)
-    return contract.Sampling.model_validate(asked)
+    return contract.SamplingParams.model_validate(asked)
 
 
 def plan_of_client(
@@ -109,7 +109,7 @@ def plan_of_client(
     )
 
 
-def planned_searches(owner: Owner, spec: BenchmarkRunSpec) -> tuple[contract.Search, ...]:
+def planned_searches(owner: Owner, spec: BenchmarkRunSpec) -> tuple[contract.SearchPlan, ...]:
     """Return the searches of the plan, in order."""
     return tuple(
         _search(owner, spec, w, search)
@@ -120,8 +120,8 @@ def planned_searches(owner: Owner, spec: BenchmarkRunSpec) -> tuple[contract.Sea
 
 def _search(
     owner: Owner, spec: BenchmarkRunSpec, workload: Workload, search: Search
-) -> contract.Search:
-    return contract.Search(
+) -> contract.SearchPlan:
+    return contract.SearchPlan(
         workload=workload.name,
         lowest=workload.load.lowest_searched,
         highest=contract.spelled(search.to),
@@ -168,7 +168,7 @@ def _target(
             base_url=role_url(owner, front),
             servers=counts[front],
             behind=tuple(
-                contract.RoleServers(role=role, base_url=role_url(owner, role), servers=servers)
+                contract.RoleTarget(role=role, base_url=role_url(owner, role), servers=servers)
                 for role, servers in counts.items()
                 if role != front
             ),
@@ -223,12 +223,12 @@ def _is_written(workload: Workload) -> bool:
 
 def _warmup(
     owner: Owner, spec: BenchmarkRunSpec, workload: Workload, *, seed_of: str, max_seconds: int
-) -> contract.Warmup:
+) -> contract.WarmupPlan:
     uid = owner.uid if spec.endpoint is not None else None
     bounds = [load.warmup_concurrency for load in workload.load.highest]
     users = max((bound for bound in bounds if bound is not None), default=None)
     concurrency = users if users is not None else _most_held(workload, spec)
-    return contract.Warmup(
+    return contract.WarmupPlan(
         workload=workload.name,
         data=client_data(workload, spec.workloads),
         requests=concurrency + min(concurrency, SECOND_ROUND),

@@ -17,7 +17,7 @@ SHIFT = 397
 ALL_BITS = 0xFFFFFFFF
 
 
-class OldDraws(NamedTuple):
+class StageDraws(NamedTuple):
     """Of one stage."""
 
     inputs: tuple[int, ...]  # Lengths of the stage's prompts in tokens.
@@ -70,7 +70,7 @@ def _tempered(word: int) -> int:
 
 def old_draws(
     inputs: tuple[int, int], outputs: tuple[int, int], *, seed: int, requests: int
-) -> OldDraws:
+) -> StageDraws:
     """Return what vLLM 0.9 draws before the beginnings.
 
     `inputs`, `outputs`: least and greatest length.
@@ -78,4 +78,4 @@ def old_draws(
     stream = _Stream(seed)
     lengths = stream.drawn(*inputs, requests)
     stream.drawn(*outputs, requests)
-    return OldDraws(tuple(lengths), stream.taken)
+    return StageDraws(tuple(lengths), stream.taken)

@@ -277,7 +277,7 @@ def objective_error(spec: BenchmarkRunSpec, load_point: LoadPoint) -> float:
 
 
 def problem_with(
-    envelope: contract.Envelope, stage_ids: Sequence[str], searches: Sequence[contract.Search]
+    envelope: contract.Envelope, stage_ids: Sequence[str], searches: Sequence[contract.SearchPlan]
 ) -> str | None:
     """Return why the record belongs to none of these stages, nor to the searches that follow them.
 

@@ -17,7 +17,7 @@ from benchrun.api.sweep import (
     KIND as SWEEP_KIND,
     MAX_RETRIES,
     BenchmarkSweepSpec,
-    Settings,
+    VariantSettings,
     combinations,
 )
 from benchrun.names import API_VERSION, KIND
@@ -53,7 +53,7 @@ def planned_variants(sweep: BenchmarkSweepSpec) -> tuple[Variant, ...]:
 
 
 def _laid_over(
-    template: BenchmarkRunSpec, name: str, settings: Sequence[Settings]
+    template: BenchmarkRunSpec, name: str, settings: Sequence[VariantSettings]
 ) -> BenchmarkRunSpec:
     # Two axes that set the same thing would make variants that are not what their name says.
     counted = Counter(what for each in settings for what in set(_set_by(each)))
@@ -86,7 +86,7 @@ def spec_body(spec: BenchmarkRunSpec) -> dict[str, Any]:
     return spec.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
 
 
-def _started(started: Started, settings: Settings) -> Started:
+def _started(started: Started, settings: VariantSettings) -> Started:
     update: dict[str, Any] = {} if settings.image is None else {"image": settings.image}
     update |= {
         what: given for what in _OF_A_SERVER if (given := getattr(settings, what)) is not None
@@ -107,7 +107,7 @@ def _started(started: Started, settings: Settings) -> Started:
     return started.model_copy(update=update)
 
 
-def _set_by(settings: Settings) -> Iterator[str]:
+def _set_by(settings: VariantSettings) -> Iterator[str]:
     yield from (arg.partition("=")[0] for arg in settings.args if arg.startswith("-"))
     yield from (f"env {variable.name}" for variable in settings.env)
     yield from (

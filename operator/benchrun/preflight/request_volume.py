@@ -91,7 +91,7 @@ CHAT_TEMPLATE_TOKENS = 64  # Tokens for a chat template: more than most add to o
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
+class LongestRequest:
     """The longest request of a dataset, in tokens. None: that depends on the data."""
 
     prompt: int | None
@@ -107,12 +107,12 @@ class Lengths:
         return None if self.prompt is None or self.output is None else self.prompt + self.output
 
 
-def lengths_of(dataset: Dataset) -> Lengths:
+def lengths_of(dataset: Dataset) -> LongestRequest:
     """Return the lengths of the longest request that a dataset can send."""
     if (data := dataset.single) is None:
-        return Lengths(None, None, drops_long_rows=True)
+        return LongestRequest(None, None, drops_long_rows=True)
     prompt, output = data.longest
-    return Lengths(prompt, output, drops_long_rows=data.drops_long_rows)
+    return LongestRequest(prompt, output, drops_long_rows=data.drops_long_rows)
 
 
 def longest_request(
@@ -152,7 +152,7 @@ def length_remarks(spec: BenchmarkRunSpec, *, max_tokens: int | None, source: st
 
 
 def _length_remarks(
-    lengths: Lengths, field: str, max_tokens: int, limit: str, *, is_chat: bool
+    lengths: LongestRequest, field: str, max_tokens: int, limit: str, *, is_chat: bool
 ) -> list[Remark]:
     if lengths.output is not None and lengths.output >= max_tokens:
         return [

@@ -18,7 +18,7 @@ from kubernetes.config import ConfigException, load_incluster_config, load_kube_
 
 Json = dict[str, Any]
 Codes = tuple[int, ...]
-Query = dict[str, str]
+QueryParameters = dict[str, str]
 JSON = "application/json"
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 CHUNK_BYTES = 65_536
@@ -91,7 +91,7 @@ class Api:
         expected: Codes = (),
         *,
         accept: str = JSON,
-        query: Query | None = None,
+        query: QueryParameters | None = None,
     ) -> Json:
         """Send one request and return the answer's JSON object; empty where there is none.
 
@@ -132,7 +132,13 @@ class Api:
         return found
 
     def objects(
-        self, kind: str, namespace: str, expected: Codes = (), *, accept: str, query: Query
+        self,
+        kind: str,
+        namespace: str,
+        expected: Codes = (),
+        *,
+        accept: str,
+        query: QueryParameters,
     ) -> Iterator[Json]:
         """Yield the objects of a collection that can be read within its share of the time.
 
@@ -149,7 +155,7 @@ class Api:
             yield from page
 
     def _pages_everywhere(
-        self, kind: str, expected: Codes, accept: str, query: Query, until: float
+        self, kind: str, expected: Codes, accept: str, query: QueryParameters, until: float
     ) -> Iterator[list[Json]]:
         """Yield pages of the objects of all namespaces.
 
@@ -184,7 +190,7 @@ class Api:
             yield from self._pages(path_of(kind, name), expected, accept, query, share)
 
     def _pages(
-        self, path: str, expected: Codes, accept: str, query: Query, until: float
+        self, path: str, expected: Codes, accept: str, query: QueryParameters, until: float
     ) -> Iterator[list[Json]]:
         limit = PAGE
         token = ""

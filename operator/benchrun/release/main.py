@@ -100,7 +100,7 @@ def instant(text: object) -> int:
         return 0
 
 
-class Seen(NamedTuple):
+class FoundServer(NamedTuple):
     """A server. `run` is empty if the run is already deleted or is not this operator's."""
 
     kind: str
@@ -117,7 +117,7 @@ class Seen(NamedTuple):
         return path_of(self.kind, self.namespace, self.name)
 
 
-def seen(kind: str, metadata: Json) -> Seen:
+def seen(kind: str, metadata: Json) -> FoundServer:
     """Read a server from its metadata. No value of the metadata raises."""
     namespace, name, uid = (str(metadata.get(key)) for key in ("namespace", "name", "uid"))
     labels = mapping(metadata.get("labels"))
@@ -137,7 +137,7 @@ def seen(kind: str, metadata: Json) -> Seen:
     about = {key: str(run.get(key))[:253] for key in ("apiVersion", "kind", "name", "uid")}
     created = instant(metadata.get("creationTimestamp"))
     clock = clock_of(namespace, about["uid"] if is_ours else label)
-    return Seen(kind, namespace, name, uid, created, clock, about if is_ours else {}, hold)
+    return FoundServer(kind, namespace, name, uid, created, clock, about if is_ours else {}, hold)
 
 
 def clock_of(namespace: str, run_uid: object) -> str:
@@ -164,7 +164,7 @@ def got_its_node(pod: Json, now: int) -> int:
     return min(max(claimed, instant(mapping(pod.get("metadata")).get("creationTimestamp"))), now)
 
 
-def servers(api: Api, namespace: str) -> Iterator[Seen]:
+def servers(api: Api, namespace: str) -> Iterator[FoundServer]:
     """Yield everything that looks like a server of this operator, reading only metadata.
 
     A server may be yielded twice.
@@ -238,7 +238,7 @@ class Look:
             )
             return api.failures
         clocks = dict[str, int]()
-        held = dict[str, tuple[Seen, int]]()
+        held = dict[str, tuple[FoundServer, int]]()
         former = self._former(namespaces)
         for namespace in (*namespaces, *former):
             failures = api.failures
@@ -274,7 +274,7 @@ class Look:
             f"there, delete ConfigMap {self._own_namespace}/{self._own_name}"
         )
 
-    def _held(self, namespace: str) -> Iterator[tuple[Seen, int]]:
+    def _held(self, namespace: str) -> Iterator[tuple[FoundServer, int]]:
         """Yield this operator's servers that hold a node, and since when, in Unix seconds."""
         started = dict[str, int]()
         for pod in self._api.objects(PODS, namespace, accept="application/json", query=ON_A_NODE):
@@ -288,7 +288,7 @@ class Look:
             if server.run and since is not None:
                 yield server, since
 
-    def _since(self, server: Seen, started: int | None) -> int | None:
+    def _since(self, server: FoundServer, started: int | None) -> int | None:
         """Return since when a server holds a node, in Unix seconds; None if that is unknown.
 
         The stored start counts, unless the server was created after it: a run that was suspended
@@ -310,7 +310,7 @@ class Look:
         written = self._api.request("PUT" if self._stored else "POST", path, body)
         self._stored = written or self._stored
 
-    def _release_if_due(self, server: Seen, seconds: int) -> None:
+    def _release_if_due(self, server: FoundServer, seconds: int) -> None:
         allowed = min(server.hold_seconds or self._bound, self._bound)
         if seconds <= allowed:
             return
@@ -330,7 +330,7 @@ class Look:
         print(f"{server.namespace}: {message}")
         self._api.request("POST", path_of(EVENTS, server.namespace), self._event(server, message))
 
-    def _event(self, server: Seen, message: str) -> Json:
+    def _event(self, server: FoundServer, message: str) -> Json:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._now))
         return {
             "apiVersion": "v1",

@@ -8,7 +8,7 @@ from benchrun.api import BenchmarkRunStatus, find_condition, has_ended
 from benchrun.api.sweep import SweepReason
 from benchrun.observe import untrusted_json as raw
 from benchrun.report.run_list import state
-from benchrun.report.run_summary import Step, steps
+from benchrun.report.run_summary import RunPart, steps
 from benchrun.report.tables import clock, figure, format_seconds
 from benchrun.report.watch_state import Followed, FollowedRun, FollowedSweep, StageLine
 
@@ -45,7 +45,7 @@ class LiveView:
     total: int  # Number of stages or runs; 0: not known yet.
     left: str | None  # Estimated remaining time; None: not known.
     unit: str = "stages"  # What is counted: stages of a run, runs of a sweep.
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RunPart, ...] = ()
     stage: str | None = None  # The stage in progress.
     stages: tuple[StageLine, ...] = ()
     gauges: tuple[Gauge, ...] = ()

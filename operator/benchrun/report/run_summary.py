@@ -60,7 +60,7 @@ def _seconds(seconds: float) -> str:
     return f"{figure(seconds, digits=2)} s" if seconds < 10 else format_seconds(seconds)
 
 
-class Step(NamedTuple):
+class RunPart(NamedTuple):
     """A part of a run between its acceptance and its end."""
 
     name: str
@@ -68,7 +68,7 @@ class Step(NamedTuple):
     seconds: float | None  # How long it took, or has taken so far; None: not known, or not begun.
 
 
-def steps(status: BenchmarkRunStatus, *, now: datetime) -> tuple[Step, ...]:
+def steps(status: BenchmarkRunStatus, *, now: datetime) -> tuple[RunPart, ...]:
     """Return the parts of a run: client, node, server, warm-up, stages.
 
     Each begins when the one before has ended. An endpoint needs no node.
@@ -79,16 +79,16 @@ def steps(status: BenchmarkRunStatus, *, now: datetime) -> tuple[Step, ...]:
         (number for number, (_, ended) in enumerate(ends, start=1) if ended is not None), default=0
     )
     begun = raw.instant(status.accepted_time)
-    found: list[Step] = []
+    found: list[RunPart] = []
     for name, ended in ends[:done]:
-        found.append(Step(name, "Done", raw.seconds_between(begun, ended)))
+        found.append(RunPart(name, "Done", raw.seconds_between(begun, ended)))
         begun = ended
     for name, _ in ends[done:]:
         under_way = len(found) == done and begun is not None
         found.append(
-            Step(name, "UnderWay", raw.seconds_between(begun, now))
+            RunPart(name, "UnderWay", raw.seconds_between(begun, now))
             if under_way
-            else Step(name, "ToCome", None)
+            else RunPart(name, "ToCome", None)
         )
     return tuple(found)
 

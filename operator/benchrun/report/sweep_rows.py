@@ -7,7 +7,7 @@ from benchrun.api.sweep import (
     BenchmarkSweepStatus,
     BestVariant,
     FrontPoint,
-    Row,
+    SweepRow,
     UndecidedVariant,
     VariantStatus,
 )
@@ -63,14 +63,14 @@ def variant_rows(
     has_latencies = any(
         row.metrics.get(key) is not None for row in status.results for _, key in _LATENCIES
     )
-    latencies: list[Column[Row]] = [
+    latencies: list[Column[SweepRow]] = [
         Column(name, metric(key), optional=True) for name, key in _LATENCIES
     ]
-    reported: list[Column[Row]] = [
+    reported: list[Column[SweepRow]] = [
         Column(each.column, metric(name, unit=each.unit), optional=True)
         for name, each in SHOWN_FIGURES.items()
     ]
-    columns: tuple[Column[Row], ...] = (
+    columns: tuple[Column[SweepRow], ...] = (
         Column("variant", lambda row: row.variant),
         Column("load point", lambda row: row.load_point),
         Column("runs", lambda row: str(row.runs)),
@@ -120,7 +120,7 @@ def change_rows(status: BenchmarkSweepStatus) -> Rows:
     return Rows(headers, rows)
 
 
-def _compared(base: Row | None, row: Row, change: Change) -> tuple[str, str]:
+def _compared(base: SweepRow | None, row: SweepRow, change: Change) -> tuple[str, str]:
     """Return both figures of a change, or the figures of the rows where the change has none."""
     if change.value is not None:
         return figure(change.baseline), figure(change.value)
@@ -139,7 +139,7 @@ def configuration_change_rows(status: BenchmarkSweepStatus) -> Rows:
     Each change has its interval and its word.
     """
 
-    def change(row: Row, name: ComparedMetric) -> str:
+    def change(row: SweepRow, name: ComparedMetric) -> str:
         found = next(
             (change_load_points(each) for each in row.changes if each.metric == name), None
         )
@@ -149,7 +149,7 @@ def configuration_change_rows(status: BenchmarkSweepStatus) -> Rows:
 
 
 def _by_load_point(
-    status: BenchmarkSweepStatus, load_point: Callable[[Row, ComparedMetric], str]
+    status: BenchmarkSweepStatus, load_point: Callable[[SweepRow, ComparedMetric], str]
 ) -> Rows:
     """Build a table with one column for each load point.
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from benchrun import api
-from benchrun.api.sweep import Row
+from benchrun.api.sweep import SweepRow
 from benchrun.judge.result_row import PER_GPU, gpus_of
 from benchrun.judge.rules.all_rules import evidence_sentence
 from benchrun.measure import ANSWERED_PERCENT, sum_of_known
@@ -142,10 +142,10 @@ Texts = Mapping[str, int]
 """Number of texts that a workload packs into a prompt, by the workload's name; without the
 workloads that pack none."""
 NO_TEXTS: Texts = MappingProxyType({})
-R = TypeVar("R", bound=api.Result | Row)
+R = TypeVar("R", bound=api.Result | SweepRow)
 
 
-def metric(key: str, *, unit: str = "") -> Callable[[api.Result | Row], str]:
+def metric(key: str, *, unit: str = "") -> Callable[[api.Result | SweepRow], str]:
     """Return a function that formats this figure of a row of a run or sweep.
 
     A run's throughput is that of the plateau, where there is one.
@@ -153,11 +153,11 @@ def metric(key: str, *, unit: str = "") -> Callable[[api.Result | Row], str]:
     return lambda row: figure(_figure_of(row, key), unit=unit)
 
 
-def _figure_of(row: api.Result | Row, key: str) -> float | None:
+def _figure_of(row: api.Result | SweepRow, key: str) -> float | None:
     return row.figure(key) if isinstance(row, api.Result) else row.metrics.get(key)
 
 
-def throughput_of(row: api.Result | Row) -> str:
+def throughput_of(row: api.Result | SweepRow) -> str:
     """Return what a row's throughput is of, for the column `tok/s of`.
 
     It is the plateau, the arrivals (at a rate that the server kept up with), or the stage.
@@ -181,10 +181,10 @@ def texts_per_prompt(spec: Mapping[str, object]) -> dict[str, int]:
     return found
 
 
-def texts_a_second(texts: Texts) -> Callable[[api.Result | Row], str]:
+def texts_a_second(texts: Texts) -> Callable[[api.Result | SweepRow], str]:
     """Return a function that formats a row's texts a second."""
 
-    def load_point(row: api.Result | Row) -> str:
+    def load_point(row: api.Result | SweepRow) -> str:
         requests = _figure_of(row, "request_throughput")
         each = texts.get(row.load_point.partition("/")[0])
         return figure(requests * each if requests is not None and each is not None else None)
@@ -391,7 +391,7 @@ def interval_rows(status: api.BenchmarkRunStatus) -> Rows:
     return Rows(header, rows)
 
 
-def steady_part(result: api.Result | Row) -> str:
+def steady_part(result: api.Result | SweepRow) -> str:
     """Format the steady part that the figures are of: `52 s, 640 of 800`."""
     if not isinstance(result, api.Result) or not result.has_plateau:
         return ABSENT

@@ -52,7 +52,7 @@ D = TypeVar("D", bound=views.Declared)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedObject:
     """The observed state of an object, and the version of the object that it is of."""
 
     view: views.View  # observed state; that of a run or sweep lacks spec and status
@@ -94,7 +94,7 @@ class Indexes:
         self.left_out: dict[views.Key, int] = {}  # sizes in bytes of runs and sweeps without room
         self._seconds = seconds
         self._wake = wake
-        self._seen: dict[views.Key, Seen] = {}
+        self._seen: dict[views.Key, ObservedObject] = {}
         self._parts: dict[views.Key, set[views.Key]] = {}
         self._unconfirmed: dict[views.Key, tuple[int, float]] = {}
         self._listings: list[Listing] = []
@@ -277,7 +277,7 @@ class Indexes:
             self._find_room(key, len(seen.packed or b""))
         return (key if key.kind in _DECLARED else owner) if self._differs(key, before) else None
 
-    def _differs(self, key: views.Key, before: Seen | None) -> bool:
+    def _differs(self, key: views.Key, before: ObservedObject | None) -> bool:
         """Return whether anything changed that a decision reads.
 
         Of an object that was left out, any newer version counts.
@@ -311,13 +311,13 @@ class Indexes:
 
     def _seen_of(
         self, key: views.Key, uid: str, version: int, owner: views.Key | None, body: Body
-    ) -> Seen | None:
+    ) -> ObservedObject | None:
         """Read the whole object, or its metadata alone.
 
         None where not even the metadata can be read.
         """
         try:
-            seen = _lean(Seen(view_of(key.kind, body), uid, version, owner))
+            seen = _lean(ObservedObject(view_of(key.kind, body), uid, version, owner))
         except Exception:
             if key not in self.unreadable:
                 self.unreadable.add(key)
@@ -327,7 +327,7 @@ class Indexes:
             return seen
         try:
             of_metadata = view_of(key.kind, {"metadata": body["metadata"]})
-            return _lean(Seen(of_metadata, uid, version, owner))
+            return _lean(ObservedObject(of_metadata, uid, version, owner))
         except Exception:
             logger.exception("%s %s/%s can't be read, not even its metadata: passed over", *key)
             return None
@@ -368,7 +368,7 @@ class Indexes:
             self.results.note(key, uid, ended)
 
 
-def _is_news(before: Seen | None, uid: str, version: int) -> bool:
+def _is_news(before: ObservedObject | None, uid: str, version: int) -> bool:
     """Return whether less is known so far of this object, or of an older one of its name.
 
     An object that there was no room for is read once more.
@@ -378,7 +378,7 @@ def _is_news(before: Seen | None, uid: str, version: int) -> bool:
     return version > before.version or (version == before.version and before.is_left_out)
 
 
-def _still_owned(seen: Seen, before: Seen | None, body: Body) -> Seen:
+def _still_owned(seen: ObservedObject, before: ObservedObject | None, body: Body) -> ObservedObject:
     """Keep the owner of an object that it was taken from.
 
     Deleting a run with `--cascade=orphan` does that; the object is still part of the run that made
@@ -391,7 +391,7 @@ def _still_owned(seen: Seen, before: Seen | None, body: Body) -> Seen:
     return replace(seen, view=replace(seen.view, owner_uid=before.view.owner_uid))
 
 
-def _lean(seen: Seen) -> Seen:
+def _lean(seen: ObservedObject) -> ObservedObject:
     """Pack spec and status of a run or sweep; return other objects unchanged."""
     view = seen.view
     if not isinstance(view, views.Declared):
@@ -400,7 +400,7 @@ def _lean(seen: Seen) -> Seen:
     return replace(seen, view=replace(view, spec={}, status={}), packed=data)
 
 
-def _in_short(seen: Seen) -> Seen:
+def _in_short(seen: ObservedObject) -> ObservedObject:
     """Reduce a run or sweep that there is no room for to metadata.
 
     Of a sweep's run, what the sweep needs to know of it is kept too.

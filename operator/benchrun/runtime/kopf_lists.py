@@ -42,7 +42,7 @@ Heard = Callable[[str, str | None, RawBody], None]
 
 
 @dataclass
-class Settings(kopf.OperatorSettings):
+class KopfSettings(kopf.OperatorSettings):
     """Kopf's settings, and the function that receives the objects in Kopf's place."""
 
     heard: Heard = lambda *_: None
@@ -103,7 +103,7 @@ async def fetch_objs(
 
 def _tell(settings: OperatorSettings, resource: Resource, type_: str | None, body: Any) -> None:
     """Pass on an object; log an error in taking it, so that the watch goes on."""
-    assert isinstance(settings, Settings)
+    assert isinstance(settings, KopfSettings)
     try:
         settings.heard(resource.plural, type_, body)
     except Exception:

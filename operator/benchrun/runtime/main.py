@@ -15,7 +15,7 @@ from benchrun.decide import decide
 from benchrun.runtime import watching
 from benchrun.runtime.log_lines import JsonFormatter, PlainFormatter
 from benchrun.runtime.run_reconciler import Decide
-from benchrun.runtime.settings import BadSetting, LogFormat, LogLevel, Settings
+from benchrun.runtime.settings import BadSetting, LogFormat, LogLevel, OperatorSettings
 from benchrun.runtime.wiring import Operator
 
 _NOISY = (
@@ -69,7 +69,7 @@ def main() -> int:
     0 after a stop, 1 when another operator leads, 2 when a setting can't be used.
     """
     try:
-        settings = Settings.from_environment(os.environ)
+        settings = OperatorSettings.from_environment(os.environ)
     except BadSetting as error:
         print(f"benchrun-operator: {error}", file=sys.stderr)
         return 2
@@ -81,7 +81,7 @@ def main() -> int:
     return 1 if asyncio.run(operate(settings, decide=decide)) else 0
 
 
-async def operate(settings: Settings, *, decide: Decide) -> bool:
+async def operate(settings: OperatorSettings, *, decide: Decide) -> bool:
     """Run the operator, and return whether it ended because another operator leads.
 
     The operator's own parts start before Kopf watches, and stop after.

@@ -214,7 +214,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
             )
         # Some queries read what is gone with the server, so they begin before it is deleted, but
         # none is waited for.
-        if any(isinstance(question, Judging) for question in decision.lookups):
+        if any(isinstance(query, Judging) for query in decision.lookups):
             collected.judged_bytes = max(collected.judged_bytes, collected.backlog_bytes)
         self.lookups.ask(key, about, decision.lookups, collected.answers)
         lets_go = collected.released_at is None and _deletes_servers(decision)

@@ -14,7 +14,7 @@ from benchrun_client.engines import ENGINE
 
 from benchrun.api import plain_text
 from benchrun.decide import Collected, ExporterEndpoint, ExporterKind, PullTarget, ScrapeTarget
-from benchrun.effects import ClientRecords, Fetcher, FetchError, Pulled, Refused
+from benchrun.effects import ClientRecords, Fetcher, FetchError, Pulled, UnusableAnswer
 from benchrun.measure import (
     ServerFacts,
     UnreadableMetrics,
@@ -339,7 +339,7 @@ class ClientPoller:
             return min(
                 LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(self._failures - 1, 10)
             )
-        except Refused as error:
+        except UnusableAnswer as error:
             self._refuse(str(error))
             return UNUSABLE_RETRY_SECONDS
         self._failures = 0

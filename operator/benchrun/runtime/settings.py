@@ -63,7 +63,7 @@ class BadSetting(ValueError):
     """A variable can't be used; the text names it, what it holds, and what it must be."""
 
 
-class Settings(BaseModel):
+class OperatorSettings(BaseModel):
     """How this operator runs.
 
     A field's description says what its variable must be, where its type does not.

@@ -30,7 +30,7 @@ from benchrun.effects import (
     Occupied,
     Places,
 )
-from benchrun.judge_process.messages import Part, SweepJob
+from benchrun.judge_process.messages import JobPart, SweepJob
 from benchrun.names import KIND, ROLE_RUN
 from benchrun.observe import (
     Key,
@@ -259,10 +259,10 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
             self.enqueue(key)
 
 
-async def _parts(wanted: TableWanted, memory: SweepMemory) -> AsyncGenerator[Part, None]:
+async def _parts(wanted: TableWanted, memory: SweepMemory) -> AsyncGenerator[JobPart, None]:
     for run in wanted.runs:
         status = memory.collected.measured[run.uid]
-        yield Part.of(
+        yield JobPart.of(
             "run", status.model_dump_json(by_alias=True, exclude_none=True).encode(), name=run.uid
         )
 

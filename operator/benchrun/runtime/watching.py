@@ -41,7 +41,7 @@ SECONDS_A_NAMESPACE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Backoff:
     """Endless pauses between attempts of a request: 1, 2, 4 ... seconds, then always the longest.
 
     Kopf ends the whole process when it runs out of pauses, so one namespace that may not be read
@@ -54,10 +54,10 @@ class Patience:
         return doubling(1.0, self.longest_seconds)
 
 
-def patience_with(namespaces: int) -> Patience:
+def patience_with(namespaces: int) -> Backoff:
     """Return the pauses for so many namespaces; 0: all of them are watched at once."""
     limit = max(SHORTEST_LIMIT_SECONDS, namespaces * SECONDS_A_NAMESPACE)
-    return Patience(min(limit, LONGEST_LIMIT_SECONDS))
+    return Backoff(min(limit, LONGEST_LIMIT_SECONDS))
 
 
 _KINDS = {RESOURCES[kind].plural: kind for kind in (SWEEP_KIND, names.KIND, *CHILD_KINDS)}
@@ -113,7 +113,7 @@ def kopf_settings(
     *, namespaces: int, heard: kopf_lists.Heard = lambda *_: None
 ) -> kopf.OperatorSettings:
     """Return Kopf's settings, reduced to watching so many namespaces, or all of them (0)."""
-    settings = kopf_lists.Settings(heard=heard)
+    settings = kopf_lists.KopfSettings(heard=heard)
     settings.posting.enabled = False
     settings.peering.standalone = True
     settings.scanning.disabled = True

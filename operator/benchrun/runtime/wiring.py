@@ -17,7 +17,7 @@ from benchrun.runtime.memory import Measured, ResultMetrics
 from benchrun.runtime.queue import WorkQueue
 from benchrun.runtime.run_reconciler import Decide, RunReconciler
 from benchrun.runtime.sessions import Sessions
-from benchrun.runtime.settings import Settings
+from benchrun.runtime.settings import OperatorSettings
 from benchrun.runtime.sweep_reconciler import SweepReconciler
 from benchrun.runtime.telemetry import (
     MAX_LAG_SECONDS,
@@ -42,7 +42,7 @@ NOT_LEADING_RETRY_SECONDS = 1.0
 class Operator:
     """Indexes, queue, sessions and health of one process."""
 
-    def __init__(self, settings: Settings, *, decide: Decide) -> None:
+    def __init__(self, settings: OperatorSettings, *, decide: Decide) -> None:
         self._settings = settings
         self._decide = decide
         self.clock = effects.Clock()

@@ -108,7 +108,7 @@ UNLIMITED_TOKENS = 2**30  # Tokens beyond any context: if only windows are kept,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class GpuMemory:
     """The memory of one GPU in bytes, and what it is used for."""
 
     total: int
@@ -129,14 +129,14 @@ class Memory:
 
 def memory_of(
     engine: Engine, total: int | None, *, weights: int | None, overhead: int
-) -> Memory | None:
+) -> GpuMemory | None:
     """Build the memory of a GPU with `total` bytes, which holds its share of the model's `weights`.
 
     Returns None where `total` or `weights` is not known.
     """
     if total is None or weights is None:
         return None
-    return Memory(
+    return GpuMemory(
         total=total,
         utilization=engine.utilization,
         weights=-(-weights // engine.gpus),

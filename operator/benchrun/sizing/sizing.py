@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from benchrun.sizing.block_pool import (
     Fit,
-    Memory,
+    GpuMemory,
     Pool,
     layers_of_a_stage,
     pool_of,
@@ -32,7 +32,7 @@ class Sizing:
     shape: ModelShape
     engine: Engine
     pool: Pool
-    memory: Memory | None  # None: the size of the cache was given, or no memory.
+    memory: GpuMemory | None  # None: the size of the cache was given, or no memory.
     fit: Fit | None
     rows: tuple[LayerRow, ...]
     lengths: tuple[int, ...]  # Lengths of sequences in tokens for which the size is asked.
@@ -75,7 +75,11 @@ class Sizing:
 
 
 def sizing_of(
-    shape: ModelShape, engine: Engine, *, memory: Memory | None = None, lengths: Sequence[int] = ()
+    shape: ModelShape,
+    engine: Engine,
+    *,
+    memory: GpuMemory | None = None,
+    lengths: Sequence[int] = (),
 ) -> Sizing:
     """Size the KV cache of a model. Raises UnknownCacheType.
 

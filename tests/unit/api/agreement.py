@@ -80,7 +80,25 @@ def broken_in_cel(
     With `old`, only those about changes are checked. `path` is where the schema's own value stands.
     """
     before = None if old is None else with_defaults(old, schema)
-    return set(_broken(with_defaults(spec, schema), schema, path, before))
+    return {said for _, said in _broken(with_defaults(spec, schema), schema, path, before)}
+
+
+def rules_broken(spec: Spec, schema: Schema) -> set[str]:
+    """Return the CEL of the schema's rules that the spec breaks once defaults are filled in."""
+    return {rule for rule, _ in _broken(with_defaults(spec, schema), schema, "spec", None)}
+
+
+def rules_of(schema: Any) -> Iterator[str]:
+    """Yield the CEL of every rule in a schema, but those about changes."""
+    if isinstance(schema, list):
+        for each in schema:
+            yield from rules_of(each)
+    if isinstance(schema, dict):
+        for rule in schema.get("x-kubernetes-validations", ()):
+            if "oldSelf" not in rule["rule"]:
+                yield rule["rule"]
+        for each in schema.values():
+            yield from rules_of(each)
 
 
 def keeps_its_rules(value: Any, schema: Schema) -> bool:
@@ -96,11 +114,11 @@ def keeps_its_rules(value: Any, schema: Schema) -> bool:
     )
 
 
-def _broken(value: Any, schema: Schema, path: str, old: Spec | None) -> Iterator[Said]:
+def _broken(value: Any, schema: Schema, path: str, old: Spec | None) -> Iterator[tuple[str, Said]]:
     for rule in schema.get("x-kubernetes-validations", ()):
         scope = {"self": value} if old is None else {"self": value, "oldSelf": old}
         if ("oldSelf" in rule["rule"]) is (old is not None) and not _evaluated(rule["rule"], scope):
-            yield path + rule.get("fieldPath", ""), _message(rule, scope)
+            yield rule["rule"], (path + rule.get("fieldPath", ""), _message(rule, scope))
     if old is not None:
         return
     if isinstance(value, list):

@@ -24,6 +24,26 @@ def _drawn(**changes: Any) -> Dataset:
 
 
 REFUSED_DATASETS: dict[str, tuple[str, Dataset, str | None]] = {
+    "two datasets": (
+        "",
+        {"random": {}, "prefixRepetition": {"prefixes": 2}},
+        "must set exactly one of random, ",
+    ),
+    "a file from two places": (
+        ".custom.file",
+        {"custom": {"file": {**FILE, "path": "/data/rows"}}},
+        "must set exactly one of configMap, ",
+    ),
+    "an agent with both kinds of prefix": (
+        ".agent",
+        {"agent": {"staticPrefix": {}, "dynamicPrefix": {"variants": 2}}},
+        "must set exactly one of staticPrefix and dynamicPrefix",
+    ),
+    "answers whose mean is above their maximum": (
+        ".random",
+        {"random": {"outputLengths": {**_DRAWN, "mean": 4001}}},
+        "mean must be from min to max",
+    ),
     "a fixed length and a drawn one": (
         ".random",
         {"random": {"inputTokens": 1024, "inputLengths": _DRAWN}},

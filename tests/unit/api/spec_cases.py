@@ -144,6 +144,34 @@ REFUSED: dict[str, Refused] = {
     "offline with burstiness": Refused(
         "spec.workloads", _offline({"requestRates": ["inf"], "burstiness": "0.5"}), _WHOLE
     ),
+    "offline with a test request": Refused(
+        "spec.workloads",
+        _offline({"batchSizes": [1]}) | {"workloads.0.testRequest": True},
+        "testRequest needs a server",
+    ),
+    "a model from two places": Refused(
+        "spec.model.source",
+        {"model.source": {"hub": {}, "path": {"path": "/models/qwen"}}},
+        "must set exactly one of hub, ",
+    ),
+    "two chat templates": Refused(
+        "spec.chatTemplate",
+        {"chatTemplate": {"inline": "{{ messages }}", "configMap": {"name": "c", "key": "k"}}},
+        "must set exactly one of inline and configMap",
+    ),
+    "two kinds of warm-up": Refused(
+        "spec.measurement.warmup",
+        {"measurement": {"warmup": {"auto": {}, "none": {}}}},
+        "must set exactly one of auto and none",
+    ),
+    "two roles and replicas of both": Refused(
+        "spec.server.disaggregated",
+        {
+            "server.disaggregated": {"kvTransfer": {"connector": "NixlConnector"}},
+            "server.replicas": 2,
+        },
+        "give replicas and resources under",
+    ),
     "offline with replicas": Refused(
         "spec.offline.replicas",
         _offline({"batchSizes": [1]}) | {"offline": {"image": "v", "replicas": 2}},

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from benchrun.api import BenchmarkRunSpec, Dataset, DatasetFile, Workload, is_gpu
 from benchrun.api.sweep import KIND as SWEEP, BenchmarkSweepSpec
-from benchrun.decide import Step, condition_table
+from benchrun.decide import PhaseStep, condition_table
 from benchrun.names import API_VERSION, KIND, MAX_RUN_NAME
 from pydantic import BaseModel
 
@@ -78,7 +78,7 @@ def test_argo_cd_health_checks_read_existing_conditions() -> None:
     (script,) = re.findall(r"^```lua\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     read = set(re.findall(r'is_true\("(\w+)"\)', script))
     run = condition_table.going_on(
-        Step("Running", "Measuring", ""), has_objectives=False, gate=None
+        PhaseStep("Running", "Measuring", ""), has_objectives=False, gate=None
     )
     sweep = condition_table.sweep_going_on("Measuring", "", power="")
     assert read == {"Stalled", "Ready", "Reconciling"}

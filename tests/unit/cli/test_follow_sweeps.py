@@ -16,7 +16,7 @@ from benchrun.cli.__main__ import main
 from benchrun.cli.cluster import Kubectl
 from benchrun.cli.commands.watch import say_how_to_go_on
 from benchrun.cli.errors import CommandError
-from benchrun.cli.following import Target, by_name, follow
+from benchrun.cli.following import FollowedObject, by_name, follow
 from benchrun.cli.progress_display import LogReporter, full
 from benchrun.report.live_view import live_view
 from benchrun.report.watch_state import updated_sweep, with_run
@@ -251,7 +251,7 @@ def test_what_was_found_to_be_a_sweep_is_known_as_one(kubectl: FakeKubectl) -> N
     kubectl.fails("benchmarkruns.benchrun.dev", NAME, "--watch", error=NOT_FOUND)
     kubectl.gives("benchmarksweeps.benchrun.dev", NAME, "--ignore-not-found", body=sweep_going_on())
     watched(kubectl, batches().body)
-    targets = {NAME: Target(Kubectl("lab"))}
+    targets = {NAME: FollowedObject(Kubectl("lab"))}
     out = io.StringIO()
     console = Console(file=out, width=200)
     assert asyncio.run(follow(targets, LogReporter(console, several=False))).codes == {NAME: 0}
@@ -276,8 +276,8 @@ def test_waiting_has_an_end(kubectl: FakeKubectl, capsys: Capture) -> None:
 
 
 def test_a_run_and_a_sweep_of_one_name_are_distinguished_by_hand() -> None:
-    run = Target(Kubectl("lab"))
-    sweep = Target(Kubectl("lab"), "BenchmarkSweep")
+    run = FollowedObject(Kubectl("lab"))
+    sweep = FollowedObject(Kubectl("lab"), "BenchmarkSweep")
     with pytest.raises(CommandError) as raised:
         by_name([("chat", run), ("chat", sweep)])
     golden(str(raised.value))

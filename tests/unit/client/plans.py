@@ -8,14 +8,14 @@ from benchrun_client.contract import (
     Engine,
     Plan,
     RandomData,
-    Sampling,
+    SamplingParams,
     ServedModel,
     ServerEdge,
     ShareGPTData,
     Stage,
     Target,
     UsersLoad,
-    Warmup,
+    WarmupPlan,
     digest_of_token,
 )
 from benchrun_client.stage_record import ClientCost, Instants, RawStage
@@ -41,9 +41,9 @@ def stage(**changes: Any) -> Stage:
     )
 
 
-def warmup(**changes: Any) -> Warmup:
+def warmup(**changes: Any) -> WarmupPlan:
     """Build a warm-up of two short random requests."""
-    return Warmup(
+    return WarmupPlan(
         **{
             "workload": "chat",
             "data": RandomData(input_tokens=32, output_tokens=4),
@@ -147,7 +147,7 @@ def raw_stage(**changes: Any) -> RawStage:
             "errors": ["", "Bad Request"],
             "cost": cost,
             "api": "Completions",
-            "sampling": Sampling(),
+            "sampling": SamplingParams(),
             "servers": (edge,),
             **changes,
         }

@@ -15,14 +15,14 @@ from benchrun_client.contract import (
     MAX_PACKED_BYTES,
     MAX_RECORD_BYTES,
     MAX_REQUESTS_A_STAGE,
+    ClientProgress,
     ContractMismatch,
     Delivery,
     Envelope,
     Failure,
     GapCounts,
     Probe,
-    Progress,
-    Sampling,
+    SamplingParams,
     StageRecord,
     digest_of_token,
     open_record,
@@ -37,7 +37,7 @@ from pydantic import BaseModel, ValidationError
 from unit.client.plans import plan, raw_stage, stage
 from unit.client.records.test_run_progress import sealed
 
-PROGRESS = Progress(version=3, phase="Measuring")
+PROGRESS = ClientProgress(version=3, phase="Measuring")
 MEBIBYTE = 2**20
 
 
@@ -71,7 +71,7 @@ def test_the_largest_head_there_may_be_fits() -> None:
         size=MAX_PACKED_BYTES,
         digest="a" * 64,
     )
-    failed = Progress(
+    failed = ClientProgress(
         version=1, phase="Failed", failure=Failure(reason="A" * 60, message="\x01" * 2000)
     )
     head = Delivery(run_uid="\x01" * 64, progress=failed, records=(longest,) * MAX_ENVELOPES)
@@ -435,28 +435,30 @@ PENALTIES = {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_pena
 @pytest.mark.parametrize(
     ("sampling", "words", "body"),
     [
-        pytest.param(Sampling(), "greedy", {"temperature": 0.0, **PENALTIES}, id="greedy"),
+        pytest.param(SamplingParams(), "greedy", {"temperature": 0.0, **PENALTIES}, id="greedy"),
         pytest.param(
-            Sampling(temperature=0.7),
+            SamplingParams(temperature=0.7),
             "temperature 0.7",
             {"temperature": 0.7, "top_p": 1.0, "top_k": -1, "min_p": 0.0, **PENALTIES},
             id="drawn",
         ),
         pytest.param(
-            Sampling(temperature=1, top_p=0.9, top_k=20, repetition_penalty=1.1, stop=("a", "b")),
+            SamplingParams(
+                temperature=1, top_p=0.9, top_k=20, repetition_penalty=1.1, stop=("a", "b")
+            ),
             "temperature 1, top-p 0.9, top-k 20, repetition penalty 1.1, 2 stop texts",
             {"temperature": 1.0, "top_p": 0.9, "top_k": 20, "min_p": 0.0, **PENALTIES}
             | {"repetition_penalty": 1.1, "stop": ["a", "b"]},
             id="everything",
         ),
         pytest.param(
-            Sampling(temperature=1, min_p=0.05),
+            SamplingParams(temperature=1, min_p=0.05),
             "temperature 1, min-p 0.05",
             {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "min_p": 0.05, **PENALTIES},
             id="min-p",
         ),
         pytest.param(
-            Sampling(logprobs=5),
+            SamplingParams(logprobs=5),
             "greedy, 5 logprobs",
             {"temperature": 0.0, **PENALTIES, "logprobs": 5},
             id="logprobs",
@@ -464,21 +466,21 @@ PENALTIES = {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_pena
     ],
 )
 def test_a_request_leaves_nothing_open_that_vllm_takes_from_the_models_generation_config(
-    sampling: Sampling, words: str, body: dict[str, object]
+    sampling: SamplingParams, words: str, body: dict[str, object]
 ) -> None:
     assert (sampling.in_words(), sampling.body()) == (words, body)
 
 
 def test_a_chat_asks_for_log_probabilities_by_another_name() -> None:
-    body = Sampling(logprobs=5).body(chat=True)
+    body = SamplingParams(logprobs=5).body(chat=True)
     assert (body["logprobs"], body["top_logprobs"]) == (True, 5)
 
 
 def test_what_nobody_asked_for_is_left_out_of_the_plan() -> None:
     """An older client refuses fields that it does not know."""
-    assert not {"min_p", "logprobs"} & Sampling().model_dump().keys()
+    assert not {"min_p", "logprobs"} & SamplingParams().model_dump().keys()
     assert (
-        Sampling(min_p=0.1, logprobs=2).model_dump().items()
+        SamplingParams(min_p=0.1, logprobs=2).model_dump().items()
         >= {"min_p": 0.1, "logprobs": 2}.items()
     )
 

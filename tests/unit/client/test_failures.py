@@ -19,7 +19,7 @@ from benchrun_client.failures import (
     leave_termination_message,
     shorten,
 )
-from benchrun_client.http_session import Answer
+from benchrun_client.http_session import HttpAnswer
 from benchrun_client.load.client_cost import lost_segments, throttled_periods
 from benchrun_client.record_process import MAX_HEADLINE_BYTES, headline
 from benchrun_client.run import MAX_PLAN_BYTES, SHOWN_ERRORS, peek_run_uid, read_plan
@@ -251,7 +251,7 @@ def test_segments_that_tcp_lost(tmp_path: Path, snmp: str, netstat: str, count: 
 def test_a_page_is_known_by_what_it_is_called_or_how_it_begins(
     page: bool, content_type: str, body_text: str
 ) -> None:
-    assert Answer(200, content_type, body_text).is_html is page
+    assert HttpAnswer(200, content_type, body_text).is_html is page
 
 
 @pytest.mark.parametrize(

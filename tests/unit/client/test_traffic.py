@@ -15,7 +15,7 @@ from benchrun_client.contract import (
     RandomData,
     TimedTraceData,
 )
-from benchrun_client.datasets.row_pools import Sample, prompts_digest
+from benchrun_client.datasets.row_pools import PromptRequest, prompts_digest
 from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import TokenCounter
 from benchrun_client.traffic import Material, check_lengths, find_material, write_traffic
@@ -146,15 +146,22 @@ def test_drawn_lengths_are_checked_by_the_longest() -> None:
 
 
 def test_rows_are_checked_by_their_own_lengths() -> None:
-    material = Material(rows={(0, 0): (Sample("a", 5, 5), Sample("b", 20, 25))})
+    material = Material(rows={(0, 0): (PromptRequest("a", 5, 5), PromptRequest("b", 20, 25))})
     with pytest.raises(RunFailure, match="45 tokens"):
         check_lengths(plan(sharegpt_stage("x")), material, context_tokens=44, whose="the model")
 
 
 def test_the_digest_tells_prompts_order_and_output_lengths_apart() -> None:
-    a = Sample("a", 1, 1)
-    b = Sample("b", 1, 1)
-    different = [(a, b), (b, a), (a,), (Sample("ab", 1, 1),), (a, Sample("b", 1, 2)), ()]
+    a = PromptRequest("a", 1, 1)
+    b = PromptRequest("b", 1, 1)
+    different = [
+        (a, b),
+        (b, a),
+        (a,),
+        (PromptRequest("ab", 1, 1),),
+        (a, PromptRequest("b", 1, 2)),
+        (),
+    ]
     digests = [prompts_digest(samples) for samples in different]
     assert len(set(digests)) == len(different)
     assert prompts_digest((a, b)) == digests[0]

@@ -24,14 +24,14 @@ from benchrun.decide import (
     Facts,
     Judging,
     LogTail,
-    Question,
+    Query,
     decide,
 )
 from benchrun.judge.judged_run import judged_run
 from benchrun.measure.metrics_page import Sample
 from benchrun.observe import Child, Children, Pod, Run, Termination
 from benchrun.plan import plan_of_client, planned_stages
-from benchrun_client.contract import Failure, Progress, Sealed, StageRecord
+from benchrun_client.contract import ClientProgress, Failure, Sealed, StageRecord
 from unit.decide.deliveries import plain, record, sealed
 from unit.plan.specs import OWNER, Json, endpoint_body, rates, spec_body, workload
 
@@ -139,26 +139,26 @@ class Scene:
     def answered_but_judged(self) -> Decision:
         """Decide once the queries of logs are answered, as unreadable, but the judge's is not."""
         wanted = (q for q in self.decide().lookups if isinstance(q, Compilations))
-        return self.with_answers({question: Answer(None) for question in wanted}).decide()
+        return self.with_answers({query: Answer(None) for query in wanted}).decide()
 
     def answered(self, baseline: Run | None = None) -> Self:
         """Return the scene with all queries answered that the end of a run waits for."""
         decision = self.decide()
-        questions = [
+        queries = [
             q
             for q in (decision.last_words, *decision.lookups)
             if isinstance(q, LogTail | Compilations | Judging)
         ]
-        unanswered = [question for question in questions if question not in self.collected.answers]
+        unanswered = [query for query in queries if query not in self.collected.answers]
         if not unanswered:
             return self
-        answers: dict[Question[Any], Answer[Any]] = {
+        answers: dict[Query[Any], Answer[Any]] = {
             q: Answer(self.judgement(q, baseline) if isinstance(q, Judging) else None)
             for q in unanswered
         }
         return self.with_answers(answers).answered(baseline)
 
-    def judgement(self, question: Judging, baseline: Run | None = None) -> Judgement:
+    def judgement(self, query: Judging, baseline: Run | None = None) -> Judgement:
         """Judge the run as the judge's process does."""
         spec = BenchmarkRunSpec.model_validate_json(self._accepted())
         stored = {c.sequence for c in self.objects if c.role == names.ROLE_STAGE}
@@ -169,11 +169,11 @@ class Scene:
             spec,
             [self.measured[s] for s in known],
             self.collected.samples.unstored,
-            servers=question.servers,
-            client=question.client,
+            servers=query.servers,
+            client=query.client,
             baseline=baseline,
-            ended_early=question.ended_early,
-            unstored=question.unstored,
+            ended_early=query.ended_early,
+            unstored=query.unstored,
         )
 
     # ---- the run
@@ -323,7 +323,7 @@ class Scene:
         """Return the scene with fields of what was collected replaced."""
         return replace(self, collected=replace(self.collected, **changes))
 
-    def with_answers(self, answers: Mapping[Question[Any], Answer[Any]]) -> Self:
+    def with_answers(self, answers: Mapping[Query[Any], Answer[Any]]) -> Self:
         return self.knowing(answers=Answers({**self.collected.answers, **answers}))
 
     def log_read(self, text: str | None = None) -> Self:
@@ -340,7 +340,7 @@ class Scene:
 
     def reports(self, **changes: Any) -> Self:
         """Return the scene after a report of the client; what it reported before still holds."""
-        old = self.collected.client.progress or Progress(version=0, phase="Preparing")
+        old = self.collected.client.progress or ClientProgress(version=0, phase="Preparing")
         return self.client(progress=old.model_copy(update={**changes, "version": old.version + 1}))
 
     def fails(self, reason: str, message: str) -> Self:

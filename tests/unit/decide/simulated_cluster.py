@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from benchrun.observe import Child, Pod, Termination, child_of
-from benchrun_client.contract import PLAN_FILE, Plan, Probe, Progress, Sealed
+from benchrun_client.contract import PLAN_FILE, ClientProgress, Plan, Probe, Sealed
 from benchrun_client.search import bisection
 from benchrun_client.search.bisection import stage_at
 from unit.decide.deliveries import arrival
@@ -38,7 +38,9 @@ class SimulatedClient:
 
     plan: Plan
     started: int
-    progress: Progress = field(default_factory=lambda: Progress(version=0, phase="Preparing"))
+    progress: ClientProgress = field(
+        default_factory=lambda: ClientProgress(version=0, phase="Preparing")
+    )
     records: list[Sealed] = field(default_factory=list)
     through: int = 0
     healthy_at: int | None = None

@@ -19,7 +19,7 @@ from benchrun.decide import (
     Facts,
     Judging,
     LogTail,
-    Question,
+    Query,
     decide,
 )
 from benchrun.judge.judged_run import judged_run
@@ -51,7 +51,7 @@ class SimulatedOperator:
     status: dict[str, Any] = field(default_factory=dict)
     status_version: int = 0
     decision: Decision | None = None
-    open_lookups: dict[Question[Any], None] = field(default_factory=dict)  # queries under way
+    open_lookups: dict[Query[Any], None] = field(default_factory=dict)  # queries under way
     ends: list[str] = field(
         default_factory=list
     )  # reasons of warning and ending events that were posted
@@ -101,8 +101,8 @@ class SimulatedOperator:
 
     def look_up(self) -> None:
         """Answer all open queries."""
-        for question in self.open_lookups:
-            self.collected.answers[question] = Answer(self._answer(question))
+        for query in self.open_lookups:
+            self.collected.answers[query] = Answer(self._answer(query))
         self.open_lookups = {}
 
     # ---- what it does
@@ -143,12 +143,12 @@ class SimulatedOperator:
         yield lambda: self._acknowledge(decision)
         yield lambda: self._write(decision)
 
-    def _answer(self, question: Question[Any]) -> str | Judgement | None:
-        if isinstance(question, LogTail):
+    def _answer(self, query: Query[Any]) -> str | Judgement | None:
+        if isinstance(query, LogTail):
             return self.cluster.server_log
-        return self._judgement(question) if isinstance(question, Judging) else None
+        return self._judgement(query) if isinstance(query, Judging) else None
 
-    def _judgement(self, question: Judging) -> Judgement:
+    def _judgement(self, query: Judging) -> Judgement:
         """Judge the run by all stored and received records."""
         maps = [m for (kind, _), m in self.cluster.manifests.items() if kind == "ConfigMap"]
         packed = [
@@ -166,9 +166,9 @@ class SimulatedOperator:
             BenchmarkRunSpec.model_validate(self.spec),
             [records[s] for s in sorted(records)],
             (),
-            servers=question.servers,
-            client=question.client,
-            ended_early=question.ended_early,
+            servers=query.servers,
+            client=query.client,
+            ended_early=query.ended_early,
         )
 
     def _let_go_what_is_stored(self) -> None:

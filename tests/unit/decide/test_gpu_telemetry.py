@@ -43,7 +43,7 @@ def decided(
 
 
 def wanted(decision: Decision) -> list[Exporter]:
-    return [question for question in decision.lookups if isinstance(question, Exporter)]
+    return [query for query in decision.lookups if isinstance(query, Exporter)]
 
 
 def page(decision: Decision) -> ExporterEndpoint | None:

@@ -11,7 +11,7 @@ MEASURED = Scene().measuring().stored(0, 1)
 
 
 def judges(decision: Decision) -> bool:
-    return any(isinstance(question, Judging) for question in decision.lookups)
+    return any(isinstance(query, Judging) for query in decision.lookups)
 
 
 def adopted(scene: Scene, *, counted: bool = False) -> Scene:
@@ -33,9 +33,9 @@ def unjudged(scene: Scene) -> Decision:
     """The decision with everything answered but the judgement."""
     answered = scene.answered()
     answers = {
-        question: answer
-        for question, answer in answered.collected.answers.items()
-        if not isinstance(question, Judging)
+        query: answer
+        for query, answer in answered.collected.answers.items()
+        if not isinstance(query, Judging)
     }
     answered.collected.answers.clear()
     answered.collected.answers.update(answers)

@@ -2,7 +2,13 @@
 measured depends on it."""
 
 import pytest
-from benchrun_client.contract import PROFILE_STAGE, GapCounts, Profile, RequestColumns, StageRecord
+from benchrun_client.contract import (
+    PROFILE_STAGE,
+    GapCounts,
+    ProfileResult,
+    RequestColumns,
+    StageRecord,
+)
 from unit.decide.deliveries import record
 from unit.decide.scenes import FIRST_REQUEST, SERVER_DIED, Scene, plan_digest
 from unit.decide.summaries import applied, deleted, standing
@@ -17,7 +23,7 @@ ENDLESS = MEASURED.at(FIRST_REQUEST + 14_400)
 
 def profile() -> StageRecord:
     nothing = RequestColumns.model_validate(dict.fromkeys(RequestColumns.model_fields, ()))
-    found = Profile(workload="chat", concurrency=4, problem="no room")
+    found = ProfileResult(workload="chat", concurrency=4, problem="no room")
     fields = {"stage_id": PROFILE_STAGE, "requests": nothing, "gaps": GapCounts(), "profile": found}
     document = record(2, "chat/rate=1/r1", plan_digest(MEASURED._accepted())).model_copy(
         update=fields

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 from benchrun.decide import PullTarget
-from benchrun.effects import ClientRecords, Fetcher, FetchError, Refused
+from benchrun.effects import ClientRecords, Fetcher, FetchError, UnusableAnswer
 from benchrun_client.contract import (
+    ClientProgress,
     ContractMismatch,
     Delivery,
-    Progress,
     Sealed,
-    Search,
+    SearchPlan,
     digest_of_token,
     pack_delivery,
     seal,
 )
 from benchrun_client.record_server import RecordServer
-from benchrun_client.run_progress import RunState as Ledger
+from benchrun_client.run_progress import RunProgress as Ledger
 from unit.measure.records import record
 
 TOKEN = "0123456789abcdef" * 4
@@ -34,7 +34,7 @@ def linked(
     token: str = TOKEN,
     plan_digest: str | None = PLAN_DIGEST,
     stage_ids: Sequence[str] = STAGE_IDS,
-    searches: Sequence[Search] = (),
+    searches: Sequence[SearchPlan] = (),
 ) -> ClientRecords:
     """To the client of a run with two stages."""
     target = PullTarget(
@@ -133,7 +133,7 @@ async def test_a_client_of_another_token_differs_from_a_silent_one(
 ) -> None:
     ledger.add(sealed(0))
     stranger = linked(fetcher, url, token="0" * 64)
-    with pytest.raises(Refused, match="token"):
+    with pytest.raises(UnusableAnswer, match="token"):
         await stranger.pull(from_sequence=0, seen_version=-1)
     assert await stranger.acknowledge(1) is False
     assert len(ledger.delivery(first=0)[0].records) == 1
@@ -199,7 +199,7 @@ class Says:
 
 
 def delivery(*records: Sealed, run_uid: str = "uid-1") -> bytes:
-    progress = Progress(version=1, phase="Measuring")
+    progress = ClientProgress(version=1, phase="Measuring")
     head = Delivery(
         run_uid=run_uid, progress=progress, records=tuple(envelope for envelope, _ in records)
     )
@@ -219,7 +219,7 @@ def delivery(*records: Sealed, run_uid: str = "uid-1") -> bytes:
     ],
 )
 async def test_answer_of_somebody_else_is_rejected(why: str, answer: bytes) -> None:
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(UnusableAnswer, match=why):
         await linked(Says(answer)).pull(from_sequence=0, seen_version=-1)
 
 
@@ -237,7 +237,7 @@ async def test_answer_of_somebody_else_is_rejected(why: str, answer: bytes) -> N
 async def test_a_client_of_another_version_is_known_as_such(
     theirs: int | None, answer: bytes
 ) -> None:
-    with pytest.raises(Refused, match=r"spec\.client\.image") as mismatch:
+    with pytest.raises(UnusableAnswer, match=r"spec\.client\.image") as mismatch:
         await linked(Says(answer)).pull(from_sequence=0, seen_version=-1)
     cause = mismatch.value.__cause__
     assert isinstance(cause, ContractMismatch)

@@ -12,7 +12,7 @@ from benchrun.effects import (
     WAIT_SECONDS,
     Fetcher,
     FetchError,
-    Refused,
+    UnusableAnswer,
 )
 from benchrun_client.contract import (
     MAX_BODIES_BYTES,
@@ -87,10 +87,11 @@ async def test_a_client_that_breaks_off_was_not_heard(parts: tuple[bytes, ...]) 
 async def test_the_first_misfit_of_an_answer_is_reported_with_its_place() -> None:
     answer = b'{"contract": 2, "run_uid": "uid-1", "progress": {"version": "new", "phase": "Measuring"}, "records": []}\n'
     with pytest.raises(
-        Refused, match=r"^answer does not fit the contract: progress\.version: Input should be"
+        UnusableAnswer,
+        match=r"^answer does not fit the contract: progress\.version: Input should be",
     ):
         await linked(Recorded(answer)).pull(from_sequence=0, seen_version=-1)
-    with pytest.raises(Refused, match=r"^answer does not fit the contract: document: "):
+    with pytest.raises(UnusableAnswer, match=r"^answer does not fit the contract: document: "):
         await linked(Recorded(b"")).pull(from_sequence=0, seen_version=-1)
 
 
@@ -108,7 +109,7 @@ async def test_the_first_misfit_of_an_answer_is_reported_with_its_place() -> Non
     ],
 )
 async def test_nonsense_is_rejected_in_few_words(answer: bytes) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(UnusableAnswer) as refused:
         await linked(Recorded(answer)).pull(from_sequence=0, seen_version=-1)
     assert len(str(refused.value)) < 400
     assert str(refused.value).isprintable()
@@ -116,7 +117,7 @@ async def test_nonsense_is_rejected_in_few_words(answer: bytes) -> None:
 
 async def test_a_field_that_is_made_up_does_not_fill_the_log() -> None:
     answer = delivery().replace(b'"records"', b'"\\u001b' + b"x" * 50_000 + b'":1,"records"')
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(UnusableAnswer) as refused:
         await linked(Recorded(answer)).pull(from_sequence=0, seen_version=-1)
     assert len(str(refused.value)) < 400
     assert str(refused.value).isprintable()

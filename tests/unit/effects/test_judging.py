@@ -25,7 +25,7 @@ from benchrun.effects import (
     TooSlow,
     Unavailable,
 )
-from benchrun.judge_process.messages import Job, Part, SweepJob
+from benchrun.judge_process.messages import Job, JobPart, SweepJob
 from benchrun.measure import decode
 from benchrun.observe import Children, Key, child_of, run_of
 from benchrun.plan import TimelinePart, stage_config_map, timeline_config_map
@@ -38,7 +38,7 @@ from unit.runtime.memory_cluster import MemoryCluster
 from unit.runtime.scene import ENDED, OWNER, sample
 
 JUDGED = Judgement(message="judged")
-QUESTION = Judging(
+QUERY = Judging(
     ended_early=False,
     servers=(ServerStatus(role="server", pod="p", gpus=1),),
     client=ClientStatus(image="client:1"),
@@ -72,14 +72,14 @@ class Court:
         view = child_of("ConfigMap", {"metadata": body["metadata"]})
         self.children = Children(objects=(*self.children.objects, view))
 
-    async def judged(self, question: Judging = QUESTION) -> Judgement:
+    async def judged(self, query: Judging = QUERY) -> Judgement:
         about = About(self.run, self.children, self.arrivals, self.samples)
         judgement: Judgement = await KINDS[Judging].look_up(
-            Tools(self.cluster, self.judge), about, question
+            Tools(self.cluster, self.judge), about, query
         )
         return judgement
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[JobPart]:
         return self.judge.parts[-1]
 
     def heads(self) -> list[tuple[str, str]]:
@@ -131,8 +131,8 @@ async def test_the_job_tells_what_the_status_will_tell() -> None:
         {"model": {"name": "m"}},
     )
     assert (tuple(job.servers), job.client, job.ended_early) == (
-        QUESTION.servers,
-        QUESTION.client,
+        QUERY.servers,
+        QUERY.client,
         False,
     )
     assert court.parts() == []
@@ -231,7 +231,7 @@ class Busy(Judge):
     """Others take half an hour before each turn."""
 
     async def judge(
-        self, job: Job | SweepJob, parts: AsyncGenerator[Part, None], answer: type[A]
+        self, job: Job | SweepJob, parts: AsyncGenerator[JobPart, None], answer: type[A]
     ) -> A:
         await passing(1800)
         return await super().judge(job, parts, answer)
@@ -248,11 +248,11 @@ def test_waiting_for_the_judges_turn_is_not_counted(fails: bool) -> None:
         answers = Answers()
         news = list[Key]()
         lookups = LookUps(Tools(court.cluster, court.judge), news=news.append)
-        lookups.ask(KEY, About(court.run, court.children), [QUESTION], answers)
+        lookups.ask(KEY, About(court.run, court.children), [QUERY], answers)
         await passing(1900)
         court.cluster.broken_objects.clear()
         await passing(1900)
-        assert (answers.value(QUESTION), news) == (JUDGED, [KEY])
+        assert (answers.value(QUERY), news) == (JUDGED, [KEY])
         await lookups.close()
 
     run_fast(end())
@@ -275,7 +275,7 @@ async def test_records_beyond_the_plan_are_not_read() -> None:
     court = Court(JUDGED)
     for sequence in (0, 1, 2, 1_000_000):
         court.store(stage_config_map(OWNER, arrival(sequence), timeline=None))
-    await court.judged(replace(QUESTION, most_stages=2))
+    await court.judged(replace(QUERY, most_stages=2))
     assert court.heads() == [("record", name_of(0)), ("record", name_of(1))]
 
 
@@ -283,7 +283,7 @@ async def test_no_more_of_the_timeline_is_read_than_the_run_can_have() -> None:
     court = Court(JUDGED)
     for number in range(5):
         court.store(timeline_config_map(OWNER, chunk=number, timeline=chunk(number)))
-    await court.judged(replace(QUESTION, most_chunks=2))
+    await court.judged(replace(QUERY, most_chunks=2))
     assert court.heads() == [
         ("timeline", names.timeline_name("chat", UID, number)) for number in range(2)
     ]

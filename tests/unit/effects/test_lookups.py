@@ -54,9 +54,9 @@ def cluster() -> MemoryCluster:
 
 
 async def found(
-    cluster: MemoryCluster, question: decision.Question[Any], exporters: Configured = EXPORTERS
+    cluster: MemoryCluster, query: decision.Query[Any], exporters: Configured = EXPORTERS
 ) -> Any:
-    return await KINDS[type(question)].look_up(Tools(cluster, Judge(), exporters), ABOUT, question)
+    return await KINDS[type(query)].look_up(Tools(cluster, Judge(), exporters), ABOUT, query)
 
 
 async def test_the_end_of_the_failed_containers_log(cluster: MemoryCluster) -> None:
@@ -154,7 +154,7 @@ async def test_a_service_without_ready_pods_is_re_requested(cluster: MemoryClust
 
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize(
-    ("verb", "question"),
+    ("verb", "query"),
     [
         ("log", TAIL),
         ("log since", LOG),
@@ -163,8 +163,8 @@ async def test_a_service_without_ready_pods_is_re_requested(cluster: MemoryClust
     ],
 )
 async def test_what_the_api_server_says_no_to_is_passed_on(
-    cluster: MemoryCluster, verb: str, question: decision.Question[Any], error: ClusterError
+    cluster: MemoryCluster, verb: str, query: decision.Query[Any], error: ClusterError
 ) -> None:
     cluster.broken[verb] = error
     with pytest.raises(type(error), match=str(error)):
-        await found(cluster, question)
+        await found(cluster, query)

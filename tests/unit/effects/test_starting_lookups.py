@@ -1,4 +1,4 @@
-"""Look-ups: each question is answered once, within its time, whatever happens to it; the answer is
+"""Look-ups: each query is answered once, within its time, whatever happens to it; the answer is
 told once. Time jumps."""
 
 import asyncio
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from benchrun.decide import Answer, Answers, Question, decision
+from benchrun.decide import Answer, Answers, Query, decision
 from benchrun.effects import (
     AT_ONCE,
     KINDS,
@@ -33,21 +33,21 @@ AGAIN_SECONDS = 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class Slow(Question[str]):
+class Slow(Query[str]):
     """Takes as long as a test says."""
 
     name: str = "a"
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated(Question[str]):
+class Repeated(Query[str]):
     """Asked again after it failed."""
 
     name: str = "a"
 
 
 @dataclass(frozen=True, slots=True)
-class Watched(Question[str]):
+class Watched(Query[str]):
     """Asked again though something was found."""
 
 
@@ -63,7 +63,7 @@ class Desk:
         self.at_once = self.most_at_once = 0
         self.answers = Answers()
         self.news: list[tuple[Key, float]] = []
-        kinds: dict[type[Question[Any]], Kind] = {
+        kinds: dict[type[Query[Any]], Kind] = {
             Slow: Kind(self._look_up, seconds=SECONDS),
             Repeated: Kind(self._look_up, seconds=SECONDS, retry_seconds=AGAIN_SECONDS),
             Watched: Kind(self._look_up, seconds=SECONDS, again_seconds=AGAIN_SECONDS),
@@ -75,14 +75,14 @@ class Desk:
 
     def ask(
         self,
-        *questions: Question[Any],
+        *queries: Query[Any],
         key: Key = KEY,
         about: About = ABOUT,
         answers: Answers | None = None,
     ) -> None:
-        self.lookups.ask(key, about, questions, self.answers if answers is None else answers)
+        self.lookups.ask(key, about, queries, self.answers if answers is None else answers)
 
-    async def _look_up(self, tools: Tools, about: About, question: Question[Any]) -> str:
+    async def _look_up(self, tools: Tools, about: About, query: Query[Any]) -> str:
         self.requests.append(now())
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -227,8 +227,8 @@ async def test_another_namespace_does_not_wait_for_those_that_came_before() -> N
 async def test_what_waits_holds_no_spec_but_its_bytes() -> None:
     desk = Desk()
     about = replace(ABOUT, run=replace(ABOUT.run, spec={"free": [[]] * 1000}, status={"a": 1}))
-    for question in (Slow(), decision.Judging(ended_early=False)):
-        waiting = about.waiting(question)
+    for query in (Slow(), decision.Judging(ended_early=False)):
+        waiting = about.waiting(query)
         assert (waiting.run.spec, waiting.run.status, len(waiting.spec) < 100) == ({}, {}, True)
     assert about.waiting(decision.Judging(ended_early=False)).whole().run.spec == about.run.spec
     await desk.lookups.close()
@@ -320,12 +320,12 @@ async def test_what_changes_is_looked_up_again_and_reported_when_it_did() -> Non
 
 
 def test_every_kind_of_question_has_a_handler_and_a_time() -> None:
-    questions = {
+    queries = {
         each
         for each in vars(decision).values()
-        if isinstance(each, type) and issubclass(each, Question)
+        if isinstance(each, type) and issubclass(each, Query)
     }
-    assert set(KINDS) == questions - {Question}
+    assert set(KINDS) == queries - {Query}
     assert {
         type_.__name__: (kind.seconds, kind.retry_seconds) for type_, kind in KINDS.items()
     } == {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from benchrun.api import BenchmarkRunSpec, Result
 from benchrun.judge.results import results
-from benchrun_client.contract import Connections, GapCounts, Sampling, StageRecord
+from benchrun_client.contract import Connections, GapCounts, SamplingParams, StageRecord
 from unit.judge.specs import spec, workload
 from unit.measure.records import load_point, record, requests
 
@@ -235,13 +235,13 @@ def test_a_load_point_without_records_reports_nothing() -> None:
 @pytest.mark.parametrize(
     ("expected", "each"),
     [
-        ("greedy", [Sampling(), Sampling()]),
-        ("temperature 0.7", [Sampling(temperature=0.7)]),
-        (None, [Sampling(), None]),
-        (None, [Sampling(), Sampling(temperature=0.7)]),
+        ("greedy", [SamplingParams(), SamplingParams()]),
+        ("temperature 0.7", [SamplingParams(temperature=0.7)]),
+        (None, [SamplingParams(), None]),
+        (None, [SamplingParams(), SamplingParams(temperature=0.7)]),
     ],
 )
-def test_how_tokens_were_chosen(expected: str | None, each: list[Sampling | None]) -> None:
+def test_how_tokens_were_chosen(expected: str | None, each: list[SamplingParams | None]) -> None:
     assert (
         row(
             *(stage(10, number, sampling=sampling) for number, sampling in enumerate(each, 1))

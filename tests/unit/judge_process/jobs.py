@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from benchrun.api import BenchmarkRunSpec, ClientStatus, ServerStatus
-from benchrun.judge_process.messages import Job, Part
+from benchrun.judge_process.messages import Job, JobPart
 from benchrun.measure import SCHEMA, encode
 from benchrun.measure.metrics_page import Sample
 from benchrun.plan import planned_stages
@@ -33,31 +33,31 @@ def measured(sequence: int, stage_id: str | None = None, **changes: Any) -> Stag
     return record(stage_id or STAGES[sequence], **(values | changes))
 
 
-def part(measured_stage: StageRecord, **fields: Any) -> Part:
+def part(measured_stage: StageRecord, **fields: Any) -> JobPart:
     """Build a record in its envelope; `fields` replace those of the envelope."""
     envelope, data = seal(measured_stage)
     changed = envelope.model_copy(update=fields)
-    return Part.of("record", data, name=f"stage-{envelope.sequence}", envelope=changed)
+    return JobPart.of("record", data, name=f"stage-{envelope.sequence}", envelope=changed)
 
 
-def records() -> list[Part]:
+def records() -> list[JobPart]:
     """Build all records that the run was to measure."""
     return [part(measured(sequence)) for sequence in range(len(STAGES))]
 
 
-def timeline(*samples: Sample) -> Part:
+def timeline(*samples: Sample) -> JobPart:
     """Build a chunk of the timeline as the operator stores it."""
-    return Part.of("timeline", encode(samples), name="timeline-0")
+    return JobPart.of("timeline", encode(samples), name="timeline-0")
 
 
-def forged_timeline(columns: str) -> Part:
+def forged_timeline(columns: str) -> JobPart:
     """Build a chunk written by hand: the columns of one server, as JSON."""
     text = f'{{"schema":"{SCHEMA}","servers":[{{"role":"server","pod":"server-0",{columns}}}]}}'
-    return Part.of("timeline", gzip.compress(text.encode()), name="timeline-0")
+    return JobPart.of("timeline", gzip.compress(text.encode()), name="timeline-0")
 
 
-def baseline(data: object) -> Part:
+def baseline(data: object) -> JobPart:
     """Build the part with the run to compare with."""
-    return Part.of(
+    return JobPart.of(
         "baseline", data if isinstance(data, bytes) else json.dumps(data).encode(), name="before"
     )

@@ -16,7 +16,7 @@ from benchrun.api import Judgement, Truncated
 from benchrun.api.sweep import SweepTable, TabledRun
 from benchrun.effects import JudgeChild, NotJudged, TooSlow
 from benchrun.judge_process.judge_job import judge_job
-from benchrun.judge_process.messages import MAX_JUDGEMENT_BYTES, Part, SweepJob
+from benchrun.judge_process.messages import MAX_JUDGEMENT_BYTES, JobPart, SweepJob
 from unit.judge.comparison.sides import row as table_row, run as status_of
 from unit.judge_process.jobs import STAGES, forged_timeline, job, measured, part, records, timeline
 from unit.measure.records import requests, sample, sealed_bytes
@@ -42,7 +42,7 @@ def children(pid: int | None = None) -> list[int]:
     return sorted(int(child) for task in tasks for child in task.read_text().split())
 
 
-def large(count: int = 20_000) -> Part:
+def large(count: int = 20_000) -> JobPart:
     """A record of so many requests."""
     columns = requests(
         ttft_us=range(20_000, 20_000 + count),
@@ -59,12 +59,12 @@ def fake(tmp_path: Path, script: str) -> tuple[str, ...]:
     return (sys.executable, str(path))
 
 
-async def given(*parts: Part) -> AsyncGenerator[Part, None]:
+async def given(*parts: JobPart) -> AsyncGenerator[JobPart, None]:
     for each in parts:
         yield each
 
 
-async def reason(child: JudgeChild, *parts: Part) -> str:
+async def reason(child: JudgeChild, *parts: JobPart) -> str:
     """Why a job is not judged."""
     with pytest.raises(NotJudged) as raised:
         await child.judge(job(), given(*parts), Judgement)
@@ -87,7 +87,7 @@ async def test_a_run_and_a_sweep_are_judged_by_one_process() -> None:
     runs = tuple(TabledRun(variant=name, name=f"run-{name}", uid=name) for name in ("base", "wide"))
     figures = [table_row(OutputThroughput=1000.0), table_row(OutputThroughput=2000.0)]
     parts = [
-        Part.of(
+        JobPart.of(
             "run",
             status_of("any", [each]).status.model_dump_json(by_alias=True).encode(),
             name=run.uid,
@@ -111,7 +111,7 @@ async def test_a_run_and_a_sweep_are_judged_by_one_process() -> None:
 async def test_a_sweep_of_what_is_no_status_is_not_judged() -> None:
     child = JudgeChild()
     run = TabledRun(variant="base", name="run", uid="base")
-    part = Part.of("run", b'{"results": 5}', name="base")
+    part = JobPart.of("run", b'{"results": 5}', name="base")
     with pytest.raises(NotJudged):
         await child.judge(
             SweepJob(spec=sweep_body(), baseline="base", runs=(run,)), given(part), SweepTable
@@ -152,7 +152,7 @@ async def test_what_unfolds_is_rejected_and_the_rest_is_judged() -> None:
     gaps = gzip.compress(b'{"gaps":{"us":[' + b"0," * 3_900_000 + b"0]}}")
     digest = hashlib.sha256(gaps).hexdigest()
     envelope = sealed_bytes(0, gaps, run_uid=UID, stage_id=STAGES[0], digest=digest).envelope
-    bomb = Part.of("record", gaps, name="bomb", envelope=envelope)
+    bomb = JobPart.of("record", gaps, name="bomb", envelope=envelope)
     many = forged_timeline('"at":[' + "0," * 1_900_000 + "0]")
     judgement = await child.judge(job(), given(bomb, many, part(measured(1))), Judgement)
     await child.close()
@@ -185,7 +185,7 @@ async def test_a_judge_that_never_stops_complaining_is_killed(tmp_path: Path) ->
 
 async def test_a_judge_that_neither_reads_nor_ends_stops_nobody(tmp_path: Path) -> None:
     child = JudgeChild(wall_seconds=0.5, command=fake(tmp_path, "import time; time.sleep(600)"))
-    full = Part.of("baseline", bytes(2 * MIB), name="more than a pipe holds")
+    full = JobPart.of("baseline", bytes(2 * MIB), name="more than a pipe holds")
     assert "0.5 s" in await reason(child, *[full] * 8)
 
 
@@ -215,7 +215,7 @@ async def test_a_judge_that_cannot_be_started_is_none() -> None:
 async def test_a_judge_that_is_killed_costs_its_run_and_no_other() -> None:
     child = JudgeChild()
 
-    async def killing() -> AsyncGenerator[Part, None]:
+    async def killing() -> AsyncGenerator[JobPart, None]:
         yield records()[0]
         (process,) = children()
         while not (forks := children(process)):  # noqa: ASYNC110
@@ -232,7 +232,7 @@ async def test_an_operator_that_ends_does_not_wait_for_its_judge() -> None:
     child = JudgeChild()
     begun = asyncio.Event()
 
-    async def endless() -> AsyncGenerator[Part, None]:
+    async def endless() -> AsyncGenerator[JobPart, None]:
         begun.set()
         yield records()[0]
         await asyncio.Event().wait()
@@ -249,7 +249,7 @@ async def test_a_job_that_is_given_up_leaves_nothing_behind() -> None:
     child = JudgeChild()
     begun = asyncio.Event()
 
-    async def endless() -> AsyncGenerator[Part, None]:
+    async def endless() -> AsyncGenerator[JobPart, None]:
         yield records()[0]
         begun.set()
         await asyncio.Event().wait()
@@ -268,7 +268,7 @@ async def test_a_job_that_is_given_up_leaves_nothing_behind() -> None:
 async def test_what_cannot_be_read_is_the_readers_own_matter(error: type[Exception]) -> None:
     child = JudgeChild()
 
-    async def unreadable() -> AsyncGenerator[Part, None]:
+    async def unreadable() -> AsyncGenerator[JobPart, None]:
         yield records()[0]
         raise error
 
@@ -315,7 +315,7 @@ async def test_namespaces_take_turns() -> None:
     order: list[str] = []
     begin = asyncio.Event()
 
-    async def parts() -> AsyncGenerator[Part, None]:
+    async def parts() -> AsyncGenerator[JobPart, None]:
         await begin.wait()
         return
         yield
@@ -338,7 +338,7 @@ async def test_namespaces_take_turns() -> None:
 async def test_a_turn_is_not_held_by_who_cannot_be_read() -> None:
     child = JudgeChild(command=(sys.executable, "-c", ECHO), reading_seconds=0.1)
 
-    async def stalled() -> AsyncGenerator[Part, None]:
+    async def stalled() -> AsyncGenerator[JobPart, None]:
         await asyncio.Event().wait()
         yield part(measured(0))
 

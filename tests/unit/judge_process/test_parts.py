@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from benchrun.api import MAX_REFUSED, Judgement
 from benchrun.judge_process.judge_job import judge_job
-from benchrun.judge_process.messages import Part
+from benchrun.judge_process.messages import JobPart
 from benchrun_client.contract import Probe, RateLoad
 from unit.judge_process import jobs
 from unit.measure.records import edge, load_at, requests, sample, sealed_bytes
@@ -119,7 +119,7 @@ def test_a_probe_beyond_what_its_search_may_choose_is_left_out() -> None:
 
 def test_a_record_without_an_envelope_is_left_out() -> None:
     whole = jobs.part(jobs.measured(0))
-    bare = Part.of("record", whole.data, name="stage-0")
+    bare = JobPart.of("record", whole.data, name="stage-0")
     judgement = judge_job(jobs.job(), [bare, jobs.part(jobs.measured(1))])
     assert judgement.refused_count == 1
     assert "its envelope is missing" in judgement.refused[0]
@@ -134,12 +134,12 @@ def test_the_first_record_of_a_stage_stands() -> None:
     assert once.results == twice.results
 
 
-def packed(document: str) -> Part:
+def packed(document: str) -> JobPart:
     data = gzip.compress(document.encode())
     digest = hashlib.sha256(data).hexdigest()
     changes = {"run_uid": UID, "stage_id": jobs.STAGES[0], "digest": digest}
     envelope = sealed_bytes(0, data, **changes).envelope
-    return Part.of("record", data, name="stage-0", envelope=envelope)
+    return JobPart.of("record", data, name="stage-0", envelope=envelope)
 
 
 def test_a_record_that_unfolds_is_rejected_before_it_is_parsed() -> None:
@@ -170,17 +170,17 @@ def test_a_number_of_a_record_that_nobody_can_reckon_with_is_rejected(number: st
         pytest.param(jobs.forged_timeline('"at":5'), id="no list"),
         pytest.param(jobs.forged_timeline('"at":["x"]'), id="text as instant"),
         pytest.param(jobs.forged_timeline('"at":[[[]]]'), id="lists in lists"),
-        pytest.param(Part.of("timeline", b"garbage", name="timeline-0"), id="garbage"),
-        pytest.param(Part.of("timeline", b"", name="timeline-0"), id="empty"),
+        pytest.param(JobPart.of("timeline", b"garbage", name="timeline-0"), id="garbage"),
+        pytest.param(JobPart.of("timeline", b"", name="timeline-0"), id="empty"),
         pytest.param(
-            Part.of("timeline", gzip.compress(b"[" * 100_000), name="timeline-0"),
+            JobPart.of("timeline", gzip.compress(b"[" * 100_000), name="timeline-0"),
             id="deeply nested",
         ),
         pytest.param(jobs.baseline(b"{"), id="baseline cut short"),
         pytest.param(jobs.baseline([]), id="baseline that is no object"),
     ],
 )
-def test_what_cannot_be_read_is_rejected_and_the_rest_is_judged(forged: Part) -> None:
+def test_what_cannot_be_read_is_rejected_and_the_rest_is_judged(forged: JobPart) -> None:
     judgement = judge_job(jobs.job(), [forged, *jobs.records()])
     assert (judgement.refused_count, [row.repeats for row in judgement.results]) == (1, [1, 1])
     assert forged.head.name in judgement.refused[0]
@@ -206,7 +206,9 @@ BASELINE = jobs.TWO_STAGES | {"baseline": {"name": "before"}}
         pytest.param([jobs.baseline(b"{")], 1, id="unreadable"),
     ],
 )
-def test_a_baseline_that_cannot_be_read_is_not_comparable(found: list[Part], refused: int) -> None:
+def test_a_baseline_that_cannot_be_read_is_not_comparable(
+    found: list[JobPart], refused: int
+) -> None:
     judgement = judge_job(jobs.job(BASELINE), [*jobs.records(), *found])
     assert judgement.comparison is not None
     assert (judgement.comparison.outcome, judgement.comparison.gate) == (

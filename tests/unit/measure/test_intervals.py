@@ -4,8 +4,8 @@ import math
 from random import Random
 
 import pytest
-from benchrun.judge.comparison.figures import Figure
-from benchrun.judge.comparison.hypotheses import Question, answers
+from benchrun.judge.comparison.figures import NoisyFigure
+from benchrun.judge.comparison.hypotheses import Hypothesis, answers
 from benchrun.measure import (
     POWER,
     SERVERS,
@@ -48,7 +48,7 @@ def found(random: Random, *, values: int, questions: int, change_percent: float)
             mean_of([random.gauss(at, 0.015) for _ in range(values)])
             for at in (0.0, 0.0 if number else shift)
         ]
-        requested.append(Question("MeanTTFT", *(Figure(1.0, side) for side in sides)))
+        requested.append(Hypothesis("MeanTTFT", *(NoisyFigure(1.0, side) for side in sides)))
     return answers(requested)[0].word == "Worse"
 
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 from benchrun.measure import (
-    Comparison,
     FullSteps,
-    Lengths,
+    MeanLengths,
     OperatingPoint,
+    OperatingPointPair,
     Pace,
     ServerLimits,
     comparisons,
@@ -52,10 +52,13 @@ def test_the_widest_first_and_none_too_near() -> None:
     a = point(10, 1, "a")
     b = point(14, 1, "b")
     c = point(20, 1, "c")
-    assert comparisons([b, c, a]) == [Comparison(a, c)]
+    assert comparisons([b, c, a]) == [OperatingPointPair(a, c)]
     assert comparisons([a, point(40, 1, "d"), c]) == [
-        Comparison(a, point(40, 1, "d")),
-        *sorted([Comparison(a, c), Comparison(c, point(40, 1, "d"))], key=lambda p: p.low.running),
+        OperatingPointPair(a, point(40, 1, "d")),
+        *sorted(
+            [OperatingPointPair(a, c), OperatingPointPair(c, point(40, 1, "d"))],
+            key=lambda p: p.low.running,
+        ),
     ]
 
 
@@ -186,13 +189,13 @@ def test_a_mean_is_weighted_by_time() -> None:
     assert mean_pace(paces) == Pace(4.0, 5.0, 3.0, 50.0, 25.0, 4.0)
 
 
-CLASSIFYING = Lengths(prompt=1251.0, output=4.0)
+CLASSIFYING = MeanLengths(prompt=1251.0, output=4.0)
 
 
 def found(
     *,
     running: float = 33.0,
-    lengths: Lengths | None = CLASSIFYING,
+    lengths: MeanLengths | None = CLASSIFYING,
     rates: list[float] | None = None,
     hits: float = 0.0,
     engines: int = 1,
@@ -227,7 +230,7 @@ def test_a_throughput_that_wavers_is_steady() -> None:
     [
         pytest.param({"running": 3.0}, id="steps of 941 tokens are not full"),
         pytest.param({"running": 24.0, "engines": 8}, id="nor those of eight engines"),
-        pytest.param({"lengths": Lengths(1000.0, 101.0)}, id="generation takes part"),
+        pytest.param({"lengths": MeanLengths(1000.0, 101.0)}, id="generation takes part"),
         pytest.param({"lengths": None}, id="nothing was answered"),
         pytest.param(
             {"rates": [20_000.0] * 5 + [25_000.0] * 4},

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from benchrun.measure import (
     Hold,
-    Lengths,
+    MeanLengths,
     Pressure,
     ServerLimits,
     bucketed,
@@ -16,7 +16,7 @@ from benchrun.measure import (
 from unit.measure.records import sample
 from unit.measure.timelines import Gauges, gauge_samples, window
 
-LENGTHS = Lengths(prompt=1000.0, output=100.0)
+LENGTHS = MeanLengths(prompt=1000.0, output=100.0)
 UNKNOWN = ServerLimits()
 
 
@@ -24,7 +24,7 @@ def under(
     gauges: Sequence[Gauges],
     limits: ServerLimits = UNKNOWN,
     *,
-    lengths: Lengths | None = LENGTHS,
+    lengths: MeanLengths | None = LENGTHS,
     preemptions: float = 0,
 ) -> Pressure:
     found = pressure([window(gauge_samples(gauges), preemptions=preemptions)], limits, lengths)
@@ -174,7 +174,8 @@ def test_requests_that_end_with_a_step_are_not_counted_after_it(
     hold: Hold | None, running: int, limits: ServerLimits, output_tokens: float
 ) -> None:
     assert (
-        under([(running, 40, 0.1)] * 9, limits, lengths=Lengths(1000, output_tokens)).hold is hold
+        under([(running, 40, 0.1)] * 9, limits, lengths=MeanLengths(1000, output_tokens)).hold
+        is hold
     )
 
 
@@ -225,11 +226,11 @@ def test_an_idle_or_silent_server_is_under_no_pressure() -> None:
 
 def test_running_by_the_tokens_of_a_step() -> None:
     """Ten thousand tokens take eight prompts of 1251, each there for four steps."""
-    assert running_by_step(ServerLimits(step_tokens=10_000), Lengths(1251, 4)) == pytest.approx(
+    assert running_by_step(ServerLimits(step_tokens=10_000), MeanLengths(1251, 4)) == pytest.approx(
         32, rel=0.01
     )
-    assert running_by_step(ServerLimits(step_tokens=512), Lengths(1251, 4)) == 4
-    assert running_by_step(ServerLimits(), Lengths(1251, 4)) is None
+    assert running_by_step(ServerLimits(step_tokens=512), MeanLengths(1251, 4)) == 4
+    assert running_by_step(ServerLimits(), MeanLengths(1251, 4)) is None
     assert running_by_step(ServerLimits(step_tokens=512), None) is None
 
 
@@ -293,10 +294,10 @@ def test_the_caches_of_several_engines_hold_no_longer_prompts_together() -> None
     args = ["--data-parallel-size=8", "--max-num-batched-tokens=8192"]
     limits = server_limits(args, kv_cache_tokens=800_000)
     assert (limits.engines, limits.step_tokens) == (8, 8192)
-    under = pressure([window(gauge_samples([(64, 8, 0.75)] * 6))], limits, Lengths(30_000, 10))
+    under = pressure([window(gauge_samples([(64, 8, 0.75)] * 6))], limits, MeanLengths(30_000, 10))
     assert under is not None
     assert under.hold is Hold.KV_CACHE
-    assert running_by_step(limits, Lengths(4096, 10)) == 8 * 2 * 10
+    assert running_by_step(limits, MeanLengths(4096, 10)) == 8 * 2 * 10
 
 
 @pytest.mark.parametrize(

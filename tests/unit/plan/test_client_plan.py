@@ -9,7 +9,7 @@ from benchrun_client.contract import (
     Load,
     Plan,
     RateLoad,
-    Sampling,
+    SamplingParams,
     Target,
     ThinkTime,
     TraceLoad,
@@ -311,7 +311,7 @@ ASKED = {
     "minP": "0.05",
     "logprobs": 3,
 }
-DRAWN = Sampling(
+DRAWN = SamplingParams(
     temperature=0.7,
     top_p=0.9,
     top_k=20,
@@ -325,12 +325,12 @@ DRAWN = Sampling(
 @pytest.mark.parametrize(
     ("sampling", "fields"),
     [
-        pytest.param(Sampling(), {}, id="greedy"),
+        pytest.param(SamplingParams(), {}, id="greedy"),
         pytest.param(DRAWN, {"sampling": ASKED, "ignoreEOS": False}, id="as asked"),
     ],
 )
 def test_tokens_are_chosen_as_requested_in_stages_warm_ups_and_searches(
-    sampling: Sampling, fields: Json
+    sampling: SamplingParams, fields: Json
 ) -> None:
     load = {"search": {"axis": "RequestRate", "from": "1", "to": "4"}}
     workloads = [

@@ -10,7 +10,7 @@ from benchrun_client.contract import (
     Data,
     DataFile,
     MixData,
-    MixPart,
+    MixPartData,
     RandomData,
     S3Object,
 )
@@ -108,8 +108,8 @@ def test_a_mix_takes_the_datasets_of_the_workloads_it_names() -> None:
     ]
     assert client_data(mixed, [mixed, *parts]) == MixData(
         parts=(
-            MixPart(weight=3, data=RandomData(input_tokens=1024, output_tokens=128)),
-            MixPart(weight=1, data=AgentData(variants=1)),
+            MixPartData(weight=3, data=RandomData(input_tokens=1024, output_tokens=128)),
+            MixPartData(weight=1, data=AgentData(variants=1)),
         )
     )
 

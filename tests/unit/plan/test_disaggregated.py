@@ -15,7 +15,7 @@ from benchrun.plan import (
     server_roles,
     started_args,
 )
-from benchrun_client.contract import RoleServers
+from benchrun_client.contract import RoleTarget
 from unit.client.plans import TOKEN_DIGEST
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import OWNER, Json, spec
@@ -177,10 +177,10 @@ def test_the_client_asks_the_proxy_and_reads_the_pages_of_all() -> None:
     target = plan_of_client(OWNER, spec(server=server()), token_digest=TOKEN_DIGEST).target
     assert (target.base_url, target.servers) == ("http://br-qwen-6316e01c-proxy.lab.svc:8000", 1)
     assert target.behind == (
-        RoleServers(
+        RoleTarget(
             role="prefill", base_url="http://br-qwen-6316e01c-prefill.lab.svc:8000", servers=1
         ),
-        RoleServers(
+        RoleTarget(
             role="decode", base_url="http://br-qwen-6316e01c-decode.lab.svc:8000", servers=2
         ),
     )

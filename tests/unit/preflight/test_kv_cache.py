@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from benchrun.api import Workload
 from benchrun.preflight.manifest_checks import Known
-from benchrun.preflight.request_volume import Lengths, lengths_of, longest_request
+from benchrun.preflight.request_volume import LongestRequest, lengths_of, longest_request
 from benchrun.sizing import model_shape
 from unit.api.spec_cases import workload
 from unit.golden_messages import golden
@@ -189,10 +189,10 @@ def workload_with(dataset: dict[str, Any]) -> Workload:
 @pytest.mark.parametrize(
     ("dataset", "lengths", "total"),
     [
-        ({"random": {}}, Lengths(1024, 128, drops_long_rows=False), 1152),
+        ({"random": {}}, LongestRequest(1024, 128, drops_long_rows=False), 1152),
         (
             {"random": {"inputTokens": 7, "outputTokens": 9}},
-            Lengths(7, 9, drops_long_rows=False),
+            LongestRequest(7, 9, drops_long_rows=False),
             16,
         ),
         (
@@ -202,44 +202,48 @@ def workload_with(dataset: dict[str, Any]) -> Workload:
                     "outputTokens": 9,
                 }
             },
-            Lengths(70, 9, drops_long_rows=False),
+            LongestRequest(70, 9, drops_long_rows=False),
             79,
         ),
         (
             {"random": {"outputLengths": {"mean": 7, "stdev": 2, "min": 1, "max": 70}}},
-            Lengths(1024, 70, drops_long_rows=False),
+            LongestRequest(1024, 70, drops_long_rows=False),
             1094,
         ),
-        ({"prefixRepetition": {}}, Lengths(512, 128, drops_long_rows=False), 640),
+        ({"prefixRepetition": {}}, LongestRequest(512, 128, drops_long_rows=False), 640),
         (
             {"prefixRepetition": {"prefixTokens": 100, "suffixTokens": 20, "outputTokens": 3}},
-            Lengths(120, 3, drops_long_rows=False),
+            LongestRequest(120, 3, drops_long_rows=False),
             123,
         ),
-        ({"shareGPT": {"file": FILE_LENGTHS_OF}}, Lengths(1024, 1024, drops_long_rows=True), 2048),
+        (
+            {"shareGPT": {"file": FILE_LENGTHS_OF}},
+            LongestRequest(1024, 1024, drops_long_rows=True),
+            2048,
+        ),
         (
             {"shareGPT": {"file": FILE_LENGTHS_OF, "maxPromptTokens": 2000}},
-            Lengths(2000, 48, drops_long_rows=True),
+            LongestRequest(2000, 48, drops_long_rows=True),
             2048,
         ),
         (
             {"shareGPT": {"file": FILE_LENGTHS_OF, "maxPromptTokens": 9000}},
-            Lengths(9000, 1, drops_long_rows=True),
+            LongestRequest(9000, 1, drops_long_rows=True),
             9001,
         ),
         (
             {"shareGPT": {"file": FILE_LENGTHS_OF, "maxTotalTokens": 5000}},
-            Lengths(1024, 3976, drops_long_rows=True),
+            LongestRequest(1024, 3976, drops_long_rows=True),
             5000,
         ),
         (
             {"shareGPT": {"file": FILE_LENGTHS_OF, "outputTokens": 7}},
-            Lengths(1024, 7, drops_long_rows=True),
+            LongestRequest(1024, 7, drops_long_rows=True),
             1031,
         ),
         (
             {"texts": {"file": FILE_LENGTHS_OF, "column": "c"}},
-            Lengths(None, 1, drops_long_rows=True),
+            LongestRequest(None, 1, drops_long_rows=True),
             None,
         ),
         (
@@ -251,35 +255,39 @@ def workload_with(dataset: dict[str, Any]) -> Workload:
                     "outputTokensPerText": 3,
                 }
             },
-            Lengths(None, 120, drops_long_rows=True),
+            LongestRequest(None, 120, drops_long_rows=True),
             None,
         ),
-        ({"custom": {"file": FILE_LENGTHS_OF}}, Lengths(None, None, drops_long_rows=True), None),
+        (
+            {"custom": {"file": FILE_LENGTHS_OF}},
+            LongestRequest(None, None, drops_long_rows=True),
+            None,
+        ),
         (
             {"custom": {"file": FILE_LENGTHS_OF, "outputTokens": 9}},
-            Lengths(None, 9, drops_long_rows=True),
+            LongestRequest(None, 9, drops_long_rows=True),
             None,
         ),
         (
             {"huggingFace": {"repository": "a/b", "column": "c", "outputTokens": 9}},
-            Lengths(None, 9, drops_long_rows=True),
+            LongestRequest(None, 9, drops_long_rows=True),
             None,
         ),
-        ({"agent": {"staticPrefix": {}}}, Lengths(None, None, drops_long_rows=False), None),
+        ({"agent": {"staticPrefix": {}}}, LongestRequest(None, None, drops_long_rows=False), None),
         (
             {"agent": {"dynamicPrefix": {}, "outputTokens": 9}},
-            Lengths(None, None, drops_long_rows=False),
+            LongestRequest(None, None, drops_long_rows=False),
             None,
         ),
         (
             {"timedTrace": {"file": FILE_LENGTHS_OF}},
-            Lengths(None, None, drops_long_rows=True),
+            LongestRequest(None, None, drops_long_rows=True),
             None,
         ),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
-def test_lengths(dataset: dict[str, Any], lengths: Lengths, total: int | None) -> None:
+def test_lengths(dataset: dict[str, Any], lengths: LongestRequest, total: int | None) -> None:
     found = lengths_of(workload_with(dataset).dataset)
     assert (found, found.total) == (lengths, total)
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 
 from benchrun.api import Judgement
 from benchrun.effects import A, JudgeChild
-from benchrun.judge_process.messages import Job, Part, SweepJob
+from benchrun.judge_process.messages import Job, JobPart, SweepJob
 
 
 class Judge(JudgeChild):
@@ -13,11 +13,11 @@ class Judge(JudgeChild):
     def __init__(self, *outcomes: Judgement | Exception) -> None:
         super().__init__()
         self.jobs: list[Job] = []
-        self.parts: list[list[Part]] = []  # of each job
+        self.parts: list[list[JobPart]] = []  # of each job
         self._outcomes = list(outcomes)
 
     async def judge(
-        self, job: Job | SweepJob, parts: AsyncGenerator[Part, None], answer: type[A]
+        self, job: Job | SweepJob, parts: AsyncGenerator[JobPart, None], answer: type[A]
     ) -> A:
         assert isinstance(job, Job)
         self.jobs.append(job)

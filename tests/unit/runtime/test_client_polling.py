@@ -21,7 +21,14 @@ from benchrun.runtime.scrapers import (
     ClientPoller,
 )
 from benchrun.runtime.telemetry import Telemetry
-from benchrun_client.contract import TOKEN_HEADER, Delivery, Progress, Sealed, pack_delivery, seal
+from benchrun_client.contract import (
+    TOKEN_HEADER,
+    ClientProgress,
+    Delivery,
+    Sealed,
+    pack_delivery,
+    seal,
+)
 from unit.measure.records import record, sealed_bytes
 from unit.runtime.bodies import UID
 from unit.runtime.fakes import Web
@@ -56,7 +63,7 @@ def answer(
     *records: Sealed, version: int = 1, run_uid: str = UID, made: int | None = None
 ) -> bytes:
     """`made`: how many records the client says that it has made."""
-    progress = Progress(
+    progress = ClientProgress(
         version=version, phase="Measuring", records=len(records) if made is None else made
     )
     head = Delivery(

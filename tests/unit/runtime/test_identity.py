@@ -240,13 +240,13 @@ async def test_what_goes_on_for_an_earlier_run_is_stopped_for_the_later_one() ->
     scene = RunScene()
     await scene.listed()
     scene.cluster.hanging = {"log"}
-    question = LogTail("p", "vllm", previous=False)
-    await scene.once(lookups=(question,))
+    query = LogTail("p", "vllm", previous=False)
+    await scene.once(lookups=(query,))
     earlier = scene.memories[KEY]
     scene.cluster.add(KIND, run_body(uid="later", version=2000))
     await scene.listed()
     assert scene.sessions.stopped == 0
-    await scene.once(lookups=(question,))
+    await scene.once(lookups=(query,))
     assert scene.sessions.stopped == 1
     assert scene.memories[KEY] is not earlier
     await scene.lookups.close()

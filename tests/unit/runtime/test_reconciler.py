@@ -241,8 +241,8 @@ async def test_what_is_said_only_of_a_run_that_goes_on_goes_with_it() -> None:
 async def test_nothing_goes_on_for_it_after_that() -> None:
     scene = await holding()
     scene.cluster.hanging = {"log since"}
-    question = Compilations(pod="p", container="vllm", since="2026-11-21T12:00:00Z")
-    await scene.once(lookups=(question,))
+    query = Compilations(pod="p", container="vllm", since="2026-11-21T12:00:00Z")
+    await scene.once(lookups=(query,))
     await passing(0.1)
     scene.decide = broken
     await fails(scene, MOST_FAILURES - 1)

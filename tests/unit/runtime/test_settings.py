@@ -2,13 +2,15 @@
 
 import pytest
 from benchrun.decide import Exporters
-from benchrun.runtime.settings import BadSetting, Settings
+from benchrun.runtime.settings import BadSetting, OperatorSettings
 
 IMAGE = {"BENCHRUN_CLIENT_IMAGE": "registry.example/client:1"}
 
 
 def test_defaults_need_the_image_only() -> None:
-    assert Settings.from_environment(IMAGE) == Settings(client_image="registry.example/client:1")
+    assert OperatorSettings.from_environment(IMAGE) == OperatorSettings(
+        client_image="registry.example/client:1"
+    )
 
 
 def test_everything_can_be_set() -> None:
@@ -35,7 +37,7 @@ def test_everything_can_be_set() -> None:
         "BENCHRUN_LEASE": "bench-benchrun",
         "BENCHRUN_POD_NAME": "bench-benchrun-7d4b9c-x2x4z",
     }
-    assert Settings.from_environment(environment) == Settings(
+    assert OperatorSettings.from_environment(environment) == OperatorSettings(
         client_image="registry.example/client:1",
         client_image_pull_policy="Never",
         namespaces=("lab", "prod"),
@@ -62,7 +64,7 @@ def test_everything_can_be_set() -> None:
 
 
 def test_a_namespace_alone_says_where_exporters_are() -> None:
-    settings = Settings.from_environment(
+    settings = OperatorSettings.from_environment(
         IMAGE | {"BENCHRUN_GPU_EXPORTER_NAMESPACE": "gpu-operator"}
     )
     assert settings.exporters == {
@@ -71,11 +73,13 @@ def test_a_namespace_alone_says_where_exporters_are() -> None:
 
 
 def test_no_namespaces_is_the_whole_cluster() -> None:
-    assert Settings.from_environment(IMAGE | {"BENCHRUN_NAMESPACES": " , "}).namespaces == ()
+    assert (
+        OperatorSettings.from_environment(IMAGE | {"BENCHRUN_NAMESPACES": " , "}).namespaces == ()
+    )
 
 
 def test_ipv6_address_to_listen_on() -> None:
-    assert Settings.from_environment(IMAGE | {"BENCHRUN_LISTEN": "[::]:8080"}).listen == (
+    assert OperatorSettings.from_environment(IMAGE | {"BENCHRUN_LISTEN": "[::]:8080"}).listen == (
         "::",
         8080,
     )
@@ -113,14 +117,14 @@ def test_ipv6_address_to_listen_on() -> None:
 )
 def test_bad_value_is_rejected_by_name(name: str, value: str) -> None:
     with pytest.raises(BadSetting, match=f"{name} is '{value}': must be"):
-        Settings.from_environment(IMAGE | {name: value})
+        OperatorSettings.from_environment(IMAGE | {name: value})
 
 
 def test_the_operators_own_namespace_is_known_without_a_setting() -> None:
     """Its key and its Lease are there."""
-    assert Settings.from_environment(IMAGE).operator_namespace == "benchrun-system"
+    assert OperatorSettings.from_environment(IMAGE).operator_namespace == "benchrun-system"
 
 
 def test_missing_image_is_rejected_by_name() -> None:
     with pytest.raises(BadSetting, match="BENCHRUN_CLIENT_IMAGE"):
-        Settings.from_environment({})
+        OperatorSettings.from_environment({})

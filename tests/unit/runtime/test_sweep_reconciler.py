@@ -22,7 +22,7 @@ from benchrun.effects import (
     Unavailable,
 )
 from benchrun.judge_process.judge_job import table_job
-from benchrun.judge_process.messages import END, Job, Part, SweepJob, read_job
+from benchrun.judge_process.messages import END, Job, JobPart, SweepJob, read_job
 from benchrun.names import API_VERSION, KIND
 from benchrun.observe import Key, packed, run_key, sweep_key, sweep_of_run
 from benchrun.runtime.indexes import Indexes
@@ -52,7 +52,7 @@ class JudgeAtHand(JudgeChild):
         self.may_answer.set()
 
     async def judge(
-        self, job: Job | SweepJob, parts: AsyncGenerator[Part, None], answer: type[A]
+        self, job: Job | SweepJob, parts: AsyncGenerator[JobPart, None], answer: type[A]
     ) -> A:
         await self.may_answer.wait()
         if self.problem is not None:

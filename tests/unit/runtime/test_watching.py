@@ -143,7 +143,7 @@ def test_kopf_never_runs_out_of_tries_and_tries_soon_where_that_costs_little(
     namespaces: int, longest: float
 ) -> None:
     backoffs = watching.kopf_settings(namespaces=namespaces).networking.error_backoffs
-    assert isinstance(backoffs, watching.Patience)
+    assert isinstance(backoffs, watching.Backoff)
     pauses = list(itertools.islice(backoffs, 1000))
     assert pauses[:2] == [1, 2]
     assert max(pauses) == pauses[-1] == longest

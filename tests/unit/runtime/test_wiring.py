@@ -15,7 +15,7 @@ from benchrun.effects import LEASE_SECONDS, WATCH_SECONDS, Unavailable
 from benchrun.observe import run_key
 from benchrun.runtime.background_tasks import ENDS_REMEMBERED, ENDS_WITHIN_SECONDS, RESTART_SECONDS
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.settings import Settings
+from benchrun.runtime.settings import OperatorSettings
 from benchrun.runtime.telemetry import MAX_LAG_SECONDS, MAX_SILENCE_SECONDS
 from benchrun.runtime.wiring import Operator
 from kubernetes.aio.client.configuration import Configuration
@@ -27,7 +27,7 @@ from unit.runtime.memory_cluster import MemoryCluster
 from unit.runtime.memory_lease import MemoryLease
 from unit.runtime.scene import RUNNING
 
-SETTINGS = Settings(client_image="client", listen=("127.0.0.1", 0))
+SETTINGS = OperatorSettings(client_image="client", listen=("127.0.0.1", 0))
 EDITED = {"observedGeneration": 0}  # of a run whose first pass writes its status
 A_MINUTE = 60.4  # not on a beat of the pulse, which comes with every full second
 
@@ -51,7 +51,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Fenced:
 
 
 @asynccontextmanager
-async def running(settings: Settings = SETTINGS) -> AsyncIterator[Operator]:
+async def running(settings: OperatorSettings = SETTINGS) -> AsyncIterator[Operator]:
     """An operator that has read the cluster and made its first passes."""
     operator = Operator(settings, decide=lambda facts: Decision(status=RUNNING))
     operator.indexes = Indexes(seconds=now)
@@ -283,7 +283,7 @@ def lease(monkeypatch: pytest.MonkeyPatch) -> MemoryLease:
     return there
 
 
-def electing(name: str) -> Settings:
+def electing(name: str) -> OperatorSettings:
     """Settings of one of several operators."""
     return SETTINGS.model_copy(
         update={"leader_election": True, "operator_namespace": "benchrun", "pod_name": name}

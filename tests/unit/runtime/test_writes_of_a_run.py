@@ -17,7 +17,7 @@ from benchrun.observe import Declared, Key
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.run_reconciler import RunReconciler
 from benchrun.runtime.telemetry import Telemetry
-from benchrun_client.contract import Progress
+from benchrun_client.contract import ClientProgress
 from scale_kit.manifests import STAGES, run
 from unit.decide.scenes import T0
 from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body, owner
@@ -120,7 +120,7 @@ class Play:
 
     def hears(self, **changes: Any) -> None:
         client = self.reconciler.memories.of(KEY, UID).collected.client
-        before = client.progress or Progress(version=0, phase="Preparing")
+        before = client.progress or ClientProgress(version=0, phase="Preparing")
         update = {**changes, "version": before.version + 1}
         client.progress = before.model_copy(update=update)
 

@@ -8,9 +8,9 @@ from benchrun.sizing import (
     UNLIMITED_TOKENS,
     Engine,
     Fit,
+    GpuMemory,
     Group,
     Layer,
-    Memory,
     ModelShape,
     Pool,
     ServeArgs,
@@ -242,7 +242,7 @@ def test_tokens_are_reported_in_sequences_of_the_models_limit() -> None:
     ("cache_bytes", "blocks"), [(-1, 0), (0, 0), (2**21 - 1, 0), (2**21, 1), (101 * 2**21 - 1, 100)]
 )
 def test_blocks_are_whole(cache_bytes: int, blocks: int) -> None:
-    found = sizing(memory=Memory(total=cache_bytes, utilization=1.0, weights=0, overhead=0)).fit
+    found = sizing(memory=GpuMemory(total=cache_bytes, utilization=1.0, weights=0, overhead=0)).fit
     assert found is not None
     assert found.blocks == blocks
 
@@ -260,16 +260,16 @@ def test_a_sequence_is_reported_in_whole_blocks(tokens: int, size: int) -> None:
 
 
 def test_memory_is_what_is_used_less_weights_and_overhead() -> None:
-    memory = Memory(total=80 * GIB, utilization=0.9, weights=15 * GIB, overhead=2 * GIB)
+    memory = GpuMemory(total=80 * GIB, utilization=0.9, weights=15 * GIB, overhead=2 * GIB)
     assert (memory.usable, memory.cache) == (72 * GIB, 55 * GIB)
     assert replace(memory, weights=72 * GIB).cache == -2 * GIB
 
 
-def sizing(*flags: str, memory: Memory | None = None, lengths: tuple[int, ...] = ()) -> Sizing:
+def sizing(*flags: str, memory: GpuMemory | None = None, lengths: tuple[int, ...] = ()) -> Sizing:
     return sizing_of(SHAPE, engine_of(ServeArgs.of(flags), SHAPE), memory=memory, lengths=lengths)
 
 
-SMALL = Memory(total=20 * GIB, utilization=1.0, weights=15 * GIB, overhead=GIB)
+SMALL = GpuMemory(total=20 * GIB, utilization=1.0, weights=15 * GIB, overhead=GIB)
 
 
 def test_without_memory_nothing_is_said_to_fit() -> None:

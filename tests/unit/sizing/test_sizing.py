@@ -5,7 +5,7 @@ Against vLLM itself: tests/client/test_kv_cache_sizing.py.
 
 import pytest
 from benchrun.sizing import (
-    Memory,
+    GpuMemory,
     ServeArgs,
     UnknownCacheType,
     changes,
@@ -35,7 +35,7 @@ def test_what_the_gpu_has_left_is_for_the_cache() -> None:
         ["-tp", "4", "--gpu-memory-utilization=0.7", "--max-model-len=65536", "--block-size=32"]
     )
     engine = engine_of(args, shape, gpu_bytes=48 * GIB)
-    memory = Memory(total=48 * GIB, utilization=0.7, weights=16 * GIB, overhead=0)
+    memory = GpuMemory(total=48 * GIB, utilization=0.7, weights=16 * GIB, overhead=0)
     found = sizing_of(shape, engine, memory=memory)
     assert found.fit is not None
     assert memory.cache == int(48 * GIB * 0.7) - 16 * GIB
@@ -56,7 +56,7 @@ def test_the_416304_tokens_that_a_server_reported_for_an_8b_model_on_80_gb() -> 
     total = int(79.6 * GIB)
     tokens = []
     for overhead in (2 * GIB, int(5.86 * GIB)):
-        memory = Memory(total=total, utilization=0.9, weights=weights, overhead=overhead)
+        memory = GpuMemory(total=total, utilization=0.9, weights=weights, overhead=overhead)
         tokens.append(sizing_of(found.shape, found.engine, memory=memory).tokens or 0)
     assert tokens[0] / 416_304 == pytest.approx(1.076, abs=0.003)
     assert tokens[1] == pytest.approx(416_304, rel=0.001)

@@ -3,7 +3,7 @@
 import json
 
 from benchrun.api import Change
-from benchrun.api.sweep import MAX_ROWS, BestVariant, FoundLoad, FrontPoint, Row, SweepTable
+from benchrun.api.sweep import MAX_ROWS, BestVariant, FoundLoad, FrontPoint, SweepRow, SweepTable
 from benchrun.judge.sweep.judged_sweep import MAX_BYTES, fitted
 from unit.plan.specs import concurrencies, spec_body, workload
 from unit.report.finished_sweeps import Measured, finished_sweep
@@ -23,11 +23,11 @@ def change(word: str) -> Change:
     )
 
 
-def rows(count: int, words: list[str]) -> list[Row]:
+def rows(count: int, words: list[str]) -> list[SweepRow]:
     metrics: dict[str, float | None] = {"output_throughput": 1234.5, "mean_ttft_ms": 12.345}
     changes = [change(word) for word in words]
     return [
-        Row(
+        SweepRow(
             variant=f"variant-{n}",
             load_point="chat/rate=4",
             metrics=metrics,
@@ -62,7 +62,7 @@ SERVER = {
 DERIVED = {"output_throughput_per_gpu": 1234.5, "total_token_throughput": 12_345.0}
 
 
-def with_figures(found: list[Row], figures: dict[str, float]) -> list[Row]:
+def with_figures(found: list[SweepRow], figures: dict[str, float]) -> list[SweepRow]:
     return [row.model_copy(update={"metrics": row.metrics | figures}) for row in found]
 
 

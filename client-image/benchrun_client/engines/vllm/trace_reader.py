@@ -87,7 +87,7 @@ def events(pieces: Iterable[str]) -> Iterator[Any]:
     raise ValueError("the trace is cut short" if begun else "not a trace: it has no traceEvents")
 
 
-class Trace:
+class KeptTrace:
     """The part of a trace that is kept.
 
     A span is its start, its negative length, so that the outer one of two sorts first, and its
@@ -176,7 +176,7 @@ def _is_time(value: Any) -> TypeGuard[float]:
 
 def summary_of(path: Path) -> dict[str, Any]:
     """Return the summary of a trace file; raise ValueError if it is not a trace or too large."""
-    trace = Trace()
+    trace = KeptTrace()
     try:
         for event in events(unpacked(path)):
             trace.take(event)

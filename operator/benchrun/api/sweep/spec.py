@@ -26,7 +26,7 @@ VariantName = Annotated[
 ]
 
 
-class Settings(SpecModel):
+class VariantSettings(SpecModel):
     """What is laid over the template; what is left out stays as the template has it."""
 
     args: Args = Field(default_factory=list)
@@ -51,7 +51,7 @@ class Settings(SpecModel):
     """In place of the template's replicas and resources."""
 
 
-class Setting(Settings):
+class Setting(VariantSettings):
     """One value of an axis."""
 
     name: SettingName = Field(
@@ -68,7 +68,7 @@ class Axis(SpecModel):
     """Its values, at least one."""
 
 
-class NamedVariant(Settings):
+class NamedVariant(VariantSettings):
     """One variant, written out."""
 
     name: VariantName = Field(description="Name of the variant.")
@@ -121,7 +121,7 @@ class Matrix(SpecModel):
     """Variants written out, each with a name. One without settings is the template."""
 
 
-def combinations(matrix: Matrix) -> list[tuple[str, tuple[Settings, ...]]]:
+def combinations(matrix: Matrix) -> list[tuple[str, tuple[VariantSettings, ...]]]:
     """Return every variant, as listed: its name, and the settings that are laid over the template.
 
     The settings are applied one after the other.

@@ -117,7 +117,7 @@ _MEANS, _MAXIMA = (
 )
 
 
-class Row(StatusModel):
+class SweepRow(StatusModel):
     """One variant at one load point: its runs together."""
 
     variant: Variant = Field(description="Name of the variant.")
@@ -281,7 +281,7 @@ class BenchmarkSweepStatus(StatusModel):
     where nothing is comparable."""
     detectable_percent: float | None = None
     """Change of the noisiest figure that is found with 80 % probability, by the noise measured."""
-    results: list[Row] = entries(MAX_ROWS, "The table, one entry a variant and load point.")
+    results: list[SweepRow] = entries(MAX_ROWS, "The table, one entry a variant and load point.")
     best: list[BestVariant] = entries(
         MAX_BEST, "The best variant by each objective, and by throughput alone."
     )
@@ -305,7 +305,7 @@ class TabledRun(StatusModel):
 class SweepTable(StatusModel):
     """The table of a sweep."""
 
-    results: list[Row] = Field(default_factory=list)
+    results: list[SweepRow] = Field(default_factory=list)
     best: list[BestVariant] = Field(default_factory=list)
     front: list[FrontPoint] = Field(default_factory=list)
     scope: Scope | None = None

@@ -95,9 +95,9 @@ def _apply(
 
 def _followed(
     started: Sequence[manifests.Applied], kubectl: cluster.Kubectl
-) -> dict[str, following.Target]:
+) -> dict[str, following.FollowedObject]:
     return following.by_name(
-        (each.name, following.Target(kubectl.within(each.namespace), each.kind))
+        (each.name, following.FollowedObject(kubectl.within(each.namespace), each.kind))
         for each in started
         if each.kind in cluster.RESOURCES
     )
@@ -112,7 +112,7 @@ def _sentence(each: manifests.Applied) -> str:
     )
 
 
-def _cancel(targets: Mapping[str, following.Target], console: Console) -> None:
+def _cancel(targets: Mapping[str, following.FollowedObject], console: Console) -> None:
     """Cancel the runs and sweeps that have not ended.
 
     Raises CommandError for those that can't be cancelled, after all others are.

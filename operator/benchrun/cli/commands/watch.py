@@ -34,7 +34,7 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
 
 
 def follow_to_the_end(
-    targets: MutableMapping[str, following.Target],
+    targets: MutableMapping[str, following.FollowedObject],
     console: Console,
     *,
     wide: bool,
@@ -58,7 +58,9 @@ def follow_to_the_end(
 
 
 async def _followed(
-    targets: MutableMapping[str, following.Target], console: Console, timeout_seconds: float | None
+    targets: MutableMapping[str, following.FollowedObject],
+    console: Console,
+    timeout_seconds: float | None,
 ) -> following.Following:
     several = len(targets) > 1
     if not console.is_terminal or console.is_dumb_terminal:
@@ -70,7 +72,7 @@ async def _followed(
         return await following.follow(targets, screen, timeout_seconds=timeout_seconds)
 
 
-def say_how_to_go_on(targets: Mapping[str, following.Target], console: Console) -> None:
+def say_how_to_go_on(targets: Mapping[str, following.FollowedObject], console: Console) -> None:
     if targets:
         nouns = [target.noun for target in targets.values()]
         who = f"the {nouns[0]} goes on" if len(nouns) == 1 else "the runs go on"
@@ -130,7 +132,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    target = following.Target(cluster.kubectl_of(options), spec.KIND if options.sweep else KIND)
+    target = following.FollowedObject(
+        cluster.kubectl_of(options), spec.KIND if options.sweep else KIND
+    )
     targets = following.by_name((name, target) for name in options.names)
     try:
         return follow_to_the_end(

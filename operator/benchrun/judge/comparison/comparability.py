@@ -403,7 +403,7 @@ _TRAFFIC: tuple[tuple[str, Callable[[api.Workload], object]], ...] = (
             f"sampling.{api.json_name(name)}",
             lambda workload, name=name: getattr(client_sampling(workload), name),
         )
-        for name in contract.Sampling.model_fields
+        for name in contract.SamplingParams.model_fields
     ),
     *(
         (api.json_name(name), lambda workload, name=name: workload.load.options[name])

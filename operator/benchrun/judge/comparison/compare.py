@@ -1,6 +1,6 @@
 """Compare two groups of runs, load point by load point, or a run with its baseline.
 
-All questions of a comparison are corrected together.
+All hypotheses of a comparison are corrected together.
 """
 
 import math
@@ -16,7 +16,7 @@ from benchrun.judge.comparison import comparability
 from benchrun.judge.comparison.comparability import MeasuredRun, Side, load_point_obstacle, obstacle
 from benchrun.judge.comparison.figures import figure_of, rows_at, sentence, throughput_at
 from benchrun.judge.comparison.gate import HERE, answer, gate
-from benchrun.judge.comparison.hypotheses import MOST_PERCENT, Question, answers, family_error
+from benchrun.judge.comparison.hypotheses import MOST_PERCENT, Hypothesis, answers, family_error
 from benchrun.judge.explain import bottleneck
 from benchrun.judge.explain.waiting import percent
 from benchrun.judge.status_size import fitted_load_points
@@ -69,10 +69,10 @@ def compare(
     ids = dict.fromkeys(row.load_point for run in runs for row in run.status.results)
     asked = []
     for load_point in ids:
-        questions = load_point_obstacle(load_point, baseline, candidate) or questions_at(
+        hypotheses = load_point_obstacle(load_point, baseline, candidate) or hypotheses_at(
             load_point, baseline, candidate, metrics
         )
-        asked.append(Pair(load_point, baseline, candidate, questions))
+        asked.append(Pair(load_point, baseline, candidate, hypotheses))
     load_points = compared_load_points(asked, equivalence_percent=equivalence_percent)
     # Several runs at one endpoint have met one and the same server.
     fresh = (
@@ -98,7 +98,7 @@ def compare(
         return found
     measured = [each for each in asked if any(run.row(each.load_point) for run in baseline)]
     required = [
-        (each.load_point, None if isinstance(each.questions, str) else each.questions)
+        (each.load_point, None if isinstance(each.hypotheses, str) else each.hypotheses)
         for each in measured
     ]
     word, why = gate(required, max_regression_percent=max_regression_percent)
@@ -149,18 +149,18 @@ class Pair(NamedTuple):
     load_point: str
     before: Side
     after: Side
-    questions: list[Question] | str
-    """The questions to test, or why the load point may not be compared."""
+    hypotheses: list[Hypothesis] | str
+    """The hypotheses to test, or why the load point may not be compared."""
 
 
-def questions_at(
+def hypotheses_at(
     load_point: str, before: Side, after: Side, metrics: Iterable[api.ComparedMetric]
-) -> list[Question]:
-    """Build the questions about these metrics at a load point."""
+) -> list[Hypothesis]:
+    """Build the hypotheses about these metrics at a load point."""
     one = rows_at(load_point, before)
     other = rows_at(load_point, after)
     return [
-        Question(m, figure_of(m, load_point, before, other), figure_of(m, load_point, after, one))
+        Hypothesis(m, figure_of(m, load_point, before, other), figure_of(m, load_point, after, one))
         for m in metrics
     ]
 
@@ -168,17 +168,17 @@ def questions_at(
 def compared_load_points(
     asked: Sequence[Pair], *, equivalence_percent: float = float(api.DEFAULT_EQUIVALENCE_PERCENT)
 ) -> list[api.ComparedLoadPoint]:
-    """Answer the questions of all pairs together.
+    """Test the hypotheses of all pairs together.
 
     Return one compared load point for each pair, in the order given.
     """
     changes = iter(answers(_all(asked), equivalence_percent=equivalence_percent))
     load_points = []
-    for load_point, before, after, questions in asked:
-        if isinstance(questions, str):
-            load_points.append(api.ComparedLoadPoint(load_point=load_point, reason=questions))
+    for load_point, before, after, hypotheses in asked:
+        if isinstance(hypotheses, str):
+            load_points.append(api.ComparedLoadPoint(load_point=load_point, reason=hypotheses))
             continue
-        found = [next(changes) for _ in questions]
+        found = [next(changes) for _ in hypotheses]
         throughput_of = throughput_at(load_point, (*before, *after))
         # Paired: each run of one side has one of the other that sent the same.
         sent, same = (
@@ -193,12 +193,12 @@ def compared_load_points(
     return load_points
 
 
-def _all(asked: Sequence[Pair]) -> list[Question]:
+def _all(asked: Sequence[Pair]) -> list[Hypothesis]:
     return [
-        question
+        hypothesis
         for each in asked
-        if not isinstance(each.questions, str)
-        for question in each.questions
+        if not isinstance(each.hypotheses, str)
+        for hypothesis in each.hypotheses
     ]
 
 
@@ -207,10 +207,12 @@ def detectable(asked: Sequence[Pair]) -> float | None:
 
     In percent, by the noise that was measured; None where no noise is known.
     """
-    questions = _all(asked)
-    error = family_error(questions)
+    hypotheses = _all(asked)
+    error = family_error(hypotheses)
     shifts = [
-        shift for question in questions if (shift := question.detectable(error=error)) is not None
+        shift
+        for hypothesis in hypotheses
+        if (shift := hypothesis.detectable(error=error)) is not None
     ]
     return float(f"{min(log_ratio_percent(max(shifts)), MOST_PERCENT):.3g}") if shifts else None
 
@@ -250,7 +252,10 @@ def limits(
 
 
 def _may_grow(
-    pair: response_to_load.Comparison, load_point: api.ComparedLoadPoint, *, is_reversed: bool
+    pair: response_to_load.OperatingPointPair,
+    load_point: api.ComparedLoadPoint,
+    *,
+    is_reversed: bool,
 ) -> bool:
     """Return whether noise may hide a throughput that grows with what runs.
 
@@ -267,7 +272,10 @@ def _may_grow(
 
 
 def _limit_of(
-    pair: response_to_load.Comparison, load_point: api.ComparedLoadPoint, *, is_reversed: bool
+    pair: response_to_load.OperatingPointPair,
+    load_point: api.ComparedLoadPoint,
+    *,
+    is_reversed: bool,
 ) -> api.Bottleneck | None:
     """Return the limit that two operating points show, or None.
 

@@ -30,7 +30,7 @@ NO_CV = "the results do not say how the repeats scatter"
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class NoisyFigure:
     """The value of a metric on one side, with its noise."""
 
     value: float | None  # Geometric mean over the runs; None where a run has no value.
@@ -47,7 +47,7 @@ def figure_of(
     load_point: str,
     side: Sequence[MeasuredRun],
     beside: Sequence[api.Result] = (),
-) -> Figure:
+) -> NoisyFigure:
     """Return the figure that every run of the side has at a load point.
 
     A throughput is of the part of the stage that the rows `beside` have too. The noise of a single
@@ -76,17 +76,17 @@ def _figure_of(
     rows: Sequence[api.Result],
     *,
     among: Sequence[api.Result],
-) -> Figure:
+) -> NoisyFigure:
     values = []
     for run, row in zip(side, rows, strict=True):
         value = compared_figure(row, key, among=among)
         if value is None or not 0 < value < math.inf:
-            return Figure(None, problem=f"{run.name} has no {key}")
+            return NoisyFigure(None, problem=f"{run.name} has no {key}")
         if key in row.uncertain:
-            return Figure(None, problem=f"{run.name} has too few requests for {key}")
+            return NoisyFigure(None, problem=f"{run.name} has too few requests for {key}")
         values.append(math.log(value))
     if key.startswith("p") and len(values) < api.MIN_SERVERS_OF_PERCENTILES:
-        return Figure(math.exp(fmean(values)), problem=FEW_SERVERS)
+        return NoisyFigure(math.exp(fmean(values)), problem=FEW_SERVERS)
     if len(values) > 1:
         mean = mean_of(values)
         noise = replace(mean, squared_error=max(mean.squared_error, ROUNDING_ERROR))
@@ -95,16 +95,18 @@ def _figure_of(
             for run, value in zip(side, values, strict=True)
             if run.block is not None
         }
-        return Figure(
+        return NoisyFigure(
             math.exp(mean.estimate), noise, log_blocks=blocks if len(blocks) == len(values) else {}
         )
     row = rows[0]
     value = compared_figure(row, key, among=among)
     cv = row.repeat_cv_percent.get(key)
     if row.repeats < 2 or cv is None:
-        return Figure(value, problem=ONE_REPEAT if row.repeats < 2 else NO_CV)
+        return NoisyFigure(value, problem=ONE_REPEAT if row.repeats < 2 else NO_CV)
     squared_error = math.log1p((cv / 100) ** 2) / row.repeats
-    return Figure(value, Contrast(values[0], max(squared_error, ROUNDING_ERROR), row.repeats - 1))
+    return NoisyFigure(
+        value, Contrast(values[0], max(squared_error, ROUNDING_ERROR), row.repeats - 1)
+    )
 
 
 SCOPES: Mapping[api.Scope, str] = {

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from benchrun.api import Gate
 from benchrun.judge.comparison.figures import HIGHER_IS_BETTER
-from benchrun.judge.comparison.hypotheses import Question, family_error
+from benchrun.judge.comparison.hypotheses import Hypothesis, family_error
 from benchrun.measure import percent_text, significance
 
 ERROR = 1 - significance.CONFIDENCE
@@ -49,7 +49,7 @@ class _Loss(NamedTuple):
     """How much worse a figure got, in logarithms; above 0 is worse."""
 
     load_point: str
-    question: Question
+    hypothesis: Hypothesis
     contrast: significance.Contrast
     limit: float
 
@@ -57,29 +57,29 @@ class _Loss(NamedTuple):
         """Return the lower or upper bound of the loss at a one-sided `error`, in words."""
         reach = self.contrast.reach(1 - 2 * error)
         loss = self.contrast.estimate + (-reach if is_lower else reach)
-        sign = -1 if self.question.metric in HIGHER_IS_BETTER else 1
+        sign = -1 if self.hypothesis.metric in HIGHER_IS_BETTER else 1
         percent = sign * significance.log_ratio_percent(sign * loss)
         return f"{self.name} is {'at least' if is_lower else 'at most'} {percent:.3g} % worse"
 
     @property
     def name(self) -> str:
         """Return the metric and its load point in words."""
-        return f"{self.question.metric} at {self.load_point}"
+        return f"{self.hypothesis.metric} at {self.load_point}"
 
 
 def gate(
-    required: Sequence[tuple[str, Sequence[Question] | None]], *, max_regression_percent: float
+    required: Sequence[tuple[str, Sequence[Hypothesis] | None]], *, max_regression_percent: float
 ) -> tuple[Gate, str]:
     """Decide the gate: return its word, and the figure that decided in a sentence.
 
-    `required`: the load points that must be within the limit, with their questions; None where a
+    `required`: the load points that must be within the limit, with their hypotheses; None where a
     load point could not be compared. A throughput that the arrivals set is not tested.
     """
     asked = [
-        (load_point, question)
-        for load_point, questions in required
-        for question in questions or ()
-        if not question.of_arrivals
+        (load_point, hypothesis)
+        for load_point, hypotheses in required
+        for hypothesis in hypotheses or ()
+        if not hypothesis.of_arrivals
     ]
     losses = [
         loss
@@ -95,7 +95,7 @@ def gate(
             "Regressed",
             f"{loss.bound(is_lower=True, error=level)}, {max_regression_percent:g} % is allowed",
         )
-    whole = bool(asked) and all(questions is not None for _, questions in required)
+    whole = bool(asked) and all(hypotheses is not None for _, hypotheses in required)
     if whole and len(losses) == len(asked) and all(_is_within(loss) for loss in losses):
         worst = max(
             losses,
@@ -117,21 +117,21 @@ def _turned(contrast: significance.Contrast) -> significance.Contrast:
     return replace(contrast, estimate=-contrast.estimate)
 
 
-def _loss(load_point: str, question: Question, max_regression_percent: float) -> _Loss | None:
+def _loss(load_point: str, hypothesis: Hypothesis, max_regression_percent: float) -> _Loss | None:
     """Return the loss of a figure with its limit, or None where the noise is not known."""
-    contrast = question.contrast()
+    contrast = hypothesis.contrast()
     share = max_regression_percent / 100
     if contrast is None:
         return None
-    if question.metric not in HIGHER_IS_BETTER:
-        return _Loss(load_point, question, contrast, math.log1p(share))
+    if hypothesis.metric not in HIGHER_IS_BETTER:
+        return _Loss(load_point, hypothesis, contrast, math.log1p(share))
     # Nothing falls by more than 100 %.
     return _Loss(
-        load_point, question, _turned(contrast), -math.log1p(-share) if share < 1 else math.inf
+        load_point, hypothesis, _turned(contrast), -math.log1p(-share) if share < 1 else math.inf
     )
 
 
-def _too_weak(asked: Sequence[tuple[str, Question]], losses: Sequence[_Loss]) -> str | None:
+def _too_weak(asked: Sequence[tuple[str, Hypothesis]], losses: Sequence[_Loss]) -> str | None:
     """Return, in words, the noisiest figure that can't be decided.
 
     It shows neither a change nor that it is within the limit, and a change from 0 to the limit had
@@ -139,14 +139,15 @@ def _too_weak(asked: Sequence[tuple[str, Question]], losses: Sequence[_Loss]) ->
     instead. None if there is no such figure, or a figure is missing.
     """
     if any(
-        question.baseline.value is None or question.candidate.value is None for _, question in asked
+        hypothesis.baseline.value is None or hypothesis.candidate.value is None
+        for _, hypothesis in asked
     ):
         return None
     if len(losses) < len(asked):
         return "the noise is not known"
-    error = family_error([question for _, question in asked])
+    error = family_error([hypothesis for _, hypothesis in asked])
     open_ones = [loss for loss in losses if not _is_within(loss) and loss.contrast.p_value > error]
-    found = [(loss.question.detectable(error=error) or 0.0, loss) for loss in open_ones]
+    found = [(loss.hypothesis.detectable(error=error) or 0.0, loss) for loss in open_ones]
     least, loss = max(found, key=lambda each: each[0] - each[1].limit, default=(0.0, None))
     if loss is None or least <= loss.limit:
         return None

@@ -1,15 +1,15 @@
-"""The questions of a comparison: did a figure change? All of them are answered together."""
+"""The hypotheses of a comparison: did a figure change? All of them are answered together."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from benchrun.api import DEFAULT_EQUIVALENCE_PERCENT, Change, ComparedMetric, Word
-from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, ROUNDING_ERROR, Figure
+from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, ROUNDING_ERROR, NoisyFigure
 from benchrun.measure import detectable_shift, mean_of, rounded, significance
 
 # Words: Hochberg's procedure keeps the chance of any false Better or Worse in the whole comparison
-# at 5 %. Intervals: each has 1 - 5 % / questions (Bonferroni), so that all of them hold at once
+# at 5 %. Intervals: each has 1 - 5 % / hypotheses (Bonferroni), so that all of them hold at once
 # with 95 %. Hochberg finds more than they show: where the word has a direction and the interval
 # reaches across 0, it is cut at 0. So no interval contradicts its word. Both statements hold at 95
 # %, each by itself. Equivalent: the interval lies within the least change that matters, which is
@@ -23,12 +23,12 @@ MOST_PERCENT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """The question whether a figure changed from the baseline to the candidate."""
+class Hypothesis:
+    """The hypothesis that a figure changed from the baseline to the candidate."""
 
     metric: ComparedMetric
-    baseline: Figure
-    candidate: Figure
+    baseline: NoisyFigure
+    candidate: NoisyFigure
 
     @property
     def of_arrivals(self) -> str | None:
@@ -74,41 +74,41 @@ class Question:
         return len(blocks) >= significance.MIN_BLOCKS and blocks == self.candidate.log_blocks.keys()
 
 
-def family_error(questions: Sequence[Question]) -> float:
-    """Return the significance level of one question if all together may err by 5 % (Bonferroni).
+def family_error(hypotheses: Sequence[Hypothesis]) -> float:
+    """Return the significance level of one hypothesis if all together may err by 5 % (Bonferroni).
 
-    Only questions that can be tested count.
+    Only hypotheses that can be tested count.
     """
     return (1 - significance.CONFIDENCE) / max(
-        1, sum(question.contrast() is not None for question in questions)
+        1, sum(hypothesis.contrast() is not None for hypothesis in hypotheses)
     )
 
 
 def answers(
-    questions: Sequence[Question],
+    hypotheses: Sequence[Hypothesis],
     *,
     equivalence_percent: float = float(DEFAULT_EQUIVALENCE_PERCENT),
 ) -> list[Change]:
-    """Answer the questions together: return one change for each, in the order given.
+    """Test the hypotheses together: return one change for each, in the order given.
 
     `equivalence_percent` is the smallest change that matters.
     """
-    contrasts = [question.contrast() for question in questions]
+    contrasts = [hypothesis.contrast() for hypothesis in hypotheses]
     p_values = [contrast.p_value for contrast in contrasts if contrast is not None]
     levels = significance.hochberg_levels(p_values, error=1 - significance.CONFIDENCE)
     changed = iter([p <= level for p, level in zip(p_values, levels, strict=True)])
-    error = family_error(questions)
+    error = family_error(hypotheses)
     margin = math.log1p(equivalence_percent / 100)
     return [
-        _unanswered(question)
+        _unanswered(hypothesis)
         if contrast is None
-        else _answer(question, contrast, is_changed=next(changed), error=error, margin=margin)
-        for question, contrast in zip(questions, contrasts, strict=True)
+        else _answer(hypothesis, contrast, is_changed=next(changed), error=error, margin=margin)
+        for hypothesis, contrast in zip(hypotheses, contrasts, strict=True)
     ]
 
 
 def _answer(
-    question: Question,
+    hypothesis: Hypothesis,
     contrast: significance.Contrast,
     *,
     is_changed: bool,
@@ -122,11 +122,11 @@ def _answer(
     word: Word = "NoDetectableDifference"
     if is_changed:
         low, high = (max(low, 0.0), high) if estimate > 0 else (low, min(high, 0.0))
-        word = "Better" if (estimate > 0) == (question.metric in HIGHER_IS_BETTER) else "Worse"
+        word = "Better" if (estimate > 0) == (hypothesis.metric in HIGHER_IS_BETTER) else "Worse"
     return Change(
-        metric=question.metric,
-        baseline=rounded(question.baseline.value),
-        value=rounded(question.candidate.value),
+        metric=hypothesis.metric,
+        baseline=rounded(hypothesis.baseline.value),
+        value=rounded(hypothesis.candidate.value),
         change_percent=_percent(estimate),
         low_percent=_percent(low),
         high_percent=_percent(high),
@@ -134,24 +134,24 @@ def _answer(
     )
 
 
-def _unanswered(question: Question) -> Change:
-    """Build the change of a question that can't be tested.
+def _unanswered(hypothesis: Hypothesis) -> Change:
+    """Build the change of a hypothesis that can't be tested.
 
     That is so if a figure is missing, if the request rate sets both figures, or if the noise is
     unknown. In the last case the change is a number without an interval.
     """
-    before = question.baseline
-    after = question.candidate
+    before = hypothesis.baseline
+    after = hypothesis.candidate
     change = None
-    if before.value is not None and after.value is not None and not question.of_arrivals:
+    if before.value is not None and after.value is not None and not hypothesis.of_arrivals:
         change = float(f"{100 * (after.value / before.value - 1):.{PERCENT_DIGITS}g}")
     return Change(
-        metric=question.metric,
+        metric=hypothesis.metric,
         baseline=rounded(before.value),
         value=rounded(after.value),
         change_percent=change,
         word="NotComparable" if change is None else "Unknown",
-        reason=question.of_arrivals or before.problem or after.problem,
+        reason=hypothesis.of_arrivals or before.problem or after.problem,
     )
 
 

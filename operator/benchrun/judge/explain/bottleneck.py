@@ -14,10 +14,10 @@ from benchrun.judge.explain.waiting import (
 from benchrun.judge.rules.client import saturated_sentence
 from benchrun.judge.rules.rule import Evidence, StageFinding, number
 from benchrun.measure import (
-    Comparison,
     Hold,
-    Lengths,
+    MeanLengths,
     OperatingPoint,
+    OperatingPointPair,
     Pressure,
     Stretch,
     response_to_load,
@@ -39,7 +39,7 @@ def client_limits(finding: StageFinding) -> Bottleneck:
     return bottleneck_of("Client", sentence, seen)
 
 
-def throughput_is_flat(pair: Comparison, where: str, span: str = "") -> Bottleneck:
+def throughput_is_flat(pair: OperatingPointPair, where: str, span: str = "") -> Bottleneck:
     """Build the bottleneck Compute: more requests ran, and throughput did not grow.
 
     `where`: such as "from chat/rate=1 to chat/rate=4". `span`: the interval of the change, where it
@@ -103,7 +103,7 @@ def steps_are_full(full: response_to_load.FullSteps, pressure: Pressure) -> Bott
     return bottleneck_of("Compute", sentence, evidence)
 
 
-def held_back(pressure: Pressure, grew: Comparison | None) -> Bottleneck:
+def held_back(pressure: Pressure, grew: OperatingPointPair | None) -> Bottleneck:
     """Build the bottleneck that keeps requests in the queue.
 
     As many run as may (SequenceLimit), or as fit the KV cache (KVMemory). Otherwise it is Unknown:
@@ -139,13 +139,13 @@ def held_back(pressure: Pressure, grew: Comparison | None) -> Bottleneck:
     return bottleneck_of(limit, sentence, pressure_evidence(pressure, *figures))
 
 
-def growth(pair: Comparison) -> str:
+def growth(pair: OperatingPointPair) -> str:
     """Return a clause such as "Throughput grows by 80 % as running goes from 20 to 60"."""
     running = f"{number(pair.low.running)} to {number(pair.high.running)}"
     return f"Throughput grows by {number(pair.change_percent)} % as running goes from {running}"
 
 
-def pair_evidence(pair: Comparison) -> Evidence:
+def pair_evidence(pair: OperatingPointPair) -> Evidence:
     """Return the numbers of a comparison as evidence."""
     return {
         "throughputLow": rounded(pair.low.throughput),
@@ -183,7 +183,7 @@ class Observed:
     )  # Throughput and number running; None without samples or throughput.
     pressure: Pressure | None
     stretches: Sequence[Stretch]
-    lengths: Lengths | None
+    lengths: MeanLengths | None
     requests: int
     most_in_flight: int  # Most requests in flight at the client.
     gauge_holds: bool  # Whether the gauge of running requests holds at any time.

@@ -21,7 +21,7 @@ Limits = Mapping[str, measure.ServerLimits]
 """Limits of one server, by role: all servers of a role are alike."""
 
 
-class Explanation(NamedTuple):
+class QueueExplanation(NamedTuple):
     """The explanation of a role at a load point, or of the load point as a whole.
 
     A load point as a whole is explained by the role with the longer queue.
@@ -29,7 +29,9 @@ class Explanation(NamedTuple):
 
     waiting: Waiting
     bottleneck: Bottleneck
-    by_role: Mapping[str, "Explanation"] = {}  # Empty unless prompts have servers of their own.
+    by_role: Mapping[
+        str, "QueueExplanation"
+    ] = {}  # Empty unless prompts have servers of their own.
 
 
 Seen = Mapping[str, Observed]  # What the explanation of a load point rests on, by role.
@@ -37,7 +39,7 @@ Seen = Mapping[str, Observed]  # What the explanation of a load point rests on, 
 
 def explanations(
     seen: Mapping[str, Seen], *, trusted: Collection[str]
-) -> Mapping[str, Explanation]:
+) -> Mapping[str, QueueExplanation]:
     """Return the explanation of every measured load point, by its id.
 
     Load points that are not in `trusted` are explained too, but none is compared with them.
@@ -59,7 +61,7 @@ def explanations(
     }
 
 
-def _explanation(seen: Seen, others: Sequence[Seen]) -> Explanation:
+def _explanation(seen: Seen, others: Sequence[Seen]) -> QueueExplanation:
     by_role = {}
     for role, observed in seen.items():
         points = [
@@ -67,7 +69,7 @@ def _explanation(seen: Seen, others: Sequence[Seen]) -> Explanation:
             for other in others
             if role in other and (point := other[role].comparable) is not None
         ]
-        by_role[role] = Explanation(observed.waiting, bottleneck(observed, points))
+        by_role[role] = QueueExplanation(observed.waiting, bottleneck(observed, points))
     # The role with the largest share of samples with a queue; of equal ones, the one that writes
     # answers.
     queued = {
@@ -80,7 +82,7 @@ def _explanation(seen: Seen, others: Sequence[Seen]) -> Explanation:
         return own
     waiting = own.waiting.model_copy(update={"sentence": f"{limiting}: {own.waiting.sentence}"})
     limit = own.bottleneck.model_copy(update={"sentence": f"{limiting}: {own.bottleneck.sentence}"})
-    return Explanation(waiting, limit, by_role)
+    return QueueExplanation(waiting, limit, by_role)
 
 
 def seen_at(load_point: LoadPointContext, found: Sequence[StageFinding], limits: Limits) -> Seen:
@@ -216,7 +218,7 @@ def _queue_times(load_point: LoadPointContext, role: str) -> _QueueTimes:
     return _QueueTimes(measure.ratio(seconds, requests, 1000), measure.ratio(seconds, lasted))
 
 
-def _lengths(load_point: LoadPointContext, role: str) -> measure.Lengths | None:
+def _lengths(load_point: LoadPointContext, role: str) -> measure.MeanLengths | None:
     if not all(stage.counts_tokens for stage in load_point.stages):
         return None
     columns = [stage.requests for stage in load_point.stages]
@@ -226,7 +228,9 @@ def _lengths(load_point: LoadPointContext, role: str) -> measure.Lengths | None:
     if not answered or not output:
         return None
     # A server that prefills writes a single token.
-    return measure.Lengths(prompt / answered, 1.0 if role == ROLE_PREFILL else output / answered)
+    return measure.MeanLengths(
+        prompt / answered, 1.0 if role == ROLE_PREFILL else output / answered
+    )
 
 
 def _point(

@@ -10,7 +10,7 @@ not counted.
 
 from collections.abc import Sequence
 
-from benchrun_client.contract import Profile, TraceSummary
+from benchrun_client.contract import ProfileResult, TraceSummary
 
 from benchrun.api import Bottleneck, ProfileLimit, ProfileStatus, Result, plain_text
 from benchrun.judge.explain.waiting import percent
@@ -24,7 +24,7 @@ _BEHIND = {"hostPercent": "no kernel ran in {} % of the time", "stepTokens": "a 
 LOST = "the server or its client ended before it was taken; every stage was measured before"
 
 
-def profile_status(found: Profile | None) -> ProfileStatus:
+def profile_status(found: ProfileResult | None) -> ProfileStatus:
     """Build the status of a profile from its record.
 
     It is Unknown with a reason where there is no record (None), or no kernel in its trace.

@@ -3,7 +3,7 @@
 from benchrun.api import Waiting, WaitingReason
 from benchrun.judge.rules.load import Overload
 from benchrun.judge.rules.rule import number
-from benchrun.measure import Hold, Lengths, Pressure, ServerLimits, rounded
+from benchrun.measure import Hold, MeanLengths, Pressure, ServerLimits, rounded
 
 MIN_QUEUED_SHARE = 0.1  # Share of the samples: a rarer queue is just the beginning of the load.
 MIN_QUEUE_MS = 1.0
@@ -24,7 +24,7 @@ def waiting(
     pressure: Pressure | None,
     limits: ServerLimits,
     *,
-    lengths: Lengths | None,
+    lengths: MeanLengths | None,
     overload: Overload | None,
     queue_ms: float | None = None,
     waiting_by_times: float | None = None,
@@ -77,7 +77,7 @@ def _missed_a_queue(pressure: Pressure, by_times: float | None) -> bool:
 
 
 def _reason(
-    pressure: Pressure, limits: ServerLimits, lengths: Lengths | None
+    pressure: Pressure, limits: ServerLimits, lengths: MeanLengths | None
 ) -> tuple[WaitingReason, str]:
     """Return the reason and its sentence, for a server that is not beyond its capacity."""
     usage = pressure.kv_max_percent

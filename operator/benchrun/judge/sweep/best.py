@@ -12,8 +12,8 @@ from statistics import NormalDist, fmean
 from benchrun.api import DEFAULT_EQUIVALENCE_PERCENT, Objective, ObjectiveResult, Result
 from benchrun.api.sweep import MAX_UNDECIDED, BestVariant, FrontPoint, UndecidedVariant
 from benchrun.judge.comparison.comparability import MeasuredRun
-from benchrun.judge.comparison.figures import Figure, figure_of
-from benchrun.judge.comparison.hypotheses import Question
+from benchrun.judge.comparison.figures import NoisyFigure, figure_of
+from benchrun.judge.comparison.hypotheses import Hypothesis
 from benchrun.judge.objectives import TRUSTED
 from benchrun.judge.rules.all_rules import worst
 from benchrun.measure import CONFIDENCE, Contrast, rounded
@@ -55,8 +55,8 @@ class Contender:
 
     side: Side
     load_point: str
-    output: Figure  # Output tokens per second; per GPU if throughput is compared per GPU.
-    tpot: Figure  # Mean TPOT, in milliseconds.
+    output: NoisyFigure  # Output tokens per second; per GPU if throughput is compared per GPU.
+    tpot: NoisyFigure  # Mean TPOT, in milliseconds.
     gpus: int  # GPUs that share the throughput; 0: the throughput is the whole server's.
 
     @property
@@ -332,7 +332,7 @@ def _contrast(by: Contender, other: Contender) -> Contrast | None:
     # Where both kept up, their throughputs count as equal only if the load point and the number of
     # GPUs are the same.
     own = other.output if _serve_the_same(other, by) else replace(other.output, of_arrivals=None)
-    return Question("OutputThroughput", own, by.output).contrast()
+    return Hypothesis("OutputThroughput", own, by.output).contrast()
 
 
 def _serve_the_same(one: Contender, other: Contender) -> bool:
@@ -398,7 +398,7 @@ def _has_lower_tpot(one: Contender, other: Contender, questions: int) -> bool:
 
 
 def _tpot_contrast(one: Contender, other: Contender) -> Contrast | None:
-    return Question("MeanTPOT", one.tpot, other.tpot).contrast()
+    return Hypothesis("MeanTPOT", one.tpot, other.tpot).contrast()
 
 
 EQUAL_BELOW = 1 + float(DEFAULT_EQUIVALENCE_PERCENT) / 100

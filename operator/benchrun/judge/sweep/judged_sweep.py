@@ -15,7 +15,7 @@ from benchrun.api.sweep import (
     MAX_ROWS,
     BenchmarkSweepSpec,
     FoundLoad,
-    Row,
+    SweepRow,
     SweepTable,
     TabledRun,
 )
@@ -29,9 +29,9 @@ from benchrun.judge.comparison.compare import (
     Pair,
     compared_load_points,
     detectable,
+    hypotheses_at,
     limits,
     outcome_of,
-    questions_at,
 )
 from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, figure_of, throughput_at
 from benchrun.judge.explain.profile import profiled_row, with_profile
@@ -128,7 +128,7 @@ def _asked(base: Side, side: Side, load_point: str, *, replications: int) -> Pai
         *(OF_A_SPLIT_FIRST if is_split else ()),
         *api.swept_metrics(min(len(before), len(after))),
     )
-    questions = questions_at(load_point, before, after, dict.fromkeys(metrics))
+    questions = hypotheses_at(load_point, before, after, dict.fromkeys(metrics))
     known = [
         each
         for each in questions
@@ -167,16 +167,16 @@ def _row(
     missing: Mapping[str, str],
     *,
     per_gpu: bool,
-) -> Row:
+) -> SweepRow:
     found = side.at(load_point)
     if not found:
         reason = missing.get(side.variant.name, "not measured")
-        return Row(
+        return SweepRow(
             variant=side.variant.name, load_point=load_point, verdict="Unknown", reason=reason[:300]
         )
     left_out = len(side.runs) - len(found)
     doubt: tuple[api.Verdict, ...] = ("Suspect",) if left_out else ()
-    return Row(
+    return SweepRow(
         variant=side.variant.name,
         load_point=load_point,
         runs=len(found),
@@ -404,7 +404,7 @@ def _without(word: api.Word) -> "_Cut":
     return lambda found: found.model_copy(update={"results": without_changes(found.results, word)})
 
 
-def _of_rows(field: str, value_of: Callable[[Row], object]) -> "_Cut":
+def _of_rows(field: str, value_of: Callable[[SweepRow], object]) -> "_Cut":
     """Return a cut that gives a field another value in every row."""
 
     def cut(found: SweepTable) -> SweepTable:

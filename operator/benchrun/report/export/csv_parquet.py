@@ -10,9 +10,9 @@ from benchrun.judge.result_row import costs, gpus_of, intervals, token_costs, to
 from benchrun.measure import Replica, request_figures
 from benchrun.report.export import formats
 from benchrun.report.export.encoders import (
-    Column,
+    ExportColumn,
+    ExportTable,
     Files,
-    Table,
     Value,
     as_csv,
     as_parquet,
@@ -20,11 +20,11 @@ from benchrun.report.export.encoders import (
 )
 from benchrun.report.export.formats import ExportedRun, ExportedStage, TableName
 
-_KEYS: tuple[Column[Any], ...] = (
-    Column("namespace", "text", lambda row: row.run.namespace),
-    Column("run", "text", lambda row: row.run.name),
-    Column("run_uid", "text", lambda row: row.run.uid),
-    Column("stage", "text", lambda row: row.stage.id),
+_KEYS: tuple[ExportColumn[Any], ...] = (
+    ExportColumn("namespace", "text", lambda row: row.run.namespace),
+    ExportColumn("run", "text", lambda row: row.run.name),
+    ExportColumn("run_uid", "text", lambda row: row.run.uid),
+    ExportColumn("stage", "text", lambda row: row.stage.id),
 )
 """Columns that join the tables."""
 
@@ -59,77 +59,83 @@ def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
     return _StageRow(run, stage, {**metrics, **spent}, uncertain, api.answering(stage.servers))
 
 
-def _number(name: str) -> Column[_StageRow]:
-    return Column(name, "number", lambda row: row.metrics.get(name))
+def _number(name: str) -> ExportColumn[_StageRow]:
+    return ExportColumn(name, "number", lambda row: row.metrics.get(name))
 
 
-_STAGE_COLUMNS: tuple[Column[_StageRow], ...] = (
+_STAGE_COLUMNS: tuple[ExportColumn[_StageRow], ...] = (
     *_KEYS,
-    Column("workload", "text", lambda row: row.stage.workload.name),
-    Column("load_point", "text", lambda row: row.stage.load_point.partition("/")[2]),
-    Column("repeat", "integer", lambda row: row.stage.repeat),
-    Column("sequence", "integer", lambda row: row.stage.record.sequence),
-    Column("request_rate", "number", lambda row: row.stage.request_rate),
-    Column("max_concurrency", "integer", lambda row: row.stage.max_concurrency),
-    Column("verdict", "text", lambda row: row.stage.verdict),
-    Column("findings", "texts", lambda row: row.stage.findings),
-    Column("uncertain", "texts", lambda row: row.uncertain),
-    Column("model", "text", lambda row: row.run.spec.model.name),
-    Column("server_image", "text", lambda row: row.run.server.image if row.run.server else None),
-    Column("server_version", "text", lambda row: formats.server_version(row.stage, row.run.server)),
-    Column("gpu", "text", lambda row: row.run.server.gpu if row.run.server else None),
-    Column(
+    ExportColumn("workload", "text", lambda row: row.stage.workload.name),
+    ExportColumn("load_point", "text", lambda row: row.stage.load_point.partition("/")[2]),
+    ExportColumn("repeat", "integer", lambda row: row.stage.repeat),
+    ExportColumn("sequence", "integer", lambda row: row.stage.record.sequence),
+    ExportColumn("request_rate", "number", lambda row: row.stage.request_rate),
+    ExportColumn("max_concurrency", "integer", lambda row: row.stage.max_concurrency),
+    ExportColumn("verdict", "text", lambda row: row.stage.verdict),
+    ExportColumn("findings", "texts", lambda row: row.stage.findings),
+    ExportColumn("uncertain", "texts", lambda row: row.uncertain),
+    ExportColumn("model", "text", lambda row: row.run.spec.model.name),
+    ExportColumn(
+        "server_image", "text", lambda row: row.run.server.image if row.run.server else None
+    ),
+    ExportColumn(
+        "server_version", "text", lambda row: formats.server_version(row.stage, row.run.server)
+    ),
+    ExportColumn("gpu", "text", lambda row: row.run.server.gpu if row.run.server else None),
+    ExportColumn(
         "gpus",
         "integer",
         lambda row: (
             gpus_of(row.run.status.servers) if row.run.spec.started and row.run.server else None
         ),
     ),
-    Column("engine", "text", lambda row: row.stage.record.engine.name),
-    Column("engine_version", "text", lambda row: row.stage.record.engine.version),
-    Column("prompts_digest", "text", lambda row: row.stage.record.prompts_digest),
-    Column("began", "instant", lambda row: row.stage.began),
-    Column("ended", "instant", lambda row: row.stage.ended),
-    Column("requests", "integer", lambda row: len(row.stage.record.requests.ok)),
-    Column("completed", "integer", lambda row: _whole(row.metrics["completed"])),
-    Column("failed", "integer", lambda row: _whole(row.metrics["failed"])),
-    Column("duration_seconds", "number", lambda row: row.metrics["duration"]),
-    Column("total_input_tokens", "integer", lambda row: _whole(row.metrics["total_input_tokens"])),
-    Column(
+    ExportColumn("engine", "text", lambda row: row.stage.record.engine.name),
+    ExportColumn("engine_version", "text", lambda row: row.stage.record.engine.version),
+    ExportColumn("prompts_digest", "text", lambda row: row.stage.record.prompts_digest),
+    ExportColumn("began", "instant", lambda row: row.stage.began),
+    ExportColumn("ended", "instant", lambda row: row.stage.ended),
+    ExportColumn("requests", "integer", lambda row: len(row.stage.record.requests.ok)),
+    ExportColumn("completed", "integer", lambda row: _whole(row.metrics["completed"])),
+    ExportColumn("failed", "integer", lambda row: _whole(row.metrics["failed"])),
+    ExportColumn("duration_seconds", "number", lambda row: row.metrics["duration"]),
+    ExportColumn(
+        "total_input_tokens", "integer", lambda row: _whole(row.metrics["total_input_tokens"])
+    ),
+    ExportColumn(
         "total_output_tokens", "integer", lambda row: _whole(row.metrics["total_output_tokens"])
     ),
     *map(_number, ("request_throughput", "output_throughput", "total_token_throughput")),
 )
 
 
-def _of_role(name: str, attribute: str | None = None) -> Column[Any]:
-    return Column(name, "number", lambda row: getattr(row.figures, attribute or name, None))
+def _of_role(name: str, attribute: str | None = None) -> ExportColumn[Any]:
+    return ExportColumn(name, "number", lambda row: getattr(row.figures, attribute or name, None))
 
 
-_SPENT_COLUMNS: tuple[Column[_StageRow], ...] = (
+_SPENT_COLUMNS: tuple[ExportColumn[_StageRow], ...] = (
     *map(_of_role, api.exported_figures("stages")),
-    Column(
+    ExportColumn(
         "gpu_power_mean_watts",
         "number",
         lambda row: request_figures.rounded(row.stage.gpus.gpu_power_mean_watts),
     ),
-    Column(
+    ExportColumn(
         "gpu_memory_max_mib",
         "number",
         lambda row: request_figures.rounded(row.stage.gpus.gpu_memory_max_mib),
     ),
-    Column(
+    ExportColumn(
         "sm_clock_mean_mhz",
         "number",
         lambda row: request_figures.rounded(row.stage.gpus.sm_clock_mean_mhz),
     ),
     _number(api.TOKENS_PER_JOULE),
-    Column(
+    ExportColumn(
         "currency",
         "text",
         lambda row: row.run.status.cost.currency if row.run.status.cost else None,
     ),
-    Column(
+    ExportColumn(
         "cost_per_hour",
         "number",
         lambda row: row.run.status.cost.per_hour if row.run.status.cost else None,
@@ -140,7 +146,7 @@ _SPENT_COLUMNS: tuple[Column[_StageRow], ...] = (
 )
 
 
-def stage_table(run: ExportedRun) -> Table:
+def stage_table(run: ExportedRun) -> ExportTable:
     """Build the table of stages, one row each.
 
     Latencies are in milliseconds under vLLM's own names, throughputs are per second. Figures have
@@ -179,20 +185,20 @@ class _RoleRow(NamedTuple):
     started: api.ServerStatus | None
 
 
-_SERVER_COLUMNS: tuple[Column[_RoleRow], ...] = (
+_SERVER_COLUMNS: tuple[ExportColumn[_RoleRow], ...] = (
     *_KEYS,
-    Column("verdict", "text", lambda row: row.stage.verdict),
-    Column("role", "text", lambda row: row.role),
-    Column("replicas", "integer", lambda row: row.started.replicas if row.started else None),
-    Column("server_image", "text", lambda row: row.started.image if row.started else None),
-    Column(
+    ExportColumn("verdict", "text", lambda row: row.stage.verdict),
+    ExportColumn("role", "text", lambda row: row.role),
+    ExportColumn("replicas", "integer", lambda row: row.started.replicas if row.started else None),
+    ExportColumn("server_image", "text", lambda row: row.started.image if row.started else None),
+    ExportColumn(
         "server_version", "text", lambda row: formats.server_version(row.stage, row.held, row.role)
     ),
-    Column(
+    ExportColumn(
         "gpu", "text", lambda row: row.started.gpu if row.started and row.started.gpus else None
     ),
-    Column("gpus", "integer", lambda row: row.started.gpus if row.started else None),
-    Column(
+    ExportColumn("gpus", "integer", lambda row: row.started.gpus if row.started else None),
+    ExportColumn(
         "kv_cache_tokens", "integer", lambda row: row.held.kv_cache_tokens if row.held else None
     ),
     # Columns keep their places: first those that the table of stages has, too.
@@ -211,7 +217,7 @@ _SERVER_COLUMNS: tuple[Column[_RoleRow], ...] = (
 )
 
 
-def server_table(run: ExportedRun) -> Table:
+def server_table(run: ExportedRun) -> ExportTable:
     """Build the table of servers with one row for each stage and role.
 
     Its figures cover all servers of the role; `kv_cache_tokens` is what each of them holds.
@@ -234,28 +240,28 @@ class _ReplicaRow(NamedTuple):
     replica: Replica
 
 
-def _of_replica(name: str) -> Column[_ReplicaRow]:
-    return Column(
+def _of_replica(name: str) -> ExportColumn[_ReplicaRow]:
+    return ExportColumn(
         name, "number", lambda row: request_figures.rounded(getattr(row.replica.figures, name))
     )
 
 
-_REPLICA_COLUMNS: tuple[Column[_ReplicaRow], ...] = (
+_REPLICA_COLUMNS: tuple[ExportColumn[_ReplicaRow], ...] = (
     *_KEYS,
-    Column("verdict", "text", lambda row: row.stage.verdict),
-    Column("role", "text", lambda row: row.replica.figures.role),
-    Column("address", "text", lambda row: row.replica.address),
-    Column("pod", "text", lambda row: row.replica.pod),
-    Column("requests_finished", "integer", lambda row: _whole(row.replica.requests_finished)),
-    Column("prompt_tokens", "integer", lambda row: _whole(row.replica.prompt_tokens)),
-    Column("generation_tokens", "integer", lambda row: _whole(row.replica.generation_tokens)),
+    ExportColumn("verdict", "text", lambda row: row.stage.verdict),
+    ExportColumn("role", "text", lambda row: row.replica.figures.role),
+    ExportColumn("address", "text", lambda row: row.replica.address),
+    ExportColumn("pod", "text", lambda row: row.replica.pod),
+    ExportColumn("requests_finished", "integer", lambda row: _whole(row.replica.requests_finished)),
+    ExportColumn("prompt_tokens", "integer", lambda row: _whole(row.replica.prompt_tokens)),
+    ExportColumn("generation_tokens", "integer", lambda row: _whole(row.replica.generation_tokens)),
     # From the server's own counters; `mean_ttft_ms` and `queue_ms` are the client's figures.
-    Column(
+    ExportColumn(
         "server_mean_ttft_ms",
         "number",
         lambda row: request_figures.rounded(row.replica.mean_ttft_ms),
     ),
-    Column(
+    ExportColumn(
         "server_mean_queue_ms",
         "number",
         lambda row: request_figures.rounded(row.replica.mean_queue_ms),
@@ -267,7 +273,7 @@ _REPLICA_COLUMNS: tuple[Column[_ReplicaRow], ...] = (
 )
 
 
-def replica_table(run: ExportedRun) -> Table:
+def replica_table(run: ExportedRun) -> ExportTable:
     """Build the table of replicas with one row for each stage and vLLM server.
 
     The proxy is in the table of servers only.
@@ -292,33 +298,35 @@ class _RequestRow(NamedTuple):
         return tokens if is_known else None
 
 
-_REQUEST_COLUMNS: tuple[Column[_RequestRow], ...] = (
-    Column("run_uid", "text", lambda row: row.run_uid),
-    Column("stage", "text", lambda row: row.stage.id),
-    Column("verdict", "text", lambda row: row.stage.verdict),
-    Column("request", "integer", lambda row: row.number),
-    Column("ok", "flag", lambda row: row.ok),
-    Column("start_ms", "number", lambda row: row.requests.start_us[row.number] / 1000),
-    Column("queue_ms", "number", lambda row: row.requests.queue_us[row.number] / 1000),
-    Column(
+_REQUEST_COLUMNS: tuple[ExportColumn[_RequestRow], ...] = (
+    ExportColumn("run_uid", "text", lambda row: row.run_uid),
+    ExportColumn("stage", "text", lambda row: row.stage.id),
+    ExportColumn("verdict", "text", lambda row: row.stage.verdict),
+    ExportColumn("request", "integer", lambda row: row.number),
+    ExportColumn("ok", "flag", lambda row: row.ok),
+    ExportColumn("start_ms", "number", lambda row: row.requests.start_us[row.number] / 1000),
+    ExportColumn("queue_ms", "number", lambda row: row.requests.queue_us[row.number] / 1000),
+    ExportColumn(
         "ttft_ms", "number", lambda row: row.requests.ttft_us[row.number] / 1000 if row.ok else None
     ),
-    Column("tpot_ms", "number", lambda row: request_figures.milliseconds(row.tpot_us)),
-    Column(
+    ExportColumn("tpot_ms", "number", lambda row: request_figures.milliseconds(row.tpot_us)),
+    ExportColumn(
         "e2el_ms", "number", lambda row: row.requests.e2el_us[row.number] / 1000 if row.ok else None
     ),
-    Column("input_tokens", "integer", lambda row: row.requests.input_tokens[row.number]),
-    Column(
+    ExportColumn("input_tokens", "integer", lambda row: row.requests.input_tokens[row.number]),
+    ExportColumn(
         "output_tokens",
         "integer",
         lambda row: row.output_tokens,
     ),
-    Column("asked_tokens", "integer", lambda row: row.requests.asked_tokens[row.number]),
-    Column("closed", "flag", lambda row: bool(row.requests.ended[row.number]) if row.ok else None),
+    ExportColumn("asked_tokens", "integer", lambda row: row.requests.asked_tokens[row.number]),
+    ExportColumn(
+        "closed", "flag", lambda row: bool(row.requests.ended[row.number]) if row.ok else None
+    ),
 )
 
 
-def request_table(run: ExportedRun) -> Table:
+def request_table(run: ExportedRun) -> ExportTable:
     """Build the table of requests, one row each in the order of sending.
 
     Times are in milliseconds, starts count from the first request. A failed request has no
@@ -337,7 +345,7 @@ def _whole(count: float | None) -> Value:
     return None if count is None else int(count)
 
 
-_TABLES: Mapping[TableName, Callable[[ExportedRun], Table]] = {
+_TABLES: Mapping[TableName, Callable[[ExportedRun], ExportTable]] = {
     "stages": stage_table,
     "servers": server_table,
     "replicas": replica_table,

@@ -23,7 +23,7 @@ class NotExportable(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Column(Generic[T]):
+class ExportColumn(Generic[T]):
     """One column; its name ends with the unit."""
 
     name: str
@@ -32,16 +32,16 @@ class Column(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ExportTable:
     """Rows of values in the order of the columns."""
 
-    columns: Sequence[Column[Any]]
+    columns: Sequence[ExportColumn[Any]]
     rows: Sequence[tuple[Value, ...]]
 
 
-def table_of(columns: Sequence[Column[T]], rows: Iterable[T]) -> Table:
+def table_of(columns: Sequence[ExportColumn[T]], rows: Iterable[T]) -> ExportTable:
     """Build a table with the value of every column for every row."""
-    return Table(columns, [tuple(column.value(row) for column in columns) for row in rows])
+    return ExportTable(columns, [tuple(column.value(row) for column in columns) for row in rows])
 
 
 def as_json(value: Json | Sequence[Json]) -> bytes:
@@ -80,7 +80,7 @@ _BEGIN_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
 _NUMBER = re.compile(r"[-+]?[0-9]{1,30}(\.[0-9]{1,30})?([eE][-+]?[0-9]{1,3})?")
 
 
-def as_csv(table: Table) -> bytes:
+def as_csv(table: ExportTable) -> bytes:
     """Encode as RFC 4180 in UTF-8 with a header line.
 
     Unknown values are empty, instants are RFC 3339, lists are joined with semicolons.
@@ -106,7 +106,7 @@ def _field(value: Value) -> str | int | float:
     return f"'{text}" if text.startswith(_BEGIN_FORMULAS) and not _NUMBER.fullmatch(text) else text
 
 
-def as_parquet(table: Table, *, run_uid: str) -> bytes:
+def as_parquet(table: ExportTable, *, run_uid: str) -> bytes:
     """Encode as Parquet. Raises NotExportable without pyarrow.
 
     Every column has its type even where all its values are null.

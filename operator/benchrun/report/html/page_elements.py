@@ -82,14 +82,14 @@ class FindingCard(NamedTuple):
     evidence: Sequence[tuple[str, str]]
 
 
-class Facts(NamedTuple):
+class FactList(NamedTuple):
     title: str
     pairs: tuple[tuple[str, str], ...]
 
 
-def facts(title: str, *pairs: tuple[str, str | None]) -> Facts:
+def facts(title: str, *pairs: tuple[str, str | None]) -> FactList:
     """Build a list of the facts that have a value."""
-    return Facts(title, tuple((name, value) for name, value in pairs if value))
+    return FactList(title, tuple((name, value) for name, value in pairs if value))
 
 
 class CodeBlock(NamedTuple):
@@ -102,7 +102,7 @@ class Heading(NamedTuple):
 
 
 Element = (
-    Prose | Verdict | Table | Chart | Charts | Fold | FindingCard | Facts | CodeBlock | Heading
+    Prose | Verdict | Table | Chart | Charts | Fold | FindingCard | FactList | CodeBlock | Heading
 )
 
 
@@ -128,7 +128,7 @@ def fold(summary: str, *elements: Element) -> Fold:
 
 def _holds_something(element: Element) -> bool:
     match element:
-        case Prose(held) | CodeBlock(_, held) | Charts(held) | Fold(_, held) | Facts(_, held):
+        case Prose(held) | CodeBlock(_, held) | Charts(held) | Fold(_, held) | FactList(_, held):
             return bool(held)
         case Table():
             return bool(element.rows.rows)

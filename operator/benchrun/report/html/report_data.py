@@ -9,7 +9,7 @@ from benchrun_client.contract import Axis, LoadKind, StageRecord, kind_of, open_
 from pydantic import ValidationError
 
 from benchrun.api import KEYS, BenchmarkRunSpec, BenchmarkRunStatus, Code, LoadPoint, Result, Sample
-from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, Row
+from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, SweepRow
 from benchrun.judge.objectives import TRUSTED, inconclusive
 from benchrun.judge.result_row import measured_row
 from benchrun.judge.results import load_point_context
@@ -134,7 +134,7 @@ class ReportedSweep:
             return BenchmarkSweepSpec.model_validate(self.declared.spec)
         return None
 
-    def throughput(self, row: Row) -> float | None:
+    def throughput(self, row: SweepRow) -> float | None:
         """Return a row's output tokens a second, in the unit in which variants are compared."""
         output = row.metrics.get(KEYS["OutputThroughput"])
         if output is None or not is_per_gpu(self.status):

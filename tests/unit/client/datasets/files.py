@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchrun_client.contract import Data, DataFile
-from benchrun_client.datasets.row_pools import Portion, Sample
+from benchrun_client.datasets.row_pools import Portion, PromptRequest
 from benchrun_client.datasets.run_datasets import RunDatasets
 from unit.client.words import WordCounter
 
@@ -38,7 +38,7 @@ def portion(data: Data, **changes: Any) -> Portion:
     )
 
 
-def drawn(*portions: Portion, context_tokens: int | None = None) -> list[tuple[Sample, ...]]:
+def drawn(*portions: Portion, context_tokens: int | None = None) -> list[tuple[PromptRequest, ...]]:
     """Return what a run that consists of these portions sends."""
     supply = RunDatasets(portions, counter=WordCounter(special=1), context_tokens=context_tokens)
     return [supply.draw(each) for each in portions]

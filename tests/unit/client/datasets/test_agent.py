@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from benchrun_client.contract import AgentData, DataFile
-from benchrun_client.datasets.row_pools import Sample, common_start
+from benchrun_client.datasets.row_pools import PromptRequest, common_start
 from benchrun_client.failures import RunFailure
 from unit.client.datasets.files import drawn, portion, written
 
@@ -36,12 +36,12 @@ def of_the_tiny_example(folder: Path) -> DataFile:
     return written(folder, "agent.json", config_map["data"]["agent.json"])
 
 
-def headers(samples: tuple[Sample, ...]) -> list[tuple[str, date]]:
+def headers(samples: tuple[PromptRequest, ...]) -> list[tuple[str, date]]:
     found = [HEADER.search(s.prompt) for s in samples]
     return [(match[1], date.fromisoformat(match[2])) for match in found if match]
 
 
-def declared_share(samples: tuple[Sample, ...]) -> float:
+def declared_share(samples: tuple[PromptRequest, ...]) -> float:
     return sum(s.repeated_tokens for s in samples) / sum(s.input_tokens for s in samples)
 
 
@@ -174,9 +174,9 @@ def test_the_answer_follows_from_the_ratio() -> None:
 GROWING = AgentData(turns=4)
 
 
-def by_date(samples: tuple[Sample, ...]) -> dict[date, list[Sample]]:
+def by_date(samples: tuple[PromptRequest, ...]) -> dict[date, list[PromptRequest]]:
     """The conversations, each in the order of sending."""
-    found: dict[date, list[Sample]] = {}
+    found: dict[date, list[PromptRequest]] = {}
     for sample, (_, day) in zip(samples, headers(samples), strict=True):
         found.setdefault(day, []).append(sample)
     return found

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from benchrun_client.contract import CustomData, MixableData, MixData, MixPart, RandomData
-from benchrun_client.datasets.row_pools import Sample, interleaved, portions_of, shared_out
+from benchrun_client.contract import CustomData, MixableData, MixData, MixPartData, RandomData
+from benchrun_client.datasets.row_pools import PromptRequest, interleaved, portions_of, shared_out
 from benchrun_client.tokenizer import TokenCounter
 from benchrun_client.traffic import check_lengths, find_material, write_traffic
 from hypothesis import given, strategies as st
@@ -14,7 +14,7 @@ from unit.client.words import HubTokenizer
 
 
 def mix(*parts: tuple[int, MixableData]) -> MixData:
-    return MixData(parts=tuple(MixPart(weight=weight, data=data) for weight, data in parts))
+    return MixData(parts=tuple(MixPartData(weight=weight, data=data) for weight, data in parts))
 
 
 def random(tokens: int) -> RandomData:
@@ -47,7 +47,7 @@ def test_requests_come_by_weight_in_an_order_drawn_by_the_seed() -> None:
 
 
 def test_samples_of_a_part_keep_their_order() -> None:
-    parts = [[Sample(f"{part}{n}", 1, 1) for n in range(5)] for part in "ab"]
+    parts = [[PromptRequest(f"{part}{n}", 1, 1) for n in range(5)] for part in "ab"]
     slot = stage(requests=10, data=mix((1, random(9)), (1, random(9))))
     merged = [s.prompt for s in interleaved(slot, parts)]
     assert [p for p in merged if p[0] == "a"] == [f"a{n}" for n in range(5)]

@@ -4,7 +4,7 @@ stage."""
 import pytest
 from benchrun_client.contract import Api, PrefixRepetitionData
 from benchrun_client.datasets.random_words import WordWriter, write_prefix_repetition
-from benchrun_client.datasets.row_pools import Sample
+from benchrun_client.datasets.row_pools import PromptRequest
 from benchrun_client.failures import RunFailure
 from unit.client.datasets.files import portion
 from unit.client.words import WORDS, WordCounter
@@ -15,7 +15,7 @@ COUNTER = WordCounter(special=1, template=6)
 
 def write(
     writer: WordWriter, *, requests: int = 12, data: PrefixRepetitionData = DATA, **changes: object
-) -> tuple[Sample, ...]:
+) -> tuple[PromptRequest, ...]:
     return write_prefix_repetition(writer, portion(data, requests=requests, **changes), data)
 
 
@@ -23,7 +23,7 @@ def writer() -> WordWriter:
     return WordWriter(words=WORDS, counter=COUNTER)
 
 
-def beginnings(samples: tuple[Sample, ...], words: int) -> list[str]:
+def beginnings(samples: tuple[PromptRequest, ...], words: int) -> list[str]:
     return [" ".join(s.prompt.split()[:words]) for s in samples]
 
 

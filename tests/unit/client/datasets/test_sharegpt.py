@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from benchrun_client.contract import DataFile, ShareGPTData
-from benchrun_client.datasets.row_pools import Sample
+from benchrun_client.datasets.row_pools import PromptRequest
 from benchrun_client.datasets.run_datasets import RunDatasets
 from benchrun_client.failures import RunFailure
 from unit.client.datasets.files import drawn, portion, written
@@ -31,7 +31,7 @@ def talks(folder: Path, *entries: dict[str, Any], **changes: Any) -> ShareGPTDat
     return ShareGPTData(file=written(folder, "rows.json", json.dumps(entries)), **changes)
 
 
-def names(samples: tuple[Sample, ...]) -> list[str]:
+def names(samples: tuple[PromptRequest, ...]) -> list[str]:
     return [s.prompt.split()[0] for s in samples]
 
 

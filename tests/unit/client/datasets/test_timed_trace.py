@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from benchrun_client.contract import TimedTraceData
 from benchrun_client.datasets.random_words import WordWriter
-from benchrun_client.datasets.row_pools import Sample
-from benchrun_client.datasets.timed_trace import Trace, read_trace, write_trace
+from benchrun_client.datasets.row_pools import PromptRequest
+from benchrun_client.datasets.timed_trace import RecordedTrace, read_trace, write_trace
 from benchrun_client.failures import RunFailure
 from unit.client.datasets.files import json_lines, portion, written
 from unit.client.words import WORDS, WordCounter
@@ -32,14 +32,14 @@ def trace(folder: Path, *lines: dict[str, Any], **changes: Any) -> TimedTraceDat
 
 def sent(
     data: TimedTraceData, *, seed: int = 1, writer: WordWriter | None = None
-) -> tuple[Sample, ...]:
+) -> tuple[PromptRequest, ...]:
     read = read_trace(data, context_tokens=None)
     sent_portion = portion(data, requests=len(read.rows), seed=seed)
     used = writer or WordWriter(words=WORDS, counter=COUNTER)
     return write_trace(used, sent_portion, read.rows, block_tokens=data.block_tokens)
 
 
-def start(sample: Sample, words: int) -> list[str]:
+def start(sample: PromptRequest, words: int) -> list[str]:
     return sample.prompt.split()[:words]
 
 
@@ -144,5 +144,5 @@ def test_a_line_that_cannot_be_is_named(tmp_path: Path, line: dict[str, Any]) ->
 
 def test_an_empty_trace_is_too_small() -> None:
     with pytest.raises(RunFailure) as raised:
-        Trace("t", "0" * 64, ()).first(1)
+        RecordedTrace("t", "0" * 64, ()).first(1)
     golden(str(raised.value))

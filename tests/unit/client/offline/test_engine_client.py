@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 from benchrun_client.contract import AtOnceLoad, BatchLoad, Load
-from benchrun_client.datasets.row_pools import Sample
+from benchrun_client.datasets.row_pools import PromptRequest
 from benchrun_client.load.vllm_benchmark import EngineCall
 from benchrun_client.offline.engine_client import OfflineEngine
 from benchrun_client.offline.engine_server import OfflineAnswer, OfflineTimes
@@ -29,7 +29,9 @@ def _version_of_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def load(point: Load | None = None) -> EngineCall:
-    samples = [Sample(prompt=word, input_tokens=10, output_tokens=8) for word in ("one", "two")]
+    samples = [
+        PromptRequest(prompt=word, input_tokens=10, output_tokens=8) for word in ("one", "two")
+    ]
     return EngineCall(
         samples=samples, seed=1, load=point or AtOnceLoad(), api="Completions", ignore_eos=True
     )

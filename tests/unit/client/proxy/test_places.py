@@ -6,14 +6,14 @@ import json
 import pytest
 from aiohttp import web
 from benchrun_client.proxy import forwarding, upstream
-from benchrun_client.proxy.upstream import Places
+from benchrun_client.proxy.upstream import InFlightLimit
 from unit.client.proxy.between import ASKED, Server, between, prefilling, saying
 
 
 class Holder:
     """Someone who wants a place, and keeps it until told otherwise."""
 
-    def __init__(self, places: Places, order: list[int], number: int) -> None:
+    def __init__(self, places: InFlightLimit, order: list[int], number: int) -> None:
         self._places = places
         self._order = order
         self._number = number
@@ -33,7 +33,7 @@ async def settle() -> None:
 
 
 async def test_waiting_requests_start_in_order_of_arrival() -> None:
-    places = Places(most=2, most_queued=10)
+    places = InFlightLimit(most=2, most_queued=10)
     order = list[int]()
     holders = [Holder(places, order, number) for number in range(6)]
     await settle()
@@ -46,7 +46,7 @@ async def test_waiting_requests_start_in_order_of_arrival() -> None:
 
 
 async def test_a_full_queue_takes_nobody_and_forgets_nobody() -> None:
-    places = Places(most=1, most_queued=1)
+    places = InFlightLimit(most=1, most_queued=1)
     order = list[int]()
     holders = [Holder(places, order, number) for number in range(2)]
     await settle()
@@ -61,7 +61,7 @@ async def test_a_full_queue_takes_nobody_and_forgets_nobody() -> None:
 
 
 async def test_who_gives_up_waiting_leaves_no_hole() -> None:
-    places = Places(most=1, most_queued=3)
+    places = InFlightLimit(most=1, most_queued=3)
     order = list[int]()
     holders = [Holder(places, order, number) for number in range(4)]
     await settle()
@@ -76,7 +76,7 @@ async def test_who_gives_up_waiting_leaves_no_hole() -> None:
 
 
 async def test_who_gives_up_in_the_moment_of_its_turn_passes_it_on() -> None:
-    places = Places(most=1, most_queued=3)
+    places = InFlightLimit(most=1, most_queued=3)
     order = list[int]()
     holders = [Holder(places, order, number) for number in range(3)]
     await settle()

@@ -8,12 +8,12 @@ import aiohttp
 import pytest
 from benchrun_client.contract import Acknowledgement, Delivery, Failure, unpack_delivery
 from benchrun_client.record_server import MAX_BODY_BYTES, RecordServer
-from benchrun_client.run_progress import RunState
+from benchrun_client.run_progress import RunProgress
 from unit.client.plans import TOKEN, TOKEN_DIGEST
 from unit.client.records.test_run_progress import sealed
 
 
-class WatchedState(RunState):
+class WatchedState(RunProgress):
     """Tells when the server finds nothing new for a poll: from then on it is held back."""
 
     def __init__(self) -> None:
@@ -186,7 +186,7 @@ async def test_ready_and_metrics_need_no_token(client: Client) -> None:
 
 
 async def test_why_the_plan_could_not_be_read_is_answered_without_a_token() -> None:
-    state = RunState()
+    state = RunProgress()
     state.begin(run_uid="run-1", token_digest=None)
     state.fail(Failure(reason="InvalidPlan", message="no"))
     server = RecordServer(state)

@@ -13,7 +13,7 @@ from benchrun_client.contract import (
     Failure,
     Sealed,
 )
-from benchrun_client.run_progress import RunState
+from benchrun_client.run_progress import RunProgress
 from hypothesis import given, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from unit.client.plans import TOKEN, TOKEN_DIGEST
@@ -35,8 +35,8 @@ def sealed(sequence: int, *, size: int = 8) -> Sealed:
     return Sealed(envelope, body)
 
 
-def state(*, made: int = 0, size: int = 8) -> RunState:
-    new = RunState()
+def state(*, made: int = 0, size: int = 8) -> RunProgress:
+    new = RunProgress()
     new.begin(run_uid="run-1", token_digest=TOKEN_DIGEST)
     for sequence in range(made):
         new.add(sealed(sequence, size=size))
@@ -114,7 +114,7 @@ def test_the_token_opens_both() -> None:
 
 
 def test_before_the_plan_is_read_anybody_may_read_and_nobody_acknowledge() -> None:
-    assert (RunState().may_read(""), RunState().may_acknowledge(TOKEN)) == (True, False)
+    assert (RunProgress().may_read(""), RunProgress().may_acknowledge(TOKEN)) == (True, False)
 
 
 def test_after_a_failure_the_records_made_are_stored() -> None:
@@ -135,7 +135,7 @@ class StateMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.book = RunState()
+        self.book = RunProgress()
         self.woken = 0
         self.book.listen(self._hear)
         self.book.begin(run_uid="run-1", token_digest=TOKEN_DIGEST)
@@ -209,7 +209,7 @@ TestStateMachine = StateMachine.TestCase
 def test_a_run_is_delivered_once_it_is_done_and_every_record_is_stored(
     made: int, stored: int
 ) -> None:
-    book = RunState()
+    book = RunProgress()
     answers: list[int] = []
     book.listen(lambda: answers.append(1))
     book.begin(run_uid="run-1", token_digest=TOKEN_DIGEST)

@@ -16,7 +16,7 @@ from benchrun_client.contract import (
     Connections,
     RequestColumns,
     RoundTrips,
-    Sampling,
+    SamplingParams,
     ServerEdge,
     StageRecord,
     Streams,
@@ -190,7 +190,7 @@ def test_a_first_chunk_without_content_is_kept_beside_ttft() -> None:
 
 
 def test_a_record_says_how_tokens_were_chosen() -> None:
-    sampling = Sampling(temperature=0.7)
+    sampling = SamplingParams(temperature=0.7)
     assert record_of(raw_stage(sampling=sampling)).sampling == sampling
 
 

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from benchrun_client.contract import Limit, RandomData, Search, kind_of, most_search_stages
+from benchrun_client.contract import Limit, RandomData, SearchPlan, kind_of, most_search_stages
 
 TTFT_LIMIT = Limit(metric="TTFT", percentile="90", max_milliseconds=100)
 
 
-def search(**changes: Any) -> Search:
+def search(**changes: Any) -> SearchPlan:
     """Build a search from 1 to 64 requests a second, to 5 %.
 
     It has at most twelve probes, and confirmations of up to three stages each.
@@ -32,4 +32,4 @@ def search(**changes: Any) -> Search:
     fields["lowest"] = kind_of(axis, value).of(value, start=start, think_seconds=think_seconds)
     stages = most_search_stages(fields["max_probes"], fields["max_repeats"])
     fields.setdefault("seeds", tuple(range(stages)))
-    return Search(**fields)
+    return SearchPlan(**fields)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
 
-from benchrun_client.contract import CONFIRMATIONS, Outcome, Search, spelled
+from benchrun_client.contract import CONFIRMATIONS, Outcome, SearchPlan, spelled
 from benchrun_client.search.bisection import Position, after, first, may_follow, stage_at
 from hypothesis import given, strategies as st
 from unit.client.search.searches import search
@@ -22,7 +22,7 @@ class Bracket:
     not_met: Decimal | None
 
 
-def walked(search_spec: Search, outcome: Callable[[Position], Outcome]) -> Steps:
+def walked(search_spec: SearchPlan, outcome: Callable[[Position], Outcome]) -> Steps:
     """The whole course of a search whose outcomes are these."""
     steps: Steps = []
     here: Position | None = first(search_spec)
@@ -65,7 +65,7 @@ outcomes: st.SearchStrategy[Outcome] = st.sampled_from(["Met", "Missed", "Inconc
 
 
 @st.composite
-def searches(draw: st.DrawFn) -> Search:
+def searches(draw: st.DrawFn) -> SearchPlan:
     axis = draw(st.sampled_from(["RequestRate", "Concurrency"]))
     numbers: st.SearchStrategy[Decimal] = (
         rates if axis == "RequestRate" else st.integers(1, 20_000).map(Decimal)
@@ -115,7 +115,7 @@ def test_users_are_whole_and_the_bracket_ends_at_neighbours() -> None:
 
 @given(search_spec=searches(), data=st.data())
 def test_a_search_ends_within_bounds_and_never_repeats_a_load(
-    search_spec: Search, data: st.DataObject
+    search_spec: SearchPlan, data: st.DataObject
 ) -> None:
     steps = walked(search_spec, lambda _: data.draw(outcomes))
     assert max(position.number for position, _ in looks(steps)) <= search_spec.max_probes
@@ -142,7 +142,7 @@ def test_a_search_ends_within_bounds_and_never_repeats_a_load(
 
 @given(search_spec=searches(), data=st.data())
 def test_whatever_comes_the_highest_load_that_met_is_confirmed_first(
-    search_spec: Search, data: st.DataObject
+    search_spec: SearchPlan, data: st.DataObject
 ) -> None:
     steps = walked(search_spec, lambda _: data.draw(outcomes))
     met = bracket(steps).met
@@ -203,7 +203,7 @@ def test_a_confirmation_is_repeated_while_it_is_not_certain() -> None:
 
 @given(search_spec=searches(), data=st.data())
 def test_whatever_comes_the_loads_that_met_lie_below_those_that_did_not(
-    search_spec: Search, data: st.DataObject
+    search_spec: SearchPlan, data: st.DataObject
 ) -> None:
     found = bracket(walked(search_spec, lambda _: data.draw(outcomes)))
     if found.met is not None and found.not_met is not None:
@@ -212,7 +212,7 @@ def test_whatever_comes_the_loads_that_met_lie_below_those_that_did_not(
 
 @given(search_spec=searches(), share=st.floats(0, 1.2))
 def test_enough_probes_bracket_the_truth_within_the_tolerance(
-    search_spec: Search, share: float
+    search_spec: SearchPlan, share: float
 ) -> None:
     search_spec = search_spec.model_copy(update={"max_probes": 64})
     low = Decimal(search_spec.lowest.value)
@@ -231,7 +231,7 @@ def test_enough_probes_bracket_the_truth_within_the_tolerance(
 
 
 @given(search_spec=searches(), data=st.data())
-def test_what_may_follow_holds_what_does(search_spec: Search, data: st.DataObject) -> None:
+def test_what_may_follow_holds_what_does(search_spec: SearchPlan, data: st.DataObject) -> None:
     here: Position | None = first(search_spec)
     while here is not None:
         foreseen = may_follow(search_spec, here)

@@ -19,7 +19,7 @@ from benchrun_client.contract import (
     Outcome,
     Probe,
     RequestSample,
-    Search,
+    SearchPlan,
     decided,
     open_stage_id,
     stage_shape,
@@ -63,11 +63,11 @@ def stage(*ttft_ms: float, failed: int = 0, apart_seconds: float = 1.0) -> RawSt
     )
 
 
-def client_outcome(search_spec: Search, *stages: RawStage, here: Position = LOOK) -> Outcome:
+def client_outcome(search_spec: SearchPlan, *stages: RawStage, here: Position = LOOK) -> Outcome:
     return outcome_of(search_spec, here, [load_result(search_spec, here, each) for each in stages])
 
 
-def judged(search_spec: Search, *stages: RawStage, here: Position = LOOK) -> str:
+def judged(search_spec: SearchPlan, *stages: RawStage, here: Position = LOOK) -> str:
     """By the operator, in the row of the load point."""
     load = {
         "search": {
@@ -104,7 +104,7 @@ def judged(search_spec: Search, *stages: RawStage, here: Position = LOOK) -> str
     return outcome_of_row(measured_row(context, (), spec=run_spec))
 
 
-def both(search_spec: Search, *stages: RawStage, here: Position = LOOK) -> str:
+def both(search_spec: SearchPlan, *stages: RawStage, here: Position = LOOK) -> str:
     """What the operator says. The client says the same, but for a look at a load that is not
     certain, which steers."""
     outcome = client_outcome(search_spec, *stages, here=here)

@@ -16,7 +16,7 @@ from benchrun_client.contract import (
     ThinkTime,
     UsersLoad,
 )
-from benchrun_client.datasets.row_pools import Sample, prompts_digest
+from benchrun_client.datasets.row_pools import PromptRequest, prompts_digest
 from benchrun_client.failures import RunFailure
 from benchrun_client.search.bisection import Position, after, every_stage, first, stage_at
 from benchrun_client.search.prompt_writer import SearchPrompts
@@ -126,7 +126,7 @@ class PromptWriter:
     def write(self, search_spec: Stage, lengths: Sequence[int]) -> Future[bytes]:
         numbers = tuple(lengths)
         self.written.append((search_spec.id, numbers))
-        samples = tuple(Sample(f"{search_spec.id} {n}", 2, 2) for n in range(numbers[-1]))
+        samples = tuple(PromptRequest(f"{search_spec.id} {n}", 2, 2) for n in range(numbers[-1]))
         done: Future[bytes] = Future()
         done.set_result(
             pickle.dumps(((samples, {n: prompts_digest(samples[:n]) for n in numbers}), None))
@@ -138,7 +138,8 @@ async def test_what_may_follow_is_written_once_and_for_either_outcome() -> None:
     search_spec = search(duration_seconds=10, max_repeats=2)
     writer = PromptWriter()
     prompts = SearchPrompts(
-        {"chat/search-01/r1": tuple(Sample(f"first {n}", 2, 2) for n in range(10))}, writer.write
+        {"chat/search-01/r1": tuple(PromptRequest(f"first {n}", 2, 2) for n in range(10))},
+        writer.write,
     )
     here = first(search_spec)
     outcomes: tuple[Outcome, ...] = ("Met", "Missed", "Met", "Missed")
@@ -172,7 +173,7 @@ async def test_prompts_that_cannot_be_needed_any_more_are_let_go() -> None:
 
 
 async def test_rows_that_were_drawn_before_are_sent_as_they_are() -> None:
-    rows = tuple(Sample(f"row {n}", 2, 2) for n in range(40))
+    rows = tuple(PromptRequest(f"row {n}", 2, 2) for n in range(40))
     prompts = SearchPrompts({"chat/search-01/r1": rows}, write=None)
     taken = await prompts.take(stage_at(search(requests=30), first(search())))
     assert (taken.samples, taken.digest) == (rows[:30], prompts_digest(rows[:30]))

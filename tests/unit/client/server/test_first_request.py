@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 from benchrun_client.contract import Api
 from benchrun_client.failures import RunFailure
-from benchrun_client.http_session import Answer, open_session
+from benchrun_client.http_session import HttpAnswer, open_session
 from benchrun_client.server.first_request import (
     MAX_WORDS_OF_SERVER,
     Completion,
@@ -163,11 +163,11 @@ async def test_a_connection_that_breaks_is_reported() -> None:
     "body", ["word " * 10_000, json.dumps({"error": {"message": "x" * 10_000}})]
 )
 def test_the_servers_words_are_bounded(body: str) -> None:
-    assert len(words_of(Answer(400, "text/plain", body))) <= MAX_WORDS_OF_SERVER
+    assert len(words_of(HttpAnswer(400, "text/plain", body))) <= MAX_WORDS_OF_SERVER
 
 
 def test_an_empty_body_is_called_one() -> None:
-    assert words_of(Answer(500, "text/plain", " \n")) == "(empty body)"
+    assert words_of(HttpAnswer(500, "text/plain", " \n")) == "(empty body)"
 
 
 @pytest.mark.parametrize(
@@ -197,8 +197,8 @@ NESTED = "[" * 5000 + "]" * 5000
 """Deeper than Python reads JSON."""
 
 
-def answer(status: int, body: str, content_type: str = "application/json") -> Answer:
-    return Answer(status, content_type, body)
+def answer(status: int, body: str, content_type: str = "application/json") -> HttpAnswer:
+    return HttpAnswer(status, content_type, body)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_a_status_other_than_200_is_a_failure(body: str, status: int) -> None:
     )
 
 
-def refused(answered: Answer, *, served: Sequence[str] = ()) -> RunFailure:
+def refused(answered: HttpAnswer, *, served: Sequence[str] = ()) -> RunFailure:
     found = canary_failure(Completion(answered), where="http://s/v1", model="m", served=served)
     assert found is not None
     return found

@@ -13,7 +13,7 @@ from aiohttp import web
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import open_session, tls_context
 from benchrun_client.server.readiness import (
-    Deadline,
+    ReadinessDeadline,
     Servers,
     find_healthy,
     find_servers,
@@ -41,14 +41,14 @@ def test_an_address_takes_the_place_of_the_name(expected: str, url: str, address
 
 async def test_a_name_with_one_address_in_each_family_is_one_server() -> None:
     target = plan(target={"base_url": "http://localhost:8000/"}).target
-    assert await find_servers(target, Deadline(FOREVER)) == Servers(
+    assert await find_servers(target, ReadinessDeadline(FOREVER)) == Servers(
         ("http://127.0.0.1:8000",), ("http://127.0.0.1:8000/metrics",)
     )
 
 
 async def test_without_servers_to_count_the_url_is_used_as_it_is() -> None:
     target = plan(target={"base_url": "http://no.such.host.invalid/llm/", "servers": 0}).target
-    assert await find_servers(target, Deadline(FOREVER)) == Servers(
+    assert await find_servers(target, ReadinessDeadline(FOREVER)) == Servers(
         ("http://no.such.host.invalid/llm",), ()
     )
 
@@ -57,7 +57,7 @@ async def test_behind_tls_the_name_stays_for_the_certificate_names_it() -> None:
     target = plan(
         target={"base_url": "https://no.such.host.invalid", "metrics_urls": ("http://m/metrics",)}
     ).target
-    assert await find_servers(target, Deadline(FOREVER)) == Servers(
+    assert await find_servers(target, ReadinessDeadline(FOREVER)) == Servers(
         ("https://no.such.host.invalid",), ("http://m/metrics",)
     )
 
@@ -65,7 +65,7 @@ async def test_behind_tls_the_name_stays_for_the_certificate_names_it() -> None:
 async def test_addresses_that_never_come_are_counted_at_the_deadline() -> None:
     target = plan(target={"base_url": "http://localhost:8000", "servers": 2}).target
     with pytest.raises(RunFailure, match="within 1 s: localhost has 1 of 2 addresses") as failure:
-        await find_servers(target, Deadline(1))
+        await find_servers(target, ReadinessDeadline(1))
     assert failure.value.reason == "EndpointNotReady"
 
 
@@ -79,7 +79,7 @@ async def wait(url: str, *, seconds: int = FOREVER, refused: asyncio.Event | Non
 
     tracing.on_request_exception.append(failed)
     async with aiohttp.ClientSession(trace_configs=[tracing]) as session:
-        await wait_healthy(session, Servers((url,), ()), Deadline(seconds))
+        await wait_healthy(session, Servers((url,), ()), ReadinessDeadline(seconds))
 
 
 def after(failures: int, then: Handler) -> Handler:
@@ -163,7 +163,7 @@ async def test_an_untrusted_certificate_is_reported_at_once(
         with pytest.raises(RunFailure, match="caConfigMapRef") as failure:
             await wait(url)
         async with open_session(tls=tls_context(str(authority)), seconds=5) as session:
-            await wait_healthy(session, Servers((url,), ()), Deadline(5))
+            await wait_healthy(session, Servers((url,), ()), ReadinessDeadline(5))
     assert failure.value.reason == "CertificateInvalid"
 
 
@@ -174,7 +174,7 @@ async def test_every_server_is_waited_for() -> None:
         aiohttp.ClientSession() as session,
     ):
         with pytest.raises(RunFailure, match=down):
-            await wait_healthy(session, Servers((up, down), ()), Deadline(1))
+            await wait_healthy(session, Servers((up, down), ()), ReadinessDeadline(1))
 
 
 async def test_a_server_that_was_replaced_while_it_loaded_is_found_at_its_new_address(
@@ -193,7 +193,7 @@ async def test_a_server_that_was_replaced_while_it_loaded_is_found_at_its_new_ad
         monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", moved)
         name = url.replace("127.0.0.1", "servers.lab.svc")
         servers = await find_healthy(
-            session, plan(target={"base_url": name}).target, Deadline(FOREVER)
+            session, plan(target={"base_url": name}).target, ReadinessDeadline(FOREVER)
         )
     assert looked_up == ["servers.lab.svc", "servers.lab.svc"]
     assert servers.urls == (url,)
@@ -205,5 +205,5 @@ async def test_addresses_that_never_answer_are_reported_at_the_deadline(
     monkeypatch.setattr("benchrun_client.server.readiness.LOOK_AGAIN_SECONDS", 0.1)
     async with serving(health=answering(503)) as url, aiohttp.ClientSession() as session:
         with pytest.raises(RunFailure, match="/health answers 503") as late:
-            await find_healthy(session, plan(target={"base_url": url}).target, Deadline(1))
+            await find_healthy(session, plan(target={"base_url": url}).target, ReadinessDeadline(1))
     assert late.value.reason == "EndpointNotReady"

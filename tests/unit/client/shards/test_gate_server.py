@@ -14,7 +14,7 @@ from benchrun_client.server.readiness import Servers
 from benchrun_client.shards import messages
 from benchrun_client.shards.gate_client import GateClient
 from benchrun_client.shards.gate_server import GateServer
-from benchrun_client.shards.messages import GATE_PATH, Answer, Ended, offset_of
+from benchrun_client.shards.messages import GATE_PATH, ClockAnswer, Ended, offset_of
 from benchrun_client.stage_record import record_of
 from hypothesis import given, strategies as st
 from unit.client.plans import TOKEN, TOKEN_DIGEST, plan, raw_stage
@@ -115,11 +115,11 @@ async def test_words_and_parts_of_a_stage_are_waited_for() -> None:
         parts = here.begin(here.gate.parts(0))
         _, packed = seal(record_of(raw_stage()))
         await members[0].send(ended(1))
-        await members[0].send(messages.Part(sequence=0, packed=packed))
+        await members[0].send(messages.ShardPart(sequence=0, packed=packed))
         await members[1].send(ended(2))
         assert {shard: word.succeeded for shard, word in (await answer).items()} == {1: 1, 2: 2}
         assert not parts.done()
-        await members[1].send(messages.Part(sequence=0, packed=None))
+        await members[1].send(messages.ShardPart(sequence=0, packed=None))
         assert await parts == (packed,)
 
 
@@ -273,10 +273,10 @@ def test_the_error_never_exceeds_the_stated_bound(
     ahead: float, ways: list[tuple[float, float]]
 ) -> None:
     for n, (there, back) in enumerate(ways):
-        found = offset_of(Answer(left=n, gate_time=n + there + ahead), came=n + there + back)
+        found = offset_of(ClockAnswer(left=n, gate_time=n + there + ahead), came=n + there + back)
         assert abs(found.seconds - ahead) <= found.error + 1e-6
 
 
 def test_an_offset_is_in_error_by_half_of_what_the_question_took() -> None:
-    found = offset_of(Answer(left=2.0, gate_time=102.001), came=2.002)
+    found = offset_of(ClockAnswer(left=2.0, gate_time=102.001), came=2.002)
     assert (round(found.seconds, 9), round(found.error, 9)) == (100.0, 0.001)

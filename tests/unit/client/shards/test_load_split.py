@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from benchrun_client.contract import AtOnceLoad, Load, RateLoad, UsersLoad
-from benchrun_client.datasets.row_pools import Sample
+from benchrun_client.datasets.row_pools import PromptRequest
 from benchrun_client.load.vllm_benchmark import Begun, Divided, EngineCall
 from benchrun_client.shards.first_shard import IN_THE_POD, shard_setup
 from benchrun_client.shards.load_split import Shard, Share, arrivals_of, share_of
@@ -152,7 +152,7 @@ def test_the_gate_is_open_to_other_pods_only_where_there_are_any(
     assert (setup.gate_address, setup.gate_port) == (address, port)
 
 
-SAMPLES = [Sample(prompt=f"p{n}", input_tokens=1, output_tokens=1) for n in range(7)]
+SAMPLES = [PromptRequest(prompt=f"p{n}", input_tokens=1, output_tokens=1) for n in range(7)]
 
 
 def load(place: Shard | None) -> EngineCall:

@@ -15,13 +15,13 @@ from benchrun_client import profiling
 from benchrun_client.contract import (
     PROFILE_STAGE,
     Engine,
-    Profile,
     ProfilePlan,
+    ProfileResult,
     StageRecord,
     open_record,
     seal,
 )
-from benchrun_client.datasets.row_pools import Sample, prompts_digest
+from benchrun_client.datasets.row_pools import PromptRequest, prompts_digest
 from benchrun_client.engines.vllm.trace_reader import summary_of
 from benchrun_client.load.vllm_benchmark import EngineCall
 from benchrun_client.profiling import Profiling
@@ -36,7 +36,7 @@ from unit.golden_messages import golden
 
 TRACE = Path(__file__).parents[1] / "traces" / "one-step.pt.trace.json.gz"
 SUMMARY = json.dumps(summary_of(TRACE))
-SAMPLES = tuple(Sample(f"prompt {n}", 3, 4) for n in range(6))
+SAMPLES = tuple(PromptRequest(f"prompt {n}", 3, 4) for n in range(6))
 Seen = list[str]
 
 
@@ -106,7 +106,7 @@ async def profiled(
 
 async def profile_of(
     sender: Sender, answers: Mapping[str, tuple[int, str]], seen: Seen, **options: Any
-) -> Profile:
+) -> ProfileResult:
     found = (await profiled(sender, answers, seen, **options)).profile
     assert found is not None
     return found

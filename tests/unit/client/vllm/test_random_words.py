@@ -12,18 +12,18 @@ from benchrun_client.datasets.random_words import (
     drawn_lengths,
     write_random,
 )
-from benchrun_client.datasets.row_pools import Sample, Slot
+from benchrun_client.datasets.row_pools import PromptRequest, Slot
 from benchrun_client.failures import RunFailure
 from unit.client.plans import stage, warmup
 from unit.client.words import WORDS, WordCounter
 
 
-def write(prompts: WordWriter, slot: Slot) -> tuple[Sample, ...]:
+def write(prompts: WordWriter, slot: Slot) -> tuple[PromptRequest, ...]:
     assert isinstance(slot.data, RandomData)
     return write_random(prompts, slot, slot.data)
 
 
-def starts(samples: tuple[Sample, ...]) -> list[tuple[str, ...]]:
+def starts(samples: tuple[PromptRequest, ...]) -> list[tuple[str, ...]]:
     return [tuple(s.prompt.split()[:DISTINCT_WORDS]) for s in samples]
 
 

@@ -2,7 +2,7 @@
 compares them with vLLM's own."""
 
 import pytest
-from benchrun_client.contract import CachePolicy, MixData, MixPart, Plan, RandomData
+from benchrun_client.contract import CachePolicy, MixData, MixPartData, Plan, RandomData
 from benchrun_client.datasets.random_words import vllm_prompts
 from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import TokenCounter
@@ -74,8 +74,8 @@ def test_without_a_seed_of_its_own_each_stage_has_other_prompts() -> None:
 
 def test_a_part_of_a_mix_has_its_seed_too() -> None:
     parts = (
-        MixPart(weight=1, data=vllm(40)),
-        MixPart(weight=1, data=RandomData(input_tokens=9, output_tokens=1)),
+        MixPartData(weight=1, data=vllm(40)),
+        MixPartData(weight=1, data=RandomData(input_tokens=9, output_tokens=1)),
     )
     given = plan(
         stage(seed=5, requests=20, data=MixData(parts=parts)),

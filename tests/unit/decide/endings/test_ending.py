@@ -52,10 +52,10 @@ def test_the_judge_gets_servers_and_client_as_in_the_status() -> None:
     scene = LAST_RECORD.with_answers({LOG: Answer(None)}).pod(
         "client", image="client:7", image_digest="sha256:1"
     )
-    _, question = scene.decide().lookups
-    assert isinstance(question, Judging)
-    assert [server.pod for server in question.servers] == ["server-1"]
-    assert question.client == ClientStatus(image="client:7", image_digest="sha256:1")
+    _, query = scene.decide().lookups
+    assert isinstance(query, Judging)
+    assert [server.pod for server in query.servers] == ["server-1"]
+    assert query.client == ClientStatus(image="client:7", image_digest="sha256:1")
 
 
 def test_with_a_judgement_the_run_has_ended() -> None:
@@ -248,7 +248,7 @@ def test_the_log_of_the_measurement_is_looked_up_while_the_server_goes() -> None
     ],
 )
 def test_no_log_is_looked_up(scene: Scene) -> None:
-    assert not any(isinstance(question, Compilations) for question in scene.decide().lookups)
+    assert not any(isinstance(query, Compilations) for query in scene.decide().lookups)
 
 
 # ---- what holds nobody up

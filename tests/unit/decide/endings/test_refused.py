@@ -197,16 +197,16 @@ def test_what_is_admitted_after_all_goes_on() -> None:
 
 
 def test_why_a_job_has_no_pod_is_looked_up_again_and_again() -> None:
-    question = PodsRefused("Job", "br-qwen-6316e01c-client", "Job-uid")
-    assert question not in PODLESS.at(2).decide().lookups
+    query = PodsRefused("Job", "br-qwen-6316e01c-client", "Job-uid")
+    assert query not in PODLESS.at(2).decide().lookups
     looking = PODLESS.at(3).decide()
-    assert question in looking.lookups
+    assert query in looking.lookups
     for late in (PODLESS.at(30), asked("").at(30)):
         decision = late.decide()
-        assert (question in decision.lookups, decision.requeue_after_seconds) == (True, 10.0)
+        assert (query in decision.lookups, decision.requeue_after_seconds) == (True, 10.0)
         assert standing(decision.status, "Complete") == {"Complete": "False (NoPod)"}
     made = PODLESS.pod("client").at(30).decide()
-    assert question not in made.lookups
+    assert query not in made.lookups
 
 
 def test_a_job_that_is_made_now_is_looked_at_soon() -> None:

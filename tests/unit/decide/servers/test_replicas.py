@@ -183,8 +183,8 @@ def test_as_long_as_all_live_the_run_goes_on() -> None:
 def test_no_log_of_one_vouches_for_all() -> None:
     done = MEASURING.arrived(0, 1)
     alone = RUN.with_spec(server={"image": "v"}).measuring().arrived(0, 1)
-    assert not any(isinstance(question, Compilations) for question in done.decide().lookups)
-    assert any(isinstance(question, Compilations) for question in alone.decide().lookups)
+    assert not any(isinstance(query, Compilations) for query in done.decide().lookups)
+    assert any(isinstance(query, Compilations) for query in alone.decide().lookups)
 
 
 def test_a_server_that_is_replaced_before_the_first_request_is_another_one_too() -> None:

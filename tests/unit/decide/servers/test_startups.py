@@ -23,7 +23,7 @@ LOOKED_AT = HEALTHY_SERVER.with_answers({WANTED: Answer(TOLD)})
 
 def wanted(scene: Scene) -> list[ServerStart]:
     """Of what was not looked at yet."""
-    return [question for question in scene.decide().lookups if isinstance(question, ServerStart)]
+    return [query for query in scene.decide().lookups if isinstance(query, ServerStart)]
 
 
 def startup(scene: Scene) -> Startup | None:
@@ -104,7 +104,7 @@ def test_every_replica_has_the_same_entry_and_the_first_is_looked_at() -> None:
         .server_healthy()
         .another_server("server-2")
     )
-    assert [question.pod for question in wanted(two.at(HEALTHY))] == ["server-1"]
+    assert [query.pod for query in wanted(two.at(HEALTHY))] == ["server-1"]
 
 
 def test_an_endpoint_was_started_by_somebody_else() -> None:

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 from benchrun.api import ComparedMetric, Gate
-from benchrun.judge.comparison.figures import Figure
+from benchrun.judge.comparison.figures import NoisyFigure
 from benchrun.judge.comparison.gate import gate
-from benchrun.judge.comparison.hypotheses import Question
+from benchrun.judge.comparison.hypotheses import Hypothesis
 from benchrun.measure import Contrast, detectable_percent, mean_of
 from unit.golden_messages import golden
 from unit.judge.comparison.sides import compared, repeated, row, run, servers
@@ -17,21 +17,23 @@ from unit.plan.specs import spec
 LIMIT = 5.0
 
 
-def question(
+def hypothesis(
     percent: float, *, error_percent: float = 0.5, metric: ComparedMetric = "MeanTTFT"
-) -> Question:
+) -> Hypothesis:
     """A change of so much, with that standard error on each side, of five values each."""
     noise = (error_percent / 100) ** 2 / 2
     before = Contrast(0.0, noise, 4)
     after = Contrast(math.log1p(percent / 100), noise, 4)
-    return Question(metric, Figure(1.0, before), Figure(math.exp(after.estimate), after))
+    return Hypothesis(
+        metric, NoisyFigure(1.0, before), NoisyFigure(math.exp(after.estimate), after)
+    )
 
 
-UNKNOWN = Question("MeanTTFT", Figure(100.0), Figure(100.0))
-MISSING = Question("MeanTTFT", Figure(None), Figure(None))
+UNKNOWN = Hypothesis("MeanTTFT", NoisyFigure(100.0), NoisyFigure(100.0))
+MISSING = Hypothesis("MeanTTFT", NoisyFigure(None), NoisyFigure(None))
 
 
-def gated(*load_points: Sequence[Question] | None, limit: float = LIMIT) -> tuple[Gate, str]:
+def gated(*load_points: Sequence[Hypothesis] | None, limit: float = LIMIT) -> tuple[Gate, str]:
     return gate(
         [(f"chat/rate={n}", load_point) for n, load_point in enumerate(load_points)],
         max_regression_percent=limit,
@@ -41,68 +43,70 @@ def gated(*load_points: Sequence[Question] | None, limit: float = LIMIT) -> tupl
 @pytest.mark.parametrize(
     ("expected", "load_points"),
     [
-        pytest.param("NotRegressed", [[question(4.0)]], id="shown to be within"),
-        pytest.param("Inconclusive", [[question(4.5)]], id="may be beyond"),
-        pytest.param("Inconclusive", [[question(5.5)]], id="may be within"),
-        pytest.param("Regressed", [[question(6.2)]], id="shown to be beyond"),
+        pytest.param("NotRegressed", [[hypothesis(4.0)]], id="shown to be within"),
+        pytest.param("Inconclusive", [[hypothesis(4.5)]], id="may be beyond"),
+        pytest.param("Inconclusive", [[hypothesis(5.5)]], id="may be within"),
+        pytest.param("Regressed", [[hypothesis(6.2)]], id="shown to be beyond"),
         pytest.param(
-            "Regressed", [[question(-6.2, metric="OutputThroughput")]], id="throughput falls"
+            "Regressed", [[hypothesis(-6.2, metric="OutputThroughput")]], id="throughput falls"
         ),
         pytest.param(
-            "NotRegressed", [[question(60, metric="OutputThroughput")]], id="throughput rises"
+            "NotRegressed", [[hypothesis(60, metric="OutputThroughput")]], id="throughput rises"
         ),
-        pytest.param("NotRegressed", [[question(-30)]], id="latency falls"),
-        pytest.param("NotRegressed", [[question(1)], [question(2), question(0)]], id="all within"),
-        pytest.param("Regressed", [[question(1)], [question(9)]], id="one is enough"),
+        pytest.param("NotRegressed", [[hypothesis(-30)]], id="latency falls"),
         pytest.param(
-            "Regressed", [[question(9)], [UNKNOWN], None], id="whatever is not known of others"
+            "NotRegressed", [[hypothesis(1)], [hypothesis(2), hypothesis(0)]], id="all within"
         ),
-        pytest.param("Underpowered", [[question(1)], [UNKNOWN]], id="noise not known"),
-        pytest.param("Inconclusive", [[question(1)], [MISSING]], id="a figure is missing"),
-        pytest.param("Inconclusive", [[question(1)], None], id="a load point left out"),
+        pytest.param("Regressed", [[hypothesis(1)], [hypothesis(9)]], id="one is enough"),
         pytest.param(
-            "Underpowered", [[question(1), question(1, error_percent=3)]], id="one is too noisy"
+            "Regressed", [[hypothesis(9)], [UNKNOWN], None], id="whatever is not known of others"
+        ),
+        pytest.param("Underpowered", [[hypothesis(1)], [UNKNOWN]], id="noise not known"),
+        pytest.param("Inconclusive", [[hypothesis(1)], [MISSING]], id="a figure is missing"),
+        pytest.param("Inconclusive", [[hypothesis(1)], None], id="a load point left out"),
+        pytest.param(
+            "Underpowered", [[hypothesis(1), hypothesis(1, error_percent=3)]], id="one is too noisy"
         ),
         pytest.param(
             "Inconclusive",
-            [[question(5, error_percent=1.2)], [question(0)]],
+            [[hypothesis(5, error_percent=1.2)], [hypothesis(0)]],
             id="noisy, and changed all the same",
         ),
         pytest.param("Inconclusive", [], id="no load point"),
     ],
 )
-def test_gate(expected: Gate, load_points: list[list[Question] | None]) -> None:
+def test_gate(expected: Gate, load_points: list[list[Hypothesis] | None]) -> None:
     assert gated(*load_points)[0] == expected
 
 
 def test_a_throughput_can_fall_by_no_more_than_all() -> None:
-    fallen = question(-99, metric="OutputThroughput")
+    fallen = hypothesis(-99, metric="OutputThroughput")
     assert gated([fallen], limit=99.5)[0] == "NotRegressed"
     assert gated([fallen], limit=100)[0] == gated([fallen], limit=300)[0] == "NotRegressed"
     assert (
-        gated([question(0, metric="OutputThroughput", error_percent=0.01)], limit=0)[0]
+        gated([hypothesis(0, metric="OutputThroughput", error_percent=0.01)], limit=0)[0]
         == "Underpowered"
     )
 
 
 def test_it_names_the_figure_that_decided_and_its_own_bound() -> None:
     assert (
-        gated([question(1)], [question(9)])[1]
+        gated([hypothesis(1)], [hypothesis(9)])[1]
         == "MeanTTFT at chat/rate=1 is at least 7.75 % worse, 5 % is allowed"
     )
     assert (
-        gated([question(1), question(2)])[1]
+        gated([hypothesis(1), hypothesis(2)])[1]
         == "MeanTTFT at chat/rate=0 is at most 2.95 % worse, the others less"
     )
 
 
 def simulated(
-    random: Random, questions: int, *, change_percent: float, servers: int = 5
-) -> list[Question]:
+    random: Random, hypotheses: int, *, change_percent: float, servers: int = 5
+) -> list[Hypothesis]:
     """Figures of fresh servers that scatter by 1.5 %, each changed by so much for the worse; every
     other one a throughput."""
     made = []
-    for number in range(questions):
+    for number in range(hypotheses):
         metric: ComparedMetric = ("MeanTTFT", "OutputThroughput")[number % 2]
         shift = (
             math.log1p(change_percent / 100)
@@ -110,16 +114,18 @@ def simulated(
             else math.log1p(-change_percent / 100)
         )
         sides = [mean_of([random.gauss(at, 0.015) for _ in range(servers)]) for at in (0.0, shift)]
-        made.append(Question(metric, *(Figure(math.exp(side.estimate), side) for side in sides)))
+        made.append(
+            Hypothesis(metric, *(NoisyFigure(math.exp(side.estimate), side) for side in sides))
+        )
     return made
 
 
-@pytest.mark.parametrize("questions", [5, 20, 30])
-def test_a_change_that_equals_the_limit_is_rarely_called_regressed(questions: int) -> None:
+@pytest.mark.parametrize("hypotheses", [5, 20, 30])
+def test_a_change_that_equals_the_limit_is_rarely_called_regressed(hypotheses: int) -> None:
     """With intervals at Hochberg's levels against 0 it was in 8, 35 and 47 % of comparisons."""
     random = Random(99)
     rounds = 600
-    words = [gated(simulated(random, questions, change_percent=LIMIT))[0] for _ in range(rounds)]
+    words = [gated(simulated(random, hypotheses, change_percent=LIMIT))[0] for _ in range(rounds)]
     assert words.count("Regressed") <= 0.05 * rounds
     assert words.count("NotRegressed") <= 0.05 * rounds
 

@@ -19,7 +19,7 @@ from benchrun.judge.thresholds import PROFILE_HOST_PERCENT, PROFILE_STEP_TOKENS,
 from benchrun_client.contract import (
     PROFILE_STAGE,
     GapCounts,
-    Profile,
+    ProfileResult,
     RequestColumns,
     StageRecord,
     TraceSummary,
@@ -49,7 +49,7 @@ def summary(**changes: Any) -> TraceSummary:
 
 
 def status(**changes: Any) -> ProfileStatus:
-    return profile_status(Profile(workload="chat", concurrency=4, summary=summary(**changes)))
+    return profile_status(ProfileResult(workload="chat", concurrency=4, summary=summary(**changes)))
 
 
 @pytest.mark.parametrize(
@@ -114,9 +114,9 @@ def test_numbers_that_contradict_each_other_raise_nothing(changes: dict[str, Any
 
 
 @pytest.mark.parametrize(
-    "found", [None, Profile(workload="chat", concurrency=1, problem="no /start_profile")]
+    "found", [None, ProfileResult(workload="chat", concurrency=1, problem="no /start_profile")]
 )
-def test_without_a_summary_the_reason_is_reported(found: Profile | None) -> None:
+def test_without_a_summary_the_reason_is_reported(found: ProfileResult | None) -> None:
     status = profile_status(found)
     assert (status.limit, status.kernels, status.evidence) == ("Unknown", {}, {})
     assert ("no /start_profile" in status.sentence) == (found is not None)
@@ -146,7 +146,7 @@ def spec(**measurement: Any) -> BenchmarkRunSpec:
 
 def profile_record(**changes: Any) -> StageRecord:
     nothing = RequestColumns.model_validate(dict.fromkeys(RequestColumns.model_fields, ()))
-    found = Profile(workload="chat", concurrency=4, summary=summary(), **changes)
+    found = ProfileResult(workload="chat", concurrency=4, summary=summary(), **changes)
     fields = {
         "stage_id": PROFILE_STAGE,
         "sequence": 1,

@@ -13,7 +13,7 @@ from typing import Any
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Result, ServerStatus, Verdict
 from benchrun.measure.metrics_page import Sample
 from benchrun.observe import Run
-from benchrun.report.export.encoders import Table, Value
+from benchrun.report.export.encoders import ExportTable, Value
 from benchrun.report.export.formats import ExportedRun, ExportedStage, exported
 from benchrun.report.html import Reported
 from benchrun_client.contract import GapCounts, RequestColumns, StageRecord
@@ -177,6 +177,6 @@ def endpoint_spec() -> BenchmarkRunSpec:
     return BenchmarkRunSpec.model_validate({**body, "endpoint": {"url": "https://vllm.example"}})
 
 
-def rows(table: Table) -> list[dict[str, Value]]:
+def rows(table: ExportTable) -> list[dict[str, Value]]:
     names = [column.name for column in table.columns]
     return [dict(zip(names, values, strict=True)) for values in table.rows]

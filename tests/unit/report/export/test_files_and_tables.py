@@ -14,8 +14,8 @@ from benchrun.report.export.csv_parquet import (
     stage_table,
 )
 from benchrun.report.export.encoders import (
-    Column,
-    Table,
+    ExportColumn,
+    ExportTable,
     Value,
     as_csv,
     as_json,
@@ -73,7 +73,9 @@ def test_seconds_without_noise(microseconds: float, expected: float) -> None:
 def line(value: Value) -> str:
     """The field of one value, as a reader of CSV gets it."""
     text = as_csv(
-        Table((Column("x", "text", str), Column("y", "text", str)), [(value, "end")])
+        ExportTable(
+            (ExportColumn("x", "text", str), ExportColumn("y", "text", str)), [(value, "end")]
+        )
     ).decode()
     (_, row) = csv.reader(io.StringIO(text, newline=""))
     assert row[1] == "end"
@@ -114,7 +116,10 @@ def test_any_text_comes_back_and_none_is_a_formula(text: str) -> None:
 
 
 def test_csv_lines_end_with_crlf() -> None:
-    assert as_csv(Table((Column("x", "integer", str),), [(1,), (2,)])) == b"x\r\n1\r\n2\r\n"
+    assert (
+        as_csv(ExportTable((ExportColumn("x", "integer", str),), [(1,), (2,)]))
+        == b"x\r\n1\r\n2\r\n"
+    )
 
 
 # ---- formats
@@ -176,6 +181,8 @@ def test_columns_of_the_tables_say_their_units_and_are_reported_once() -> None:
     ],
 )
 def test_no_load_point_is_a_formula(value: Value, load_point: str) -> None:
-    table = Table((Column("a", "text", str), Column("b", "text", str)), [("x", value)])
+    table = ExportTable(
+        (ExportColumn("a", "text", str), ExportColumn("b", "text", str)), [("x", value)]
+    )
     (row,) = csv.DictReader(io.StringIO(as_csv(table).decode(), newline=""))
     assert row["b"] == load_point

@@ -14,7 +14,7 @@ from benchrun.report.export.csv_parquet import (
     server_table,
     stage_table,
 )
-from benchrun.report.export.encoders import RUN_KEY, NotExportable, Table, as_parquet
+from benchrun.report.export.encoders import RUN_KEY, ExportTable, NotExportable, as_parquet
 from unit.report.export.runs import (
     CHAT,
     FIRST,
@@ -28,7 +28,7 @@ from unit.report.export.runs import (
 )
 
 
-def back(table: Table) -> Any:
+def back(table: ExportTable) -> Any:
     return pyarrow.parquet.read_table(io.BytesIO(as_parquet(table, run_uid=UID)))
 
 
@@ -75,7 +75,7 @@ def test_the_file_itself_says_whose_it_is() -> None:
 
 
 def test_a_table_without_rows_keeps_its_columns() -> None:
-    empty = Table(stage_table(run()).columns, [])
+    empty = ExportTable(stage_table(run()).columns, [])
     assert (back(empty).num_rows, back(empty).num_columns) == (0, len(empty.columns))
 
 

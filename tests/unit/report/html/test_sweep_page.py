@@ -10,7 +10,7 @@ import yaml
 from benchrun.api.sweep import MAX_NAME, BenchmarkSweepSpec, BenchmarkSweepStatus
 from benchrun.cli.html_page import draw
 from benchrun.observe import Sweep, untrusted_json as raw
-from benchrun.report.html import Facts, ReportedSweep, Section, Verdict
+from benchrun.report.html import FactList, ReportedSweep, Section, Verdict
 from benchrun.report.html.sections.comparison import (
     MAX_DRAWN_LOAD_POINTS,
     Point,
@@ -114,7 +114,7 @@ def test_the_verdict_comes_first_and_names_the_best() -> None:
     first, facts = sweep_verdict_section(several()).elements[:2]
     assert isinstance(first, Verdict)
     assert (first.word, first.meaning.endswith(HOLES)) == ("Suspect", True)
-    assert isinstance(facts, Facts)
+    assert isinstance(facts, FactList)
     assert dict(facts.pairs)["Most throughput per GPU"] == "everything at chat/concurrency=64"
     assert dict(facts.pairs)["Runs"] == "15 measured, 3 failed"
 
@@ -123,7 +123,7 @@ def test_without_gpus_the_most_throughput_is_that_of_a_server() -> None:
     sweep = several()
     variants = [each.model_copy(update={"gpus": 0}) for each in sweep.status.variants]
     facts = sweep_verdict_section(with_status(sweep, variants=variants)).elements[1]
-    assert isinstance(facts, Facts)
+    assert isinstance(facts, FactList)
     assert dict(facts.pairs)["Most throughput"] == "everything at chat/concurrency=64"
 
 
@@ -133,7 +133,7 @@ def test_a_best_that_is_not_certain_is_no_fact() -> None:
         each.model_copy(update={"variant": None, "load_point": None}) for each in sweep.status.best
     ]
     facts = sweep_verdict_section(with_status(sweep, best=none)).elements[1]
-    assert isinstance(facts, Facts)
+    assert isinstance(facts, FactList)
     assert not any(name.startswith("Most throughput") for name, _ in facts.pairs)
 
 
@@ -144,7 +144,7 @@ def test_the_best_of_many_workloads_stand_in_their_table_alone() -> None:
     for status, shown in ((many[:4], 4), (many, 0)):
         given = replace(sweep, status=sweep.status.model_copy(update={"best": status}))
         facts = sweep_verdict_section(given).elements[1]
-        assert isinstance(facts, Facts)
+        assert isinstance(facts, FactList)
         assert sum(name.startswith("Most throughput") for name, _ in facts.pairs) == shown
 
 

@@ -272,7 +272,7 @@ def _of_search(run: Reported, search: SearchResult) -> list[html.Element]:
     for row in (row for row in ordered if row.load_point in numbers):
         outcome = outcome_of(row)
         text = f"{row.load_point}: {outcome}; {row.verdict}"
-        probes.append(Probe(numbers[row.load_point], float(row.value), outcome, text))
+        probes.append(ProbeMark(numbers[row.load_point], float(row.value), outcome, text))
     if len(probes) >= LEAST_PROBES:
         lower = float(search.lower) if search.lower is not None else None
         title = kind_of(ordered[0].axis, ordered[0].value).title
@@ -344,7 +344,7 @@ OUTCOMES: Mapping[str, tuple[str, str]] = {
 MARGIN = 1.1
 
 
-class Probe(NamedTuple):
+class ProbeMark(NamedTuple):
     """One load that was tried; `text` is shown under the pointer."""
 
     number: int  # Place in the order of trying, from 1.
@@ -353,7 +353,7 @@ class Probe(NamedTuple):
     text: str
 
 
-def course_chart(probes: Sequence[Probe], *, axis_title: str, lower: float | None) -> ChartSpec:
+def course_chart(probes: Sequence[ProbeMark], *, axis_title: str, lower: float | None) -> ChartSpec:
     """Build the chart of a search: loads upwards, probes in order, a dashed line at the answer."""
     loads = [probe.load for probe in probes]
     low = min(loads) / MARGIN

@@ -53,7 +53,7 @@ def _identity(of: Run | Sweep) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _run(run: Reported) -> html.Facts:
+def _run(run: Reported) -> html.FactList:
     status = run.status
     return html.facts(
         "Run",
@@ -97,7 +97,7 @@ def _server(server: ServerStatus) -> Iterator[html.Element]:
     yield html.fold(title := "Settings that the server reports", html.Table(title, reported))
 
 
-def _client(client: ClientStatus, sampling: str) -> html.Facts:
+def _client(client: ClientStatus, sampling: str) -> html.FactList:
     return html.facts(
         "Client",
         ("Image", client.image),
@@ -110,7 +110,7 @@ def _client(client: ClientStatus, sampling: str) -> html.Facts:
     )
 
 
-def _judge(judge: Judge) -> html.Facts:
+def _judge(judge: Judge) -> html.FactList:
     rules = ("Rules", f"version {judge.version}")
     overrides = ", ".join(judge.overrides)
     return html.facts(
@@ -160,7 +160,7 @@ def sweep_provenance_section(sweep: ReportedSweep) -> html.Section:
     return html.section("provenance", "Provenance", _sweep(sweep), varied, html.Prose(lead))
 
 
-def _sweep(sweep: ReportedSweep) -> html.Facts:
+def _sweep(sweep: ReportedSweep) -> html.FactList:
     status = sweep.status
     spec = sweep.spec
     template = run_list.template(sweep.declared)

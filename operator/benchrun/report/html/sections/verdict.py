@@ -64,7 +64,7 @@ def verdict_section(run: html.Reported) -> html.Section:
     )
 
 
-def _facts(status: BenchmarkRunStatus) -> html.Facts:
+def _facts(status: BenchmarkRunStatus) -> html.FactList:
     verdicts = Counter(row.verdict for row in status.results)
     head = status.headline
     gate = status.comparison.gate if status.comparison is not None else None
@@ -133,7 +133,7 @@ def sweep_verdict_section(sweep: html.ReportedSweep) -> html.Section:
     )
 
 
-def _sweep_facts(status: BenchmarkSweepStatus) -> html.Facts:
+def _sweep_facts(status: BenchmarkSweepStatus) -> html.FactList:
     best = [
         (best.workload, f"{best.variant} at {best.load_point}")
         for best in status.best

@@ -5,7 +5,7 @@ from dataclasses import replace
 import yaml
 from benchrun.api import BenchmarkRunSpec, DatasetStatus
 from benchrun.names import MAX_RUN_NAME
-from benchrun.report.html import Facts
+from benchrun.report.html import FactList
 from benchrun.report.html.sections.provenance import manifest, provenance_section
 from unit.report.html.reported_runs import measured, reported, tables_of, with_status
 
@@ -14,7 +14,7 @@ def test_provenance_names_what_really_ran() -> None:
     pairs = [
         pair
         for block in provenance_section(reported()).elements
-        if isinstance(block, Facts)
+        if isinstance(block, FactList)
         for pair in block.pairs
     ]
     server = measured().status.servers[0]
@@ -28,7 +28,7 @@ def test_the_users_labels_stand_beside_the_name() -> None:
     """What other tools call metadata: whose run it is, and of which build."""
     run = reported()
     labelled = replace(run, declared=replace(run.declared, labels=(("build", "7"), ("team", "x"))))
-    first = next(e for e in provenance_section(labelled).elements if isinstance(e, Facts))
+    first = next(e for e in provenance_section(labelled).elements if isinstance(e, FactList))
     assert ("Labels", "build=7, team=x") in first.pairs
 
 

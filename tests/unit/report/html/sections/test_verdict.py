@@ -3,7 +3,7 @@
 import pytest
 from benchrun.api import Condition, SearchResult
 from benchrun.judge.rules.rule import SEVERITIES
-from benchrun.report.html import CodeBlock, Facts, FindingCard, Verdict
+from benchrun.report.html import CodeBlock, FactList, FindingCard, Verdict
 from benchrun.report.html.sections.verdict import findings_section, verdict_section
 from unit.golden_messages import golden
 from unit.report.html.reported_runs import (
@@ -37,7 +37,7 @@ def test_a_run_that_ended_badly_says_so_before_all(reason: str, word: str) -> No
     first = section.elements[0]
     glance = section.elements[1]
     assert isinstance(first, Verdict)
-    assert isinstance(glance, Facts)
+    assert isinstance(glance, FactList)
     assert first.word == word
     assert ("Ended because", reason) in glance.pairs
 
