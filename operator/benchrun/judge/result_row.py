@@ -170,7 +170,7 @@ def _step_tokens(spec: api.BenchmarkRunSpec) -> int | None:
         return None
     split = spec.server is not None and spec.server.disaggregated is not None
     args = started.words_of(ROLE_PREFILL if split else ROLE_SERVER)
-    return server_limits(args).step_tokens
+    return server_limits(args, spec.engine).step_tokens
 
 
 def by_times(roles: Sequence[api.RoleFigures], by_counters: float | None) -> list[api.RoleFigures]:

@@ -281,7 +281,7 @@ def _answered(
     stages = {cell_id: [s.stage_id for s in of_cell] for cell_id, of_cell in summaries.items()}
     every = [stage for of_cell in summaries.values() for stage in of_cell]
     last = max(every, key=lambda stage: stage.sequence)
-    begun = beginnings(spec, last=last.stage_id, block_tokens=block_tokens_of(servers))
+    begun = beginnings(spec, last=last.stage_id, block_tokens=block_tokens_of(spec.engine, servers))
     told = with_beginnings(rows, begun, stages)
     earlier = earlier_cells(begun, stages)
     return with_limit_told_once(with_true_runs(told, servers, limits, earlier))
@@ -299,5 +299,7 @@ def _server_limits(spec: api.BenchmarkRunSpec, servers: Sequence[api.ServerStatu
             if role in by_role
             else (None, None)
         )
-        limits[role] = server_pressure.server_limits(args, reported, kv_cache_tokens=tokens)
+        limits[role] = server_pressure.server_limits(
+            args, spec.engine, reported, kv_cache_tokens=tokens
+        )
     return limits

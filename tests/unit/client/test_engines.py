@@ -12,6 +12,8 @@ SOURCE = Path(benchrun_client.__file__).parent
 OTHER = """
 from dataclasses import replace
 from benchrun_client.engines.vllm import ENGINE as VLLM
+
+VLLM = ENGINES["VLLM"]
 ENGINE = replace(VLLM, name="SGLang", port=30000)
 """
 
@@ -23,8 +25,8 @@ def test_a_folder_is_an_engine(tmp_path: Path) -> None:
     (package / "engines" / "sglang").mkdir()
     (package / "engines" / "sglang" / "__init__.py").write_text(OTHER)
     show = (
-        "from benchrun_client.engines import ENGINE, ENGINES; print({k: e.port for k, e in "
-        "ENGINES.items()}, ENGINE.name)"
+        "from benchrun_client.engines import ENGINES, ENGINES; print({k: e.port for k, e in "
+        "ENGINES.items()}, VLLM.name)"
     )
     done = subprocess.run(
         [sys.executable, "-c", show],

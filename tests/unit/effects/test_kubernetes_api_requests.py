@@ -31,7 +31,10 @@ from benchrun.effects import (
     TooLarge,
 )
 from benchrun.observe import Run, Sweep
+from benchrun_client.engines import ENGINES
 from unit.effects.scripted_api import Answer, Json, Request, answering, gives, refuses
+
+VLLM = ENGINES["VLLM"]
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 RUN = Run(namespace="lab", name="chat", uid="uid-1", generation=1)
@@ -243,7 +246,7 @@ async def test_a_log_that_is_no_utf_8_is_read_all_the_same() -> None:
 async def test_a_log_that_fills_its_bound_may_have_more(length: int, complete: bool) -> None:
     async with answering(Answer(body=b"x" * length)) as exchange:
         text, is_all = await exchange.api.log_since(
-            "lab", Compilations("p", "vllm", since="2026-11-21T12:00:00Z")
+            "lab", Compilations("p", "vllm", since="2026-11-21T12:00:00Z", engine=VLLM)
         )
     assert (is_all, len(text)) == (complete, min(length, LOG_RANGE_BYTES))
     assert exchange.requests[0].query == {
@@ -303,7 +306,7 @@ async def test_a_name_cannot_lead_out_of_its_place() -> None:
 # What is asked of the API server about a server beside vLLM: how it started, and who tells of its
 # GPUs.
 
-WANTED = ServerStart(pod="chat-server-x", uid="uid-7", container="vllm")
+WANTED = ServerStart(pod="chat-server-x", uid="uid-7", container="vllm", engine=VLLM)
 
 
 async def test_the_beginning_of_the_log_and_no_more_than_that() -> None:

@@ -18,10 +18,12 @@ from benchrun.effects import (
     Unavailable,
 )
 from benchrun.observe import Children, Run
-from benchrun_client.engines import StartupPhases
+from benchrun_client.engines import ENGINES, StartupPhases
 from unit.runtime.bodies import NAMESPACE, UID
 from unit.runtime.judges import Judge
 from unit.runtime.memory_cluster import MemoryCluster
+
+VLLM = ENGINES["VLLM"]
 
 ABOUT = About(Run(namespace=NAMESPACE, name="chat", uid=UID, generation=1), Children())
 Configured = Mapping[decision.ExporterKind, decision.Exporters]
@@ -31,8 +33,8 @@ EXPORTERS: Configured = {
 NO_EXPORTERS: Configured = {}
 EXPORTER = decision.ExporterPod("dcgm-x", "10.1.0.7")
 TAIL = decision.LogTail(pod="p", container="vllm", previous=True)
-LOG = decision.Compilations(pod="p", container="vllm", since="2026-11-21T11:59:00Z")
-START = decision.ServerStart(pod="p", uid="u", container="vllm")
+LOG = decision.Compilations(pod="p", container="vllm", since="2026-11-21T11:59:00Z", engine=VLLM)
+START = decision.ServerStart(pod="p", uid="u", container="vllm", engine=VLLM)
 PODS = decision.EndpointPods(service="vllm", port=8001)
 COMPILED = (
     "2026-11-21T11:59:30.500000000Z WARNING Triton kernel JIT compilation during inference: f. "

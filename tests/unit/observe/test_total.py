@@ -21,8 +21,11 @@ from benchrun.observe import (
     untrusted_json as raw,
 )
 from benchrun.observe.last_words import MAX_CHARS, bounded, last_words
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import ENGINES
+from benchrun_client.engines.vllm import log as vllm_log
 from hypothesis import given, strategies as st
+
+VLLM = ENGINES["VLLM"]
 
 ROLES = (names.ROLE_SERVER, names.ROLE_CLIENT, names.ROLE_PROXY, "")
 STARTUP = [
@@ -187,7 +190,7 @@ LINES = st.lists(
 
 @given(LINES)
 def test_whatever_a_log_holds_its_last_words_are_one_short_line(lines: list[str]) -> None:
-    words = last_words("\n".join(lines))
+    words = last_words("\n".join(lines), VLLM)
     assert len(words) <= MAX_CHARS
     assert len(words.splitlines()) <= 1
     assert words == words.strip()
@@ -212,7 +215,7 @@ def test_a_token_is_never_among_the_words(tail: str, around: str) -> None:
 
 @given(st.lists(st.text(max_size=40), max_size=20))
 def test_instants_of_compilations_are_in_order(lines: list[str]) -> None:
-    found = ENGINE.compilations(
+    found = vllm_log.compilations(
         "\n".join(f"{line} JIT compilation during inference" for line in lines)
     )
     assert list(found) == sorted(found)
@@ -220,7 +223,7 @@ def test_instants_of_compilations_are_in_order(lines: list[str]) -> None:
 
 @given(st.lists(st.text(max_size=40) | st.sampled_from(STARTUP), max_size=20))
 def test_phases_of_any_log_are_seconds(lines: list[str]) -> None:
-    found = ENGINE.startup_phases("\n".join(lines))
+    found = VLLM.startup_phases("\n".join(lines))
     for seconds in (found.download, found.load, found.compile, found.warm_up):
         assert seconds is None or 0 <= seconds < 1e12
 
@@ -249,9 +252,12 @@ def test_whatever_a_pod_left_behind_it_is_diagnosed_or_not(
     }
     metadata = {"labels": {names.LABEL_ROLE: role}, "name": "p"}
     pod = pod_of({"metadata": metadata, "status": {**body, "containerStatuses": [container]}})
-    for found in (diagnose_server([pod], None, log_tail=log), diagnose_client([pod], None)):
+    for found in (
+        diagnose_server([pod], None, VLLM, log_tail=log),
+        diagnose_client([pod], None, VLLM),
+    ):
         assert found is None or len(found.message.encode(errors="replace")) < 4096
-    find_pod_with_hidden_cause([pod])
+    find_pod_with_hidden_cause([pod], VLLM)
 
 
 @given(
@@ -304,10 +310,10 @@ UNITS = [
 def test_half_a_megabyte_of_anything_takes_no_time(unit: str) -> None:
     log = "ValueError: " + unit * (512 * 1024 // len(unit))
     began = time.process_time()
-    last_words(log)
+    last_words(log, VLLM)
     bounded(log)
-    ENGINE.startup_phases(log)
-    ENGINE.compilations(log)
+    VLLM.startup_phases(log)
+    vllm_log.compilations(log)
     assert time.process_time() - began < 20, (
         "what grows with the square of the length takes minutes, not a part of a second"
     )

@@ -75,7 +75,7 @@ def requests_rejected(stage: StageFacts) -> Found:
         sum(count for text, count in stage.record.errors.items() if text.strip().lower() in phrases)
         for phrases in (TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE)
     )
-    counted = counters.rise(counters.of_vllm(stage.edges), counters.ADMISSION_REJECTIONS)
+    counted = counters.rise(counters.of_engine(stage.edges), counters.ADMISSION_REJECTIONS)
     rejected = max(too_many + unavailable, counted or 0)
     if rejected == 0:
         return []
