@@ -149,6 +149,9 @@ class Engine:
     """Name of a counter in the client's records -> names of its series, newest first."""
     labelled_counters: Mapping[str, tuple[str, str]]
     """Name of a counter in the records -> its series and the label of its lines."""
+    counters_at_first_event: frozenset[str]
+    """Counters whose series is missing until its first event. On a page that has the counter
+    `request_success_total` they are 0."""
     settings_series: str | None  # The series whose labels are the server's settings.
     measured_settings: frozenset[str]
     """Labels of `settings_series` that are not settings: they differ slightly between equal

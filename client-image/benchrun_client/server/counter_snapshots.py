@@ -100,6 +100,8 @@ def parse_metrics(text: str, engine: Engine) -> Snapshot | None:
         for name, names in _spellings(engine).items()
         if (there := next((series for series in names if series in sums), None)) is not None
     }
+    if _FINISHED in found:
+        found = dict.fromkeys(engine.counters_at_first_event, 0.0) | found
     others = () if _OF_PROXY in found else {*contract.PROXY_COUNTERS} - {contract.PROCESS_CPU}
     # A sum may be out of bounds where none of its parts is, or one of its parts unknown; what a
     # record does not take is left out.

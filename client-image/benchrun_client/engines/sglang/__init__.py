@@ -47,6 +47,7 @@ SGLANG = Engine(
     sample_series=metric_names.SAMPLE_SERIES,
     counter_series=metric_names.COUNTER_SERIES,
     labelled_counters={},
+    counters_at_first_event=metric_names.AT_FIRST_EVENT,
     settings_series=None,
     measured_settings=frozenset(),
     cache_tokens=lambda _: None,

@@ -32,3 +32,6 @@ COUNTER_SERIES: Mapping[str, tuple[str, ...]] = {
     "finished_abort_total": ("sglang:num_aborted_requests_total",),
 }
 """Name of a counter -> names of its series."""
+AT_FIRST_EVENT = frozenset({"prefix_cache_hits_total"})
+"""Retractions and aborts too are counted from the first one on, but not by every release: without
+their series they are not known."""

@@ -68,6 +68,7 @@ VLLM = Engine(
     sample_series=metric_names.SAMPLE_SERIES,
     counter_series=metric_names.COUNTER_SERIES,
     labelled_counters=metric_names.LABELLED_COUNTERS,
+    counters_at_first_event=frozenset(),
     settings_series="vllm:cache_config_info",
     measured_settings=metric_names.MEASURED_SETTINGS,
     cache_tokens=metric_names.cache_tokens,

@@ -68,8 +68,8 @@ SERVICE_UNAVAILABLE = frozenset({"service unavailable", "service temporarily una
 def requests_rejected(stage: StageFacts) -> Found:
     """Find requests that the servers rejected with 429 or 503.
 
-    They are known by the reason phrase of the answer, or by the servers' own count. A server
-    without that count has no such limit.
+    They are known by the reason phrase of the answer, or by the servers' own count. Without that
+    count the answers alone tell.
     """
     too_many, unavailable = (
         sum(count for text, count in stage.record.errors.items() if text.strip().lower() in phrases)
