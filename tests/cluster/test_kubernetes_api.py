@@ -377,7 +377,7 @@ async def test_log_of_a_measurement_has_the_instant_of_each_line(
     program = f"import signal; print('before'); print('{said}', flush=True); signal.pause()"
     since = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     container = {
-        "name": "vllm",
+        "name": "server",
         "image": SIMULATOR_IMAGE,
         "imagePullPolicy": "IfNotPresent",
         "command": ["python3", "-c", program],
@@ -393,7 +393,7 @@ async def test_log_of_a_measurement_has_the_instant_of_each_line(
     found: tuple[float, ...] | None = ()
     for _ in polling("the log tells of compiling", seconds=30):
         text, complete = await api.log_since(
-            run.namespace, Compilations(pod="compiles", container="vllm", since=since, engine=VLLM)
+            run.namespace, Compilations(pod="compiles", container="server", since=since, engine=VLLM)
         )
         if complete and (found := vllm_log.compilations(text)):
             break
@@ -403,7 +403,7 @@ async def test_log_of_a_measurement_has_the_instant_of_each_line(
     with pytest.raises(NotFound):
         await api.log_since(
             run.namespace,
-            Compilations(pod="never-there", container="vllm", since=since, engine=VLLM),
+            Compilations(pod="never-there", container="server", since=since, engine=VLLM),
         )
 
 

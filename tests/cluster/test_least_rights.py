@@ -154,7 +154,7 @@ RIGHTS: dict[str, tuple[str, Operation]] = {
     "/pods watch": ("no pod is heard of", lambda who: who.watch("Pod")),
     "/pods/log get": (
         "a failed server has no last words",
-        lambda who: who.api.log_tail(who.namespace, LogTail("none", "vllm", previous=False)),
+        lambda who: who.api.log_tail(who.namespace, LogTail("none", "server", previous=False)),
     ),
     "/pods/proxy get": ("no metrics with podRoad Proxy", lambda who: who.through("GET")),
     "/pods/proxy create": (
@@ -168,7 +168,7 @@ RIGHTS: dict[str, tuple[str, Operation]] = {
     "/events list": (
         "nothing is known of pulled images",
         lambda who: who.api.image_events(
-            who.namespace, ServerStart("none", "u", "vllm", engine=VLLM)
+            who.namespace, ServerStart("none", "u", "server", engine=VLLM)
         ),
     ),
     "/events create": (

@@ -148,7 +148,7 @@ def measured_row(
         },
         traffic=hashlib.sha256(digests.encode()).hexdigest() if records else None,
         sampling=tokens_chosen.pop() if len(tokens_chosen) == 1 else None,
-        explanations=length_explanations(context, step_tokens=_step_tokens(spec)),
+        explanations=length_explanations(context, spec.engine, step_tokens=_step_tokens(spec)),
         by_repeat=figures_by_repeat(context.stages),
         roles=[*roles, *proxy_role(records)],
         objectives=objective_results(

@@ -22,6 +22,7 @@ class ServerLimits:
     """
 
     sequences: int | None = None  # Most requests that run at once.
+    sequences_name: str = Setting.MAX_RUNNING.value  # What sets it, if it is set.
     default_sequences_step: int | None = None
     """A divisor of `sequences` where it is the engine's own default: all arguments are known, and
     none sets it. None: it may be any number."""
@@ -51,8 +52,10 @@ def server_limits(
     engines = number(Setting.DATA_PARALLEL) or 1
     each = number(Setting.MAX_RUNNING)
     is_default = args is not None and given.text(Setting.CONFIG_FILE) is None and each is None
+    flag = None if each is None else given.flag(Setting.MAX_RUNNING)
     return ServerLimits(
         sequences=None if each is None else each * engines,
+        sequences_name=flag or Setting.MAX_RUNNING.value,
         default_sequences_step=engine.default_running_step if is_default else None,
         step_tokens=number(Setting.STEP_TOKENS),
         kv_cache_tokens=kv_cache_tokens or number(Setting.KV_CACHE_TOKENS),
@@ -127,6 +130,7 @@ class Pressure:
         float | None
     )  # How many may run: the setting, else the ceiling that the samples show, else None.
     sequence_limit_is_set: bool
+    sequence_limit_name: str = Setting.MAX_RUNNING.value  # What sets it, if it is set.
     engines: int = 1
 
 
@@ -190,6 +194,7 @@ def pressure(
         hold=holds.most_common(1)[0][0] if holds else None,
         sequence_limit=ceiling,
         sequence_limit_is_set=limits.sequences is not None,
+        sequence_limit_name=limits.sequences_name,
         engines=limits.engines,
     )
 

@@ -62,12 +62,12 @@ WRITES: dict[str, tuple[str, str, Operation]] = {
 READS: dict[str, Operation] = {
     "get": lambda api: api.get("Pod", namespace="lab", name="p"),
     "list": listed,
-    "log-tail": lambda api: api.log_tail("lab", LogTail("p", "vllm", previous=False)),
+    "log-tail": lambda api: api.log_tail("lab", LogTail("p", "server", previous=False)),
     "log-since": lambda api: api.log_since(
-        "lab", Compilations("p", "vllm", since="2026-11-21T12:00:00Z", engine=VLLM)
+        "lab", Compilations("p", "server", since="2026-11-21T12:00:00Z", engine=VLLM)
     ),
-    "log-head": lambda api: api.log_head("lab", ServerStart("p", "u", "vllm", engine=VLLM)),
-    "image-events": lambda api: api.image_events("lab", ServerStart("p", "u", "vllm", engine=VLLM)),
+    "log-head": lambda api: api.log_head("lab", ServerStart("p", "u", "server", engine=VLLM)),
+    "image-events": lambda api: api.image_events("lab", ServerStart("p", "u", "server", engine=VLLM)),
     "addresses": lambda api: api.endpoint_addresses("lab", "vllm", 80),
 }
 EVERYTHING = {name: operation for name, (_, _, operation) in WRITES.items()} | READS

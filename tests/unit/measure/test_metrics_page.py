@@ -243,3 +243,30 @@ def test_every_source_of_a_figure_is_declared() -> None:
         if name
     }
     assert counters <= set(VLLM.counter_series)
+
+
+SGLANG_PAGE = """\
+# HELP sglang:num_running_reqs The number of running requests.
+sglang:num_running_reqs{model_name="m",tp_rank="0",dp_rank="0"} 3.0
+sglang:num_running_reqs{model_name="m",tp_rank="0",dp_rank="1"} 2.0
+sglang:num_queue_reqs{model_name="m",tp_rank="0",dp_rank="0"} 1.0
+sglang:token_usage{model_name="m",tp_rank="0",dp_rank="0"} 0.25
+sglang:token_usage{model_name="m",tp_rank="0",dp_rank="1"} 0.75
+sglang:max_total_num_tokens{model_name="m",tp_rank="0",dp_rank="0"} 1000.0
+sglang:max_total_num_tokens{model_name="m",tp_rank="0",dp_rank="1"} 1000.0
+sglang:prompt_tokens_total{model_name="m"} 640.0
+"""
+
+
+def test_a_page_of_another_engine_gives_its_figures_and_none_that_it_has_not() -> None:
+    sglang = ENGINES["SGLang"]
+    sample = parse_sample(SGLANG_PAGE, sglang, at=1.0, role="server", pod="p")
+    assert (sample.running, sample.waiting, sample.prompt_tokens) == (5.0, 1.0, 640.0)
+    assert sample.kv_cache == 0.75
+    assert (sample.preemptions, sample.prefix_hits, sample.start_time) == (None, None, None)
+    assert parse_facts(SGLANG_PAGE, sglang) == ServerFacts(kv_cache_tokens=2000)
+
+
+def test_series_of_one_engine_are_none_of_another() -> None:
+    sample = parse_sample(SGLANG_PAGE, VLLM, at=1.0, role="server", pod="p")
+    assert (sample.running, sample.waiting, sample.kv_cache) == (None, None, None)

@@ -39,7 +39,7 @@ STARTUP = [
 
 def pulled(words: str) -> dict[str, Any]:
     """An event of the kubelet."""
-    about = {"fieldPath": "spec.containers{vllm}"}
+    about = {"fieldPath": "spec.containers{server}"}
     return {
         "reason": "Pulled",
         "involvedObject": about,
@@ -230,7 +230,7 @@ def test_phases_of_any_log_are_seconds(lines: list[str]) -> None:
 
 @given(st.lists(OBJECTS | st.builds(pulled, st.text(max_size=60)), max_size=5))
 def test_any_events_tell_a_wait_or_none(events: list[dict[str, Any]]) -> None:
-    wait = image_pull_seconds(events, container="vllm")
+    wait = image_pull_seconds(events, container="server")
     assert wait is None or 0 <= wait < 1e14
 
 
@@ -245,7 +245,7 @@ def test_whatever_a_pod_left_behind_it_is_diagnosed_or_not(
 ) -> None:
     ended = {"exitCode": 1, "message": message, "reason": "Error"}
     container = {
-        "name": "vllm",
+        "name": "server",
         "restartCount": 3,
         "state": {"terminated": ended},
         "lastState": {"terminated": ended},

@@ -24,8 +24,8 @@ SERVERS = tuple(Ref("Deployment", NAMESPACE, name, name) for name in ("prefill",
 JOB = Ref("Job", NAMESPACE, "client", "client")
 DELETED = [("delete", ref.kind, ref.name) for ref in (*SERVERS, JOB)]
 ENDING = RUNNING.model_copy(update={"phase": "Collecting"})
-TAIL = LogTail(pod="p", container="vllm", previous=False)
-LOG = Compilations(pod="p", container="vllm", since="2026-11-21T12:00:00Z", engine=VLLM)
+TAIL = LogTail(pod="p", container="server", previous=False)
+LOG = Compilations(pod="p", container="server", since="2026-11-21T12:00:00Z", engine=VLLM)
 ERRORS = [
     pytest.param(Conflict("moved on", code=409), id="409"),
     pytest.param(Invalid("never", code=422), id="422"),
@@ -84,12 +84,12 @@ async def test_the_log_of_a_failed_server_is_requested_once_and_does_not_keep_it
     scene = await served()
     scene.cluster.broken["log"] = error
     assert await scene.once(**ending(last_words=TAIL)) == 0.0
-    assert scene.cluster.log[:4] == [("log", "p", "vllm"), *DELETED]
+    assert scene.cluster.log[:4] == [("log", "p", "server"), *DELETED]
     answer = scene.collected.answers.of(TAIL)
     assert answer is not None
     assert (answer.value, answer.problem) == (None, str(error))
     await scene.once(**ending(last_words=TAIL))
-    assert scene.cluster.log.count(("log", "p", "vllm")) == 1
+    assert scene.cluster.log.count(("log", "p", "server")) == 1
     await scene.lookups.close()
 
 

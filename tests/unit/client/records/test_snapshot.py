@@ -328,3 +328,21 @@ def test_client_and_operator_know_a_counter_by_the_same_names() -> None:
     }
     for figure, counter in figures.items():
         assert VLLM.sample_series[figure] == VLLM.counter_series[counter]
+
+
+SGLANG = ENGINES["SGLang"]
+
+
+def test_a_counter_that_appears_with_its_first_event_is_0_before() -> None:
+    ended = 'sglang:num_requests_total{model_name="m"} 2.0\n'
+    hits = 'sglang:cached_tokens_total{cache_source="device",model_name="m"} 64.0\n'
+    none = parse_metrics(ended, SGLANG)
+    some = parse_metrics(ended + hits, SGLANG)
+    assert none is not None
+    assert some is not None
+    assert none.counters == {"request_success_total": 2.0, "prefix_cache_hits_total": 0.0}
+    assert some.counters["prefix_cache_hits_total"] == 64.0
+
+
+def test_a_page_without_the_engines_series_has_no_counter() -> None:
+    assert parse_metrics("vllm:prompt_tokens_total 3.0\n", SGLANG) is None

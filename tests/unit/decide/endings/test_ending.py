@@ -15,7 +15,7 @@ VLLM = ENGINES["VLLM"]
 STORED = Scene().measuring().stored(0).at(300)
 LAST_RECORD = STORED.arrived(1)
 CANCELLED = STORED.with_spec(cancel=True)
-LOG = Compilations("server-1", "vllm", since=text(HEALTHY - 10), engine=VLLM)
+LOG = Compilations("server-1", "server", since=text(HEALTHY - 10), engine=VLLM)
 TO_THE_END = Judging(ended_early=False)
 EARLY = Judging(ended_early=True)
 NOT_JUDGED: Answer[Judgement] = Answer(None, "the judge was killed: it took more than 256 MiB")

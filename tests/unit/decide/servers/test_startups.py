@@ -7,7 +7,7 @@ from unit.decide.scenes import HEALTHY, SCHEDULED, URL_ENDPOINT, Scene, instant,
 
 VLLM = ENGINES["VLLM"]
 
-WANTED = ServerStart("server-1", "server-1-uid", "vllm", engine=VLLM)
+WANTED = ServerStart("server-1", "server-1-uid", "server", engine=VLLM)
 TOLD = Start(
     StartupPhases(download=1.0, load=2.0, compile=3.0, warm_up=4.0), image_pull_seconds=5.0
 )
