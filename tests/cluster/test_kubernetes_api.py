@@ -393,7 +393,8 @@ async def test_log_of_a_measurement_has_the_instant_of_each_line(
     found: tuple[float, ...] | None = ()
     for _ in polling("the log tells of compiling", seconds=30):
         text, complete = await api.log_since(
-            run.namespace, Compilations(pod="compiles", container="server", since=since, engine=VLLM)
+            run.namespace,
+            Compilations(pod="compiles", container="server", since=since, engine=VLLM),
         )
         if complete and (found := vllm_log.compilations(text)):
             break

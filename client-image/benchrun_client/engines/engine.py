@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 from benchrun_client.engines.settings import Setting
 
@@ -176,6 +177,10 @@ class Engine:
     def __repr__(self) -> str:
         """Return a short text: facts and queries that name an engine are logged."""
         return f"Engine({self.name})"
+
+    def __deepcopy__(self, _: object) -> Self:
+        """Return the engine itself: it never changes, and is equal to no other."""
+        return self
 
     def points_up(self, error: str) -> bool:
         """Return whether an error only points to its cause further up in the log."""

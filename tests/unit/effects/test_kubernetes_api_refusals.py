@@ -67,7 +67,9 @@ READS: dict[str, Operation] = {
         "lab", Compilations("p", "server", since="2026-11-21T12:00:00Z", engine=VLLM)
     ),
     "log-head": lambda api: api.log_head("lab", ServerStart("p", "u", "server", engine=VLLM)),
-    "image-events": lambda api: api.image_events("lab", ServerStart("p", "u", "server", engine=VLLM)),
+    "image-events": lambda api: api.image_events(
+        "lab", ServerStart("p", "u", "server", engine=VLLM)
+    ),
     "addresses": lambda api: api.endpoint_addresses("lab", "vllm", 80),
 }
 EVERYTHING = {name: operation for name, (_, _, operation) in WRITES.items()} | READS

@@ -346,7 +346,9 @@ async def test_servers_of_one_node_are_no_groups(background: Background) -> None
 # ------------------------------------------------------------------------------------------------
 
 KILLED = {
-    "status": {"containerStatuses": [{"name": "server", "state": {"terminated": {"exitCode": 137}}}]}
+    "status": {
+        "containerStatuses": [{"name": "server", "state": {"terminated": {"exitCode": 137}}}]
+    }
 }
 
 
