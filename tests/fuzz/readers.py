@@ -146,7 +146,7 @@ def _ended(text: str) -> Pod:
 def events(data: bytes) -> None:
     """Events of pods, Jobs and StatefulSets, as the API server lists them."""
     listed = list(raw.mappings(raw.parsed(data)))
-    wait = image_pull_seconds(listed, container="vllm")
+    wait = image_pull_seconds(listed, container="server")
     assert wait is None or 0 <= wait < 1e14
     refusals.refused_pods(listed)
 
