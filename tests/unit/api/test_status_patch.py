@@ -105,7 +105,7 @@ def test_only_what_changed_is_written(changes: dict[str, Any], patch: dict[str, 
         ),
         (
             {"servers": [ServerStatus(engine="VLLM", role="server", ready=False)]},
-            {"servers": [{"role": "server", "ready": False}]},
+            {"servers": [{"role": "server", "engine": "VLLM", "ready": False}]},
         ),
     ],
     ids=["removed", "lists are replaced whole"],
