@@ -22,6 +22,7 @@ from benchrun_client.contract.base import (
 )
 from benchrun_client.contract.datasets import Data
 from benchrun_client.contract.probability import ERROR
+from benchrun_client.engines import EngineName
 
 CONFIRMATIONS = 3
 """Most loads at which a search confirms its result: the load it found, then lower ones."""
@@ -258,6 +259,7 @@ class RoleServers(Message):
 class Target(Message):
     """The server to measure."""
 
+    engine: EngineName
     base_url: LongText
     """URL that requests go to; a host name is resolved once, when all servers are there."""
     servers: int = Field(ge=0, le=1024)

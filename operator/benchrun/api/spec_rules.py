@@ -116,9 +116,13 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
         self.endpoint.allow_cache_reset,
     0x027e9791: lambda self: self.endpoint is None or self.cost is None or self.cost.per_gpu_hour
         is None,
-    0x6edf334d: lambda self: self.measurement.cache_policy != 'Reset' or self.server is None or
-        self.server.env is None or all(v.name != 'VLLM_SERVER_DEV_MODE' or (v.value is not None
-        and v.value == '1') for v in self.server.env),
+    0xf68bf485: lambda self: self.measurement.cache_policy != 'Reset' or self.server is None or
+        self.server.engine != 'VLLM' or (self.server.env is None) or all(v.name !=
+        'VLLM_SERVER_DEV_MODE' or (v.value is not None and v.value == '1') for v in
+        self.server.env),
+    0x3105e52c: lambda self: self.measurement.profile is None or (self.server.engine if
+        self.server is not None else self.endpoint.engine if self.endpoint is not None else
+        self.offline.engine) in ['VLLM'],
     0x88331c14: lambda self: self.revision is None or self.source.hub is not None,
     0x3c348e03: lambda self: 4 - [self.hub, self.pvc, self.image_volume, self.path].count(None) ==
         1,
@@ -127,6 +131,8 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
         is None or ((self.resources.limits is None or len(self.resources.limits) == 0) and
         (self.resources.requests is None or len(self.resources.requests) == 0)))),
     0xdc470507: lambda self: self.disaggregated is None or self.nodes_per_replica == 1,
+    0x565bb68c: lambda self: self.engine in ['VLLM'] or self.disaggregated is None,
+    0xf60f5c58: lambda self: self.engine in ['VLLM'] or self.nodes_per_replica == 1,
     0x6bcc30de: lambda self: (self.value is not None) != (self.value_from is not None),
     0xed281088: lambda self: all(source in ['secretKeyRef', 'configMapKeyRef', 'fieldRef',
         'resourceFieldRef'] for source in self),

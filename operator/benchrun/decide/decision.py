@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, Generic, Literal, TypeVar
 
 from benchrun_client.contract import Progress, Search
-from benchrun_client.engines import StartupPhases
+from benchrun_client.engines import Engine, StartupPhases
 
 from benchrun import names
 from benchrun.api import BenchmarkRunStatus, Blocked, ClientStatus, Judgement, Reason, ServerStatus
@@ -65,6 +65,7 @@ class Compilations(Question[tuple[float, ...]]):
     pod: str
     container: str
     since: str  # RFC 3339 timestamp
+    engine: Engine  # The engine that wrote the log.
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ class ServerStart(Question[Start]):
     pod: str
     uid: str
     container: str
+    engine: Engine  # The engine that wrote the log.
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +359,7 @@ class ExporterEndpoint:
 class ScrapeTarget:
     """A metrics endpoint to scrape."""
 
+    engine: Engine
     role: str
     pod: str
     url: str

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, NamedTuple
 
-from benchrun_client.engines import ENGINE, StartupPhases
+from benchrun_client.engines import StartupPhases
 
 from benchrun import names
 from benchrun.api import MAX_COMPILATIONS, Judgement, Sample
@@ -101,8 +101,10 @@ class Kind:
 async def _compilations(
     tools: Tools, about: About, question: decision.Compilations
 ) -> tuple[float, ...]:
+    if (read := question.engine.compilations) is None:
+        raise NotFoundOut(f"the log of {question.engine.name} does not say what was compiled")
     text, complete = await tools.cluster.log_since(about.run.namespace, question)
-    found = ENGINE.compilations(text)
+    found = read(text)
     if not complete or len(found) > MAX_COMPILATIONS:
         raise NotFoundOut("the log is too long to be read whole, or has too many compilations")
     return found
@@ -138,7 +140,8 @@ async def _server_start(
     phases = StartupPhases()
     image_pull = None
     try:
-        phases = ENGINE.startup_phases(await tools.cluster.log_head(namespace, question))
+        log = await tools.cluster.log_head(namespace, question)
+        phases = question.engine.startup_phases(log)
     except ClusterError as error:
         logger.info(
             "%s/%s: the beginning of its log was not read: %s", namespace, question.pod, error

@@ -7,11 +7,14 @@ import pytest
 from aiohttp import web
 from benchrun_client.contract import LoadPoint
 from benchrun_client.datasets.row_pools import Sample
+from benchrun_client.engines import ENGINES
 from benchrun_client.load.vllm_benchmark import Load
 from benchrun_client.offline.engine_client import OfflineEngine
 from benchrun_client.offline.engine_server import OfflineAnswer, OfflineTimes
 from benchrun_client.server.readiness import Servers
 from unit.client.servers import Handler, answering, serving
+
+VLLM = ENGINES["VLLM"]
 
 TIMES = OfflineTimes(
     sent=(0.0, 0.5),
@@ -36,7 +39,7 @@ def load(point: LoadPoint | None = None) -> Load:
 
 
 def servers(url: str) -> Servers:
-    return Servers((url,), (f"{url}/metrics",))
+    return Servers(VLLM, (url,), (f"{url}/metrics",))
 
 
 def answer_with(answer: OfflineAnswer, *, heartbeats: int = 0) -> Handler:
