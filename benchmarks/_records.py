@@ -18,7 +18,9 @@ from benchrun_client.contract import (
     ServerEdge,
     StageRecord,
 )
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import ENGINES
+
+VLLM = ENGINES["VLLM"]
 
 
 def columns(
@@ -76,7 +78,7 @@ def server_edge(
     `start_time` is in Unix seconds; `generated` is the output tokens generated before these
     requests.
     """
-    before = dict.fromkeys(ENGINE.counter_series, 0.0) | {
+    before = dict.fromkeys(VLLM.counter_series, 0.0) | {
         START_TIME: start_time,
         "generation_tokens_total": generated,
     }

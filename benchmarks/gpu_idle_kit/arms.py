@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import aiohttp
-from benchrun.names import CLIENT_CONTAINER
+from benchrun.names import CLIENT_CONTAINER, SERVER_CONTAINER
 from benchrun_client.contract import RECORD_PORT
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import ENGINES
 from runs_kit.cluster import PATHS, Cluster, Json, Picture
 
 from gpu_idle_kit import manifests
@@ -24,6 +24,8 @@ from gpu_idle_kit.figures import NotAsExpected, Seen, seen
 from gpu_idle_kit.manifests import ServerKind
 from gpu_idle_kit.streams import Exchange, exchanges, refused
 from gpu_idle_kit.wire import Packet, Wire
+
+VLLM = ENGINES["VLLM"]
 
 POLL_SECONDS = 0.05
 STEP_SECONDS = 1200.0
@@ -94,7 +96,7 @@ class Arm:
         Raises NotAsExpected when the server was up before the watching began.
         """
         packets: list[Packet] = []
-        async with self._listening(ENGINE.container, ENGINE.port, packets) as address:
+        async with self._listening(SERVER_CONTAINER, VLLM.port, packets) as address:
             poller = asyncio.create_task(_poll_health(address), name="poller")
             try:
                 yield
@@ -229,7 +231,7 @@ def _condition(body: Json, kind: str) -> Json:
 
 async def _poll_health(address: str) -> None:
     """Poll until the first healthy answer, on a new connection each time."""
-    url = f"http://{address}:{ENGINE.port}/health"
+    url = f"http://{address}:{VLLM.port}/health"
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session:
         while True:
             next_at = time.monotonic() + POLL_SECONDS

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchrun.names import API_VERSION, KIND
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import ENGINES
+
+VLLM = ENGINES["VLLM"]
 
 Json = dict[str, Any]
 
@@ -92,7 +94,7 @@ def deployment(namespace: str, template: Json) -> Json:
 
 def service(namespace: str) -> Json:
     """Build the Service of arm (b), the name the Jobs talk to."""
-    spec = {"selector": {"app": NAME}, "ports": [{"port": ENGINE.port}]}
+    spec = {"selector": {"app": NAME}, "ports": [{"port": VLLM.port}]}
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -105,7 +107,7 @@ def job(namespace: str, number: int, concurrency: int) -> Json:
     """Build the Job of one stage of arm (b), as vLLM's documentation tells to measure it."""
     flags = {
         "backend": "openai",
-        "base-url": f"http://{NAME}:{ENGINE.port}",
+        "base-url": f"http://{NAME}:{VLLM.port}",
         "model": MODEL,
         "tokenizer": MODEL_PATH,
         "dataset-name": "random",

@@ -35,6 +35,7 @@ PAUSE_SECONDS = 2.0
 START_UNIX = 1_790_000_000.0
 _KV_TOKENS = 40_000
 SERVER = ServerStatus(
+    engine="VLLM",
     role="server",
     ready=True,
     pod="br-simulated-4a49acf8-server-x",
@@ -196,7 +197,9 @@ def _samples(record: StageRecord, begin: float) -> list[Sample]:
 def _status(
     spec: BenchmarkRunSpec, records: Sequence[StageRecord], samples: Sequence[Sample]
 ) -> BenchmarkRunStatus:
-    never_compiled = ServerStatus(role="server", compilations=CompiledKernels(count=0))
+    never_compiled = ServerStatus(
+        engine="VLLM", role="server", compilations=CompiledKernels(count=0)
+    )
     found = results(load_points(spec), records, samples, spec=spec, servers=[never_compiled])
     valid = "False" if found.verdict == "Invalid" else "True"
     conditions = {"Complete": "True", "Valid": valid}

@@ -273,7 +273,7 @@ class Scenario:
     async def _start_server(self, run: PlayedRun) -> None:
         self._pages.servers[run.address] = Server()
         image = "docker.io/vllm/vllm-openai:v0.32.0"
-        status = manifests.running(run.address, container="vllm", image=image, ready=True)
+        status = manifests.running(run.address, container="server", image=image, ready=True)
         await self._write_pod(run, names.ROLE_SERVER, status)
 
     async def _measure(self, number: int, run: PlayedRun) -> None:

@@ -171,7 +171,7 @@ class Tenant:
 
     async def _measure(self, run: PlayedRun) -> None:
         server = self._pages.servers[run.address] = Server()
-        ready = manifests.running(run.address, container="vllm", image=SERVER_IMAGE, ready=True)
+        ready = manifests.running(run.address, container="server", image=SERVER_IMAGE, ready=True)
         await self._write(run, names.ROLE_SERVER, ready)
         assert run.stage_seconds is not None
         began = time.monotonic() + run.first_seconds

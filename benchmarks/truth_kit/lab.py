@@ -32,6 +32,7 @@ from benchrun_client.contract import (
     open_record,
     unpack_delivery,
 )
+from benchrun_client.engines import ENGINES
 
 from truth_kit.physical import (
     Standstill,
@@ -46,6 +47,8 @@ from truth_kit.physical import (
     waited_seconds,
 )
 from truth_kit.processes import TINY_MODEL, Server, client, free_port, server
+
+VLLM = ENGINES["VLLM"]
 
 TOKEN = secrets.token_hex(32)
 SHOWN = {TOKEN_HEADER: TOKEN}
@@ -140,7 +143,7 @@ class Outcome:
         known = CompiledKernels(
             count=len(self.compilations), at=list(self.compilations[:MAX_COMPILATIONS])
         )
-        servers = [ServerStatus(role="server", compilations=known)]
+        servers = [ServerStatus(engine="VLLM", role="server", compilations=known)]
         return results(kept, self.records, self.samples, spec=self.spec, servers=servers)
 
 
@@ -374,7 +377,7 @@ async def _scrape(http: httpx.AsyncClient, of: Server, pod: str, samples: list[S
         try:
             page = await http.get(f"{of.url}/metrics")
             page.raise_for_status()
-            sample = parse_sample(page.text, at=time.time(), role="server", pod=pod)
+            sample = parse_sample(page.text, VLLM, at=time.time(), role="server", pod=pod)
             if of.group is not None:
                 periods, throttled = cpu_periods(of.group)
                 sample = replace(sample, cpu_periods=periods, cpu_throttled_periods=throttled)

@@ -35,7 +35,7 @@ BEGAN_US = 1_800_000_000_000_000
 ComparedLatency = Literal["TTFT", "TPOT", "E2EL"]
 PERCENTS = (50, 90, 95, 99)
 PROMPT_TOKENS = 512
-NEVER_COMPILED = ServerStatus(role="server", compilations=CompiledKernels(count=0))
+NEVER_COMPILED = ServerStatus(engine="VLLM", role="server", compilations=CompiledKernels(count=0))
 
 
 def fresh_spec(**changes: Any) -> BenchmarkRunSpec:

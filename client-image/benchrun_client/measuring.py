@@ -138,7 +138,7 @@ class Measuring(StageSender):
         self._session = session
         self._hand_over = hand_over
         self._shards = shards
-        where = session, found.servers.metrics_urls
+        where = session, found.servers.metrics_urls, found.servers.engine
         self._take = partial(take, *where)
         self._take_idle = partial(take_idle, *where)
         self._take_settled = partial(take_settled, *where, answering=found.servers.answering)
@@ -158,7 +158,9 @@ class Measuring(StageSender):
         # Once client and servers have run for a while: the first requests of a process are slow,
         # whatever the path.
         if not self._plan.target.offline:
-            self._round_trips = await measure_round_trips(self._session, self._servers.urls)
+            self._round_trips = await measure_round_trips(
+                self._session, self._servers.urls, self._servers.engine
+            )
         self._snapshots = await self._take()
         for stage, samples, digest in zip(
             self._plan.stages, self._traffic.stages, self._traffic.digests, strict=True
@@ -256,7 +258,7 @@ class Measuring(StageSender):
         if any(snapshot is None or snapshot.running for snapshot in self._snapshots):
             # vLLM refuses while a request holds a block: one of a warm-up cut short, say.
             await self._take_idle()
-        reset = await reset_caches(self._session, self._servers.own_urls)
+        reset = await reset_caches(self._session, self._servers.own_urls, self._servers.engine)
         self._snapshots = await self._take()
         return reset
 

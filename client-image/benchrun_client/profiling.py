@@ -16,7 +16,7 @@ from yarl import URL
 
 from benchrun_client import contract
 from benchrun_client.datasets.row_pools import PromptRequest, prompts_digest
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import Profiler
 from benchrun_client.failures import error_text, shorten, type_and_text
 from benchrun_client.http_session import HttpAnswer, answer_of
 from benchrun_client.load.vllm_benchmark import EngineCall, LoadEngine
@@ -90,7 +90,16 @@ class Profiling:
             ),
         )
 
+    @property
+    def _profiler(self) -> Profiler:
+        """Return the profiler of the server's engine; raise ValueError if it has none."""
+        engine = self.servers.engine
+        if engine.profiler is None:
+            raise ValueError(f"benchrun knows no profiler of {engine.name}")
+        return engine.profiler
+
     async def _summary(self) -> contract.TraceSummary:
+        profiler = self._profiler
         load = self.plan.load
         servers = replace(self.servers, urls=self.servers.urls[:1])
         users = contract.UsersLoad(concurrency=load.concurrency)
@@ -103,9 +112,9 @@ class Profiling:
                 sending, FIRST_ANSWER_SECONDS, lambda: any(self.engine.instants.answered)
             )
             self._runs = True
-            await self._post(ENGINE.start_profile_path)
+            await self._post(profiler.start_path)
             await self._wait(sending, self.plan.seconds, self._drains)
-            await self._post(ENGINE.stop_profile_path)
+            await self._post(profiler.stop_path)
             self._runs = False
         finally:
             sending.cancel()
@@ -148,8 +157,8 @@ class Profiling:
     async def _post(self, path: str) -> None:
         answer = await self._ask("POST", self.servers.own_urls[0] + path)
         if answer.status != 200:
-            self._runs = path == ENGINE.stop_profile_path
-            remedy = f": {ENGINE.profile_remedy}" if answer.status == 404 else ""
+            self._runs = path == self._profiler.stop_path
+            remedy = f": {self._profiler.remedy}" if answer.status == 404 else ""
             raise ValueError(f"answered {answer.status}, {words_of(answer)}{remedy}")
 
     async def _ask(self, method: str, url: str) -> HttpAnswer:
@@ -164,6 +173,6 @@ class Profiling:
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 if self._runs:
-                    await self._post(ENGINE.stop_profile_path)
+                    await self._post(self._profiler.stop_path)
         except Exception as error:
             log.warning("the profiler was not stopped: %s", type_and_text(error))

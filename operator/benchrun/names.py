@@ -52,7 +52,9 @@ ROLE_PLAN = "plan"
 ROLE_STAGE = "stage"
 ROLE_TIMELINE = "timeline"
 
-CLIENT_CONTAINER = "client"  # Names of the main containers; that of a server is its engine's.
+# Names of the main containers.
+CLIENT_CONTAINER = "client"
+SERVER_CONTAINER = "server"
 PROXY_CONTAINER = "proxy"
 
 MAX_RUN_NAME = 40

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 from benchrun.judge.explain.profile import profile_status
 from benchrun_client.contract import PROFILE_STAGE, Plan, ProfilePlan, RandomData
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import ENGINES
 from benchrun_client.engines.vllm import trace_reader
 from client.processes import TINY_MODEL, client, free_port, simulator
 from client.real_servers import vllm_server
 from unit.client.plans import plan, stage, warmup
+
+VLLM = ENGINES["VLLM"]
 
 CACHE = "--kv-cache-memory-bytes=100000000"
 DATA = RandomData(input_tokens=64, output_tokens=32)
@@ -28,7 +30,8 @@ def profiled(url: str, *, reader_port: int) -> Plan:
 def test_vllm_is_profiled_after_all_stages_and_its_operators_are_told(tmp_path: Path) -> None:
     traces = tmp_path / "traces"
     port = free_port()
-    (arguments, variables) = ENGINE.profiled("vllm/vllm-openai:v0.32.0", str(traces))
+    assert VLLM.profiler is not None
+    arguments, variables = VLLM.profiler.enabled_by("vllm/vllm-openai:v0.32.0", str(traces))
     assert variables == {}
     flags = [
         "--served-model-name=tiny",
@@ -78,4 +81,5 @@ def test_a_server_without_a_profiler_is_measured_all_the_same(tmp_path: Path) ->
     assert (progress.phase, sum(measured.requests.ok)) == ("Done", 4)
     assert record.profile is not None
     assert record.profile.summary is None
-    assert ENGINE.profile_remedy in (record.profile.problem or "")
+    assert VLLM.profiler is not None
+    assert VLLM.profiler.remedy in (record.profile.problem or "")

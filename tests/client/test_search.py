@@ -97,6 +97,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
         servers=1,
         served_model="tiny",
         tokenizer=str(TINY_MODEL),
+        engine="VLLM",
     )
     plan = made.model_copy(update={"target": target})
     flags = (

@@ -5,10 +5,12 @@ import hashlib
 from pathlib import Path
 
 from benchrun_client.contract import RandomData, ServedModel, UsersLoad
-from benchrun_client.engines import ENGINE, ServedFiles
+from benchrun_client.engines import ENGINES, ServedFiles
 from client.processes import TINY_MODEL, VLLM_PYTHON, client, free_port
 from client.real_servers import vllm_process
 from unit.client.plans import plan, stage
+
+VLLM = ENGINES["VLLM"]
 
 COMMAND = [
     "python3",
@@ -31,8 +33,8 @@ def test_a_module_is_started_by_its_command_and_renders_with_the_clients_templat
     port = free_port()
     template.write_text(TEMPLATE)
     served = ServedFiles(str(TINY_MODEL), "asked", chat_template=str(template))
-    words = [*ENGINE.filled_in(COMMAND, served), *ENGINE.serve_args(served, COMMAND)]
-    own = [str(port) if word == str(ENGINE.port) else word for word in words[1:]]
+    words = [*VLLM.filled_in(COMMAND, served), *VLLM.serve_args(served, COMMAND)]
+    own = [str(port) if word == str(VLLM.port) else word for word in words[1:]]
     flags = [
         "--host=127.0.0.1",
         "--enforce-eager",

@@ -35,11 +35,14 @@ from benchrun.effects import (
 from benchrun.names import API_VERSION, KIND
 from benchrun.observe import Run, run_of
 from benchrun.plan import Manifest, Owner, metadata
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import ENGINES
+from benchrun_client.engines.vllm import log as vllm_log
 from kit.kubectl import SWEEP, Namespace
 from kit.polling import polling
 from kit.runs import SIMULATOR_IMAGE, simulated_run
 from kubernetes.aio.config import incluster_config
+
+VLLM = ENGINES["VLLM"]
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 RESOURCE = "benchmarkruns.benchrun.dev"
@@ -374,7 +377,7 @@ async def test_log_of_a_measurement_has_the_instant_of_each_line(
     program = f"import signal; print('before'); print('{said}', flush=True); signal.pause()"
     since = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     container = {
-        "name": "vllm",
+        "name": "server",
         "image": SIMULATOR_IMAGE,
         "imagePullPolicy": "IfNotPresent",
         "command": ["python3", "-c", program],
@@ -390,16 +393,18 @@ async def test_log_of_a_measurement_has_the_instant_of_each_line(
     found: tuple[float, ...] | None = ()
     for _ in polling("the log tells of compiling", seconds=30):
         text, complete = await api.log_since(
-            run.namespace, Compilations(pod="compiles", container="vllm", since=since)
+            run.namespace,
+            Compilations(pod="compiles", container="server", since=since, engine=VLLM),
         )
-        if complete and (found := ENGINE.compilations(text)):
+        if complete and (found := vllm_log.compilations(text)):
             break
     assert found is not None
     (at,) = found
     assert abs(time.time() - at) < 120
     with pytest.raises(NotFound):
         await api.log_since(
-            run.namespace, Compilations(pod="never-there", container="vllm", since=since)
+            run.namespace,
+            Compilations(pod="never-there", container="server", since=since, engine=VLLM),
         )
 
 

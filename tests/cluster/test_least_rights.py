@@ -24,10 +24,13 @@ from benchrun.effects import (
 )
 from benchrun.names import KIND
 from benchrun.observe import Run, Sweep
+from benchrun_client.engines import ENGINES
 from chart.rendering import PROXY, Object, render
 from chart.test_permissions import OWN_ROLE, named
 from kit.kubectl import Namespace
 from kit.polling import polling
+
+VLLM = ENGINES["VLLM"]
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 CHILDREN = ("Deployment", "LeaderWorkerSet", "Job", "Service", "ConfigMap", "NetworkPolicy")
@@ -151,7 +154,7 @@ RIGHTS: dict[str, tuple[str, Operation]] = {
     "/pods watch": ("no pod is heard of", lambda who: who.watch("Pod")),
     "/pods/log get": (
         "a failed server has no last words",
-        lambda who: who.api.log_tail(who.namespace, LogTail("none", "vllm", previous=False)),
+        lambda who: who.api.log_tail(who.namespace, LogTail("none", "server", previous=False)),
     ),
     "/pods/proxy get": ("no metrics with podRoad Proxy", lambda who: who.through("GET")),
     "/pods/proxy create": (
@@ -164,7 +167,9 @@ RIGHTS: dict[str, tuple[str, Operation]] = {
     ),
     "/events list": (
         "nothing is known of pulled images",
-        lambda who: who.api.image_events(who.namespace, ServerStart("none", "u", "vllm")),
+        lambda who: who.api.image_events(
+            who.namespace, ServerStart("none", "u", "server", engine=VLLM)
+        ),
     ),
     "/events create": (
         "kubectl describe shows nothing",

@@ -49,6 +49,7 @@ STATUS = BenchmarkRunStatus(
     accepted_time=NOW,
     servers=[
         ServerStatus(
+            engine="VLLM",
             role="server",
             ready=True,
             gpu="NVIDIA-H100",

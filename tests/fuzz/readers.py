@@ -74,7 +74,8 @@ from benchrun_client.contract import (
 from benchrun_client.datasets.agent import read_conversation
 from benchrun_client.datasets.row_pools import prompts_digest
 from benchrun_client.datasets.timed_trace import read_trace
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import ENGINES
+from benchrun_client.engines.vllm import log as vllm_log
 from benchrun_client.engines.vllm.trace_reader import summary_of
 from benchrun_client.failures import RunFailure
 from pydantic import ValidationError
@@ -83,6 +84,8 @@ from unit.decide.scenes import Scene, instant
 from unit.judge_process.jobs import PLAN_DIGEST, STAGES, job, records
 from unit.plan.specs import OWNER, UID
 from unit.sweep.sweeps import NAME, NAMESPACE, UID as SWEEP_UID, a_run, sweep_body
+
+VLLM = ENGINES["VLLM"]
 
 NOW = instant(1000)
 MAX_INPUT_BYTES = 64 * 1024
@@ -93,11 +96,11 @@ def metrics_pages(data: bytes) -> None:
     """A server's /metrics."""
     text = data.decode(errors="replace")
     with contextlib.suppress(UnreadableMetrics):
-        sample = parse_sample(text, at=5.0, role="server", pod="p")
+        sample = parse_sample(text, VLLM, at=5.0, role="server", pod="p")
         (stored,) = decode(encode((sample,)))
         assert (stored.role, stored.pod) == ("server", "p")
     with contextlib.suppress(UnreadableMetrics):
-        parse_facts(text)
+        parse_facts(text, VLLM)
 
 
 def exporter_pages(data: bytes) -> None:
@@ -111,19 +114,22 @@ def exporter_pages(data: bytes) -> None:
 def pod_logs(data: bytes) -> None:
     """The end of a container's log, and what schedulers and policies say."""
     text = data.decode(errors="replace")
-    words = last_words(text)
+    words = last_words(text, VLLM)
     assert len(words) <= MAX_CHARS
     assert bounded(bounded(text)) == bounded(text)
-    phases = ENGINE.startup_phases(text)
+    phases = VLLM.startup_phases(text)
     assert all(seconds is None or seconds >= 0 for seconds in vars_of(phases))
-    compilations = ENGINE.compilations(text)
+    compilations = vllm_log.compilations(text)
     assert list(compilations) == sorted(compilations)
     is_structural(text)
     for role in (names.ROLE_SERVER, names.ROLE_CLIENT):
         place = refusals.Place(role=role)
         refusals.refusal_of(text, place)
     pod = _ended(text)
-    for found in (diagnose_server([pod], None, log_tail=text), diagnose_client([pod], None)):
+    for found in (
+        diagnose_server([pod], None, VLLM, log_tail=text),
+        diagnose_client([pod], None, VLLM),
+    ):
         assert found is None or len(found.message) < 4096
 
 
@@ -141,7 +147,7 @@ def _ended(text: str) -> Pod:
 def events(data: bytes) -> None:
     """Events of pods, Jobs and StatefulSets, as the API server lists them."""
     listed = list(raw.mappings(raw.parsed(data)))
-    wait = image_pull_seconds(listed, container="vllm")
+    wait = image_pull_seconds(listed, container="server")
     assert wait is None or 0 <= wait < 1e14
     refusals.refused_pods(listed)
 
@@ -163,7 +169,7 @@ def deliveries(data: bytes) -> None:
         Scene().measuring().reports(**dict(delivery.progress)).decide()
     with contextlib.suppress(ValidationError):
         Failure.model_validate_json(data)
-    diagnose_client([_ended(data.decode(errors="replace"))], None)
+    diagnose_client([_ended(data.decode(errors="replace"))], None, VLLM)
 
 
 def _envelope_of(packed: bytes) -> Envelope:
@@ -218,9 +224,9 @@ def pods(data: bytes) -> None:
     """A pod as the watch gives it, and what a run decides that has it."""
     body = raw.mapping(raw.parsed(data))
     pod = pod_of(body)
-    diagnose_server([pod], None, log_tail="x")
-    diagnose_client([pod], None)
-    find_pod_with_hidden_cause([pod])
+    diagnose_server([pod], None, VLLM, log_tail="x")
+    diagnose_client([pod], None, VLLM)
+    find_pod_with_hidden_cause([pod], VLLM)
     for role in (names.ROLE_SERVER, names.ROLE_CLIENT):
         owned = replace(pod, role=role, run_uid=OWNER.uid)
         for scene in (Scene().server_pending(), Scene().measuring()):
@@ -295,7 +301,7 @@ def model_configs(data: bytes) -> None:
     config = raw.mapping(raw.parsed(data))
     with contextlib.suppress(UnknownShape, UnknownCacheType, Refused):
         shape = model_shape(config)
-        args = ServeArgs.of(["--tensor-parallel-size=2", "--enable-expert-parallel"])
+        args = ServeArgs.of(["--tensor-parallel-size=2", "--enable-expert-parallel"], VLLM)
         unknown_weights(shape, args)
         demand(shape, args)
         sizing = sizing_of(shape, engine_of(args, shape))

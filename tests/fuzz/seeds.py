@@ -74,7 +74,7 @@ def _logs() -> list[bytes]:
 
 
 def _events() -> list[bytes]:
-    about = {"fieldPath": "spec.containers{vllm}"}
+    about = {"fieldPath": "spec.containers{server}"}
     pulled = 'Successfully pulled image "vllm/vllm-openai:v0.32.0" in 1m2.5s (1m3.25s including'
     refused = 'Error creating: pods "x-" is forbidden: exceeded quota: gpus, requested: cpu=1'
     listed = [

@@ -227,7 +227,7 @@ class PlayedCluster:
     async def server_starts(self, run: PlayedRun, *, clock_ahead_seconds: float = 0.0) -> None:
         """Start a server: it is scheduled, loads at once and answers."""
         await self.server_listens(run, Server())
-        status = manifests.running(run.address, container="vllm", image=SERVER_IMAGE, ready=True)
+        status = manifests.running(run.address, container="server", image=SERVER_IMAGE, ready=True)
         by_its_clock = by_a_clock(status, ahead_seconds=clock_ahead_seconds)
         await self.write_pod(run, "server", by_its_clock)
 

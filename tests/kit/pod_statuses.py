@@ -6,7 +6,10 @@ from typing import Any
 
 from kit.kubectl import Object
 
-IMAGES = {"vllm": "docker.io/vllm/vllm-openai:v0.32.0", "client": "docker.io/benchrun/client:scale"}
+IMAGES = {
+    "server": "docker.io/vllm/vllm-openai:v0.32.0",
+    "client": "docker.io/benchrun/client:scale",
+}
 HEAD = "0/3 nodes are available: "
 NO_PREEMPTION = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
 

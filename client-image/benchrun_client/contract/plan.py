@@ -30,6 +30,7 @@ from benchrun_client.contract.loads import (
     UsersLoad,
 )
 from benchrun_client.contract.probability import ERROR
+from benchrun_client.engines import EngineName
 
 CONFIRMATIONS = 3
 """Most loads at which a search confirms its result: the load it found, then lower ones."""
@@ -206,6 +207,7 @@ class RoleTarget(Message):
 class Target(Message):
     """The server to measure."""
 
+    engine: EngineName
     base_url: LongText
     """URL that requests go to; a host name is resolved once, when all servers are there."""
     servers: int = Field(ge=0, le=1024)

@@ -1,20 +1,38 @@
-"""Server engines: all that benchrun knows of a particular one.
+"""Server engines: all that benchrun knows of particular ones.
 
-Another engine is one more folder here, whose package has `ENGINE`. Operator and client both import
+Another engine is one more folder here, and its line in `ENGINES`. Operator and client both import
 from here; the folders import nothing but the standard library.
 """
 
 from collections.abc import Mapping
-from importlib import import_module
-from pkgutil import iter_modules
+from typing import Literal
 
-from benchrun_client.engines.engine import Engine, LogCause, ServedFiles, StartupPhases
+from benchrun_client.engines.engine import (
+    Engine,
+    LogCause,
+    Nodes,
+    Profiler,
+    ServedFiles,
+    StartupPhases,
+    Transfer,
+)
+from benchrun_client.engines.settings import Setting
+from benchrun_client.engines.sglang import SGLANG
+from benchrun_client.engines.vllm import VLLM
 
-__all__ = ["ENGINE", "ENGINES", "Engine", "LogCause", "ServedFiles", "StartupPhases"]
+__all__ = [
+    "ENGINES",
+    "Engine",
+    "EngineName",
+    "LogCause",
+    "Nodes",
+    "Profiler",
+    "ServedFiles",
+    "Setting",
+    "StartupPhases",
+    "Transfer",
+]
 
-ENGINES: Mapping[str, Engine] = {
-    folder.name: import_module(f"{__name__}.{folder.name}").ENGINE
-    for folder in iter_modules(__path__)
-    if folder.ispkg
-}
-ENGINE = ENGINES["vllm"]  # The engine of every run: a spec cannot name another one yet.
+EngineName = Literal["SGLang", "VLLM"]
+"""Names of the engines in specs and plans."""
+ENGINES: Mapping[EngineName, Engine] = {"SGLang": SGLANG, "VLLM": VLLM}

@@ -3,6 +3,9 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
+
+from benchrun_client.engines.settings import Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +54,56 @@ class ServedFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
-    """One server engine."""
+class Nodes:
+    """How a server spans several nodes, a pod on each."""
 
-    name: str
+    address: str  # The variable for the address at which the other nodes find this one.
+    args: Callable[[int], list[str]]
+    """Additional arguments of each pod of a server that spans this number of nodes."""
+    worker_args: tuple[str, ...]  # Additional arguments of the pods that do not answer requests.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """How servers that prefill hand over KV cache to servers that decode."""
+
+    address: str  # The variable for the address at which other servers fetch KV cache.
+    args: Callable[[str, str | None, Mapping[str, object] | None], list[str]]
+    """Additional arguments from the connector's name, the role (prefill or decode; None: both) and
+    the connector's own settings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profiler:
+    """The profiler of a server, which requests start and stop."""
+
+    start_path: str
+    stop_path: str
+    remedy: str  # What a server without these paths lacks.
+    enabled_by: Callable[[str, str], tuple[list[str], Mapping[str, str]]]
+    """Additional arguments and variables that enable the paths, from the server's image and the
+    directory for traces."""
+    reader: str  # File in the engine's folder: the program that serves a summary of a trace.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Engine:
+    """One server engine. What an engine does not have is None or empty, and then nowhere used."""
+
+    name: str  # As its makers write it.
 
     # How it is started.
     command: tuple[str, ...] = ()
     """Command in place of the image's entry point; empty: the entry point is the server."""
-    module_before_serve: str = ""  # Module that starts images older than that entry point.
-    container: str
+    module_before_serve: str | None  # Module that starts images older than that entry point.
     port: int
-    user: int
+    user: int  # Its uid in the engine's images.
     environment: Mapping[str, str]
     """Environment variables of every server; the user's own values override them."""
-    development_mode: str
+    development_mode: str | None
     """The variable that enables `reset_path`, and endpoints that run code and show variables."""
-    node_address: str
-    """The variable for the address at which the other nodes of a server find this one."""
-    transfer_address: str  # The variable for the address at which other servers fetch KV cache.
+    nodes: Nodes | None  # How a server spans several nodes.
+    transfer: Transfer | None  # How servers hand over KV cache to each other.
     serve_args: Callable[[ServedFiles, Sequence[str]], list[str]]
     """Arguments for a model, beginning with its path or hub id; a command in place of the entry
     point may already contain some of them."""
@@ -79,31 +113,32 @@ class Engine:
     """The first flag, among words that the user wrote, that only the operator may set: its
     position, and what to do instead."""
     command_problem: Callable[[Sequence[str]], tuple[int, str] | None]  # The same for a command.
-    node_args: Callable[[int], list[str]]
-    """Additional arguments of each pod of a server that spans this number of nodes."""
-    worker_args: tuple[str, ...]  # Additional arguments of the pods that do not answer requests.
-    transfer_args: Callable[[str, str | None, Mapping[str, object] | None], list[str]]
-    """Additional arguments from the connector's name, the role (prefill or decode; None: both) and
-    the connector's own settings."""
     refused_variables: Mapping[str, str]
     """Name of a refused environment variable -> what to do instead."""
     flag_warnings: Mapping[str, str]
     """Flag that hides something from the operator -> the consequence."""
-    short_flags: Mapping[str, str]
-    """The engine's own flag, with dashes -> vLLM's long name for the same setting."""
+    flag_spellings: Mapping[str, str]
+    """Other spelling of a flag, with dashes -> its long name without them."""
+    readable_flags: frozenset[str]
+    """Long names, without dashes, of the flags whose values are read. The beginning of such a name
+    stands for it, where it is the only one that begins so."""
+    setting_flags: Mapping[Setting, str]
+    """The flag that has a setting's value, or turns it on: its long name without dashes."""
+    flags_off: Mapping[Setting, str]
+    """The flag that turns a setting off, beside `no-` before the one that turns it on."""
+    reported_settings: Mapping[Setting, str]
+    """The label of `settings_series` that has a setting's value."""
+    default_block_tokens: int  # Value of BLOCK_TOKENS where a server says none.
+    default_running_step: int | None
+    """A divisor of every default of MAX_RUNNING; None: the defaults are not known."""
 
     # Paths of its HTTP server, beside those of the OpenAI API.
     health_path: str
-    models_path: str
     version_path: str
     metrics_path: str
     reset_path: str
-    start_profile_path: str
-    stop_profile_path: str
-    profile_remedy: str  # What a server without the profile paths lacks.
-    profiled: Callable[[str, str], tuple[list[str], Mapping[str, str]]]
-    """Additional arguments and variables that enable the profile paths, from the server's image and
-    the directory for traces."""
+    reset_remedy: str  # What a server without the reset path lacks.
+    profiler: Profiler | None
     is_reset: Callable[[str], bool]
     """Whether the body of an answer with status 200 reports that the prefix cache was emptied."""
 
@@ -115,13 +150,18 @@ class Engine:
     """Name of a counter in the client's records -> names of its series, newest first."""
     labelled_counters: Mapping[str, tuple[str, str]]
     """Name of a counter in the records -> its series and the label of its lines."""
-    settings_series: str  # The series whose labels are the server's settings.
+    counters_at_first_event: frozenset[str]
+    """Counters whose series is missing until its first event. On a page that has the counter
+    `request_success_total` they are 0."""
+    settings_series: str | None  # The series whose labels are the server's settings.
     measured_settings: frozenset[str]
     """Labels of `settings_series` that are not settings: they differ slightly between equal
     servers."""
     cache_tokens: Callable[[Mapping[str, str]], int | None]
-    """Return the number of tokens of one engine's KV cache, from the labels of
+    """Return the number of tokens of one engine process's KV cache, from the labels of
     `settings_series`."""
+    cache_tokens_series: str | None
+    """The series whose value is that number, where it is not among those labels."""
 
     # Its log.
     log_prefix: re.Pattern[str]  # Start of each line; lines of one message share it.
@@ -130,10 +170,26 @@ class Engine:
     log_causes: tuple[LogCause, ...]  # Causes, the most certain first.
     startup_phases: Callable[[str], StartupPhases]
     """Return the phases found in a log, which is read from its beginning and may be incomplete."""
-    compilations: Callable[[str], tuple[float, ...]]
+    compilations: Callable[[str], tuple[float, ...]] | None
     """Instants at which kernels were compiled while serving, in Unix seconds, in order. Each line
-    begins with the kubelet's timestamp."""
+    begins with the kubelet's timestamp. None: the log does not say."""
+
+    def __repr__(self) -> str:
+        """Return a short text: facts and queries that name an engine are logged."""
+        return f"Engine({self.name})"
+
+    def __deepcopy__(self, _: object) -> Self:
+        """Return the engine itself: it never changes, and is equal to no other."""
+        return self
 
     def points_up(self, error: str) -> bool:
         """Return whether an error only points to its cause further up in the log."""
         return any(words in error for words in self.cause_is_above)
+
+    def reported(self, setting: Setting, labels: Mapping[str, str]) -> str | None:
+        """Return what a server reports of a setting, by the labels of `settings_series`.
+
+        None: it reports nothing of it.
+        """
+        label = self.reported_settings.get(setting)
+        return labels.get(label) if label is not None else None

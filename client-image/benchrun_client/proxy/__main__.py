@@ -1,4 +1,4 @@
-"""`python -m benchrun_client.proxy --prefill=http://HOST:8000 --decode=http://HOST:8000`.
+"""`python -m benchrun_client.proxy --engine=VLLM --prefill=URL --decode=URL`.
 
 The process around the proxy. Exit codes: 2 for a flag that does not make sense, 1 if the port could
 not be opened; 128 + n on a signal.

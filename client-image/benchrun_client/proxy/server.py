@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp import web
 
+from benchrun_client.engines import ENGINES, EngineName
 from benchrun_client.http_session import listen, open_session
 from benchrun_client.load.client_cost import LoopWatch
 from benchrun_client.proxy import upstream
@@ -35,6 +36,7 @@ LAST_ANSWERS_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
+    engine: EngineName
     prefill: str  # Base URL; a name with several addresses stands for as many servers.
     decode: str
     prefill_replicas: int | None
@@ -49,6 +51,7 @@ def parse(argv: Sequence[str]) -> Arguments:
     """Read the command line; exit with code 2 if it makes no sense."""
     parser = argparse.ArgumentParser(prog="benchrun_client.proxy", description=__doc__)
     add = parser.add_argument
+    add("--engine", required=True, choices=ENGINES, help="engine of the servers")
     add("--prefill", required=True, type=_base_url, help="http://HOST:PORT of the prefill servers")
     add("--decode", required=True, type=_base_url, help="http://HOST:PORT of the decode servers")
     add(
@@ -106,6 +109,7 @@ class ProxyServer:
         self._decode = upstream.UpstreamRole(
             "decode", arguments.decode, replicas=arguments.decode_replicas
         )
+        self._engine = ENGINES[arguments.engine]
         self._load = load
         self._own = own
         self._places = upstream.InFlightLimit(
@@ -157,7 +161,9 @@ class ProxyServer:
         """Empty every server's prefix cache; report success only if all servers confirm it."""
         if not self._prefill.servers or not self._decode.servers:
             return upstream.refusal(HTTPStatus.BAD_GATEWAY, "not every role has an address yet")
-        reset = await reset_caches(self._own, (*self._prefill.servers, *self._decode.servers))
+        reset = await reset_caches(
+            self._own, (*self._prefill.servers, *self._decode.servers), self._engine
+        )
         return web.json_response({"success": reset.succeeded, "answer": reset.answer})
 
     async def _health(self, _: web.Request) -> web.Response:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import aiohttp
 
 from benchrun_client.contract import CacheReset
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import Engine
 from benchrun_client.failures import error_text, shorten
 from benchrun_client.http_session import NETWORK_ERRORS, answer_of, host_and_port
 
@@ -26,7 +26,9 @@ class _Attempt:
     final: bool = False
 
 
-async def reset_caches(session: aiohttp.ClientSession, urls: Sequence[str]) -> CacheReset:
+async def reset_caches(
+    session: aiohttp.ClientSession, urls: Sequence[str], engine: Engine
+) -> CacheReset:
     """Make every server empty its prefix cache, and return the result.
 
     Servers that did not are asked again, for at most `RESET_SECONDS`.
@@ -36,7 +38,7 @@ async def reset_caches(session: aiohttp.ClientSession, urls: Sequence[str]) -> C
     count = 0
     while True:
         count += 1
-        attempts = await asyncio.gather(*(_reset(session, url) for url in left))
+        attempts = await asyncio.gather(*(_reset(session, url, engine) for url in left))
         if not (failed := [attempt for attempt in attempts if not attempt.succeeded]):
             return CacheReset(succeeded=True, attempts=count, answer=attempts[-1].answer)
         final = [attempt for attempt in failed if attempt.final]
@@ -50,19 +52,19 @@ async def reset_caches(session: aiohttp.ClientSession, urls: Sequence[str]) -> C
         await asyncio.sleep(RETRY_SECONDS)
 
 
-async def _reset(session: aiohttp.ClientSession, url: str) -> _Attempt:
+async def _reset(session: aiohttp.ClientSession, url: str, engine: Engine) -> _Attempt:
     timeout = aiohttp.ClientTimeout(total=RESET_SECONDS)
     try:
-        async with session.post(url + ENGINE.reset_path, timeout=timeout) as response:
+        async with session.post(url + engine.reset_path, timeout=timeout) as response:
             answer = await answer_of(response)
     except NETWORK_ERRORS as error:
         return _Attempt(url, error_text(error))
     body = answer.body.strip()
     if answer.status == 200:
-        return _Attempt(url, shorten(body, MAX_ANSWER_CHARACTERS), succeeded=ENGINE.is_reset(body))
+        return _Attempt(url, shorten(body, MAX_ANSWER_CHARACTERS), succeeded=engine.is_reset(body))
     words = " ".join(body.split())
     if answer.status == 404:
-        path = ENGINE.reset_path.partition("?")[0]
-        words = f"there is no {path}; the server needs {ENGINE.development_mode}=1"
+        path = engine.reset_path.partition("?")[0]
+        words = f"there is no {path}; {engine.reset_remedy}"
     words = shorten(f"HTTP {answer.status}: {words}", MAX_ANSWER_CHARACTERS)
     return _Attempt(url, words, final=answer.status in FINAL)

@@ -10,17 +10,24 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import compress
 from typing import Any
 
 import aiohttp
 
 from benchrun_client import contract
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import Engine
 from benchrun_client.failures import shorten
-from benchrun_client.http_session import NETWORK_ERRORS, answer_of, host_and_port, read_bounded
+from benchrun_client.http_session import (
+    MODELS_PATH,
+    NETWORK_ERRORS,
+    answer_of,
+    host_and_port,
+    read_bounded,
+)
 
 MAX_METRICS_BYTES = 4 * 1024 * 1024
 METRICS_SECONDS = 2.0
@@ -30,15 +37,30 @@ GONE_SECONDS = 15.0
 """Longest wait, in seconds, for a server that could be read before and cannot be read now. Most
 likely its process has ended. If the stage ended at once, the run would end too, before the restart
 of the server could be seen."""
-_RUNNING = ENGINE.sample_series["running"][0]
 _FINISHED = "request_success_total"
 _OF_PROXY = "benchrun_proxy_requests_total"
-_SPELLINGS = {
-    **ENGINE.counter_series,
-    **{name: (name,) for name in (_RUNNING, *contract.PROXY_COUNTERS, contract.START_TIME)},
-}  # Name in a snapshot -> names of its series, newest first.
-_KNOWN = frozenset(series for names in _SPELLINGS.values() for series in names)
-_WANTED = tuple(_KNOWN)
+_RUNNING = "running"  # A name that no counter has.
+
+
+@cache
+def _spellings(engine: Engine) -> Mapping[str, tuple[str, ...]]:
+    """Return the names of the series of each value in a snapshot, newest first."""
+    others = (*contract.PROXY_COUNTERS, contract.START_TIME)
+    return {
+        **engine.counter_series,
+        _RUNNING: engine.sample_series["running"],
+        **{name: (name,) for name in others},
+    }
+
+
+@cache
+def _known(engine: Engine) -> frozenset[str]:
+    return frozenset(series for names in _spellings(engine).values() for series in names)
+
+
+@cache
+def _wanted(engine: Engine) -> tuple[str, ...]:
+    return tuple(_known(engine))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,29 +75,33 @@ Snapshots = Sequence[Snapshot | None]
 """One snapshot per server; None: its metrics could not be read."""
 
 
-def parse_metrics(text: str) -> Snapshot | None:
+def parse_metrics(text: str, engine: Engine) -> Snapshot | None:
     """Parse the wanted series of a metrics text.
 
     None if it has no series of the engine and none of the proxy.
     """
     sums: dict[str, float] = {}
+    known = _known(engine)
+    wanted = _wanted(engine)
     labelled: dict[str, float] = {}
     for line in text.splitlines():
         # Of some 800 lines 20 are wanted: this test is what makes reading them cheap.
-        if not line.startswith(_WANTED):
+        if not line.startswith(wanted):
             continue
         series, value = _sample(line)
-        if series not in _KNOWN or value is None:
+        if series not in known or value is None:
             continue
         sums[series] = sums.get(series, 0.0) + value
-        for name, (of, label) in ENGINE.labelled_counters.items():
+        for name, (of, label) in engine.labelled_counters.items():
             if series in (of, of.removesuffix("_total")) and label in line:
                 labelled[name] = labelled.get(name, 0.0) + value
     found = labelled | {
         name: sums[there]
-        for name, names in _SPELLINGS.items()
+        for name, names in _spellings(engine).items()
         if (there := next((series for series in names if series in sums), None)) is not None
     }
+    if _FINISHED in found:
+        found = dict.fromkeys(engine.counters_at_first_event, 0.0) | found
     others = () if _OF_PROXY in found else {*contract.PROXY_COUNTERS} - {contract.PROCESS_CPU}
     # A sum may be out of bounds where none of its parts is, or one of its parts unknown; what a
     # record does not take is left out.
@@ -103,10 +129,10 @@ def _sample(line: str) -> tuple[str, float | None]:
     return (name if brace else line.split(maxsplit=1)[0]), value
 
 
-async def take(session: aiohttp.ClientSession, urls: Sequence[str]) -> Snapshots:
+async def take(session: aiohttp.ClientSession, urls: Sequence[str], engine: Engine) -> Snapshots:
     """Take one snapshot of every server, all at the same time."""
     texts = await asyncio.gather(*(read_metrics(session, url) for url in urls))
-    return [None if text is None else parse_metrics(text) for text in texts]
+    return [None if text is None else parse_metrics(text, engine) for text in texts]
 
 
 async def read_metrics(session: aiohttp.ClientSession, url: str) -> str | None:
@@ -128,6 +154,7 @@ async def read_metrics(session: aiohttp.ClientSession, url: str) -> str | None:
 async def take_settled(
     session: aiohttp.ClientSession,
     urls: Sequence[str],
+    engine: Engine,
     *,
     before: Snapshots,
     completed: int,
@@ -143,7 +170,7 @@ async def take_settled(
     """
     start = time.monotonic()
     while True:
-        now = await take(session, urls)
+        now = await take(session, urls, engine)
         gone = any(n is None for b, n in zip(before, now, strict=True) if b is not None)
         seconds = GONE_SECONDS if gone else SETTLE_SECONDS
         if _settled(before, now, completed, answering) or time.monotonic() > start + seconds:
@@ -151,11 +178,13 @@ async def take_settled(
         await asyncio.sleep(SETTLE_POLL_SECONDS)
 
 
-async def take_idle(session: aiohttp.ClientSession, urls: Sequence[str]) -> Snapshots:
+async def take_idle(
+    session: aiohttp.ClientSession, urls: Sequence[str], engine: Engine
+) -> Snapshots:
     """Take snapshots once no server runs a request, or after `SETTLE_SECONDS` at the latest."""
     end = time.monotonic() + SETTLE_SECONDS
     while True:
-        now = await take(session, urls)
+        now = await take(session, urls, engine)
         if not any(snapshot and snapshot.running for snapshot in now) or time.monotonic() > end:
             return now
         await asyncio.sleep(SETTLE_POLL_SECONDS)
@@ -175,7 +204,6 @@ def _settled(before: Snapshots, now: Snapshots, completed: int, answering: Seque
 
 
 ANSWER_SECONDS = 2.0
-_SETTINGS = ENGINE.settings_series + "{"
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 DIGEST_CHARACTERS = 32
 MAX_VERSION_CHARACTERS = 100
@@ -184,16 +212,16 @@ MAX_MODELS_CHARACTERS = 300  # Largest length that a record accepts.
 
 
 async def identify(
-    session: aiohttp.ClientSession, metrics_url: str, *, role: str, model: str
+    session: aiohttp.ClientSession, metrics_url: str, engine: Engine, *, role: str, model: str
 ) -> contract.ServerEdge:
     """Read what a server reports of itself, without its counters; never raises a network error.
 
     `model` is the name in the requests.
     """
     metrics = await read_metrics(session, metrics_url)
-    base = metrics_url.removesuffix(ENGINE.metrics_path)
-    version = await _json(session, base + ENGINE.version_path)
-    listed = await _json(session, base + ENGINE.models_path)
+    base = metrics_url.removesuffix(engine.metrics_path)
+    version = await _json(session, base + engine.version_path)
+    listed = await _json(session, base + MODELS_PATH)
     version = _text(version.get("version")) if isinstance(version, dict) else None
     return contract.ServerEdge(
         address=host_and_port(metrics_url),
@@ -201,7 +229,7 @@ async def identify(
         before=None,
         after=None,
         version=None if version is None else shorten(version, MAX_VERSION_CHARACTERS),
-        settings=None if metrics is None else settings_digest(metrics),
+        settings=None if metrics is None else settings_digest(metrics, engine),
         models=models_text(listed),
         served=served_model(listed, model),
     )
@@ -266,20 +294,22 @@ def models_text(answer: Any) -> str | None:
     return f"{text[: MAX_MODELS_CHARACTERS - DIGEST_CHARACTERS - 3]}.. {_digest(text)}"
 
 
-def settings_digest(metrics: str) -> str | None:
+def settings_digest(metrics: str, engine: Engine) -> str | None:
     """Return a digest of the labels that hold a server's settings; None if there are none.
 
     It is the first 32 hexadecimal digits of a SHA-256. Equally configured servers have the same
     digest.
     """
+    if engine.settings_series is None:
+        return None
     configurations = {
         tuple(
             sorted(
-                label for label in _LABEL.findall(line) if label[0] not in ENGINE.measured_settings
+                label for label in _LABEL.findall(line) if label[0] not in engine.measured_settings
             )
         )
         for line in metrics.splitlines()
-        if line.startswith(_SETTINGS)
+        if line.startswith(engine.settings_series + "{")
     }
     return _digest(json.dumps(sorted(configurations))) if configurations else None
 

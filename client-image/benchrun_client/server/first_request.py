@@ -15,9 +15,14 @@ from typing import Any
 import aiohttp
 
 from benchrun_client.contract import GREEDY, Api, SamplingParams
-from benchrun_client.engines import ENGINE
 from benchrun_client.failures import RunFailure, error_text, shorten
-from benchrun_client.http_session import MAX_ANSWER_BYTES, NETWORK_ERRORS, HttpAnswer, answer_of
+from benchrun_client.http_session import (
+    MAX_ANSWER_BYTES,
+    MODELS_PATH,
+    NETWORK_ERRORS,
+    HttpAnswer,
+    answer_of,
+)
 from benchrun_client.load.event_stream import BrokenStreamError, CompletionStream, StreamNotes
 
 CANARY_TOKENS = 2
@@ -32,7 +37,7 @@ async def served_models(session: aiohttp.ClientSession, url: str) -> dict[str, i
     Empty if the server cannot be read: the canary reports that better.
     """
     try:
-        async with session.get(url + ENGINE.models_path) as response:
+        async with session.get(url + MODELS_PATH) as response:
             answer = await answer_of(response)
         models = [
             model for model in json.loads(answer.body)["data"] if isinstance(model["id"], str)
@@ -173,7 +178,7 @@ def _refusal(answer: HttpAnswer, *, where: str, model: str, served: Sequence[str
         message = f"{where} answered {status}: {words}. Give the key as endpoint.apiKeySecretRef."
         return RunFailure("Unauthorized", message)
     if status == 404 and "model" in words.lower():
-        listed = ", ".join(served[:20]) or f"no model that {ENGINE.models_path} lists"
+        listed = ", ".join(served[:20]) or f"no model that {MODELS_PATH} lists"
         return RunFailure(
             "ModelNotServed", f"{where}: {words} It serves: {listed}. Requested: {model}."
         )

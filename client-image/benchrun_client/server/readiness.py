@@ -17,9 +17,9 @@ from urllib.parse import urlsplit, urlunsplit
 import aiohttp
 
 from benchrun_client.contract import Plan, ServerEdge, Target
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import ENGINES, Engine
 from benchrun_client.failures import RunFailure, error_text, first_line, shorten
-from benchrun_client.http_session import NETWORK_ERRORS, answer_of, open_session
+from benchrun_client.http_session import MODELS_PATH, NETWORK_ERRORS, answer_of, open_session
 from benchrun_client.run_progress import RunProgress
 from benchrun_client.server.counter_snapshots import identify
 from benchrun_client.server.first_request import send_canary, served_models
@@ -42,6 +42,7 @@ is a server of this API and whether we may use it."""
 class Servers:
     """Every server of the run, by the URL that leads to it alone."""
 
+    engine: Engine
     urls: tuple[str, ...]
     metrics_urls: tuple[str, ...]
     roles: tuple[str, ...] = ()
@@ -67,7 +68,9 @@ class Servers:
         """
         known = zip(self.metrics_urls, self.metrics_roles, strict=True)
         return (
-            tuple(url.removesuffix(ENGINE.metrics_path) for url, role in known if role != PROXY)
+            tuple(
+                url.removesuffix(self.engine.metrics_path) for url, role in known if role != PROXY
+            )
             or self.urls
         )
 
@@ -129,7 +132,7 @@ async def wait_for_servers(
         # only.
         known = zip(servers.metrics_urls, servers.metrics_roles, strict=True)
         edges = await asyncio.gather(
-            *(identify(session, url, role=role, model=model) for url, role in known)
+            *(identify(session, url, servers.engine, role=role, model=model) for url, role in known)
         )
     return Found(servers, edges, answered)
 
@@ -155,25 +158,26 @@ async def find_servers(target: Target, deadline: ReadinessDeadline) -> Servers:
 
     Raises RunFailure `EndpointNotReady`.
     """
+    engine = ENGINES[target.engine]
     base = target.base_url.rstrip("/")
     if target.servers == 0 or urlsplit(base).scheme == "https":
         # A certificate names a host: behind TLS an address can't take its place.
-        return Servers((base,), target.metrics_urls)
+        return Servers(engine, (base,), target.metrics_urls)
     urls = await _pinned_urls(base, count=target.servers, deadline=deadline)
     if not target.behind:
-        return Servers(
-            urls, target.metrics_urls or tuple(url + ENGINE.metrics_path for url in urls)
-        )
+        known_urls = target.metrics_urls or tuple(url + engine.metrics_path for url in urls)
+        return Servers(engine, urls, known_urls)
     known = [
         (each.role, await _pinned_urls(each.base_url, count=each.servers, deadline=deadline))
         for each in target.behind
     ]
     metrics = [
-        (url + ENGINE.metrics_path, role)
+        (url + engine.metrics_path, role)
         for role, of_role in (*known, (PROXY, urls))
         for url in of_role
     ]
-    return Servers(urls, tuple(url for url, _ in metrics), tuple(role for _, role in metrics))
+    metrics_urls = tuple(url for url, _ in metrics)
+    return Servers(engine, urls, metrics_urls, tuple(role for _, role in metrics))
 
 
 async def _pinned_urls(base: str, *, count: int, deadline: ReadinessDeadline) -> tuple[str, ...]:
@@ -217,27 +221,27 @@ async def wait_healthy(
     Raises RunFailure `EndpointNotReady`, or `CertificateInvalid`, which waiting does not heal.
     """
     for url in servers.urls:
-        while (problem := await _health_problem(session, url)) is not None:
+        while (problem := await _health_problem(session, url, servers.engine)) is not None:
             deadline.check(f"{url}: {problem}")
             await asyncio.sleep(POLL_SECONDS)
 
 
-async def _health_problem(session: aiohttp.ClientSession, url: str) -> str | None:
+async def _health_problem(session: aiohttp.ClientSession, url: str, engine: Engine) -> str | None:
     timeout = aiohttp.ClientTimeout(total=HEALTH_TIMEOUT_SECONDS)
     try:
-        async with session.get(url + ENGINE.health_path, timeout=timeout) as response:
+        async with session.get(url + engine.health_path, timeout=timeout) as response:
             if response.status != 404:
                 return (
                     None
                     if response.status == 200
-                    else f"{ENGINE.health_path} answers {response.status}"
+                    else f"{engine.health_path} answers {response.status}"
                 )
-        async with session.get(url + ENGINE.models_path, timeout=timeout) as response:
+        async with session.get(url + MODELS_PATH, timeout=timeout) as response:
             status = (await answer_of(response)).status
             return (
                 None
                 if status in UP
-                else f"no {ENGINE.health_path}, and {ENGINE.models_path} answers {status}"
+                else f"no {engine.health_path}, and {MODELS_PATH} answers {status}"
             )
     except aiohttp.ClientConnectorCertificateError as error:
         message = f"{url}: {first_line(error)} Give its authority as endpoint.caConfigMapRef."

@@ -16,8 +16,8 @@ from statistics import median
 import aiohttp
 
 from benchrun_client.contract import RoundTrips
-from benchrun_client.engines import ENGINE
-from benchrun_client.http_session import NETWORK_ERRORS, answer_of
+from benchrun_client.engines import Engine
+from benchrun_client.http_session import MODELS_PATH, NETWORK_ERRORS, answer_of
 from benchrun_client.stage_record import micros
 
 ROUND_TRIPS = 20
@@ -29,7 +29,11 @@ MAX_SERVERS = 4
 
 
 async def measure_round_trips(
-    session: aiohttp.ClientSession, urls: Sequence[str], *, seconds: float = MAX_SECONDS
+    session: aiohttp.ClientSession,
+    urls: Sequence[str],
+    engine: Engine,
+    *,
+    seconds: float = MAX_SECONDS,
 ) -> RoundTrips | None:
     """Measure the round trips to these servers; None if none answered 200 in time.
 
@@ -39,7 +43,7 @@ async def measure_round_trips(
     took: dict[str, list[float]] = {url: [] for url in servers}
     with contextlib.suppress(*NETWORK_ERRORS):
         async with asyncio.timeout(seconds):
-            found = [(url, await _open_connection(session, url)) for url in servers]
+            found = [(url, await _open_connection(session, url, engine)) for url in servers]
             paths = [(url, path) for url, path in found if path is not None]
             for url, path in islice(cycle(paths), ROUND_TRIPS if paths else 0):
                 start = time.perf_counter()
@@ -56,13 +60,13 @@ async def measure_round_trips(
     )
 
 
-async def _open_connection(session: aiohttp.ClientSession, url: str) -> str | None:
+async def _open_connection(session: aiohttp.ClientSession, url: str, engine: Engine) -> str | None:
     """Return the server's health check or model list, whichever first answers 200; else None.
 
     A gateway may have no health check, and refuse it without asking a server: the way to a refusal
     says nothing of the way to the server.
     """
-    for path in (ENGINE.health_path, ENGINE.models_path):
+    for path in (engine.health_path, MODELS_PATH):
         if await _status(session, url + path) == 200:
             return url + path
     return None

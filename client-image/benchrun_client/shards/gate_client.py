@@ -12,6 +12,7 @@ from typing import NoReturn
 import aiohttp
 
 from benchrun_client.contract import Plan
+from benchrun_client.engines import ENGINES
 from benchrun_client.failures import RunFailure
 from benchrun_client.server.readiness import Servers
 from benchrun_client.shards import messages
@@ -88,7 +89,9 @@ class GateClient:
 
     async def target(self) -> Servers:
         """Wait until shard 0 has found the servers, and return them without metrics endpoints."""
-        return Servers((await asyncio.shield(self._target)).urls, ())
+        return Servers(
+            ENGINES[self._plan.target.engine], (await asyncio.shield(self._target)).urls, ()
+        )
 
     async def offset(self) -> messages.Offset:
         """Ask the gate for its time, and return the offset of its Unix time to `time.perf_counter`.

@@ -1,15 +1,15 @@
 """`spec.model`, `spec.server`, `spec.offline` and `spec.endpoint`.
 
-Where the model's files come from, the vLLM to start or that already runs, what a container of a run
-gets and how its pod is placed.
+Where the model's files come from, the server to start or that already runs, what a container of a
+run gets and how its pod is placed.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from benchrun_client.contract import MAX_TEMPLATE_CHARACTERS
-from benchrun_client.engines import ENGINE
-from pydantic import AfterValidator, Field, model_validator
+from benchrun_client.engines import ENGINES, Engine, EngineName
+from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from benchrun.api import base
@@ -219,24 +219,44 @@ class ChatTemplate(base.SpecModel):
     config_map: TemplateKey | None = Field(None, description="ConfigMap that holds it.")
 
 
-def _refusing(problem_of: Callable[[list[base.T]], tuple[int, str] | None]) -> AfterValidator:
-    """Build a validator of a list, for a check that CEL can't make.
+def _refusing(
+    problem_of: Callable[[Engine, list[base.T]], tuple[int, str] | None],
+) -> AfterValidator:
+    """Build a validator of a list that belongs to a server, for a check that CEL can't make.
 
     `problem_of` returns the index of an entry and what is wrong with it; None: the list is valid.
     """
 
-    def check(given: list[base.T]) -> list[base.T]:
-        if (problem := problem_of(given)) is not None:
-            raise PydanticCustomError(
-                "rule", "{text}", {"text": problem[1], "path": f"[{problem[0]}]"}
-            )
+    def check(given: list[base.T], server: ValidationInfo) -> list[base.T]:
+        if (engine := _engine_of(server)) is not None:
+            _refuse(problem_of(engine, given), path="")
         return given
 
     return AfterValidator(check)
 
 
-def _refused_variable(env: list[EnvVar]) -> tuple[int, str] | None:
-    refused = ENGINE.refused_variables
+def _engine_of(server: ValidationInfo) -> Engine | None:
+    """Return the engine of a server that is read; None where its name is not valid."""
+    name: EngineName | None = server.data.get("engine")
+    return None if name is None else ENGINES[name]
+
+
+def _refuse(problem: tuple[int, str] | None, *, path: str) -> None:
+    if problem is not None:
+        place, text = problem
+        raise PydanticCustomError("rule", "{text}", {"text": text, "path": f"{path}[{place}]"})
+
+
+def _owned_flag(engine: Engine, args: list[str]) -> tuple[int, str] | None:
+    return engine.owned_flag(args)
+
+
+def _command_problem(engine: Engine, command: list[str]) -> tuple[int, str] | None:
+    return engine.command_problem(command)
+
+
+def _refused_variable(engine: Engine, env: list[EnvVar]) -> tuple[int, str] | None:
+    refused = engine.refused_variables
     return next(
         (
             (n, f"{each.name}: {refused[each.name]}")
@@ -257,7 +277,7 @@ def is_script(command: Sequence[str]) -> bool:
     )
 
 
-ServerFlags = Annotated[Args, _refusing(ENGINE.owned_flag)]
+ServerFlags = Annotated[Args, _refusing(_owned_flag)]
 
 
 class RoleServers(base.SpecModel):
@@ -266,7 +286,7 @@ class RoleServers(base.SpecModel):
     replicas: Annotated[int, Field(ge=1, le=16)] = Field(
         1, description="Servers of this role, each in its own pod."
     )
-    args: ServerFlags = Field(
+    args: Args = Field(
         default_factory=list, description="Flags for this role, appended to `server.args`."
     )
     resources: Resources = Field(
@@ -326,30 +346,52 @@ class Disaggregated(base.SpecModel):
         return {ROLE_PREFILL: self.prefill, ROLE_DECODE: self.decode}[role]
 
 
-class Started(base.SpecModel):
-    """Pods of vLLM that a run starts, measures and removes."""
+def _flags_of_roles(split: Disaggregated, server: ValidationInfo) -> Disaggregated:
+    if (engine := _engine_of(server)) is not None:
+        for role in (ROLE_PREFILL, ROLE_DECODE):
+            problem = engine.owned_flag(split.of_role(role).args)
+            _refuse(problem, path=f".{role}.args")
+    return split
 
+
+def engines_with(has: Callable[[Engine], object]) -> list[EngineName]:
+    """Return the names of the engines that have something."""
+    return [name for name, engine in ENGINES.items() if has(engine)]
+
+
+_WITH_TRANSFER = engines_with(lambda engine: engine.transfer)
+_WITH_NODES = engines_with(lambda engine: engine.nodes)
+
+
+class Started(base.SpecModel):
+    """Pods of a server engine that a run starts, measures and removes."""
+
+    # The first field: what follows is checked by it, and fields are read in order.
+    engine: EngineName = "VLLM"
+    """The engine: how it is started, its flags, endpoints, metrics and log."""
     image: base.Text = Field(
-        description="Image with the entry point `vllm serve`. Pin it by tag or digest."
+        description="Image of the engine; of vLLM with the entry point `vllm serve`. Pin it by "
+        "tag or digest."
     )
     args: ServerFlags = Field(default_factory=list)
-    """Flags of `vllm serve`; the operator adds model, served name and port."""
+    """Flags of the engine's server (`vllm serve`, `sglang.launch_server`); the operator adds model,
+    served name and port."""
     env: Annotated[Env, _refusing(_refused_variable)] = Field(default_factory=list)
-    """Environment variables of vLLM."""
+    """Environment variables of the engine."""
     resources: Resources = Field(
-        default_factory=Resources, description="What vLLM's container gets, GPUs among it."
+        default_factory=Resources, description="What the engine's container gets, GPUs among it."
     )
-    pod: PodOverrides = Field(default_factory=PodOverrides, description="The pod of vLLM.")
+    pod: PodOverrides = Field(default_factory=PodOverrides, description="The pod of the engine.")
     shared_memory: Annotated[str, Field(max_length=16, pattern=r"^[0-9]+(Mi|Gi)$")] = "2Gi"
     """Size of /dev/shm; tensor parallelism needs several GiB. Counts against the memory limit."""
 
     def args_of(self, role: str) -> list[str]:
-        """Return the flags that the spec gives to vLLM in this role."""
+        """Return the flags that the spec gives to the engine in this role."""
         del role
         return self.args
 
     def words_of(self, role: str) -> list[str] | None:
-        """Return all words that the spec gives to vLLM in this role.
+        """Return all words that the spec gives to the engine in this role.
 
         None: a script is among them, and what it gives is not known.
         """
@@ -357,7 +399,7 @@ class Started(base.SpecModel):
 
 
 class Server(Started):
-    """The vLLM server this run starts, measures and removes."""
+    """The server this run starts, measures and removes."""
 
     @model_validator(mode="after")
     def _starts_on_every_node(self) -> Self:
@@ -386,8 +428,19 @@ class Server(Started):
             message="disaggregated has servers of one node each: leave nodesPerReplica at 1",
             path=".nodesPerReplica",
         ),
+        base.Rule(
+            cel=f"self.engine in {_WITH_TRANSFER} || !has(self.disaggregated)",
+            message=f"disaggregated needs engine {' or '.join(_WITH_TRANSFER)}",
+            path=".disaggregated",
+        ),
+        base.Rule(
+            cel=f"self.engine in {_WITH_NODES} || self.nodesPerReplica == 1",
+            message=f"a server over several nodes needs engine {' or '.join(_WITH_NODES)}: leave "
+            "nodesPerReplica at 1",
+            path=".nodesPerReplica",
+        ),
     )
-    command: Annotated[Args, Field(max_length=32), _refusing(ENGINE.command_problem)] = Field(
+    command: Annotated[Args, Field(max_length=32), _refusing(_command_problem)] = Field(
         default_factory=list
     )
     """In place of the image's entry point, with $(MODEL), $(SERVED_NAME) and $(PORT). The
@@ -399,7 +452,7 @@ class Server(Started):
     """Pods that make up each server, together one vLLM; resources are those of each pod. More than
     one needs LeaderWorkerSet in the cluster, and parallel sizes in args whose product they share
     evenly."""
-    disaggregated: Disaggregated | None = None
+    disaggregated: Annotated[Disaggregated, AfterValidator(_flags_of_roles)] | None = None
 
     def args_of(self, role: str) -> list[str]:
         """Return the server's flags, then the role's."""
@@ -419,6 +472,9 @@ class Offline(Started):
     Each load is one call, as in `vllm bench throughput` and `vllm bench latency`.
     """
 
+    engine: Annotated[Literal["VLLM"], WithJsonSchema({"type": "string", "enum": ["VLLM"]})] = (
+        Field("VLLM", description="The engine.")
+    )
     image: base.Text = Field(
         description="Image with vLLM, whose Python runs the engine and the client's code."
     )
@@ -444,6 +500,7 @@ class Endpoint(base.SpecModel):
     """It is measured and otherwise left alone. Exactly one of `serviceRef` and `url`."""
 
     rules = (base.exactly_one("service_ref", "url"),)
+    engine: EngineName = Field("VLLM", description="The engine of the server: what it reports.")
     service_ref: ServiceRef | None = None
     """Service of the server; its pods are scraped for running, waiting and KV cache."""
     url: (

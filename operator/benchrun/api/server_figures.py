@@ -112,7 +112,7 @@ GPU_SERIES: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """By figure, the series of NVIDIA's DCGM exporter; those of a server are in
-`ENGINE.sample_series`."""
+`sample_series` of an engine."""
 CPU_SERIES: Mapping[str, tuple[str, ...]] = {
     "cpu_periods": ("container_cpu_cfs_periods_total",),
     "cpu_throttled_periods": ("container_cpu_cfs_throttled_periods_total",),

@@ -2,14 +2,22 @@
 
 from typing import Annotated, Literal
 
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import ENGINES, Engine, EngineName
 from pydantic import Field
 
 from benchrun.api import measurement, workloads
 from benchrun.api.base import NUMBER, Rule, SpecModel, Unique, entries, exactly_one
 from benchrun.api.comparison import Baseline, Cost
 from benchrun.api.measurement import Client, Measurement, Objective, Validity
-from benchrun.api.server import ChatTemplate, Endpoint, Model, Offline, Server, Started
+from benchrun.api.server import (
+    ChatTemplate,
+    Endpoint,
+    Model,
+    Offline,
+    Server,
+    Started,
+    engines_with,
+)
 from benchrun.api.workloads import MAX_LOAD_POINTS, MAX_STAGES, MAX_WORKLOADS, Workload
 
 MUTABLE_FIELDS = (
@@ -59,6 +67,21 @@ _SENT_ONCE = (
 )
 """CEL: no dataset sends the same in every stage (`sends_again` of their models)."""
 _NO_RESET = "self.measurement.cachePolicy != 'Reset'"
+_WITH_PROFILER = engines_with(lambda engine: engine.profiler)
+_DEVELOPMENT_MODES = tuple(
+    Rule(
+        cel=(
+            f"{_NO_RESET} || !has(self.server) || self.server.engine != '{name}' || "
+            f"!has(self.server.env) || self.server.env.all(v, v.name != '{variable}' || "
+            "(has(v.value) && v.value == '1'))"
+        ),
+        message=f"measurement.cachePolicy Reset needs {variable}=1 and sets it: take it out of "
+        "server.env, or give it the value 1",
+        path=".server.env",
+    )
+    for name, engine in ENGINES.items()
+    if (variable := engine.development_mode) is not None
+)
 
 
 class BenchmarkRunSpec(SpecModel):
@@ -176,15 +199,15 @@ class BenchmarkRunSpec(SpecModel):
             ),
             path=".cost",
         ),
+        *_DEVELOPMENT_MODES,
         Rule(
             cel=(
-                f"{_NO_RESET} || !has(self.server) || !has(self.server.env) || "
-                f"self.server.env.all(v, v.name != '{ENGINE.development_mode}' || (has(v.value) && "
-                "v.value == '1'))"
+                "!has(self.measurement.profile) || (has(self.server) ? self.server.engine : "
+                "has(self.endpoint) ? self.endpoint.engine : self.offline.engine) in "
+                f"{_WITH_PROFILER}"
             ),
-            message=f"measurement.cachePolicy Reset needs {ENGINE.development_mode}=1 and sets it: "
-            "take it out of server.env, or give it the value 1",
-            path=".server.env",
+            message=f"measurement.profile needs engine {' or '.join(_WITH_PROFILER)}",
+            path=".measurement.profile",
         ),
     )
     model: Model = Field(description="The model under test.")
@@ -237,6 +260,18 @@ class BenchmarkRunSpec(SpecModel):
         None against an endpoint.
         """
         return self.server or self.offline
+
+    @property
+    def engine_name(self) -> EngineName:
+        """Return the name of the engine that this run measures."""
+        measured = self.server or self.endpoint or self.offline
+        assert measured is not None, "a rule of the spec"
+        return measured.engine
+
+    @property
+    def engine(self) -> Engine:
+        """Return the engine that this run measures."""
+        return ENGINES[self.engine_name]
 
     @property
     def started_name(self) -> Literal["server", "offline"]:

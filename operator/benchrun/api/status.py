@@ -6,6 +6,7 @@ It is always under 100 kB; lists say when they were cut.
 from typing import Annotated, Literal
 
 from benchrun_client.contract import Axis
+from benchrun_client.engines import EngineName
 from pydantic import Field, WithJsonSchema
 
 from benchrun.api.base import ATOMIC, StatusModel, entries
@@ -96,6 +97,7 @@ class ServerStatus(StatusModel):
     role: str = Field(
         max_length=20, description="Role of these servers: server; or prefill, decode and proxy."
     )
+    engine: EngineName = Field(description="Engine of the run's servers.")
     ready: bool = Field(False, description="Whether the server answered a health check.")
     pod: str | None = Field(None, max_length=253, description="Name of the pod.")
     node: str | None = Field(None, max_length=253, description="Node it ran on.")
@@ -114,7 +116,7 @@ class ServerStatus(StatusModel):
     image: str | None = Field(None, max_length=1024, description="Image in the spec.")
     image_digest: str | None = Field(None, max_length=1024, description="Image that really ran.")
     version: str | None = Field(
-        None, max_length=100, description="vLLM's version, from the server."
+        None, max_length=100, description="The engine's version, from the server."
     )
     kv_cache_tokens: int | None = Field(
         None, description="Tokens the KV cache holds, from the server."

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, Generic, Literal, TypeVar
 
 from benchrun_client.contract import ClientProgress, Sealed, SearchPlan
-from benchrun_client.engines import StartupPhases
+from benchrun_client.engines import Engine, StartupPhases
 
 from benchrun import names
 from benchrun.api import BenchmarkRunStatus, Blocked, ClientStatus, Judgement, Reason, ServerStatus
@@ -64,6 +64,7 @@ class Compilations(Query[tuple[float, ...]]):
     pod: str
     container: str
     since: str  # RFC 3339 timestamp
+    engine: Engine  # The engine that wrote the log.
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ class ServerStart(Query[Start]):
     pod: str
     uid: str
     container: str
+    engine: Engine  # The engine that wrote the log.
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +359,7 @@ class ExporterEndpoint:
 class ScrapeTarget:
     """A metrics endpoint to scrape."""
 
+    engine: Engine
     role: str
     pod: str
     url: str

@@ -151,6 +151,7 @@ def _server(state: RunState) -> Diagnosis | None:
         observe.diagnose_server(
             state.children.role_pods(role),
             state.workload(role),
+            state.spec.engine,
             log_tail=state.log_tail,
             wanted=wanted_pods(state, role),
             refused=why_unmade(state, "StatefulSet"),
@@ -180,6 +181,7 @@ def _client(state: RunState) -> Diagnosis | None:
     found = observe.diagnose_client(
         pods,
         state.child("Job", names.ROLE_CLIENT),
+        state.spec.engine,
         wanted=len(pods) if state.begun else division_of(state.spec).pods,
         refused=why_unmade(state, "Job"),
     )
@@ -194,7 +196,7 @@ def hidden_cause(state: RunState) -> LogTail | None:
     """
     if state.measuring_started or state.spec.cancel:
         return None
-    pod = observe.find_pod_with_hidden_cause(state.server_pods)
+    pod = observe.find_pod_with_hidden_cause(state.server_pods, state.spec.engine)
     return None if pod is None else _log_of(pod)
 
 

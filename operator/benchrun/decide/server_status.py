@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
 from benchrun_client.contract import RECORD_PORT
-from benchrun_client.engines import ENGINE, StartupPhases
+from benchrun_client.engines import StartupPhases
 
 from benchrun import api, names
 from benchrun.decide import decision
@@ -28,27 +28,26 @@ def scrape_targets(state: RunState) -> tuple[decision.ScrapeTarget, ...]:
     if state.status.server_ready_time is None or state.all_known:
         return ()
     interval = state.spec.measurement.scrape_interval_seconds
+    engine = state.spec.engine
+    path = engine.metrics_path
     if state.spec.endpoint is not None:
         addresses = endpoint_addresses(state)
-        path = ENGINE.metrics_path
         return tuple(
-            decision.ScrapeTarget(names.ROLE_SERVER, a, f"http://{a}{path}", interval)
+            decision.ScrapeTarget(engine, names.ROLE_SERVER, a, f"http://{a}{path}", interval)
             for a in addresses
         )
     return tuple(
         decision.ScrapeTarget(
+            engine=engine,
             role=pod.role,
             pod=pod.name,
-            url=(
-                f"{_base_url(state, state.owner.namespace, pod.name, pod.ip, ENGINE.port)}"
-                f"{ENGINE.metrics_path}"
-            ),
+            url=f"{_base_url(state, state.owner.namespace, pod.name, pod.ip, engine.port)}{path}",
             interval_seconds=interval,
             exporters=tuple(_exporter_endpoints(state, pod)),
         )
         for pod in state.server_pods
-        # A proxy has none of vLLM's series; its own the client reads at the edges. Only the first
-        # pod of a server has a port.
+        # A proxy has none of the engine's series; its own the client reads at the edges. Only the
+        # first pod of a server has a port.
         if pod.role != names.ROLE_PROXY and pod.rank == 0
         if pod.ip is not None and pod.phase == "Running" and not pod.deleting
     )
@@ -180,18 +179,23 @@ def server_statuses(state: RunState) -> list[api.ServerStatus]:
 def compilations_wanted(state: RunState) -> decision.Compilations | None:
     """Return the log to search for compilations, once all is measured and the server goes.
 
-    None for an endpoint and for several servers: what one of them compiled is in no other's log,
-    and one alone would vouch for all.
+    None for an endpoint, where the engine's log does not say, and for several servers: what one of
+    them compiled is in no other's log, and one alone would vouch for all.
     """
     ready = state.status.server_ready_time
     one = role_replicas(state.spec) == {names.ROLE_SERVER: 1}
     if not state.all_measured or ready is None or not one or nodes(state.spec) > 1:
         return None
+    engine = state.spec.engine
+    if engine.compilations is None:
+        return None
     server = next(iter(state.status.servers), None)
     if server is None or server.pod is None or server.compilations is not None:
         return None
     since = instant(ready) or state.now
-    return decision.Compilations(server.pod, ENGINE.container, api.timestamp(since - CLOCK_MARGIN))
+    return decision.Compilations(
+        server.pod, names.SERVER_CONTAINER, api.timestamp(since - CLOCK_MARGIN), engine
+    )
 
 
 def startups_wanted(
@@ -201,7 +205,7 @@ def startups_wanted(
     if state.status.server_ready_time is None:
         return ()
     unknown = {s.pod for s in servers if s.startup is None}
-    return tuple(_start_of(pod) for pod in state.serving if pod.name in unknown)
+    return tuple(_start_of(state, pod) for pod in state.serving if pod.name in unknown)
 
 
 def truncations(
@@ -227,10 +231,10 @@ def _of_role(state: RunState, role: str) -> api.ServerStatus | None:
     if old is not None and (state.is_released or state.workload(role) is None):
         # Its pods go one after the other; a query about one of them may still be answered.
         same = next((pod for pod in pods if pod.name == old.pod), None)
-        late = _startup(same, state.collected.answers) if same is not None else None
+        late = _startup(state, same) if same is not None else None
         if same is None or late is None:
             return old
-        reported = old.reported | _chosen(same, state.collected.answers)
+        reported = old.reported | _chosen(state, same)
         return old.model_copy(update={"startup": late, "reported": reported})
     return _of_pods(state, pods, old) if pods else old
 
@@ -245,7 +249,7 @@ def _of_pods(
     """
     answering = [each for each in pods if each.rank == 0]
     pod = (answering or pods)[0]
-    known = old if old is not None and old.pod == pod.name else api.ServerStatus(role=pod.role)
+    known = old if old is not None and old.pod == pod.name else _nothing_known(state, pod.role)
     facts = state.collected.server_facts.get(pod.name) or ServerFacts()
     status = state.status
     started = state.spec.started
@@ -259,6 +263,7 @@ def _of_pods(
     gpu = next((selected[label] for label in GPU_LABELS if label in selected), None)
     return api.ServerStatus(
         role=pod.role,
+        engine=state.spec.engine_name,
         ready=status.server_ready_time is not None,
         pod=pod.name,
         node=pod.node,
@@ -272,22 +277,26 @@ def _of_pods(
         version=facts.version or known.version,
         kv_cache_tokens=facts.kv_cache_tokens or known.kv_cache_tokens,
         args=api.as_many_as_fit(pod.args, lambda arg: len(arg.encode()), ARGS_BYTES),
-        reported=known.reported | _reported(facts) | _chosen(pod, state.collected.answers),
+        reported=known.reported | _reported(facts) | _chosen(state, pod),
         seconds_to_ready=seconds_between(
             instant(status.scheduled_time), instant(status.server_ready_time)
         ),
         no_gpu_telemetry_reason=no_telemetry_reason(state, pods),
         compilations=known.compilations,
-        startup=_startup(pod, state.collected.answers) or known.startup,
+        startup=_startup(state, pod) or known.startup,
         restarts=sum(each.restarts for each in pods),
     )
+
+
+def _nothing_known(state: RunState, role: str) -> api.ServerStatus:
+    return api.ServerStatus(role=role, engine=state.spec.engine_name)
 
 
 def _endpoint(state: RunState) -> list[api.ServerStatus]:
     old = (
         state.status.servers[0]
         if state.status.servers
-        else api.ServerStatus(role=names.ROLE_SERVER)
+        else _nothing_known(state, names.ROLE_SERVER)
     )
     facts = next(iter(state.collected.server_facts.values()), ServerFacts())
     update = {
@@ -300,12 +309,12 @@ def _endpoint(state: RunState) -> list[api.ServerStatus]:
     return [old.model_copy(update=update)]
 
 
-def _startup(pod: Pod, answers: decision.Answers) -> api.Startup | None:
+def _startup(state: RunState, pod: Pod) -> api.Startup | None:
     """Return where the time of the pod's start went; None: it was not queried.
 
     The first start of a pod that has restarted is not known.
     """
-    if (answer := answers.of(_start_of(pod))) is None:
+    if (answer := state.collected.answers.of(_start_of(state, pod))) is None:
         return None
     found = answer.value or decision.Start(StartupPhases())
     return api.Startup(
@@ -318,13 +327,13 @@ def _startup(pod: Pod, answers: decision.Answers) -> api.Startup | None:
     )
 
 
-def _chosen(pod: Pod, answers: decision.Answers) -> dict[str, str]:
-    found = answers.value(_start_of(pod))
+def _chosen(state: RunState, pod: Pod) -> dict[str, str]:
+    found = state.collected.answers.value(_start_of(state, pod))
     return {} if found is None else dict(found.phases.chosen)
 
 
-def _start_of(pod: Pod) -> decision.ServerStart:
-    return decision.ServerStart(pod.name, pod.uid, main_container(pod.role))
+def _start_of(state: RunState, pod: Pod) -> decision.ServerStart:
+    return decision.ServerStart(pod.name, pod.uid, main_container(pod.role), state.spec.engine)
 
 
 def _reported(facts: ServerFacts) -> dict[str, str]:

@@ -14,7 +14,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, NamedTuple
 
 from benchrun_client.contract import Sealed
-from benchrun_client.engines import ENGINE, StartupPhases
+from benchrun_client.engines import StartupPhases
 
 from benchrun import names
 from benchrun.api import MAX_COMPILATIONS, Judgement, Sample
@@ -102,8 +102,10 @@ class Kind:
 async def _compilations(
     tools: Tools, about: About, query: decision.Compilations
 ) -> tuple[float, ...]:
+    if (read := query.engine.compilations) is None:
+        raise NotFoundOut(f"the log of {query.engine.name} does not say what was compiled")
     text, complete = await tools.cluster.log_since(about.run.namespace, query)
-    found = ENGINE.compilations(text)
+    found = read(text)
     if not complete or len(found) > MAX_COMPILATIONS:
         raise NotFoundOut("the log is too long to be read whole, or has too many compilations")
     return found
@@ -135,7 +137,8 @@ async def _server_start(tools: Tools, about: About, query: decision.ServerStart)
     phases = StartupPhases()
     image_pull = None
     try:
-        phases = ENGINE.startup_phases(await tools.cluster.log_head(namespace, query))
+        log = await tools.cluster.log_head(namespace, query)
+        phases = query.engine.startup_phases(log)
     except ClusterError as error:
         logger.info("%s/%s: the beginning of its log was not read: %s", namespace, query.pod, error)
     try:

@@ -152,7 +152,7 @@ def measured_row(
         },
         traffic=hashlib.sha256(digests.encode()).hexdigest() if records else None,
         sampling=tokens_chosen.pop() if len(tokens_chosen) == 1 else None,
-        explanations=length_explanations(context, step_tokens=_step_tokens(spec)),
+        explanations=length_explanations(context, spec.engine, step_tokens=_step_tokens(spec)),
         by_repeat=figures_by_repeat(context.stages),
         roles=[*roles, *proxy_role(records)],
         objectives=objective_results(
@@ -174,7 +174,7 @@ def _step_tokens(spec: api.BenchmarkRunSpec) -> int | None:
         return None
     split = spec.server is not None and spec.server.disaggregated is not None
     args = started.words_of(ROLE_PREFILL if split else ROLE_SERVER)
-    return server_limits(args).step_tokens
+    return server_limits(args, spec.engine).step_tokens
 
 
 def by_times(roles: Sequence[api.RoleFigures], by_counters: float | None) -> list[api.RoleFigures]:

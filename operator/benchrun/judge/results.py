@@ -300,7 +300,7 @@ def _answered(
     }
     every = [stage for of_load_point in summaries.values() for stage in of_load_point]
     last = max(every, key=lambda stage: stage.sequence)
-    begun = beginnings(spec, last=last.stage_id, block_tokens=block_tokens_of(servers))
+    begun = beginnings(spec, last=last.stage_id, block_tokens=block_tokens_of(spec.engine, servers))
     told = with_beginnings(rows, begun, stages)
     earlier = earlier_load_points(begun, stages)
     return with_limit_told_once(with_true_runs(told, servers, limits, earlier))
@@ -318,5 +318,7 @@ def _server_limits(spec: api.BenchmarkRunSpec, servers: Sequence[api.ServerStatu
             if role in by_role
             else (None, None)
         )
-        limits[role] = server_pressure.server_limits(args, reported, kv_cache_tokens=tokens)
+        limits[role] = server_pressure.server_limits(
+            args, spec.engine, reported, kv_cache_tokens=tokens
+        )
     return limits

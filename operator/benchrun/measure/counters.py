@@ -8,14 +8,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchrun_client.contract import (
-    PROCESS_CPU,
-    PROXY_COUNTERS,
-    START_TIME,
-    ServerEdge,
-    StageRecord,
-)
-from benchrun_client.engines import ENGINE
+from benchrun_client.contract import PROCESS_CPU, START_TIME, ServerEdge, StageRecord
 
 from benchrun.measure.request_figures import (
     duration_seconds,
@@ -43,7 +36,7 @@ TTFT_COUNT = "time_to_first_token_seconds_count"
 TTFT_SUM = "time_to_first_token_seconds_sum"
 
 
-def of_vllm(edges: Iterable[ServerEdge]) -> tuple[ServerEdge, ...]:
+def of_engine(edges: Iterable[ServerEdge]) -> tuple[ServerEdge, ...]:
     """Return all edges but the proxy's, which has other counters."""
     return tuple(edge for edge in edges if edge.role != ROLE_PROXY)
 
@@ -104,7 +97,7 @@ def count(snapshot: Mapping[str, float] | None, counter: str) -> float | None:
 
 
 def finished(edges: Sequence[ServerEdge], *reasons: str) -> float | None:
-    """Return how many requests these servers finished for any of these vLLM reasons.
+    """Return how many requests these servers finished for any of these reasons.
 
     None where they have a counter for none of the reasons.
     """
@@ -128,9 +121,8 @@ def is_restarted(edge: ServerEdge) -> bool:
 
 def fallen_counters(edge: ServerEdge) -> tuple[str, ...]:
     """Return the names of the counters that are lower after the stage than before it."""
-    return tuple(
-        name for name in (*ENGINE.counter_series, *PROXY_COUNTERS) if (rise_at(edge, name) or 0) < 0
-    )
+    counted = [name for name in edge.before or () if name != START_TIME]
+    return tuple(name for name in counted if (rise_at(edge, name) or 0) < 0)
 
 
 def is_reset(edge: ServerEdge) -> bool:

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from statistics import fmean
 
-from benchrun_client.engines import ENGINE
-
 from benchrun.api import CPU_SERIES, GPU_SERIES, Sample
 from benchrun.measure.metrics_page import UnreadableMetrics, combined, series_of
 from benchrun.measure.request_figures import known, ratio, risen, sum_of_all
 from benchrun.measure.timeline import by_server
 from benchrun.measure.windows import Window
-from benchrun.names import ANSWERING_ROLES
+from benchrun.names import ANSWERING_ROLES, SERVER_CONTAINER
 
 _REASONS = ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS")
 """Names of the series of reasons for lower clocks, as bits; the second one is from DCGM before
@@ -48,7 +46,7 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
 
     Raises UnreadableMetrics for unreadable text, and where no GPU is this pod's.
 
-        DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-..",modelName="..",container="vllm",
+        DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-..",modelName="..",container="server",
         namespace="lab",pod="chat-0"} 412.5
 
     The exporter names pods where it runs with its Kubernetes mapping, as NVIDIA's GPU operator and
@@ -111,7 +109,7 @@ def cpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
 
     Raises UnreadableMetrics.
     """
-    wanted = (namespace, pod, ENGINE.container)
+    wanted = (namespace, pod, SERVER_CONTAINER)
     own = defaultdict[str, list[float]](list)
     for name, labels, value in series_of(text, tuple(chain.from_iterable(CPU_SERIES.values())))[0]:
         if any(tuple(map(labels.get, names)) == wanted for names in _CONTAINER):

@@ -9,10 +9,11 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import Engine
 
 from benchrun.api import SAMPLE_FIGURES, Sample as Sample, plain_text
 from benchrun.measure.request_figures import is_believable
@@ -34,9 +35,6 @@ COMBINE: Mapping[str, Callable[[Sequence[float]], float]] = {
     "min": min,
 }
 """Functions that combine the values of several series to one figure."""
-_SAMPLE_LINES = tuple(
-    name + end for names in ENGINE.sample_series.values() for name in names for end in ("{", " ")
-)
 _ANY_LINE = re.compile(r"#|[a-zA-Z_:][a-zA-Z0-9_:]*(\{|\s+[-+0-9NIni])")
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"([^"\\]*(?:\\.[^"\\]*)*)"\s*(?:,|$)')
@@ -50,7 +48,7 @@ class ServerFacts:
     kv_cache_tokens: int | None = None
     reported: dict[str, str] = field(
         default_factory=dict
-    )  # Labels of vLLM's cache_config_info, and max_model_len.
+    )  # Labels of the engine's `settings_series`.
 
 
 class UnreadableMetrics(ValueError):
@@ -63,9 +61,19 @@ class Series(NamedTuple):
     value: float
 
 
-def parse_sample(text: str, *, at: float, role: str, pod: str) -> Sample:
-    """Parse one scrape into a sample. Raises UnreadableMetrics."""
-    found, refused = series_of(text, _SAMPLE_LINES, labelled=False)
+@cache
+def _sample_lines(engine: Engine) -> tuple[str, ...]:
+    """Return the beginnings of the lines that make a sample."""
+    series = (name for names in engine.sample_series.values() for name in names)
+    return tuple(name + end for name in series for end in ("{", " "))
+
+
+def parse_sample(text: str, engine: Engine, *, at: float, role: str, pod: str) -> Sample:
+    """Parse one scrape into a sample, which lacks what the engine has no series for.
+
+    Raises UnreadableMetrics.
+    """
+    found, refused = series_of(text, _sample_lines(engine), labelled=False)
     values: dict[str, list[float]] = {}
     # With several engines, one without a value would make a sum too small, and a counter seem
     # to fall.
@@ -73,7 +81,7 @@ def parse_sample(text: str, *, at: float, role: str, pod: str) -> Sample:
     for name, _, value in found:
         if name not in lacking:
             values.setdefault(name, []).append(value)
-    figures: dict[str, Any] = combined(values, ENGINE.sample_series)
+    figures: dict[str, Any] = combined(values, engine.sample_series)
     return Sample(at=at, role=role, pod=pod, **figures)
 
 
@@ -99,17 +107,22 @@ def combined(
     return found
 
 
-def parse_facts(text: str) -> ServerFacts:
+def parse_facts(text: str, engine: Engine) -> ServerFacts:
     """Parse what the server reports of its cache.
 
     The labels are those of the first engine process, the tokens the sum of all. Raises
     UnreadableMetrics.
     """
-    info = ENGINE.settings_series
+    if (size := engine.cache_tokens_series) is not None:
+        listed = series_of(text, (size,), labelled=False)[0]
+        sizes = [int(value) for name, _, value in listed if name == size]
+        return ServerFacts(kv_cache_tokens=sum(sizes) or None)
+    if (info := engine.settings_series) is None:
+        return ServerFacts()
     engines = [labels for name, labels, _ in series_of(text, (info,))[0] if name == info]
     if not engines:
         return ServerFacts()
-    tokens = [ENGINE.cache_tokens(labels) for labels in engines]
+    tokens = [engine.cache_tokens(labels) for labels in engines]
     total = sum(t for t in tokens if t is not None)
     reported = {
         key[:100]: plain_text(value[:253])

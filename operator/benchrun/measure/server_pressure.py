@@ -7,60 +7,58 @@ from dataclasses import dataclass
 from enum import Enum
 from statistics import fmean
 
+from benchrun_client.engines import Engine, Setting
+
 from benchrun.api import Sample
 from benchrun.measure.windows import Window, figures, is_busy
 from benchrun.sizing import ServeArgs, tokens_of
-
-DEFAULT_SEQUENCES_STEP = (
-    128  # vLLM's defaults of max-num-seqs are multiples of it: 128 on a CPU, 256 or 1024 on GPUs.
-)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
     """The limits of one server, for all its engines together unless a field says otherwise.
 
-    None means not known: vLLM's defaults depend on version and GPU.
+    None means not known: an engine's defaults depend on version and GPU.
     """
 
-    sequences: int | None = None  # Most requests that run at once (--max-num-seqs).
-    sequences_are_default: bool = (
-        False  # Whether it is vLLM's own default: all arguments are known, and none sets it.
-    )
-    step_tokens: int | None = (
-        None  # Most tokens of one step (--max-num-batched-tokens) of one engine.
-    )
+    sequences: int | None = None  # Most requests that run at once.
+    sequences_name: str = Setting.MAX_RUNNING.value  # What sets it, if it is set.
+    default_sequences_step: int | None = None
+    """A divisor of `sequences` where it is the engine's own default: all arguments are known, and
+    none sets it. None: it may be any number."""
+    step_tokens: int | None = None  # Most tokens of one step of one engine process.
     kv_cache_tokens: int | None = None
     engines: int = 1
-    """Number of engines. vLLM gives the sum of their KV caches; each request has room in one of
-    them."""
+    """Number of engine processes. A server gives the sum of their KV caches; each request has room
+    in one of them."""
 
 
 def server_limits(
     args: Sequence[str] | None,
+    engine: Engine,
     reported: Mapping[str, str] | None = None,
     *,
     kv_cache_tokens: int | None = None,
 ) -> ServerLimits:
-    """Read the limits from the arguments of `vllm serve`, else from the server's reported settings.
+    """Read the limits from a server's arguments, else from the settings that it reports.
 
     `args` is None where the arguments are not known.
     """
-    given = ServeArgs.of(args or ())
-    settings = {name.replace("_", "-"): value for name, value in (reported or {}).items()}
-    engines = _number(given.text("data-parallel-size") or settings.get("data-parallel-size")) or 1
+    given = ServeArgs.of(args or (), engine)
 
-    each = _number(given.text("max-num-seqs") or settings.get("max-num-seqs"))
-    sequences = None if each is None else each * engines
+    def number(setting: Setting) -> int | None:
+        return _number(given.text(setting) or engine.reported(setting, reported or {}))
+
+    engines = number(Setting.DATA_PARALLEL) or 1
+    each = number(Setting.MAX_RUNNING)
+    is_default = args is not None and given.text(Setting.CONFIG_FILE) is None and each is None
+    flag = None if each is None else given.flag(Setting.MAX_RUNNING)
     return ServerLimits(
-        sequences=sequences,
-        sequences_are_default=args is not None
-        and given.text("config") is None
-        and sequences is None,
-        step_tokens=_number(
-            given.text("max-num-batched-tokens") or settings.get("max-num-batched-tokens")
-        ),
-        kv_cache_tokens=kv_cache_tokens or _number(settings.get("kv-cache-size-tokens")),
+        sequences=None if each is None else each * engines,
+        sequences_name=flag or Setting.MAX_RUNNING.value,
+        default_sequences_step=engine.default_running_step if is_default else None,
+        step_tokens=number(Setting.STEP_TOKENS),
+        kv_cache_tokens=kv_cache_tokens or number(Setting.KV_CACHE_TOKENS),
         engines=engines,
     )
 
@@ -73,9 +71,9 @@ def _number(text: str | None) -> int | None:
         return None
 
 
-# vLLM's scheduler lets a waiting request run once three things allow it: fewer requests run than
-# max-num-seqs, the KV cache has blocks for its prompt, and the tokens of the step are not used up.
-# So a request that waits although there is room in the first two waits for the third.
+# A scheduler lets a waiting request run once three things allow it: fewer requests run than may,
+# the KV cache has blocks for its prompt, and the tokens of the step are not used up. So a request
+# that waits although there is room in the first two waits for the third.
 
 IN_A_BUCKET = 0.5
 """Requests that a bucket's mean may be below a limit: some of its samples are one short of the
@@ -132,6 +130,7 @@ class Pressure:
         float | None
     )  # How many may run: the setting, else the ceiling that the samples show, else None.
     sequence_limit_is_set: bool
+    sequence_limit_name: str = Setting.MAX_RUNNING.value  # What sets it, if it is set.
     engines: int = 1
 
 
@@ -195,6 +194,7 @@ def pressure(
         hold=holds.most_common(1)[0][0] if holds else None,
         sequence_limit=ceiling,
         sequence_limit_is_set=limits.sequences is not None,
+        sequence_limit_name=limits.sequences_name,
         engines=limits.engines,
     )
 
@@ -240,8 +240,8 @@ def _ceiling(
     """Return the limit of running requests that the samples show, or None if they show none.
 
     They show one if, while requests wait, the number that run is mostly at its maximum. Return None
-    also if the tokens of a step explain that maximum, or if the server has vLLM's default limit and
-    the maximum can't be that default.
+    also if the tokens of a step explain that maximum, or if the server has the engine's default
+    limit and the maximum can't be that default.
     """
     queued = [s for s in busy if s.waiting and (s.kv_cache is None or s.kv_cache < full)]
     highest = max((s.high or s).running or 0.0 for s in busy)
@@ -250,7 +250,8 @@ def _ceiling(
         return None
     by_step = running_by_step(limits, lengths)
     explained = by_step is not None and abs(highest - by_step) <= STEP_TOLERANCE * by_step
-    is_no_default = limits.sequences_are_default and highest % DEFAULT_SEQUENCES_STEP != 0
+    step = limits.default_sequences_step
+    is_no_default = step is not None and highest % step != 0
     return None if explained or is_no_default else highest
 
 

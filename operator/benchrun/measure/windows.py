@@ -153,7 +153,7 @@ def stage_windows(
     """
     pods = pod_windows(record, samples)
     due = duration_seconds(record) / scrape_interval
-    at_edges = counters.by_role(counters.of_vllm(record.servers))
+    at_edges = counters.by_role(counters.of_engine(record.servers))
     found = []
     for role in dict.fromkeys((*(pod.role for pod in pods), *at_edges)):
         scraped = [pod for pod in pods if pod.role == role]
@@ -213,7 +213,7 @@ def replicas(record: StageRecord, samples: Sequence[Sample]) -> tuple[Replica, .
     pods = pod_windows(record, samples)
     return tuple(
         _replica(edge, [pod for pod in pods if pod.edge is edge])
-        for edge in counters.of_vllm(record.servers)
+        for edge in counters.of_engine(record.servers)
     )
 
 

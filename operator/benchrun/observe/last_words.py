@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple, Self
 
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import Engine
 
 from benchrun.api import plain_text
 
@@ -39,33 +39,33 @@ _END_OF_ERROR = re.compile(
 
 
 @lru_cache(maxsize=64)  # every reconcile reads the same log again
-def last_words(log: str) -> str:
+def last_words(log: str, engine: Engine) -> str:
     """Return the log's last error message as one line of at most 600 characters.
 
     Without a complaint of argparse or an exception it is the last line that is not noise; an empty
     string where there is no such line.
     """
-    lines = _lines_of(log)
+    lines = _lines_of(log, engine)
     # Without a complaint or an exception it is the last line that is not noise.
     plain = (line.text for line in reversed(lines) if not _NOISE.search(line.text))
-    return bounded(_usage(lines) or _error(lines) or next(plain, ""))
+    return bounded(_usage(lines) or _error(lines, engine) or next(plain, ""))
 
 
 @lru_cache(maxsize=64)
-def errors(log: str) -> tuple[str, ...]:
+def errors(log: str, engine: Engine) -> tuple[str, ...]:
     """Return the whole error that ended the program, then those it came from, the latest first.
 
     Empty where the log holds no error: its other lines name no cause.
     """
-    lines = _lines_of(log)
+    lines = _lines_of(log, engine)
     if (at := _complaint(lines)) is not None:
         return (_whole(lines, at),)
-    return tuple(_whole(lines, at) for at in _chain(lines))
+    return tuple(_whole(lines, at) for at in _chain(lines, engine))
 
 
-def _lines_of(log: str) -> list["_Line"]:
+def _lines_of(log: str, engine: Engine) -> list["_Line"]:
     end = log[-MAX_READ_CHARS:].replace("\r", "\n").split("\n")[-MAX_LINES:]
-    return [_Line.of(line[:MAX_LINE_CHARS].rstrip()) for line in end]
+    return [_Line.of(line[:MAX_LINE_CHARS].rstrip(), engine) for line in end]
 
 
 def bounded(words: str) -> str:
@@ -84,8 +84,8 @@ class _Line(NamedTuple):
     text: str
 
     @classmethod
-    def of(cls, line: str) -> Self:
-        found = ENGINE.log_prefix.match(line)
+    def of(cls, line: str, engine: Engine) -> Self:
+        found = engine.log_prefix.match(line)
         end = found.end() if found else 0
         return cls(line[:end], line[end:])
 
@@ -119,16 +119,16 @@ def _complaint(lines: list[_Line]) -> int | None:
     return None
 
 
-def _error(lines: list[_Line]) -> str:
+def _error(lines: list[_Line], engine: Engine) -> str:
     """Return the last exception that is a cause, with its own further lines."""
-    if (at := _cause(lines)) is None or (error := _ERROR.match(lines[at].text)) is None:
+    if (at := _cause(lines, engine)) is None or (error := _ERROR.match(lines[at].text)) is None:
         return ""
     first = error["text"] or ""
     name = "" if _PYDANTIC_HEAD.match(first) else f"{error['name']}: "
     return (name + _joined([first, *_until_end(lines, at)])).removesuffix(": ")
 
 
-def _cause(lines: list[_Line]) -> int | None:
+def _cause(lines: list[_Line], engine: Engine) -> int | None:
     """Return the index of the last exception that is a cause; None: there is no exception.
 
     An exception that points to another one, or only says that the program was told to end, is
@@ -136,16 +136,16 @@ def _cause(lines: list[_Line]) -> int | None:
     """
     found = [at for at, line in enumerate(lines) if _ERROR.match(line.text)]
     own = [at for at in found if not _TOLD_TO_END.match(lines[at].text)] or found
-    causes = [at for at in own if not ENGINE.points_up(lines[at].text)]
+    causes = [at for at in own if not engine.points_up(lines[at].text)]
     return next(reversed(causes or own), None)
 
 
-def _chain(lines: list[_Line]) -> Iterator[int]:
+def _chain(lines: list[_Line], engine: Engine) -> Iterator[int]:
     """Yield the index of the cause, then of the exceptions that it came from, as Python names them.
 
     Only lines of the same process count.
     """
-    at = _cause(lines)
+    at = _cause(lines, engine)
     if at is None:
         return
     yield at

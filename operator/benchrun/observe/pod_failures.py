@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from benchrun_client.contract import Failure
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import Engine
 from pydantic import ValidationError
 
 from benchrun.api import Reason
@@ -25,6 +25,7 @@ class Evidence:
     """A pod, and what its main container left behind."""
 
     pod: Pod
+    engine: Engine  # The engine of the run.
     # End of the container's log: the fetched tail where there is one, else its termination message.
     log: str
     words: str  # The error in the log, without the traceback.
@@ -56,27 +57,28 @@ class Evidence:
     @property
     def is_cause_hidden(self) -> bool:
         """Return whether the error only points to one further up in the log than `log` reaches."""
-        return ENGINE.points_up(self.words)
+        return self.engine.points_up(self.words)
 
 
 Check = Callable[[Evidence], Diagnosis | None]
 
 
-def evidence_of(pod: Pod, log_tail: str | None) -> Evidence:
+def evidence_of(pod: Pod, engine: Engine, log_tail: str | None) -> Evidence:
     """Return what a pod shows of its failure, by its termination message or its log.
 
     The fetched log may already be that of the next start. So it counts only if the termination
     message is empty or points further up in the log.
     """
     message = pod.ending.message if pod.ending is not None else ""
-    by_message = _evidence(pod, message)
+    by_message = _evidence(pod, engine, message)
     if pod.ending is None or not log_tail or (message and not by_message.is_cause_hidden):
         return by_message
-    return _evidence(pod, log_tail)
+    return _evidence(pod, engine, log_tail)
 
 
-def _evidence(pod: Pod, log: str) -> Evidence:
-    return Evidence(pod=pod, log=log, words=last_words(log), errors=errors(log))
+def _evidence(pod: Pod, engine: Engine, log: str) -> Evidence:
+    words = last_words(log, engine)
+    return Evidence(pod=pod, engine=engine, log=log, words=words, errors=errors(log, engine))
 
 
 def first_diagnosis(found: Iterable[Evidence], checks: Iterable[Check]) -> Diagnosis | None:
@@ -87,15 +89,15 @@ def first_diagnosis(found: Iterable[Evidence], checks: Iterable[Check]) -> Diagn
 
 
 def diagnosis_of(
-    pods: Iterable[Pod], checks: Iterable[Check], *, log_tail: str | None = None
+    pods: Iterable[Pod], engine: Engine, checks: Iterable[Check], *, log_tail: str | None = None
 ) -> Diagnosis | None:
     """Diagnose the pods by `checks`, but pods that are being deleted only by `evicted`.
 
     The containers of a pod that is being deleted end because of the deletion.
     """
     listed = list(pods)
-    staying = (evidence_of(pod, log_tail) for pod in listed if not pod.deleting)
-    leaving = (evidence_of(pod, None) for pod in listed if pod.deleting)
+    staying = (evidence_of(pod, engine, log_tail) for pod in listed if not pod.deleting)
+    leaving = (evidence_of(pod, engine, None) for pod in listed if pod.deleting)
     found = first_diagnosis(staying, checks)
     return (
         found
@@ -424,7 +426,7 @@ def named_by_error(evidence: Evidence) -> Diagnosis | None:
     """
     if evidence.pod.ending is None:
         return None
-    causes = [c for c in ENGINE.log_causes if c.exit_code in (None, evidence.exit_code)]
+    causes = [c for c in evidence.engine.log_causes if c.exit_code in (None, evidence.exit_code)]
     pairs = ((error, cause) for error in evidence.errors for cause in causes)
     named = next((cause for error, cause in pairs if cause.is_named_in(error)), None)
     # The form of an error says less than the words of any error of the chain.
@@ -462,6 +464,7 @@ SERVER_CHECKS: tuple[Check, ...] = (
 def diagnose_server(
     pods: Iterable[Pod],
     deployment: Child | None,
+    engine: Engine,
     *,
     log_tail: str | None = None,
     wanted: int = 1,
@@ -474,7 +477,7 @@ def diagnose_server(
     exist as are `wanted`.
     """
     listed = list(pods)
-    found = diagnosis_of(listed, SERVER_CHECKS, log_tail=log_tail)
+    found = diagnosis_of(listed, engine, SERVER_CHECKS, log_tail=log_tail)
     if found is not None or deployment is None:
         return found
     if sum(not pod.deleting for pod in listed) >= wanted:
@@ -534,7 +537,12 @@ CLIENT_CHECKS: tuple[Check, ...] = (
 
 
 def diagnose_client(
-    pods: Iterable[Pod], job: Child | None, *, wanted: int = 1, refused: str | None = None
+    pods: Iterable[Pod],
+    job: Child | None,
+    engine: Engine,
+    *,
+    wanted: int = 1,
+    refused: str | None = None,
 ) -> Diagnosis | None:
     """Diagnose what is wrong with the client; return None if nothing is.
 
@@ -542,7 +550,7 @@ def diagnose_client(
     many pods exist as are `wanted`.
     """
     listed = list(pods)
-    if (found := diagnosis_of(listed, CLIENT_CHECKS)) is not None and found.terminal:
+    if (found := diagnosis_of(listed, engine, CLIENT_CHECKS)) is not None and found.terminal:
         return found
     staying = sum(not pod.deleting for pod in listed)
     found = job_failed(job, deleted=staying == 0) or found
@@ -566,9 +574,9 @@ def job_failed(job: Child | None, *, deleted: bool) -> Diagnosis | None:
     return Diagnosis(Reason.CLIENT_FAILED, f"The client's Job failed: {bounded(job.failure)}", True)
 
 
-def find_pod_with_hidden_cause(pods: Sequence[Pod]) -> Pod | None:
+def find_pod_with_hidden_cause(pods: Sequence[Pod], engine: Engine) -> Pod | None:
     """Return a pod whose termination message only points further up in its log.
 
     That log is worth fetching. Return None if there is no such pod.
     """
-    return next((pod for pod in pods if evidence_of(pod, None).is_cause_hidden), None)
+    return next((pod for pod in pods if evidence_of(pod, engine, None).is_cause_hidden), None)

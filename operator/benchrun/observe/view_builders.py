@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any
 
 from benchrun_client.contract import Envelope
-from benchrun_client.engines import ENGINE
 from pydantic import ValidationError
 
 from benchrun import names
@@ -42,7 +41,7 @@ _OF_THE_ENDED = ("cancel", "ttlSecondsAfterFinished")  # the fields kept of an e
 def main_container(role: str) -> str:
     """Return the name of the container that does the work in a pod of this role."""
     ours = {names.ROLE_CLIENT: names.CLIENT_CONTAINER, names.ROLE_PROXY: names.PROXY_CONTAINER}
-    return ours.get(role, ENGINE.container)
+    return ours.get(role, names.SERVER_CONTAINER)
 
 
 def is_finished(status: raw.Object) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchrun_client import contract
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import Setting
 from pydantic import TypeAdapter
 
 from benchrun.api import BenchmarkRunSpec, Search, Workload
@@ -35,7 +35,7 @@ the number if nothing is known of them."""
 HELD_SECONDS = 10
 """Seconds of arrivals at a rate that are in flight together: more than most answers take, and a
 queue of some length."""
-DEFAULT_MAX_NUM_SEQS = 256
+DEFAULT_MAX_RUNNING = 256
 """vLLM's smallest default (EngineArgs.get_batch_defaults); larger batches run the same kernels as
 this one."""
 MAX_PROFILE_SECONDS = 300
@@ -154,7 +154,8 @@ def _target(
     owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str, ...]
 ) -> contract.Target:
     model = spec.model
-    common = {
+    common: dict[str, Any] = {
+        "engine": spec.engine_name,
         "served_model": served_name(model),
         "tokenizer": model.tokenizer or model_path(model),
         # Another tokenizer is another repository: the model's revision does not exist there.
@@ -165,14 +166,16 @@ def _target(
         front = front_role(spec)
         counts = role_replicas(spec)
         return contract.Target(
-            base_url=role_url(owner, front),
+            base_url=role_url(owner, spec, front),
             servers=counts[front],
             behind=tuple(
-                contract.RoleTarget(role=role, base_url=role_url(owner, role), servers=servers)
+                contract.RoleTarget(
+                    role=role, base_url=role_url(owner, spec, role), servers=servers
+                )
                 for role, servers in counts.items()
                 if role != front
             ),
-            context_tokens=_flag_of_servers(spec, "max-model-len"),
+            context_tokens=_setting_of_servers(spec, Setting.MAX_TOKENS),
             offline=spec.offline is not None,
             **common,
         )
@@ -182,18 +185,18 @@ def _target(
     else:
         base = (spec.endpoint.url or "").rstrip("/")
         measured = [base]
-    urls = tuple(f"{each}{ENGINE.metrics_path}" for each in measured)
+    urls = tuple(f"{each}{spec.engine.metrics_path}" for each in measured)
     ca_file = CA_FILE if spec.endpoint.ca_config_map_ref is not None else None
     return contract.Target(base_url=base, servers=0, metrics_urls=urls, ca_file=ca_file, **common)
 
 
-def _flag_of_servers(spec: BenchmarkRunSpec, name: str) -> int | None:
-    """Return a flag of the servers that write answers.
+def _setting_of_servers(spec: BenchmarkRunSpec, setting: Setting) -> int | None:
+    """Return a setting of the servers that write answers, by their arguments.
 
-    None: it is not given, or in a form that only vLLM can read.
+    None: it is not given, or in a form that only the engine can read.
     """
     try:
-        return ServeArgs.of(answering_args(spec)).whole(name)
+        return ServeArgs.of(answering_args(spec), spec.engine).whole(setting)
     except UnreadableValue:
         return None
 
@@ -279,6 +282,6 @@ def _most_held(workload: Workload, spec: BenchmarkRunSpec) -> int:
 def _largest_batch(spec: BenchmarkRunSpec) -> int:
     """Return how many requests all answering servers run at once, as far as their arguments say."""
     if spec.endpoint is not None:
-        return DEFAULT_MAX_NUM_SEQS
-    a_server = _flag_of_servers(spec, "max-num-seqs") or DEFAULT_MAX_NUM_SEQS
+        return DEFAULT_MAX_RUNNING
+    a_server = _setting_of_servers(spec, Setting.MAX_RUNNING) or DEFAULT_MAX_RUNNING
     return min(a_server * answering_servers(spec), MAX_HELD)

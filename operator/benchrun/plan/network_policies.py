@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchrun_client.contract import GATE_PORT, READER_PORT, RECORD_PORT
-from benchrun_client.engines import ENGINE
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec
@@ -47,7 +46,9 @@ def network_policy_manifests(
     # A peer without a namespace is one of the run's own namespace.
     client = {"podSelector": _selector(owner, [names.ROLE_CLIENT])}
     to_servers = (
-        [{"from": [client, *operator, *extra_peers], "ports": _tcp(ENGINE.port)}] if servers else []
+        [{"from": [client, *operator, *extra_peers], "ports": _tcp(spec.engine.port)}]
+        if servers
+        else []
     )
     if spec.measurement.profile is not None and servers:
         to_servers += [{"from": [client], "ports": _tcp(READER_PORT)}]

@@ -1,17 +1,17 @@
 """The server roles that a run starts, and the manifests of their workloads and Services.
 
-The role is `server`, with vLLM's API server or without; or the roles are `prefill`, `decode` and
-`proxy`. A Deployment or a LeaderWorkerSet makes their pods; the Service is headless.
+The role is `server`, with the engine's API server or without; or the roles are `prefill`, `decode`
+and `proxy`. A Deployment or a LeaderWorkerSet makes their pods; the Service is headless.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import Engine
 
 from benchrun import names
-from benchrun.api import BenchmarkRunSpec, Disaggregated, PodOverrides, Server
+from benchrun.api import BenchmarkRunSpec, Disaggregated, Server
 from benchrun.plan import child_objects, server_pod
 from benchrun.plan.child_objects import Manifest, Owner
 
@@ -20,20 +20,20 @@ PROXY_REQUESTS = {"cpu": "500m", "memory": "256Mi"}
 PROXY_MODULE = "benchrun_client.proxy"
 
 
-def role_url(owner: Owner, role: str) -> str:
+def role_url(owner: Owner, spec: BenchmarkRunSpec, role: str) -> str:
     """Return the URL at which the servers of a role are reached."""
     return (
         f"http://{names.child_name(owner.name, owner.uid, role)}"
-        f".{owner.namespace}.svc:{ENGINE.port}"
+        f".{owner.namespace}.svc:{spec.engine.port}"
     )
 
 
 def proxy_pod(
     owner: Owner,
+    spec: BenchmarkRunSpec,
     server: Server,
     split: Disaggregated,
     *,
-    client: PodOverrides,
     client_image: str,
     pull_policy: str,
 ) -> dict[str, Any]:
@@ -42,9 +42,14 @@ def proxy_pod(
     The built-in proxy lies in the client's image; a user's own image has an entry point of its own.
     """
     proxy = split.proxy
+    client = spec.client.pod
+    port = spec.engine.port
     roles = {"PREFILL_URL": names.ROLE_PREFILL, "DECODE_URL": names.ROLE_DECODE}
-    ours = ["--prefill=$(PREFILL_URL)", "--decode=$(DECODE_URL)", f"--port={ENGINE.port}"]
-    ours += [
+    ours = [
+        f"--engine={spec.engine_name}",
+        "--prefill=$(PREFILL_URL)",
+        "--decode=$(DECODE_URL)",
+        f"--port={port}",
         f"--prefill-replicas={split.prefill.replicas}",
         f"--decode-replicas={split.decode.replicas}",
     ]
@@ -57,8 +62,10 @@ def proxy_pod(
         "image": proxy.image or client_image,
         "imagePullPolicy": pull_policy if proxy.image is None else "IfNotPresent",
         **(program if proxy.image is None else {"args": proxy.args}),
-        "env": [{"name": name, "value": role_url(owner, role)} for name, role in roles.items()],
-        **child_objects.http_port(ENGINE.port, health_path="/health"),
+        "env": [
+            {"name": name, "value": role_url(owner, spec, role)} for name, role in roles.items()
+        ],
+        **child_objects.http_port(port, health_path="/health"),
         "resources": child_objects.resources(proxy.resources, requests=PROXY_REQUESTS),
         "securityContext": {**child_objects.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -77,6 +84,7 @@ class Role:
     """Serving pods of one kind."""
 
     name: str
+    engine: Engine
     replicas: int
     pod_spec: dict[str, Any]  # Spec of each pod; for servers over several nodes, the leader's.
     hold_seconds: int  # Seconds that its pods may hold their nodes, with an operator or without.
@@ -100,7 +108,7 @@ def role_replicas(spec: BenchmarkRunSpec) -> Mapping[str, int]:
 
 
 def cpu_limits(spec: BenchmarkRunSpec) -> Mapping[str, str]:
-    """Return where in the spec the CPU limit of vLLM's container is, for each role that has one."""
+    """Return where in the spec the CPU limit of a server is, for each role that has one."""
     found = (
         {names.ROLE_SERVER: (f"{spec.started_name}", spec.started.resources)}
         if spec.started is not None
@@ -154,7 +162,7 @@ def server_roles(
         for role in role_replicas(spec)
     }
     return tuple(
-        Role(role, count, pods[role], hold, nodes(spec))
+        Role(role, spec.engine, count, pods[role], hold, nodes(spec))
         for role, count in role_replicas(spec).items()
     )
 
@@ -173,20 +181,14 @@ def _pod_spec(
         )
     assert server is not None, "an endpoint has no roles"
     if (split := server.disaggregated) is not None and role == names.ROLE_PROXY:
-        placed = spec.client.pod
         return proxy_pod(
-            owner, server, split, client=placed, client_image=client_image, pull_policy=pull_policy
+            owner, spec, server, split, client_image=client_image, pull_policy=pull_policy
         )
-    address = (
-        ENGINE.transfer_address
-        if split is not None
-        else ENGINE.node_address
-        if nodes(spec) > 1
-        else None
-    )
+    address = _own_address(spec)
     env: list[dict[str, Any]] = []
-    if spec.measurement.cache_policy == "Reset":
-        env.append({"name": ENGINE.development_mode, "value": "1"})
+    mode = spec.engine.development_mode
+    if spec.measurement.cache_policy == "Reset" and mode is not None:
+        env.append({"name": mode, "value": "1"})
     if address is not None and all(each.name != address for each in server.env):
         env.append({"name": address, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})
     args = started_args(spec, role)
@@ -195,15 +197,26 @@ def _pod_spec(
     return server_pod.with_profiler(owner, spec, pod)
 
 
+def _own_address(spec: BenchmarkRunSpec) -> str | None:
+    """Return the variable for the address at which others find a pod; None: they need not."""
+    assert spec.server is not None, "an endpoint has no roles"
+    if spec.server.disaggregated is not None and spec.engine.transfer is not None:
+        return spec.engine.transfer.address
+    if nodes(spec) > 1 and spec.engine.nodes is not None:
+        return spec.engine.nodes.address
+    return None
+
+
 def in_development_mode(spec: BenchmarkRunSpec) -> bool:
     """Return whether the servers open the engine's development endpoints.
 
     The operator needs them for the cache policy Reset, or the user wants them. Such servers never
     run without a NetworkPolicy.
     """
-    if spec.server is None:
+    mode = spec.engine.development_mode
+    if spec.server is None or mode is None:
         return False
-    by_user = any(v.name == ENGINE.development_mode and v.value != "0" for v in spec.server.env)
+    by_user = any(v.name == mode and v.value != "0" for v in spec.server.env)
     return by_user or spec.measurement.cache_policy == "Reset"
 
 
@@ -212,18 +225,19 @@ def started_args(spec: BenchmarkRunSpec, role: str = names.ROLE_SERVER) -> list[
 
     The operator's come first, so that the user's own flags win.
     """
+    engine = spec.engine
     if spec.offline is not None:
-        path, *flags = ENGINE.serve_args(server_pod.served_files(spec), ())
+        path, *flags = engine.serve_args(server_pod.served_files(spec), ())
         return [f"--model={path}", *flags, *spec.offline.args]
     if spec.server is None:
         return []
-    own = ENGINE.serve_args(server_pod.served_files(spec), spec.server.command)
-    if nodes(spec) > 1:
-        own += ENGINE.node_args(nodes(spec))
-    if spec.server.disaggregated is not None:
+    own = engine.serve_args(server_pod.served_files(spec), spec.server.command)
+    if nodes(spec) > 1 and engine.nodes is not None:
+        own += engine.nodes.args(nodes(spec))
+    if spec.server.disaggregated is not None and engine.transfer is not None:
         transfer = spec.server.disaggregated.kv_transfer
         kv_role = None if transfer.roles == "Both" else role
-        own += ENGINE.transfer_args(transfer.connector, kv_role, transfer.extra_config)
+        own += engine.transfer.args(transfer.connector, kv_role, transfer.extra_config)
     return [*own, *spec.server.args_of(role)]
 
 
@@ -270,7 +284,10 @@ def workload(owner: Owner, role: Role) -> Manifest:
                 # with it.
                 "restartPolicy": "None",
                 "leaderTemplate": {"metadata": pod, "spec": role.pod_spec},
-                "workerTemplate": {"metadata": pod, "spec": server_pod.worker_pod(role.pod_spec)},
+                "workerTemplate": {
+                    "metadata": pod,
+                    "spec": server_pod.worker_pod(role.engine, role.pod_spec),
+                },
             },
         }
     about = child_objects.metadata(owner, name=name, role=role.name)
@@ -286,5 +303,5 @@ def service(owner: Owner, role: Role) -> Manifest:
     """
     leaders = {} if role.nodes == 1 else {names.LABEL_WORKER_INDEX: "0"}
     return child_objects.headless_service(
-        owner, role.name, port_name="http", port=ENGINE.port, selector=leaders
+        owner, role.name, port_name="http", port=role.engine.port, selector=leaders
     )

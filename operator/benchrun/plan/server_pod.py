@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from benchrun_client.contract import READER_PORT
-from benchrun_client.engines import ENGINE, ServedFiles
+from benchrun_client.engines import Engine, ServedFiles
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, Resources, Started
@@ -47,7 +47,8 @@ def started_command(spec: BenchmarkRunSpec) -> list[str]:
     Empty: the entry point starts it.
     """
     own = spec.server.command if spec.server is not None else ()
-    return ENGINE.filled_in(own, served_files(spec)) if own else [*ENGINE.command]
+    engine = spec.engine
+    return engine.filled_in(own, served_files(spec)) if own else [*engine.command]
 
 
 def engine_pod(
@@ -63,6 +64,7 @@ def engine_pod(
 
     `own_env` wins over the user's variables; `resources` are the server's, or its role's.
     """
+    engine = spec.engine
     model = model_files(spec.model)
     command = started_command(spec)
     template = template_files(owner, spec.chat_template if spec.offline is None else None)
@@ -70,15 +72,15 @@ def engine_pod(
     shared = child_objects.mounted_at("/dev/shm", "shm", memory, read_only=False)
     env = [variable.model_dump(by_alias=True, exclude_none=True) for variable in server.env]
     container = {
-        "name": ENGINE.container,
+        "name": names.SERVER_CONTAINER,
         "image": server.image,
         "imagePullPolicy": "IfNotPresent",
         **({"command": command} if command else {}),
         "args": args,
-        "env": child_objects.environment(ENGINE.environment, model.env, env, own_env),
+        "env": child_objects.environment(engine.environment, model.env, env, own_env),
         # No liveness or start-up probe: a restart voids the measurement, and how long loading may
         # take is the run's own deadline.
-        **child_objects.http_port(ENGINE.port, health_path=ENGINE.health_path),
+        **child_objects.http_port(engine.port, health_path=engine.health_path),
         "resources": child_objects.resources(resources),
         "securityContext": child_objects.CONTAINER_SECURITY,
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -86,7 +88,7 @@ def engine_pod(
     mounted = (shared, child_objects.TMP, model, template)
     grace = TERMINATION_GRACE_SECONDS
     return child_objects.pod_spec(
-        container, mounted, server.pod, user=ENGINE.user, grace_seconds=grace
+        container, mounted, server.pod, user=engine.user, grace_seconds=grace
     )
 
 
@@ -115,19 +117,18 @@ def without_api_server(
     return {**pod, "initContainers": [copy], "volumes": volumes}
 
 
-def worker_pod(leader: dict[str, Any]) -> dict[str, Any]:
+def worker_pod(engine: Engine, leader: dict[str, Any]) -> dict[str, Any]:
     """Build the spec of a worker's pod, in a server over several nodes, from the leader's.
 
     It has no API server, and so nothing to probe.
     """
-    engine, *others = leader["containers"]
+    assert engine.nodes is not None, "a rule of the spec"
+    server, *others = leader["containers"]
     headless = {
-        name: value for name, value in engine.items() if name not in ("ports", "readinessProbe")
+        name: value for name, value in server.items() if name not in ("ports", "readinessProbe")
     }
-    return {
-        **leader,
-        "containers": [{**headless, "args": [*engine["args"], *ENGINE.worker_args]}, *others],
-    }
+    args = [*server["args"], *engine.nodes.worker_args]
+    return {**leader, "containers": [{**headless, "args": args}, *others]}
 
 
 READER_CONTAINER = "trace-reader"
@@ -140,23 +141,24 @@ its own keeps them (the pod stays Guaranteed)."""
 
 
 @cache
-def reader_source() -> str:
-    """Return the source of the trace reader, for the Python of the server's image.
+def reader_source(file: str) -> str:
+    """Return the source of an engine's trace reader, for the Python of the server's image.
 
     To pull the client's image there would hold the GPU meanwhile.
     """
-    return (files("benchrun_client.engines.vllm") / "trace_reader.py").read_text(encoding="utf-8")
+    return (files("benchrun_client.engines") / file).read_text(encoding="utf-8")
 
 
 def with_profiler(owner: Owner, spec: BenchmarkRunSpec, pod: dict[str, Any]) -> dict[str, Any]:
     """Return the pod of a server, made ready to be profiled where the spec asks for it."""
     profile = spec.measurement.profile
     server = spec.server
-    if profile is None or server is None:
+    profiler = spec.engine.profiler
+    if profile is None or server is None or profiler is None:
         return pod
     directory = f"{TRACE_DIRECTORY}/{names.child_name(owner.name, owner.uid, names.ROLE_SERVER)}"
     engine, *others = pod["containers"]
-    args, variables = ENGINE.profiled(server.image, directory)
+    args, variables = profiler.enabled_by(server.image, directory)
     mount = {"name": "profile", "mountPath": TRACE_DIRECTORY}
     engine = {
         **engine,
@@ -171,7 +173,7 @@ def with_profiler(owner: Owner, spec: BenchmarkRunSpec, pod: dict[str, Any]) -> 
         "name": READER_CONTAINER,
         "image": server.image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["python3", "-c", reader_source(), directory, str(READER_PORT)],
+        "command": ["python3", "-c", reader_source(profiler.reader), directory, str(READER_PORT)],
         "resources": {"requests": READER_RESOURCES, "limits": READER_RESOURCES},
         "securityContext": {**child_objects.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
         "volumeMounts": [{**mount, "readOnly": True}],

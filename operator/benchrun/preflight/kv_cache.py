@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 
+from benchrun_client.engines import Setting
+
 from benchrun.api import BenchmarkRunSpec, Workload
 from benchrun.plan import answering_servers
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.preflight.request_volume import longest_request
-from benchrun.sizing import Fit, Sizing, memory
+from benchrun.sizing import Fit, ServeArgs, Sizing, memory
 
 ARGS = "spec.server.args"
 
@@ -72,8 +74,12 @@ def _load_remarks(spec: BenchmarkRunSpec, sizing: Sizing, fit: Fit) -> list[Rema
     return remarks
 
 
-def concurrency_remarks(spec: BenchmarkRunSpec, sequences: int | None) -> list[Remark]:
-    """Warn of each workload with more users at once than the server runs (--max-num-seqs)."""
+def concurrency_remarks(spec: BenchmarkRunSpec, args: ServeArgs) -> list[Remark]:
+    """Warn of each workload with more users at once than the server runs.
+
+    Raises UnreadableValue.
+    """
+    sequences = args.whole(Setting.MAX_RUNNING)
     if sequences is None:
         return []
     servers = max(1, answering_servers(spec))
@@ -83,8 +89,8 @@ def concurrency_remarks(spec: BenchmarkRunSpec, sequences: int | None) -> list[R
     return [
         warning(
             f"spec.workloads[{place}].load",
-            f"{most:,} users at once, but --max-num-seqs lets {most_at_once} run: the others "
-            "wait, which raises TTFT",
+            f"{most:,} users at once, but --{args.flag(Setting.MAX_RUNNING)} lets {most_at_once} "
+            "run: the others wait, which raises TTFT",
         )
         for place, workload in enumerate(spec.workloads)
         if (most := max(_users(workload), default=0)) > sequences * servers

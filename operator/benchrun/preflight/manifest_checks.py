@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+from benchrun_client.engines import ENGINES, Setting
+
 from benchrun import sizing
 from benchrun.api import BenchmarkRunSpec, EnvVar, swept_metrics
 from benchrun.api.crd import RUN, SWEEP
@@ -89,28 +91,50 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
         )
         return [not_checked("spec.endpoint", words), *endpoint_remarks(spec)]
     remarks = _flags(spec, known)
-    args = sizing.ServeArgs.of(answering_args(spec))
+    args = sizing.ServeArgs.of(answering_args(spec), spec.engine)
     shape = known.shape
     try:
+        if spec.engine_name != sizing.SIZED:
+            return [*remarks, *_of_another_engine(spec, args, shape)]
         longest = sizing.max_model_tokens(args)
         remarks += gpu_remarks(spec)
         remarks += _demands(spec, shape)
-        remarks += _lengths(spec, longest, shape)
+        remarks += _lengths(spec, longest, args, shape)
         remarks += _context(args, server.env, shape)
-        remarks += concurrency_remarks(spec, args.whole("max-num-seqs"))
+        remarks += concurrency_remarks(spec, args)
         remarks += _cache(spec, known)
     except sizing.UnreadableValue as problem:
         remarks.append(error(ARGS, str(problem)))
     return remarks
 
 
-def _lengths(
-    spec: BenchmarkRunSpec, longest: int | None, shape: sizing.ModelShape | None
+def _of_another_engine(
+    spec: BenchmarkRunSpec, args: sizing.ServeArgs, shape: sizing.ModelShape | None
 ) -> list[Remark]:
+    """Return what can be said of a server whose cache and demands are not known.
+
+    Raises UnreadableValue.
+    """
+    known_of = ENGINES[sizing.SIZED].name
+    unknown = f"the KV cache and parallel sizes of {spec.engine.name}: known of {known_of} only"
+    return [
+        not_checked(ARGS, unknown),
+        *_lengths(spec, args.whole(Setting.MAX_TOKENS), args, shape),
+        *concurrency_remarks(spec, args),
+    ]
+
+
+def _lengths(
+    spec: BenchmarkRunSpec,
+    longest: int | None,
+    args: sizing.ServeArgs,
+    shape: sizing.ModelShape | None,
+) -> list[Remark]:
+    flag = f"--{args.flag(Setting.MAX_TOKENS)}"
     max_tokens = longest or (shape.default_tokens if shape is not None else None)
-    source = "--max-model-len" if longest is not None else "config.json"
+    source = flag if longest is not None else "config.json"
     if max_tokens is None:
-        source = "set --max-model-len, or run benchrun check with --model"
+        source = f"set {flag}, or run benchrun check with --model"
     return length_remarks(spec, max_tokens=max_tokens, source=source)
 
 
@@ -121,14 +145,16 @@ def _flags(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
     version = known.vllm_version
     image = server.image
     command = spec.server.command if spec.server is not None else []
-    remarks = entry_point_remarks(image, command, version=version) if spec.server else []
-    remarks += command_remarks(command, image=image, version=version)
-    remarks += flag_remarks(server.args, image=image, version=version, path=ARGS)
+    remarks = (
+        entry_point_remarks(image, command, spec.engine, version=version) if spec.server else []
+    )
+    remarks += command_remarks(command, spec.engine, image=image, version=version)
+    remarks += flag_remarks(server.args, spec.engine, image=image, version=version, path=ARGS)
     if spec.server is not None and (split := spec.server.disaggregated) is not None:
         for role in (ROLE_PREFILL, ROLE_DECODE):
             path = f"spec.server.disaggregated.{role}.args"
             given = split.of_role(role).args
-            remarks += flag_remarks(given, image=image, version=version, path=path)
+            remarks += flag_remarks(given, spec.engine, image=image, version=version, path=path)
     return remarks
 
 
@@ -140,7 +166,7 @@ def _demands(spec: BenchmarkRunSpec, shape: sizing.ModelShape | None) -> list[Re
     what = "whether the model's heads, layers and experts allow these parallel sizes"
     remarks: list[Remark] = []
     for each in shapes(spec):
-        args = sizing.ServeArgs.of(each.words)
+        args = sizing.ServeArgs.of(each.words, spec.engine)
         path = f"{each.path}.args"
         found = sizing.refusals_of_flags(args) if shape is None else sizing.refusals(shape, args)
         remarks += [error(path, f"vLLM will not start: {text}") for text in found]
@@ -187,7 +213,7 @@ def _cache(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
 
 def _of_role(spec: BenchmarkRunSpec, known: Known, role: Shape, unknown: str) -> list[Remark]:
     shape = known.shape
-    args = sizing.ServeArgs.of(role.words)
+    args = sizing.ServeArgs.of(role.words, spec.engine)
     if shape is None:
         return cache_remarks(spec, None, unknown=unknown)
     if sizing.refusals(shape, args):
@@ -223,8 +249,8 @@ _SAY_MEMORY = "--kv-cache-memory-bytes says what is left for the cache"
 
 
 THROTTLED = (
-    "at this limit the kernel stops vLLM for up to 100 ms at a time: remove the limit, set only "
-    "requests.cpu"
+    "at this limit the kernel stops the server for up to 100 ms at a time: remove the limit, set "
+    "only requests.cpu"
 )
 MAX_NAMED = 3  # Most variants that a sentence names; it only counts the others.
 _ARGUMENT = re.compile(r"spec\.(?:server|offline)\.args\[(\d+)\]")

@@ -70,12 +70,11 @@ def gpu_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
     env = () if spec.started is None else tuple(each.name for each in spec.started.env)
     found: list[Remark] = []
     for shape in shapes(spec):
-        found += _of_shape(shape, env)
+        found += _of_shape(shape, ServeArgs.of(shape.words, spec.engine), env)
     return found
 
 
-def _of_shape(shape: Shape, env: tuple[str, ...]) -> Iterator[Remark]:
-    args = ServeArgs.of(shape.words)
+def _of_shape(shape: Shape, args: ServeArgs, env: tuple[str, ...]) -> Iterator[Remark]:
     path = f"{shape.path}.args"
     if (unknown := _unknown(args, env)) is not None:
         yield not_checked(path, f"whether the parallel processes fill the GPUs: {unknown}")

@@ -15,7 +15,7 @@ from importlib.resources.abc import Traversable
 from typing import Literal
 from urllib.parse import urlsplit
 
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import ENGINES, Engine, EngineName
 
 from benchrun.api import BenchmarkRunSpec, is_script
 from benchrun.preflight.client_options import client_hint
@@ -26,6 +26,8 @@ Takes = Literal["nothing", "one", "maybe", "many"]
 """How many values a flag takes. nothing: a switch. one: a value. maybe: an optional value. many:
 any number of values."""
 
+TABLES_OF: EngineName = "VLLM"
+"""The engine whose flags are known."""
 _TAG = re.compile(r"^v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:[-.+_].*)?$")
 
 
@@ -91,19 +93,29 @@ def _tables() -> Mapping[str, Traversable]:
 
 
 def flag_remarks(
-    args: Sequence[str], *, image: str, version: str | None, path: str, first: int = 0
+    args: Sequence[str],
+    engine: Engine,
+    *,
+    image: str,
+    version: str | None,
+    path: str,
+    first: int = 0,
 ) -> list[Remark]:
     """Return remarks on each argument, from the `first` that may be a flag.
 
-    `version` is of images whose tag has none; None: only the tag tells.
+    `version` is of vLLM images whose tag has none; None: only the tag tells.
     """
     version = version_of_image(image) or version
-    table = table_for(version) if version is not None else None
     remarks = [
-        warning(f"{path}[{place}]", name + ENGINE.flag_warnings[name])
+        warning(f"{path}[{place}]", name + engine.flag_warnings[name])
         for place, name in enumerate(_dashed(word.partition("=")[0]) for word in args)
-        if name in ENGINE.flag_warnings
+        if name in engine.flag_warnings
     ]
+    if engine is not ENGINES[TABLES_OF]:
+        which = f"{engine.name}: flags are known of {ENGINES[TABLES_OF].name} only"
+        unknown = [not_checked(path, f"whether these flags exist in {which}")]
+        return [*remarks, *(unknown if args[first:] else ())]
+    table = table_for(version) if version is not None else None
     if table is not None:
         return remarks + table_remarks(args, table, path=path, first=first)
     remarks += _client_remarks(args[first:], path=path, first=first)
@@ -123,14 +135,14 @@ model by a flag only."""
 
 
 def entry_point_remarks(
-    image: str, command: Sequence[str], *, version: str | None = None
+    image: str, command: Sequence[str], engine: Engine, *, version: str | None = None
 ) -> list[Remark]:
     """Return an error where the image of a server without its own command lacks `vllm serve`.
 
     Such an image starts with another program. Without a known version it is remarked as not
     checked.
     """
-    if command:
+    if command or engine.module_before_serve is None:
         return []
     release = _release(_tag(image)) or _release(version or "") or _release(f"{version}.0")
     path = "spec.server.image"
@@ -141,7 +153,7 @@ def entry_point_remarks(
     text = (
         f"vLLM {'.'.join(map(str, release))} does not start with `vllm serve`, and serves vLLM's "
         "own default model in place of yours: set spec.server.command to "
-        f"[python3, -m, {ENGINE.module_before_serve}, --model, $(MODEL)]"
+        f"[python3, -m, {engine.module_before_serve}, --model, $(MODEL)]"
     )
     return [error(path, text)]
 
@@ -169,7 +181,9 @@ def endpoint_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
 _API_PATH = re.compile(r"/v1(?:/(?:chat/completions|completions|models|embeddings))?$")
 
 
-def command_remarks(command: Sequence[str], *, image: str, version: str | None) -> list[Remark]:
+def command_remarks(
+    command: Sequence[str], engine: Engine, *, image: str, version: str | None
+) -> list[Remark]:
     """Return remarks on the flags of a command, which begin after the program and the model."""
     path = "spec.server.command"
     if is_script(command):
@@ -177,7 +191,7 @@ def command_remarks(command: Sequence[str], *, image: str, version: str | None) 
     first = next(
         (place for place, word in enumerate(command) if word.startswith("--")), len(command)
     )
-    return flag_remarks(command, image=image, version=version, path=path, first=first)
+    return flag_remarks(command, engine, image=image, version=version, path=path, first=first)
 
 
 def _client_remarks(args: Sequence[str], *, path: str, first: int) -> list[Remark]:

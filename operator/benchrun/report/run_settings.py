@@ -7,6 +7,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
+from benchrun_client.engines import ENGINES, Setting
+
 from benchrun.api import BenchmarkRunStatus, ServerStatus
 from benchrun.measure.server_pressure import server_limits
 from benchrun.names import ROLE_PROXY
@@ -15,15 +17,15 @@ from benchrun.report.tables import Rows, figure
 from benchrun.sizing import ServeArgs, serve_args
 
 _OF_SERVERS = (
-    "max-model-len",
-    "max-num-seqs",
-    "max-num-batched-tokens",
-    "gpu-memory-utilization",
-    "enable-prefix-caching",
-    "enable-chunked-prefill",
-    "tensor-parallel-size",
-    "block-size",
-    "enable-log-requests",
+    Setting.MAX_TOKENS,
+    Setting.MAX_RUNNING,
+    Setting.STEP_TOKENS,
+    Setting.MEMORY_SHARE,
+    Setting.PREFIX_CACHE,
+    Setting.CHUNKED_PREFILL,
+    Setting.TENSOR_PARALLEL,
+    Setting.BLOCK_TOKENS,
+    Setting.LOGS_REQUESTS,
 )
 _OF_WORKLOADS = ("requests", "load", "ignoreEOS", "sampling")
 _OF_MEASUREMENT = ("cachePolicy", "seed", "percentiles", "profile")
@@ -54,18 +56,27 @@ def settings_rows(spec: Mapping[str, object], status: BenchmarkRunStatus) -> Row
 
 
 def _of_server(server: ServerStatus) -> Iterator[tuple[str, ...]]:
-    """Yield the settings of a server as they were given, else as the server reports them."""
-    given = ServeArgs.of(server.args)
+    """Yield the settings of a server as they were given, else as the server reports them.
+
+    A setting is named by its flag; one for which the engine has no flag is left out.
+    """
+    engine = ENGINES[server.engine]
+    given = ServeArgs.of(server.args, engine)
     side = "server" if server.role == "server" else f"server ({server.role})"
-    for flag in _OF_SERVERS:
-        switch = (
-            str(given.switched(flag, default=True)).lower()
-            if given.given.keys() & {flag, f"no-{flag}"}
-            else None
+    for setting in _OF_SERVERS:
+        turns_on = given.flag(setting)
+        if (name := turns_on or engine.flags_off.get(setting)) is None:
+            continue
+        is_on = given.switched(setting, default=True) == (turns_on is not None)
+        switch = str(is_on).lower() if given.is_switched(setting) else None
+        reported = engine.reported(setting, server.reported)
+        value = given.text(setting) or switch
+        yield (
+            name,
+            value or (f"{reported} (reported)" if reported else "default"),
+            side,
+            ("server.args"),
         )
-        reported = server.reported.get(flag.replace("-", "_"))
-        known = given.text(flag) or switch or (f"{reported} (reported)" if reported else "default")
-        yield flag, known, side, "server.args"
 
 
 def _text(value: object) -> str:
@@ -86,12 +97,14 @@ def kv_cache_text(server: ServerStatus) -> str:
     tokens = server.kv_cache_tokens
     if tokens is None:
         return ""
-    engines = server_limits(server.args, server.reported).engines  # `tokens` adds up their caches.
+    engines = server_limits(
+        server.args, ENGINES[server.engine], server.reported
+    ).engines  # `tokens` adds up their caches.
     each_rank = re.findall(
         r"[0-9]+(?:\.[0-9]+)?", server.reported.get("available_kv_cache_gib", "")
     )
-    # vLLM measures nothing where the size was given (--kv-cache-memory-bytes; always on CPUs).
-    given = server.reported.get("kv_cache_memory_bytes", "")
+    # vLLM measures nothing where the size was given (always on CPUs).
+    given = ENGINES[server.engine].reported(Setting.KV_CACHE_BYTES, server.reported) or ""
     gib = min(
         map(float, each_rank),
         default=int(given) / serve_args.GIB if re.fullmatch("[0-9]{1,15}", given) else 0.0,

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from benchrun_client.engines import ENGINES
+
 from benchrun.api import BenchmarkRunStatus, ServerStatus, find_condition, has_ended, is_true
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.judge.comparison.figures import detected
@@ -188,7 +190,7 @@ def _servers(status: BenchmarkRunStatus) -> _Facts:
     for server in status.servers:
         gpus = f"{server.gpus} GPU{'s' if server.gpus > 1 else ''} {server.gpu or ''}".strip()
         parts = [
-            f"vLLM {server.version}" if server.version else "",
+            f"{ENGINES[server.engine].name} {server.version}" if server.version else "",
             gpus if server.gpus else "no GPU",
             f"node {server.node}" if server.node else "",
             kv_cache_text(server),

@@ -10,7 +10,7 @@ from datetime import datetime
 from time import thread_time
 from typing import Any
 
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import Engine
 
 from benchrun.api import plain_text
 from benchrun.decide import Collected, ExporterEndpoint, ExporterKind, PullTarget, ScrapeTarget
@@ -38,6 +38,7 @@ SECONDS_A_CPU_SECOND = 20
 """Seconds of pause per second of CPU beyond that: the pages of a run take a twentieth of the event
 loop."""
 VERSION_SECONDS = 3.0
+VERSION_BYTES = 128 * 1024  # SGLang answers with all its settings.
 EXPORTER_INTERVAL_SECONDS = 5.0
 """Seconds between two scrapes of an exporter, which renews its metrics every second at best, and
 for a whole node."""
@@ -84,13 +85,13 @@ class Doubts:
         await self.look()
 
 
-def _facts(text: str) -> ServerFacts | None:
+def _facts(text: str, engine: Engine) -> ServerFacts | None:
     """Return the server's facts.
 
     None where their line can't be read, though the page's figures can.
     """
     try:
-        return parse_facts(text)
+        return parse_facts(text, engine)
     except UnreadableMetrics:
         return None
 
@@ -161,8 +162,10 @@ class Scraper:
                 at = self.now().timestamp()
                 began = thread_time()
                 try:
-                    sample = parse_sample(text, at=at, role=self.target.role, pod=self.target.pod)
-                    facts = None if self.target.pod in self.collected.server_facts else _facts(text)
+                    role, pod = self.target.role, self.target.pod
+                    sample = parse_sample(text, self.target.engine, at=at, role=role, pod=pod)
+                    is_known = pod in self.collected.server_facts
+                    facts = None if is_known else _facts(text, self.target.engine)
                 finally:
                     self._cost_seconds = thread_time() - began
             except (FetchError, UnreadableMetrics) as error:
@@ -196,10 +199,13 @@ class Scraper:
         self.news()
 
     async def _with_version(self, facts: ServerFacts) -> ServerFacts:
-        url = self.target.url.removesuffix(ENGINE.metrics_path) + ENGINE.version_path
+        engine = self.target.engine
+        url = self.target.url.removesuffix(engine.metrics_path) + engine.version_path
         try:
             answer = json.loads(
-                await self.fetcher.fetch(url, limit_bytes=4096, timeout_seconds=VERSION_SECONDS)
+                await self.fetcher.fetch(
+                    url, limit_bytes=VERSION_BYTES, timeout_seconds=VERSION_SECONDS
+                )
             )
             return replace(facts, version=plain_text(str(answer["version"]))[:100])
         except (FetchError, ValueError, KeyError, TypeError, RecursionError) as error:

@@ -43,8 +43,9 @@ from benchrun.sizing.demands import (
 from benchrun.sizing.known_models import defaults
 from benchrun.sizing.serve_args import (
     ALLOW_LONGER,
-    Engine,
+    SIZED,
     ServeArgs,
+    SizedEngine,
     UnreadableValue,
     beyond_context,
     bytes_of,
@@ -64,8 +65,8 @@ __all__ = [
     "KNOWN",
     "MAX_LAYERS",
     "MOST",
+    "SIZED",
     "UNLIMITED_TOKENS",
-    "Engine",
     "Fit",
     "GpuMemory",
     "Group",
@@ -74,6 +75,7 @@ __all__ = [
     "Pool",
     "Refused",
     "ServeArgs",
+    "SizedEngine",
     "Sizing",
     "UnknownCacheType",
     "UnknownShape",

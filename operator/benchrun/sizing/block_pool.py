@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from benchrun.sizing.cache_layers import Layer, ModelShape, head_bytes
-from benchrun.sizing.serve_args import Engine
+from benchrun.sizing.serve_args import SizedEngine
 
 _NEARLY_EQUAL = 1.5
 """Ratio between the numbers of layers of two kinds. Below it the smaller kind is padded to the
@@ -58,7 +58,7 @@ class Pool:
         return self.blocks_for(tokens) * self.block_bytes
 
 
-def pool_of(shape: ModelShape, engine: Engine) -> Pool:
+def pool_of(shape: ModelShape, engine: SizedEngine) -> Pool:
     """Build the block pool of a model in an engine. Raises UnknownCacheType."""
     size = engine.block_tokens
     # Pages of latent vectors can't be padded: beside them, sliding layers keep every token, too.
@@ -90,13 +90,13 @@ def pool_of(shape: ModelShape, engine: Engine) -> Pool:
     return Pool(tuple(groups), of_a_stage * largest * size, in_flight)
 
 
-def token_bytes_per_gpu(layer: Layer, engine: Engine) -> int:
+def token_bytes_per_gpu(layer: Layer, engine: SizedEngine) -> int:
     """Return the bytes that a layer keeps of one token on one GPU. Raises UnknownCacheType."""
     # Every GPU has at least one head: where heads are fewer than GPUs, each is kept several times.
     return max(1, layer.heads // engine.tensor_parallel) * head_bytes(layer, engine.cache_dtype)
 
 
-def layers_of_a_stage(layers: int, engine: Engine) -> int:
+def layers_of_a_stage(layers: int, engine: SizedEngine) -> int:
     """Return how many of `layers` layers the largest pipeline stage has.
 
     With pipeline parallelism a GPU holds the layers of its own stage only.
@@ -128,7 +128,7 @@ class GpuMemory:
 
 
 def memory_of(
-    engine: Engine, total: int | None, *, weights: int | None, overhead: int
+    engine: SizedEngine, total: int | None, *, weights: int | None, overhead: int
 ) -> GpuMemory | None:
     """Build the memory of a GPU with `total` bytes, which holds its share of the model's `weights`.
 

@@ -1,4 +1,4 @@
-"""The arguments of `vllm serve`, and the engine settings that follow from them.
+"""The arguments of a server, and the settings of vLLM's engine that follow from them.
 
 Also reads amounts as people write them: 32k tokens, 48GiB of memory.
 """
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import Engine, EngineName, Setting
 
 from benchrun.sizing.cache_layers import ModelShape
 
@@ -74,122 +74,105 @@ class UnreadableValue(ValueError):
     """The value of a flag is not what that flag takes; the text names both."""
 
 
+Which = Setting | str
+"""A setting, whatever the engine calls its flag, or the long name, without dashes, of a flag."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServeArgs:
-    """The arguments that were given, by the flag's long name without dashes.
+    """The arguments that a server was given, by the flag's long name without dashes.
 
     None stands for a flag without a value. Where a flag is given several times, the last one holds.
+    A setting for which the engine has no flag was not given.
     """
 
+    engine: Engine
     given: Mapping[str, str | None]
 
     @classmethod
-    def of(cls, arguments: Iterable[str]) -> Self:
+    def of(cls, arguments: Iterable[str], engine: Engine) -> Self:
         """Parse a command line. Words that belong to no flag are skipped."""
         given: dict[str, str | None] = {}
         last: str | None = None
         for word in arguments:
             name, equals, value = word.partition("=")
             if is_flag(word):
-                last = _long_name(name)
+                last = _long_name(name, engine)
                 # Removed first to come last: of a flag and its opposite the later entry holds.
                 given.pop(last, None)
                 given[last] = value if equals else None
             elif last is not None and given[last] is None:
                 given[last] = word
-        return cls(given)
+        return cls(engine, given)
 
-    def is_given(self, name: str) -> bool:
+    def flag(self, which: Which) -> str | None:
+        """Return the long name of a flag, without dashes; None: the engine has none."""
+        return self.engine.setting_flags.get(which) if isinstance(which, Setting) else which
+
+    def is_given(self, which: Which) -> bool:
         """Return whether a flag was given, whole or by parts (--name.key)."""
+        name = self.flag(which)
         return any(given.partition(".")[0] == name for given in self.given)
 
-    def text(self, name: str) -> str | None:
+    def text(self, which: Which) -> str | None:
         """Return the value of a flag; None: it was not given, or has no value."""
-        return self.given.get(name)
+        name = self.flag(which)
+        return None if name is None else self.given.get(name)
 
-    def whole(self, name: str) -> int | None:
+    def whole(self, which: Which) -> int | None:
         """Return a whole number above 0, with vLLM's suffixes; None: the flag was not given.
 
         Raises UnreadableValue.
         """
-        if (number := self.value(name, tokens_of)) is not None and number < 1:
-            raise UnreadableValue(f"--{name}: {self.text(name)} is not above 0")
+        if (number := self.value(which, tokens_of)) is not None and number < 1:
+            raise UnreadableValue(f"--{self.flag(which)}: {self.text(which)} is not above 0")
         return number
 
-    def value(self, name: str, read: Callable[[str], _Value]) -> _Value | None:
+    def value(self, which: Which, read: Callable[[str], _Value]) -> _Value | None:
         """Return what `read` makes of a flag's text; None: the flag was not given.
 
         Raises UnreadableValue.
         """
-        text = self.text(name)
+        text = self.text(which)
         try:
             return None if text is None else read(text)
         except ValueError as error:
-            raise UnreadableValue(f"--{name}: {error}") from error
+            raise UnreadableValue(f"--{self.flag(which)}: {error}") from error
 
-    def switched(self, name: str, *, default: bool) -> bool:
-        """Return whether a switch is on: the last of `--name` and `--no-name`, or `default`."""
-        found = [each for each in self.given if each in (name, f"no-{name}")]
-        return found[-1] == name if found else default
+    def switched(self, which: Which, *, default: bool) -> bool:
+        """Return whether a switch is on, by the last flag about it; without one the default."""
+        turns = self._turns(which)
+        found = [turns[each] for each in self.given if each in turns]
+        return found[-1] if found else default
 
+    def is_switched(self, which: Which) -> bool:
+        """Return whether a switch was turned on or off."""
+        return not self._turns(which).keys().isdisjoint(self.given)
 
-READ = (
-    "async-scheduling",
-    "block-size",
-    "cpu-offload-gb",
-    "data-parallel-backend",
-    "data-parallel-external-lb",
-    "data-parallel-hybrid-lb",
-    "data-parallel-rank",
-    "data-parallel-size",
-    "data-parallel-size-local",
-    "data-parallel-start-rank",
-    "decode-context-parallel-size",
-    "disable-hybrid-kv-cache-manager",
-    "disable-sliding-window",
-    "distributed-executor-backend",
-    "dtype",
-    "enable-eplb",
-    "enable-expert-parallel",
-    "enable-lora",
-    "gpu-memory-utilization",
-    "hf-config-path",
-    "hf-overrides",
-    "kv-cache-dtype",
-    "kv-cache-dtype-skip-layers",
-    "kv-cache-memory-bytes",
-    "kv-transfer-config",
-    "load-format",
-    "max-model-len",
-    "max-num-batched-tokens",
-    "max-num-seqs",
-    "num-gpu-blocks-override",
-    "pipeline-parallel-size",
-    "prefill-context-parallel-size",
-    "quantization",
-    "speculative-config",
-    "tensor-parallel-size",
-)
-"""Flags whose values matter to the size. argparse takes the beginning of a name for the name if no
-other flag begins so; no flag of vLLM that is not read begins like one of these."""
+    def _turns(self, which: Which) -> Mapping[str, bool]:
+        """Return the flags about a switch, and whether they turn it on."""
+        name = self.flag(which)
+        turns = {} if name is None else {name: True, f"no-{name}": False}
+        off = self.engine.flags_off.get(which) if isinstance(which, Setting) else None
+        return turns if off is None else {**turns, off: False}
 
 
 SHORTEST_BEGINNING = 4
 
 
-def _long_name(word: str) -> str:
+def _long_name(word: str, engine: Engine) -> str:
     """Return the long name of a flag without dashes, from any other spelling.
 
     Accepts short flags, underscores for dashes, and beginnings of names.
     """
-    if word in ENGINE.short_flags:
-        return ENGINE.short_flags[word]
+    if word in engine.flag_spellings:
+        return engine.flag_spellings[word]
     name, dot, rest = word.lstrip("-").partition(".")
     name = name.replace("_", "-")
-    known = ENGINE.short_flags.get(f"--{name}")
+    known = engine.flag_spellings.get(f"--{name}")
     is_off = name.startswith("no-")
-    begins = [each for each in READ if each.startswith(name.removeprefix("no-"))]
-    if len(name) < SHORTEST_BEGINNING:  # So short a beginning fits several flags of vLLM's.
+    begins = [e for e in engine.readable_flags if e.startswith(name.removeprefix("no-"))]
+    if len(name) < SHORTEST_BEGINNING:  # So short a beginning fits several flags.
         begins = []
     if known is None and word.startswith("--") and len(begins) == 1:
         known = f"no-{begins[0]}" if is_off else begins[0]
@@ -203,6 +186,8 @@ def is_flag(word: str) -> bool:
 
 # Settings of a server that decide on memory and context, from its arguments or vLLM's defaults.
 
+SIZED: EngineName = "VLLM"
+"""The engine whose KV cache is computed here, and whose demands are known."""
 DEFAULT_UTILIZATION = 0.92  # Default of vLLM 0.32. Older versions had 0.9.
 # On GPUs; some attention backends take 32, 64 or 128, which changes the rounding only.
 DEFAULT_BLOCK_TOKENS = 16
@@ -223,8 +208,11 @@ _UNSIZED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
-    """One engine. With data parallelism there are several, each with its own GPUs and cache."""
+class SizedEngine:
+    """One engine process of vLLM.
+
+    With data parallelism there are several, each with its own GPUs and cache.
+    """
 
     tensor_parallel: int
     pipeline_parallel: int
@@ -248,13 +236,13 @@ class Engine:
         return self.tensor_parallel * self.pipeline_parallel
 
 
-def engine_of(args: ServeArgs, shape: ModelShape, *, gpu_bytes: int | None = None) -> Engine:
+def engine_of(args: ServeArgs, shape: ModelShape, *, gpu_bytes: int | None = None) -> SizedEngine:
     """Build the engine settings from the arguments of `vllm serve`. Raises UnreadableValue.
 
     `gpu_bytes`, the memory of a GPU, decides on a default of vLLM's.
     """
     pipeline = args.whole("pipeline-parallel-size") or 1
-    return Engine(
+    return SizedEngine(
         tensor_parallel=args.whole("tensor-parallel-size") or 1,
         pipeline_parallel=pipeline,
         data_parallel=args.whole("data-parallel-size") or 1,

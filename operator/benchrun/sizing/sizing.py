@@ -13,7 +13,7 @@ from benchrun.sizing.block_pool import (
     token_bytes_per_gpu,
 )
 from benchrun.sizing.cache_layers import Layer, ModelShape, is_quantized
-from benchrun.sizing.serve_args import Engine
+from benchrun.sizing.serve_args import SizedEngine
 
 COMMON_LENGTHS = (1024, 4096, 16_384, 65_536)
 
@@ -30,7 +30,7 @@ class LayerRow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
     shape: ModelShape
-    engine: Engine
+    engine: SizedEngine
     pool: Pool
     memory: GpuMemory | None  # None: the size of the cache was given, or no memory.
     fit: Fit | None
@@ -76,7 +76,7 @@ class Sizing:
 
 def sizing_of(
     shape: ModelShape,
-    engine: Engine,
+    engine: SizedEngine,
     *,
     memory: GpuMemory | None = None,
     lengths: Sequence[int] = (),

@@ -53,7 +53,7 @@ def way_of(trial: Trial) -> FaultyWay:
 async def runs_out_of_memory(trial: Trial, *, clock_ahead_seconds: float = 0.0) -> None:
     """Its process is gone; that shows only once the fault of the control plane is over."""
     trial.run.pages.stop()
-    status = pod_statuses.ended("vllm", code=137, reason="OOMKilled")
+    status = pod_statuses.ended("server", code=137, reason="OOMKilled")
     by_its_clock = pod_statuses.by_a_clock(status, ahead_seconds=clock_ahead_seconds)
     await trial.played.write_pod(trial.run, "server", by_its_clock)
 

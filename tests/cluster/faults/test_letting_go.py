@@ -43,7 +43,7 @@ async def test_a_server_whose_log_cannot_be_read_is_let_go(played: PlayedCluster
             played.api, played.namespace, await played.gets(unreadable, "Pod", "server"), node=node
         )
         for run in (control, unreadable):
-            status = pod_statuses.looping("vllm", code=2, message=REFUSED_ITS_FLAGS)
+            status = pod_statuses.looping("server", code=2, message=REFUSED_ITS_FLAGS)
             await played.write_pod(run, "server", status)
         for run in (control, unreadable):
             await played.released(run, seconds=LET_GO_SECONDS)

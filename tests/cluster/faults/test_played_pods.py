@@ -36,39 +36,39 @@ PLAYS = Plays()
 @PLAYS.of("server-oom")
 async def server_oom(trial: Trial) -> None:
     await trial.has_server()
-    await trial.pod_says("server", pod_statuses.ended("vllm", code=137, reason="OOMKilled"))
+    await trial.pod_says("server", pod_statuses.ended("server", code=137, reason="OOMKilled"))
 
 
 @PLAYS.of("server-oom-late")
 async def server_oom_late(trial: Trial) -> None:
     await trial.measures()
-    await trial.pod_says("server", pod_statuses.ended("vllm", code=137, reason="OOMKilled"))
+    await trial.pod_says("server", pod_statuses.ended("server", code=137, reason="OOMKilled"))
 
 
 @PLAYS.of("bad-value")
 async def bad_value(trial: Trial) -> None:
     words = "Traceback (most recent call last):\nValueError: max_num_seqs must be at least 1"
     await trial.has_server()
-    await trial.pod_says("server", pod_statuses.ended("vllm", code=1, message=words))
+    await trial.pod_says("server", pod_statuses.ended("server", code=1, message=words))
 
 
 @PLAYS.of("port-taken")
 async def port_taken(trial: Trial) -> None:
     words = "OSError: [Errno 98] Address already in use"
     await trial.has_server()
-    await trial.pod_says("server", pod_statuses.looping("vllm", code=1, message=words))
+    await trial.pod_says("server", pod_statuses.looping("server", code=1, message=words))
 
 
 @PLAYS.of("hangs-in-load")
 async def hangs_in_load(trial: Trial) -> None:
     await trial.has_server(startupDeadlineSeconds=int(trial.fault.waits_seconds))
-    await trial.pod_says("server", pod_statuses.loading("vllm", trial.run.address))
+    await trial.pod_says("server", pod_statuses.loading("server", trial.run.address))
 
 
 @PLAYS.of("restarts")
 async def restarts(trial: Trial) -> None:
     await trial.measures()
-    await trial.pod_says("server", pod_statuses.restarted("vllm", trial.run.address, code=1))
+    await trial.pod_says("server", pod_statuses.restarted("server", trial.run.address, code=1))
 
 
 @PLAYS.of("deleted-by-hand")
@@ -111,20 +111,20 @@ async def node_refuses(trial: Trial) -> None:
 @PLAYS.of("image-missing")
 async def image_missing(trial: Trial) -> None:
     await trial.has_server()
-    await trial.pod_says("server", pod_statuses.waiting("vllm", "ImagePullBackOff", "not found"))
+    await trial.pod_says("server", pod_statuses.waiting("server", "ImagePullBackOff", "not found"))
 
 
 @PLAYS.of("image-late")
 async def image_late(trial: Trial) -> None:
     words = "dial tcp: i/o timeout"
     await trial.has_server()
-    await trial.pod_says("server", pod_statuses.waiting("vllm", "ErrImagePull", words))
+    await trial.pod_says("server", pod_statuses.waiting("server", "ErrImagePull", words))
 
 
 @PLAYS.of("image-slow")
 async def image_slow(trial: Trial) -> None:
     await trial.has_server(startupDeadlineSeconds=int(trial.fault.waits_seconds))
-    await trial.pod_says("server", pod_statuses.waiting("vllm", "ContainerCreating"))
+    await trial.pod_says("server", pod_statuses.waiting("server", "ContainerCreating"))
 
 
 @PLAYS.of("no-such-node")
@@ -162,7 +162,7 @@ async def claim_missing(trial: Trial) -> None:
 async def secret_missing(trial: Trial) -> None:
     words = 'secret "absent" not found'
     await trial.has_server(startupDeadlineSeconds=int(trial.fault.waits_seconds))
-    status = pod_statuses.waiting("vllm", "CreateContainerConfigError", words)
+    status = pod_statuses.waiting("server", "CreateContainerConfigError", words)
     await trial.pod_says("server", status)
 
 
@@ -170,7 +170,7 @@ async def secret_missing(trial: Trial) -> None:
 async def runs_as_root(trial: Trial) -> None:
     words = "container has runAsNonRoot and image will run as root"
     await trial.has_server()
-    status = pod_statuses.waiting("vllm", "CreateContainerConfigError", words)
+    status = pod_statuses.waiting("server", "CreateContainerConfigError", words)
     await trial.pod_says("server", status)
 
 

@@ -86,7 +86,6 @@ class Api:
         routes: dict[str, dict[str, Route]] = {
             "/health": {"GET": self._health},
             "/ping": {"GET": self._health, "POST": self._health},
-            "/version": {"GET": self._version},
             "/load": {"GET": self._load},
             "/metrics": {"GET": self._metrics},
             "/v1/models": {"GET": self._models},
@@ -95,6 +94,11 @@ class Api:
             "/tokenize": {"POST": self._tokenize},
             "/detokenize": {"POST": self._detokenize},
         }
+        if self._settings.engine == "SGLang":
+            routes["/get_server_info"] = {"GET": self._version}
+            routes["/flush_cache"] = {"GET": self._flush_cache, "POST": self._flush_cache}
+            return routes
+        routes["/version"] = {"GET": self._version}
         if self._settings.development_mode:
             routes["/reset_prefix_cache"] = {"POST": self._reset_prefix_cache}
             routes["/reset_mm_cache"] = {"POST": self._nothing_to_reset}
@@ -176,6 +180,12 @@ class Api:
         success = not fails and (lies or self._engine.reset_prefix_cache())
         exchange.respond(200, compact({"success": success}))
 
+    def _flush_cache(self, exchange: Exchange) -> None:
+        is_empty = not self._plan.next_reset_fails() and self._engine.reset_prefix_cache()
+        status = HTTPStatus.OK if is_empty else HTTPStatus.BAD_REQUEST
+        text = b"Cache flushed.\nPlease check backend logs for more details.\n"
+        exchange.respond(status, text, content_type="text/plain")
+
     def _nothing_to_reset(self, exchange: Exchange) -> None:
         exchange.respond(200)
 
@@ -203,7 +213,9 @@ class Api:
                 exchange.respond(200, self._exposition(mode).encode(), content_type=CONTENT_TYPE)
 
     def _exposition(self, mode: str) -> str:
-        text = process_metrics(self._lifetime.started_at)
+        # SGLang's processes share one page, which has no families of a process.
+        is_shared = self._settings.engine == "SGLang"
+        text = "" if is_shared else process_metrics(self._lifetime.started_at)
         if mode != "none" and self._settings.log_stats:
             text += self._engine.exposition()
         return with_old_names(text) if mode == "old-names" else text

@@ -181,6 +181,7 @@ def _resolve(
             max_model_len=max_model_len, kv_tokens=kv_tokens, **_kv_bytes(config)
         )
     return Settings(
+        engine=found.sim_engine,
         model=model,
         served_names=tuple(found.served_model_name or [model]),
         root=found.sim_root or model,

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from benchrun_simulator.admission import Admission
 from benchrun_simulator.api import Api
@@ -29,6 +29,7 @@ from benchrun_simulator.request_log import RequestLog
 from benchrun_simulator.restart import Lifetime
 from benchrun_simulator.scheduler import Scheduler
 from benchrun_simulator.settings import Settings
+from benchrun_simulator.sglang_metrics import SGLangMetrics
 from benchrun_simulator.tokens import OutputText, load_tokenizer
 
 LISTEN_BACKLOG = 2048
@@ -159,16 +160,23 @@ def _engine(settings: Settings, *, loop: asyncio.AbstractEventLoop, started_at: 
             max_requests=settings.max_queued_requests, max_tokens=settings.max_queued_tokens
         ),
         transfer=settings.kv_transfer,
-        new_metrics=lambda: EngineMetrics(
-            model_name=settings.served_names[0],
-            max_model_len=settings.max_model_len,
-            cache_config=_cache_config(settings),
-            consumes=settings.kv_transfer is not None and settings.kv_transfer.consumes,
-            created=started_at,
-        ),
+        new_metrics=lambda: _metrics(settings, started_at),
         gauges_percent=settings.faults.gauges_percent,
         loop=loop,
     )
+
+
+def _metrics(settings: Settings, started_at: float) -> EngineMetrics:
+    common: dict[str, Any] = {
+        "model_name": settings.served_names[0],
+        "max_model_len": settings.max_model_len,
+        "cache_config": _cache_config(settings),
+        "consumes": settings.kv_transfer is not None and settings.kv_transfer.consumes,
+        "created": started_at,
+    }
+    if settings.engine == "SGLang":
+        return SGLangMetrics(**common, kv_tokens=settings.kv_tokens)
+    return EngineMetrics(**common)
 
 
 def _api(

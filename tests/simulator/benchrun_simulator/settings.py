@@ -6,6 +6,7 @@ from pathlib import Path
 from benchrun_simulator.kv_transfer import KvTransfer
 from benchrun_simulator.pace import Disturbances, Timing
 
+ENGINES = ("VLLM", "SGLang")
 METRICS_MODES = ("normal", "none", "garbage", "endless", "http500", "old-names")
 
 
@@ -75,6 +76,8 @@ class Foreign:
 class Settings:
     """The settings of one server."""
 
+    engine: str
+    """One of ENGINES: whose paths and metric names it has. All else is vLLM's."""
     model: str
     served_names: tuple[str, ...]
     root: str

@@ -26,7 +26,7 @@ GOOD = {
     "phase": "Running",
     "conditions": [READY],
     "scheduledTime": "2026-11-21T12:00:00Z",
-    "servers": [{"role": "server", "gpus": 2}],
+    "servers": [{"role": "server", "engine": "VLLM", "gpus": 2}],
     "results": [RESULT],
 }
 

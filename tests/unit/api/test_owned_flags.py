@@ -8,10 +8,12 @@ from benchrun.api import BenchmarkRunSpec, first_problem
 from benchrun.api.sweep import BenchmarkSweepSpec
 from benchrun.plan import planned_variants
 from benchrun.preflight.server_flags import table_for
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import ENGINES
 from benchrun_client.engines.vllm.launch import OWNED_FLAGS
 from pydantic import ValidationError
 from unit.api.spec_cases import absent, minimal
+
+VLLM = ENGINES["VLLM"]
 
 MODULE = ["python3", "-m", "vllm.entrypoints.openai.api_server"]
 IMAGE = {"image": "vllm/vllm-openai:v0.32.0"}
@@ -109,7 +111,7 @@ def test_other_flags_are_the_users(words: list[str]) -> None:
 def test_no_flag_of_vllm_is_taken_for_a_shortened_one_of_ours() -> None:
     real = table_for("0.32")
     assert real is not None
-    assert {name for name in real.flags if ENGINE.owned_flag([name]) is not None} - {
+    assert {name for name in real.flags if VLLM.owned_flag([name]) is not None} - {
         *OWNED_FLAGS,
         "-n",
         "-r",

@@ -47,7 +47,7 @@ FULL = BenchmarkRunStatus(
     conditions=(Condition(type="Ready", status="False", reason="Measuring"),),
     progress=PROGRESS,
     live=LIVE,
-    servers=[ServerStatus(role="server", ready=True, reported={"block_size": "16"})],
+    servers=[ServerStatus(engine="VLLM", role="server", ready=True, reported={"block_size": "16"})],
     results=[RESULT],
 )
 
@@ -104,8 +104,8 @@ def test_only_what_changed_is_written(changes: dict[str, Any], patch: dict[str, 
             dict.fromkeys(("message", "live", "results"), None),
         ),
         (
-            {"servers": [ServerStatus(role="server", ready=False)]},
-            {"servers": [{"role": "server", "ready": False}]},
+            {"servers": [ServerStatus(engine="VLLM", role="server", ready=False)]},
+            {"servers": [{"role": "server", "engine": "VLLM", "ready": False}]},
         ),
     ],
     ids=["removed", "lists are replaced whole"],

@@ -130,7 +130,7 @@ def _server(compilations: tuple[float, ...] | None) -> ServerStatus:
         if compilations is None
         else CompiledKernels(count=len(compilations), at=list(compilations))
     )
-    return ServerStatus(role="server", addresses=["10.0.0.9"], compilations=known)
+    return ServerStatus(engine="VLLM", role="server", addresses=["10.0.0.9"], compilations=known)
 
 
 def timeline_part(samples: Sequence[Sample]) -> TimelinePart:

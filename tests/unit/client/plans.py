@@ -74,6 +74,7 @@ def plan(*stages: Stage, target: dict[str, Any] | None = None, **changes: Any) -
             "token_digest": TOKEN_DIGEST,
             "target": Target(
                 **{
+                    "engine": "VLLM",
                     "base_url": "http://127.0.0.1:8000",
                     "servers": 1,
                     "served_model": "tiny",

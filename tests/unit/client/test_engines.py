@@ -1,36 +1,90 @@
-"""Server engines: a folder is all that another one needs."""
+"""Server engines: what each of them has, by names that all share."""
 
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
+import pytest
+from benchrun.api import SAMPLE_FIGURES
+from benchrun_client.engines import ENGINES, Engine, EngineName, ServedFiles, Setting
 
-import benchrun_client
-
-SOURCE = Path(benchrun_client.__file__).parent
-OTHER = """
-from dataclasses import replace
-from benchrun_client.engines.vllm import ENGINE as VLLM
-ENGINE = replace(VLLM, name="SGLang", port=30000)
-"""
+SGLANG = ENGINES["SGLang"]
+NAMES = sorted(ENGINES)
+MODEL = ServedFiles("/model", "tiny", revision="r1", tokenizer="org/tokenizer", chat_template="/t")
 
 
-def test_a_folder_is_an_engine(tmp_path: Path) -> None:
-    package = tmp_path / "benchrun_client"
-    shutil.copytree(SOURCE / "engines", package / "engines")
-    (package / "__init__.py").touch()
-    (package / "engines" / "sglang").mkdir()
-    (package / "engines" / "sglang" / "__init__.py").write_text(OTHER)
-    show = (
-        "from benchrun_client.engines import ENGINE, ENGINES; print({k: e.port for k, e in "
-        "ENGINES.items()}, ENGINE.name)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", show],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "{'sglang': 30000, 'vllm': 8000} vLLM\n"
+@pytest.fixture(params=NAMES)
+def engine(request: pytest.FixtureRequest) -> Engine:
+    name: EngineName = request.param
+    return ENGINES[name]
+
+
+def test_engines_stand_beside_each_other() -> None:
+    assert {name: engine.port for name, engine in ENGINES.items()} == {
+        "SGLang": 30000,
+        "VLLM": 8000,
+    }
+
+
+def test_every_figure_of_an_engine_is_one_of_a_sample(engine: Engine) -> None:
+    assert engine.sample_series.keys() <= SAMPLE_FIGURES.keys()
+    assert {"running", "waiting", "kv_cache"} <= engine.sample_series.keys()
+
+
+def test_no_engine_has_a_counter_by_a_name_of_its_own(engine: Engine) -> None:
+    every = ENGINES["VLLM"]
+    known = {*every.counter_series, *every.labelled_counters}
+    assert {*engine.counter_series, *engine.counters_at_first_event} <= known
+
+
+def test_a_flag_of_a_setting_is_read_by_its_beginning_too(engine: Engine) -> None:
+    sizes = (Setting.MAX_RUNNING, Setting.MAX_TOKENS, Setting.TENSOR_PARALLEL)
+    assert {engine.setting_flags[size] for size in sizes} <= engine.readable_flags
+
+
+def test_what_the_operator_gives_is_refused_to_users(engine: Engine) -> None:
+    own = [arg for arg in engine.serve_args(MODEL, ()) if arg.startswith("--")]
+    refused = [arg for arg in own if engine.owned_flag([arg]) is not None]
+    assert set(own) - set(refused) <= {"--enable-metrics"}
+
+
+def test_sglang_is_told_model_name_port_and_files() -> None:
+    assert SGLANG.serve_args(MODEL, ()) == [
+        "--model-path=/model",
+        "--served-model-name=tiny",
+        "--port=30000",
+        "--host=0.0.0.0",
+        "--enable-metrics",
+        "--revision=r1",
+        "--tokenizer-path=org/tokenizer",
+        "--chat-template=/t",
+    ]
+
+
+def test_a_command_carries_what_it_has_a_placeholder_for() -> None:
+    command = ["python3", "-m", "sglang.launch_server", "--model-path", "$(MODEL)"]
+    assert SGLANG.command_problem(command) is None
+    assert SGLANG.filled_in(command, MODEL)[-1] == "/model"
+    assert not any("--model-path" in arg for arg in SGLANG.serve_args(MODEL, command))
+
+
+@pytest.mark.parametrize(
+    ("body", "empty"),
+    [
+        ("Cache flushed.\nPlease check backend logs for more details.", True),
+        ("Flush cache failed.", False),
+        ("", False),
+    ],
+)
+def test_sglang_says_that_its_cache_is_empty(body: str, empty: bool) -> None:
+    assert SGLANG.is_reset(body) is empty
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[2026-07-27 08:54:44] The server is fired up and ready to roll!",
+        "[2026-03-11 13:53:23 TP0] KV Cache is allocated.",
+        "[2026-03-11 13:53:23 DP1 TP0] KV Cache is allocated.",
+    ],
+)
+def test_lines_of_sglang_begin_with_instant_and_ranks(line: str) -> None:
+    found = SGLANG.log_prefix.match(line)
+    assert found is not None
+    assert line[found.end() :].startswith(("The server", "KV Cache"))

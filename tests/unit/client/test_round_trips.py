@@ -8,8 +8,11 @@ from collections import Counter
 import aiohttp
 import pytest
 from aiohttp import web
+from benchrun_client.engines import ENGINES
 from benchrun_client.server.round_trips import ROUND_TRIPS, measure_round_trips
 from unit.client.servers import Handler, answering, serving
+
+VLLM = ENGINES["VLLM"]
 
 
 def after(seconds: float, *, status: int = 200) -> Handler:
@@ -37,7 +40,7 @@ async def test_twenty_of_them_on_one_connection_one_at_a_time() -> None:
         return web.Response()
 
     async with serving(health=answer) as url, aiohttp.ClientSession() as session:
-        trips = await measure_round_trips(session, [url])
+        trips = await measure_round_trips(session, [url], VLLM)
     assert trips is not None
     assert trips.count == ROUND_TRIPS
     assert 2_000 <= trips.median_us <= trips.p95_us
@@ -55,7 +58,7 @@ async def test_the_connection_and_the_first_answer_are_not_counted() -> None:
         return web.Response()
 
     async with serving(health=answer) as url, aiohttp.ClientSession() as session:
-        trips = await measure_round_trips(session, [url])
+        trips = await measure_round_trips(session, [url], VLLM)
     assert trips is not None
     assert trips.p95_us < 150_000
 
@@ -70,7 +73,7 @@ async def test_a_machine_that_is_slow_for_a_while_is_not_the_path() -> None:
         return web.Response()
 
     async with serving(health=answer) as url, aiohttp.ClientSession() as session:
-        trips = await measure_round_trips(session, [url])
+        trips = await measure_round_trips(session, [url], VLLM)
     assert trips is not None
     assert trips.median_us < 20_000
 
@@ -81,7 +84,7 @@ async def test_the_server_furthest_in_its_startup_counts() -> None:
         serving(health=after(0.04)) as far,
         aiohttp.ClientSession() as session,
     ):
-        trips = await measure_round_trips(session, [near, far])
+        trips = await measure_round_trips(session, [near, far], VLLM)
     assert trips is not None
     assert trips.median_us >= 40_000
 
@@ -99,7 +102,7 @@ async def test_a_gateway_without_a_health_check_is_probed_by_its_models(status: 
         serving(health=answering(status), v1_models=models) as url,
         aiohttp.ClientSession() as session,
     ):
-        trips = await measure_round_trips(session, [url])
+        trips = await measure_round_trips(session, [url], VLLM)
     assert trips is not None
     assert requests == {"/v1/models": ROUND_TRIPS + 1}
 
@@ -109,13 +112,13 @@ async def test_the_way_to_a_refusal_is_not_the_way_to_the_server() -> None:
         serving(health=answering(404), v1_models=answering(403)) as url,
         aiohttp.ClientSession() as session,
     ):
-        assert await measure_round_trips(session, [url]) is None
+        assert await measure_round_trips(session, [url], VLLM) is None
 
 
 async def test_a_long_way_ends_it_early() -> None:
     async with serving(health=after(0.1)) as url, aiohttp.ClientSession() as session:
         start = time.monotonic()
-        trips = await measure_round_trips(session, [url], seconds=0.5)
+        trips = await measure_round_trips(session, [url], VLLM, seconds=0.5)
         took = time.monotonic() - start
     assert trips is not None
     assert 1 <= trips.count < 5
@@ -125,12 +128,12 @@ async def test_a_long_way_ends_it_early() -> None:
 
 async def test_servers_that_do_not_answer_in_time_give_nothing() -> None:
     async with serving(health=after(5)) as url, aiohttp.ClientSession() as session:
-        assert await measure_round_trips(session, [url], seconds=0.2) is None
+        assert await measure_round_trips(session, [url], VLLM, seconds=0.2) is None
 
 
 async def test_a_server_that_is_gone_gives_nothing() -> None:
     async with serving() as url:
         pass
     async with aiohttp.ClientSession() as session:
-        assert await measure_round_trips(session, [url]) is None
-        assert await measure_round_trips(session, []) is None
+        assert await measure_round_trips(session, [url], VLLM) is None
+        assert await measure_round_trips(session, [], VLLM) is None

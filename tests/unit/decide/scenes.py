@@ -328,7 +328,7 @@ class Scene:
 
     def log_read(self, text: str | None = None) -> Self:
         """Return the scene with the query of the server's last words answered."""
-        return self.with_answers({LogTail("server-1", "vllm", previous=False): Answer(text)})
+        return self.with_answers({LogTail("server-1", "server", previous=False): Answer(text)})
 
     def endpoint_found(self, *addresses: str) -> Self:
         """Return the scene with the query of the pods behind the Service answered."""

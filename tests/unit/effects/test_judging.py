@@ -40,7 +40,7 @@ from unit.runtime.scene import ENDED, OWNER, sample
 JUDGED = Judgement(message="judged")
 QUERY = Judging(
     ended_early=False,
-    servers=(ServerStatus(role="server", pod="p", gpus=1),),
+    servers=(ServerStatus(engine="VLLM", role="server", pod="p", gpus=1),),
     client=ClientStatus(image="client:1"),
 )
 EARLY = Judging(ended_early=True)

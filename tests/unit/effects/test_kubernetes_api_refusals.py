@@ -18,8 +18,11 @@ from benchrun.effects import (
     Unavailable,
 )
 from benchrun.observe import Run
+from benchrun_client.engines import ENGINES
 from unit.effects.raw_server import BROKEN, sending
 from unit.effects.scripted_api import Answer, Json, answering, connected, gives, refuses
+
+VLLM = ENGINES["VLLM"]
 
 RUN = Run(namespace="lab", name="chat", uid="uid-1", generation=1)
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -59,12 +62,14 @@ WRITES: dict[str, tuple[str, str, Operation]] = {
 READS: dict[str, Operation] = {
     "get": lambda api: api.get("Pod", namespace="lab", name="p"),
     "list": listed,
-    "log-tail": lambda api: api.log_tail("lab", LogTail("p", "vllm", previous=False)),
+    "log-tail": lambda api: api.log_tail("lab", LogTail("p", "server", previous=False)),
     "log-since": lambda api: api.log_since(
-        "lab", Compilations("p", "vllm", since="2026-11-21T12:00:00Z")
+        "lab", Compilations("p", "server", since="2026-11-21T12:00:00Z", engine=VLLM)
     ),
-    "log-head": lambda api: api.log_head("lab", ServerStart("p", "u", "vllm")),
-    "image-events": lambda api: api.image_events("lab", ServerStart("p", "u", "vllm")),
+    "log-head": lambda api: api.log_head("lab", ServerStart("p", "u", "server", engine=VLLM)),
+    "image-events": lambda api: api.image_events(
+        "lab", ServerStart("p", "u", "server", engine=VLLM)
+    ),
     "addresses": lambda api: api.endpoint_addresses("lab", "vllm", 80),
 }
 EVERYTHING = {name: operation for name, (_, _, operation) in WRITES.items()} | READS

@@ -31,7 +31,10 @@ from benchrun.effects import (
     TooLarge,
 )
 from benchrun.observe import Run, Sweep
+from benchrun_client.engines import ENGINES
 from unit.effects.scripted_api import Answer, Json, Request, answering, gives, refuses
+
+VLLM = ENGINES["VLLM"]
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 RUN = Run(namespace="lab", name="chat", uid="uid-1", generation=1)
@@ -211,12 +214,12 @@ async def test_an_empty_list_is_requested_once(body: Json) -> None:
 async def test_of_a_failed_container_the_end_of_the_log_is_kept(previous: bool, word: str) -> None:
     text = b"first\n" + b"x" * LOG_BYTES + b"\nlast\n"
     async with answering(Answer(body=text)) as exchange:
-        tail = await exchange.api.log_tail("lab", LogTail("p", "vllm", previous))
+        tail = await exchange.api.log_tail("lab", LogTail("p", "server", previous))
     assert (len(tail), tail.endswith("x\nlast\n"), "first" in tail) == (LOG_BYTES, True, False)
     (request,) = exchange.requests
     assert request.path == "/api/v1/namespaces/lab/pods/p/log"
     assert request.query == {
-        "container": "vllm",
+        "container": "server",
         "previous": word,
         "tailLines": str(LOG_LINES),
         "limitBytes": str(LOG_READ_BYTES),
@@ -226,7 +229,7 @@ async def test_of_a_failed_container_the_end_of_the_log_is_kept(previous: bool, 
 async def test_a_log_that_is_no_utf_8_is_read_all_the_same() -> None:
     async with answering(Answer(body=b"caf\xe9 \xff\n")) as exchange:
         assert (
-            await exchange.api.log_tail("lab", LogTail("p", "vllm", previous=False))
+            await exchange.api.log_tail("lab", LogTail("p", "server", previous=False))
             == "caf\ufffd \ufffd\n"
         )
 
@@ -243,11 +246,11 @@ async def test_a_log_that_is_no_utf_8_is_read_all_the_same() -> None:
 async def test_a_log_that_fills_its_bound_may_have_more(length: int, complete: bool) -> None:
     async with answering(Answer(body=b"x" * length)) as exchange:
         text, is_all = await exchange.api.log_since(
-            "lab", Compilations("p", "vllm", since="2026-11-21T12:00:00Z")
+            "lab", Compilations("p", "server", since="2026-11-21T12:00:00Z", engine=VLLM)
         )
     assert (is_all, len(text)) == (complete, min(length, LOG_RANGE_BYTES))
     assert exchange.requests[0].query == {
-        "container": "vllm",
+        "container": "server",
         "sinceTime": "2026-11-21T12:00:00Z",
         "timestamps": "true",
         "limitBytes": str(LOG_RANGE_BYTES),
@@ -303,14 +306,14 @@ async def test_a_name_cannot_lead_out_of_its_place() -> None:
 # What is asked of the API server about a server beside vLLM: how it started, and who tells of its
 # GPUs.
 
-WANTED = ServerStart(pod="chat-server-x", uid="uid-7", container="vllm")
+WANTED = ServerStart(pod="chat-server-x", uid="uid-7", container="server", engine=VLLM)
 
 
 async def test_the_beginning_of_the_log_and_no_more_than_that() -> None:
     async with answering(Answer(body=b"x" * (LOG_HEAD_BYTES + 9))) as exchange:
         assert await exchange.api.log_head("lab", WANTED) == "x" * LOG_HEAD_BYTES
     assert exchange.requests[0].path == "/api/v1/namespaces/lab/pods/chat-server-x/log"
-    assert exchange.requests[0].query == {"container": "vllm", "limitBytes": str(LOG_HEAD_BYTES)}
+    assert exchange.requests[0].query == {"container": "server", "limitBytes": str(LOG_HEAD_BYTES)}
 
 
 async def test_the_events_of_that_very_pod() -> None:

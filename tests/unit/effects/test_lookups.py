@@ -18,10 +18,12 @@ from benchrun.effects import (
     Unavailable,
 )
 from benchrun.observe import Children, Run
-from benchrun_client.engines import StartupPhases
+from benchrun_client.engines import ENGINES, StartupPhases
 from unit.runtime.bodies import NAMESPACE, UID
 from unit.runtime.judges import Judge
 from unit.runtime.memory_cluster import MemoryCluster
+
+VLLM = ENGINES["VLLM"]
 
 ABOUT = About(Run(namespace=NAMESPACE, name="chat", uid=UID, generation=1), Children())
 Configured = Mapping[decision.ExporterKind, decision.Exporters]
@@ -30,9 +32,9 @@ EXPORTERS: Configured = {
 }
 NO_EXPORTERS: Configured = {}
 EXPORTER = decision.ExporterPod("dcgm-x", "10.1.0.7")
-TAIL = decision.LogTail(pod="p", container="vllm", previous=True)
-LOG = decision.Compilations(pod="p", container="vllm", since="2026-11-21T11:59:00Z")
-START = decision.ServerStart(pod="p", uid="u", container="vllm")
+TAIL = decision.LogTail(pod="p", container="server", previous=True)
+LOG = decision.Compilations(pod="p", container="server", since="2026-11-21T11:59:00Z", engine=VLLM)
+START = decision.ServerStart(pod="p", uid="u", container="server", engine=VLLM)
 PODS = decision.EndpointPods(service="vllm", port=8001)
 COMPILED = (
     "2026-11-21T11:59:30.500000000Z WARNING Triton kernel JIT compilation during inference: f. "
@@ -42,7 +44,7 @@ LOADED = "INFO Loading weights took 2.50 seconds"
 PULLED = {
     "reason": "Pulled",
     "message": 'Successfully pulled image "v" in 7.5s',
-    "involvedObject": {"fieldPath": "spec.containers{vllm}"},
+    "involvedObject": {"fieldPath": "spec.containers{server}"},
 }
 ERRORS = [Unavailable("down"), NotFound("gone", code=404), Forbidden("no", code=403)]
 
@@ -61,7 +63,7 @@ async def found(
 
 async def test_the_end_of_the_failed_containers_log(cluster: MemoryCluster) -> None:
     assert await found(cluster, TAIL) == "the last words"
-    assert cluster.log == [("log", "p", "vllm")]
+    assert cluster.log == [("log", "p", "server")]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +105,7 @@ async def test_how_a_server_started(cluster: MemoryCluster) -> None:
     assert await found(cluster, START) == decision.Start(
         StartupPhases(load=2.5), image_pull_seconds=7.5
     )
-    assert cluster.log == [("log head", "p", "vllm"), ("image events", "u")]
+    assert cluster.log == [("log head", "p", "server"), ("image events", "u")]
 
 
 @pytest.mark.parametrize("error", ERRORS)

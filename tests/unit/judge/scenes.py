@@ -93,7 +93,7 @@ def _gpu_sample(place: int, figures: Mapping[str, float]) -> Sample:
     return sample(1000.2 + place, gpu_joules=700.0 * place, sm_clock_mhz=1980.0, **values)
 
 
-GPU_SERVER = (ServerStatus(role="server", gpus=1),)
+GPU_SERVER = (ServerStatus(engine="VLLM", role="server", gpus=1),)
 
 
 def _behind_the_client(*, cores: float) -> StageRecord:
@@ -172,7 +172,7 @@ SCENES: Mapping[Code, Scene] = {
     ),
     Code.WRONG_SERVER: Scene(
         [record(servers=(edge("10.0.0.9:8000"),))],
-        servers=(ServerStatus(role="server", addresses=["10.0.0.1"]),),
+        servers=(ServerStatus(engine="VLLM", role="server", addresses=["10.0.0.1"]),),
     ),
     Code.WRONG_MODEL: Scene(
         [
@@ -184,7 +184,7 @@ SCENES: Mapping[Code, Scene] = {
                 )
             )
         ],
-        servers=(ServerStatus(role="server", addresses=["10.0.0.9"]),),
+        servers=(ServerStatus(engine="VLLM", role="server", addresses=["10.0.0.9"]),),
     ),
     Code.USERS_IN_STEP: Scene([_in_step()], planned=USERS),
     Code.GPU_SLOWED: Scene(

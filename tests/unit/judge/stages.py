@@ -90,7 +90,7 @@ def with_compilations(
     known = None if at is None else CompiledKernels(count=len(at), at=list(at))
     return [
         each.model_copy(update={"compilations": known})
-        for each in servers or [ServerStatus(role="server")]
+        for each in servers or [ServerStatus(engine="VLLM", role="server")]
     ]
 
 

@@ -44,7 +44,7 @@ A_DOLLAR_A_SECOND = CostStatus(currency="USD", per_hour=3600.0)
 
 def servers(*gpus: int) -> list[ServerStatus]:
     """One entry a role, each with so many GPUs."""
-    return [ServerStatus(role=f"role-{i}", gpus=held) for i, held in enumerate(gpus)]
+    return [ServerStatus(engine="VLLM", role=f"role-{i}", gpus=held) for i, held in enumerate(gpus)]
 
 
 def measured(**metrics: float | None) -> Result:

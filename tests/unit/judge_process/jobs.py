@@ -18,7 +18,7 @@ TWO_STAGES = spec_body(workloads=[workload("chat", load=rates("1", "4"))])
 STAGES = tuple(
     stage.id for stage in planned_stages(BenchmarkRunSpec.model_validate(TWO_STAGES), run_uid=UID)
 )
-SERVERS = [ServerStatus(role="server", pod="server-0", gpus=1)]
+SERVERS = [ServerStatus(engine="VLLM", role="server", pod="server-0", gpus=1)]
 
 
 def job(spec: Json = TWO_STAGES, **changes: Any) -> Job:

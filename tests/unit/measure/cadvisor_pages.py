@@ -21,14 +21,14 @@ def cadvisor_page(
     periods: float,
     throttled: float,
     waiting: float = 0.0,
-    container: tuple[str, str, str] = ("lab", "chat-server-x", "vllm"),
+    container: tuple[str, str, str] = ("lab", "chat-server-x", "server"),
     labels: tuple[str, ...] = KUBELET,
 ) -> str:
     """Build the page of a node on which another container of each kind runs, too."""
     others = [
         (container[0], container[1], "istio-proxy"),
         ("prod", *container[1:]),
-        (container[0], "other", "vllm"),
+        (container[0], "other", "server"),
     ]
     rows = [(container, periods, throttled, waiting), *((each, 1e6, 9e5, 8e5) for each in others)]
     text = []
@@ -47,6 +47,6 @@ def cadvisor_page(
                 f'{label}="{value}"' for label, value in zip(labels, row[0], strict=True)
             )
             text.append(
-                f'{name}{{id="/kubepods.slice/x",image="vllm",name="y",{held}}} {row[place]} 1764000000000'
+                f'{name}{{id="/kubepods.slice/x",image="server",name="y",{held}}} {row[place]} 1764000000000'
             )
     return "\n".join([*text, ""])

@@ -28,13 +28,15 @@ from benchrun_client.contract import (
     StageRecord,
     kind_of,
 )
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import ENGINES
 from benchrun_client.stage_record import gap_slices
+
+VLLM = ENGINES["VLLM"]
 
 STAGE = "chat/rate=4/r1"
 LOAD_POINT = "chat/rate=4"
 SERVED = ServedModel(id="Qwen/Qwen3-4B", root="Qwen/Qwen3-4B")
-ZERO = dict.fromkeys((*ENGINE.counter_series, *ENGINE.labelled_counters), 0.0) | {
+ZERO = dict.fromkeys((*VLLM.counter_series, *VLLM.labelled_counters), 0.0) | {
     START_TIME: 1000.0,
     PROCESS_CPU: 5.0,
 }

@@ -343,7 +343,7 @@ def test_the_servers_own_container_is_read_and_no_other(labels: tuple[str, ...])
 
 
 def test_a_container_without_a_limit_has_no_periods() -> None:
-    page = cadvisor_page(periods=200, throttled=30, container=("lab", "another", "vllm"))
+    page = cadvisor_page(periods=200, throttled=30, container=("lab", "another", "server"))
     assert read_throttling(page) == dict.fromkeys(
         ("cpu_periods", "cpu_throttled_periods", "cpu_waiting_seconds")
     )

@@ -17,7 +17,10 @@ from benchrun.measure.metrics_page import (
     parse_facts,
     parse_sample,
 )
+from benchrun_client.engines import ENGINES
 from hypothesis import given, strategies as st
+
+VLLM = ENGINES["VLLM"]
 
 INFO = "vllm:cache_config_info"
 RUNNING = "vllm:num_requests_running"
@@ -26,7 +29,7 @@ PAGE_BYTES = 2 * 1024 * 1024
 
 
 def read(text: str) -> Sample:
-    return parse_sample(text, at=5.0, role="server", pod="p")
+    return parse_sample(text, VLLM, at=5.0, role="server", pod="p")
 
 
 @pytest.mark.parametrize(
@@ -56,17 +59,17 @@ def test_the_largest_figures_go_into_a_timeline_and_come_back() -> None:
 
 def test_tokens_that_no_cache_holds_are_left_out() -> None:
     labels = 'num_gpu_blocks="999999999999999",block_size="999999999999999"'
-    assert parse_facts(f"vllm:cache_config_info{{{labels}}} 1\n").kv_cache_tokens is None
+    assert parse_facts(f"vllm:cache_config_info{{{labels}}} 1\n", VLLM).kv_cache_tokens is None
     many = "".join(
         f'vllm:cache_config_info{{engine="{n}",kv_cache_size_tokens="{10**15 - 1}"}} 1\n'
         for n in range(3)
     )
-    assert parse_facts(many).kv_cache_tokens is None
+    assert parse_facts(many, VLLM).kv_cache_tokens is None
 
 
 def test_what_a_server_reports_steers_no_terminal() -> None:
     page = 'vllm:cache_config_info{cache_dtype="\x1b[31mfp8"} 1\n'
-    assert parse_facts(page).reported == {"cache_dtype": "fp8"}
+    assert parse_facts(page, VLLM).reported == {"cache_dtype": "fp8"}
 
 
 @pytest.mark.parametrize("value", ["NaN", "1e308", "-5"])
@@ -101,7 +104,7 @@ def test_a_page_of_gpus_that_reports_nothing_believable_is_rejected() -> None:
 )
 def test_a_wanted_line_that_cannot_be_parsed_refuses_the_page(line: str) -> None:
     with pytest.raises(UnreadableMetrics) as refusal:
-        parse_facts(line + "\n")
+        parse_facts(line + "\n", VLLM)
     assert len(str(refusal.value)) < 200
 
 
@@ -121,7 +124,7 @@ def test_labels_of_a_figure_are_not_parsed(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_labels_are_unescaped(written: str, value: str) -> None:
-    assert parse_facts(f'vllm:cache_config_info{{x="{written}",y="1"}} 1\n').reported == {
+    assert parse_facts(f'vllm:cache_config_info{{x="{written}",y="1"}} 1\n', VLLM).reported == {
         "x": value,
         "y": "1",
     }
@@ -151,7 +154,7 @@ def test_no_page_costs_much(page: str) -> None:
     tracemalloc.start()
     began = time.process_time()
     try:
-        for reader in (read, parse_facts):
+        for reader in (read, lambda page: parse_facts(page, VLLM)):
             with contextlib.suppress(UnreadableMetrics):
                 reader(page)
         peak = tracemalloc.get_traced_memory()[1]

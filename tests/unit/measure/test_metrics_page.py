@@ -13,14 +13,16 @@ from benchrun.measure.metrics_page import (
     parse_facts,
     parse_sample,
 )
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import ENGINES
 from hypothesis import given, strategies as st
+
+VLLM = ENGINES["VLLM"]
 
 REAL_PAGE = (Path(__file__).parent / "pages" / "vllm-0.32.0.txt").read_text(encoding="utf-8")
 
 
 def read(text: str) -> Sample:
-    return parse_sample(text, at=5.0, role="server", pod="p")
+    return parse_sample(text, VLLM, at=5.0, role="server", pod="p")
 
 
 def test_a_real_page_of_vllm_0_32_after_one_request_of_6_and_20_tokens() -> None:
@@ -168,14 +170,14 @@ def test_any_ending_of_a_wanted_line_is_a_figure_or_refused(end: str) -> None:
 
 
 def test_facts_of_a_real_page() -> None:
-    facts = parse_facts(REAL_PAGE)
+    facts = parse_facts(REAL_PAGE, VLLM)
     assert (facts.kv_cache_tokens, facts.reported["block_size"]) == (1048576, "128")
     assert facts.reported["enable_prefix_caching"] == "True"
     assert facts.reported["gpu_memory_utilization"] == "0.92"
 
 
 def test_empty_facts_are_left_out() -> None:
-    reported = parse_facts(REAL_PAGE).reported
+    reported = parse_facts(REAL_PAGE, VLLM).reported
     assert "engine" not in reported
     assert not [key for key in reported if key.startswith("_")]
     assert not [value for value in reported.values() if value in ("", "None")]
@@ -208,30 +210,30 @@ def test_empty_facts_are_left_out() -> None:
 )
 def test_kv_cache_tokens(tokens: tuple[int | None], labels: list[str]) -> None:
     page = "".join(f"vllm:cache_config_info{{{each}}} 1.0\n" for each in labels)
-    assert (parse_facts(page).kv_cache_tokens,) == tokens
+    assert (parse_facts(page, VLLM).kv_cache_tokens,) == tokens
 
 
 def test_facts_of_a_page_without_them_are_empty() -> None:
-    assert parse_facts("python_info 1\n") == ServerFacts()
+    assert parse_facts("python_info 1\n", VLLM) == ServerFacts()
 
 
 def test_facts_are_bounded() -> None:
     labels = ",".join(f'k{i:03d}="{"v" * 300}"' for i in range(20)) + "".join(
         f',m{i:03d}="w"' for i in range(90)
     )
-    reported = parse_facts(f"vllm:cache_config_info{{{labels}}} 1\n").reported
+    reported = parse_facts(f"vllm:cache_config_info{{{labels}}} 1\n", VLLM).reported
     assert len(reported) == MAX_REPORTED
     assert {len(value) for value in reported.values()} == {253, 1}
 
 
 def test_facts_of_garbage_are_rejected() -> None:
     with pytest.raises(UnreadableMetrics):
-        parse_facts("<html>")
+        parse_facts("<html>", VLLM)
 
 
 def test_every_source_of_a_figure_is_declared() -> None:
     derived = {"gpu_pods", "gpu_slowed", "gpu_power_capped", "gpu_memory_total_mib"}
-    assert {*ENGINE.sample_series, *GPU_SERIES, *CPU_SERIES, *derived} == set(SAMPLE_FIGURES)
+    assert {*VLLM.sample_series, *GPU_SERIES, *CPU_SERIES, *derived} == set(SAMPLE_FIGURES)
     figures = ROLE_FIGURES.values()
     assert {figure.sample for figure in figures if figure.sample} <= set(SAMPLE_FIGURES)
     counters = {
@@ -240,4 +242,31 @@ def test_every_source_of_a_figure_is_declared() -> None:
         for name in (*figure.counters, figure.percent_of, figure.where)
         if name
     }
-    assert counters <= set(ENGINE.counter_series)
+    assert counters <= set(VLLM.counter_series)
+
+
+SGLANG_PAGE = """\
+# HELP sglang:num_running_reqs The number of running requests.
+sglang:num_running_reqs{model_name="m",tp_rank="0",dp_rank="0"} 3.0
+sglang:num_running_reqs{model_name="m",tp_rank="0",dp_rank="1"} 2.0
+sglang:num_queue_reqs{model_name="m",tp_rank="0",dp_rank="0"} 1.0
+sglang:token_usage{model_name="m",tp_rank="0",dp_rank="0"} 0.25
+sglang:token_usage{model_name="m",tp_rank="0",dp_rank="1"} 0.75
+sglang:max_total_num_tokens{model_name="m",tp_rank="0",dp_rank="0"} 1000.0
+sglang:max_total_num_tokens{model_name="m",tp_rank="0",dp_rank="1"} 1000.0
+sglang:prompt_tokens_total{model_name="m"} 640.0
+"""
+
+
+def test_a_page_of_another_engine_gives_its_figures_and_none_that_it_has_not() -> None:
+    sglang = ENGINES["SGLang"]
+    sample = parse_sample(SGLANG_PAGE, sglang, at=1.0, role="server", pod="p")
+    assert (sample.running, sample.waiting, sample.prompt_tokens) == (5.0, 1.0, 640.0)
+    assert sample.kv_cache == 0.75
+    assert (sample.preemptions, sample.prefix_hits, sample.start_time) == (None, None, None)
+    assert parse_facts(SGLANG_PAGE, sglang) == ServerFacts(kv_cache_tokens=2000)
+
+
+def test_series_of_one_engine_are_none_of_another() -> None:
+    sample = parse_sample(SGLANG_PAGE, VLLM, at=1.0, role="server", pod="p")
+    assert (sample.running, sample.waiting, sample.kv_cache) == (None, None, None)

@@ -13,8 +13,11 @@ from benchrun.measure import (
     running_by_step,
     server_limits,
 )
+from benchrun_client.engines import ENGINES
 from unit.measure.records import sample
 from unit.measure.timelines import Gauges, gauge_samples, window
+
+VLLM = ENGINES["VLLM"]
 
 LENGTHS = MeanLengths(prompt=1000.0, output=100.0)
 UNKNOWN = ServerLimits()
@@ -76,14 +79,14 @@ def under(
         pytest.param(
             Hold.STEP,
             [(33, 6, 0.1)] * 9,
-            ServerLimits(sequences_are_default=True),
+            ServerLimits(default_sequences_step=128),
             0,
             id="no default is 33",
         ),
         pytest.param(
             Hold.SEQUENCES,
             [(256, 16, 0.1)] * 9,
-            ServerLimits(sequences_are_default=True),
+            ServerLimits(default_sequences_step=128),
             0,
             id="one is 256",
         ),
@@ -252,11 +255,11 @@ def test_running_by_the_tokens_of_a_step() -> None:
     ],
 )
 def test_the_most_sequences(sequences: int | None, args: Sequence[str]) -> None:
-    assert server_limits(args).sequences == sequences
+    assert server_limits(args, VLLM).sequences == sequences
 
 
 def test_tokens_of_a_step() -> None:
-    assert server_limits(["--max-num-batched-tokens", "8K"]).step_tokens == 8192
+    assert server_limits(["--max-num-batched-tokens", "8K"], VLLM).step_tokens == 8192
 
 
 def test_what_the_server_reports_fills_the_gaps() -> None:
@@ -265,9 +268,9 @@ def test_what_the_server_reports_fills_the_gaps() -> None:
         "max_num_batched_tokens": "2048",
         "kv_cache_size_tokens": "5000",
     }
-    found = server_limits(["--max-num-seqs=3"], reported)
+    found = server_limits(["--max-num-seqs=3"], VLLM, reported)
     assert (found.sequences, found.step_tokens, found.kv_cache_tokens) == (3, 2048, 5000)
-    assert server_limits((), reported, kv_cache_tokens=6000).kv_cache_tokens == 6000
+    assert server_limits((), VLLM, reported, kv_cache_tokens=6000).kv_cache_tokens == 6000
 
 
 @pytest.mark.parametrize(
@@ -281,18 +284,18 @@ def test_what_the_server_reports_fills_the_gaps() -> None:
     ],
 )
 def test_whether_a_default_holds(default: bool, args: Sequence[str] | None) -> None:
-    assert server_limits(args).sequences_are_default is default
+    assert (server_limits(args, VLLM).default_sequences_step == 128) is default
 
 
 def test_nothing_known() -> None:
-    assert server_limits(None) == ServerLimits()
+    assert server_limits(None, VLLM) == ServerLimits()
 
 
 def test_the_caches_of_several_engines_hold_no_longer_prompts_together() -> None:
     """Eight engines of 100,000 tokens: a prompt of 30,000 finds no room in one that is full to 75
     %."""
     args = ["--data-parallel-size=8", "--max-num-batched-tokens=8192"]
-    limits = server_limits(args, kv_cache_tokens=800_000)
+    limits = server_limits(args, VLLM, kv_cache_tokens=800_000)
     assert (limits.engines, limits.step_tokens) == (8, 8192)
     under = pressure([window(gauge_samples([(64, 8, 0.75)] * 6))], limits, MeanLengths(30_000, 10))
     assert under is not None

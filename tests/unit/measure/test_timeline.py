@@ -21,8 +21,11 @@ from benchrun.measure import (
     live,
 )
 from benchrun.measure.metrics_page import Sample, parse_sample
+from benchrun_client.engines import ENGINES
 from hypothesis import given, strategies as st
 from unit.measure.records import sample
+
+VLLM = ENGINES["VLLM"]
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SECOND = NOW.timestamp()
@@ -57,7 +60,7 @@ def test_a_start_time_read_is_the_one_read_back() -> None:
     page = (
         "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds 1763748999.1234567\n"
     )
-    read = parse_sample(page, at=5.0, role="server", pod="a")
+    read = parse_sample(page, VLLM, at=5.0, role="server", pod="a")
     assert read.start_time is not None
     assert decode(encode((read,)))[0].start_time == read.start_time
 

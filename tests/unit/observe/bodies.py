@@ -51,7 +51,7 @@ def pod_body(role: str = "server", **changes: Any) -> Body:
 
     `status`, `container` and `reported` are merged in.
     """
-    name = "client" if role == "client" else "vllm"
+    name = "client" if role == "client" else "server"
     container = {
         "name": name,
         "image": "vllm/vllm-openai:v0.32.0",

@@ -2,7 +2,10 @@
 
 import pytest
 from benchrun.observe import diagnose_server, find_pod_with_hidden_cause
+from benchrun_client.engines import ENGINES
 from unit.observe.bodies import ended
+
+VLLM = ENGINES["VLLM"]
 
 API = "(APIServer pid=1) "
 CORE = "(EngineCore pid=77) "
@@ -94,15 +97,15 @@ def prefixed(prefix: str, text: str) -> str:
     ],
 )
 def test_the_cause_is_the_error_that_ended_it(reason: str | None, exit_code: int, log: str) -> None:
-    found = diagnose_server([ended(exit_code, log)], None)
+    found = diagnose_server([ended(exit_code, log)], None, VLLM)
     assert (found.reason if found else None) == reason
 
 
 @pytest.mark.parametrize("hides", [CORE_FAILED, CORE_DIED, WORKER_FAILED])
 def test_an_error_that_points_up_is_looked_for_there(hides: str) -> None:
     hidden = ended(1, hides)
-    assert find_pod_with_hidden_cause([hidden]) == hidden
-    found = diagnose_server([hidden], None, log_tail=BENIGN + CORE + CUDA_OOM + hides)
+    assert find_pod_with_hidden_cause([hidden], VLLM) == hidden
+    found = diagnose_server([hidden], None, VLLM, log_tail=BENIGN + CORE + CUDA_OOM + hides)
     assert found is not None
     assert found.reason == "OutOfGPUMemory"
 
@@ -128,10 +131,10 @@ SERVER_ERROR = "huggingface_hub.errors.HfHubHTTPError: Server error '{}' for url
     ],
 )
 def test_a_proxy_is_not_the_hub(error: str) -> None:
-    found = diagnose_server([ended(1, error)], None)
+    found = diagnose_server([ended(1, error)], None, VLLM)
     assert found is not None
     assert (found.reason, found.terminal) == ("ModelNotFound", False)
-    last = diagnose_server([ended(1, error, restarts=2)], None)
+    last = diagnose_server([ended(1, error, restarts=2)], None, VLLM)
     assert last is not None
     assert (last.reason, last.terminal) == ("ModelNotFound", True)
 
@@ -145,6 +148,6 @@ def test_a_proxy_is_not_the_hub(error: str) -> None:
     ],
 )
 def test_the_hub_that_refuses_is_the_hub(error: str) -> None:
-    found = diagnose_server([ended(1, error)], None)
+    found = diagnose_server([ended(1, error)], None, VLLM)
     assert found is not None
     assert (found.reason, found.terminal) == ("ModelGated", True)

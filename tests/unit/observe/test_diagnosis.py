@@ -16,9 +16,12 @@ from benchrun.observe import (
 )
 from benchrun.observe.last_words import MAX_CHARS
 from benchrun_client.contract import Failure
+from benchrun_client.engines import ENGINES
 from hypothesis import given, strategies as st
 from unit.observe.bodies import child, condition, ended, gone, pending, pod_body, waiting
 from unit.observe.test_last_words import LOGS
+
+VLLM = ENGINES["VLLM"]
 
 CUDA_OOM = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB. GPU 0 has a total "
@@ -337,7 +340,7 @@ def tail(log: str) -> str:
     ],
 )
 def test_a_failing_server(reason: str, terminal: bool, message: str, pod: Pod) -> None:
-    found = diagnose_server([pod], None)
+    found = diagnose_server([pod], None, VLLM)
     assert found is not None
     assert (found.reason, found.terminal) == (reason, terminal)
     assert message in found.message
@@ -359,29 +362,29 @@ def test_a_failing_server(reason: str, terminal: bool, message: str, pod: Pod) -
     ],
 )
 def test_a_server_without_a_diagnosis(pod: Pod) -> None:
-    assert diagnose_server([pod], child("Deployment")) is None
+    assert diagnose_server([pod], child("Deployment"), VLLM) is None
 
 
 def test_no_pods_yet_is_no_failure() -> None:
-    assert diagnose_server([], child("Deployment")) is None
-    assert diagnose_server([], None) is None
+    assert diagnose_server([], child("Deployment"), VLLM) is None
+    assert diagnose_server([], None, VLLM) is None
 
 
 def test_the_fetched_log_tells_the_cause_that_the_termination_message_hides() -> None:
-    found = diagnose_server([ended(1, tail("kv-small"))], None, log_tail=LOGS["kv-small"])
+    found = diagnose_server([ended(1, tail("kv-small"))], None, VLLM, log_tail=LOGS["kv-small"])
     assert found is not None
     assert (found.reason, found.terminal) == ("KVCacheTooSmall", True)
     assert "estimated maximum model length is 896" in found.message
 
 
 def test_a_hidden_cause_is_given_up_on_after_two_restarts() -> None:
-    found = diagnose_server([ended(1, tail("kv-small"), restarts=2)], None)
+    found = diagnose_server([ended(1, tail("kv-small"), restarts=2)], None, VLLM)
     assert found is not None
     assert (found.reason, found.terminal) == ("CrashLoop", True)
 
 
 def test_a_fetched_log_reports_nothing_of_a_pod_that_never_ended() -> None:
-    assert diagnose_server([pod_of(pod_body())], None, log_tail=LOGS["kv-small"]) is None
+    assert diagnose_server([pod_of(pod_body())], None, VLLM, log_tail=LOGS["kv-small"]) is None
 
 
 QUOTA = (
@@ -423,19 +426,19 @@ WEBHOOK = (
 def test_a_deployment_whose_pods_are_not_admitted(
     reason: str, terminal: bool, message: str, deployment: Child
 ) -> None:
-    found = diagnose_server([], deployment)
+    found = diagnose_server([], deployment, VLLM)
     assert found is not None
     assert (found.reason, found.terminal, found.node_helps) == (reason, terminal, False)
     assert message in found.message
 
 
 def test_an_old_refusal_does_not_matter_once_there_is_a_pod() -> None:
-    assert diagnose_server([pod_of(pod_body())], child("Deployment", QUOTA)) is None
+    assert diagnose_server([pod_of(pod_body())], child("Deployment", QUOTA), VLLM) is None
 
 
 def test_of_two_pods_the_one_that_is_refused_is_told() -> None:
     one = pod_of(pod_body())
-    found = diagnose_server([one], child("Deployment", QUOTA), wanted=2)
+    found = diagnose_server([one], child("Deployment", QUOTA), VLLM, wanted=2)
     assert found is not None
     assert found.reason == "QuotaExceeded"
 
@@ -445,7 +448,11 @@ def test_a_pod_with_scheduling_gates_waits_for_whoever_set_them(role: str) -> No
     why = condition("PodScheduled", "False", "SchedulingGated", "Scheduling is blocked")
     spec = {"nodeName": None, "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
     pod = pod_of(pod_body(role, spec=spec, status={"phase": "Pending", "conditions": [why]}))
-    found = diagnose_server([pod], None) if role == "server" else diagnose_client([pod], None)
+    found = (
+        diagnose_server([pod], None, VLLM)
+        if role == "server"
+        else diagnose_client([pod], None, VLLM)
+    )
     assert found is not None
     assert (found.reason, found.terminal, found.node_helps) == ("SchedulingGated", False, False)
     assert "kueue.x-k8s.io/admission" in found.message
@@ -454,7 +461,7 @@ def test_a_pod_with_scheduling_gates_waits_for_whoever_set_them(role: str) -> No
 def test_of_several_pods_the_one_that_cannot_be_helped_counts() -> None:
     waits = pending("0/1 nodes are available: 1 Insufficient cpu.")
     failed = ended(2, tail("unknown-flag"))
-    found = diagnose_server([waits, failed], None)
+    found = diagnose_server([waits, failed], None, VLLM)
     assert found is not None
     assert found.reason == "UsageError"
 
@@ -477,7 +484,10 @@ def test_every_message_is_bounded_and_free_of_tracebacks(
     log: str, junk: str, cut: int, exit_code: int, restarted: bool, **ending: Any
 ) -> None:
     pod = ended(exit_code, (junk + log)[-cut:], restarted=restarted, **ending)
-    for found in (diagnose_server([pod], None), diagnose_server([pod], None, log_tail=log)):
+    for found in (
+        diagnose_server([pod], None, VLLM),
+        diagnose_server([pod], None, VLLM, log_tail=log),
+    ):
         if found is None:
             continue
         assert len(found.message) < MAX_CHARS + 400
@@ -486,7 +496,7 @@ def test_every_message_is_bounded_and_free_of_tracebacks(
 
 
 def test_a_message_says_what_happened_and_what_to_change() -> None:
-    assert diagnose_server([ended(2, tail("unknown-flag"))], None) == Diagnosis(
+    assert diagnose_server([ended(2, tail("unknown-flag"))], None, VLLM) == Diagnosis(
         reason="UsageError",
         message="vLLM refused its arguments: unrecognized arguments: --disable-log-requests. Correct spec.server.args for this "
         "version of vLLM (vllm serve --help=all in the image lists its flags).",
@@ -499,8 +509,8 @@ RUNNING = pod_of(pod_body())
 
 def test_a_cause_out_of_sight_is_worth_a_log() -> None:
     hidden = ended(1, LOGS["kv-small"][-2048:])
-    assert find_pod_with_hidden_cause([RUNNING, hidden]) == hidden
-    assert find_pod_with_hidden_cause([RUNNING, ended(2, LOGS["unknown-flag"])]) is None
+    assert find_pod_with_hidden_cause([RUNNING, hidden], VLLM) == hidden
+    assert find_pod_with_hidden_cause([RUNNING, ended(2, LOGS["unknown-flag"])], VLLM) is None
 
 
 OWN = Failure(reason="TokenizerNotFound", message="no tokenizer at /model").model_dump_json()
@@ -593,7 +603,7 @@ BACKOFF = child("Job", "BackoffLimitExceeded: Job has reached the specified back
     ],
 )
 def test_a_failing_client(reason: str, terminal: bool, message: str, pod: Pod) -> None:
-    found = diagnose_client([pod], child("Job"))
+    found = diagnose_client([pod], child("Job"), VLLM)
     assert found is not None
     assert (found.reason, found.terminal) == (reason, terminal)
     assert message in found.message
@@ -612,8 +622,8 @@ def test_a_failing_client(reason: str, terminal: bool, message: str, pod: Pod) -
     ],
 )
 def test_a_client_without_a_diagnosis(pods: list[Pod]) -> None:
-    assert diagnose_client(pods, child("Job")) is None
-    assert diagnose_client(pods, None) is None
+    assert diagnose_client(pods, child("Job"), VLLM) is None
+    assert diagnose_client(pods, None, VLLM) is None
 
 
 @pytest.mark.parametrize(
@@ -639,20 +649,20 @@ def test_a_client_without_a_diagnosis(pods: list[Pod]) -> None:
     ],
 )
 def test_a_failed_job(reason: str, job: Child, pods: list[Pod]) -> None:
-    found = diagnose_client(pods, job)
+    found = diagnose_client(pods, job, VLLM)
     assert found is not None
     assert (found.reason, found.terminal) == (reason, True)
 
 
 def test_the_clients_word_is_passed_on_as_it_is() -> None:
-    assert diagnose_client([ended(3, OWN, role="client")], None) == Diagnosis(
+    assert diagnose_client([ended(3, OWN, role="client")], None, VLLM) == Diagnosis(
         "TokenizerNotFound", "no tokenizer at /model", True
     )
 
 
 def test_the_clients_word_is_bounded_and_one_line() -> None:
     long = Failure(reason="X", message="line\n" * 300).model_dump_json()
-    found = diagnose_client([ended(3, long, role="client")], None)
+    found = diagnose_client([ended(3, long, role="client")], None, VLLM)
     assert found is not None
     assert len(found.message) <= MAX_CHARS
     assert "\n" not in found.message

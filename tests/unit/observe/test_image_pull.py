@@ -10,7 +10,7 @@ IMAGE = '"vllm/vllm-openai:v0.32.0"'
 
 
 def pulled(
-    message: str, *, container: str = "vllm", reason: str = "Pulled", group: str = "containers"
+    message: str, *, container: str = "server", reason: str = "Pulled", group: str = "containers"
 ) -> dict[str, Any]:
     return {
         "reason": reason,
@@ -47,7 +47,7 @@ def pulled(
     ],
 )
 def test_pull_seconds_are_read_from_the_event(seconds: float | None, message: str) -> None:
-    found = image_pull_seconds([pulled(message)], container="vllm")
+    found = image_pull_seconds([pulled(message)], container="server")
     assert found == (None if seconds is None else pytest.approx(seconds))
 
 
@@ -58,7 +58,7 @@ def test_only_the_containers_own_image_counts() -> None:
         pulled(took, group="initContainers"),
         pulled(took, reason="Pulling"),
     ]
-    assert image_pull_seconds(others, container="vllm") is None
+    assert image_pull_seconds(others, container="server") is None
 
 
 def test_a_container_that_is_restarted_finds_its_image_there() -> None:
@@ -67,7 +67,7 @@ def test_a_container_that_is_restarted_finds_its_image_there() -> None:
         pulled(f"Successfully pulled image {IMAGE} in 9s"),
     ]
     for ordered in (events, events[::-1]):
-        assert image_pull_seconds(ordered, container="vllm") == 9.0
+        assert image_pull_seconds(ordered, container="server") == 9.0
 
 
 ANYTHING = st.recursive(
@@ -83,4 +83,4 @@ ANYTHING = st.recursive(
     )
 )
 def test_no_event_raises(events: list[dict[str, Any]]) -> None:
-    assert image_pull_seconds(events, container="vllm") is None
+    assert image_pull_seconds(events, container="server") is None

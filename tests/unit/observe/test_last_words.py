@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 from benchrun.observe.last_words import MAX_CHARS, MAX_LINES, MAX_READ_CHARS, last_words
+from benchrun_client.engines import ENGINES
 from hypothesis import given, strategies as st
+
+VLLM = ENGINES["VLLM"]
 
 LOGS = {
     path.stem: path.read_text(encoding="utf-8")
@@ -59,11 +62,11 @@ TERMINATION_MESSAGE_BYTES = 2048
     ],
 )
 def test_a_termination_message_gives_the_last_words(words: str, log: str) -> None:
-    assert last_words(LOGS[log][-TERMINATION_MESSAGE_BYTES:]) == words
+    assert last_words(LOGS[log][-TERMINATION_MESSAGE_BYTES:], VLLM) == words
 
 
 def test_the_root_cause_in_a_longer_tail_is_reported() -> None:
-    words = last_words(LOGS["kv-small"])
+    words = last_words(LOGS["kv-small"], VLLM)
     assert words.startswith(
         "ValueError: To serve at least one request with the model's max seq len (8192), (0.01 GiB "
         "KV cache"
@@ -73,7 +76,7 @@ def test_the_root_cause_in_a_longer_tail_is_reported() -> None:
 
 @pytest.mark.parametrize("log", sorted(LOGS))
 def test_no_traceback_and_no_path_of_source_gets_through(log: str) -> None:
-    words = last_words(LOGS[log])
+    words = last_words(LOGS[log], VLLM)
     assert words
     assert len(words) <= MAX_CHARS
     for noise in (
@@ -134,25 +137,25 @@ def test_no_traceback_and_no_path_of_source_gets_through(log: str) -> None:
     ],
 )
 def test_a_short_log_gives_the_last_words(words: str, log: str) -> None:
-    assert last_words(log) == words
+    assert last_words(log, VLLM) == words
 
 
 def test_a_long_error_is_cut_with_a_mark() -> None:
-    words = last_words("ValueError: " + "word " * 1000)
+    words = last_words("ValueError: " + "word " * 1000, VLLM)
     assert len(words) <= MAX_CHARS
     assert words.endswith("wo…")
 
 
 @given(st.text(max_size=400))
 def test_any_log_gives_one_bounded_line(log: str) -> None:
-    words = last_words(log)
+    words = last_words(log, VLLM)
     assert len(words) <= MAX_CHARS
     assert "\n" not in words
 
 
 @given(st.integers(1, 9500))
 def test_wherever_the_log_is_cut_no_traceback_gets_through(length: int) -> None:
-    words = last_words(LOGS["kv-small"][-length:])
+    words = last_words(LOGS["kv-small"][-length:], VLLM)
     assert "Traceback" not in words
     assert '", line ' not in words
 
@@ -165,7 +168,7 @@ def cost(log: str) -> float:
     seconds = []
     for _ in range(3):
         began = time.thread_time()
-        last_words(f"{next(SERIAL)}\n{log}")
+        last_words(f"{next(SERIAL)}\n{log}", VLLM)
         seconds.append(time.thread_time() - began)
     return min(seconds)
 
@@ -189,5 +192,5 @@ def test_a_log_is_read_once_and_so_many_lines_of_it(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(module, "_usage", usage)
     log = f"{next(SERIAL)} once{chr(13) * MAX_READ_CHARS}"
-    assert last_words(log) == last_words(log)
+    assert last_words(log, VLLM) == last_words(log, VLLM)
     assert read == [MAX_LINES]

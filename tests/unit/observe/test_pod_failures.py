@@ -17,8 +17,10 @@ from benchrun.observe import (
     is_structural,
     pod_of,
 )
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import ENGINES
 from unit.observe.bodies import ended, gone, pending, pod_body, waiting
+
+VLLM = ENGINES["VLLM"]
 
 RUNNING = pod_of(pod_body())
 CRASHED = {"terminated": {"exitCode": 1, "reason": "Error", "message": "x"}}
@@ -40,10 +42,10 @@ CRASHED = {"terminated": {"exitCode": 1, "reason": "Error", "message": "x"}}
     ],
 )
 def test_how_often_a_container_ended(endings: int, pod: Pod) -> None:
-    assert evidence_of(pod, None).endings == endings
+    assert evidence_of(pod, VLLM, None).endings == endings
 
 
-HIDDEN = f"RuntimeError: Engine core initialization failed. {ENGINE.cause_is_above[0]}"
+HIDDEN = f"RuntimeError: Engine core initialization failed. {VLLM.cause_is_above[0]}"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ HIDDEN = f"RuntimeError: Engine core initialization failed. {ENGINE.cause_is_abo
     ],
 )
 def test_which_log_is_read(log: str, tail: str | None, pod: Pod) -> None:
-    assert evidence_of(pod, tail).log == log
+    assert evidence_of(pod, VLLM, tail).log == log
 
 
 def finds_word(word: str, *, terminal: bool) -> Check:
@@ -98,7 +100,9 @@ HOPEFUL = finds_word("hopeful", terminal=False)
     ],
 )
 def test_which_diagnosis_wins(reason: str | None, logs: list[str]) -> None:
-    found = first_diagnosis((evidence_of(ended(1, log), None) for log in logs), [HOPEFUL, HOPELESS])
+    found = first_diagnosis(
+        (evidence_of(ended(1, log), VLLM, None) for log in logs), [HOPEFUL, HOPELESS]
+    )
     assert (found.reason if found else None) == reason
 
 
@@ -124,7 +128,7 @@ def test_which_diagnosis_wins(reason: str | None, logs: list[str]) -> None:
     ],
 )
 def test_pods_that_are_being_deleted(reason: str | None, pods: list[Pod]) -> None:
-    found = diagnosis_of(pods, [HOPEFUL, HOPELESS])
+    found = diagnosis_of(pods, VLLM, [HOPEFUL, HOPELESS])
     assert (found.reason if found else None) == reason
 
 
@@ -254,7 +258,7 @@ SELECTOR = "node(s) didn't match Pod's node affinity/selector"
 )
 def test_structural(structural: bool, message: str) -> None:
     assert is_structural(message) == structural
-    found = diagnose_server([pending(message or "?")], None)
+    found = diagnose_server([pending(message or "?")], None, VLLM)
     assert found is not None
     assert (found.reason, found.terminal) == ("Unschedulable", structural)
 
@@ -264,7 +268,7 @@ def test_the_message_leaves_out_preemption() -> None:
         "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, "
         "preemption: 0/1 nodes."
     )
-    found = diagnose_server([pending(message)], None)
+    found = diagnose_server([pending(message)], None, VLLM)
     assert found is not None
     assert found.message == (
         "No node can take the pod now: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. "
@@ -278,10 +282,10 @@ def test_a_claim_that_is_missing_is_named_with_the_fields_that_name_claims() -> 
     pod = "spec.model.source.pvc and spec.{}.pod.volumes."
     for found, fields in (
         (
-            diagnose_client([pending(message, role="client")], None),
+            diagnose_client([pending(message, role="client")], None, VLLM),
             f"the files of spec.workloads, {pod.format('client')}",
         ),
-        (diagnose_server([pending(message)], None), pod.format("server")),
+        (diagnose_server([pending(message)], None, VLLM), pod.format("server")),
     ):
         assert found is not None
         assert 'persistentvolumeclaim "none" not found' in found.message

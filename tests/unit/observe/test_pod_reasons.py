@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 import yaml
 from benchrun.observe import Diagnosis, diagnose_client, diagnose_server, pod_of
+from benchrun_client.engines import ENGINES
 from unit.observe.bodies import condition, pod_body, waiting
+
+VLLM = ENGINES["VLLM"]
 
 REASONS: dict[str, dict[str, list[str]]] = yaml.safe_load(
     Path(__file__).with_name("pod-reasons-1.36.yaml").read_text()
@@ -25,12 +28,14 @@ def refused(reason: str, role: str) -> dict[str, Any]:
 
 def diagnosed(body: dict[str, Any], role: str) -> Diagnosis | None:
     pods = [pod_of(body)]
-    return diagnose_client(pods, None) if role == "client" else diagnose_server(pods, None)
+    return (
+        diagnose_client(pods, None, VLLM) if role == "client" else diagnose_server(pods, None, VLLM)
+    )
 
 
 @pytest.mark.parametrize("reason", all_of("waiting"))
 def test_a_container_that_waits_is_told_in_the_kubelets_words(reason: str) -> None:
-    found = diagnose_server([waiting(reason, message="the words")], None)
+    found = diagnose_server([waiting(reason, message="the words")], None, VLLM)
     assert found is not None
     assert "the words" in found.message
     assert found.reason == ("ImagePull" if is_about_its_image(reason) else "ContainerConfig")
@@ -44,7 +49,7 @@ def is_about_its_image(reason: str) -> bool:
 
 @pytest.mark.parametrize("reason", all_of("usual"))
 def test_a_pod_on_its_way_is_no_failure(reason: str) -> None:
-    assert diagnose_server([waiting(reason, message="the words")], None) is None
+    assert diagnose_server([waiting(reason, message="the words")], None, VLLM) is None
 
 
 @pytest.mark.parametrize("role", ["server", "client"])
@@ -66,7 +71,7 @@ def test_a_pod_that_is_taken_away_is_evicted(reason: str, role: str) -> None:
 
 @pytest.mark.parametrize("reason", all_of("unscheduled"))
 def test_a_pod_without_a_node_is_told_in_the_schedulers_words(reason: str) -> None:
-    found = diagnose_server([unscheduled(reason, "the words")], None)
+    found = diagnose_server([unscheduled(reason, "the words")], None, VLLM)
     assert found is not None
     gated = reason == "SchedulingGated"
     assert (found.reason, found.terminal) == (reason if gated else "Unschedulable", False)
@@ -76,7 +81,7 @@ def test_a_pod_without_a_node_is_told_in_the_schedulers_words(reason: str) -> No
 @pytest.mark.parametrize("words", all_of("scheduler"))
 def test_each_word_of_the_scheduler_is_passed_on(words: str) -> None:
     message = f"0/3 nodes are available: 3 {words}. preemption: 0/3 nodes are available"
-    found = diagnose_server([unscheduled("Unschedulable", message)], None)
+    found = diagnose_server([unscheduled("Unschedulable", message)], None, VLLM)
     assert found is not None
     assert (found.reason, f"3 {words}" in found.message) == ("Unschedulable", True)
     # Who has no room for a volume is not helped by a smaller server.

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 from benchrun.observe import diagnose_server, pod_of
+from benchrun_client.engines import ENGINES
+
+VLLM = ENGINES["VLLM"]
 
 PODS = {
     body["metadata"]["name"]: body
@@ -31,7 +34,7 @@ EXPECTED = {
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_each_real_pod_has_its_diagnosis(name: str) -> None:
     reason, terminal, message = EXPECTED[name]
-    found = diagnose_server([pod_of(PODS[name])], None)
+    found = diagnose_server([pod_of(PODS[name])], None, VLLM)
     assert found is not None
     assert (found.reason, found.terminal) == (reason, terminal)
     assert message in found.message

@@ -21,8 +21,11 @@ from benchrun.observe import (
     untrusted_json as raw,
 )
 from benchrun.observe.last_words import MAX_CHARS, bounded, last_words
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import ENGINES
+from benchrun_client.engines.vllm import log as vllm_log
 from hypothesis import given, strategies as st
+
+VLLM = ENGINES["VLLM"]
 
 ROLES = (names.ROLE_SERVER, names.ROLE_CLIENT, names.ROLE_PROXY, "")
 STARTUP = [
@@ -36,7 +39,7 @@ STARTUP = [
 
 def pulled(words: str) -> dict[str, Any]:
     """An event of the kubelet."""
-    about = {"fieldPath": "spec.containers{vllm}"}
+    about = {"fieldPath": "spec.containers{server}"}
     return {
         "reason": "Pulled",
         "involvedObject": about,
@@ -187,7 +190,7 @@ LINES = st.lists(
 
 @given(LINES)
 def test_whatever_a_log_holds_its_last_words_are_one_short_line(lines: list[str]) -> None:
-    words = last_words("\n".join(lines))
+    words = last_words("\n".join(lines), VLLM)
     assert len(words) <= MAX_CHARS
     assert len(words.splitlines()) <= 1
     assert words == words.strip()
@@ -212,7 +215,7 @@ def test_a_token_is_never_among_the_words(tail: str, around: str) -> None:
 
 @given(st.lists(st.text(max_size=40), max_size=20))
 def test_instants_of_compilations_are_in_order(lines: list[str]) -> None:
-    found = ENGINE.compilations(
+    found = vllm_log.compilations(
         "\n".join(f"{line} JIT compilation during inference" for line in lines)
     )
     assert list(found) == sorted(found)
@@ -220,14 +223,14 @@ def test_instants_of_compilations_are_in_order(lines: list[str]) -> None:
 
 @given(st.lists(st.text(max_size=40) | st.sampled_from(STARTUP), max_size=20))
 def test_phases_of_any_log_are_seconds(lines: list[str]) -> None:
-    found = ENGINE.startup_phases("\n".join(lines))
+    found = VLLM.startup_phases("\n".join(lines))
     for seconds in (found.download, found.load, found.compile, found.warm_up):
         assert seconds is None or 0 <= seconds < 1e12
 
 
 @given(st.lists(OBJECTS | st.builds(pulled, st.text(max_size=60)), max_size=5))
 def test_any_events_tell_a_wait_or_none(events: list[dict[str, Any]]) -> None:
-    wait = image_pull_seconds(events, container="vllm")
+    wait = image_pull_seconds(events, container="server")
     assert wait is None or 0 <= wait < 1e14
 
 
@@ -242,16 +245,19 @@ def test_whatever_a_pod_left_behind_it_is_diagnosed_or_not(
 ) -> None:
     ended = {"exitCode": 1, "message": message, "reason": "Error"}
     container = {
-        "name": "vllm",
+        "name": "server",
         "restartCount": 3,
         "state": {"terminated": ended},
         "lastState": {"terminated": ended},
     }
     metadata = {"labels": {names.LABEL_ROLE: role}, "name": "p"}
     pod = pod_of({"metadata": metadata, "status": {**body, "containerStatuses": [container]}})
-    for found in (diagnose_server([pod], None, log_tail=log), diagnose_client([pod], None)):
+    for found in (
+        diagnose_server([pod], None, VLLM, log_tail=log),
+        diagnose_client([pod], None, VLLM),
+    ):
         assert found is None or len(found.message.encode(errors="replace")) < 4096
-    find_pod_with_hidden_cause([pod])
+    find_pod_with_hidden_cause([pod], VLLM)
 
 
 @given(
@@ -304,10 +310,10 @@ UNITS = [
 def test_half_a_megabyte_of_anything_takes_no_time(unit: str) -> None:
     log = "ValueError: " + unit * (512 * 1024 // len(unit))
     began = time.process_time()
-    last_words(log)
+    last_words(log, VLLM)
     bounded(log)
-    ENGINE.startup_phases(log)
-    ENGINE.compilations(log)
+    VLLM.startup_phases(log)
+    vllm_log.compilations(log)
     assert time.process_time() - began < 20, (
         "what grows with the square of the length takes minutes, not a part of a second"
     )

@@ -271,15 +271,17 @@ def test_a_pod_differs_by(expected: dict[str, object], body: Body) -> None:
 @pytest.mark.parametrize(
     ("restarts", "role", "containers"),
     [
-        pytest.param(3, "server", ["istio-proxy", "vllm"], id="a sidecar that was injected before"),
-        pytest.param(3, "client", ["vllm", "client"], id="the client's container by its name"),
-        pytest.param(3, "decode", ["vllm", "proxy"], id="any server role runs vllm"),
+        pytest.param(
+            3, "server", ["istio-proxy", "server"], id="a sidecar that was injected before"
+        ),
+        pytest.param(3, "client", ["server", "client"], id="the client's container by its name"),
+        pytest.param(3, "decode", ["server", "proxy"], id="any server role has the same"),
         pytest.param(3, "server", ["renamed"], id="the only one, whatever its name"),
         pytest.param(0, "server", ["a", "b"], id="none of several strangers"),
     ],
 )
 def test_the_main_container(restarts: int, role: str, containers: list[str]) -> None:
-    wanted = "client" if role == "client" else "vllm"
+    wanted = "client" if role == "client" else "server"
     statuses = [
         {"name": n, "restartCount": 3 if n in (wanted, "renamed") else 7} for n in containers
     ]

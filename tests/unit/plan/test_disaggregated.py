@@ -131,6 +131,7 @@ def test_the_proxy_is_ours_and_gets_the_number_of_servers() -> None:
         ["python3", "-m", "benchrun_client.proxy"],
     )
     assert proxy["args"] == [
+        "--engine=VLLM",
         "--prefill=$(PREFILL_URL)",
         "--decode=$(DECODE_URL)",
         "--port=8000",

@@ -3,7 +3,6 @@ is read like arguments."""
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from benchrun.plan import (
     network_policy_manifests,
     plan_of_client,
     planned_stages,
-    server_pod,
     server_roles,
     stage_ids,
     started_args,
@@ -26,7 +24,7 @@ from benchrun.plan import (
 )
 from benchrun.plan.server_pod import reader_source
 from benchrun_client.contract import PROFILE_STAGE, ProfilePlan
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import ENGINES
 from unit.client.plans import TOKEN_DIGEST
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import (
@@ -39,6 +37,8 @@ from unit.plan.specs import (
     spec_body,
     workload as a_workload,
 )
+
+VLLM = ENGINES["VLLM"]
 
 MODULE = ["python3", "-m", "vllm.entrypoints.openai.api_server"]
 NAME = "--served-model-name=Qwen/Qwen3-4B"
@@ -106,7 +106,7 @@ def test_servers_of_two_roles_begin_alike_and_carry_no_model_twice() -> None:
 def test_every_pod_of_a_server_over_several_nodes_begins_with_it() -> None:
     run = spec(server={"image": "v", "command": ["vllm", "serve"], "nodesPerReplica": 2})
     (role,) = server_roles(OWNER, run, client_image="c", pull_policy="Always")
-    (worker,) = worker_pod(role.pod_spec)["containers"]
+    (worker,) = worker_pod(VLLM, role.pod_spec)["containers"]
     assert worker["command"] == ["vllm", "serve"]
     assert (worker["args"][0], worker["args"][-1]) == ("Qwen/Qwen3-4B", "--headless")
 
@@ -176,16 +176,14 @@ def test_the_users_flags_come_last_and_verbatim() -> None:
     assert started_args(spec(server={"image": "v", "args": flags}))[-2:] == flags
 
 
-def test_an_engine_whose_image_does_not_begin_with_its_server_has_a_command(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(server_pod, "ENGINE", replace(ENGINE, command=("python3", "-m", "server")))
-    run = spec()
+def test_an_engine_whose_image_does_not_begin_with_its_server_has_a_command() -> None:
+    run = spec(server={"image": "s", "engine": "SGLang"})
     assert run.server is not None
     (container,) = engine_pod(OWNER, run, run.server, args=["--x"], resources=run.server.resources)[
         "containers"
     ]
-    assert (container["command"], container["args"]) == (["python3", "-m", "server"], ["--x"])
+    command = ["python3", "-m", "sglang.launch_server"]
+    assert (container["command"], container["args"]) == (command, ["--x"])
 
 
 # vLLM's development endpoints: open for a reset of the prefix cache only, and only behind a fence.
@@ -255,7 +253,7 @@ def pod(run_spec: BenchmarkRunSpec) -> Json:
 
 
 def engine(run_spec: BenchmarkRunSpec) -> Json:
-    return next(each for each in pod(run_spec)["containers"] if each["name"] == "vllm")
+    return next(each for each in pod(run_spec)["containers"] if each["name"] == "server")
 
 
 def image(tag: str) -> dict[str, Any]:
@@ -322,7 +320,7 @@ def test_the_trace_goes_with_the_pod_or_stays_on_a_claim(profile: Json, volume: 
 
 
 def test_without_a_profile_nothing_is_different() -> None:
-    assert [each["name"] for each in pod(spec())["containers"]] == ["vllm"]
+    assert [each["name"] for each in pod(spec())["containers"]] == ["server"]
     assert plan_of_client(OWNER, spec(), token_digest="0" * 64).profile is None
 
 
@@ -398,4 +396,4 @@ def test_the_operators_image_holds_the_reader() -> None:
     shipped = "\n".join(
         file.read_text() for path in copied for file in (root / "client-image" / path).rglob("*.py")
     )
-    assert reader_source() in shipped
+    assert reader_source("vllm/trace_reader.py") in shipped

@@ -14,16 +14,18 @@ from benchrun.preflight.server_flags import (
     table_remarks,
     version_of_image,
 )
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import ENGINES
 from unit.api.spec_cases import absent
 from unit.golden_messages import golden
 from unit.preflight.checks import checked, messages, messages as said_of
+
+VLLM = ENGINES["VLLM"]
 
 IMAGE = "vllm/vllm-openai:v0.32.0"
 
 
 def remarks(*args: str, image: str = IMAGE, version: str | None = None) -> list[Remark]:
-    return flag_remarks(args, image=image, version=version, path="args")
+    return flag_remarks(args, VLLM, image=image, version=version, path="args")
 
 
 @pytest.mark.parametrize(
@@ -337,16 +339,18 @@ def test_every_fault_is_reported_in_the_order_of_the_words() -> None:
 )
 def test_flags_that_work_against_the_measurement_are_warned_of(word: str, flag: str) -> None:
     for version in ("0.32", "1.0", None):
-        found = flag_remarks(["--seed=1", word], image="vllm:latest", version=version, path="args")
+        found = flag_remarks(
+            ["--seed=1", word], VLLM, image="vllm:latest", version=version, path="args"
+        )
         warnings = [r for r in found if r.level == "Warning"]
         assert [(r.path, r.text) for r in warnings] == [
-            ("args[1]", flag + ENGINE.flag_warnings[flag])
+            ("args[1]", flag + VLLM.flag_warnings[flag])
         ]
 
 
 def test_of_a_version_without_a_table_nothing_is_claimed() -> None:
-    of_tag = flag_remarks(["--x"], image="vllm:v1.2.3", version=None, path="args")
-    without = flag_remarks(["--x"], image="vllm:latest", version=None, path="args")
+    of_tag = flag_remarks(["--x"], VLLM, image="vllm:v1.2.3", version=None, path="args")
+    without = flag_remarks(["--x"], VLLM, image="vllm:latest", version=None, path="args")
     assert [(r.level, r.path, r.text) for r in (*of_tag, *without)] == [
         ("NotChecked", "args", "whether these flags exist in vLLM 1.2: flags are known of 0.32"),
         (
@@ -587,16 +591,18 @@ def test_the_beginning_of_a_name_is_told_with_a_remedy(word: str, level: str) ->
 )
 def test_an_image_before_vllm_serve_needs_a_command(image: str, level: str | None) -> None:
     path = "spec.server.image"
-    assert [each.level for each in entry_point_remarks(image, ())] == ([level] if level else [])
+    assert [each.level for each in entry_point_remarks(image, (), VLLM)] == (
+        [level] if level else []
+    )
     command = {"server.image": image, "server.command": ["vllm", "serve"]}
     found = checked(command)
     assert all(each.path != path for each in found.remarks)
 
 
 def test_the_users_word_on_the_version_holds_for_the_image() -> None:
-    (only,) = entry_point_remarks("vllm:latest", (), version="0.10.2")
+    (only,) = entry_point_remarks("vllm:latest", (), VLLM, version="0.10.2")
     assert only.level == "Error"
-    assert entry_point_remarks("vllm:latest", (), version="0.32") == []
+    assert entry_point_remarks("vllm:latest", (), VLLM, version="0.32") == []
 
 
 @pytest.mark.parametrize(

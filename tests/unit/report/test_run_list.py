@@ -17,6 +17,7 @@ WIDE = ("model", "vLLM", "GPU", "image")
 NOW = BEGIN + timedelta(hours=5)
 HEADLINE = Headline(load_point="chat/concurrency=8", throughput="812", p99_ttft="118? ms")
 SERVER = ServerStatus(
+    engine="VLLM",
     role="server",
     version="0.32.0",
     gpus=2,
@@ -257,15 +258,18 @@ def test_the_limit_is_that_of_the_headlines_load_point(
     ("text", "servers"),
     [
         (("-", "-"), []),
-        (("-", "-"), [ServerStatus(role="server")]),
-        (("0.32.0", "-"), [ServerStatus(role="server", version="0.32.0", gpu="H100")]),
-        (("-", "2"), [ServerStatus(role="server", gpus=2)]),
+        (("-", "-"), [ServerStatus(engine="VLLM", role="server")]),
+        (
+            ("0.32.0", "-"),
+            [ServerStatus(engine="VLLM", role="server", version="0.32.0", gpu="H100")],
+        ),
+        (("-", "2"), [ServerStatus(engine="VLLM", role="server", gpus=2)]),
         (
             ("0.32.0", "3 H100"),
             [
-                ServerStatus(role="prefill", gpus=2),
-                ServerStatus(role="decode", gpus=1, gpu="H100", version="0.32.0"),
-                ServerStatus(role="proxy"),
+                ServerStatus(engine="VLLM", role="prefill", gpus=2),
+                ServerStatus(engine="VLLM", role="decode", gpus=1, gpu="H100", version="0.32.0"),
+                ServerStatus(engine="VLLM", role="proxy"),
             ],
         ),
     ],

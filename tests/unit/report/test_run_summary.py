@@ -41,7 +41,7 @@ def fact(name: str, status: BenchmarkRunStatus, **spec: Any) -> str | None:
 
 
 def server(**fields: Any) -> BenchmarkRunStatus:
-    return ended(servers=[ServerStatus(role="server", **fields)])
+    return ended(servers=[ServerStatus(engine="VLLM", role="server", **fields)])
 
 
 @pytest.mark.parametrize(
@@ -356,12 +356,15 @@ WHOLE = Startup(
 )
 def test_a_start_in_a_line(line: str, ready: float | None, startup: Startup | None) -> None:
     assert (
-        startup_text(ServerStatus(role="server", seconds_to_ready=ready, startup=startup)) == line
+        startup_text(
+            ServerStatus(engine="VLLM", role="server", seconds_to_ready=ready, startup=startup)
+        )
+        == line
     )
 
 
 def test_startup_phases_stand_below_the_server() -> None:
-    server = ServerStatus(role="server", seconds_to_ready=185.0, startup=WHOLE)
+    server = ServerStatus(engine="VLLM", role="server", seconds_to_ready=185.0, startup=WHOLE)
     ran = ended(servers=[server])
     assert dict(run_summary(run_of(run_body(ran)), ran, now=BEGIN).facts)["start"] == startup_text(
         server
@@ -413,7 +416,9 @@ ARGS = ["--max-num-seqs=256", "--no-enable-prefix-caching", "--max-model-len", "
 
 def test_each_setting_names_its_side_and_its_field() -> None:
     reported = {"gpu_memory_utilization": "0.9", "enable_prefix_caching": "True"}
-    status = BenchmarkRunStatus(servers=[ServerStatus(role="server", args=ARGS, reported=reported)])
+    status = BenchmarkRunStatus(
+        servers=[ServerStatus(engine="VLLM", role="server", args=ARGS, reported=reported)]
+    )
     spec = spec_body(workloads=[workload("mix", requests=128, ignoreEOS=False)], repeats=2)
     rows = {(row[0], row[3]): row[1:3] for row in settings_rows(spec, status).rows}
     assert rows["max-num-seqs", "server.args"] == ("256", "server")
@@ -439,7 +444,10 @@ def test_a_token_of_the_kv_cache_takes_what_was_available_over_the_tokens() -> N
     """Hermes-3-Llama-3.1-8B on one H800: 2 x 32 layers x 8 heads x 128 x 2 bytes = 128 KiB a
     token."""
     server = ServerStatus(
-        role="server", kv_cache_tokens=416_304, reported={"available_kv_cache_gib": "50.83, 50.82"}
+        engine="VLLM",
+        role="server",
+        kv_cache_tokens=416_304,
+        reported={"available_kv_cache_gib": "50.83, 50.82"},
     )
     assert (
         kv_cache_text(server) == "KV cache 416304 tokens in 50.8 GiB a GPU, 128 KiB a token and GPU"
@@ -453,12 +461,15 @@ def test_a_token_of_the_kv_cache_takes_what_was_available_over_the_tokens() -> N
     )
     bare = server.model_copy(update={"reported": {"available_kv_cache_gib": "?"}})
     assert kv_cache_text(bare) == "KV cache 416304 tokens"
-    assert kv_cache_text(ServerStatus(role="server")) == ""
+    assert kv_cache_text(ServerStatus(engine="VLLM", role="server")) == ""
 
 
 def test_memory_that_was_given_stands_for_what_vllm_did_not_measure() -> None:
     given = ServerStatus(
-        role="server", kv_cache_tokens=1_048_576, reported={"kv_cache_memory_bytes": "1073741824"}
+        engine="VLLM",
+        role="server",
+        kv_cache_tokens=1_048_576,
+        reported={"kv_cache_memory_bytes": "1073741824"},
     )
     assert kv_cache_text(given) == "KV cache 1048576 tokens in 1 GiB a GPU, 1 KiB a token and GPU"
     none = given.model_copy(update={"reported": {"kv_cache_memory_bytes": "None"}})

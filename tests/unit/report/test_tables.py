@@ -87,7 +87,9 @@ def test_throughput_of_a_gpu_stands_beside_that_of_all_where_there_are_several()
     known = result(metrics=result().metrics | {"output_throughput_per_gpu": 203.085})
 
     def held(*gpus: int) -> BenchmarkRunStatus:
-        servers = [ServerStatus(role=f"role-{i}", gpus=each) for i, each in enumerate(gpus)]
+        servers = [
+            ServerStatus(engine="VLLM", role=f"role-{i}", gpus=each) for i, each in enumerate(gpus)
+        ]
         return status(known).model_copy(update={"servers": servers})
 
     assert load_points(result_rows(held(3, 1)))["per GPU"] == "203"

@@ -117,7 +117,7 @@ def pod_body(
         version=version,
         spec={
             "nodeName": "node-1",
-            "containers": [{"name": "vllm", "image": "vllm/vllm-openai:v0.32.0"}],
+            "containers": [{"name": "server", "image": "vllm/vllm-openai:v0.32.0"}],
         },
         status={"phase": "Running", "podIP": ip, "conditions": [], "containerStatuses": []},
     )

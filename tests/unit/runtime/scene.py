@@ -26,10 +26,13 @@ from benchrun.runtime.run_reconciler import RunReconciler
 from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.telemetry import Telemetry
 from benchrun_client.contract import Sealed, seal
+from benchrun_client.engines import ENGINES
 from unit.measure.records import record
 from unit.runtime.bodies import KEY, NAMESPACE, UID, run_body
 from unit.runtime.judges import Judge
 from unit.runtime.memory_cluster import MemoryCluster, list_everything
+
+VLLM = ENGINES["VLLM"]
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 STAGE_0 = names.stage_name("chat", UID, 0)
@@ -38,7 +41,7 @@ PULL = PullTarget(
     pod="client", url="http://10.0.0.9:8090", run_uid=UID, from_sequence=0, token="t" * 64
 )
 SCRAPE = ScrapeTarget(
-    role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=1
+    role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=1, engine=VLLM
 )
 NO_EXPORTERS: Mapping[ExporterKind, Exporters] = {}
 RUNNING = BenchmarkRunStatus(observed_generation=1, phase="Running")

@@ -12,10 +12,13 @@ from benchrun.effects import Fetcher, FetchError
 from benchrun.measure.metrics_page import Sample
 from benchrun.runtime.scrapers import Scraper
 from benchrun.runtime.telemetry import Telemetry
+from benchrun_client.engines import ENGINES
 from unit.measure.cadvisor_pages import cadvisor_page
 from unit.measure.gpu_pages import Gpu, gpu_page
 from unit.runtime.fakes import PAGE, Web, loop_now
 from unit.runtime.fast_time import passing, run_fast
+
+VLLM = ENGINES["VLLM"]
 
 TARGET = ScrapeTarget(
     role="server",
@@ -23,6 +26,7 @@ TARGET = ScrapeTarget(
     url="http://10.0.0.1:8000/metrics",
     interval_seconds=1,
     exporters=(ExporterEndpoint("gpu", "http://10.1.0.7:9400/exporter", namespace="lab"),),
+    engine=VLLM,
 )
 
 

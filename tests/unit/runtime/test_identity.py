@@ -240,7 +240,7 @@ async def test_what_goes_on_for_an_earlier_run_is_stopped_for_the_later_one() ->
     scene = RunScene()
     await scene.listed()
     scene.cluster.hanging = {"log"}
-    query = LogTail("p", "vllm", previous=False)
+    query = LogTail("p", "server", previous=False)
     await scene.once(lookups=(query,))
     earlier = scene.memories[KEY]
     scene.cluster.add(KIND, run_body(uid="later", version=2000))

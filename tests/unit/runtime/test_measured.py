@@ -101,7 +101,7 @@ async def test_with_room_every_sample_is_kept() -> None:
 async def test_what_a_run_holds_is_noted_and_let_go(scene: Scene) -> None:
     await scene.once()
     scene.collected.take(record(0, 500))
-    scene.collected.answers[LogTail("p", "vllm", previous=False)] = Answer("x" * 100)
+    scene.collected.answers[LogTail("p", "server", previous=False)] = Answer("x" * 100)
     scene.collected.samples.add(sample(1))
     await scene.once()
     measured = scene.reconciler.measured

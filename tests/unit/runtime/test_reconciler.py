@@ -18,10 +18,13 @@ from benchrun.runtime.reconciler import (
     Reconciler,
 )
 from benchrun.runtime.telemetry import Telemetry
+from benchrun_client.engines import ENGINES
 from unit.runtime.bodies import KEY, NAMESPACE, child_body, run_body, stage_body
 from unit.runtime.fast_time import in_fast_time, passing
 from unit.runtime.memory_cluster import MemoryCluster, status_of
 from unit.runtime.scene import ENDED, NOW, RUNNING, Scene
+
+VLLM = ENGINES["VLLM"]
 
 
 class Nothing(Reconciler[Run, RunMemory]):
@@ -241,7 +244,7 @@ async def test_what_is_said_only_of_a_run_that_goes_on_goes_with_it() -> None:
 async def test_nothing_goes_on_for_it_after_that() -> None:
     scene = await holding()
     scene.cluster.hanging = {"log since"}
-    query = Compilations(pod="p", container="vllm", since="2026-11-21T12:00:00Z")
+    query = Compilations(pod="p", container="server", since="2026-11-21T12:00:00Z", engine=VLLM)
     await scene.once(lookups=(query,))
     await passing(0.1)
     scene.decide = broken

@@ -12,17 +12,20 @@ from benchrun.effects import ClusterError, Conflict, Invalid, Throttled, Unavail
 from benchrun.observe import run_key
 from benchrun.runtime.queue import Later, WorkQueue
 from benchrun.runtime.run_reconciler import LAST_WORDS_SECONDS
+from benchrun_client.engines import ENGINES
 from unit.runtime.bodies import KEY, NAMESPACE, child_body, run_body
 from unit.runtime.fast_time import in_fast_time, now, passing, run_fast
 from unit.runtime.memory_cluster import status_of
 from unit.runtime.scene import RUNNING, Scene, manifest
 
+VLLM = ENGINES["VLLM"]
+
 SERVERS = tuple(Ref("Deployment", NAMESPACE, name, name) for name in ("prefill", "decode"))
 JOB = Ref("Job", NAMESPACE, "client", "client")
 DELETED = [("delete", ref.kind, ref.name) for ref in (*SERVERS, JOB)]
 ENDING = RUNNING.model_copy(update={"phase": "Collecting"})
-TAIL = LogTail(pod="p", container="vllm", previous=False)
-LOG = Compilations(pod="p", container="vllm", since="2026-11-21T12:00:00Z")
+TAIL = LogTail(pod="p", container="server", previous=False)
+LOG = Compilations(pod="p", container="server", since="2026-11-21T12:00:00Z", engine=VLLM)
 ERRORS = [
     pytest.param(Conflict("moved on", code=409), id="409"),
     pytest.param(Invalid("never", code=422), id="422"),
@@ -81,12 +84,12 @@ async def test_the_log_of_a_failed_server_is_requested_once_and_does_not_keep_it
     scene = await served()
     scene.cluster.broken["log"] = error
     assert await scene.once(**ending(last_words=TAIL)) == 0.0
-    assert scene.cluster.log[:4] == [("log", "p", "vllm"), *DELETED]
+    assert scene.cluster.log[:4] == [("log", "p", "server"), *DELETED]
     answer = scene.collected.answers.of(TAIL)
     assert answer is not None
     assert (answer.value, answer.problem) == (None, str(error))
     await scene.once(**ending(last_words=TAIL))
-    assert scene.cluster.log.count(("log", "p", "vllm")) == 1
+    assert scene.cluster.log.count(("log", "p", "server")) == 1
     await scene.lookups.close()
 
 
@@ -205,7 +208,10 @@ async def test_all_servers_go_before_anything_else_is_done_about_their_runs() ->
     "changes",
     [
         pytest.param({"ending": Ending("Cancelled", "by hand")}, id="why it ends"),
-        pytest.param({"status": {"servers": [ServerStatus(role="server")]}}, id="what they were"),
+        pytest.param(
+            {"status": {"servers": [ServerStatus(engine="VLLM", role="server")]}},
+            id="what they were",
+        ),
     ],
 )
 @in_fast_time

@@ -11,11 +11,14 @@ from benchrun.effects import FetchError
 from benchrun.runtime import scrapers
 from benchrun.runtime.scrapers import Scraper
 from benchrun.runtime.telemetry import Telemetry
+from benchrun_client.engines import ENGINES
 from unit.runtime.fakes import PAGE, Web, loop_now
 from unit.runtime.fast_time import in_fast_time, passing, run_fast
 
+VLLM = ENGINES["VLLM"]
+
 TARGET = ScrapeTarget(
-    role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=2
+    role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=2, engine=VLLM
 )
 VERSION = '{"version": "0.32.0"}'
 
@@ -94,7 +97,11 @@ async def test_runs_do_not_all_read_at_the_same_instant() -> None:
     webs = [Web(metrics=PAGE, version=VERSION) for _ in range(20)]
     targets = [
         ScrapeTarget(
-            role="server", pod=str(n), url=f"http://10.0.0.{n}:8000/metrics", interval_seconds=1
+            role="server",
+            pod=str(n),
+            url=f"http://10.0.0.{n}:8000/metrics",
+            interval_seconds=1,
+            engine=VLLM,
         )
         for n in range(20)
     ]
@@ -195,7 +202,7 @@ def test_server_that_started_anew_is_news() -> None:
 # The version that a server says of itself, and every way in which it may say none.
 
 TARGET_SCRAPING_VERSIONS = ScrapeTarget(
-    role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=2
+    role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=2, engine=VLLM
 )
 
 

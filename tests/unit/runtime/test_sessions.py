@@ -20,11 +20,14 @@ from benchrun.runtime.sessions import (
     Sessions,
 )
 from benchrun.runtime.telemetry import Telemetry
+from benchrun_client.engines import ENGINES
 from unit.runtime.bodies import KEY, NAMESPACE, UID, Json, child_body, pod_body
 from unit.runtime.fakes import PAGE, Web, loop_now
 from unit.runtime.fast_time import passing, run_fast
 from unit.runtime.memory_cluster import MemoryCluster
 from unit.runtime.test_client_polling import TARGET as PULL, answer, sealed
+
+VLLM = ENGINES["VLLM"]
 
 OTHER = run_key("lab", "other")
 RUN = Run(namespace=NAMESPACE, name="chat", uid=UID, generation=1)
@@ -34,7 +37,11 @@ SERVER = "br-chat-4e20caa2-server-x"
 
 def page(pod: str, seconds: int = 1) -> ScrapeTarget:
     return ScrapeTarget(
-        role="server", pod=pod, url=f"http://{pod}:8000/metrics", interval_seconds=seconds
+        role="server",
+        pod=pod,
+        url=f"http://{pod}:8000/metrics",
+        interval_seconds=seconds,
+        engine=VLLM,
     )
 
 
@@ -339,7 +346,9 @@ async def test_servers_of_one_node_are_no_groups(background: Background) -> None
 # ------------------------------------------------------------------------------------------------
 
 KILLED = {
-    "status": {"containerStatuses": [{"name": "vllm", "state": {"terminated": {"exitCode": 137}}}]}
+    "status": {
+        "containerStatuses": [{"name": "server", "state": {"terminated": {"exitCode": 137}}}]
+    }
 }
 
 

@@ -187,7 +187,7 @@ async def played(judge_seconds: float) -> Play:
         play.hears(phase="Waiting" if ready else "Preparing")
         await play.goes_on(STEP_SECONDS)
     for ready in (None, False, True):
-        play.pod(names.ROLE_SERVER, SERVER_POD, "vllm", ready=ready)
+        play.pod(names.ROLE_SERVER, SERVER_POD, "server", ready=ready)
         await play.goes_on(WAITING_SECONDS if ready is None else STEP_SECONDS)
     play.hears(phase="WarmingUp", healthy_unix_us=play.unix_us())
     await play.goes_on(STEP_SECONDS)

@@ -143,7 +143,7 @@ async def test_why_what_is_measured_is_not_judged_yet_is_reported_soon(scene: Sc
 
 @scenario
 async def test_what_the_servers_were_is_written_while_their_pods_are_there(scene: Scene) -> None:
-    server = ServerStatus(role="server", replicas=3)
+    server = ServerStatus(engine="VLLM", role="server", replicas=3)
     held = status(phase="Collecting", servers=[server])
     assert await scene.once(status=status(servers=[server])) is None
     await passing(60)

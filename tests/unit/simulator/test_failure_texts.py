@@ -13,11 +13,14 @@ from pathlib import Path
 import pytest
 from benchrun.observe import Diagnosis, diagnose_server
 from benchrun.observe.last_words import last_words
+from benchrun_client.engines import ENGINES
 from benchrun_simulator.arguments import parse
 from benchrun_simulator.launch import SOURCE_ROOT, environment
 from pydantic_core import from_json
 from unit.observe.bodies import ended
 from unit.observe.test_last_words import LOGS, TERMINATION_MESSAGE_BYTES
+
+VLLM = ENGINES["VLLM"]
 
 CONFIG = {
     "max_position_embeddings": 8192,
@@ -68,7 +71,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def diagnosis(code: int, log: str) -> Diagnosis | None:
-    return diagnose_server([ended(code, log)], None)
+    return diagnose_server([ended(code, log)], None, VLLM)
 
 
 def test_every_real_log_has_its_start() -> None:
@@ -99,7 +102,7 @@ def test_a_failed_start_reads_and_is_diagnosed_as_on_a_real_server(folder: Path,
         for text in (done.stdout, real)
     )
     assert ours[-start.last_lines :] == theirs[-start.last_lines :]
-    assert last_words(done.stdout) == last_words(real)
+    assert last_words(done.stdout, VLLM) == last_words(real, VLLM)
     for length in (len(real), TERMINATION_MESSAGE_BYTES):
         assert diagnosis(start.code, done.stdout[-length:]) == diagnosis(start.code, real[-length:])
 

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from http.client import HTTPConnection
 
 import pytest
-from benchrun_client.engines import ENGINE, StartupPhases
+from benchrun_client.engines import ENGINES, StartupPhases
 from benchrun_simulator.launch import Running, command, environment, running
+
+VLLM = ENGINES["VLLM"]
 
 Serve = Callable[..., Running]
 HEAVY = {"numpy", "pandas", "scipy", "torch", "transformers", "vllm"}
@@ -82,7 +84,7 @@ def test_the_log_tells_how_long_it_loaded() -> None:
         assert process.stdout is not None
         output = "".join(iter(process.stdout.readline, "INFO:     Application startup complete.\n"))
         process.kill()
-    phases = ENGINE.startup_phases(output)
+    phases = VLLM.startup_phases(output)
     assert phases.load is not None
     assert 0.5 <= phases.load < 30
     assert phases == StartupPhases(load=phases.load, warm_up=0.0)

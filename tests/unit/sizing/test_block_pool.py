@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 from benchrun.sizing import (
     UNLIMITED_TOKENS,
-    Engine,
     Fit,
     GpuMemory,
     Group,
@@ -14,13 +13,17 @@ from benchrun.sizing import (
     ModelShape,
     Pool,
     ServeArgs,
+    SizedEngine,
     Sizing,
     engine_of,
     model_shape,
     pool_of,
     sizing_of,
 )
+from benchrun_client.engines import ENGINES
 from unit.sizing import configs, published
+
+VLLM = ENGINES["VLLM"]
 
 KEEPS_ALL = Group(layers=1, block_tokens=16, window_tokens=None)
 KEEPS_100 = Group(layers=1, block_tokens=16, window_tokens=100)
@@ -38,11 +41,11 @@ def shape_of(*layers: Layer) -> ModelShape:
     return replace(model_shape(configs.LLAMA_8B), layers=layers)
 
 
-def engine(*flags: str) -> Engine:
+def engine(*flags: str) -> SizedEngine:
     """Of 16 tokens a block, 2 bytes a number, 1024 tokens a step, one step at a time; unless the
     flags say otherwise."""
     defaults = ("--max-num-batched-tokens=1024", "--no-async-scheduling")
-    return engine_of(ServeArgs.of((*defaults, *flags)), model_shape(configs.LLAMA_8B))
+    return engine_of(ServeArgs.of((*defaults, *flags), VLLM), model_shape(configs.LLAMA_8B))
 
 
 @pytest.mark.parametrize(
@@ -193,7 +196,7 @@ GIB = 2**30
 POOL = Pool((Group(1, 16, None),), block_bytes=1000, in_flight_tokens=0)
 WINDOWED = Pool((Group(1, 16, 100),), block_bytes=1000, in_flight_tokens=0)
 SHAPE: ModelShape = model_shape(configs.LLAMA_8B)
-ENGINE = engine_of(ServeArgs.of([]), SHAPE)
+ENGINE = engine_of(ServeArgs.of([], VLLM), SHAPE)
 
 
 def fit(blocks: int) -> Fit:
@@ -266,7 +269,9 @@ def test_memory_is_what_is_used_less_weights_and_overhead() -> None:
 
 
 def sizing(*flags: str, memory: GpuMemory | None = None, lengths: tuple[int, ...] = ()) -> Sizing:
-    return sizing_of(SHAPE, engine_of(ServeArgs.of(flags), SHAPE), memory=memory, lengths=lengths)
+    return sizing_of(
+        SHAPE, engine_of(ServeArgs.of(flags, VLLM), SHAPE), memory=memory, lengths=lengths
+    )
 
 
 SMALL = GpuMemory(total=20 * GIB, utilization=1.0, weights=15 * GIB, overhead=GIB)
@@ -308,7 +313,7 @@ def test_a_cache_of_no_bytes_holds_nothing() -> None:
 
 def test_tokens_are_left_out_where_no_limit_of_a_sequence_is_known() -> None:
     shape = replace(SHAPE, context_tokens=None, default_tokens=None)
-    found = sizing_of(shape, engine_of(ServeArgs.of([]), shape), memory=SMALL)
+    found = sizing_of(shape, engine_of(ServeArgs.of([], VLLM), shape), memory=SMALL)
     assert found.fit is not None
     assert found.tokens is None
 

@@ -22,6 +22,9 @@ from benchrun.sizing import (
     token_bytes_per_gpu,
 )
 from benchrun.sizing.known_models import ENCODERS, OLDER, STATES_ONLY
+from benchrun_client.engines import ENGINES
+
+VLLM = ENGINES["VLLM"]
 
 FOLDER = Path(__file__).parent
 MODELS: Mapping[str, dict[str, Any]] = yaml.safe_load((FOLDER / "models.yaml").read_text())
@@ -65,7 +68,7 @@ def test_what_has_no_such_cache_is_an_error(name: str) -> None:
 
 def sizes(shape: ModelShape, gpus: int) -> Counter[tuple[int | None, float]]:
     """Layers that keep so many bytes a token on each GPU, by window."""
-    engine = engine_of(ServeArgs.of([f"--tensor-parallel-size={gpus}"]), shape)
+    engine = engine_of(ServeArgs.of([f"--tensor-parallel-size={gpus}"], VLLM), shape)
     return Counter(
         (each.window_tokens, float(token_bytes_per_gpu(each, engine)))
         for each in shape.caching_layers
@@ -95,7 +98,7 @@ def test_each_layer_keeps_what_it_keeps_in_vllm(name: str) -> None:
 def test_its_settings_are_those_of_vllm(name: str) -> None:
     answer = READ[name]
     shape = model_shape(MODELS[name])
-    engine = engine_of(ServeArgs.of(()), shape)
+    engine = engine_of(ServeArgs.of((), VLLM), shape)
     assert engine.max_tokens == answer["context"]
     assert shape.context_tokens == answer["limit"]
     assert shape.query_heads == answer["query_heads"]
@@ -112,7 +115,7 @@ def test_what_vllm_refuses_is_refused_and_nothing_else(name: str) -> None:
         theirs = answer["verified"][gpus] or (kept if isinstance(kept, str) else None)
         if theirs is not None and any(word in theirs for word in NOT_A_DEMAND):
             theirs = None
-        ours = refusals(shape, ServeArgs.of([f"--tensor-parallel-size={gpus}"]))
+        ours = refusals(shape, ServeArgs.of([f"--tensor-parallel-size={gpus}"], VLLM))
         assert bool(ours) == (theirs is not None), (gpus, ours, theirs)
-    spread = refusals(shape, ServeArgs.of(["--enable-expert-parallel"]))
+    spread = refusals(shape, ServeArgs.of(["--enable-expert-parallel"], VLLM))
     assert bool(spread) == (answer["expert_parallel"] is not None)

@@ -15,9 +15,12 @@ from benchrun.sizing import (
     share_of,
     tokens_of,
 )
+from benchrun_client.engines import ENGINES
 from hypothesis import given, strategies as st
 from unit.golden_messages import golden
 from unit.sizing import configs
+
+VLLM = ENGINES["VLLM"]
 
 
 @pytest.mark.parametrize(
@@ -30,22 +33,22 @@ from unit.sizing import configs
     ],
 )
 def test_a_number_is_found_however_it_is_written(words: tuple[str, ...]) -> None:
-    assert ServeArgs.of(words).whole("max-model-len") == 8000
+    assert ServeArgs.of(words, VLLM).whole("max-model-len") == 8000
 
 
 def test_short_names_are_the_long_ones() -> None:
-    args = ServeArgs.of(["-tp", "4", "-pp=2"])
+    args = ServeArgs.of(["-tp", "4", "-pp=2"], VLLM)
     assert args.whole("tensor-parallel-size") == 4
     assert args.whole("pipeline-parallel-size") == 2
 
 
 @pytest.mark.parametrize(("text", "number"), [("1", 1), ("2", 2), ("1k", 1000)])
 def test_a_number_above_0_is_taken(text: str, number: int) -> None:
-    assert ServeArgs.of([f"--block-size={text}"]).whole("block-size") == number
+    assert ServeArgs.of([f"--block-size={text}"], VLLM).whole("block-size") == number
 
 
 def test_an_omitted_option_has_its_default() -> None:
-    args = ServeArgs.of([])
+    args = ServeArgs.of([], VLLM)
     assert args.whole("max-num-seqs") is None
     assert args.value("gpu-memory-utilization", share_of) is None
 
@@ -63,19 +66,19 @@ def test_an_omitted_option_has_its_default() -> None:
     ],
 )
 def test_the_last_of_a_switch_and_its_opposite_holds(words: list[str], value: bool) -> None:
-    assert ServeArgs.of(words).switched("async-scheduling", default=True) is value
+    assert ServeArgs.of(words, VLLM).switched("async-scheduling", default=True) is value
 
 
 @pytest.mark.parametrize("value", ["0", "many", "-4"])
 def test_a_number_that_is_none_names_its_flag(value: str) -> None:
     with pytest.raises(UnreadableValue, match="--block-size"):
-        ServeArgs.of([f"--block-size={value}"]).whole("block-size")
+        ServeArgs.of([f"--block-size={value}"], VLLM).whole("block-size")
 
 
 @pytest.mark.parametrize("value", ["0", "1.1", "most"])
 def test_a_share_is_above_0_and_at_most_1(value: str) -> None:
     with pytest.raises(UnreadableValue, match="--gpu-memory-utilization"):
-        ServeArgs.of([f"--gpu-memory-utilization={value}"]).value(
+        ServeArgs.of([f"--gpu-memory-utilization={value}"], VLLM).value(
             "gpu-memory-utilization", share_of
         )
 
@@ -118,7 +121,7 @@ def test_a_flag_begins_with_a_dash_and_is_no_negative_number(word: str, flag: bo
     ids=" ".join,
 )
 def test_words_become_flags_with_values(words: list[str], given: dict[str, str | None]) -> None:
-    assert ServeArgs.of(words).given == given
+    assert ServeArgs.of(words, VLLM).given == given
 
 
 @pytest.mark.parametrize(
@@ -133,11 +136,11 @@ def test_words_become_flags_with_values(words: list[str], given: dict[str, str |
     ],
 )
 def test_a_flag_may_be_given_by_parts(words: list[str], is_given: bool) -> None:
-    assert ServeArgs.of(words).is_given("c") is is_given
+    assert ServeArgs.of(words, VLLM).is_given("c") is is_given
 
 
 def test_a_flag_without_a_value_has_no_text_and_no_number() -> None:
-    args = ServeArgs.of(["--block-size"])
+    args = ServeArgs.of(["--block-size"], VLLM)
     assert args.is_given("block-size")
     assert args.text("block-size") is None
     assert args.whole("block-size") is None
@@ -146,14 +149,16 @@ def test_a_flag_without_a_value_has_no_text_and_no_number() -> None:
 @pytest.mark.parametrize(("text", "value"), [("0.5", 0.5), ("1", 1.0), ("1e-3", 0.001)])
 def test_a_share_is_read_as_a_number(text: str, value: float) -> None:
     assert (
-        ServeArgs.of([f"--gpu-memory-utilization={text}"]).value("gpu-memory-utilization", share_of)
+        ServeArgs.of([f"--gpu-memory-utilization={text}"], VLLM).value(
+            "gpu-memory-utilization", share_of
+        )
         == value
     )
 
 
 @given(st.lists(st.text(alphabet="-=.ab1_ ", max_size=6), max_size=8))
 def test_any_words_can_be_read_and_the_last_of_a_flag_holds(words: list[str]) -> None:
-    given_flags = ServeArgs.of(words).given
+    given_flags = ServeArgs.of(words, VLLM).given
     flags = [word for word in words if is_flag(word)]
     assert len(given_flags) <= len(flags)
     if flags:
@@ -256,16 +261,18 @@ SHAPE = replace(model_shape(configs.LLAMA_8B), context_tokens=8192)
     "flags", [[], ["--max-model-len=8192"], ["--max-model-len=100"], ["--max-model-len=auto"]]
 )
 def test_a_length_within_the_context_has_no_remark(flags: list[str]) -> None:
-    assert beyond_context(ServeArgs.of(flags), SHAPE, is_allowed=False) is None
+    assert beyond_context(ServeArgs.of(flags, VLLM), SHAPE, is_allowed=False) is None
 
 
 def test_where_the_model_has_no_limit_nothing_is_beyond_it() -> None:
     shape = replace(SHAPE, context_tokens=None)
-    assert beyond_context(ServeArgs.of(["--max-model-len=1m"]), shape, is_allowed=False) is None
+    assert (
+        beyond_context(ServeArgs.of(["--max-model-len=1m"], VLLM), shape, is_allowed=False) is None
+    )
 
 
 def test_beyond_it_vllm_will_not_start_and_the_ways_out_are_reported() -> None:
-    found = beyond_context(ServeArgs.of(["--max-model-len=8193"]), SHAPE, is_allowed=False)
+    found = beyond_context(ServeArgs.of(["--max-model-len=8193"], VLLM), SHAPE, is_allowed=False)
     assert found is not None
     is_meant, sentence = found
     assert not is_meant
@@ -278,7 +285,7 @@ def test_beyond_it_vllm_will_not_start_and_the_ways_out_are_reported() -> None:
 )
 def test_allowing_a_longer_context_gives_a_warning(flags: list[str], is_allowed: bool) -> None:
     found = beyond_context(
-        ServeArgs.of(["--max-model-len=16384", *flags]), SHAPE, is_allowed=is_allowed
+        ServeArgs.of(["--max-model-len=16384", *flags], VLLM), SHAPE, is_allowed=is_allowed
     )
     assert found is not None
     is_meant, sentence = found

@@ -4,8 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 from benchrun.sizing import Fit, ServeArgs, Sizing, engine_of, model_shape, sizing_of
+from benchrun_client.engines import ENGINES
 from hypothesis import given, strategies as st
 from unit.sizing import configs, published
+
+VLLM = ENGINES["VLLM"]
 
 MODELS = st.sampled_from(
     [
@@ -37,7 +40,7 @@ BLOCKS = st.integers(0, 100_000)
 def sizing(config: dict[str, Any], flags: dict[str, Any], **others: Any) -> Sizing:
     shape = model_shape(config)
     given_flags = {**flags, **{name.replace("_", "-"): value for name, value in others.items()}}
-    args = ServeArgs.of(f"--{name}={value}" for name, value in given_flags.items())
+    args = ServeArgs.of((f"--{name}={value}" for name, value in given_flags.items()), VLLM)
     return sizing_of(shape, engine_of(args, shape), lengths=(1,))
 
 

@@ -13,10 +13,13 @@ from benchrun.sizing import (
     model_shape,
     sizing_of,
 )
+from benchrun_client.engines import ENGINES
 from unit.golden_messages import golden
 from unit.sizing import configs
 from unit.sizing.configs import Config
 from unit.sizing.sized import sized
+
+VLLM = ENGINES["VLLM"]
 
 GIB = 2**30
 
@@ -32,7 +35,8 @@ def test_a_32b_model_needs_32_gib_for_131072_tokens() -> None:
 def test_what_the_gpu_has_left_is_for_the_cache() -> None:
     shape = model_shape(configs.QWEN_32B)
     args = ServeArgs.of(
-        ["-tp", "4", "--gpu-memory-utilization=0.7", "--max-model-len=65536", "--block-size=32"]
+        ["-tp", "4", "--gpu-memory-utilization=0.7", "--max-model-len=65536", "--block-size=32"],
+        VLLM,
     )
     engine = engine_of(args, shape, gpu_bytes=48 * GIB)
     memory = GpuMemory(total=48 * GIB, utilization=0.7, weights=16 * GIB, overhead=0)
@@ -145,7 +149,7 @@ def test_a_step_is_as_large_as_vllm_makes_it_on_such_a_gpu(
     gpu_gib: int | None, tokens: int
 ) -> None:
     gpu_bytes = None if gpu_gib is None else gpu_gib * GIB
-    engine = engine_of(ServeArgs.of([]), model_shape(configs.LLAMA_8B), gpu_bytes=gpu_bytes)
+    engine = engine_of(ServeArgs.of([], VLLM), model_shape(configs.LLAMA_8B), gpu_bytes=gpu_bytes)
     assert engine.step_tokens == tokens
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from benchrun.sizing import (
-    Engine,
     ModelShape,
     ServeArgs,
+    SizedEngine,
     UnreadableValue,
     compute_dtype,
     default_step_tokens,
@@ -16,14 +16,17 @@ from benchrun.sizing import (
     max_model_tokens,
     model_shape,
 )
+from benchrun_client.engines import ENGINES
 from unit.sizing import configs
+
+VLLM = ENGINES["VLLM"]
 
 GIB = 2**30
 SHAPE: ModelShape = model_shape(configs.LLAMA_8B)
 
 
-def engine(*flags: str, gpu_bytes: int | None = None) -> Engine:
-    return engine_of(ServeArgs.of(flags), SHAPE, gpu_bytes=gpu_bytes)
+def engine(*flags: str, gpu_bytes: int | None = None) -> SizedEngine:
+    return engine_of(ServeArgs.of(flags, VLLM), SHAPE, gpu_bytes=gpu_bytes)
 
 
 def changed(*flags: str) -> dict[str, Any]:
@@ -33,7 +36,7 @@ def changed(*flags: str) -> dict[str, Any]:
 
 
 def test_without_flags_it_is_as_vllm_has_it() -> None:
-    assert engine() == Engine(
+    assert engine() == SizedEngine(
         tensor_parallel=1,
         pipeline_parallel=1,
         data_parallel=1,
@@ -185,7 +188,7 @@ def test_a_step_grows_with_the_gpu(gpu_bytes: int | None, tokens: int) -> None:
 def test_a_model_is_computed_in_its_own_16_bits(
     stored: str | None, flags: list[str], computed: str
 ) -> None:
-    assert compute_dtype(ServeArgs.of(flags), replace(SHAPE, dtype=stored)) == computed
+    assert compute_dtype(ServeArgs.of(flags, VLLM), replace(SHAPE, dtype=stored)) == computed
 
 
 @pytest.mark.parametrize(
@@ -206,17 +209,20 @@ def test_the_stored_type_is_found_under_either_name(
 
 def test_the_flag_for_the_cache_holds_over_the_checkpoint_and_that_over_the_model() -> None:
     shape = replace(SHAPE, cache_dtype="fp8", dtype="float16")
-    assert engine_of(ServeArgs.of(["--kv-cache-dtype=bfloat16"]), shape).cache_dtype == "bfloat16"
-    assert engine_of(ServeArgs.of(["--kv-cache-dtype=auto"]), shape).cache_dtype == "fp8"
+    assert (
+        engine_of(ServeArgs.of(["--kv-cache-dtype=bfloat16"], VLLM), shape).cache_dtype
+        == "bfloat16"
+    )
+    assert engine_of(ServeArgs.of(["--kv-cache-dtype=auto"], VLLM), shape).cache_dtype == "fp8"
     assert (
         engine_of(
-            ServeArgs.of(["--kv-cache-dtype=auto"]), replace(shape, cache_dtype=None)
+            ServeArgs.of(["--kv-cache-dtype=auto"], VLLM), replace(shape, cache_dtype=None)
         ).cache_dtype
         == "float16"
     )
 
 
 def test_a_limit_is_none_where_vllm_is_to_find_it() -> None:
-    assert max_model_tokens(ServeArgs.of([])) is None
-    assert max_model_tokens(ServeArgs.of(["--max-model-len", "auto"])) is None
-    assert max_model_tokens(ServeArgs.of(["--max-model-len=16"])) == 16
+    assert max_model_tokens(ServeArgs.of([], VLLM)) is None
+    assert max_model_tokens(ServeArgs.of(["--max-model-len", "auto"], VLLM)) is None
+    assert max_model_tokens(ServeArgs.of(["--max-model-len=16"], VLLM)) == 16

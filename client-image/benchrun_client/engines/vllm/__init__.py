@@ -2,7 +2,7 @@
 
 import json
 
-from benchrun_client.engines.engine import Engine
+from benchrun_client.engines.engine import Engine, Nodes, Profiler, Transfer
 from benchrun_client.engines.vllm import launch, log, metric_names
 
 
@@ -21,44 +21,58 @@ def is_reset(body: str) -> bool:
     return isinstance(answer, dict) and answer.get("success") is True
 
 
-ENGINE = Engine(
+VLLM = Engine(
     name="vLLM",
     module_before_serve=launch.API_SERVER,
-    container="vllm",
     port=launch.PORT,
     user=launch.USER,
     environment=launch.ENVIRONMENT,
     development_mode="VLLM_SERVER_DEV_MODE",
-    # its own guess is the address from which it would reach the internet
-    node_address="VLLM_HOST_IP",
-    transfer_address="VLLM_NIXL_SIDE_CHANNEL_HOST",  # vLLM's own default is localhost
+    nodes=Nodes(
+        # its own guess is the address from which it would reach the internet
+        address="VLLM_HOST_IP",
+        args=launch.node_args,
+        worker_args=("--headless",),
+    ),
+    transfer=Transfer(
+        address="VLLM_NIXL_SIDE_CHANNEL_HOST",  # vLLM's own default is localhost
+        args=launch.transfer_args,
+    ),
     serve_args=launch.serve_args,
     filled_in=launch.filled_in,
     owned_flag=launch.owned_flag,
     command_problem=launch.command_problem,
-    node_args=launch.node_args,
-    worker_args=("--headless",),
-    transfer_args=launch.transfer_args,
     refused_variables=launch.REFUSED_VARIABLES,
     flag_warnings=launch.FLAG_WARNINGS,
-    short_flags=launch.SHORT_FLAGS,
+    flag_spellings=launch.FLAG_SPELLINGS,
+    readable_flags=launch.READABLE_FLAGS,
+    setting_flags=launch.SETTING_FLAGS,
+    flags_off={},
+    reported_settings=metric_names.REPORTED_SETTINGS,
+    default_block_tokens=16,
+    default_running_step=128,  # 128 on a CPU, 256 or 1024 on GPUs
     health_path="/health",
-    models_path="/v1/models",
     version_path="/version",
     metrics_path="/metrics",
     # without external tiers the flag changes nothing
     reset_path="/reset_prefix_cache?reset_external=true",
-    start_profile_path="/start_profile",
-    stop_profile_path="/stop_profile",
-    profile_remedy="start it with --profiler-config (before vLLM 0.13: VLLM_TORCH_PROFILER_DIR)",
-    profiled=launch.profiled,
+    reset_remedy="the server needs VLLM_SERVER_DEV_MODE=1",
+    profiler=Profiler(
+        start_path="/start_profile",
+        stop_path="/stop_profile",
+        remedy="start it with --profiler-config (before vLLM 0.13: VLLM_TORCH_PROFILER_DIR)",
+        enabled_by=launch.profiled,
+        reader="vllm/trace_reader.py",
+    ),
     is_reset=is_reset,
     sample_series=metric_names.SAMPLE_SERIES,
     counter_series=metric_names.COUNTER_SERIES,
     labelled_counters=metric_names.LABELLED_COUNTERS,
+    counters_at_first_event=frozenset(),
     settings_series="vllm:cache_config_info",
     measured_settings=metric_names.MEASURED_SETTINGS,
     cache_tokens=metric_names.cache_tokens,
+    cache_tokens_series=None,
     log_prefix=log.PREFIX,
     cause_is_above=log.CAUSE_IS_ABOVE,
     log_causes=log.CAUSES,

@@ -4,7 +4,9 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
+from benchrun_client.engines import owned_flags
 from benchrun_client.engines.engine import ServedFiles
+from benchrun_client.engines.settings import Setting
 
 PORT = 8000
 # The uid of user `vllm` in vLLM's images; any other works too, since HOME and caches point to /tmp.
@@ -51,7 +53,7 @@ PLACEHOLDERS = {"--model": "$(MODEL)", "--served-model-name": "$(SERVED_NAME)", 
 API_SERVER = "vllm.entrypoints.openai.api_server"
 """The module that images start with if they predate `vllm serve`. It takes the model by flag only:
 a model without a flag is ignored, and vLLM's own default model is served (vllm#32294)."""
-SHORT_FLAGS = {
+FLAG_SPELLINGS = {
     "-tp": "tensor-parallel-size",
     "-pp": "pipeline-parallel-size",
     "-dp": "data-parallel-size",
@@ -78,6 +80,63 @@ SHORT_FLAGS = {
     "--device-memory-utilization": "gpu-memory-utilization",
 }
 """Other spelling of a flag -> its long name without dashes."""
+SETTING_FLAGS = {
+    Setting.MAX_RUNNING: "max-num-seqs",
+    Setting.MAX_TOKENS: "max-model-len",
+    Setting.STEP_TOKENS: "max-num-batched-tokens",
+    Setting.BLOCK_TOKENS: "block-size",
+    Setting.PREFIX_CACHE: "enable-prefix-caching",
+    Setting.CHUNKED_PREFILL: "enable-chunked-prefill",
+    Setting.MEMORY_SHARE: "gpu-memory-utilization",
+    Setting.KV_CACHE_BYTES: "kv-cache-memory-bytes",
+    Setting.TENSOR_PARALLEL: "tensor-parallel-size",
+    Setting.PIPELINE_PARALLEL: "pipeline-parallel-size",
+    Setting.DATA_PARALLEL: "data-parallel-size",
+    Setting.EXPERT_PARALLEL: "enable-expert-parallel",
+    Setting.LOGS_REQUESTS: "enable-log-requests",
+    Setting.CONFIG_FILE: "config",
+}
+READABLE_FLAGS = frozenset(
+    {
+        "async-scheduling",
+        "block-size",
+        "cpu-offload-gb",
+        "data-parallel-backend",
+        "data-parallel-external-lb",
+        "data-parallel-hybrid-lb",
+        "data-parallel-rank",
+        "data-parallel-size",
+        "data-parallel-size-local",
+        "data-parallel-start-rank",
+        "decode-context-parallel-size",
+        "disable-hybrid-kv-cache-manager",
+        "disable-sliding-window",
+        "distributed-executor-backend",
+        "dtype",
+        "enable-eplb",
+        "enable-expert-parallel",
+        "enable-lora",
+        "gpu-memory-utilization",
+        "hf-config-path",
+        "hf-overrides",
+        "kv-cache-dtype",
+        "kv-cache-dtype-skip-layers",
+        "kv-cache-memory-bytes",
+        "kv-transfer-config",
+        "load-format",
+        "max-model-len",
+        "max-num-batched-tokens",
+        "max-num-seqs",
+        "num-gpu-blocks-override",
+        "pipeline-parallel-size",
+        "prefill-context-parallel-size",
+        "quantization",
+        "speculative-config",
+        "tensor-parallel-size",
+    }
+)
+"""Flags whose values matter. argparse takes the beginning of a name for the name if no other flag
+begins so; no flag of vLLM that is not read begins like one of these."""
 _OLD_IMAGE = re.compile(r":v?0\.(?:[0-9]|1[0-2])(?:[^0-9/][^/]*)?$")
 """Image tags before 0.13, which introduced --profiler-config (vllm#29912). Older versions, and none
 after 0.15, take the same settings from environment variables."""
@@ -108,11 +167,8 @@ def serve_args(model: ServedFiles, command: Sequence[str]) -> list[str]:
 
 def filled_in(command: Sequence[str], model: ServedFiles) -> list[str]:
     """Return a command with the values of its placeholders."""
-    values = {"--model": model.path, "--served-model-name": model.name, "--port": str(PORT)}
-    filled = list(command)
-    for flag, placeholder in PLACEHOLDERS.items():
-        filled = [word.replace(placeholder, values[flag]) for word in filled]
-    return filled
+    values = {"$(MODEL)": model.path, "$(SERVED_NAME)": model.name, "$(PORT)": str(PORT)}
+    return owned_flags.filled_in(command, values)
 
 
 def owned_flag(
@@ -120,27 +176,9 @@ def owned_flag(
 ) -> tuple[int, str] | None:
     """Return place and remedy of the first word that is a flag of the operator; None without one.
 
-    argparse also takes the beginning of a flag's name for the flag. The value is not repeated: it
-    may be a secret.
+    The value is not repeated: it may be a secret.
     """
-    for place, word in enumerate(words):
-        name, equals, value = word.partition("=")
-        name = f"--{SHORT_FLAGS[name]}" if name in SHORT_FLAGS else name.replace("_", "-")
-        flag = next(
-            (
-                each
-                for each in OWNED_FLAGS
-                if name[:2] == "--" and len(name) > 3 and each.startswith(name)
-            ),
-            None,
-        )
-        given = value if equals else next(iter(words[place + 1 :]), "")
-        allowed = (placeholders or {}).get(flag or "")
-        if flag is not None and (name != flag or given != allowed):
-            which = flag if name == flag else f"{name}, short for {flag},"
-            hint = f" (its only value here: {allowed})" if allowed else ""
-            return place, f"{which} belongs to the operator{hint}: {OWNED_FLAGS[flag]}"
-    return None
+    return owned_flags.first_owned(words, OWNED_FLAGS, FLAG_SPELLINGS, placeholders or {})
 
 
 def command_problem(command: Sequence[str]) -> tuple[int, str] | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import islice
 
+from benchrun_client.engines import library_causes
 from benchrun_client.engines.engine import LogCause, StartupPhases
 
 PREFIX = re.compile(
@@ -22,71 +23,15 @@ CAUSE_IS_ABOVE = (
 # Where each phrase was seen. The images of vLLM 0.32 and 0.33 have these libraries.
 _VLLM = "vLLM 0.32"
 _OLD_VLLM = "vLLM 0.8"
-_HUB = "huggingface_hub 2.4"
-_OLD_HUB = "huggingface_hub 0.36"
-_TRANSFORMERS = "transformers 5.19"
-_URLLIB3 = "urllib3 2.8"
-_HTTPX = "httpx 0.28"
-_TORCH = "torch 2.13"
 _PYDANTIC = "pydantic 2"
-_PYTHON = "Python 3.12"
 
-_GATED_CAUSE = (
-    "ModelGated",
-    "The hub refuses this model",
-    "Accept the model's conditions on the hub, put a token of that account into a Secret, "
-    "and name it in spec.model.source.hub.tokenSecretRef.",
-)
-_GATED = {
-    "cannot access gated repo": _HUB,
-    "you are trying to access a gated repo": _TRANSFORMERS,
-    "is a gated repository": _TRANSFORMERS,
-    "is restricted and you are not in the authorized list": _HUB,
-    "is restricted. you must have access to it": _HUB,
-    "gatedrepoerror": _HUB,
-}
-_REFUSED = {
-    "401 client error": _HUB,
-    "403 client error": _HUB,
-    "401 unauthorized": _HTTPX,
-    "403 forbidden": _HTTPX,
-}
-_NOT_FOUND = {
-    "is not a local folder and is not a valid model identifier": _TRANSFORMERS,
-    "invalid repository id or local directory specified": _VLLM,
-    "repository not found for url": _HUB,
-    "revision not found for url": _HUB,
-    "is not a valid git identifier": _TRANSFORMERS,
-    "repo id must be in the form": _HUB,
-    "cannot find any model weights with": _VLLM,
-    "does not appear to have a file named": _TRANSFORMERS,
-    "cannot find an appropriate cached snapshot folder": _HUB,
-    "no config file found": _VLLM,
-}
-_NOT_REACHED = {
-    "we couldn't connect to 'http": _TRANSFORMERS,
-    "couldn't reach the hub": _OLD_HUB,
-    "trying to locate the file on the hub": _HUB,
-    "nameresolutionerror": _URLLIB3,
-    "max retries exceeded with url": _URLLIB3,
-    "proxyerror": _URLLIB3,
-    "tunnel connection failed": _PYTHON,
-    "407 proxy authentication required": _HTTPX,
-    "502 bad gateway": _HTTPX,
-    "503 service unavailable": _HTTPX,
-    "504 gateway time": _HTTPX,
-    "407 client error": _OLD_HUB,
-    "502 server error": _OLD_HUB,
-    "503 server error": _OLD_HUB,
-    "504 server error": _OLD_HUB,
-}
 CAUSES = (
     LogCause(
         "UsageError",
         "vLLM refused its arguments",
         "Correct spec.server.args for this version of vLLM (vllm serve --help=all in the image "
         "lists its flags).",
-        {": error: ": _PYTHON},
+        library_causes.USAGE,
         exit_code=2,  # exit code of argparse
     ),
     LogCause(  # a ValueError by form, so it stands before InvalidArgument
@@ -112,34 +57,17 @@ CAUSES = (
         "The GPU ran out of memory",
         "Use a larger GPU, more of them (--tensor-parallel-size), a smaller or quantized model, "
         "or fewer --max-num-seqs.",
+        library_causes.OUT_OF_GPU_MEMORY,
+    ),
+    library_causes.NOT_REACHED,  # before the hub's own refusals: a proxy also answers 401 and 403
+    library_causes.GATED,  # before not found, whose words mention gating
+    library_causes.REFUSED,
+    library_causes.not_found(
         {
-            "out of memory. tried to allocate": _TORCH,
-            "outofmemoryerror": _TORCH,
-            "cuda out of memory": _TORCH,
-            "hip out of memory": _TORCH,
-        },
-    ),
-    LogCause(  # before the hub's own refusals: a proxy also answers 401 and 403
-        "ModelNotFound",
-        "The model could not be downloaded",
-        "Let the pod reach the hub (its proxy, if there is one, must let it through), or take the "
-        "model from spec.model.source.pvc, imageVolume or path.",
-        _NOT_REACHED,
-        tries=3,  # networks may recover
-    ),
-    LogCause(*_GATED_CAUSE, _GATED),  # before not found, whose words mention gating
-    LogCause(  # the hub also answers 401 for a missing model
-        *_GATED_CAUSE,
-        _REFUSED,
-        unless="repository not found for url",
-    ),
-    LogCause(
-        "ModelNotFound",
-        "The model was not found",
-        "Check spec.model: name, revision, and that the source holds config.json and weights; a "
-        "private model also needs "
-        "spec.model.source.hub.tokenSecretRef.",
-        _NOT_FOUND,
+            "invalid repository id or local directory specified": _VLLM,
+            "cannot find any model weights with": _VLLM,
+            "no config file found": _VLLM,
+        }
     ),
     LogCause(  # parsed, then refused: exit code 1 and the text of pydantic or a ValueError
         "InvalidArgument",

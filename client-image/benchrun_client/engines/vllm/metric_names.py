@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping
 
+from benchrun_client.engines.settings import Setting
+
 SAMPLE_SERIES = {
     "running": ("vllm:num_requests_running",),
     "waiting": ("vllm:num_requests_waiting",),
@@ -75,6 +77,22 @@ MEASURED_SETTINGS = frozenset(
 )
 """Labels of cache_config_info that are not settings: the number of the engine, and what a server
 measures when it starts."""
+
+REPORTED_SETTINGS = {
+    Setting.MAX_RUNNING: "max_num_seqs",
+    Setting.MAX_TOKENS: "max_model_len",
+    Setting.STEP_TOKENS: "max_num_batched_tokens",
+    Setting.KV_CACHE_TOKENS: "kv_cache_size_tokens",
+    Setting.BLOCK_TOKENS: "block_size",
+    Setting.PREFIX_CACHE: "enable_prefix_caching",
+    Setting.CHUNKED_PREFILL: "enable_chunked_prefill",
+    Setting.MEMORY_SHARE: "gpu_memory_utilization",
+    Setting.KV_CACHE_BYTES: "kv_cache_memory_bytes",
+    Setting.TENSOR_PARALLEL: "tensor_parallel_size",
+    Setting.DATA_PARALLEL: "data_parallel_size",
+    Setting.LOGS_REQUESTS: "enable_log_requests",
+}
+"""Labels of cache_config_info by the settings that they have."""
 
 
 def cache_tokens(labels: Mapping[str, str]) -> int | None:

@@ -7,6 +7,7 @@ import argparse
 import json
 from collections.abc import Sequence
 
+from benchrun_client.engines import ENGINES
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -14,6 +15,7 @@ from rich.text import Text
 from benchrun.cli import console_tables, errors, model_folder, shared_options
 from benchrun.report.exit_codes import PASSED
 from benchrun.sizing import (
+    SIZED,
     Sizing,
     beyond_context,
     block_pool,
@@ -237,7 +239,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     sizing, unknown = _sizing(options)
-    beyond = beyond_context(serve_args.ServeArgs.of(options.serve), sizing.shape, is_allowed=False)
+    beyond = beyond_context(
+        serve_args.ServeArgs.of(options.serve, ENGINES[SIZED]), sizing.shape, is_allowed=False
+    )
     notes = (*changes(sizing), *([beyond[1]] if beyond is not None else []), *unknown)
     if options.output == "json":
         print(json.dumps(as_json(sizing, notes), indent=2))
@@ -250,7 +254,7 @@ def _sizing(options: argparse.Namespace) -> tuple[Sizing, list[str]]:
     """Return the sizing that the options ask for, and what is not known. Raises CommandError."""
     path = model_folder.config_path(options.model)
     shape = model_folder.shape_at(path)
-    args = serve_args.ServeArgs.of(options.serve)
+    args = serve_args.ServeArgs.of(options.serve, ENGINES[SIZED])
     try:
         demands.demand(shape, args)
         engine = engine_of(args, shape, gpu_bytes=options.gpu_memory)

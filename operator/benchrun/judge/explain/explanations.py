@@ -1,13 +1,15 @@
 """Answers to what people ask of a load point.
 
-Which repeat is true (prefix cache or compilation), why answers are short, and what --max-model-len
-limits.
+Which repeat is true (prefix cache or compilation), why answers are short, and what the longest
+sequence limits.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from itertools import chain, compress
 from statistics import fmean
+
+from benchrun_client.engines import Engine, Setting
 
 from benchrun.api import Explanation, Result, ServerStatus
 from benchrun.judge.rules.kv_cache import prefix_hits
@@ -53,12 +55,12 @@ _SENTENCES: Mapping[str, str] = {
         "their tokens.]"
     ),
     "MaxModelLen": (
-        "--max-model-len ({maxModelLen} tokens) limits one request, prompt and output; the longest "
+        "--{flag} ({maxModelLen} tokens) limits one request, prompt and output; the longest "
         "had {longestTokens}. It does not limit their sum: {tokensInFlight} tokens were in flight "
         "on average[, and the KV cache holds {kvCacheTokens}]."
     ),
     "StepTokens": "No prompt was split for its own length: the longest had {longestPrompt} tokens, "
-    "and a step may have {stepTokens} (--max-num-batched-tokens).",
+    "and a step may have {stepTokens} (--{flag}).",
 }
 
 
@@ -228,14 +230,14 @@ def _numbers(places: Sequence[int]) -> str:
 
 
 def length_explanations(
-    load_point: LoadPointContext, *, step_tokens: int | None
+    load_point: LoadPointContext, engine: Engine, *, step_tokens: int | None
 ) -> list[Explanation]:
     """Explain the lengths of prompts and answers at a measured load point.
 
-    The explanations say why answers are short, what --max-model-len limits, and whether the server
-    splits prompts over several steps. `step_tokens` is the most tokens of a step, None if the spec
-    does not set it. Return an empty list if nothing was answered, or if it is unknown how long
-    answers were.
+    The explanations say why answers are short, what the longest sequence limits, and whether the
+    server splits prompts over several steps. `step_tokens` is the most tokens of a step, None if
+    the spec does not set it. Return an empty list if nothing was answered, or if it is unknown how
+    long answers were.
     """
     columns = [stage.requests for stage in load_point.stages]
     rows = (
@@ -249,13 +251,13 @@ def length_explanations(
         return []
     found = (
         _answer_length(load_point, lengths),
-        _max_model_len(load_point, lengths),
-        _step_tokens(step_tokens, longest=max(prompt for prompt, _, _ in lengths)),
+        _max_model_len(load_point, engine, lengths),
+        _step_tokens(step_tokens, engine, longest=max(prompt for prompt, _, _ in lengths)),
     )
     return [each for each in found if each is not None]
 
 
-def _step_tokens(step_tokens: int | None, *, longest: int) -> Explanation | None:
+def _step_tokens(step_tokens: int | None, engine: Engine, *, longest: int) -> Explanation | None:
     """Explain that no prompt is longer than a step; return None if one is, or without a limit.
 
     A shorter prompt may be split too, in a step that other requests fill.
@@ -263,13 +265,14 @@ def _step_tokens(step_tokens: int | None, *, longest: int) -> Explanation | None
     if step_tokens is None or longest > step_tokens:
         return None
     evidence: Evidence = {"longestPrompt": longest, "stepTokens": step_tokens}
-    return _explanation("StepTokens", "NoneSplit", evidence)
+    flag = engine.setting_flags[Setting.STEP_TOKENS]
+    return _explanation("StepTokens", "NoneSplit", evidence, flag=flag)
 
 
 def _answer_length(
     load_point: LoadPointContext, lengths: Sequence[tuple[int, int, int]]
 ) -> Explanation | None:
-    """Explain why answers are short, by vLLM's reasons why requests finished.
+    """Explain why answers are short, by the servers' reasons why requests finished.
 
     `lengths` holds the prompt, output and expected output tokens of each answer. Return None if
     answers are as long as expected.
@@ -295,12 +298,12 @@ def _answer_length(
 
 
 def _max_model_len(
-    load_point: LoadPointContext, lengths: Sequence[tuple[int, int, int]]
+    load_point: LoadPointContext, engine: Engine, lengths: Sequence[tuple[int, int, int]]
 ) -> Explanation | None:
-    """Explain --max-model-len if the requests in flight together have more tokens than that.
+    """Explain the longest sequence if requests in flight together have more tokens than that.
 
     The tokens in flight follow from Little's law. `lengths` holds the prompt, output and expected
-    output tokens of each answer. Return None if they are not more, or if the flag's value is
+    output tokens of each answer. Return None if they are not more, or if the limit is
     unknown.
     """
     texts = [
@@ -326,12 +329,14 @@ def _max_model_len(
             None,
         ),
     }
-    return _explanation("MaxModelLen", "OneRequest", evidence)
+    flag = engine.setting_flags[Setting.MAX_TOKENS]
+    return _explanation("MaxModelLen", "OneRequest", evidence, flag=flag)
 
 
-def _explanation(question: str, answer: str, evidence: Evidence) -> Explanation:
+def _explanation(question: str, answer: str, evidence: Evidence, **words: str) -> Explanation:
+    """Return the explanation; `words` stand in its sentence and are no evidence."""
     known = {name: value for name, value in evidence.items() if value is not None}
-    sentence = in_words(_SENTENCES.get(answer) or _SENTENCES[question], known).strip()
+    sentence = in_words(_SENTENCES.get(answer) or _SENTENCES[question], {**known, **words}).strip()
     return Explanation.model_validate(
         {"question": question, "answer": answer, "sentence": sentence, "evidence": known}
     )

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from benchrun_client.contract import RandomData, length_range
+from benchrun_client.engines import Engine, Setting
 
 from benchrun.api import BenchmarkRunSpec, Explanation, Result, ServerStatus, Workload
 from benchrun.judge.rules.rule import Evidence, in_words
@@ -19,7 +20,6 @@ from benchrun.plan import planned_stages, shared_seed
 from benchrun.plan.old_vllm_stream import old_draws
 from benchrun.plan.stages import PlannedStage
 
-DEFAULT_BLOCK_TOKENS = 16  # Tokens in a block of vLLM's KV cache on GPUs.
 Family = tuple[str | int, ...]
 """Identifies prompts that begin alike where they have the same number."""
 
@@ -146,11 +146,11 @@ def _remember(sent: _Sent, stage: str, tokens: Sequence[int]) -> None:
     sent.tokens.extend(tokens[kept:])
 
 
-def block_tokens_of(servers: Sequence[ServerStatus]) -> int:
-    """Return what the servers report of themselves, else what most vLLM servers have."""
-    texts = [server.reported.get("block_size", "") for server in servers]
+def block_tokens_of(engine: Engine, servers: Sequence[ServerStatus]) -> int:
+    """Return what the servers report of themselves, else what most servers of the engine have."""
+    texts = [engine.reported(Setting.BLOCK_TOKENS, server.reported) or "" for server in servers]
     sizes = [int(text) for text in texts if text.isdecimal() and len(text) < 6]
-    return max(1, *sizes) if sizes else DEFAULT_BLOCK_TOKENS
+    return max(1, *sizes) if sizes else engine.default_block_tokens
 
 
 _GENERATORS: Mapping[str, str] = {

@@ -148,7 +148,7 @@ def held_at(pressure: Pressure) -> str:
     """
     if pressure.hold is Hold.SEQUENCES:
         whose = (
-            "the server's max-num-seqs"
+            f"the server's {pressure.sequence_limit_name}"
             if pressure.sequence_limit_is_set
             else "as high as it ever went"
         )

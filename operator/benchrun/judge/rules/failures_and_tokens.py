@@ -68,14 +68,14 @@ SERVICE_UNAVAILABLE = frozenset({"service unavailable", "service temporarily una
 def requests_rejected(stage: StageFacts) -> Found:
     """Find requests that the servers rejected with 429 or 503.
 
-    They are known by the reason phrase of the answer, or by the servers' own count. A server
-    without that count has no such limit.
+    They are known by the reason phrase of the answer, or by the servers' own count. Without that
+    count the answers alone tell.
     """
     too_many, unavailable = (
         sum(count for text, count in stage.record.errors.items() if text.strip().lower() in phrases)
         for phrases in (TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE)
     )
-    counted = counters.rise(counters.of_vllm(stage.edges), counters.ADMISSION_REJECTIONS)
+    counted = counters.rise(counters.of_engine(stage.edges), counters.ADMISSION_REJECTIONS)
     rejected = max(too_many + unavailable, counted or 0)
     if rejected == 0:
         return []

@@ -8,7 +8,9 @@ CPU limit.
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from benchrun.api import Sample, Severity
+from benchrun_client.engines import ENGINES, Setting
+
+from benchrun.api import Sample, ServerStatus, Severity
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
@@ -225,13 +227,13 @@ def _new_count(known: float, values: Sequence[float]) -> tuple[float | None, flo
 
 
 def gpu_shared(stage: StageFacts) -> Found:
-    """Find several pods on one GPU or one slice of it, or more memory in use than vLLM takes."""
+    """Find several pods on one GPU or a slice of it, or more memory in use than servers take."""
     pods = max(known(sample.gpu_pods for sample in stage.samples), default=0.0)
     if pods > 1:
         return [StageFinding(Code.GPU_SHARED, "Suspect", stage.id, {"pods": pods}, weight=pods)]
     used = max(known(sample.gpu_memory_mib for sample in stage.samples), default=0.0)
     total = max(known(sample.gpu_memory_total_mib for sample in stage.samples), default=0.0)
-    shares = [_memory_share(server.reported) for server in stage.servers if server.gpus]
+    shares = [_memory_share(server) for server in stage.servers if server.gpus]
     if pods and (not total or None in shares):
         return [
             NotChecked(
@@ -258,18 +260,17 @@ def gpu_shared(stage: StageFacts) -> Found:
     )
 
 
-def _memory_share(reported: Mapping[str, str]) -> float | None:
-    """Return the share of a GPU's memory that vLLM takes, by its cache_config_info.
+def _memory_share(server: ServerStatus) -> float | None:
+    """Return the share of a GPU's memory that a server takes, by what it reports of itself.
 
     Return None if the share is unknown, or if the KV cache has a fixed size instead of a share.
     """
+    engine = ENGINES[server.engine]
+    if engine.reported(Setting.KV_CACHE_BYTES, server.reported) is not None:
+        return None
     try:
-        return (
-            None
-            if "kv_cache_memory_bytes" in reported
-            else float(reported["gpu_memory_utilization"])
-        )
-    except (KeyError, ValueError):
+        return float(engine.reported(Setting.MEMORY_SHARE, server.reported) or "")
+    except ValueError:
         return None
 
 

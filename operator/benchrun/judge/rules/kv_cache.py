@@ -62,7 +62,7 @@ def _looked_up_again(stage: StageFacts, looked_up: float) -> float:
     They find what they had computed themselves. Some servers count such look-ups. Without
     preemptions every look-up is a prompt's.
     """
-    edges = counters.of_vllm(stage.edges)
+    edges = counters.of_engine(stage.edges)
     if not counters.rise(edges, counters.PREEMPTIONS):
         return 0.0
     return max(0.0, looked_up - sum(stage.requests.input_tokens))
@@ -120,7 +120,7 @@ def cache_reset(stage: StageFacts) -> Found:
 
 def preempted(stage: StageFacts) -> Found:
     """Find preemptions: any is worth a Note, more than a few determine the tail (Suspect)."""
-    preemptions = counters.rise(counters.of_vllm(stage.edges), counters.PREEMPTIONS)
+    preemptions = counters.rise(counters.of_engine(stage.edges), counters.PREEMPTIONS)
     requests = len(stage.requests.ok)
     if preemptions is None:
         return [NotChecked(Code.PREEMPTED, "a server's preemptions were not read at both ends")]

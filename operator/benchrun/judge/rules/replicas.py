@@ -36,7 +36,7 @@ def replicas_unequal(stage: StageFacts) -> Found:
     """
     if not stage.edges:
         return [NotChecked(Code.REPLICAS_UNEQUAL, "no server's metrics endpoint was read")]
-    by_role = counters.by_role(counters.of_vllm(stage.edges))
+    by_role = counters.by_role(counters.of_engine(stage.edges))
     return [found for servers in by_role.values() for found in _unequal(servers, stage)]
 
 
@@ -105,7 +105,7 @@ def load_uneven(stage: StageFacts) -> Found:
     """
     if not stage.edges:
         return [NotChecked(Code.LOAD_UNEVEN, "no server's metrics endpoint was read")]
-    by_role = counters.by_role(counters.of_vllm(stage.edges))
+    by_role = counters.by_role(counters.of_engine(stage.edges))
     return [found for servers in by_role.values() for found in _uneven(servers, stage)]
 
 

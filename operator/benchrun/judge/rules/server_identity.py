@@ -89,7 +89,7 @@ def wrong_model(stage: StageFacts) -> Found:
     expected = stage.expected
     if expected.offline:
         return []  # benchrun's own code loads the expected model
-    listed = [(edge, edge.served) for edge in counters.of_vllm(stage.edges)]
+    listed = [(edge, edge.served) for edge in counters.of_engine(stage.edges)]
     wrong = [
         (edge, served)
         for edge, served in listed

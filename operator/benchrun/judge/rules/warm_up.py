@@ -6,6 +6,8 @@ from itertools import takewhile
 from statistics import median
 from typing import NamedTuple
 
+from benchrun_client.engines import ENGINES
+
 from benchrun.api import ServerStatus
 from benchrun.judge.rules.rule import (
     Code,
@@ -64,7 +66,15 @@ def _unread(servers: Sequence[ServerStatus]) -> str:
     """Return why it is not known when servers compiled."""
     if len(servers) > 1:
         return "of several servers no log is read"
+    if (silent := _silent_engine(servers)) is not None:
+        return f"the log of {silent} does not say what was compiled"
     return "the server's log could not be read"
+
+
+def _silent_engine(servers: Sequence[ServerStatus]) -> str | None:
+    """Return the engine whose log says nothing of compilations; None: all say it."""
+    engines = (ENGINES[server.engine] for server in servers)
+    return next((engine.name for engine in engines if engine.compilations is None), None)
 
 
 def cold_start(stage: StageFacts) -> Found:

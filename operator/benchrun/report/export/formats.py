@@ -8,6 +8,7 @@ from pkgutil import iter_modules
 from typing import Literal, get_args
 
 from benchrun_client.contract import StageRecord
+from benchrun_client.engines import Engine, Setting
 
 from benchrun import api, measure
 from benchrun.judge.objectives import TRUSTED
@@ -148,7 +149,7 @@ def exported(run: Reported) -> ExportedRun:
 def server_version(
     stage: ExportedStage, server: api.ServerStatus | None, role: str | None = None
 ) -> str | None:
-    """Return vLLM's version as the servers of this stage (of `role`, if given) reported it.
+    """Return the engine's version as the servers of this stage (of `role`, if given) reported it.
 
     Where none did, return the version in the status of `server`, or None.
     """
@@ -220,9 +221,9 @@ def engine_figures(stage: ExportedStage) -> Mapping[str, float | int | None]:
 
 
 _SIZES = {
-    "tp": "--tensor-parallel-size",
-    "pp": "--pipeline-parallel-size",
-    "dp": "--data-parallel-size",
+    "tp": Setting.TENSOR_PARALLEL,
+    "pp": Setting.PIPELINE_PARALLEL,
+    "dp": Setting.DATA_PARALLEL,
 }
 # Values by flag, with dashes; None for a switch. Where a flag is repeated, the last one holds.
 Flags = Mapping[str, str | None]
@@ -235,28 +236,32 @@ def flags_of(run: ExportedRun, role: str | None = None) -> Flags:
     """
     server = api.answering(each for each in run.status.servers if role in (None, each.role))
     if server is not None and server.args:
-        return parsed(server.args)
+        return parsed(server.args, run.spec.engine)
     # A server without roles has one set of arguments.
     return (
-        parsed(run.spec.started.args_of(role or ROLE_DECODE))
+        parsed(run.spec.started.args_of(role or ROLE_DECODE), run.spec.engine)
         if run.spec.started is not None
         else {}
     )
 
 
-def parsed(args: Sequence[str]) -> Flags:
+def parsed(args: Sequence[str], engine: Engine) -> Flags:
     """Parse arguments as `ServeArgs` does, with the dashes in front of the names."""
-    return {f"--{name}": value for name, value in ServeArgs.of(args).given.items()}
+    return {f"--{name}": value for name, value in ServeArgs.of(args, engine).given.items()}
 
 
-def parallelism_of(flags: Flags) -> dict[str, int]:
+def parallelism_of(flags: Flags, engine: Engine) -> dict[str, int]:
     """Return over how many GPUs the model is spread, by `tp`, `pp`, `dp` and `ep`.
 
-    A value that is not a number counts as not given: vLLM's default is 1.
+    A value that is not a number counts as not given: the engines' default is 1. Without a flag that
+    spreads experts whole, `ep` is left out.
     """
-    given = {short: flags.get(name) or "" for short, name in _SIZES.items()}
+    names = {setting: f"--{flag}" for setting, flag in engine.setting_flags.items()}
+    given = {short: flags.get(names.get(size, "")) or "" for short, size in _SIZES.items()}
     sizes = {name: max(1, int(value)) if value.isdecimal() else 1 for name, value in given.items()}
-    return {**sizes, "ep": sizes["tp"] * sizes["dp"] if "--enable-expert-parallel" in flags else 1}
+    if (experts := names.get(Setting.EXPERT_PARALLEL)) is None:
+        return sizes
+    return {**sizes, "ep": sizes["tp"] * sizes["dp"] if experts in flags else 1}
 
 
 TableName = Literal["stages", "servers", "replicas", "requests"]

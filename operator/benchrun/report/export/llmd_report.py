@@ -168,17 +168,18 @@ def _engine(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
     there.
     """
     model = {"name": run.spec.model.name}
+    tool = run.spec.engine_name.lower()
     version = server_version(stage, run.server) or (
         run.spec.started.image if run.spec.started is not None else _UNKNOWN
     )
     if run.spec.started is None:
-        return {"kind": "generic", "tool": "vllm", "tool_version": version, "model": model}
+        return {"kind": "generic", "tool": tool, "tool_version": version, "model": model}
     of_role = [server for server in run.status.servers if server.role == role]
     gpu = next((server.gpu for server in of_role if server.gpu is not None), None)
     gpus = gpus_of(of_role)
     return {
         "kind": "inference_engine",
-        "tool": "vllm",
+        "tool": tool,
         "tool_version": version,
         "role": "replica" if role == ROLE_SERVER else role,
         "replicas": max(1, sum(edge.role == role for edge in stage.record.servers)),
@@ -186,7 +187,7 @@ def _engine(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
         "accelerator": {
             "model": gpu or (_UNKNOWN if gpus else "none"),
             "count": gpus,
-            "parallelism": parallelism_of(flags_of(run, role)),
+            "parallelism": parallelism_of(flags_of(run, role), run.spec.engine),
         },
     }
 

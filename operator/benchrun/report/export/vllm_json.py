@@ -55,7 +55,7 @@ def summary(run: ExportedRun, stage: ExportedStage) -> Json:
     backend = _BACKENDS[stage.workload.api]
     parallel = {}
     if run.spec.started is not None:  # what `vllm bench sweep plot_pareto` divides by
-        spread = formats.parallelism_of(formats.flags_of(run))
+        spread = formats.parallelism_of(formats.flags_of(run), run.spec.engine)
         names = {
             "tp": "tensor_parallel_size",
             "pp": "pipeline_parallel_size",

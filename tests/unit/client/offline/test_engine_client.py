@@ -7,11 +7,14 @@ import pytest
 from aiohttp import web
 from benchrun_client.contract import AtOnceLoad, BatchLoad, Load
 from benchrun_client.datasets.row_pools import PromptRequest
+from benchrun_client.engines import ENGINES
 from benchrun_client.load.vllm_benchmark import EngineCall
 from benchrun_client.offline.engine_client import OfflineEngine
 from benchrun_client.offline.engine_server import OfflineAnswer, OfflineTimes
 from benchrun_client.server.readiness import Servers
 from unit.client.servers import Handler, answering, serving
+
+VLLM = ENGINES["VLLM"]
 
 TIMES = OfflineTimes(
     sent=(0.0, 0.5),
@@ -38,7 +41,7 @@ def load(point: Load | None = None) -> EngineCall:
 
 
 def servers(url: str) -> Servers:
-    return Servers((url,), (f"{url}/metrics",))
+    return Servers(VLLM, (url,), (f"{url}/metrics",))
 
 
 def answer_with(answer: OfflineAnswer, *, heartbeats: int = 0) -> Handler:

@@ -4,6 +4,7 @@ import threading
 
 import aiohttp
 import pytest
+from benchrun_client.engines import ENGINES
 from benchrun_client.http_session import BackgroundLoop
 from benchrun_client.offline.engine_server import (
     EngineServer,
@@ -12,6 +13,8 @@ from benchrun_client.offline.engine_server import (
     OfflineTimes,
 )
 from benchrun_client.server.counter_snapshots import identify, take
+
+VLLM = ENGINES["VLLM"]
 
 PAGE = b"""# TYPE vllm:prompt_tokens_total counter
 vllm:prompt_tokens_total{engine="0"} 42
@@ -36,8 +39,8 @@ async def test_it_says_what_a_server_says_of_itself(url: str) -> None:
     async with aiohttp.ClientSession() as session:
         async with session.get(f"{url}/health") as health:
             assert health.status == 200
-        identity = await identify(session, f"{url}/metrics", role="server", model="tiny")
-        (snapshot,) = await take(session, [f"{url}/metrics"])
+        identity = await identify(session, f"{url}/metrics", VLLM, role="server", model="tiny")
+        (snapshot,) = await take(session, [f"{url}/metrics"], VLLM)
     assert identity.version == "0.32.0"
     assert identity.settings is not None
     assert identity.models == "id=tiny max_model_len=4096"

@@ -178,6 +178,7 @@ async def between(prefill: Server, decode: Server, *flags: str) -> AsyncIterator
         aiohttp.ClientSession() as http,
     ):
         words = [
+            "--engine=VLLM",
             f"--prefill={first}",
             f"--decode={second}",
             "--address=127.0.0.1",

@@ -353,6 +353,7 @@ async def test_a_port_that_nobody_listens_on_is_named(role: str) -> None:
     ):
         urls = {"prefill": first, "decode": second} | {role: closed}
         words = [
+            "--engine=VLLM",
             f"--prefill={urls['prefill']}",
             f"--decode={urls['decode']}",
             "--address=127.0.0.1",
@@ -369,6 +370,7 @@ async def test_a_port_that_nobody_listens_on_is_named(role: str) -> None:
 
 async def test_before_a_name_is_found_requests_are_refused() -> None:
     words = [
+        "--engine=VLLM",
         "--prefill=http://no.such.host.invalid:1",
         "--decode=http://127.0.0.1:1",
         "--address=127.0.0.1",

@@ -22,7 +22,7 @@ from benchrun_simulator.launch import Running, running
 from kit.polling import polling
 
 SOURCE_ROOT = Path(benchrun_client.__file__).parent.parent
-COMMAND = [sys.executable, "-m", "benchrun_client.proxy", "--address=127.0.0.1"]
+COMMAND = [sys.executable, "-m", "benchrun_client.proxy", "--engine=VLLM", "--address=127.0.0.1"]
 OUTPUT_TOKENS = 20
 NAMED = {"X-Request-Id": "same"}
 
@@ -214,11 +214,12 @@ def test_nothing_of_vllm_or_the_operator_is_imported() -> None:
     assert not {"vllm", "torch", "numpy", "transformers", "benchrun", "kubernetes"} & set(line)
 
 
-BOTH = ["--prefill=http://p:8000/", "--decode=http://d:8000"]
+BOTH = ["--engine=VLLM", "--prefill=http://p:8000/", "--decode=http://d:8000"]
 
 
 def test_two_names_are_enough() -> None:
     assert parse(BOTH) == Arguments(
+        engine="VLLM",
         prefill="http://p:8000",
         decode="http://d:8000",
         prefill_replicas=None,

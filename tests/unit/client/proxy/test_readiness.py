@@ -37,6 +37,7 @@ class Watched:
 @asynccontextmanager
 async def watched(prefill: str, decode: str, *flags: str) -> AsyncIterator[Watched]:
     words = [
+        "--engine=VLLM",
         f"--prefill={prefill}",
         f"--decode={decode}",
         "--address=127.0.0.1",

@@ -8,7 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import ENGINES
 from benchrun_client.server.counter_snapshots import (
     Snapshot,
     Snapshots,
@@ -18,6 +18,8 @@ from benchrun_client.server.counter_snapshots import (
     take_settled,
 )
 from unit.client.servers import Handler, answering, serving
+
+VLLM = ENGINES["VLLM"]
 
 FINISH_REASONS = ("stop", "length", "abort", "error", "repetition")
 PAGE = """\
@@ -68,7 +70,7 @@ def showing(*pages: str) -> Handler:
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf"])
 def test_the_sum_of_engines_of_which_one_has_no_value_is_unknown(value: str) -> None:
     page = f'vllm:generation_tokens_total{{engine="0"}} 17\nvllm:generation_tokens_total{{engine="1"}} {value}\n'
-    assert parse_metrics(page + "vllm:request_success_total 2\n") == Snapshot(
+    assert parse_metrics(page + "vllm:request_success_total 2\n", VLLM) == Snapshot(
         {"request_success_total": 2.0}, None
     )
 
@@ -78,7 +80,7 @@ def snapshot(successes: float) -> Snapshot:
 
 
 def test_wanted_counters_are_summed_over_engines_and_labels() -> None:
-    assert parse_metrics(PAGE) == Snapshot(
+    assert parse_metrics(PAGE, VLLM) == Snapshot(
         counters={
             "request_success_total": 12.0,
             "finished_stop_total": 8.0,
@@ -101,7 +103,8 @@ def test_wanted_counters_are_summed_over_engines_and_labels() -> None:
 
 def test_a_recorded_page_has_a_counter_for_each_reason() -> None:
     read = parse_metrics(
-        (Path(__file__).parents[2] / "measure/pages/vllm-0.32.0.txt").read_text(encoding="utf-8")
+        (Path(__file__).parents[2] / "measure/pages/vllm-0.32.0.txt").read_text(encoding="utf-8"),
+        VLLM,
     )
     assert read is not None
     reasons = {name: value for name, value in read.counters.items() if name.startswith("finished_")}
@@ -113,24 +116,26 @@ def test_a_recorded_page_has_a_counter_for_each_reason() -> None:
 
 def test_a_reason_in_a_models_name_is_no_reason() -> None:
     line = 'vllm:request_success_total{finished_reason="odd",model_name="finished_reason=\\"stop\\""} 3\n'
-    assert parse_metrics(line) == Snapshot({"request_success_total": 3.0}, None)
+    assert parse_metrics(line, VLLM) == Snapshot({"request_success_total": 3.0}, None)
 
 
 def test_a_counter_that_a_server_does_not_have_is_absent_and_not_0() -> None:
-    read = parse_metrics("vllm:generation_tokens_total 17\n")
+    read = parse_metrics("vllm:generation_tokens_total 17\n", VLLM)
     assert read is not None
     assert read.counters == {"generation_tokens_total": 17.0}
 
 
 @pytest.mark.parametrize("value", ["1e308", "-1e308", "1e16", "+Inf", "NaN"])
 def test_a_counter_that_nobody_can_reckon_with_is_left_out(value: str) -> None:
-    read = parse_metrics(f"vllm:generation_tokens_total 17\nvllm:prompt_tokens_total {value}\n")
+    read = parse_metrics(
+        f"vllm:generation_tokens_total 17\nvllm:prompt_tokens_total {value}\n", VLLM
+    )
     assert read == Snapshot({"generation_tokens_total": 17.0}, None)
 
 
 def test_counters_that_are_too_large_together_are_left_out() -> None:
     engines = "".join(f'vllm:prompt_tokens_total{{engine="{n}"}} 1e308\n' for n in range(3))
-    assert parse_metrics(engines + "vllm:generation_tokens_total 17\n") == Snapshot(
+    assert parse_metrics(engines + "vllm:generation_tokens_total 17\n", VLLM) == Snapshot(
         {"generation_tokens_total": 17.0}, None
     )
 
@@ -149,7 +154,7 @@ def test_counters_that_are_too_large_together_are_left_out() -> None:
     ],
 )
 def test_a_page_without_vllms_counters_is_none(text: str) -> None:
-    assert parse_metrics(text) is None
+    assert parse_metrics(text, VLLM) is None
 
 
 async def endless(request: web.Request) -> web.StreamResponse:
@@ -181,14 +186,17 @@ async def test_a_page_that_cannot_be_read_is_none_and_another_servers_is_read(
         serving(metrics=showing(page(3))) as good,
         aiohttp.ClientSession() as session,
     ):
-        assert await take(session, [f"{bad}/metrics", f"{good}/metrics"]) == [None, snapshot(3)]
+        assert await take(session, [f"{bad}/metrics", f"{good}/metrics"], VLLM) == [
+            None,
+            snapshot(3),
+        ]
 
 
 async def test_a_server_that_is_gone_is_none() -> None:
     async with serving() as url:
         pass
     async with aiohttp.ClientSession() as session:
-        assert await take(session, [f"{url}/metrics"]) == [None]
+        assert await take(session, [f"{url}/metrics"], VLLM) == [None]
 
 
 async def settled(before: float, completed: int, handler: Handler) -> Snapshots:
@@ -196,6 +204,7 @@ async def settled(before: float, completed: int, handler: Handler) -> Snapshots:
         return await take_settled(
             session,
             [f"{url}/metrics"],
+            VLLM,
             before=[snapshot(before)],
             completed=completed,
             answering=[True],
@@ -236,7 +245,7 @@ async def test_a_server_that_counts_nothing_is_not_waited_for() -> None:
 
     async with serving(metrics=counting) as url, aiohttp.ClientSession() as session:
         assert await take_settled(
-            session, [f"{url}/metrics"], before=[None], completed=5, answering=[True]
+            session, [f"{url}/metrics"], VLLM, before=[None], completed=5, answering=[True]
         ) == [None]
     assert len(reads) == 1
 
@@ -247,7 +256,7 @@ async def test_servers_are_idle_when_none_runs_a_request() -> None:
         serving(metrics=answering(500, text="")) as mute,
         aiohttp.ClientSession() as session,
     ):
-        assert await take_idle(session, [f"{busy}/metrics", f"{mute}/metrics"]) == [
+        assert await take_idle(session, [f"{busy}/metrics", f"{mute}/metrics"], VLLM) == [
             snapshot(3),
             None,
         ]
@@ -258,7 +267,7 @@ async def test_a_server_that_never_idles_is_not_waited_for_any_longer() -> None:
         serving(metrics=showing(page(1, running=1))) as url,
         aiohttp.ClientSession() as session,
     ):
-        (taken,) = await take_idle(session, [f"{url}/metrics"])
+        (taken,) = await take_idle(session, [f"{url}/metrics"], VLLM)
     assert taken == Snapshot({"request_success_total": 1.0}, 1.0)
 
 
@@ -270,7 +279,12 @@ async def test_successes_are_counted_over_all_servers() -> None:
     ):
         urls = [f"{a}/metrics", f"{b}/metrics"]
         taken = await take_settled(
-            session, urls, before=[snapshot(0), snapshot(0)], completed=6, answering=[True, True]
+            session,
+            urls,
+            VLLM,
+            before=[snapshot(0), snapshot(0)],
+            completed=6,
+            answering=[True, True],
         )
     assert taken == [snapshot(2), snapshot(4)]
 
@@ -285,7 +299,7 @@ vllm:prompt_tokens{model_name="m"} 100000.0
 
 
 def test_a_counter_is_read_by_each_name_that_it_had() -> None:
-    snapshot = parse_metrics(OLDER)
+    snapshot = parse_metrics(OLDER, VLLM)
     assert snapshot is not None
     assert snapshot.counters == {
         "prefix_cache_queries_total": 100_000.0,
@@ -295,7 +309,9 @@ def test_a_counter_is_read_by_each_name_that_it_had() -> None:
 
 
 def test_a_counter_with_two_names_counts_once() -> None:
-    snapshot = parse_metrics(OLDER + 'vllm:prefix_cache_queries_total{engine="0"} 1600000.0\n')
+    snapshot = parse_metrics(
+        OLDER + 'vllm:prefix_cache_queries_total{engine="0"} 1600000.0\n', VLLM
+    )
     assert snapshot is not None
     assert snapshot.counters["prefix_cache_queries_total"] == 1_600_000.0
 
@@ -311,4 +327,22 @@ def test_client_and_operator_know_a_counter_by_the_same_names() -> None:
         "prefix_hits": "prefix_cache_hits_total",
     }
     for figure, counter in figures.items():
-        assert ENGINE.sample_series[figure] == ENGINE.counter_series[counter]
+        assert VLLM.sample_series[figure] == VLLM.counter_series[counter]
+
+
+SGLANG = ENGINES["SGLang"]
+
+
+def test_a_counter_that_appears_with_its_first_event_is_0_before() -> None:
+    ended = 'sglang:num_requests_total{model_name="m"} 2.0\n'
+    hits = 'sglang:cached_tokens_total{cache_source="device",model_name="m"} 64.0\n'
+    none = parse_metrics(ended, SGLANG)
+    some = parse_metrics(ended + hits, SGLANG)
+    assert none is not None
+    assert some is not None
+    assert none.counters == {"request_success_total": 2.0, "prefix_cache_hits_total": 0.0}
+    assert some.counters["prefix_cache_hits_total"] == 64.0
+
+
+def test_a_page_without_the_engines_series_has_no_counter() -> None:
+    assert parse_metrics("vllm:prompt_tokens_total 3.0\n", SGLANG) is None

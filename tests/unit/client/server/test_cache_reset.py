@@ -6,6 +6,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from benchrun_client.contract import CacheReset
+from benchrun_client.engines import ENGINES
 from benchrun_client.server.cache_reset import (
     MAX_ANSWER_CHARACTERS,
     RESET_SECONDS,
@@ -13,6 +14,8 @@ from benchrun_client.server.cache_reset import (
     reset_caches,
 )
 from unit.client.servers import Handler, answering, serving, serving_at
+
+VLLM = ENGINES["VLLM"]
 
 NESTED = "[" * 5000 + "]" * 5000
 PATH = "/reset_prefix_cache"
@@ -36,7 +39,7 @@ def resetting(*answers: tuple[int, str], requests: Asked | None = None) -> Handl
 
 async def reset(*urls: str) -> CacheReset:
     async with aiohttp.ClientSession() as session:
-        return await reset_caches(session, urls)
+        return await reset_caches(session, urls, VLLM)
 
 
 async def reset_of(handler: Handler) -> CacheReset:

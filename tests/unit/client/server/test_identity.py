@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from benchrun_client.contract import ServedModel, ServerEdge
+from benchrun_client.engines import ENGINES
 from benchrun_client.server.counter_snapshots import (
     MAX_VERSION_CHARACTERS,
     identify,
@@ -16,6 +17,8 @@ from benchrun_client.server.counter_snapshots import (
     settings_digest,
 )
 from unit.client.servers import Handler, answering, serving
+
+VLLM = ENGINES["VLLM"]
 
 LABELS = {
     "block_size": "16",
@@ -42,7 +45,7 @@ PAGE = "# TYPE vllm:cache_config_info gauge\n" + line()
 
 
 def test_a_digest_is_of_the_length_that_a_record_takes() -> None:
-    digest = settings_digest(PAGE)
+    digest = settings_digest(PAGE, VLLM)
     assert digest is not None
     assert len(digest) == 32
     assert set(digest) <= set("0123456789abcdef")
@@ -72,7 +75,7 @@ def test_a_digest_is_of_the_length_that_a_record_takes() -> None:
     ],
 )
 def test_equally_configured_servers_have_equal_digests_whatever(page: str) -> None:
-    assert settings_digest(page) == settings_digest(PAGE)
+    assert settings_digest(page, VLLM) == settings_digest(PAGE, VLLM)
 
 
 @pytest.mark.parametrize(
@@ -88,19 +91,19 @@ def test_equally_configured_servers_have_equal_digests_whatever(page: str) -> No
     ],
 )
 def test_differently_configured_servers_have_different_digests(page: str) -> None:
-    assert settings_digest(page) not in (None, settings_digest(PAGE))
+    assert settings_digest(page, VLLM) not in (None, settings_digest(PAGE, VLLM))
 
 
 @pytest.mark.parametrize(
     "page", ["", "vllm:generation_tokens_total 1\n", 'vllm:cache_config_info_other{a="b"} 1\n']
 )
 def test_a_page_without_configuration_has_none(page: str) -> None:
-    assert settings_digest(page) is None
+    assert settings_digest(page, VLLM) is None
 
 
 async def identified(url: str) -> ServerEdge:
     async with aiohttp.ClientSession() as session:
-        return await identify(session, f"{url}/metrics", role="decode", model="m")
+        return await identify(session, f"{url}/metrics", VLLM, role="decode", model="m")
 
 
 def edge(url: str, **known: Any) -> ServerEdge:
@@ -112,7 +115,9 @@ def edge(url: str, **known: Any) -> ServerEdge:
 async def test_version_and_settings_are_requested_from_each_server() -> None:
     version = answering(200, text='{"version": "0.32.0"}', content_type="application/json")
     async with serving(version=version, metrics=answering(200, text=PAGE)) as url:
-        assert await identified(url) == edge(url, version="0.32.0", settings=settings_digest(PAGE))
+        assert await identified(url) == edge(
+            url, version="0.32.0", settings=settings_digest(PAGE, VLLM)
+        )
 
 
 async def test_a_version_without_end_is_cut() -> None:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 from aiohttp import web
+from benchrun_client.engines import ENGINES
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import open_session, tls_context
 from benchrun_client.server.readiness import (
@@ -22,6 +23,8 @@ from benchrun_client.server.readiness import (
 )
 from unit.client.plans import plan
 from unit.client.servers import Handler, answering, serving, serving_tls
+
+VLLM = ENGINES["VLLM"]
 
 FOREVER = 0
 
@@ -42,14 +45,14 @@ def test_an_address_takes_the_place_of_the_name(expected: str, url: str, address
 async def test_a_name_with_one_address_in_each_family_is_one_server() -> None:
     target = plan(target={"base_url": "http://localhost:8000/"}).target
     assert await find_servers(target, ReadinessDeadline(FOREVER)) == Servers(
-        ("http://127.0.0.1:8000",), ("http://127.0.0.1:8000/metrics",)
+        VLLM, ("http://127.0.0.1:8000",), ("http://127.0.0.1:8000/metrics",)
     )
 
 
 async def test_without_servers_to_count_the_url_is_used_as_it_is() -> None:
     target = plan(target={"base_url": "http://no.such.host.invalid/llm/", "servers": 0}).target
     assert await find_servers(target, ReadinessDeadline(FOREVER)) == Servers(
-        ("http://no.such.host.invalid/llm",), ()
+        VLLM, ("http://no.such.host.invalid/llm",), ()
     )
 
 
@@ -58,7 +61,7 @@ async def test_behind_tls_the_name_stays_for_the_certificate_names_it() -> None:
         target={"base_url": "https://no.such.host.invalid", "metrics_urls": ("http://m/metrics",)}
     ).target
     assert await find_servers(target, ReadinessDeadline(FOREVER)) == Servers(
-        ("https://no.such.host.invalid",), ("http://m/metrics",)
+        VLLM, ("https://no.such.host.invalid",), ("http://m/metrics",)
     )
 
 
@@ -79,7 +82,7 @@ async def wait(url: str, *, seconds: int = FOREVER, refused: asyncio.Event | Non
 
     tracing.on_request_exception.append(failed)
     async with aiohttp.ClientSession(trace_configs=[tracing]) as session:
-        await wait_healthy(session, Servers((url,), ()), ReadinessDeadline(seconds))
+        await wait_healthy(session, Servers(VLLM, (url,), ()), ReadinessDeadline(seconds))
 
 
 def after(failures: int, then: Handler) -> Handler:
@@ -163,7 +166,7 @@ async def test_an_untrusted_certificate_is_reported_at_once(
         with pytest.raises(RunFailure, match="caConfigMapRef") as failure:
             await wait(url)
         async with open_session(tls=tls_context(str(authority)), seconds=5) as session:
-            await wait_healthy(session, Servers((url,), ()), ReadinessDeadline(5))
+            await wait_healthy(session, Servers(VLLM, (url,), ()), ReadinessDeadline(5))
     assert failure.value.reason == "CertificateInvalid"
 
 
@@ -174,7 +177,7 @@ async def test_every_server_is_waited_for() -> None:
         aiohttp.ClientSession() as session,
     ):
         with pytest.raises(RunFailure, match=down):
-            await wait_healthy(session, Servers((up, down), ()), ReadinessDeadline(1))
+            await wait_healthy(session, Servers(VLLM, (up, down), ()), ReadinessDeadline(1))
 
 
 async def test_a_server_that_was_replaced_while_it_loaded_is_found_at_its_new_address(

@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 from benchrun_client.contract import Plan, seal
+from benchrun_client.engines import ENGINES
 from benchrun_client.failures import RunFailure
 from benchrun_client.server.readiness import Servers
 from benchrun_client.shards import messages
@@ -20,8 +21,10 @@ from hypothesis import given, strategies as st
 from unit.client.plans import TOKEN, TOKEN_DIGEST, plan, raw_stage
 from unit.golden_messages import golden
 
+VLLM = ENGINES["VLLM"]
+
 PLAN = plan()
-SERVERS = Servers(("http://10.0.0.1:8000",), ("http://10.0.0.1:8000/metrics",))
+SERVERS = Servers(VLLM, ("http://10.0.0.1:8000",), ("http://10.0.0.1:8000/metrics",))
 STAGE = "chat/concurrency=2/r1"
 
 

@@ -22,6 +22,7 @@ from benchrun_client.contract import (
     seal,
 )
 from benchrun_client.datasets.row_pools import PromptRequest, prompts_digest
+from benchrun_client.engines import ENGINES
 from benchrun_client.engines.vllm.trace_reader import summary_of
 from benchrun_client.load.vllm_benchmark import EngineCall
 from benchrun_client.profiling import Profiling
@@ -33,6 +34,8 @@ from unit.client.plans import plan, stage, warmup
 from unit.client.servers import Handler, serving_paths
 from unit.client.words import HubTokenizer
 from unit.golden_messages import golden
+
+VLLM = ENGINES["VLLM"]
 
 TRACE = Path(__file__).parents[1] / "traces" / "one-step.pt.trace.json.gz"
 SUMMARY = json.dumps(summary_of(TRACE))
@@ -97,7 +100,7 @@ async def profiled(
             **{"load": load, "seconds": 1, "max_seconds": 20, "reader_port": port, **changes}
         )
         servers = Servers(
-            (url, "http://second:8000"), (f"{url}/metrics", "http://second:8000/metrics")
+            VLLM, (url, "http://second:8000"), (f"{url}/metrics", "http://second:8000/metrics")
         )
         return await Profiling(wanted, sender, servers, SAMPLES, session).record(
             plan(profile=wanted), sequence=1
@@ -212,7 +215,7 @@ async def test_an_endpoint_keeps_its_trace() -> None:
 async def test_a_server_that_is_gone_is_no_error() -> None:
     async with aiohttp.ClientSession() as session:
         wanted = ProfilePlan(load=warmup(), seconds=1, max_seconds=20)
-        servers = Servers(("http://127.0.0.1:9",), ("http://127.0.0.1:9/metrics",))
+        servers = Servers(VLLM, ("http://127.0.0.1:9",), ("http://127.0.0.1:9/metrics",))
         record = await Profiling(wanted, Sender(), servers, SAMPLES, session).record(
             plan(), sequence=1
         )

@@ -5,7 +5,10 @@ import time
 
 import pytest
 from benchrun.api import Reason
-from benchrun_client.engines import ENGINE, StartupPhases
+from benchrun_client.engines import ENGINES, StartupPhases
+from benchrun_client.engines.vllm import log as vllm_log
+
+VLLM = ENGINES["VLLM"]
 
 CPU_0_32 = """\
 (Worker pid=25433) INFO 11-21 14:59:03 [base_loader.py:82] Initializing model took 0.291762 seconds
@@ -61,7 +64,7 @@ INFO 06-05 09:08:36 [core.py:167] init engine (profile, create kv cache, warmup 
     ],
 )
 def test_startup_phases_are_read_from_the_log(expected: StartupPhases, log: str) -> None:
-    assert ENGINE.startup_phases(log) == expected
+    assert VLLM.startup_phases(log) == expected
 
 
 CONFIG = (
@@ -120,12 +123,12 @@ hand."""
     ],
 )
 def test_chosen_settings_are_read_from_the_log(expected: dict[str, str], log: str) -> None:
-    assert ENGINE.startup_phases(log).chosen == expected
+    assert VLLM.startup_phases(log).chosen == expected
 
 
 def test_what_a_log_says_was_chosen_is_bounded() -> None:
     log = "\n".join(f"Using BACKEND_{n} attention backend out of any." for n in range(5000))
-    assert len(ENGINE.startup_phases(log).chosen["attention_backend"]) == 100
+    assert len(VLLM.startup_phases(log).chosen["attention_backend"]) == 100
 
 
 def test_the_slowest_rank_counts() -> None:
@@ -133,7 +136,7 @@ def test_the_slowest_rank_counts() -> None:
         f"(Worker_TP{rank} pid={rank}) INFO Loading weights took {seconds} seconds"
         for rank, seconds in enumerate((3.5, 9.25))
     )
-    assert ENGINE.startup_phases("\n".join(lines)).load == 9.25
+    assert VLLM.startup_phases("\n".join(lines)).load == 9.25
 
 
 def test_a_draft_model_is_loaded_after_the_model() -> None:
@@ -141,7 +144,7 @@ def test_a_draft_model_is_loaded_after_the_model() -> None:
         "(EngineCore pid=7) INFO Loading weights took 3.5 seconds",
         "(EngineCore pid=7) INFO Loading weights took 0.5 seconds",
     ]
-    assert ENGINE.startup_phases("\n".join(lines)).load == 4.0
+    assert VLLM.startup_phases("\n".join(lines)).load == 4.0
 
 
 def test_parts_are_never_negative() -> None:
@@ -149,7 +152,7 @@ def test_parts_are_never_negative() -> None:
         "Time spent downloading weights for m: 9.0 seconds\nModel loading took 1 GiB memory and "
         "8.9 seconds"
     )
-    assert ENGINE.startup_phases(log) == StartupPhases(download=9.0, load=0.0)
+    assert VLLM.startup_phases(log) == StartupPhases(download=9.0, load=0.0)
 
 
 AT = "2026-11-21T12:00:{}Z"
@@ -167,7 +170,7 @@ def log(*lines: tuple[str, str]) -> str:
 
 def test_each_is_reported_with_the_kubelets_instant() -> None:
     text = log(("01.5", NOISE), ("02.123456789", TRITON), ("03", NOISE), ("04", TILELANG))
-    assert ENGINE.compilations(text) == (ZERO + 2.123456, ZERO + 4)
+    assert vllm_log.compilations(text) == (ZERO + 2.123456, ZERO + 4)
 
 
 @pytest.mark.parametrize(
@@ -187,11 +190,11 @@ def test_each_is_reported_with_the_kubelets_instant() -> None:
     ],
 )
 def test_no_compilation(text: str) -> None:
-    assert ENGINE.compilations(text) == ()
+    assert vllm_log.compilations(text) == ()
 
 
 def test_causes_have_reasons_of_the_operator() -> None:
-    assert {cause.reason for cause in ENGINE.log_causes} <= set(vars(Reason).values())
+    assert {cause.reason for cause in VLLM.log_causes} <= set(vars(Reason).values())
 
 
 def cost(unit: str) -> float:
@@ -200,7 +203,7 @@ def cost(unit: str) -> float:
     seconds = []
     for _ in range(3):
         began = time.thread_time()
-        ENGINE.startup_phases(log)
+        VLLM.startup_phases(log)
         seconds.append(time.thread_time() - began)
     return min(seconds)
 

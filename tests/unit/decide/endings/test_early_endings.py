@@ -80,10 +80,10 @@ def test_everything_is_let_go_the_gpu_first(scene: Scene) -> None:
     ("expected", "scene"),
     [
         pytest.param(
-            LogTail("server-1", "vllm", previous=False), DIED_LOADING, id="ended just now"
+            LogTail("server-1", "server", previous=False), DIED_LOADING, id="ended just now"
         ),
         pytest.param(
-            LogTail("server-1", "vllm", previous=True),
+            LogTail("server-1", "server", previous=True),
             Scene().measuring().pod("server", restarts=1, last_terminated=SERVER_DIED),
             id="runs again: the one before",
         ),

@@ -6,13 +6,16 @@ from typing import Any
 import pytest
 from benchrun.api import ClientStatus, Judgement
 from benchrun.decide import Answer, Compilations, Ending, Judging
+from benchrun_client.engines import ENGINES
 from unit.decide.scenes import HEALTHY, SCHEDULED, SERVER_DIED, URL_ENDPOINT, Scene, text
 from unit.decide.summaries import applied, deleted, standing
+
+VLLM = ENGINES["VLLM"]
 
 STORED = Scene().measuring().stored(0).at(300)
 LAST_RECORD = STORED.arrived(1)
 CANCELLED = STORED.with_spec(cancel=True)
-LOG = Compilations("server-1", "vllm", since=text(HEALTHY - 10))
+LOG = Compilations("server-1", "server", since=text(HEALTHY - 10), engine=VLLM)
 TO_THE_END = Judging(ended_early=False)
 EARLY = Judging(ended_early=True)
 NOT_JUDGED: Answer[Judgement] = Answer(None, "the judge was killed: it took more than 256 MiB")

@@ -5,8 +5,11 @@ from dataclasses import replace
 import pytest
 from benchrun.decide import PullTarget, ScrapeTarget
 from benchrun.plan import token_of
+from benchrun_client.engines import ENGINES
 from unit.decide.scenes import CONTEXT, SERVICE_ENDPOINT, Scene
 from unit.plan.specs import UID
+
+VLLM = ENGINES["VLLM"]
 
 CLIENT = PullTarget(
     pod="client-1",
@@ -16,7 +19,11 @@ CLIENT = PullTarget(
     token=token_of(CONTEXT.channel_key, UID),
 )
 SERVER = ScrapeTarget(
-    role="server", pod="server-1", url="http://10.0.0.9:8000/metrics", interval_seconds=1
+    role="server",
+    pod="server-1",
+    url="http://10.0.0.9:8000/metrics",
+    interval_seconds=1,
+    engine=VLLM,
 )
 NO_DEADLINES = {"pendingDeadlineSeconds": 0, "startupDeadlineSeconds": 0, "runDeadlineSeconds": 0}
 

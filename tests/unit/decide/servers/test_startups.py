@@ -2,10 +2,12 @@
 
 from benchrun.api import Startup
 from benchrun.decide import Answer, ServerStart, Start
-from benchrun_client.engines import StartupPhases
+from benchrun_client.engines import ENGINES, StartupPhases
 from unit.decide.scenes import HEALTHY, SCHEDULED, URL_ENDPOINT, Scene, instant, unix_us
 
-WANTED = ServerStart("server-1", "server-1-uid", "vllm")
+VLLM = ENGINES["VLLM"]
+
+WANTED = ServerStart("server-1", "server-1-uid", "server", engine=VLLM)
 TOLD = Start(
     StartupPhases(download=1.0, load=2.0, compile=3.0, warm_up=4.0), image_pull_seconds=5.0
 )

@@ -79,7 +79,14 @@ def run(
     `fields` go into its only row, `status` into its status.
     """
     run_spec = run_spec or spec()
-    facts = {"role": "server", "gpus": 1, "gpu": "H100", "node": "n1", **(server or {})}
+    facts: dict[str, Any] = {
+        "role": "server",
+        "engine": "VLLM",
+        "gpus": 1,
+        "gpu": "H100",
+        "node": "n1",
+    }
+    facts |= server or {}
     found = BenchmarkRunStatus(
         completion_time=ENDED,
         servers=[ServerStatus.model_validate(facts)],

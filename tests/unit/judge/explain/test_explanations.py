@@ -17,7 +17,9 @@ HITS = "prefix_cache_hits_total"
 QUERIES = "prefix_cache_queries_total"
 MODELS = "id=Qwen/Qwen3-4B root=Qwen/Qwen3-4B max_model_len=4096"
 STARTED = [
-    ServerStatus(role="server", kv_cache_tokens=50_000, startup=Startup(compile_seconds=22.5))
+    ServerStatus(
+        engine="VLLM", role="server", kv_cache_tokens=50_000, startup=Startup(compile_seconds=22.5)
+    )
 ]
 
 
@@ -244,7 +246,7 @@ def crowd(waiting: float) -> Result:
     (row,) = judged(
         point,
         args=["--max-num-seqs=2"],
-        servers=[ServerStatus(role="server", kv_cache_tokens=50_000)],
+        servers=[ServerStatus(engine="VLLM", role="server", kv_cache_tokens=50_000)],
     )
     return row
 

@@ -8,8 +8,11 @@ from benchrun.api import BenchmarkRunSpec, Explanation, Result, ServerStatus
 from benchrun.judge.explain.prompt_beginnings import beginnings, block_tokens_of
 from benchrun.judge.results import results
 from benchrun_client.contract import StageRecord
+from benchrun_client.engines import ENGINES
 from unit.judge.specs import spec, workload
 from unit.measure.records import edge, load_point, record, requests
+
+VLLM = ENGINES["VLLM"]
 
 HITS = "prefix_cache_hits_total"
 QUERIES = "prefix_cache_queries_total"
@@ -102,7 +105,12 @@ def test_stages_that_were_not_measured_sent_nothing() -> None:
 
 @pytest.mark.parametrize(("text", "tokens"), [("128", 128), ("", 16), ("0", 1), ("9" * 9, 16)])
 def test_blocks_are_as_long_as_the_server_says(text: str, tokens: int) -> None:
-    assert block_tokens_of([ServerStatus(role="server", reported={"block_size": text})]) == tokens
+    assert (
+        block_tokens_of(
+            VLLM, [ServerStatus(engine="VLLM", role="server", reported={"block_size": text})]
+        )
+        == tokens
+    )
 
 
 def measured(name: str, place: int, *, hits: float, n: int, queries: float = 50_000) -> StageRecord:

@@ -66,7 +66,7 @@ def test_a_server_that_does_not_count_its_queue_is_not_quoted() -> None:
 
 
 def test_what_an_endpoint_reports_of_itself_counts() -> None:
-    server = ServerStatus(role="server", reported={"max_num_seqs": "2"})
+    server = ServerStatus(engine="VLLM", role="server", reported={"max_num_seqs": "2"})
     (row,) = judged(eight_users_in_two_places(), servers=[server])
     assert words(row) == ("SequenceLimit", "SequenceLimit")
     assert "the server's max-num-seqs" in explained(row)[0].sentence

@@ -39,7 +39,7 @@ from unit.judge.stages import (
 )
 from unit.measure.records import edge, load_point, record, sample
 
-GPU_SERVER = ServerStatus(role="server", gpus=1)
+GPU_SERVER = ServerStatus(engine="VLLM", role="server", gpus=1)
 POD = "chat-0"
 
 
@@ -89,7 +89,9 @@ def test_without_an_exporter_gpus_are_not_checked(
 def test_without_gpus_there_is_nothing_to_check(
     code: Code, rule: Callable[[StageFacts], Found]
 ) -> None:
-    assert list(rule(stage([sample(1001.0)], server=ServerStatus(role="server")))) == []
+    assert (
+        list(rule(stage([sample(1001.0)], server=ServerStatus(engine="VLLM", role="server")))) == []
+    )
 
 
 # ---- what the exporter does not have by default
@@ -99,7 +101,14 @@ def test_without_gpus_there_is_nothing_to_check(
 def test_clocks_that_held_do_not_vouch_for_reasons_that_were_not_read() -> None:
     (missed,) = unchecked(gpu_slowed(stage(gpu_samples(healthy()))))
     assert missed.code == Code.GPU_SLOWED
-    assert list(gpu_slowed(stage(gpu_samples(healthy()), server=ServerStatus(role="server")))) == []
+    assert (
+        list(
+            gpu_slowed(
+                stage(gpu_samples(healthy()), server=ServerStatus(engine="VLLM", role="server"))
+            )
+        )
+        == []
+    )
 
 
 def test_reasons_do_not_vouch_for_clocks_that_were_not_read() -> None:
@@ -116,7 +125,9 @@ READ = {
     "gpu_memory_mib": 72_000.0,
     "gpu_memory_total_mib": 81_000.0,
 }
-REPORTING = ServerStatus(role="server", gpus=1, reported={"gpu_memory_utilization": "0.9"})
+REPORTING = ServerStatus(
+    engine="VLLM", role="server", gpus=1, reported={"gpu_memory_utilization": "0.9"}
+)
 
 
 @pytest.mark.parametrize(
@@ -339,7 +350,9 @@ def test_pods_on_one_gpu(expected: Severity | None, pods: float) -> None:
 def test_more_memory_than_the_server_takes_is_anothers(
     expected: Severity | None, used: float, total: float, utilization: str
 ) -> None:
-    server = ServerStatus(role="server", gpus=1, reported={"gpu_memory_utilization": utilization})
+    server = ServerStatus(
+        engine="VLLM", role="server", gpus=1, reported={"gpu_memory_utilization": utilization}
+    )
     readings = [
         sample(1001.0, gpu_pods=1.0, gpu_memory_mib=mib, gpu_memory_total_mib=total)
         for mib in (used, 1000.0)
@@ -352,7 +365,8 @@ def test_more_memory_than_the_server_takes_is_anothers(
 )
 def test_without_a_share_nobody_knows_what_the_server_takes(reported: dict[str, str]) -> None:
     facts = stage(
-        [sample(1001.0, **READ)], server=ServerStatus(role="server", gpus=1, reported=reported)
+        [sample(1001.0, **READ)],
+        server=ServerStatus(engine="VLLM", role="server", gpus=1, reported=reported),
     )
     assert [each.code for each in unchecked(gpu_shared(facts))] == [Code.GPU_SHARED]
 

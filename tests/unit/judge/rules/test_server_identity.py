@@ -18,11 +18,14 @@ from benchrun.measure import Window
 from benchrun.measure.metrics_page import Sample
 from benchrun.plan import started_command
 from benchrun_client.contract import START_TIME, ServedModel, ServerEdge, StageRecord
+from benchrun_client.engines import ENGINES
 from benchrun_client.server.counter_snapshots import identify
 from benchrun_simulator.launch import running
 from unit.judge.specs import SERVER, spec
 from unit.judge.stages import Profiled, context, findings, one_finding, open_loop_load, unchecked
 from unit.measure.records import ZERO, edge, load_point, record, requests, sample
+
+VLLM = ENGINES["VLLM"]
 
 ROLE = "server"
 
@@ -39,7 +42,7 @@ def own(**changes: Any) -> ExpectedStage:
 
 
 def pods(*addresses: str, role: str = ROLE) -> ServerStatus:
-    return ServerStatus(role=role, addresses=list(addresses))
+    return ServerStatus(engine="VLLM", role=role, addresses=list(addresses))
 
 
 def codes_of(found: Found) -> list[tuple[Code, str]]:
@@ -256,7 +259,7 @@ async def test_a_command_that_starts_another_model_is_found_by_where_it_comes_fr
     with running(*flags) as process:
         async with aiohttp.ClientSession() as session:
             identity = await identify(
-                session, f"{process.url}/metrics", role="server", model="tiny"
+                session, f"{process.url}/metrics", VLLM, role="server", model="tiny"
             )
     assert (
         wrong_model_of(expected_stage(run, load_point()), serving(identity.served)) == WRONG_MODEL
@@ -271,7 +274,9 @@ async def test_a_server_that_serves_another_model_under_the_asked_name(
 ) -> None:
     with running("org/model", "--served-model-name=tiny", "--tokenizer=tiny", *flags) as server:
         async with aiohttp.ClientSession() as session:
-            identity = await identify(session, f"{server.url}/metrics", role="server", model="tiny")
+            identity = await identify(
+                session, f"{server.url}/metrics", VLLM, role="server", model="tiny"
+            )
     assert wrong_model_of(own(model="org/model"), serving(identity.served)) == expected
 
 

@@ -108,6 +108,7 @@ def spec(**changes: Any) -> BenchmarkRunSpec:
 def status(rows: Sequence[Result] | None = None, **server: Any) -> BenchmarkRunStatus:
     """Build a status; all rows are Valid unless given, and the server has two known GPUs."""
     seen = ServerStatus(
+        engine="VLLM",
         role="server",
         image="vllm/vllm-openai:v0.32.0",
         version="0.32.0",

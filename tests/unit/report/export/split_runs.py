@@ -59,6 +59,7 @@ def split_status(*, args: bool = True, **gpus: int) -> BenchmarkRunStatus:
     held = {"prefill": 2, "decode": 2, "proxy": 0} | gpus
     servers = [
         ServerStatus(
+            engine="VLLM",
             role=role,
             image="benchrun/client" if role == "proxy" else "vllm/vllm-openai:v0.32.0",
             version=None if role == "proxy" else "0.32.0",

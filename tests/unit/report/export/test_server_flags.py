@@ -3,9 +3,12 @@
 import pytest
 from benchrun.api import BenchmarkRunStatus
 from benchrun.report.export.formats import flags_of, parallelism_of, parsed
+from benchrun_client.engines import ENGINES
 from hypothesis import given, strategies as st
 from unit.report.export.runs import ARGS, endpoint_spec, run, status
 from unit.report.export.split_runs import split_run, split_status
+
+VLLM = ENGINES["VLLM"]
 
 
 @pytest.mark.parametrize(
@@ -29,7 +32,7 @@ from unit.report.export.split_runs import split_run, split_status
     ],
 )
 def test_flags(args: list[str], expected: dict[str, str | None]) -> None:
-    assert parsed(args) == expected
+    assert parsed(args, VLLM) == expected
 
 
 @pytest.mark.parametrize(
@@ -42,7 +45,7 @@ def test_flags(args: list[str], expected: dict[str, str | None]) -> None:
     ],
 )
 def test_parallelism(args: list[str], expected: tuple[int, ...]) -> None:
-    assert tuple(parallelism_of(parsed(args)).values()) == expected
+    assert tuple(parallelism_of(parsed(args, VLLM), VLLM).values()) == expected
 
 
 @pytest.mark.parametrize(
@@ -67,7 +70,7 @@ def test_parallelism(args: list[str], expected: tuple[int, ...]) -> None:
     ],
 )
 def test_words_become_flags(args: list[str], expected: dict[str, str | None]) -> None:
-    assert parsed(args) == expected
+    assert parsed(args, VLLM) == expected
 
 
 @given(
@@ -76,17 +79,17 @@ def test_words_become_flags(args: list[str], expected: dict[str, str | None]) ->
     )
 )
 def test_what_is_written_with_equals_is_read_back(flags: dict[str, str]) -> None:
-    assert parsed([f"{name}={value}" for name, value in flags.items()]) == flags
+    assert parsed([f"{name}={value}" for name, value in flags.items()], VLLM) == flags
 
 
 @given(st.lists(st.text(max_size=8), max_size=8))
 def test_no_argument_is_too_odd(args: list[str]) -> None:
-    assert min(parallelism_of(parsed(args)).values()) >= 1
+    assert min(parallelism_of(parsed(args, VLLM), VLLM).values()) >= 1
 
 
 @pytest.mark.parametrize("value", ["", "0", "00", "-2", "2.0", "two", "²", "1e1", " 4", None])
 def test_a_size_that_is_no_number_counts_as_not_given(value: str | None) -> None:
-    assert set(parallelism_of({"--tensor-parallel-size": value}).values()) == {1}
+    assert set(parallelism_of({"--tensor-parallel-size": value}, VLLM).values()) == {1}
 
 
 @pytest.mark.parametrize(
@@ -100,20 +103,20 @@ def test_a_size_that_is_no_number_counts_as_not_given(value: str | None) -> None
 def test_experts_are_spread_over_tensor_and_data_ranks_where_requested(
     args: list[str], expert: int
 ) -> None:
-    assert parallelism_of(parsed(args))["ep"] == expert
+    assert parallelism_of(parsed(args, VLLM), VLLM)["ep"] == expert
 
 
 def test_what_ran_comes_before_what_was_requested() -> None:
     assert flags_of(run(of_status=status(args=["serve", "--seed=7"]))) == {"--seed": "7"}
-    assert flags_of(run(of_status=status(args=[]))) == parsed(ARGS)
-    assert flags_of(run(of_status=BenchmarkRunStatus())) == parsed(ARGS)
+    assert flags_of(run(of_status=status(args=[]))) == parsed(ARGS, VLLM)
+    assert flags_of(run(of_status=BenchmarkRunStatus())) == parsed(ARGS, VLLM)
 
 
 @pytest.mark.parametrize("documented", [True, False], ids=["by-what-ran", "by-what-was-asked-for"])
 def test_every_role_has_flags_of_its_own_and_decode_answers(documented: bool) -> None:
     split = split_run(of_status=split_status(args=documented))
-    assert parallelism_of(flags_of(split, "prefill")) == {"tp": 1, "pp": 1, "dp": 1, "ep": 1}
-    assert parallelism_of(flags_of(split, "decode")) == {"tp": 1, "pp": 1, "dp": 2, "ep": 2}
+    assert parallelism_of(flags_of(split, "prefill"), VLLM) == {"tp": 1, "pp": 1, "dp": 1, "ep": 1}
+    assert parallelism_of(flags_of(split, "decode"), VLLM) == {"tp": 1, "pp": 1, "dp": 2, "ep": 2}
     assert flags_of(split) == flags_of(split, "decode")
 
 

@@ -79,6 +79,7 @@ def hostile() -> Reported:
         for row in run.status.results
     ]
     server = ServerStatus(
+        engine="VLLM",
         role="server",
         image=HOSTILE,
         node=HOSTILE,

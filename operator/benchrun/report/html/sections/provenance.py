@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import yaml
+from benchrun_client.engines import ENGINES
 
 from benchrun.api import BenchmarkRunSpec, ClientStatus, DatasetStatus, Judge, ServerStatus
 from benchrun.api.sweep import spec as sweep_api
@@ -77,7 +78,7 @@ def _server(server: ServerStatus) -> Iterator[html.Element]:
         f"Servers of the role {server.role}",
         ("Image", server.image),
         ("Image that ran", server.image_digest),
-        ("vLLM", server.version),
+        (ENGINES[server.engine].name, server.version),
         ("Pod", server.pod),
         ("Node", server.node),
         ("GPU", server.gpu or server.gpu_reason),

@@ -1,0 +1,43 @@
+"""Flags that only the operator may set, found among words that a user wrote."""
+
+from collections.abc import Mapping, Sequence
+
+
+def filled_in(command: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """Return a command with the values of its placeholders, such as `$(MODEL)`."""
+    filled = list(command)
+    for placeholder, value in values.items():
+        filled = [word.replace(placeholder, value) for word in filled]
+    return filled
+
+
+def first_owned(
+    words: Sequence[str],
+    owned: Mapping[str, str],
+    spellings: Mapping[str, str],
+    placeholders: Mapping[str, str],
+) -> tuple[int, str] | None:
+    """Return place and remedy of the first word that is an owned flag; None without one.
+
+    `owned` has the remedy of each owned flag, `spellings` the long names, without dashes, of other
+    spellings, and `placeholders` the only value that an owned flag may have. argparse also takes
+    the beginning of a flag's name for the flag. The value is not repeated: it may be a secret.
+    """
+    for place, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        name = f"--{spellings[name]}" if name in spellings else name.replace("_", "-")
+        flag = next(
+            (
+                each
+                for each in owned
+                if name[:2] == "--" and len(name) > 3 and each.startswith(name)
+            ),
+            None,
+        )
+        given = value if equals else next(iter(words[place + 1 :]), "")
+        allowed = placeholders.get(flag or "")
+        if flag is not None and (name != flag or given != allowed):
+            which = flag if name == flag else f"{name}, short for {flag},"
+            hint = f" (its only value here: {allowed})" if allowed else ""
+            return place, f"{which} belongs to the operator{hint}: {owned[flag]}"
+    return None

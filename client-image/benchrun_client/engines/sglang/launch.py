@@ -1,0 +1,121 @@
+"""How SGLang is started: its command, and the flags to leave alone."""
+
+from collections.abc import Mapping, Sequence
+
+from benchrun_client.engines import owned_flags
+from benchrun_client.engines.engine import ServedFiles
+from benchrun_client.engines.settings import Setting
+
+PORT = 30000
+USER = 2000  # The images run as root; any user works, since HOME and caches point to /tmp.
+COMMAND = ("python3", "-m", "sglang.launch_server")
+ENVIRONMENT = {
+    "HOME": "/tmp",
+    "USER": "sglang",
+    "LOGNAME": "sglang",
+    "XDG_CACHE_HOME": "/tmp/.cache",
+    "TRITON_CACHE_DIR": "/tmp/.cache/triton",
+    "TORCHINDUCTOR_CACHE_DIR": "/tmp/.cache/inductor",
+}
+FLAG_WARNINGS = {
+    "--enable-metrics-for-all-schedulers": (
+        ": every tensor parallel rank counts the same requests, so running and waiting requests "
+        "add up to too many"
+    ),
+}
+_PLAIN_HTTP = "the client uses plain HTTP; remove it"
+_ONE_NODE = "servers of SGLang are of one node here; remove it"
+_NO_KEY = "the client sends no key, and whoever may read the run could read it; remove it"
+_MODEL = "set model.name and model.source instead: the client needs the same tokenizer"
+OWNED_FLAGS = {
+    "--model-path": _MODEL,
+    "--model": _MODEL,
+    "--served-model-name": "set model.servedName instead: the client sends requests for that name",
+    "--tokenizer-path": "set model.tokenizer instead: the client must count by the same",
+    "--revision": "set model.revision instead: the client must count by the same",
+    "--chat-template": "set chatTemplate instead: the client must render by the same",
+    "--port": f"the server must use port {PORT}; remove it",
+    "--host": "the server must be reached from other pods; remove it",
+    "--ssl-keyfile": _PLAIN_HTTP,
+    "--ssl-certfile": _PLAIN_HTTP,
+    "--api-key": _NO_KEY,
+    "--admin-api-key": _NO_KEY,
+    "--config": "flags in a file can't be checked; list them in args instead",
+    "--nnodes": _ONE_NODE,
+    "--node-rank": _ONE_NODE,
+    "--dist-init-addr": _ONE_NODE,
+}
+FLAG_SPELLINGS = {
+    "--tensor-parallel-size": "tp-size",
+    "--tp": "tp-size",
+    "--pipeline-parallel-size": "pp-size",
+    "--pp": "pp-size",
+    "--data-parallel-size": "dp-size",
+    "--dp": "dp-size",
+}
+"""Other spelling of a flag -> its long name without dashes."""
+SETTING_FLAGS = {
+    Setting.MAX_RUNNING: "max-running-requests",
+    Setting.MAX_TOKENS: "context-length",
+    Setting.KV_CACHE_TOKENS: "max-total-tokens",
+    Setting.BLOCK_TOKENS: "page-size",
+    Setting.MEMORY_SHARE: "mem-fraction-static",
+    Setting.TENSOR_PARALLEL: "tp-size",
+    Setting.PIPELINE_PARALLEL: "pp-size",
+    Setting.DATA_PARALLEL: "dp-size",
+    Setting.CONFIG_FILE: "config",
+}
+FLAGS_OFF = {Setting.PREFIX_CACHE: "disable-radix-cache"}
+PLACEHOLDERS = {
+    "--model-path": "$(MODEL)",
+    "--served-model-name": "$(SERVED_NAME)",
+    "--port": "$(PORT)",
+}
+"""Flag owned by the operator -> the placeholder that a command may give as its value."""
+
+
+def serve_args(model: ServedFiles, command: Sequence[str]) -> list[str]:
+    """Return the arguments of `sglang.launch_server` for a model, the model first.
+
+    Arguments that the command already carries by a placeholder are left out. Metrics are off by
+    default, and the server listens on localhost.
+    """
+    optional = {
+        "revision": model.revision,
+        "tokenizer-path": model.tokenizer,
+        "chat-template": model.chat_template,
+    }
+    given = [f"--{flag}={value}" for flag, value in optional.items() if value is not None]
+    own = {
+        "--model-path": f"--model-path={model.path}",
+        "--served-model-name": f"--served-model-name={model.name}",
+        "--port": f"--port={PORT}",
+    }
+    left = [
+        arg for flag, arg in own.items() if not any(PLACEHOLDERS[flag] in word for word in command)
+    ]
+    return [*left, "--host=0.0.0.0", "--enable-metrics", *given]
+
+
+def filled_in(command: Sequence[str], model: ServedFiles) -> list[str]:
+    """Return a command with the values of its placeholders."""
+    values = {"$(MODEL)": model.path, "$(SERVED_NAME)": model.name, "$(PORT)": str(PORT)}
+    return owned_flags.filled_in(command, values)
+
+
+def owned_flag(
+    words: Sequence[str], *, placeholders: Mapping[str, str] | None = None
+) -> tuple[int, str] | None:
+    """Return place and remedy of the first word that is a flag of the operator; None without one.
+
+    The value is not repeated: it may be a secret.
+    """
+    return owned_flags.first_owned(words, OWNED_FLAGS, FLAG_SPELLINGS, placeholders or {})
+
+
+def command_problem(command: Sequence[str]) -> tuple[int, str] | None:
+    """Return the place of the first problem of a command, and the remedy; None if it has none.
+
+    What a script does is not examined.
+    """
+    return owned_flag(command, placeholders=PLACEHOLDERS)

@@ -1,0 +1,37 @@
+"""The series of SGLang's metrics endpoint.
+
+A server counts tokens and requests when a request has ended, not while it runs. It does not say
+when its process started, nor why requests ended.
+"""
+
+from collections.abc import Mapping
+
+SAMPLE_SERIES: Mapping[str, tuple[str, ...]] = {
+    "running": ("sglang:num_running_reqs",),
+    "waiting": ("sglang:num_queue_reqs",),
+    "kv_cache": ("sglang:token_usage",),
+    "generation_tokens": ("sglang:generation_tokens_total",),
+    "prompt_tokens": ("sglang:prompt_tokens_total",),
+    "requests_finished": ("sglang:num_requests_total",),
+    "preemptions": ("sglang:num_retracted_requests_total",),
+    # The radix cache is asked for every token of a prompt.
+    "prefix_queries": ("sglang:prompt_tokens_total",),
+    "prefix_hits": ("sglang:cached_tokens_total",),
+}
+COUNTER_SERIES: Mapping[str, tuple[str, ...]] = {
+    "prefix_cache_queries_total": ("sglang:prompt_tokens_total",),
+    "prefix_cache_hits_total": ("sglang:cached_tokens_total",),
+    "prompt_tokens_total": ("sglang:prompt_tokens_total",),
+    "generation_tokens_total": ("sglang:generation_tokens_total",),
+    "request_success_total": ("sglang:num_requests_total",),
+    "num_preemptions_total": ("sglang:num_retracted_requests_total",),
+    "time_to_first_token_seconds_sum": ("sglang:time_to_first_token_seconds_sum",),
+    "time_to_first_token_seconds_count": ("sglang:time_to_first_token_seconds_count",),
+    "request_queue_time_seconds_sum": ("sglang:queue_time_seconds_sum",),
+    "request_queue_time_seconds_count": ("sglang:queue_time_seconds_count",),
+    "finished_abort_total": ("sglang:num_aborted_requests_total",),
+}
+"""Name of a counter -> names of its series."""
+AT_FIRST_EVENT = frozenset({"prefix_cache_hits_total"})
+"""Retractions and aborts too are counted from the first one on, but not by every release: without
+their series they are not known."""

@@ -1,0 +1,29 @@
+"""What can be checked of a server whose flags and cache are not known."""
+
+from benchrun.preflight.manifest_checks import Known, check_run
+from unit.plan.specs import rates, spec_body, workload
+
+
+def test_of_sglang_lengths_and_places_are_checked_and_the_rest_is_said_to_be_unknown() -> None:
+    args = ["--context-length=100", "--max-running-requests=2", "--no-such-flag"]
+    body = spec_body(
+        server={"image": "lmsysorg/sglang:v0.5", "engine": "SGLang", "args": args},
+        workloads=[workload("chat", load={"concurrencies": [4]})],
+    )
+    found = check_run({"spec": body}, Known()).remarks
+    by_path = {(remark.level, remark.path) for remark in found}
+    assert ("NotChecked", "spec.server.args") in by_path
+    assert ("Warning", "spec.workloads[0].load") in by_path
+    texts = " ".join(remark.text for remark in found if remark.level == "Error")
+    assert "--context-length" in texts
+    assert not [remark for remark in found if "vLLM will not start" in remark.text]
+
+
+def test_a_flag_that_hides_something_is_named() -> None:
+    flag = "--enable-metrics-for-all-schedulers"
+    body = spec_body(
+        server={"image": "s", "engine": "SGLang", "args": [flag]},
+        workloads=[workload("chat", load=rates("1"))],
+    )
+    found = check_run({"spec": body}, Known()).remarks
+    assert [r.path for r in found if r.text.startswith(flag)] == ["spec.server.args[0]"]
