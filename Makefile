@@ -26,7 +26,8 @@ tag = $(word 2,$(subst :, ,$(notdir $(1))))
 repository = $(patsubst %:$(call tag,$(1)),%,$(1))
 
 DEVCLUSTER := python3 devcluster
-PYTEST := .venv/bin/python -m pytest
+# Some machines forbid bytecode; then every run would compile and rewrite 500 test modules again.
+PYTEST := PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest
 
 .PHONY: help
 help: ## List the commands
