@@ -411,6 +411,7 @@ class Finding(StatusModel):
     worst_stage: str = Field(max_length=160, description="The stage where it is most marked.")
     evidence: Annotated[dict[str, Evidence], Field(max_length=24)] = Field(default_factory=dict)
     """The figures behind it, from that stage."""
+    sentence: StatusText = Field(description="The figures in words, as they were evaluated.")
     meaning: StatusText = Field("", description="What it does to the numbers.")
     remedy: StatusText = Field("", description="What to change.")
 

@@ -75,6 +75,8 @@ def test_findings_stand_worst_first_with_evidence_and_remedy() -> None:
     assert {card.code for card in cards} == {finding.code for finding in measured().status.findings}
     assert all(card.remedy for card in cards)
     assert any(card.evidence for card in cards)
+    stored = {finding.code: finding.sentence for finding in measured().status.findings}
+    assert {card.code: card.sentence for card in cards} == stored
 
 
 def test_a_report_without_findings_says_so() -> None:
