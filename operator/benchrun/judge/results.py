@@ -15,22 +15,8 @@ from benchrun.judge.explain.prompt_beginnings import (
     earlier_cells,
     with_beginnings,
 )
-from benchrun.judge.objectives import TRUSTED
-from benchrun.judge.result_row import (
-    cost_status,
-    gpus_of,
-    measured_row,
-    row,
-    with_costs,
-    with_throughput_per_gpu,
-)
-from benchrun.judge.rules.all_rules import (
-    aggregate,
-    judge_cell,
-    judge_run,
-    verdict_of_findings,
-    worst,
-)
+from benchrun.judge.result_row import measured_row, row, with_costs, with_throughput_per_gpu
+from benchrun.judge.rules.all_rules import aggregate, judge_cell, judge_run, verdict_of_findings
 from benchrun.judge.rules.rule import (
     CellContext,
     RunContext,
@@ -44,7 +30,13 @@ from benchrun.judge.search_results import SEARCH_BYTES, deciding, search_results
 from benchrun.judge.stage_facts import expected_load
 from benchrun.judge.status_size import COMPARISON_BYTES, MAX_BYTES, PROFILE_BYTES, fitted
 from benchrun.judge.thresholds import Thresholds, thresholds_of
-from benchrun.measure import metrics_page, request_figures, server_pressure, stage_windows
+from benchrun.measure import (
+    cost_status,
+    metrics_page,
+    request_figures,
+    server_pressure,
+    stage_windows,
+)
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
 
 UNCERTAIN = "?"  # Follows a figure that rests on too few requests.
@@ -72,7 +64,7 @@ def headline(rows: Sequence[api.Result], p99_ttft: Callable[[str], P99TTFT]) -> 
     every objective, if any does. Of those within 3 % of the highest output throughput it has the
     lowest p99 TTFT.
     """
-    first = [row for row in rows if row.workload == rows[0].workload and row.verdict in TRUSTED]
+    first = [row for row in rows if row.workload == rows[0].workload and row.verdict in api.TRUSTED]
     kept = [row for row in first if row.verdict == "Valid"] or first
     kept = [row for row in kept if _meets_objectives(row)] or kept
     if not kept:
@@ -251,7 +243,7 @@ def results(
         row(each.row, found[cell_id], explained.get(cell_id)) for cell_id, each in by_cell.items()
     )
     cost = cost_status(spec.cost, servers)
-    gpus = gpus_of(servers)
+    gpus = api.total_gpus(servers)
     priced = [with_costs(with_throughput_per_gpu(each, gpus), cost) for each in bare_rows]
     rows = _answered(priced, spec, summaries, servers, limits)
     findings = aggregate(finding for of_cell in found.values() for finding in of_cell)
@@ -262,7 +254,7 @@ def results(
     max_bytes -= PROFILE_BYTES if spec.measurement.profile else 0
     kept, truncated = fitted(rows, findings, max_bytes=max_bytes)
     relied_on = deciding(rows, searches)
-    verdict = worst(each.verdict for each in relied_on) or "Unknown"
+    verdict = api.worst_verdict(each.verdict for each in relied_on) or "Unknown"
     best = headline(relied_on, lambda cell_id: by_cell[cell_id].p99_ttft)
     return Judged(kept, findings, verdict, best, truncated, searches, rows)
 

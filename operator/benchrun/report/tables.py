@@ -10,7 +10,6 @@ from typing import Generic, NamedTuple, TypeVar
 
 from benchrun import api
 from benchrun.api.sweep import Row
-from benchrun.judge.result_row import PER_GPU, gpus_of
 from benchrun.measure import ANSWERED_PERCENT, sum_of_known
 from benchrun.names import ROLE_DECODE, ROLE_PROXY
 from benchrun.observe import untrusted_json as raw
@@ -226,7 +225,7 @@ def result_rows(
     second, costs and throughput per GPU are shown where the spec has packed texts, a price, or
     several GPUs; total tokens where the table may be `wide`.
     """
-    per_gpu = metric(PER_GPU) if gpus_of(status.servers) > 1 else lambda row: ABSENT
+    per_gpu = metric(api.PER_GPU) if api.total_gpus(status.servers) > 1 else lambda row: ABSENT
     columns: tuple[Column[api.Result], ...] = (
         Column("load point", lambda row: row.cell),
         Column("req/s", metric("request_throughput")),

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 
 import pytest
-from benchrun.api import Severity, Verdict
+from benchrun.api import Severity, Verdict, worst_verdict
 from benchrun.judge.finding_pages import page_of
 from benchrun.judge.rules.all_rules import (
     MAX_FINDINGS_BYTES,
     aggregate,
     judge_stage,
     verdict_of_findings,
-    worst,
 )
 from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun.judge.rules.sample_size import missing_records
@@ -74,7 +73,7 @@ def test_verdict_of_a_stage(verdict: Verdict, severities: Sequence[Severity]) ->
     ],
 )
 def test_the_worst(expected: Verdict | None, verdicts: list[Verdict]) -> None:
-    assert worst(verdicts) == expected
+    assert worst_verdict(verdicts) == expected
 
 
 def test_rules_do_not_stop_each_other() -> None:

@@ -6,7 +6,7 @@ Also the verdict, the list and the sentences of what they find.
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
-from benchrun.api import Code, Finding, Verdict, sentence
+from benchrun.api import SEVERITIES, Code, Finding, Verdict, sentence, worst_verdict
 from benchrun.judge.finding_pages import page_of
 from benchrun.judge.rules import (
     client,
@@ -23,7 +23,6 @@ from benchrun.judge.rules import (
     warm_up,
 )
 from benchrun.judge.rules.rule import (
-    SEVERITIES,
     CellContext,
     Evidence,
     Found,
@@ -85,23 +84,14 @@ def _with_note(found: Found, where: str) -> list[StageFinding]:
     return [*findings, note] if reasons else findings
 
 
-_WORST_LAST: tuple[Verdict, ...] = ("Unknown", "Valid", "Suspect", "Invalid")
-
-
 def verdict_of_findings(findings: Iterable[StageFinding]) -> Verdict:
     """Return the verdict of a judged stage or load point; a Note leaves it Valid."""
     return (
-        worst("Valid" if finding.severity == "Note" else finding.severity for finding in findings)
+        worst_verdict(
+            "Valid" if finding.severity == "Note" else finding.severity for finding in findings
+        )
         or "Valid"
     )
-
-
-def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
-    """Return the worst of several verdicts, or None if there are none.
-
-    Unknown (nothing was measured) counts only where there is nothing else.
-    """
-    return max(verdicts, key=_WORST_LAST.index, default=None)
 
 
 # Findings of a run with their meaning and remedy: all codes with both would take half a status.

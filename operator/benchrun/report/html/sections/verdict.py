@@ -6,10 +6,8 @@ best.
 
 from collections import Counter
 
-from benchrun.api import BenchmarkRunStatus, Finding, find_condition
-from benchrun.api.sweep import BenchmarkSweepStatus, SweepReason, VariantStatus
-from benchrun.judge.rules.rule import SEVERITIES
-from benchrun.judge.sweep.best import THROUGHPUT
+from benchrun.api import SEVERITIES, BenchmarkRunStatus, Finding, find_condition
+from benchrun.api.sweep import THROUGHPUT, BenchmarkSweepStatus, SweepReason, VariantStatus
 from benchrun.report import exit_codes, html
 from benchrun.report.comparison_rows import GATES, WORDS
 from benchrun.report.run_list import outcome_word

@@ -1,8 +1,7 @@
 """The first section: the verdict, and what goes with it."""
 
 import pytest
-from benchrun.api import Condition, SearchResult
-from benchrun.judge.rules.rule import SEVERITIES
+from benchrun.api import SEVERITIES, Condition, SearchResult
 from benchrun.report.html import CodeBlock, Facts, FindingCard, Verdict
 from benchrun.report.html.sections.verdict import findings_section, verdict_section
 from unit.golden_messages import golden
