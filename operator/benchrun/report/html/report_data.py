@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from benchrun.api import (
     KEYS,
+    TRUSTED,
     Axis,
     BenchmarkRunSpec,
     BenchmarkRunStatus,
@@ -19,7 +20,7 @@ from benchrun.api import (
     Sample,
 )
 from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, Row
-from benchrun.judge.objectives import TRUSTED, inconclusive
+from benchrun.judge.objectives import inconclusive
 from benchrun.judge.result_row import measured_row
 from benchrun.judge.results import load_point_context
 from benchrun.judge.rules.rule import StageFinding
