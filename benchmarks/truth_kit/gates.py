@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from benchrun.api import DEFAULT_METRICS, ComparedMetric
+from benchrun.api import DEFAULT_METRICS, HIGHER_IS_BETTER, ComparedMetric
 from benchrun.judge.comparison.comparability import MeasuredRun
-from benchrun.judge.comparison.figures import HIGHER_IS_BETTER
 
 from truth_kit import product
 from truth_kit.spread import spread

@@ -5,10 +5,10 @@ asked for. Clean twins are measured in the same minutes: a finding that they hav
 host's, and shows nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from benchrun.api import Code, Severity
+from benchrun.api import SEVERITIES, Code, Severity
 
 from truth_kit.lab import Experiment
 from truth_kit.physical import Standstill
@@ -67,7 +67,6 @@ TWINS = (
     Experiment(name="clean open loop", workloads=[open_loop()], servers=(STEADY,)),
     Experiment(name="clean users", workloads=[users()], servers=(STEADY,)),
 )
-SEVERITIES: Sequence[Severity] = ("Note", "Suspect", "Invalid")
 
 
 def counting_codes(codes: Mapping[str, Severity], *twins: Mapping[str, Severity]) -> frozenset[str]:

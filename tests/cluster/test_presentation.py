@@ -91,6 +91,7 @@ STATUS = BenchmarkRunStatus(
             count=3,
             worst_stage="chat/rate=4/r1",
             evidence={"samples": 300.0, "percentile": "99", "note": None},
+            sentence="Percentile 99 can't be relied on.",
             meaning="The tail rests on few requests.",
             remedy="Send more.",
         )

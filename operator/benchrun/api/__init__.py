@@ -22,9 +22,12 @@ from benchrun.api.comparison import (
     COSTS,
     DEFAULT_EQUIVALENCE_PERCENT,
     DEFAULT_METRICS,
+    HIGHER_IS_BETTER,
     KEYS,
     MIN_SERVERS_OF_PERCENTILES,
     OUTPUT_COST,
+    PER_GPU,
+    SCOPES,
     THROUGHPUTS,
     TOKENS_PER_JOULE,
     TOTAL_COST,
@@ -117,11 +120,10 @@ from benchrun.api.status import (
     Result,
     SearchResult,
     ServerStatus,
-    Severity,
     Startup,
     Truncated,
-    Verdict,
     Waiting,
+    total_gpus,
 )
 from benchrun.api.stored_status import (
     as_json,
@@ -130,6 +132,7 @@ from benchrun.api.stored_status import (
     status_changes,
     without,
 )
+from benchrun.api.verdicts import SEVERITIES, TRUSTED, Severity, Verdict, worst_verdict
 from benchrun.api.workloads import LoadPoint, LoadSpec, Search, Workload, datasets_of
 
 __all__ = [
@@ -141,6 +144,7 @@ __all__ = [
     "FAILED_TRANSFERS",
     "FIXED",
     "GPU_SERIES",
+    "HIGHER_IS_BETTER",
     "KEYS",
     "MAX_ADDRESSES",
     "MAX_COMPILATIONS",
@@ -151,14 +155,18 @@ __all__ = [
     "MIN_SERVERS_OF_PERCENTILES",
     "MUTABLE_FIELDS",
     "OUTPUT_COST",
+    "PER_GPU",
     "ROLE_FIGURES",
     "SAMPLE_FIGURES",
+    "SCOPES",
+    "SEVERITIES",
     "SHOWN_FIGURES",
     "START_DECIMALS",
     "SUMMED",
     "THROUGHPUTS",
     "TOKENS_PER_JOULE",
     "TOTAL_COST",
+    "TRUSTED",
     "VALIDATIONS",
     "AgentDataset",
     "Baseline",
@@ -257,7 +265,9 @@ __all__ = [
     "status_changes",
     "swept_metrics",
     "timestamp",
+    "total_gpus",
     "with_condition",
     "without",
     "without_branch",
+    "worst_verdict",
 ]

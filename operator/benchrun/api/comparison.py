@@ -52,7 +52,12 @@ KEYS: Mapping[ComparedMetric, str] = {
     **_LATENCIES,
 }
 """vLLM's own names, under which results hold them."""
+HIGHER_IS_BETTER: frozenset[ComparedMetric] = frozenset(
+    {"OutputThroughput", "RequestThroughput", "TotalTokenThroughput"}
+)
 THROUGHPUTS: tuple[str, ...] = ("request_throughput", "output_throughput", "total_token_throughput")
+PER_GPU = "output_throughput_per_gpu"
+"""Only where the servers are known to hold a GPU."""
 OUTPUT_COST = "cost_per_million_output_tokens"
 TOTAL_COST = "cost_per_million_total_tokens"
 COSTS: tuple[str, ...] = (OUTPUT_COST, TOTAL_COST)
@@ -81,6 +86,14 @@ DEFAULT_EQUIVALENCE_PERCENT = "1"
 nobody chooses by less."""
 
 Scope = Literal["WithinOneServer", "BetweenServers"]
+SCOPES: Mapping[Scope, str] = {
+    "WithinOneServer": (
+        "within one server: the intervals hold the noise of repeats on one server a side. Another "
+        "start of the same server may differ by more"
+    ),
+    "BetweenServers": "between servers: the intervals hold the noise of fresh servers",
+}
+"""What the noise of a comparison holds, in words."""
 Word = Literal[
     "Better", "Worse", "Equivalent", "NoDetectableDifference", "NotComparable", "Unknown"
 ]

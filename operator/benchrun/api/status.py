@@ -3,6 +3,7 @@
 It is always under 100 kB; lists say when they were cut.
 """
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from benchrun_client.contract import Axis
@@ -13,6 +14,7 @@ from benchrun.api.base import ATOMIC, StatusModel, entries
 from benchrun.api.comparison import THROUGHPUTS, Comparison, CostStatus, ThroughputOf
 from benchrun.api.conditions import Conditions, ConditionStatus, Reason
 from benchrun.api.server_figures import LimitKind, RoleFigures, WaitingReason
+from benchrun.api.verdicts import Severity, Verdict
 
 
 class Startup(StatusModel):
@@ -48,8 +50,6 @@ Phase = Literal[
     "Failed",
     "Cancelled",
 ]
-Verdict = Literal["Valid", "Suspect", "Invalid", "Unknown"]
-Severity = Literal["Note", "Suspect", "Invalid"]
 Metrics = Annotated[dict[str, float | None], Field(max_length=96)]
 Interval = Annotated[list[float], Field(min_length=2, max_length=2, json_schema_extra=ATOMIC)]
 Evidence = Annotated[
@@ -135,6 +135,14 @@ class ServerStatus(StatusModel):
     compilations: CompiledKernels | None = None
     startup: Startup | None = Field(None, description="Where that time went, of the first server.")
     restarts: int = Field(0, description="Restarts seen, of all.")
+
+
+def total_gpus(servers: Iterable[ServerStatus]) -> int:
+    """Return the GPUs of all roles together.
+
+    0 where they are not known, as behind an endpoint, or there are none.
+    """
+    return sum(server.gpus for server in servers)
 
 
 class ClientStatus(StatusModel):
@@ -341,6 +349,14 @@ class Result(StatusModel):
             return self.steady[key]
         return self.metrics.get(key)
 
+    @property
+    def objectives_outcome(self) -> Literal["Met", "Missed", "Inconclusive"]:
+        """Return the outcome of all objectives together."""
+        outcomes = {objective.outcome for objective in self.objectives}
+        if "Missed" in outcomes:
+            return "Missed"
+        return "Met" if outcomes == {"Met"} else "Inconclusive"
+
 
 class DatasetStatus(StatusModel):
     """What was read for a workload, and what was left out."""
@@ -413,6 +429,7 @@ class Finding(StatusModel):
     worst_stage: str = Field(max_length=160, description="The stage where it is most marked.")
     evidence: Annotated[dict[str, Evidence], Field(max_length=24)] = Field(default_factory=dict)
     """The figures behind it, from that stage."""
+    sentence: StatusText = Field(description="The figures in words, as they were evaluated.")
     meaning: StatusText = Field("", description="What it does to the numbers.")
     remedy: StatusText = Field("", description="What to change.")
 

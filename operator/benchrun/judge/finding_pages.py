@@ -7,7 +7,7 @@ from importlib.resources import files
 from itertools import accumulate, takewhile
 from pathlib import Path
 
-from benchrun.judge.rules.rule import SEVERITIES, Code
+from benchrun.api import SEVERITIES, Code
 
 CHECKOUT = Path(__file__).parents[3] / "docs/findings"
 """Folder of the finding pages; an installation from a checkout reads them there."""

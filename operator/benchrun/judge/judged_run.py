@@ -12,10 +12,10 @@ from benchrun_client.contract import DatasetFacts, StageRecord
 from benchrun import api
 from benchrun.judge.comparison.compare import against_baseline
 from benchrun.judge.explain.profile import backed, profile_status
-from benchrun.judge.result_row import cost_status
 from benchrun.judge.results import Judged, results, shown
 from benchrun.judge.status_size import truncations
 from benchrun.judge.thresholds import Thresholds, judge_of
+from benchrun.measure import cost_status
 from benchrun.measure.metrics_page import Sample
 from benchrun.observe import Run
 from benchrun.plan import load_points, probed_load_points

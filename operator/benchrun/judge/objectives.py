@@ -10,14 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from benchrun_client.contract import ERROR, LatencySample, Plateau, StageRecord, decided
 
-from benchrun.api import Objective, ObjectiveResult, Verdict
+from benchrun.api import TRUSTED, Objective, ObjectiveResult, Verdict
 from benchrun.judge.stage_facts import ExpectedStage
 from benchrun.measure import Samples, latency_samples, request_figures
-
-TRUSTED: tuple[Verdict, ...] = (
-    "Valid",
-    "Suspect",
-)  # Verdicts of load points whose numbers mean something.
 
 _SINCE_DUE: Mapping[str, str] = {
     "ttft": request_figures.QUEUED_TTFT,

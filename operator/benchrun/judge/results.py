@@ -15,21 +15,12 @@ from benchrun.judge.explain.prompt_beginnings import (
     earlier_load_points,
     with_beginnings,
 )
-from benchrun.judge.objectives import TRUSTED
-from benchrun.judge.result_row import (
-    cost_status,
-    gpus_of,
-    measured_row,
-    row,
-    with_costs,
-    with_throughput_per_gpu,
-)
+from benchrun.judge.result_row import measured_row, row, with_costs, with_throughput_per_gpu
 from benchrun.judge.rules.all_rules import (
     aggregate,
     judge_load_point,
     judge_run,
     verdict_of_findings,
-    worst,
 )
 from benchrun.judge.rules.rule import (
     LoadPointContext,
@@ -44,7 +35,13 @@ from benchrun.judge.search_results import SEARCH_BYTES, deciding, search_results
 from benchrun.judge.stage_facts import expected_stage
 from benchrun.judge.status_size import COMPARISON_BYTES, MAX_BYTES, PROFILE_BYTES, fitted
 from benchrun.judge.thresholds import Thresholds, thresholds_of
-from benchrun.measure import metrics_page, request_figures, server_pressure, stage_windows
+from benchrun.measure import (
+    cost_status,
+    metrics_page,
+    request_figures,
+    server_pressure,
+    stage_windows,
+)
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
 
 UNCERTAIN = "?"  # Follows a figure that rests on too few requests.
@@ -72,7 +69,7 @@ def headline(rows: Sequence[api.Result], p99_ttft: Callable[[str], P99TTFT]) -> 
     every objective, if any does. Of those within 3 % of the highest output throughput it has the
     lowest p99 TTFT.
     """
-    first = [row for row in rows if row.workload == rows[0].workload and row.verdict in TRUSTED]
+    first = [row for row in rows if row.workload == rows[0].workload and row.verdict in api.TRUSTED]
     kept = [row for row in first if row.verdict == "Valid"] or first
     kept = [row for row in kept if _meets_objectives(row)] or kept
     if not kept:
@@ -267,7 +264,7 @@ def results(
         for load_point_id, each in by_load_point.items()
     )
     cost = cost_status(spec.cost, servers)
-    gpus = gpus_of(servers)
+    gpus = api.total_gpus(servers)
     priced = [with_costs(with_throughput_per_gpu(each, gpus), cost) for each in bare_rows]
     rows = _answered(priced, spec, summaries, servers, limits)
     findings = aggregate(finding for of_load_point in found.values() for finding in of_load_point)
@@ -278,7 +275,7 @@ def results(
     max_bytes -= PROFILE_BYTES if spec.measurement.profile else 0
     kept, truncated = fitted(rows, findings, max_bytes=max_bytes)
     relied_on = deciding(rows, searches)
-    verdict = worst(each.verdict for each in relied_on) or "Unknown"
+    verdict = api.worst_verdict(each.verdict for each in relied_on) or "Unknown"
     best = headline(relied_on, lambda load_point_id: by_load_point[load_point_id].p99_ttft)
     return Judged(kept, findings, verdict, best, truncated, searches, rows)
 

@@ -62,14 +62,6 @@ def deciding(rows: Sequence[Result], found: Sequence[SearchResult]) -> list[Resu
     return [row for row in kept if confirmation_id(row.load_point) not in load_points]
 
 
-def outcome_of(row: Result) -> Literal["Met", "Missed", "Inconclusive"]:
-    """Return the outcome of all objectives of a load point together."""
-    outcomes = {objective.outcome for objective in row.objectives}
-    if "Missed" in outcomes:
-        return "Missed"
-    return "Met" if outcomes == {"Met"} else "Inconclusive"
-
-
 def _result(
     workload: str,
     search: Search,
@@ -80,10 +72,10 @@ def _result(
     confirming = {load_point.id for load_point in load_points if load_point.confirms}
     confirmations = [row for row in rows if row.load_point in confirming]
     # What was only looked at tells where to confirm; it is the answer where nothing was confirmed.
-    met = [row for row in confirmations or rows if outcome_of(row) == "Met"]
+    met = [row for row in confirmations or rows if row.objectives_outcome == "Met"]
     lower = met[-1] if met else None
     least = Decimal(lower.value if lower is not None else 0)
-    above = [row for row in rows if outcome_of(row) != "Met" and Decimal(row.value) > least]
+    above = [row for row in rows if row.objectives_outcome != "Met" and Decimal(row.value) > least]
     upper = above[0] if above else None
     width = (
         None
@@ -98,7 +90,7 @@ def _result(
     numbers = {probe for _, probe, _ in places}
     if has_ended and _has_no_gap(numbers, search.max_probes) and len(places) == planned:
         outcome, why = _outcome(search, rows, confirmations, lower=lower, upper=upper)
-    missed = upper is not None and outcome_of(upper) == "Missed"
+    missed = upper is not None and upper.objectives_outcome == "Missed"
     return SearchResult(
         workload=workload,
         axis=search.axis,
@@ -132,9 +124,13 @@ def _outcome(
         if lower is None:
             return "NoneMet", "; lower load.search.from, or relax the objectives"
         return "Inconclusive", "; no later stages confirmed it"
-    met = {row.value for row in rows if row not in confirmations and outcome_of(row) == "Met"}
+    met = {
+        row.value for row in rows if row not in confirmations and row.objectives_outcome == "Met"
+    }
     if changed := [
-        row.value for row in confirmations if outcome_of(row) == "Missed" and row.value in met
+        row.value
+        for row in confirmations
+        if row.objectives_outcome == "Missed" and row.value in met
     ]:
         why = "they were met before: the server got slower meanwhile, or chance misled"
         return "Inconclusive", f"; at {changed[0]} {why}"

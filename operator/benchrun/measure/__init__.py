@@ -9,6 +9,7 @@ from benchrun_client.contract import (
 )
 
 from benchrun.measure.batches import batch_means, variance_inflation
+from benchrun.measure.costs import cost_status, time_costs, token_costs
 from benchrun.measure.counters import (
     EXTERNAL_HITS,
     EXTERNAL_QUERIES,
@@ -33,6 +34,7 @@ from benchrun.measure.exporters import (
     throttled_percent,
     waiting_for_cpu_percent,
 )
+from benchrun.measure.intervals import percentile_intervals
 from benchrun.measure.metrics_page import ServerFacts, UnreadableMetrics, parse_facts, parse_sample
 from benchrun.measure.request_figures import (
     ANSWERED_PERCENT,
@@ -81,6 +83,7 @@ from benchrun.measure.response_to_load import (
     stretches,
     within,
 )
+from benchrun.measure.roles import proxy_role, role_figures, tokens_per_joule
 from benchrun.measure.server_pressure import (
     Hold,
     MeanLengths,
@@ -99,6 +102,7 @@ from benchrun.measure.significance import (
     cv_percent,
     detectable_percent,
     detectable_shift,
+    detected_text,
     fisher_p_value,
     groups_p_value,
     hochberg_levels,
@@ -190,11 +194,13 @@ __all__ = [
     "by_server",
     "comparisons",
     "completed_in",
+    "cost_status",
     "cpu_values",
     "cv_percent",
     "decode",
     "detectable_percent",
     "detectable_shift",
+    "detected_text",
     "duration_seconds",
     "encode",
     "failed_requests",
@@ -226,6 +232,7 @@ __all__ = [
     "parse_facts",
     "parse_sample",
     "percent_text",
+    "percentile_intervals",
     "percentile_word",
     "plateau_metrics",
     "plateau_totals",
@@ -234,12 +241,14 @@ __all__ = [
     "pools_of",
     "power_sentence",
     "pressure",
+    "proxy_role",
     "ratio",
     "renewed",
     "repeat_cv_percent",
     "replicas",
     "rise",
     "rise_at",
+    "role_figures",
     "rounded",
     "rounded_figures",
     "running_by_step",
@@ -253,6 +262,9 @@ __all__ = [
     "surplus",
     "theil_sen_slope",
     "throttled_percent",
+    "time_costs",
+    "token_costs",
+    "tokens_per_joule",
     "totals",
     "trend",
     "variance_inflation",

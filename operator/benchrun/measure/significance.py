@@ -440,3 +440,11 @@ def power_sentence(values: int, questions: int, *, unit: str) -> str:
 def percent_text(percent: float) -> str:
     """Format a detectable change: "3.2 %", or "more than 100 %", where the size means nothing."""
     return f"{percent:.2g} %" if percent < 100 else "more than 100 %"
+
+
+def detected_text(percent: float) -> str:
+    """Return the power of a comparison, in words."""
+    return (
+        f"at the measured noise, a change of {percent_text(percent)} in one figure is detected "
+        "with 80 % probability"
+    )

@@ -13,8 +13,8 @@ from benchrun.api import (
     Gate,
     Result,
     Verdict,
+    worst_verdict,
 )
-from benchrun.judge.rules.all_rules import worst
 from benchrun.report.tables import ABSENT, Rows, figure
 
 WORDS = {"NoDetectableDifference": "not detected"}  # Short enough for a column.
@@ -177,7 +177,7 @@ def _moved(old: Result, new: Result, appeared: Sequence[str], gone: Sequence[str
     """
     if old.verdict == new.verdict:
         return []
-    worse = worst((old.verdict, new.verdict)) == new.verdict
+    worse = worst_verdict((old.verdict, new.verdict)) == new.verdict
     decisive, explained = (new.findings[:1], appeared) if worse else (old.findings[:1], gone)
     return [
         f"{code} is {'more' if worse else 'less'} severe"

@@ -6,9 +6,8 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from benchrun.api import BenchmarkRunStatus, answer_of, answering
+from benchrun.api import BenchmarkRunStatus, answer_of, answering, total_gpus
 from benchrun.api.sweep import BenchmarkSweepStatus
-from benchrun.judge.result_row import gpus_of
 from benchrun.observe import Run, Sweep, run_of, sweep_of, untrusted_json as raw
 from benchrun.report.sweep_rows import is_per_gpu, throughput
 from benchrun.report.tables import ABSENT, Rows, age, clock, figure
@@ -45,7 +44,7 @@ def run_list_rows(
             "findings": finding_codes(status),
         }
         server_there = answering(status.servers)
-        gpus = gpus_of(status.servers)
+        gpus = total_gpus(status.servers)
         setup = {
             "model": model(run.spec),
             "vLLM": server_there.version if server_there else None,

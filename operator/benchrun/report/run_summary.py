@@ -11,7 +11,7 @@ from benchrun_client.engines import ENGINES
 
 from benchrun.api import BenchmarkRunStatus, ServerStatus, find_condition, has_ended, is_true
 from benchrun.api.sweep import BenchmarkSweepStatus
-from benchrun.judge.comparison.figures import detected
+from benchrun.measure import detected_text
 from benchrun.observe import Run, Sweep, untrusted_json as raw
 from benchrun.report import run_list
 from benchrun.report.comparison_rows import signed
@@ -283,7 +283,7 @@ def _results(status: BenchmarkRunStatus) -> _Facts:
             f"with {found.baseline.name}: {found.outcome}, {found.gate or 'no gate'}{most}",
         )
         if (least := found.detectable_percent) is not None:
-            yield "power", detected(least)
+            yield "power", detected_text(least)
     elif (gate := find_condition(status.conditions, "NotRegressed")) is not None:
         yield "power", gate.message
     for cut in status.truncated:

@@ -2,7 +2,16 @@
 
 from collections.abc import Callable, Mapping
 
-from benchrun.api import KEYS, OUTPUT_COST, SHOWN_FIGURES, TOKENS_PER_JOULE, Change, ComparedMetric
+from benchrun.api import (
+    KEYS,
+    OUTPUT_COST,
+    PER_GPU,
+    SCOPES,
+    SHOWN_FIGURES,
+    TOKENS_PER_JOULE,
+    Change,
+    ComparedMetric,
+)
 from benchrun.api.sweep import (
     BenchmarkSweepStatus,
     BestVariant,
@@ -11,8 +20,7 @@ from benchrun.api.sweep import (
     UndecidedVariant,
     VariantStatus,
 )
-from benchrun.judge.comparison.figures import SCOPES, detected
-from benchrun.judge.result_row import PER_GPU
+from benchrun.measure import detected_text
 from benchrun.report import tables
 from benchrun.report.comparison_rows import CHANGE_HEADERS, change_load_points
 from benchrun.report.tables import (
@@ -282,7 +290,9 @@ def compared_text(status: BenchmarkSweepStatus) -> str | None:
     if status.scope is None:
         return None
     least = status.detectable_percent
-    return SCOPES[status.scope] + (f". {detected(least).capitalize()}" if least is not None else "")
+    return SCOPES[status.scope] + (
+        f". {detected_text(least).capitalize()}" if least is not None else ""
+    )
 
 
 def remarks(status: BenchmarkSweepStatus) -> list[str]:

@@ -10,8 +10,6 @@ from typing import Generic, NamedTuple, TypeVar
 
 from benchrun import api
 from benchrun.api.sweep import SweepRow
-from benchrun.judge.result_row import PER_GPU, gpus_of
-from benchrun.judge.rules.all_rules import evidence_sentence
 from benchrun.measure import ANSWERED_PERCENT, sum_of_known
 from benchrun.names import ROLE_DECODE, ROLE_PROXY
 from benchrun.observe import untrusted_json as raw
@@ -227,7 +225,7 @@ def result_rows(
     second, costs and throughput per GPU are shown where the spec has packed texts, a price, or
     several GPUs; total tokens where the table may be `wide`.
     """
-    per_gpu = metric(PER_GPU) if gpus_of(status.servers) > 1 else lambda row: ABSENT
+    per_gpu = metric(api.PER_GPU) if api.total_gpus(status.servers) > 1 else lambda row: ABSENT
     columns: tuple[Column[api.Result], ...] = (
         Column("load point", lambda row: row.load_point),
         Column("req/s", metric("request_throughput")),
@@ -492,8 +490,5 @@ def kernel_rows(status: api.BenchmarkRunStatus) -> Rows:
 
 def finding_rows(status: api.BenchmarkRunStatus) -> Rows:
     """Build a table with one row for each finding: what it is, where it was worst, what to do."""
-    rows = tuple(
-        (f.severity, f.code, f.worst_stage, evidence_sentence(f.code, f.evidence), f.remedy)
-        for f in status.findings
-    )
+    rows = tuple((f.severity, f.code, f.worst_stage, f.sentence, f.remedy) for f in status.findings)
     return Rows(("severity", "finding", "worst stage", "evidence", "what to do"), rows)

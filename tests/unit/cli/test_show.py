@@ -130,7 +130,13 @@ OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 
 def evil_run() -> dict[str, Any]:
     body = run_body(ended("Failed", log_tail=EVIL))
-    finding = {"code": EVIL, "severity": "Note", "count": 1, "worstStage": "chat/rate=4/r1"}
+    finding = {
+        "code": EVIL,
+        "severity": "Note",
+        "count": 1,
+        "worstStage": "chat/rate=4/r1",
+        "sentence": EVIL,
+    }
     headline = {"loadPoint": EVIL, "throughput": "1", "p99TTFT": "1"}
     status = {**body["status"], "message": EVIL, "findings": [finding], "headline": headline}
     return {**body, "status": status}
@@ -171,6 +177,7 @@ def test_a_report_of_a_file_cannot_steer_the_terminal(
         "severity": "Note",
         "count": 1,
         "worstStage": EVIL,
+        "sentence": EVIL,
         "meaning": EVIL,
     }
     status = {**run.body["status"], "message": EVIL, "logTail": EVIL, "findings": [finding]}

@@ -6,6 +6,7 @@ import pytest
 from benchrun.api import (
     COSTS,
     OUTPUT_COST,
+    PER_GPU,
     TOKENS_PER_JOULE,
     TOTAL_COST,
     Cost,
@@ -13,16 +14,9 @@ from benchrun.api import (
     Result,
     RoleFigures,
     ServerStatus,
+    total_gpus,
 )
-from benchrun.judge.result_row import (
-    PER_GPU,
-    cost_status,
-    gpus_of,
-    token_costs,
-    tokens_per_joule,
-    with_costs,
-    with_throughput_per_gpu,
-)
+from benchrun.judge.result_row import with_costs, with_throughput_per_gpu
 from benchrun.judge.results import results
 from benchrun.measure import (
     EXTERNAL_HITS,
@@ -32,7 +26,10 @@ from benchrun.measure import (
     PREFIX_HITS,
     PREFIX_QUERIES,
     GpuFigures,
+    cost_status,
     rounded,
+    token_costs,
+    tokens_per_joule,
 )
 from benchrun_client.contract import ServerEdge
 from unit.judge.specs import spec
@@ -257,7 +254,7 @@ def test_it_stands_in_the_row_of_a_run_whose_gpus_were_read() -> None:
 
 
 def test_gpus_of_every_role_share_the_throughput() -> None:
-    held = gpus_of(servers(2, 0, 4))
+    held = total_gpus(servers(2, 0, 4))
     assert with_throughput_per_gpu(measured(output_throughput=1000.0), held).metrics == {
         "output_throughput": 1000.0,
         PER_GPU: 166.67,
@@ -267,7 +264,7 @@ def test_gpus_of_every_role_share_the_throughput() -> None:
 @pytest.mark.parametrize("held", [servers(), servers(0, 0)])
 def test_without_a_gpu_nothing_is_reported(held: list[ServerStatus]) -> None:
     row = measured(output_throughput=1000.0)
-    assert with_throughput_per_gpu(row, gpus_of(held)) == row
+    assert with_throughput_per_gpu(row, total_gpus(held)) == row
 
 
 @pytest.mark.parametrize("metrics", [{}, {"output_throughput": None}])

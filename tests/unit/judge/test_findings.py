@@ -3,11 +3,17 @@
 from collections.abc import Sequence
 
 import pytest
-from benchrun.api import Severity, Verdict
+from benchrun.api import Severity, Verdict, worst_verdict
 from benchrun.judge.finding_pages import page_of
-from benchrun.judge.rules.all_rules import aggregate, judge_stage, verdict_of_findings, worst
+from benchrun.judge.rules.all_rules import (
+    MAX_FINDINGS_BYTES,
+    aggregate,
+    judge_stage,
+    verdict_of_findings,
+)
 from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun.judge.rules.sample_size import missing_records
+from benchrun.judge.status_size import json_bytes
 from benchrun_client.contract import START_TIME
 from hypothesis import given, strategies as st
 from unit.judge.queues import Server, open_loop
@@ -67,7 +73,7 @@ def test_verdict_of_a_stage(verdict: Verdict, severities: Sequence[Severity]) ->
     ],
 )
 def test_the_worst(expected: Verdict | None, verdicts: list[Verdict]) -> None:
-    assert worst(verdicts) == expected
+    assert worst_verdict(verdicts) == expected
 
 
 def test_rules_do_not_stop_each_other() -> None:
@@ -99,7 +105,27 @@ def test_one_entry_a_code_with_the_worst_stages_evidence() -> None:
         ("PrefixCacheContaminated", "Invalid", 3, "a/r3", {"hitPercent": 90.0}),
         ("NotChecked", "Note", 1, "a/r1", {}),
     ]
+    assert found[0].sentence.startswith("90 % of the prompt tokens were in the prefix cache")
     assert found[0].meaning == page_of(Code.PREFIX_CACHE_CONTAMINATED).meaning
+
+
+def test_a_sentence_is_cut_at_a_thousand_bytes() -> None:
+    reasons = {code.value: "é" * 90 for code in list(Code)[:24]}
+    (entry,) = aggregate([StageFinding(Code.NOT_CHECKED, "Note", "a/r1", reasons)])
+    assert 990 < len(entry.sentence.encode()) <= 1000
+    assert entry.sentence.endswith("…")
+
+
+def test_many_findings_keep_their_sentences_and_lose_their_words_from_the_end() -> None:
+    evidence = {"error": "e" * 60}
+    found = aggregate(
+        [StageFinding(code, "Suspect", f"{'a' * 60}/r1", evidence) for code in list(Code)]
+    )
+    explained = [bool(each.meaning) for each in found]
+    assert explained == sorted(explained, reverse=True)
+    assert 0 < explained.count(True) < len(Code)
+    assert json_bytes(found, exclude_none=False) <= MAX_FINDINGS_BYTES
+    assert found[-1].sentence
 
 
 def test_the_earliest_of_equally_bad_stages_is_named() -> None:

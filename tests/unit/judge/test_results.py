@@ -14,7 +14,6 @@ from benchrun.api import (
     Result,
     RoleFigures,
 )
-from benchrun.judge.finding_pages import page_of
 from benchrun.judge.judged_run import MAX_DATASETS, dataset_statuses, judged_run
 from benchrun.judge.results import Judged, results
 from benchrun.judge.status_size import MAX_BYTES, fitted
@@ -223,7 +222,7 @@ def test_sixty_four_load_points_fit_the_status(
 
 
 def with_every_rule_firing(rows: Sequence[Result]) -> tuple[list[Result], list[Finding]]:
-    """As long as texts and evidence may be."""
+    """As long as sentences and evidence are, without the words that are left out of so many."""
     findings = [
         Finding(
             code=code,
@@ -231,8 +230,7 @@ def with_every_rule_firing(rows: Sequence[Result]) -> tuple[list[Result], list[F
             count=64,
             worst_stage="a" * 60,
             evidence={f"figure{n}": 1234.5 for n in range(8)},
-            meaning=page_of(code).meaning,
-            remedy=page_of(code).remedy,
+            sentence="s" * 250,
         )
         for code in Code
     ]

@@ -225,7 +225,7 @@ def test_that_nothing_limits_goes_before_what_limits() -> None:
 def test_findings_take_their_room_first() -> None:
     rows = [full_row(number) for number in range(8)]
     finding = Finding(
-        code="A", severity="Note", count=1, worst_stage="s", meaning="m" * 1000, remedy="r" * 1000
+        code="A", severity="Note", count=1, worst_stage="s", sentence="s" * 1000, remedy="r" * 1000
     )
     alone, beside = (fitted(rows, found, max_bytes=9000)[0] for found in ([], [finding] * 2))
     assert size(beside) <= 9000 - 2 * len(finding.model_dump_json(by_alias=True)) < size(alone)

@@ -2,10 +2,9 @@
 or of the whole stage."""
 
 import pytest
-from benchrun.api import KEYS, THROUGHPUTS, Result, ThroughputOf
+from benchrun.api import KEYS, PER_GPU, THROUGHPUTS, Result, ThroughputOf
 from benchrun.api.sweep import essence
 from benchrun.judge.comparison.compare import compare
-from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.results import results
 from benchrun.judge.rules.rule import StageFacts
 from benchrun.judge.rules.steady_state import not_steady_state

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from benchrun.api import Sample
-from benchrun.judge.result_row import role_figures
 from benchrun.measure import (
     NOT_RENEWED,
     GpuFigures,
@@ -18,6 +17,7 @@ from benchrun.measure import (
     gpu_figures,
     gpu_values,
     renewed,
+    role_figures,
     throttled_percent,
     waiting_for_cpu_percent,
 )

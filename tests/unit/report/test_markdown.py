@@ -113,7 +113,7 @@ def test_strings_of_others_do_nothing(live: str) -> None:
         severity="Note",
         count=1,
         worst_stage="s",
-        evidence={"said": HOSTILE},
+        sentence=HOSTILE,
         remedy=HOSTILE,
     )
     shown = status(result()).model_copy(update={"findings": [finding], "message": HOSTILE})

@@ -29,7 +29,8 @@ SERVER = ServerStatus(
 
 
 def finding(code: str, severity: str) -> Finding:
-    return Finding(code=code, severity=severity, count=1, worst_stage="chat/concurrency=8/r1")
+    where = "chat/concurrency=8/r1"
+    return Finding(code=code, severity=severity, count=1, worst_stage=where, sentence="It is.")
 
 
 def measured(**changes: Any) -> BenchmarkRunStatus:
@@ -184,7 +185,9 @@ NOW_RUN_LIST_WORDS = BEGIN + timedelta(hours=5)
 
 def found(*pairs: tuple[str, str]) -> BenchmarkRunStatus:
     made = [
-        Finding.model_validate({"code": c, "severity": s, "count": 1, "worst_stage": "s"})
+        Finding.model_validate(
+            {"code": c, "severity": s, "count": 1, "worst_stage": "s", "sentence": "It is."}
+        )
         for c, s in pairs
     ]
     return BenchmarkRunStatus(findings=made)

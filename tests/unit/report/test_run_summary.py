@@ -215,7 +215,13 @@ def test_lists_that_were_cut_are_reported() -> None:
 def found(*severities: str) -> BenchmarkRunStatus:
     made = [
         Finding.model_validate(
-            {"code": f"Code{n}", "severity": severity, "count": 1, "worst_stage": "s"}
+            {
+                "code": f"Code{n}",
+                "severity": severity,
+                "count": 1,
+                "worst_stage": "s",
+                "sentence": "It is.",
+            }
         )
         for n, severity in enumerate(severities)
     ]

@@ -61,6 +61,7 @@ def small() -> BenchmarkRunStatus:
         worst_stage="chat/concurrency=8/r2",
         meaning="A record is missing.",
         evidence={"planned": 3.0, "measured": 2.0},
+        sentence="2 of 3 repeats were measured.",
         remedy="Measure again.",
     )
     objectives = [

@@ -290,27 +290,30 @@ def finding(**fields: Any) -> Finding:
         "severity": "Suspect",
         "count": 2,
         "worst_stage": "a/rate=1/r2",
+        "sentence": "As it was written.",
         "remedy": "Wait longer.",
     }
     return Finding.model_validate(values | fields)
 
 
 def test_every_column_of_a_finding() -> None:
-    found = finding(
-        code="RecordMissing", evidence={"planned": 3.0, "measured": 2.0, "unknown": None}
-    )
+    found = finding(code="RecordMissing", evidence={"planned": 3.0, "measured": 2.0})
     rows = finding_rows(status().model_copy(update={"findings": [found]}))
     assert dict(zip(rows.headers, rows.rows[0], strict=True)) == {
         "severity": "Suspect",
         "finding": "RecordMissing",
         "worst stage": "a/rate=1/r2",
-        "evidence": "2 of 3 repeats were measured.",
+        "evidence": "As it was written.",
         "what to do": "Wait longer.",
     }
 
 
-def test_a_finding_without_evidence_has_an_empty_load_point() -> None:
-    assert finding_rows(status().model_copy(update={"findings": [finding()]})).rows[0][3] == ""
+def test_a_finding_of_another_release_reads_as_it_was_written() -> None:
+    """Also one whose code this release does not know."""
+    found = finding(code="Unheard", evidence={"planned": 3.0}, sentence="Nothing was heard.")
+    assert finding_rows(status().model_copy(update={"findings": [found]})).rows[0][3] == (
+        "Nothing was heard."
+    )
 
 
 def test_findings_stand_in_the_order_of_the_status() -> None:

@@ -6,10 +6,17 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from benchrun.api import THROUGHPUTS, Objective, ProfileStatus, Result, RoleFigures, SearchResult
+from benchrun.api import (
+    PER_GPU,
+    THROUGHPUTS,
+    Objective,
+    ProfileStatus,
+    Result,
+    RoleFigures,
+    SearchResult,
+)
 from benchrun.api.sweep import FoundLoad, SweepTable, TabledRun, essence
 from benchrun.judge.comparison.comparability import MeasuredRun
-from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.sweep.best import Side, best_variants, contenders, pareto_front
 from benchrun.judge.sweep.judged_sweep import ONE_LEFT, found_loads, sweep_table, table
 from benchrun.measure import detectable_percent

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from benchrun.api import THROUGHPUTS, Objective, Result
+from benchrun.api import PER_GPU, THROUGHPUTS, Objective, Result
 from benchrun.api.sweep import (
     MAX_UNDECIDED,
     BenchmarkSweepStatus,
@@ -15,7 +15,6 @@ from benchrun.api.sweep import (
     UndecidedVariant,
     essence,
 )
-from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.sweep.best import Side, best_variants, contenders
 from benchrun.judge.sweep.judged_sweep import fitted
 from benchrun.plan import planned_variants

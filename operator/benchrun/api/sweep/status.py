@@ -18,9 +18,9 @@ from benchrun.api.status import (
     Result,
     StatusText,
     Truncated,
-    Verdict,
 )
 from benchrun.api.sweep.spec import MAX_REPLICATIONS, MAX_VARIANTS
+from benchrun.api.verdicts import Verdict
 
 MAX_ROWS = 256
 MAX_BEST = 64
@@ -181,6 +181,9 @@ class UndecidedVariant(StatusModel):
             return self.why
         about = float(f"{self.requests_to_decide:.2g}")
         return f"about {about:,.0f} requests a run would decide it"
+
+
+THROUGHPUT = "throughput"  # The objective of a best variant that has no other condition.
 
 
 class BestVariant(StatusModel):

@@ -13,8 +13,8 @@ from statistics import fmean
 from benchrun_client import contract
 
 from benchrun import api
+from benchrun.api import TRUSTED
 from benchrun.api.sweep import CHOSEN
-from benchrun.judge.objectives import TRUSTED
 from benchrun.observe import Run
 from benchrun.plan import client_sampling
 

@@ -13,11 +13,7 @@ from statistics import fmean
 from benchrun import api
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.throughput import arrivals_reason, common, compared_figure
-from benchrun.measure import SIGNIFICANT_DIGITS, Contrast, mean_of, percent_text
-
-HIGHER_IS_BETTER: frozenset[api.ComparedMetric] = frozenset(
-    {"OutputThroughput", "RequestThroughput", "TotalTokenThroughput"}
-)
+from benchrun.measure import SIGNIFICANT_DIGITS, Contrast, detected_text, mean_of
 
 ROUNDING_ERROR = (10.0 ** (1 - SIGNIFICANT_DIGITS)) ** 2 / 12
 """Largest squared error of a logarithm from the rounding of results. Values that agree to their
@@ -109,13 +105,6 @@ def _figure_of(
     )
 
 
-SCOPES: Mapping[api.Scope, str] = {
-    "WithinOneServer": (
-        "within one server: the intervals hold the noise of repeats on one server a side. Another "
-        "start of the same server may differ by more"
-    ),
-    "BetweenServers": "between servers: the intervals hold the noise of fresh servers",
-}
 _SPOKEN = {
     "Better": "better",
     "Worse": "worse",
@@ -124,14 +113,6 @@ _SPOKEN = {
     "Unknown": "unknown",
     "NotComparable": "not comparable",
 }
-
-
-def detected(percent: float) -> str:
-    """Return the power of a comparison, in words."""
-    return (
-        f"at the measured noise, a change of {percent_text(percent)} in one figure is detected "
-        "with 80 % probability"
-    )
 
 
 def sentence(
@@ -171,11 +152,11 @@ def sentence(
         parts.append(f"{suspect} of {len(load_points)} load points Suspect")
     parts += caveats
     if detectable_percent is not None:
-        parts.append(detected(detectable_percent))
+        parts.append(detected_text(detectable_percent))
     if any(change.low_percent is not None for _, change in changes):
         parts += [
             "all intervals together hold with 95 % confidence, and so do all words",
-            SCOPES[scope],
+            api.SCOPES[scope],
         ]
     return ". ".join(part[0].upper() + part[1:] for part in parts)
 
@@ -188,7 +169,9 @@ def _most_marked(changes: Sequence[tuple[str, api.Change]]) -> list[str]:
     for word, spoken, sign in (("Worse", "the worst", 1), ("Better", "the best", -1)):
         found = [(load_point, change) for load_point, change in changes if change.word == word]
         if found:
-            signs = [-sign if change.metric in HIGHER_IS_BETTER else sign for _, change in found]
+            signs = [
+                -sign if change.metric in api.HIGHER_IS_BETTER else sign for _, change in found
+            ]
             losses = [
                 by * (change.change_percent or 0)
                 for by, (_, change) in zip(signs, found, strict=True)

@@ -20,8 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from benchrun.api import Gate
-from benchrun.judge.comparison.figures import HIGHER_IS_BETTER
+from benchrun.api import HIGHER_IS_BETTER, Gate
 from benchrun.judge.comparison.hypotheses import Hypothesis, family_error
 from benchrun.measure import percent_text, significance
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from benchrun.api import DEFAULT_EQUIVALENCE_PERCENT, Change, ComparedMetric, Word
-from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, ROUNDING_ERROR, NoisyFigure
+from benchrun.api import DEFAULT_EQUIVALENCE_PERCENT, HIGHER_IS_BETTER, Change, ComparedMetric, Word
+from benchrun.judge.comparison.figures import ROUNDING_ERROR, NoisyFigure
 from benchrun.measure import detectable_shift, mean_of, rounded, significance
 
 # Words: Hochberg's procedure keeps the chance of any false Better or Worse in the whole comparison

@@ -6,7 +6,7 @@ Also the verdict, the list and the sentences of what they find.
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
-from benchrun.api import Code, Finding, Verdict
+from benchrun.api import SEVERITIES, Code, Finding, Verdict, sentence, worst_verdict
 from benchrun.judge.finding_pages import page_of
 from benchrun.judge.rules import (
     client,
@@ -23,7 +23,6 @@ from benchrun.judge.rules import (
     warm_up,
 )
 from benchrun.judge.rules.rule import (
-    SEVERITIES,
     Evidence,
     Found,
     LoadPointContext,
@@ -32,14 +31,13 @@ from benchrun.judge.rules.rule import (
     StageFinding,
 )
 from benchrun.judge.stage_facts import StageFacts
+from benchrun.judge.status_size import json_bytes
 
 _FAMILIES = [failures_and_tokens, sample_size, server_identity, kv_cache, replicas]
 _FAMILIES += [hardware, load, client, warm_up, steady_state, scraping, rule]
 SENTENCES: Mapping[Code, rule.Sentence] = {
-    code: sentence
-    for (_, code), sentence in sorted(
-        entry for f in _FAMILIES for entry in f.RULES.sentences.items()
-    )
+    code: words
+    for (_, code), words in sorted(entry for f in _FAMILIES for entry in f.RULES.sentences.items())
 }
 """The sentence of every code, in the order in which findings of one severity are shown."""
 STAGE_RULES = tuple(
@@ -49,15 +47,10 @@ LOAD_POINT_RULES = tuple(found for f in _FAMILIES for found in f.RULES.of_load_p
 RUN_RULES = tuple(found for f in _FAMILIES for found in f.RULES.of_runs)
 
 
-def evidence_sentence(code: str, evidence: Evidence) -> str:
-    """Return the evidence of a finding as a sentence.
-
-    For a code that is not known here, list the keys and values.
-    """
-    if code not in SENTENCES or not evidence:
-        return ", ".join(f"{key} {value}" for key, value in evidence.items())
-    sentence = SENTENCES[Code(code)]
-    return rule.in_words(sentence, evidence) if isinstance(sentence, str) else sentence(evidence)
+def evidence_sentence(code: Code, evidence: Evidence) -> str:
+    """Return the evidence of a finding as a sentence of at most 1,000 bytes."""
+    words = SENTENCES[code]
+    return sentence(rule.in_words(words, evidence) if isinstance(words, str) else words(evidence))
 
 
 def judge_stage(stage: StageFacts) -> list[StageFinding]:
@@ -97,45 +90,41 @@ def _with_note(found: Found, where: str) -> list[StageFinding]:
     return [*findings, note] if reasons else findings
 
 
-_WORST_LAST: tuple[Verdict, ...] = ("Unknown", "Valid", "Suspect", "Invalid")
-
-
 def verdict_of_findings(findings: Iterable[StageFinding]) -> Verdict:
     """Return the verdict of a judged stage or load point; a Note leaves it Valid."""
     return (
-        worst("Valid" if finding.severity == "Note" else finding.severity for finding in findings)
+        worst_verdict(
+            "Valid" if finding.severity == "Note" else finding.severity for finding in findings
+        )
         or "Valid"
     )
 
 
-def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
-    """Return the worst of several verdicts, or None if there are none.
-
-    Unknown (nothing was measured) counts only where there is nothing else.
-    """
-    return max(verdicts, key=_WORST_LAST.index, default=None)
-
-
-# Findings of a run with their meaning and remedy; all of them would take a third of a status.
-MAX_EXPLAINED = 32
+# Findings of a run with their meaning and remedy: all codes with both would take half a status.
+MAX_FINDINGS_BYTES = 30_000
 
 
 def aggregate(findings: Iterable[StageFinding]) -> list[Finding]:
     """Merge the findings into one entry per code.
 
     The worst come first, then the order is that of the codes. An entry has the evidence of the
-    worst stage. Beyond `MAX_EXPLAINED` entries have no meaning and no remedy: `benchrun explain`
-    has them.
+    worst stage. Once the entries would take more than `MAX_FINDINGS_BYTES`, the last ones have no
+    meaning and no remedy: `benchrun explain` has them.
     """
     by_code: dict[Code, list[StageFinding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, []).append(finding)
     entries = [_entry(by_code[code]) for code in SENTENCES if code in by_code]
     ordered = sorted(entries, key=lambda entry: -SEVERITIES.index(entry.severity))
-    without_words = {"meaning": "", "remedy": ""}
-    return ordered[:MAX_EXPLAINED] + [
-        each.model_copy(update=without_words) for each in ordered[MAX_EXPLAINED:]
-    ]
+    bare = [each.model_copy(update={"meaning": "", "remedy": ""}) for each in ordered]
+    explained = 0
+    room = MAX_FINDINGS_BYTES - json_bytes(bare, exclude_none=False)
+    for whole, short in zip(ordered, bare, strict=True):
+        room -= json_bytes([whole]) - json_bytes([short])
+        if room < 0:
+            break
+        explained += 1
+    return [*ordered[:explained], *bare[explained:]]
 
 
 def _entry(found: list[StageFinding]) -> Finding:
@@ -149,6 +138,7 @@ def _entry(found: list[StageFinding]) -> Finding:
         count=len({finding.stage_id for finding in found}),
         worst_stage=worst.stage_id,
         evidence=dict(worst.evidence),
+        sentence=evidence_sentence(worst.code, worst.evidence),
         meaning=page.meaning,
         remedy=page.remedy,
     )

@@ -23,7 +23,6 @@ from benchrun.judge.thresholds import Thresholds as Thresholds
 from benchrun.measure import QUEUED_LATENCIES, Plateau, Pools, Samples, pools_of
 
 Evidence = Mapping[str, float | str | None]
-SEVERITIES: tuple[Severity, ...] = ("Note", "Suspect", "Invalid")  # Severities from least to worst.
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist, fmean
 
-from benchrun.api import DEFAULT_EQUIVALENCE_PERCENT, Objective, ObjectiveResult, Result
-from benchrun.api.sweep import MAX_UNDECIDED, BestVariant, FrontPoint, UndecidedVariant
+from benchrun.api import (
+    DEFAULT_EQUIVALENCE_PERCENT,
+    TRUSTED,
+    Objective,
+    ObjectiveResult,
+    Result,
+    worst_verdict,
+)
+from benchrun.api.sweep import MAX_UNDECIDED, THROUGHPUT, BestVariant, FrontPoint, UndecidedVariant
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.figures import NoisyFigure, figure_of
 from benchrun.judge.comparison.hypotheses import Hypothesis
-from benchrun.judge.objectives import TRUSTED
-from benchrun.judge.rules.all_rules import worst
 from benchrun.measure import CONFIDENCE, Contrast, rounded
 from benchrun.plan import Variant
 
@@ -160,9 +165,6 @@ def _contender(
     return Contender(side, load_point, each, figure_of("MeanTPOT", load_point, runs), gpus)
 
 
-THROUGHPUT = "throughput"
-
-
 def best_variants(
     contenders: Sequence[Contender], objectives: Sequence[Objective]
 ) -> list[BestVariant]:
@@ -286,7 +288,7 @@ def _as_undecided(contender: Contender, limits: Sequence[Objective]) -> Undecide
         )
     else:
         code = next((code for row in contender.rows for code in row.findings), None)
-        verdict = worst(row.verdict for row in contender.rows)
+        verdict = worst_verdict(row.verdict for row in contender.rows)
         why = f"{verdict} in every run{f' ({code})' if code is not None else ''}"
     return UndecidedVariant.model_validate(
         {

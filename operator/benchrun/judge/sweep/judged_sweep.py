@@ -9,6 +9,7 @@ from itertools import chain
 from statistics import fmean, geometric_mean
 
 from benchrun import api
+from benchrun.api import HIGHER_IS_BETTER, PER_GPU, worst_verdict
 from benchrun.api.sweep import (
     MAX_BEST,
     MAX_FRONT,
@@ -33,10 +34,8 @@ from benchrun.judge.comparison.compare import (
     limits,
     outcome_of,
 )
-from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, figure_of, throughput_at
+from benchrun.judge.comparison.figures import figure_of, throughput_at
 from benchrun.judge.explain.profile import profiled_row, with_profile
-from benchrun.judge.result_row import PER_GPU
-from benchrun.judge.rules.all_rules import worst
 from benchrun.judge.status_size import cut_to, json_bytes, truncations, without_changes
 from benchrun.judge.sweep.best import Side, are_per_gpu, best_variants, contenders, pareto_front
 from benchrun.measure import ANSWERED_PERCENT, known, rounded
@@ -186,7 +185,7 @@ def _row(
         changes=_changes(base, side, compared) if compared else [],
         paired=compared is not None and compared.paired,
         limit=None if compared is None else _limit(base, side, compared),
-        verdict=worst((*(row.verdict for _, row in found), *doubt)) or "Unknown",
+        verdict=worst_verdict((*(row.verdict for _, row in found), *doubt)) or "Unknown",
         reason=None if compared is None else compared.reason,
     )
 
@@ -289,13 +288,15 @@ def sweep_table(
     able = contenders(sides, load_points_of(sides, planned))
     names = [variant.name for variant in listed]
     verdicts = {
-        name: worst(row.verdict for row in found.results if row.variant == name and row.runs)
+        name: worst_verdict(
+            row.verdict for row in found.results if row.variant == name and row.runs
+        )
         for name in names
     }
     update = {
         "best": best_variants(able, spec.template.objectives),
         "front": pareto_front(able),
-        "verdict": worst(row.verdict for row in found.results if row.runs),
+        "verdict": worst_verdict(row.verdict for row in found.results if row.runs),
         "verdicts": {name: verdict for name, verdict in verdicts.items() if verdict is not None},
         "searches": {side.variant.name: found_loads(side) for side in sides},
     }

@@ -6,8 +6,14 @@ from typing import Any, NamedTuple
 from benchrun_client.contract import RequestColumns
 
 from benchrun import api
-from benchrun.judge.result_row import costs, gpus_of, intervals, token_costs, tokens_per_joule
-from benchrun.measure import Replica, request_figures
+from benchrun.measure import (
+    Replica,
+    percentile_intervals,
+    request_figures,
+    time_costs,
+    token_costs,
+    tokens_per_joule,
+)
 from benchrun.report.export import formats
 from benchrun.report.export.encoders import (
     ExportColumn,
@@ -52,10 +58,14 @@ def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
     steady = {f"steady_{key}": stage.steady.get(key) for key in api.THROUGHPUTS}
     throughputs = {key: stage.steady.get(key, metrics[key]) for key in api.THROUGHPUTS}
     spent = (
-        steady | tokens_per_joule(stage.gpus, stage.servers) | costs(throughputs, run.status.cost)
+        steady
+        | tokens_per_joule(stage.gpus, stage.servers)
+        | time_costs(throughputs, run.status.cost)
     )
     spent |= token_costs([stage.record], run.spec.cost)
-    uncertain = intervals(formats.samples(stage, queued=queued), percentiles, metrics).uncertain
+    uncertain = percentile_intervals(
+        formats.samples(stage, queued=queued), percentiles, metrics
+    ).uncertain
     return _StageRow(run, stage, {**metrics, **spent}, uncertain, api.answering(stage.servers))
 
 
@@ -86,7 +96,9 @@ _STAGE_COLUMNS: tuple[ExportColumn[_StageRow], ...] = (
         "gpus",
         "integer",
         lambda row: (
-            gpus_of(row.run.status.servers) if row.run.spec.started and row.run.server else None
+            api.total_gpus(row.run.status.servers)
+            if row.run.spec.started and row.run.server
+            else None
         ),
     ),
     ExportColumn("engine", "text", lambda row: row.stage.record.engine.name),

@@ -11,8 +11,6 @@ from benchrun_client.contract import StageRecord
 from benchrun_client.engines import Engine, Setting
 
 from benchrun import api, measure
-from benchrun.judge.objectives import TRUSTED
-from benchrun.judge.result_row import proxy_role, role_figures
 from benchrun.judge.stage_facts import ExpectedStage, StageFacts, expected_stage
 from benchrun.names import ROLE_DECODE
 from benchrun.plan import load_points, probed_load_points
@@ -131,7 +129,7 @@ def exported(run: Reported) -> ExportedRun:
             repeat=load_point.stage_ids.index(record.stage_id) + 1,
             verdict=row.verdict if row is not None else "Unknown",
             findings=tuple(row.findings) if row is not None else (),
-            servers=(*role_figures(sampled), *proxy_role([record])),
+            servers=(*measure.role_figures(sampled), *measure.proxy_role([record])),
             replicas=measure.replicas(record, run.samples),
             gpus=measure.gpu_figures(sampled),
             steady=measure.plateau_totals([(record, where)])
@@ -167,10 +165,10 @@ def trusted(run: ExportedRun) -> tuple[ExportedRun, Mapping[str, str]]:
     left_out = {
         stage.load_point: "not judged" if stage.verdict == "Unknown" else stage.judgement
         for stage in run.stages
-        if stage.verdict not in TRUSTED
+        if stage.verdict not in api.TRUSTED
     }
     return replace(
-        run, stages=tuple(stage for stage in run.stages if stage.verdict in TRUSTED)
+        run, stages=tuple(stage for stage in run.stages if stage.verdict in api.TRUSTED)
     ), left_out
 
 

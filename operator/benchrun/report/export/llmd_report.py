@@ -14,8 +14,7 @@ from itertools import compress
 import yaml
 from benchrun_client.contract import StageRecord, is_bounded
 
-from benchrun.api import RoleFigures
-from benchrun.judge.result_row import gpus_of
+from benchrun.api import RoleFigures, total_gpus
 from benchrun.measure import Distribution, Pools, Samples, request_figures, rounded, totals
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY, ROLE_SERVER
 from benchrun.report.export import formats
@@ -176,7 +175,7 @@ def _engine(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
         return {"kind": "generic", "tool": tool, "tool_version": version, "model": model}
     of_role = [server for server in run.status.servers if server.role == role]
     gpu = next((server.gpu for server in of_role if server.gpu is not None), None)
-    gpus = gpus_of(of_role)
+    gpus = total_gpus(of_role)
     return {
         "kind": "inference_engine",
         "tool": tool,

@@ -8,7 +8,7 @@ are left out: neither is kept for each request.
 
 from collections.abc import Iterable
 
-from benchrun.judge.result_row import intervals
+from benchrun.measure import percentile_intervals
 from benchrun.report.export import formats
 from benchrun.report.export.encoders import Files, Json, as_json, as_json_lines
 from benchrun.report.export.formats import ExportedRun, ExportedStage
@@ -87,7 +87,7 @@ def _uncertain(run: formats.ExportedRun, stage: formats.ExportedStage) -> list[s
     """Return the percentiles that have no interval."""
     figures = formats.engine_figures(stage)
     percentiles = run.spec.measurement.percentiles
-    return intervals(formats.samples(stage), percentiles, figures).uncertain
+    return percentile_intervals(formats.samples(stage), percentiles, figures).uncertain
 
 
 def _seconds(micros: Iterable[int], answered: Iterable[int]) -> list[float | None]:

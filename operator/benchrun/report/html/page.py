@@ -9,8 +9,7 @@ from itertools import count
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from benchrun.api import answering
-from benchrun.judge.result_row import gpus_of
+from benchrun.api import answering, total_gpus
 from benchrun.observe import Run, Sweep
 from benchrun.report import run_list
 from benchrun.report.html.page_elements import Chart, ChartSpec, Section
@@ -60,7 +59,7 @@ def page(run: Reported, draw: Draw, *, made_by: str) -> str:
     whole = restored(run)
     sections = [section for make in SECTIONS if (section := make(whole)) is not None]
     server = answering(run.status.servers)
-    gpus = gpus_of(run.status.servers)
+    gpus = total_gpus(run.status.servers)
     hardware = f"{gpus} x {server.gpu}" if server is not None and gpus and server.gpu else ""
     version = f"vLLM {server.version}" if server is not None and server.version else ""
     subtitle = " · ".join(word for word in (run.spec.model.name, hardware, version) if word)

@@ -8,9 +8,18 @@ from typing import NamedTuple
 from benchrun_client.contract import Axis, LoadKind, StageRecord, kind_of, open_stage
 from pydantic import ValidationError
 
-from benchrun.api import KEYS, BenchmarkRunSpec, BenchmarkRunStatus, Code, LoadPoint, Result, Sample
+from benchrun.api import (
+    KEYS,
+    TRUSTED,
+    BenchmarkRunSpec,
+    BenchmarkRunStatus,
+    Code,
+    LoadPoint,
+    Result,
+    Sample,
+)
 from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, SweepRow
-from benchrun.judge.objectives import TRUSTED, inconclusive
+from benchrun.judge.objectives import inconclusive
 from benchrun.judge.result_row import measured_row
 from benchrun.judge.results import load_point_context
 from benchrun.judge.rules.rule import StageFinding

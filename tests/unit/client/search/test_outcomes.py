@@ -8,7 +8,6 @@ from decimal import Decimal
 import pytest
 from benchrun.judge.result_row import measured_row
 from benchrun.judge.results import load_point_context
-from benchrun.judge.search_results import outcome_of as outcome_of_row
 from benchrun.judge.thresholds import Thresholds
 from benchrun.plan import probed_load_points
 from benchrun_client.contract import (
@@ -101,7 +100,7 @@ def judged(search_spec: SearchPlan, *stages: RawStage, here: Position = LOOK) ->
     ]
     (load_point,) = probed_load_points(run_spec, records)
     context = load_point_context(load_point, records, (), Thresholds(), spec=run_spec)
-    return outcome_of_row(measured_row(context, (), spec=run_spec))
+    return measured_row(context, (), spec=run_spec).objectives_outcome
 
 
 def both(search_spec: SearchPlan, *stages: RawStage, here: Position = LOOK) -> str:

@@ -6,7 +6,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
-from benchrun.judge.rules.rule import SEVERITIES, Code
+from benchrun.api import SEVERITIES, Code
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import least_count
 

@@ -66,6 +66,7 @@ def hostile() -> Reported:
         count=1,
         worst_stage=HOSTILE,
         evidence={HOSTILE: HOSTILE},
+        sentence=HOSTILE,
         meaning=HOSTILE,
         remedy=HOSTILE,
     )

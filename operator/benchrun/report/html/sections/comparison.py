@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from benchrun.api import KEYS, Change
+from benchrun.api import HIGHER_IS_BETTER, KEYS, SCOPES, TRUSTED, Change
 from benchrun.api.sweep import BenchmarkSweepStatus
-from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, SCOPES
-from benchrun.judge.objectives import TRUSTED
 from benchrun.report import html
 from benchrun.report.comparison_rows import comparison_rows, interval, reasons, signed, unpaired
 from benchrun.report.html import ChartSpec, theme

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from benchrun_client.contract import StageRecord, kind_of, open_stage
 
 from benchrun.api import LoadPoint, Result, SearchResult
-from benchrun.judge.search_results import outcome_of
 from benchrun.judge.stage_facts import StageFacts, expected_stage
 from benchrun.judge.throughput import throughputs
 from benchrun.measure import QUEUED_E2EL, Distribution, latencies, totals
@@ -270,7 +269,7 @@ def _of_search(run: Reported, search: SearchResult) -> list[html.Element]:
     elements: list[html.Element] = [html.Heading(search.workload), answer]
     probes = []
     for row in (row for row in ordered if row.load_point in numbers):
-        outcome = outcome_of(row)
+        outcome = row.objectives_outcome
         text = f"{row.load_point}: {outcome}; {row.verdict}"
         probes.append(ProbeMark(numbers[row.load_point], float(row.value), outcome, text))
     if len(probes) >= LEAST_PROBES:
@@ -316,7 +315,7 @@ def _rows(rows: Sequence[Result], numbers: Mapping[str, int]) -> Rows:
         Column("stages", lambda row: str(row.repeats)),
         *map(_measured, objectives),
         Column("tok/s", metric("output_throughput")),
-        Column("outcome", outcome_of),
+        Column("outcome", lambda row: row.objectives_outcome),
         Column("verdict", lambda row: row.verdict),
     ]
     return table_of(columns, rows)

@@ -6,11 +6,8 @@ best.
 
 from collections import Counter
 
-from benchrun.api import BenchmarkRunStatus, Finding, find_condition
-from benchrun.api.sweep import BenchmarkSweepStatus, SweepReason, VariantStatus
-from benchrun.judge.rules.all_rules import evidence_sentence
-from benchrun.judge.rules.rule import SEVERITIES
-from benchrun.judge.sweep.best import THROUGHPUT
+from benchrun.api import SEVERITIES, BenchmarkRunStatus, Finding, find_condition
+from benchrun.api.sweep import THROUGHPUT, BenchmarkSweepStatus, SweepReason, VariantStatus
 from benchrun.report import exit_codes, html
 from benchrun.report.comparison_rows import GATES, WORDS
 from benchrun.report.run_list import outcome_word
@@ -101,10 +98,9 @@ def _card(found: Finding) -> html.FindingCard:
     stages = "one stage" if found.count == 1 else f"{found.count} stages"
     changed = f"; {found.default_severity} by default" if found.default_severity else ""
     where = f"{stages}, worst in {found.worst_stage}{changed}"
-    sentence = evidence_sentence(found.code, found.evidence)
     evidence = [(name, evidence_text(value)) for name, value in found.evidence.items()]
     return html.FindingCard(
-        found.code, found.severity, where, found.meaning, found.remedy, sentence, evidence
+        found.code, found.severity, where, found.meaning, found.remedy, found.sentence, evidence
     )
 
 

@@ -1,8 +1,7 @@
 """The first section: the verdict, and what goes with it."""
 
 import pytest
-from benchrun.api import Condition, SearchResult
-from benchrun.judge.rules.rule import SEVERITIES
+from benchrun.api import SEVERITIES, Condition, SearchResult
 from benchrun.report.html import CodeBlock, FactList, FindingCard, Verdict
 from benchrun.report.html.sections.verdict import findings_section, verdict_section
 from unit.golden_messages import golden
@@ -75,6 +74,8 @@ def test_findings_stand_worst_first_with_evidence_and_remedy() -> None:
     assert {card.code for card in cards} == {finding.code for finding in measured().status.findings}
     assert all(card.remedy for card in cards)
     assert any(card.evidence for card in cards)
+    stored = {finding.code: finding.sentence for finding in measured().status.findings}
+    assert {card.code: card.sentence for card in cards} == stored
 
 
 def test_a_report_without_findings_says_so() -> None:

@@ -1,0 +1,36 @@
+"""Intervals of the percentiles of latencies."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from benchrun_client.contract import interval, is_bounded
+
+from benchrun.measure.request_figures import Samples, percentile_word, rounded
+
+
+class Intervals(NamedTuple):
+    """The intervals of percentiles, by the keys of `metrics`, and those that are uncertain."""
+
+    intervals: dict[str, list[float]]
+    """Lower and upper end in milliseconds, with five significant digits."""
+    uncertain: list[str]
+    """Percentiles that were measured, but not long enough for an interval."""
+
+
+def percentile_intervals(
+    samples: Samples, percentiles: Sequence[str], measured: Mapping[str, float | None]
+) -> Intervals:
+    """Return the interval of every percentile of every latency that was `measured`."""
+    found = Intervals({}, [])
+    for latency, sample in samples.items():
+        for percentile in percentiles:
+            key = f"p{percentile_word(percentile)}_{latency}_ms"
+            if measured.get(key) is None:
+                continue
+            if not is_bounded(sample, float(percentile)):
+                found.uncertain.append(key)
+            if (bounds := interval(sample, float(percentile))) is None:
+                continue
+            ends = [rounded(end / 1000) for end in bounds]
+            found.intervals[key] = [end for end in ends if end is not None]
+    return found
