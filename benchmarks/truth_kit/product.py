@@ -25,9 +25,10 @@ from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.compare import Compared, compare
 from benchrun.judge.results import results
 from benchrun.plan import load_points
-from benchrun_client.contract import ClientFigures, GapCounts, StageRecord
+from benchrun_client.contract import MAX_GAP_SLICES, ClientFigures, StageRecord
+from benchrun_client.stage_record import gap_counts, gap_slices
 
-from truth_kit.batching import Answer
+from truth_kit.batching import Decodes, Served
 
 ENDED = "2026-01-01T00:00:00Z"
 BEGAN_US = 1_800_000_000_000_000
@@ -55,7 +56,7 @@ def fresh_spec(**changes: Any) -> BenchmarkRunSpec:
 
 
 def judged_answers(
-    stages: Sequence[Sequence[Answer]],
+    stages: Sequence[Served],
     *,
     limits: Sequence[tuple[ComparedLatency, int, int]] = (),
     rate: float | None = None,
@@ -79,21 +80,22 @@ def judged_answers(
         "load": load,
     }
     spec = fresh_spec(
-        workloads=[{**workload, "requests": len(stages[0])}],
+        workloads=[{**workload, "requests": len(stages[0].answers)}],
         objectives=objectives,
         repeats=len(stages),
         measurement={"percentiles": list(map(str, PERCENTS)), "warmup": {"none": {}}},
     )
     (load_point,) = load_points(spec)
     records = [
-        _record(answers, stage_id, number)
-        for number, (answers, stage_id) in enumerate(zip(stages, load_point.stage_ids, strict=True))
+        _record(served, stage_id, number)
+        for number, (served, stage_id) in enumerate(zip(stages, load_point.stage_ids, strict=True))
     ]
     judged = results([load_point], records, [], spec=spec, servers=[NEVER_COMPILED])
     return judged.results[0]
 
 
-def _record(answers: Sequence[Answer], stage_id: str, sequence: int) -> StageRecord:
+def _record(served: Served, stage_id: str, sequence: int) -> StageRecord:
+    answers = served.answers
     first = min(each.sent for each in answers)
     sent = columns(
         [round(1000 * (each.sent - first)) for each in answers],
@@ -104,10 +106,7 @@ def _record(answers: Sequence[Answer], stage_id: str, sequence: int) -> StageRec
     tokens = tuple(each.tokens for each in answers)
     sent = sent.model_copy(update={"output_tokens": tokens, "asked_tokens": tokens})
     ended = max(start + e2el for start, e2el in zip(sent.start_us, sent.e2el_us, strict=True))
-    gaps = Counter[int]()
-    for each in answers:
-        gaps[round(1000 * each.tpot)] += each.tokens - 1
-    counts = GapCounts(us=tuple(sorted(gaps)), count=tuple(gaps[us] for us in sorted(gaps)))
+    by_slice = _gaps_by_slice(served.decodes, ended)
     wall = ended / 1e6
     client = ClientFigures(
         cpu_seconds=wall / 20,
@@ -120,12 +119,22 @@ def _record(answers: Sequence[Answer], stage_id: str, sequence: int) -> StageRec
         stage_id,
         sequence,
         sent,
-        counts,
+        gap_counts(sum(by_slice, Counter[int]())),
         server_edge(sent, start_time=1.0, generated=1e6 * sequence),
         began_us=BEGAN_US + sequence * 10**10,
         ended_us=BEGAN_US + sequence * 10**10 + ended,
         client=client,
+        slices=gap_slices(by_slice),
     )
+
+
+def _gaps_by_slice(decodes: Sequence[Decodes], ended_us: int) -> list[Counter[int]]:
+    """Count the gaps in microseconds, by equal slices of time up to `ended_us`."""
+    slices = [Counter[int]() for _ in range(MAX_GAP_SLICES)]
+    for end, gap, sequences, steps in decodes:
+        number = min(int(1000 * end / ended_us * len(slices)), len(slices) - 1)
+        slices[number][round(1000 * gap)] += sequences * steps
+    return slices
 
 
 def server_run(name: str, figures: Sequence[Mapping[ComparedMetric, float]]) -> MeasuredRun:
