@@ -110,8 +110,12 @@ def stage_record(
     run_uid: str = "uid",
     plan_digest: str = "a" * 64,
     idle_before_us: int = 0,
+    slices: GapSlices | None = None,
 ) -> StageRecord:
-    """Build the record of a stage from `began_us` to `ended_us`, in Unix microseconds."""
+    """Build the record of a stage from `began_us` to `ended_us`, in Unix microseconds.
+
+    Without `slices` the gaps are the same at all times.
+    """
     return StageRecord(
         run_uid=run_uid,
         plan_digest=plan_digest,
@@ -126,7 +130,7 @@ def stage_record(
         scalars={"duration": (ended_us - began_us) / 1e6},
         requests=requests,
         gaps=gaps,
-        gap_slices=even_slices(gaps),
+        gap_slices=slices or even_slices(gaps),
         servers=(edge,),
         errors={},
         client=client,

@@ -7,9 +7,9 @@ Times are in milliseconds.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from random import Random
+from typing import NamedTuple
 
 BASE_MS = 12.0
 MS_A_PROMPT_TOKEN = 0.12
@@ -32,8 +32,7 @@ one."""
 Speed = Callable[[float], float]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """One request of a stage, in milliseconds from the stage's begin."""
 
     sent: float
@@ -86,11 +85,12 @@ class Server:
         self._issued = len(self._arrivals)
         heapify(self._arrivals)
 
-    def answers(self) -> list[Answer]:
-        """Serve all requests, and return them in order of sending."""
+    def served(self) -> "Served":
+        """Serve all requests."""
         count = self._count
         arrivals = self._arrivals
         sent, first, end = ([0.0] * count for _ in range(3))
+        decodes: list[Decodes] = []
         waiting: list[int] = []
         ending: list[tuple[int, int]] = []
         taken = 0
@@ -125,8 +125,17 @@ class Server:
                 if prefilling is None:
                     ready.append(number)
             took = BASE_MS + MS_A_PROMPT_TOKEN * prefilled + MS_A_SEQUENCE * running
-            now += took * (self._speed(now) if self._speed is not None else 1.0)
-            step += 1
+            steps = 1
+            if self._speed is not None:
+                took *= self._speed(now)
+            elif not prefilled:
+                # Until a sequence ends or a request arrives, all steps are alike.
+                steps = ending[0][0] - step
+                if arrivals:
+                    steps = min(steps, math.ceil((arrivals[0] - now) / took))
+            now += took * steps
+            step += steps
+            decodes.append(Decodes(now, took, running, steps))
             for number in ready:
                 first[number] = now
                 running += 1
@@ -139,10 +148,27 @@ class Server:
                 if self._is_closed and self._issued < count:
                     self._issued += 1
                     heappush(arrivals, now)
-        return [
+        answers = [
             Answer(sent[i], first[i] - sent[i], end[i] - sent[i], self._outputs[i])
             for i in range(count)
         ]
+        return Served(answers, decodes)
+
+
+class Decodes(NamedTuple):
+    """Equal steps one after the other: in each, all running sequences get a token."""
+
+    end: float  # Of the last step, in milliseconds from the stage's begin.
+    gap: float  # Milliseconds from a sequence's token before.
+    sequences: int
+    steps: int
+
+
+class Served(NamedTuple):
+    """A stage that was served."""
+
+    answers: list[Answer]  # In order of sending.
+    decodes: list[Decodes]  # In order of time.
 
 
 def _length(random: Random, mean: int, sigma: float, least: int, most: int) -> int:
@@ -157,11 +183,24 @@ def steady_stage(
     rate: float | None = None,
     users: int | None = None,
     speed: Speed | None = None,
-) -> list[Answer]:
-    """Return so many answers of a server that has reached its steady state."""
+) -> Served:
+    """Return so many requests to a server that has reached its steady state."""
     warm = STEADY_ROUNDS * users if users else round(STEADY_SECONDS * (rate or 0.0))
     spread_ms = 3000.0 if users else 0.0
     server = Server(warm + count, random, rate=rate, users=users, spread_ms=spread_ms, speed=speed)
-    kept = server.answers()[warm:]
-    began = kept[0].sent
-    return [Answer(each.sent - began, each.ttft, each.e2el, each.tokens) for each in kept]
+    return part_of(server.served(), warm, warm + count)
+
+
+def part_of(served: Served, begin: int, end: int) -> Served:
+    """Return the requests from position `begin` up to `end`, and the decoding of that time."""
+    answers = served.answers[begin:end]
+    began = answers[0].sent
+    ended = answers[-1].sent
+    return Served(
+        [each._replace(sent=each.sent - began) for each in answers],
+        [
+            each._replace(end=each.end - began)
+            for each in served.decodes
+            if began < each.end <= ended
+        ],
+    )

@@ -114,7 +114,8 @@ def _levels_stage(server: Server, count: int, random: Random) -> Stage:
 
 def _batching_stage(server: Server, count: int, random: Random) -> Stage:
     rate = None if server.users else server.load * batching.CAPACITY
-    return stage_of_answers(batching.steady_stage(count, random, rate=rate, users=server.users))
+    served = batching.steady_stage(count, random, rate=rate, users=server.users)
+    return stage_of_answers(served.answers)
 
 
 def stage_of_answers(answers: Sequence[batching.Answer]) -> Stage:

@@ -26,9 +26,10 @@ from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.compare import Compared, compare
 from benchrun.judge.results import results
 from benchrun.plan import load_points
-from benchrun_client.contract import ClientFigures, GapCounts, StageRecord
+from benchrun_client.contract import MAX_GAP_SLICES, ClientFigures, StageRecord
+from benchrun_client.stage_record import gap_counts, gap_slices
 
-from truth_kit.batching import Answer
+from truth_kit.batching import Decodes, Served
 
 ENDED = "2026-01-01T00:00:00Z"
 BEGAN_US = 1_800_000_000_000_000
@@ -56,7 +57,7 @@ def fresh_spec(**changes: Any) -> BenchmarkRunSpec:
 
 
 def judged_answers(
-    stages: Sequence[Sequence[Answer]],
+    stages: Sequence[Served],
     *,
     limits: Sequence[tuple[ComparedLatency, int, int]] = (),
     rate: float | None = None,
@@ -80,18 +81,19 @@ def judged_answers(
         "load": load,
     }
     spec = fresh_spec(
-        workloads=[{**workload, "requests": len(stages[0])}],
+        workloads=[{**workload, "requests": len(stages[0].answers)}],
         objectives=objectives,
         repeats=len(stages),
         measurement={"percentiles": list(map(str, PERCENTS)), "warmup": {"none": {}}},
     )
     (load_point,) = load_points(spec)
-    records = [_record(answers, load_point, number) for number, answers in enumerate(stages)]
+    records = [_record(served, load_point, number) for number, served in enumerate(stages)]
     judged = results([load_point], records, [], spec=spec, servers=[NEVER_COMPILED])
     return judged.results[0]
 
 
-def _record(answers: Sequence[Answer], load_point: LoadPoint, sequence: int) -> StageRecord:
+def _record(served: Served, load_point: LoadPoint, sequence: int) -> StageRecord:
+    answers = served.answers
     first = min(each.sent for each in answers)
     sent = columns(
         [round(1000 * (each.sent - first)) for each in answers],
@@ -102,10 +104,7 @@ def _record(answers: Sequence[Answer], load_point: LoadPoint, sequence: int) -> 
     tokens = tuple(each.tokens for each in answers)
     sent = sent.model_copy(update={"output_tokens": tokens, "asked_tokens": tokens})
     ended = max(start + e2el for start, e2el in zip(sent.start_us, sent.e2el_us, strict=True))
-    gaps = Counter[int]()
-    for each in answers:
-        gaps[round(1000 * each.tpot)] += each.tokens - 1
-    counts = GapCounts(us=tuple(sorted(gaps)), count=tuple(gaps[us] for us in sorted(gaps)))
+    by_slice = _gaps_by_slice(served.decodes, ended)
     wall = ended / 1e6
     client = ClientFigures(
         cpu_seconds=wall / 20,
@@ -118,13 +117,23 @@ def _record(answers: Sequence[Answer], load_point: LoadPoint, sequence: int) -> 
         load_point.stage_ids[sequence],
         sequence,
         sent,
-        counts,
+        gap_counts(sum(by_slice, Counter[int]())),
         server_edge(sent, start_time=1.0, generated=1e6 * sequence),
         load=load_point.load,
         began_us=BEGAN_US + sequence * 10**10,
         ended_us=BEGAN_US + sequence * 10**10 + ended,
         client=client,
+        slices=gap_slices(by_slice),
     )
+
+
+def _gaps_by_slice(decodes: Sequence[Decodes], ended_us: int) -> list[Counter[int]]:
+    """Count the gaps in microseconds, by equal slices of time up to `ended_us`."""
+    slices = [Counter[int]() for _ in range(MAX_GAP_SLICES)]
+    for end, gap, sequences, steps in decodes:
+        number = min(int(1000 * end / ended_us * len(slices)), len(slices) - 1)
+        slices[number][round(1000 * gap)] += sequences * steps
+    return slices
 
 
 def server_run(name: str, figures: Sequence[Mapping[ComparedMetric, float]]) -> MeasuredRun:

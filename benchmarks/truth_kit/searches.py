@@ -227,7 +227,7 @@ def stage(case: Case, load: float, slower: float, chance: random.Random) -> list
     """
     if case.kind == "batching":
         server = batching.Server(case.requests, chance, rate=load)
-        return [(each.sent, each.ttft, each.e2el) for each in server.answers()]
+        return [(each.sent, each.ttft, each.e2el) for each in server.served().answers]
     if case.kind == "users":
         return _users(case, int(load), chance)
     scatter = CONSTANT_SCATTER if case.kind == "constant" else None

@@ -1,20 +1,24 @@
 """Whether a load point's row is true of its load, though its stages begin with an empty server.
 
-The truth of each load is that of 300,000 requests of a server in its steady state. It also shows
-what slow changes of a server make of Met. The whole path of the product is used, from records to
-rows.
+The truth of each load is that of a server in its steady state, over so many requests that its own
+chance is small. A mean is right if rows show it on average, a percentile if as many rows show more
+as less: a percentile that lies at the edge of a step of the server is one step too high or too low
+by chance, and the mean of both is no percentile. Load points are added until chance is small. It
+also shows what slow changes of a server make of Met. The whole path of the product is used, from
+records to rows.
 """
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from random import Random
-from statistics import fmean
+from statistics import fmean, median, stdev
+from typing import NamedTuple
 
 from benchrun.api import Result
+from benchrun_client.contract import Distribution
 
 from truth_kit import batching, product
 from truth_kit.spread import spread
@@ -22,12 +26,15 @@ from truth_kit.spread import spread
 FIGURES = ("mean", "p50", "p95", "p99")
 LATENCIES = ("ttft", "tpot", "e2el")
 TRUTH_REQUESTS = 300_000
-REQUESTS_A_SETTING = 50_000
-LOAD_POINTS = (12, 160)
-"""Least and most load points of a setting: short stages scatter more."""
+TRUTH_CHAINS = 6
+"""Servers whose figures are the truth of a load, on average."""
+POINTS = (32, 64, 128, 256)
+"""Load points of a setting: from one number to the next while a figure is not `PRECISE`."""
+PRECISE = 0.01
+"""Standard error of a figure, as a share of the truth, that is small enough."""
 LEAST_SHOWN = 8
-"""Fewest valid load points of a setting for a meaningful average."""
-CHUNK = 4
+"""Fewest valid load points of a setting for a meaningful figure."""
+CHUNK = 8
 SLOW_RATE = 3.0
 SLOW_REQUESTS = 2000
 SLOW_LOAD_POINTS = 40
@@ -46,6 +53,11 @@ class Setting:
     is_spread: bool = True
     """Whether users begin spread over a round, as they do unless asked otherwise."""
 
+    @property
+    def load(self) -> "Load":
+        """Return the load alone, which has one truth."""
+        return Load(self.rate, self.users)
+
     def __str__(self) -> str:
         load = f"{self.users} users" if self.users else f"{self.rate:g}/s"
         begun = "" if self.is_spread or not self.users else ", together"
@@ -63,21 +75,56 @@ def _settings() -> Iterator[Setting]:
             yield Setting(rate, None, count, repeats)
 
 
-SLOW_CHANGES = ("60 s", "300 s", "wave")
+class Load(NamedTuple):
+    """Requests a second, or users."""
+
+    rate: float | None
+    users: int | None
+
+
+Figures = Mapping[str, float]
+"""Key of `results[].metrics` -> milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
-    setting: Setting | None
+class _Chain:
+    """One of the servers whose figures are the truth of a load."""
+
+    load: Load
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Load points of a setting to be judged."""
+
+    setting: Setting
+    truth: Figures
+    chunk: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Slow:
+    """Load points of a server that changes slowly, with its true medians as limits."""
+
     change: str
-    """Change of a server that changes slowly; empty: the server does not change."""
     repeats: int
-    seed: int
+    limits: Mapping[product.ComparedLatency, int]
+    chunk: int
 
 
+SLOW_CHANGES = ("60 s", "300 s", "wave")
 Tally = Counter[str]
-Shown = Mapping[str, list[float]]
+Shown = dict[str, list[float]]
 """Key of a figure -> the values of Valid rows divided by the truth."""
+
+
+class Error(NamedTuple):
+    """How far the rows of a setting are from the truth in one figure, in percent of it."""
+
+    percent: float
+    standard_error: float
+    name: str
 
 
 def measured(*, say: Callable[[str], None], scale: float = 1.0) -> Mapping[str, float | None]:
@@ -85,67 +132,99 @@ def measured(*, say: Callable[[str], None], scale: float = 1.0) -> Mapping[str, 
 
     `scale` multiplies the number of load points.
     """
-    tasks = list(_tasks(scale))
-    shown: dict[Setting, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    tallies: dict[Setting | str, Tally] = defaultdict(Counter)
-    for task, (ratios, tally) in zip(tasks, spread(_chunk, tasks), strict=True):
-        key: Setting | str = task.setting or f"{task.change} x {task.repeats}"
-        tallies[key] += tally
-        if task.setting is not None:
-            for name, values in ratios.items():
-                shown[task.setting][name] += values
-    return _figures(shown, tallies, say)
+    truths, truth_error = _truths()
+    say(f"  truths: {truth_error}")
+    shown, tallies = _judged(truths, scale)
+    slow = _slow_tallies(scale)
+    for name, tally in (*tallies.items(), *slow.items()):
+        say(f"  {name}: {dict(tally)}")
+    found = _errors(shown)
+    for errors in found:
+        say(f"  worst: {sorted(errors, reverse=True)[:6]}")
+    return {
+        "steady_truth_standard_error_percent": truth_error.standard_error,
+        **_error_figures(*found),
+        **_word_figures(tallies, slow),
+    }
 
 
-def _tasks(scale: float) -> Iterator[_Task]:
-    for setting in _settings():
-        fitting = REQUESTS_A_SETTING // (setting.count * setting.repeats)
-        points = round(scale * min(max(fitting, LOAD_POINTS[0]), LOAD_POINTS[1]))
-        for seed in range(-(-points // CHUNK)):
-            yield _Task(setting, "", setting.repeats, seed)
-    for change in SLOW_CHANGES:
-        for repeats in (1, 5):
-            points = max(1, round(scale * SLOW_LOAD_POINTS))
-            for seed in range(-(-points // CHUNK)):
-                yield _Task(None, change, repeats, seed)
+# The truth.
 
 
-@cache
-def _truth(rate: float | None, users: int | None) -> Mapping[str, float]:
-    answers = batching.steady_stage(
-        TRUTH_REQUESTS, Random(f"{rate} {users}"), rate=rate, users=users
-    )
+def _truths() -> tuple[Mapping[Load, Figures], Error]:
+    """Return the truth of each load, and the figure that is known least."""
+    loads = list(dict.fromkeys(setting.load for setting in _settings()))
+    chains = [_Chain(load, number) for load in loads for number in range(TRUTH_CHAINS)]
+    found = defaultdict[Load, list[Figures]](list)
+    for chain, figures in zip(chains, spread(_long_run, chains), strict=True):
+        found[chain.load].append(figures)
+    truths = {}
+    errors = []
+    for load, runs in found.items():
+        of_load = {key: [run[key] for run in runs] for key in runs[0]}
+        truths[load] = {key: fmean(values) for key, values in of_load.items()}
+        for key, values in of_load.items():
+            scatter = stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+            if key.startswith(FIGURES):
+                errors.append(Error(0.0, 100 * scatter / fmean(values), f"{load} {key}"))
+    return truths, max(errors, key=lambda error: error.standard_error)
+
+
+def _long_run(chain: _Chain) -> Figures:
+    rate, users = chain.load
+    random = Random(f"{rate} {users} {chain.number}")
+    served = batching.steady_stage(TRUTH_REQUESTS, random, rate=rate, users=users)
+    gaps = ((each.gap, each.sequences * each.steps) for each in served.decodes)
+    pools = {
+        latency: Distribution.of(getattr(each, latency) for each in served.answers)
+        for latency in LATENCIES
+    }
     found = {}
-    for latency in LATENCIES:
-        values = sorted(getattr(each, latency) for each in answers)
-        found[f"mean_{latency}_ms"] = fmean(values)
+    for latency, pool in (pools | {"itl": Distribution.of_counts(gaps)}).items():
+        found[f"mean_{latency}_ms"] = pool.mean() or 0.0
         for percent in product.PERCENTS:
-            place = math.ceil(len(values) * percent / 100) - 1
-            found[f"p{percent}_{latency}_ms"] = values[place]
+            found[f"p{percent}_{latency}_ms"] = pool.percentile(percent) or 0.0
     return found
 
 
-def _chunk(task: _Task) -> tuple[Shown, Tally]:
+# What rows show.
+
+
+def _judged(
+    truths: Mapping[Load, Figures], scale: float
+) -> tuple[Mapping[Setting, Shown], Mapping[Setting, Tally]]:
+    shown: dict[Setting, Shown] = defaultdict(lambda: defaultdict(list))
+    tallies: dict[Setting, Tally] = defaultdict(Counter)
+    wanted = list(_settings())
+    for before, until in pairwise((0, *POINTS)):
+        chunks = range(round(scale * before / CHUNK), max(1, round(scale * until / CHUNK)))
+        tasks = [_Rows(each, truths[each.load], chunk) for each in wanted for chunk in chunks]
+        for task, (ratios, tally) in zip(tasks, spread(_rows, tasks), strict=True):
+            tallies[task.setting] += tally
+            for name, values in ratios.items():
+                shown[task.setting][name] += values
+        wanted = [setting for setting in wanted if not _is_precise(shown[setting])]
+    return shown, tallies
+
+
+def _rows(task: _Rows) -> tuple[Shown, Tally]:
     tally: Tally = Counter()
-    ratios: dict[str, list[float]] = defaultdict(list)
+    ratios: Shown = defaultdict(list)
     for number in range(CHUNK):
-        if task.setting is None:
-            _count_slow(tally, task, number)
-            continue
-        setting = task.setting
-        truth = _truth(task.setting.rate, task.setting.users)
-        row = _row(setting, Random(f"{setting} {task.seed} {number}"), truth)
+        row = _row(task.setting, Random(f"{task.setting} {task.chunk} {number}"), task.truth)
         tally[row.verdict] += 1
         tally.update(each.outcome for each in row.objectives)
-        for key, true in truth.items():
-            if row.verdict == "Valid" and key in row.intervals:
+        if row.verdict != "Valid":
+            continue
+        for key, true in task.truth.items():
+            if key in row.intervals:
                 low, high = row.intervals[key]
                 tally["given"] += 1
                 tally["covered"] += low <= true <= high
             value = row.figure(key)
-            if row.verdict == "Valid" and value is not None and key not in row.uncertain:
+            if value is not None and key not in row.uncertain:
                 ratios[key].append(value / true)
-    return ratios, tally
+    return dict(ratios), tally
 
 
 def _row(setting: Setting, random: Random, truth: Mapping[str, float]) -> Result:
@@ -153,7 +232,7 @@ def _row(setting: Setting, random: Random, truth: Mapping[str, float]) -> Result
     stages = [
         batching.Server(
             setting.count, random, rate=setting.rate, users=setting.users, spread_ms=spread_ms
-        ).answers()
+        ).served()
         for _ in range(setting.repeats)
     ]
     limits = [
@@ -189,57 +268,111 @@ def _speed(change: str, random: Random, seconds: float) -> batching.Speed:
     return lambda ms: max(0.3, 1 + steps[min(int(ms / 1000), len(steps) - 1)])
 
 
-@cache
-def _slow_truth(change: str) -> Mapping[str, int]:
+def _slow_tallies(scale: float) -> Mapping[str, Tally]:
+    """Count the words at the true medians, by the server's change and the number of repeats."""
+    limits = dict(zip(SLOW_CHANGES, spread(_slow_medians, SLOW_CHANGES), strict=True))
+    chunks = range(max(1, round(scale * SLOW_LOAD_POINTS / CHUNK)))
+    tasks = [
+        _Slow(change, repeats, limits[change], chunk)
+        for change in SLOW_CHANGES
+        for repeats in (1, 5)
+        for chunk in chunks
+    ]
+    tallies = defaultdict[str, Tally](Counter)
+    for task, tally in zip(tasks, spread(_slow_words, tasks), strict=True):
+        tallies[f"{task.change} x {task.repeats}"] += tally
+    return tallies
+
+
+def _slow_medians(change: str) -> Mapping[product.ComparedLatency, int]:
+    """Return the medians of a long time, in whole milliseconds."""
     random = Random(f"slow {change}")
     count = 150_000
     speed = _speed(change, random, 1.2 * count / SLOW_RATE)
-    answers = batching.steady_stage(count, random, rate=SLOW_RATE, speed=speed)
-    found = {}
-    for metric in SLOW_METRICS:
-        values = sorted(getattr(each, metric.lower()) for each in answers)
-        found[metric] = values[len(values) // 2]
-    return {metric: math.floor(value) for metric, value in found.items()}
+    served = batching.steady_stage(count, random, rate=SLOW_RATE, speed=speed)
+    return {
+        metric: math.floor(median(getattr(each, metric.lower()) for each in served.answers))
+        for metric in SLOW_METRICS
+    }
 
 
-def _count_slow(tally: Tally, task: _Task, number: int) -> None:
-    """Count the words at the true median, of one stage or of repeats one after the other."""
-    random = Random(f"{task.change} {task.repeats} {task.seed} {number}")
-    seconds = 1.3 * task.repeats * SLOW_REQUESTS / SLOW_RATE
-    answers = batching.steady_stage(
-        SLOW_REQUESTS * task.repeats,
-        random,
-        rate=SLOW_RATE,
-        speed=_speed(task.change, random, seconds),
-    )
-    edges = [SLOW_REQUESTS * place for place in range(task.repeats + 1)]
-    limits = [(metric, SLOW_PERCENT, limit) for metric, limit in _slow_truth(task.change).items()]
-    row = product.judged_answers(
-        [answers[a:b] for a, b in pairwise(edges)],
-        limits=[(_metric(name), percent, limit) for name, percent, limit in limits],
-        rate=SLOW_RATE,
-    )
-    tally.update(each.outcome for each in row.objectives)
+def _slow_words(task: _Slow) -> Tally:
+    """Count the words of one stage, or of repeats one after the other."""
+    tally: Tally = Counter()
+    for number in range(CHUNK):
+        random = Random(f"{task.change} {task.repeats} {task.chunk} {number}")
+        seconds = 1.3 * task.repeats * SLOW_REQUESTS / SLOW_RATE
+        served = batching.steady_stage(
+            SLOW_REQUESTS * task.repeats,
+            random,
+            rate=SLOW_RATE,
+            speed=_speed(task.change, random, seconds),
+        )
+        edges = [SLOW_REQUESTS * place for place in range(task.repeats + 1)]
+        row = product.judged_answers(
+            [batching.part_of(served, begin, end) for begin, end in pairwise(edges)],
+            limits=[(metric, SLOW_PERCENT, limit) for metric, limit in task.limits.items()],
+            rate=SLOW_RATE,
+        )
+        tally.update(each.outcome for each in row.objectives)
+    return tally
 
 
-def _figures(
-    shown: Mapping[Setting, Mapping[str, Sequence[float]]],
-    tallies: Mapping[Setting | str, Tally],
-    say: Callable[[str], None],
-) -> Mapping[str, float | None]:
-    errors: dict[str, list[tuple[float, str]]] = {"steady": [], "tail": []}
+# What is counted.
+
+
+def _errors(shown: Mapping[Setting, Shown]) -> tuple[list[Error], list[Error]]:
+    """Return the errors of means and p50, and those of tails."""
+    middle: list[Error] = []
+    tail: list[Error] = []
     for setting, ratios in shown.items():
-        for key, values in ratios.items():
-            if len(values) >= LEAST_SHOWN and key.startswith(FIGURES):
-                error = 100 * abs(fmean(values) - 1)
-                kind = "steady" if key.startswith(("mean", "p50")) else "tail"
-                errors[kind].append((error, f"{setting} {key}"))
-    for name, tally in tallies.items():
-        say(f"  {name}: {dict(tally)}")
-    for kind, found in errors.items():
-        say(f"  {kind}: worst {sorted(found, reverse=True)[:4]}")
-    settings = [tally for key, tally in tallies.items() if isinstance(key, Setting)]
-    slow = {key: tally for key, tally in tallies.items() if isinstance(key, str)}
+        for key, values in _counted(ratios):
+            error = Error(
+                100 * abs(_typical(key, values) - 1),
+                100 * _standard_error(key, values),
+                f"{setting} {key}",
+            )
+            (middle if key.startswith(("mean", "p50")) else tail).append(error)
+    return middle, tail
+
+
+def _counted(ratios: Shown) -> Iterator[tuple[str, list[float]]]:
+    for key, values in ratios.items():
+        if len(values) >= LEAST_SHOWN and key.startswith(FIGURES):
+            yield key, values
+
+
+def _is_precise(ratios: Shown) -> bool:
+    return all(_standard_error(key, values) <= PRECISE for key, values in _counted(ratios))
+
+
+def _typical(key: str, values: Sequence[float]) -> float:
+    return fmean(values) if key.startswith("mean") else median(values)
+
+
+def _standard_error(key: str, values: Sequence[float]) -> float:
+    """Return the standard error of what is typical; of a median that of its rank."""
+    root = math.sqrt(len(values))
+    if key.startswith("mean"):
+        return stdev(values) / root
+    ordered = sorted(values)
+    low = max(0, math.floor((len(values) - root) / 2))
+    high = min(len(values) - 1, math.ceil((len(values) + root) / 2))
+    return (ordered[high] - ordered[low]) / 2
+
+
+def _error_figures(middle: Sequence[Error], tail: Sequence[Error]) -> Mapping[str, float]:
+    return {
+        "steady_error_percent": max(middle).percent,
+        "steady_tail_error_percent": max(tail).percent,
+        "steady_standard_error_percent": max(e.standard_error for e in (*middle, *tail)),
+    }
+
+
+def _word_figures(
+    tallies: Mapping[Setting, Tally], slow: Mapping[str, Tally]
+) -> Mapping[str, float]:
+    settings = tallies.values()
     covered = [
         100 * each["covered"] / each["given"] for each in settings if each["Valid"] >= LEAST_SHOWN
     ]
@@ -248,8 +381,6 @@ def _figures(
     valid = sum(tally["Valid"] for tally in settings)
     judged = sum(tally[word] for tally in settings for word in ("Valid", "Suspect", "Invalid"))
     return {
-        "steady_error_percent": max(error for error, _ in errors["steady"]),
-        "steady_tail_error_percent": max(error for error, _ in errors["tail"]),
         "steady_coverage_percent": min(covered),
         "steady_false_met_percent": max(_met_percent(tally) for tally in settings),
         "steady_valid_percent": 100 * valid / max(1, judged),

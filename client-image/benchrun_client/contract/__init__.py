@@ -159,6 +159,7 @@ from benchrun_client.contract.record_delivery import (
     seal,
     unpack_delivery,
 )
+from benchrun_client.contract.steady_gaps import counted_gaps, failed_ratio
 from benchrun_client.contract.steady_part import (
     MIN_REQUESTS,
     InFlight,
@@ -284,9 +285,11 @@ __all__ = [
     "Warmup",
     "WarmupOutcome",
     "WarmupPlan",
+    "counted_gaps",
     "decided",
     "digest_of_token",
     "envelope_of",
+    "failed_ratio",
     "find_plateau",
     "in_flight",
     "interval",

@@ -462,7 +462,7 @@ def _interpolated(ascending: Sequence[float], percent: float) -> float:
 
 
 class GapSample(LatencySample):
-    """Gaps between tokens (ITL), as counts of the whole stage and shares by slices of time.
+    """Gaps between tokens (ITL), as counts of the part that counts, and shares by slices of time.
 
     The share of gaps above the percentile scatters from slice to slice; the interval of that share
     gives the interval of the percentile (R. S. Woodruff, 1952). All streams get a token in the same

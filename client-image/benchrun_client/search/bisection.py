@@ -36,7 +36,9 @@ class LoadResult:
     """Metric -> value of every request in microseconds; infinite for a failed request, None for a
     request that has no value."""
     gaps: tuple[contract.GapCounts, contract.GapSlices | None] = (contract.GapCounts(), None)
-    """Gaps between tokens; filled in only if the search has an objective on ITL."""
+    """Gaps between tokens that count; filled in only if the search has an objective on ITL."""
+    failed_ratio: float = 0.0
+    """How many requests failed for each one that was answered, of those that count."""
 
 
 def load_result(search: contract.SearchPlan, here: "Position", raw: RawStage) -> LoadResult:
@@ -58,7 +60,7 @@ def result_of(
     )
     ends = list(map(add, columns.start_us, columns.e2el_us))
     part = contract.find_plateau(columns, contract.in_flight(columns), load)
-    is_steady = isinstance(part, contract.Plateau) and part.is_steady
+    steady = part if isinstance(part, contract.Plateau) and part.is_steady else None
     metrics = {limit.metric for limit in search.objectives}
     return LoadResult(
         requests=len(columns.ok),
@@ -67,11 +69,14 @@ def result_of(
             begins,
             ends,
             users=load.users,
-            counted=part.started if is_steady and isinstance(part, contract.Plateau) else None,
-            is_steady=is_steady,
+            counted=None if steady is None else steady.started,
+            is_steady=steady is not None,
         ),
         values={metric: _values(metric, columns) for metric in metrics - {"ITL"}},
-        gaps=(gap_counts(sum(slices, Counter[int]())), gap_slices(slices)),
+        gaps=contract.counted_gaps(
+            columns, gap_counts(sum(slices, Counter[int]())), gap_slices(slices), steady
+        ),
+        failed_ratio=contract.failed_ratio(columns.ok, steady),
     )
 
 
@@ -123,8 +128,8 @@ def _sample(metric: str, results: Sequence[LoadResult]) -> contract.LatencySampl
     shapes = [each.shape for each in results]
     if metric != "ITL":
         return contract.RequestSample(shapes, [each.values[metric] for each in results])
-    shares = [each.failed / max(1, each.requests - each.failed) for each in results]
-    return contract.GapSample(shapes, [each.gaps for each in results], shares)
+    ratios = [each.failed_ratio for each in results]
+    return contract.GapSample(shapes, [each.gaps for each in results], ratios)
 
 
 FACTOR = 2  # Factor from one load to the next, until the first load that misses the objectives.

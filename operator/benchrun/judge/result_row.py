@@ -1,7 +1,7 @@
 """One row of the results: the figures of a load point, how sure they are, and what they cost."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from benchrun_client.contract import StageRecord
 
@@ -74,7 +74,7 @@ def measured_row(
         (s.record, s.plateau) for s in context.stages if isinstance(s.plateau, measure.Plateau)
     ]
     on_plateaus = len(plateaus) == len(records)
-    steady = _steady(context, plateaus, spec) if plateaus and on_plateaus else {}
+    steady = _steady(context, plateaus, shown, spec) if plateaus and on_plateaus else {}
     noise = measure.significance.repeat_cv_percent(
         [measure.request_figures.sent_in_plateau(*each) for each in plateaus]
         if steady and context.parts and None not in context.parts
@@ -150,9 +150,12 @@ def _codes(found: Sequence[StageFinding]) -> list[str]:
 def _steady(
     context: LoadPointContext,
     plateaus: Sequence[tuple[StageRecord, measure.Plateau]],
+    shown: Collection[str],
     spec: api.BenchmarkRunSpec,
 ) -> dict[str, float | None]:
     """Return the figures of the steady part, under the keys of `metrics`.
+
+    `shown` names its latencies.
 
     Where a plateau is not steady, return the throughput alone.
     """
@@ -161,6 +164,7 @@ def _steady(
     return measure.request_figures.plateau_metrics(
         plateaus,
         context.percentiles,
+        shown=shown,
         queued=context.expected.load.capped,
         limits=request_limits(spec.objectives) if spec.objectives else None,
     )

@@ -6,7 +6,7 @@ totals over summed durations. Failed requests count in `failed` alone, and in `a
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
 from operator import add, and_, mul, sub
@@ -371,38 +371,56 @@ def latency_samples(
         )
         for name in ("ttft", "tpot", "e2el", *(QUEUED_LATENCIES if queued else ()))
     }
-    shares = [failed_requests(r) / max(1, sum(r.requests.ok)) if failed else 0.0 for r in records]
-    found["itl"] = contract.GapSample(
-        stages, [(record.gaps, record.gap_slices) for record in records], shares
-    )
+    found["itl"] = _gap_sample(records, stages, parts or [None] * len(records), failed=failed)
     for sample in found.values():
         sample.copies = len(records) / max(1, len({record.prompts_digest for record in records}))
     return found
+
+
+def _gap_sample(
+    records: Sequence[StageRecord],
+    stages: Sequence[contract.StageShape],
+    parts: Sequence[Plateau | None],
+    *,
+    failed: bool,
+) -> contract.GapSample:
+    gaps = [_counted_gaps(record, part) for record, part in zip(records, parts, strict=True)]
+    ratios = [
+        contract.failed_ratio(record.requests.ok, part) if failed else 0.0
+        for record, part in zip(records, parts, strict=True)
+    ]
+    return contract.GapSample(stages, gaps, ratios)
+
+
+def _counted_gaps(
+    record: StageRecord, part: Plateau | None
+) -> tuple[contract.GapCounts, contract.GapSlices | None]:
+    return contract.counted_gaps(record.requests, record.gaps, record.gap_slices, part)
 
 
 # Latencies of a plateau are those of requests *sent* in it, however late their answer; so the slow
 # ones are not left out. Throughput is what *happened* in it: answers that were completed, and
 # tokens that came. When single tokens came is not kept: the first is set at its TTFT, the others
 # evenly from there to the end of the answer. A prompt's tokens count where the first token of its
-# answer came: by then they were computed. Gaps between tokens (ITL) are kept for the whole stage
-# only.
+# answer came: by then they were computed. Gaps between tokens (ITL) are those that *ended* in it.
 
 
 def plateau_metrics(
     stages: Sequence[tuple[StageRecord, Plateau]],
     percentiles: Sequence[str],
     *,
+    shown: Collection[str] = LATENCIES,
     queued: bool = False,
     limits: RequestLimits | None = None,
 ) -> Metrics:
     """Return the figures of one stage's steady part, or of several in one pool.
 
-    They are pooled as in `pooled_metrics`. `queued` adds the latencies with the wait in the
-    client's queue, `limits` adds goodput.
+    They are pooled as in `pooled_metrics`. `shown` names the latencies, `queued` adds those with
+    the wait in the client's queue, `limits` adds goodput.
     """
     metrics = plateau_totals(stages) | {"sent": sum(len(part.started) for _, part in stages)}
     sent = [sent_in_plateau(record, interval) for record, interval in stages]
-    for latency in ("ttft", "tpot", "e2el", *(QUEUED_LATENCIES if queued else ())):
+    for latency in (*shown, *(QUEUED_LATENCIES if queued else ())):
         metrics |= level_metrics(latencies(sent, latency), latency, percentiles)
     if limits is not None:
         seconds = math.fsum(interval.length_us for _, interval in stages) / 1e6
@@ -433,16 +451,14 @@ def plateau_totals(stages: Sequence[tuple[StageRecord, Plateau]]) -> Metrics:
 
 
 def sent_in_plateau(record: StageRecord, interval: Plateau) -> StageRecord:
-    """Return the record with only the requests sent in its plateau.
-
-    It has no gaps between tokens, which are kept for the whole stage only.
-    """
+    """Return the record with the requests sent in its plateau, and the gaps that ended in it."""
     positions = sorted(interval.started)
     columns = {
         name: tuple(column[position] for position in positions) for name, column in record.requests
     }
     inside = record.requests.model_copy(update=columns)
-    return record.model_copy(update={"requests": inside, "gaps": contract.GapCounts()})
+    gaps, slices = _counted_gaps(record, interval)
+    return record.model_copy(update={"requests": inside, "gaps": gaps, "gap_slices": slices})
 
 
 def completed_in(requests: RequestColumns, interval: Plateau) -> int:

@@ -65,12 +65,12 @@ def test_a_stage_has_the_rate_and_the_mean_time_of_its_queue() -> None:
 
 
 def test_a_simulated_stage_is_judged_as_a_measured_one() -> None:
-    answers = batching.steady_stage(800, Random(2), rate=3.0)
+    served = batching.steady_stage(800, Random(2), rate=3.0)
     limits: list[tuple[Literal["TTFT", "TPOT", "E2EL"], int, int]] = [
         ("TTFT", 50, 1),
         ("TTFT", 50, 100_000),
     ]
-    row = product.judged_answers([answers], limits=limits, rate=3.0)
+    row = product.judged_answers([served], limits=limits, rate=3.0)
     assert row.verdict in ("Valid", "Suspect")
     assert [each.outcome for each in row.objectives] == ["Missed", "Met"]
     low, high = row.intervals["p50_ttft_ms"]
@@ -79,7 +79,7 @@ def test_a_simulated_stage_is_judged_as_a_measured_one() -> None:
 
 def test_one_user_of_a_batching_server_waits_for_nobody() -> None:
     server = batching.Server(200, Random(1), users=1)
-    for tokens, each in zip(server._prompts, server.answers(), strict=True):
+    for tokens, each in zip(server._prompts, server.served().answers, strict=True):
         steps = math.ceil(tokens / batching.BUDGET_TOKENS)
         prefill = steps * batching.BASE_MS + tokens * batching.MS_A_PROMPT_TOKEN
         assert each.ttft == pytest.approx(prefill)
@@ -89,7 +89,7 @@ def test_one_user_of_a_batching_server_waits_for_nobody() -> None:
 
 
 def test_a_batching_server_beyond_its_capacity_serves_what_it_can() -> None:
-    answers = batching.Server(6000, Random(1), rate=30.0).answers()
+    answers = batching.Server(6000, Random(1), rate=30.0).served().answers
     ended = sorted((each.sent + each.e2el) / 1000 for each in answers)
     # Neither while the queue begins nor while the last ones drain.
     assert 4000 / (ended[5000] - ended[1000]) == pytest.approx(batching.CAPACITY, rel=0.05)
@@ -111,9 +111,43 @@ def test_a_stage_that_begins_empty_shows_the_load_all_the_same(
 ) -> None:
     monkeypatch.setattr(steady, "TRUTH_REQUESTS", 20_000)
     setting = steady.Setting(None, 16, 800, 1)
-    ratios, tally = steady._chunk(steady._Task(setting, "", 1, 0))
+    truth = steady._long_run(steady._Chain(setting.load, 0))
+    ratios, tally = steady._rows(steady._Rows(setting, truth, 0))
     assert tally["Valid"] + tally["Suspect"] == steady.CHUNK
     assert fmean(ratios["mean_ttft_ms"]) == pytest.approx(1, abs=0.2)
+    assert fmean(ratios["mean_itl_ms"]) == pytest.approx(1, abs=0.02)
+
+
+def test_equal_steps_of_a_batching_server_are_one_entry_and_every_token_has_its_gap() -> None:
+    served = batching.Server(500, Random(1), rate=1.0).served()
+    gaps = sum(each.sequences * each.steps for each in served.decodes)
+    assert gaps == sum(each.tokens - 1 for each in served.answers)
+    assert len(served.decodes) < 0.1 * sum(each.steps for each in served.decodes)
+    lasted = sum(each.gap * each.sequences * each.steps for each in served.decodes)
+    assert lasted == pytest.approx(sum(each.e2el - each.ttft for each in served.answers))
+
+
+def test_part_of_a_stage_has_the_gaps_of_its_time() -> None:
+    served = batching.Server(500, Random(1), rate=3.0).served()
+    halves = [batching.part_of(served, begin, begin + 250) for begin in (0, 250)]
+    ended = [served.answers[place].sent - served.answers[place - 249].sent for place in (249, 499)]
+    for half, seconds in zip(halves, ended, strict=True):
+        assert half.answers[0].sent == 0
+        assert 0.9 * seconds < half.decodes[-1].end <= seconds
+
+
+def test_a_percentile_is_right_if_as_many_rows_show_more_as_less() -> None:
+    """It lies at the edge of a step: of a hundred rows a fifth shows the next step."""
+    steps = [1.0] * 80 + [1.3] * 20
+    assert steady._typical("p95_ttft_ms", steps) == 1
+    assert steady._typical("mean_ttft_ms", steps) == pytest.approx(1.06)
+
+
+def test_the_standard_error_is_that_of_independent_rows() -> None:
+    random = Random(1)
+    rows = [random.gauss(1.0, 0.1) for _ in range(400)]
+    assert steady._standard_error("mean_ttft_ms", rows) == pytest.approx(0.005, rel=0.1)
+    assert steady._standard_error("p95_ttft_ms", rows) == pytest.approx(0.0063, rel=0.3)
 
 
 @pytest.mark.parametrize("queue", CLOSED, ids=lambda queue: queue.name)

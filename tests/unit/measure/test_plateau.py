@@ -58,7 +58,7 @@ def test_a_closed_loop_has_its_users_over_the_latency_whatever_ramp_and_drain_do
     assert metrics["mean_e2el_ms"] == metrics["p99_e2el_ms"] == 1000
     assert metrics["mean_ttft_ms"] == metrics["median_ttft_ms"] == 100
     assert metrics["mean_tpot_ms"] == metrics["p50_tpot_ms"] == 90
-    assert "mean_itl_ms" not in metrics
+    assert metrics["mean_itl_ms"] == metrics["median_itl_ms"] == 10
 
 
 def test_an_open_loop_below_capacity_completes_what_it_sends() -> None:
@@ -191,13 +191,15 @@ def test_an_answer_completed_at_a_border_belongs_to_the_interval_before_it() -> 
     ]
 
 
-def test_the_narrowed_record_holds_the_requests_of_the_plateau_and_no_gaps() -> None:
+def test_the_narrowed_record_holds_the_requests_of_the_plateau_and_its_gaps() -> None:
     stage, found = with_plateau(closed_loop(160, 20, duration_us=lambda i: SECOND + i), cap=20)
     narrowed = sent_in_plateau(stage, found)
     inside = [at for at in stage.requests.start_us if found.start_us <= at <= found.end_us]
     assert narrowed.requests.start_us == tuple(sorted(inside))
     assert 80 <= len(narrowed.requests.ok) == len(found.started) < 160
-    assert (narrowed.gaps.us, narrowed.gaps.count) == ((), ())
+    share = found.length_us / (max(stage.requests.start_us) + SECOND)
+    assert sum(narrowed.gaps.count) == pytest.approx(share * sum(stage.gaps.count), rel=0.1)
+    assert sum(stage.gaps.count) == 10 * 160
     assert len(stage.requests.ok) == 160
 
 
