@@ -61,7 +61,9 @@ def ends_well(cluster: SimulatedCluster, operator: SimulatedOperator) -> None:
     assert (outcome.phase, outcome.clients, len(outcome.digests)) == ("Completed", 1, 4)
     assert sorted(cluster.created)[:2] == ["ConfigMap plan", "ConfigMap stage"]
     records = [child for child in cluster.objects.values() if child.role == "stage"]
-    assert {record.plan_digest for record in records} == {mounted(cluster)}
+    assert {record.envelope.plan_digest for record in records if record.envelope} == {
+        mounted(cluster)
+    }
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
