@@ -33,7 +33,7 @@ def ended(
         "verdict": verdict,
         "results": [
             {
-                "load_point": f"chat/rate={n}",
+                "loadPoint": f"chat/rate={n}",
                 "workload": "chat",
                 "axis": "RequestRate",
                 "value": str(n),
@@ -182,7 +182,7 @@ del words
 tracemalloc.start()
 for minute in range(MAX_RUNS):
     # As the API server's answers are: no two words share their memory.
-    observe(indexes, f"run-{minute}", json.loads(json.dumps(ended(minute, load points=64))))
+    observe(indexes, f"run-{minute}", json.loads(json.dumps(ended(minute, load_points=64))))
 kept, _ = tracemalloc.get_traced_memory()
 tracemalloc.reset_peak()
 length = len(telemetry.page())
