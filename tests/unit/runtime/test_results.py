@@ -63,11 +63,8 @@ def samples(indexes: Indexes) -> list[Sample]:
     telemetry = Telemetry()
     telemetry.registry.register(ResultMetrics(indexes.results))
     families = text_string_to_metric_families(telemetry.page().decode())
-    ours = [
-        f
-        for f in families
-        if f.name.startswith(("benchrun_result", "benchrun_run_c", "benchrun_run_info"))
-    ]
+    of_runs = tuple(f"benchrun_run_{name}" for name in ("completion", "info", "load_points"))
+    ours = [f for f in families if f.name.startswith(("benchrun_result", *of_runs))]
     return [(s.name, s.labels, s.value) for family in ours for s in family.samples]
 
 
