@@ -115,7 +115,9 @@ def sweep_reference_page() -> str:
     """Return the reference page of sweeps, as Markdown."""
     from dev.reference import sweep_reference_text
 
-    return _PAGE.format(source="operator/benchrun/api/sweep") + sweep_reference_text()
+    return (
+        _PAGE.format(source="operator/benchrun/api/sweep") + sweep_reference_text()
+    )
 
 
 def findings_page() -> str:
@@ -126,7 +128,9 @@ def findings_page() -> str:
         f"| [{page.code}]({page.code}.md) | {page.severity} | {page.summary} |\n"
         for page in pages()
     ]
-    return _PAGE.format(source="the pages of this folder") + _FINDINGS + "".join(rows)
+    return (
+        _PAGE.format(source="the pages of this folder") + _FINDINGS + "".join(rows)
+    )
 
 
 def faults_page() -> str:
@@ -142,10 +146,14 @@ def exports_page() -> str:
     from benchrun.report.export.formats import FORMATS
 
     before, begin, rest = (
-        (ROOT / EXPORTS_FILE).read_text(encoding="utf-8").partition("<!-- formats -->\n")
+        (ROOT / EXPORTS_FILE)
+        .read_text(encoding="utf-8")
+        .partition("<!-- formats -->\n")
     )
     _, end, after = rest.partition("<!-- end of formats -->\n")
-    rows = [f"| `{name}` | {each.summary} |\n" for name, each in sorted(FORMATS.items())]
+    rows = [
+        f"| `{name}` | {each.summary} |\n" for name, each in sorted(FORMATS.items())
+    ]
     return before + begin + _EXPORTS + "".join(rows) + "\n" + end + after
 
 
@@ -170,10 +178,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     With --check, write nothing and return 1 if one of them differs.
     """
-    parser = argparse.ArgumentParser(prog=COMMAND, description="Write the generated files.")
-    parser.add_argument("--check", action="store_true", help="only check that they are up to date")
+    parser = argparse.ArgumentParser(
+        prog=COMMAND, description="Write the generated files."
+    )
     parser.add_argument(
-        "root", nargs="?", type=Path, default=Path(), help="root of the repository (default: here)"
+        "--check", action="store_true", help="only check that they are up to date"
+    )
+    parser.add_argument(
+        "root",
+        nargs="?",
+        type=Path,
+        default=Path(),
+        help="root of the repository (default: here)",
     )
     options = parser.parse_args(arguments)
     stale = [
@@ -197,7 +213,11 @@ def _differs(path: Path, text: str, *, write: bool) -> bool:
     else:
         sys.stderr.writelines(
             difflib.unified_diff(
-                old.splitlines(True), text.splitlines(True), str(path), "generated", n=1
+                old.splitlines(True),
+                text.splitlines(True),
+                str(path),
+                "generated",
+                n=1,
             )
         )
     return True

@@ -96,8 +96,17 @@ def timeline_chunk(run: str, uid: str, name: str) -> int | None:
     """Return the number of the run's timeline chunk that has this name; None: none has."""
     before = child_name(run, uid, "chunk-")
     number = name.removeprefix(before)
-    is_one = name.startswith(before) and number.isascii() and number.isdigit() and len(number) < 10
-    return int(number) if is_one and timeline_name(run, uid, int(number)) == name else None
+    is_one = (
+        name.startswith(before)
+        and number.isascii()
+        and number.isdigit()
+        and len(number) < 10
+    )
+    return (
+        int(number)
+        if is_one and timeline_name(run, uid, int(number)) == name
+        else None
+    )
 
 
 _SWEPT = re.compile(r"(.+)-v[0-9]+-r[0-9]+(?:-a[0-9]+)?")

@@ -30,7 +30,9 @@ def current_step(
     if not state.client_ready:
         if client is not None:
             return PhaseStep("Preparing", client.reason, client.message)
-        why = state.client_pod.unschedulable if state.client_pod is not None else None
+        why = (
+            state.client_pod.unschedulable if state.client_pod is not None else None
+        )
         message = (
             f"the client waits for a node: {why}"
             if why
@@ -39,8 +41,16 @@ def current_step(
         return PhaseStep("Preparing", api.Reason.PREPARING_CLIENT, message)
     if state.status.server_ready_time is None and not state.measuring_started:
         return _waiting_for_server(state, server)
-    if (heard := state.collected.client.progress) is not None and heard.phase == "WarmingUp":
-        return PhaseStep("WarmingUp", api.Reason.WARMING_UP, "sending warm-up requests", True, True)
+    if (
+        heard := state.collected.client.progress
+    ) is not None and heard.phase == "WarmingUp":
+        return PhaseStep(
+            "WarmingUp",
+            api.Reason.WARMING_UP,
+            "sending warm-up requests",
+            True,
+            True,
+        )
     done = len(state.known)
     total = state.stages_in_words
     if state.all_known:
@@ -61,7 +71,10 @@ def progress(state: RunState) -> api.Progress:
     done = len(state.known)
     total, bound = (state.most_stages, "<=") if known is None else (known, "")
     return api.Progress(
-        stages_total=total, stages_done=done, stage=_stage(state), summary=f"{done}/{bound}{total}"
+        stages_total=total,
+        stages_done=done,
+        stage=_stage(state),
+        summary=f"{done}/{bound}{total}",
     )
 
 
@@ -89,7 +102,9 @@ def _waiting_for_server(state: RunState, server: Diagnosis | None) -> PhaseStep:
     pods = state.serving
     waits_for_node = not pods or any(pod.scheduled_at is None for pod in pods)
     if server is not None:
-        without_node: api.Phase = "WaitingForNode" if server.node_helps else "Pending"
+        without_node: api.Phase = (
+            "WaitingForNode" if server.node_helps else "Pending"
+        )
         phase = without_node if waits_for_node else "Starting"
         return PhaseStep(phase, server.reason, server.message, True)
     if waits_for_node:
@@ -103,7 +118,10 @@ def _waiting_for_server(state: RunState, server: Diagnosis | None) -> PhaseStep:
     count = sum(pod.rank == 0 for pod in pods)
     starting = "the server is" if count == 1 else f"{count} servers are"
     return PhaseStep(
-        "Starting", api.Reason.SERVER_STARTING, f"{starting} starting on {nodes}", True
+        "Starting",
+        api.Reason.SERVER_STARTING,
+        f"{starting} starting on {nodes}",
+        True,
     )
 
 
@@ -126,7 +144,13 @@ _OBJECTIVES_REASON: dict[api.ConditionStatus, str] = {
 
 
 def standing(
-    status: _Status, rows: Iterable[Row], phase: str, message: str, *, of: Declared, now: datetime
+    status: _Status,
+    rows: Iterable[Row],
+    phase: str,
+    message: str,
+    *,
+    of: Declared,
+    now: datetime,
 ) -> _Status:
     """Return the status of the run or sweep with this phase, message and conditions.
 
@@ -135,7 +159,11 @@ def standing(
     conditions = status.conditions
     for type_, value, reason, text in rows:
         new = api.Condition(
-            type=type_, status=value, reason=reason, message=text, observed_generation=of.generation
+            type=type_,
+            status=value,
+            reason=reason,
+            message=text,
+            observed_generation=of.generation,
         )
         conditions = api.with_condition(conditions, new, now=now)
     update = {
@@ -147,7 +175,9 @@ def standing(
     return status.model_copy(update=update)
 
 
-def going_on(step: PhaseStep, *, has_objectives: bool, gate: str | None) -> list[Row]:
+def going_on(
+    step: PhaseStep, *, has_objectives: bool, gate: str | None
+) -> list[Row]:
     """Return the conditions of a run that has not ended.
 
     `gate` says what its comparison with a baseline can detect; None: there is no baseline.
@@ -169,12 +199,19 @@ def going_on(step: PhaseStep, *, has_objectives: bool, gate: str | None) -> list
     if has_objectives:
         rows.append(("ObjectivesMet", "Unknown", reason, "nothing was judged yet"))
     if gate is not None:
-        rows.append(("NotRegressed", "Unknown", reason, f"nothing was compared yet; {gate}"))
+        rows.append(
+            ("NotRegressed", "Unknown", reason, f"nothing was compared yet; {gate}")
+        )
     return rows
 
 
 def _unknown_records(reason: str) -> Row:
-    return ("Stored", "Unknown", reason, "it is not known whether every record is stored")
+    return (
+        "Stored",
+        "Unknown",
+        reason,
+        "it is not known whether every record is stored",
+    )
 
 
 def measured(
@@ -200,7 +237,9 @@ def measured(
         *_LEFT,
         ("Measured", "True", api.Reason.MEASURED, message),
         _STORED,
-        *_complete(api.Reason.MEASURED, valid_reason, message, valid=valid, good=good),
+        *_complete(
+            api.Reason.MEASURED, valid_reason, message, valid=valid, good=good
+        ),
     ]
     if objectives_met is not None:
         reason = _OBJECTIVES_REASON[objectives_met]
@@ -215,7 +254,10 @@ def sweep_going_on(reason: str, message: str, *, power: str) -> list[Row]:
 
     `power` says what its comparisons can detect.
     """
-    return [_ACCEPTED, *_unjudged("not all was judged yet", reason, message, succeeded=power)]
+    return [
+        _ACCEPTED,
+        *_unjudged("not all was judged yet", reason, message, succeeded=power),
+    ]
 
 
 def sweep_measured(reason: str, message: str) -> list[Row]:
@@ -224,12 +266,16 @@ def sweep_measured(reason: str, message: str) -> list[Row]:
     Invalid load points and failed runs stall the sweep: a pipeline must not continue with such a
     table.
     """
-    valid: api.ConditionStatus = "False" if reason == SweepReason.INVALID_LOAD_POINTS else "True"
+    valid: api.ConditionStatus = (
+        "False" if reason == SweepReason.INVALID_LOAD_POINTS else "True"
+    )
     good = reason in (SweepReason.ALL_VALID, SweepReason.SUSPECT)
     return [_ACCEPTED, *_complete(reason, reason, message, valid=valid, good=good)]
 
 
-def _unjudged(unjudged: str, reason: str, message: str, *, succeeded: str = "") -> list[Row]:
+def _unjudged(
+    unjudged: str, reason: str, message: str, *, succeeded: str = ""
+) -> list[Row]:
     return [
         ("Valid", "Unknown", reason, unjudged),
         ("Complete", "False", reason, message),
@@ -242,7 +288,12 @@ def _unjudged(unjudged: str, reason: str, message: str, *, succeeded: str = "") 
 
 
 def _complete(
-    reason: str, valid_reason: str, message: str, *, valid: api.ConditionStatus, good: bool
+    reason: str,
+    valid_reason: str,
+    message: str,
+    *,
+    valid: api.ConditionStatus,
+    good: bool,
 ) -> list[Row]:
     yes, no = _YES_NO if good else _YES_NO[::-1]
     return [
@@ -256,17 +307,23 @@ def _complete(
     ]
 
 
-def ended_early(what: Literal["run", "sweep"], reason: str, message: str) -> list[Row]:
+def ended_early(
+    what: Literal["run", "sweep"], reason: str, message: str
+) -> list[Row]:
     """Return the conditions of a run or sweep that failed, was refused or was cancelled.
 
     GitOps tools stop waiting at `Stalled`.
     """
     refused = reason == api.Reason.INVALID_SPEC
-    valid: api.ConditionStatus = "Unknown" if reason == api.Reason.CANCELLED else "False"
+    valid: api.ConditionStatus = (
+        "Unknown" if reason == api.Reason.CANCELLED else "False"
+    )
     of_run: list[Row] = [
         *_LEFT,
         ("Measured", "False", reason, message),
-        _unknown_records(reason) if reason == api.Reason.INTERNAL_ERROR else _STORED,
+        _unknown_records(reason)
+        if reason == api.Reason.INTERNAL_ERROR
+        else _STORED,
     ]
     return [
         *(of_run if what == "run" else ()),

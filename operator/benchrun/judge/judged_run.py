@@ -22,7 +22,9 @@ from benchrun.plan import load_points, probed_load_points
 
 # A mix may have eight datasets, and a run sixteen mixes; this bound keeps the status small.
 MAX_DATASETS = 16
-SOURCE_CHARACTERS = 160  # Characters kept from the end of a path, which identifies it best.
+SOURCE_CHARACTERS = (
+    160  # Characters kept from the end of a path, which identifies it best.
+)
 _VALID_REASONS: Mapping[api.Verdict, str] = {
     "Valid": api.Reason.ALL_VALID,
     "Suspect": api.Reason.SUSPECT,
@@ -44,7 +46,9 @@ def dataset_statuses(
             break
     found = [
         api.DatasetStatus(
-            name=f"{workload}/{each.part}" if len(of_workload) > 1 or each.part else workload,
+            name=f"{workload}/{each.part}"
+            if len(of_workload) > 1 or each.part
+            else workload,
             source=each.source[-SOURCE_CHARACTERS:],
             sha256=each.sha256,
             rows_read=each.rows_read,
@@ -80,13 +84,22 @@ def judged_run(
     """
     profile, records = _profile_of(spec, records)
     planned = (*load_points(spec), *probed_load_points(spec, records))
-    found = results(planned, records, samples, spec=spec, servers=servers, unstored=unstored)
-    datasets, datasets_cut = dataset_statuses(records, workloads=len(spec.workloads))
+    found = results(
+        planned, records, samples, spec=spec, servers=servers, unstored=unstored
+    )
+    datasets, datasets_cut = dataset_statuses(
+        records, workloads=len(spec.workloads)
+    )
     # They failed in all stages that were measured.
-    of_code = next((f for f in found.findings if f.code == api.Code.ALL_REQUESTS_FAILED), None)
-    failed = of_code is not None and of_code.count == sum(row.repeats for row in found.whole)
+    of_code = next(
+        (f for f in found.findings if f.code == api.Code.ALL_REQUESTS_FAILED), None
+    )
+    failed = of_code is not None and of_code.count == sum(
+        row.repeats for row in found.whole
+    )
     judgement = api.Judgement(
-        **_of_status(found, profile) | {"truncated": [*found.truncated, *datasets_cut]},
+        **_of_status(found, profile)
+        | {"truncated": [*found.truncated, *datasets_cut]},
         profile=profile,
         judge=judge_of(spec),
         cost=cost_status(spec.cost, servers),
@@ -94,10 +107,14 @@ def judged_run(
         client=_client_status(records, client),
         objectives_met=_objectives_met(found) if spec.objectives else None,
         objectives_message=_objectives_message(found),
-        valid_reason=_VALID_REASONS.get(found.verdict, api.Reason.INVALID_LOAD_POINTS),
+        valid_reason=_VALID_REASONS.get(
+            found.verdict, api.Reason.INVALID_LOAD_POINTS
+        ),
         message=_sentence(found),
         all_requests_failed=failed,
-        diagnostic=next((r.diagnostic for r in records if r.diagnostic), None) if failed else None,
+        diagnostic=next((r.diagnostic for r in records if r.diagnostic), None)
+        if failed
+        else None,
         measured_anything=bool(records),
     )
     answers = [_objectives_answer(found)]
@@ -165,7 +182,12 @@ def _objectives_met(found: Judged) -> api.ConditionStatus:
     search that found a load met its objectives.
     """
     searches = {search.workload for search in found.searches}
-    outcomes = {o.outcome for r in found.whole for o in r.objectives if r.workload not in searches}
+    outcomes = {
+        o.outcome
+        for r in found.whole
+        for o in r.objectives
+        if r.workload not in searches
+    }
     # Where a load was met and not confirmed, its objectives are not missed.
     outcomes |= {
         "Met"
@@ -190,7 +212,9 @@ def _objectives(found: Judged) -> dict[str, list[str]]:
             limit = f"{each.metric} p{each.percentile} at most {each.max_milliseconds} ms"
             value = each.measured_milliseconds
             measured = f" (measured {shown(value)} ms)" if value is not None else ""
-            texts.setdefault(each.outcome, []).append(f"{limit} at {row.load_point}{measured}")
+            texts.setdefault(each.outcome, []).append(
+                f"{limit} at {row.load_point}{measured}"
+            )
     return texts
 
 
@@ -201,7 +225,9 @@ def _objectives_message(found: Judged) -> str:
     """
     texts = _objectives(found)
     listed = [
-        f"{word}: {text}" for word in ("Missed", "Inconclusive") for text in texts.get(word, ())
+        f"{word}: {text}"
+        for word in ("Missed", "Inconclusive")
+        for text in texts.get(word, ())
     ]
     listed += [f"{search.workload}: {search.sentence}" for search in found.searches]
     return api.sentence("; ".join(listed) or _objectives_answer(found))
@@ -226,9 +252,15 @@ def _sentence(found: Judged) -> str:
     verdict = found.verdict
     total = len(found.whole)
     if found.searches:
-        sentences = "; ".join(f"{search.workload}: {search.sentence}" for search in found.searches)
-        worth = {"Valid": "", "Suspect": " Some numbers it rests on are suspect, see findings."}
+        sentences = "; ".join(
+            f"{search.workload}: {search.sentence}" for search in found.searches
+        )
+        worth = {
+            "Valid": "",
+            "Suspect": " Some numbers it rests on are suspect, see findings.",
+        }
         return (
+            ""
             f"{sentences}.{worth.get(verdict, ' Numbers it rests on are invalid, see findings.')}"
         )
     points = "the load point" if total == 1 else f"all {total} load points"
@@ -243,10 +275,11 @@ def _sentence(found: Judged) -> str:
 class Rejudged(NamedTuple):
     """What the rules of this version find in a stored run."""
 
-    status: (
-        api.BenchmarkRunStatus
-    )  # Stored rows, but with new results of all load points that have a record left.
-    missing: Mapping[str, int]  # Records that were judged once and are lost, by load point.
+    # Stored rows, but with new results of all load points that have a record left.
+    status: api.BenchmarkRunStatus
+    missing: Mapping[
+        str, int
+    ]  # Records that were judged once and are lost, by load point.
 
 
 def rejudge(
@@ -272,22 +305,40 @@ def rejudge(
         there = len(load_point.stage_ids) - len(absent)
         # Of the stages that have no record, the earliest were measured.
         lost = set(
-            absent[: max(0, judged_once.get(load_point.id, len(load_point.stage_ids)) - there)]
+            absent[
+                : max(
+                    0,
+                    judged_once.get(load_point.id, len(load_point.stage_ids))
+                    - there,
+                )
+            ]
         )
         if lost:
             missing[load_point.id] = len(lost)
         if there:
             planned.append(
                 replace(
-                    load_point, stage_ids=tuple(s for s in load_point.stage_ids if s not in lost)
+                    load_point,
+                    stage_ids=tuple(
+                        s for s in load_point.stage_ids if s not in lost
+                    ),
                 )
             )
     # Loads that a search chose are not in the plan: where all their records are lost, only their
     # row is left.
     ids = {load_point.id for load_point in known}
-    missing |= {row.load_point: row.repeats for row in stored.results if row.load_point not in ids}
+    missing |= {
+        row.load_point: row.repeats
+        for row in stored.results
+        if row.load_point not in ids
+    }
     found = results(
-        planned, records, samples, spec=spec, servers=stored.servers, thresholds=thresholds
+        planned,
+        records,
+        samples,
+        spec=spec,
+        servers=stored.servers,
+        thresholds=thresholds,
     )
     update = _of_status(found, stored.profile) | {
         "judge": judge_of(spec, thresholds),

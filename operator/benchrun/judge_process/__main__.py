@@ -49,7 +49,9 @@ def _judge_one(memory_bytes: int, cpu_seconds: int) -> int:
         if (found := read_job(sys.stdin.buffer)) is None:
             return NO_MORE_JOBS
         job, parts = found
-        judged = judge_job(job, parts) if isinstance(job, Job) else table_job(job, parts)
+        judged = (
+            judge_job(job, parts) if isinstance(job, Job) else table_job(job, parts)
+        )
         line = judged.model_dump_json(by_alias=True, exclude_none=True).encode()
         if len(line) >= MAX_JUDGEMENT_BYTES:
             raise ValueError(f"the judgement has {len(line)} bytes")

@@ -44,12 +44,15 @@ class Job(_Line):
     namespace: Name
     uid: Name
     spec: dict[str, Any]  # the spec in the cluster
-    servers: list[ServerStatus] = Field(default_factory=list)  # entries of the last status
+    servers: list[ServerStatus] = Field(
+        default_factory=list
+    )  # entries of the last status
     client: ClientStatus | None = None  # the client pod's image and its digest
-    unstored: tuple[Name, ...] = ()  # stages whose record is judged here and not stored anywhere
-    ended_early: bool = (
-        False  # whether it is not compared with its baseline: its figures are from a troubled run
-    )
+    unstored: tuple[
+        Name, ...
+    ] = ()  # stages whose record is judged here and not stored anywhere
+    # whether it is not compared with its baseline: its figures are from a troubled run
+    ended_early: bool = False
 
 
 class SweepJob(_Line):
@@ -60,7 +63,9 @@ class SweepJob(_Line):
     spec: dict[str, Any]  # the spec in the cluster
     baseline: Name  # name of the variant that the others are compared with
     runs: tuple[TabledRun, ...]  # those that were measured to their end
-    missing: dict[Name, str] = Field(default_factory=dict)  # variants without figures, and why
+    missing: dict[Name, str] = Field(
+        default_factory=dict
+    )  # variants without figures, and why
 
 
 _ANY_JOB: TypeAdapter[Job | SweepJob] = TypeAdapter(
@@ -74,7 +79,9 @@ class PartHead(_Line):
     kind: PartKind
     size: int = Field(ge=0, le=MAX_PART_BYTES)
     name: Name  # name of the part in messages about its refusal
-    envelope: Envelope | None = None  # what the record is to be; None for another part
+    envelope: Envelope | None = (
+        None  # what the record is to be; None for another part
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +98,17 @@ class JobPart:
 
     @classmethod
     def of(
-        cls, kind: PartKind, data: bytes, *, name: str, envelope: Envelope | None = None
+        cls,
+        kind: PartKind,
+        data: bytes,
+        *,
+        name: str,
+        envelope: Envelope | None = None,
     ) -> Self:
         """Build a part of these bytes. Raises ValueError where they are too many."""
-        return cls(PartHead(kind=kind, size=len(data), name=name, envelope=envelope), data)
+        return cls(
+            PartHead(kind=kind, size=len(data), name=name, envelope=envelope), data
+        )
 
 
 class NotAJob(ValueError):

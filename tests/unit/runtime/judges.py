@@ -17,7 +17,10 @@ class Judge(JudgeChild):
         self._outcomes = list(outcomes)
 
     async def judge(
-        self, job: Job | SweepJob, parts: AsyncGenerator[JobPart, None], answer: type[A]
+        self,
+        job: Job | SweepJob,
+        parts: AsyncGenerator[JobPart, None],
+        answer: type[A],
     ) -> A:
         assert isinstance(job, Job)
         self.jobs.append(job)
