@@ -171,7 +171,10 @@ def test_many_findings_keep_their_sentences_and_lose_their_words_from_the_end() 
 
 
 def test_where_that_is_not_enough_the_last_lose_their_evidence() -> None:
-    evidence = {"error": "e" * 60, "hitPercent": 90.0}
+    evidence: dict[str, float | str | None] = {
+        "error": "e" * 60,
+        "hitPercent": 90.0,
+    }
     found = aggregate(
         [StageFinding(code, "Suspect", "a/r1", evidence) for code in list(Code)]
     )

@@ -152,7 +152,11 @@ def within(max_bytes: int, entries: Iterable[Finding]) -> list[Finding]:
     """
     kept = list(entries)
     size = json_bytes(kept, exclude_none=False)
-    for cut in ({"meaning": "", "remedy": ""}, {"evidence": {}}):
+    cuts: tuple[dict[str, object], ...] = (
+        {"meaning": "", "remedy": ""},
+        {"evidence": {}},
+    )
+    for cut in cuts:
         for place in reversed(range(len(kept))):
             if size <= max_bytes:
                 return kept
