@@ -7,6 +7,7 @@ the diff. Such a run fails, so that it can't be the one that is trusted."""
 import json
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from benchrun.plan import (
     timeline_config_map,
 )
 from benchrun_client.contract import PLAN_FILE, Sealed
+from kubernetes_validate import utils
 from unit.measure.records import sealed_bytes
 from unit.plan.cases import CASES, ENDPOINT_ADDRESSES
 from unit.plan.objects import objects
@@ -64,7 +66,7 @@ def test_objects_are_those_that_were_reviewed(case: str) -> None:
     if os.environ.get("UPDATE_GOLDEN"):
         file.write_text(yaml.safe_dump_all(shown, sort_keys=False, width=120))
         pytest.fail(f"{file.name} was written anew; read its diff")
-    assert list(yaml.safe_load_all(file.read_text())) == shown
+    assert list(yaml.load_all(file.read_text(), yaml.CSafeLoader)) == shown
 
 
 def of_known_kinds(manifest: Manifest) -> list[Manifest]:
@@ -77,6 +79,14 @@ def of_known_kinds(manifest: Manifest) -> list[Manifest]:
         {"apiVersion": "v1", "kind": "Pod", **group[pod]}
         for pod in ("leaderTemplate", "workerTemplate")
     ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def schemas_are_read_once() -> Iterator[None]:
+    """The schemas of a release are megabytes, which every validation would parse anew."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(utils, "schema_contents", lru_cache(utils.schema_contents))
+        yield
 
 
 @pytest.mark.parametrize(
