@@ -147,13 +147,13 @@ def assert_both_agree(kind: Kind, spec: Spec) -> None:
     assert in_python <= in_cel
 
 
-@settings(max_examples=80)
+@settings(max_examples=30)
 @given(generated_specs.RUN_SPECS)
 def test_python_and_the_api_server_agree_on_runs(spec: Spec) -> None:
     assert_both_agree(KINDS["run"], spec)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(SWEEP_SPECS)
 def test_python_and_the_api_server_agree_on_sweeps(spec: Spec) -> None:
     assert_both_agree(KINDS["sweep"], spec)
