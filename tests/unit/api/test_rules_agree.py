@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from benchrun.api import MUTABLE_FIELDS, BenchmarkRunSpec
-from benchrun.api.crd import RUN, SWEEP, Schema
+from benchrun.api.crd import RUN, Schema
 from benchrun.api.sweep import spec as sweeps
 from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel, ValidationError
@@ -22,6 +22,7 @@ from unit.api.agreement import (
     rules_of,
     with_defaults,
 )
+from unit.api.schemas import RUN_SPEC, SWEEP_SPEC
 from unit.api.spec_cases import Refused, Spec, minimal
 from unit.sweep import spec_cases as sweep_cases
 from unit.sweep.generated_sweeps import SWEEP_SPECS
@@ -65,7 +66,7 @@ SWEEP_EDITS: dict[str, Any] = {
 KINDS = {
     "run": Kind(
         BenchmarkRunSpec,
-        RUN.spec_schema(),
+        RUN_SPEC,
         MUTABLE_FIELDS,
         spec_cases.ACCEPTED,
         spec_cases.REFUSED,
@@ -75,7 +76,7 @@ KINDS = {
     ),
     "sweep": Kind(
         sweeps.BenchmarkSweepSpec,
-        SWEEP.spec_schema(),
+        SWEEP_SPEC,
         sweeps.MUTABLE_FIELDS,
         sweep_cases.ACCEPTED,
         sweep_cases.REFUSED,

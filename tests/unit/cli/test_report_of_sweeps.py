@@ -430,7 +430,7 @@ def large() -> FinishedSweep:
     load_points = [f"{'w' * 12}/concurrency={users}" for users in FOUR]
     template = spec_body(workloads=[workload("w" * 12, load=concurrencies(*FOUR))])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(fitted.__kwdefaults__, "max_bytes", MAX_BYTES)
+        patch.setattr(fitted, "__kwdefaults__", {"max_bytes": MAX_BYTES})
         return finished_sweep(
             measured | {"lame": None},
             load_points=load_points,

@@ -4,6 +4,7 @@ often it errs."""
 import math
 import random
 from collections.abc import Sequence
+from importlib import import_module
 from itertools import permutations, product
 from random import Random
 from types import ModuleType
@@ -40,16 +41,12 @@ one in ten is taken for one."""
 @pytest.fixture(scope="module")
 def special() -> ModuleType:
     """SciPy takes a second to import."""
-    from scipy import special
-
-    return special
+    return import_module("scipy.special")
 
 
 @pytest.fixture(scope="module")
 def stats() -> ModuleType:
-    from scipy import stats
-
-    return stats
+    return import_module("scipy.stats")
 
 
 @given(st.floats(0.1, 10_000), st.floats(0.1, 10_000), st.floats(0, 1))

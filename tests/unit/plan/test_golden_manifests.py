@@ -15,7 +15,7 @@ import kubernetes_validate
 import pytest
 import yaml
 from benchrun.api import BenchmarkRunSpec
-from benchrun.api.crd import RUN, Schema
+from benchrun.api.crd import Schema
 from benchrun.plan import (
     Manifest,
     TimelinePart,
@@ -24,6 +24,7 @@ from benchrun.plan import (
 )
 from benchrun_client.contract import PLAN_FILE, Sealed
 from kubernetes_validate import utils
+from unit.api.schemas import RUN_SPEC
 from unit.measure.records import sealed_bytes
 from unit.plan.cases import CASES, ENDPOINT_ADDRESSES
 from unit.plan.objects import objects
@@ -144,7 +145,7 @@ FILES = {field.rpartition(".file.")[2] for field in SET if ".file." in field}
 A price is in no manifest."""
 UNIONS = [
     pytest.param(path, members, id=path)
-    for path, members in unions_of(RUN.spec_schema())
+    for path, members in unions_of(RUN_SPEC)
     if not path.endswith((".cost", ".file", ".conversation", ".offline.env[]"))
 ]
 
@@ -158,8 +159,6 @@ def test_every_member_is_in_a_golden_file(
 
 def test_every_place_of_a_file_is_in_a_golden_file() -> None:
     (places,) = {
-        members
-        for path, members in unions_of(RUN.spec_schema())
-        if path.endswith(".file")
+        members for path, members in unions_of(RUN_SPEC) if path.endswith(".file")
     }
     assert [place for place in places if place not in FILES] == []
