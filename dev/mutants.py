@@ -148,8 +148,8 @@ def failing(files: list[str], limit_seconds: float) -> bool | None:
         return None
     finally:
         if process.poll() is None:
+            # No wait: an interrupt may have left the lock of waiting taken for good.
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
 
 
 def tried(mutant: Mutant, number: int, limit_seconds: float) -> str:
