@@ -64,7 +64,8 @@ class Finder(ast.NodeVisitor):
     """Collects the mutants of a file; annotations and strings stay as they are."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.source = path, (ROOT / path).read_bytes()
+        self.path = path
+        self.source = (ROOT / path).read_bytes()
         lengths = (len(line) for line in self.source.splitlines(keepends=True))
         self.line_starts = list(itertools.accumulate(lengths, initial=0))
         self.found: list[Mutant] = []

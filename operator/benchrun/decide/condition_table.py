@@ -126,9 +126,8 @@ def _waiting_for_server(state: RunState, server: Diagnosis | None) -> PhaseStep:
 
 
 _Status = TypeVar("_Status", api.BenchmarkRunStatus, BenchmarkSweepStatus)
-Row = tuple[
-    api.ConditionType, api.ConditionStatus, str, str
-]  # type, status, reason and message of a condition
+# type, status, reason and message of a condition
+Row = tuple[api.ConditionType, api.ConditionStatus, str, str]
 _YES_NO: tuple[api.ConditionStatus, api.ConditionStatus] = ("True", "False")
 _ACCEPTED: Row = ("Accepted", "True", "Accepted", "the spec can be acted on")
 _LEFT: tuple[Row, ...] = (

@@ -22,9 +22,8 @@ from benchrun.plan import load_points, probed_load_points
 
 # A mix may have eight datasets, and a run sixteen mixes; this bound keeps the status small.
 MAX_DATASETS = 16
-SOURCE_CHARACTERS = (
-    160  # Characters kept from the end of a path, which identifies it best.
-)
+# Characters kept from the end of a path, which identifies it best.
+SOURCE_CHARACTERS = 160
 _VALID_REASONS: Mapping[api.Verdict, str] = {
     "Valid": api.Reason.ALL_VALID,
     "Suspect": api.Reason.SUSPECT,
@@ -277,9 +276,8 @@ class Rejudged(NamedTuple):
 
     # Stored rows, but with new results of all load points that have a record left.
     status: api.BenchmarkRunStatus
-    missing: Mapping[
-        str, int
-    ]  # Records that were judged once and are lost, by load point.
+    # Records that were judged once and are lost, by load point.
+    missing: Mapping[str, int]
 
 
 def rejudge(

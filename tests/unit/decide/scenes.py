@@ -71,10 +71,11 @@ PLAN = ("ConfigMap", "plan")
 JOB = ("Job", "client")
 SERVICE = ("Service", "server")
 DEPLOYMENT = ("Deployment", "server")
+# in place of the Deployment, where servers are more than one pod
 GROUPS = (
     "LeaderWorkerSet",
     "server",
-)  # in place of the Deployment, where servers are more than one pod
+)
 
 
 def instant(seconds: float) -> datetime:

@@ -78,9 +78,8 @@ def decide(facts: SweepFacts) -> SweepDecision:
     wanted = to_read(state)
     end = ending(state)
     starting = () if end is not None else state.to_start
-    waits = (
-        bool(state.waiting) and state.spec.suspend
-    )  # something is left to start, only not now
+    # something is left to start, only not now
+    waits = bool(state.waiting) and state.spec.suspend
     is_over = not starting and not state.active and (end is not None or not waits)
     if wanted and (is_over or not is_tabled(state)):
         return SweepDecision(status=status, read=wanted)

@@ -51,9 +51,8 @@ class Compared(NamedTuple):
     detectable_percent: float | None
     """Smallest change in percent of the noisiest figure that is found with a probability of 80 %,
     by the measured noise."""
-    answer: str = (
-        ""  # Result of the gate, with which `message` begins; empty without a gate.
-    )
+    # Result of the gate, with which `message` begins; empty without a gate.
+    answer: str = ""
 
 
 _ONE_SERVER = (

@@ -24,9 +24,8 @@ SEARCHING = spec_body(
     workloads=[workload("listed", load=rates("2")), workload("chat", load=SEARCH)],
     objectives=[{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 200}],
 )
-STAGES = (
-    5  # the listed one, then 1, 2 and 4 requests a second, then 4 to confirm it
-)
+# the listed one, then 1, 2 and 4 requests a second, then 4 to confirm it
+STAGES = 5
 
 
 @lru_cache
