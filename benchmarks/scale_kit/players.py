@@ -141,6 +141,16 @@ class Tenant:
         phase: str | None = body.get("status", {}).get("phase")
         return phase
 
+    def says_unschedulable(self, run: PlayedRun) -> bool:
+        """Return whether a run's status says that no node can take its server now."""
+        body = self.picture.objects[names.KIND].get(run.name, {})
+        conditions = body.get("status", {}).get("conditions", [])
+        return any(
+            condition["type"] == "ServerReady"
+            and condition["reason"] == "Unschedulable"
+            for condition in conditions
+        )
+
     def _heard(self, kind: str, event: str, body: Json) -> None:
         meta = body["metadata"]
         labels = meta.get("labels", {})

@@ -254,7 +254,11 @@ class Scenario:
         return len(self._many.picture.objects["Job"])
 
     async def _wait_for_gpus(self) -> None:
-        """Let all clients become ready, and wait until every run waits for a node."""
+        """Let all clients become ready, and wait until every run says that no node can take it.
+
+        The phase alone comes earlier: a run whose status is still to tell what the scheduler said
+        has a write to come, whether or not the operator starts again.
+        """
         many = self._many
         many.kubelets.set()
         half = len(many.runs) // 2
@@ -266,9 +270,7 @@ class Scenario:
         await self._until_all("waits_for_gpu", many.runs.values())
         await release
         await self._until(
-            lambda: all(
-                many.phase(run) == "WaitingForNode" for run in many.runs.values()
-            ),
+            lambda: all(map(many.says_unschedulable, many.runs.values())),
             "every run waits for a node",
         )
         await self._until_quiet()
@@ -294,6 +296,8 @@ class Scenario:
         self._report(f"it has looked at everything after {seconds:.1f} s")
         await asyncio.sleep(AFTER_RESTART_SECONDS)
         writes = [r for r in self._proxy.requests if r.at >= began and r.writes]
+        kinds = Counter((r.method, r.resource, r.changes) for r in writes)
+        self._say(f"writes after it: {dict(kinds)}")
         return seconds - usage.kept_waiting_seconds, len(writes)
 
     async def _ended_run(self) -> Json:
