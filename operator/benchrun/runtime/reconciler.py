@@ -103,7 +103,7 @@ class Reconciler(ABC, Generic[D, M]):
     async def clear(self, key: Key, declared: D | None) -> list[ClusterError]:
         """Request the end of everything that runs for earlier objects of this name.
 
-        Returns the errors.
+        Returns the errors. May read the object, and tell the index.
         """
         return []
 
@@ -124,9 +124,9 @@ class Reconciler(ABC, Generic[D, M]):
         return seconds
 
     async def _pass(self, key: Key) -> float | None:
-        declared = self.known(key)
+        failed = await self.clear(key, self.known(key))
+        declared = self.known(key)  # `clear` may have read a newer one
         memory = self.memories.get(key)
-        failed = await self.clear(key, declared)
         if declared is None or declared.deleting:
             # The garbage collector removes the object's children without the operator, but only
             # when no finalizer holds the object any more.

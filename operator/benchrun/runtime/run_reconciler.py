@@ -7,7 +7,7 @@ the end, so that it is retried: everything here can be repeated.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import inf, isfinite
@@ -37,6 +37,7 @@ from benchrun.effects import (
     Forbidden,
     Invalid,
     LookUps,
+    NotFound,
     NotServed,
     Occupied,
 )
@@ -48,6 +49,7 @@ from benchrun.observe import (
     child_of,
     run_key,
     untrusted_json as raw,
+    view_of,
 )
 from benchrun.runtime.log_lines import decided_in_words
 from benchrun.runtime.memory import Measured, Memories, RunMemory
@@ -434,25 +436,35 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         """Request the deletion of everything that earlier runs of this name hold.
 
         Where one was deleted with `--cascade=orphan`, the garbage collector leaves what it held.
+
+        The API server is asked which run of this name exists before anything is deleted: each kind
+        has its own watch, and the children of a run that another operator has just made may be
+        heard of before the run itself.
         """
         alive = None if declared is None else declared.uid
+        if not any(
+            self._held(key, lambda child: _is_of_another(key, child, alive))
+        ):
+            return []
+        try:
+            body = await self.cluster.get(
+                key.kind, namespace=key.namespace, name=key.name
+            )
+        except NotFound:
+            alive = None
+        except ClusterError as error:
+            return [error]
+        else:
+            self.indexes.learnt(key.kind, body)
+            alive = view_of(key.kind, body).uid
         return await self._let_go(
-            key,
-            lambda child: (
-                child.owner_uid not in (None, alive) and _has_a_name_of(key, child)
-            ),
+            key, lambda child: _is_of_another(key, child, alive)
         )
 
     async def _let_go(
         self, key: Key, is_meant: Callable[[Child], bool]
     ) -> list[ClusterError]:
-        held = (
-            child
-            for child in self.indexes.children(key).objects
-            if child.kind in (*SERVER_KINDS, "Job")
-            and not child.deleting
-            and is_meant(child)
-        )
+        held = self._held(key, is_meant)
         servers_first = sorted(held, key=lambda child: child.kind == "Job")
         failed = await self.delete(
             Ref(c.kind, key.namespace, c.name, c.uid) for c in servers_first
@@ -462,6 +474,21 @@ class RunReconciler(Reconciler[Run, RunMemory]):
                 "%s: something it holds is not deleted yet: %s", key, error
             )
         return failed
+
+    def _held(self, key: Key, is_meant: Callable[[Child], bool]) -> Iterator[Child]:
+        """Yield the servers and Jobs under a run's name that are meant and not being deleted."""
+        for child in self.indexes.children(key).objects:
+            is_held = child.kind in (*SERVER_KINDS, "Job") and not child.deleting
+            if is_held and is_meant(child):
+                yield child
+
+
+def _is_of_another(key: Key, child: Child, alive: str | None) -> bool:
+    """Return whether a run of this name that is not the one alive has made the child.
+
+    `alive` is the uid of the run that exists; None: there is none.
+    """
+    return child.owner_uid not in (None, alive) and _has_a_name_of(key, child)
 
 
 def _has_a_name_of(key: Key, child: Child) -> bool:

@@ -338,6 +338,7 @@ def heard_child(scene: Scene, kind: str, name: str, **more: Any) -> None:
 
 
 def heard_gone(scene: Scene) -> None:
+    scene.cluster.objects.pop(("BenchmarkRun", NAMESPACE, "chat"), None)
     scene.indexes.heard("BenchmarkRun", run_body(version=2000), deleted=True)
 
 
@@ -371,7 +372,7 @@ async def test_what_a_run_held_goes_with_it_also_when_it_was_orphaned(
     scene.cluster.log.clear()
     await scene.once()
     assert [entry[1:3] for entry in deleted_by(scene)] == [SERVER, JOB]
-    assert scene.cluster.log[0][0] == "delete"
+    assert [entry[0] for entry in scene.cluster.log[:2]] == ["get", "delete"]
 
 
 async def test_what_could_not_be_deleted_of_a_run_that_is_gone_is_retried(
@@ -380,6 +381,30 @@ async def test_what_could_not_be_deleted_of_a_run_that_is_gone_is_retried(
     orphaned(scene)
     scene.cluster.broken["delete"] = Unavailable("down")
     assert await scene.once() == REFUSED_RETRY_SECONDS
+
+
+@pytest.mark.parametrize("known", [None, "earlier"])
+async def test_children_heard_of_before_their_run_stay(known: str | None) -> None:
+    """Each kind has a watch of its own, and another operator may have made the run just now."""
+    scene = Scene()
+    if known is not None:
+        scene.indexes.heard(
+            "BenchmarkRun", run_body(uid=known, version=1), deleted=False
+        )
+    for kind, name in (SERVER, JOB):
+        heard_child(scene, kind, name)
+    await scene.once()
+    assert deleted_by(scene) == []
+    assert scene.facts_seen[0].run.uid == UID
+
+
+async def test_nothing_is_deleted_while_it_is_not_known_which_run_exists(
+    scene: Scene,
+) -> None:
+    orphaned(scene)
+    scene.cluster.broken["get"] = Unavailable("down")
+    assert await scene.once() == REFUSED_RETRY_SECONDS
+    assert deleted_by(scene) == []
 
 
 @pytest.mark.parametrize(
