@@ -31,6 +31,7 @@ from benchrun.decide import (
 )
 from benchrun.decide.refusals import diagnose_refusal
 from benchrun.effects import (
+    EXTENSION_KINDS,
     About,
     ClusterError,
     Conflict,
@@ -76,10 +77,12 @@ _FOR_WHAT_IS_MISSING = (
 EVIDENCE_SECONDS = 30.0
 """Seconds of attempts to read evidence, after which the run is decided without it."""
 _EVIDENCE = (
+    *((kind, None, False) for kind in SERVER_KINDS),
+    ("Job", names.ROLE_CLIENT, False),
     ("ConfigMap", names.ROLE_STAGE, True),
     ("Pod", names.ROLE_CLIENT, False),
 )
-"""Kind, role, and whether the object's metadata is enough."""
+"""Kind, role (None: any), and whether the object's metadata is enough."""
 _BEGUN = ("serverReadyTime", "startTime", "serverReleasedTime")
 # A measurement is usually judged (one run at a time) and written with its results within this time;
 # where that takes longer, the status says that it is measured.
@@ -197,13 +200,17 @@ class RunReconciler(Reconciler[Run, RunMemory]):
             raise failed
 
     async def _look_for_evidence(self, key: Key, run: Run) -> ClusterError | None:
-        """Read which records are stored and how the client's pods ended; return what failed.
+        """Read what may have been missed of the run; return what failed.
 
-        No watch reports the records: another operator may have stored all and released the server.
-        A Job's failure may be heard before that of its pods.
+        These are its workloads, stored records, and how the client's pods ended. Another operator
+        may have made a workload whose watch is behind that of the run. No watch reports the
+        records: another operator may have stored all and released the server. A Job's failure may
+        be heard before that of its pods.
         """
         for kind, role, metadata_only in _EVIDENCE:
-            selector = f"{names.LABEL_RUN_UID}={run.uid},{names.LABEL_ROLE}={role}"
+            selector = f"{names.LABEL_RUN_UID}={run.uid}"
+            if role is not None:
+                selector += f",{names.LABEL_ROLE}={role}"
             try:
                 async for body in self.cluster.list(
                     kind,
@@ -213,6 +220,11 @@ class RunReconciler(Reconciler[Run, RunMemory]):
                 ):
                     self.indexes.learnt(kind, body)
             except ClusterError as error:
+                # Of a kind that the cluster lacks, or that the operator may not read, it has made
+                # nothing.
+                is_refused = isinstance(error, NotFound | Forbidden)
+                if kind in EXTENSION_KINDS and is_refused:
+                    continue
                 logger.info("%s: its %ss were not looked for: %s", key, kind, error)
                 return error
         return None

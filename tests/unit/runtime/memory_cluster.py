@@ -48,6 +48,7 @@ class MemoryCluster(KubernetesApi):
         self.broken_objects: dict[
             str, ClusterError
         ] = {}  # by name: can't be read, created or deleted
+        self.broken_kinds: dict[str, ClusterError] = {}  # can't be listed
         self.events: list[Event] = []
         self.log_text = "the last words"
         self.log_is_whole = True
@@ -200,6 +201,8 @@ class MemoryCluster(KubernetesApi):
         self.log.append((verb, *about))
         if verb in self.broken:
             raise self.broken[verb]
+        if verb == "list" and about[0] in self.broken_kinds:
+            raise self.broken_kinds[about[0]]
         if verb in ("apply", "delete", "get") and about[-1] in self.broken_objects:
             raise self.broken_objects[about[-1]]
 

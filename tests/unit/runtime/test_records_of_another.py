@@ -5,7 +5,7 @@ import pytest
 from benchrun import names
 from benchrun.api import Reason
 from benchrun.decide import Decision, Ending, Facts, Ref
-from benchrun.effects import Unavailable
+from benchrun.effects import NotFound, Unavailable
 from benchrun.runtime import run_reconciler
 from benchrun.runtime.queue import Later
 from unit.runtime.bodies import NAMESPACE, UID, Json, child_body, stage_body
@@ -104,6 +104,30 @@ async def test_how_the_clients_pod_ended_is_looked_for() -> None:
     scene.decide = _ends_as_the_pod_says
     await scene.once()
     assert scene.collected.ending == EVICTED
+
+
+def _ends_without_a_server(facts: Facts) -> Decision:
+    is_there = any(child.kind == "Deployment" for child in facts.children.objects)
+    return Decision(status=RUNNING, ending=None if is_there else GONE)
+
+
+@pytest.mark.parametrize("lacks_kind", [False, True])
+async def test_the_servers_are_looked_for_before_the_run_ends_for_want_of_them(
+    lacks_kind: bool,
+) -> None:
+    """Another operator has made them, and the watch of their kind is behind."""
+    scene = Scene({"phase": "Running"})
+    await scene.listed()
+    server = child_body(
+        names.child_name("chat", UID, names.ROLE_SERVER), role=names.ROLE_SERVER
+    )
+    scene.cluster.add("Deployment", server)
+    if lacks_kind:
+        missing = NotFound("the server could not find the requested resource")
+        scene.cluster.broken_kinds["LeaderWorkerSet"] = missing
+    scene.decide = _ends_without_a_server
+    await scene.once()
+    assert scene.collected.ending is None
 
 
 JOB: Json = {
