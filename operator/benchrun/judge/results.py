@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from benchrun_client.contract import StageRecord, is_bounded
 
 from benchrun import api
+from benchrun.api import PooledDistributions, StageResult
 from benchrun.judge.explain.cell_explanations import Limits, Seen, explanations, seen_at
 from benchrun.judge.explain.explanations import with_limit_told_once, with_true_runs
 from benchrun.judge.explain.prompt_beginnings import (
@@ -40,9 +42,9 @@ from benchrun.judge.rules.rule import (
     overridden,
 )
 from benchrun.judge.rules.sample_size import unstored_records
-from benchrun.judge.search_results import SEARCH_BYTES, deciding, search_results
+from benchrun.judge.search_results import deciding, search_results
 from benchrun.judge.stage_facts import expected_load
-from benchrun.judge.status_size import COMPARISON_BYTES, MAX_BYTES, PROFILE_BYTES, fitted
+from benchrun.judge.stage_results import pooled_distributions, stage_results
 from benchrun.judge.thresholds import Thresholds, thresholds_of
 from benchrun.measure import metrics_page, request_figures, server_pressure, stage_windows
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
@@ -153,6 +155,8 @@ class JudgedCell(NamedTuple):
     row: api.Result
     p99_ttft: P99TTFT  # The p99 TTFT for the headline.
     explained_by: Seen  # What the explanation rests on; empty: nothing was measured.
+    stages: Sequence[StageResult]
+    distributions: PooledDistributions
 
 
 def cell_context(
@@ -180,16 +184,19 @@ def cell_context(
     )
 
 
-class Judged(NamedTuple):
-    """The judgement of a run, under the names of its status."""
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The judgement of a run, with nothing cut."""
 
-    results: list[api.Result]
-    findings: list[api.Finding]
-    verdict: api.Verdict
-    headline: api.Headline | None
-    truncated: list[api.Truncated]
-    searches: list[api.SearchResult]
-    whole: list[api.Result]  # The rows before any was cut.
+    results: list[api.Result] = field(default_factory=list)
+    findings: list[api.Finding] = field(default_factory=list)
+    verdict: api.Verdict = "Unknown"
+    headline: api.Headline | None = None
+    searches: list[api.SearchResult] = field(default_factory=list)
+    stages: list[StageResult] = field(default_factory=list)
+    """The measured stages, in the order of measurement."""
+    distributions: list[PooledDistributions] = field(default_factory=list)
+    """Of load points of which something was measured, in the order of `results`."""
 
 
 def results(
@@ -214,22 +221,26 @@ def results(
     """
     places = {record.stage_id: place for place, record in enumerate(records)}
     if not any(stage in places for cell in plan_cells for stage in cell.stage_ids):
-        return Judged([], [], "Unknown", None, [], [], [])
+        return Judged()
     limits = thresholds or thresholds_of(spec)
     severities = spec.validity.severities
     server_limits = _server_limits(spec, servers)
+    cost = cost_status(spec.cost, servers)
 
     def judged(cell: api.Cell) -> JudgedCell:
         of_cell = [records[places[stage]] for stage in cell.stage_ids if stage in places]
         context = cell_context(cell, of_cell, samples, limits, spec=spec, servers=servers)
         seen = [*judge_cell(context), *unstored_records(cell, unstored)]
+        found_here = overridden(seen, severities)
         return JudgedCell(
             summary=context.summary(),
             seen=seen,
-            row=measured_row(context, overridden(seen, severities), spec=spec),
+            row=measured_row(context, found_here, spec=spec),
             p99_ttft=p99_ttft(context),
             # Why requests waited does not depend on the severities of the spec.
             explained_by=seen_at(context, seen, server_limits) if of_cell else {},
+            stages=stage_results(context, found_here, samples, spec=spec, cost=cost),
+            distributions=pooled_distributions(context, found_here),
         )
 
     by_cell = {cell.id: judged(cell) for cell in plan_cells}
@@ -250,21 +261,24 @@ def results(
     bare_rows = (
         row(each.row, found[cell_id], explained.get(cell_id)) for cell_id, each in by_cell.items()
     )
-    cost = cost_status(spec.cost, servers)
     gpus = gpus_of(servers)
     priced = [with_costs(with_throughput_per_gpu(each, gpus), cost) for each in bare_rows]
     rows = _answered(priced, spec, summaries, servers, limits)
     findings = aggregate(finding for of_cell in found.values() for finding in of_cell)
     searches = search_results(spec, plan_cells, summaries, rows)
-    max_bytes = (
-        MAX_BYTES - (COMPARISON_BYTES if spec.baseline else 0) - SEARCH_BYTES * len(searches)
-    )
-    max_bytes -= PROFILE_BYTES if spec.measurement.profile else 0
-    kept, truncated = fitted(rows, findings, max_bytes=max_bytes)
     relied_on = deciding(rows, searches)
     verdict = worst(each.verdict for each in relied_on) or "Unknown"
     best = headline(relied_on, lambda cell_id: by_cell[cell_id].p99_ttft)
-    return Judged(kept, findings, verdict, best, truncated, searches, rows)
+    stages = [stage for each in by_cell.values() for stage in each.stages]
+    return Judged(
+        results=rows,
+        findings=findings,
+        verdict=verdict,
+        headline=best,
+        searches=searches,
+        stages=sorted(stages, key=lambda stage: stage.sequence),
+        distributions=[each.distributions for each in by_cell.values() if each.stages],
+    )
 
 
 def _answered(
