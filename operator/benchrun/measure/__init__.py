@@ -126,6 +126,7 @@ from benchrun.measure.timeline import (
     encode,
     live,
 )
+from benchrun.measure.timeline_spans import Band, Span, role_timelines, spans
 from benchrun.measure.windows import (
     Replica,
     Window,
@@ -160,6 +161,7 @@ __all__ = [
     "SERVERS",
     "SIGNIFICANT_DIGITS",
     "TTFT_SUM",
+    "Band",
     "Comparison",
     "Contrast",
     "Distribution",
@@ -180,6 +182,7 @@ __all__ = [
     "Samples",
     "ServerFacts",
     "ServerLimits",
+    "Span",
     "Stretch",
     "UnreadableMetrics",
     "Window",
@@ -240,11 +243,13 @@ __all__ = [
     "replicas",
     "rise",
     "rise_at",
+    "role_timelines",
     "rounded",
     "rounded_figures",
     "running_by_step",
     "sent_in_plateau",
     "server_limits",
+    "spans",
     "stage_windows",
     "stretches",
     "student_quantile",

@@ -118,8 +118,9 @@ MAX_LABELS = 32
 def child_of(kind: str, body: raw.Object) -> Child:
     """Return the view of a Deployment, LeaderWorkerSet, Job, Service or ConfigMap.
 
-    Its owner counts only where a BenchmarkRun controls it. A record or a timeline chunk must also
-    have the name that this run would have given it; other objects are looked for by their name.
+    Its owner counts only where a BenchmarkRun controls it. A record, a timeline chunk or a result
+    document must also have the name that this run would have given it; other objects are looked
+    for by their name.
     """
     metadata = raw.mapping(body.get("metadata"))
     labels = raw.mapping(metadata.get("labels"))
@@ -128,7 +129,8 @@ def child_of(kind: str, body: raw.Object) -> Child:
     name = raw.text(metadata.get("name"))
     role = raw.text(labels.get(names.LABEL_ROLE))
     owner = controller_of(metadata, names.KIND)
-    is_believed = owner is not None and _is_named_by(owner, name, role, sequence)
+    digest = raw.text(annotations.get(names.ANNOTATION_DIGEST)) or None
+    is_believed = owner is not None and _is_named_by(owner, name, role, sequence, digest)
     return Child(
         kind=kind,
         name=name,
@@ -137,7 +139,7 @@ def child_of(kind: str, body: raw.Object) -> Child:
         owner_uid=owner.uid if owner is not None and is_believed else None,
         deleting="deletionTimestamp" in metadata,
         sequence=sequence if sequence >= 0 else None,
-        record_digest=raw.text(annotations.get(names.ANNOTATION_DIGEST)) or None,
+        record_digest=digest,
         stage_id=raw.text(annotations.get(names.ANNOTATION_STAGE)) or None,
         plan_digest=raw.text(annotations.get(names.ANNOTATION_PLAN_DIGEST)) or None,
         token_digest=raw.text(annotations.get(names.ANNOTATION_TOKEN_DIGEST)) or None,
@@ -148,7 +150,7 @@ def child_of(kind: str, body: raw.Object) -> Child:
     )
 
 
-def _is_named_by(run: Controller, name: str, role: str, sequence: int) -> bool:
+def _is_named_by(run: Controller, name: str, role: str, sequence: int, digest: str | None) -> bool:
     """Return whether the run would give a child of this role this name.
 
     A user who may create any ConfigMap could otherwise make records that pass for the run's own.
@@ -157,6 +159,8 @@ def _is_named_by(run: Controller, name: str, role: str, sequence: int) -> bool:
         return sequence >= 0 and name == names.stage_name(run.name, run.uid, sequence)
     if role == names.ROLE_TIMELINE:
         return names.timeline_chunk(run.name, run.uid, name) is not None
+    if role == names.ROLE_RESULT:
+        return digest is not None and name == names.result_name(run.name, run.uid, digest)
     return True
 
 

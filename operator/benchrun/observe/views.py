@@ -23,7 +23,7 @@ class Child:
     )  # Uid of the controlling BenchmarkRun; None when nothing, or another kind, controls it.
     deleting: bool
     sequence: int | None = None  # ConfigMaps of stages: position of the stage in the plan.
-    record_digest: str | None = None
+    record_digest: str | None = None  # Of a record or a result document: SHA-256 of its bytes.
     stage_id: str | None = None
     # Digest of the plan that the client was given: on the plan itself, the client's Job, records.
     plan_digest: str | None = None

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from benchrun import names
-from benchrun.api import ClientStatus, Judgement, ServerStatus
-from benchrun.decide import Answers, Judging
+from benchrun.api import ClientStatus, EndingStatus, Judgement, ServerStatus
+from benchrun.decide import Answers, Evaluation, Judging
 from benchrun.effects import (
     JUDGE_RETRY_SECONDS,
     KINDS,
@@ -41,7 +41,8 @@ QUESTION = Judging(
     servers=(ServerStatus(role="server", pod="p", gpus=1),),
     client=ClientStatus(image="client:1"),
 )
-EARLY = Judging(ended_early=True)
+LABELS_READ = [("get", "BenchmarkRun", "chat")]
+EARLY = Judging(ended_early=True, ending=EndingStatus(reason="ServerGone"))
 
 
 def arrival(sequence: int, **changes: Any) -> Arrival:
@@ -78,10 +79,10 @@ class Court:
 
     async def judged(self, question: Judging = QUESTION) -> Judgement:
         about = About(self.run, self.children, self.arrivals, self.samples)
-        judgement: Judgement = await KINDS[Judging].look_up(
+        found: Evaluation = await KINDS[Judging].look_up(
             Tools(self.cluster, self.judge), about, question
         )
-        return judgement
+        return found.judgement
 
     def parts(self) -> list[Part]:
         return self.judge.parts[-1]
@@ -138,10 +139,10 @@ async def test_the_job_tells_what_the_status_will_tell() -> None:
         UID,
         {"model": {"name": "m"}},
     )
-    assert (tuple(job.servers), job.client, job.ended_early) == (
+    assert (tuple(job.servers), job.client, job.ending) == (
         QUESTION.servers,
         QUESTION.client,
-        False,
+        None,
     )
     assert court.parts() == []
 
@@ -209,7 +210,7 @@ async def test_what_is_another_runs_is_not_read() -> None:
     manifest["metadata"]["ownerReferences"][0]["uid"] = "another-run"
     court.store(manifest)
     await court.judged()
-    assert (court.parts(), court.cluster.log) == ([], [])
+    assert (court.parts(), court.cluster.log) == ([], LABELS_READ)
 
 
 @pytest.mark.parametrize("failures", [1, 3])
@@ -240,7 +241,7 @@ class Busy(Judge):
 
     async def judge(
         self, job: Job | SweepJob, parts: AsyncGenerator[Part, None], answer: type[A]
-    ) -> A:
+    ) -> tuple[A, bytes]:
         await passing(1800)
         return await super().judge(job, parts, answer)
 
@@ -260,7 +261,7 @@ def test_waiting_for_the_judges_turn_is_not_counted(fails: bool) -> None:
         await passing(1900)
         court.cluster.broken_objects.clear()
         await passing(1900)
-        assert (answers.value(QUESTION), news) == (JUDGED, [KEY])
+        assert (answers.value(QUESTION), news) == (Evaluation(JUDGED), [KEY])
         await lookups.close()
 
     run_fast(end())
@@ -306,7 +307,7 @@ async def test_what_only_carries_the_labels_is_not_read(role: str) -> None:
         manifest["metadata"]["labels"][names.LABEL_ROLE] = role
         court.store(manifest, name=f"another-{number}")
     await court.judged()
-    assert (court.parts(), court.cluster.log) == ([], [])
+    assert (court.parts(), court.cluster.log) == ([], LABELS_READ)
 
 
 def test_who_takes_too_long_to_be_read_has_fewer_tries() -> None:
@@ -352,4 +353,8 @@ async def test_a_run_that_ended_early_is_not_compared() -> None:
     court = Court(JUDGED, baseline="before")
     court.cluster.broken_objects["before"] = NotFound("not to be asked for")
     await court.judged(EARLY)
-    assert (court.parts(), court.cluster.log, court.judge.jobs[0].ended_early) == ([], [], True)
+    assert (court.parts(), court.cluster.log, court.judge.jobs[0].ending is not None) == (
+        [],
+        LABELS_READ,
+        True,
+    )
