@@ -22,6 +22,7 @@ from benchrun.api import (
 )
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.compare import compare
+from benchrun.judge.judged_run import status_rows
 from benchrun.judge.results import results
 from benchrun.judge.thresholds import judge_of
 from benchrun.measure import in_flight
@@ -201,6 +202,7 @@ def _status(
         engine="VLLM", role="server", compilations=CompiledKernels(count=0)
     )
     found = results(load_points(spec), records, samples, spec=spec, servers=[never_compiled])
+    rows, truncated = status_rows(spec, found)
     valid = "False" if found.verdict == "Invalid" else "True"
     conditions = {"Complete": "True", "Valid": valid}
     return BenchmarkRunStatus(
@@ -215,10 +217,10 @@ def _status(
         completion_time="2026-09-21T16:02:11Z",
         servers=[SERVER],
         client=ClientStatus(image="benchrun/client:0.1", engine="vllm", engine_version="0.32.0"),
-        results=list(found.results),
+        results=rows,
         findings=list(found.findings),
         verdict=found.verdict,
         headline=found.headline,
         judge=judge_of(spec),
-        truncated=list(found.truncated),
+        truncated=truncated,
     )

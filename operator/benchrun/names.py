@@ -51,6 +51,7 @@ ROLE_RUN = "run"  # a run of a sweep
 ROLE_PLAN = "plan"
 ROLE_STAGE = "stage"
 ROLE_TIMELINE = "timeline"
+ROLE_RESULT = "result"
 
 # Names of the main containers.
 CLIENT_CONTAINER = "client"
@@ -90,6 +91,14 @@ def stage_name(run: str, uid: str, sequence: int) -> str:
 def timeline_name(run: str, uid: str, chunk: int) -> str:
     """Return the name of the ConfigMap of one timeline chunk taken within a long stage."""
     return child_name(run, uid, f"chunk-{chunk:03d}")
+
+
+def result_name(run: str, uid: str, digest: str) -> str:
+    """Return the name of the ConfigMap of the result document with this SHA-256.
+
+    Another document has another name, so that what a status refers to is never exchanged.
+    """
+    return child_name(run, uid, f"doc-{digest[:6]}")
 
 
 def timeline_chunk(run: str, uid: str, name: str) -> int | None:

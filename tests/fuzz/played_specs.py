@@ -20,6 +20,7 @@ from benchrun.decide import (
     Compilations,
     Decision,
     EndpointPods,
+    Evaluation,
     Facts,
     Judging,
     LogTail,
@@ -30,7 +31,7 @@ from benchrun.decide.sweep.sweep_state import SweepCollected, SweepFacts
 from benchrun.judge_process.judge_job import judge_job
 from benchrun.judge_process.messages import Job, JobPart
 from benchrun.observe import Children, Run, child_of, pod_of, run_of, sweep_of, swept_runs
-from benchrun.plan import load_points
+from benchrun.plan import PackedResult, load_points
 from benchrun_client.contract import PLAN_FILE, Plan
 from unit.decide.scenes import CONTEXT, instant
 from unit.decide.simulated_cluster import SimulatedClient
@@ -188,7 +189,8 @@ class _World:
             spec=self.spec,
             servers=list(question.servers),
             client=question.client,
-            ended_early=question.ended_early,
+            ending=question.ending,
+            instants=question.instants,
         )
         arrivals = self.client.records if self.client is not None else []
         parts = [
@@ -200,7 +202,8 @@ class _World:
             )
             for each in arrivals
         ]
-        return judge_job(Job.model_validate_json(job.line()), parts)
+        judgement, document = judge_job(Job.model_validate_json(job.line()), parts)
+        return Evaluation(judgement, PackedResult.of(document))
 
 
 def _group_pods(name: str, spec: Json) -> Iterator[Json]:

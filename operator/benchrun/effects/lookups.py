@@ -31,12 +31,13 @@ from benchrun.observe import (
     Key,
     Run,
     image_pull_seconds,
+    labels_of,
     packed,
     refused_pods,
     unpacked,
     untrusted_json as raw,
 )
-from benchrun.plan import RECORD_KEY, TIMELINE_KEY
+from benchrun.plan import RECORD_KEY, TIMELINE_KEY, PackedResult
 
 logger = logging.getLogger(__name__)
 
@@ -149,24 +150,15 @@ async def _server_start(tools: Tools, about: About, query: decision.ServerStart)
     return decision.Start(phases, image_pull)
 
 
-async def _judgement(tools: Tools, about: About, query: decision.Judging) -> Judgement:
+async def _judgement(tools: Tools, about: About, query: decision.Judging) -> decision.Evaluation:
     run = about.run
-    job = Job(
-        name=run.name,
-        namespace=run.namespace,
-        uid=run.uid,
-        spec=run.spec,
-        servers=list(query.servers),
-        client=query.client,
-        ended_early=query.ended_early,
-        unstored=query.unstored,
-    )
     problem: object = None
     left = JUDGE_TRIES
     while left > 0:
         try:
+            job = await _job(tools, run, query)
             parts = _parts(tools, about, query)
-            judged = await tools.judge.judge(job, parts, Judgement)
+            judged, document = await tools.judge.judge(job, parts, Judgement)
         except NotJudged as error:
             raise NotFoundOut(str(error)) from error
         except ClusterError as error:
@@ -181,8 +173,28 @@ async def _judgement(tools: Tools, about: About, query: decision.Judging) -> Jud
             logger.warning(
                 "%s: %d left out, first: %s", where, judged.refused_count, judged.refused[:1]
             )
-        return judged
+        return decision.Evaluation(judged, PackedResult.of(document) if document else None)
     raise NotFoundOut(f"its records can't be read: {problem}")
+
+
+async def _job(tools: Tools, run: Run, question: decision.Judging) -> Job:
+    """Return the job of judging a run, with the labels that the operator does not keep."""
+    try:
+        body = await tools.cluster.get(names.KIND, namespace=run.namespace, name=run.name)
+    except NotFound:
+        body = {}
+    return Job(
+        name=run.name,
+        namespace=run.namespace,
+        uid=run.uid,
+        spec=run.spec,
+        servers=list(question.servers),
+        client=question.client,
+        ending=question.ending,
+        instants=question.instants,
+        labels=dict(labels_of(body)),
+        unstored=question.unstored,
+    )
 
 
 async def _parts(

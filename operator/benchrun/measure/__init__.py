@@ -130,6 +130,7 @@ from benchrun.measure.timeline import (
     encode,
     live,
 )
+from benchrun.measure.timeline_spans import Band, Span, role_timelines, spans
 from benchrun.measure.windows import (
     Replica,
     Window,
@@ -164,6 +165,7 @@ __all__ = [
     "SERVERS",
     "SIGNIFICANT_DIGITS",
     "TTFT_SUM",
+    "Band",
     "Contrast",
     "Distribution",
     "FullSteps",
@@ -184,6 +186,7 @@ __all__ = [
     "Samples",
     "ServerFacts",
     "ServerLimits",
+    "Span",
     "Stretch",
     "UnreadableMetrics",
     "Window",
@@ -249,11 +252,13 @@ __all__ = [
     "rise",
     "rise_at",
     "role_figures",
+    "role_timelines",
     "rounded",
     "rounded_figures",
     "running_by_step",
     "sent_in_plateau",
     "server_limits",
+    "spans",
     "stage_windows",
     "stretches",
     "student_quantile",

@@ -119,8 +119,9 @@ MAX_LABELS = 32
 def child_of(kind: str, body: raw.Object) -> Child:
     """Return the view of a Deployment, LeaderWorkerSet, Job, Service or ConfigMap.
 
-    Its owner counts only where a BenchmarkRun controls it. A record or a timeline chunk must also
-    have the name that this run would have given it; other objects are looked for by their name.
+    Its owner counts only where a BenchmarkRun controls it. A record, a timeline chunk or a result
+    document must also have the name that this run would have given it; other objects are looked
+    for by their name.
     """
     metadata = raw.mapping(body.get("metadata"))
     labels = raw.mapping(metadata.get("labels"))
@@ -129,7 +130,8 @@ def child_of(kind: str, body: raw.Object) -> Child:
     name = raw.text(metadata.get("name"))
     role = raw.text(labels.get(names.LABEL_ROLE))
     owner = controller_of(metadata, names.KIND)
-    is_believed = owner is not None and _is_named_by(owner, name, role, sequence)
+    digest = raw.text(annotations.get(names.ANNOTATION_DIGEST)) or None
+    is_believed = owner is not None and _is_named_by(owner, name, role, sequence, digest)
     return Child(
         kind=kind,
         name=name,
@@ -139,6 +141,7 @@ def child_of(kind: str, body: raw.Object) -> Child:
         deleting="deletionTimestamp" in metadata,
         sequence=sequence if sequence >= 0 else None,
         envelope=_envelope(annotations.get(names.ANNOTATION_ENVELOPE), sequence),
+        result_digest=digest,
         plan_digest=raw.text(annotations.get(names.ANNOTATION_PLAN_DIGEST)) or None,
         token_digest=raw.text(annotations.get(names.ANNOTATION_TOKEN_DIGEST)) or None,
         stored_bytes=raw.number(annotations.get(names.ANNOTATION_BYTES)),
@@ -159,7 +162,7 @@ def _envelope(annotation: object, sequence: int) -> Envelope | None:
     return envelope if envelope.sequence == sequence else None
 
 
-def _is_named_by(run: Controller, name: str, role: str, sequence: int) -> bool:
+def _is_named_by(run: Controller, name: str, role: str, sequence: int, digest: str | None) -> bool:
     """Return whether the run would give a child of this role this name.
 
     A user who may create any ConfigMap could otherwise make records that pass for the run's own.
@@ -168,6 +171,8 @@ def _is_named_by(run: Controller, name: str, role: str, sequence: int) -> bool:
         return sequence >= 0 and name == names.stage_name(run.name, run.uid, sequence)
     if role == names.ROLE_TIMELINE:
         return names.timeline_chunk(run.name, run.uid, name) is not None
+    if role == names.ROLE_RESULT:
+        return digest is not None and name == names.result_name(run.name, run.uid, digest)
     return True
 
 

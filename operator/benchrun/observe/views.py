@@ -26,6 +26,7 @@ class Child:
     deleting: bool
     sequence: int | None = None  # ConfigMaps of stages: position of the stage in the plan.
     envelope: Envelope | None = None  # ConfigMaps of stages: that of the record; None: unreadable.
+    result_digest: str | None = None  # Of a result document: SHA-256 of its bytes.
     # Digest of the plan that the client was given: on the plan itself and the client's Job.
     plan_digest: str | None = None
     token_digest: str | None = (

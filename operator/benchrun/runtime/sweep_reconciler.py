@@ -186,7 +186,7 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
                     runs=wanted.runs,
                     missing=dict(wanted.missing),
                 )
-                table = await self.judge.judge(job, _parts(wanted, memory), SweepTable)
+                table, _ = await self.judge.judge(job, _parts(wanted, memory), SweepTable)
         except NotJudged as error:
             problem = str(error)
         except Exception as error:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunStatus, ConditionType, find_condition
-from benchrun.judge import results as judge_results
+from benchrun.judge import judged_run
 from benchrun.judge.comparison.comparability import results_digest
 from benchrun.observe import Run
 from benchrun.report.exit_codes import exit_code
@@ -59,7 +59,7 @@ def test_what_a_status_has_no_room_for_is_compared_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = a_run()
-    monkeypatch.setattr(judge_results, "MAX_BYTES", 0)
+    monkeypatch.setattr(judged_run, "MAX_BYTES", 0)
     status = ended(before)
     assert status.results == []
     assert standing(status, "NotRegressed") == {"NotRegressed": "Unknown (OneServerASide)"}

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from benchrun import names
-from benchrun.api import ClientStatus, Judgement, ServerStatus
-from benchrun.decide import Answers, Judging
+from benchrun.api import ClientStatus, EndingStatus, Judgement, ServerStatus
+from benchrun.decide import Answers, Evaluation, Judging
 from benchrun.effects import (
     JUDGE_RETRY_SECONDS,
     KINDS,
@@ -43,7 +43,8 @@ QUERY = Judging(
     servers=(ServerStatus(engine="VLLM", role="server", pod="p", gpus=1),),
     client=ClientStatus(image="client:1"),
 )
-EARLY = Judging(ended_early=True)
+LABELS_READ = [("get", "BenchmarkRun", "chat")]
+EARLY = Judging(ended_early=True, ending=EndingStatus(reason="ServerGone"))
 
 
 def arrival(sequence: int, **changes: Any) -> Sealed:
@@ -74,10 +75,10 @@ class Court:
 
     async def judged(self, query: Judging = QUERY) -> Judgement:
         about = About(self.run, self.children, self.arrivals, self.samples)
-        judgement: Judgement = await KINDS[Judging].look_up(
+        found: Evaluation = await KINDS[Judging].look_up(
             Tools(self.cluster, self.judge), about, query
         )
-        return judgement
+        return found.judgement
 
     def parts(self) -> list[JobPart]:
         return self.judge.parts[-1]
@@ -130,10 +131,10 @@ async def test_the_job_tells_what_the_status_will_tell() -> None:
         UID,
         {"model": {"name": "m"}},
     )
-    assert (tuple(job.servers), job.client, job.ended_early) == (
+    assert (tuple(job.servers), job.client, job.ending) == (
         QUERY.servers,
         QUERY.client,
-        False,
+        None,
     )
     assert court.parts() == []
 
@@ -201,7 +202,7 @@ async def test_what_is_another_runs_is_not_read() -> None:
     manifest["metadata"]["ownerReferences"][0]["uid"] = "another-run"
     court.store(manifest)
     await court.judged()
-    assert (court.parts(), court.cluster.log) == ([], [])
+    assert (court.parts(), court.cluster.log) == ([], LABELS_READ)
 
 
 @pytest.mark.parametrize("failures", [1, 3])
@@ -232,7 +233,7 @@ class Busy(Judge):
 
     async def judge(
         self, job: Job | SweepJob, parts: AsyncGenerator[JobPart, None], answer: type[A]
-    ) -> A:
+    ) -> tuple[A, bytes]:
         await passing(1800)
         return await super().judge(job, parts, answer)
 
@@ -252,7 +253,7 @@ def test_waiting_for_the_judges_turn_is_not_counted(fails: bool) -> None:
         await passing(1900)
         court.cluster.broken_objects.clear()
         await passing(1900)
-        assert (answers.value(QUERY), news) == (JUDGED, [KEY])
+        assert (answers.value(QUERY), news) == (Evaluation(JUDGED), [KEY])
         await lookups.close()
 
     run_fast(end())
@@ -298,7 +299,7 @@ async def test_what_only_carries_the_labels_is_not_read(role: str) -> None:
         manifest["metadata"]["labels"][names.LABEL_ROLE] = role
         court.store(manifest, name=f"another-{number}")
     await court.judged()
-    assert (court.parts(), court.cluster.log) == ([], [])
+    assert (court.parts(), court.cluster.log) == ([], LABELS_READ)
 
 
 def test_who_takes_too_long_to_be_read_has_fewer_tries() -> None:
@@ -344,4 +345,8 @@ async def test_a_run_that_ended_early_is_not_compared() -> None:
     court = Court(JUDGED, baseline="before")
     court.cluster.broken_objects["before"] = NotFound("not to be asked for")
     await court.judged(EARLY)
-    assert (court.parts(), court.cluster.log, court.judge.jobs[0].ended_early) == ([], [], True)
+    assert (court.parts(), court.cluster.log, court.judge.jobs[0].ending is not None) == (
+        [],
+        LABELS_READ,
+        True,
+    )

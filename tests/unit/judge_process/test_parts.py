@@ -4,16 +4,22 @@ reason to end."""
 import gzip
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from benchrun.api import MAX_REFUSED, Judgement
 from benchrun.judge_process.judge_job import judge_job
-from benchrun.judge_process.messages import JobPart
+from benchrun.judge_process.messages import Job, JobPart
 from benchrun_client.contract import Probe, RateLoad
 from unit.judge_process import jobs
 from unit.measure.records import edge, load_at, requests, sample, sealed_bytes
 from unit.plan.specs import UID, spec_body, workload
+
+
+def judged(job: Job, parts: Iterable[Part]) -> Judgement:
+    """What the status holds."""
+    return judge_job(job, parts)[0]
 
 
 def findings(judgement: Judgement) -> set[str]:
@@ -21,7 +27,7 @@ def findings(judgement: Judgement) -> set[str]:
 
 
 def test_a_run_that_fits_is_judged_whole() -> None:
-    judgement = judge_job(jobs.job(), jobs.records())
+    judgement = judged(jobs.job(), jobs.records())
     assert (
         judgement.refused_count,
         judgement.measured_anything,
@@ -35,7 +41,7 @@ def test_a_run_that_fits_is_judged_whole() -> None:
 
 def test_the_chat_template_that_the_client_was_given_is_that_of_its_records() -> None:
     digest = "a" * 64
-    found = judge_job(
+    found = judged(
         jobs.job(), [jobs.part(jobs.measured(0, chat_template=digest, tokenizer_commit="c" * 40))]
     ).client
     assert found is not None
@@ -53,7 +59,7 @@ def test_the_chat_template_that_the_client_was_given_is_that_of_its_records() ->
     ],
 )
 def test_a_body_that_differs_from_its_envelope_is_left_out(changed: dict[str, Any]) -> None:
-    judgement = judge_job(
+    judgement = judged(
         jobs.job(), [jobs.part(jobs.measured(0), **changed), jobs.part(jobs.measured(1))]
     )
     assert judgement.refused_count == 1
@@ -85,7 +91,7 @@ def test_a_body_that_differs_from_its_envelope_is_left_out(changed: dict[str, An
 def test_a_record_that_agrees_with_its_envelope_and_not_with_the_plan_is_left_out(
     forged: Any,
 ) -> None:
-    judgement = judge_job(jobs.job(), [jobs.part(forged)])
+    judgement = judged(jobs.job(), [jobs.part(forged)])
     assert (judgement.refused_count, judgement.measured_anything, judgement.verdict) == (
         1,
         False,
@@ -110,7 +116,7 @@ def test_a_probe_beyond_what_its_search_may_choose_is_left_out() -> None:
         )
         for n, users in enumerate(["4", "64"])
     )
-    judgement = judge_job(jobs.job(spec), [good, far])
+    judgement = judged(jobs.job(spec), [good, far])
     assert (judgement.refused_count, [row.load_point for row in judgement.results]) == (
         1,
         ["chat/concurrency=4"],
@@ -129,8 +135,8 @@ def test_the_first_record_of_a_stage_stands() -> None:
     another = jobs.measured(
         0, requests=jobs.measured(0).requests.model_copy(update={"ttft_us": (1, 1)})
     )
-    once = judge_job(jobs.job(), jobs.records())
-    twice = judge_job(jobs.job(), [*jobs.records(), jobs.part(another)])
+    once = judged(jobs.job(), jobs.records())
+    twice = judged(jobs.job(), [*jobs.records(), jobs.part(another)])
     assert once.results == twice.results
 
 
@@ -145,7 +151,7 @@ def packed(document: str) -> JobPart:
 def test_a_record_that_unfolds_is_rejected_before_it_is_parsed() -> None:
     bomb = packed('{"gaps":{"us":[' + "0," * 3_900_000 + "0]}}")
     assert len(bomb.data) < 8_000
-    judgement = judge_job(jobs.job(), [bomb, jobs.part(jobs.measured(1))])
+    judgement = judged(jobs.job(), [bomb, jobs.part(jobs.measured(1))])
     assert (judgement.refused_count, judgement.measured_anything) == (1, True)
 
 
@@ -153,7 +159,7 @@ def test_a_record_that_unfolds_is_rejected_before_it_is_parsed() -> None:
 def test_a_number_of_a_record_that_nobody_can_reckon_with_is_rejected(number: str) -> None:
     whole = jobs.measured(0).model_dump(mode="json", by_alias=True)
     text = json.dumps(whole | {"scalars": {"duration": "HERE"}}).replace('"HERE"', number)
-    assert judge_job(jobs.job(), [packed(text)]).refused_count == 1
+    assert judged(jobs.job(), [packed(text)]).refused_count == 1
 
 
 @pytest.mark.parametrize(
@@ -181,7 +187,7 @@ def test_a_number_of_a_record_that_nobody_can_reckon_with_is_rejected(number: st
     ],
 )
 def test_what_cannot_be_read_is_rejected_and_the_rest_is_judged(forged: JobPart) -> None:
-    judgement = judge_job(jobs.job(), [forged, *jobs.records()])
+    judgement = judged(jobs.job(), [forged, *jobs.records()])
     assert (judgement.refused_count, [row.repeats for row in judgement.results]) == (1, [1, 1])
     assert forged.head.name in judgement.refused[0]
 
@@ -189,8 +195,8 @@ def test_what_cannot_be_read_is_rejected_and_the_rest_is_judged(forged: JobPart)
 def test_samples_of_a_role_that_there_is_not_are_left_out() -> None:
     forged = jobs.timeline(sample(1000.5, role="x" * 100))
     assert (
-        judge_job(jobs.job(), [forged, *jobs.records()]).results
-        == judge_job(jobs.job(), jobs.records()).results
+        judged(jobs.job(), [forged, *jobs.records()]).results
+        == judged(jobs.job(), jobs.records()).results
     )
 
 
@@ -209,7 +215,7 @@ BASELINE = jobs.TWO_STAGES | {"baseline": {"name": "before"}}
 def test_a_baseline_that_cannot_be_read_is_not_comparable(
     found: list[JobPart], refused: int
 ) -> None:
-    judgement = judge_job(jobs.job(BASELINE), [*jobs.records(), *found])
+    judgement = judged(jobs.job(BASELINE), [*jobs.records(), *found])
     assert judgement.comparison is not None
     assert (judgement.comparison.outcome, judgement.comparison.gate) == (
         "NotComparable",
@@ -221,7 +227,7 @@ def test_a_baseline_that_cannot_be_read_is_not_comparable(
 
 @pytest.mark.parametrize("figure", [1e308, -1e308, 5e-324, 0.0])
 def test_a_baseline_with_absurd_figures_ends_in_a_judgement(figure: float) -> None:
-    ours = judge_job(jobs.job(), jobs.records()).model_dump(mode="json", by_alias=True)
+    ours = judged(jobs.job(), jobs.records()).model_dump(mode="json", by_alias=True)
     for row in ours["results"]:
         row |= {"verdict": "Valid", "repeats": 2}
         row["metrics"] = dict.fromkeys(row["metrics"], figure)
@@ -237,23 +243,23 @@ def test_a_baseline_with_absurd_figures_ends_in_a_judgement(figure: float) -> No
         "spec": jobs.TWO_STAGES,
         "status": status,
     }
-    judgement = judge_job(jobs.job(BASELINE), [*jobs.records(), jobs.baseline(before)])
+    judgement = judged(jobs.job(BASELINE), [*jobs.records(), jobs.baseline(before)])
     assert judgement.comparison is not None
     assert judgement.comparison.baseline.uid == "uid-before"
 
 
 def test_a_run_that_ended_early_is_compared_with_nothing() -> None:
-    judgement = judge_job(jobs.job(BASELINE, ended_early=True), jobs.records())
+    judgement = judged(jobs.job(BASELINE, ending={"reason": "ServerGone"}), jobs.records())
     assert (judgement.comparison, judgement.not_regressed) == (None, None)
 
 
 def test_refusals_are_counted_and_the_first_of_them_kept() -> None:
-    judgement = judge_job(jobs.job(), [jobs.baseline(b"x" * n) for n in range(1, 100)])
+    judgement = judged(jobs.job(), [jobs.baseline(b"x" * n) for n in range(1, 100)])
     assert (judgement.refused_count, len(judgement.refused)) == (99, MAX_REFUSED)
 
 
 def test_nothing_at_all_is_judged_too() -> None:
-    judgement = judge_job(jobs.job(), [])
+    judgement = judged(jobs.job(), [])
     assert (judgement.verdict, judgement.measured_anything, judgement.client) == (
         "Unknown",
         False,

@@ -7,7 +7,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from benchrun.api import has_ended, read_leniently, sentence, sweep as api, swept_metrics, timestamp
+from benchrun.api import (
+    ended_early,
+    has_ended,
+    read_leniently,
+    sentence,
+    sweep as api,
+    swept_metrics,
+    timestamp,
+)
 from benchrun.api.sweep import BenchmarkSweepStatus, SweepPhase, SweepReason, VariantStatus
 from benchrun.decide import CANCELLED, Ending, Event, Ref, Unacceptable, condition_table
 from benchrun.decide.patience import REFUSED_SECONDS, RETRIED_SECONDS
@@ -145,7 +153,7 @@ def cancellations(sweep: Sweep, runs: Iterable[SweptRun]) -> tuple[Ref, ...]:
 
 def _refused(facts: SweepFacts, status: BenchmarkSweepStatus, problem: str) -> SweepDecision:
     problem = sentence(problem)
-    rows = condition_table.ended_early("sweep", SweepReason.INVALID_SPEC, problem)
+    rows = ended_early("sweep", SweepReason.INVALID_SPEC, problem)
     ended = condition_table.standing(status, rows, "Failed", problem, of=facts.sweep, now=facts.now)
     return SweepDecision(
         status=ended.model_copy(update={"completion_time": timestamp(facts.now)}),
@@ -338,7 +346,7 @@ def finish(state: SweepState, end: Ending | None, made: TableMade) -> SweepDecis
         phase = early.phase
         reason = early.reason
         message = sentence(early.message)
-        rows = condition_table.ended_early("sweep", reason, message)
+        rows = ended_early("sweep", reason, message)
     status = condition_table.standing(status, rows, phase, message, of=facts.sweep, now=facts.now)
     warning = phase == "Failed" or reason in (
         SweepReason.RUNS_FAILED,

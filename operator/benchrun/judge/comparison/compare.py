@@ -19,7 +19,6 @@ from benchrun.judge.comparison.gate import HERE, answer, gate
 from benchrun.judge.comparison.hypotheses import MOST_PERCENT, Hypothesis, answers, family_error
 from benchrun.judge.explain import bottleneck
 from benchrun.judge.explain.waiting import percent
-from benchrun.judge.status_size import fitted_load_points
 from benchrun.judge.throughput import compared_figure
 from benchrun.measure import log_ratio_percent, response_to_load
 from benchrun.observe import Run
@@ -365,48 +364,59 @@ _ENDED = "1970-01-01T00:00:00Z"
 actual time makes no difference."""
 
 
+class AgainstBaseline(NamedTuple):
+    """A run compared with its baseline."""
+
+    comparison: api.Comparison  # With every load point and change.
+    not_regressed: api.ConditionStatus
+    reason: str  # Reason of that condition.
+    answer: str  # What the gate found, in a sentence.
+
+
 def against_baseline(
-    name: str,
-    uid: str,
-    spec: api.BenchmarkRunSpec,
-    judgement: api.Judgement,
-    rows: list[api.Result],
-    *,
-    servers: Sequence[api.ServerStatus],
-    baseline: api.Baseline,
-    found: Run | None,
-) -> tuple[api.Judgement, str]:
+    after: MeasuredRun, baseline: api.Baseline, found: Run | None
+) -> AgainstBaseline:
     """Compare a judged run with its baseline.
 
-    Return the judgement with its comparison, and what the gate found in a sentence. `rows`: the
-    run's results before any was cut. `found`: the baseline; None if there is no such run.
+    `after`: the run with its results before any was cut. `found`: the baseline; None if there is
+    no such run.
     """
-    status = api.BenchmarkRunStatus(
-        completion_time=_ENDED, servers=list(servers), client=judgement.client, results=rows
-    )
-    compared = _compared(MeasuredRun(name, uid, spec, status), baseline, found)
-    load_points, truncated = fitted_load_points(compared.load_points)
+    compared = _compared(after, baseline, found)
     before = api.ComparedRun(name=baseline.name)
     if found is not None:
         before = api.ComparedRun(
             name=baseline.name, uid=found.uid, digest=comparability.results_digest(found)
         )
-    kept = compared._replace(
-        message=api.sentence(compared.message), load_points=load_points
-    )._asdict()
-    begin = kept.pop("answer")
-    comparison = api.Comparison(baseline=before, **kept)
-    condition, reason = _CONDITION[comparison.gate]
-    if comparison.gate == "NotRegressedHere" and baseline.one_server_is_enough:
+    condition, reason = _CONDITION[compared.gate]
+    if compared.gate == "NotRegressedHere" and baseline.one_server_is_enough:
         condition = "True"
         reason = api.Reason.NOT_REGRESSED_HERE
-    update = {
-        "comparison": comparison,
-        "not_regressed": condition,
-        "not_regressed_reason": reason,
-        "truncated": [*judgement.truncated, *truncated],
-    }
-    return judgement.model_copy(update=update), begin
+    comparison = api.Comparison(
+        baseline=before,
+        scope=compared.scope,
+        outcome=compared.outcome,
+        gate=compared.gate,
+        detectable_percent=compared.detectable_percent,
+        message=api.sentence(compared.message),
+        load_points=compared.load_points,
+    )
+    return AgainstBaseline(comparison, condition, reason, compared.answer)
+
+
+def judged_side(
+    name: str,
+    uid: str,
+    spec: api.BenchmarkRunSpec,
+    rows: list[api.Result],
+    *,
+    servers: Sequence[api.ServerStatus],
+    client: api.ClientStatus | None,
+) -> MeasuredRun:
+    """Return a run that was judged now as a side of a comparison."""
+    status = api.BenchmarkRunStatus(
+        completion_time=_ENDED, servers=list(servers), client=client, results=rows
+    )
+    return MeasuredRun(name, uid, spec, status)
 
 
 def _compared(after: MeasuredRun, baseline: api.Baseline, found: Run | None) -> Compared:

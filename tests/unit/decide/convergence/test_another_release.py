@@ -59,7 +59,11 @@ def ends_well(cluster: SimulatedCluster, operator: SimulatedOperator) -> None:
         goes_on(cluster, operator)
     outcome = run_to_the_end(cluster, operator)
     assert (outcome.phase, outcome.clients, len(outcome.digests)) == ("Completed", 1, 4)
-    assert sorted(cluster.created)[:2] == ["ConfigMap plan", "ConfigMap stage"]
+    assert sorted(cluster.created)[:3] == [
+        "ConfigMap plan",
+        "ConfigMap result",
+        "ConfigMap stage",
+    ]
     records = [child for child in cluster.objects.values() if child.role == "stage"]
     assert {record.plan_digest for record in records} == {mounted(cluster)}
 

@@ -123,7 +123,7 @@ def its_own_outcome_seen_again_changes_nothing(scene: Scene, decision: Decision)
 
 def an_end_applies_nothing_but_what_was_measured(decision: Decision) -> None:
     if has_ended(decision.status.conditions):
-        assert {words.split()[1] for words in applied(decision)} <= {"stage", "timeline"}
+        assert {words.split()[1] for words in applied(decision)} <= {"stage", "timeline", "result"}
         assert decision.forget
 
 

@@ -4,9 +4,9 @@ import random
 from itertools import pairwise
 
 import pytest
-from benchrun.measure import Distribution
+from benchrun.measure import Distribution, spans
 from benchrun.measure.metrics_page import Sample
-from benchrun.report.html.theme import CDF_POINTS, SPANS, cdf_points, spans
+from benchrun.report.html.theme import CDF_POINTS, SPANS, cdf_points
 from hypothesis import given, strategies as st
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from benchrun_client.contract import StageRecord
 
 from benchrun.api import Result
-from benchrun.measure import failed_requests
+from benchrun.measure import Span, failed_requests, spans as spans_of
 from benchrun.report import html
 from benchrun.report.html import ChartSpec, Reported, theme
 from benchrun.report.tables import Rows, figure
@@ -85,7 +85,7 @@ def side_by_side_section(sweep: html.ReportedSweep) -> html.Section | None:
     Returns None where no samples were kept.
     """
     series = {
-        name: theme.spans(samples, origin=samples[0].at, at_most=theme.SPANS)
+        name: spans_of(samples, origin=samples[0].at, at_most=theme.SPANS)
         for name, samples in list(sweep.series.items())[: len(LINES)]
         if samples
     }
@@ -135,8 +135,8 @@ def _timeline(
     width: int,
 ) -> html.Chart:
     """Build a chart whose panels share one time axis."""
-    spans = theme.spans(run.samples, origin=origin, at_most=at_most)
-    whole: list[StageBar | theme.Span] = [*stages, *spans]
+    spans = spans_of(run.samples, origin=origin, at_most=at_most)
+    whole: list[StageBar | Span] = [*stages, *spans]
     first = min(each.start for each in whole)
     last = max(each.end for each in whole)
     unit, seconds = time_unit(last - first)
@@ -308,7 +308,7 @@ def _panel(
     return {"width": frame.width, "height": height, "layer": drawn}
 
 
-def _row(span: theme.Span, line: str, frame: _Frame) -> ChartSpec:
+def _row(span: Span, line: str, frame: _Frame) -> ChartSpec:
     band = {"running": span.running, "waiting": span.waiting, "KV cache": span.kv_cache_percent}[
         line
     ]
