@@ -21,6 +21,7 @@ LABEL_ROLE = f"{GROUP}/role"
 LABEL_SEQUENCE = f"{GROUP}/sequence"
 LABEL_SWEEP = f"{GROUP}/sweep"
 ANNOTATION_ENVELOPE = f"{GROUP}/envelope"  # Of the record in a ConfigMap, as JSON.
+ANNOTATION_RESULT_DIGEST = f"{GROUP}/digest"  # SHA-256 of the document in a ConfigMap.
 ANNOTATION_PLAN_DIGEST = f"{GROUP}/plan-digest"
 ANNOTATION_TOKEN_DIGEST = f"{GROUP}/token-digest"
 ANNOTATION_THROUGH = f"{GROUP}/timeline-through"

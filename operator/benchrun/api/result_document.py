@@ -32,8 +32,8 @@ from benchrun.api.status import (
     SearchResult,
     ServerStatus,
     Truncated,
-    Verdict,
 )
+from benchrun.api.verdicts import Verdict
 
 RESULT_SCHEMA: Literal["benchrun.result/1"] = "benchrun.result/1"
 MAX_RESULT_BYTES = 8 * 1024 * 1024  # Largest document, unpacked.

@@ -221,7 +221,7 @@ def result_is_stored(state: RunState, result: plan.PackedResult) -> bool:
     name = names.result_name(state.owner.name, state.owner.uid, result.digest)
     there = state.children.named("ConfigMap", name)
     is_ours = there is not None and there.owner_uid == state.owner.uid
-    return is_ours and there is not None and there.record_digest == result.digest
+    return is_ours and there is not None and there.result_digest == result.digest
 
 
 def most_chunks(state: RunState) -> int:

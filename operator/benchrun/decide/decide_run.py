@@ -148,8 +148,8 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
     words = early_endings.last_words(state, end, server=server) if end is not None else None
     log = server_status.compilations_wanted(state)
     waits = end is None and create_and_release.worth_waiting_to_store(state)
-    question = _judging(state, end) if state.known else None
-    judged = None if question is None else state.collected.answers.of(question)
+    query = _judging(state, end) if state.known else None
+    judged = None if query is None else state.collected.answers.of(query)
     document = judged.value.document if judged is not None and judged.value is not None else None
     stored_now = (
         create_and_release.to_store_now(state, document)
@@ -201,7 +201,7 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
 
 
 def _judging(state: RunState, end: Ending | None) -> Judging:
-    """Return the question for the judgement of all that was measured."""
+    """Return the query for the judgement of all that was measured."""
     pod = state.client_pod
     image, digest = (pod.image, pod.image_digest) if pod is not None else (None, None)
     return Judging(

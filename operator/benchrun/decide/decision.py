@@ -291,7 +291,7 @@ class Collected:
         values = [answer.value for answer in self.answers.values()]
         logs = sum(len(value) for value in values if isinstance(value, str))
         evaluated = (value.document for value in values if isinstance(value, Evaluation))
-        return records + logs + sum(len(each.body) for each in evaluated if each is not None)
+        return records + logs + sum(len(each.data) for each in evaluated if each is not None)
 
     @property
     def backlog_is_full(self) -> bool:

@@ -177,7 +177,7 @@ async def _judgement(tools: Tools, about: About, query: decision.Judging) -> dec
     raise NotFoundOut(f"its records can't be read: {problem}")
 
 
-async def _job(tools: Tools, run: Run, question: decision.Judging) -> Job:
+async def _job(tools: Tools, run: Run, query: decision.Judging) -> Job:
     """Return the job of judging a run, with the labels that the operator does not keep."""
     try:
         body = await tools.cluster.get(names.KIND, namespace=run.namespace, name=run.name)
@@ -188,12 +188,12 @@ async def _job(tools: Tools, run: Run, question: decision.Judging) -> Job:
         namespace=run.namespace,
         uid=run.uid,
         spec=run.spec,
-        servers=list(question.servers),
-        client=question.client,
-        ending=question.ending,
-        instants=question.instants,
+        servers=list(query.servers),
+        client=query.client,
+        ending=query.ending,
+        instants=query.instants,
         labels=dict(labels_of(body)),
-        unstored=question.unstored,
+        unstored=query.unstored,
     )
 
 

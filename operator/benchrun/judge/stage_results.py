@@ -15,7 +15,6 @@ from benchrun.api import (
     StageResult,
     StageServer,
 )
-from benchrun.judge.result_row import costs, proxy_role, role_figures, token_costs, tokens_per_joule
 from benchrun.judge.rules.rule import Code, LoadPointContext, StageFinding
 from benchrun.judge.stage_facts import StageFacts
 from benchrun.measure import Distribution, rounded
@@ -82,11 +81,12 @@ def _stage_result(
     steady = (
         measure.plateau_totals([(record, plateau)]) if isinstance(plateau, measure.Plateau) else {}
     )
-    roles = [*role_figures(stage.windows), *proxy_role([record])]
+    roles = [*measure.role_figures(stage.windows), *measure.proxy_role([record])]
     gpus = measure.gpu_figures(stage.windows)
     metrics = measure.pooled_metrics([record], pools, context.percentiles)
     rates = {key: steady.get(key, metrics[key]) for key in api.THROUGHPUTS}
-    spent = tokens_per_joule(gpus, roles) | costs(rates, cost) | token_costs([record], spec.cost)
+    spent = measure.tokens_per_joule(gpus, roles)
+    spent |= measure.time_costs(rates, cost) | measure.token_costs([record], spec.cost)
     return StageResult(
         id=record.stage_id,
         load_point=context.load_point.id,
@@ -128,20 +128,20 @@ def _latencies(
     workload = context.load_point.workload
     of_load = next(each.load for each in spec.workloads if each.name == workload)
     queued = of_load.max_concurrency is not None
-    expected = stage.expected
+    load = stage.load
     measured = measure.pools_of([stage.record])
     pools = {name: pool for name, pool in measured.items() if pool.count and name != hidden}
     if queued:
         pools |= measure.pools_of([stage.record], measure.QUEUED_LATENCIES)
-    if len(context.stages) == 1 and queued == expected.capped:
+    if len(context.stages) == 1 and queued == load.capped:
         return pools, {name: each for name, each in context.answered.items() if name in pools}
     samples = measure.latency_samples(
         [stage.record],
-        users=expected.users,
-        at_once=expected.all_at_once,
+        users=load.users,
+        at_once=load.all_at_once,
         queued=queued,
         failed=False,
-        parts=None if expected.never_steady else [stage.steady_part],
+        parts=None if load.never_steady else [stage.steady_part],
     )
     return pools, {name: each for name, each in samples.items() if name in pools}
 

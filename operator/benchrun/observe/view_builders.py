@@ -130,7 +130,7 @@ def child_of(kind: str, body: raw.Object) -> Child:
     name = raw.text(metadata.get("name"))
     role = raw.text(labels.get(names.LABEL_ROLE))
     owner = controller_of(metadata, names.KIND)
-    digest = raw.text(annotations.get(names.ANNOTATION_DIGEST)) or None
+    digest = raw.text(annotations.get(names.ANNOTATION_RESULT_DIGEST)) or None
     is_believed = owner is not None and _is_named_by(owner, name, role, sequence, digest)
     return Child(
         kind=kind,

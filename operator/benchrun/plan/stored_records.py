@@ -45,7 +45,7 @@ def result_config_map(owner: Owner, result: PackedResult) -> Manifest:
     """Build the ConfigMap of a run's result document."""
     name = names.result_name(owner.name, owner.uid, result.digest)
     meta = metadata(owner, name=name, role=names.ROLE_RESULT)
-    meta["annotations"] = {names.ANNOTATION_DIGEST: result.digest}
+    meta["annotations"] = {names.ANNOTATION_RESULT_DIGEST: result.digest}
     return _config_map(meta, {RESULT_KEY: result.data}, None)
 
 

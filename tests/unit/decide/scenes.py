@@ -169,12 +169,12 @@ class Scene:
         judgement, document = judged_run(
             Surroundings(
                 identity=identity,
-                servers=question.servers,
-                client=question.client,
-                instants=question.instants,
+                servers=query.servers,
+                client=query.client,
+                instants=query.instants,
                 baseline=baseline,
-                ending=question.ending,
-                unstored=question.unstored,
+                ending=query.ending,
+                unstored=query.unstored,
             ),
             spec,
             [self.measured[s] for s in known],

@@ -165,10 +165,10 @@ class SimulatedOperator:
         judgement, document = judged_run(
             Surroundings(
                 identity=RunIdentity(namespace=OWNER.namespace, name=OWNER.name, uid=OWNER.uid),
-                servers=question.servers,
-                client=question.client,
-                instants=question.instants,
-                ending=question.ending,
+                servers=query.servers,
+                client=query.client,
+                instants=query.instants,
+                ending=query.ending,
             ),
             BenchmarkRunSpec.model_validate(self.spec),
             [records[s] for s in sorted(records)],

@@ -35,7 +35,7 @@ def stored(result: PackedResult, size: int | None = None) -> Child:
         role=names.ROLE_RESULT,
         owner_uid=OWNER.uid,
         deleting=False,
-        record_digest=result.digest,
+        result_digest=result.digest,
         stored_bytes=len(result.data) if size is None else size,
     )
 
@@ -65,7 +65,7 @@ def test_a_refused_one_is_tried_again_for_ten_minutes() -> None:
     assert (decision.forget, decision.apply, decision.status.phase) == (False, (), "Collecting")
     again = refused.at(316).decide()
     assert (again.forget, applied(again)) == (False, ["ConfigMap result"])
-    assert not any(isinstance(question, Judging) for question in again.lookups)
+    assert not any(isinstance(query, Judging) for query in again.lookups)
 
 
 def test_a_run_whose_document_is_refused_ends_without_it() -> None:

@@ -23,7 +23,9 @@ from unit.judge.specs import spec, workload
 from unit.measure.records import record, requests, sample
 
 IDENTITY = RunIdentity(namespace="lab", name="chat", uid="uid", labels={"team": "red"})
-SERVERS = [ServerStatus(role="server", pod="server-0", gpus=2, args=["--model", "m"])]
+SERVERS = [
+    ServerStatus(engine="VLLM", role="server", pod="server-0", gpus=2, args=["--model", "m"])
+]
 TTFT = {"metric": "TTFT", "percentile": "99", "maxMilliseconds": 40}
 
 

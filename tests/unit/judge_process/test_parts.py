@@ -17,7 +17,7 @@ from unit.measure.records import edge, load_at, requests, sample, sealed_bytes
 from unit.plan.specs import UID, spec_body, workload
 
 
-def judged(job: Job, parts: Iterable[Part]) -> Judgement:
+def judged(job: Job, parts: Iterable[JobPart]) -> Judgement:
     """What the status holds."""
     return judge_job(job, parts)[0]
 
@@ -126,7 +126,7 @@ def test_a_probe_beyond_what_its_search_may_choose_is_left_out() -> None:
 def test_a_record_without_an_envelope_is_left_out() -> None:
     whole = jobs.part(jobs.measured(0))
     bare = JobPart.of("record", whole.data, name="stage-0")
-    judgement = judge_job(jobs.job(), [bare, jobs.part(jobs.measured(1))])
+    judgement = judged(jobs.job(), [bare, jobs.part(jobs.measured(1))])
     assert judgement.refused_count == 1
     assert "its envelope is missing" in judgement.refused[0]
 

@@ -33,7 +33,7 @@ def ended(
         "verdict": verdict,
         "results": [
             {
-                "load_point": f"chat/rate={n}",
+                "loadPoint": f"chat/rate={n}",
                 "workload": "chat",
                 "axis": "RequestRate",
                 "value": str(n),
@@ -63,11 +63,8 @@ def samples(indexes: Indexes) -> list[Sample]:
     telemetry = Telemetry()
     telemetry.registry.register(ResultMetrics(indexes.results))
     families = text_string_to_metric_families(telemetry.page().decode())
-    ours = [
-        f
-        for f in families
-        if f.name.startswith(("benchrun_result", "benchrun_run_c", "benchrun_run_info"))
-    ]
+    of_runs = tuple(f"benchrun_run_{name}" for name in ("completion", "info", "load_points"))
+    ours = [f for f in families if f.name.startswith(("benchrun_result", *of_runs))]
     return [(s.name, s.labels, s.value) for family in ours for s in family.samples]
 
 
@@ -182,7 +179,7 @@ del words
 tracemalloc.start()
 for minute in range(MAX_RUNS):
     # As the API server's answers are: no two words share their memory.
-    observe(indexes, f"run-{minute}", json.loads(json.dumps(ended(minute, load points=64))))
+    observe(indexes, f"run-{minute}", json.loads(json.dumps(ended(minute, load_points=64))))
 kept, _ = tracemalloc.get_traced_memory()
 tracemalloc.reset_peak()
 length = len(telemetry.page())

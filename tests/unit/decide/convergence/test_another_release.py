@@ -65,7 +65,9 @@ def ends_well(cluster: SimulatedCluster, operator: SimulatedOperator) -> None:
         "ConfigMap stage",
     ]
     records = [child for child in cluster.objects.values() if child.role == "stage"]
-    assert {record.plan_digest for record in records} == {mounted(cluster)}
+    assert {record.envelope.plan_digest for record in records if record.envelope} == {
+        mounted(cluster)
+    }
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
