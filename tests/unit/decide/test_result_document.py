@@ -7,7 +7,7 @@ from benchrun import names
 from benchrun.api import open_result
 from benchrun.decide import Evaluation, Judging, RefusedObject
 from benchrun.decide.create_and_release import RESULT_BYTES, kept
-from benchrun.observe import Child
+from benchrun.observe import Child, child_of
 from benchrun.plan import RESULT_KEY, PackedResult, result_config_map, stored_part
 from unit.decide.scenes import Scene, instant
 from unit.decide.summaries import applied, deleted, standing
@@ -106,3 +106,17 @@ def test_its_name_says_which_document_it_is() -> None:
     )
     assert one != other
     assert len(names.result_name("r" * names.MAX_RUN_NAME, OWNER.uid, "f" * 64)) <= 63
+
+
+def test_the_one_that_was_written_is_known_by_its_digest_and_its_name() -> None:
+    result = PackedResult.of(b"whole")
+    manifest = result_config_map(OWNER, result)
+    child = child_of("ConfigMap", manifest)
+    assert (child.role, child.owner_uid, child.result_digest, child.stored_bytes) == (
+        names.ROLE_RESULT,
+        OWNER.uid,
+        result.digest,
+        5,
+    )
+    manifest["metadata"]["annotations"][names.ANNOTATION_RESULT_DIGEST] = "f" * 64
+    assert child_of("ConfigMap", manifest).owner_uid is None
