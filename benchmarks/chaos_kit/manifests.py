@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from benchrun.api.sweep import KIND as SWEEP_KIND
-from benchrun.names import API_VERSION
+from benchrun.names import API_VERSION, CLIENT_CONTAINER, SERVER_CONTAINER
 from runs_kit import manifests
 
 Json = dict[str, Any]
@@ -17,7 +17,10 @@ DEADLINE_SECONDS = 90
 """Longer than a chaos round disturbs one run."""
 CLIENT_IMAGE = "docker.io/benchrun/client:scale"
 SERVER_IMAGE = "docker.io/vllm/vllm-openai:v0.32.0"
-CONTAINERS = {"client": ("client", CLIENT_IMAGE), "server": ("vllm", SERVER_IMAGE)}
+CONTAINERS = {
+    "client": (CLIENT_CONTAINER, CLIENT_IMAGE),
+    "server": (SERVER_CONTAINER, SERVER_IMAGE),
+}
 _NO_NODE = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
 _NEVER = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
 _INSTANTS = ("startedAt", "finishedAt", "startTime", "lastTransitionTime")

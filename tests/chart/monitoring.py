@@ -96,7 +96,7 @@ def _program() -> str:
 
 def _finished_run() -> dict[str, Any]:
     result = {
-        "load_point": "chat/rate=4",
+        "loadPoint": "chat/rate=4",
         "workload": "chat",
         "axis": "RequestRate",
         "value": "4",

@@ -59,6 +59,7 @@ def test_a_minimal_run_is_filled_in(namespace: Namespace) -> None:
     assert created["spec"] == {
         "model": {"name": "Qwen/Qwen3-4B", "source": {"hub": {}}},
         "server": {
+            "engine": "VLLM",
             "image": "vllm/vllm-openai:v0.32.0",
             "nodesPerReplica": 1,
             "replicas": 1,

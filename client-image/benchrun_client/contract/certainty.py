@@ -358,9 +358,10 @@ class RequestSample(LatencySample):
             for stage, own in zip(stages, values, strict=True)
         ]
         self._values = [[value for _, value in own] for own in found]
+        places = [[place for place, _ in own] for own in found]
         self._clusters = [
-            [bisect_left([place for place, _ in own], edge) for edge in stage.clusters]
-            for stage, own in zip(stages, found, strict=True)
+            [bisect_left(own, edge) for edge in stage.clusters]
+            for stage, own in zip(stages, places, strict=True)
         ]
         self.count = sum(map(len, self._values))
 

@@ -51,7 +51,7 @@ class FinishedRun:
     phase: str
     verdict: str  # Verdict; empty for a run in which nothing was measured.
     load_points: tuple[LoadPointFigures, ...]
-    load_points_left_out: int  # Number of load points beyond MAX_CELLS.
+    load_points_left_out: int  # Number of load points beyond MAX_ROWS.
 
 
 def finished_run_of(status: raw.Object) -> FinishedRun | None:

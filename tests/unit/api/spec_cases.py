@@ -176,6 +176,24 @@ REFUSED: dict[str, Refused] = {
         "spec.offline.replicas",
         _offline({"batchSizes": [1]}) | {"offline": {"image": "v", "replicas": 2}},
     ),
+    "two roles of an engine that transfers no cache": Refused(
+        "spec.server.disaggregated",
+        {
+            "server.engine": "SGLang",
+            "server.disaggregated": {"kvTransfer": {"connector": "NixlConnector"}},
+        },
+        "disaggregated needs engine VLLM",
+    ),
+    "several nodes of an engine that starts on one": Refused(
+        "spec.server.nodesPerReplica",
+        {"server.engine": "SGLang", "server.nodesPerReplica": 2},
+        "several nodes needs engine VLLM",
+    ),
+    "a profile of an engine that has none": Refused(
+        "spec.measurement.profile",
+        {"server.engine": "SGLang", "measurement.profile": {}},
+        "measurement.profile needs engine VLLM",
+    ),
     "no replica": Refused("spec.server.replicas", {"server.replicas": 0}),
     "no node": Refused("spec.server.nodesPerReplica", {"server.nodesPerReplica": 0}),
     "17 nodes": Refused("spec.server.nodesPerReplica", {"server.nodesPerReplica": 17}),

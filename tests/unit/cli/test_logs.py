@@ -76,7 +76,7 @@ def test_with_two_pods_each_line_names_its_pod(kubectl: FakeKubectl, capsys: Cap
         "server | [bold]ready[/bold] " + "x" * 300,
         'client | {"schema":"benchrun.headline/1"}',
     ]
-    assert ["logs", "s", "--container=vllm", "--tail=5", "--namespace=lab"] in kubectl.commands()
+    assert ["logs", "s", "--container=server", "--tail=5", "--namespace=lab"] in kubectl.commands()
 
 
 @pytest.mark.parametrize(

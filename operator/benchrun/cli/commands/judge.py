@@ -13,7 +13,7 @@ from typing import get_args
 from pydantic import ValidationError
 from rich.console import Console
 
-from benchrun.api import CHANGEABLE, FIXED, BenchmarkRunStatus, RuleSeverity
+from benchrun.api import CHANGEABLE, FIXED, BenchmarkRunStatus, RuleSeverity, json_name
 from benchrun.cli import console_tables, errors, finished_results, shared_options
 from benchrun.judge import judged_run, thresholds
 from benchrun.judge.rules.warm_up import known_compilations
@@ -164,6 +164,8 @@ def _as_json(
     return {
         **of_run,
         **reported,
-        "differences": [asdict(each) for each in found],
+        "differences": [
+            {json_name(name): value for name, value in asdict(each).items()} for each in found
+        ],
         "notes": list(notes),
     }
