@@ -45,7 +45,9 @@ def measured(measuring: Coroutine[Any, Any, Figures]) -> int:
 
 def say(what: str) -> None:
     """Print a line of progress."""
-    print(f"{time.monotonic() - _BEGAN:7.1f} s  {what}", file=sys.stderr, flush=True)
+    print(
+        f"{time.monotonic() - _BEGAN:7.1f} s  {what}", file=sys.stderr, flush=True
+    )
 
 
 def beyond(

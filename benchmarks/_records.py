@@ -53,7 +53,9 @@ def columns(
 def gap_counts(gaps: Iterable[int]) -> GapCounts:
     """Count how often each gap (in microseconds) occurs."""
     counts = Counter(gaps)
-    return GapCounts(us=tuple(sorted(counts)), count=tuple(counts[us] for us in sorted(counts)))
+    return GapCounts(
+        us=tuple(sorted(counts)), count=tuple(counts[us] for us in sorted(counts))
+    )
 
 
 def even_slices(gaps: GapCounts) -> GapSlices | None:
@@ -61,8 +63,12 @@ def even_slices(gaps: GapCounts) -> GapSlices | None:
     through = list(accumulate(gaps.count))
     if not through:
         return None
-    places = [bisect_left(through, through[-1] * level / 100) for level in GAP_LEVELS]
-    above = tuple((through[-1] - through[place]) // MAX_GAP_SLICES for place in places)
+    places = [
+        bisect_left(through, through[-1] * level / 100) for level in GAP_LEVELS
+    ]
+    above = tuple(
+        (through[-1] - through[place]) // MAX_GAP_SLICES for place in places
+    )
     return GapSlices(
         edges_us=tuple(gaps.us[place] for place in places),
         gaps=(-(-through[-1] // MAX_GAP_SLICES),) * MAX_GAP_SLICES,
@@ -93,7 +99,9 @@ def server_edge(
         "time_to_first_token_seconds_count": count,
     }
     after = {name: value + rises.get(name, 0.0) for name, value in before.items()}
-    return ServerEdge(address="10.0.0.1:8000", before=before, after=after, version="0.32.0")
+    return ServerEdge(
+        address="10.0.0.1:8000", before=before, after=after, version="0.32.0"
+    )
 
 
 def stage_record(

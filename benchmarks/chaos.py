@@ -55,12 +55,24 @@ def main() -> int:
 def _wishes() -> Wishes:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--faults", type=int, default=FAULTS, help="to carry out at least")
-    parser.add_argument("--minutes", type=float, default=20.0, help="no round begins after these")
-    parser.add_argument("--burst", type=int, default=24, help="faults drawn a round")
-    parser.add_argument("--round", type=_numbers, default=(), help="only these: 3 or 3,5")
-    parser.add_argument("--only", type=_numbers, default=(), help="only these faults of a round")
-    parser.add_argument("--trials", type=int, default=8, help="to shrink a round that failed")
+    parser.add_argument(
+        "--faults", type=int, default=FAULTS, help="to carry out at least"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=20.0, help="no round begins after these"
+    )
+    parser.add_argument(
+        "--burst", type=int, default=24, help="faults drawn a round"
+    )
+    parser.add_argument(
+        "--round", type=_numbers, default=(), help="only these: 3 or 3,5"
+    )
+    parser.add_argument(
+        "--only", type=_numbers, default=(), help="only these faults of a round"
+    )
+    parser.add_argument(
+        "--trials", type=int, default=8, help="to shrink a round that failed"
+    )
     given = parser.parse_args()
     return Wishes(
         seed=given.seed,
@@ -79,7 +91,9 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 async def _play(wishes: Wishes) -> Figures:
     definitions = str(Path(__file__).parents[1] / "crds")
-    await command("kubectl", "apply", "--server-side", "--force-conflicts", "-f", definitions)
+    await command(
+        "kubectl", "apply", "--server-side", "--force-conflicts", "-f", definitions
+    )
     wait = ("--for=condition=Established", "-f", definitions, "--timeout=30s")
     await command("kubectl", "wait", *wait)
     with tempfile.TemporaryDirectory(prefix="benchrun-chaos-") as directory:
@@ -93,20 +107,29 @@ async def _rounds(arena: Arena, wishes: Wishes) -> Figures:
     found = list[Violation]()
     calm = await arena.play(CALM_ROUND, (), calm_seconds=None)
     if calm.violations:
-        raise NotAsExpected("without any fault: " + "; ".join(map(str, calm.violations)))
+        raise NotAsExpected(
+            "without any fault: " + "; ".join(map(str, calm.violations))
+        )
     say(f"without faults the slowest run took {calm.longest_seconds:.1f} s")
     numbers = iter(wishes.rounds or range(1, 1000))
-    while carried_out < wishes.faults and time.monotonic() - began < 60 * wishes.minutes:
+    while (
+        carried_out < wishes.faults
+        and time.monotonic() - began < 60 * wishes.minutes
+    ):
         if (number := next(numbers, None)) is None:
             break
         faults = drawn(wishes.seed, number, wishes.burst)
-        chosen = tuple(f for f in faults if not wishes.only or f.number in wishes.only)
+        chosen = tuple(
+            f for f in faults if not wishes.only or f.number in wishes.only
+        )
         outcome = await _one(arena, number, chosen, calm.longest_seconds)
         carried_out += len(outcome.carried_out)
         found += outcome.violations
         say(f"round {number}: {carried_out} faults so far, {len(found)} violations")
         if outcome.violations:
-            fewer = await _shrunk(arena, number, outcome, calm.longest_seconds, wishes.trials)
+            fewer = await _shrunk(
+                arena, number, outcome, calm.longest_seconds, wishes.trials
+            )
             say(f"repeat with: {_command(wishes, number, fewer)}")
     keys = Counter(violation.key for violation in found)
     return Figures(
@@ -119,7 +142,9 @@ async def _rounds(arena: Arena, wishes: Wishes) -> Figures:
     )
 
 
-async def _one(arena: Arena, number: int, faults: Sequence[Fault], calm_seconds: float) -> Outcome:
+async def _one(
+    arena: Arena, number: int, faults: Sequence[Fault], calm_seconds: float
+) -> Outcome:
     say(f"round {number}: {len(faults)} faults")
     outcome = await arena.play(number, faults, calm_seconds=calm_seconds)
     for violation in outcome.violations:

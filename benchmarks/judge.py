@@ -25,7 +25,13 @@ from benchrun.judge.thresholds import thresholds_of
 from benchrun.judge_process.judge_job import PackedRecords
 from benchrun.measure.metrics_page import Sample
 from benchrun.plan import load_points
-from benchrun_client.contract import ClientFigures, RateLoad, StageRecord, open_record, seal
+from benchrun_client.contract import (
+    ClientFigures,
+    RateLoad,
+    StageRecord,
+    open_record,
+    seal,
+)
 
 REQUESTS = 10_000
 RATE = 40.0
@@ -75,7 +81,10 @@ class Figures:
     def beyond_limits(self) -> Iterator[str]:
         """Yield a line for every limit that is not kept."""
         ratios = {"ratio": MAX_RATIO, "all_ratio": MAX_ALL_RATIO}
-        return beyond(self, at_most={**ratios, "run_max_lag_ms": MAX_LAG_MS, "run_mb": MAX_RUN_MB})
+        return beyond(
+            self,
+            at_most={**ratios, "run_max_lag_ms": MAX_LAG_MS, "run_mb": MAX_RUN_MB},
+        )
 
 
 def main() -> int:
@@ -87,11 +96,15 @@ def main() -> int:
     (load_point,) = planned = load_points(spec)
 
     def judge() -> object:
-        of = load_point_context(load_point, [record], samples, thresholds_of(spec), spec=spec)
+        of = load_point_context(
+            load_point, [record], samples, thresholds_of(spec), spec=spec
+        )
         return judge_load_point(of)
 
     rules, whole, read = _quickest_ms(
-        judge, lambda: results(planned, [record], samples, spec=spec), lambda: open_record(data)
+        judge,
+        lambda: results(planned, [record], samples, spec=spec),
+        lambda: open_record(data),
     )
     # In a process of its own, so that other memory does not count.
     with multiprocessing.get_context("spawn").Pool(1) as alone:
@@ -117,7 +130,8 @@ def _packed_run(one: StageRecord) -> tuple[bytes, ...]:
         for stage in load_point.stage_ids
     ]
     copies = (
-        one.model_copy(update={"stage_id": stage, "sequence": n}) for n, stage in enumerate(stages)
+        one.model_copy(update={"stage_id": stage, "sequence": n})
+        for n, stage in enumerate(stages)
     )
     return tuple(seal(copy)[1] for copy in copies)
 
@@ -159,7 +173,9 @@ async def _judged_run(packed: tuple[bytes, ...]) -> JudgedRun:
     ticking = asyncio.create_task(_tick(lags))
     before = _resident_mb()
     began = time.perf_counter()
-    judged = await asyncio.to_thread(results, load_points(spec), records, samples, spec=spec)
+    judged = await asyncio.to_thread(
+        results, load_points(spec), records, samples, spec=spec
+    )
     seconds = time.perf_counter() - began
     ticking.cancel()
     if judged.verdict == "Unknown":
@@ -210,10 +226,17 @@ def _record() -> StageRecord:
     e2els = [ttft + int(draw.gauss(12_000, 400) * (TOKENS - 1)) for ttft in ttfts]
     starts_us = [int(start - starts[0]) for start in starts]
     queues = [draw.randrange(300) for _ in range(REQUESTS)]
-    requests = columns(starts_us, ttfts, e2els, tokens=(512, TOKENS), queue_us=queues)
-    gaps = gap_counts(max(1, int(draw.gauss(12_000, 900))) for _ in range(REQUESTS * (TOKENS - 1)))
+    requests = columns(
+        starts_us, ttfts, e2els, tokens=(512, TOKENS), queue_us=queues
+    )
+    gaps = gap_counts(
+        max(1, int(draw.gauss(12_000, 900))) for _ in range(REQUESTS * (TOKENS - 1))
+    )
     client = ClientFigures(
-        cpu_seconds=20, wall_seconds=REQUESTS / RATE, throttled_periods=0, lag_p99_us=500
+        cpu_seconds=20,
+        wall_seconds=REQUESTS / RATE,
+        throttled_periods=0,
+        lag_p99_us=500,
     )
     began = 1_000_000_000
     lasted = max(start + e2el for start, e2el in zip(starts_us, e2els, strict=True))

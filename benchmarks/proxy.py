@@ -28,10 +28,16 @@ def main() -> int:
     """Measure, print the figures, compare them with the limits, and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
-        "--rate", type=float, default=RATE, help="requests a second (default: %(default)s)"
+        "--rate",
+        type=float,
+        default=RATE,
+        help="requests a second (default: %(default)s)",
     )
     parser.add_argument(
-        "--seconds", type=float, default=SECONDS, help="for so long (default: %(default)s)"
+        "--seconds",
+        type=float,
+        default=SECONDS,
+        help="for so long (default: %(default)s)",
     )
     given = parser.parse_args()
     try:
@@ -44,7 +50,13 @@ def main() -> int:
         )
     try:
         found = asyncio.run(_measure(rate=given.rate, seconds=given.seconds))
-    except (Failed, NotStarted, TimeoutError, OSError, aiohttp.ClientError) as error:
+    except (
+        Failed,
+        NotStarted,
+        TimeoutError,
+        OSError,
+        aiohttp.ClientError,
+    ) as error:
         say(f"{type(error).__name__}: {error}")
         return 2
     return finish(found)
@@ -57,7 +69,9 @@ async def _measure(*, rate: float, seconds: float) -> Figures:
     ):
         await asyncio.wait_for(_ready(http, split), READY_SECONDS)
         await warm_up(http, split)
-        say(f"{rate:g} requests a second for {seconds:g} s, load {os.getloadavg()[0]:.1f}")
+        say(
+            f"{rate:g} requests a second for {seconds:g} s, load {os.getloadavg()[0]:.1f}"
+        )
         before = await _page(http, split)
         times = await send(http, split, rate=rate, seconds=seconds)
         after = await _page(http, split)

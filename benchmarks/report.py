@@ -67,7 +67,10 @@ def main() -> int:
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--screenshots", type=Path, metavar="DIR", help="photograph each section into this folder"
+        "--screenshots",
+        type=Path,
+        metavar="DIR",
+        help="photograph each section into this folder",
     )
     screenshots = parser.parse_args().screenshots
     large = _large()
@@ -79,11 +82,15 @@ def main() -> int:
         files = [Path(folder) / "large.html", Path(folder) / "small.html"]
         for file, each in zip(files, (text, _page(small)), strict=True):
             file.write_text(each, encoding="utf-8")
-        opened = [[_open_ms(browser, file) for file in files] for _ in range(ROUNDS + 1)][1:]
+        opened = [
+            [_open_ms(browser, file) for file in files] for _ in range(ROUNDS + 1)
+        ][1:]
         if screenshots is not None:
             for line in take_screenshots(browser, files[0], screenshots):
                 say(line)
-    open_ms, small_ms = (statistics.median(times) for times in zip(*opened, strict=True))
+    open_ms, small_ms = (
+        statistics.median(times) for times in zip(*opened, strict=True)
+    )
     figures = Figures(
         stages=len(large.records),
         page_bytes=len(text.encode()),
@@ -101,10 +108,20 @@ def _large() -> SimulatedRun:
         {"metric": "E2EL", "percentile": "95", "maxMilliseconds": 1500},
     ]
     run = simulated_run(
-        "nightly", rates=RATES, workloads=WORKLOADS, repeats=4, requests=400, objectives=limits
+        "nightly",
+        rates=RATES,
+        workloads=WORKLOADS,
+        repeats=4,
+        requests=400,
+        objectives=limits,
     )
     before = simulated_run(
-        "last-week", rates=RATES, workloads=WORKLOADS, repeats=4, requests=400, slowness=1.1
+        "last-week",
+        rates=RATES,
+        workloads=WORKLOADS,
+        repeats=4,
+        requests=400,
+        slowness=1.1,
     )
     return held_against(run, before)
 

@@ -23,14 +23,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument(
-        "--minutes", type=float, default=10.0, help="how long every server is scraped once a second"
+        "--minutes",
+        type=float,
+        default=10.0,
+        help="how long every server is scraped once a second",
     )
     parser.add_argument(
-        "--wait-seconds", type=float, default=60.0, help="how long every run waits for a GPU"
+        "--wait-seconds",
+        type=float,
+        default=60.0,
+        help="how long every run waits for a GPU",
     )
     given = parser.parse_args()
     scale = Scale(
-        runs=given.runs, scrape_seconds=60 * given.minutes, wait_seconds=given.wait_seconds
+        runs=given.runs,
+        scrape_seconds=60 * given.minutes,
+        wait_seconds=given.wait_seconds,
     )
     return measured(_measure(scale))
 
@@ -38,7 +46,11 @@ def main() -> int:
 async def _measure(scale: Scale) -> Figures:
     definitions = Path(__file__).parents[1] / "crds"
     await command(
-        "kubectl", "apply", "--server-side", "--force-conflicts", f"--filename={definitions}"
+        "kubectl",
+        "apply",
+        "--server-side",
+        "--force-conflicts",
+        f"--filename={definitions}",
     )
     await command(
         "kubectl",
@@ -49,7 +61,9 @@ async def _measure(scale: Scale) -> Figures:
         "--timeout=30s",
     )
     with tempfile.TemporaryDirectory(prefix="benchrun-scale-") as directory:
-        return await Scenario(scale, f"scale-{uuid.uuid4().hex[:8]}", say=say).play(Path(directory))
+        return await Scenario(scale, f"scale-{uuid.uuid4().hex[:8]}", say=say).play(
+            Path(directory)
+        )
 
 
 if __name__ == "__main__":

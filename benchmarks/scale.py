@@ -22,18 +22,27 @@ def main() -> int:
     """Measure, print the figures, compare them with the limits, and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--ended", type=int, default=10_000, help="runs there at the restart")
     parser.add_argument(
-        "--minutes", type=float, default=2.0, help="how long half of the servers are measured"
+        "--ended", type=int, default=10_000, help="runs there at the restart"
+    )
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=2.0,
+        help="how long half of the servers are measured",
     )
     given = parser.parse_args()
-    scale = Scale(runs=given.runs, ended=given.ended, scrape_seconds=60 * given.minutes)
+    scale = Scale(
+        runs=given.runs, ended=given.ended, scrape_seconds=60 * given.minutes
+    )
     return measured(_measure(scale))
 
 
 async def _measure(scale: Scale) -> Figures:
     definitions = str(Path(__file__).parents[1] / "crds")
-    await command("kubectl", "apply", "--server-side", "--force-conflicts", "-f", definitions)
+    await command(
+        "kubectl", "apply", "--server-side", "--force-conflicts", "-f", definitions
+    )
     wait = ("--for=condition=Established", "-f", definitions, "--timeout=30s")
     await command("kubectl", "wait", *wait)
     with tempfile.TemporaryDirectory(prefix="benchrun-scale-") as directory:

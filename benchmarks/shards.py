@@ -83,13 +83,19 @@ def main() -> int:
     """Measure, print the figures, compare them with the limits, and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
-        "--processes", type=int, choices=sorted(TIMES), default=2, help="(default: %(default)s)"
+        "--processes",
+        type=int,
+        choices=sorted(TIMES),
+        default=2,
+        help="(default: %(default)s)",
     )
     processes = parser.parse_args().processes
     figures = asyncio.run(_measure(processes))
     exit_code = finish(figures)
     if exit_code and figures.cores <= processes:
-        say(f"{figures.cores} cores are fewer than {processes} processes and a server need")
+        say(
+            f"{figures.cores} cores are fewer than {processes} processes and a server need"
+        )
     return exit_code
 
 
@@ -101,7 +107,11 @@ async def _measure(processes: int) -> Figures:
             f"alone at {row.load_point}: TTFT off by {off}, "
             f"{', '.join(row.findings) or 'nothing found'}"
         )
-    too_much = {row.load_point for row in alone.judged.results if "ClientSaturated" in row.findings}
+    too_much = {
+        row.load_point
+        for row in alone.judged.results
+        if "ClientSaturated" in row.findings
+    }
     saturated = next((rate for rate in RATES if f"open/rate={rate}" in too_much), 0)
     asked = round(TIMES[processes] * (saturated or RATES[-1]))
     together = await measure(_experiment("together", (asked,), processes=processes))
@@ -109,7 +119,9 @@ async def _measure(processes: int) -> Figures:
     client = record.client
     shards = record.shards
     sent = record.requests.start_us
-    off_alone = ttft_error(alone, f"open/rate={saturated}/r1") if saturated else None
+    off_alone = (
+        ttft_error(alone, f"open/rate={saturated}/r1") if saturated else None
+    )
     off = ttft_error(together, record.stage_id)
     return Figures(
         cores=len(os.sched_getaffinity(0)),
@@ -117,15 +129,24 @@ async def _measure(processes: int) -> Figures:
         saturated_at=saturated,
         asked_rate=asked,
         # From the first request sent to the last.
-        achieved_rate=round((len(sent) - 1) / (max(sent) / 1e6) if len(sent) > 1 else 0.0, 1),
+        achieved_rate=round(
+            (len(sent) - 1) / (max(sent) / 1e6) if len(sent) > 1 else 0.0, 1
+        ),
         ttft_error_percent=None if off is None else round(off, 2),
         alone_ttft_error_percent=None if off_alone is None else round(off_alone, 2),
         called_saturated=next(
-            (f.severity for f in together.judged.findings if f.code == "ClientSaturated"), None
+            (
+                f.severity
+                for f in together.judged.findings
+                if f.code == "ClientSaturated"
+            ),
+            None,
         ),
         start_skew_us=shards.start_skew_us if shards is not None else 0,
         clock_error_us=shards.clock_error_us if shards is not None else 0,
-        cores_a_process=round(client.cpu_seconds / client.wall_seconds / client.processes, 2),
+        cores_a_process=round(
+            client.cpu_seconds / client.wall_seconds / client.processes, 2
+        ),
         failed=record.requests.ok.count(0),
     )
 
@@ -137,7 +158,11 @@ def _experiment(name: str, rates: Sequence[int], *, processes: int) -> Experimen
         "load": {"requestRates": [str(rate) for rate in rates]},
         "durationSeconds": SECONDS,
     }
-    flags = (f"--sim-ttft-ms={TTFT_MS}", f"--sim-tpot-ms={TPOT_MS}", "--max-num-seqs=4096")
+    flags = (
+        f"--sim-ttft-ms={TTFT_MS}",
+        f"--sim-tpot-ms={TPOT_MS}",
+        "--max-num-seqs=4096",
+    )
     return Experiment(
         name=name,
         workloads=[workload],
@@ -153,10 +178,14 @@ def _may_run_ahead() -> bool:
     usual = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
         os.sched_setscheduler(
-            0, os.SCHED_FIFO, os.sched_param(os.sched_get_priority_min(os.SCHED_FIFO))
+            0,
+            os.SCHED_FIFO,
+            os.sched_param(os.sched_get_priority_min(os.SCHED_FIFO)),
         )
     except PermissionError:
-        say("not allowed to run the client ahead of the server: that one's work will show")
+        say(
+            "not allowed to run the client ahead of the server: that one's work will show"
+        )
         return False
     os.sched_setscheduler(0, *usual)
     return True

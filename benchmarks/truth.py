@@ -15,11 +15,27 @@ import json
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import asdict, dataclass
 
 from benchrun.api import Finding, Severity
-from truth_kit import capacity, certainty, doses, gates, paired, pairs, simulated_searches, steady
+from truth_kit import (
+    capacity,
+    certainty,
+    doses,
+    gates,
+    paired,
+    pairs,
+    simulated_searches,
+    steady,
+)
 from truth_kit.clean import clean_runs
 from truth_kit.lab import Experiment, Failed, Outcome, measure_all
 from truth_kit.mistakes import MISTAKES, TWINS, counting_codes
@@ -81,7 +97,11 @@ LIMITS: Mapping[str, tuple[float, float]] = {
 }
 """Least and greatest allowed value of each figure."""
 ALIKE = ("NoDetectableDifference", "Equivalent")
-WORDS: Mapping[str, Sequence[str]] = {"real_aa": ALIKE, "real_bb": ALIKE, "real_ab": ("Worse",)}
+WORDS: Mapping[str, Sequence[str]] = {
+    "real_aa": ALIKE,
+    "real_bb": ALIKE,
+    "real_ab": ("Worse",),
+}
 CLIENTS_OWN = ("ClientSaturated", "ClientThrottled")
 """Codes that say that the client had too little of a core. On a shared host that may be true."""
 
@@ -105,7 +125,11 @@ class Lab:
         return self.lanes + 1
 
     async def measured(
-        self, experiments: Sequence[Experiment], *, lanes: int, as_listed: bool = False
+        self,
+        experiments: Sequence[Experiment],
+        *,
+        lanes: int,
+        as_listed: bool = False,
     ) -> list[tuple[Experiment, Outcome]]:
         """Run the experiments, and return the outcomes of those that did not fail."""
         ended = measure_all(experiments, lanes=lanes, say=_say, as_listed=as_listed)
@@ -149,7 +173,8 @@ async def _mistakes(lab: Lab) -> Found:
         missed: dict[str, str] = {
             code: severity
             for code, severity in experiment.expected.items()
-            if told.get(code) != severity or (severity != "Note" and code not in counting)
+            if told.get(code) != severity
+            or (severity != "Note" and code not in counting)
         }
         evidence = {
             k: v
@@ -158,7 +183,9 @@ async def _mistakes(lab: Lab) -> Found:
             for k, v in f.evidence.items()
         }
         missed |= {
-            name: word for name, word in experiment.evidence.items() if evidence.get(name) != word
+            name: word
+            for name, word in experiment.evidence.items()
+            if evidence.get(name) != word
         }
         found += not missed
         _say(
@@ -177,13 +204,19 @@ async def _doses(lab: Lab) -> Found:
         "none": 1,
     }
     for beside, at_a_time in lanes.items():
-        chosen = [m for m in doses.MISTAKES if lab.named in m.name and m.beside == beside]
+        chosen = [
+            m for m in doses.MISTAKES if lab.named in m.name and m.beside == beside
+        ]
         experiments = {
-            (mistake.name, dose): mistake.dosed(dose) if dose is not None else mistake.twin()
+            (mistake.name, dose): mistake.dosed(dose)
+            if dose is not None
+            else mistake.twin()
             for mistake in chosen
             for dose in (None, *mistake.doses)
         }
-        ended = await lab.measured(list(experiments.values()), lanes=at_a_time, as_listed=True)
+        ended = await lab.measured(
+            list(experiments.values()), lanes=at_a_time, as_listed=True
+        )
         outcomes = {experiment.name: outcome for experiment, outcome in ended}
         twins = {
             name: outcomes[experiment.name]
@@ -192,7 +225,9 @@ async def _doses(lab: Lab) -> Found:
         }
         for (name, dose), experiment in experiments.items():
             if dose is not None and name in twins and experiment.name in outcomes:
-                found = doses.seen(outcomes[experiment.name], twins[name], twins.values())
+                found = doses.seen(
+                    outcomes[experiment.name], twins[name], twins.values()
+                )
                 seen[name, dose] = list(found)
     tally = doses.tally(seen, say=_say)
     return {"doses": sum(map(bool, seen.values())), **asdict(tally)}
@@ -200,7 +235,9 @@ async def _doses(lab: Lab) -> Found:
 
 async def _clean(lab: Lab) -> Found:
     runs = list(clean_runs(CLEAN_STAGES))
-    clean = [outcome for _, outcome in await lab.measured(runs, lanes=lab.lanes_timed)]
+    clean = [
+        outcome for _, outcome in await lab.measured(runs, lanes=lab.lanes_timed)
+    ]
     stages = sum(len(outcome.records) for outcome in clean)
     blamed = list(_blamed(clean))
     late = sum(each.count for each in blamed if each.code in CLIENTS_OWN)
@@ -281,11 +318,19 @@ def main() -> int:
     """Measure, print the figures, compare them with the limits, and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
-        "--only", choices=PARTS, action="append", help="this part; more than once: these"
+        "--only",
+        choices=PARTS,
+        action="append",
+        help="this part; more than once: these",
     )
-    parser.add_argument("--named", default="", help="only mistakes whose name holds this")
     parser.add_argument(
-        "--lanes", type=int, default=LANES, help="experiments at a time (default: %(default)s)"
+        "--named", default="", help="only mistakes whose name holds this"
+    )
+    parser.add_argument(
+        "--lanes",
+        type=int,
+        default=LANES,
+        help="experiments at a time (default: %(default)s)",
     )
     arguments = parser.parse_args()
     chosen = arguments.only or PARTS
@@ -316,7 +361,9 @@ async def _measure(chosen: Sequence[str], lanes: int, named: str) -> Found:
                 _say(f"{name} ends")
         return found
 
-    simulated, measured = await asyncio.gather(in_turn(SIMULATED), in_turn(MEASURED))
+    simulated, measured = await asyncio.gather(
+        in_turn(SIMULATED), in_turn(MEASURED)
+    )
     return simulated | measured
 
 
@@ -351,7 +398,9 @@ def _blamed(clean: Iterable[Outcome]) -> Iterator[Finding]:
 def _say(what: str) -> None:
     load = os.getloadavg()[0]
     print(
-        f"{time.monotonic() - _BEGAN:7.1f} s  load {load:4.1f}  {what}", file=sys.stderr, flush=True
+        f"{time.monotonic() - _BEGAN:7.1f} s  load {load:4.1f}  {what}",
+        file=sys.stderr,
+        flush=True,
     )
 
 

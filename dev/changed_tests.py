@@ -45,16 +45,27 @@ def changed_files(base: str) -> Iterator[str]:
 
 def _git(*words: str) -> list[str]:
     done = subprocess.run(
-        ["git", *words], cwd=ROOT, check=True, capture_output=True, text=True, encoding="utf-8"
+        ["git", *words],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
     )
     return done.stdout.splitlines()
 
 
 def unit_tests_of(changed: Iterable[str], root: Path) -> list[str]:
     """Return the test files that changed, and the folders of tests of what changed, in order."""
-    found = {str(place) for path in changed if (place := _tests_of(path, root)) is not None}
+    found = {
+        str(place)
+        for path in changed
+        if (place := _tests_of(path, root)) is not None
+    }
     folders = [Path(each) for each in found]
-    return sorted(each for each in found if not set(Path(each).parents) & set(folders))
+    return sorted(
+        each for each in found if not set(Path(each).parents) & set(folders)
+    )
 
 
 def _tests_of(path: str, root: Path) -> PurePosixPath | None:
@@ -71,7 +82,9 @@ def _tests_of(path: str, root: Path) -> PurePosixPath | None:
     return None
 
 
-def _nearest(tests: PurePosixPath, packages: list[str], root: Path) -> PurePosixPath | None:
+def _nearest(
+    tests: PurePosixPath, packages: list[str], root: Path
+) -> PurePosixPath | None:
     """Return the folder of tests that is named like the most of these packages."""
     for depth in range(len(packages), -1, -1):
         folder = tests.joinpath(*packages[:depth])

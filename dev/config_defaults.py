@@ -39,13 +39,17 @@ def defaults_of(model_type: str) -> dict[str, object]:
     if model_type not in CONFIG_MAPPING:
         return {}
     found = {key: getattr(CONFIG_MAPPING[model_type], key, None) for key in KEYS}
-    return {key: value for key, value in found.items() if isinstance(value, int | str)}
+    return {
+        key: value for key, value in found.items() if isinstance(value, int | str)
+    }
 
 
 def main(models: Path, file: Path) -> None:
     """Write one line a type."""
     listed = sorted({*types_of(yaml.safe_load(models.read_text(encoding="utf-8")))})
-    lines = [f"{json.dumps(each)}: {json.dumps(defaults_of(each))}" for each in listed]
+    lines = [
+        f"{json.dumps(each)}: {json.dumps(defaults_of(each))}" for each in listed
+    ]
     file.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 

@@ -19,12 +19,20 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-os.environ |= {"VLLM_LOGGING_LEVEL": "ERROR", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+os.environ |= {
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+}
 
 import torch
 import yaml
 from transformers import AutoConfig, PreTrainedConfig
-from vllm.config import VllmConfig, get_layers_from_vllm_config, set_current_vllm_config
+from vllm.config import (
+    VllmConfig,
+    get_layers_from_vllm_config,
+    set_current_vllm_config,
+)
 from vllm.distributed import (
     ensure_model_parallel_initialized,
     init_distributed_environment,
@@ -49,7 +57,11 @@ class NoRope(torch.nn.Module):  # type: ignore[misc]
     """
 
     def __getattr__(self, name: str) -> Any:
-        told: dict[str, object] = {"scale": 1.0, "enabled": lambda: True, "is_neox_style": True}
+        told: dict[str, object] = {
+            "scale": 1.0,
+            "enabled": lambda: True,
+            "is_neox_style": True,
+        }
         return told[name] if name in told else super().__getattr__(name)
 
 
@@ -87,7 +99,9 @@ def prepare() -> None:
     chosen = CpuPlatform.get_attn_backend_cls
 
     def for_sparse_too(
-        selected_backend: Any, attn_selector_config: Any, num_heads: int | None = None
+        selected_backend: Any,
+        attn_selector_config: Any,
+        num_heads: int | None = None,
     ) -> str:
         asked = attn_selector_config._replace(use_sparse=False)
         return str(chosen(selected_backend, asked, num_heads))
@@ -118,7 +132,9 @@ def answer(config: Mapping[str, Any]) -> dict[str, object]:
         "layers": model.get_total_num_hidden_layers(),
         "experts": model.get_num_experts(),
         "dtype": str(model.dtype).removeprefix("torch."),
-        "verified": {str(size): verified(model, tensor_parallel_size=size) for size in SIZES},
+        "verified": {
+            str(size): verified(model, tensor_parallel_size=size) for size in SIZES
+        },
         "expert_parallel": verified(model, enable_expert_parallel=True),
         "pipelines": verified(model, pipeline_parallel_size=2),
         "kept": kept_by(config, made),
@@ -127,7 +143,9 @@ def answer(config: Mapping[str, Any]) -> dict[str, object]:
 
 def settings_of(config: Mapping[str, Any]) -> VllmConfig:
     """Return the settings that vLLM makes of a config.json without weights."""
-    folder = tempfile.mkdtemp()  # Kept, since it is read again while the model is built.
+    folder = (
+        tempfile.mkdtemp()
+    )  # Kept, since it is read again while the model is built.
     Path(folder, "config.json").write_text(json.dumps(config), encoding="utf-8")
     return EngineArgs(
         folder,
@@ -146,7 +164,11 @@ def kept_by(config: Mapping[str, Any], made: VllmConfig) -> dict[str, object]:
     where the format sets the type of the cache.
     """
     if isinstance(kept(made, 1), str) and "quantization_config" in config:
-        plain = {key: value for key, value in config.items() if key != "quantization_config"}
+        plain = {
+            key: value
+            for key, value in config.items()
+            if key != "quantization_config"
+        }
         made = settings_of(plain)
     return {str(size): kept(made, size) for size in SIZES}
 
@@ -189,7 +211,9 @@ def verified(model: Any, **sizes: int | bool) -> str | None:
         "decode_context_parallel_size": 1,
         "world_size_across_dp": 1,
     }
-    return refusal(lambda: model.verify_with_parallel_config(SimpleNamespace(**plain | sizes)))
+    return refusal(
+        lambda: model.verify_with_parallel_config(SimpleNamespace(**plain | sizes))
+    )
 
 
 def kept(made: VllmConfig, size: int) -> object:
@@ -222,7 +246,9 @@ def described(spec: Any) -> tuple[str, int | None, float]:
     kind = type(spec).__name__
     if kind == "MambaSpec":
         return kind, None, spec.page_size_bytes
-    window = getattr(spec, "sliding_window", None) or getattr(spec, "attention_chunk_size", None)
+    window = getattr(spec, "sliding_window", None) or getattr(
+        spec, "attention_chunk_size", None
+    )
     return kind, window, spec.page_size_bytes / spec.block_size
 
 
@@ -252,9 +278,13 @@ def main(models: Path, folder: Path, names: list[str]) -> None:
             found[name] = answer(listed[name])
         except Exception as problem:
             found[name] = {"refused": said(problem)}
-        print(f"{name}: {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
+        print(
+            f"{name}: {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True
+        )
         rows = [
-            f"{json.dumps(each)}: {json.dumps(found[each])}" for each in listed if each in found
+            f"{json.dumps(each)}: {json.dumps(found[each])}"
+            for each in listed
+            if each in found
         ]
         file.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
 

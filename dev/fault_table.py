@@ -75,7 +75,11 @@ def _lines(rows: Iterable[Row]) -> str:
 def _cells(row: Row) -> tuple[str, ...]:
     real = " *" if row["tried"] == "real" else ""
     first = row["waits_as"]
-    reason = f"{first}, then {row['reason']}" if first not in ("", row["reason"]) else row["reason"]
+    reason = (
+        f"{first}, then {row['reason']}"
+        if first not in ("", row["reason"])
+        else row["reason"]
+    )
     waits = f"{row['waits_seconds']:g} s" if row["waits_seconds"] else ""
     return (
         f"{row['what']}{real}",

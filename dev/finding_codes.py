@@ -46,4 +46,6 @@ def codes_text() -> str:
 
 def _constant(code: str) -> str:
     """Convert a code to the name of a constant: "KVRecomputed" is KV_RECOMPUTED."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", code).upper()
+    return re.sub(
+        r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", code
+    ).upper()

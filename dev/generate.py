@@ -117,14 +117,19 @@ def sweep_reference_page() -> str:
     """Return the reference page of sweeps, as Markdown."""
     from dev.reference import sweep_reference_text
 
-    return _PAGE.format(source="operator/benchrun/api/sweep") + sweep_reference_text()
+    return (
+        _PAGE.format(source="operator/benchrun/api/sweep") + sweep_reference_text()
+    )
 
 
 def result_document_page() -> str:
     """Return the page of the result document, as Markdown."""
     from dev.result_schema import result_page
 
-    return _PAGE.format(source="operator/benchrun/api/result_document.py") + result_page()
+    return (
+        _PAGE.format(source="operator/benchrun/api/result_document.py")
+        + result_page()
+    )
 
 
 def result_schema() -> str:
@@ -142,7 +147,9 @@ def findings_page() -> str:
         f"| [{page.code}]({page.code}.md) | {page.severity} | {page.summary} |\n"
         for page in pages()
     ]
-    return _PAGE.format(source="the pages of this folder") + _FINDINGS + "".join(rows)
+    return (
+        _PAGE.format(source="the pages of this folder") + _FINDINGS + "".join(rows)
+    )
 
 
 def faults_page() -> str:
@@ -158,10 +165,14 @@ def exports_page() -> str:
     from benchrun.report.export.formats import FORMATS
 
     before, begin, rest = (
-        (ROOT / EXPORTS_FILE).read_text(encoding="utf-8").partition("<!-- formats -->\n")
+        (ROOT / EXPORTS_FILE)
+        .read_text(encoding="utf-8")
+        .partition("<!-- formats -->\n")
     )
     _, end, after = rest.partition("<!-- end of formats -->\n")
-    rows = [f"| `{name}` | {each.summary} |\n" for name, each in sorted(FORMATS.items())]
+    rows = [
+        f"| `{name}` | {each.summary} |\n" for name, each in sorted(FORMATS.items())
+    ]
     return before + begin + _EXPORTS + "".join(rows) + "\n" + end + after
 
 
@@ -188,10 +199,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     With --check, write nothing and return 1 if one of them differs.
     """
-    parser = argparse.ArgumentParser(prog=COMMAND, description="Write the generated files.")
-    parser.add_argument("--check", action="store_true", help="only check that they are up to date")
+    parser = argparse.ArgumentParser(
+        prog=COMMAND, description="Write the generated files."
+    )
     parser.add_argument(
-        "root", nargs="?", type=Path, default=Path(), help="root of the repository (default: here)"
+        "--check", action="store_true", help="only check that they are up to date"
+    )
+    parser.add_argument(
+        "root",
+        nargs="?",
+        type=Path,
+        default=Path(),
+        help="root of the repository (default: here)",
     )
     options = parser.parse_args(arguments)
     stale = [
@@ -215,7 +234,11 @@ def _differs(path: Path, text: str, *, write: bool) -> bool:
     else:
         sys.stderr.writelines(
             difflib.unified_diff(
-                old.splitlines(True), text.splitlines(True), str(path), "generated", n=1
+                old.splitlines(True),
+                text.splitlines(True),
+                str(path),
+                "generated",
+                n=1,
             )
         )
     return True

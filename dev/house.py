@@ -40,9 +40,17 @@ VERBS = frozenset(
     )
 )
 """Verbs in the imperative with which the docstring of a function may begin."""
-ONE_ENGINE = re.compile(r"""\bENGINE\b|\bENGINES\[["']|engines import .*\b(?:VLLM|SGLANG)\b""")
+ONE_ENGINE = re.compile(
+    r"""\bENGINE\b|\bENGINES\[["']|engines import .*\b(?:VLLM|SGLANG)\b"""
+)
 """One engine, in place of the one that is given."""
-LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT}
+LAYOUT = {
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.COMMENT,
+}
 
 
 def is_neutral(path: Path) -> bool:
@@ -52,21 +60,34 @@ def is_neutral(path: Path) -> bool:
 
 def main() -> int:
     """Print the figures. Return 1 if a CRD is too large."""
-    every = {path: path.read_text() for top in SOURCE for path in sorted(top.rglob("*.py"))}
+    every = {
+        path: path.read_text()
+        for top in SOURCE
+        for path in sorted(top.rglob("*.py"))
+    }
     texts = [text for text in every.values() if not text.startswith("# Generated")]
     lines = [line for text in texts for line in text.splitlines()]
     tokens = sum(map(count_tokens, texts))
-    functions = [length for text in texts for length in function_lengths(ast.parse(text))]
+    functions = [
+        length for text in texts for length in function_lengths(ast.parse(text))
+    ]
     trees = [ast.parse(text) for text in texts]
     firsts = [word for tree in trees for word in first_words(tree)]
-    crds = {path.name: crd_bytes(path) for path in sorted((ROOT / "crds").glob("*.yaml"))}
+    crds = {
+        path.name: crd_bytes(path)
+        for path in sorted((ROOT / "crds").glob("*.yaml"))
+    }
     figures: dict[str, object] = {
         "source files": len(texts),
         "lines": len(lines),
         "tokens": tokens,
         "tokens a line": round(tokens / len(lines), 2),
-        f"% of lines over {WIDE} columns": percent(len(line) > WIDE for line in lines),
-        f"% of functions over {LONG_FUNCTION} lines": percent(n > LONG_FUNCTION for n in functions),
+        f"% of lines over {WIDE} columns": percent(
+            len(line) > WIDE for line in lines
+        ),
+        f"% of functions over {LONG_FUNCTION} lines": percent(
+            n > LONG_FUNCTION for n in functions
+        ),
         "% of functions' docstrings that begin with a verb": percent(
             word in VERBS for word in firsts
         ),
@@ -79,7 +100,9 @@ def main() -> int:
             for line in text.splitlines()
         ),
         "uses of the engine as a global": sum(
-            len(ONE_ENGINE.findall(text)) for path, text in every.items() if is_neutral(path)
+            len(ONE_ENGINE.findall(text))
+            for path, text in every.items()
+            if is_neutral(path)
         ),
         **{f"bytes of {name}": size for name, size in crds.items()},
     }

@@ -55,8 +55,15 @@ print(resident() - before, 1000 * (time.process_time() - start), before)
 
 
 def main() -> None:
-    locked = set(re.findall(r"^([a-z0-9-]+)==", LOCKED.read_text(encoding="utf-8"), re.MULTILINE))
-    there = {COMMAND: set(COMMAND_HAS.split()), CLIENT: {"prometheus-client"}}  # vLLM has it
+    locked = set(
+        re.findall(
+            r"^([a-z0-9-]+)==", LOCKED.read_text(encoding="utf-8"), re.MULTILINE
+        )
+    )
+    there = {
+        COMMAND: set(COMMAND_HAS.split()),
+        CLIENT: {"prometheus-client"},
+    }  # vLLM has it
     print(
         "| process | library | MB on disk | MiB resident | ms of CPU to import "
         "|\n|---|---|---|---|---|"
@@ -64,7 +71,15 @@ def main() -> None:
     for process, name, *modules in map(str.split, LIBRARIES.splitlines()):
         folder = Path(sys.argv[1]) / name
         if not folder.exists():
-            options = ["-m", "pip", "install", "-q", "--no-compile", "--target", str(folder)]
+            options = [
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "--no-compile",
+                "--target",
+                str(folder),
+            ]
             subprocess.run([sys.executable, *options, name], check=True)
         found = {
             each.metadata["Name"].lower().replace("_", "-"): each
@@ -77,7 +92,10 @@ def main() -> None:
         ]
         size = sum(file.stat().st_size for file in files if file.is_file()) / 1e6
         command = [sys.executable, "-c", CHILD, str(folder), process, *modules]
-        runs = [map(float, subprocess.check_output(command, text=True).split()) for _ in range(3)]
+        runs = [
+            map(float, subprocess.check_output(command, text=True).split())
+            for _ in range(3)
+        ]
         memory, time, before = map(median, zip(*runs, strict=True))
         row = (
             f"{process} ({before:.0f} MiB) | {name} {found[name].version} | {size:.1f} | "
@@ -87,7 +105,10 @@ def main() -> None:
     ts = (0.01, 1.0, 5.0, 20.0)
     confidences = (0.01, 0.3, 0.9, 0.999)
     freedoms = (1.5, 3.0, 8.0, 100.0, 1e4)
-    p = max(abs(student_p_value(t, d) - 2 * stats.t.sf(t, d)) for t, d in product(ts, freedoms))
+    p = max(
+        abs(student_p_value(t, d) - 2 * stats.t.sf(t, d))
+        for t, d in product(ts, freedoms)
+    )
     f = max(
         abs(fisher_p_value(t, a, b) - stats.f.sf(t, a, b))
         for t, a, b in product(ts, freedoms, freedoms)

@@ -8,7 +8,9 @@ from benchrun.api.crd import RUN, SWEEP, Schema
 from benchrun.api.sweep import spec as sweep
 from benchrun.names import API_VERSION, CATEGORY, KIND, SHORT_NAME
 
-_TABLE_HEAD = "| Field | Type | Default | Bounds | Description |\n|---|---|---|---|---|"
+_TABLE_HEAD = (
+    "| Field | Type | Default | Bounds | Description |\n|---|---|---|---|---|"
+)
 
 
 def reference_text() -> str:
@@ -38,7 +40,11 @@ def sweep_reference_text() -> str:
         f"A name has at most {sweep.MAX_NAME} characters and is a DNS label, since its runs are "
         "named after it."
     )
-    intro = _intro(sweep.KIND, sweep.SHORT_NAME, f"{name}\nHow to use it: [sweeps](../sweeps.md).")
+    intro = _intro(
+        sweep.KIND,
+        sweep.SHORT_NAME,
+        f"{name}\nHow to use it: [sweeps](../sweeps.md).",
+    )
     spec = SWEEP.spec_schema()
     template = spec["properties"]["template"]["description"].removesuffix(".")
     fields = "Its fields are those of [`BenchmarkRun.spec`](benchmarkrun.md)."
@@ -47,7 +53,12 @@ def sweep_reference_text() -> str:
     columns = SWEEP.printer_columns()
     status = SWEEP.status_schema()
     return _page(
-        intro, columns, spec, status, sweep.MUTABLE_FIELDS, "other variants are another sweep"
+        intro,
+        columns,
+        spec,
+        status,
+        sweep.MUTABLE_FIELDS,
+        "other variants are another sweep",
     )
 
 
@@ -91,7 +102,14 @@ def _page(
             ]
         ),
         f"## `spec`\n\n{spec['description']} Once written only {may_change} may change; {instead}.",
-        _rules("spec", [rule for rule in spec[VALIDATIONS] if "immutable" not in rule["message"]]),
+        _rules(
+            "spec",
+            [
+                rule
+                for rule in spec[VALIDATIONS]
+                if "immutable" not in rule["message"]
+            ],
+        ),
         *_sections(spec, path="spec"),
         f"## `status`\n\n{status['description']}",
         *_sections(status, path="status"),
@@ -102,9 +120,14 @@ def _page(
 def _sections(schema: Schema, *, path: str) -> Iterator[str]:
     """Yield a section for all plain fields, then one for each field that has fields of its own."""
     required = schema.get("required", ())
-    plain = {name: child for name, child in schema["properties"].items() if not _fields_of(child)}
+    plain = {
+        name: child
+        for name, child in schema["properties"].items()
+        if not _fields_of(child)
+    }
     rows = [
-        _row(f"{path}.{name}", child, required=name in required) for name, child in plain.items()
+        _row(f"{path}.{name}", child, required=name in required)
+        for name, child in plain.items()
     ]
     yield "\n".join([_TABLE_HEAD, *rows])
     for name, child in schema["properties"].items():
@@ -127,7 +150,9 @@ def _rows_below(path: str, schema: Schema) -> Iterator[str]:
         yield from _rows_below(below, child)
 
 
-def _rules_below(path: str, schema: Schema) -> Iterator[tuple[str, list[dict[str, str]]]]:
+def _rules_below(
+    path: str, schema: Schema
+) -> Iterator[tuple[str, list[dict[str, str]]]]:
     if VALIDATIONS in schema:
         yield path, schema[VALIDATIONS]
     inner, suffix = _inner(schema)
@@ -139,14 +164,27 @@ def _rules_below(path: str, schema: Schema) -> Iterator[tuple[str, list[dict[str
 
 
 def _rules(path: str, rules: list[dict[str, str]]) -> str:
-    return "\n".join(f"- `{path}{rule.get('fieldPath', '')}`: {rule['message']}." for rule in rules)
+    return "\n".join(
+        f"- `{path}{rule.get('fieldPath', '')}`: {rule['message']}."
+        for rule in rules
+    )
 
 
 def _row(path: str, schema: Schema, *, required: bool) -> str:
     default = (
-        "**required**" if required else _code(schema["default"]) if "default" in schema else "-"
+        "**required**"
+        if required
+        else _code(schema["default"])
+        if "default" in schema
+        else "-"
     )
-    cells = (f"`{path}`", _type(schema), default, _bounds(schema), schema.get("description", ""))
+    cells = (
+        f"`{path}`",
+        _type(schema),
+        default,
+        _bounds(schema),
+        schema.get("description", ""),
+    )
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
 
 
@@ -189,7 +227,10 @@ def _bounds(schema: Schema) -> str:
         _range(schema, "minProperties", "maxProperties", " entries"),
         f"`{schema['pattern']}`" if "pattern" in schema else "",
         schema.get("format", ""),
-        *(f"`{key}` differs" for key in schema.get("x-kubernetes-list-map-keys", ())),
+        *(
+            f"`{key}` differs"
+            for key in schema.get("x-kubernetes-list-map-keys", ())
+        ),
         "no duplicates" if schema.get("x-kubernetes-list-type") == "set" else "",
     ]
     text = ", ".join(bound for bound in own if bound)
@@ -214,7 +255,11 @@ def _code(value: Any) -> str:
 def _flow(value: Any) -> str:
     """Format a default as one line of YAML."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_flow(inner)}" for key, inner in value.items()) + "}"
+        return (
+            "{"
+            + ", ".join(f"{key}: {_flow(inner)}" for key, inner in value.items())
+            + "}"
+        )
     if isinstance(value, list):
         return "[" + ", ".join(_flow(inner) for inner in value) + "]"
     if isinstance(value, bool):

@@ -17,8 +17,13 @@ _MIB = 1024 * 1024
 
 def result_schema_text() -> str:
     """Return the JSON schema; the same models always give the same bytes."""
-    schema = _without_api_server_keys(ResultDocument.model_json_schema(mode="serialization"))
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_FILE}
+    schema = _without_api_server_keys(
+        ResultDocument.model_json_schema(mode="serialization")
+    )
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": SCHEMA_FILE,
+    }
     return json.dumps(head | schema, indent=1, sort_keys=True) + "\n"
 
 

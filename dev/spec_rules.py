@@ -38,7 +38,13 @@ _WORDS = {
     "false": "False",
     "from": "from_",
 }
-_BUILT_IN = {"size": "len", "double": "float", "int": "int", "sum": "sum", "max": "max"}
+_BUILT_IN = {
+    "size": "len",
+    "double": "float",
+    "int": "int",
+    "sum": "sum",
+    "max": "max",
+}
 _FUNCTIONS = {
     *_BUILT_IN,
     "split",
@@ -62,7 +68,11 @@ def spec_rules_text() -> str:
     sys.modules.setdefault(MODULE, stub)
     from benchrun.api.crd import RUN, SWEEP
 
-    rules = {cel: translated(cel) for kind in (RUN, SWEEP) for cel in _rules(kind.spec_schema())}
+    rules = {
+        cel: translated(cel)
+        for kind in (RUN, SWEEP)
+        for cel in _rules(kind.spec_schema())
+    }
     checksums = [crc32(cel.encode()) for cel in rules]
     assert len(set(checksums)) == len(rules), "two rules have the same checksum"
     lines = [
@@ -90,7 +100,11 @@ def _rules(schema: Any) -> Iterator[str]:
     if isinstance(schema, dict):
         for rule in schema.get("x-kubernetes-validations", ()):
             if "oldSelf" not in rule["rule"]:
-                yield from (rule[key] for key in ("rule", "messageExpression") if key in rule)
+                yield from (
+                    rule[key]
+                    for key in ("rule", "messageExpression")
+                    if key in rule
+                )
         for each in schema.values():
             yield from _rules(each)
 
@@ -115,7 +129,11 @@ def _python(tokens: Iterator[str]) -> str:
             test = part
             part = ""
         elif token in (":", ","):
-            done = f"{done}{part} if {test} else " if token == ":" else f"{done}{part},"
+            done = (
+                f"{done}{part} if {test} else "
+                if token == ":"
+                else f"{done}{part},"
+            )
             part = ""
         else:
             part += _WORDS.get(token) or (
@@ -135,7 +153,8 @@ class _ToPython(ast.NodeTransformer):
             case ast.Call(func=ast.Name(id=name), args=arguments):
                 return _call(_BUILT_IN[name], *arguments)
             case ast.Call(
-                func=ast.Attribute(value=items, attr=name), args=[ast.Name(id=each), body]
+                func=ast.Attribute(value=items, attr=name),
+                args=[ast.Name(id=each), body],
             ):
                 return _over(name, items, ast.Name(each, ast.Store()), body)
             case ast.Call(func=ast.Attribute(value=of, attr=name), args=arguments):
@@ -153,7 +172,10 @@ class _ToPython(ast.NodeTransformer):
         self.generic_visit(node)
         match node:
             case ast.UnaryOp(
-                op=ast.Not(), operand=ast.Compare(left=left, ops=[ast.IsNot()], comparators=right)
+                op=ast.Not(),
+                operand=ast.Compare(
+                    left=left, ops=[ast.IsNot()], comparators=right
+                ),
             ):
                 return ast.Compare(left, [ast.Is()], right)
         return node
@@ -187,10 +209,16 @@ def _method(name: str, of: ast.expr, arguments: list[ast.expr]) -> ast.expr:
         case "split", _, _:
             return ast.Call(ast.Attribute(of, name, ast.Load()), arguments, [])
         case "format", ast.Constant(value=str(text)), [ast.List(elts=values)]:
-            pieces: list[ast.expr] = [ast.Constant(piece) for piece in re.split("%[ds]", text)]
+            pieces: list[ast.expr] = [
+                ast.Constant(piece) for piece in re.split("%[ds]", text)
+            ]
             filled = [ast.FormattedValue(value, -1) for value in values]
             return ast.JoinedStr(
-                [part for pair in zip(pieces, filled, strict=False) for part in pair]
+                [
+                    part
+                    for pair in zip(pieces, filled, strict=False)
+                    for part in pair
+                ]
                 + pieces[len(filled) :]
             )
     return _call(_BUILT_IN[name], of, *arguments)

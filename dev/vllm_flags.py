@@ -55,16 +55,21 @@ def client_options() -> list[str]:
     """Return the names of the options of `vllm bench serve`."""
     parser = FlexibleArgumentParser()
     add_cli_args(parser)
-    return sorted(name for action in parser._actions for name in action.option_strings)
+    return sorted(
+        name for action in parser._actions for name in action.option_strings
+    )
 
 
 def main(folder: Path) -> None:
     """Write the table of the installed version into `folder`."""
     release = version("vllm").partition("+")[0]
     parser = make_arg_parser(FlexibleArgumentParser(prog="vllm serve"))
-    flags = [described(action) for action in parser._actions if action.option_strings]
+    flags = [
+        described(action) for action in parser._actions if action.option_strings
+    ]
     lines = ",\n".join(
-        json.dumps(flag) for flag in sorted(flags, key=lambda flag: str(flag["names"]))
+        json.dumps(flag)
+        for flag in sorted(flags, key=lambda flag: str(flag["names"]))
     )
     client = json.dumps(client_options(), separators=(",", ":"))
     (folder / f"{release}.json").write_text(

@@ -6,9 +6,8 @@ Run both from the repository's root.
 import sys
 from pathlib import Path
 
-if (
-    not __package__
-):  # started as a folder: Python put the folder on the path, not the folder the package lies in
+# started as a folder: Python put the folder on the path, not the folder the package lies in
+if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from devcluster.commands import main

@@ -28,7 +28,13 @@ PYTHON_OPTIONS = (
 # Of no use in an image: package lists, documentation, and files debootstrap copies from the
 # machine.
 LEFT_OUT = (
-    *("etc/resolv.conf", "etc/hostname", "var/cache/apt", "var/lib/apt/lists", "var/log"),
+    *(
+        "etc/resolv.conf",
+        "etc/hostname",
+        "var/cache/apt",
+        "var/lib/apt/lists",
+        "var/log",
+    ),
     *("usr/share/doc", "usr/share/man", "usr/share/info", "usr/share/locale"),
 )
 
@@ -81,9 +87,14 @@ def _make_python(settings: Settings, recipe: str) -> None:
         (root / "var/log").mkdir()
         (root / "var/cache/apt/archives/partial").mkdir(parents=True)
         (root / "var/lib/apt/lists/partial").mkdir(parents=True)
-        root.chmod(0o755)  # a temporary folder is its maker's alone, and this one becomes "/"
+        root.chmod(
+            0o755
+        )  # a temporary folder is its maker's alone, and this one becomes "/"
         images.commit_folder(
-            settings, root, tag=PYTHON_IMAGE, options=[*PYTHON_OPTIONS, f"--label={LABEL}={recipe}"]
+            settings,
+            root,
+            tag=PYTHON_IMAGE,
+            options=[*PYTHON_OPTIONS, f"--label={LABEL}={recipe}"],
         )
     say(f"built {PYTHON_IMAGE}")
 
@@ -100,7 +111,9 @@ def _debootstrap(root: Path, log: Path) -> None:
     try:
         log.write_text(run(*command, *([mirror] if mirror else [])))
     except DevclusterError as error:
-        raise DevclusterError(f"{error}; is the Debian mirror in /etc/apt reachable?") from error
+        raise DevclusterError(
+            f"{error}; is the Debian mirror in /etc/apt reachable?"
+        ) from error
 
 
 def _make_vllm(settings: Settings, recipe: str) -> None:
@@ -110,5 +123,8 @@ def _make_vllm(settings: Settings, recipe: str) -> None:
         (context / "Dockerfile").write_text(VLLM_DOCKERFILE)
         (context / "vllm").write_text(VLLM_COMMAND)
         images.build(
-            settings, images.Build(tag=VLLM_IMAGE, context=context, labels=(f"{LABEL}={recipe}",))
+            settings,
+            images.Build(
+                tag=VLLM_IMAGE, context=context, labels=(f"{LABEL}={recipe}",)
+            ),
         )

@@ -19,7 +19,9 @@ def branches(settings: Settings, mounted: Path = MOUNTED) -> list[Path]:
         return [mounted / settings.cgroup]
     # A hierarchy of v1 has a file "tasks"; "unified", where v2 is mounted beside v1, has none.
     found = [
-        entry / settings.cgroup for entry in sorted(mounted.glob("*")) if (entry / "tasks").exists()
+        entry / settings.cgroup
+        for entry in sorted(mounted.glob("*"))
+        if (entry / "tasks").exists()
     ]
     if not found:
         raise DevclusterError(
@@ -46,7 +48,10 @@ def remove(settings: Settings, mounted: Path = MOUNTED) -> None:
     """
 
     def left() -> list[Path]:
-        return [*mounted.glob(settings.cgroup), *mounted.glob(f"*/{settings.cgroup}")]
+        return [
+            *mounted.glob(settings.cgroup),
+            *mounted.glob(f"*/{settings.cgroup}"),
+        ]
 
     def gone() -> bool:
         for branch in left():
@@ -54,7 +59,12 @@ def remove(settings: Settings, mounted: Path = MOUNTED) -> None:
         return not left()
 
     remedy = f"see which processes are in there: cat {mounted}/*/{settings.cgroup}/**/cgroup.procs"
-    wait_until(gone, what="removing the cluster's cgroups", timeout_seconds=15, remedy=remedy)
+    wait_until(
+        gone,
+        what="removing the cluster's cgroups",
+        timeout_seconds=15,
+        remedy=remedy,
+    )
 
 
 def _remove_tree(branch: Path) -> None:

@@ -35,7 +35,10 @@ def main(arguments: Sequence[str]) -> int:
         print(f"devcluster: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("devcluster: interrupted; `up` goes on from here, `down` removes it", file=sys.stderr)
+        print(
+            "devcluster: interrupted; `up` goes on from here, `down` removes it",
+            file=sys.stderr,
+        )
         return 130
 
 
@@ -92,28 +95,50 @@ def _parser() -> argparse.ArgumentParser:
             "README.md."
         ),
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    one = commands.add_parser("up", help="bring the cluster up, complete it or repair it")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND"
+    )
+    one = commands.add_parser(
+        "up", help="bring the cluster up, complete it or repair it"
+    )
     one.add_argument(
-        "--no-images", action="store_true", help="do not load the images that were built here"
+        "--no-images",
+        action="store_true",
+        help="do not load the images that were built here",
     )
     one = commands.add_parser("down", help="end it and remove every trace of it")
-    one.add_argument("--keep", action="store_true", help="keep its objects for the next up")
+    one.add_argument(
+        "--keep", action="store_true", help="keep its objects for the next up"
+    )
     one = commands.add_parser("tools", help="build and unpack the programs")
-    one.add_argument("--rebuild", action="store_true", help="also those that are there already")
+    one.add_argument(
+        "--rebuild", action="store_true", help="also those that are there already"
+    )
     commands.add_parser("images", help="build the base images")
-    commands.add_parser("vllm", help="install vLLM for the CPU and write a tiny model")
-    commands.add_parser("lws", help="install LeaderWorkerSet, which servers on several nodes need")
-    one = commands.add_parser("build", help="build an image, and load it if the cluster is up")
+    commands.add_parser(
+        "vllm", help="install vLLM for the CPU and write a tiny model"
+    )
+    commands.add_parser(
+        "lws", help="install LeaderWorkerSet, which servers on several nodes need"
+    )
+    one = commands.add_parser(
+        "build", help="build an image, and load it if the cluster is up"
+    )
     one.add_argument("-t", "--tag", required=True, metavar="NAME:TAG")
     one.add_argument("-f", "--file", type=Path, metavar="DOCKERFILE")
-    one.add_argument("--build-arg", action="append", default=[], metavar="NAME=VALUE")
+    one.add_argument(
+        "--build-arg", action="append", default=[], metavar="NAME=VALUE"
+    )
     one.add_argument("--target", default="", metavar="STAGE")
     one.add_argument("context", type=Path, metavar="CONTEXT")
-    one = commands.add_parser("load", help="give images that were built here to the cluster")
+    one = commands.add_parser(
+        "load", help="give images that were built here to the cluster"
+    )
     one.add_argument("image", nargs="+", metavar="IMAGE")
     commands.add_parser("status", help="say what is up; exit 0 if all of it is")
-    commands.add_parser("env", help='print what to export: eval "$(python3 devcluster env)"')
+    commands.add_parser(
+        "env", help='print what to export: eval "$(python3 devcluster env)"'
+    )
     one = commands.add_parser(
         "go-mod", help="write kube/go.mod and go.sum for another Kubernetes version"
     )

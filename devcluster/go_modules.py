@@ -28,9 +28,13 @@ def required_version(go_mod: str, module: str) -> str:
 
     Raises DevclusterError when the go.mod does not require it.
     """
-    found = re.search(rf"^(?:require)?\s*{re.escape(module)} v(\S+)", go_mod, re.MULTILINE)
+    found = re.search(
+        rf"^(?:require)?\s*{re.escape(module)} v(\S+)", go_mod, re.MULTILINE
+    )
     if found is None:
-        raise DevclusterError(f"go.mod requires no {module}; restore the file from git")
+        raise DevclusterError(
+            f"go.mod requires no {module}; restore the file from git"
+        )
     return found[1]
 
 
@@ -60,7 +64,9 @@ def staging_version(kubernetes: str) -> str:
     """
     found = re.fullmatch(r"v?1\.(\d+\.\d+\S*)", kubernetes)
     if found is None:
-        raise DevclusterError(f"not a Kubernetes version, such as 1.36.3: {kubernetes!r}")
+        raise DevclusterError(
+            f"not a Kubernetes version, such as 1.36.3: {kubernetes!r}"
+        )
     return f"v0.{found[1]}"
 
 
@@ -99,8 +105,12 @@ def write_kube(kubernetes: str) -> None:
     with (
         tempfile.TemporaryDirectory() as elsewhere
     ):  # a folder without a go.mod, so that none has a say
-        answer = json.loads(run("go", "mod", "download", "-json", module, folder=Path(elsewhere)))
-    (KUBE / "go.mod").write_text(kube_go_mod(kubernetes, Path(answer["GoMod"]).read_text()))
+        answer = json.loads(
+            run("go", "mod", "download", "-json", module, folder=Path(elsewhere))
+        )
+    (KUBE / "go.mod").write_text(
+        kube_go_mod(kubernetes, Path(answer["GoMod"]).read_text())
+    )
     (KUBE / "go.sum").unlink(missing_ok=True)
     run("go", "mod", "tidy", folder=KUBE, shown=True)
     say(f"wrote {KUBE / 'go.mod'} and go.sum; `devcluster tools` builds them")

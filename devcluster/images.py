@@ -85,19 +85,27 @@ def built(settings: Settings) -> list[str]:
 def loaded(settings: Settings) -> list[str]:
     """Return the names of the images that were loaded into the cluster."""
     record = settings.directory / LOADED
-    return [line.split()[0] for line in record.read_text().splitlines()] if record.exists() else []
+    return (
+        [line.split()[0] for line in record.read_text().splitlines()]
+        if record.exists()
+        else []
+    )
 
 
 def label(settings: Settings, name: str, key: str) -> str:
     """Return a label of an image, or "" when there is no such label or no such image."""
     form = f'{{{{index .OCIv1.Config.Labels "{key}"}}}}'
     try:
-        return _buildah(settings, "inspect", "--type", "image", "--format", form, name).strip()
+        return _buildah(
+            settings, "inspect", "--type", "image", "--format", form, name
+        ).strip()
     except DevclusterError:
         return ""
 
 
-def commit_folder(settings: Settings, root: Path, *, tag: str, options: Sequence[str]) -> None:
+def commit_folder(
+    settings: Settings, root: Path, *, tag: str, options: Sequence[str]
+) -> None:
     """Make an image of one layer out of a folder; `options` are options of `buildah config`."""
     container = _buildah(settings, "from", "scratch").strip()
     try:
@@ -124,7 +132,10 @@ def _arguments(wanted: Build, volumes: Mapping[Path, str]) -> list[str]:
         "--tag",
         wanted.tag,
     ]
-    words += [f"--volume={source}:{destination}:ro" for source, destination in volumes.items()]
+    words += [
+        f"--volume={source}:{destination}:ro"
+        for source, destination in volumes.items()
+    ]
     words += [f"--build-arg={argument}" for argument in wanted.arguments]
     words += [f"--label={label}" for label in wanted.labels]
     words += ["--file", str(wanted.dockerfile)] if wanted.dockerfile else []
@@ -137,7 +148,13 @@ def _identify(settings: Settings, name: str) -> tuple[str, str]:
 
     Raises DevclusterError when no such image was built here.
     """
-    listed = ("images", "--no-trunc", "--format", "{{.Name}}:{{.Tag}} {{.ID}}", name)
+    listed = (
+        "images",
+        "--no-trunc",
+        "--format",
+        "{{.Name}}:{{.Tag}} {{.ID}}",
+        name,
+    )
     try:
         full, identity = _buildah(settings, *listed).splitlines()[0].split()
     except (DevclusterError, IndexError, ValueError) as error:
@@ -150,7 +167,9 @@ def _identify(settings: Settings, name: str) -> tuple[str, str]:
 def _transfer(settings: Settings, name: str) -> None:
     with tempfile.TemporaryDirectory(dir=settings.cache / "images") as folder:
         archive = Path(folder, "image.tar")
-        _buildah(settings, "push", "--quiet", name, f"docker-archive:{archive}:{name}")
+        _buildah(
+            settings, "push", "--quiet", name, f"docker-archive:{archive}:{name}"
+        )
         containerd.import_archive(settings, archive)
 
 

@@ -42,9 +42,14 @@ def install(settings: Settings) -> None:
             _make_image(settings, _program(settings.programs, version), image)
     images.load(settings, [image])
     chart = (
-        go_modules.source_folder(go_modules.LWS, go_modules.LEADER_WORKER_SET) / "charts" / "lws"
+        go_modules.source_folder(go_modules.LWS, go_modules.LEADER_WORKER_SET)
+        / "charts"
+        / "lws"
     )
-    run(*helm_command(settings, chart, version), extra={"NO_PROXY": str(settings.node_ip)})
+    run(
+        *helm_command(settings, chart, version),
+        extra={"NO_PROXY": str(settings.node_ip)},
+    )
     remedy = f"see kubectl --namespace {NAMESPACE} logs deployment/lws-controller-manager"
     # Its pod is Ready some seconds before its webhooks are, without which nothing of its kind can
     # be created.
@@ -109,9 +114,13 @@ def _program(programs: Path, version: str) -> Path:
     program = programs / f"lws-{version}"
     with locks.held(programs):
         if not program.exists():
-            say(f"building LeaderWorkerSet {version} (4 minutes on 2 cores when nothing is cached)")
+            say(
+                f"building LeaderWorkerSet {version} (4 minutes on 2 cores when nothing is cached)"
+            )
             package = f"{go_modules.LEADER_WORKER_SET}/cmd"
-            tools.go_build(go_modules.LWS, program, flags="", cgo=False, package=package)
+            tools.go_build(
+                go_modules.LWS, program, flags="", cgo=False, package=package
+            )
     return program
 
 
@@ -120,8 +129,13 @@ def _make_image(settings: Settings, program: Path, image: str) -> None:
         root = Path(folder)
         shutil.copy(program, root / "manager")
         (root / "tmp").mkdir()
-        root.chmod(0o755)  # a temporary folder is its maker's alone, and this one becomes "/"
+        root.chmod(
+            0o755
+        )  # a temporary folder is its maker's alone, and this one becomes "/"
         images.commit_folder(
-            settings, root, tag=image, options=(f"--user={USER}", '--entrypoint=["/manager"]')
+            settings,
+            root,
+            tag=image,
+            options=(f"--user={USER}", '--entrypoint=["/manager"]'),
         )
     say(f"built {image}")

@@ -37,6 +37,8 @@ def _open(folder: Path) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         # `down` may have deleted the folder while we waited: then this lock is on nothing, and a
         # new one is needed.
-        if folder.exists() and os.path.samestat(os.fstat(descriptor), folder.stat()):
+        if folder.exists() and os.path.samestat(
+            os.fstat(descriptor), folder.stat()
+        ):
             return descriptor
         os.close(descriptor)

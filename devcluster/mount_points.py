@@ -47,7 +47,9 @@ def remove(settings: Settings) -> None:
 
 def _in_use(path: Path) -> bool:
     """Return whether something is mounted at `path` in any process's view of the machine."""
-    return any(_mounted(mounts, path) for mounts in Path("/proc").glob("[0-9]*/mountinfo"))
+    return any(
+        _mounted(mounts, path) for mounts in Path("/proc").glob("[0-9]*/mountinfo")
+    )
 
 
 def _mounted(mounts: Path, path: Path) -> bool:

@@ -34,7 +34,9 @@ def refuse_foreign(settings: Settings) -> None:
 
 def refuse_taken(settings: Settings) -> None:
     """Raise DevclusterError when this machine already routes an address the cluster is to have."""
-    routes = json.loads(run("ip", "-json", "route", "show", "table", "all", "type", "unicast"))
+    routes = json.loads(
+        run("ip", "-json", "route", "show", "table", "all", "type", "unicast")
+    )
     for variable, wanted in _wanted(settings):
         for route in routes:
             if _overlaps(route["dst"], wanted):
@@ -49,13 +51,32 @@ def connect(settings: Settings, node_pid: int) -> None:
     """Create the link between this machine and the network namespace of the node's process."""
     link = settings.link
     node = str(node_pid)
-    run("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", node)
+    run(
+        "ip",
+        "link",
+        "add",
+        link,
+        "type",
+        "veth",
+        "peer",
+        "name",
+        "eth0",
+        "netns",
+        node,
+    )
     run("ip", "link", "set", link, "alias", settings.directory)
     run("ip", "address", "add", f"{settings.host_ip}/{PREFIX_LENGTH}", "dev", link)
     run("ip", "link", "set", link, "up")
     inside = ("nsenter", "--target", node, "--net", "ip")
     run(*inside, "link", "set", "lo", "up")
-    run(*inside, "address", "add", f"{settings.node_ip}/{PREFIX_LENGTH}", "dev", "eth0")
+    run(
+        *inside,
+        "address",
+        "add",
+        f"{settings.node_ip}/{PREFIX_LENGTH}",
+        "dev",
+        "eth0",
+    )
     run(*inside, "link", "set", "eth0", "up")
     # A packet to a Service has to have a route before kube-proxy's rules can rewrite where it goes.
     run(*inside, "route", "add", str(settings.service_cidr), "dev", "eth0")

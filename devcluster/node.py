@@ -50,7 +50,9 @@ def main(directory: Path) -> NoReturn:
     _mount(settings)
     print(MOUNTED, end="", flush=True)
     if sys.stdin.readline() != GO:
-        raise DevclusterError("the program that started this node has ended, and so does the node")
+        raise DevclusterError(
+            "the program that started this node has ended, and so does the node"
+        )
     _set("net/ipv4/ip_forward", 1)
     _set(
         "net/bridge/bridge-nf-call-iptables", 1
@@ -60,7 +62,9 @@ def main(directory: Path) -> NoReturn:
 
 def _mount(settings: Settings) -> None:
     """Cover the fixed paths with the node's own mounts, which vanish with it as after a reboot."""
-    _run("mount", "--make-rshared", "/")  # what kubelet mounts must reach containers
+    _run(
+        "mount", "--make-rshared", "/"
+    )  # what kubelet mounts must reach containers
     _run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
     for folder in ("/run/lock", "/run/netns", "/run/tunables"):
         Path(folder).mkdir()
@@ -92,7 +96,11 @@ class Supervisor:
                 later = []
             self._bury()
             now = time.monotonic()
-            due = [server for server in everything if self.waiting.get(server.name, now) < now]
+            due = [
+                server
+                for server in everything
+                if self.waiting.get(server.name, now) < now
+            ]
             self._start(due)
             open_claims(self.settings.directory / "claims")
             time.sleep(POLL_SECONDS)
@@ -144,11 +152,15 @@ def _spawn(server: Server, logs: Path) -> int:
         (os.POSIX_SPAWN_OPEN, 1, log, appending, 0o644),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
-    return os.posix_spawnp(server.command[0], server.command, os.environ, file_actions=files)
+    return os.posix_spawnp(
+        server.command[0], server.command, os.environ, file_actions=files
+    )
 
 
 def _api_server_ready(settings: Settings) -> bool:
-    trust = ssl.create_default_context(cafile=str(settings.directory / "pki" / "ca.crt"))
+    trust = ssl.create_default_context(
+        cafile=str(settings.directory / "pki" / "ca.crt")
+    )
     try:
         with urllib.request.urlopen(
             f"{settings.api_url}/readyz", timeout=2, context=trust

@@ -65,7 +65,9 @@ def kill(process: NodeProcess) -> None:
         os.kill(process.pid, signal.SIGKILL)
     except ProcessLookupError:
         return
-    remedy = f"see what process {process.pid} waits for in /proc/{process.pid}/stack"
+    remedy = (
+        f"see what process {process.pid} waits for in /proc/{process.pid}/stack"
+    )
     wait_until(
         lambda: not process.alive and not (parent and parent.alive),
         what="the end of the node's processes",
@@ -78,7 +80,11 @@ def _parent(pid: int) -> NodeProcess | None:
     fields = _stat(pid)
     parent = int(fields[1]) if fields else 0
     started = _started(parent)
-    return NodeProcess(pid=parent, started=started) if parent > 1 and started is not None else None
+    return (
+        NodeProcess(pid=parent, started=started)
+        if parent > 1 and started is not None
+        else None
+    )
 
 
 def _started(pid: int) -> int | None:

@@ -10,7 +10,11 @@ RBAC = "rbac.authorization.k8s.io"
 
 def initial_objects() -> dict[str, Any]:
     """Return the objects that every `up` applies, as one List."""
-    return {"apiVersion": "v1", "kind": "List", "items": [*_dns_rights(), _storage_class()]}
+    return {
+        "apiVersion": "v1",
+        "kind": "List",
+        "items": [*_dns_rights(), _storage_class()],
+    }
 
 
 def capacity_patch(gpus: int) -> dict[str, Any]:
@@ -35,7 +39,11 @@ def _dns_rights() -> list[dict[str, Any]]:
                 "resources": ["services", "pods", "namespaces", "nodes"],
                 "verbs": watch,
             },
-            {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": watch},
+            {
+                "apiGroups": ["discovery.k8s.io"],
+                "resources": ["endpointslices"],
+                "verbs": watch,
+            },
         ],
     }
     binding = {

@@ -17,7 +17,14 @@ SYSTEM_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 
 # What pip can do with in a build. Paths of this machine (find-links, cert, cache-dir) mean nothing
 # there.
-CARRIED = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "retries")
+CARRIED = (
+    "index-url",
+    "extra-index-url",
+    "trusted-host",
+    "proxy",
+    "timeout",
+    "retries",
+)
 
 # A later section wins, as in pip itself: files, then files for one command, then PIP_ variables.
 SECTIONS = ("global", "install", ":env:")
@@ -36,7 +43,9 @@ def pip_settings(listed: Iterable[str]) -> dict[str, str]:
         key = key.removeprefix("default-").replace("_", "-")
         if section in found and key in CARRIED:
             found[section][key] = str(ast.literal_eval(value))
-    return {key: value for section in SECTIONS for key, value in found[section].items()}
+    return {
+        key: value for section in SECTIONS for key, value in found[section].items()
+    }
 
 
 def pip_conf(settings: dict[str, str]) -> str:
@@ -48,7 +57,8 @@ def pip_conf(settings: dict[str, str]) -> str:
         "root-user-action": "ignore",
     }
     lines = [
-        f"{key} = " + value.replace("\n", "\n    ") for key, value in {**fixed, **settings}.items()
+        f"{key} = " + value.replace("\n", "\n    ")
+        for key, value in {**fixed, **settings}.items()
     ]
     return "\n".join(["[global]", *lines]) + "\n"
 
@@ -71,7 +81,12 @@ def uv_variables() -> dict[str, str]:
     """
     told = any(
         os.environ.get(name)
-        for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_CONFIG_FILE")
+        for name in (
+            "UV_DEFAULT_INDEX",
+            "UV_INDEX_URL",
+            "UV_INDEX",
+            "UV_CONFIG_FILE",
+        )
     )
     index = pip_settings(pip_config_list()).get("index-url")
     return {"UV_DEFAULT_INDEX": index} if index and not told else {}
@@ -88,7 +103,11 @@ def pip_command() -> tuple[str, ...]:
     A virtual environment need not have pip; then the one of the Python below it is taken. Raises
     DevclusterError when there is none.
     """
-    for python in (sys.executable, f"{sys.base_prefix}/bin/python3", "/usr/bin/python3"):
+    for python in (
+        sys.executable,
+        f"{sys.base_prefix}/bin/python3",
+        "/usr/bin/python3",
+    ):
         if succeeds(python, "-m", "pip", "--version"):
             return (python, "-m", "pip")
     raise DevclusterError(
@@ -102,7 +121,9 @@ def debian_mirror(release: str) -> str:
     It is "" when apt is set up for another release.
     """
     question = ("Identifier: Packages", f"Codename: {release}", "Component: main")
-    addresses = run("apt-get", "indextargets", "--format", "$(REPO_URI)", *question).split()
+    addresses = run(
+        "apt-get", "indextargets", "--format", "$(REPO_URI)", *question
+    ).split()
     return addresses[0] if addresses else ""
 
 

@@ -19,9 +19,18 @@ def archive(program: bytes) -> bytes:
         "architecture": "amd64",
         "os": "linux",
         "config": {"Entrypoint": ["/pause"]},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
+        "rootfs": {
+            "type": "layers",
+            "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"],
+        },
     }
-    manifest = [{"Config": "config.json", "RepoTags": [PAUSE_IMAGE], "Layers": ["layer.tar"]}]
+    manifest = [
+        {
+            "Config": "config.json",
+            "RepoTags": [PAUSE_IMAGE],
+            "Layers": ["layer.tar"],
+        }
+    ]
     return _tar(
         {
             "layer.tar": layer,

@@ -15,7 +15,10 @@ from devcluster.state import write_whole
 DAYS = "3650"
 # What `keyUsage` and friends say is what Go's TLS and the API server check; nothing is put in for
 # decoration.
-AUTHORITY = ("basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign,cRLSign")
+AUTHORITY = (
+    "basicConstraints=critical,CA:TRUE",
+    "keyUsage=critical,keyCertSign,cRLSign",
+)
 
 
 def make(settings: Settings) -> dict[str, str]:
@@ -25,7 +28,9 @@ def make(settings: Settings) -> dict[str, str]:
     if not (folder / "complete").exists():
         _make_certificates(settings, folder)
         (folder / "complete").touch()
-    tokens = {user.name: _token(folder / f"{user.name}.token") for user in configs.USERS}
+    tokens = {
+        user.name: _token(folder / f"{user.name}.token") for user in configs.USERS
+    }
     write_private(folder / "tokens.csv", configs.tokens_csv(tokens))
     return tokens
 
@@ -38,7 +43,9 @@ def write_private(path: Path, text: str) -> None:
 def _make_certificates(settings: Settings, folder: Path) -> None:
     _openssl(folder, "genrsa", "-out", "sa.key", "2048")
     _openssl(folder, "rsa", "-in", "sa.key", "-pubout", "-out", "sa.pub")
-    extensions = [word for extension in AUTHORITY for word in ("-addext", extension)]
+    extensions = [
+        word for extension in AUTHORITY for word in ("-addext", extension)
+    ]
     request = (
         "req",
         "-x509",
@@ -83,7 +90,16 @@ def _certificate(folder: Path, name: str, subject: str, extensions: str) -> None
         "ca.key",
         "-CAcreateserial",
     )
-    _openssl(folder, *signing, "-days", DAYS, "-extfile", f"{name}.ext", "-out", f"{name}.crt")
+    _openssl(
+        folder,
+        *signing,
+        "-days",
+        DAYS,
+        "-extfile",
+        f"{name}.ext",
+        "-out",
+        f"{name}.crt",
+    )
 
 
 def _openssl(folder: Path, *arguments: str) -> None:

@@ -16,7 +16,9 @@ ADMIN_PATHS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 def search_path(*first: Path) -> str:
     """Return the PATH for programs: `first`, the caller's PATH, then the administrator's."""
-    return os.pathsep.join([*map(str, first), os.environ.get("PATH", os.defpath), *ADMIN_PATHS])
+    return os.pathsep.join(
+        [*map(str, first), os.environ.get("PATH", os.defpath), *ADMIN_PATHS]
+    )
 
 
 def run(
@@ -48,10 +50,18 @@ def run(
             env={**os.environ, "PATH": search_path(), **(extra or {})},
         )
     except FileNotFoundError as error:
-        raise DevclusterError(f"there is no program {error.filename}; install it") from error
+        raise DevclusterError(
+            f"there is no program {error.filename}; install it"
+        ) from error
     if done.returncode:
         said = (done.stderr or done.stdout or "").strip().splitlines()
-        reason = "its output is above" if shown else said[-1] if said else "it said nothing"
+        reason = (
+            "its output is above"
+            if shown
+            else said[-1]
+            if said
+            else "it said nothing"
+        )
         raise DevclusterError(
             f"{called or Path(command[0]).name} failed with {done.returncode}: {reason}"
         )
@@ -77,5 +87,7 @@ def wait_until(
     deadline = time.monotonic() + timeout_seconds
     while not condition():
         if time.monotonic() > deadline:
-            raise DevclusterError(f"{what}: not within {timeout_seconds:.0f} s; {remedy}")
+            raise DevclusterError(
+                f"{what}: not within {timeout_seconds:.0f} s; {remedy}"
+            )
         time.sleep(POLL_SECONDS)

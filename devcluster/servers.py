@@ -22,7 +22,12 @@ class Server:
 
 def servers(settings: Settings) -> list[Server]:
     """Return every server of the node, in starting order."""
-    return [_etcd(settings), _containerd(settings), _api_server(settings), *_clients(settings)]
+    return [
+        _etcd(settings),
+        _containerd(settings),
+        _api_server(settings),
+        *_clients(settings),
+    ]
 
 
 def _etcd(settings: Settings) -> Server:
@@ -37,12 +42,18 @@ def _etcd(settings: Settings) -> Server:
     # Without fsync: a tenth of the disk's time, and still safe against kill -9, though not against
     # a power cut.
     return Server(
-        name="etcd", command=("etcd", *_flags(flags), "--unsafe-no-fsync"), after_api_server=False
+        name="etcd",
+        command=("etcd", *_flags(flags), "--unsafe-no-fsync"),
+        after_api_server=False,
     )
 
 
 def _containerd(settings: Settings) -> Server:
-    command = ("containerd", "--config", str(settings.directory / "containerd.toml"))
+    command = (
+        "containerd",
+        "--config",
+        str(settings.directory / "containerd.toml"),
+    )
     return Server(name="containerd", command=command, after_api_server=False)
 
 
@@ -68,7 +79,9 @@ def _api_server(settings: Settings) -> Server:
         "allow-privileged": "true",
     }
     return Server(
-        name="api-server", command=_kube(settings, "kube-apiserver", flags), after_api_server=False
+        name="api-server",
+        command=_kube(settings, "kube-apiserver", flags),
+        after_api_server=False,
     )
 
 
@@ -87,7 +100,10 @@ def _clients(settings: Settings) -> list[Server]:
         "enable-hostpath-provisioner": "true",
         "flex-volume-plugin-dir": "/var/lib/kubelet/volume-plugins",
     }
-    scheduler = {"kubeconfig": home / "scheduler.kubeconfig", "leader-elect": "false"}
+    scheduler = {
+        "kubeconfig": home / "scheduler.kubeconfig",
+        "leader-elect": "false",
+    }
     kubelet = {
         "config": home / "kubelet.json",
         "kubeconfig": home / "kubelet.kubeconfig",
@@ -103,15 +119,22 @@ def _clients(settings: Settings) -> list[Server]:
     }
     dns = (str(settings.programs / "coredns"), "-conf", str(home / "Corefile"))
     return [
-        Server(name="controllers", command=_kube(settings, "kube-controller-manager", controllers)),
-        Server(name="scheduler", command=_kube(settings, "kube-scheduler", scheduler)),
+        Server(
+            name="controllers",
+            command=_kube(settings, "kube-controller-manager", controllers),
+        ),
+        Server(
+            name="scheduler", command=_kube(settings, "kube-scheduler", scheduler)
+        ),
         Server(name="kubelet", command=_kube(settings, "kubelet", kubelet)),
         Server(name="proxy", command=_kube(settings, "kube-proxy", proxy)),
         Server(name="dns", command=dns),
     ]
 
 
-def _kube(settings: Settings, server: str, flags: dict[str, object]) -> tuple[str, ...]:
+def _kube(
+    settings: Settings, server: str, flags: dict[str, object]
+) -> tuple[str, ...]:
     return (str(settings.programs / "kube"), server, *_flags(flags))
 
 

@@ -103,7 +103,9 @@ VARIABLES = {
 }
 
 
-def from_environment(environment: Mapping[str, str], *, home: Path, here: Path) -> Settings:
+def from_environment(
+    environment: Mapping[str, str], *, home: Path, here: Path
+) -> Settings:
     """Read the settings from environment variables.
 
     Relative paths start at `here`, and the default cache is below `home`. Raises DevclusterError
@@ -121,7 +123,10 @@ def from_environment(environment: Mapping[str, str], *, home: Path, here: Path) 
         "fake_gpus": "8",
     }
     return parse(
-        {field: environment.get(VARIABLES[field]) or text for field, text in defaults.items()},
+        {
+            field: environment.get(VARIABLES[field]) or text
+            for field, text in defaults.items()
+        },
         here=here,
     )
 
@@ -148,7 +153,10 @@ def parse(texts: Mapping[str, str], *, here: Path) -> Settings:
 def to_record(settings: Settings) -> str:
     """Return the text kept in the state directory; `from_record` reads it back."""
     return (
-        json.dumps({field: str(getattr(settings, field)) for field in VARIABLES}, indent=1) + "\n"
+        json.dumps(
+            {field: str(getattr(settings, field)) for field in VARIABLES}, indent=1
+        )
+        + "\n"
     )
 
 
@@ -178,7 +186,9 @@ def _address(field: str, texts: Mapping[str, str]) -> IPv4Address:
     try:
         return IPv4Address(texts[field])
     except ValueError as error:
-        raise DevclusterError(f"{VARIABLES[field]} must be an IPv4 address: {error}") from error
+        raise DevclusterError(
+            f"{VARIABLES[field]} must be an IPv4 address: {error}"
+        ) from error
 
 
 def _network(field: str, texts: Mapping[str, str]) -> IPv4Network:
@@ -216,13 +226,19 @@ def _check(settings: Settings) -> None:
             "DEVCLUSTER_DIR is too long for a unix socket in it, choose a shorter path: "
             f"{settings.directory}"
         )
-    for field, path in (("directory", settings.directory), ("cache", settings.cache)):
+    for field, path in (
+        ("directory", settings.directory),
+        ("cache", settings.cache),
+    ):
         if any(path.is_relative_to(covered) for covered in COVERED):
             raise DevclusterError(
                 f"{VARIABLES[field]} must not be below {', '.join(map(str, COVERED))}, which the "
                 f"node covers: {path}"
             )
-    if settings.node_ip == settings.host_ip or settings.node_ip not in settings.link_network:
+    if (
+        settings.node_ip == settings.host_ip
+        or settings.node_ip not in settings.link_network
+    ):
         raise DevclusterError(
             "DEVCLUSTER_NODE_IP and DEVCLUSTER_HOST_IP must be two addresses of one /24: "
             f"{settings.node_ip}, {settings.host_ip}"

@@ -10,7 +10,15 @@ from devcluster.reporting import DevclusterError
 from devcluster.running import run
 from devcluster.settings import RECORD, Settings
 
-FOLDERS = ("logs/node", "etcd", "cni/conf", "cni/var", "kubelet", "containerd", "claims")
+FOLDERS = (
+    "logs/node",
+    "etcd",
+    "cni/conf",
+    "cni/var",
+    "kubelet",
+    "containerd",
+    "claims",
+)
 
 
 def prepare(settings: Settings) -> None:
@@ -25,7 +33,9 @@ def prepare(settings: Settings) -> None:
         raise DevclusterError(
             f"DEVCLUSTER_DIR holds something else; empty it, or choose another: {directory}"
         )
-    if made_with is not None and (changed := settings_module.differences(made_with, settings)):
+    if made_with is not None and (
+        changed := settings_module.differences(made_with, settings)
+    ):
         raise DevclusterError(
             f"the cluster in {directory} was made with {', '.join(changed)}; run `down` first"
         )

@@ -21,7 +21,9 @@ def show(settings: Settings) -> int:
         print(f"down, its objects kept in {made_with.directory}")
         return 1
     try:
-        answer = up.kubectl(made_with, "get", "node", NODE_NAME, "-o", f"jsonpath={NODE_COLUMNS}")
+        answer = up.kubectl(
+            made_with, "get", "node", NODE_NAME, "-o", f"jsonpath={NODE_COLUMNS}"
+        )
         ready, version, *gpus = answer.split()
     except (DevclusterError, ValueError) as error:
         print(f"the node runs (process {process.pid}) but does not serve: {error}")
@@ -30,7 +32,9 @@ def show(settings: Settings) -> int:
     print(f"node {NODE_NAME}: {word}, Kubernetes {version}, process {process.pid}")
     print(f"  nvidia.com/gpu  {gpus[0] if gpus else 0}")
     print(f"  API server      {made_with.api_url}")
-    print(f"  from pods       this machine is {made_with.host_ip}, DNS is {made_with.node_ip}")
+    print(
+        f"  from pods       this machine is {made_with.host_ip}, DNS is {made_with.node_ip}"
+    )
     print(f"  pods, Services  {made_with.pod_cidr}, {made_with.service_cidr}")
     print(f"  kubeconfig      {made_with.kubeconfig}")
     print(f"  logs            {made_with.logs}")

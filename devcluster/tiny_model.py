@@ -34,7 +34,9 @@ def tokenizer() -> PreTrainedTokenizerFast:
     merges = pairs + [(SPACE, first + second) for first, second in pairs]
     tokens = [*SPECIAL, *bytes_, *(left + right for left, right in merges)]
     vocabulary = {token: number for number, token in enumerate(tokens)}
-    model = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, unk_token="<unk>"))
+    model = Tokenizer(
+        models.BPE(vocab=vocabulary, merges=merges, unk_token="<unk>")
+    )
     model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     model.decoder = decoders.ByteLevel()
     fast = PreTrainedTokenizerFast(
@@ -70,9 +72,9 @@ def main(folder: Path) -> None:
     made = tokenizer()
     made.save_pretrained(folder)
     weights(len(made)).save_pretrained(folder)
-    for (
-        path
-    ) in folder.iterdir():  # weights are written for their owner alone, and pods do not run as that
+    for path in (
+        folder.iterdir()
+    ):  # weights are written for their owner alone, and pods do not run as that
         path.chmod(path.stat().st_mode | 0o444)
 
 

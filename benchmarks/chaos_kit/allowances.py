@@ -58,7 +58,9 @@ def allowances(
     sweep = sweep_name(round_number)
     found = {name: _of_run(name, own, sweep, of_all) for name in names}
     if any(fault.kind in _KILLS for fault in faults if fault.is_of_all):
-        found = {name: _cause_may_be_lost(allowed) for name, allowed in found.items()}
+        found = {
+            name: _cause_may_be_lost(allowed) for name, allowed in found.items()
+        }
     return {**found, sweep: _of_sweep(sweep, own, found)}
 
 
@@ -85,10 +87,14 @@ def of_attempt(allowed: dict[str, Allowance], name: str) -> Allowance:
     return Allowance(frozenset(shared), base.may_lose, base.is_aimed_at)
 
 
-def _of_run(name: str, own: tuple[Fault, ...], sweep: str, of_all: float) -> Allowance:
+def _of_run(
+    name: str, own: tuple[Fault, ...], sweep: str, of_all: float
+) -> Allowance:
     is_swept = name.startswith(f"{sweep}-")
     aimed = [
-        f for f in own if f.is_aimed_at_one and (f.run == name or (is_swept and f.run == sweep))
+        f
+        for f in own
+        if f.is_aimed_at_one and (f.run == name or (is_swept and f.run == sweep))
     ]
     shared = [f for f in own if not f.is_aimed_at_one]
     endings = {COMPLETED}.union(
@@ -102,7 +108,9 @@ def _of_run(name: str, own: tuple[Fault, ...], sweep: str, of_all: float) -> All
     )
 
 
-def _of_sweep(sweep: str, own: tuple[Fault, ...], runs: dict[str, Allowance]) -> Allowance:
+def _of_sweep(
+    sweep: str, own: tuple[Fault, ...], runs: dict[str, Allowance]
+) -> Allowance:
     wishes = [f for f in own if f.run == sweep and f.kind == "sweep"]
     endings = {COMPLETED}.union(*(_WISH.get(fault.how, set()) for fault in wishes))
     swept = [each for name, each in runs.items() if name.startswith(f"{sweep}-")]
@@ -123,7 +131,9 @@ def _endings(fault: Fault, *, is_swept: bool) -> set[str]:
     if fault.kind == "invalid":
         return {"ChildInvalid", *((GONE,) if is_swept else ())}
     if fault.kind == "run" and fault.how == "anew" and is_swept:
-        return {GONE}  # deleted; its sweep creates it again, unless the sweep has ended
+        return {
+            GONE
+        }  # deleted; its sweep creates it again, unless the sweep has ended
     if fault.kind == "run":
         return _WISH.get(fault.how, set())
     if fault.kind == "sweep" and fault.how == "cancel":

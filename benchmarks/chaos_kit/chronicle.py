@@ -19,7 +19,15 @@ from runs_kit.cluster import PATHS, Cluster, Json, Picture
 REPLICA_SETS = {"ReplicaSet": "/apis/apps/v1/namespaces/{}/replicasets"}
 SWEEPS = {SWEEP_KIND: "/apis/benchrun.dev/v1alpha1/namespaces/{}/benchmarksweeps"}
 KINDS = {**PATHS, **REPLICA_SETS, **SWEEPS}
-CHILDREN = ("ConfigMap", "NetworkPolicy", "Service", "Job", "Deployment", "ReplicaSet", "Pod")
+CHILDREN = (
+    "ConfigMap",
+    "NetworkPolicy",
+    "Service",
+    "Job",
+    "Deployment",
+    "ReplicaSet",
+    "Pod",
+)
 HOLDERS = ("Deployment", "ReplicaSet")
 
 
@@ -27,9 +35,14 @@ def ending(body: Json) -> tuple[str | None, str]:
     """Return how a run or a sweep has ended (None: not yet), and its message."""
     status = body.get("status", {})
     for condition in status.get("conditions", []):
-        if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
+        if (
+            condition["type"] in ("Complete", "Failed")
+            and condition["status"] == "True"
+        ):
             is_complete = condition["type"] == "Complete"
-            return "Completed" if is_complete else condition["reason"], condition["message"]
+            return "Completed" if is_complete else condition["reason"], condition[
+                "message"
+            ]
     return None, f"{status.get('phase')}: {status.get('message')}"
 
 
@@ -85,16 +98,24 @@ class Chronicle:
         body = self.object(namespace, "ConfigMap", names.plan_name(run, uid))
         return None if body is None else body["data"][PLAN_FILE]
 
-    def children(self, namespace: str, kind: str, uid: str, role: str) -> list[Json]:
+    def children(
+        self, namespace: str, kind: str, uid: str, role: str
+    ) -> list[Json]:
         """Return a run's objects of a kind for a role, by labels."""
         wanted = {names.LABEL_RUN_UID: uid, names.LABEL_ROLE: role}.items()
-        return [o for o in self.pictures[namespace].objects[kind].values() if wanted <= _labels(o)]
+        return [
+            o
+            for o in self.pictures[namespace].objects[kind].values()
+            if wanted <= _labels(o)
+        ]
 
     def records(self, namespace: str, uid: str) -> Iterator[tuple[int, str]]:
         """Yield sequence and digest of each stored record of a run."""
         for body in self.children(namespace, "ConfigMap", uid, names.ROLE_STAGE):
             meta = body["metadata"]
-            digest = json.loads(meta["annotations"][names.ANNOTATION_ENVELOPE])["digest"]
+            digest = json.loads(meta["annotations"][names.ANNOTATION_ENVELOPE])[
+                "digest"
+            ]
             yield int(meta["labels"][names.LABEL_SEQUENCE]), digest
 
     def of_runs(self, namespace: str) -> Iterator[tuple[str, Json]]:
@@ -106,7 +127,9 @@ class Chronicle:
             for body in objects[kind].values()
             if names.LABEL_RUN_UID in dict(_labels(body))
         ]
-        orphans = {body["metadata"]["uid"] for _, body in labelled if not _owners(body)}
+        orphans = {
+            body["metadata"]["uid"] for _, body in labelled if not _owners(body)
+        }
         for kind, body in labelled:  # a ReplicaSet comes before its pods
             if orphans & _owners(body):
                 orphans.add(body["metadata"]["uid"])
@@ -120,7 +143,8 @@ class Chronicle:
             (kind, name)
             for kind in CHILDREN
             for name, body in self.pictures[namespace].objects[kind].items()
-            if names.LABEL_RUN_UID in dict(_labels(body)) and body["metadata"]["uid"] not in kept
+            if names.LABEL_RUN_UID in dict(_labels(body))
+            and body["metadata"]["uid"] not in kept
         ]
 
     def _heard(self, namespace: str, kind: str, event: str, body: Json) -> None:

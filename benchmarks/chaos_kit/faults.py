@@ -12,7 +12,16 @@ RUNS = 3
 VARIANTS = 2
 TENANTS = ("a", "b", "c")
 
-MOMENTS = ("applied", "created", "heard", "served", "measuring", "recorded", "measured", "ended")
+MOMENTS = (
+    "applied",
+    "created",
+    "heard",
+    "served",
+    "measuring",
+    "recorded",
+    "measured",
+    "ended",
+)
 """Steps of a run in order: its Job exists, its client answers, its server exists, and so on."""
 STRAY = ("Background", "Foreground", "Orphan")
 _CLOCKS_SECONDS = (-5 * 3600, -90, 90, 30 * 86400)
@@ -27,7 +36,13 @@ _RIGHTS = (
     "benchmarkruns/status patch",
     "benchmarkruns create",
 )
-_FULL = ("configmaps", "pods", "count/jobs.batch", "count/deployments.apps", "services")
+_FULL = (
+    "configmaps",
+    "pods",
+    "count/jobs.batch",
+    "count/deployments.apps",
+    "services",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +65,9 @@ class Fault:
     """Seed of the random choices within the fault."""
 
     def __str__(self) -> str:
-        where = f"all, by {self.run}" if self.is_of_all else f"{self.tenant}/{self.run}"
+        where = (
+            f"all, by {self.run}" if self.is_of_all else f"{self.tenant}/{self.run}"
+        )
         return (
             f"{self.number}: {self.kind} {self.how} ({where}, {self.moment} "
             f"+ {self.delay_seconds:.1f} s, {self.seconds:.1f} s)"
@@ -79,7 +96,9 @@ def sweep_name(round_number: int) -> str:
 
 def swept_names(round_number: int) -> tuple[str, ...]:
     """Return the names of the runs that the sweep creates when none is lost."""
-    return tuple(f"{sweep_name(round_number)}-v{n}-r1" for n in range(1, VARIANTS + 1))
+    return tuple(
+        f"{sweep_name(round_number)}-v{n}-r1" for n in range(1, VARIANTS + 1)
+    )
 
 
 Draw = random.Random
@@ -95,7 +114,10 @@ _OPERATOR: dict[str, tuple[int, Choice]] = {
     "kill": (6, _of("restart", least=0, most=4)),
     "kill-at-write": (
         6,
-        _of(*(f"{when} {n}" for when in ("before", "after") for n in range(1, 7)), most=2),
+        _of(
+            *(f"{when} {n}" for when in ("before", "after") for n in range(1, 7)),
+            most=2,
+        ),
     ),
     "stop": (2, _of("SIGSTOP", least=2, most=15)),
     "second": (2, _of("leads too", least=5, most=12)),
@@ -107,7 +129,11 @@ _OPERATOR: dict[str, tuple[int, Choice]] = {
 _NAMESPACE: dict[str, tuple[int, Choice]] = {
     "answers": (
         8,
-        _of(*(f"{a} {part}" for a in _ANSWERS for part in ("all", "some")), least=2, most=8),
+        _of(
+            *(f"{a} {part}" for a in _ANSWERS for part in ("all", "some")),
+            least=2,
+            most=8,
+        ),
     ),
     "invalid": (1, _of("422")),
     "quota": (4, _of(*_FULL, least=3, most=12)),
@@ -119,7 +145,14 @@ _RUN: dict[str, tuple[int, Choice]] = {
         _of(
             *(
                 f"{what} {how}"
-                for what in ("Job", "Deployment", "plan", "Service", "client-pod", "server-pod")
+                for what in (
+                    "Job",
+                    "Deployment",
+                    "plan",
+                    "Service",
+                    "client-pod",
+                    "server-pod",
+                )
                 for how in STRAY
             )
         ),
@@ -144,7 +177,10 @@ def drawn(seed: int, round_number: int, count: int) -> tuple[Fault, ...]:
     """Draw the faults of a round; one tenant is a bystander that none of them is aimed at."""
     draw = random.Random(f"{seed}/{round_number}")
     bystander = draw.choice(TENANTS)
-    return tuple(_one(draw, number, round_number, bystander) for number in range(1, count + 1))
+    return tuple(
+        _one(draw, number, round_number, bystander)
+        for number in range(1, count + 1)
+    )
 
 
 def _one(draw: Draw, number: int, round_number: int, bystander: str) -> Fault:
@@ -162,7 +198,9 @@ def _one(draw: Draw, number: int, round_number: int, bystander: str) -> Fault:
         tenant=tenant,
         run=sweep_name(round_number) if kind in _SWEEP else name,
         moment="applied" if kind in FROM_THE_START else moment,
-        delay_seconds=0.0 if kind in FROM_THE_START else round(draw.uniform(0, 1.5), 1),
+        delay_seconds=0.0
+        if kind in FROM_THE_START
+        else round(draw.uniform(0, 1.5), 1),
         seconds=seconds,
         seed=draw.randrange(2**31),
     )

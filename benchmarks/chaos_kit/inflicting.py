@@ -88,7 +88,9 @@ class Inflicting:
     async def carry_out(self, fault: Fault) -> bool:
         """Carry out a fault; return whether there was something to hit."""
         try:
-            return await self._deeds[fault.kind](fault, self._namespaces[fault.tenant])
+            return await self._deeds[fault.kind](
+                fault, self._namespaces[fault.tenant]
+            )
         except RuntimeError as error:  # its target is gone, or has changed
             if "HTTP 4" not in str(error):
                 raise
@@ -103,7 +105,10 @@ class Inflicting:
     async def _kill_at_write(self, fault: Fault, _: str) -> bool:
         when, number = fault.how.split()
         return await self._operators.restart_at_write(
-            int(number), when, after_seconds=fault.seconds, seconds=KILLED_WITHIN_SECONDS
+            int(number),
+            when,
+            after_seconds=fault.seconds,
+            seconds=KILLED_WITHIN_SECONDS,
         )
 
     async def _stop(self, fault: Fault, _: str) -> bool:
@@ -168,15 +173,24 @@ class Inflicting:
 
     async def _invalid(self, _: Fault, namespace: str) -> bool:
         spoiling = Spoiling("422", namespace, writes_only=True, left=1)
-        spoiling_ends = asyncio.create_task(self._spoil(spoiling, KILLED_WITHIN_SECONDS))
-        struck = await polled(lambda: spoiling.left == 0, seconds=KILLED_WITHIN_SECONDS)
+        spoiling_ends = asyncio.create_task(
+            self._spoil(spoiling, KILLED_WITHIN_SECONDS)
+        )
+        struck = await polled(
+            lambda: spoiling.left == 0, seconds=KILLED_WITHIN_SECONDS
+        )
         await spoiling_ends
         return struck
 
     async def _quota(self, fault: Fault, namespace: str) -> bool:
-        there = len(self._chronicle.pictures[namespace].objects[_COUNTED[fault.how]])
+        there = len(
+            self._chronicle.pictures[namespace].objects[_COUNTED[fault.how]]
+        )
         name = f"chaos-{fault.number}"
-        body = {"metadata": {"name": name}, "spec": {"hard": {fault.how: str(max(1, there))}}}
+        body = {
+            "metadata": {"name": name},
+            "spec": {"hard": {fault.how: str(max(1, there))}},
+        }
         await self._api.ask("POST", QUOTAS.format(namespace), body)
         await asyncio.sleep(fault.seconds)
         await self._api.ask("DELETE", f"{QUOTAS.format(namespace)}/{name}")
@@ -184,7 +198,9 @@ class Inflicting:
 
     async def _right(self, fault: Fault, namespace: str) -> bool:
         if namespace not in self._rules:
-            self._rules[namespace] = (await self._api.ask("GET", ROLE.format(namespace)))["rules"]
+            self._rules[namespace] = (
+                await self._api.ask("GET", ROLE.format(namespace))
+            )["rules"]
         self._taken[namespace].append(fault.how)
         await self._write_rights(namespace)
         await asyncio.sleep(fault.seconds)
@@ -197,7 +213,9 @@ class Inflicting:
         for taken in self._taken[namespace]:
             resource, verb = taken.split()
             rules = without(rules, resource, verb)
-        await self._api.ask("PATCH", ROLE.format(namespace), {"rules": rules}, merge=True)
+        await self._api.ask(
+            "PATCH", ROLE.format(namespace), {"rules": rules}, merge=True
+        )
 
     # ---- objects and pods of a run
 
@@ -208,12 +226,20 @@ class Inflicting:
             return False
         found = {
             "Job": ("Job", names.child_name(fault.run, uid, names.ROLE_CLIENT)),
-            "Deployment": ("Deployment", names.child_name(fault.run, uid, names.ROLE_SERVER)),
-            "Service": ("Service", names.child_name(fault.run, uid, names.ROLE_SERVER)),
+            "Deployment": (
+                "Deployment",
+                names.child_name(fault.run, uid, names.ROLE_SERVER),
+            ),
+            "Service": (
+                "Service",
+                names.child_name(fault.run, uid, names.ROLE_SERVER),
+            ),
             "plan": ("ConfigMap", names.plan_name(fault.run, uid)),
         }.get(what)
         if found is None:
-            pods = self._chronicle.children(namespace, "Pod", uid, what.removesuffix("-pod"))
+            pods = self._chronicle.children(
+                namespace, "Pod", uid, what.removesuffix("-pod")
+            )
             found = ("Pod", pods[0]["metadata"]["name"] if pods else "")
         kind, name = found
         if self._chronicle.object(namespace, kind, name) is None:
@@ -227,7 +253,9 @@ class Inflicting:
         if pod is None:
             return False
         self._kubelets.end(pod)
-        return await self._kubelets.write(pod, manifests.failed("client", fault.how))
+        return await self._kubelets.write(
+            pod, manifests.failed("client", fault.how)
+        )
 
     async def _server_pod(self, fault: Fault, namespace: str) -> bool:
         pod = self._kubelets.find(namespace, fault.run, "server")
@@ -235,7 +263,9 @@ class Inflicting:
             return False
         if fault.how == "evicted":
             self._kubelets.end(pod)
-            return await self._kubelets.write(pod, manifests.failed("server", fault.how))
+            return await self._kubelets.write(
+                pod, manifests.failed("server", fault.how)
+            )
         is_oom = fault.how == "oom"
         status = manifests.restarted("server", pod.address, out_of_memory=is_oom)
         return await self._kubelets.write(pod, status)

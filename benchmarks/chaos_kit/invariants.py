@@ -54,7 +54,9 @@ class SeenSweep:
     runs: tuple[str, ...] = ()
 
 
-def of_run(seen: SeenRun, allowed: Allowance, *, calm_seconds: float) -> Iterator[Violation]:
+def of_run(
+    seen: SeenRun, allowed: Allowance, *, calm_seconds: float
+) -> Iterator[Violation]:
     """Yield every violation of one run.
 
     `calm_seconds` is how long the slowest run takes without faults.
@@ -66,10 +68,14 @@ def of_run(seen: SeenRun, allowed: Allowance, *, calm_seconds: float) -> Iterato
     if allowed.late_seconds is not None and seen.ending not in (None, GONE):
         most = 2 * calm_seconds + allowed.late_seconds + CALM_SECONDS
         if seen.seconds > most:
-            yield Violation("late", f"{seen.name}: {seen.seconds:.0f} s, at most {most:.0f}")
+            yield Violation(
+                "late", f"{seen.name}: {seen.seconds:.0f} s, at most {most:.0f}"
+            )
 
 
-def of_sweep(seen: SeenSweep, allowed: Allowance, lost: Iterable[str]) -> Iterator[Violation]:
+def of_sweep(
+    seen: SeenSweep, allowed: Allowance, lost: Iterable[str]
+) -> Iterator[Violation]:
     """Yield every violation of one sweep.
 
     `lost` holds its runs that ended in a way for which another attempt may be made.
@@ -81,36 +87,52 @@ def of_sweep(seen: SeenSweep, allowed: Allowance, lost: Iterable[str]) -> Iterat
         if before and attempt.isdecimal():
             first = before if attempt == "2" else f"{before}-a{int(attempt) - 1}"
             if first not in known:
-                yield Violation("doubled", f"{run}: made although {first} was not lost")
+                yield Violation(
+                    "doubled", f"{run}: made although {first} was not lost"
+                )
 
 
-def _ending(name: str, ending: str | None, message: str, allowed: Allowance) -> Iterator[Violation]:
+def _ending(
+    name: str, ending: str | None, message: str, allowed: Allowance
+) -> Iterator[Violation]:
     if ending is None:
         yield Violation("wrong", f"{name}: has not ended: {message}")
     elif ending not in allowed.endings:
         may = ", ".join(sorted(allowed.endings))
-        yield Violation("wrong", f"{name}: ended with {ending} ({message}); allowed: {may}")
+        yield Violation(
+            "wrong", f"{name}: ended with {ending} ({message}); allowed: {may}"
+        )
 
 
 def _records(seen: SeenRun, allowed: Allowance) -> Iterator[Violation]:
     sequences = [sequence for sequence, _ in seen.stored]
     missing = sorted(set(range(seen.stages)) - set(sequences))
     if missing and not allowed.may_lose:
-        yield Violation("lost", f"{seen.name}: completed without the records {missing}")
+        yield Violation(
+            "lost", f"{seen.name}: completed without the records {missing}"
+        )
     measured = set(chain.from_iterable(seen.measured))
     for sequence, digest in seen.stored:
         if digest not in measured:
-            yield Violation("lost", f"{seen.name}: record {sequence} is not what was measured")
+            yield Violation(
+                "lost", f"{seen.name}: record {sequence} is not what was measured"
+            )
 
 
 def _twice(seen: SeenRun, allowed: Allowance) -> Iterator[Violation]:
     sequences = [sequence for sequence, _ in seen.stored]
-    for sequence in sorted({each for each in sequences if sequences.count(each) > 1}):
-        yield Violation("doubled", f"{seen.name}: record {sequence} is stored twice")
+    for sequence in sorted(
+        {each for each in sequences if sequences.count(each) > 1}
+    ):
+        yield Violation(
+            "doubled", f"{seen.name}: record {sequence} is stored twice"
+        )
     stored = {digest for _, digest in seen.stored}
     sources = [client for client in seen.measured if stored & set(client)]
     if len(sources) > 1:
-        yield Violation("doubled", f"{seen.name}: its records are of {len(sources)} clients")
+        yield Violation(
+            "doubled", f"{seen.name}: its records are of {len(sources)} clients"
+        )
     if allowed.is_aimed_at:
         return
     for what, count in (
@@ -122,7 +144,9 @@ def _twice(seen: SeenRun, allowed: Allowance) -> Iterator[Violation]:
             yield Violation("doubled", f"{seen.name}: {count} {what}")
 
 
-def leaks(holders: Mapping[str, str | None], wanted: Iterable[str]) -> Iterator[Violation]:
+def leaks(
+    holders: Mapping[str, str | None], wanted: Iterable[str]
+) -> Iterator[Violation]:
     """Yield a violation for every holder of resources that no active run wants.
 
     `holders` maps what may hold something to the uid of its run. `wanted` holds the uids of active

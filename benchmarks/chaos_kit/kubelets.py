@@ -63,7 +63,9 @@ def _address() -> str:
 class Kubelets:
     """The played kubelets of all namespaces."""
 
-    def __init__(self, api: Cluster, plan_of: Callable[[str, str, str], str | None]) -> None:
+    def __init__(
+        self, api: Cluster, plan_of: Callable[[str, str, str], str | None]
+    ) -> None:
         """Create the kubelets without any pod.
 
         `plan_of` returns the text of a run's plan by namespace, name and uid, or None before it is
@@ -98,8 +100,12 @@ class Kubelets:
                 labels[names.LABEL_RUN_UID],
                 _address(),
             )
-            pod.playing = asyncio.create_task(self._play(pod), name=f"pod {pod.name}")
-        elif pod is not None and (event == "DELETED" or "deletionTimestamp" in meta):
+            pod.playing = asyncio.create_task(
+                self._play(pod), name=f"pod {pod.name}"
+            )
+        elif pod is not None and (
+            event == "DELETED" or "deletionTimestamp" in meta
+        ):
             self.end(pod)
 
     def forget(self) -> None:
@@ -119,14 +125,19 @@ class Kubelets:
     def find(self, namespace: str, run: str, role: str) -> PlayedPod | None:
         """Return a run's newest pod of a role that is ready, or None."""
         found = (
-            p for p in self.pods.values() if (p.namespace, p.run, p.role) == (namespace, run, role)
+            p
+            for p in self.pods.values()
+            if (p.namespace, p.run, p.role) == (namespace, run, role)
         )
         return next((p for p in reversed(list(found)) if p.is_ready), None)
 
     def has_had(self, namespace: str, run: str, role: str) -> bool:
         """Return whether the run ever had a pod of the role in this round."""
         wanted = (namespace, run, role)
-        return any((pod.namespace, pod.run, pod.role) == wanted for pod in self.pods.values())
+        return any(
+            (pod.namespace, pod.run, pod.role) == wanted
+            for pod in self.pods.values()
+        )
 
     async def write(self, pod: PlayedPod, status: Json) -> bool:
         """Write a pod's status; return whether that worked, for the pod may be gone."""
@@ -141,7 +152,9 @@ class Kubelets:
 
     async def close(self) -> None:
         """End all pods."""
-        tasks = [pod.playing for pod in self.pods.values() if pod.playing is not None]
+        tasks = [
+            pod.playing for pod in self.pods.values() if pod.playing is not None
+        ]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -149,7 +162,9 @@ class Kubelets:
     async def _play(self, pod: PlayedPod) -> None:
         try:
             if await self._gets_a_node(pod):
-                await (self._client(pod) if pod.role == "client" else self._server(pod))
+                await (
+                    self._client(pod) if pod.role == "client" else self._server(pod)
+                )
         finally:
             pod.is_ready = False
             self._wake()
@@ -174,7 +189,9 @@ class Kubelets:
         pod.pages = MetricsServer()
         pod.pages.servers[pod.address] = pod.server
         await pod.pages.start([pod.address])
-        pod.is_ready = await self.write(pod, manifests.running("server", pod.address))
+        pod.is_ready = await self.write(
+            pod, manifests.running("server", pod.address)
+        )
         self._wake()
         await asyncio.Event().wait()
 
@@ -183,7 +200,9 @@ class Kubelets:
         ahead = self.orders[pod.namespace, pod.run].clock_ahead_seconds
         client = pod.client = PlayedClient(pod.address, clock_ahead_seconds=ahead)
         await client.start(Plan.model_validate_json(plan))
-        pod.is_ready = await self.write(pod, manifests.running("client", pod.address))
+        pod.is_ready = await self.write(
+            pod, manifests.running("client", pod.address)
+        )
         self._wake()
         while (server := self._server_of(pod)) is None or server.server is None:
             await self._changed.wait()
@@ -211,7 +230,9 @@ class Kubelets:
         assert server.server is not None
         began = time.monotonic()
         ends = [began + STAGE_SECONDS * (n + 1) for n in range(manifests.STAGES)]
-        measuring = client.measure(server.server, ends=ends, server_address=server.address)
+        measuring = client.measure(
+            server.server, ends=ends, server_address=server.address
+        )
         task = asyncio.create_task(measuring)
         try:
             while not task.done():
@@ -224,7 +245,11 @@ class Kubelets:
             task.cancel()
 
     def _server_of(self, pod: PlayedPod) -> PlayedPod | None:
-        found = (p for p in self.pods.values() if p.run_uid == pod.run_uid and p.role == "server")
+        found = (
+            p
+            for p in self.pods.values()
+            if p.run_uid == pod.run_uid and p.role == "server"
+        )
         return next((p for p in found if p.is_ready), None)
 
     def _wake(self) -> None:

@@ -22,7 +22,9 @@ CONTAINERS = {
     "server": (SERVER_CONTAINER, SERVER_IMAGE),
 }
 _NO_NODE = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
-_NEVER = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
+_NEVER = (
+    "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
+)
 _INSTANTS = ("startedAt", "finishedAt", "startTime", "lastTransitionTime")
 
 
@@ -49,7 +51,8 @@ def run(name: str, namespace: str) -> Json:
 def sweep(name: str, namespace: str, *, variants: int) -> Json:
     """Build a BenchmarkSweep with one run of each variant."""
     listed = [
-        {"name": f"seqs-{n}", "args": [f"--max-num-seqs={n}"]} for n in range(1, variants + 1)
+        {"name": f"seqs-{n}", "args": [f"--max-num-seqs={n}"]}
+        for n in range(1, variants + 1)
     ]
     return {
         "apiVersion": API_VERSION,
@@ -88,12 +91,17 @@ def succeeded(role: str) -> Json:
 
 def failed(role: str, how: str) -> Json:
     """Build the status patch of a pod that failed for good, itself or its container."""
-    code, reason = {"oom": (137, "OOMKilled"), "exit": (1, "Error")}.get(how, (137, "Error"))
+    code, reason = {"oom": (137, "OOMKilled"), "exit": (1, "Error")}.get(
+        how, (137, "Error")
+    )
     body = succeeded(role)
     status = body["status"]
     status["phase"] = "Failed"
     if how == "evicted":
-        status |= {"reason": "Evicted", "message": "The node was low on resource: memory."}
+        status |= {
+            "reason": "Evicted",
+            "message": "The node was low on resource: memory.",
+        }
     ended = status["containerStatuses"][0]["state"]["terminated"]
     ended |= {"exitCode": code, "reason": reason}
     return body
@@ -116,7 +124,11 @@ def restarted(role: str, address: str, *, out_of_memory: bool) -> Json:
 
 def by_clock(body: Json, seconds: float) -> Json:
     """Return a status patch as a node would write it whose clock is so many seconds ahead."""
-    return {key: _shifted(key, value, seconds) for key, value in body.items()} if seconds else body
+    return (
+        {key: _shifted(key, value, seconds) for key, value in body.items()}
+        if seconds
+        else body
+    )
 
 
 def _shifted(key: str, value: Any, seconds: float) -> Any:
@@ -127,6 +139,8 @@ def _shifted(key: str, value: Any, seconds: float) -> Any:
     if isinstance(value, list):
         return [_shifted(key, each, seconds) for each in value]
     if key in _INSTANTS:
-        at = datetime.fromisoformat(value).astimezone(UTC) + timedelta(seconds=seconds)
+        at = datetime.fromisoformat(value).astimezone(UTC) + timedelta(
+            seconds=seconds
+        )
         return at.strftime("%Y-%m-%dT%H:%M:%SZ")
     return value

@@ -19,7 +19,9 @@ _PATIENCE_SECONDS = 180.0
 class Operators:
     """An operator that works all the time except during its faults, and its rival."""
 
-    def __init__(self, api: Cluster, home: str, watched: tuple[str, ...], directory: Path) -> None:
+    def __init__(
+        self, api: Cluster, home: str, watched: tuple[str, ...], directory: Path
+    ) -> None:
         self._tls = ssl.create_default_context(cafile=api.authority)
         self._api = api
         self._home = home

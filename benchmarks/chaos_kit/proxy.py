@@ -48,9 +48,14 @@ class Spoiling:
     def takes(self, method: str, path: str) -> bool:
         """Return whether it spoils this request, and count it if so."""
         elsewhere = (
-            self.namespace is not None and f"/namespaces/{self.namespace}/" not in f"{path}/"
+            self.namespace is not None
+            and f"/namespaces/{self.namespace}/" not in f"{path}/"
         )
-        if elsewhere or self.left <= 0 or (self.writes_only and not _is_write(method, path)):
+        if (
+            elsewhere
+            or self.left <= 0
+            or (self.writes_only and not _is_write(method, path))
+        ):
             return False
         if self.draw.random() >= self.share:
             return False
@@ -117,9 +122,13 @@ class FaultyProxy:
         for writer in list(self._watches):
             writer.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         try:
-            answers, onward = await asyncio.open_connection(self._host, self._port, ssl=self._tls)
+            answers, onward = await asyncio.open_connection(
+                self._host, self._port, ssl=self._tls
+            )
         except OSError:
             writer.close()
             return
@@ -139,7 +148,9 @@ class FaultyProxy:
             writer.close()
             onward.transport.abort()
 
-    async def _is_passed_on(self, talk: _Talk, head: bytes, writer: asyncio.StreamWriter) -> bool:
+    async def _is_passed_on(
+        self, talk: _Talk, head: bytes, writer: asyncio.StreamWriter
+    ) -> bool:
         method, target, _ = head.split(b"\r\n", 1)[0].decode().split(" ", 2)
         address = urlsplit(target)
         talk.is_watch = "watch=" in address.query
@@ -148,7 +159,9 @@ class FaultyProxy:
         if self.watches_gone and (talk.is_watch or "continue=" in address.query):
             writer.write(_answer(410, method))
             return False
-        spoiling = next((s for s in self.spoilings if s.takes(method, address.path)), None)
+        spoiling = next(
+            (s for s in self.spoilings if s.takes(method, address.path)), None
+        )
         if spoiling is not None:
             return await _spoil(spoiling, method, talk, writer)
         if self.at_write is not None and _is_write(method, address.path):
@@ -174,7 +187,10 @@ class FaultyProxy:
         return False
 
     async def _pass_on(
-        self, talk: _Talk, answers: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        talk: _Talk,
+        answers: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
         with contextlib.suppress(ConnectionError):
             while data := await answers.read(CHUNK_BYTES):

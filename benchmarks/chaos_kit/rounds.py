@@ -17,7 +17,15 @@ from runs_kit.operator_process import refuse_rivals
 from chaos_kit import invariants, manifests
 from chaos_kit.allowances import COMPLETED, GONE, Allowance, allowances, of_attempt
 from chaos_kit.chronicle import HOLDERS, KINDS, Chronicle, ending, polled
-from chaos_kit.faults import MOMENTS, TENANTS, VARIANTS, Fault, run_names, sweep_name, swept_names
+from chaos_kit.faults import (
+    MOMENTS,
+    TENANTS,
+    VARIANTS,
+    Fault,
+    run_names,
+    sweep_name,
+    swept_names,
+)
 from chaos_kit.inflicting import Inflicting
 from chaos_kit.invariants import SeenRun, SeenSweep, Violation
 from chaos_kit.kubelets import Kubelets
@@ -73,7 +81,9 @@ class Arena:
     async def _open(self) -> AsyncIterator[None]:
         everywhere = (self._home, *self.namespaces.values())
         for name in everywhere:
-            await self._api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+            await self._api.ask(
+                "POST", "/api/v1/namespaces", {"metadata": {"name": name}}
+            )
         try:
             self._chronicle.start()
             await self._operators.start()
@@ -97,13 +107,19 @@ class Arena:
         self._kubelets.forget()
         self._chronicle.runs.clear()
         inflicting = Inflicting(
-            self._api, self._chronicle, self._kubelets, self._operators, self.namespaces
+            self._api,
+            self._chronicle,
+            self._kubelets,
+            self._operators,
+            self.namespaces,
         )
         chosen = tuple(faults)
         for fault in chosen:
             inflicting.order(fault)
         await self._apply(number)
-        struck = await asyncio.gather(*(self._strike(inflicting, f, began) for f in chosen))
+        struck = await asyncio.gather(
+            *(self._strike(inflicting, f, began) for f in chosen)
+        )
         await self._heal()
         await polled(lambda: self._is_settled(number), seconds=SETTLE_SECONDS)
         # A run that was created anew may get its pods only after its fault was carried out.
@@ -114,7 +130,9 @@ class Arena:
         )
         self._chronicle.check()
         found = list(self._violations(number, carried_out, calm_seconds))
-        longest = max((self._seconds(t, name) for t, name in self._plain(number)), default=0.0)
+        longest = max(
+            (self._seconds(t, name) for t, name in self._plain(number)), default=0.0
+        )
         found += await self._leaks()
         found += await self._cleared(number)
         return Outcome(carried_out, tuple(found), longest)
@@ -126,10 +144,14 @@ class Arena:
             for name in run_names(number):
                 path = KINDS[names.KIND].format(namespace)
                 await self._api.ask("POST", path, manifests.run(name, namespace))
-            sweep = manifests.sweep(sweep_name(number), namespace, variants=VARIANTS)
+            sweep = manifests.sweep(
+                sweep_name(number), namespace, variants=VARIANTS
+            )
             await self._api.ask("POST", KINDS[SWEEP_KIND].format(namespace), sweep)
 
-    async def _strike(self, inflicting: Inflicting, fault: Fault, began: float) -> bool:
+    async def _strike(
+        self, inflicting: Inflicting, fault: Fault, began: float
+    ) -> bool:
         left = began + STRIKES_SECONDS - time.monotonic()
         await polled(lambda: self._reached(fault), seconds=left)
         await asyncio.sleep(fault.delay_seconds)
@@ -153,11 +175,19 @@ class Arena:
         measured = self._kubelets.measured.get(uid, [])
         holds: dict[str, Callable[[], bool]] = {
             "applied": lambda: True,
-            "created": lambda: bool(chronicle.children(namespace, "Job", uid, "client")),
-            "heard": lambda: self._kubelets.find(namespace, name, "client") is not None,
-            "served": lambda: bool(chronicle.children(namespace, "Deployment", uid, "server")),
+            "created": lambda: bool(
+                chronicle.children(namespace, "Job", uid, "client")
+            ),
+            "heard": lambda: (
+                self._kubelets.find(namespace, name, "client") is not None
+            ),
+            "served": lambda: bool(
+                chronicle.children(namespace, "Deployment", uid, "server")
+            ),
             "measuring": lambda: bool(measured),
-            "recorded": lambda: any(True for _ in chronicle.records(namespace, uid)),
+            "recorded": lambda: any(
+                True for _ in chronicle.records(namespace, uid)
+            ),
             "measured": lambda: any(pod.has_measured for pod in measured),
             "ended": lambda: False,
         }
@@ -174,11 +204,14 @@ class Arena:
             body
             for namespace in self.namespaces.values()
             for kind in (names.KIND, SWEEP_KIND)
-            for name, body in self._chronicle.pictures[namespace].objects[kind].items()
+            for name, body in self._chronicle.pictures[namespace]
+            .objects[kind]
+            .items()
             if name.startswith(f"r{number}-")
         ]
         return all(
-            ending(body)[0] is not None and "deletionTimestamp" not in body["metadata"]
+            ending(body)[0] is not None
+            and "deletionTimestamp" not in body["metadata"]
             for body in bodies
         )
 
@@ -192,17 +225,23 @@ class Arena:
         for tenant, namespace in self.namespaces.items():
             allowed = allowances(number, tenant, faults)
             swept = self._runs_of_sweep(namespace, number)
-            runs = [self._seen(namespace, name) for name in (*run_names(number), *swept)]
+            runs = [
+                self._seen(namespace, name) for name in (*run_names(number), *swept)
+            ]
             calm = calm_seconds if calm_seconds is not None else SETTLE_SECONDS
             for seen, name in zip(runs, (*run_names(number), *swept), strict=True):
                 found = of_attempt(allowed, name)
                 yield from invariants.of_run(seen, found, calm_seconds=calm)
             lost = {
                 name
-                for seen, name in zip(runs, (*run_names(number), *swept), strict=True)
+                for seen, name in zip(
+                    runs, (*run_names(number), *swept), strict=True
+                )
                 if seen.ending != COMPLETED or of_attempt(allowed, name).is_aimed_at
             }
-            yield from self._of_sweep(namespace, sweep_name(number), swept, allowed, lost)
+            yield from self._of_sweep(
+                namespace, sweep_name(number), swept, allowed, lost
+            )
 
     def _of_sweep(
         self,
@@ -223,7 +262,11 @@ class Arena:
     def _runs_of_sweep(self, namespace: str, number: int) -> tuple[str, ...]:
         """Return the names of the runs that the sweep must create, and of any others it created."""
         prefix = f"{sweep_name(number)}-"
-        made = {name for name in self._chronicle.runs[namespace] if name.startswith(prefix)}
+        made = {
+            name
+            for name in self._chronicle.runs[namespace]
+            if name.startswith(prefix)
+        }
         return tuple(sorted(made | set(swept_names(number))))
 
     def _seen(self, namespace: str, name: str) -> SeenRun:
@@ -279,9 +322,16 @@ class Arena:
         holders: dict[str, str | None] = {}
         for kind, body in self._chronicle.of_runs(namespace):
             meta = body["metadata"]
-            is_pod = kind == "Pod" and body.get("status", {}).get("phase") in ("Pending", "Running")
-            if kind in HOLDERS or (is_pod and meta["labels"].get(names.LABEL_ROLE) == "server"):
-                holders[f"{namespace}/{kind}/{meta['name']}"] = meta["labels"][names.LABEL_RUN_UID]
+            is_pod = kind == "Pod" and body.get("status", {}).get("phase") in (
+                "Pending",
+                "Running",
+            )
+            if kind in HOLDERS or (
+                is_pod and meta["labels"].get(names.LABEL_ROLE) == "server"
+            ):
+                holders[f"{namespace}/{kind}/{meta['name']}"] = meta["labels"][
+                    names.LABEL_RUN_UID
+                ]
         return holders
 
     def _going_on(self, namespace: str) -> set[str]:
@@ -295,10 +345,14 @@ class Arena:
         """
         for namespace in self.namespaces.values():
             for kind in (SWEEP_KIND, names.KIND):
-                path = f"{KINDS[kind].format(namespace)}?propagationPolicy=Background"
+                path = (
+                    f"{KINDS[kind].format(namespace)}?propagationPolicy=Background"
+                )
                 await self._api.ask("DELETE", path)
             for kind, name in self._chronicle.orphans(namespace):
-                await self._delete_quietly(f"{KINDS[kind].format(namespace)}/{name}")
+                await self._delete_quietly(
+                    f"{KINDS[kind].format(namespace)}/{name}"
+                )
 
         def left() -> list[str]:
             return [
@@ -308,7 +362,10 @@ class Arena:
             ]
 
         await polled(lambda: not left(), seconds=GONE_SECONDS)
-        return [Violation("leaked", f"{each}: its run is gone (round {number})") for each in left()]
+        return [
+            Violation("leaked", f"{each}: its run is gone (round {number})")
+            for each in left()
+        ]
 
     async def _delete_quietly(self, path: str) -> None:
         try:

@@ -6,7 +6,9 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def shrinking(failing: Sequence[T]) -> Generator[tuple[T, ...], bool, tuple[T, ...]]:
+def shrinking(
+    failing: Sequence[T],
+) -> Generator[tuple[T, ...], bool, tuple[T, ...]]:
     """Yield what to try; expect to be sent whether that fails, too.
 
     Return the shortest sequence that is known to fail. A caller that stops before the end keeps the

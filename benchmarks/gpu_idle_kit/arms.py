@@ -82,11 +82,17 @@ class Arm:
         def holds_unless_failed() -> bool:
             for kind in ("BenchmarkRun", "Job"):
                 for name, body in self.picture.objects[kind].items():
-                    if (failed := _condition(body, "Failed")).get("status") == "True":
-                        raise NotAsExpected(f"{kind} {name} failed: {failed.get('message')}")
+                    if (failed := _condition(body, "Failed")).get(
+                        "status"
+                    ) == "True":
+                        raise NotAsExpected(
+                            f"{kind} {name} failed: {failed.get('message')}"
+                        )
             return holds()
 
-        await self.picture.until(holds_unless_failed, seconds=STEP_SECONDS, what=what)
+        await self.picture.until(
+            holds_unless_failed, seconds=STEP_SECONDS, what=what
+        )
         self.say(what)
 
     @asynccontextmanager
@@ -123,7 +129,8 @@ class Arm:
         Packets of its port are added to `packets` when the block ends.
         """
         await self.until(
-            lambda: self._address(container) is not None, f"the pod of {container} has an address"
+            lambda: self._address(container) is not None,
+            f"the pod of {container} has an address",
         )
         address = str(self._address(container))
         wire = Wire(node_pid=self.node_pid, address=address, port=port)
@@ -144,7 +151,11 @@ class Arm:
     def _address(self, container: str) -> str | None:
         for pod in self.picture.objects["Pod"].values():
             if any(c["name"] == container for c in pod["spec"]["containers"]):
-                return str(address) if (address := pod.get("status", {}).get("podIP")) else None
+                return (
+                    str(address)
+                    if (address := pod.get("status", {}).get("podIP"))
+                    else None
+                )
         return None
 
 
@@ -154,7 +165,11 @@ async def benchmark_run(arm: Arm, server: ServerKind) -> Watched:
     records: list[Exchange] = []
     await arm.create("BenchmarkRun", manifests.benchmark_run(arm.namespace, server))
     await arm.picture.until(
-        lambda: bool(arm.picture.objects["BenchmarkRun"].get(manifests.NAME, {}).get("status")),
+        lambda: bool(
+            arm.picture.objects["BenchmarkRun"]
+            .get(manifests.NAME, {})
+            .get("status")
+        ),
         seconds=OPERATOR_SECONDS,
         what="an operator has taken up the run",
     )
@@ -179,17 +194,24 @@ async def by_hand(arm: Arm, template: Json) -> Watched:
     async with arm.serving(found):
         await arm.until(
             lambda: (
-                objects["Deployment"][manifests.NAME].get("status", {}).get("availableReplicas", 0)
+                objects["Deployment"][manifests.NAME]
+                .get("status", {})
+                .get("availableReplicas", 0)
                 > 0
             ),
             "the server is available",
         )
         for number, concurrency in enumerate(manifests.STAGES):
-            await arm.create("Job", body := manifests.job(arm.namespace, number, concurrency))
+            await arm.create(
+                "Job", body := manifests.job(arm.namespace, number, concurrency)
+            )
             name = body["metadata"]["name"]
-            await arm.until(partial(_complete, objects["Job"], name), f"{name} is complete")
+            await arm.until(
+                partial(_complete, objects["Job"], name), f"{name} is complete"
+            )
         await arm.cluster.ask(
-            "DELETE", f"{PATHS['Deployment'].format(arm.namespace)}/{manifests.NAME}"
+            "DELETE",
+            f"{PATHS['Deployment'].format(arm.namespace)}/{manifests.NAME}",
         )
         await arm.until(lambda: arm.deleted_at is not None, "the server is deleted")
     return _watched(arm, found, [])
@@ -199,12 +221,16 @@ async def by_hand(arm: Arm, template: Json) -> Watched:
 async def arm(cluster: Cluster, *, node_pid: int, say: Say) -> AsyncIterator[Arm]:
     """Yield an arm with a watched namespace that is deleted afterwards."""
     namespace = f"idle-{uuid.uuid4().hex[:8]}"
-    await cluster.ask("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+    await cluster.ask(
+        "POST", "/api/v1/namespaces", {"metadata": {"name": namespace}}
+    )
     started = Arm(cluster, namespace, Picture(cluster, namespace), node_pid, say)
     started.picture.start()
     # A separate watch: the picture tells what exists, this one when it was deleted.
     watch = asyncio.create_task(
-        cluster.watch(PATHS["Deployment"].format(namespace), started.note_deployment),
+        cluster.watch(
+            PATHS["Deployment"].format(namespace), started.note_deployment
+        ),
         name="watch the server's end",
     )
     try:
@@ -232,11 +258,15 @@ def _condition(body: Json, kind: str) -> Json:
 async def _poll_health(address: str) -> None:
     """Poll until the first healthy answer, on a new connection each time."""
     url = f"http://{address}:{VLLM.port}/health"
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session:
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(force_close=True)
+    ) as session:
         while True:
             next_at = time.monotonic() + POLL_SECONDS
             with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError):
-                async with session.get(url, timeout=aiohttp.ClientTimeout(total=2)) as answer:
+                async with session.get(
+                    url, timeout=aiohttp.ClientTimeout(total=2)
+                ) as answer:
                     if answer.status == 200:
                         return
             await asyncio.sleep(max(0.0, next_at - time.monotonic()))

@@ -35,21 +35,33 @@ class Seen:
 
     def idle_spans(self) -> list[Span]:
         """Return the stretches without a request as (begin, end) in Unix seconds, in order."""
-        busy = _merged(_spans([*self.warmups, *(e for stage in self.stages for e in stage)]))
-        edges = [self.ready_at, *(instant for span in busy for instant in span), self.deleted_at]
+        busy = _merged(
+            _spans([*self.warmups, *(e for stage in self.stages for e in stage)])
+        )
+        edges = [
+            self.ready_at,
+            *(instant for span in busy for instant in span),
+            self.deleted_at,
+        ]
         return [
-            (begin, end) for begin, end in zip(edges[::2], edges[1::2], strict=True) if end > begin
+            (begin, end)
+            for begin, end in zip(edges[::2], edges[1::2], strict=True)
+            if end > begin
         ]
 
     @property
     def ready_to_first_seconds(self) -> float:
         """Return the seconds from the first healthy answer to the first request of any kind."""
-        return min(e.began for e in (*self.warmups, *self.stages[0])) - self.ready_at
+        return (
+            min(e.began for e in (*self.warmups, *self.stages[0])) - self.ready_at
+        )
 
     @property
     def between_stages_seconds(self) -> float:
         """Return the longest time from a stage's last answer to the next stage's first request."""
-        return max(_first(after) - _last(before) for before, after in pairwise(self.stages))
+        return max(
+            _first(after) - _last(before) for before, after in pairwise(self.stages)
+        )
 
     @property
     def last_to_deleted_seconds(self) -> float:
@@ -57,12 +69,17 @@ class Seen:
         return self.deleted_at - _last(self.stages[-1])
 
 
-def seen(found: Sequence[Exchange], *, deleted_at: float, stages: int, requests: int) -> Seen:
+def seen(
+    found: Sequence[Exchange], *, deleted_at: float, stages: int, requests: int
+) -> Seen:
     """Sort an arm's exchanges into warm-up and stages.
 
     Raises NotAsExpected unless they are `stages` times `requests`, one stage after the other.
     """
-    ready = min((e.ended for e in found if e.path == "/health" and e.status == 200), default=None)
+    ready = min(
+        (e.ended for e in found if e.path == "/health" and e.status == 200),
+        default=None,
+    )
     if ready is None:
         raise NotAsExpected("the server never was healthy")
     load = sorted((e for e in found if e.is_load), key=lambda e: e.began)
@@ -71,12 +88,23 @@ def seen(found: Sequence[Exchange], *, deleted_at: float, stages: int, requests:
             f"{len(failed)} of {len(load)} requests failed, the first with {failed[0].status}"
         )
     if len(load) < stages * requests:
-        raise NotAsExpected(f"{len(load)} requests, fewer than {stages} stages of {requests}")
+        raise NotAsExpected(
+            f"{len(load)} requests, fewer than {stages} stages of {requests}"
+        )
     measured = load[len(load) - stages * requests :]
-    split = tuple(tuple(measured[n : n + requests]) for n in range(0, len(measured), requests))
+    split = tuple(
+        tuple(measured[n : n + requests]) for n in range(0, len(measured), requests)
+    )
     if any(_first(after) < _last(before) for before, after in pairwise(split)):
-        raise NotAsExpected("stages overlap: the requests are not as many a stage as was asked for")
-    return Seen(ready, deleted_at, warmups=tuple(load[: len(load) - len(measured)]), stages=split)
+        raise NotAsExpected(
+            "stages overlap: the requests are not as many a stage as was asked for"
+        )
+    return Seen(
+        ready,
+        deleted_at,
+        warmups=tuple(load[: len(load) - len(measured)]),
+        stages=split,
+    )
 
 
 def _first(stage: Iterable[Exchange]) -> float:

@@ -19,7 +19,9 @@ NAME = "idle"
 MODEL = "tiny"
 MODEL_PATH = "/models/tiny"
 VLLM_IMAGE = os.environ.get("VLLM_IMAGE", "docker.io/vllm/vllm-openai:dev")
-SIMULATOR_IMAGE = os.environ.get("SIMULATOR_IMAGE", "docker.io/benchrun/simulator:dev")
+SIMULATOR_IMAGE = os.environ.get(
+    "SIMULATOR_IMAGE", "docker.io/benchrun/simulator:dev"
+)
 
 CONCURRENCIES = (2, 8)
 REPEATS = 3
@@ -58,7 +60,9 @@ def benchmark_run(namespace: str, server: ServerKind) -> Json:
     """Build the BenchmarkRun, which is all of arm (a)."""
     workload = {
         "name": "chat",
-        "dataset": {"random": {"inputTokens": INPUT_TOKENS, "outputTokens": OUTPUT_TOKENS}},
+        "dataset": {
+            "random": {"inputTokens": INPUT_TOKENS, "outputTokens": OUTPUT_TOKENS}
+        },
         "load": {"concurrencies": list(CONCURRENCIES)},
         "requests": REQUESTS,
     }
@@ -67,7 +71,10 @@ def benchmark_run(namespace: str, server: ServerKind) -> Json:
         "server": {
             "image": server.image,
             "args": list(server.args),
-            "resources": {"limits": {"nvidia.com/gpu": 1}, "requests": dict(server.requests)},
+            "resources": {
+                "limits": {"nvidia.com/gpu": 1},
+                "requests": dict(server.requests),
+            },
         },
         "client": {"resources": {"requests": CLIENT_REQUESTS}},
         "workloads": [workload],
@@ -87,7 +94,10 @@ def deployment(namespace: str, template: Json) -> Json:
         "spec": {
             "replicas": 1,
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": copy.deepcopy(template["spec"])},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": copy.deepcopy(template["spec"]),
+            },
         },
     }
 
@@ -129,9 +139,15 @@ def job(namespace: str, number: int, concurrency: int) -> Json:
             "--ignore-eos",
             *(f"--{name}={value}" for name, value in flags.items()),
         ],
-        "env": [{"name": "HOME", "value": "/tmp"}, {"name": "USER", "value": "bench"}],
+        "env": [
+            {"name": "HOME", "value": "/tmp"},
+            {"name": "USER", "value": "bench"},
+        ],
         "resources": {"requests": CLIENT_REQUESTS},
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        },
     }
     pod = {
         "restartPolicy": "Never",

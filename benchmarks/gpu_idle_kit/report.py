@@ -9,7 +9,11 @@ WORTH_TELLING_SECONDS = 0.02
 
 
 def lines(
-    name: str, arm: Seen, *, exchanges: Sequence[Exchange], records: Sequence[Exchange]
+    name: str,
+    arm: Seen,
+    *,
+    exchanges: Sequence[Exchange],
+    records: Sequence[Exchange],
 ) -> Iterator[str]:
     """Yield the report on one arm: its stages, its idle stretches and its end.
 
@@ -38,13 +42,19 @@ def lines(
 
 def _others(exchanges: Sequence[Exchange], begin: float, end: float) -> str:
     meanwhile = [
-        e for e in exchanges if begin <= e.began <= end and e.path != "/health" and not e.is_load
+        e
+        for e in exchanges
+        if begin <= e.began <= end and e.path != "/health" and not e.is_load
     ]
     told = [
         f"{e.path} +{1000 * (e.began - begin):.0f}..{1000 * (e.ended - begin):.0f} ms"
         for e in meanwhile
     ]
-    return f": {', '.join(told[:12])}{', ...' if len(told) > 12 else ''}" if told else ""
+    return (
+        f": {', '.join(told[:12])}{', ...' if len(told) > 12 else ''}"
+        if told
+        else ""
+    )
 
 
 def _end(arm: Seen, records: Sequence[Exchange]) -> Iterator[str]:

@@ -42,7 +42,11 @@ def exchanges(packets: Iterable[Packet]) -> list[Exchange]:
     found: list[Exchange] = []
     for packet in packets:
         if packet.to_server and packet.flags & SYN:
-            found += connections.pop(packet.peer).exchanges() if packet.peer in connections else ()
+            found += (
+                connections.pop(packet.peer).exchanges()
+                if packet.peer in connections
+                else ()
+            )
             connections[packet.peer] = _Connection(packet.peer)
         if packet.peer in connections:
             connections[packet.peer].take(packet)
@@ -80,13 +84,25 @@ class _Connection:
     def exchanges(self) -> list[Exchange]:
         """Return the exchanges; HTTP/1.1 answers come in the order of the requests."""
         answers = iter(self._answers.messages)
-        return [self._exchange(request, next(answers, None)) for request in self._requests.messages]
+        return [
+            self._exchange(request, next(answers, None))
+            for request in self._requests.messages
+        ]
 
     def _exchange(self, request: _Message, answer: _Message | None) -> Exchange:
         method, target, _ = request.first_line.split(" ", 2)
-        status = int(answer.first_line.split(" ")[1]) if answer is not None else None
+        status = (
+            int(answer.first_line.split(" ")[1]) if answer is not None else None
+        )
         ended = answer.ended if answer is not None else self._last_at
-        return Exchange(method, target.partition("?")[0], status, request.began, ended, self._peer)
+        return Exchange(
+            method,
+            target.partition("?")[0],
+            status,
+            request.began,
+            ended,
+            self._peer,
+        )
 
 
 class _Stream:

@@ -53,7 +53,9 @@ class Wire:
         self._port = port
         self._socket = _packet_socket(in_network_of=node_pid)
         program = _segments_of(address, port)
-        code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in program))
+        code = ctypes.create_string_buffer(
+            b"".join(struct.pack("HBBI", *step) for step in program)
+        )
         attached = struct.pack("HxxxxxxQ", len(program), ctypes.addressof(code))
         self._socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, attached)
         self._ended = threading.Event()
@@ -71,7 +73,9 @@ class Wire:
         """
         self._ended.set()
         self._reader.join()
-        _, dropped = struct.unpack("II", self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
+        _, dropped = struct.unpack(
+            "II", self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8)
+        )
         self._socket.close()
         if dropped:
             raise RuntimeError(
@@ -99,13 +103,17 @@ class Wire:
         header = (data[0] & 0x0F) * 4
         total = struct.unpack_from("!H", data, 2)[0]
         source, destination = (socket.inet_ntoa(data[n : n + 4]) for n in (12, 16))
-        source_port, destination_port, sequence = struct.unpack_from("!HHI", data, header)
+        source_port, destination_port, sequence = struct.unpack_from(
+            "!HHI", data, header
+        )
         payload = header + (data[header + 12] >> 4) * 4
         to_server = destination == self._address and destination_port == self._port
         return Packet(
             at=at,
             to_server=to_server,
-            peer=(source, source_port) if to_server else (destination, destination_port),
+            peer=(source, source_port)
+            if to_server
+            else (destination, destination_port),
             sequence=sequence,
             flags=data[header + 13],
             payload=data[payload : total or None],
@@ -128,11 +136,19 @@ def _packet_socket(*, in_network_of: int) -> socket.socket:
     def make() -> None:
         namespace = os.open(f"/proc/{in_network_of}/ns/net", os.O_RDONLY)
         try:
-            if ctypes.CDLL(None, use_errno=True).setns(namespace, CLONE_NEWNET) != 0:
+            if (
+                ctypes.CDLL(None, use_errno=True).setns(namespace, CLONE_NEWNET)
+                != 0
+            ):
                 raise OSError(
-                    ctypes.get_errno(), f"cannot enter the network of process {in_network_of}"
+                    ctypes.get_errno(),
+                    f"cannot enter the network of process {in_network_of}",
                 )
-            made.append(socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_ALL)))
+            made.append(
+                socket.socket(
+                    socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_ALL)
+                )
+            )
         finally:
             os.close(namespace)
 

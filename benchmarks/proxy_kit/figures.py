@@ -38,12 +38,20 @@ class Figures:
     def beyond_limits(self) -> Iterator[str]:
         """Yield a line for every limit that is not kept."""
         return beyond(
-            self, below={"added_mean_ms": MAX_ADDED_MS, "ttft_difference_ms": MAX_ADDED_MS}
+            self,
+            below={
+                "added_mean_ms": MAX_ADDED_MS,
+                "ttft_difference_ms": MAX_ADDED_MS,
+            },
         )
 
 
 def figures(
-    times: Times, before: Mapping[str, float], after: Mapping[str, float], *, seconds: float
+    times: Times,
+    before: Mapping[str, float],
+    after: Mapping[str, float],
+    *,
+    seconds: float,
 ) -> Figures:
     """Compute the figures from the client's times and the proxy's metrics before and after.
 
@@ -51,12 +59,16 @@ def figures(
     """
     risen = {name: after[name] - before[name] for name in after}
     requests = int(risen[f'{_PREFIX}requests_total{{outcome="ok"}}'])
-    through, past = (1000 * median(column) for column in (times.through, times.past))
+    through, past = (
+        1000 * median(column) for column in (times.through, times.past)
+    )
     cpu_seconds = risen["process_cpu_seconds_total"]
     return Figures(
         requests_per_second=round(len(times.through) / seconds, 1),
         requests=requests,
-        added_mean_ms=round(1000 * risen[f"{_PREFIX}added_seconds_sum"] / requests, 3),
+        added_mean_ms=round(
+            1000 * risen[f"{_PREFIX}added_seconds_sum"] / requests, 3
+        ),
         added_p99_below_ms=1000 * _p99_bound(risen, "added_seconds"),
         ttft_through_ms=round(through, 3),
         ttft_past_ms=round(past, 3),
@@ -69,7 +81,11 @@ def figures(
 
 def read_page(page: str) -> dict[str, float]:
     """Parse the series of a metrics page: name with labels -> value."""
-    pairs = (line.rsplit(" ", 1) for line in page.splitlines() if not line.startswith("#"))
+    pairs = (
+        line.rsplit(" ", 1)
+        for line in page.splitlines()
+        if not line.startswith("#")
+    )
     return {name: float(value) for name, value in pairs}
 
 
@@ -80,4 +96,8 @@ def _p99_bound(risen: Mapping[str, float], name: str) -> float:
         for key, count in risen.items()
         if key.startswith(opening)
     }
-    return next(float(bound) for bound, count in buckets.items() if count >= 0.99 * buckets["+Inf"])
+    return next(
+        float(bound)
+        for bound, count in buckets.items()
+        if count >= 0.99 * buckets["+Inf"]
+    )

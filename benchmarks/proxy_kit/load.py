@@ -43,7 +43,9 @@ async def warm_up(http: aiohttp.ClientSession, split: Split) -> None:
         await asyncio.gather(*ways)
 
 
-async def send(http: aiohttp.ClientSession, split: Split, *, rate: float, seconds: float) -> Times:
+async def send(
+    http: aiohttp.ClientSession, split: Split, *, rate: float, seconds: float
+) -> Times:
     """Send `rate` requests a second through the proxy, and among them some that go past it.
 
     Raises Failed when a request gets no complete answer.
@@ -67,17 +69,26 @@ async def send(http: aiohttp.ClientSession, split: Split, *, rate: float, second
 def _body() -> bytes:
     prompt = uuid.uuid4().hex * (PROMPT_BYTES // 32)
     return json.dumps(
-        {"model": "tiny", "prompt": prompt, "max_tokens": OUTPUT_TOKENS, "stream": True}
+        {
+            "model": "tiny",
+            "prompt": prompt,
+            "max_tokens": OUTPUT_TOKENS,
+            "stream": True,
+        }
     ).encode()
 
 
-async def _through(http: aiohttp.ClientSession, split: Split, times: list[float]) -> None:
+async def _through(
+    http: aiohttp.ClientSession, split: Split, times: list[float]
+) -> None:
     body = _body()
     sent = time.perf_counter()
     times.append(await _first_bytes(http, split.proxy, body) - sent)
 
 
-async def _past(http: aiohttp.ClientSession, split: Split, times: list[float]) -> None:
+async def _past(
+    http: aiohttp.ClientSession, split: Split, times: list[float]
+) -> None:
     body = _body()
     sent = time.perf_counter()
     asked = forwarding.read_object(body)
@@ -86,7 +97,10 @@ async def _past(http: aiohttp.ClientSession, split: Split, times: list[float]) -
     ) as response:
         answer = await response.read()
     times.append(
-        await _first_bytes(http, split.decode, forwarding.decode_body(body, asked, answer)) - sent
+        await _first_bytes(
+            http, split.decode, forwarding.decode_body(body, asked, answer)
+        )
+        - sent
     )
 
 
@@ -95,6 +109,8 @@ async def _first_bytes(http: aiohttp.ClientSession, url: str, body: bytes) -> fl
         first = await response.content.readany()
         at = time.perf_counter()
         rest = await response.content.read()
-        if response.status != 200 or not (first + rest).endswith(b"data: [DONE]\n\n"):
+        if response.status != 200 or not (first + rest).endswith(
+            b"data: [DONE]\n\n"
+        ):
             raise Failed(f"{url} answered HTTP {response.status}: {first[:200]!r}")
         return at

@@ -36,7 +36,14 @@ class Split:
 @asynccontextmanager
 async def split_server() -> AsyncIterator[Split]:
     """Run all three processes for the duration of the block and yield their URLs."""
-    simulator = ("-m", "benchrun_simulator", "serve", "tiny", "--host=127.0.0.1", "--port=0")
+    simulator = (
+        "-m",
+        "benchrun_simulator",
+        "serve",
+        "tiny",
+        "--host=127.0.0.1",
+        "--port=0",
+    )
     prefill_flags = (f"--sim-ttft-ms={PREFILL_MS}", TRANSFER % "kv_producer")
     decode_flags = (
         f"--sim-ttft-ms={DECODE_MS}",
@@ -48,8 +55,15 @@ async def split_server() -> AsyncIterator[Split]:
         prefill = await stack.enter_async_context(
             _running(*simulator, *prefill_flags, until=started)
         )
-        decode = await stack.enter_async_context(_running(*simulator, *decode_flags, until=started))
-        words = ("-m", "benchrun_client.proxy", f"--prefill={prefill}", f"--decode={decode}")
+        decode = await stack.enter_async_context(
+            _running(*simulator, *decode_flags, until=started)
+        )
+        words = (
+            "-m",
+            "benchrun_client.proxy",
+            f"--prefill={prefill}",
+            f"--decode={decode}",
+        )
         address = ("--address=127.0.0.1", "--port=0")
         proxy = await stack.enter_async_context(
             _running(*words, *address, until="the proxy answers on port ")
@@ -66,7 +80,10 @@ async def _running(*words: str, until: str) -> AsyncIterator[str]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *words,
-        env={**os.environ, "PYTHONPATH": f"{CLIENT_ROOT}{os.pathsep}{SIMULATOR_ROOT}"},
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{CLIENT_ROOT}{os.pathsep}{SIMULATOR_ROOT}",
+        },
         stdout=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None

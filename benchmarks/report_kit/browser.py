@@ -28,9 +28,13 @@ def chromium() -> Iterator[Browser]:
     """Yield the machine's own Chromium. Raises BrowserMissing when there is none."""
     found = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if found is None:
-        raise BrowserMissing("Chromium was not found on PATH; on Debian: apt-get install chromium")
+        raise BrowserMissing(
+            "Chromium was not found on PATH; on Debian: apt-get install chromium"
+        )
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=list(ARGUMENTS))
+        browser = playwright.chromium.launch(
+            executable_path=found, args=list(ARGUMENTS)
+        )
         try:
             yield browser
         finally:

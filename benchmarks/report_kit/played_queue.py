@@ -16,7 +16,9 @@ INPUT_TOKENS = 512
 OUTPUT_TOKENS = 48
 
 
-def played(load: Load, count: int, draw: random.Random, slowness: float) -> RequestColumns:
+def played(
+    load: Load, count: int, draw: random.Random, slowness: float
+) -> RequestColumns:
     """Build the request columns of a stage at a rate, or of users.
 
     First come, first served: a request waits for a place, then takes longer the more places are
@@ -32,9 +34,9 @@ def played(load: Load, count: int, draw: random.Random, slowness: float) -> Requ
         begins = max(sent, heapq.heappop(free))
         taken = 1 + sum(until > begins for until in free)
         first = begins + slowness * draw.lognormvariate(-3.3, 0.18)
-        end = first + slowness * (OUTPUT_TOKENS - 1) * (0.006 + 0.0007 * taken) * draw.gauss(
-            1, 0.04
-        )
+        end = first + slowness * (OUTPUT_TOKENS - 1) * (
+            0.006 + 0.0007 * taken
+        ) * draw.gauss(1, 0.04)
         heapq.heappush(free, end)
         if arrivals is None:
             heapq.heappush(users, end)
@@ -42,7 +44,8 @@ def played(load: Load, count: int, draw: random.Random, slowness: float) -> Requ
     rows.sort()
     origin = rows[0][0]
     in_us = [
-        (int(1e6 * (sent - origin)), int(1e6 * ttft), int(1e6 * e2el)) for sent, ttft, e2el in rows
+        (int(1e6 * (sent - origin)), int(1e6 * ttft), int(1e6 * e2el))
+        for sent, ttft, e2el in rows
     ]
     return columns(*zip(*in_us, strict=True), tokens=(INPUT_TOKENS, OUTPUT_TOKENS))
 

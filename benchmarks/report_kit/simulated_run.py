@@ -30,7 +30,13 @@ from benchrun.measure.metrics_page import Sample
 from benchrun.plan import load_points, planned_stages
 from benchrun_client.contract import ClientFigures, StageRecord
 
-from report_kit.played_queue import INPUT_TOKENS, OUTPUT_TOKENS, PLACES, gaps_of, played
+from report_kit.played_queue import (
+    INPUT_TOKENS,
+    OUTPUT_TOKENS,
+    PLACES,
+    gaps_of,
+    played,
+)
 
 PAUSE_SECONDS = 2.0
 START_UNIX = 1_790_000_000.0
@@ -86,7 +92,9 @@ def simulated_run(
 
     The load is `rates` in requests a second if given, otherwise `users`.
     """
-    load = {"requestRates": list(rates)} if rates else {"concurrencies": list(users)}
+    load = (
+        {"requestRates": list(rates)} if rates else {"concurrencies": list(users)}
+    )
     data = {"random": {"inputTokens": INPUT_TOKENS, "outputTokens": OUTPUT_TOKENS}}
     body = {
         "model": {"name": "Qwen/Qwen3-4B"},
@@ -106,7 +114,9 @@ def simulated_run(
     spec = BenchmarkRunSpec.model_validate(body)
     uid = f"uid-{name}"
     records, samples = _measured(spec, uid, name, slowness)
-    return SimulatedRun(name, uid, body, spec, _status(spec, records, samples), records, samples)
+    return SimulatedRun(
+        name, uid, body, spec, _status(spec, records, samples), records, samples
+    )
 
 
 def held_against(run: SimulatedRun, baseline: SimulatedRun) -> SimulatedRun:
@@ -154,7 +164,10 @@ def _measured(
             began_us=began_us,
             ended_us=began_us + round(1e6 * seconds),
             client=ClientFigures(
-                cpu_seconds=0.1 * seconds, wall_seconds=seconds, throttled_periods=0, lag_p99_us=400
+                cpu_seconds=0.1 * seconds,
+                wall_seconds=seconds,
+                throttled_periods=0,
+                lag_p99_us=400,
             ),
             run_uid=uid,
             idle_before_us=int(PAUSE_SECONDS * 1e6),
@@ -188,7 +201,8 @@ def _samples(record: StageRecord, begin: float) -> list[Sample]:
                 running=float(running),
                 waiting=float(total - running),
                 kv_cache=running * (INPUT_TOKENS + OUTPUT_TOKENS) / _KV_TOKENS,
-                generation_tokens=before + (after - before) * (at_us + 1) / (length_us + 2),
+                generation_tokens=before
+                + (after - before) * (at_us + 1) / (length_us + 2),
                 start_time=START_UNIX - 100,
             )
         )
@@ -196,12 +210,16 @@ def _samples(record: StageRecord, begin: float) -> list[Sample]:
 
 
 def _status(
-    spec: BenchmarkRunSpec, records: Sequence[StageRecord], samples: Sequence[Sample]
+    spec: BenchmarkRunSpec,
+    records: Sequence[StageRecord],
+    samples: Sequence[Sample],
 ) -> BenchmarkRunStatus:
     never_compiled = ServerStatus(
         engine="VLLM", role="server", compilations=CompiledKernels(count=0)
     )
-    found = results(load_points(spec), records, samples, spec=spec, servers=[never_compiled])
+    found = results(
+        load_points(spec), records, samples, spec=spec, servers=[never_compiled]
+    )
     rows, truncated = status_rows(spec, found)
     valid = "False" if found.verdict == "Invalid" else "True"
     conditions = {"Complete": "True", "Valid": valid}
@@ -209,14 +227,18 @@ def _status(
         phase="Completed",
         message=f"measured all {len(load_points(spec))} load points",
         conditions=tuple(
-            Condition.model_validate({"type": type_, "status": status, "reason": "Measured"})
+            Condition.model_validate(
+                {"type": type_, "status": status, "reason": "Measured"}
+            )
             for type_, status in conditions.items()
         ),
         accepted_time="2026-09-21T14:00:00Z",
         start_time="2026-09-21T14:13:20Z",
         completion_time="2026-09-21T16:02:11Z",
         servers=[SERVER],
-        client=ClientStatus(image="benchrun/client:0.1", engine="vllm", engine_version="0.32.0"),
+        client=ClientStatus(
+            image="benchrun/client:0.1", engine="vllm", engine_version="0.32.0"
+        ),
         results=rows,
         findings=list(found.findings),
         verdict=found.verdict,

@@ -63,7 +63,11 @@ class PlayedClient:
         await self._listener.stop()
 
     async def measure(
-        self, server: Server, *, ends: list[float], server_address: str | None = None
+        self,
+        server: Server,
+        *,
+        ends: list[float],
+        server_address: str | None = None,
     ) -> None:
         """Play all stages; stage n ends at `ends[n]` (`time.monotonic`).
 
@@ -75,7 +79,9 @@ class PlayedClient:
         self._ledger.note("warmup_us", 100_000)
         before = server.counters()
         made = None
-        for sequence, (stage, end) in enumerate(zip(self._plan.stages, ends, strict=True)):
+        for sequence, (stage, end) in enumerate(
+            zip(self._plan.stages, ends, strict=True)
+        ):
             self._ledger.enter("Measuring", stage=stage.id)
             if made is None:
                 self._ledger.note("first_request_unix_us", self._now_us())
@@ -88,7 +94,13 @@ class PlayedClient:
             now = time.time()
             until = now + seconds
             server.begin(
-                Work(stage.requests, data.input.mean, data.output.mean, began=now, ends=until)
+                Work(
+                    stage.requests,
+                    data.input.mean,
+                    data.output.mean,
+                    began=now,
+                    ends=until,
+                )
             )
             await asyncio.sleep(max(0.0, end - time.monotonic()))
             after = server.counters()
@@ -120,7 +132,9 @@ class PlayedClient:
         """Return the time of the client's node clock, in Unix microseconds."""
         return int(time.time() * 1e6) + self._ahead_us
 
-    def _record(self, sequence: int, edge: ServerEdge, *, began_us: int) -> StageRecord:
+    def _record(
+        self, sequence: int, edge: ServerEdge, *, began_us: int
+    ) -> StageRecord:
         stage = self._plan.stages[sequence]
         requests, gaps = _latencies(stage.requests, _random(stage).output.mean)
         return stage_record(
@@ -140,19 +154,26 @@ class PlayedClient:
 
 
 def _random(stage: Stage) -> RandomData:
-    assert isinstance(stage.data, RandomData), "the played runs ask for nothing else"
+    assert isinstance(stage.data, RandomData), (
+        "the played runs ask for nothing else"
+    )
     return stage.data
 
 
 @cache
-def _latencies(requests: int, output_tokens: int) -> tuple[RequestColumns, GapCounts]:
+def _latencies(
+    requests: int, output_tokens: int
+) -> tuple[RequestColumns, GapCounts]:
     """Build request columns and gap counts as wide as real ones, with thousands of different gaps.
 
     Records are as large as real ones then. They are made once and used by every stage.
     """
     draw = random.Random(1)
     gaps = [
-        [max(1, int(draw.gauss(GAP_US, JITTER_US))) for _ in range(output_tokens - 1)]
+        [
+            max(1, int(draw.gauss(GAP_US, JITTER_US)))
+            for _ in range(output_tokens - 1)
+        ]
         for _ in range(requests)
     ]
     ttfts = [max(1, int(draw.gauss(TTFT_US, TTFT_US / 5))) for _ in range(requests)]

@@ -33,7 +33,9 @@ PATHS = {
 class Cluster:
     """A client that reads, writes and watches as the user KUBECONFIG names."""
 
-    def __init__(self, session: aiohttp.ClientSession, *, url: str, authority: str | None) -> None:
+    def __init__(
+        self, session: aiohttp.ClientSession, *, url: str, authority: str | None
+    ) -> None:
         self._session = session
         self.url = url
         """URL of the API server."""
@@ -51,7 +53,9 @@ class Cluster:
         session = aiohttp.ClientSession(
             base_url=found.host,
             connector=aiohttp.TCPConnector(ssl=tls),
-            headers={"Authorization": f"Bearer {token.removeprefix('Bearer ')}"} if token else {},
+            headers={"Authorization": f"Bearer {token.removeprefix('Bearer ')}"}
+            if token
+            else {},
             read_bufsize=MAX_LINE_BYTES,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
         )
@@ -62,14 +66,21 @@ class Cluster:
         await self._session.close()
 
     async def ask(
-        self, method: str, path: str, body: Json | None = None, *, merge: bool = False
+        self,
+        method: str,
+        path: str,
+        body: Json | None = None,
+        *,
+        merge: bool = False,
     ) -> Json:
         """Send one request and return the JSON answer.
 
         `merge` sends the body as a JSON merge patch. Raises RuntimeError with the API server's text
         when it answers with an error.
         """
-        content_type = "application/merge-patch+json" if merge else "application/json"
+        content_type = (
+            "application/merge-patch+json" if merge else "application/json"
+        )
         data = json.dumps(body) if body is not None else None
         async with self._session.request(
             method, path, data=data, headers={"Content-Type": content_type}
@@ -89,7 +100,11 @@ class Cluster:
         """
         # Start from what the API server has cached: the namespace is new, and nothing in it can be
         # out of date.
-        query = {"watch": "true", "resourceVersion": "0", "timeoutSeconds": str(WATCH_SECONDS)}
+        query = {
+            "watch": "true",
+            "resourceVersion": "0",
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
         while True:
             async with self._session.get(path, params=query) as answer:
                 # Too many requests: the kind was just defined, and its storage is not there yet.
@@ -134,7 +149,9 @@ class Picture:
     def start(self) -> None:
         """Start one watch for each kind."""
         for kind, path in self._paths.items():
-            watch = self._cluster.watch(path.format(self._namespace), partial(self._heard, kind))
+            watch = self._cluster.watch(
+                path.format(self._namespace), partial(self._heard, kind)
+            )
             task = asyncio.create_task(watch, name=f"watch {kind}")
             task.add_done_callback(lambda _: self._wake())
             self._watches.append(task)
@@ -155,10 +172,17 @@ class Picture:
         wanted = {LABEL_RUN: run, LABEL_ROLE: role}
         pods = self.objects["Pod"].values()
         return next(
-            (p for p in pods if wanted.items() <= p["metadata"].get("labels", {}).items()), None
+            (
+                p
+                for p in pods
+                if wanted.items() <= p["metadata"].get("labels", {}).items()
+            ),
+            None,
         )
 
-    async def until(self, holds: Callable[[], bool], *, seconds: float, what: str) -> None:
+    async def until(
+        self, holds: Callable[[], bool], *, seconds: float, what: str
+    ) -> None:
         """Wait for a condition on the picture.
 
         Raises TimeoutError when it does not hold within `seconds`, and the error that broke a
@@ -178,7 +202,9 @@ class Picture:
         if event == "DELETED":
             self.objects[kind].pop(name, None)
         else:
-            body.pop("binaryData", None)  # records: only that they exist matters here
+            body.pop(
+                "binaryData", None
+            )  # records: only that they exist matters here
             self.objects[kind][name] = body
             self.first_seen.setdefault((kind, name), time.monotonic())
         if self._notify is not None:

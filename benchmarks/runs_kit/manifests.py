@@ -28,7 +28,10 @@ def run(name: str, namespace: str) -> Json:
         "kind": KIND,
         "metadata": {"name": name, "namespace": namespace},
         "spec": {
-            "model": {"name": "scale/model", "source": {"path": {"path": "/models/scale"}}},
+            "model": {
+                "name": "scale/model",
+                "source": {"path": {"path": "/models/scale"}},
+            },
             "server": {
                 "image": "docker.io/vllm/vllm-openai:v0.32.0",
                 "args": ["--max-model-len=12000", "--no-enable-prefix-caching"],
@@ -47,7 +50,9 @@ def alike(name: str, namespace: str) -> Iterator[tuple[str, Json]]:
 
     The Job gets a pod, as a client's Job does.
     """
-    about = {"metadata": {"name": name, "namespace": namespace, "labels": {"alike": ""}}}
+    about = {
+        "metadata": {"name": name, "namespace": namespace, "labels": {"alike": ""}}
+    }
     pod = {
         "schedulerName": NO_SCHEDULER,
         "restartPolicy": "Never",
@@ -55,8 +60,14 @@ def alike(name: str, namespace: str) -> Iterator[tuple[str, Json]]:
     }
     yield "BenchmarkRun", {**run(name, namespace), **about}
     yield "ConfigMap", {**about, "data": {"plan.json": "x" * 4096}}
-    yield "NetworkPolicy", {**about, "spec": {"podSelector": {"matchLabels": {"alike": name}}}}
-    yield "Service", {**about, "spec": {"selector": {"alike": name}, "ports": [{"port": 8000}]}}
+    yield (
+        "NetworkPolicy",
+        {**about, "spec": {"podSelector": {"matchLabels": {"alike": name}}}},
+    )
+    yield (
+        "Service",
+        {**about, "spec": {"selector": {"alike": name}, "ports": [{"port": 8000}]}},
+    )
     yield "Job", {**about, "spec": {"template": {"spec": pod}}}
 
 
@@ -67,7 +78,9 @@ def pending() -> Json:
         _condition(type_, "Unknown", reason="InProgress", message=words)
         for type_ in ("Accepted", "ServerReady", "Complete", "Valid")
     ]
-    return {"status": {"phase": "Pending", "message": words, "conditions": conditions}}
+    return {
+        "status": {"phase": "Pending", "message": words, "conditions": conditions}
+    }
 
 
 def unschedulable() -> Json:
@@ -76,7 +89,9 @@ def unschedulable() -> Json:
     return {
         "status": {
             "conditions": [
-                _condition("PodScheduled", "False", reason="Unschedulable", message=message)
+                _condition(
+                    "PodScheduled", "False", reason="Unschedulable", message=message
+                )
             ]
         }
     }
@@ -91,7 +106,10 @@ def running(address: str, *, container: str, image: str, ready: bool) -> Json:
             "podIP": address,
             "podIPs": [{"ip": address}],
             "startTime": _now(),
-            "conditions": [_condition("PodScheduled", "True"), _condition("Ready", str(ready))],
+            "conditions": [
+                _condition("PodScheduled", "True"),
+                _condition("Ready", str(ready)),
+            ],
             "containerStatuses": [_container(container, image, state, ready=ready)],
         }
     }
@@ -110,7 +128,10 @@ def succeeded(*, container: str, image: str) -> Json:
     return {
         "status": {
             "phase": "Succeeded",
-            "conditions": [_condition("PodScheduled", "True"), _condition("Ready", "False")],
+            "conditions": [
+                _condition("PodScheduled", "True"),
+                _condition("Ready", "False"),
+            ],
             "containerStatuses": [_container(container, image, state, ready=False)],
         }
     }
@@ -127,7 +148,9 @@ def _container(name: str, image: str, state: Json, *, ready: bool) -> Json:
     }
 
 
-def _condition(type_: str, status: str, *, reason: str = "", message: str = "") -> Json:
+def _condition(
+    type_: str, status: str, *, reason: str = "", message: str = ""
+) -> Json:
     return {
         "type": type_,
         "status": status,

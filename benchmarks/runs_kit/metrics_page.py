@@ -51,7 +51,11 @@ class Work:
 
     def done(self, now: float) -> int:
         """Return how many requests have been answered by `now`, in Unix seconds."""
-        share = 1.0 if now >= self.ends else max(0.0, now - self.began) / (self.ends - self.began)
+        share = (
+            1.0
+            if now >= self.ends
+            else max(0.0, now - self.began) / (self.ends - self.began)
+        )
         return int(share * self.requests)
 
 
@@ -70,7 +74,9 @@ class Server:
 
     def counters(self) -> dict[str, float]:
         """Return the counters by name, without the `vllm:` prefix, like the client's snapshots."""
-        counted = {name: float(value) for name, value in self._counted(time.time()).items()}
+        counted = {
+            name: float(value) for name, value in self._counted(time.time()).items()
+        }
         return {
             **counted,
             "prefix_cache_hits_total": 0.0,
@@ -124,7 +130,10 @@ def _histogram(number: int) -> list[str]:
 
 
 _HISTOGRAM_LINES = (
-    "\n".join(line for number in range(_HISTOGRAMS) for line in _histogram(number)).encode() + b"\n"
+    "\n".join(
+        line for number in range(_HISTOGRAMS) for line in _histogram(number)
+    ).encode()
+    + b"\n"
 )
 
 
@@ -145,7 +154,9 @@ class MetricsServer:
     async def start(self, addresses: list[str]) -> None:
         """Listen on port 8000 of each address."""
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(lambda: _Connection(self), addresses, PORT)
+        self._listener = await loop.create_server(
+            lambda: _Connection(self), addresses, PORT
+        )
 
     def stop(self) -> None:
         """Stop listening."""
@@ -177,8 +188,12 @@ class _Connection(asyncio.Protocol):
         self._buffer += data
         while b"\r\n\r\n" in self._buffer:
             head, self._buffer = self._buffer.split(b"\r\n\r\n", 1)
-            status, body = self._owner.answer(self._address, head.split(b" ", 2)[1].decode())
+            status, body = self._owner.answer(
+                self._address, head.split(b" ", 2)[1].decode()
+            )
             self._transport.write(
                 b"HTTP/1.1 %d .\r\nContent-Type: text/plain; version=1.0.0; "
-                b"charset=utf-8\r\nContent-Length: %d\r\n\r\n" % (status, len(body)) + body
+                b"charset=utf-8\r\nContent-Length: %d\r\n\r\n"
+                % (status, len(body))
+                + body
             )

@@ -124,7 +124,11 @@ class OperatorProcess:
             **self._settings,
         }
         with self.log.open("ab") as log:
-            clock = OWN_CLOCK.format(path=str(self._clock)) if self._clock.exists() else ""
+            clock = (
+                OWN_CLOCK.format(path=str(self._clock))
+                if self._clock.exists()
+                else ""
+            )
             command = (sys.executable, "-c", clock + AS_IN_THE_IMAGE)
             self._process = await asyncio.create_subprocess_exec(
                 *command, env=environment, stdout=log, stderr=log
@@ -194,7 +198,9 @@ class OperatorProcess:
         if self._process is None or self._process.returncode is not None:
             raise RuntimeError(f"the operator has ended: {self.last_words()}")
         own = Path("/proc") / str(self._process.pid)
-        fields = dict(line.split(":", 1) for line in (own / "status").read_text().splitlines())
+        fields = dict(
+            line.split(":", 1) for line in (own / "status").read_text().splitlines()
+        )
         user, system = (own / "stat").read_text().rsplit(")", 1)[1].split()[11:13]
         return Usage(
             rss_mib=_mib(fields["VmRSS"]),
@@ -210,7 +216,9 @@ class OperatorProcess:
         """
         buckets = await self.buckets("benchrun_decision_cpu_seconds")
         wanted = 0.99 * max(buckets.values())
-        return 1000 * min(bound for bound, count in buckets.items() if count >= wanted)
+        return 1000 * min(
+            bound for bound, count in buckets.items() if count >= wanted
+        )
 
     async def buckets(self, histogram: str) -> dict[float, float]:
         """Return one of its histograms: bucket bound -> how many observations were at most that."""
@@ -222,7 +230,9 @@ class OperatorProcess:
 
     async def gauge(self, wanted: str) -> float:
         """Return the value of one of its metrics that has no labels."""
-        return next(value for name, _, value in await self._samples() if name == wanted)
+        return next(
+            value for name, _, value in await self._samples() if name == wanted
+        )
 
     async def _samples(self) -> list[tuple[str, dict[str, str], float]]:
         async with (
@@ -250,9 +260,14 @@ class OperatorProcess:
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "counted", "cluster": {"server": self._api_url}}],
-            "users": [{"name": "operator", "user": {"token": answer["status"]["token"]}}],
+            "users": [
+                {"name": "operator", "user": {"token": answer["status"]["token"]}}
+            ],
             "contexts": [
-                {"name": "counted", "context": {"cluster": "counted", "user": "operator"}}
+                {
+                    "name": "counted",
+                    "context": {"cluster": "counted", "user": "operator"},
+                }
             ],
             "current-context": "counted",
         }
@@ -273,7 +288,8 @@ async def refuse_rivals(cluster: Cluster) -> None:
     Two operators would fight over every run.
     """
     installed = await cluster.ask(
-        "GET", f"/apis/apps/v1/deployments?labelSelector=app.kubernetes.io/name={NAME}"
+        "GET",
+        f"/apis/apps/v1/deployments?labelSelector=app.kubernetes.io/name={NAME}",
     )
     for deployment in installed["items"]:
         meta = deployment["metadata"]
@@ -311,7 +327,8 @@ async def _grant(namespace: str, watched: tuple[str, ...]) -> None:
         "--set=clientImage.repository=none.invalid/client",
     ]
     chart += [
-        f"--show-only=templates/{name}.yaml" for name in ("role", "own-role", "serviceaccount")
+        f"--show-only=templates/{name}.yaml"
+        for name in ("role", "own-role", "serviceaccount")
     ]
     await command("kubectl", "apply", "--filename=-", stdin=await command(*chart))
 
@@ -322,7 +339,9 @@ async def command(*arguments: str, stdin: str = "") -> str:
     Raises RuntimeError with its error output when it fails.
     """
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*arguments, stdin=pipe, stdout=pipe, stderr=pipe)
+    process = await asyncio.create_subprocess_exec(
+        *arguments, stdin=pipe, stdout=pipe, stderr=pipe
+    )
     printed, complaints = await process.communicate(stdin.encode())
     if process.returncode != 0:
         raise RuntimeError(f"{' '.join(arguments)}: {complaints.decode().strip()}")

@@ -58,7 +58,11 @@ class CountingProxy:
     """A proxy that listens on loopback, passes everything on, and remembers the requests."""
 
     def __init__(
-        self, upstream: str, *, tls: ssl.SSLContext | None, run_name: re.Pattern[str]
+        self,
+        upstream: str,
+        *,
+        tls: ssl.SSLContext | None,
+        run_name: re.Pattern[str],
     ) -> None:
         address = urlsplit(upstream)
         self._host = address.hostname or "localhost"
@@ -75,7 +79,9 @@ class CountingProxy:
 
     async def start(self) -> None:
         """Listen on a free port; after a stop, on the same one again."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._own_port)
+        self._server = await asyncio.start_server(
+            self._serve, "127.0.0.1", self._own_port
+        )
         self._own_port = self._server.sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{self._own_port}"
 
@@ -93,9 +99,13 @@ class CountingProxy:
         """Return the answer to a request that is not passed on, or None to pass it on."""
         return None
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         try:
-            answers, onward = await asyncio.open_connection(self._host, self._port, ssl=self._tls)
+            answers, onward = await asyncio.open_connection(
+                self._host, self._port, ssl=self._tls
+            )
         except OSError:
             writer.close()
             return
@@ -135,11 +145,15 @@ class CountingProxy:
             of_collection=method == "GET" and name is None,
             watches="watch=true" in query.lower(),
             run=named[0] if named else None,
-            changes=tuple(_changes(text)) if method == "PATCH" and subresource == "status" else (),
+            changes=tuple(_changes(text))
+            if method == "PATCH" and subresource == "status"
+            else (),
         )
 
 
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pass_on(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     with contextlib.suppress(ConnectionError):
         while data := await reader.read(CHUNK_BYTES):
             writer.write(data)

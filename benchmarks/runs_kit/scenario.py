@@ -61,7 +61,9 @@ class PlayedRun:
 class Scenario:
     """One performance of the story."""
 
-    def __init__(self, scale: Scale, namespace: str, *, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, scale: Scale, namespace: str, *, say: Callable[[str], None]
+    ) -> None:
         self._scale = scale
         self._namespace = namespace
         self._say = say
@@ -94,14 +96,19 @@ class Scenario:
             self._proxy = CountingProxy(cluster.url, tls=tls, run_name=RUN_NAME)
             await self._proxy.start()
             self._operator = OperatorProcess(
-                cluster, self._namespace, api_url=self._proxy.url, directory=directory
+                cluster,
+                self._namespace,
+                api_url=self._proxy.url,
+                directory=directory,
             )
             try:
                 await self._operator.start()
                 self._report("operator ready")
                 return await self._measured(create_seconds)
             except NotAsExpected:
-                self._say(f"the operator's last words: {self._operator.last_words()}")
+                self._say(
+                    f"the operator's last words: {self._operator.last_words()}"
+                )
                 raise
             finally:
                 await self._operator.stop()
@@ -115,7 +122,11 @@ class Scenario:
         """Yield a connection to the cluster with a namespace that is deleted afterwards."""
         cluster = await Cluster.connect()
         try:
-            await cluster.ask("POST", "/api/v1/namespaces", {"metadata": {"name": self._namespace}})
+            await cluster.ask(
+                "POST",
+                "/api/v1/namespaces",
+                {"metadata": {"name": self._namespace}},
+            )
             yield cluster
         finally:
             await cluster.ask("DELETE", f"/api/v1/namespaces/{self._namespace}")
@@ -133,7 +144,9 @@ class Scenario:
             children_seconds=round(children_seconds, 2),
             children_ratio=round(children_seconds / create_seconds, 2),
             server_children_seconds=round(server_children_seconds, 2),
-            server_children_ratio=round(server_children_seconds / create_seconds, 2),
+            server_children_ratio=round(
+                server_children_seconds / create_seconds, 2
+            ),
             rss_mib=round(self._operator.usage().peak_rss_mib, 1),
             cpu_cores=round(cpu_cores, 3),
             writes_per_run=max(self._writes().values()),
@@ -146,7 +159,9 @@ class Scenario:
 
         It is the median of some rounds.
         """
-        rounds = [await self._create_once(number) for number in range(CREATE_ROUNDS)]
+        rounds = [
+            await self._create_once(number) for number in range(CREATE_ROUNDS)
+        ]
         self._say(
             f"as many objects were created in {', '.join(f'{seconds:.2f}' for seconds in rounds)} s"
         )
@@ -158,8 +173,12 @@ class Scenario:
         async def create(run: PlayedRun) -> None:
             name = f"alike-{number}-{run.name}"
             for kind, body in manifests.alike(name, self._namespace):
-                await self._api.ask("POST", PATHS[kind].format(self._namespace), body)
-            await self._api.ask("PATCH", f"{runs}/{name}/status", manifests.pending(), merge=True)
+                await self._api.ask(
+                    "POST", PATHS[kind].format(self._namespace), body
+                )
+            await self._api.ask(
+                "PATCH", f"{runs}/{name}/status", manifests.pending(), merge=True
+            )
 
         began = time.monotonic()
         await self._each(create)
@@ -171,7 +190,8 @@ class Scenario:
             )
             await self._api.ask("DELETE", path)
         await self._until(
-            lambda: not self._picture.objects["Pod"], "the pods of those Jobs are gone"
+            lambda: not self._picture.objects["Pod"],
+            "the pods of those Jobs are gone",
         )
         return seconds
 
@@ -180,7 +200,9 @@ class Scenario:
         path = PATHS["BenchmarkRun"].format(self._namespace)
 
         async def apply(run: PlayedRun) -> None:
-            applied = await self._api.ask("POST", path, manifests.run(run.name, self._namespace))
+            applied = await self._api.ask(
+                "POST", path, manifests.run(run.name, self._namespace)
+            )
             run.uid = applied["metadata"]["uid"]
 
         began = time.monotonic()
@@ -195,7 +217,10 @@ class Scenario:
                 ("Job", names.child_name(run.name, run.uid, names.ROLE_CLIENT)),
             )
         ]
-        await self._until(lambda: self._exist(wanted), "every run has plan, Service and client Job")
+        await self._until(
+            lambda: self._exist(wanted),
+            "every run has plan, Service and client Job",
+        )
         seconds = self._last_seen(wanted) - applied
         self._report(
             f"{len(self._runs)} runs applied in {applied - began:.1f} s, first children "
@@ -209,7 +234,9 @@ class Scenario:
         Return the seconds from the last client pod being ready until the Deployment of every run
         exists.
         """
-        await self._until(lambda: self._have_pods(names.ROLE_CLIENT), "every run has a client pod")
+        await self._until(
+            lambda: self._have_pods(names.ROLE_CLIENT), "every run has a client pod"
+        )
         await self._each(self._start_client)
         # A real client's process, too, answers on its port long before it has found tokenizer and
         # data.
@@ -220,27 +247,39 @@ class Scenario:
             ("Deployment", names.child_name(run.name, run.uid, names.ROLE_SERVER))
             for run in self._runs
         ]
-        await self._until(lambda: self._exist(wanted), "every run has a server Deployment")
+        await self._until(
+            lambda: self._exist(wanted), "every run has a server Deployment"
+        )
         seconds = self._last_seen(wanted) - ready
         self._report(f"clients ready, Deployments {seconds:.2f} s later")
         return seconds
 
     async def _start_client(self, run: PlayedRun) -> None:
-        body = self._picture.objects["ConfigMap"][names.plan_name(run.name, run.uid)]
+        body = self._picture.objects["ConfigMap"][
+            names.plan_name(run.name, run.uid)
+        ]
         await run.client.start(Plan.model_validate_json(body["data"][PLAN_FILE]))
         await self._write_client(run, ready=False)
 
     async def _write_client(self, run: PlayedRun, *, ready: bool) -> None:
-        status = manifests.running(run.address, container="client", image=CLIENT_IMAGE, ready=ready)
+        status = manifests.running(
+            run.address, container="client", image=CLIENT_IMAGE, ready=ready
+        )
         await self._write_pod(run, names.ROLE_CLIENT, status)
 
     async def _wait_for_gpus(self) -> float:
         """Let every server wait for a GPU; return the requests per run and minute meanwhile."""
-        await self._until(lambda: self._have_pods(names.ROLE_SERVER), "every run has a server pod")
-        await self._each(
-            lambda run: self._write_pod(run, names.ROLE_SERVER, manifests.unschedulable())
+        await self._until(
+            lambda: self._have_pods(names.ROLE_SERVER), "every run has a server pod"
         )
-        await self._until(lambda: self._in_phase("WaitingForNode"), "every run waits for a node")
+        await self._each(
+            lambda run: self._write_pod(
+                run, names.ROLE_SERVER, manifests.unschedulable()
+            )
+        )
+        await self._until(
+            lambda: self._in_phase("WaitingForNode"), "every run waits for a node"
+        )
         await self._until_quiet()
         began = time.monotonic()
         await asyncio.sleep(self._scale.wait_seconds)
@@ -258,8 +297,12 @@ class Scenario:
         Return the mean of the CPU cores the operator used.
         """
         await self._each(self._start_server)
-        measuring = asyncio.gather(*(self._measure(n, run) for n, run in enumerate(self._runs)))
-        await self._until(lambda: self._in_phase("Running"), "every run is measuring")
+        measuring = asyncio.gather(
+            *(self._measure(n, run) for n, run in enumerate(self._runs))
+        )
+        await self._until(
+            lambda: self._in_phase("Running"), "every run is measuring"
+        )
         before = self._operator.usage()
         scrapes = self._pages.readings.copy()
         began = time.monotonic()
@@ -273,7 +316,9 @@ class Scenario:
     async def _start_server(self, run: PlayedRun) -> None:
         self._pages.servers[run.address] = Server()
         image = "docker.io/vllm/vllm-openai:v0.32.0"
-        status = manifests.running(run.address, container="server", image=image, ready=True)
+        status = manifests.running(
+            run.address, container="server", image=image, ready=True
+        )
         await self._write_pod(run, names.ROLE_SERVER, status)
 
     async def _measure(self, number: int, run: PlayedRun) -> None:
@@ -284,9 +329,12 @@ class Scenario:
         step = self._scale.scrape_seconds / manifests.STAGES
         began = time.monotonic()
         part = number / len(self._runs)
-        ends = [began + (stage + part) * step for stage in range(1, manifests.STAGES)]
+        ends = [
+            began + (stage + part) * step for stage in range(1, manifests.STAGES)
+        ]
         await run.client.measure(
-            self._pages.servers[run.address], ends=[*ends, began + self._scale.scrape_seconds]
+            self._pages.servers[run.address],
+            ends=[*ends, began + self._scale.scrape_seconds],
         )
 
     async def _through_the_window(self, began: float) -> None:
@@ -305,16 +353,23 @@ class Scenario:
         for run in self._runs:
             run.client.finish()
         finished = time.monotonic()
-        told = await asyncio.gather(*(run.client.told(seconds=STEP_SECONDS) for run in self._runs))
+        told = await asyncio.gather(
+            *(run.client.told(seconds=STEP_SECONDS) for run in self._runs)
+        )
         if not all(told):
             raise NotAsExpected(
                 f"{told.count(False)} clients were never told that their records are stored"
             )
         status = manifests.succeeded(container="client", image=CLIENT_IMAGE)
-        await self._each(lambda run: self._write_pod(run, names.ROLE_CLIENT, status))
-        await self._until(lambda: self._in_phase("Completed"), "every run is Completed")
+        await self._each(
+            lambda run: self._write_pod(run, names.ROLE_CLIENT, status)
+        )
         await self._until(
-            lambda: not self._picture.objects["Deployment"], "every server is released"
+            lambda: self._in_phase("Completed"), "every run is Completed"
+        )
+        await self._until(
+            lambda: not self._picture.objects["Deployment"],
+            "every server is released",
         )
         self._report(
             f"all runs completed {time.monotonic() - finished:.1f} s after their last stage"
@@ -329,7 +384,9 @@ class Scenario:
             f"the server with the fewest scrapes was scraped in {percent:.1f} % of the seconds"
         )
         if percent < LEAST_READ_PERCENT:
-            raise NotAsExpected(f"a server was scraped only {least} times in {seconds:.0f} s")
+            raise NotAsExpected(
+                f"a server was scraped only {least} times in {seconds:.0f} s"
+            )
 
     def _check_results(self) -> None:
         for name, body in self._picture.objects["BenchmarkRun"].items():
@@ -343,7 +400,9 @@ class Scenario:
                     f"{status['message']}"
                 )
         stages = [
-            c for c in self._picture.objects["ConfigMap"].values() if _role(c) == names.ROLE_STAGE
+            c
+            for c in self._picture.objects["ConfigMap"].values()
+            if _role(c) == names.ROLE_STAGE
         ]
         if len(stages) != manifests.STAGES * len(self._runs):
             raise NotAsExpected(
@@ -363,11 +422,15 @@ class Scenario:
         ]
         strays = [r for r in writes if r.run is None]
         if strays:
-            raise NotAsExpected(f"{len(strays)} writes belong to no run, for example {strays[0]}")
+            raise NotAsExpected(
+                f"{len(strays)} writes belong to no run, for example {strays[0]}"
+            )
         by_run = Counter(r.run for r in writes if r.run is not None)
         most = max(by_run, key=lambda run: by_run[run])
         kinds = Counter(f"{r.method} {r.resource}" for r in writes if r.run == most)
-        fields = [" ".join(r.changes) for r in writes if r.run == most and r.changes]
+        fields = [
+            " ".join(r.changes) for r in writes if r.run == most and r.changes
+        ]
         self._report(f"its status: {'; '.join(fields)}")
         live = sum(r.live_only for r in self._proxy.requests)
         self._report(
@@ -375,7 +438,9 @@ class Scenario:
             "all runs"
         )
         asked = Counter(f"{r.method} {r.resource}" for r in self._proxy.requests)
-        self._report(f"{len(self._proxy.requests)} requests in all: {dict(asked.most_common())}")
+        self._report(
+            f"{len(self._proxy.requests)} requests in all: {dict(asked.most_common())}"
+        )
         return by_run
 
     def _exist(self, wanted: Iterable[tuple[str, str]]) -> bool:
@@ -385,9 +450,9 @@ class Scenario:
         return max(self._picture.first_seen[key] for key in wanted)
 
     def _have_pods(self, role: str) -> bool:
-        return sum(_role(pod) == role for pod in self._picture.objects["Pod"].values()) >= len(
-            self._runs
-        )
+        return sum(
+            _role(pod) == role for pod in self._picture.objects["Pod"].values()
+        ) >= len(self._runs)
 
     def _in_phase(self, phase: str) -> bool:
         runs = self._picture.objects["BenchmarkRun"].values()
@@ -410,7 +475,10 @@ class Scenario:
         """
         deadline = time.monotonic() + STEP_SECONDS
         while time.monotonic() < deadline:
-            latest = max((r.at for r in self._proxy.requests if not r.of_collection), default=0.0)
+            latest = max(
+                (r.at for r in self._proxy.requests if not r.of_collection),
+                default=0.0,
+            )
             left = latest + QUIET_SECONDS - time.monotonic()
             if left <= 0:
                 return

@@ -113,7 +113,9 @@ def added(histograms: Iterable[Buckets]) -> Buckets:
 def percentile(buckets: Buckets, share: float) -> float:
     """Return the upper bound of the histogram bucket that holds this share (0 to 1)."""
     wanted = share * max(buckets.values(), default=0.0)
-    return min((bound for bound, count in buckets.items() if count >= wanted), default=0.0)
+    return min(
+        (bound for bound, count in buckets.items() if count >= wanted), default=0.0
+    )
 
 
 def writes_by_run(requests: Iterable[Request]) -> Counter[str]:
@@ -121,4 +123,6 @@ def writes_by_run(requests: Iterable[Request]) -> Counter[str]:
 
     Changes of `status.live` alone do not count.
     """
-    return Counter(r.run for r in requests if r.run and r.writes and not r.live_only)
+    return Counter(
+        r.run for r in requests if r.run and r.writes and not r.live_only
+    )

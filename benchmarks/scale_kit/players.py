@@ -79,7 +79,12 @@ class Tenant:
     """A namespace with runs of one tenant."""
 
     def __init__(
-        self, api: Cluster, namespace: str, pages: MetricsServer, *, runs: Sequence[PlayedRun]
+        self,
+        api: Cluster,
+        namespace: str,
+        pages: MetricsServer,
+        *,
+        runs: Sequence[PlayedRun],
     ) -> None:
         self._api = api
         self._pages = pages
@@ -114,9 +119,13 @@ class Tenant:
 
     async def apply(self, run: PlayedRun, body: Json) -> None:
         """Create a run, and begin to play its pods."""
-        made = await self._api.ask("POST", PATHS[names.KIND].format(self.namespace), body)
+        made = await self._api.ask(
+            "POST", PATHS[names.KIND].format(self.namespace), body
+        )
         run.uid = made["metadata"]["uid"]
-        self._playing[run.name] = asyncio.create_task(self._play(run), name=run.name)
+        self._playing[run.name] = asyncio.create_task(
+            self._play(run), name=run.name
+        )
 
     def first_children(self, run: PlayedRun) -> tuple[tuple[str, str], ...]:
         """Return kind and name of the children a run has before its client's pod."""
@@ -139,7 +148,9 @@ class Tenant:
         role = labels.get(names.LABEL_ROLE)
         if run is None:
             return
-        if kind == "Deployment" and (event == "DELETED" or "deletionTimestamp" in meta):
+        if kind == "Deployment" and (
+            event == "DELETED" or "deletionTimestamp" in meta
+        ):
             self.released.setdefault(run.name, time.monotonic())
         elif kind == "Pod" and event == "ADDED":
             run.pods.setdefault(role, meta["name"])
@@ -165,22 +176,30 @@ class Tenant:
         await run.until("may_finish")
         run.client.finish()
         if await run.client.told(seconds=TOLD_SECONDS):
-            ended = manifests.succeeded(container=names.CLIENT_CONTAINER, image=CLIENT_IMAGE)
+            ended = manifests.succeeded(
+                container=names.CLIENT_CONTAINER, image=CLIENT_IMAGE
+            )
             await self._write(run, names.ROLE_CLIENT, ended)
             run.has_succeeded = True
 
     async def _measure(self, run: PlayedRun) -> None:
         server = self._pages.servers[run.address] = Server()
-        ready = manifests.running(run.address, container="server", image=SERVER_IMAGE, ready=True)
+        ready = manifests.running(
+            run.address, container="server", image=SERVER_IMAGE, ready=True
+        )
         await self._write(run, names.ROLE_SERVER, ready)
         assert run.stage_seconds is not None
         began = time.monotonic() + run.first_seconds
-        ends = [began + run.stage_seconds * n for n in range(1, manifests.STAGES + 1)]
+        ends = [
+            began + run.stage_seconds * n for n in range(1, manifests.STAGES + 1)
+        ]
         await run.client.measure(server, ends=ends)
 
     async def _write_client(self, run: PlayedRun, *, ready: bool) -> None:
         container = names.CLIENT_CONTAINER
-        body = manifests.running(run.address, container=container, image=CLIENT_IMAGE, ready=ready)
+        body = manifests.running(
+            run.address, container=container, image=CLIENT_IMAGE, ready=ready
+        )
         await self._write(run, names.ROLE_CLIENT, body)
 
     async def _write(self, run: PlayedRun, role: str, status: Json) -> None:

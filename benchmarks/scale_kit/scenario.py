@@ -64,7 +64,9 @@ class Scale:
 class Scenario:
     """One performance of the story."""
 
-    def __init__(self, scale: Scale, api: Cluster, directory: Path, say: Say) -> None:
+    def __init__(
+        self, scale: Scale, api: Cluster, directory: Path, say: Say
+    ) -> None:
         mark = f"scale-{uuid.uuid4().hex[:6]}"
         self._scale = scale
         self._api = api
@@ -87,7 +89,9 @@ class Scenario:
 
     @classmethod
     @asynccontextmanager
-    async def opened(cls, scale: Scale, directory: Path, say: Say) -> AsyncIterator["Scenario"]:
+    async def opened(
+        cls, scale: Scale, directory: Path, say: Say
+    ) -> AsyncIterator["Scenario"]:
         """Yield a scenario with everything but the operator running; remove it all afterwards."""
         api = await Cluster.connect()
         try:
@@ -122,10 +126,14 @@ class Scenario:
         made: list[str] = []
         try:
             for name in self._everywhere:
-                await self._api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+                await self._api.ask(
+                    "POST", "/api/v1/namespaces", {"metadata": {"name": name}}
+                )
                 made.append(name)
             tenants = (self._many, self._few)
-            await self._pages.start([r.address for t in tenants for r in t.runs.values()])
+            await self._pages.start(
+                [r.address for t in tenants for r in t.runs.values()]
+            )
             await self._proxy.start()
             self._operator = OperatorProcess(
                 self._api,
@@ -147,10 +155,17 @@ class Scenario:
             self._proxy.stop()
             self._pages.stop()
 
-    def _tenant(self, namespace: str, name: str, runs: int, at: Iterable[str]) -> Tenant:
+    def _tenant(
+        self, namespace: str, name: str, runs: int, at: Iterable[str]
+    ) -> Tenant:
         free = iter(at)
         played = [
-            PlayedRun(f"{name}-{n:04d}", namespace, address := next(free), PlayedClient(address))
+            PlayedRun(
+                f"{name}-{n:04d}",
+                namespace,
+                address := next(free),
+                PlayedClient(address),
+            )
             for n in range(runs)
         ]
         return Tenant(self._api, namespace, self._pages, runs=played)
@@ -196,7 +211,9 @@ class Scenario:
         runs = self._scale.runs
         bare_seconds = await bare.make(self._api, self._bare, range(runs // 2))
         self._report(f"a script made {runs // 2} in {bare_seconds:.2f} s")
-        release = asyncio.create_task(self._release_at(0, lambda: self._made() >= runs // 3))
+        release = asyncio.create_task(
+            self._release_at(0, lambda: self._made() >= runs // 3)
+        )
         children_seconds = await self._apply()
         await release
         self._report(f"the operator made {runs} in {children_seconds:.2f} s")
@@ -218,10 +235,15 @@ class Scenario:
             lambda run: many.apply(run, manifests.run(run.name, many.namespace)),
         )
         self._report(f"all runs are applied after {time.monotonic() - began:.2f} s")
-        wanted = [child for run in many.runs.values() for child in many.first_children(run)]
+        wanted = [
+            child
+            for run in many.runs.values()
+            for child in many.first_children(run)
+        ]
         seen = many.picture.first_seen
         await self._until(
-            lambda: all(child in seen for child in wanted), "every run has its first children"
+            lambda: all(child in seen for child in wanted),
+            "every run has its first children",
         )
         waited = self._operator.usage().kept_waiting_seconds - waited
         seconds = max(seen[child] for child in wanted) - began
@@ -237,12 +259,16 @@ class Scenario:
         many.kubelets.set()
         half = len(many.runs) // 2
         release = asyncio.create_task(
-            self._release_at(1, lambda: sum(r.has_client for r in many.runs.values()) >= half)
+            self._release_at(
+                1, lambda: sum(r.has_client for r in many.runs.values()) >= half
+            )
         )
         await self._until_all("waits_for_gpu", many.runs.values())
         await release
         await self._until(
-            lambda: all(many.phase(run) == "WaitingForNode" for run in many.runs.values()),
+            lambda: all(
+                many.phase(run) == "WaitingForNode" for run in many.runs.values()
+            ),
             "every run waits for a node",
         )
         await self._until_quiet()
@@ -256,7 +282,9 @@ class Scenario:
         """
         like = await self._ended_run()
         await self._operator.kill()
-        await bare.each(range(self._scale.ended), lambda number: self._make_ended(number, like))
+        await bare.each(
+            range(self._scale.ended), lambda number: self._make_ended(number, like)
+        )
         self._say(f"{self._scale.ended} runs that have ended are there")
         began = time.monotonic()
         await self._operator.launch()
@@ -271,7 +299,8 @@ class Scenario:
     async def _ended_run(self) -> Json:
         run = self._few.runs["few-0000"]
         await self._until(
-            lambda: self._few.phase(run) == "Completed", "the other tenant's first run has ended"
+            lambda: self._few.phase(run) == "Completed",
+            "the other tenant's first run has ended",
         )
         return self._few.picture.objects[names.KIND][run.name]
 
@@ -307,13 +336,17 @@ class Scenario:
         scraped = list(self._many.runs.values())[: len(self._many.runs) // 2]
         stage_seconds = self._scale.scrape_seconds / (manifests.STAGES - 1)
         release = asyncio.create_task(
-            self._release_at(2, lambda: sum(map(self._is_read, scraped)) >= len(scraped) // 3)
+            self._release_at(
+                2, lambda: sum(map(self._is_read, scraped)) >= len(scraped) // 3
+            )
         )
         for number, run in enumerate(scraped):
             run.first_seconds = stage_seconds * number / len(scraped)
             run.stage_seconds = stage_seconds
             run.wake()
-        await self._until(lambda: all(map(self._is_read, scraped)), "every server is read")
+        await self._until(
+            lambda: all(map(self._is_read, scraped)), "every server is read"
+        )
         await release
         self._report(f"{len(scraped)} servers are read")
         release = asyncio.create_task(self._release_at(3, lambda: True))
@@ -324,7 +357,9 @@ class Scenario:
         quiet = await self._quiet_window()
         a_page = page_cpu_seconds(quiet)
         self._say(f"a page takes {1000 * a_page:.2f} ms of CPU")
-        return whole_cores(window, targets=len(scraped), a_page=a_page), TARGETS * a_page
+        return whole_cores(
+            window, targets=len(scraped), a_page=a_page
+        ), TARGETS * a_page
 
     def _is_read(self, run: PlayedRun) -> bool:
         return self._pages.readings[run.address] > 0
@@ -334,12 +369,15 @@ class Scenario:
         many = self._many
         began = time.monotonic()
         first = [run for run in many.runs.values() if run.has_measured]
-        release = asyncio.create_task(self._release_at(4, lambda: len(many.released) > 0))
+        release = asyncio.create_task(
+            self._release_at(4, lambda: len(many.released) > 0)
+        )
         for run in first:
             run.may_finish = True
             run.wake()
         await self._until(
-            lambda: all(run.name in many.released for run in first), "every server is released"
+            lambda: all(run.name in many.released for run in first),
+            "every server is released",
         )
         await release
         self._report(f"servers are released {time.monotonic() - began:.1f} s later")
@@ -348,10 +386,14 @@ class Scenario:
             run.stage_seconds = run.stage_seconds or LATE_STAGE_SECONDS
             run.wake()
         await self._until(
-            lambda: all(many.phase(run) == "Completed" for run in many.runs.values()),
+            lambda: all(
+                many.phase(run) == "Completed" for run in many.runs.values()
+            ),
             "every run is Completed",
         )
-        self._report(f"all runs are Completed {time.monotonic() - began:.1f} s later")
+        self._report(
+            f"all runs are Completed {time.monotonic() - began:.1f} s later"
+        )
         await self._until_all("has_succeeded", many.runs.values())
         await self._until_quiet()
         self._check_results()
@@ -379,12 +421,16 @@ class Scenario:
         waited = self._operator.usage().kept_waiting_seconds
         run.may_finish = True
         run.wake()
-        await self._until(lambda: run.name in self._few.released, f"{run.name} is released")
+        await self._until(
+            lambda: run.name in self._few.released, f"{run.name} is released"
+        )
         waited = self._operator.usage().kept_waiting_seconds - waited
         share = 1 - min(1.0, waited / (time.monotonic() - began))
         seconds = self._few.released[run.name] - began
         self._releases[moment] = share * seconds
-        self._report(f"another tenant's server is released in {seconds:.2f} s while {moment}")
+        self._report(
+            f"another tenant's server is released in {seconds:.2f} s while {moment}"
+        )
 
     def _few_run(self, number: int) -> PlayedRun:
         return self._few.runs[f"few-{number:04d}"]
@@ -421,7 +467,9 @@ class Scenario:
             if r.writes and r.run is None and r.resource != "secrets"
         ]
         if of_no_run:
-            raise NotAsExpected(f"writes belong to no run, for example {of_no_run[0]}")
+            raise NotAsExpected(
+                f"writes belong to no run, for example {of_no_run[0]}"
+            )
         by_run = writes_by_run(self._proxy.requests)
         most = max(self._many.runs, key=lambda run: by_run[run])
         kinds = Counter(
@@ -440,11 +488,15 @@ class Scenario:
         stored = Counter(
             body["metadata"]["labels"][names.LABEL_RUN]
             for body in many.picture.objects["ConfigMap"].values()
-            if body["metadata"].get("labels", {}).get(names.LABEL_ROLE) == names.ROLE_STAGE
+            if body["metadata"].get("labels", {}).get(names.LABEL_ROLE)
+            == names.ROLE_STAGE
         )
         for name in many.runs:
             status = many.picture.objects[names.KIND][name]["status"]
-            if status["verdict"] not in ("Valid", "Suspect") or stored[name] != manifests.STAGES:
+            if (
+                status["verdict"] not in ("Valid", "Suspect")
+                or stored[name] != manifests.STAGES
+            ):
                 raise NotAsExpected(
                     f"{name}: {stored[name]} records, {status['verdict']}: {status['message']}"
                 )
@@ -452,7 +504,8 @@ class Scenario:
     async def _until_all(self, attribute: str, runs: Iterable[PlayedRun]) -> None:
         wanted = tuple(runs)
         await self._until(
-            lambda: all(getattr(run, attribute) for run in wanted), f"{attribute} of every run"
+            lambda: all(getattr(run, attribute) for run in wanted),
+            f"{attribute} of every run",
         )
 
     async def _until(self, holds: Callable[[], bool], what: str) -> None:
@@ -462,8 +515,12 @@ class Scenario:
             self._many.check()
             self._few.check()
             if time.monotonic() > deadline:
-                phases = Counter(self._many.phase(run) for run in self._many.runs.values())
-                raise NotAsExpected(f"not within {STEP_SECONDS:.0f} s: {what}; {dict(phases)}")
+                phases = Counter(
+                    self._many.phase(run) for run in self._many.runs.values()
+                )
+                raise NotAsExpected(
+                    f"not within {STEP_SECONDS:.0f} s: {what}; {dict(phases)}"
+                )
 
     async def _until_quiet(self, *, but_live: bool = False) -> None:
         """Wait until the operator has sent no request about any run for a while.
@@ -473,11 +530,16 @@ class Scenario:
 
         def latest() -> float:
             recent = reversed(self._proxy.requests)
-            asked = (r.at for r in recent if not r.of_collection and not (but_live and r.live_only))
+            asked = (
+                r.at
+                for r in recent
+                if not r.of_collection and not (but_live and r.live_only)
+            )
             return next(asked, 0.0)
 
         await self._until(
-            lambda: time.monotonic() - latest() >= QUIET_SECONDS, "the operator is quiet"
+            lambda: time.monotonic() - latest() >= QUIET_SECONDS,
+            "the operator is quiet",
         )
 
     def _report(self, what: str) -> None:

@@ -67,10 +67,12 @@ class Server:
         self._count = count
         self._speed = speed
         self._prompts = [
-            _length(random, PROMPT_TOKENS, PROMPT_SIGMA, 1, 8000) for _ in range(count)
+            _length(random, PROMPT_TOKENS, PROMPT_SIGMA, 1, 8000)
+            for _ in range(count)
         ]
         self._outputs = [
-            _length(random, OUTPUT_TOKENS, OUTPUT_SIGMA, 2, 2000) for _ in range(count)
+            _length(random, OUTPUT_TOKENS, OUTPUT_SIGMA, 2, 2000)
+            for _ in range(count)
         ]
         self._is_closed = users is not None
         self._arrivals: list[float] = []
@@ -113,7 +115,10 @@ class Server:
             ready: list[int] = []
             while budget > 0:
                 if prefilling is None:
-                    if admitted == len(waiting) or running + len(ready) >= MAX_SEQUENCES:
+                    if (
+                        admitted == len(waiting)
+                        or running + len(ready) >= MAX_SEQUENCES
+                    ):
                         break
                     prefilling = waiting[admitted], self._prompts[waiting[admitted]]
                     admitted += 1
@@ -187,7 +192,14 @@ def steady_stage(
     """Return so many requests to a server that has reached its steady state."""
     warm = STEADY_ROUNDS * users if users else round(STEADY_SECONDS * (rate or 0.0))
     spread_ms = 3000.0 if users else 0.0
-    server = Server(warm + count, random, rate=rate, users=users, spread_ms=spread_ms, speed=speed)
+    server = Server(
+        warm + count,
+        random,
+        rate=rate,
+        users=users,
+        spread_ms=spread_ms,
+        speed=speed,
+    )
     return part_of(server.served(), warm, warm + count)
 
 

@@ -21,7 +21,9 @@ def main() -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         with redirect_stdout(sys.stderr):
-            result = asyncio.run(serve.main_async(parser.parse_args(json.loads(line))))
+            result = asyncio.run(
+                serve.main_async(parser.parse_args(json.loads(line)))
+            )
         print(json.dumps(result, default=str), flush=True)
 
 

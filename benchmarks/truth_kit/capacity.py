@@ -21,14 +21,25 @@ def _ramp() -> Experiment:
     a_request = (TTFT_MS + TPOT_MS * TOKENS) / 1000
     workloads = [
         {
-            **users(streams, max(10 * streams, int(streams * SECONDS / a_request)), tokens=TOKENS),
+            **users(
+                streams,
+                max(10 * streams, int(streams * SECONDS / a_request)),
+                tokens=TOKENS,
+            ),
             "name": f"u{streams}",
         }
         for streams in STREAMS
     ]
-    flags = (f"--sim-ttft-ms={TTFT_MS}", f"--sim-tpot-ms={TPOT_MS}", "--max-num-seqs=1024")
+    flags = (
+        f"--sim-ttft-ms={TTFT_MS}",
+        f"--sim-tpot-ms={TPOT_MS}",
+        "--max-num-seqs=1024",
+    )
     return Experiment(
-        name="ramp", workloads=workloads, servers=(flags,), measurement={"order": "AsListed"}
+        name="ramp",
+        workloads=workloads,
+        servers=(flags,),
+        measurement={"order": "AsListed"},
     )
 
 
@@ -52,4 +63,7 @@ def unnoticed(outcome: Outcome, *, say: Callable[[str], None]) -> Iterator[bool]
 
 def overloads(outcome: Outcome) -> bool:
     """Return whether the ramp went beyond what the client can carry; otherwise it shows nothing."""
-    return any(row.findings and "ClientSaturated" in row.findings for row in outcome.judged.results)
+    return any(
+        row.findings and "ClientSaturated" in row.findings
+        for row in outcome.judged.results
+    )

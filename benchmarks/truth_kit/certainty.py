@@ -13,7 +13,13 @@ from functools import cache
 from random import Random
 from statistics import median
 
-from benchrun_client.contract import RequestSample, StageShape, decided, interval, stage_shape
+from benchrun_client.contract import (
+    RequestSample,
+    StageShape,
+    decided,
+    interval,
+    stage_shape,
+)
 
 from truth_kit import batching, queues
 from truth_kit.spread import spread
@@ -72,7 +78,9 @@ class Server:
 
 
 def _queue_stage(server: Server, count: int, random: Random) -> Stage:
-    found = queues.stage(_QUEUES[server.name.partition(" ")[0]], server.load, count, random)
+    found = queues.stage(
+        _QUEUES[server.name.partition(" ")[0]], server.load, count, random
+    )
     return _stage_of([(each.sent, each.sojourn) for each in found])
 
 
@@ -108,7 +116,10 @@ def _levels_stage(server: Server, count: int, random: Random) -> Stage:
     Each answer is served by itself.
     """
     slow = float(server.name.split()[1].removesuffix("%")) / 100
-    rows = [(2.0 * place, 10.0 if random.random() < slow else 1.0) for place in range(count)]
+    rows = [
+        (2.0 * place, 10.0 if random.random() < slow else 1.0)
+        for place in range(count)
+    ]
     return _stage_of(rows)
 
 
@@ -149,7 +160,10 @@ SERVERS = (
         for name in _QUEUES
         for load in (0.5, 0.7, 0.8, 0.9, 0.95)
     ),
-    *(Server(f"batching at {load}", load, None, ALL_FIGURES) for load in (0.3, 0.5, 0.7, 0.8, 0.9)),
+    *(
+        Server(f"batching at {load}", load, None, ALL_FIGURES)
+        for load in (0.3, 0.5, 0.7, 0.8, 0.9)
+    ),
     *(
         Server(f"batching {users} users", 0.0, users, ALL_FIGURES)
         for users in (1, 4, 8, 16, 64, 256)
@@ -159,8 +173,14 @@ SERVERS = (
         for scatter in (0.1, 1, 5)
         for load in (0.5, 0.7, 0.9)
     ),
-    *(Server(f"levels {slow}%", 0.5, None, ("e2el",)) for slow in (0.7, 0.9, 1.2, 4, 6)),
-    *(Server(f"constant {scatter}% 8 users", 0.0, 8, ("e2el",)) for scatter in (0.1, 1, 5)),
+    *(
+        Server(f"levels {slow}%", 0.5, None, ("e2el",))
+        for slow in (0.7, 0.9, 1.2, 4, 6)
+    ),
+    *(
+        Server(f"constant {scatter}% 8 users", 0.0, 8, ("e2el",))
+        for scatter in (0.1, 1, 5)
+    ),
 )
 SIZES = ((50, 1), (400, 1), (2000, 1), (5000, 1), (400, 3), (400, 5))
 """Requests of a stage, and number of repeats."""
@@ -193,7 +213,9 @@ Tally = Counter[tuple[str, str, int]]
 """Counts by word, figure and percentile."""
 
 
-def measured(*, say: Callable[[str], None], scale: float = 1.0) -> Mapping[str, float | None]:
+def measured(
+    *, say: Callable[[str], None], scale: float = 1.0
+) -> Mapping[str, float | None]:
     """Simulate, decide, count, and return the figures by name.
 
     `scale` multiplies the number of load points.
@@ -215,7 +237,9 @@ def _tasks(scale: float) -> Iterator[_Task]:
             wanted = STAGES[count] if repeats == 1 else REPEATED_STAGES
             points = max(1, round(scale * wanted))
             for seed in range(-(-points // CHUNK)):
-                yield _Task(Setting(server, count, repeats), seed, min(CHUNK, points))
+                yield _Task(
+                    Setting(server, count, repeats), seed, min(CHUNK, points)
+                )
 
 
 @cache
@@ -235,10 +259,16 @@ def _chunk(task: _Task) -> tuple[Tally, list[float]]:
     tally: Tally = Counter()
     widths: list[float] = []
     for number in range(task.load_points):
-        random = Random(f"{setting.server.name} {setting.count} {task.seed} {number}")
-        stages = [setting.server.stage(setting.count, random) for _ in range(setting.repeats)]
+        random = Random(
+            f"{setting.server.name} {setting.count} {task.seed} {number}"
+        )
+        stages = [
+            setting.server.stage(setting.count, random)
+            for _ in range(setting.repeats)
+        ]
         shapes = [
-            stage_shape(stage.begins, stage.ends, users=setting.server.users) for stage in stages
+            stage_shape(stage.begins, stage.ends, users=setting.server.users)
+            for stage in stages
         ]
         for figure in setting.server.figures:
             values = [stage.values[figure] for stage in stages]
@@ -274,7 +304,9 @@ def _count(
             is_obvious = 2 * greatest <= limit or smallest >= 2 * limit
             if is_obvious and sample.rounds >= 4:
                 tally["obvious", figure, percent] += 1
-                tally["undecided obvious", figure, percent] += word == "Inconclusive"
+                tally["undecided obvious", figure, percent] += (
+                    word == "Inconclusive"
+                )
                 tally["obvious at truth", figure, percent] += times == 1.0
         found = interval(sample, percent)
         if found is not None:
@@ -300,7 +332,9 @@ def _figures(tallies: Mapping[Setting, Tally]) -> Mapping[str, float | None]:
     powered = [
         row
         for row in every
-        if row[0].repeats == 1 and row[0].server.load <= HIGH_LOAD and not row[0].server.has_levels
+        if row[0].repeats == 1
+        and row[0].server.load <= HIGH_LOAD
+        and not row[0].server.has_levels
     ]
     long = [row for row in powered if row[0].count == 2000]
     slow = [row for row in long if row[0].server.relaxes_slowly]
@@ -315,9 +349,15 @@ def _figures(tallies: Mapping[Setting, Tally]) -> Mapping[str, float | None]:
         and row[3] <= 95
     ]
     return {
-        "false_met_percent": _by_server(usual, lambda row: _share(row, "Met 1.0"), max),
-        "false_missed_percent": _by_server(usual, lambda row: _share(row, "Missed 1.0"), max),
-        "false_met_beyond_percent": _by_server(beyond, lambda row: _share(row, "Met 1.0"), max),
+        "false_met_percent": _by_server(
+            usual, lambda row: _share(row, "Met 1.0"), max
+        ),
+        "false_missed_percent": _by_server(
+            usual, lambda row: _share(row, "Missed 1.0"), max
+        ),
+        "false_met_beyond_percent": _by_server(
+            beyond, lambda row: _share(row, "Met 1.0"), max
+        ),
         "false_missed_beyond_percent": _by_server(
             beyond, lambda row: _share(row, "Missed 1.0"), max
         ),
@@ -330,7 +370,9 @@ def _figures(tallies: Mapping[Setting, Tally]) -> Mapping[str, float | None]:
         "missed_at_half_percent": _mean(long, "Missed 0.5"),
         "missed_at_half_least_percent": _least(long, "Missed 0.5"),
         "obvious": sum(row[1]["obvious", row[2], row[3]] for row in every),
-        "obvious_undecided": sum(row[1]["undecided obvious", row[2], row[3]] for row in every),
+        "obvious_undecided": sum(
+            row[1]["undecided obvious", row[2], row[3]] for row in every
+        ),
         "interval_given_percent": _least(given, "given"),
         "coverage_percent": _by_server(given, _covered, min),
         "coverage_mean_percent": sum(map(_covered, given)) / len(given),
@@ -342,7 +384,11 @@ _Row = tuple[Setting, Tally, str, int]
 
 def _share(row: _Row, word: str) -> float:
     _, tally, figure, percent = row
-    return 100 * tally[word, figure, percent] / max(1, tally["load points", figure, percent])
+    return (
+        100
+        * tally[word, figure, percent]
+        / max(1, tally["load points", figure, percent])
+    )
 
 
 def _covered(row: _Row) -> float:
@@ -360,7 +406,9 @@ def _least(rows: Sequence[_Row], word: str) -> float:
 
 
 def _by_server(
-    rows: Sequence[_Row], percent: Callable[[_Row], float], worst: Callable[..., float]
+    rows: Sequence[_Row],
+    percent: Callable[[_Row], float],
+    worst: Callable[..., float],
 ) -> float:
     """Return the worst server's mean over all its sizes, figures and percentiles, in percent.
 
@@ -373,7 +421,9 @@ def _by_server(
 
 
 def _in_words(setting: Setting, tally: Tally, widths: Sequence[float]) -> str:
-    rows = [(setting, tally, f, p) for f in setting.server.figures for p in PERCENTS]
+    rows = [
+        (setting, tally, f, p) for f in setting.server.figures for p in PERCENTS
+    ]
     words = {
         "false Met": "Met 1.0",
         "false Missed": "Missed 1.0",

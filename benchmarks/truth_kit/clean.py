@@ -23,7 +23,13 @@ MOST_TOKENS_A_SECOND = 1200
 """Most tokens a second of a load point: five clients and their servers share two cores. The ramp of
 `capacity` shows what one client carries with a core to itself."""
 
-QUEUE_LOADS: Mapping[float, float] = {0.5: 12.0, 0.7: 12.0, 0.8: 12.0, 0.9: 20.0, 0.95: 30.0}
+QUEUE_LOADS: Mapping[float, float] = {
+    0.5: 12.0,
+    0.7: 12.0,
+    0.8: 12.0,
+    0.9: 20.0,
+    0.95: 30.0,
+}
 """Load as a share of capacity -> duration of its stages in seconds: several relaxation times of the
 queue."""
 _LENGTHS = ((32, 4, 5), (64, 12, 3), (256, 40, 1))
@@ -40,7 +46,9 @@ def clean_runs(stages: int, *, seed: int = 1) -> Iterator[Experiment]:
     """Yield runs with so many stages in all, two without queues and then one with."""
     plain = _plain_runs(random.Random(seed))
     queues = _queueing_runs(random.Random(seed))
-    runs = chain.from_iterable((next(plain), next(plain), next(queues)) for _ in cycle("-"))
+    runs = chain.from_iterable(
+        (next(plain), next(plain), next(queues)) for _ in cycle("-")
+    )
     while stages > 0:
         run = next(runs)
         stages -= clean_stages(run)
@@ -58,20 +66,30 @@ def _plain_runs(draw: random.Random) -> Iterator[Experiment]:
         ttft = draw.choice(_TTFTS_MS)
         tpot = draw.choice(_TPOTS_MS)
         jitter = draw.choice(_JITTERS_MS)
-        kinds = islice(cycle(("open", "users")), number % 2, number % 2 + LOAD_POINTS_A_RUN)
+        kinds = islice(
+            cycle(("open", "users")), number % 2, number % 2 + LOAD_POINTS_A_RUN
+        )
         workloads = []
         for position, kind in enumerate(kinds):
             tokens = draw.choice(_TOKENS)
             if kind == "open":
-                rates = [rate for rate in _RATES if int(rate) * tokens <= MOST_TOKENS_A_SECOND]
-                workload = open_loop(draw.choice(rates), STAGE_SECONDS, tokens=tokens)
+                rates = [
+                    rate
+                    for rate in _RATES
+                    if int(rate) * tokens <= MOST_TOKENS_A_SECOND
+                ]
+                workload = open_loop(
+                    draw.choice(rates), STAGE_SECONDS, tokens=tokens
+                )
             else:
                 seconds_a_request = (ttft + tpot * (tokens - 1)) / 1000
                 most = seconds_a_request * min(
                     MOST_REQUESTS_A_SECOND, MOST_TOKENS_A_SECOND / tokens
                 )
                 drawn = draw.choice(_USERS)
-                count = max(fewer for fewer in _USERS if fewer <= min(drawn, max(most, 1)))
+                count = max(
+                    fewer for fewer in _USERS if fewer <= min(drawn, max(most, 1))
+                )
                 workload = users(
                     count,
                     max(10 * count, int(count * STAGE_SECONDS / seconds_a_request)),
@@ -85,7 +103,14 @@ def _plain_runs(draw: random.Random) -> Iterator[Experiment]:
             f"--seed={number}",
         )
         name = f"clean-{number} ttft={ttft} tpot={tpot} jitter={jitter}"
-        yield _run(name, workloads, flags, number, REPEATS, STAGE_SECONDS * LOAD_POINTS_A_RUN)
+        yield _run(
+            name,
+            workloads,
+            flags,
+            number,
+            REPEATS,
+            STAGE_SECONDS * LOAD_POINTS_A_RUN,
+        )
 
 
 def _queueing_runs(draw: random.Random) -> Iterator[Experiment]:
@@ -94,12 +119,16 @@ def _queueing_runs(draw: random.Random) -> Iterator[Experiment]:
     Requests wait for a slot, tokens take longer the more requests run, and lengths vary.
     """
     parts: list[Mapping[str, Any]] = [
-        {"name": f"part{n}", "dataset": {"random": {"inputTokens": prompt, "outputTokens": tokens}}}
+        {
+            "name": f"part{n}",
+            "dataset": {"random": {"inputTokens": prompt, "outputTokens": tokens}},
+        }
         for n, (prompt, tokens, _) in enumerate(_LENGTHS)
     ]
     mix = {
         "mix": [
-            {"workload": f"part{n}", "weight": weight} for n, (_, _, weight) in enumerate(_LENGTHS)
+            {"workload": f"part{n}", "weight": weight}
+            for n, (_, _, weight) in enumerate(_LENGTHS)
         ]
     }
     for number in cycle(range(1000)):
@@ -138,7 +167,9 @@ def _capacity(slots: int) -> float:
     total = sum(weight for _, _, weight in _LENGTHS)
     a_token_ms = _QUEUE_TPOT_MS + _PER_RUNNING_US * slots / 1000
     mean_ms = sum(
-        weight * (_QUEUE_TTFT_MS + prompt * _PREFILL_US / 1000 + (tokens - 1) * a_token_ms) / total
+        weight
+        * (_QUEUE_TTFT_MS + prompt * _PREFILL_US / 1000 + (tokens - 1) * a_token_ms)
+        / total
         for prompt, tokens, weight in _LENGTHS
     )
     return 1000 * slots / mean_ms

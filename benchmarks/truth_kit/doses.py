@@ -7,7 +7,14 @@ twin of those minutes has, too, may be the host's: it names no cause.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, Literal
@@ -85,7 +92,10 @@ class Mistake:
         workload = {**open_loop(RATE, SECONDS), "dataset": {"random": random}}
         return Experiment(
             name=f"{self.name} {suffix}",
-            workloads=[{**workload, "name": f"w{number}"} for number in range(self.load_points)],
+            workloads=[
+                {**workload, "name": f"w{number}"}
+                for number in range(self.load_points)
+            ],
             servers=((*SERVER, *flags),),
             traffic="doses",
             about_seconds=self.load_points * SECONDS,
@@ -102,7 +112,13 @@ WARM: Mapping[str, Any] = {"warmup": {"auto": {}}, "order": "AsListed"}
 COLD: Mapping[str, Any] = {"measurement": {**WARM, "warmup": {"none": {}}}}
 _GAP = frozenset({"ClientServerGap", "LittlesLawBroken"})
 _CLIENT = frozenset(
-    {"ClientSaturated", "ClientThrottled", "RateNotAchieved", "NotSteadyState", "LittlesLawBroken"}
+    {
+        "ClientSaturated",
+        "ClientThrottled",
+        "RateNotAchieved",
+        "NotSteadyState",
+        "LittlesLawBroken",
+    }
 )
 _SERVER = frozenset({"NotSteadyState", "RepeatsDisagree", "Drift"})
 
@@ -133,7 +149,10 @@ MISTAKES: tuple[Mistake, ...] = (
         name="neighbours that burn cores",
         doses=(2, 8),
         with_dose=lambda count: {"neighbours": int(count)},
-        expected=_CLIENT | _SERVER | _GAP | {"FrontendSaturated", "ServerThrottled"},
+        expected=_CLIENT
+        | _SERVER
+        | _GAP
+        | {"FrontendSaturated", "ServerThrottled"},
         beside="none",
     ),
     Mistake(
@@ -182,14 +201,19 @@ MISTAKES: tuple[Mistake, ...] = (
         name="chat template of tokens",
         doses=(8, 128),
         with_dose=lambda tokens: {"flags": (f"--sim-template-tokens={tokens:g}",)},
-        expected=frozenset({"ForeignTraffic", "PrefixCacheContaminated", "PromptTokensDisagree"}),
+        expected=frozenset(
+            {"ForeignTraffic", "PrefixCacheContaminated", "PromptTokensDisagree"}
+        ),
         cause="server",
     ),
     Mistake(
         name="foreign requests a second",
         doses=(0.5, 8),
         with_dose=lambda rate: {
-            "flags": (f"--sim-foreign-rate={rate}", "--sim-foreign-output-tokens=64")
+            "flags": (
+                f"--sim-foreign-rate={rate}",
+                "--sim-foreign-output-tokens=64",
+            )
         },
         expected=frozenset({"ForeignTraffic", "LittlesLawBroken"}),
         cause="server",
@@ -197,7 +221,9 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(
         name="foreign cache hits percent",
         doses=(4, 25),
-        with_dose=lambda percent: {"flags": (f"--sim-foreign-hits-percent={percent}",)},
+        with_dose=lambda percent: {
+            "flags": (f"--sim-foreign-hits-percent={percent}",)
+        },
         expected=frozenset({"PrefixCacheContaminated"}),
         prompt_tokens=512,
         cause="server",
@@ -205,7 +231,9 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(
         name="cold start of ms",
         doses=(120, 1000),
-        with_dose=lambda cold: {"flags": ("--sim-cold-requests=5", f"--sim-cold-ms={cold}")},
+        with_dose=lambda cold: {
+            "flags": ("--sim-cold-requests=5", f"--sim-cold-ms={cold}")
+        },
         also=COLD,
         expected=frozenset({"ColdStart", "NotSteadyState"}),
         cause="server",
@@ -213,14 +241,18 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(
         name="compiling for ms",
         doses=(60, 400),
-        with_dose=lambda long: {"flags": ("--sim-jit-at-request=100", f"--sim-jit-ms={long}")},
+        with_dose=lambda long: {
+            "flags": ("--sim-jit-at-request=100", f"--sim-jit-ms={long}")
+        },
         expected=frozenset({"CompilationInWindow"}),
         cause="server",
     ),
     Mistake(
         name="slower by percent a second",
         doses=(1, 5),
-        with_dose=lambda percent: {"flags": (f"--sim-slowdown-percent-per-second={percent}",)},
+        with_dose=lambda percent: {
+            "flags": (f"--sim-slowdown-percent-per-second={percent}",)
+        },
         also=COLD,
         expected=_SERVER,
         cause="server",
@@ -286,7 +318,10 @@ class Seen:
         """
         if mistake.cause is None or not self.harmed or not self.codes:
             return None
-        if any(CAUSES.get(code) == mistake.cause for code in self.shared) or UNKNOWN in self.shared:
+        if (
+            any(CAUSES.get(code) == mistake.cause for code in self.shared)
+            or UNKNOWN in self.shared
+        ):
             return None
         if self.blamed == {mistake.cause} - {"server"}:
             return "rightly"
@@ -297,7 +332,9 @@ class Seen:
         return "nobody"
 
 
-def seen(outcome: Outcome, twin: Outcome, others: Iterable[Outcome] = ()) -> Iterator[Seen]:
+def seen(
+    outcome: Outcome, twin: Outcome, others: Iterable[Outcome] = ()
+) -> Iterator[Seen]:
     """Yield the results of a dose, load point by load point.
 
     `others` holds the clean twins of other mistakes in the same minutes.
@@ -307,10 +344,18 @@ def seen(outcome: Outcome, twin: Outcome, others: Iterable[Outcome] = ()) -> Ite
     severe = {code for code, severity in severities.items() if severity != "Note"}
     twins = {row.load_point: row for row in twin.judged.results}
     for row in outcome.judged.results:
-        harms = {name: _harm_percent(name, row, twins[row.load_point]) for name in HEADLINE}
+        harms = {
+            name: _harm_percent(name, row, twins[row.load_point])
+            for name in HEADLINE
+        }
         worst = max(harms, key=harms.__getitem__)
         found = severe.intersection(row.findings)
-        yield Seen(harms[worst], worst, frozenset(found & counting), frozenset(found - counting))
+        yield Seen(
+            harms[worst],
+            worst,
+            frozenset(found & counting),
+            frozenset(found - counting),
+        )
 
 
 def _severities(outcome: Outcome) -> Mapping[str, Severity]:
@@ -355,7 +400,9 @@ Dose = tuple[str, float]
 """Name of the mistake, and the size of the dose."""
 
 
-def tally(found: Mapping[Dose, Sequence[Seen]], *, say: Callable[[str], None]) -> Tally:
+def tally(
+    found: Mapping[Dose, Sequence[Seen]], *, say: Callable[[str], None]
+) -> Tally:
     """Sum up all doses in a few figures."""
     mistakes = {mistake.name: mistake for mistake in MISTAKES}
     worst = 0.0
@@ -366,22 +413,36 @@ def tally(found: Mapping[Dose, Sequence[Seen]], *, say: Callable[[str], None]) -
     for (name, dose), load_points in found.items():
         mistake = mistakes[name]
         words = [
-            word for load_point in load_points if (word := load_point.named(mistake)) is not None
+            word
+            for load_point in load_points
+            if (word := load_point.named(mistake)) is not None
         ]
-        harmed.update(load_point.unnoticed for load_point in load_points if load_point.harmed)
+        harmed.update(
+            load_point.unnoticed for load_point in load_points if load_point.harmed
+        )
         (of_server if mistake.cause == "server" else named).update(words)
-        extra += sum(len(load_point.codes - mistake.expected) for load_point in load_points)
+        extra += sum(
+            len(load_point.codes - mistake.expected) for load_point in load_points
+        )
         worst = max(
             worst,
-            100 * fmean(load_point.unnoticed for load_point in load_points) if load_points else 0.0,
+            100 * fmean(load_point.unnoticed for load_point in load_points)
+            if load_points
+            else 0.0,
         )
-        marks = ("wrongly", "MISNAMED"), ("nobody", "nobody"), ("unknown", "unknown")
+        marks = (
+            ("wrongly", "MISNAMED"),
+            ("nobody", "nobody"),
+            ("unknown", "unknown"),
+        )
         heading = (
             "UNNOTICED"
             if any(load_point.unnoticed for load_point in load_points)
             else next((mark for word, mark in marks if word in words), "ok")
         )
-        say(f"  {heading} {name} {dose:g}: {[_in_words(load_point) for load_point in load_points]}")
+        say(
+            f"  {heading} {name} {dose:g}: {[_in_words(load_point) for load_point in load_points]}"
+        )
     known = named.total() - named["unknown"]
     return Tally(
         harmful_unnoticed_percent=worst,

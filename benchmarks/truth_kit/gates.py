@@ -50,8 +50,14 @@ class Sides:
     def draw(self, random: Random) -> tuple[list[MeasuredRun], list[MeasuredRun]]:
         """Draw the servers of baseline and candidate."""
         return (
-            [self._server(f"a{n}", random, candidate=False) for n in range(self.servers)],
-            [self._server(f"b{n}", random, candidate=True) for n in range(self.servers)],
+            [
+                self._server(f"a{n}", random, candidate=False)
+                for n in range(self.servers)
+            ],
+            [
+                self._server(f"b{n}", random, candidate=True)
+                for n in range(self.servers)
+            ],
         )
 
     def _server(self, name: str, random: Random, *, candidate: bool) -> MeasuredRun:
@@ -60,15 +66,21 @@ class Sides:
         points = [
             {
                 metric: TYPICAL[metric]
-                * self._factor(metric, candidate=candidate, is_first=place == number == 0)
-                * math.exp(DEVIATION * _better(metric) * (common + random.gauss(0.0, own)))
+                * self._factor(
+                    metric, candidate=candidate, is_first=place == number == 0
+                )
+                * math.exp(
+                    DEVIATION * _better(metric) * (common + random.gauss(0.0, own))
+                )
                 for number, metric in enumerate(DEFAULT_METRICS)
             }
             for place in range(self.questions // len(DEFAULT_METRICS))
         ]
         return product.server_run(name, points)
 
-    def _factor(self, metric: ComparedMetric, *, candidate: bool, is_first: bool) -> float:
+    def _factor(
+        self, metric: ComparedMetric, *, candidate: bool, is_first: bool
+    ) -> float:
         if not candidate:
             return 1.0
         return (
@@ -109,13 +121,18 @@ class Shares:
     says it finds in 80 %; None: it does not say."""
 
 
-def measured(*, comparisons: int = COMPARISONS, say: Callable[[str], None]) -> Shares:
+def measured(
+    *, comparisons: int = COMPARISONS, say: Callable[[str], None]
+) -> Shares:
     """Simulate comparisons, count their outcomes, and return the shares."""
     at_limit = [
-        Sides(SERVERS, count, r, LIMIT_PERCENT) for count in QUESTIONS for r in CORRELATIONS
+        Sides(SERVERS, count, r, LIMIT_PERCENT)
+        for count in QUESTIONS
+        for r in CORRELATIONS
     ]
     beyond, equal = (
-        Sides(SERVERS, max(QUESTIONS), CORRELATIONS[1], worse) for worse in (2 * LIMIT_PERCENT, 0.0)
+        Sides(SERVERS, max(QUESTIONS), CORRELATIONS[1], worse)
+        for worse in (2 * LIMIT_PERCENT, 0.0)
     )
     told = {
         design: product.told_percent(*design, deviation_percent=100 * DEVIATION)
@@ -132,15 +149,25 @@ def measured(*, comparisons: int = COMPARISONS, say: Callable[[str], None]) -> S
         say(f"  {sides}: {dict(count)}")
     errors = [abs(_share(counts[sides], "first Better") - 80) for sides in at_told]
     return Shares(
-        false_regressed=max(_share(counts[sides], "Regressed") for sides in at_limit),
+        false_regressed=max(
+            _share(counts[sides], "Regressed") for sides in at_limit
+        ),
         regressed_found=_share(counts[beyond], "Regressed"),
         not_regressed_found=_share(counts[equal], "NotRegressed"),
-        power_told_error=max(errors) if len(errors) == len(CORRELATIONS) * len(DESIGNS) else None,
+        power_told_error=max(errors)
+        if len(errors) == len(CORRELATIONS) * len(DESIGNS)
+        else None,
     )
 
 
-def _counts(settings: Sequence[Sides], comparisons: int) -> dict[Sides, Counter[str]]:
-    tasks = [_Task(sides, seed) for sides in settings for seed in range(-(-comparisons // CHUNK))]
+def _counts(
+    settings: Sequence[Sides], comparisons: int
+) -> dict[Sides, Counter[str]]:
+    tasks = [
+        _Task(sides, seed)
+        for sides in settings
+        for seed in range(-(-comparisons // CHUNK))
+    ]
     counts: dict[Sides, Counter[str]] = {sides: Counter() for sides in settings}
     for task, found in zip(tasks, spread(_chunk, tasks), strict=True):
         counts[task.sides] += found
@@ -152,11 +179,18 @@ def _chunk(task: _Task) -> Counter[str]:
     count = Counter[str]()
     for _ in range(CHUNK):
         found = product.compared(
-            *task.sides.draw(random), DEFAULT_METRICS, max_regression_percent=LIMIT_PERCENT
+            *task.sides.draw(random),
+            DEFAULT_METRICS,
+            max_regression_percent=LIMIT_PERCENT,
         )
         first = found.load_points[0].changes[0].word
         count += Counter(
-            ("comparisons", str(found.gate), f"outcome {found.outcome}", f"first {first}")
+            (
+                "comparisons",
+                str(found.gate),
+                f"outcome {found.outcome}",
+                f"first {first}",
+            )
         )
     return count
 

@@ -18,7 +18,13 @@ from random import Random
 from typing import Any
 
 import httpx
-from benchrun.api import MAX_COMPILATIONS, BenchmarkRunSpec, CompiledKernels, ServerStatus, Severity
+from benchrun.api import (
+    MAX_COMPILATIONS,
+    BenchmarkRunSpec,
+    CompiledKernels,
+    ServerStatus,
+    Severity,
+)
 from benchrun.judge.results import Judged, results
 from benchrun.measure.metrics_page import Sample, UnreadableMetrics, parse_sample
 from benchrun.plan import Owner, load_points, plan_of_client
@@ -109,7 +115,10 @@ class Experiment:
         )
         return BenchmarkRunSpec.model_validate(
             {
-                "model": {"name": "tiny", "source": {"path": {"path": str(TINY_MODEL)}}},
+                "model": {
+                    "name": "tiny",
+                    "source": {"path": {"path": str(TINY_MODEL)}},
+                },
                 "endpoint": endpoint,
                 "workloads": [dict(workload) for workload in self.workloads],
                 "repeats": self.repeats,
@@ -141,10 +150,13 @@ class Outcome:
         )
         kept = [load_point for load_point in of_load_points if load_point.stage_ids]
         known = CompiledKernels(
-            count=len(self.compilations), at=list(self.compilations[:MAX_COMPILATIONS])
+            count=len(self.compilations),
+            at=list(self.compilations[:MAX_COMPILATIONS]),
         )
         servers = [ServerStatus(engine="VLLM", role="server", compilations=known)]
-        return results(kept, self.records, self.samples, spec=self.spec, servers=servers)
+        return results(
+            kept, self.records, self.samples, spec=self.spec, servers=servers
+        )
 
 
 class Failed(RuntimeError):
@@ -176,12 +188,16 @@ async def measure_all(
     mixed = Random(1).sample(experiments, len(experiments))
     longest_first = sorted(mixed, key=lambda experiment: -experiment.about_seconds)
     order = experiments if as_listed else longest_first
-    for ended in asyncio.as_completed([asyncio.create_task(one(each)) for each in order]):
+    for ended in asyncio.as_completed(
+        [asyncio.create_task(one(each)) for each in order]
+    ):
         experiment, outcome = await ended
         if isinstance(outcome, Failed):
             say(f"{experiment.name}: {outcome}")
             continue
-        say(f"{experiment.name}: {len(outcome.records)} stages in {outcome.wall_seconds:.0f} s")
+        say(
+            f"{experiment.name}: {len(outcome.records)} stages in {outcome.wall_seconds:.0f} s"
+        )
         yield experiment, outcome
 
 
@@ -198,7 +214,8 @@ async def measure(experiment: Experiment) -> Outcome:
                 real=experiment.real_servers,
             )
             servers = [
-                await stack.enter_async_context(start(flags)) for flags in experiment.servers
+                await stack.enter_async_context(start(flags))
+                for flags in experiment.servers
             ]
             spec = experiment.spec(await _on_its_way(stack, experiment, servers[0]))
             records, samples = await _measure(
@@ -208,7 +225,12 @@ async def measure(experiment: Experiment) -> Outcome:
         truth = tuple(line for each in servers for line in read_log(each))
     compilations = tuple(at for each in servers for at in each.compilations)
     return Outcome(
-        spec, tuple(records), tuple(samples), compilations, truth, time.monotonic() - began
+        spec,
+        tuple(records),
+        tuple(samples),
+        compilations,
+        truth,
+        time.monotonic() - began,
     )
 
 
@@ -225,26 +247,37 @@ async def measure_at(experiment: Experiment, at: Server) -> Outcome:
             records, samples = await _measure(
                 stack, experiment, _plan(experiment, spec, [at]), [at], Path(folder)
             )
-    return Outcome(spec, tuple(records), tuple(samples), (), (), time.monotonic() - began)
+    return Outcome(
+        spec, tuple(records), tuple(samples), (), (), time.monotonic() - began
+    )
 
 
 def stage_seeds(experiment: Experiment, at: Server) -> Sequence[int]:
     """Return the seed of each stage of an experiment, in the order in which they are sent."""
-    return [stage.seed for stage in _plan(experiment, experiment.spec(at.url), [at]).stages]
+    return [
+        stage.seed
+        for stage in _plan(experiment, experiment.spec(at.url), [at]).stages
+    ]
 
 
-async def _on_its_way(stack: AsyncExitStack, experiment: Experiment, to: Server) -> str:
+async def _on_its_way(
+    stack: AsyncExitStack, experiment: Experiment, to: Server
+) -> str:
     """Put in place what is to disturb server and path, and return the URL for the client."""
     if experiment.neighbours:
         to.waits = stack.enter_context(counting_waits(to.process))
     stack.enter_context(losing(to.port, experiment.path_loss_percent))
     if experiment.server_cpu_share is not None:
-        to.group = stack.enter_context(cpu_quota(uuid.uuid4().hex[:8], experiment.server_cpu_share))
+        to.group = stack.enter_context(
+            cpu_quota(uuid.uuid4().hex[:8], experiment.server_cpu_share)
+        )
         (to.group / "cgroup.procs").write_text(str(to.process.pid))
     if not experiment.path_delay_ms:
         return to.url
     port = free_port()
-    await stack.enter_async_context(delaying(port, to.port, experiment.path_delay_ms))
+    await stack.enter_async_context(
+        delaying(port, to.port, experiment.path_delay_ms)
+    )
     return f"http://127.0.0.1:{port}"
 
 
@@ -259,11 +292,15 @@ async def _measure(
     plan_file.write_text(plan.to_json())
     group = None
     if experiment.client_cpu_share is not None:
-        group = stack.enter_context(cpu_quota(uuid.uuid4().hex[:8], experiment.client_cpu_share))
+        group = stack.enter_context(
+            cpu_quota(uuid.uuid4().hex[:8], experiment.client_cpu_share)
+        )
     process, url = await stack.enter_async_context(
         client(plan_file, group=group, processes=experiment.client_processes)
     )
-    http = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, timeout=30))
+    http = await stack.enter_async_context(
+        httpx.AsyncClient(trust_env=False, timeout=30)
+    )
     stops = [
         (each, stop)
         for each, stop in (
@@ -273,7 +310,9 @@ async def _measure(
         if stop
     ]
     of_servers = [each.process for each in servers]
-    ahead = [process] * experiment.client_ahead + of_servers * experiment.servers_ahead
+    ahead = [
+        process
+    ] * experiment.client_ahead + of_servers * experiment.servers_ahead
 
     def holds() -> None:
         """Begin to disturb what is measured, and let the chosen processes run ahead.
@@ -294,16 +333,22 @@ async def _measure(
     ]
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            return await _pull(http, url, plan, process, holds=holds, stops=stops), samples
+            return await _pull(
+                http, url, plan, process, holds=holds, stops=stops
+            ), samples
     finally:
         for task in scraping:
             task.cancel()
         await asyncio.gather(*scraping, return_exceptions=True)
 
 
-def _plan(experiment: Experiment, spec: BenchmarkRunSpec, servers: Sequence[Server]) -> Plan:
+def _plan(
+    experiment: Experiment, spec: BenchmarkRunSpec, servers: Sequence[Server]
+) -> Plan:
     """Build the client's plan; it reads all servers, and sends to the first."""
-    owner = Owner(namespace="lab", name="lab", uid=experiment.traffic or str(uuid.uuid4()))
+    owner = Owner(
+        namespace="lab", name="lab", uid=experiment.traffic or str(uuid.uuid4())
+    )
     plan = plan_of_client(owner, spec, token_digest=digest_of_token(TOKEN))
     if len(servers) == 1:
         return plan
@@ -369,7 +414,9 @@ def _raise_if_failed(progress: ClientProgress) -> None:
         raise Failed(f"{progress.failure.reason}: {progress.failure.message}")
 
 
-async def _scrape(http: httpx.AsyncClient, of: Server, pod: str, samples: list[Sample]) -> None:
+async def _scrape(
+    http: httpx.AsyncClient, of: Server, pod: str, samples: list[Sample]
+) -> None:
     due = asyncio.get_running_loop().time()
     while True:
         due += 1.0
@@ -377,12 +424,18 @@ async def _scrape(http: httpx.AsyncClient, of: Server, pod: str, samples: list[S
         try:
             page = await http.get(f"{of.url}/metrics")
             page.raise_for_status()
-            sample = parse_sample(page.text, VLLM, at=time.time(), role="server", pod=pod)
+            sample = parse_sample(
+                page.text, VLLM, at=time.time(), role="server", pod=pod
+            )
             if of.group is not None:
                 periods, throttled = cpu_periods(of.group)
-                sample = replace(sample, cpu_periods=periods, cpu_throttled_periods=throttled)
+                sample = replace(
+                    sample, cpu_periods=periods, cpu_throttled_periods=throttled
+                )
             if of.waits is not None:
-                sample = replace(sample, cpu_waiting_seconds=waited_seconds(of.waits))
+                sample = replace(
+                    sample, cpu_waiting_seconds=waited_seconds(of.waits)
+                )
             samples.append(sample)
         except (httpx.HTTPError, UnreadableMetrics):
             continue
@@ -392,4 +445,8 @@ def read_log(of: Server) -> list[dict[str, Any]]:
     """Return the lines of a simulated server's own log; none where it has no log."""
     if not of.truth.exists():
         return []
-    return [json.loads(line) for line in of.truth.read_text().splitlines() if line.startswith("{")]
+    return [
+        json.loads(line)
+        for line in of.truth.read_text().splitlines()
+        if line.startswith("{")
+    ]

@@ -69,27 +69,50 @@ TWINS = (
 )
 
 
-def counting_codes(codes: Mapping[str, Severity], *twins: Mapping[str, Severity]) -> frozenset[str]:
+def counting_codes(
+    codes: Mapping[str, Severity], *twins: Mapping[str, Severity]
+) -> frozenset[str]:
     """Return the codes of severity Suspect and Invalid that no clean twin has as severely."""
     return frozenset(
         code
         for code, severity in codes.items()
         if all(
-            SEVERITIES.index(severity) > SEVERITIES.index(twin.get(code, "Note")) for twin in twins
+            SEVERITIES.index(severity) > SEVERITIES.index(twin.get(code, "Note"))
+            for twin in twins
         )
     )
 
 
 MISTAKES: tuple[Experiment, ...] = (
     _mistake(
-        "every request fails", {Code.ALL_REQUESTS_FAILED: "Invalid"}, "--sim-error-percent=99.9"
+        "every request fails",
+        {Code.ALL_REQUESTS_FAILED: "Invalid"},
+        "--sim-error-percent=99.9",
     ),
-    _mistake("a twentieth fails", {Code.REQUESTS_FAILED: "Invalid"}, "--sim-error-percent=5"),
-    _mistake("429 for some", {Code.REQUESTS_REJECTED: "Suspect"}, "--sim-reject-percent=0.9"),
-    _mistake("admission limit", {Code.REQUESTS_REJECTED: "Suspect"}, "--max-num-queued-reqs=3"),
-    _mistake("restart", {Code.SERVER_RESTARTED: "Invalid"}, "--sim-restart-look-at-request=100"),
     _mistake(
-        "counters fall", {Code.COUNTERS_RESET: "Invalid"}, "--sim-counters-fall-at-request=100"
+        "a twentieth fails",
+        {Code.REQUESTS_FAILED: "Invalid"},
+        "--sim-error-percent=5",
+    ),
+    _mistake(
+        "429 for some",
+        {Code.REQUESTS_REJECTED: "Suspect"},
+        "--sim-reject-percent=0.9",
+    ),
+    _mistake(
+        "admission limit",
+        {Code.REQUESTS_REJECTED: "Suspect"},
+        "--max-num-queued-reqs=3",
+    ),
+    _mistake(
+        "restart",
+        {Code.SERVER_RESTARTED: "Invalid"},
+        "--sim-restart-look-at-request=100",
+    ),
+    _mistake(
+        "counters fall",
+        {Code.COUNTERS_RESET: "Invalid"},
+        "--sim-counters-fall-at-request=100",
     ),
     _mistake(
         "the same prompts twice",
@@ -113,7 +136,9 @@ MISTAKES: tuple[Experiment, ...] = (
         allow_reset=True,
     ),
     _mistake(
-        "answers a tenth short", {Code.OUTPUT_TOO_SHORT: "Suspect"}, "--sim-output-percent=90"
+        "answers a tenth short",
+        {Code.OUTPUT_TOO_SHORT: "Suspect"},
+        "--sim-output-percent=90",
     ),
     _mistake(
         "end of sequence",
@@ -122,10 +147,20 @@ MISTAKES: tuple[Experiment, ...] = (
         workloads=[open_loop(ignoreEOS=False)],
     ),
     _mistake(
-        "streams that break off", {Code.STREAM_TRUNCATED: "Invalid"}, "--sim-drop-end-percent=3"
+        "streams that break off",
+        {Code.STREAM_TRUNCATED: "Invalid"},
+        "--sim-drop-end-percent=3",
     ),
-    _mistake("usage is wrong", {Code.TOKEN_COUNTS_DISAGREE: "Suspect"}, "--sim-usage-percent=96"),
-    _mistake("four tokens a chunk", {Code.CHUNKS_ARE_NOT_TOKENS: "Note"}, "--stream-interval=4"),
+    _mistake(
+        "usage is wrong",
+        {Code.TOKEN_COUNTS_DISAGREE: "Suspect"},
+        "--sim-usage-percent=96",
+    ),
+    _mistake(
+        "four tokens a chunk",
+        {Code.CHUNKS_ARE_NOT_TOKENS: "Note"},
+        "--stream-interval=4",
+    ),
     _mistake(
         "a client with a tenth of a core",
         {Code.CLIENT_THROTTLED: "Suspect", Code.CLIENT_SATURATED: "Invalid"},
@@ -168,7 +203,10 @@ MISTAKES: tuple[Experiment, ...] = (
         "--sim-jit-ms=300",
     ),
     _mistake(
-        "a cold start", {Code.COLD_START: "Suspect"}, "--sim-cold-requests=5", "--sim-cold-ms=400"
+        "a cold start",
+        {Code.COLD_START: "Suspect"},
+        "--sim-cold-requests=5",
+        "--sim-cold-ms=400",
     ),
     _mistake(
         "many preemptions",
@@ -177,21 +215,31 @@ MISTAKES: tuple[Experiment, ...] = (
         "--max-model-len=1024",
         workloads=[users(16, 640, tokens=48)],
     ),
-    _mistake("a single preemption", {Code.PREEMPTED: "Note"}, "--sim-preempt-at-request=100"),
+    _mistake(
+        "a single preemption",
+        {Code.PREEMPTED: "Note"},
+        "--sim-preempt-at-request=100",
+    ),
     _mistake(
         "a warm-up that is cut short",
         {Code.WARMUP_INCOMPLETE: "Note"},
         workloads=[open_loop("5", 12, tokens=400)],
         measurement={"warmup": {"auto": {"maxSeconds": 1}}},
     ),
-    _mistake("somebody else's requests", {Code.FOREIGN_TRAFFIC: "Invalid"}, "--sim-foreign-rate=2"),
+    _mistake(
+        "somebody else's requests",
+        {Code.FOREIGN_TRAFFIC: "Invalid"},
+        "--sim-foreign-rate=2",
+    ),
     _mistake(
         "unequal replicas",
         {Code.REPLICAS_UNEQUAL: "Invalid"},
         servers=(STEADY, (*STEADY, "--sim-version=0.31.0")),
     ),
     _mistake(
-        "one replica gets everything", {Code.LOAD_UNEVEN: "Suspect"}, servers=(STEADY, STEADY)
+        "one replica gets everything",
+        {Code.LOAD_UNEVEN: "Suspect"},
+        servers=(STEADY, STEADY),
     ),
     _mistake(
         "half of the scrapes fail",
@@ -204,7 +252,11 @@ MISTAKES: tuple[Experiment, ...] = (
         "--sim-gauges-percent=50",
         workloads=[users(12, 900)],
     ),
-    _mistake("three seconds", {Code.WINDOW_TOO_SHORT: "Suspect"}, workloads=[open_loop(seconds=3)]),
+    _mistake(
+        "three seconds",
+        {Code.WINDOW_TOO_SHORT: "Suspect"},
+        workloads=[open_loop(seconds=3)],
+    ),
     _mistake(
         "too few requests for the users",
         {Code.WINDOW_TOO_SHORT: "Suspect"},
@@ -256,7 +308,9 @@ MISTAKES: tuple[Experiment, ...] = (
         "--max-num-seqs=8",
         workloads=[open_loop(load={"requestRates": ["inf"]}, requests=700)],
     ),
-    _mistake("no counters at all", {Code.NOT_CHECKED: "Note"}, "--sim-metrics=none"),
+    _mistake(
+        "no counters at all", {Code.NOT_CHECKED: "Note"}, "--sim-metrics=none"
+    ),
 )
 """One experiment per mistake. A missing record and an answer without tokens are not included: they
 need no server, and unit tests cover them."""

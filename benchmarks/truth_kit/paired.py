@@ -23,8 +23,21 @@ from typing import Any
 
 from truth_kit.lab import Experiment, Failed, measure_at, read_log, stage_seeds
 from truth_kit.physical import run_ahead
-from truth_kit.processes import TINY_MODEL, VLLM_PYTHON, VLLM_VARIABLES, Server, server
-from truth_kit.timing import LATENCIES, Figures, Line, sending_span, stage_lines, true_figures
+from truth_kit.processes import (
+    TINY_MODEL,
+    VLLM_PYTHON,
+    VLLM_VARIABLES,
+    Server,
+    server,
+)
+from truth_kit.timing import (
+    LATENCIES,
+    Figures,
+    Line,
+    sending_span,
+    stage_lines,
+    true_figures,
+)
 
 OURS = "ours"
 FIRST = "vLLM's"
@@ -44,7 +57,11 @@ MAX_RATIO = 1.1
 TTFT = "mean_ttft_ms"
 FIGURES = (
     "output_throughput",
-    *(f"{kind}_{latency}_ms" for latency in LATENCIES for kind in ("mean", "median")),
+    *(
+        f"{kind}_{latency}_ms"
+        for latency in LATENCIES
+        for kind in ("mean", "median")
+    ),
 )
 
 
@@ -68,19 +85,61 @@ class Load:
             if self.rate is None
             else {"requestRates": [f"{self.rate:g}"]}
         )
-        data = {"random": {"inputTokens": PROMPT_TOKENS, "outputTokens": OUTPUT_TOKENS}}
-        return {"name": self.name, "dataset": data, "load": load, "requests": self.requests}
+        data = {
+            "random": {"inputTokens": PROMPT_TOKENS, "outputTokens": OUTPUT_TOKENS}
+        }
+        return {
+            "name": self.name,
+            "dataset": data,
+            "load": load,
+            "requests": self.requests,
+        }
 
     def arguments(self, url: str, seed: int) -> Sequence[str]:
         """Return the load point as the arguments of `vllm bench serve`."""
         load = ["--max-concurrency", str(self.users)] if self.rate is None else []
         return [
-            *("--backend", "openai", "--base-url", url, "--endpoint", "/v1/completions"),
-            *("--model", "tiny", "--tokenizer", str(TINY_MODEL), "--dataset-name", "random"),
-            *("--random-input-len", str(PROMPT_TOKENS), "--random-output-len", str(OUTPUT_TOKENS)),
-            *("--num-prompts", str(self.requests), "--seed", str(seed), "--temperature", "0"),
-            *("--request-rate", "inf" if self.rate is None else f"{self.rate:g}", *load),
-            *("--percentile-metrics", ",".join(LATENCIES), "--save-detailed", "--disable-tqdm"),
+            *(
+                "--backend",
+                "openai",
+                "--base-url",
+                url,
+                "--endpoint",
+                "/v1/completions",
+            ),
+            *(
+                "--model",
+                "tiny",
+                "--tokenizer",
+                str(TINY_MODEL),
+                "--dataset-name",
+                "random",
+            ),
+            *(
+                "--random-input-len",
+                str(PROMPT_TOKENS),
+                "--random-output-len",
+                str(OUTPUT_TOKENS),
+            ),
+            *(
+                "--num-prompts",
+                str(self.requests),
+                "--seed",
+                str(seed),
+                "--temperature",
+                "0",
+            ),
+            *(
+                "--request-rate",
+                "inf" if self.rate is None else f"{self.rate:g}",
+                *load,
+            ),
+            *(
+                "--percentile-metrics",
+                ",".join(LATENCIES),
+                "--save-detailed",
+                "--disable-tqdm",
+            ),
         ]
 
 
@@ -119,12 +178,16 @@ async def measured(*, say: Callable[[str], None]) -> Mapping[str, float]:
     return compared(await _stages(say), say=say)
 
 
-def compared(stages: Sequence[Stage], *, say: Callable[[str], None]) -> Mapping[str, float]:
+def compared(
+    stages: Sequence[Stage], *, say: Callable[[str], None]
+) -> Mapping[str, float]:
     """Compare the errors of the project's client with those of vLLM's."""
     theirs = (FIRST, SECOND)
     ratios = {figure: _ratio(stages, figure, (OURS,), theirs) for figure in FIGURES}
     least = {figure: _at_least(stages, figure) for figure in FIGURES}
-    same = {figure: _ratio(stages, figure, (FIRST,), (SECOND,)) for figure in FIGURES}
+    same = {
+        figure: _ratio(stages, figure, (FIRST,), (SECOND,)) for figure in FIGURES
+    }
     for figure in FIGURES:
         ours, vllm = (_mean_error(stages, figure, who) for who in ((OURS,), theirs))
         say(
@@ -145,9 +208,14 @@ def compared(stages: Sequence[Stage], *, say: Callable[[str], None]) -> Mapping[
 
 def errors(told: Figures, true: Figures) -> tuple[Figures, Figures]:
     """Return the error of each figure in percent, and the error that counts as none."""
-    off = {name: 100 * abs(told[name] - true[name]) / true[name] for name in FIGURES}
+    off = {
+        name: 100 * abs(told[name] - true[name]) / true[name] for name in FIGURES
+    }
     floors = {
-        name: max(ROUNDING_PERCENT, 100 * CLOCK_MS / true[name] if name.endswith("_ms") else 0.0)
+        name: max(
+            ROUNDING_PERCENT,
+            100 * CLOCK_MS / true[name] if name.endswith("_ms") else 0.0,
+        )
         for name in FIGURES
     }
     return off, floors
@@ -157,22 +225,34 @@ def _ratio(
     stages: Sequence[Stage], figure: str, ours: Sequence[str], theirs: Sequence[str]
 ) -> float:
     floor = fmean(stage.floors[figure] for stage in stages)
-    above, below = (max(_mean_error(stages, figure, who), floor) for who in (ours, theirs))
+    above, below = (
+        max(_mean_error(stages, figure, who), floor) for who in (ours, theirs)
+    )
     return above / below
 
 
-def _mean_error(stages: Sequence[Stage], figure: str, clients: Sequence[str]) -> float:
-    return fmean(stage.errors[figure] for stage in stages if stage.client in clients)
+def _mean_error(
+    stages: Sequence[Stage], figure: str, clients: Sequence[str]
+) -> float:
+    return fmean(
+        stage.errors[figure] for stage in stages if stage.client in clients
+    )
 
 
 def _at_least(stages: Sequence[Stage], figure: str) -> float:
     """Return the lower end of a 95 % interval of the ratio, by resampling the rounds."""
     rounds = sorted({stage.round for stage in stages})
-    by_round = {each: [stage for stage in stages if stage.round == each] for each in rounds}
+    by_round = {
+        each: [stage for stage in stages if stage.round == each] for each in rounds
+    }
     random = Random(1)
     ratios = sorted(
         _ratio(
-            [s for each in random.choices(rounds, k=len(rounds)) for s in by_round[each]],
+            [
+                s
+                for each in random.choices(rounds, k=len(rounds))
+                for s in by_round[each]
+            ],
             figure,
             (OURS,),
             (FIRST, SECOND),
@@ -190,11 +270,17 @@ async def _stages(say: Callable[[str], None]) -> Sequence[Stage]:
     turns: list[_Turn] = []
     with tempfile.TemporaryDirectory(prefix="paired-") as folder:
         async with AsyncExitStack() as stack:
-            to = await stack.enter_async_context(server(Path(folder), FLAGS, environment={}))
-            bench = await stack.enter_async_context(_bench(Path(folder) / "vllm.log"))
+            to = await stack.enter_async_context(
+                server(Path(folder), FLAGS, environment={})
+            )
+            bench = await stack.enter_async_context(
+                _bench(Path(folder) / "vllm.log")
+            )
             await _answer(bench)  # The server is ready.
             run_ahead(bench, with_threads=True)
-            await _theirs(FIRST, 0, bench, to)  # The server warms up, as with the project's client.
+            await _theirs(
+                FIRST, 0, bench, to
+            )  # The server warms up, as with the project's client.
             run_ahead(to.process, with_threads=True)
             for number, order in enumerate(permutations((OURS, FIRST, SECOND)), 1):
                 for name in order:
@@ -211,7 +297,9 @@ async def _stages(say: Callable[[str], None]) -> Sequence[Stage]:
 def _stage(turn: _Turn, log: Sequence[Line]) -> Stage:
     lines = turn.lines(log)
     if lines is None:
-        raise Failed(f"{turn.client} in round {turn.round}: its requests are not in the log")
+        raise Failed(
+            f"{turn.client} in round {turn.round}: its requests are not in the log"
+        )
     off, floors = errors(turn.told, true_figures(lines, rate=turn.load.rate))
     return Stage(turn.client, turn.round, turn.load.name, off, floors)
 
@@ -267,7 +355,9 @@ async def _theirs(
 
 
 def _lines(first_sent: float, last_sent: float, requests: int) -> Lines:
-    return partial(stage_lines, first_sent=first_sent, last_sent=last_sent, requests=requests)
+    return partial(
+        stage_lines, first_sent=first_sent, last_sent=last_sent, requests=requests
+    )
 
 
 @asynccontextmanager

@@ -69,7 +69,8 @@ def resampled(outcomes: Sequence[Outcome], *, pairs: int) -> Shares:
     ]
     found = list(spread(_resampled, tasks))
     different, worse = (
-        100 * sum(column) / (each * len(outcomes)) for column in zip(*found, strict=True)
+        100 * sum(column) / (each * len(outcomes))
+        for column in zip(*found, strict=True)
     )
     return Shares(different, worse)
 
@@ -93,14 +94,18 @@ def _resampled(task: _Task) -> tuple[int, int]:
     return different, found
 
 
-def _first(points: int, servers: Sequence[Sequence[Result]], *, name: str) -> list[MeasuredRun]:
+def _first(
+    points: int, servers: Sequence[Sequence[Result]], *, name: str
+) -> list[MeasuredRun]:
     return [
         product.run_of_rows(f"{name}-{number}", rows[:points])
         for number, rows in enumerate(servers)
     ]
 
 
-def compared(baseline: Sequence[MeasuredRun], candidate: Sequence[MeasuredRun]) -> Compared:
+def compared(
+    baseline: Sequence[MeasuredRun], candidate: Sequence[MeasuredRun]
+) -> Compared:
     """Compare two groups of servers over the default metrics.
 
     Raises ValueError when they are not comparable.
@@ -113,7 +118,11 @@ def _json(spec: BenchmarkRunSpec) -> str:
 
 
 def _server(
-    spec: BenchmarkRunSpec, stages: Sequence[StageRecord], random: Random, *, effect: float
+    spec: BenchmarkRunSpec,
+    stages: Sequence[StageRecord],
+    random: Random,
+    *,
+    effect: float,
 ) -> list[Result]:
     common = random.gauss(0.0, math.sqrt(CORRELATION))
     speeds = [
@@ -123,10 +132,18 @@ def _server(
     rows = []
     for number in range(max(POINTS)):
         point = random.gauss(0.0, POINT_DEVIATION)
-        prefill, decoding = (math.exp(speed + point) * (1 + effect) for speed in speeds)
-        records = [_stretched(record, prefill, decoding, random) for record in stages]
+        prefill, decoding = (
+            math.exp(speed + point) * (1 + effect) for speed in speeds
+        )
+        records = [
+            _stretched(record, prefill, decoding, random) for record in stages
+        ]
         (row,) = results(
-            load_points(spec), records, [], spec=spec, servers=[product.NEVER_COMPILED]
+            load_points(spec),
+            records,
+            [],
+            spec=spec,
+            servers=[product.NEVER_COMPILED],
         ).results
         rows.append(
             row.model_copy(
@@ -183,7 +200,9 @@ def halves() -> Iterator[tuple[Sequence[int], Sequence[int]]]:
     """
     for row in range(1, BLOCK):
         sides = [(row & number).bit_count() % 2 for number in range(BLOCK)]
-        first, second = ([n for n, side in enumerate(sides) if side == of] for of in (0, 1))
+        first, second = (
+            [n for n, side in enumerate(sides) if side == of] for of in (0, 1)
+        )
         yield first, second
 
 
@@ -204,7 +223,9 @@ def words_of_halves(outcomes: Sequence[Outcome]) -> list[str]:
     ]
 
 
-def real_words(arm_a: Sequence[Outcome], arm_b: Sequence[Outcome]) -> dict[str, str]:
+def real_words(
+    arm_a: Sequence[Outcome], arm_b: Sequence[Outcome]
+) -> dict[str, str]:
     """Return the comparison's outcomes for servers that were really run, half an arm to a side.
 
     "ab" compares one arm with the other (twice; "Mixed" when the two outcomes differ), "aa" and
@@ -218,7 +239,10 @@ def real_words(arm_a: Sequence[Outcome], arm_b: Sequence[Outcome]) -> dict[str, 
         for arm, outcomes in (("a", arm_a), ("b", arm_b))
     )
     half = len(a) // 2
-    words = {compared(a[:half], b[:half]).outcome, compared(a[half:], b[half:]).outcome}
+    words = {
+        compared(a[:half], b[:half]).outcome,
+        compared(a[half:], b[half:]).outcome,
+    }
     return {
         "ab": words.pop() if len(words) == 1 else "Mixed",
         "aa": compared(a[:half], a[half:]).outcome,
@@ -226,7 +250,9 @@ def real_words(arm_a: Sequence[Outcome], arm_b: Sequence[Outcome]) -> dict[str, 
     }
 
 
-def _stretched(record: StageRecord, prefill: float, decoding: float, random: Random) -> StageRecord:
+def _stretched(
+    record: StageRecord, prefill: float, decoding: float, random: Random
+) -> StageRecord:
     """Draw the stage's requests anew, with repetition, at a slower or faster server.
 
     It takes `prefill` times as long until the first token, and `decoding` times as long after it.

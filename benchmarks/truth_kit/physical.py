@@ -20,8 +20,14 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-CPU_CGROUP = Path("/sys/fs/cgroup/cpu" if Path("/sys/fs/cgroup/cpu").is_dir() else "/sys/fs/cgroup")
-UNIFIED_CGROUP = next(filter(Path.is_dir, map(Path, ("/sys/fs/cgroup/unified", "/sys/fs/cgroup"))))
+CPU_CGROUP = Path(
+    "/sys/fs/cgroup/cpu"
+    if Path("/sys/fs/cgroup/cpu").is_dir()
+    else "/sys/fs/cgroup"
+)
+UNIFIED_CGROUP = next(
+    filter(Path.is_dir, map(Path, ("/sys/fs/cgroup/unified", "/sys/fs/cgroup")))
+)
 PERIOD_US = 100_000
 WEIGHTS = {"cpu.shares": 262_144, "cpu.weight": 10_000}
 """Largest weights in the two versions of control groups: other processes take none of the share."""
@@ -65,7 +71,9 @@ def losing(port: int, percent: float) -> Iterator[None]:
             ]
             rule += ["--probability", str(percent / 100), "-j", "DROP"]
             subprocess.run(["iptables", "--wait", "-A", *rule], check=True)
-            stack.callback(subprocess.run, ["iptables", "--wait", "-D", *rule], check=True)
+            stack.callback(
+                subprocess.run, ["iptables", "--wait", "-D", *rule], check=True
+            )
         yield
 
 
@@ -126,14 +134,19 @@ def cpu_periods(group: Path) -> tuple[float, float]:
 
     A cAdvisor reads the same file.
     """
-    counted = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
+    counted = dict(
+        line.split() for line in (group / "cpu.stat").read_text().splitlines()
+    )
     return float(counted["nr_periods"]), float(counted["nr_throttled"])
 
 
 @contextmanager
 def neighbours(count: int) -> Iterator[None]:
     """Run so many processes of ordinary priority that never rest."""
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    busy = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        for _ in range(count)
+    ]
     try:
         yield
     finally:
@@ -150,7 +163,9 @@ class Standstill:
     until_second: float
 
 
-async def stand_still(process: Process, stop: Standstill, *, began_unix: float) -> None:
+async def stand_still(
+    process: Process, stop: Standstill, *, began_unix: float
+) -> None:
     """Stop the process for so long, like a machine that has more urgent work.
 
     `began_unix` is when the first measured request was sent, in Unix seconds.
@@ -172,11 +187,19 @@ def run_ahead(process: Process, *, with_threads: bool = False) -> None:
     # struct sched_attr: size, policy, flags, niceness, priority, runtime, deadline, period;
     # sched_setattr(2).
     flags = 0 if with_threads else RESET_ON_FORK
-    attributes = struct.pack("IIQiIQQQ", 48, os.SCHED_OTHER, flags, -20, 0, SLICE_NS, 0, 0)
-    threads = [int(each.name) for each in Path(f"/proc/{process.pid}/task").iterdir()]
+    attributes = struct.pack(
+        "IIQiIQQQ", 48, os.SCHED_OTHER, flags, -20, 0, SLICE_NS, 0, 0
+    )
+    threads = [
+        int(each.name) for each in Path(f"/proc/{process.pid}/task").iterdir()
+    ]
     for thread in threads if with_threads else [process.pid]:
-        failed = _LIBC.syscall(SCHED_SETATTR[os.uname().machine], thread, attributes, 0)
-        if failed and ctypes.get_errno() != errno.ESRCH:  # A thread may end at any time.
+        failed = _LIBC.syscall(
+            SCHED_SETATTR[os.uname().machine], thread, attributes, 0
+        )
+        if (
+            failed and ctypes.get_errno() != errno.ESRCH
+        ):  # A thread may end at any time.
             raise OSError(ctypes.get_errno(), "sched_setattr")
 
 
@@ -201,12 +224,16 @@ async def delaying(port: int, target: int, delay_ms: float) -> AsyncIterator[Non
 async def _delay(port: int, target: int, delay_seconds: float) -> None:
     loop = asyncio.get_running_loop()
 
-    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def pass_on(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         while piece := await reader.read(PIECE_BYTES):
             loop.call_later(delay_seconds, writer.write, piece)
         loop.call_later(delay_seconds, writer.close)
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def connected(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         there, back = await asyncio.open_connection("127.0.0.1", target)
         with suppress(ConnectionError):
             await asyncio.gather(pass_on(reader, back), pass_on(there, writer))
@@ -217,4 +244,6 @@ async def _delay(port: int, target: int, delay_seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_delay(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]) / 1000))
+    asyncio.run(
+        _delay(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]) / 1000)
+    )

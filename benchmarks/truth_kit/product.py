@@ -36,14 +36,19 @@ BEGAN_US = 1_800_000_000_000_000
 ComparedLatency = Literal["TTFT", "TPOT", "E2EL"]
 PERCENTS = (50, 90, 95, 99)
 PROMPT_TOKENS = 512
-NEVER_COMPILED = ServerStatus(engine="VLLM", role="server", compilations=CompiledKernels(count=0))
+NEVER_COMPILED = ServerStatus(
+    engine="VLLM", role="server", compilations=CompiledKernels(count=0)
+)
 
 
 def fresh_spec(**changes: Any) -> BenchmarkRunSpec:
     """Build the spec of a run with a server of its own, with these fields changed."""
     values: dict[str, Any] = {
         "model": {"name": "tiny", "source": {"path": {"path": "/models/tiny"}}},
-        "server": {"image": "simulator", "resources": {"limits": {"nvidia.com/gpu": 1}}},
+        "server": {
+            "image": "simulator",
+            "resources": {"limits": {"nvidia.com/gpu": 1}},
+        },
         "workloads": [
             {
                 "name": "w",
@@ -84,10 +89,15 @@ def judged_answers(
         workloads=[{**workload, "requests": len(stages[0].answers)}],
         objectives=objectives,
         repeats=len(stages),
-        measurement={"percentiles": list(map(str, PERCENTS)), "warmup": {"none": {}}},
+        measurement={
+            "percentiles": list(map(str, PERCENTS)),
+            "warmup": {"none": {}},
+        },
     )
     (load_point,) = load_points(spec)
-    records = [_record(served, load_point, number) for number, served in enumerate(stages)]
+    records = [
+        _record(served, load_point, number) for number, served in enumerate(stages)
+    ]
     judged = results([load_point], records, [], spec=spec, servers=[NEVER_COMPILED])
     return judged.results[0]
 
@@ -103,7 +113,10 @@ def _record(served: Served, load_point: LoadPoint, sequence: int) -> StageRecord
     )
     tokens = tuple(each.tokens for each in answers)
     sent = sent.model_copy(update={"output_tokens": tokens, "asked_tokens": tokens})
-    ended = max(start + e2el for start, e2el in zip(sent.start_us, sent.e2el_us, strict=True))
+    ended = max(
+        start + e2el
+        for start, e2el in zip(sent.start_us, sent.e2el_us, strict=True)
+    )
     by_slice = _gaps_by_slice(served.decodes, ended)
     wall = ended / 1e6
     client = ClientFigures(
@@ -136,7 +149,9 @@ def _gaps_by_slice(decodes: Sequence[Decodes], ended_us: int) -> list[Counter[in
     return slices
 
 
-def server_run(name: str, figures: Sequence[Mapping[ComparedMetric, float]]) -> MeasuredRun:
+def server_run(
+    name: str, figures: Sequence[Mapping[ComparedMetric, float]]
+) -> MeasuredRun:
     """Build the finished run of a fresh server that was measured at as many load points."""
     spec = _spec_of_points(len(figures))
     rates = spec.workloads[0].load.request_rates or []
@@ -156,7 +171,9 @@ def server_run(name: str, figures: Sequence[Mapping[ComparedMetric, float]]) -> 
         )
         for rate, of in zip(rates, figures, strict=True)
     ]
-    return MeasuredRun(name, name, spec, BenchmarkRunStatus(completion_time=ENDED, results=rows))
+    return MeasuredRun(
+        name, name, spec, BenchmarkRunStatus(completion_time=ENDED, results=rows)
+    )
 
 
 @cache
@@ -187,7 +204,10 @@ def run_of_rows(
         ]
         own = fresh_spec(workloads=workloads)
     return MeasuredRun(
-        name, name, own, BenchmarkRunStatus(completion_time=ENDED, results=list(rows))
+        name,
+        name,
+        own,
+        BenchmarkRunStatus(completion_time=ENDED, results=list(rows)),
     )
 
 
@@ -203,17 +223,26 @@ def compared(
     Raises ValueError where it compares nothing, which would count as "no difference".
     """
     made = compare(
-        baseline, candidate, metrics=metrics, max_regression_percent=max_regression_percent
+        baseline,
+        candidate,
+        metrics=metrics,
+        max_regression_percent=max_regression_percent,
     )
     if made.outcome == "NotComparable":
         raise ValueError(made.message)
     return made
 
 
-def told_percent(servers: int, questions: int, *, deviation_percent: float) -> float | None:
+def told_percent(
+    servers: int, questions: int, *, deviation_percent: float
+) -> float | None:
     """Return the smallest change that is found in 80 % of comparisons, by `benchrun check`.
 
     The design is so many servers a side and questions; None while the product does not tell any.
     """
     told: Callable[..., float] | None = getattr(measure, "detectable_percent", None)
-    return None if told is None else told(servers, questions, cv_percent=deviation_percent)
+    return (
+        None
+        if told is None
+        else told(servers, questions, cv_percent=deviation_percent)
+    )

@@ -137,7 +137,9 @@ def percentile(queue: Queue, load: float, percent: int) -> float:
     for _ in range(100):
         middle = (low + high) / 2
         low, high = (
-            (middle, high) if beyond(queue, load, middle) > 1 - percent / 100 else (low, middle)
+            (middle, high)
+            if beyond(queue, load, middle) > 1 - percent / 100
+            else (low, middle)
         )
     return low
 

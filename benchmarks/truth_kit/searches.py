@@ -49,7 +49,9 @@ class Case:
     """A queue, the utilisation up to which it keeps its limit, and the stages of the search."""
 
     servers: int
-    sigma: float | None  # Spread of the logarithm of service times; None: they are exponential.
+    sigma: (
+        float | None
+    )  # Spread of the logarithm of service times; None: they are exponential.
     rho: float
     percentile: float
     requests: int  # Number of requests per stage.
@@ -112,7 +114,12 @@ class Shares(NamedTuple):
 
 
 def simulated(
-    case: Case, rate: float, requests: int, chance: random.Random, *, scatter: float | None = None
+    case: Case,
+    rate: float,
+    requests: int,
+    chance: random.Random,
+    *,
+    scatter: float | None = None,
 ) -> tuple[list[float], list[float]]:
     """Simulate a stage at this rate (requests a second).
 
@@ -161,7 +168,9 @@ def share_beyond(servers: int, rho: float, t: float) -> float:
     return math.exp(-t) + waiting * both
 
 
-def limit_at(servers: int, sigma: float | None, rho: float, percentile: float) -> int:
+def limit_at(
+    servers: int, sigma: float | None, rho: float, percentile: float
+) -> int:
     """Return the percentile of the response time at this utilisation, in milliseconds."""
     if sigma is None:
         low = 0.0
@@ -177,7 +186,9 @@ def limit_at(servers: int, sigma: float | None, rho: float, percentile: float) -
     case = Case(servers, sigma, rho, percentile, LONG_RUN, 0)
     times = sorted(
         end - begin
-        for begin, end in zip(*simulated(case, case.truth, LONG_RUN, random.Random(0)), strict=True)
+        for begin, end in zip(
+            *simulated(case, case.truth, LONG_RUN, random.Random(0)), strict=True
+        )
     )
     return round(times[math.ceil(percentile / 100 * LONG_RUN) - 1])
 
@@ -187,7 +198,12 @@ def case_of(
 ) -> Case:
     """Build a case with its limit."""
     return Case(
-        servers, sigma, rho, percentile, requests, limit_at(servers, sigma, rho, percentile)
+        servers,
+        sigma,
+        rho,
+        percentile,
+        requests,
+        limit_at(servers, sigma, rho, percentile),
     )
 
 
@@ -196,7 +212,11 @@ def search_of(case: Case, *, max_repeats: int = 6) -> SearchPlan:
     probes = 16
     metric: Literal["E2EL", "TTFT"] = "E2EL" if case.kind == "queue" else "TTFT"
     is_of_users = case.kind == "users"
-    limit = Limit(metric=metric, percentile=f"{case.percentile:g}", max_milliseconds=case.limit_ms)
+    limit = Limit(
+        metric=metric,
+        percentile=f"{case.percentile:g}",
+        max_milliseconds=case.limit_ms,
+    )
     blank: dict[str, object] = {
         "workload": "queue",
         "lowest": UsersLoad(concurrency=1)
@@ -220,22 +240,30 @@ Row = tuple[float, float, float]
 """Instant at which a request was sent, its TTFT and its E2EL, in milliseconds."""
 
 
-def stage(case: Case, load: float, slower: float, chance: random.Random) -> list[Row]:
+def stage(
+    case: Case, load: float, slower: float, chance: random.Random
+) -> list[Row]:
     """Simulate a stage at a load, in requests a second or users, that begins with an empty server.
 
     A slower server is the same one with time stretched.
     """
     if case.kind == "batching":
         server = batching.Server(case.requests, chance, rate=load)
-        return [(each.sent, each.ttft, each.e2el) for each in server.served().answers]
+        return [
+            (each.sent, each.ttft, each.e2el) for each in server.served().answers
+        ]
     if case.kind == "users":
         return _users(case, int(load), chance)
     scatter = CONSTANT_SCATTER if case.kind == "constant" else None
-    begins, ends = simulated(case, slower * load, case.requests, chance, scatter=scatter)
+    begins, ends = simulated(
+        case, slower * load, case.requests, chance, scatter=scatter
+    )
     # The first token comes after a fifth of a nearly constant answer.
     late = 0.8 * SERVICE_MS if case.kind == "constant" else 0.0
     rows = zip(begins, ends, strict=True)
-    return [(slower * a, slower * (b - a - late), slower * (b - a)) for a, b in rows]
+    return [
+        (slower * a, slower * (b - a - late), slower * (b - a)) for a, b in rows
+    ]
 
 
 CONSTANT_SCATTER = 0.02
@@ -312,10 +340,14 @@ def other_case(
     long = replace(case, requests=LONG_RUN // 4)
     rows = stage(long, case.truth, 1.0, random.Random(0))
     times = sorted(ttft for _, ttft, _ in rows[len(rows) // 20 :])
-    return replace(case, limit_ms=round(times[math.ceil(percentile / 100 * len(times)) - 1]))
+    return replace(
+        case, limit_ms=round(times[math.ceil(percentile / 100 * len(times)) - 1])
+    )
 
 
-OTHERS: tuple[tuple[Literal["batching", "constant", "users"], int, float, float, int], ...] = (
+OTHERS: tuple[
+    tuple[Literal["batching", "constant", "users"], int, float, float, int], ...
+] = (
     ("batching", 1, 0.7, 90.0, 6000),
     ("batching", 1, 0.6, 50.0, 4000),
     ("constant", 8, 0.85, 90.0, 4000),
@@ -348,9 +380,16 @@ def simulated_searches(
         still = list(pool.map(case_of, *zip(*DRIFTING, strict=True)))
         groups = {
             "": (list(pool.map(case_of, *zip(*CASES, strict=True))), count),
-            "others_": (list(pool.map(other_case, *zip(*OTHERS, strict=True))), others),
+            "others_": (
+                list(pool.map(other_case, *zip(*OTHERS, strict=True))),
+                others,
+            ),
             "drifting_": (
-                [replace(case, drift_percent=each) for case in still for each in DRIFTS_PERCENT],
+                [
+                    replace(case, drift_percent=each)
+                    for case in still
+                    for each in DRIFTS_PERCENT
+                ],
                 drifting,
             ),
         }
@@ -358,7 +397,11 @@ def simulated_searches(
             name: [
                 (
                     case,
-                    pool.map(partial(one_search, case), range(searches // len(some)), chunksize=5),
+                    pool.map(
+                        partial(one_search, case),
+                        range(searches // len(some)),
+                        chunksize=5,
+                    ),
                 )
                 for case in some
             ]
@@ -374,12 +417,17 @@ def shares(ends: list[tuple[Case, Found]]) -> Shares:
     """Sum up these searches together."""
     # The confirmation is the last stage: the load found is compared with the server at that time.
     ratios = [
-        found.load / case.truth_at(found.stages - 1) if found.load else 0.0 for case, found in ends
+        found.load / case.truth_at(found.stages - 1) if found.load else 0.0
+        for case, found in ends
     ]
     return Shares(
         searches=len(ends),
-        above_truth_percent=100 * sum(ratio > 1 + 1e-9 for ratio in ratios) / len(ends),
-        none_found_percent=100 * sum(found.load is None for _, found in ends) / len(ends),
+        above_truth_percent=100
+        * sum(ratio > 1 + 1e-9 for ratio in ratios)
+        / len(ends),
+        none_found_percent=100
+        * sum(found.load is None for _, found in ends)
+        / len(ends),
         median_below_percent=100 * (1 - median(ratios)),
         mean_stages=fmean(found.stages for _, found in ends),
     )

@@ -13,12 +13,21 @@ def measured(*, say: Callable[[str], None]) -> Mapping[str, float | None]:
     (found,) = spread(_shares, [SEARCHES])
     for name, shares in found.items():
         say(f"  {name or 'queues'}: {shares}")
-    names = ("above_truth_percent", "none_found_percent", "median_below_percent", "mean_stages")
+    names = (
+        "above_truth_percent",
+        "none_found_percent",
+        "median_below_percent",
+        "mean_stages",
+    )
     return {
-        f"search_{prefix}{name}": shares[name] for prefix, shares in found.items() for name in names
+        f"search_{prefix}{name}": shares[name]
+        for prefix, shares in found.items()
+        for name in names
     }
 
 
 def _shares(searches: int) -> Mapping[str, Mapping[str, float]]:
     """Run the searches at idle priority, with the processes that it starts."""
-    return {name: each._asdict() for name, each in simulated_searches(searches).items()}
+    return {
+        name: each._asdict() for name, each in simulated_searches(searches).items()
+    }

@@ -127,7 +127,9 @@ class Error(NamedTuple):
     name: str
 
 
-def measured(*, say: Callable[[str], None], scale: float = 1.0) -> Mapping[str, float | None]:
+def measured(
+    *, say: Callable[[str], None], scale: float = 1.0
+) -> Mapping[str, float | None]:
     """Simulate, judge, count, and return the figures by name.
 
     `scale` multiplies the number of load points.
@@ -154,7 +156,9 @@ def measured(*, say: Callable[[str], None], scale: float = 1.0) -> Mapping[str, 
 def _truths() -> tuple[Mapping[Load, Figures], Error]:
     """Return the truth of each load, and the figure that is known least."""
     loads = list(dict.fromkeys(setting.load for setting in _settings()))
-    chains = [_Chain(load, number) for load in loads for number in range(TRUTH_CHAINS)]
+    chains = [
+        _Chain(load, number) for load in loads for number in range(TRUTH_CHAINS)
+    ]
     found = defaultdict[Load, list[Figures]](list)
     for chain, figures in zip(chains, spread(_long_run, chains), strict=True):
         found[chain.load].append(figures)
@@ -164,9 +168,13 @@ def _truths() -> tuple[Mapping[Load, Figures], Error]:
         of_load = {key: [run[key] for run in runs] for key in runs[0]}
         truths[load] = {key: fmean(values) for key, values in of_load.items()}
         for key, values in of_load.items():
-            scatter = stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+            scatter = (
+                stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+            )
             if key.startswith(FIGURES):
-                errors.append(Error(0.0, 100 * scatter / fmean(values), f"{load} {key}"))
+                errors.append(
+                    Error(0.0, 100 * scatter / fmean(values), f"{load} {key}")
+                )
     return truths, max(errors, key=lambda error: error.standard_error)
 
 
@@ -197,8 +205,14 @@ def _judged(
     tallies: dict[Setting, Tally] = defaultdict(Counter)
     wanted = list(_settings())
     for before, until in pairwise((0, *POINTS)):
-        chunks = range(round(scale * before / CHUNK), max(1, round(scale * until / CHUNK)))
-        tasks = [_Rows(each, truths[each.load], chunk) for each in wanted for chunk in chunks]
+        chunks = range(
+            round(scale * before / CHUNK), max(1, round(scale * until / CHUNK))
+        )
+        tasks = [
+            _Rows(each, truths[each.load], chunk)
+            for each in wanted
+            for chunk in chunks
+        ]
         for task, (ratios, tally) in zip(tasks, spread(_rows, tasks), strict=True):
             tallies[task.setting] += tally
             for name, values in ratios.items():
@@ -211,7 +225,11 @@ def _rows(task: _Rows) -> tuple[Shown, Tally]:
     tally: Tally = Counter()
     ratios: Shown = defaultdict(list)
     for number in range(CHUNK):
-        row = _row(task.setting, Random(f"{task.setting} {task.chunk} {number}"), task.truth)
+        row = _row(
+            task.setting,
+            Random(f"{task.setting} {task.chunk} {number}"),
+            task.truth,
+        )
         tally[row.verdict] += 1
         tally.update(each.outcome for each in row.objectives)
         if row.verdict != "Valid":
@@ -231,12 +249,20 @@ def _row(setting: Setting, random: Random, truth: Mapping[str, float]) -> Result
     spread_ms = truth["mean_e2el_ms"] if setting.is_spread else 0.0
     stages = [
         batching.Server(
-            setting.count, random, rate=setting.rate, users=setting.users, spread_ms=spread_ms
+            setting.count,
+            random,
+            rate=setting.rate,
+            users=setting.users,
+            spread_ms=spread_ms,
         ).served()
         for _ in range(setting.repeats)
     ]
     limits = [
-        (metric, percent, max(1, math.floor(truth[f"p{percent}_{metric.lower()}_ms"])))
+        (
+            metric,
+            percent,
+            max(1, math.floor(truth[f"p{percent}_{metric.lower()}_ms"])),
+        )
         for metric in ("TTFT", "E2EL")
         for percent in (90, 99)
     ]
@@ -264,13 +290,17 @@ def _speed(change: str, random: Random, seconds: float) -> batching.Speed:
     kept = math.exp(-1 / relaxation)
     steps = [random.gauss(0.0, 0.15)]
     for _ in range(int(seconds) + 1):
-        steps.append(kept * steps[-1] + random.gauss(0.0, 0.15 * math.sqrt(1 - kept * kept)))
+        steps.append(
+            kept * steps[-1] + random.gauss(0.0, 0.15 * math.sqrt(1 - kept * kept))
+        )
     return lambda ms: max(0.3, 1 + steps[min(int(ms / 1000), len(steps) - 1)])
 
 
 def _slow_tallies(scale: float) -> Mapping[str, Tally]:
     """Count the words at the true medians, by the server's change and the number of repeats."""
-    limits = dict(zip(SLOW_CHANGES, spread(_slow_medians, SLOW_CHANGES), strict=True))
+    limits = dict(
+        zip(SLOW_CHANGES, spread(_slow_medians, SLOW_CHANGES), strict=True)
+    )
     chunks = range(max(1, round(scale * SLOW_LOAD_POINTS / CHUNK)))
     tasks = [
         _Slow(change, repeats, limits[change], chunk)
@@ -291,7 +321,9 @@ def _slow_medians(change: str) -> Mapping[product.ComparedLatency, int]:
     speed = _speed(change, random, 1.2 * count / SLOW_RATE)
     served = batching.steady_stage(count, random, rate=SLOW_RATE, speed=speed)
     return {
-        metric: math.floor(median(getattr(each, metric.lower()) for each in served.answers))
+        metric: math.floor(
+            median(getattr(each, metric.lower()) for each in served.answers)
+        )
         for metric in SLOW_METRICS
     }
 
@@ -310,8 +342,14 @@ def _slow_words(task: _Slow) -> Tally:
         )
         edges = [SLOW_REQUESTS * place for place in range(task.repeats + 1)]
         row = product.judged_answers(
-            [batching.part_of(served, begin, end) for begin, end in pairwise(edges)],
-            limits=[(metric, SLOW_PERCENT, limit) for metric, limit in task.limits.items()],
+            [
+                batching.part_of(served, begin, end)
+                for begin, end in pairwise(edges)
+            ],
+            limits=[
+                (metric, SLOW_PERCENT, limit)
+                for metric, limit in task.limits.items()
+            ],
             rate=SLOW_RATE,
         )
         tally.update(each.outcome for each in row.objectives)
@@ -343,7 +381,9 @@ def _counted(ratios: Shown) -> Iterator[tuple[str, list[float]]]:
 
 
 def _is_precise(ratios: Shown) -> bool:
-    return all(_standard_error(key, values) <= PRECISE for key, values in _counted(ratios))
+    return all(
+        _standard_error(key, values) <= PRECISE for key, values in _counted(ratios)
+    )
 
 
 def _typical(key: str, values: Sequence[float]) -> float:
@@ -361,11 +401,15 @@ def _standard_error(key: str, values: Sequence[float]) -> float:
     return (ordered[high] - ordered[low]) / 2
 
 
-def _error_figures(middle: Sequence[Error], tail: Sequence[Error]) -> Mapping[str, float]:
+def _error_figures(
+    middle: Sequence[Error], tail: Sequence[Error]
+) -> Mapping[str, float]:
     return {
         "steady_error_percent": max(middle).percent,
         "steady_tail_error_percent": max(tail).percent,
-        "steady_standard_error_percent": max(e.standard_error for e in (*middle, *tail)),
+        "steady_standard_error_percent": max(
+            e.standard_error for e in (*middle, *tail)
+        ),
     }
 
 
@@ -374,18 +418,26 @@ def _word_figures(
 ) -> Mapping[str, float]:
     settings = tallies.values()
     covered = [
-        100 * each["covered"] / each["given"] for each in settings if each["Valid"] >= LEAST_SHOWN
+        100 * each["covered"] / each["given"]
+        for each in settings
+        if each["Valid"] >= LEAST_SHOWN
     ]
     once = [tally for key, tally in slow.items() if key.endswith(" 1")]
     repeated = [tally for key, tally in slow.items() if not key.endswith(" 1")]
     valid = sum(tally["Valid"] for tally in settings)
-    judged = sum(tally[word] for tally in settings for word in ("Valid", "Suspect", "Invalid"))
+    judged = sum(
+        tally[word]
+        for tally in settings
+        for word in ("Valid", "Suspect", "Invalid")
+    )
     return {
         "steady_coverage_percent": min(covered),
         "steady_false_met_percent": max(_met_percent(tally) for tally in settings),
         "steady_valid_percent": 100 * valid / max(1, judged),
         "slow_false_met_percent": max(map(_met_percent, repeated)),
-        "slow_decided_once_percent": max(100 - _percent(tally, "Inconclusive") for tally in once),
+        "slow_decided_once_percent": max(
+            100 - _percent(tally, "Inconclusive") for tally in once
+        ),
     }
 
 

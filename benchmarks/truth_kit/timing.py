@@ -53,13 +53,22 @@ def true_figures(lines: Sequence[Line], *, rate: float | None) -> Figures:
     """
     longer = [line for line in lines if line["output_tokens"] > 1]
     values = {
-        "ttft": [1000 * (line["first_sent_at"] - line["arrived_at"]) for line in lines],
-        "e2el": [1000 * (line["last_sent_at"] - line["arrived_at"]) for line in lines],
+        "ttft": [
+            1000 * (line["first_sent_at"] - line["arrived_at"]) for line in lines
+        ],
+        "e2el": [
+            1000 * (line["last_sent_at"] - line["arrived_at"]) for line in lines
+        ],
         "tpot": [
-            1000 * (line["last_sent_at"] - line["first_sent_at"]) / (line["output_tokens"] - 1)
+            1000
+            * (line["last_sent_at"] - line["first_sent_at"])
+            / (line["output_tokens"] - 1)
             for line in longer
         ],
-        "itl": [us / 1000 for us in chain.from_iterable(line["gaps_us"] for line in lines)],
+        "itl": [
+            us / 1000
+            for us in chain.from_iterable(line["gaps_us"] for line in lines)
+        ],
     }
     figures = {"output_throughput": _throughput(lines, rate)}
     for latency in LATENCIES:
@@ -79,9 +88,15 @@ def ttft_error(outcome: Outcome, stage: str) -> float | None:
             continue
         first, last = sending_span(record)
         count = len(record.requests.ok)
-        lines = stage_lines(outcome.truth, first_sent=first, last_sent=last, requests=count)
+        lines = stage_lines(
+            outcome.truth, first_sent=first, last_sent=last, requests=count
+        )
         times = [
-            us for us, ok in zip(record.requests.ttft_us, record.requests.ok, strict=True) if ok
+            us
+            for us, ok in zip(
+                record.requests.ttft_us, record.requests.ok, strict=True
+            )
+            if ok
         ]
         if lines and times:
             true = true_figures(lines, rate=None)["mean_ttft_ms"]

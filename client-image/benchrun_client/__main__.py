@@ -13,26 +13,43 @@ from typing import NoReturn
 from benchrun_client.contract import RECORD_PORT
 from benchrun_client.processes import end_on_signals
 from benchrun_client.run import ClientRun
-from benchrun_client.shards.first_shard import IN_THE_POD, INDEX_VARIABLE, shard_setup
+from benchrun_client.shards.first_shard import (
+    IN_THE_POD,
+    INDEX_VARIABLE,
+    shard_setup,
+)
 from benchrun_client.shards.shard_run import ShardRun
 
 
 def main() -> NoReturn:
     parser = argparse.ArgumentParser(prog="benchrun_client", description=__doc__)
-    parser.add_argument("--plan", type=Path, required=True, help="the plan, a JSON file")
-    parser.add_argument("--port", type=int, default=RECORD_PORT, help="port of the record server")
-    parser.add_argument("--address", default="0.0.0.0", help="address of the record server")
     parser.add_argument(
-        "--shards", type=int, default=1, help="processes that send the load together"
+        "--plan", type=Path, required=True, help="the plan, a JSON file"
     )
-    parser.add_argument("--processes", type=int, default=1, help="how many of them are in this pod")
+    parser.add_argument(
+        "--port", type=int, default=RECORD_PORT, help="port of the record server"
+    )
+    parser.add_argument(
+        "--address", default="0.0.0.0", help="address of the record server"
+    )
+    parser.add_argument(
+        "--shards",
+        type=int,
+        default=1,
+        help="processes that send the load together",
+    )
+    parser.add_argument(
+        "--processes", type=int, default=1, help="how many of them are in this pod"
+    )
     parser.add_argument(
         "--shard",
         type=int,
         help=f"which of them this is; else the first of the pod ${INDEX_VARIABLE}",
     )
     parser.add_argument(
-        "--gate", default=IN_THE_POD, help="where the others find shard 0 (default: %(default)s)"
+        "--gate",
+        default=IN_THE_POD,
+        help="where the others find shard 0 (default: %(default)s)",
     )
     arguments = parser.parse_args()
     logging.basicConfig(
@@ -49,7 +66,10 @@ def main() -> NoReturn:
     )
     kind = ClientRun if setup.shard.is_first else ShardRun
     kind(
-        plan_path=arguments.plan, address=arguments.address, port=arguments.port, setup=setup
+        plan_path=arguments.plan,
+        address=arguments.address,
+        port=arguments.port,
+        setup=setup,
     ).to_the_end()
 
 

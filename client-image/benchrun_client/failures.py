@@ -67,13 +67,17 @@ class RunFailure(Exception):
 def as_failure(error: BaseException) -> RunFailure:
     """Return the error if it is a RunFailure, else a `ClientError` with its type and first line."""
     return (
-        error if isinstance(error, RunFailure) else RunFailure("ClientError", type_and_text(error))
+        error
+        if isinstance(error, RunFailure)
+        else RunFailure("ClientError", type_and_text(error))
     )
 
 
 def first_line(error: BaseException | str) -> str:
     """Return the first line that is not empty."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return next(
+        (line.strip() for line in str(error).splitlines() if line.strip()), ""
+    )
 
 
 def error_text(error: BaseException) -> str:

@@ -21,7 +21,9 @@ from aiohttp import web
 
 from benchrun_client.failures import RunFailure
 
-API_KEY_VARIABLE = "OPENAI_API_KEY"  # vLLM's own variable: its load engine reads the same one.
+API_KEY_VARIABLE = (
+    "OPENAI_API_KEY"  # vLLM's own variable: its load engine reads the same one.
+)
 MODELS_PATH = "/v1/models"  # Path of the list of models, as OpenAI's API has it.
 MAX_ANSWER_BYTES = 256 * 1024
 NETWORK_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
@@ -30,7 +32,9 @@ NETWORK_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
 
 def proxies_set(environment: Mapping[str, str] = os.environ) -> bool:
     names = ("http_proxy", "https_proxy", "all_proxy")
-    return any(environment.get(name) or environment.get(name.upper()) for name in names)
+    return any(
+        environment.get(name) or environment.get(name.upper()) for name in names
+    )
 
 
 def tls_context(ca_file: str | None) -> ssl.SSLContext | None:
@@ -44,12 +48,16 @@ def tls_context(ca_file: str | None) -> ssl.SSLContext | None:
     try:
         context.load_verify_locations(ca_file)
     except OSError as error:
-        message = f"cannot read certificates from {ca_file}: {error.strerror or error}"
+        message = (
+            f"cannot read certificates from {ca_file}: {error.strerror or error}"
+        )
         raise RunFailure("CertificateInvalid", message) from error
     return context
 
 
-def open_session(*, tls: ssl.SSLContext | None, seconds: float) -> aiohttp.ClientSession:
+def open_session(
+    *, tls: ssl.SSLContext | None, seconds: float
+) -> aiohttp.ClientSession:
     """Open a session for everything but load; `seconds` bounds each request as a whole."""
     key = os.environ.get(API_KEY_VARIABLE)
     return aiohttp.ClientSession(
@@ -85,7 +93,9 @@ class HttpAnswer:
 async def answer_of(response: aiohttp.ClientResponse) -> HttpAnswer:
     """Read an answer, at most `MAX_ANSWER_BYTES` of its body."""
     body = await read_bounded(response, MAX_ANSWER_BYTES)
-    return HttpAnswer(response.status, response.content_type, body.decode(errors="replace"))
+    return HttpAnswer(
+        response.status, response.content_type, body.decode(errors="replace")
+    )
 
 
 async def read_bounded(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
@@ -107,7 +117,12 @@ def host_and_port(url: str) -> str:
 
 
 async def listen(
-    app: web.Application, *, address: str, port: int, backlog: int = 128, **options: Any
+    app: web.Application,
+    *,
+    address: str,
+    port: int,
+    backlog: int = 128,
+    **options: Any,
 ) -> tuple[web.AppRunner, int]:
     """Listen; return the runner, which the caller cleans up, and the port that was opened.
 
@@ -123,12 +138,16 @@ async def listen(
     return runner, runner.addresses[0][1]
 
 
-def metric_family(name: str, kind: str, about: str, samples: Mapping[str, float]) -> str:
+def metric_family(
+    name: str, kind: str, about: str, samples: Mapping[str, float]
+) -> str:
     """Return one family of a metrics endpoint's text.
 
     The keys of `samples` are what follows the name: a suffix, labels or nothing.
     """
-    lines = "".join(f"{name}{suffix} {value!r}\n" for suffix, value in samples.items())
+    lines = "".join(
+        f"{name}{suffix} {value!r}\n" for suffix, value in samples.items()
+    )
     return f"# HELP {name} {about}\n# TYPE {name} {kind}\n{lines}"
 
 
@@ -144,7 +163,9 @@ class BackgroundLoop:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, name="background", daemon=True).start()
+        threading.Thread(
+            target=self._loop.run_forever, name="background", daemon=True
+        ).start()
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)

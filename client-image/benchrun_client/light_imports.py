@@ -34,7 +34,9 @@ def transformers() -> Any:
     """Import the library with only tokenizers and templates usable; may raise ImportError."""
     if "torch" in sys.modules or "transformers" in sys.modules:
         return import_module("transformers")
-    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # "PyTorch was not found"
+    os.environ.setdefault(
+        "TRANSFORMERS_NO_ADVISORY_WARNINGS", "1"
+    )  # "PyTorch was not found"
     sys.modules["torch"] = None  # type: ignore[assignment]  # for Python: there is none
     try:
         found = import_module("transformers")
@@ -50,15 +52,27 @@ def vllm_benchmark() -> Any:
     sys.meta_path.insert(0, finder)
     try:
         return import_module(BENCHMARK)
-    except Exception as error:  # Another version may do anything with a placeholder.
-        log.info("vLLM's benchmark is imported with torch: %s: %s", type(error).__name__, error)
+    except (
+        Exception
+    ) as error:  # Another version may do anything with a placeholder.
+        log.info(
+            "vLLM's benchmark is imported with torch: %s: %s",
+            type(error).__name__,
+            error,
+        )
     finally:
         sys.meta_path.remove(finder)
-        for name, module in list(sys.modules.items()):  # Other threads may import at the same time.
+        for name, module in list(
+            sys.modules.items()
+        ):  # Other threads may import at the same time.
             if type(module) is _PlaceholderModule:
                 del sys.modules[name]
     # Transformers remember that there was no torch.
-    for name in [n for n in list(sys.modules) if n.partition(".")[0] in ("transformers", "vllm")]:
+    for name in [
+        n
+        for n in list(sys.modules)
+        if n.partition(".")[0] in ("transformers", "vllm")
+    ]:
         del sys.modules[name]
     return import_module(BENCHMARK)
 

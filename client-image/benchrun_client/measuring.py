@@ -20,13 +20,23 @@ from benchrun_client.datasets.row_pools import PromptRequest
 from benchrun_client.failures import type_and_text
 from benchrun_client.http_session import NETWORK_ERRORS
 from benchrun_client.load.client_cost import CostWatch
-from benchrun_client.load.closed_loop import AnswerTime, answer_time, gap_of, user_start
+from benchrun_client.load.closed_loop import (
+    AnswerTime,
+    answer_time,
+    gap_of,
+    user_start,
+)
 from benchrun_client.load.vllm_benchmark import Divided, EngineCall, LoadEngine
 from benchrun_client.run_progress import RunProgress
 from benchrun_client.search import bisection
 from benchrun_client.search.prompt_writer import SearchPrompts, StagePrompts
 from benchrun_client.server.cache_reset import reset_caches
-from benchrun_client.server.counter_snapshots import Snapshots, take, take_idle, take_settled
+from benchrun_client.server.counter_snapshots import (
+    Snapshots,
+    take,
+    take_idle,
+    take_settled,
+)
 from benchrun_client.server.first_request import complete, request_body, words_of
 from benchrun_client.server.readiness import Found, Servers
 from benchrun_client.server.round_trips import measure_round_trips
@@ -43,7 +53,11 @@ class StageSender:
     """The sending of stages, which every shard does."""
 
     def __init__(
-        self, plan: contract.Plan, engine: LoadEngine, servers: Servers, state: RunProgress
+        self,
+        plan: contract.Plan,
+        engine: LoadEngine,
+        servers: Servers,
+        state: RunProgress,
     ) -> None:
         self._plan = plan
         self._plan_digest = plan.digest()
@@ -141,7 +155,9 @@ class Measuring(StageSender):
         where = session, found.servers.metrics_urls, found.servers.engine
         self._take = partial(take, *where)
         self._take_idle = partial(take_idle, *where)
-        self._take_settled = partial(take_settled, *where, answering=found.servers.answering)
+        self._take_settled = partial(
+            take_settled, *where, answering=found.servers.answering
+        )
         self._measured = 0
         # Taken after the last stage: the next one begins with them.
         self._snapshots: Snapshots = ()
@@ -163,9 +179,14 @@ class Measuring(StageSender):
             )
         self._snapshots = await self._take()
         for stage, samples, digest in zip(
-            self._plan.stages, self._traffic.stages, self._traffic.digests, strict=True
+            self._plan.stages,
+            self._traffic.stages,
+            self._traffic.digests,
+            strict=True,
         ):
-            self._hand_over(await self._measure(stage, StagePrompts(samples, digest)))
+            self._hand_over(
+                await self._measure(stage, StagePrompts(samples, digest))
+            )
         for search in self._plan.searches:
             await self._search(search)
 
@@ -195,8 +216,12 @@ class Measuring(StageSender):
         # How many successes the servers are to have counted is unknown after a warm-up cut short:
         # idle is enough.
         before = await self._take()
-        for warmup, samples in zip(self._plan.warmups, self._traffic.warmups, strict=False):
-            self._warmed_up[warmup.workload] = await self._send_warmup(warmup, samples)
+        for warmup, samples in zip(
+            self._plan.warmups, self._traffic.warmups, strict=False
+        ):
+            self._warmed_up[warmup.workload] = await self._send_warmup(
+                warmup, samples
+            )
         self._last_answer = time.perf_counter()
         self._state.note("warmup_us", micros(self._last_answer - start))
         await self._take_settled(before=before, completed=0)
@@ -206,7 +231,12 @@ class Measuring(StageSender):
     ) -> contract.WarmupOutcome:
         load = contract.UsersLoad(concurrency=warmup.concurrency)
         call = EngineCall(
-            samples, warmup.seed, load, warmup.api, ignore_eos=True, sampling=warmup.sampling
+            samples,
+            warmup.seed,
+            load,
+            warmup.api,
+            ignore_eos=True,
+            sampling=warmup.sampling,
         )
         start = time.perf_counter()
         try:
@@ -214,7 +244,9 @@ class Measuring(StageSender):
                 await self._engine.run(call, self._servers)
         except TimeoutError:
             log.warning(
-                "warm-up of %s was cut short after %d s", warmup.workload, warmup.max_seconds
+                "warm-up of %s was cut short after %d s",
+                warmup.workload,
+                warmup.max_seconds,
             )
         took = time.perf_counter() - start
         instants = self._engine.instants
@@ -222,7 +254,8 @@ class Measuring(StageSender):
         ok = instants.ok.count(True)
         ended = sum(map(bool, instants.answered))
         self._note_answer_time(
-            warmup.workload, answer_time(instants, users=warmup.concurrency, warmup=True)
+            warmup.workload,
+            answer_time(instants, users=warmup.concurrency, warmup=True),
         )
         if ended > ok:
             log.warning(
@@ -245,24 +278,33 @@ class Measuring(StageSender):
 
     def _user_start(self, stage: contract.Stage) -> contract.UserStart | None:
         start = user_start(
-            stage.load, requests=stage.requests, known=self._answer_times[stage.workload]
+            stage.load,
+            requests=stage.requests,
+            known=self._answer_times[stage.workload],
         )
         if start is not None and start.mode != stage.load.start_mode == "Spread":
             log.warning(
-                "%s: users begin together: no answer time of this workload is known", stage.id
+                "%s: users begin together: no answer time of this workload is known",
+                stage.id,
             )
         return start
 
     async def _reset_caches(self) -> contract.CacheReset:
         """Empty the prefix caches, then take the snapshot that the next stage begins with."""
-        if any(snapshot is None or snapshot.running for snapshot in self._snapshots):
+        if any(
+            snapshot is None or snapshot.running for snapshot in self._snapshots
+        ):
             # vLLM refuses while a request holds a block: one of a warm-up cut short, say.
             await self._take_idle()
-        reset = await reset_caches(self._session, self._servers.own_urls, self._servers.engine)
+        reset = await reset_caches(
+            self._session, self._servers.own_urls, self._servers.engine
+        )
         self._snapshots = await self._take()
         return reset
 
-    async def _send_test_request(self, stage: contract.Stage, sample: PromptRequest) -> None:
+    async def _send_test_request(
+        self, stage: contract.Stage, sample: PromptRequest
+    ) -> None:
         """Send the first prompt of a stage by itself.
 
         Counters of the stage begin after it, so that it is no part of any figure; the stage finds
@@ -281,11 +323,19 @@ class Measuring(StageSender):
         if not answered:
             log.warning("%s: its test request failed", stage.id)
         self._last_answer = time.perf_counter()
-        self._snapshots = await self._take_settled(before=self._snapshots, completed=answered)
+        self._snapshots = await self._take_settled(
+            before=self._snapshots, completed=answered
+        )
 
-    async def _measure(self, stage: contract.Stage, prompts: StagePrompts) -> RawStage:
+    async def _measure(
+        self, stage: contract.Stage, prompts: StagePrompts
+    ) -> RawStage:
         self._state.enter("Measuring", stage=stage.id)
-        reset = await self._reset_caches() if self._plan.cache_policy == "Reset" else None
+        reset = (
+            await self._reset_caches()
+            if self._plan.cache_policy == "Reset"
+            else None
+        )
         if stage.test_request:
             await self._send_test_request(stage, prompts.samples[0])
         before = self._snapshots
@@ -311,9 +361,13 @@ class Measuring(StageSender):
             before_first_send=on_first_send,
         )
         if start is not None:
-            self._note_answer_time(stage.workload, answer_time(raw.instants, users=users))
+            self._note_answer_time(
+                stage.workload, answer_time(raw.instants, users=users)
+            )
         others, others_last = (
-            (0, 0.0) if shards is None else await shards.others_result(self._measured, stage)
+            (0, 0.0)
+            if shards is None
+            else await shards.others_result(self._measured, stage)
         )
         succeeded = raw.instants.ok.count(True) + others
         after = await self._take_settled(before=before, completed=succeeded)
@@ -323,12 +377,18 @@ class Measuring(StageSender):
             if shards is None
             else shards.unix_minus_perf,
             previous_answer=self._last_answer,
-            shared_prefix_tokens=self._traffic.shared_prefix_tokens.get(stage.api, 0),
+            shared_prefix_tokens=self._traffic.shared_prefix_tokens.get(
+                stage.api, 0
+            ),
             datasets=self._traffic.datasets.get(stage.workload, ()),
-            diagnostic=None if succeeded else await self._diagnose(stage, prompts.samples[0], raw),
+            diagnostic=None
+            if succeeded
+            else await self._diagnose(stage, prompts.samples[0], raw),
             user_start=start,
             servers=tuple(
-                edge.model_copy(update={"before": b and b.counters, "after": a and a.counters})
+                edge.model_copy(
+                    update={"before": b and b.counters, "after": a and a.counters}
+                )
                 for edge, b, a in zip(self._edges, before, after, strict=True)
             ),
             cache_reset=reset,
@@ -341,11 +401,15 @@ class Measuring(StageSender):
         self._measured += 1
         # The diagnostic request belongs to no stage: the next stage's counters begin after it.
         self._snapshots = (
-            after if succeeded else await self._take_settled(before=after, completed=0)
+            after
+            if succeeded
+            else await self._take_settled(before=after, completed=0)
         )
         return raw
 
-    async def _diagnose(self, stage: contract.Stage, sample: PromptRequest, raw: RawStage) -> str:
+    async def _diagnose(
+        self, stage: contract.Stage, sample: PromptRequest, raw: RawStage
+    ) -> str:
         """Return the server's answer to a request like those that failed.
 
         The engine keeps only their reason phrases.

@@ -74,7 +74,9 @@ class ChildProcess:
                 )
             except (asyncio.IncompleteReadError, ConnectionError) as error:
                 code = await self._process.wait()
-                message = f"the {self.name} process ended with code {code}; see its log"
+                message = (
+                    f"the {self.name} process ended with code {code}; see its log"
+                )
                 raise RunFailure("ClientError", message) from error
 
     async def stop(self) -> None:

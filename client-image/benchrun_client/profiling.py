@@ -45,7 +45,9 @@ class Profiling:
     _doing: str = ""
     _runs: bool = False
 
-    async def record(self, plan: contract.Plan, *, sequence: int) -> contract.StageRecord:
+    async def record(
+        self, plan: contract.Plan, *, sequence: int
+    ) -> contract.StageRecord:
         """Take the profile and return its record; never raises."""
         begun = time.time()
         summary = None
@@ -59,7 +61,10 @@ class Profiling:
                 if isinstance(error, TimeoutError)
                 else ""
             )
-            problem = shorten(f"{self._doing}: {late or error_text(error)}", MAX_PROBLEM_CHARACTERS)
+            problem = shorten(
+                f"{self._doing}: {late or error_text(error)}",
+                MAX_PROBLEM_CHARACTERS,
+            )
             log.warning("no profile: %s", problem)
             await self._stop()
         load = self.plan.load
@@ -104,12 +109,19 @@ class Profiling:
         servers = replace(self.servers, urls=self.servers.urls[:1])
         users = contract.UsersLoad(concurrency=load.concurrency)
         what = EngineCall(
-            self.samples, load.seed, users, load.api, ignore_eos=True, sampling=load.sampling
+            self.samples,
+            load.seed,
+            users,
+            load.api,
+            ignore_eos=True,
+            sampling=load.sampling,
         )
         sending = asyncio.create_task(self.engine.run(what, servers))
         try:
             await self._wait(
-                sending, FIRST_ANSWER_SECONDS, lambda: any(self.engine.instants.answered)
+                sending,
+                FIRST_ANSWER_SECONDS,
+                lambda: any(self.engine.instants.answered),
             )
             self._runs = True
             await self._post(profiler.start_path)
@@ -123,7 +135,11 @@ class Profiling:
             raise ValueError(
                 "the profile was taken, and its trace is where the endpoint keeps them"
             )
-        url = URL(self.servers.own_urls[0]).with_port(self.plan.reader_port).with_path("/")
+        url = (
+            URL(self.servers.own_urls[0])
+            .with_port(self.plan.reader_port)
+            .with_path("/")
+        )
         answer = await self._ask("GET", str(url))
         found = answer.json()
         if answer.status != 200:
@@ -132,15 +148,24 @@ class Profiling:
                 if isinstance(found, dict)
                 else f"{url} answered {answer.status}"
             )
-            raise ValueError(f"{problem}; see the server's log: its disk may be full")
+            raise ValueError(
+                f"{problem}; see the server's log: its disk may be full"
+            )
         return contract.TraceSummary.model_validate(found)
 
     async def _wait(
-        self, sending: asyncio.Task[dict[str, Any]], seconds: float, until: Callable[[], bool]
+        self,
+        sending: asyncio.Task[dict[str, Any]],
+        seconds: float,
+        until: Callable[[], bool],
     ) -> None:
         self._doing = "sending requests"
         end = time.monotonic() + seconds
-        while not sending.done() and not until() and (left := end - time.monotonic()) > 0:
+        while (
+            not sending.done()
+            and not until()
+            and (left := end - time.monotonic()) > 0
+        ):
             await asyncio.wait([sending], timeout=min(left, POLL_SECONDS))
 
     def _drains(self) -> bool:
@@ -159,7 +184,9 @@ class Profiling:
         if answer.status != 200:
             self._runs = path == self._profiler.stop_path
             remedy = f": {self._profiler.remedy}" if answer.status == 404 else ""
-            raise ValueError(f"answered {answer.status}, {words_of(answer)}{remedy}")
+            raise ValueError(
+                f"answered {answer.status}, {words_of(answer)}{remedy}"
+            )
 
     async def _ask(self, method: str, url: str) -> HttpAnswer:
         self._doing = f"{method} {url}"

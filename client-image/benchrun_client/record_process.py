@@ -27,13 +27,19 @@ class RecordProcess(ChildProcess):
     name = "recorder"
 
     async def record(
-        self, stage: bytes, *, parts: Sequence[bytes] = (), sharded: ShardedStage | None = None
+        self,
+        stage: bytes,
+        *,
+        parts: Sequence[bytes] = (),
+        sharded: ShardedStage | None = None,
     ) -> tuple[Sealed, str]:
         """Make the record of one stage, and return it sealed, with its headline.
 
         `parts` are the packed parts of other shards. Raises RunFailure if the process died.
         """
-        question = pickle.dumps((stage, tuple(parts), sharded), protocol=pickle.HIGHEST_PROTOCOL)
+        question = pickle.dumps(
+            (stage, tuple(parts), sharded), protocol=pickle.HIGHEST_PROTOCOL
+        )
         # Our own process wrote these bytes.
         return pickle.loads(await self.ask(question))  # type: ignore[no-any-return]
 

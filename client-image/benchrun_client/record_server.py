@@ -13,7 +13,12 @@ from typing import get_args
 from aiohttp import web
 from pydantic import ValidationError
 
-from benchrun_client.contract import TOKEN_HEADER, Acknowledgement, ClientPhase, pack_delivery
+from benchrun_client.contract import (
+    TOKEN_HEADER,
+    Acknowledgement,
+    ClientPhase,
+    pack_delivery,
+)
 from benchrun_client.http_session import listen, metric_family
 from benchrun_client.run_progress import RunProgress
 
@@ -34,7 +39,9 @@ class RecordServer:
         self._runner: web.AppRunner | None = None
 
     async def start(self, *, address: str, port: int) -> int:
-        self._state.listen(partial(asyncio.get_running_loop().call_soon_threadsafe, self._wake))
+        self._state.listen(
+            partial(asyncio.get_running_loop().call_soon_threadsafe, self._wake)
+        )
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         app.router.add_get("/ready", self._answer_ready)
         app.router.add_get("/records", self._answer_records)
@@ -71,9 +78,13 @@ class RecordServer:
         try:
             first = int(request.query.get("from", "0"))
             seen = int(request.query.get("seen", "-1"))
-            wait_seconds = min(max(0.0, float(request.query.get("wait", "0"))), MAX_WAIT_SECONDS)
+            wait_seconds = min(
+                max(0.0, float(request.query.get("wait", "0"))), MAX_WAIT_SECONDS
+            )
         except ValueError:
-            return web.Response(status=400, text="from and seen are integers, wait is in seconds\n")
+            return web.Response(
+                status=400, text="from and seen are integers, wait is in seconds\n"
+            )
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_seconds):
                 # Each time anew: the plan may have been read since.
@@ -94,13 +105,16 @@ class RecordServer:
         except ValidationError:
             return web.Response(status=400, text="not an acknowledgement\n")
         if not self._state.acknowledge(ack.through):
-            return web.Response(status=409, text="there are not that many records\n")
+            return web.Response(
+                status=409, text="there are not that many records\n"
+            )
         return web.Response(status=204)
 
     async def _answer_metrics(self, _: web.Request) -> web.Response:
         progress = self._state.progress()
         phases = {
-            f'{{phase="{each}"}}': int(each == progress.phase) for each in get_args(ClientPhase)
+            f'{{phase="{each}"}}': int(each == progress.phase)
+            for each in get_args(ClientPhase)
         }
         gauges = (
             ("phase", "1 for the phase that the client is in.", phases),
@@ -116,7 +130,8 @@ class RecordServer:
             for name, about, values in gauges
         ]
         return web.Response(
-            text="".join(families), headers={"Content-Type": "text/plain; version=0.0.4"}
+            text="".join(families),
+            headers={"Content-Type": "text/plain; version=0.0.4"},
         )
 
 
@@ -128,5 +143,7 @@ def _token(request: web.Request) -> str:
 
 def _unauthorized() -> web.Response:
     return web.Response(
-        status=401, text="the run's token is needed\n", headers={"WWW-Authenticate": "Bearer"}
+        status=401,
+        text="the run's token is needed\n",
+        headers={"WWW-Authenticate": "Bearer"},
     )

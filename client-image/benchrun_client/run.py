@@ -23,7 +23,12 @@ from typing import Any, NoReturn, TypeVar
 from pydantic import ValidationError
 
 from benchrun_client.contract import PROFILE_STAGE, Plan, Stage, seal
-from benchrun_client.failures import RunFailure, as_failure, first_line, report_failure
+from benchrun_client.failures import (
+    RunFailure,
+    as_failure,
+    first_line,
+    report_failure,
+)
 from benchrun_client.http_session import BackgroundLoop, open_session, tls_context
 from benchrun_client.load.vllm_benchmark import LoadEngine, VllmEngine
 from benchrun_client.measuring import Measuring
@@ -47,9 +52,13 @@ from benchrun_client.traffic import (
     write_traffic,
 )
 
-MAX_PLAN_BYTES = 4 * 1024 * 1024  # A ConfigMap holds 1 MiB; anything larger is not a plan.
+MAX_PLAN_BYTES = (
+    4 * 1024 * 1024
+)  # A ConfigMap holds 1 MiB; anything larger is not a plan.
 SHOWN_ERRORS = 5
-LAST_READ_SECONDS = 10.0  # Seconds in which a client that failed still serves its records.
+LAST_READ_SECONDS = (
+    10.0  # Seconds in which a client that failed still serves its records.
+)
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -64,9 +73,13 @@ def read_plan(path: Path) -> Plan:
         with path.open("rb") as file:
             text = file.read(MAX_PLAN_BYTES + 1)
     except OSError as error:
-        raise RunFailure("InvalidPlan", f"cannot read {path}: {error.strerror}") from error
+        raise RunFailure(
+            "InvalidPlan", f"cannot read {path}: {error.strerror}"
+        ) from error
     if len(text) > MAX_PLAN_BYTES:
-        raise RunFailure("InvalidPlan", f"{path} is larger than {MAX_PLAN_BYTES} bytes")
+        raise RunFailure(
+            "InvalidPlan", f"{path} is larger than {MAX_PLAN_BYTES} bytes"
+        )
     try:
         return Plan.model_validate_json(text)
     except ValidationError as error:
@@ -98,7 +111,9 @@ class BaseRun(ABC):
 
     _record_process: RecordProcess
 
-    def __init__(self, *, plan_path: Path, address: str, port: int, setup: ShardSetup) -> None:
+    def __init__(
+        self, *, plan_path: Path, address: str, port: int, setup: ShardSetup
+    ) -> None:
         self._plan_path = plan_path
         self._setup = setup
         self._address = address
@@ -111,7 +126,9 @@ class BaseRun(ABC):
     def to_the_end(self) -> NoReturn:
         """Measure, and end the process; this is the only way out, in success and failure."""
         try:
-            port = self._background.run(self._server.start(address=self._address, port=self._port))
+            port = self._background.run(
+                self._server.start(address=self._address, port=self._port)
+            )
             log.info("serving records on port %d", port)
             self._measure()
         except Exception as error:
@@ -168,11 +185,15 @@ class ClientRun(BaseRun):
         tls = tls_context(plan.target.ca_file)
         self._state.ready = True
         log.info("ready: plan, tokenizer and data found")
-        waiting = self._watched(wait_for_servers(plan, material, self._state, tls=tls))
+        waiting = self._watched(
+            wait_for_servers(plan, material, self._state, tls=tls)
+        )
         self._record_process = self._background.run(RecordProcess.start())
         writer = self._prompt_writer(plan)
         offline = (
-            OfflineEngine(chat_template=counter.chat_template) if plan.target.offline else None
+            OfflineEngine(chat_template=counter.chat_template)
+            if plan.target.offline
+            else None
         )
         engine: LoadEngine = offline or vllm_engine(plan, counter, tls=tls)
         traffic = write_traffic(plan, material, counter)
@@ -189,10 +210,14 @@ class ClientRun(BaseRun):
         found = waiting.result()
         if self._gate is not None:
             self._background.run(self._gate.send_target(found.servers))
-            self._shards = FirstShard(self._gate, self._background, shards=self._setup.shard.count)
+            self._shards = FirstShard(
+                self._gate, self._background, shards=self._setup.shard.count
+            )
 
         async def measure() -> None:
-            async with open_session(tls=tls, seconds=FIRST_REQUEST_SECONDS) as session:
+            async with open_session(
+                tls=tls, seconds=FIRST_REQUEST_SECONDS
+            ) as session:
                 measuring = Measuring(
                     plan,
                     engine,
@@ -201,13 +226,19 @@ class ClientRun(BaseRun):
                     traffic=traffic,
                     session=session,
                     hand_over=self._hand_over,
-                    prompts=SearchPrompts(traffic.probes, write if writer else None),
+                    prompts=SearchPrompts(
+                        traffic.probes, write if writer else None
+                    ),
                     shards=self._shards,
                 )
                 await measuring.run()
                 if plan.profile is not None:
                     profiling = Profiling(
-                        plan.profile, engine, found.servers, traffic.warmups[-1], session
+                        plan.profile,
+                        engine,
+                        found.servers,
+                        traffic.warmups[-1],
+                        session,
                     )
                     await self._profile(profiling, plan)
 
@@ -228,7 +259,9 @@ class ClientRun(BaseRun):
         """Take the profile once every record is made, so that no record is ever lost to it."""
         await asyncio.gather(*map(asyncio.wrap_future, self._recording))
         self._state.enter("Measuring", stage=PROFILE_STAGE)
-        self._state.add(seal(await profiling.record(plan, sequence=len(self._recording))))
+        self._state.add(
+            seal(await profiling.record(plan, sequence=len(self._recording)))
+        )
 
     def _open_gate(self, plan: Plan) -> GateServer:
         """Open the gate for the other shards, and start those of this pod.
@@ -242,7 +275,9 @@ class ClientRun(BaseRun):
                 gate.lose(shard, f"its process ended with code {code}")
 
         gate = GateServer(
-            plan, shards=self._setup.shard.count, on_answers=self._state.count_elsewhere
+            plan,
+            shards=self._setup.shard.count,
+            on_answers=self._state.count_elsewhere,
         )
         self._background.run(
             gate.start(address=self._setup.gate_address, port=self._setup.gate_port)
@@ -256,7 +291,9 @@ class ClientRun(BaseRun):
         try:
             plan = read_plan(self._plan_path)
         except RunFailure:
-            self._state.begin(run_uid=peek_run_uid(self._plan_path), token_digest=None)
+            self._state.begin(
+                run_uid=peek_run_uid(self._plan_path), token_digest=None
+            )
             raise
         self._state.begin(run_uid=plan.run_uid, token_digest=plan.token_digest)
         return plan
@@ -271,14 +308,20 @@ class ClientRun(BaseRun):
 
     def _hand_over(self, raw: RawStage) -> None:
         # Copied here, where the server idles anyway; the writing goes on beside the next stage.
-        self._recording.append(self._watched(self._record(raw.sequence, packed(raw))))
+        self._recording.append(
+            self._watched(self._record(raw.sequence, packed(raw)))
+        )
 
     async def _record(self, sequence: int, stage: bytes) -> None:
         async with self._in_order:
             parts, sharded = (
-                ((), None) if self._shards is None else await self._shards.parts(sequence)
+                ((), None)
+                if self._shards is None
+                else await self._shards.parts(sequence)
             )
-            sealed, line = await self._record_process.record(stage, parts=parts, sharded=sharded)
+            sealed, line = await self._record_process.record(
+                stage, parts=parts, sharded=sharded
+            )
         self._state.add(sealed)
         print(line, file=self._log_lines, flush=True)
 
@@ -290,7 +333,9 @@ class ClientRun(BaseRun):
         await self._server.stop()
 
 
-def vllm_engine(plan: Plan, counter: TokenCounter, *, tls: ssl.SSLContext | None) -> VllmEngine:
+def vllm_engine(
+    plan: Plan, counter: TokenCounter, *, tls: ssl.SSLContext | None
+) -> VllmEngine:
     """Import vLLM's benchmark, which takes half a minute, and return its engine."""
     target = plan.target
     engine = VllmEngine(
@@ -325,7 +370,9 @@ def find_all(plan: Plan) -> tuple[TokenCounter, Material]:
     )
     known = [(tokens, whose) for tokens, whose in bounds if tokens]
     material = find_material(
-        plan, counter, context_tokens=min((tokens for tokens, _ in known), default=None)
+        plan,
+        counter,
+        context_tokens=min((tokens for tokens, _ in known), default=None),
     )
     for tokens, whose in known:
         check_lengths(plan, material, context_tokens=tokens, whose=whose)

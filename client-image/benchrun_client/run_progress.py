@@ -36,7 +36,9 @@ class RunProgress:
             self._token_digest = token_digest
         self._notify()
 
-    def enter(self, phase: contract.ClientPhase, *, stage: str | None = None) -> None:
+    def enter(
+        self, phase: contract.ClientPhase, *, stage: str | None = None
+    ) -> None:
         """Enter a new phase or stage; ignored after a failure."""
         with self._lock:
             if self._progress.failure is not None:
@@ -106,7 +108,9 @@ class RunProgress:
         with self._lock:
             return self._progress.version > seen or self._progress.records > first
 
-    def delivery(self, *, first: int) -> tuple[contract.Delivery, tuple[bytes, ...]]:
+    def delivery(
+        self, *, first: int
+    ) -> tuple[contract.Delivery, tuple[bytes, ...]]:
         """Return the progress, and the records from `first` on that fit into one answer.
 
         It has at least one record if there is one.
@@ -129,7 +133,9 @@ class RunProgress:
             self._notify()
         records = tuple(envelope for envelope, _ in chosen)
         bodies = tuple(body for _, body in chosen)
-        return contract.Delivery(run_uid=run_uid, progress=progress, records=records), bodies
+        return contract.Delivery(
+            run_uid=run_uid, progress=progress, records=records
+        ), bodies
 
     def acknowledge(self, through: int) -> bool:
         """Forget the records below `through`, which are stored elsewhere.

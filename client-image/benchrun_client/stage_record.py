@@ -99,7 +99,9 @@ class RawStage:
     servers: tuple[contract.ServerEdge, ...] = ()
     cache_reset: contract.CacheReset | None = None
     warmup: contract.WarmupOutcome | None = None
-    probe: contract.Probe | None = None  # For a stage of a search; set once its outcome is known.
+    probe: contract.Probe | None = (
+        None  # For a stage of a search; set once its outcome is known.
+    )
     user_start: contract.UserStart | None = None
     round_trips: contract.RoundTrips | None = None
     chat_template: str | None = None
@@ -107,7 +109,15 @@ class RawStage:
 
 
 _COPIED = (
-    *("run_uid", "plan_digest", "sequence", "stage_id", "load", "prompts_digest", "engine"),
+    *(
+        "run_uid",
+        "plan_digest",
+        "sequence",
+        "stage_id",
+        "load",
+        "prompts_digest",
+        "engine",
+    ),
     *(
         "shared_prefix_tokens",
         "repeated_tokens",
@@ -156,15 +166,21 @@ def record_of(raw: RawStage) -> contract.StageRecord:
             compress(raw.expected_lens, map(and_, instants.ok, instants.ended))
         ),
         errors=error_counts(
-            error for error, ok in zip(raw.errors, instants.ok, strict=True) if not ok
+            error
+            for error, ok in zip(raw.errors, instants.ok, strict=True)
+            if not ok
         ),
-        diagnostic=shorten(raw.diagnostic, MAX_DIAGNOSTIC_CHARACTERS) if raw.diagnostic else None,
+        diagnostic=shorten(raw.diagnostic, MAX_DIAGNOSTIC_CHARACTERS)
+        if raw.diagnostic
+        else None,
         connections=_connections(instants.connects),
         streams=_streams(raw),
         client=contract.ClientFigures(
             **cost,
             # The smallest lag that 99 % of the ticks do not exceed.
-            lag_p99_us=micros(lags[math.ceil(0.99 * len(lags)) - 1]) if lags else None,
+            lag_p99_us=micros(lags[math.ceil(0.99 * len(lags)) - 1])
+            if lags
+            else None,
             lag_max_us=micros(lags[-1]) if lags else None,
         ),
     )
@@ -176,7 +192,13 @@ def _token_gaps(raw: RawStage) -> Iterable[tuple[float, Sequence[float]]]:
     A chat begins with a chunk that only names the role, with the first token right behind it: if
     there are more chunks than tokens, that gap is not one between tokens.
     """
-    columns = (raw.instants.sent, raw.ttfts, raw.itls, raw.output_lens, raw.instants.ok)
+    columns = (
+        raw.instants.sent,
+        raw.ttfts,
+        raw.itls,
+        raw.output_lens,
+        raw.instants.ok,
+    )
     for sent, ttft, gaps, tokens, ok in zip(*columns, strict=True):
         skipped = 1 if raw.api == "Chat" and 0 < tokens <= len(gaps) else 0
         if ok and len(gaps) > skipped:
@@ -199,14 +221,18 @@ def _streams(raw: RawStage) -> contract.Streams | None:
         return None
     firsts = [
         at - sent if at else ttft
-        for at, sent, ttft in zip(instants.first_chunks, instants.sent, raw.ttfts, strict=True)
+        for at, sent, ttft in zip(
+            instants.first_chunks, instants.sent, raw.ttfts, strict=True
+        )
     ]
     is_usual = all(
         ttft - first <= SAME_INSTANT_SECONDS
         for first, ttft, ok in zip(firsts, raw.ttfts, instants.ok, strict=True)
         if ok
     )
-    all_ended = all(ended for ended, ok in zip(instants.ended, instants.ok, strict=True) if ok)
+    all_ended = all(
+        ended for ended, ok in zip(instants.ended, instants.ok, strict=True) if ok
+    )
     if is_usual and all_ended and not instants.reconnected:
         return None
     order = _in_order_of_sending(instants)
@@ -228,7 +254,9 @@ def uncounted(instants: Instants) -> list[bool]:
         return [False] * len(instants.sent)
     return [
         ok and closed and not ended
-        for ok, closed, ended in zip(instants.ok, instants.closed, instants.ended, strict=True)
+        for ok, closed, ended in zip(
+            instants.ok, instants.closed, instants.ended, strict=True
+        )
     ]
 
 
@@ -249,15 +277,21 @@ def request_columns(raw: RawStage) -> contract.RequestColumns:
     columns: dict[str, Sequence[int]] = {
         "start_us": [micros(sent - first) for sent in instants.sent],
         "queue_us": [
-            micros(sent - due) for sent, due in zip(instants.sent, instants.due, strict=True)
+            micros(sent - due)
+            for sent, due in zip(instants.sent, instants.due, strict=True)
         ],
         "ttft_us": list(map(micros, raw.ttfts)),
         # vLLM's latency ends with the last token: it is the first one's time and all gaps.
-        "e2el_us": [micros(ttft + decode) for ttft, decode in zip(raw.ttfts, decodes, strict=True)],
+        "e2el_us": [
+            micros(ttft + decode)
+            for ttft, decode in zip(raw.ttfts, decodes, strict=True)
+        ],
         "input_tokens": raw.input_lens,
         "output_tokens": [
             0 if is_unknown else tokens
-            for tokens, is_unknown in zip(raw.output_lens, uncounted(instants), strict=True)
+            for tokens, is_unknown in zip(
+                raw.output_lens, uncounted(instants), strict=True
+            )
         ],
         "asked_tokens": raw.requested_lens,
         "ended": [1 if ended else 0 for ended in instants.ended],
@@ -265,7 +299,10 @@ def request_columns(raw: RawStage) -> contract.RequestColumns:
     }
     order = _in_order_of_sending(instants)
     return contract.RequestColumns.model_validate(
-        {name: tuple([column[i] for i in order]) for name, column in columns.items()}
+        {
+            name: tuple([column[i] for i in order])
+            for name, column in columns.items()
+        }
     )
 
 
@@ -283,7 +320,8 @@ def gap_counts(counts: Counter[int]) -> contract.GapCounts:
         counts = rounded
     ordered = sorted(counts.items())
     return contract.GapCounts(
-        us=tuple(us for us, _ in ordered), count=tuple(count for _, count in ordered)
+        us=tuple(us for us, _ in ordered),
+        count=tuple(count for _, count in ordered),
     )
 
 
@@ -294,13 +332,20 @@ def sliced_gaps(raw: RawStage) -> list[Counter[int]]:
     """
     rows = list(_token_gaps(raw))
     first = min(raw.instants.sent, default=0.0)
-    tokens_at = [list(accumulate(gaps, initial=began - first)) for began, gaps in rows]
-    length = max((at[-1] for at in tokens_at), default=0.0) / contract.MAX_GAP_SLICES or 1.0
+    tokens_at = [
+        list(accumulate(gaps, initial=began - first)) for began, gaps in rows
+    ]
+    length = (
+        max((at[-1] for at in tokens_at), default=0.0) / contract.MAX_GAP_SLICES
+        or 1.0
+    )
     slices = [Counter[int]() for _ in range(contract.MAX_GAP_SLICES)]
     for (_, gaps), at in zip(rows, tokens_at, strict=True):
         place = 0
         while place < len(gaps):
-            number = min(max(int(at[place + 1] / length), 0), contract.MAX_GAP_SLICES - 1)
+            number = min(
+                max(int(at[place + 1] / length), 0), contract.MAX_GAP_SLICES - 1
+            )
             until = (
                 max(bisect_left(at, (number + 1) * length) - 1, place + 1)
                 if number < contract.MAX_GAP_SLICES - 1
@@ -326,7 +371,9 @@ def gap_slices(slices: Sequence[Counter[int]]) -> contract.GapSlices | None:
             over[bisect_left(edges, us)] += count
         above += reversed(list(accumulate(reversed(over[1:]))))
     return contract.GapSlices(
-        edges_us=tuple(edges), gaps=tuple(each.total() for each in slices), above=tuple(above)
+        edges_us=tuple(edges),
+        gaps=tuple(each.total() for each in slices),
+        above=tuple(above),
     )
 
 
@@ -335,9 +382,13 @@ def error_counts(errors: Iterable[str]) -> dict[str, int]:
 
     vLLM gives a reason phrase or a whole traceback: the last line says what happened.
     """
-    lines = ([line.strip() for line in error.splitlines() if line.strip()] for error in errors)
+    lines = (
+        [line.strip() for line in error.splitlines() if line.strip()]
+        for error in errors
+    )
     texts = Counter(
-        shorten(each[-1] if each else "no error text", MAX_ERROR_CHARACTERS) for each in lines
+        shorten(each[-1] if each else "no error text", MAX_ERROR_CHARACTERS)
+        for each in lines
     )
     return dict(texts.most_common(MAX_ERRORS))
 
@@ -358,5 +409,9 @@ def scalars_of(result: dict[str, Any]) -> dict[str, float | int | None]:
                 if value is None
                 else float(value)
             )
-            scalars[name] = number if number is not None and abs(number) <= contract.MOST else None
+            scalars[name] = (
+                number
+                if number is not None and abs(number) <= contract.MOST
+                else None
+            )
     return scalars

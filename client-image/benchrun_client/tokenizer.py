@@ -14,7 +14,9 @@ from benchrun_client.contract import MAX_TEMPLATE_CHARACTERS, Api, Target
 from benchrun_client.failures import RunFailure, first_line, type_and_text
 from benchrun_client.light_imports import transformers
 
-MAX_WORDS = 16_384  # Enough for any number of prompts that differ in their first words.
+MAX_WORDS = (
+    16_384  # Enough for any number of prompts that differ in their first words.
+)
 MIN_WORDS = 256
 _CHUNK = 4096
 _BATCH = 256
@@ -23,7 +25,11 @@ _PROBE = "benchrun"
 
 class TokenCounter:
     def __init__(
-        self, tokenizer: Any, *, chat_template: str | None = None, commit: str | None = None
+        self,
+        tokenizer: Any,
+        *,
+        chat_template: str | None = None,
+        commit: str | None = None,
     ) -> None:
         """Wrap a Hugging Face tokenizer of the hub commit `commit`.
 
@@ -70,7 +76,9 @@ class TokenCounter:
         """Return the tokens of each text as a prompt, special tokens and chat template included."""
         if api == "Chat" and self._has_template:
             # The server renders the template to text and adds no special tokens of its own.
-            return self._lengths([self._rendered(text) for text in texts], special=False)
+            return self._lengths(
+                [self._rendered(text) for text in texts], special=False
+            )
         return self._lengths(texts, special=True)
 
     def shared_prefix(self, *, api: Api, after: str = "") -> int:
@@ -82,9 +90,14 @@ class TokenCounter:
         texts = [f"{after}alpha", f"{after}omega"]
         chat = api == "Chat" and self._has_template
         prompts = [self._rendered(text) for text in texts] if chat else texts
-        first, second = self.tokenizer(prompts, add_special_tokens=not chat)["input_ids"]
+        first, second = self.tokenizer(prompts, add_special_tokens=not chat)[
+            "input_ids"
+        ]
         return sum(
-            1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
+            1
+            for _ in takewhile(
+                lambda pair: pair[0] == pair[1], zip(first, second, strict=False)
+            )
         )
 
     def words(self) -> list[str]:
@@ -106,7 +119,8 @@ class TokenCounter:
                 f"{len(found)}"
             )
             raise RunFailure(
-                "TokenizerUnusable", f"{problem}. Use a dataset of texts with this model."
+                "TokenizerUnusable",
+                f"{problem}. Use a dataset of texts with this model.",
             )
         return found
 
@@ -125,7 +139,11 @@ class TokenCounter:
                 for i in ids
                 if (word := self.tokenizer.decode([i]).strip()) and acceptable(word)
             ]
-            words = [word for word in words if not any(character.isspace() for character in word)]
+            words = [
+                word
+                for word in words
+                if not any(character.isspace() for character in word)
+            ]
             # Twice behind something else: once could merge with the start, or hide a token of its
             # own for the space.
             lengths = (
@@ -134,7 +152,11 @@ class TokenCounter:
                 else []
             )
             found.update(
-                {w: None for w, length in zip(words, lengths, strict=True) if length == anchor + 2}
+                {
+                    w: None
+                    for w, length in zip(words, lengths, strict=True)
+                    if length == anchor + 2
+                }
             )
             if len(found) >= MAX_WORDS:
                 break
@@ -142,11 +164,16 @@ class TokenCounter:
 
     def _lengths(self, texts: Sequence[str], *, special: bool) -> list[int]:
         # Bounded: the ids of many long prompts would take gigabytes.
-        batches = (list(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH))
+        batches = (
+            list(texts[start : start + _BATCH])
+            for start in range(0, len(texts), _BATCH)
+        )
         return [
             len(ids)
             for batch in batches
-            for ids in self.tokenizer(batch, add_special_tokens=special)["input_ids"]
+            for ids in self.tokenizer(batch, add_special_tokens=special)[
+                "input_ids"
+            ]
         ]
 
     def _rendered(self, text: str) -> str:
@@ -166,7 +193,8 @@ def load_tokenizer(target: Target) -> TokenCounter:
     if name.startswith((".", "/")) and not Path(name).is_dir():
         problem = f"there is no directory {name} in the client's container"
         raise RunFailure(
-            "TokenizerNotFound", f"{problem}: check model.source, or name another model.tokenizer"
+            "TokenizerNotFound",
+            f"{problem}: check model.source, or name another model.tokenizer",
         )
     try:
         found = transformers().AutoTokenizer.from_pretrained(
@@ -176,9 +204,13 @@ def load_tokenizer(target: Target) -> TokenCounter:
     # hub errors).
     except Exception as error:
         raise _loading_failure(name, error) from error
-    template = None if target.chat_template is None else _template(target.chat_template)
+    template = (
+        None if target.chat_template is None else _template(target.chat_template)
+    )
     return TokenCounter(
-        found, chat_template=template, commit=_commit(name, target.tokenizer_revision)
+        found,
+        chat_template=template,
+        commit=_commit(name, target.tokenizer_revision),
     )
 
 
@@ -204,10 +236,13 @@ def _template(path: str) -> str:
             text = file.read(4 * MAX_TEMPLATE_CHARACTERS + 1).decode()
     except OSError as error:
         problem = "chatTemplate: its ConfigMap or key does not exist"
-        raise RunFailure("ChatTemplateInvalid", f"{problem} ({error.strerror})") from error
+        raise RunFailure(
+            "ChatTemplateInvalid", f"{problem} ({error.strerror})"
+        ) from error
     except UnicodeDecodeError as error:
         raise RunFailure(
-            "ChatTemplateInvalid", f"chatTemplate is not valid UTF-8 (byte {error.start})"
+            "ChatTemplateInvalid",
+            f"chatTemplate is not valid UTF-8 (byte {error.start})",
         ) from error
     if not text.strip() or len(text) > MAX_TEMPLATE_CHARACTERS:
         problem = (
@@ -230,19 +265,24 @@ def _loading_failure(name: str, error: Exception) -> RunFailure:
             "terms"
         )
         return RunFailure(
-            "ModelGated", f"{name} is gated or private: {advice} ({first_line(error)})"
+            "ModelGated",
+            f"{name} is gated or private: {advice} ({first_line(error)})",
         )
     if "trust_remote_code" in text:
         problem = (
-            f"the tokenizer of {name} needs code from its repository, which the client does not run"
+            f"the tokenizer of {name} needs code from its repository, which the "
+            "client does not run"
         )
-        return RunFailure("TokenizerNotFound", f"{problem}: name another model.tokenizer")
+        return RunFailure(
+            "TokenizerNotFound", f"{problem}: name another model.tokenizer"
+        )
     advice = (
         "Check model.name, model.revision and model.tokenizer, and that the client can reach the "
         "hub or the volume."
     )
     return RunFailure(
-        "TokenizerNotFound", f"cannot load a tokenizer from {name}: {first_line(error)} {advice}"
+        "TokenizerNotFound",
+        f"cannot load a tokenizer from {name}: {first_line(error)} {advice}",
     )
 
 

@@ -52,7 +52,9 @@ class Traffic:
     """Beginnings of the random prompts; no prompt that is written later may begin the same way."""
     shared_prefix_tokens: Mapping[contract.Api, int] = field(default_factory=dict)
     """Number of tokens that every prompt begins with, by API."""
-    datasets: Mapping[str, tuple[contract.DatasetFacts, ...]] = field(default_factory=dict)
+    datasets: Mapping[str, tuple[contract.DatasetFacts, ...]] = field(
+        default_factory=dict
+    )
     """Facts about the data that was read, by workload."""
     chat_template: str | None = None
     """SHA-256 of the template that replaces the model's own; None: the model's own."""
@@ -67,7 +69,9 @@ class Material:
     entries: Mapping[Place, tuple[Entry, ...]] = field(default_factory=dict)
     """Recorded requests whose texts are not written yet."""
     words: tuple[str, ...] = ()
-    datasets: Mapping[str, tuple[contract.DatasetFacts, ...]] = field(default_factory=dict)
+    datasets: Mapping[str, tuple[contract.DatasetFacts, ...]] = field(
+        default_factory=dict
+    )
 
 
 def slots_of(plan: contract.Plan) -> tuple[Slot, ...]:
@@ -85,11 +89,17 @@ def slots_of(plan: contract.Plan) -> tuple[Slot, ...]:
 
 def is_written_late(plan: contract.Plan, search: contract.SearchPlan) -> bool:
     """Return whether prompts of a search are written probe by probe."""
-    return isinstance(search.data, contract.RandomData) and plan.cache_policy != "Share"
+    return (
+        isinstance(search.data, contract.RandomData)
+        and plan.cache_policy != "Share"
+    )
 
 
 def _measured(plan: contract.Plan) -> tuple[contract.Stage, ...]:
-    return (*plan.stages, *chain.from_iterable(every_stage(search) for search in plan.searches))
+    return (
+        *plan.stages,
+        *chain.from_iterable(every_stage(search) for search in plan.searches),
+    )
 
 
 def find_material(
@@ -116,7 +126,9 @@ def find_material(
         shared=plan.cache_policy == "Share",
     )
     rows = {
-        place: supply.draw(portion) for place, portion in portions.items() if is_drawn(portion.data)
+        place: supply.draw(portion)
+        for place, portion in portions.items()
+        if is_drawn(portion.data)
     }
     entries = {
         place: _entries(supply, portion.data, slots[place[0]])
@@ -125,11 +137,16 @@ def find_material(
     }
     words = tuple(counter.words()) if len(rows) < len(portions) else ()
     workloads = dict.fromkeys(slot.workload for slot in slots)
-    datasets = {w: supply.facts(p for p in portions.values() if p.workload == w) for w in workloads}
+    datasets = {
+        w: supply.facts(p for p in portions.values() if p.workload == w)
+        for w in workloads
+    }
     return Material(rows, entries, words, datasets)
 
 
-def _entries(supply: RunDatasets, data: contract.TimedTraceData, slot: Slot) -> tuple[Entry, ...]:
+def _entries(
+    supply: RunDatasets, data: contract.TimedTraceData, slot: Slot
+) -> tuple[Entry, ...]:
     trace = supply.traces[data]
     if isinstance(slot, contract.WarmupPlan) and trace.rows:
         # A warm-up keeps no instants: a short trace may begin again.
@@ -152,10 +169,14 @@ def sources_of(plan: contract.Plan) -> tuple[int, ...]:
     for i, stage in enumerate(measured):
         if stage.requests > slots[longest.setdefault(stage.workload, i)].requests:
             longest[stage.workload] = i
-    return tuple(longest[stage.workload] for stage in measured) + own[len(measured) :]
+    return (
+        tuple(longest[stage.workload] for stage in measured) + own[len(measured) :]
+    )
 
 
-def write_traffic(plan: contract.Plan, material: Material, counter: TokenCounter) -> Traffic:
+def write_traffic(
+    plan: contract.Plan, material: Material, counter: TokenCounter
+) -> Traffic:
     """Return all samples of the run, writing the random ones now.
 
     Prompts that a search may never need are left out.
@@ -165,18 +186,28 @@ def write_traffic(plan: contract.Plan, material: Material, counter: TokenCounter
     sources = sources_of(plan)
     measured = _measured(plan)
     fixed = len(plan.stages)
-    searches = (every_stage(search) for search in plan.searches if is_written_late(plan, search))
+    searches = (
+        every_stage(search)
+        for search in plan.searches
+        if is_written_late(plan, search)
+    )
     late_ids = {stage.id for _, *others in searches for stage in others}
     late = {i for i, stage in enumerate(measured) if stage.id in late_ids}
     made = {
         i: interleaved(
-            slot, [_samples(prompts, material, (i, p.part), p) for p in portions_of(slot)]
+            slot,
+            [
+                _samples(prompts, material, (i, p.part), p)
+                for p in portions_of(slot)
+            ],
         )
         for i, slot in enumerate(slots)
         if sources[i] == i and i not in late
     }
     samples = {
-        i: made[sources[i]][: slot.requests] for i, slot in enumerate(slots) if i not in late
+        i: made[sources[i]][: slot.requests]
+        for i, slot in enumerate(slots)
+        if i not in late
     }
     stages = tuple(samples[i] for i in range(fixed))
     return Traffic(
@@ -186,9 +217,15 @@ def write_traffic(plan: contract.Plan, material: Material, counter: TokenCounter
             tuple(islice(cycle(samples[len(measured) + i]), warmup.requests))
             for i, warmup in enumerate(plan.unmeasured)
         ),
-        probes={measured[i].id: samples[i] for i in range(fixed, len(measured)) if i in samples},
+        probes={
+            measured[i].id: samples[i]
+            for i in range(fixed, len(measured))
+            if i in samples
+        },
         starts=prompts.starts,
-        shared_prefix_tokens={api: counter.shared_prefix(api=api) for api in plan.apis},
+        shared_prefix_tokens={
+            api: counter.shared_prefix(api=api) for api in plan.apis
+        },
         datasets=material.datasets,
         chat_template=counter.template_digest,
         tokenizer_commit=counter.commit,
@@ -204,7 +241,9 @@ def _samples(
         case contract.PrefixRepetitionData():
             return write_prefix_repetition(prompts, portion, portion.data)
         case contract.TimedTraceData(block_tokens=block_tokens):
-            return write_trace(prompts, portion, material.entries[place], block_tokens=block_tokens)
+            return write_trace(
+                prompts, portion, material.entries[place], block_tokens=block_tokens
+            )
     return material.rows[place]
 
 
@@ -214,7 +253,9 @@ def check_lengths(
     """Raise RunFailure `PromptTooLong`, with both numbers, if a request exceeds the context."""
     for i, slot in enumerate(slots_of(plan)):
         for portion in portions_of(slot):
-            for input_tokens, output_tokens in _lengths(portion, material, (i, portion.part)):
+            for input_tokens, output_tokens in _lengths(
+                portion, material, (i, portion.part)
+            ):
                 total = input_tokens + output_tokens
                 if total > context_tokens:
                     message = (
@@ -222,12 +263,15 @@ def check_lengths(
                         "fit into the"
                     )
                     message = (
-                        f"workload {slot.workload}: {message} {context_tokens} tokens of {whose}"
+                        f"workload {slot.workload}: {message} {context_tokens} tokens of "
+                        f"{whose}"
                     )
                     raise RunFailure("PromptTooLong", message)
 
 
-def _lengths(portion: Portion, material: Material, place: Place) -> Sequence[tuple[int, int]]:
+def _lengths(
+    portion: Portion, material: Material, place: Place
+) -> Sequence[tuple[int, int]]:
     match portion.data:
         case contract.RandomData() as random:
             return [(random.input.max, random.output.max)]

@@ -21,7 +21,9 @@ LABEL_ROLE = f"{GROUP}/role"
 LABEL_SEQUENCE = f"{GROUP}/sequence"
 LABEL_SWEEP = f"{GROUP}/sweep"
 ANNOTATION_ENVELOPE = f"{GROUP}/envelope"  # Of the record in a ConfigMap, as JSON.
-ANNOTATION_RESULT_DIGEST = f"{GROUP}/digest"  # SHA-256 of the document in a ConfigMap.
+ANNOTATION_RESULT_DIGEST = (
+    f"{GROUP}/digest"  # SHA-256 of the document in a ConfigMap.
+)
 ANNOTATION_PLAN_DIGEST = f"{GROUP}/plan-digest"
 ANNOTATION_TOKEN_DIGEST = f"{GROUP}/token-digest"
 ANNOTATION_THROUGH = f"{GROUP}/timeline-through"
@@ -106,8 +108,17 @@ def timeline_chunk(run: str, uid: str, name: str) -> int | None:
     """Return the number of the run's timeline chunk that has this name; None: none has."""
     before = child_name(run, uid, "chunk-")
     number = name.removeprefix(before)
-    is_one = name.startswith(before) and number.isascii() and number.isdigit() and len(number) < 10
-    return int(number) if is_one and timeline_name(run, uid, int(number)) == name else None
+    is_one = (
+        name.startswith(before)
+        and number.isascii()
+        and number.isdigit()
+        and len(number) < 10
+    )
+    return (
+        int(number)
+        if is_one and timeline_name(run, uid, int(number)) == name
+        else None
+    )
 
 
 _SWEPT = re.compile(r"(.+)-v[0-9]+-r[0-9]+(?:-a[0-9]+)?")

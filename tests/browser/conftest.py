@@ -28,7 +28,9 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 @pytest.fixture(scope="session", params=list(PAGES))
-def report_file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report_file(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """Each of them, as one file."""
     file = tmp_path_factory.mktemp("report") / f"{request.param}.html"
     file.write_text(PAGES[request.param](), encoding="utf-8")

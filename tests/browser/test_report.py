@@ -27,7 +27,9 @@ def scheme(request: pytest.FixtureRequest) -> Scheme:
 
 @pytest.fixture
 def desktop(browser: Browser, scheme: Scheme, report_file: Path) -> Iterator[Page]:
-    tab = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme=scheme)
+    tab = browser.new_page(
+        viewport={"width": 1280, "height": 900}, color_scheme=scheme
+    )
     tab.goto(report_file.as_uri())
     yield tab
     tab.close()
@@ -36,14 +38,18 @@ def desktop(browser: Browser, scheme: Scheme, report_file: Path) -> Iterator[Pag
 @pytest.fixture
 def phone(browser: Browser, scheme: Scheme, report_file: Path) -> Iterator[Page]:
     tab = browser.new_page(
-        viewport={"width": PHONE_WIDTH, "height": 740}, color_scheme=scheme, has_touch=True
+        viewport={"width": PHONE_WIDTH, "height": 740},
+        color_scheme=scheme,
+        has_touch=True,
     )
     tab.goto(report_file.as_uri())
     yield tab
     tab.close()
 
 
-def test_nothing_is_said_and_nothing_fetched(browser: Browser, report_file: Path) -> None:
+def test_nothing_is_said_and_nothing_fetched(
+    browser: Browser, report_file: Path
+) -> None:
     tab = browser.new_page()
     seen = watched(tab)
     tab.goto(report_file.as_uri(), wait_until="networkidle")
@@ -56,7 +62,10 @@ def test_nothing_is_said_and_nothing_fetched(browser: Browser, report_file: Path
 
 @pytest.mark.parametrize(
     "made",
-    [lambda: page(hostile(), draw, made_by="0.1.0"), lambda: page_of(hostile_sweep(), draw)],
+    [
+        lambda: page(hostile(), draw, made_by="0.1.0"),
+        lambda: page_of(hostile_sweep(), draw),
+    ],
     ids=["run", "sweep"],
 )
 def test_strings_of_others_do_not_run(
@@ -72,14 +81,20 @@ def test_strings_of_others_do_not_run(
     tab.close()
 
 
-def test_charts_have_the_colours_of_the_scheme(desktop: Page, scheme: Scheme) -> None:
+def test_charts_have_the_colours_of_the_scheme(
+    desktop: Page, scheme: Scheme
+) -> None:
     paper, ink, drawn = desktop.evaluate(
         """() => [getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color,
                   getComputedStyle(document.querySelector('figure svg text')).fill]"""
     )
-    assert paper == {"light": "rgb(246, 247, 249)", "dark": "rgb(16, 19, 24)"}[scheme]
+    assert (
+        paper == {"light": "rgb(246, 247, 249)", "dark": "rgb(16, 19, 24)"}[scheme]
+    )
     assert ink == {"light": "rgb(22, 25, 31)", "dark": "rgb(232, 234, 238)"}[scheme]
-    assert drawn == {"light": "rgb(84, 92, 105)", "dark": "rgb(165, 173, 186)"}[scheme]
+    assert (
+        drawn == {"light": "rgb(84, 92, 105)", "dark": "rgb(165, 173, 186)"}[scheme]
+    )
 
 
 def test_every_chart_is_drawn_and_named(desktop: Page) -> None:
@@ -87,7 +102,9 @@ def test_every_chart_is_drawn_and_named(desktop: Page) -> None:
     assert charts.count() >= 10
     for chart in charts.all():
         assert chart.get_attribute("aria-label")
-        box = chart.evaluate("each => [each.getBBox().width, each.getBBox().height]")
+        box = chart.evaluate(
+            "each => [each.getBBox().width, each.getBBox().height]"
+        )
         assert min(box) > 50
 
 

@@ -19,7 +19,10 @@ class Seen:
 def watched(tab: Page) -> Seen:
     """From now on."""
     seen = Seen()
-    tab.on("console", lambda message: seen.said.append(f"{message.type}: {message.text}"))
+    tab.on(
+        "console",
+        lambda message: seen.said.append(f"{message.type}: {message.text}"),
+    )
     tab.on("pageerror", lambda error: seen.said.append(f"error: {error}"))
     tab.on("request", lambda request: seen.asked.append(request.url))
     tab.on("dialog", lambda dialog: _dismissed(dialog, seen))

@@ -37,7 +37,9 @@ def target_labels() -> dict[str, str]:
     }
     [endpoint] = spec["endpoints"]
     for rule in endpoint.get("relabelings", ()):
-        assert rule.keys() == {"targetLabel", "replacement"}, "only constants are understood here"
+        assert rule.keys() == {"targetLabel", "replacement"}, (
+            "only constants are understood here"
+        )
         labels[rule["targetLabel"]] = rule["replacement"]
     return labels
 
@@ -45,7 +47,8 @@ def target_labels() -> dict[str, str]:
 def operators_page() -> str:
     """The metrics page of an operator in which everything that can be counted was counted once."""
     operator = Operator(
-        OperatorSettings(client_image="client", run_metrics=True), decide=cast(Any, None)
+        OperatorSettings(client_image="client", run_metrics=True),
+        decide=cast(Any, None),
     )
     operator.assemble(cast(Any, None), cast(Any, None), b"")
     telemetry = operator.telemetry
@@ -58,8 +61,16 @@ def operators_page() -> str:
         outcome.result = "failure"
     telemetry.count_write("PATCH", "jobs", "2xx")
     telemetry.watch_event("Pod", "MODIFIED")
-    live = Live(at="", running=1, waiting=1, kv_cache_percent=1, generation_tokens_per_second=1)
-    telemetry.live(run_key("lab", "now"), BenchmarkRunStatus(live=live), ended=False)
+    live = Live(
+        at="",
+        running=1,
+        waiting=1,
+        kv_cache_percent=1,
+        generation_tokens_per_second=1,
+    )
+    telemetry.live(
+        run_key("lab", "now"), BenchmarkRunStatus(live=live), ended=False
+    )
     operator.indexes.heard("BenchmarkRun", _finished_run(), deleted=False)
     return telemetry.page().decode()
 
@@ -84,8 +95,12 @@ def promtool(*arguments: str | Path) -> str:
 
 def _program() -> str:
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    devcluster = Path(os.environ.get("DEVCLUSTER_CACHE") or caches / "benchrun-devcluster")
-    program = shutil.which("promtool") or shutil.which("promtool", path=str(devcluster / "bin"))
+    devcluster = Path(
+        os.environ.get("DEVCLUSTER_CACHE") or caches / "benchrun-devcluster"
+    )
+    program = shutil.which("promtool") or shutil.which(
+        "promtool", path=str(devcluster / "bin")
+    )
     if program is None:
         pytest.fail(
             f"promtool is needed, and neither on PATH nor in {devcluster / 'bin'}: python3 "
@@ -103,7 +118,12 @@ def _finished_run() -> dict[str, Any]:
         "verdict": "Valid",
     }
     return {
-        "metadata": {"name": "done", "namespace": "lab", "uid": "1", "resourceVersion": "1"},
+        "metadata": {
+            "name": "done",
+            "namespace": "lab",
+            "uid": "1",
+            "resourceVersion": "1",
+        },
         "status": {
             "conditions": [{"type": "Complete", "status": "True"}],
             "completionTime": "2026-11-21T12:00:00Z",

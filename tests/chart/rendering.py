@@ -24,23 +24,35 @@ IMAGES = {
 """Repositories of the images, which the chart has no defaults for. They are added to all values
 that name none."""
 DEFAULT: Object = {}
-NAMESPACED: Object = {"rbac": {"scope": "namespace"}, "watchNamespaces": ["team-a", "team-b"]}
+NAMESPACED: Object = {
+    "rbac": {"scope": "namespace"},
+    "watchNamespaces": ["team-a", "team-b"],
+}
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 PROXY: Object = {"podRoad": "Proxy", "networkPolicies": {"runs": False}}
 PROMETHEUS: Object = {
-    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}
+    "namespaceSelector": {
+        "matchLabels": {"kubernetes.io/metadata.name": "monitoring"}
+    }
 }
 EVERYTHING: Object = {
     "nameOverride": "bench",
     "commonLabels": {"cost-center": "1234", "app.kubernetes.io/name": "not-this"},
-    "image": {"repository": "mirror.example/operator", "digest": DIGEST, "pullPolicy": "Always"},
+    "image": {
+        "repository": "mirror.example/operator",
+        "digest": DIGEST,
+        "pullPolicy": "Always",
+    },
     "imagePullSecrets": [{"name": "mirror"}],
     "clientImage": {
         "repository": "mirror.example/client",
         "digest": DIGEST,
         "pullPolicy": "Always",
     },
-    "serviceAccount": {"name": "bench", "annotations": {"example.com/owner": "serving"}},
+    "serviceAccount": {
+        "name": "bench",
+        "annotations": {"example.com/owner": "serving"},
+    },
     "log": {"level": "debug", "format": "plain"},
     "workers": 4,
     "resyncSeconds": 60,
@@ -61,7 +73,10 @@ EVERYTHING: Object = {
     "unschedulableGraceSeconds": 0,
     "extraEnv": [
         {"name": "TZ", "value": "UTC"},
-        {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        {
+            "name": "NODE_NAME",
+            "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}},
+        },
     ],
     "deploymentAnnotations": {"example.com/reload": "true"},
     "podAnnotations": {"example.com/scrape": "true"},
@@ -76,7 +91,10 @@ EVERYTHING: Object = {
     ],
     "release": {
         "podAnnotations": {"linkerd.io/inject": "disabled"},
-        "podLabels": {"sidecar.istio.io/inject": "false", "app.kubernetes.io/name": "not-this"},
+        "podLabels": {
+            "sidecar.istio.io/inject": "false",
+            "app.kubernetes.io/name": "not-this",
+        },
         "resources": {"requests": {"cpu": 0.05}},
     },
     "priorityClassName": "system-cluster-critical",
@@ -88,7 +106,10 @@ EVERYTHING: Object = {
                 "nodeSelectorTerms": [
                     {
                         "matchExpressions": [
-                            {"key": "nvidia.com/gpu.present", "operator": "DoesNotExist"}
+                            {
+                                "key": "nvidia.com/gpu.present",
+                                "operator": "DoesNotExist",
+                            }
                         ]
                     }
                 ]
@@ -130,7 +151,9 @@ EVERYTHING: Object = {
 MODES = {"default": DEFAULT, "namespaced": NAMESPACED, "everything": EVERYTHING}
 
 
-def helm(*arguments: str, values: Mapping[str, Any] = DEFAULT) -> subprocess.CompletedProcess[str]:
+def helm(
+    *arguments: str, values: Mapping[str, Any] = DEFAULT
+) -> subprocess.CompletedProcess[str]:
     """Run Helm with these values as the values file, and return what it said, whether it succeeded
     or not."""
     return subprocess.run(
@@ -152,11 +175,18 @@ def render(
     """Every object of the operator, or of the release, with these values. Fails the test when Helm
     refuses them."""
     result = helm(
-        "template", RELEASE, str(CHART), f"--namespace={namespace}", *arguments, values=values
+        "template",
+        RELEASE,
+        str(CHART),
+        f"--namespace={namespace}",
+        *arguments,
+        values=values,
     )
     assert result.returncode == 0, result.stderr
     found = [
-        document for document in yaml.load_all(result.stdout, _UniqueKeys) if document is not None
+        document
+        for document in yaml.load_all(result.stdout, _UniqueKeys)
+        if document is not None
     ]
     return [
         each
@@ -203,8 +233,12 @@ def _with_images(values: Mapping[str, Any]) -> Object:
 
 def _program() -> str:
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    devcluster = Path(os.environ.get("DEVCLUSTER_CACHE") or caches / "benchrun-devcluster")
-    program = shutil.which("helm") or shutil.which("helm", path=str(devcluster / "bin"))
+    devcluster = Path(
+        os.environ.get("DEVCLUSTER_CACHE") or caches / "benchrun-devcluster"
+    )
+    program = shutil.which("helm") or shutil.which(
+        "helm", path=str(devcluster / "bin")
+    )
     if program is None:
         pytest.fail(
             f"helm is needed, and neither on PATH nor in {devcluster / 'bin'}: python3 devcluster "
@@ -216,7 +250,11 @@ def _program() -> str:
 class _UniqueKeys(yaml.CSafeLoader):
     """YAML in which a key said twice is an error, as it is for the API server in strict mode."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def construct_mapping(
+        self, node: yaml.MappingNode, deep: bool = False
+    ) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        assert len(keys) == len(set(keys)), f"duplicate key in {keys} at {node.start_mark}"
+        assert len(keys) == len(set(keys)), (
+            f"duplicate key in {keys} at {node.start_mark}"
+        )
         return super().construct_mapping(node, deep=deep)

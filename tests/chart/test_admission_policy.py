@@ -41,9 +41,13 @@ LOOKED_AT = {
 
 def policies(values: Object, *arguments: str) -> dict[str, Object]:
     """By what they confine."""
-    found = [entry for entry in render(values, *arguments) if entry["kind"] == POLICY]
+    found = [
+        entry for entry in render(values, *arguments) if entry["kind"] == POLICY
+    ]
     return {
-        entry["metadata"]["name"].partition(".")[0].rpartition("-")[2]: entry["spec"]
+        entry["metadata"]["name"].partition(".")[0].rpartition("-")[2]: entry[
+            "spec"
+        ]
         for entry in found
     }
 
@@ -59,11 +63,14 @@ def test_every_policy_looks_at_what_one_account_does_and_fails_shut() -> None:
             for group in rule["apiGroups"]
             for each in rule["resources"]
         }
-        assert (resources, {each for rule in rules for each in rule["operations"]}) == LOOKED_AT[
-            name
-        ]
+        assert (
+            resources,
+            {each for rule in rules for each in rule["operations"]},
+        ) == LOOKED_AT[name]
         assert policy["failurePolicy"] == "Fail"
-        account = "bench-benchrun-release" if name == "release" else "bench-benchrun"
+        account = (
+            "bench-benchrun-release" if name == "release" else "bench-benchrun"
+        )
         (condition,) = policy["matchConditions"]
         who = f"system:serviceaccount:{NAMESPACE}:{account}"
         assert condition["expression"] == f"request.userInfo.username == '{who}'"
@@ -76,7 +83,9 @@ def test_every_policy_is_bound_and_denies(mode: str) -> None:
     assert {each["policyName"] for each in bound} == {
         entry["metadata"]["name"] for entry in objects if entry["kind"] == POLICY
     }
-    assert [each["validationActions"] for each in bound] == [["Deny"]] * len(LOOKED_AT)
+    assert [each["validationActions"] for each in bound] == [["Deny"]] * len(
+        LOOKED_AT
+    )
 
 
 def test_policies_see_whatever_the_operator_may_create() -> None:
@@ -111,7 +120,9 @@ def test_two_releases_of_one_name_do_not_share_a_policy() -> None:
 
 def test_forbidden_namespaces_can_be_more() -> None:
     values = {"admissionPolicy": {"forbiddenNamespaces": ["kube-system", "vault"]}}
-    expressions = [each["expression"] for each in policies(values)["children"]["validations"]]
+    expressions = [
+        each["expression"] for each in policies(values)["children"]["validations"]
+    ]
     assert "!(request.namespace in ['kube-system', 'vault'])" in expressions
 
 
@@ -137,9 +148,14 @@ OURS = {**LABELS, "ownerReferences": [RUN]}
     ("metadata", "created", "deleted"),
     [
         pytest.param(OURS, True, True, id="as it was made"),
-        pytest.param({"ownerReferences": [RUN]}, False, True, id="without its label"),
         pytest.param(
-            {**OURS, "labels": {"benchrun.dev/run-uid": "other"}}, False, True, id="another label"
+            {"ownerReferences": [RUN]}, False, True, id="without its label"
+        ),
+        pytest.param(
+            {**OURS, "labels": {"benchrun.dev/run-uid": "other"}},
+            False,
+            True,
+            id="another label",
         ),
         pytest.param(LABELS, False, True, id="orphaned"),
         pytest.param(
@@ -150,7 +166,10 @@ OURS = {**LABELS, "ownerReferences": [RUN]}
         ),
         pytest.param({}, False, False, id="nobody's"),
         pytest.param(
-            {"labels": {"app": "x"}, "ownerReferences": []}, False, False, id="other labels"
+            {"labels": {"app": "x"}, "ownerReferences": []},
+            False,
+            False,
+            id="other labels",
         ),
         pytest.param(
             {"ownerReferences": [{**RUN, "controller": False}]},
@@ -176,10 +195,20 @@ OURS = {**LABELS, "ownerReferences": [RUN]}
 def test_either_the_label_or_the_run_that_controls_it_is_enough_to_delete_it(
     policy: str, metadata: Object, created: bool, deleted: bool
 ) -> None:
-    (rule,) = [each for each in policies({})[policy]["validations"] if "run-uid" in each["message"]]
-    environment = cel.NewEnv(variables={"request": cel.Type.DYN, "variables": cel.Type.DYN})
+    (rule,) = [
+        each
+        for each in policies({})[policy]["validations"]
+        if "run-uid" in each["message"]
+    ]
+    environment = cel.NewEnv(
+        variables={"request": cel.Type.DYN, "variables": cel.Type.DYN}
+    )
     program = environment.compile(rule["expression"])
-    for operation, holds in ((CREATE, created), (UPDATE, created), (DELETE, deleted)):
+    for operation, holds in (
+        (CREATE, created),
+        (UPDATE, created),
+        (DELETE, deleted),
+    ):
         given = {
             "request": {"operation": operation},
             "variables": {"subject": {"metadata": metadata}},
@@ -187,9 +216,13 @@ def test_either_the_label_or_the_run_that_controls_it_is_enough_to_delete_it(
         assert program.eval(data=given).value() is holds
 
 
-def refused(pod: Object, values: Object | None = None, policy: str = "pods") -> list[str]:
+def refused(
+    pod: Object, values: Object | None = None, policy: str = "pods"
+) -> list[str]:
     """Names of the values that the refusals of this pod mention; an empty name where none does."""
-    environment = cel.NewEnv(variables={"request": cel.Type.DYN, "variables": cel.Type.DYN})
+    environment = cel.NewEnv(
+        variables={"request": cel.Type.DYN, "variables": cel.Type.DYN}
+    )
     rules = policies({"admissionPolicy": values or {}})[policy]["validations"]
     failed = [
         rule["message"]
@@ -205,17 +238,23 @@ def refused(pod: Object, values: Object | None = None, policy: str = "pods") -> 
 
 def pod_of(given: Object, part: str = "server") -> Object:
     """The pod of that part of a run with these overrides, as the operator makes it."""
-    server = {"image": "v", "nodesPerReplica": 2} if part == "group" else {"image": "v"}
+    server = (
+        {"image": "v", "nodesPerReplica": 2} if part == "group" else {"image": "v"}
+    )
     whose = "server" if part == "group" else part
     changes: Object = {
         "server": server,
         whose: {**(server if whose == "server" else {}), "pod": given},
     }
     made = objects(Owner("team-a", "chat", "u"), spec(**changes))
-    kind = {"server": "Deployment", "client": "Job", "group": "LeaderWorkerSet"}[part]
+    kind = {"server": "Deployment", "client": "Job", "group": "LeaderWorkerSet"}[
+        part
+    ]
     (found,) = (each["spec"] for each in made if each["kind"] == kind)
     groups = found.get("leaderWorkerTemplate")
-    pod: Object = (groups["workerTemplate"] if groups else found["template"])["spec"]
+    pod: Object = (groups["workerTemplate"] if groups else found["template"])[
+        "spec"
+    ]
     return pod
 
 
@@ -234,7 +273,10 @@ PARTS = {"server": "pods", "client": "pods", "group": "groups"}
             id="hostPath",
         ),
         pytest.param(
-            {"securityContext": {"runAsUser": 0}}, "allowRoot", {"allowRoot": True}, id="root"
+            {"securityContext": {"runAsUser": 0}},
+            "allowRoot",
+            {"allowRoot": True},
+            id="root",
         ),
         pytest.param(
             {"securityContext": {"runAsUser": 0, "runAsNonRoot": True}},
@@ -243,11 +285,23 @@ PARTS = {"server": "pods", "client": "pods", "group": "groups"}
             id="root, said not to be",
         ),
         pytest.param(
-            {"securityContext": {}}, "allowRoot", {"allowRoot": True}, id="as its image says"
+            {"securityContext": {}},
+            "allowRoot",
+            {"allowRoot": True},
+            id="as its image says",
         ),
-        pytest.param({"securityContext": {"runAsNonRoot": True}}, None, {}, id="any but root"),
-        pytest.param({"securityContext": {"runAsUser": 7}}, None, {}, id="another user"),
-        pytest.param({"serviceAccountName": "default"}, None, {}, id="the account of everybody"),
+        pytest.param(
+            {"securityContext": {"runAsNonRoot": True}}, None, {}, id="any but root"
+        ),
+        pytest.param(
+            {"securityContext": {"runAsUser": 7}}, None, {}, id="another user"
+        ),
+        pytest.param(
+            {"serviceAccountName": "default"},
+            None,
+            {},
+            id="the account of everybody",
+        ),
         pytest.param(
             {"serviceAccountName": "s3"},
             "serviceAccounts",
@@ -255,7 +309,10 @@ PARTS = {"server": "pods", "client": "pods", "group": "groups"}
             id="an account",
         ),
         pytest.param(
-            {"serviceAccountName": "s3"}, "serviceAccounts", {"serviceAccounts": ["*"]}, id="any"
+            {"serviceAccountName": "s3"},
+            "serviceAccounts",
+            {"serviceAccounts": ["*"]},
+            id="any",
         ),
         pytest.param(
             {"priorityClassName": "system-node-critical"},
@@ -298,7 +355,9 @@ def test_one_value_allows_nothing_else() -> None:
     }
     assert refused(pod) == sorted(values)
     for value in values:
-        assert refused(pod, {value: values[value]}) == sorted(values.keys() - {value})
+        assert refused(pod, {value: values[value]}) == sorted(
+            values.keys() - {value}
+        )
     assert refused(pod, {"serviceAccounts": ["other"]}) == sorted(values)
 
 
@@ -306,7 +365,9 @@ def test_one_value_allows_nothing_else() -> None:
 @pytest.mark.parametrize("security", [{"runAsUser": 0}, {"runAsNonRoot": False}])
 def test_no_container_of_a_pod_is_root_either(place: str, security: Object) -> None:
     pod = pod_of({})
-    assert refused({**pod, place: [{"name": "c", "securityContext": security}]}) == ["allowRoot"]
+    assert refused(
+        {**pod, place: [{"name": "c", "securityContext": security}]}
+    ) == ["allowRoot"]
 
 
 def test_the_older_name_of_an_account_is_one_too() -> None:
@@ -314,5 +375,9 @@ def test_the_older_name_of_an_account_is_one_too() -> None:
 
 
 @pytest.mark.parametrize("value", ["serviceAccounts", "priorityClasses"])
-def test_names_that_would_be_more_than_names_in_a_rule_are_refused(value: str) -> None:
-    assert value in refusal({"admissionPolicy": {value: ["x'] || true || '' in ['"]}})
+def test_names_that_would_be_more_than_names_in_a_rule_are_refused(
+    value: str,
+) -> None:
+    assert value in refusal(
+        {"admissionPolicy": {value: ["x'] || true || '' in ['"]}}
+    )

@@ -9,7 +9,15 @@ import yaml
 from benchrun.runtime.telemetry import MAX_SILENCE_SECONDS
 from benchrun.runtime.watching import INACTIVITY_TIMEOUT_SECONDS
 from chart.monitoring import exposed, promtool, target_labels
-from chart.rendering import CHART, EVERYTHING, NAMESPACE, REPOSITORY, Object, only, render
+from chart.rendering import (
+    CHART,
+    EVERYTHING,
+    NAMESPACE,
+    REPOSITORY,
+    Object,
+    only,
+    render,
+)
 
 FILE = CHART / "files" / "alerts.yaml"
 SCENES = Path(__file__).with_name("alerts.test.yaml")
@@ -22,14 +30,22 @@ def rules(groups: Object) -> list[Object]:
     return [rule for group in groups["groups"] for rule in group["rules"]]
 
 
-KUBE_STATE_METRICS = {"kube_cronjob_status_last_successful_time", "kube_cronjob_created"}
+KUBE_STATE_METRICS = {
+    "kube_cronjob_status_last_successful_time",
+    "kube_cronjob_created",
+}
 RULES = rules(yaml.safe_load(FILE.read_text()))
-MONITORED = {"serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}}
+MONITORED = {
+    "serviceMonitor": {"enabled": True},
+    "prometheusRule": {"enabled": True},
+}
 NAMES = [rule["alert"] for rule in RULES]
 
 
 def test_prometheus_accepts_the_rules() -> None:
-    assert f"SUCCESS: {len(RULES)} rules found" in promtool("check", "rules", "--lint-fatal", FILE)
+    assert f"SUCCESS: {len(RULES)} rules found" in promtool(
+        "check", "rules", "--lint-fatal", FILE
+    )
 
 
 def test_alerts_fire_when_they_should_and_not_before(tmp_path: Path) -> None:
@@ -37,15 +53,24 @@ def test_alerts_fire_when_they_should_and_not_before(tmp_path: Path) -> None:
     test = tmp_path / "test.yaml"
     # Words are not compared: they would stand here a second time.
     wordless = [
-        {key: value for key, value in rule.items() if key != "annotations"} for rule in RULES
+        {key: value for key, value in rule.items() if key != "annotations"}
+        for rule in RULES
     ]
-    bare.write_text(yaml.safe_dump({"groups": [{"name": "bare", "rules": wordless}]}))
+    bare.write_text(
+        yaml.safe_dump({"groups": [{"name": "bare", "rules": wordless}]})
+    )
     scenes = yaml.safe_load(SCENES.read_text()) | {"rule_files": [str(bare)]}
     test.write_text(yaml.safe_dump(scenes))
     promtool("test", "rules", test)
-    seen = [check for scene in scenes["tests"] for check in scene["alert_rule_test"]]
-    assert {check["alertname"] for check in seen if check.get("exp_alerts")} == set(NAMES)
-    assert {check["alertname"] for check in seen if not check.get("exp_alerts")} == set(NAMES)
+    seen = [
+        check for scene in scenes["tests"] for check in scene["alert_rule_test"]
+    ]
+    assert {check["alertname"] for check in seen if check.get("exp_alerts")} == set(
+        NAMES
+    )
+    assert {
+        check["alertname"] for check in seen if not check.get("exp_alerts")
+    } == set(NAMES)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=NAMES)
@@ -56,7 +81,9 @@ def test_alert_asks_only_for_what_the_operator_exposes(rule: Object) -> None:
     assert asked
     assert {name for name, _ in asked} <= names
     assert {
-        matcher for _, matchers in asked for matcher in re.findall(r"(\w+)[=!]", matchers)
+        matcher
+        for _, matchers in asked
+        for matcher in re.findall(r"(\w+)[=!]", matchers)
     } <= labels
 
 
@@ -78,14 +105,23 @@ def test_stale_watch_is_told_when_it_did_not_heal_itself_and_before_the_operator
     threshold = float(stale["expr"].rpartition("> ")[2])
     scraped_and_evaluated = 30 + 30
     assert "for" not in stale
-    assert INACTIVITY_TIMEOUT_SECONDS < threshold < MAX_SILENCE_SECONDS - scraped_and_evaluated
+    assert (
+        INACTIVITY_TIMEOUT_SECONDS
+        < threshold
+        < MAX_SILENCE_SECONDS - scraped_and_evaluated
+    )
 
 
 def test_chart_asks_of_its_own_release_alone() -> None:
-    made = only(render(EVERYTHING | {"nameOverride": "", "metrics": MONITORED}), "PrometheusRule")
+    made = only(
+        render(EVERYTHING | {"nameOverride": "", "metrics": MONITORED}),
+        "PrometheusRule",
+    )
     assert [rule["alert"] for rule in rules(made["spec"])] == NAMES
     for rule, ours in zip(rules(made["spec"]), RULES, strict=True):
-        own = ",".join(f'{label}="{value}"' for label, value in target_labels().items())
+        own = ",".join(
+            f'{label}="{value}"' for label, value in target_labels().items()
+        )
         job = f'cronjob="bench-benchrun-release",namespace="{NAMESPACE}"'
         expected = ours["expr"].replace('cronjob="benchrun-release"', job)
         assert rule == ours | {"expr": re.sub(r'\bjob="benchrun"', own, expected)}
@@ -95,6 +131,7 @@ def test_chart_asks_of_its_own_release_alone() -> None:
 
 def test_chart_puts_labels_on_the_rule_and_makes_none_unless_asked() -> None:
     assert (
-        only(render(EVERYTHING), "PrometheusRule")["metadata"]["labels"]["release"] == "prometheus"
+        only(render(EVERYTHING), "PrometheusRule")["metadata"]["labels"]["release"]
+        == "prometheus"
     )
     assert "PrometheusRule" not in {entry["kind"] for entry in render()}

@@ -13,7 +13,9 @@ NAMES = ["benchmarkruns.benchrun.dev", "benchmarksweeps.benchrun.dev"]
 def definitions(values: Object | None = None) -> dict[str, Object]:
     """What is rendered of them, by name."""
     rendered = [
-        entry for entry in render(values or {}) if entry["kind"] == "CustomResourceDefinition"
+        entry
+        for entry in render(values or {})
+        if entry["kind"] == "CustomResourceDefinition"
     ]
     return {entry["metadata"]["name"]: entry for entry in rendered}
 
@@ -29,27 +31,41 @@ def test_there_are_just_those_that_the_repository_has() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_charts_copy_is_the_generated_file_byte_for_byte(name: str) -> None:
     file = f"{name}.yaml"
-    assert (CHART / "files" / file).read_bytes() == (REPOSITORY / "crds" / file).read_bytes()
+    assert (CHART / "files" / file).read_bytes() == (
+        REPOSITORY / "crds" / file
+    ).read_bytes()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_rendered_definition_is_the_charts_copy_with_labels_and_annotations(name: str) -> None:
+def test_the_rendered_definition_is_the_charts_copy_with_labels_and_annotations(
+    name: str,
+) -> None:
     rendered = definitions()[name]
     assert rendered["metadata"].pop("labels").keys() > {"app.kubernetes.io/name"}
-    assert rendered["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
-    assert rendered == yaml.safe_load((CHART / "files" / f"{name}.yaml").read_text())
+    assert rendered["metadata"].pop("annotations") == {
+        "helm.sh/resource-policy": "keep"
+    }
+    assert rendered == yaml.safe_load(
+        (CHART / "files" / f"{name}.yaml").read_text()
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_given_up_on_uninstall_only_when_asked_for(name: str) -> None:
-    assert "annotations" not in definitions({"crds": {"keep": False}})[name]["metadata"]
+    assert (
+        "annotations"
+        not in definitions({"crds": {"keep": False}})[name]["metadata"]
+    )
 
 
 @pytest.mark.parametrize(
-    "values", [{"crds": {"enabled": False}}, {"crds": {"enabled": False, "keep": False}}]
+    "values",
+    [{"crds": {"enabled": False}}, {"crds": {"enabled": False, "keep": False}}],
 )
 def test_they_can_be_left_to_someone_else(values: Object) -> None:
-    assert "CustomResourceDefinition" not in {entry["kind"] for entry in render(values)}
+    assert "CustomResourceDefinition" not in {
+        entry["kind"] for entry in render(values)
+    }
 
 
 def test_the_examples_people_are_shown_are_valid_runs() -> None:
@@ -60,4 +76,7 @@ def test_the_examples_people_are_shown_are_valid_runs() -> None:
         *yaml.safe_load(annotations["artifacthub.io/crdsExamples"]),
     ]:
         assert (example["apiVersion"], example["kind"]) == (API_VERSION, KIND)
-        assert BenchmarkRunSpec.model_validate(example["spec"]).workloads[0].requests == 400
+        assert (
+            BenchmarkRunSpec.model_validate(example["spec"]).workloads[0].requests
+            == 400
+        )

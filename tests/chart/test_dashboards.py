@@ -29,7 +29,9 @@ def panels(board: Object) -> Iterator[Object]:
 def queries(board: Object) -> Iterator[str]:
     """What the panels and the variables ask for, as PromQL; of a variable: whether its label has
     values."""
-    yield from (target["expr"] for panel in panels(board) for target in panel["targets"])
+    yield from (
+        target["expr"] for panel in panels(board) for target in panel["targets"]
+    )
     for variable in board["templating"]["list"]:
         if variable["type"] == "query":
             found = LABEL_VALUES.fullmatch(variable["query"]["query"])
@@ -64,13 +66,19 @@ def evaluate(expressions: list[str], series: list[Object], folder: Path) -> None
     """Fails, naming them, when some of the expressions find nothing."""
     expected = [{"labels": "{}", "value": 1}]
     asked = [
-        {"expr": f"count({query}) > bool 0", "eval_time": f"{MINUTES}m", "exp_samples": expected}
+        {
+            "expr": f"count({query}) > bool 0",
+            "eval_time": f"{MINUTES}m",
+            "exp_samples": expected,
+        }
         for query in expressions
     ]
     test = folder / "test.yaml"
     groups = [{"interval": "1m", "input_series": series, "promql_expr_test": asked}]
     test.write_text(
-        yaml.safe_dump({"rule_files": [], "evaluation_interval": "1m", "tests": groups})
+        yaml.safe_dump(
+            {"rule_files": [], "evaluation_interval": "1m", "tests": groups}
+        )
     )
     promtool("test", "rules", test)
 
@@ -88,7 +96,9 @@ def test_every_query_finds_something_among_what_the_operator_exposes(
     "wrong",
     [
         pytest.param('sum(benchrun_queue_dept{job="bench-benchrun"})', id="name"),
-        pytest.param('sum(benchrun_queue_depth{jobs="bench-benchrun"})', id="label"),
+        pytest.param(
+            'sum(benchrun_queue_depth{jobs="bench-benchrun"})', id="label"
+        ),
         pytest.param("sum(benchrun_queue_depth", id="syntax"),
     ],
 )
@@ -112,8 +122,14 @@ def test_series_are_grouped_by_labels_that_they_have(name: str) -> None:
 def test_legends_name_labels_that_the_query_keeps(name: str) -> None:
     for panel in panels(BOARDS[name]):
         for target in panel["targets"]:
-            kept = {label for group in BY.findall(target["expr"]) for label in group.split(", ")}
-            assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= kept, panel["title"]
+            kept = {
+                label
+                for group in BY.findall(target["expr"])
+                for label in group.split(", ")
+            }
+            assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= kept, (
+                panel["title"]
+            )
 
 
 @pytest.mark.parametrize("name", BOARDS)
@@ -130,11 +146,14 @@ def test_tables_name_columns_that_their_queries_make(name: str) -> None:
         }
         organized = panel["transformations"][1]["options"]
         renamed = organized["renameByName"]
-        assert renamed.keys() | organized["excludeByName"].keys() == labels | values | {"Time"}
+        assert renamed.keys() | organized[
+            "excludeByName"
+        ].keys() == labels | values | {"Time"}
         assert organized["indexByName"].keys() == renamed.keys()
-        assert {entry["matcher"]["options"] for entry in panel["fieldConfig"]["overrides"]} <= set(
-            renamed.values()
-        )
+        assert {
+            entry["matcher"]["options"]
+            for entry in panel["fieldConfig"]["overrides"]
+        } <= set(renamed.values())
 
 
 @pytest.mark.parametrize("name", BOARDS)
@@ -154,7 +173,9 @@ def test_panels_have_identities_words_and_places_of_their_own(name: str) -> None
         assert at["x"] + at["w"] <= 24
         taken |= squares
     assert all(panel["title"] and panel["description"] for panel in panels(board))
-    assert all(panel["datasource"]["uid"] == "${datasource}" for panel in panels(board))
+    assert all(
+        panel["datasource"]["uid"] == "${datasource}" for panel in panels(board)
+    )
 
 
 def test_boards_can_stand_side_by_side() -> None:
@@ -163,7 +184,10 @@ def test_boards_can_stand_side_by_side() -> None:
 
 
 def test_config_map_holds_the_boards_unchanged_where_the_sidecar_looks() -> None:
-    made = only(_dashboards(render({"metrics": {"dashboards": {"enabled": True}}})), "ConfigMap")
+    made = only(
+        _dashboards(render({"metrics": {"dashboards": {"enabled": True}}})),
+        "ConfigMap",
+    )
     assert made["metadata"]["labels"]["grafana_dashboard"] == "1"
     assert {name: json.loads(text) for name, text in made["data"].items()} == {
         f"benchrun-{name}": board for name, board in BOARDS.items()

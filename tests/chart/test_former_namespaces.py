@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from chart.rendering import CHART, NAMESPACE, NAMESPACED, RELEASE, Object, helm, notes
+from chart.rendering import (
+    CHART,
+    NAMESPACE,
+    NAMESPACED,
+    RELEASE,
+    Object,
+    helm,
+    notes,
+)
 
 STATE = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{RELEASE}-benchrun-release"
 ANSWERS: dict[str, Object] = {
@@ -17,7 +25,12 @@ ANSWERS: dict[str, Object] = {
         "kind": "APIResourceList",
         "groupVersion": "v1",
         "resources": [
-            {"name": "configmaps", "kind": "ConfigMap", "namespaced": True, "verbs": ["get"]}
+            {
+                "name": "configmaps",
+                "kind": "ConfigMap",
+                "namespaced": True,
+                "verbs": ["get"],
+            }
         ],
     },
     STATE: {
@@ -34,7 +47,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         found = ANSWERS.get(self.path.partition("?")[0])
-        missing = {"apiVersion": "v1", "kind": "Status", "reason": "NotFound", "code": 404}
+        missing = {
+            "apiVersion": "v1",
+            "kind": "Status",
+            "reason": "NotFound",
+            "code": 404,
+        }
         body = json.dumps(found or missing).encode()
         self.send_response(200 if found else 404)
         self.send_header("Content-Type", "application/json")
@@ -60,7 +78,11 @@ def url() -> Iterator[str]:
 
 def said(url: str, values: Object) -> str:
     """What an upgrade that looks at the cluster complains of."""
-    where = (f"--kube-apiserver={url}", "--kubeconfig=/dev/null", "--disable-openapi-validation")
+    where = (
+        f"--kube-apiserver={url}",
+        "--kubeconfig=/dev/null",
+        "--disable-openapi-validation",
+    )
     chart = ("template", RELEASE, str(CHART), f"--namespace={NAMESPACE}")
     return helm(*chart, "--dry-run=server", *where, values=values).stderr
 
@@ -78,7 +100,9 @@ def test_it_is_refused_by_name(url: str) -> None:
     [
         pytest.param(watching("team-b"), id="watched"),
         pytest.param({}, id="the whole cluster"),
-        pytest.param({**watching("team-a"), "release": {"enabled": False}}, id="no CronJob"),
+        pytest.param(
+            {**watching("team-a"), "release": {"enabled": False}}, id="no CronJob"
+        ),
     ],
 )
 def test_elsewhere_nothing_is_refused_for_it(url: str, values: Object) -> None:

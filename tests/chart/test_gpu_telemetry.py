@@ -3,25 +3,43 @@ just those pods."""
 
 from benchrun.decide import Exporters
 from benchrun.runtime.settings import OperatorSettings
-from chart.rendering import NAMESPACE, NAMESPACED, PROXY, Object, only, refusal, render
+from chart.rendering import (
+    NAMESPACE,
+    NAMESPACED,
+    PROXY,
+    Object,
+    only,
+    refusal,
+    render,
+)
 from chart.test_permissions import OPERATOR, granted, named
 
 ON: Object = {"gpuTelemetry": {"enabled": True}}
-IN_NAMESPACES: Object = NAMESPACED | {"rbac": {"scope": "namespace", "aggregateRoles": False}}
+IN_NAMESPACES: Object = NAMESPACED | {
+    "rbac": {"scope": "namespace", "aggregateRoles": False}
+}
 ROLE = "bench-benchrun-gpu-telemetry"
 
 
 def settings(values: Object) -> OperatorSettings:
     """What the operator makes of its environment."""
-    [container] = only(render(values), "Deployment")["spec"]["template"]["spec"]["containers"]
+    [container] = only(render(values), "Deployment")["spec"]["template"]["spec"][
+        "containers"
+    ]
     return OperatorSettings.from_environment(
-        {each["name"]: each["value"] for each in container["env"] if "value" in each}
+        {
+            each["name"]: each["value"]
+            for each in container["env"]
+            if "value" in each
+        }
     )
 
 
 def test_nothing_is_read_unless_asked_for() -> None:
     assert settings({}).exporters == {}
-    assert not any(entry["metadata"]["name"] == ROLE for entry in render(IN_NAMESPACES))
+    assert not any(
+        entry["metadata"]["name"] == ROLE for entry in render(IN_NAMESPACES)
+    )
 
 
 def test_the_gpu_operators_own_exporters_by_default() -> None:
@@ -50,7 +68,11 @@ def test_an_operator_of_some_namespaces_may_list_pods_in_one_more() -> None:
     role = named(objects, "Role", ROLE)
     binding = named(objects, "RoleBinding", ROLE)
     assert granted(role["rules"]) == {"/pods": {"list"}}
-    assert role["metadata"]["namespace"] == binding["metadata"]["namespace"] == "gpu-operator"
+    assert (
+        role["metadata"]["namespace"]
+        == binding["metadata"]["namespace"]
+        == "gpu-operator"
+    )
     assert binding["roleRef"] == {
         "apiGroup": "rbac.authorization.k8s.io",
         "kind": "Role",
@@ -84,7 +106,9 @@ def test_a_fenced_operator_reaches_the_exporters_and_no_other_pod_there() -> Non
     ]
     assert rule["to"] == [
         {
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "gpu-operator"}},
+            "namespaceSelector": {
+                "matchLabels": {"kubernetes.io/metadata.name": "gpu-operator"}
+            },
             "podSelector": {"matchLabels": {"app": "nvidia-dcgm-exporter"}},
         }
     ]
@@ -95,14 +119,20 @@ CPU: Object = {"cpuTelemetry": {"enabled": True}}
 
 
 def test_cadvisor_is_read_with_rights_of_its_own_namespace() -> None:
-    assert settings(CPU).exporters == {"cpu": Exporters("cadvisor", "app=cadvisor", 8080)}
+    assert settings(CPU).exporters == {
+        "cpu": Exporters("cadvisor", "app=cadvisor", 8080)
+    }
     assert set(settings(ON | CPU).exporters) == {"gpu", "cpu"}
     name = "bench-benchrun-cpu-telemetry"
     objects = render(IN_NAMESPACES | ON | CPU | PROXY)
     role = named(objects, "Role", name)
     binding = named(objects, "RoleBinding", name)
     assert granted(role["rules"]) == {"/pods": {"list"}, "/pods/proxy": {"get"}}
-    assert role["metadata"]["namespace"] == binding["metadata"]["namespace"] == "cadvisor"
+    assert (
+        role["metadata"]["namespace"]
+        == binding["metadata"]["namespace"]
+        == "cadvisor"
+    )
     assert named(objects, "Role", ROLE)["metadata"]["namespace"] == "gpu-operator"
 
 

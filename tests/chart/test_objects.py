@@ -26,7 +26,10 @@ from chart.rendering import (
 KUBERNETES_VERSIONS = ("1.29", kubernetes_validate.latest_version())
 """The oldest that Chart.yaml allows and the newest that is known."""
 
-SELECTOR = {"app.kubernetes.io/name": "benchrun", "app.kubernetes.io/instance": "bench"}
+SELECTOR = {
+    "app.kubernetes.io/name": "benchrun",
+    "app.kubernetes.io/instance": "bench",
+}
 NOT_BUILT_IN = {"PrometheusRule", "ServiceMonitor"}
 CLUSTER_SCOPED = {
     "ClusterRole",
@@ -59,7 +62,11 @@ def test_every_object_fits_the_schema_of_its_kind(mode: str, version: str) -> No
 @pytest.mark.parametrize("mode", MODES)
 def test_no_two_objects_have_the_same_identity(mode: str) -> None:
     identities = [
-        (entry["kind"], entry["metadata"].get("namespace"), entry["metadata"]["name"])
+        (
+            entry["kind"],
+            entry["metadata"].get("namespace"),
+            entry["metadata"]["name"],
+        )
         for entry in render(MODES[mode])
     ]
     assert len(identities) == len(set(identities))
@@ -68,19 +75,28 @@ def test_no_two_objects_have_the_same_identity(mode: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_every_namespaced_object_names_its_namespace(mode: str) -> None:
     for entry in render(MODES[mode]):
-        assert ("namespace" in entry["metadata"]) == (entry["kind"] not in CLUSTER_SCOPED), entry[
-            "metadata"
-        ]["name"]
+        assert ("namespace" in entry["metadata"]) == (
+            entry["kind"] not in CLUSTER_SCOPED
+        ), entry["metadata"]["name"]
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_every_object_carries_the_recommended_labels(mode: str) -> None:
     keys = {
         f"app.kubernetes.io/{key}"
-        for key in ("name", "instance", "version", "component", "part-of", "managed-by")
+        for key in (
+            "name",
+            "instance",
+            "version",
+            "component",
+            "part-of",
+            "managed-by",
+        )
     }
     for entry in render(MODES[mode]):
-        assert keys | {"helm.sh/chart"} <= entry["metadata"]["labels"].keys(), entry["kind"]
+        assert keys | {"helm.sh/chart"} <= entry["metadata"]["labels"].keys(), (
+            entry["kind"]
+        )
 
 
 def test_the_operators_pod_is_the_one_that_fences_around_servers_let_in() -> None:
@@ -93,7 +109,9 @@ def test_the_operators_pod_is_the_one_that_fences_around_servers_let_in() -> Non
         assert pod["labels"].items() >= OPERATOR_LABELS.items()
 
 
-def test_common_labels_are_on_every_object_and_replace_none_of_the_charts_own() -> None:
+def test_common_labels_are_on_every_object_and_replace_none_of_the_charts_own() -> (
+    None
+):
     for entry in render(EVERYTHING):
         assert entry["metadata"]["labels"]["cost-center"] == "1234"
         assert entry["metadata"]["labels"]["app.kubernetes.io/name"] == "bench"
@@ -109,9 +127,15 @@ def test_selectors_hold_only_what_never_changes() -> None:
     deployment = only(objects, "Deployment")
     assert deployment["spec"]["selector"] == {"matchLabels": SELECTOR}
     assert only(objects, "Service")["spec"]["selector"] == SELECTOR
-    assert only(objects, "NetworkPolicy")["spec"]["podSelector"] == {"matchLabels": SELECTOR}
-    assert only(objects, "PodDisruptionBudget")["spec"]["selector"] == {"matchLabels": SELECTOR}
-    assert only(objects, "ServiceMonitor")["spec"]["selector"] == {"matchLabels": SELECTOR}
+    assert only(objects, "NetworkPolicy")["spec"]["podSelector"] == {
+        "matchLabels": SELECTOR
+    }
+    assert only(objects, "PodDisruptionBudget")["spec"]["selector"] == {
+        "matchLabels": SELECTOR
+    }
+    assert only(objects, "ServiceMonitor")["spec"]["selector"] == {
+        "matchLabels": SELECTOR
+    }
     assert (
         deployment["spec"]["template"]["metadata"]["labels"].items()
         >= (SELECTOR | {"a": "b", "c": "d"}).items()
@@ -126,7 +150,9 @@ def test_selectors_hold_only_what_never_changes() -> None:
         ({"fullnameOverride": "other"}, "other"),
     ],
 )
-def test_objects_are_named_after_the_release_once(values: Object, name: str) -> None:
+def test_objects_are_named_after_the_release_once(
+    values: Object, name: str
+) -> None:
     assert only(render(values), "Deployment")["metadata"]["name"] == name
 
 
@@ -155,23 +181,36 @@ def test_two_operators_are_kept_apart_and_never_evicted_together() -> None:
 
 def test_spread_constraints_of_the_users_replace_the_charts_own() -> None:
     pod = only(render(EVERYTHING), "Deployment")["spec"]["template"]["spec"]
-    assert pod["topologySpreadConstraints"] == EVERYTHING["topologySpreadConstraints"]
+    assert (
+        pod["topologySpreadConstraints"] == EVERYTHING["topologySpreadConstraints"]
+    )
 
 
 def test_metrics_are_reached_through_the_pods_named_port() -> None:
     objects = render(EVERYTHING)
     service_port = only(objects, "Service")["spec"]["ports"][0]
     monitor = only(objects, "ServiceMonitor")
-    ports = only(objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["ports"]
+    ports = only(objects, "Deployment")["spec"]["template"]["spec"]["containers"][
+        0
+    ]["ports"]
     assert service_port["targetPort"] in {port["name"] for port in ports}
     [endpoint] = monitor["spec"]["endpoints"]
-    expected = {"port": service_port["name"], "path": "/metrics", "honorLabels": True}
-    assert endpoint.items() >= (expected | {"interval": "15s", "scrapeTimeout": "5s"}).items()
+    expected = {
+        "port": service_port["name"],
+        "path": "/metrics",
+        "honorLabels": True,
+    }
+    assert (
+        endpoint.items()
+        >= (expected | {"interval": "15s", "scrapeTimeout": "5s"}).items()
+    )
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
 
 
 def test_what_needs_another_operator_is_rendered_only_when_asked_for() -> None:
-    assert not {"ServiceMonitor", "PrometheusRule"} & {entry["kind"] for entry in render()}
+    assert not {"ServiceMonitor", "PrometheusRule"} & {
+        entry["kind"] for entry in render()
+    }
 
 
 def test_by_default_no_pod_reads_the_operators_metrics() -> None:
@@ -183,18 +222,32 @@ def test_by_default_no_pod_reads_the_operators_metrics() -> None:
     )
 
 
-def test_the_network_policy_lets_through_what_the_operator_does_and_no_more() -> None:
-    policy = only(render({"networkPolicies": {"egress": {"enabled": True}}}), "NetworkPolicy")[
-        "spec"
-    ]
+def test_the_network_policy_lets_through_what_the_operator_does_and_no_more() -> (
+    None
+):
+    policy = only(
+        render({"networkPolicies": {"egress": {"enabled": True}}}), "NetworkPolicy"
+    )["spec"]
     runs = {
         "namespaceSelector": {},
-        "podSelector": {"matchExpressions": [{"key": "benchrun.dev/run", "operator": "Exists"}]},
+        "podSelector": {
+            "matchExpressions": [{"key": "benchrun.dev/run", "operator": "Exists"}]
+        },
     }
     assert policy["policyTypes"] == ["Ingress", "Egress"]
     assert policy["egress"] == [
-        {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]},
-        {"ports": [{"port": 443, "protocol": "TCP"}, {"port": 6443, "protocol": "TCP"}]},
+        {
+            "ports": [
+                {"port": 53, "protocol": "UDP"},
+                {"port": 53, "protocol": "TCP"},
+            ]
+        },
+        {
+            "ports": [
+                {"port": 443, "protocol": "TCP"},
+                {"port": 6443, "protocol": "TCP"},
+            ]
+        },
         {"to": [runs]},
     ]
 
@@ -203,16 +256,24 @@ def test_the_network_policy_can_name_peers() -> None:
     asked_for = EVERYTHING["networkPolicies"]
     policy = only(render(EVERYTHING), "NetworkPolicy")["spec"]
     assert policy["ingress"] == [
-        {"ports": [{"port": "http", "protocol": "TCP"}], "from": asked_for["metricsPeers"]}
+        {
+            "ports": [{"port": "http", "protocol": "TCP"}],
+            "from": asked_for["metricsPeers"],
+        }
     ]
     assert policy["egress"][1]["to"] == [{"ipBlock": {"cidr": "10.0.0.1/32"}}]
     assert policy["egress"][5:] == asked_for["egress"]["extra"]
 
 
-@pytest.mark.parametrize(("mode", "namespace"), [("default", "default"), ("namespaced", "team-a")])
+@pytest.mark.parametrize(
+    ("mode", "namespace"), [("default", "default"), ("namespaced", "team-a")]
+)
 def test_the_notes_say_what_to_do_next(mode: str, namespace: str) -> None:
     text = notes(MODES[mode])
-    assert f"kubectl rollout status deployment/bench-benchrun --namespace {NAMESPACE}" in text
+    assert (
+        f"kubectl rollout status deployment/bench-benchrun --namespace {NAMESPACE}"
+        in text
+    )
     assert f"kubectl apply --namespace {namespace} -f - <<'END'\n" in text
     assert f"kubectl get bmr --namespace {namespace} -w" in text
 
@@ -243,7 +304,9 @@ def test_the_notes_say_when_the_cluster_is_too_old_for_the_admission_policy(
         "-s=templates/notes.yaml",
         values=values,
     )
-    assert ("admissionPolicy.enabled" in yaml.safe_load(shown.stdout)["text"]) == missing
+    assert (
+        "admissionPolicy.enabled" in yaml.safe_load(shown.stdout)["text"]
+    ) == missing
 
 
 def _built_in(entry: dict[str, Any]) -> bool:

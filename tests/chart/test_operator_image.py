@@ -25,7 +25,9 @@ def test_the_lock_holds_every_version_the_project_pins() -> None:
 def test_every_locked_distribution_has_a_hash() -> None:
     entries = re.split(r"^(?=[a-z0-9-]+==)", LOCK, flags=re.MULTILINE)[1:]
     assert len(entries) > 20
-    assert [entry.splitlines()[0] for entry in entries if "--hash=sha256:" not in entry] == []
+    assert [
+        entry.splitlines()[0] for entry in entries if "--hash=sha256:" not in entry
+    ] == []
 
 
 def test_the_lock_names_no_index() -> None:

@@ -14,13 +14,19 @@ ALLOWED_VOLUMES = {
     "secret",
 }
 """What `restricted` allows."""
-PROBES = {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
+PROBES = {
+    "startupProbe": "/healthz",
+    "livenessProbe": "/healthz",
+    "readinessProbe": "/readyz",
+}
 
 
 @pytest.fixture(params=MODES)
 def pod(request: pytest.FixtureRequest) -> Object:
     """The operator's pod in each mode of the chart."""
-    spec: Object = only(render(MODES[request.param]), "Deployment")["spec"]["template"]["spec"]
+    spec: Object = only(render(MODES[request.param]), "Deployment")["spec"][
+        "template"
+    ]["spec"]
     return spec
 
 
@@ -50,12 +56,15 @@ def test_there_is_one_container_and_it_has_no_privileges(pod: Object) -> None:
 
 def test_only_a_small_tmp_can_be_written(pod: Object) -> None:
     assert pod["volumes"] == [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}]
-    assert pod["containers"][0]["volumeMounts"] == [{"name": "tmp", "mountPath": "/tmp"}]
+    assert pod["containers"][0]["volumeMounts"] == [
+        {"name": "tmp", "mountPath": "/tmp"}
+    ]
 
 
 def test_no_variable_holds_or_reads_a_secret(pod: Object) -> None:
     assert not any(
-        "secretKeyRef" in entry.get("valueFrom", {}) for entry in pod["containers"][0]["env"]
+        "secretKeyRef" in entry.get("valueFrom", {})
+        for entry in pod["containers"][0]["env"]
     )
     assert "envFrom" not in pod["containers"][0]
 
@@ -68,7 +77,9 @@ def test_memory_is_limited_and_cpu_is_not(pod: Object) -> None:
 
 
 @pytest.mark.parametrize(("probe", "path"), PROBES.items())
-def test_probes_leave_a_busy_operator_time_to_answer(pod: Object, probe: str, path: str) -> None:
+def test_probes_leave_a_busy_operator_time_to_answer(
+    pod: Object, probe: str, path: str
+) -> None:
     (container,) = pod["containers"]
     assert container[probe]["httpGet"] == {"path": path, "port": "http"}
     assert container[probe]["timeoutSeconds"] == 5
@@ -79,6 +90,8 @@ def test_only_the_pod_gets_a_token() -> None:
     objects = render()
     assert only(objects, "ServiceAccount")["automountServiceAccountToken"] is False
     assert (
-        only(objects, "Deployment")["spec"]["template"]["spec"]["automountServiceAccountToken"]
+        only(objects, "Deployment")["spec"]["template"]["spec"][
+            "automountServiceAccountToken"
+        ]
         is True
     )

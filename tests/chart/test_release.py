@@ -7,7 +7,15 @@ from typing import Any
 import kubernetes_validate
 import pytest
 from benchrun.plan import MAX_HOLD_SECONDS
-from chart.rendering import MODES, NAMESPACE, NAMESPACED, Object, only, refusal, render as rendered
+from chart.rendering import (
+    MODES,
+    NAMESPACE,
+    NAMESPACED,
+    Object,
+    only,
+    refusal,
+    render as rendered,
+)
 from chart.test_permissions import granted, named
 
 NAME = "bench-benchrun-release"
@@ -32,7 +40,9 @@ def render(values: Mapping[str, Any] = MODES["default"]) -> list[Object]:
 
 def pod(values: Mapping[str, Any] = MODES["default"]) -> Object:
     """The template of its pods."""
-    found: Object = only(render(values), "CronJob")["spec"]["jobTemplate"]["spec"]["template"]
+    found: Object = only(render(values), "CronJob")["spec"]["jobTemplate"]["spec"][
+        "template"
+    ]
     return found
 
 
@@ -66,7 +76,10 @@ def test_no_object_has_the_identity_of_another(mode: str) -> None:
 
 def test_it_looks_every_minute_and_never_twice_at_a_time() -> None:
     spec = only(render(), "CronJob")["spec"]
-    assert (spec["schedule"], spec["concurrencyPolicy"]) == ("*/2 * * * *", "Forbid")
+    assert (spec["schedule"], spec["concurrencyPolicy"]) == (
+        "*/2 * * * *",
+        "Forbid",
+    )
     assert spec["jobTemplate"]["spec"]["activeDeadlineSeconds"] <= 120
     assert spec["jobTemplate"]["spec"]["backoffLimit"] == 0
     assert spec["successfulJobsHistoryLimit"] + spec["failedJobsHistoryLimit"] <= 3
@@ -74,7 +87,9 @@ def test_it_looks_every_minute_and_never_twice_at_a_time() -> None:
 
 def test_it_looks_at_least_every_two_minutes() -> None:
     assert (
-        only(render({"release": {"schedule": "* * * * *"}}), "CronJob")["spec"]["schedule"]
+        only(render({"release": {"schedule": "* * * * *"}}), "CronJob")["spec"][
+            "schedule"
+        ]
         == "* * * * *"
     )
     assert "schedule" in refusal({"release": {"schedule": "0 * * * *"}})
@@ -105,19 +120,35 @@ def test_in_cluster_scope_it_may_list_and_delete_servers_everywhere() -> None:
     objects = render()
     assert granted(only(objects, "ClusterRole")["rules"]) == SERVERS
     binding = only(objects, "ClusterRoleBinding")
-    assert binding["roleRef"]["name"] == only(objects, "ClusterRole")["metadata"]["name"] == NAME
-    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}]
+    assert (
+        binding["roleRef"]["name"]
+        == only(objects, "ClusterRole")["metadata"]["name"]
+        == NAME
+    )
+    assert binding["subjects"] == [
+        {"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}
+    ]
 
 
 def test_in_namespace_scope_it_sees_those_namespaces_only() -> None:
     objects = render(NAMESPACED)
-    assert not {"ClusterRole", "ClusterRoleBinding"} & {entry["kind"] for entry in objects}
-    roles = {entry["metadata"]["namespace"]: entry for entry in objects if entry["kind"] == "Role"}
+    assert not {"ClusterRole", "ClusterRoleBinding"} & {
+        entry["kind"] for entry in objects
+    }
+    roles = {
+        entry["metadata"]["namespace"]: entry
+        for entry in objects
+        if entry["kind"] == "Role"
+    }
     bindings = {
-        entry["metadata"]["namespace"]: entry for entry in objects if entry["kind"] == "RoleBinding"
+        entry["metadata"]["namespace"]: entry
+        for entry in objects
+        if entry["kind"] == "RoleBinding"
     }
     assert roles.keys() == bindings.keys() == {"team-a", "team-b", NAMESPACE}
-    assert [granted(roles[each]["rules"]) for each in ("team-a", "team-b")] == [SERVERS] * 2
+    assert [granted(roles[each]["rules"]) for each in ("team-a", "team-b")] == [
+        SERVERS
+    ] * 2
     assert all(each["subjects"][0]["name"] == NAME for each in bindings.values())
     assert environment(NAMESPACED)["BENCHRUN_NAMESPACES"] == "team-a,team-b"
 
@@ -137,19 +168,27 @@ def test_at_home_it_may_keep_one_config_map(mode: str) -> None:
         },
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
     ]
-    assert named(objects, "RoleBinding", f"{own}-state")["roleRef"]["name"] == f"{own}-state"
+    assert (
+        named(objects, "RoleBinding", f"{own}-state")["roleRef"]["name"]
+        == f"{own}-state"
+    )
 
 
 def test_its_account_can_come_from_elsewhere() -> None:
     account = {"create": False, "name": "theirs"}
-    values: Object = {"release": {"serviceAccount": account}, "rbac": {"scope": "namespace"}}
+    values: Object = {
+        "release": {"serviceAccount": account},
+        "rbac": {"scope": "namespace"},
+    }
     for changes in ({}, {"rbac": {"scope": "cluster"}}):
         objects = render(values | changes)
         assert "ServiceAccount" not in {each["kind"] for each in objects}
         bound = [each for each in objects if each["kind"].endswith("RoleBinding")]
         assert {each["subjects"][0]["name"] for each in bound} == {"theirs"}
         assert pod(values | changes)["spec"]["serviceAccountName"] == "theirs"
-    policy = named(rendered(values), "ValidatingAdmissionPolicy", f"{NAME}.{NAMESPACE}")
+    policy = named(
+        rendered(values), "ValidatingAdmissionPolicy", f"{NAME}.{NAMESPACE}"
+    )
     (condition,) = policy["spec"]["matchConditions"]
     assert condition["expression"].endswith(f":{NAMESPACE}:theirs'")
 
@@ -164,12 +203,19 @@ def test_its_account_takes_a_name_and_annotations() -> None:
 
 def test_rights_can_be_left_to_the_cluster_administrator() -> None:
     values = {"rbac": {"create": False}}
-    assert {entry["kind"] for entry in render(values)} == {"CronJob", "ServiceAccount"}
+    assert {entry["kind"] for entry in render(values)} == {
+        "CronJob",
+        "ServiceAccount",
+    }
 
 
 def test_without_the_right_to_groups_of_pods_it_has_none_either() -> None:
-    rules = only(render({"rbac": {"leaderWorkerSets": False}}), "ClusterRole")["rules"]
-    assert SERVERS.keys() - granted(rules).keys() == {"leaderworkerset.x-k8s.io/leaderworkersets"}
+    rules = only(render({"rbac": {"leaderWorkerSets": False}}), "ClusterRole")[
+        "rules"
+    ]
+    assert SERVERS.keys() - granted(rules).keys() == {
+        "leaderworkerset.x-k8s.io/leaderworkersets"
+    }
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -184,11 +230,16 @@ def test_its_pod_is_restricted(mode: str) -> None:
     assert spec.keys().isdisjoint(
         {"volumes", "initContainers", "hostNetwork", "hostPID", "hostIPC"}
     )
-    assert only(render(MODES[mode]), "ServiceAccount")["automountServiceAccountToken"] is False
+    assert (
+        only(render(MODES[mode]), "ServiceAccount")["automountServiceAccountToken"]
+        is False
+    )
 
 
 def test_it_runs_the_operators_image_where_the_operator_runs() -> None:
-    operator = only(rendered(MODES["everything"]), "Deployment")["spec"]["template"]["spec"]
+    operator = only(rendered(MODES["everything"]), "Deployment")["spec"][
+        "template"
+    ]["spec"]
     spec = pod(MODES["everything"])["spec"]
     for field in ("image", "imagePullPolicy"):
         assert spec["containers"][0][field] == operator["containers"][0][field]
@@ -213,7 +264,9 @@ def test_its_pods_take_labels_and_annotations_that_keep_sidecars_out() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_nobody_takes_its_pods_for_the_operators(mode: str) -> None:
-    operator = only(rendered(MODES[mode]), "Deployment")["spec"]["selector"]["matchLabels"]
+    operator = only(rendered(MODES[mode]), "Deployment")["spec"]["selector"][
+        "matchLabels"
+    ]
     labels = pod(MODES[mode])["metadata"]["labels"]
     assert not operator.items() <= labels.items()
     assert labels["app.kubernetes.io/component"] == "release"

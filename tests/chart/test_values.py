@@ -48,7 +48,11 @@ KUBERNETES_OWN = {
 
 def resolved(schema: Object) -> Object:
     """The schema itself, or the definition it refers to."""
-    return SCHEMA["definitions"][schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    return (
+        SCHEMA["definitions"][schema["$ref"].rpartition("/")[2]]
+        if "$ref" in schema
+        else schema
+    )
 
 
 def groups(
@@ -64,10 +68,15 @@ def groups(
 GROUPS = list(groups(SCHEMA, VALUES))
 
 
-def open_schemas(schema: Object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def open_schemas(
+    schema: Object, path: tuple[str, ...] = ()
+) -> Iterator[tuple[str, ...]]:
     """Where the schema takes objects with any content."""
     schema = resolved(schema)
-    if schema.get("type") == "object" and schema.get("additionalProperties", True) is True:
+    if (
+        schema.get("type") == "object"
+        and schema.get("additionalProperties", True) is True
+    ):
         yield path
     if "items" in schema:
         yield from open_schemas(schema["items"], path)
@@ -87,7 +96,9 @@ def unexplained(text: str) -> Iterator[str]:
         if body:
             indentation = len(line) - len(body)
             above = [entry for entry in above if entry[0] < indentation]
-            above.append((indentation, explained or any(covered for _, covered in above)))
+            above.append(
+                (indentation, explained or any(covered for _, covered in above))
+            )
             key, _, value = body.partition(":")
             if value and not above[-1][1]:
                 yield key
@@ -95,9 +106,13 @@ def unexplained(text: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path, _, _ in GROUPS], ids=lambda path: ".".join(path) or "root"
+    "path",
+    [path for path, _, _ in GROUPS],
+    ids=lambda path: ".".join(path) or "root",
 )
-def test_an_unknown_value_is_refused_wherever_it_stands(path: tuple[str, ...]) -> None:
+def test_an_unknown_value_is_refused_wherever_it_stands(
+    path: tuple[str, ...],
+) -> None:
     values: Object = {"mistyped": True}
     for key in reversed(path):
         values = {key: values}
@@ -117,7 +132,9 @@ def test_schema_and_values_name_the_same_things(
 
 def test_every_value_is_explained() -> None:
     assert list(unexplained(VALUES_TEXT)) == []
-    assert list(unexplained("# -- Told.\na:\n  b: 1\nc: 2\n# Not told.\nd: 3\n")) == ["c", "d"]
+    assert list(
+        unexplained("# -- Told.\na:\n  b: 1\nc: 2\n# Not told.\nd: 3\n")
+    ) == ["c", "d"]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +144,10 @@ def test_every_value_is_explained() -> None:
         ({"image": {"repository": "two words"}}, "repository"),
         ({"replicaCount": 0}, "replicaCount"),
         ({"networkPolicies": {"serverPeers": [{}]}}, "serverPeers"),
-        ({"admissionPolicy": {"forbiddenNamespaces": ["Upper"]}}, "forbiddenNamespaces"),
+        (
+            {"admissionPolicy": {"forbiddenNamespaces": ["Upper"]}},
+            "forbiddenNamespaces",
+        ),
         ({"image": {"tag": "two words"}}, "tag"),
         ({"rbac": {"scope": "everything"}}, "scope"),
         ({"log": {"level": "loud"}}, "level"),
@@ -140,7 +160,10 @@ def test_every_value_is_explained() -> None:
         ({"watchNamespaces": ["Upper"]}, "watchNamespaces"),
         ({"resources": {"limits": {"cpu": True}}}, "cpu"),
         ({"topologySpreadConstraints": [{"maxSkew": 1}]}, "topologyKey"),
-        ({"metrics": {"serviceMonitor": {"scrapeTimeout": "soon"}}}, "scrapeTimeout"),
+        (
+            {"metrics": {"serviceMonitor": {"scrapeTimeout": "soon"}}},
+            "scrapeTimeout",
+        ),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(values: Object, complaint: str) -> None:
@@ -148,14 +171,20 @@ def test_a_wrong_value_is_refused_by_name(values: Object, complaint: str) -> Non
 
 
 def test_watched_namespaces_without_namespace_scope_are_refused() -> None:
-    assert "watchNamespaces needs rbac.scope=namespace" in refusal({"watchNamespaces": ["team-a"]})
+    assert "watchNamespaces needs rbac.scope=namespace" in refusal(
+        {"watchNamespaces": ["team-a"]}
+    )
 
 
 @pytest.mark.parametrize("value", ["image", "clientImage"])
 @pytest.mark.parametrize(
-    "given", [{"repository": ""}, {"repository": None, "digest": DIGEST}], ids=["none", "digest"]
+    "given",
+    [{"repository": ""}, {"repository": None, "digest": DIGEST}],
+    ids=["none", "digest"],
 )
-def test_an_image_without_a_repository_is_refused_in_plain_words(value: str, given: Object) -> None:
+def test_an_image_without_a_repository_is_refused_in_plain_words(
+    value: str, given: Object
+) -> None:
     assert VALUES[value]["repository"] == ""
     assert f"{value}.repository is required" in refusal({value: given})
 
@@ -164,7 +193,10 @@ def test_an_image_without_a_repository_is_refused_in_plain_words(value: str, giv
     ("values", "named"),
     [
         ({"podRoad": "Proxy"}, "networkPolicies.runs=false"),
-        ({"metrics": {"serviceMonitor": {"enabled": True}}}, "networkPolicies.metricsPeers"),
+        (
+            {"metrics": {"serviceMonitor": {"enabled": True}}},
+            "networkPolicies.metricsPeers",
+        ),
         (
             {"networkPolicies": {"operator": False, "egress": {"enabled": True}}},
             "networkPolicies.operator=true",
@@ -193,7 +225,10 @@ def test_values_that_do_not_fit_together_are_refused_with_the_way_out(
     [
         ({}, "{name}:{version}"),
         ({"tag": "1.2.3"}, "{name}:1.2.3"),
-        ({"repository": "mirror.example/x", "tag": "1.2.3"}, "mirror.example/x:1.2.3"),
+        (
+            {"repository": "mirror.example/x", "tag": "1.2.3"},
+            "mirror.example/x:1.2.3",
+        ),
         ({"digest": DIGEST}, "{name}@" + DIGEST),
         ({"tag": "1.2.3", "digest": DIGEST}, "{name}@" + DIGEST),
     ],
@@ -202,7 +237,9 @@ def test_a_digest_wins_over_a_tag_and_a_tag_over_the_charts_version(
     image: Object, reference: str
 ) -> None:
     container = operator_container({"image": image, "clientImage": image})
-    assert container["image"] == reference.format(name=IMAGES["image"], version=VERSION)
+    assert container["image"] == reference.format(
+        name=IMAGES["image"], version=VERSION
+    )
     client = reference.format(name=IMAGES["clientImage"], version=VERSION)
     assert environment(container)["BENCHRUN_CLIENT_IMAGE"] == client
 
@@ -237,8 +274,12 @@ def test_the_operator_reads_from_its_environment_what_the_values_say() -> None:
     )
 
 
-@pytest.mark.parametrize("level", SCHEMA["properties"]["log"]["properties"]["level"]["enum"])
-@pytest.mark.parametrize("log_format", SCHEMA["properties"]["log"]["properties"]["format"]["enum"])
+@pytest.mark.parametrize(
+    "level", SCHEMA["properties"]["log"]["properties"]["level"]["enum"]
+)
+@pytest.mark.parametrize(
+    "log_format", SCHEMA["properties"]["log"]["properties"]["format"]["enum"]
+)
 def test_the_operator_knows_every_way_to_log_that_the_chart_offers(
     level: str, log_format: str
 ) -> None:
@@ -252,10 +293,20 @@ def test_the_charts_limits_are_the_operators() -> None:
         SCHEMA["properties"]["resyncSeconds"]["maximum"],
     )
     read = settings(
-        {"workers": most[0], "resyncSeconds": most[1], "metrics": {"resultRuns": MAX_RUNS}}
+        {
+            "workers": most[0],
+            "resyncSeconds": most[1],
+            "metrics": {"resultRuns": MAX_RUNS},
+        }
     )
-    assert (read.workers, read.resync_seconds, read.result_runs) == (*most, MAX_RUNS)
-    assert SCHEMA["properties"]["metrics"]["properties"]["resultRuns"]["maximum"] == MAX_RUNS
+    assert (read.workers, read.resync_seconds, read.result_runs) == (
+        *most,
+        MAX_RUNS,
+    )
+    assert (
+        SCHEMA["properties"]["metrics"]["properties"]["resultRuns"]["maximum"]
+        == MAX_RUNS
+    )
     least = (
         SCHEMA["properties"]["workers"]["minimum"],
         SCHEMA["properties"]["resyncSeconds"]["minimum"],
@@ -265,7 +316,9 @@ def test_the_charts_limits_are_the_operators() -> None:
 
 
 @pytest.mark.parametrize(("values", "told"), [({}, "false"), (EVERYTHING, "true")])
-def test_single_runs_are_on_the_metrics_page_only_when_asked_for(values: Object, told: str) -> None:
+def test_single_runs_are_on_the_metrics_page_only_when_asked_for(
+    values: Object, told: str
+) -> None:
     assert environment(operator_container(values))["BENCHRUN_RUN_METRICS"] == told
 
 
@@ -274,7 +327,9 @@ def test_the_operator_learns_who_and_where_it_is() -> None:
     assert env["BENCHRUN_NAMESPACE"]["valueFrom"] == {
         "fieldRef": {"fieldPath": "metadata.namespace"}
     }
-    assert env["BENCHRUN_POD_NAME"]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+    assert env["BENCHRUN_POD_NAME"]["valueFrom"] == {
+        "fieldRef": {"fieldPath": "metadata.name"}
+    }
 
 
 @pytest.mark.parametrize(
@@ -284,7 +339,12 @@ def test_the_operator_learns_who_and_where_it_is() -> None:
         ({"networkPolicies": {"runs": False}}, ("true", "false", "[]", "86400")),
         (
             {"networkPolicies": {"serverPeers": [PROMETHEUS]}},
-            ("true", "true", json.dumps([PROMETHEUS], separators=(",", ":")), "86400"),
+            (
+                "true",
+                "true",
+                json.dumps([PROMETHEUS], separators=(",", ":")),
+                "86400",
+            ),
         ),
     ],
 )
@@ -292,7 +352,12 @@ def test_the_operator_is_told_of_its_lease_and_of_runs_policies(
     values: Object, expected: tuple[str, ...]
 ) -> None:
     env = environment(operator_container(values))
-    names = ("LEADER_ELECTION", "NETWORK_POLICIES", "NETWORK_POLICY_PEERS", "MAX_HOLD_SECONDS")
+    names = (
+        "LEADER_ELECTION",
+        "NETWORK_POLICIES",
+        "NETWORK_POLICY_PEERS",
+        "MAX_HOLD_SECONDS",
+    )
     assert tuple(env[f"BENCHRUN_{name}"] for name in names) == expected
 
 
@@ -304,7 +369,10 @@ def test_further_variables_are_added_as_they_are() -> None:
     ("values", "namespaces"),
     [
         ({"rbac": {"scope": "namespace"}}, ("benchrun-system",)),
-        ({"rbac": {"scope": "namespace"}, "watchNamespaces": ["b", "a"]}, ("b", "a")),
+        (
+            {"rbac": {"scope": "namespace"}, "watchNamespaces": ["b", "a"]},
+            ("b", "a"),
+        ),
     ],
 )
 def test_the_operator_is_told_which_namespaces_to_watch(
@@ -324,7 +392,9 @@ def test_pod_options_reach_the_pod() -> None:
         "affinity",
     ):
         assert pod[option] == EVERYTHING[option]
-    assert deployment["metadata"]["annotations"] == EVERYTHING["deploymentAnnotations"]
+    assert (
+        deployment["metadata"]["annotations"] == EVERYTHING["deploymentAnnotations"]
+    )
     metadata = deployment["spec"]["template"]["metadata"]
     assert metadata["annotations"].items() >= EVERYTHING["podAnnotations"].items()
     assert metadata["labels"].items() >= EVERYTHING["podLabels"].items()
@@ -334,9 +404,9 @@ def test_pod_options_reach_the_pod() -> None:
 @pytest.mark.parametrize("cpu", [0.5, 2, "500m"])
 def test_quantities_are_numbers_or_text(cpu: object) -> None:
     assert (
-        operator_container({"resources": {"requests": {"cpu": cpu}}})["resources"]["requests"][
-            "cpu"
-        ]
+        operator_container({"resources": {"requests": {"cpu": cpu}}})["resources"][
+            "requests"
+        ]["cpu"]
         == cpu
     )
 
@@ -351,17 +421,23 @@ def test_chart_and_distribution_have_the_same_version() -> None:
 
 def operator_container(values: Object) -> Object:
     """The operator's container with these values."""
-    container: Object = only(render(values), "Deployment")["spec"]["template"]["spec"][
-        "containers"
-    ][0]
+    container: Object = only(render(values), "Deployment")["spec"]["template"][
+        "spec"
+    ]["containers"][0]
     return container
 
 
 def settings(values: Object) -> OperatorSettings:
     """What the operator makes of its environment."""
-    return OperatorSettings.from_environment(environment(operator_container(values)))
+    return OperatorSettings.from_environment(
+        environment(operator_container(values))
+    )
 
 
 def environment(container: Object) -> dict[str, str]:
     """Its environment variables that have a plain value."""
-    return {entry["name"]: entry["value"] for entry in container["env"] if "value" in entry}
+    return {
+        entry["name"]: entry["value"]
+        for entry in container["env"]
+        if "value" in entry
+    }

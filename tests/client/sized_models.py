@@ -88,7 +88,9 @@ def main(folder: Path) -> None:
     made = tokenizer()
     for name, shape in shapes(len(made)).items():
         made.save_pretrained(folder / name)
-        AutoModelForCausalLM.from_config(shape, dtype=torch.bfloat16).save_pretrained(folder / name)
+        AutoModelForCausalLM.from_config(
+            shape, dtype=torch.bfloat16
+        ).save_pretrained(folder / name)
 
 
 if __name__ == "__main__":

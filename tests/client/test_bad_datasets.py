@@ -8,7 +8,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from benchrun_client.contract import CustomData, Data, DataFile, TextsData, TimedTraceData
+from benchrun_client.contract import (
+    CustomData,
+    Data,
+    DataFile,
+    TextsData,
+    TimedTraceData,
+)
 from client.processes import TINY_MODEL, client
 from unit.client.plans import plan, sharegpt, stage
 
@@ -64,7 +70,10 @@ def huge(folder: Path) -> DataFile:
 
 def bad_data(folder: Path, website: str) -> dict[str, tuple[str, Data]]:
     """What is told, and of what."""
-    lines = [json.dumps({"timestamp": at, "input_length": 9, "output_length": 2}) for at in (5, 4)]
+    lines = [
+        json.dumps({"timestamp": at, "input_length": 9, "output_length": 2})
+        for at in (5, 4)
+    ]
     return {
         "r.csv is empty": ("DatasetInvalid", texts(written(folder, "r.csv", ""))),
         'no column "review"; the header has "text"': (
@@ -78,17 +87,29 @@ def bad_data(folder: Path, website: str) -> dict[str, tuple[str, Data]]:
         "b.jsonl, line 2, column 1": (
             "DatasetInvalid",
             CustomData(
-                file=written(folder, "b.jsonl", '{"prompt": "a", "output_tokens": 1}\nnonsense\n')
+                file=written(
+                    folder,
+                    "b.jsonl",
+                    '{"prompt": "a", "output_tokens": 1}\nnonsense\n',
+                )
             ),
         ),
         "t.jsonl, line 2": (
             "DatasetInvalid",
             TimedTraceData(
-                file=written(folder, "t.jsonl", "\n".join(lines)), unit="Seconds", block_tokens=8
+                file=written(folder, "t.jsonl", "\n".join(lines)),
+                unit="Seconds",
+                block_tokens=8,
             ),
         ),
-        "huge.jsonl has 5,000,000,000 bytes": ("DatasetInvalid", CustomData(file=huge(folder))),
-        "/rows (led on to": ("DatasetInvalid", CustomData(file=DataFile(url=f"{website}/rows"))),
+        "huge.jsonl has 5,000,000,000 bytes": (
+            "DatasetInvalid",
+            CustomData(file=huge(folder)),
+        ),
+        "/rows (led on to": (
+            "DatasetInvalid",
+            CustomData(file=DataFile(url=f"{website}/rows")),
+        ),
         "absent.json": ("DatasetNotFound", sharegpt(str(folder / "absent.json"))),
     }
 
@@ -99,7 +120,8 @@ def test_the_fault_is_named_and_the_client_ends_before_it_is_ready(
 ) -> None:
     told, (reason, data) = list(bad_data(tmp_path, website).items())[number]
     broken = plan(
-        stage(data=data), target={"base_url": "http://nobody.invalid", "tokenizer": str(TINY_MODEL)}
+        stage(data=data),
+        target={"base_url": "http://nobody.invalid", "tokenizer": str(TINY_MODEL)},
     )
     with client(tmp_path, broken) as running:
         records, progress = running.pull_all()

@@ -52,12 +52,21 @@ def measured(
     port = free_port()
     whole: Plan = plan(
         *stages,
-        target={"base_url": f"http://localhost:{port}", "tokenizer": str(TINY_MODEL)},
+        target={
+            "base_url": f"http://localhost:{port}",
+            "tokenizer": str(TINY_MODEL),
+        },
         **changes,
     )
     with (
         simulator(
-            "--sim-ttft-ms", "20", "--sim-tpot-ms", "2", *flags, port=port, development_mode=True
+            "--sim-ttft-ms",
+            "20",
+            "--sim-tpot-ms",
+            "2",
+            *flags,
+            port=port,
+            development_mode=True,
         ),
         client(folder, whole) as running,
     ):
@@ -70,7 +79,10 @@ def hits(record: StageRecord) -> float:
     edge = record.servers[0]
     assert edge.before is not None
     assert edge.after is not None
-    return edge.after["prefix_cache_hits_total"] - edge.before["prefix_cache_hits_total"]
+    return (
+        edge.after["prefix_cache_hits_total"]
+        - edge.before["prefix_cache_hits_total"]
+    )
 
 
 def test_a_reset_is_tried_until_the_server_says_that_it_did_it_and_then_nothing_is_left(
@@ -94,7 +106,9 @@ def test_a_server_that_claims_a_reset_it_did_not_do_is_found_out_by_its_counters
     tmp_path: Path,
 ) -> None:
     stages = same_rows_twice(tmp_path)
-    with measured(tmp_path, *stages, flags=("--sim-reset-lies",), cache_policy="Reset") as records:
+    with measured(
+        tmp_path, *stages, flags=("--sim-reset-lies",), cache_policy="Reset"
+    ) as records:
         first, second = records
     assert second.cache_reset is not None
     assert second.cache_reset.succeeded
@@ -117,7 +131,10 @@ def test_share_sends_the_same_prompts_again_and_streams_that_broke_off_are_told_
         ),
     ]
     with measured(
-        tmp_path, *stages, flags=("--sim-drop-end-percent", "25"), cache_policy="Share"
+        tmp_path,
+        *stages,
+        flags=("--sim-drop-end-percent", "25"),
+        cache_policy="Share",
     ) as records:
         first, second = records
     assert hits(first) == 0
@@ -128,7 +145,9 @@ def test_share_sends_the_same_prompts_again_and_streams_that_broke_off_are_told_
     assert first.requests.asked_tokens == (8,) * 10
     assert all(
         (tokens < 8) == (not ended)
-        for tokens, ended in zip(first.requests.output_tokens, first.requests.ended, strict=True)
+        for tokens, ended in zip(
+            first.requests.output_tokens, first.requests.ended, strict=True
+        )
     )
 
 
@@ -138,12 +157,24 @@ def test_a_test_request_counts_for_nothing_and_leaves_its_prompt_in_the_cache(
     data = RandomData(input_tokens=320, output_tokens=8)
     stages = [
         stage(
-            id="one/rate=inf/r1", workload="one", data=data, requests=1, seed=5, test_request=True
+            id="one/rate=inf/r1",
+            workload="one",
+            data=data,
+            requests=1,
+            seed=5,
+            test_request=True,
         ),
         stage(
-            id="two/rate=inf/r1", workload="two", data=data, requests=2, seed=6, test_request=True
+            id="two/rate=inf/r1",
+            workload="two",
+            data=data,
+            requests=2,
+            seed=6,
+            test_request=True,
         ),
-        stage(id="none/rate=inf/r1", workload="none", data=data, requests=2, seed=7),
+        stage(
+            id="none/rate=inf/r1", workload="none", data=data, requests=2, seed=7
+        ),
     ]
     with measured(tmp_path, *stages, flags=()) as records:
         one, two, none = records

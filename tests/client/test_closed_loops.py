@@ -32,7 +32,9 @@ PROMPT_TOKENS = 64
 DATA = RandomData(input_tokens=PROMPT_TOKENS, output_tokens=TOKENS)
 
 
-def closed(workload: str, start: UserStartMode, *, think: ThinkTime | None = None) -> Stage:
+def closed(
+    workload: str, start: UserStartMode, *, think: ThinkTime | None = None
+) -> Stage:
     return stage(
         id=f"{workload}/concurrency={USERS}/{start}",
         workload=workload,
@@ -60,8 +62,16 @@ def records_of(folder: Path, *, shards: int) -> list[StageRecord]:
     port = free_port()
     whole = plan_at(port)
     prefill = f"--sim-prefill-us-per-token={1000 * PREFILL_MS // PROMPT_TOKENS}"
-    flags = ("--sim-prefill-serial", "--sim-ttft-ms=0", prefill, f"--sim-tpot-ms={TPOT_MS}")
-    with simulator(*flags, port=port), client(folder, whole, shards=shards) as running:
+    flags = (
+        "--sim-prefill-serial",
+        "--sim-ttft-ms=0",
+        prefill,
+        f"--sim-tpot-ms={TPOT_MS}",
+    )
+    with (
+        simulator(*flags, port=port),
+        client(folder, whole, shards=shards) as running,
+    ):
         records, _ = running.pull_all()
         assert running.process.wait() == 0
     return records
@@ -70,7 +80,10 @@ def records_of(folder: Path, *, shards: int) -> list[StageRecord]:
 def plan_at(port: int) -> Plan:
     return plan(
         *STAGES,
-        target={"base_url": f"http://localhost:{port}", "tokenizer": str(TINY_MODEL)},
+        target={
+            "base_url": f"http://localhost:{port}",
+            "tokenizer": str(TINY_MODEL),
+        },
         warmups=(warmup(requests=2 * USERS, concurrency=USERS, data=DATA),),
     )
 
@@ -95,16 +108,25 @@ def test_users_begin_evenly_over_a_round_and_the_record_tells_it(
     # Those of the users' first requests; all others were due when they were handed out.
     gap = spread.user_start.seconds / (USERS - 1)
     columns = spread.requests
-    due = [(at - late) / 1e6 for at, late in zip(columns.start_us, columns.queue_us, strict=True)]
+    due = [
+        (at - late) / 1e6
+        for at, late in zip(columns.start_us, columns.queue_us, strict=True)
+    ]
     begun = sorted(at for at in due if at > gap / 2)
-    assert begun == pytest.approx([number * gap for number in range(1, USERS)], abs=gap / 4)
+    assert begun == pytest.approx(
+        [number * gap for number in range(1, USERS)], abs=gap / 4
+    )
 
 
 def test_prompts_of_users_that_begin_spread_hardly_wait_for_each_other(
     records: list[StageRecord],
 ) -> None:
-    together, spread = (fmean(each.requests.ttft_us[:USERS]) / 1000 for each in records[:2])
-    print(f"mean TTFT of the first round: together {together:.1f} ms, spread {spread:.1f} ms")
+    together, spread = (
+        fmean(each.requests.ttft_us[:USERS]) / 1000 for each in records[:2]
+    )
+    print(
+        f"mean TTFT of the first round: together {together:.1f} ms, spread {spread:.1f} ms"
+    )
     assert together > PREFILL_MS * USERS / 3
     assert spread < 0.7 * together
 
@@ -119,11 +141,15 @@ def test_users_begin_together_where_asked_and_where_no_answer_time_is_known(
         assert record.requests.start_us[USERS - 1] < 200_000
 
 
-def test_users_think_after_an_answer_and_no_latency_holds_it(records: list[StageRecord]) -> None:
+def test_users_think_after_an_answer_and_no_latency_holds_it(
+    records: list[StageRecord],
+) -> None:
     thinking = records[2].requests
     usual = records[1].requests
     assert fmean(thinking.e2el_us) < 1.1 * fmean(usual.e2el_us)
-    ends = sorted(s + e for s, e in zip(thinking.start_us, thinking.e2el_us, strict=True))
+    ends = sorted(
+        s + e for s, e in zip(thinking.start_us, thinking.e2el_us, strict=True)
+    )
     later = sorted(thinking.start_us)[USERS:]
     # Each of a user's next requests follows an answer by the think time.
     thought = [at - end for at, end in zip(later, ends, strict=False)]

@@ -50,7 +50,9 @@ WORDS = [
 
 
 def told(subject: object, sentences: int) -> str:
-    return " ".join(f"{subject} {word} {n}." for n in range(sentences) for word in WORDS)
+    return " ".join(
+        f"{subject} {word} {n}." for n in range(sentences) for word in WORDS
+    )
 
 
 def written(folder: Path, name: str, text: str) -> DataFile:
@@ -60,9 +62,12 @@ def written(folder: Path, name: str, text: str) -> DataFile:
 
 def datasets(folder: Path) -> Mapping[str, Data]:
     prompts = "".join(
-        json.dumps({"prompt": told(n, 3), "output_tokens": 4}) + "\n" for n in range(40)
+        json.dumps({"prompt": told(n, 3), "output_tokens": 4}) + "\n"
+        for n in range(40)
     )
-    reviews = "review,label\n" + "".join(f'"{told(f"r{n}", 1)}",good\n' for n in range(40))
+    reviews = "review,label\n" + "".join(
+        f'"{told(f"r{n}", 1)}",good\n' for n in range(40)
+    )
     talk = {
         "messages": [
             {"role": "user", "content": told("you", 12)},
@@ -100,18 +105,28 @@ def datasets(folder: Path) -> Mapping[str, Data]:
             prefixes=3, prefix_tokens=96, suffix_tokens=32, output_tokens=4
         ),
         "trace": TimedTraceData(
-            file=written(folder, "trace.jsonl", recorded), unit="Milliseconds", block_tokens=64
+            file=written(folder, "trace.jsonl", recorded),
+            unit="Milliseconds",
+            block_tokens=64,
         ),
         "mixed": MixData(
             parts=(
-                MixPartData(weight=1, data=RandomData(input_tokens=64, output_tokens=4)),
+                MixPartData(
+                    weight=1, data=RandomData(input_tokens=64, output_tokens=4)
+                ),
                 MixPartData(weight=2, data=CustomData(file=lines)),
             )
         ),
-        "vllm": RandomData(generator="VLLM", seed=0, input_tokens=80, output_tokens=4),
-        "vllm-longer": RandomData(generator="VLLM", seed=0, input_tokens=160, output_tokens=4),
+        "vllm": RandomData(
+            generator="VLLM", seed=0, input_tokens=80, output_tokens=4
+        ),
+        "vllm-longer": RandomData(
+            generator="VLLM", seed=0, input_tokens=160, output_tokens=4
+        ),
         "growing": AgentData(
-            file=written(folder, "turns.json", json.dumps(_turns())), turns=3, input_output_ratio=20
+            file=written(folder, "turns.json", json.dumps(_turns())),
+            turns=3,
+            input_output_ratio=20,
         ),
         "forced": sharegpt(str(_talks(folder)), output_tokens=2048),
     }
@@ -122,7 +137,8 @@ def _turns() -> dict[str, list[dict[str, str]]]:
     roles = ["user", "assistant"] * 3
     return {
         "messages": [
-            {"role": role, "content": told(f"{role} {n}", 3)} for n, role in enumerate(roles)
+            {"role": role, "content": told(f"{role} {n}", 3)}
+            for n, role in enumerate(roles)
         ]
     }
 
@@ -131,7 +147,8 @@ def _talks(folder: Path) -> Path:
     """Of eight conversations four are too long for the model with 2048 more tokens."""
     file = folder / "talks.json"
     turns = [
-        [{"value": told(f"t{n}", 1 if n % 2 else 40)}, {"value": "Well, yes."}] for n in range(8)
+        [{"value": told(f"t{n}", 1 if n % 2 else 40)}, {"value": "Well, yes."}]
+        for n in range(8)
     ]
     file.write_text(json.dumps([{"conversations": pair} for pair in turns]))
     return file
@@ -158,7 +175,9 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
             data=data,
             requests=4 if name == "forced" else REQUESTS,
             seed=10 * number + repeat,
-            load=TraceLoad(speed=str(SPEED)) if name == "trace" else UsersLoad(concurrency=2),
+            load=TraceLoad(speed=str(SPEED))
+            if name == "trace"
+            else UsersLoad(concurrency=2),
         )
         for number, (name, data) in enumerate(every.items())
         for repeat in ((1,) if name == "forced" else (1, 2))
@@ -189,11 +208,16 @@ def hit_tokens(record: StageRecord) -> float:
     edge = record.servers[0]
     assert edge.before is not None
     assert edge.after is not None
-    return edge.after["prefix_cache_hits_total"] - edge.before["prefix_cache_hits_total"]
+    return (
+        edge.after["prefix_cache_hits_total"]
+        - edge.before["prefix_cache_hits_total"]
+    )
 
 
 def declared(record: StageRecord) -> int:
-    return record.repeated_tokens + record.shared_prefix_tokens * len(record.requests.ok)
+    return record.repeated_tokens + record.shared_prefix_tokens * len(
+        record.requests.ok
+    )
 
 
 def test_every_request_of_every_dataset_is_answered_at_the_length_asked_for(
@@ -211,11 +235,16 @@ def test_lengths_are_counted_as_the_server_counts_them(measured: Measured) -> No
             edge = record.servers[0]
             assert edge.before is not None
             assert edge.after is not None
-            counted = edge.after["prompt_tokens_total"] - edge.before["prompt_tokens_total"]
+            counted = (
+                edge.after["prompt_tokens_total"]
+                - edge.before["prompt_tokens_total"]
+            )
             assert sum(record.requests.input_tokens) == counted
 
 
-def test_a_shared_seed_sends_the_same_prompts_again_at_any_length(measured: Measured) -> None:
+def test_a_shared_seed_sends_the_same_prompts_again_at_any_length(
+    measured: Measured,
+) -> None:
     """Of 80 tokens the cache has four blocks whole, since the last token is always computed."""
     blocks = BLOCK_TOKENS * REQUESTS
     first, second = map(hit_tokens, measured.records["vllm"])
@@ -231,13 +260,27 @@ def test_a_growing_conversation_finds_its_last_request(measured: Measured) -> No
         assert hit_tokens(record) > 0.2 * sum(record.requests.input_tokens)
         ratios = [
             a / b
-            for a, b in zip(record.requests.input_tokens, record.requests.asked_tokens, strict=True)
+            for a, b in zip(
+                record.requests.input_tokens,
+                record.requests.asked_tokens,
+                strict=True,
+            )
         ]
         assert ratios == pytest.approx([20] * REQUESTS, rel=0.1)
 
 
 @pytest.mark.parametrize(
-    "workload", ["custom", "copies", "static", "dynamic", "growing", "prefixed", "trace", "mixed"]
+    "workload",
+    [
+        "custom",
+        "copies",
+        "static",
+        "dynamic",
+        "growing",
+        "prefixed",
+        "trace",
+        "mixed",
+    ],
 )
 def test_nothing_is_found_in_the_cache_that_was_not_declared(
     measured: Measured, workload: str
@@ -247,7 +290,9 @@ def test_nothing_is_found_in_the_cache_that_was_not_declared(
 
 
 @pytest.mark.parametrize("workload", ["custom", "mixed"])
-def test_rows_that_differ_are_not_found_in_the_cache(measured: Measured, workload: str) -> None:
+def test_rows_that_differ_are_not_found_in_the_cache(
+    measured: Measured, workload: str
+) -> None:
     assert [hit_tokens(record) for record in measured.records[workload]] == [0, 0]
 
 
@@ -257,7 +302,9 @@ def test_rows_that_differ_are_not_found_in_the_cache(measured: Measured, workloa
         pytest.param("static", 0.8, id="copies of a conversation"),
         pytest.param("copies", 0.6, id="each text four times"),
         pytest.param(
-            "prefixed", 0.5, id="three quarters of each prompt, from its second request on"
+            "prefixed",
+            0.5,
+            id="three quarters of each prompt, from its second request on",
         ),
         pytest.param("trace", 0.4, id="two thirds of each prompt, in full blocks"),
     ],
@@ -269,22 +316,30 @@ def test_what_is_declared_is_really_found_in_each_repeat_alike(
     first, second = measured.records[workload]
     for record in (first, second):
         assert hit_tokens(record) > of_prompt * sum(record.requests.input_tokens)
-    assert abs(hit_tokens(first) - hit_tokens(second)) <= 4 * BLOCK_TOKENS * REQUESTS
+    assert (
+        abs(hit_tokens(first) - hit_tokens(second)) <= 4 * BLOCK_TOKENS * REQUESTS
+    )
     assert first.prompts_digest != second.prompts_digest
 
 
-def test_a_clock_that_goes_on_leaves_next_to_nothing_for_the_cache(measured: Measured) -> None:
+def test_a_clock_that_goes_on_leaves_next_to_nothing_for_the_cache(
+    measured: Measured,
+) -> None:
     for record in measured.records["dynamic"]:
         assert hit_tokens(record) <= 2 * BLOCK_TOKENS * REQUESTS
         assert hit_tokens(record) < 0.1 * sum(record.requests.input_tokens)
 
 
-def test_a_trace_is_sent_when_it_was_recorded_at_the_speed_asked_for(measured: Measured) -> None:
+def test_a_trace_is_sent_when_it_was_recorded_at_the_speed_asked_for(
+    measured: Measured,
+) -> None:
     for record in measured.records["trace"]:
         sent = [us / 1e6 for us in record.requests.start_us]
         late = [at - n * GAP_SECONDS / SPEED for n, at in enumerate(sent)]
         assert median(late) == pytest.approx(0, abs=0.02)
-        assert sent[-1] == pytest.approx((REQUESTS - 1) * GAP_SECONDS / SPEED, abs=0.1)
+        assert sent[-1] == pytest.approx(
+            (REQUESTS - 1) * GAP_SECONDS / SPEED, abs=0.1
+        )
         assert median(record.requests.queue_us) < 20_000
 
 
@@ -301,6 +356,10 @@ def test_a_forced_length_of_2048_measures_the_rows_that_fit_and_counts_the_other
 def test_each_record_tells_what_was_read(measured: Measured) -> None:
     (custom,) = measured.records["custom"][0].datasets
     (mixed,) = measured.records["mixed"][0].datasets
-    assert (custom.rows_read, custom.rows_used, custom.rows_dropped) == (40, 2 * REQUESTS, {})
+    assert (custom.rows_read, custom.rows_used, custom.rows_dropped) == (
+        40,
+        2 * REQUESTS,
+        {},
+    )
     assert (mixed.part, mixed.sha256, mixed.rows_used) == (1, custom.sha256, 2 * 8)
     assert measured.records["prefixed"][0].datasets == ()

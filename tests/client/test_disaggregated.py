@@ -81,7 +81,9 @@ def split(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Split]:
             )
             for role, flag in roles.items()
         }
-        url = stack.enter_context(proxy(servers["prefill"].url, servers["decode"].url))
+        url = stack.enter_context(
+            proxy(servers["prefill"].url, servers["decode"].url)
+        )
         # Nobody waits for the servers but the proxy.
         for _ in polling("the proxy is ready", seconds=START_SECONDS):
             for server in servers.values():
@@ -94,7 +96,12 @@ def split(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Split]:
 @contextmanager
 def proxy(prefill: str, decode: str) -> Iterator[str]:
     """The proxy with the Python of the image."""
-    words = ["-m", "benchrun_client.proxy", f"--prefill={prefill}", f"--decode={decode}"]
+    words = [
+        "-m",
+        "benchrun_client.proxy",
+        f"--prefill={prefill}",
+        f"--decode={decode}",
+    ]
     process = subprocess.Popen(
         [VLLM_PYTHON, *words, "--address=127.0.0.1", "--port=0"],
         env={**os.environ, "PYTHONPATH": str(CLIENT_ROOT)},
@@ -123,9 +130,16 @@ def prompt(seed: int, tokens: int = PROMPT_TOKENS) -> list[int]:
 
 
 def post(url: str, **body: object) -> bytes:
-    asked = {"model": "tiny", "max_tokens": 8, "temperature": 0, "ignore_eos": True} | body
+    asked = {
+        "model": "tiny",
+        "max_tokens": 8,
+        "temperature": 0,
+        "ignore_eos": True,
+    } | body
     headers = {"Content-Type": "application/json"}
-    request = urllib.request.Request(f"{url}/v1/completions", json.dumps(asked).encode(), headers)
+    request = urllib.request.Request(
+        f"{url}/v1/completions", json.dumps(asked).encode(), headers
+    )
     with urllib.request.urlopen(request, timeout=120) as response:
         said: bytes = response.read()
         return said
@@ -142,7 +156,9 @@ def counters(server: VllmServer) -> dict[str, float]:
     with urllib.request.urlopen(f"{server.url}/metrics") as response:
         lines = response.read().decode().splitlines()
     pairs = (
-        line.removeprefix("vllm:").rsplit(" ", 1) for line in lines if line.startswith("vllm:")
+        line.removeprefix("vllm:").rsplit(" ", 1)
+        for line in lines
+        if line.startswith("vllm:")
     )
     found = {name: float(value) for name, value in pairs}
     wanted = {
@@ -160,31 +176,53 @@ def rising(server: VllmServer) -> Iterator[dict[str, float]]:
     before = counters(server)
     risen = dict[str, float]()
     yield risen
-    risen |= {name: value - before[name] for name, value in counters(server).items()}
+    risen |= {
+        name: value - before[name] for name, value in counters(server).items()
+    }
 
 
 def test_decode_fetches_what_prefill_has_computed(split: Split) -> None:
     with rising(split.prefill) as at_prefill, rising(split.decode) as at_decode:
         text(split.url, seed=1)
-    assert at_prefill == {"queries": 1000, "hits": 0, "fetched": 0, "computed": 1000}
-    assert at_decode == {"queries": 1000, "hits": 896, "fetched": 896, "computed": 104}
+    assert at_prefill == {
+        "queries": 1000,
+        "hits": 0,
+        "fetched": 0,
+        "computed": 1000,
+    }
+    assert at_decode == {
+        "queries": 1000,
+        "hits": 896,
+        "fetched": 896,
+        "computed": 104,
+    }
 
 
 def test_prompts_at_once_are_fetched_too(split: Split) -> None:
     with rising(split.decode) as risen, ThreadPoolExecutor(AT_ONCE) as pool:
-        assert all(pool.map(lambda seed: text(split.url, seed), range(100, 100 + AT_ONCE)))
+        assert all(
+            pool.map(lambda seed: text(split.url, seed), range(100, 100 + AT_ONCE))
+        )
     assert risen["fetched"] == AT_ONCE * FETCHED_TOKENS
 
 
 def test_a_stream_is_that_of_decode(split: Split) -> None:
     through, past = (
-        post(url, prompt=prompt(2), stream=True) for url in (split.url, split.decode.url)
+        post(url, prompt=prompt(2), stream=True)
+        for url in (split.url, split.decode.url)
     )
     texts = []
     for said in (through, past):
         assert said.endswith(b"data: [DONE]\n\n")
-        events = [line for line in said.split(b"\n\n") if line.startswith(b"data: {")]
-        texts.append([json.loads(event.removeprefix(b"data: "))["choices"] for event in events])
+        events = [
+            line for line in said.split(b"\n\n") if line.startswith(b"data: {")
+        ]
+        texts.append(
+            [
+                json.loads(event.removeprefix(b"data: "))["choices"]
+                for event in events
+            ]
+        )
     assert texts[0] == texts[1]
     assert len(texts[0]) == 8
 

@@ -9,7 +9,13 @@ from itertools import pairwise
 
 import pytest
 from benchrun_client.load.closed_loop import USER_GAP_SECONDS
-from client.processes import CLIENT_ROOT, TINY_MODEL, VLLM_PYTHON, free_port, simulator
+from client.processes import (
+    CLIENT_ROOT,
+    TINY_MODEL,
+    VLLM_PYTHON,
+    free_port,
+    simulator,
+)
 
 SPREAD = """
 import asyncio, json, sys
@@ -53,7 +59,12 @@ def successes(url: str) -> float:
     with urllib.request.urlopen(f"{url}/metrics") as response:
         page = response.read().decode()
     return sum(
-        map(float, re.findall(r"^vllm:request_success_total\{.*\} (\S+)$", page, re.MULTILINE))
+        map(
+            float,
+            re.findall(
+                r"^vllm:request_success_total\{.*\} (\S+)$", page, re.MULTILINE
+            ),
+        )
     )
 
 
@@ -145,7 +156,9 @@ asyncio.run(main())
 """
 
 
-def test_every_request_says_how_tokens_are_chosen_and_connections_are_noted() -> None:
+def test_every_request_says_how_tokens_are_chosen_and_connections_are_noted() -> (
+    None
+):
     """In place of what this version of vLLM sends by itself; and each stage opens its own
     connections, one for each user."""
     told = subprocess.run(
@@ -154,9 +167,15 @@ def test_every_request_says_how_tokens_are_chosen_and_connections_are_noted() ->
         check=True,
         stdout=subprocess.PIPE,
     )
-    for api, sampling, bodies, connects, ttfts in json.loads(told.stdout.splitlines()[-1]):
+    for api, sampling, bodies, connects, ttfts in json.loads(
+        told.stdout.splitlines()[-1]
+    ):
         assert len(bodies) == 12
-        assert all(body.items() >= sampling.items() for body in bodies), (api, sampling, bodies[0])
+        assert all(body.items() >= sampling.items() for body in bodies), (
+            api,
+            sampling,
+            bodies[0],
+        )
         # One of them finds the connection over which vLLM has read the metrics, in versions that
         # do.
         assert len(connects) in (3, 4)
@@ -194,7 +213,9 @@ print(json.dumps(list(due * (40 / 20) / due[-1])))
 """
 
 
-def test_requests_of_an_open_loop_are_due_at_the_drawn_instants_whatever_woke_late() -> None:
+def test_requests_of_an_open_loop_are_due_at_the_drawn_instants_whatever_woke_late() -> (
+    None
+):
     port = free_port()
     with simulator("--sim-ttft-ms", "1", port=port):
         outputs = [
@@ -208,9 +229,13 @@ def test_requests_of_an_open_loop_are_due_at_the_drawn_instants_whatever_woke_la
         ]
     (due, sent), drawn = map(json.loads, outputs)
     # The same instants as those of `vllm bench serve` with that seed, though a second was lost.
-    assert [at - due[0] for at in due] == pytest.approx([at - drawn[0] for at in drawn], abs=1e-6)
+    assert [at - due[0] for at in due] == pytest.approx(
+        [at - drawn[0] for at in drawn], abs=1e-6
+    )
     late = [at - when for at, when in zip(sent, due, strict=True)]
-    held_up = [each for each, when in zip(late, due, strict=True) if when < due[0] + 0.5]
+    held_up = [
+        each for each, when in zip(late, due, strict=True) if when < due[0] + 0.5
+    ]
     assert len(held_up) > 3
     assert min(held_up) > 0.4
     assert all(each >= 0 for each in late)

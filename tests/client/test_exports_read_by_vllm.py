@@ -10,12 +10,25 @@ from typing import Any
 import pytest
 from benchrun.report.export.vllm_json import detailed, vllm_files
 from client.processes import TINY_MODEL, VLLM_PYTHON, free_port, simulator
-from unit.report.export.runs import CAPPED, CHAT, CHAT_AGAIN, FIRST, measured, run, stage
+from unit.report.export.runs import (
+    CAPPED,
+    CHAT,
+    CHAT_AGAIN,
+    FIRST,
+    measured,
+    run,
+    stage,
+)
 
 VLLM = (VLLM_PYTHON, "-m", "vllm.entrypoints.cli.main")
 NOT_KEPT = {"itls", "generated_texts"}
 """Gaps are kept of all requests together, and texts not at all."""
-OURS = {"run_number", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"}
+OURS = {
+    "run_number",
+    "tensor_parallel_size",
+    "pipeline_parallel_size",
+    "data_parallel_size",
+}
 """What vLLM's sweeps add to the file."""
 PARETO = """
 import json, pathlib, sys
@@ -30,14 +43,19 @@ print(json.dumps([prepared, skipped]))
 def vllm(*words: str | Path) -> str:
     """What vLLM's command says; it must end well."""
     done = subprocess.run(
-        [*VLLM, *words], capture_output=True, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1"}
+        [*VLLM, *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
 
 def script(text: str, *arguments: str | Path) -> str:
-    done = subprocess.run([VLLM_PYTHON, "-c", text, *arguments], capture_output=True, text=True)
+    done = subprocess.run(
+        [VLLM_PYTHON, "-c", text, *arguments], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -59,7 +77,10 @@ def vllms_own(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     port = free_port()
     prompts = root / "prompts.jsonl"
     prompts.write_text(
-        "".join(json.dumps({"prompt": f"{n} is the number of this one"}) + "\n" for n in range(6))
+        "".join(
+            json.dumps({"prompt": f"{n} is the number of this one"}) + "\n"
+            for n in range(6)
+        )
     )
     with simulator("--sim-ttft-ms=20", "--sim-tpot-ms=2", port=port):
         vllm(
@@ -107,7 +128,9 @@ def vllms_own(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             ),
             *("--result-filename", "own.json", "--disable-tqdm"),
         )
-    found: dict[str, Any] = json.loads((root / "own.json").read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads(
+        (root / "own.json").read_text(encoding="utf-8")
+    )
     return found
 
 
@@ -124,13 +147,24 @@ def test_our_file_has_the_fields_of_vllms(vllms_own: dict[str, Any]) -> None:
     added = ours.keys() - vllms_own.keys() - OURS
     assert all(name.startswith("benchrun_") for name in added), added
     assert {name: kind(ours[name]) for name in vllms_own.keys() & ours.keys()} == {
-        name: kind(value) for name, value in vllms_own.items() if name not in NOT_KEPT
+        name: kind(value)
+        for name, value in vllms_own.items()
+        if name not in NOT_KEPT
     }
 
 
 def test_vllms_plot_finds_every_stage(folder: Path) -> None:
     said = vllm(
-        *("bench", "sweep", "plot", folder, "--var-x", "max_concurrency", "--var-y", "p99_ttft_ms"),
+        *(
+            "bench",
+            "sweep",
+            "plot",
+            folder,
+            "--var-x",
+            "max_concurrency",
+            "--var-y",
+            "p99_ttft_ms",
+        ),
         *(
             "--curve-by",
             "run_number",
@@ -144,11 +178,21 @@ def test_vllms_plot_finds_every_stage(folder: Path) -> None:
     assert "Grid: 1 rows x 2 cols" in said
 
 
-def test_vllms_pareto_plot_divides_by_the_gpus_that_there_were(folder: Path) -> None:
+def test_vllms_pareto_plot_divides_by_the_gpus_that_there_were(
+    folder: Path,
+) -> None:
     prepared, skipped = json.loads(script(PARETO, folder).splitlines()[-1])
     assert skipped == 0
-    assert {each["benchrun_stage"] for each in prepared} == {CHAT, CHAT_AGAIN, CAPPED, FIRST}
+    assert {each["benchrun_stage"] for each in prepared} == {
+        CHAT,
+        CHAT_AGAIN,
+        CAPPED,
+        FIRST,
+    }
     for each in prepared:
         scalars = measured(each["benchrun_stage"]).scalars
         assert each["tokens_per_gpu"] == scalars["output_throughput"] / 2  # type: ignore[operator]
-        assert each["tokens_per_user"] == scalars["output_throughput"] / scalars["max_concurrency"]  # type: ignore[operator]
+        assert (
+            each["tokens_per_user"]
+            == scalars["output_throughput"] / scalars["max_concurrency"]  # type: ignore[operator]
+        )

@@ -50,7 +50,12 @@ def test_rows_are_read_up_to_the_bound_and_faults_are_named(tmp_path: Path) -> N
     (tmp_path / "test.jsonl").write_text(
         '{"question": "a", "n": 1}\n{"question": null, "n": 2}\n{"question": "a", "n": 3}\n'
     )
-    here = {"repository": tmp_path.name, "column": "question", "output_tokens": 4, "max_rows": 3}
+    here = {
+        "repository": tmp_path.name,
+        "column": "question",
+        "output_tokens": 4,
+        "max_rows": 3,
+    }
     first, again, dropped, column, number, split, absent = asked(
         here,
         here,
@@ -65,7 +70,9 @@ def test_rows_are_read_up_to_the_bound_and_faults_are_named(tmp_path: Path) -> N
     assert first[2:] == [3, ["q0", "q1", "q2"], {}]
     assert dropped[2:] == [3, ["a"], {"EmptyText": 1, "RepeatsEarlierRow": 1}]
     assert column[0] == "DatasetInvalid"
-    assert 'row 0: there is no column "answer"; it has "question", "n"' in str(column[1])
+    assert 'row 0: there is no column "answer"; it has "question", "n"' in str(
+        column[1]
+    )
     assert '"n" must be a text, is int' in str(number[1])
     assert split[0] == "DatasetNotFound"
     assert "validation" in str(split[1])

@@ -22,7 +22,11 @@ CPU_DEFAULTS = ("--no-async-scheduling", "--block-size=128")
 same."""
 CASES = {
     "grouped": ("--max-model-len=8192", *CPU_DEFAULTS),
-    "windowed": ("--max-model-len=32768", "--max-num-batched-tokens=2048", *CPU_DEFAULTS),
+    "windowed": (
+        "--max-model-len=32768",
+        "--max-num-batched-tokens=2048",
+        *CPU_DEFAULTS,
+    ),
     "latent": ("--max-model-len=4000", "--no-async-scheduling", "--block-size=16"),
     "plain": (
         "--max-model-len=10000",
@@ -39,7 +43,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     script = Path(__file__).with_name("sized_models.py")
     subprocess.run(
-        [VLLM_PYTHON, script, folder], env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, check=True
+        [VLLM_PYTHON, script, folder],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        check=True,
     )
     return folder
 
@@ -56,7 +62,11 @@ def engines(models: Path) -> Mapping[str, Mapping[str, int]]:
         text=True,
         check=True,
     )
-    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    told = [
+        json.loads(line)
+        for line in done.stdout.splitlines()
+        if line.startswith("{")
+    ]
     return dict(zip(CASES, told, strict=True))
 
 
@@ -64,13 +74,22 @@ def told_by_the_server(address: str) -> dict[str, str]:
     """The labels of vllm:cache_config_info."""
     with urllib.request.urlopen(f"{address}/metrics") as response:
         page = response.read().decode()
-    line = next(line for line in page.splitlines() if line.startswith("vllm:cache_config_info{"))
+    line = next(
+        line
+        for line in page.splitlines()
+        if line.startswith("vllm:cache_config_info{")
+    )
     return dict(re.findall(r'(\w+)="([^"]*)"', line))
 
 
-def sized(model: Path, flags: Sequence[str], capsys: pytest.CaptureFixture[str]) -> dict[str, int]:
+def sized(
+    model: Path, flags: Sequence[str], capsys: pytest.CaptureFixture[str]
+) -> dict[str, int]:
     """What our command says."""
-    assert benchrun(["kv-cache", str(model), "-o", "json", "--serve", CACHE, *flags]) == 0
+    assert (
+        benchrun(["kv-cache", str(model), "-o", "json", "--serve", CACHE, *flags])
+        == 0
+    )
     found: dict[str, int] = json.loads(capsys.readouterr().out)
     return found
 
@@ -85,7 +104,9 @@ def test_tokens_that_fit_are_those_that_vllm_finds(
     ours = sized(models / name, CASES[name], capsys)
     theirs = engines[name]
     assert ours["blocks"] == theirs["num_gpu_blocks"]
-    assert ours["cacheTokens"] == pytest.approx(theirs["kv_cache_size_tokens"], rel=0.01)
+    assert ours["cacheTokens"] == pytest.approx(
+        theirs["kv_cache_size_tokens"], rel=0.01
+    )
 
 
 def test_a_server_tells_the_same_in_its_metrics(
@@ -93,7 +114,11 @@ def test_a_server_tells_the_same_in_its_metrics(
 ) -> None:
     name = "windowed"
     ours = sized(models / name, CASES[name], capsys)
-    with vllm_server(models / name, [CACHE, *CASES[name]], tmp_path / "vllm.log") as server:
+    with vllm_server(
+        models / name, [CACHE, *CASES[name]], tmp_path / "vllm.log"
+    ) as server:
         server.wait_healthy()
         theirs = told_by_the_server(server.url)
-    assert ours["cacheTokens"] == pytest.approx(int(theirs["kv_cache_size_tokens"]), rel=0.01)
+    assert ours["cacheTokens"] == pytest.approx(
+        int(theirs["kv_cache_size_tokens"]), rel=0.01
+    )

@@ -36,7 +36,11 @@ FLAGS = (
     "--enforce-eager",
     "--seed=1",
 )
-_CPU = {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
+_CPU = {
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+}
 
 
 @contextmanager
@@ -140,7 +144,9 @@ def test_every_request_was_answered_as_long_as_asked(measured: Measured) -> None
         assert set(record.requests.output_tokens) == {OUTPUT_TOKENS}
 
 
-def test_the_engines_counters_tell_of_the_same_requests_and_tokens(measured: Measured) -> None:
+def test_the_engines_counters_tell_of_the_same_requests_and_tokens(
+    measured: Measured,
+) -> None:
     """Those of chats with the words of the template that the client was given: the model's own is
     shorter."""
     for record in measured.records.values():
@@ -162,7 +168,10 @@ def test_all_at_once_most_requests_wait_for_a_place(measured: Measured) -> None:
     columns = measured.records["all/rate=inf/r1"].requests
     assert max(columns.start_us) < min(columns.e2el_us)
     assert columns.ttft_us[-1] > 2 * columns.ttft_us[0]
-    assert all(ttft < e2el for ttft, e2el in zip(columns.ttft_us, columns.e2el_us, strict=True))
+    assert all(
+        ttft < e2el
+        for ttft, e2el in zip(columns.ttft_us, columns.e2el_us, strict=True)
+    )
 
 
 def test_a_batch_begins_together_ends_together_and_is_followed_by_the_next(
@@ -178,16 +187,26 @@ def test_a_batch_begins_together_ends_together_and_is_followed_by_the_next(
 def test_a_larger_batch_takes_longer_and_brings_more(measured: Measured) -> None:
     one = measured.records["by/batch=1/r1"]
     eight = measured.records["by/batch=8/r1"]
-    latency = {r.stage_id: float(r.scalars["avg_latency"] or 0) for r in (one, eight)}
+    latency = {
+        r.stage_id: float(r.scalars["avg_latency"] or 0) for r in (one, eight)
+    }
     assert latency[eight.stage_id] > latency[one.stage_id]
     assert 8 / latency[eight.stage_id] > 1 / latency[one.stage_id]
 
 
-def test_throughput_is_that_of_the_command_people_use(measured: Measured, tmp_path: Path) -> None:
+def test_throughput_is_that_of_the_command_people_use(
+    measured: Measured, tmp_path: Path
+) -> None:
     told = tmp_path / "throughput.json"
     subprocess.run(
         [
-            *(VLLM_PYTHON, "-m", "vllm.entrypoints.cli.main", "bench", "throughput"),
+            *(
+                VLLM_PYTHON,
+                "-m",
+                "vllm.entrypoints.cli.main",
+                "bench",
+                "throughput",
+            ),
             *("--dataset-name", "random", "--random-input-len", str(INPUT_TOKENS)),
             *(
                 "--random-output-len",
@@ -211,7 +230,9 @@ def test_throughput_is_that_of_the_command_people_use(measured: Measured, tmp_pa
     assert 0.6 < ratio < 1.7, (ours, theirs)
 
 
-def test_a_flag_that_vllm_does_not_know_is_told_in_its_own_words(tmp_path: Path) -> None:
+def test_a_flag_that_vllm_does_not_know_is_told_in_its_own_words(
+    tmp_path: Path,
+) -> None:
     ended = subprocess.run(
         [
             VLLM_PYTHON,
@@ -243,7 +264,9 @@ def copies(path: Path, *, texts_per_prompt: int, instruction: str) -> TextsData:
     )
 
 
-def test_what_copies_are_declared_to_repeat_is_what_the_cache_finds(tmp_path: Path) -> None:
+def test_what_copies_are_declared_to_repeat_is_what_the_cache_finds(
+    tmp_path: Path,
+) -> None:
     """Whole ones, and ones whose instruction is new each time. The warm-up has left none of them in
     the cache."""
     lines = (" ".join(WORDS[n % 7 : n % 7 + 2] * 20) + f" {n}" for n in range(24))
@@ -256,7 +279,11 @@ def test_what_copies_are_declared_to_repeat_is_what_the_cache_finds(tmp_path: Pa
     planned = plan(
         *(
             stage(
-                id=f"{name}/rate=inf/r1", workload=name, load=AtOnceLoad(), data=data, requests=40
+                id=f"{name}/rate=inf/r1",
+                workload=name,
+                load=AtOnceLoad(),
+                data=data,
+                requests=40,
             )
             for name, data in (("whole", whole), ("numbered", numbered))
         ),
@@ -271,9 +298,17 @@ def test_what_copies_are_declared_to_repeat_is_what_the_cache_finds(tmp_path: Pa
             "offline": True,
         },
     )
-    flags = ("--dtype=float32", "--max-model-len=2048", "--max-num-seqs=16", "--enforce-eager")
+    flags = (
+        "--dtype=float32",
+        "--max-model-len=2048",
+        "--max-num-seqs=16",
+        "--enforce-eager",
+    )
     cached = ("--enable-prefix-caching", f"--block-size={BLOCK_TOKENS}")
-    with engine(port, (*flags, *cached)), client(tmp_path / "pod", planned) as running:
+    with (
+        engine(port, (*flags, *cached)),
+        client(tmp_path / "pod", planned) as running,
+    ):
         records, _ = running.pull_all()
     assert len(records) == 2
     for record in records:

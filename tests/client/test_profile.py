@@ -21,17 +21,28 @@ DATA = RandomData(input_tokens=64, output_tokens=32)
 
 def profiled(url: str, *, reader_port: int) -> Plan:
     load = warmup(data=DATA, requests=16, concurrency=4, seed=99)
-    profile = ProfilePlan(load=load, seconds=2, max_seconds=240, reader_port=reader_port)
+    profile = ProfilePlan(
+        load=load, seconds=2, max_seconds=240, reader_port=reader_port
+    )
     target = {"base_url": url, "tokenizer": str(TINY_MODEL)}
-    return plan(stage(data=DATA), target=target, profile=profile, health_deadline_seconds=120)
+    return plan(
+        stage(data=DATA),
+        target=target,
+        profile=profile,
+        health_deadline_seconds=120,
+    )
 
 
 @pytest.mark.timeout(900)
-def test_vllm_is_profiled_after_all_stages_and_its_operators_are_told(tmp_path: Path) -> None:
+def test_vllm_is_profiled_after_all_stages_and_its_operators_are_told(
+    tmp_path: Path,
+) -> None:
     traces = tmp_path / "traces"
     port = free_port()
     assert VLLM.profiler is not None
-    arguments, variables = VLLM.profiler.enabled_by("vllm/vllm-openai:v0.32.0", str(traces))
+    arguments, variables = VLLM.profiler.enabled_by(
+        "vllm/vllm-openai:v0.32.0", str(traces)
+    )
     assert variables == {}
     flags = [
         "--served-model-name=tiny",
@@ -54,12 +65,22 @@ def test_vllm_is_profiled_after_all_stages_and_its_operators_are_told(tmp_path: 
     ):
         try:
             server.wait_healthy()
-            with client(tmp_path / "client", profiled(server.url, reader_port=port)) as running:
+            with client(
+                tmp_path / "client", profiled(server.url, reader_port=port)
+            ) as running:
                 (measured, record), progress = running.pull_all()
         finally:
             beside.kill()
-    assert (progress.phase, measured.profile, sum(measured.requests.ok)) == ("Done", None, 4)
-    assert (record.stage_id, record.sequence, record.requests.ok) == (PROFILE_STAGE, 1, ())
+    assert (progress.phase, measured.profile, sum(measured.requests.ok)) == (
+        "Done",
+        None,
+        4,
+    )
+    assert (record.stage_id, record.sequence, record.requests.ok) == (
+        PROFILE_STAGE,
+        1,
+        (),
+    )
     assert record.profile is not None
     assert record.profile.problem is None
     found = record.profile.summary
@@ -71,11 +92,15 @@ def test_vllm_is_profiled_after_all_stages_and_its_operators_are_told(tmp_path: 
     print(profile_status(record.profile))
 
 
-def test_a_server_without_a_profiler_is_measured_all_the_same(tmp_path: Path) -> None:
+def test_a_server_without_a_profiler_is_measured_all_the_same(
+    tmp_path: Path,
+) -> None:
     port = free_port()
     with (
         simulator(port=port),
-        client(tmp_path, profiled(f"http://127.0.0.1:{port}", reader_port=free_port())) as running,
+        client(
+            tmp_path, profiled(f"http://127.0.0.1:{port}", reader_port=free_port())
+        ) as running,
     ):
         (measured, record), progress = running.pull_all()
     assert (progress.phase, sum(measured.requests.ok)) == ("Done", 4)

@@ -13,7 +13,14 @@ from benchrun.api import BenchmarkRunSpec, SearchResult
 from benchrun.judge.results import results
 from benchrun.judge_process.judge_job import load_problem
 from benchrun.plan import Owner, plan_of_client, probed_load_points, problem_with
-from benchrun_client.contract import ClientProgress, Plan, StageRecord, Target, open_stage, seal
+from benchrun_client.contract import (
+    ClientProgress,
+    Plan,
+    StageRecord,
+    Target,
+    open_stage,
+    seal,
+)
 from client.processes import TINY_MODEL, client, free_port, simulator
 from unit.client.plans import TOKEN_DIGEST
 
@@ -33,7 +40,12 @@ MAX_IDLE_SECONDS = 0.5
 
 def spec() -> BenchmarkRunSpec:
     dataset = {"random": {"inputTokens": 24, "outputTokens": OUTPUT_TOKENS}}
-    users = {"axis": "Concurrency", "from": "4", "to": "64", "tolerancePercent": "1"}
+    users = {
+        "axis": "Concurrency",
+        "from": "4",
+        "to": "64",
+        "tolerancePercent": "1",
+    }
     rate = {
         "axis": "RequestRate",
         "from": "20",
@@ -46,7 +58,12 @@ def spec() -> BenchmarkRunSpec:
             "model": {"name": "tiny"},
             "endpoint": {"url": "http://replaced"},
             "workloads": [
-                {"name": "users", "dataset": dataset, "load": {"search": users}, "requests": 600},
+                {
+                    "name": "users",
+                    "dataset": dataset,
+                    "load": {"search": users},
+                    "requests": 600,
+                },
                 {
                     "name": "rate",
                     "dataset": dataset,
@@ -54,7 +71,9 @@ def spec() -> BenchmarkRunSpec:
                     "durationSeconds": 20,
                 },
             ],
-            "objectives": [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": LIMIT_MS}],
+            "objectives": [
+                {"metric": "TTFT", "percentile": "90", "maxMilliseconds": LIMIT_MS}
+            ],
             # On a machine with other work the client is late at times. That is the judge's concern,
             # and its tests'.
             "validity": {
@@ -90,7 +109,9 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
     folder = tmp_path_factory.mktemp("search")
     port = free_port()
     made = plan_of_client(
-        Owner(namespace="lab", name="search", uid="uid-1"), spec(), token_digest=TOKEN_DIGEST
+        Owner(namespace="lab", name="search", uid="uid-1"),
+        spec(),
+        token_digest=TOKEN_DIGEST,
     )
     target = Target(
         base_url=f"http://localhost:{port}",
@@ -111,11 +132,15 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
 
 def answers(searched: Searched) -> dict[str, SearchResult]:
     of = spec()
-    found = results(probed_load_points(of, searched.records), searched.records, (), spec=of)
+    found = results(
+        probed_load_points(of, searched.records), searched.records, (), spec=of
+    )
     return {each.workload: each for each in found.searches}
 
 
-def test_it_finds_how_many_users_the_server_has_places_for(searched: Searched) -> None:
+def test_it_finds_how_many_users_the_server_has_places_for(
+    searched: Searched,
+) -> None:
     answer = answers(searched)["users"]
     assert answer.outcome == "Bracketed", answer
     assert (answer.lower, answer.upper) == (str(SEQUENCES), str(SEQUENCES + 1))
@@ -128,7 +153,9 @@ def test_it_finds_the_rate_that_the_server_completes(searched: Searched) -> None
     assert answer.upper is not None
     # Nothing above capacity is reported; how far below it stays is the price of certainty in stages
     # of 20 s.
-    assert 0.4 * CAPACITY < float(answer.lower) < float(answer.upper) < 1.3 * CAPACITY
+    assert (
+        0.4 * CAPACITY < float(answer.lower) < float(answer.upper) < 1.3 * CAPACITY
+    )
     assert answer.resolution_percent is not None
     assert answer.resolution_percent <= RATE_TOLERANCE_PERCENT
 
@@ -136,16 +163,28 @@ def test_it_finds_the_rate_that_the_server_completes(searched: Searched) -> None
 def test_every_record_is_one_that_the_operator_takes_and_the_last_of_each_search_says_so(
     searched: Searched,
 ) -> None:
-    assert [r.sequence for r in searched.records] == list(range(len(searched.records)))
+    assert [r.sequence for r in searched.records] == list(
+        range(len(searched.records))
+    )
     nothing = [None] * len(searched.records)
     assert [
-        problem_with(seal(r)[0], (), searched.plan.searches) for r in searched.records
+        problem_with(seal(r)[0], (), searched.plan.searches)
+        for r in searched.records
     ] == nothing
-    assert [load_problem(r, {}, searched.plan.searches) for r in searched.records] == nothing
+    assert [
+        load_problem(r, {}, searched.plan.searches) for r in searched.records
+    ] == nothing
     for workload in ("users", "rate"):
-        ends = [r.probe.ends_search for r in searched.of(workload) if r.probe is not None]
+        ends = [
+            r.probe.ends_search
+            for r in searched.of(workload)
+            if r.probe is not None
+        ]
         assert ends == [False] * (len(ends) - 1) + [True]
-    assert (searched.progress.phase, searched.progress.records) == ("Done", len(searched.records))
+    assert (searched.progress.phase, searched.progress.records) == (
+        "Done",
+        len(searched.records),
+    )
     assert searched.exit_code == 0
 
 
@@ -155,20 +194,28 @@ def test_no_bound_is_exceeded(searched: Searched) -> None:
         probes = {place[1] for place in places if place is not None}
         assert probes == set(range(1, len(probes) + 1))
         assert len(probes) <= search.max_probes + 3
-        assert max(place[2] for place in places if place is not None) <= search.max_repeats
+        assert (
+            max(place[2] for place in places if place is not None)
+            <= search.max_repeats
+        )
 
 
-def test_no_prompt_of_a_probe_meets_another_in_the_prefix_cache(searched: Searched) -> None:
+def test_no_prompt_of_a_probe_meets_another_in_the_prefix_cache(
+    searched: Searched,
+) -> None:
     digests = [r.prompts_digest for r in searched.records]
     assert len(set(digests)) == len(digests)
     for record in searched.records:
         edge = record.servers[0]
         assert edge.before is not None
         assert edge.after is not None
-        assert edge.after["prefix_cache_hits_total"] == edge.before["prefix_cache_hits_total"]
-        assert edge.after["request_success_total"] - edge.before["request_success_total"] == len(
-            record.requests.ok
+        assert (
+            edge.after["prefix_cache_hits_total"]
+            == edge.before["prefix_cache_hits_total"]
         )
+        assert edge.after["request_success_total"] - edge.before[
+            "request_success_total"
+        ] == len(record.requests.ok)
 
 
 def test_between_probes_the_server_hardly_waits(searched: Searched) -> None:

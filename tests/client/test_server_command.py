@@ -57,10 +57,13 @@ def test_a_module_is_started_by_its_command_and_renders_with_the_clients_templat
         "tokenizer": str(TINY_MODEL),
         "chat_template": str(template),
     }
-    with vllm_process([VLLM_PYTHON, *own, *flags], port, tmp_path / "log") as server:
+    with vllm_process(
+        [VLLM_PYTHON, *own, *flags], port, tmp_path / "log"
+    ) as server:
         server.wait_healthy()
         with client(
-            tmp_path / "client", plan(talk, target=target, health_deadline_seconds=60)
+            tmp_path / "client",
+            plan(talk, target=target, health_deadline_seconds=60),
         ) as running:
             (record,), _ = running.pull_all()
     # vLLM's own count of what it rendered is what the client wrote its prompts for.

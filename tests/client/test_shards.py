@@ -21,7 +21,13 @@ from benchrun_client.contract import (
     StageRecord,
     UsersLoad,
 )
-from client.processes import TINY_MODEL, client, client_of_two_pods, free_port, simulator
+from client.processes import (
+    TINY_MODEL,
+    client,
+    client_of_two_pods,
+    free_port,
+    simulator,
+)
 from unit.client.plans import plan, stage, warmup
 
 TTFT_MS = 60
@@ -51,7 +57,9 @@ def stages() -> tuple[Stage, ...]:
         stage(
             id="capped/rate=60/r1",
             workload="capped",
-            load=RateLoad(requests_per_second="60", max_concurrency=5, burstiness="2"),
+            load=RateLoad(
+                requests_per_second="60", max_concurrency=5, burstiness="2"
+            ),
             requests=41,
             seed=14,
         ),
@@ -69,9 +77,16 @@ def stages() -> tuple[Stage, ...]:
 def whole_plan(port: int, *listed: Stage) -> Plan:
     return plan(
         *listed,
-        target={"base_url": f"http://localhost:{port}", "tokenizer": str(TINY_MODEL)},
+        target={
+            "base_url": f"http://localhost:{port}",
+            "tokenizer": str(TINY_MODEL),
+        },
         warmups=(
-            warmup(requests=8, concurrency=4, data=RandomData(input_tokens=64, output_tokens=12)),
+            warmup(
+                requests=8,
+                concurrency=4,
+                data=RandomData(input_tokens=64, output_tokens=12),
+            ),
         ),
         percentiles=("50", "99"),
     )
@@ -92,11 +107,15 @@ def measured_by(folder: Path, *, shards: int) -> Measured:
     port = free_port()
     whole = whole_plan(port, *stages())
     with (
-        simulator("--sim-ttft-ms", str(TTFT_MS), "--sim-tpot-ms", str(TPOT_MS), port=port),
+        simulator(
+            "--sim-ttft-ms", str(TTFT_MS), "--sim-tpot-ms", str(TPOT_MS), port=port
+        ),
         client(folder, whole, shards=shards) as running,
     ):
         records, progress = running.pull_all()
-        return Measured(whole, records, progress, running.process.wait(), running.headlines())
+        return Measured(
+            whole, records, progress, running.process.wait(), running.headlines()
+        )
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +130,9 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Measured:
 
 def test_one_record_a_stage_holds_every_request(together: Measured) -> None:
     assert together.exit_code == 0
-    assert [r.stage_id for r in together.records] == [s.id for s in together.plan.stages]
+    assert [r.stage_id for r in together.records] == [
+        s.id for s in together.plan.stages
+    ]
     assert [len(r.requests.ok) for r in together.records] == [
         s.requests for s in together.plan.stages
     ]
@@ -119,14 +140,20 @@ def test_one_record_a_stage_holds_every_request(together: Measured) -> None:
     assert len(together.headlines) == len(together.records)
 
 
-def test_the_traffic_is_that_of_one_process(alone: Measured, together: Measured) -> None:
+def test_the_traffic_is_that_of_one_process(
+    alone: Measured, together: Measured
+) -> None:
     for one, two in zip(alone.records, together.records, strict=True):
         assert two.prompts_digest == one.prompts_digest
-        assert sorted(two.requests.input_tokens) == sorted(one.requests.input_tokens)
+        assert sorted(two.requests.input_tokens) == sorted(
+            one.requests.input_tokens
+        )
         assert sum(two.gaps.count) == sum(one.gaps.count)
 
 
-def test_requests_arrive_when_those_of_one_process_do(alone: Measured, together: Measured) -> None:
+def test_requests_arrive_when_those_of_one_process_do(
+    alone: Measured, together: Measured
+) -> None:
     ones, twos = (m.records[1].requests.start_us for m in (alone, together))
     late = sorted(abs(two - one) for one, two in zip(ones, twos, strict=True))
     assert late[len(late) // 2] < 10_000
@@ -136,7 +163,9 @@ def test_the_shards_begin_together(together: Measured) -> None:
     for record in together.records:
         assert record.shards is not None
         assert record.shards.count == 2
-        assert record.shards.start_skew_us + record.shards.clock_error_us < MAX_SKEW_US
+        assert (
+            record.shards.start_skew_us + record.shards.clock_error_us < MAX_SKEW_US
+        )
 
 
 def test_users_are_never_more_than_asked_for(together: Measured) -> None:
@@ -149,7 +178,10 @@ def test_users_are_never_more_than_asked_for(together: Measured) -> None:
         spans = list(zip(columns.start_us, columns.e2el_us, strict=True))
         # Sent, and not yet answered, when a request is sent; one that ends within the same
         # millisecond has.
-        busiest = max(sum(s <= now < s + e - 1000 for s, e in spans) for now in columns.start_us)
+        busiest = max(
+            sum(s <= now < s + e - 1000 for s, e in spans)
+            for now in columns.start_us
+        )
         assert busiest <= cap
         assert record.scalars["max_concurrency"] == cap
 
@@ -159,14 +191,16 @@ def test_the_client_is_both_processes(together: Measured) -> None:
     assert all(record.client.cpu_seconds > 0 for record in together.records)
 
 
-def test_counters_at_both_edges_hold_the_requests_of_all(together: Measured) -> None:
+def test_counters_at_both_edges_hold_the_requests_of_all(
+    together: Measured,
+) -> None:
     for record in together.records:
         edge = record.servers[0]
         assert edge.before is not None
         assert edge.after is not None
-        assert edge.after["request_success_total"] - edge.before["request_success_total"] == len(
-            record.requests.ok
-        )
+        assert edge.after["request_success_total"] - edge.before[
+            "request_success_total"
+        ] == len(record.requests.ok)
 
 
 def test_figures_have_the_names_of_vllm_and_are_those_of_all_requests(
@@ -184,8 +218,12 @@ def test_figures_have_the_names_of_vllm_and_are_those_of_all_requests(
             if len(ascending) % 2
             else (ascending[middle - 1] + ascending[middle]) / 2
         )
-        assert two.scalars["median_ttft_ms"] == pytest.approx(median / 1000, abs=1e-9)
-        assert two.scalars["mean_e2el_ms"] == pytest.approx(fmean(two.requests.e2el_us) / 1000)
+        assert two.scalars["median_ttft_ms"] == pytest.approx(
+            median / 1000, abs=1e-9
+        )
+        assert two.scalars["mean_e2el_ms"] == pytest.approx(
+            fmean(two.requests.e2el_us) / 1000
+        )
         duration = two.scalars["duration"]
         assert isinstance(duration, float)
         # From the agreed instant, a little before the first request.
@@ -195,7 +233,9 @@ def test_figures_have_the_names_of_vllm_and_are_those_of_all_requests(
 
 
 def test_between_stages_the_server_waits_little(together: Measured) -> None:
-    closed = [r.idle_before_us / 1e6 for r in together.records if "rate" not in r.stage_id]
+    closed = [
+        r.idle_before_us / 1e6 for r in together.records if "rate" not in r.stage_id
+    ]
     assert max(closed) < MAX_IDLE_SECONDS
 
 
@@ -205,7 +245,10 @@ def test_a_lost_shard_voids_its_stage_and_ends_the_run(
 ) -> None:
     port = free_port()
     short = stage(
-        id="short/concurrency=4/r1", workload="short", load=UsersLoad(concurrency=4), requests=8
+        id="short/concurrency=4/r1",
+        workload="short",
+        load=UsersLoad(concurrency=4),
+        requests=8,
     )
     long = stage(
         id="long/concurrency=4/r1",
@@ -214,7 +257,9 @@ def test_a_lost_shard_voids_its_stage_and_ends_the_run(
         requests=2000,
     )
     with (
-        simulator("--sim-ttft-ms", str(TTFT_MS), "--sim-tpot-ms", str(TPOT_MS), port=port),
+        simulator(
+            "--sim-ttft-ms", str(TTFT_MS), "--sim-tpot-ms", str(TPOT_MS), port=port
+        ),
         client(tmp_path, whole_plan(port, short, long), shards=2) as running,
     ):
         running.wait_for_stage(long.id, requests=20)
@@ -236,7 +281,9 @@ def test_a_lost_shard_voids_its_stage_and_ends_the_run(
     assert running.termination_message() == progress.failure
 
 
-def test_several_processes_in_each_of_two_pods_are_one_client(tmp_path: Path) -> None:
+def test_several_processes_in_each_of_two_pods_are_one_client(
+    tmp_path: Path,
+) -> None:
     """And one that is lost where the gate is not is told from there."""
     port = free_port()
     short = stage(
@@ -252,8 +299,12 @@ def test_several_processes_in_each_of_two_pods_are_one_client(tmp_path: Path) ->
         requests=4000,
     )
     with (
-        simulator("--sim-ttft-ms", str(TTFT_MS), "--sim-tpot-ms", str(TPOT_MS), port=port),
-        client_of_two_pods(tmp_path, whole_plan(port, short, long), shards_a_pod=2) as (
+        simulator(
+            "--sim-ttft-ms", str(TTFT_MS), "--sim-tpot-ms", str(TPOT_MS), port=port
+        ),
+        client_of_two_pods(
+            tmp_path, whole_plan(port, short, long), shards_a_pod=2
+        ) as (
             first,
             second,
         ),

@@ -51,12 +51,19 @@ def conversations() -> list[dict[str, object]]:
 
     rows: list[dict[str, object]] = []
     for n in range(500):
-        turns = [{"from": "human", "value": text(600)}, {"from": "gpt", "value": text(600)}]
-        rows.append({"id": f"row{n}", "conversations": turns[: 1 if n % 9 == 0 else 2]})
+        turns = [
+            {"from": "human", "value": text(600)},
+            {"from": "gpt", "value": text(600)},
+        ]
+        rows.append(
+            {"id": f"row{n}", "conversations": turns[: 1 if n % 9 == 0 else 2]}
+        )
     return rows + rows[100:120]
 
 
-def test_rows_are_those_of_vllm_in_its_order_with_its_lengths(tmp_path: Path) -> None:
+def test_rows_are_those_of_vllm_in_its_order_with_its_lengths(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "rows.json"
     path.write_text(json.dumps(conversations()))
     told = subprocess.run(

@@ -41,7 +41,8 @@ def test_prompts_are_those_of_vllm_token_for_token_with_their_collisions() -> No
     for (seed, length, _, shorter), (other, _, _, longer) in pairwise(found):
         if seed == other and length > 1:
             same = [
-                a[: length - 3] == b[: length - 3] for a, b in zip(shorter, longer, strict=True)
+                a[: length - 3] == b[: length - 3]
+                for a, b in zip(shorter, longer, strict=True)
             ]
             assert sum(same) >= 18, (seed, length)
     assert found[0][3] != found[5][3]

@@ -49,7 +49,12 @@ WORDS = [
 def conversations(count: int) -> list[dict[str, Any]]:
     """Rows that differ from their first word on."""
     return [
-        {"conversations": [{"value": f"{n} {' '.join(WORDS)}"}, {"value": " ".join(WORDS * 2)}]}
+        {
+            "conversations": [
+                {"value": f"{n} {' '.join(WORDS)}"},
+                {"value": " ".join(WORDS * 2)},
+            ]
+        }
         for n in range(count)
     ]
 
@@ -116,22 +121,37 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     rows.write_text(json.dumps(conversations(10)))
     whole = plan(
         *stages(rows),
-        target={"base_url": f"http://localhost:{port}", "tokenizer": str(TINY_MODEL)},
+        target={
+            "base_url": f"http://localhost:{port}",
+            "tokenizer": str(TINY_MODEL),
+        },
         warmups=(
-            warmup(requests=8, concurrency=4, data=RandomData(input_tokens=200, output_tokens=12)),
+            warmup(
+                requests=8,
+                concurrency=4,
+                data=RandomData(input_tokens=200, output_tokens=12),
+            ),
         ),
         percentiles=("50", "99.9"),
     )
     with (
-        simulator("--sim-ttft-ms", str(TTFT_MS), "--sim-tpot-ms", str(TPOT_MS), port=port),
+        simulator(
+            "--sim-ttft-ms", str(TTFT_MS), "--sim-tpot-ms", str(TPOT_MS), port=port
+        ),
         client(folder, whole) as running,
     ):
         records, progress = running.pull_all()
-        return Measured(whole, records, progress, running.process.wait(), running.headlines())
+        return Measured(
+            whole, records, progress, running.process.wait(), running.headlines()
+        )
 
 
-def test_every_stage_gives_its_record_and_the_client_exits_0(measured: Measured) -> None:
-    assert [r.stage_id for r in measured.records] == [s.id for s in measured.plan.stages]
+def test_every_stage_gives_its_record_and_the_client_exits_0(
+    measured: Measured,
+) -> None:
+    assert [r.stage_id for r in measured.records] == [
+        s.id for s in measured.plan.stages
+    ]
     assert [len(r.requests.ok) for r in measured.records] == [
         s.requests for s in measured.plan.stages
     ]
@@ -140,10 +160,16 @@ def test_every_stage_gives_its_record_and_the_client_exits_0(measured: Measured)
     assert measured.exit_code == 0
 
 
-def test_between_stages_the_server_waits_less_than_a_third_of_a_second(measured: Measured) -> None:
+def test_between_stages_the_server_waits_less_than_a_third_of_a_second(
+    measured: Measured,
+) -> None:
     # The open loop begins with a wait of its own: vLLM sleeps the first inter-arrival time before
     # the first request.
-    closed = [r.idle_before_us / 1e6 for r in measured.records if not r.stage_id.startswith("open")]
+    closed = [
+        r.idle_before_us / 1e6
+        for r in measured.records
+        if not r.stage_id.startswith("open")
+    ]
     assert max(closed) < MAX_IDLE_SECONDS
 
 
@@ -160,7 +186,13 @@ def test_lengths_are_exact_as_the_server_counts_them(measured: Measured) -> None
         {32},
         {200},
     ]
-    assert [set(r.requests.output_tokens) for r in measured.records] == [{12}, {12}, {4}, {12}, {6}]
+    assert [set(r.requests.output_tokens) for r in measured.records] == [
+        {12},
+        {12},
+        {4},
+        {12},
+        {6},
+    ]
 
 
 def test_no_prompt_meets_another_in_the_prefix_cache(measured: Measured) -> None:
@@ -171,7 +203,8 @@ def test_no_prompt_meets_another_in_the_prefix_cache(measured: Measured) -> None
         if e.before and e.after
     ]
     queries = [
-        e.after["prefix_cache_queries_total"] - e.before["prefix_cache_queries_total"]
+        e.after["prefix_cache_queries_total"]
+        - e.before["prefix_cache_queries_total"]
         for e in edges
         if e.before and e.after
     ]
@@ -184,9 +217,9 @@ def test_each_window_holds_exactly_its_own_requests(measured: Measured) -> None:
         edge = record.servers[0]
         assert edge.before is not None
         assert edge.after is not None
-        assert edge.after["request_success_total"] - edge.before["request_success_total"] == len(
-            record.requests.ok
-        )
+        assert edge.after["request_success_total"] - edge.before[
+            "request_success_total"
+        ] == len(record.requests.ok)
     for earlier, later in pairwise(measured.records):
         assert earlier.servers[0].after == later.servers[0].before
 
@@ -208,17 +241,25 @@ def test_our_columns_agree_with_vllms_own_figures(measured: Measured) -> None:
         assert scalars["failed"] == 0
         assert scalars["total_input_tokens"] == sum(columns.input_tokens)
         assert scalars["total_output_tokens"] == sum(columns.output_tokens)
-        assert scalars["median_ttft_ms"] == pytest.approx(median(columns.ttft_us) / 1000, abs=0.001)
-        assert scalars["median_e2el_ms"] == pytest.approx(median(columns.e2el_us) / 1000, abs=0.001)
+        assert scalars["median_ttft_ms"] == pytest.approx(
+            median(columns.ttft_us) / 1000, abs=0.001
+        )
+        assert scalars["median_e2el_ms"] == pytest.approx(
+            median(columns.e2el_us) / 1000, abs=0.001
+        )
         assert "p99.9_itl_ms" in scalars
         # vLLM counts the gap behind the role of a chat as well, which we do not: it is not one
         # between tokens.
-        assert sum(record.gaps.count) == sum(columns.output_tokens) - len(columns.ok)
+        assert sum(record.gaps.count) == sum(columns.output_tokens) - len(
+            columns.ok
+        )
         roles = len(columns.ok) if record.stage_id.startswith("talk/") else 0
         vllms_mean_us = (sum(columns.e2el_us) - sum(columns.ttft_us)) / (
             sum(record.gaps.count) + roles
         )
-        assert scalars["mean_itl_ms"] == pytest.approx(vllms_mean_us / 1000, abs=0.001)
+        assert scalars["mean_itl_ms"] == pytest.approx(
+            vllms_mean_us / 1000, abs=0.001
+        )
 
 
 def test_records_say_how_tokens_were_chosen_and_which_connections_were_opened(
@@ -236,7 +277,9 @@ def test_records_say_how_tokens_were_chosen_and_which_connections_were_opened(
         assert 0 < record.connections.longest_us <= max(record.requests.ttft_us)
 
 
-def test_arrivals_are_those_of_vllm_bench_serve_with_that_seed(measured: Measured) -> None:
+def test_arrivals_are_those_of_vllm_bench_serve_with_that_seed(
+    measured: Measured,
+) -> None:
     schedule = (
         "import numpy, json; numpy.random.seed(13);"
         f"due = numpy.cumsum([numpy.random.gamma(shape=1.0, scale=1 / {RATE}) for _ in range(30)]);"
@@ -244,7 +287,10 @@ def test_arrivals_are_those_of_vllm_bench_serve_with_that_seed(measured: Measure
     )
     due = json.loads(
         subprocess.run(
-            [VLLM_PYTHON, "-c", schedule], capture_output=True, check=True, text=True
+            [VLLM_PYTHON, "-c", schedule],
+            capture_output=True,
+            check=True,
+            text=True,
         ).stdout
     )
     sent = [us / 1e6 for us in measured.records[2].requests.start_us]
@@ -268,10 +314,17 @@ def test_repeats_send_different_prompts(measured: Measured) -> None:
     assert len(set(digests)) == len(digests)
 
 
-def test_the_first_stage_tells_what_became_of_the_warm_up(measured: Measured) -> None:
+def test_the_first_stage_tells_what_became_of_the_warm_up(
+    measured: Measured,
+) -> None:
     told = measured.records[0].warmup
     assert told is not None
-    assert (told.requests, told.concurrency, told.answered, told.failed) == (8, 4, 8, 0)
+    assert (told.requests, told.concurrency, told.answered, told.failed) == (
+        8,
+        4,
+        8,
+        0,
+    )
     assert [record.warmup for record in measured.records[1:]] == [None] * (
         len(measured.records) - 1
     )
@@ -282,7 +335,9 @@ def test_the_progress_tells_the_instants_of_the_run(measured: Measured) -> None:
     first = measured.records[0]
     assert progress.healthy_unix_us is not None
     assert progress.warmup_us is not None
-    assert progress.first_request_unix_us == pytest.approx(first.first_send_unix_us, abs=20_000)
+    assert progress.first_request_unix_us == pytest.approx(
+        first.first_send_unix_us, abs=20_000
+    )
     assert progress.warmup_us > 2 * (TTFT_MS + 11 * TPOT_MS) * 1000
     assert progress.failure is None
 
@@ -294,20 +349,26 @@ def test_the_client_tells_what_it_cost_itself(measured: Measured) -> None:
         assert not record.engine.trust_env
 
 
-def test_the_path_was_measured_once_and_is_told_by_every_record(measured: Measured) -> None:
+def test_the_path_was_measured_once_and_is_told_by_every_record(
+    measured: Measured,
+) -> None:
     (trips,) = {record.round_trips for record in measured.records}
     assert trips is not None
     assert trips.count == 20
     assert 0 < trips.median_us <= trips.p95_us < 50_000
 
 
-def test_the_cpu_of_the_api_server_and_of_the_node_is_told(measured: Measured) -> None:
+def test_the_cpu_of_the_api_server_and_of_the_node_is_told(
+    measured: Measured,
+) -> None:
     cpu_seconds = []
     for record in measured.records:
         (edge,) = record.servers
         assert edge.before is not None
         assert edge.after is not None
-        cpu_seconds += [each["process_cpu_seconds_total"] for each in (edge.before, edge.after)]
+        cpu_seconds += [
+            each["process_cpu_seconds_total"] for each in (edge.before, edge.after)
+        ]
         assert record.client.node_cpu_seconds is not None
         assert record.client.stolen_seconds is not None
         assert 0 <= record.client.stolen_seconds <= record.client.node_cpu_seconds
@@ -317,14 +378,20 @@ def test_the_cpu_of_the_api_server_and_of_the_node_is_told(measured: Measured) -
     )  # One stage may take less than the kernel's tick of 10 ms.
 
 
-def test_every_answer_came_to_its_end_at_the_length_asked_for(measured: Measured) -> None:
+def test_every_answer_came_to_its_end_at_the_length_asked_for(
+    measured: Measured,
+) -> None:
     for record in measured.records:
         assert record.requests.asked_tokens == record.requests.output_tokens
         assert set(record.requests.ended) == {1}
 
 
-def test_the_server_is_known_by_its_version_and_its_settings(measured: Measured) -> None:
-    (server,) = {(r.servers[0].version, r.servers[0].settings) for r in measured.records}
+def test_the_server_is_known_by_its_version_and_its_settings(
+    measured: Measured,
+) -> None:
+    (server,) = {
+        (r.servers[0].version, r.servers[0].settings) for r in measured.records
+    }
     version, settings = server
     assert version is not None
     assert version.startswith("0.")

@@ -14,12 +14,16 @@ def create(namespace: Namespace, obj: Object, *, dry_run: bool = True) -> Object
     """The object as the API server would store it (or does)."""
     mode = ["--dry-run=server"] if dry_run else []
     found: Object = json.loads(
-        namespace.kubectl("create", "--filename=-", "--output=json", *mode, stdin=json.dumps(obj))
+        namespace.kubectl(
+            "create", "--filename=-", "--output=json", *mode, stdin=json.dumps(obj)
+        )
     )
     return found
 
 
-def edited(namespace: Namespace, stored: Object, patch: Mapping[str, Any]) -> Object:
+def edited(
+    namespace: Namespace, stored: Object, patch: Mapping[str, Any]
+) -> Object:
     """The spec of a stored object as it would be after a merge patch."""
     arguments = [
         "--type=merge",
@@ -28,7 +32,9 @@ def edited(namespace: Namespace, stored: Object, patch: Mapping[str, Any]) -> Ob
         "--output=json",
     ]
     spec: Object = json.loads(
-        namespace.kubectl("patch", stored["kind"], stored["metadata"]["name"], *arguments)
+        namespace.kubectl(
+            "patch", stored["kind"], stored["metadata"]["name"], *arguments
+        )
     )["spec"]
     return spec
 
@@ -39,13 +45,17 @@ def refusals(error: CommandFailed) -> dict[str, str]:
     unknown = re.findall(r'unknown field "([^"]+)"', str(error))
     if unknown:
         return dict.fromkeys(unknown, "unknown field")
-    listed = re.split(r"^\* ", str(error).partition(" is invalid: ")[2], flags=re.MULTILINE)
+    listed = re.split(
+        r"^\* ", str(error).partition(" is invalid: ")[2], flags=re.MULTILINE
+    )
     pairs = (entry.strip().partition(": ") for entry in listed if entry.strip())
     # One entry says that CEL was not run because the types were wrong already.
     return {path: said for path, _, said in pairs if path != "<nil>"}
 
 
-def assert_refused_at(namespace: Namespace, obj: Object, *, path: str, message: str | None) -> None:
+def assert_refused_at(
+    namespace: Namespace, obj: Object, *, path: str, message: str | None
+) -> None:
     """It is refused at that field and nowhere else; with a message, in these words alone."""
     with pytest.raises(CommandFailed) as refused:
         create(namespace, obj)
@@ -61,7 +71,12 @@ def assert_refused_at(namespace: Namespace, obj: Object, *, path: str, message: 
 
 
 def assert_immutable(
-    namespace: Namespace, stored: Object, *, field: str, patch: Mapping[str, Any], what: str
+    namespace: Namespace,
+    stored: Object,
+    *,
+    field: str,
+    patch: Mapping[str, Any],
+    what: str,
 ) -> None:
     """The patch is refused at the field, with the way out: a new object."""
     with pytest.raises(CommandFailed) as refused:

@@ -20,11 +20,20 @@ def definition() -> str:
     """
     if not os.environ.get("KUBECONFIG"):
         pytest.fail(
-            "KUBECONFIG is not set; run `make devcluster-up` and `make test-cluster`", pytrace=False
+            "KUBECONFIG is not set; run `make devcluster-up` and `make test-cluster`",
+            pytrace=False,
         )
-    command("kubectl", "apply", "--server-side", "--force-conflicts", f"--filename={CRDS}")
+    command(
+        "kubectl",
+        "apply",
+        "--server-side",
+        "--force-conflicts",
+        f"--filename={CRDS}",
+    )
     names = (f"customresourcedefinition/{name}" for name in (RUN, SWEEP))
-    command("kubectl", "wait", "--for=condition=Established", *names, "--timeout=30s")
+    command(
+        "kubectl", "wait", "--for=condition=Established", *names, "--timeout=30s"
+    )
     return RUN
 
 

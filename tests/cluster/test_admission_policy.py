@@ -26,7 +26,10 @@ SPECS: dict[str, dict[str, Any]] = {
     "one server": {},
     "fenced": {"measurement": {"cachePolicy": "Reset"}},
     "two roles": {
-        "server": {"image": "v", "disaggregated": {"kvTransfer": {"connector": "NixlConnector"}}},
+        "server": {
+            "image": "v",
+            "disaggregated": {"kvTransfer": {"connector": "NixlConnector"}},
+        },
     },
 }
 
@@ -57,8 +60,16 @@ class Confined:
 @pytest.fixture(scope="module")
 def home(namespace: Namespace) -> Iterator[Namespace]:
     """A namespace with the policies of a release in it, and accounts that may do everything."""
-    rendered = [entry for entry in render(namespace=namespace.name) if entry["kind"] in POLICIES]
-    policies = [entry["metadata"]["name"] for entry in rendered if entry["kind"] == POLICIES[0]]
+    rendered = [
+        entry
+        for entry in render(namespace=namespace.name)
+        if entry["kind"] in POLICIES
+    ]
+    policies = [
+        entry["metadata"]["name"]
+        for entry in rendered
+        if entry["kind"] == POLICIES[0]
+    ]
     assert len(policies) == 6
     command("kubectl", "apply", "--filename=-", stdin=as_list(rendered))
     accounts = [
@@ -89,13 +100,24 @@ def home(namespace: Namespace) -> Iterator[Namespace]:
             "--wait=false",
         )
         for kind in POLICIES:
-            command("kubectl", "delete", kind, *policies, "--wait=false", "--ignore-not-found")
+            command(
+                "kubectl",
+                "delete",
+                kind,
+                *policies,
+                "--wait=false",
+                "--ignore-not-found",
+            )
 
 
 def wait_until_in_force(namespace: Namespace) -> None:
     """The API server learns of policies, and of rights, within a second or two."""
     for account in (OPERATOR, RELEASE):
-        bare = {**config_map(namespace), "apiVersion": "apps/v1", "kind": "Deployment"}
+        bare = {
+            **config_map(namespace),
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+        }
         bare |= {"spec": deployment(namespace)["spec"]}
         for _ in polling(f"{account} is confined", seconds=30):
             if "denied request" in refused(Confined(namespace, account), bare):
@@ -132,10 +154,14 @@ def owner(namespace: Namespace) -> Owner:
 def deployment(namespace: Namespace, **pod: Any) -> Object:
     """A proper one, with changes to its pods' spec."""
     made = objects(owner(namespace), spec())
-    found = copy.deepcopy(next(each for each in made if each["kind"] == "Deployment"))
+    found = copy.deepcopy(
+        next(each for each in made if each["kind"] == "Deployment")
+    )
     spec_of_pods = found["spec"]["template"]["spec"]
     spec_of_pods |= pod | (
-        {"volumes": [*spec_of_pods["volumes"], *pod["volumes"]]} if "volumes" in pod else {}
+        {"volumes": [*spec_of_pods["volumes"], *pod["volumes"]]}
+        if "volumes" in pod
+        else {}
     )
     return found
 
@@ -156,7 +182,9 @@ def test_the_operator_makes_what_a_run_is_made_of(
         *objects(whose, body),
         *network_policy_manifests(whose, body, operator_namespace=home.name),
     ]
-    assert refused(operator, {"apiVersion": "v1", "kind": "List", "items": made}) == ""
+    assert (
+        refused(operator, {"apiVersion": "v1", "kind": "List", "items": made}) == ""
+    )
 
 
 def reference(**changes: Any) -> Object:
@@ -180,18 +208,28 @@ LABELS = {"benchrun.dev/run-uid": reference()["uid"]}
         pytest.param({"labels": LABELS}, id="the label alone"),
         pytest.param({"ownerReferences": [reference()]}, id="the owner alone"),
         pytest.param(
-            {"labels": {"benchrun.dev/run-uid": "other"}, "ownerReferences": [reference()]},
+            {
+                "labels": {"benchrun.dev/run-uid": "other"},
+                "ownerReferences": [reference()],
+            },
             id="other uid",
         ),
         pytest.param(
-            {"labels": LABELS, "ownerReferences": [reference(controller=False)]}, id="no controller"
+            {"labels": LABELS, "ownerReferences": [reference(controller=False)]},
+            id="no controller",
         ),
         pytest.param(
-            {"labels": LABELS, "ownerReferences": [reference(apiVersion="apps/v1")]},
+            {
+                "labels": LABELS,
+                "ownerReferences": [reference(apiVersion="apps/v1")],
+            },
             id="other group",
         ),
         pytest.param(
-            {"labels": LABELS, "ownerReferences": [reference(kind="BenchmarkSweep")]},
+            {
+                "labels": LABELS,
+                "ownerReferences": [reference(kind="BenchmarkSweep")],
+            },
             id="other kind",
         ),
     ],
@@ -202,14 +240,22 @@ def test_what_belongs_to_no_run_it_can_not_make(
     assert NOT_OURS in refused(operator, config_map(home, **metadata))
 
 
-def test_in_kube_system_it_can_make_nothing(operator: Confined, home: Namespace) -> None:
+def test_in_kube_system_it_can_make_nothing(
+    operator: Confined, home: Namespace
+) -> None:
     proper = config_map(home, labels=LABELS, ownerReferences=[reference()])
     assert refused(operator, proper) == ""
-    elsewhere = {**proper, "metadata": {**proper["metadata"], "namespace": "kube-system"}}
+    elsewhere = {
+        **proper,
+        "metadata": {**proper["metadata"], "namespace": "kube-system"},
+    }
     assert "admissionPolicy.forbiddenNamespaces" in refused(operator, elsewhere)
 
 
-TOKEN = {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+TOKEN = {
+    "name": "t",
+    "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]},
+}
 
 
 @pytest.mark.parametrize(
@@ -228,7 +274,9 @@ def test_its_pods_get_no_token_and_nothing_of_the_node(
     operator: Confined, home: Namespace, pod: Object
 ) -> None:
     assert refused(operator, deployment(home)) == ""
-    assert "pods of a run get no ServiceAccount token" in refused(operator, deployment(home, **pod))
+    assert "pods of a run get no ServiceAccount token" in refused(
+        operator, deployment(home, **pod)
+    )
 
 
 @pytest.mark.parametrize(
@@ -257,14 +305,21 @@ def test_it_deletes_what_belongs_to_a_run_and_nothing_else(
     ours["metadata"] |= {"name": "ours", "labels": {"benchrun.dev/run-uid": uid}}
     ours["metadata"]["ownerReferences"] = [reference(name="mine", uid=uid)]
     unlabelled = merged(ours, {"metadata": {"name": "unlabelled", "labels": None}})
-    orphaned = merged(ours, {"metadata": {"name": "orphaned", "ownerReferences": None}})
-    theirs = merged(ours, {"metadata": {"name": "theirs", "labels": None, "ownerReferences": None}})
+    orphaned = merged(
+        ours, {"metadata": {"name": "orphaned", "ownerReferences": None}}
+    )
+    theirs = merged(
+        ours,
+        {"metadata": {"name": "theirs", "labels": None, "ownerReferences": None}},
+    )
     home.apply(config_map(home, name="other"))
     there = home.get("configmap", "other")["metadata"][
         "uid"
     ]  # the garbage collector takes what a missing object controls
     other = reference(apiVersion="v1", kind="ConfigMap", name="other", uid=there)
-    controlled = merged(ours, {"metadata": {"name": "controlled", "ownerReferences": [other]}})
+    controlled = merged(
+        ours, {"metadata": {"name": "controlled", "ownerReferences": [other]}}
+    )
     home.apply(ours, unlabelled, orphaned, theirs, controlled)
     for account in (operator, release):
         for name in ("ours", "unlabelled", "orphaned"):
@@ -276,14 +331,27 @@ def test_it_deletes_what_belongs_to_a_run_and_nothing_else(
             account("annotate", "deployment", "ours", "a=b")
 
 
-def test_a_run_it_makes_and_cancels_only_for_a_sweep(operator: Confined, home: Namespace) -> None:
-    run = merged(simulated_run("swept", suspend=True), {"metadata": {"namespace": home.name}})
+def test_a_run_it_makes_and_cancels_only_for_a_sweep(
+    operator: Confined, home: Namespace
+) -> None:
+    run = merged(
+        simulated_run("swept", suspend=True), {"metadata": {"namespace": home.name}}
+    )
     assert "BenchmarkSweep" in refused(operator, run)
     swept = reference(kind="BenchmarkSweep", name="sweep")
-    assert refused(operator, merged(run, {"metadata": {"ownerReferences": [swept]}})) == ""
+    assert (
+        refused(operator, merged(run, {"metadata": {"ownerReferences": [swept]}}))
+        == ""
+    )
     home.apply(simulated_run("theirs", suspend=True))
     with pytest.raises(CommandFailed, match="BenchmarkSweep"):
-        operator("patch", RUN, "theirs", "--type=merge", '--patch={"spec":{"cancel":true}}')
+        operator(
+            "patch",
+            RUN,
+            "theirs",
+            "--type=merge",
+            '--patch={"spec":{"cancel":true}}',
+        )
     operator(
         "patch",
         RUN,
@@ -303,11 +371,20 @@ def test_a_run_it_makes_and_cancels_only_for_a_sweep(operator: Confined, home: N
     ],
 )
 def test_its_one_secret_is_its_key(
-    operator: Confined, home: Namespace, name: str, kind_of_secret: str, accepted: bool
+    operator: Confined,
+    home: Namespace,
+    name: str,
+    kind_of_secret: str,
+    accepted: bool,
 ) -> None:
     account = {"kubernetes.io/service-account.name": "default"}
     meta = {"name": name, "namespace": home.name, "annotations": account}
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": kind_of_secret}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": meta,
+        "type": kind_of_secret,
+    }
     assert (refused(operator, secret) == "") is accepted
 
 
@@ -319,5 +396,9 @@ def test_nobody_else_is_concerned(home: Namespace) -> None:
     other = Confined(home, "somebody-else")
     assert "denied the request" not in refused(other, config_map(home))
     command(
-        "kubectl", "create", "--filename=-", "--dry-run=server", stdin=json.dumps(config_map(home))
+        "kubectl",
+        "create",
+        "--filename=-",
+        "--dry-run=server",
+        stdin=json.dumps(config_map(home)),
     )

@@ -84,7 +84,9 @@ def run(namespace: Namespace, request: pytest.FixtureRequest) -> Run:
         "reason": "Cancelled",
         "lastTransitionTime": "2026-11-21T12:00:00Z",
     }
-    namespace.patch(RESOURCE, name, {"status": {"conditions": [ended]}}, subresource="status")
+    namespace.patch(
+        RESOURCE, name, {"status": {"conditions": [ended]}}, subresource="status"
+    )
     return run_of(namespace.get(RESOURCE, name))
 
 
@@ -93,12 +95,16 @@ def version_of(namespace: Namespace, run: Run) -> str:
     return found
 
 
-def config_map(run: Run, *, name: str = "", immutable: bool = False, **data: str) -> Manifest:
+def config_map(
+    run: Run, *, name: str = "", immutable: bool = False, **data: str
+) -> Manifest:
     owner = Owner(run.namespace, run.name, run.uid)
     body: Manifest = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": metadata(owner, name=name or f"cm-{run.name}", role=names.ROLE_PLAN),
+        "metadata": metadata(
+            owner, name=name or f"cm-{run.name}", role=names.ROLE_PLAN
+        ),
         "data": data,
     }
     return body | ({"immutable": True} if immutable else {})
@@ -139,7 +145,11 @@ def run_of_a_sweep(namespace: Namespace, name: str, *, uid: str) -> Manifest:
     manifest: Manifest = simulated_run(name, suspend=True)
     return {
         **manifest,
-        "metadata": {"name": name, "namespace": namespace.name, "ownerReferences": [owner]},
+        "metadata": {
+            "name": name,
+            "namespace": namespace.name,
+            "ownerReferences": [owner],
+        },
     }
 
 
@@ -150,7 +160,10 @@ async def test_run_of_a_sweep_comes_back_whole_and_is_made_once(
     made = await api.apply(run_of_a_sweep(namespace, "s-v1-r1", uid=uid))
     assert made["spec"]["measurement"]["seed"] == 1  # a default of the schema
     again = await api.apply(run_of_a_sweep(namespace, "s-v1-r1", uid=uid))
-    assert (again["metadata"]["uid"], again["spec"]) == (made["metadata"]["uid"], made["spec"])
+    assert (again["metadata"]["uid"], again["spec"]) == (
+        made["metadata"]["uid"],
+        made["spec"],
+    )
     assert run_of(again).sweep_uid == uid
 
 
@@ -160,7 +173,9 @@ async def test_run_of_another_sweep_is_not_taken_for_ours(
     theirs = sweep_uid(namespace, "s")
     await api.apply(run_of_a_sweep(namespace, "theirs", uid=theirs))
     with pytest.raises(Occupied) as taken:
-        await api.apply(run_of_a_sweep(namespace, "theirs", uid=sweep_uid(namespace, "ours")))
+        await api.apply(
+            run_of_a_sweep(namespace, "theirs", uid=sweep_uid(namespace, "ours"))
+        )
     assert taken.value.found["metadata"]["ownerReferences"][0]["uid"] == theirs
 
 
@@ -187,7 +202,10 @@ async def test_object_is_made_and_only_its_metadata_comes_back(
     stored = namespace.get("configmap", f"cm-{run.name}")
     assert stored["data"] == {"a": "1"}
     assert written["metadata"]["uid"] == stored["metadata"]["uid"]
-    assert written["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
+    assert (
+        written["metadata"]["resourceVersion"]
+        == stored["metadata"]["resourceVersion"]
+    )
     assert "data" not in written
     assert {entry["manager"] for entry in written["metadata"]["managedFields"]} == {
         names.FIELD_MANAGER
@@ -201,7 +219,9 @@ async def test_object_of_ours_that_exists_is_left_as_it_is(
     first = await api.apply(config_map(run, a="1"))
     again = await api.apply(config_map(run, a="2"))
     assert again["metadata"]["uid"] == first["metadata"]["uid"]
-    assert again["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+    assert (
+        again["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+    )
     assert namespace.get("configmap", f"cm-{run.name}")["data"] == {"a": "1"}
 
 
@@ -214,7 +234,9 @@ async def test_object_of_somebody_else_is_never_touched(
     if owned:
         namespace.apply(simulated_run("other", suspend=True))
         other = run_of(namespace.get(RESOURCE, "other"))
-        theirs["metadata"]["ownerReferences"] = config_map(other)["metadata"]["ownerReferences"]
+        theirs["metadata"]["ownerReferences"] = config_map(other)["metadata"][
+            "ownerReferences"
+        ]
     namespace.apply(theirs)
     before = namespace.get("configmap", f"cm-{run.name}")
     with pytest.raises(
@@ -234,7 +256,9 @@ async def test_manifest_that_is_wrong_is_invalid(
     assert writes.count == {("POST", "configmaps", "422"): 1}
 
 
-async def test_namespace_that_does_not_exist_is_not_found(api: KubernetesApi, run: Run) -> None:
+async def test_namespace_that_does_not_exist_is_not_found(
+    api: KubernetesApi, run: Run
+) -> None:
     lost = config_map(run)
     lost["metadata"]["namespace"] = "no-such-namespace"
     with pytest.raises(NotFound):
@@ -245,25 +269,43 @@ async def test_namespace_that_does_not_exist_is_not_found(api: KubernetesApi, ru
 # ----------------------------------------------------------------------------------------------------------
 
 
-async def test_object_is_deleted(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
+async def test_object_is_deleted(
+    api: KubernetesApi, namespace: Namespace, run: Run
+) -> None:
     made = await api.apply(config_map(run, a="1"))
-    await api.delete(Ref("ConfigMap", run.namespace, f"cm-{run.name}", made["metadata"]["uid"]))
-    assert f"cm-{run.name}" not in {c["metadata"]["name"] for c in namespace.list("configmaps")}
+    await api.delete(
+        Ref("ConfigMap", run.namespace, f"cm-{run.name}", made["metadata"]["uid"])
+    )
+    assert f"cm-{run.name}" not in {
+        c["metadata"]["name"] for c in namespace.list("configmaps")
+    }
 
 
 async def test_deleting_what_is_gone_is_a_success(
     api: KubernetesApi, run: Run, writes: Writes
 ) -> None:
     await api.delete(
-        Ref("ConfigMap", run.namespace, "never-there", "00000000-0000-0000-0000-000000000000")
+        Ref(
+            "ConfigMap",
+            run.namespace,
+            "never-there",
+            "00000000-0000-0000-0000-000000000000",
+        )
     )
     assert writes.count == {("DELETE", "configmaps", "404"): 1}
 
 
-async def test_namesake_is_not_deleted(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
+async def test_namesake_is_not_deleted(
+    api: KubernetesApi, namespace: Namespace, run: Run
+) -> None:
     await api.apply(config_map(run, a="1"))
     await api.delete(
-        Ref("ConfigMap", run.namespace, f"cm-{run.name}", "00000000-0000-0000-0000-000000000000")
+        Ref(
+            "ConfigMap",
+            run.namespace,
+            f"cm-{run.name}",
+            "00000000-0000-0000-0000-000000000000",
+        )
     )
     assert namespace.get("configmap", f"cm-{run.name}")["data"] == {"a": "1"}
 
@@ -276,13 +318,19 @@ async def test_status_of_the_version_we_saw_is_changed(
     api: KubernetesApi, namespace: Namespace, run: Run
 ) -> None:
     changes = {"observedGeneration": 1, "phase": "Pending", "message": "hello"}
-    body = await api.patch_status(run, resource_version=version_of(namespace, run), changes=changes)
+    body = await api.patch_status(
+        run, resource_version=version_of(namespace, run), changes=changes
+    )
     stored = namespace.get(RESOURCE, run.name)
-    assert body["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
+    assert (
+        body["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
+    )
     assert {name: stored["status"][name] for name in changes} == changes
     assert stored["metadata"].get("finalizers") is None
     await api.patch_status(
-        run_of(body), resource_version=version_of(namespace, run), changes={"message": None}
+        run_of(body),
+        resource_version=version_of(namespace, run),
+        changes={"message": None},
     )
     assert "message" not in namespace.get(RESOURCE, run.name)["status"]
 
@@ -291,9 +339,13 @@ async def test_stale_pass_does_not_overwrite(
     api: KubernetesApi, namespace: Namespace, run: Run
 ) -> None:
     stale = version_of(namespace, run)
-    namespace.patch(RESOURCE, run.name, {"status": {"message": "newer"}}, subresource="status")
+    namespace.patch(
+        RESOURCE, run.name, {"status": {"message": "newer"}}, subresource="status"
+    )
     with pytest.raises(Conflict):
-        await api.patch_status(run, resource_version=stale, changes={"message": "older"})
+        await api.patch_status(
+            run, resource_version=stale, changes={"message": "older"}
+        )
     assert namespace.get(RESOURCE, run.name)["status"]["message"] == "newer"
 
 
@@ -303,10 +355,14 @@ async def test_status_of_a_namesake_is_not_written(
     version = version_of(namespace, run)
     namespace.kubectl("delete", RESOURCE, run.name)
     with pytest.raises(NotFound):
-        await api.patch_status(run, resource_version=version, changes={"message": "x"})
+        await api.patch_status(
+            run, resource_version=version, changes={"message": "x"}
+        )
     namespace.apply(simulated_run(run.name, suspend=True))
     with pytest.raises(Conflict):
-        await api.patch_status(run, resource_version=version, changes={"message": "x"})
+        await api.patch_status(
+            run, resource_version=version, changes={"message": "x"}
+        )
     assert namespace.get(RESOURCE, run.name).get("status", {}).get("message") != "x"
 
 
@@ -315,7 +371,9 @@ async def test_status_that_the_schema_does_not_allow_is_invalid(
 ) -> None:
     with pytest.raises(Invalid, match=r"status\.phase"):
         await api.patch_status(
-            run, resource_version=version_of(namespace, run), changes={"phase": "Dreaming"}
+            run,
+            resource_version=version_of(namespace, run),
+            changes={"phase": "Dreaming"},
         )
 
 
@@ -333,12 +391,14 @@ async def test_figure_that_is_not_known_survives_within_a_list(
         "verdict": "Valid",
     }
     await api.patch_status(
-        run, resource_version=version_of(namespace, run), changes={"results": [result]}
+        run,
+        resource_version=version_of(namespace, run),
+        changes={"results": [result]},
     )
     metrics = namespace.get(RESOURCE, run.name)["status"]["results"][0]["metrics"]
-    assert {name: value for name, value in metrics.items() if value is not None} == {
-        "p99_ttft_ms": 1.5
-    }
+    assert {
+        name: value for name, value in metrics.items() if value is not None
+    } == {"p99_ttft_ms": 1.5}
 
 
 # ---- reading
@@ -349,23 +409,38 @@ async def test_list_goes_through_all_pages_and_takes_only_what_is_labelled(
     api: KubernetesApi, namespace: Namespace, run: Run
 ) -> None:
     count = LIST_PAGE + 3
-    namespace.apply(*(config_map(run, name=f"many-{n}-{run.name}", a="x") for n in range(count)))
+    namespace.apply(
+        *(config_map(run, name=f"many-{n}-{run.name}", a="x") for n in range(count))
+    )
     selector = f"{names.LABEL_RUN}={run.name}"
     whole = [
-        body async for body in api.list("ConfigMap", namespace=run.namespace, selector=selector)
+        body
+        async for body in api.list(
+            "ConfigMap", namespace=run.namespace, selector=selector
+        )
     ]
     light = [
         body
         async for body in api.list(
-            "ConfigMap", namespace=run.namespace, selector=selector, metadata_only=True
+            "ConfigMap",
+            namespace=run.namespace,
+            selector=selector,
+            metadata_only=True,
         )
     ]
-    assert len({body["metadata"]["uid"] for body in whole}) == len(whole) == len(light) == count
+    assert (
+        len({body["metadata"]["uid"] for body in whole})
+        == len(whole)
+        == len(light)
+        == count
+    )
     assert all("data" in body for body in whole)
     assert not any("data" in body for body in light)
 
 
-async def test_reading_what_is_not_there_is_not_found(api: KubernetesApi, run: Run) -> None:
+async def test_reading_what_is_not_there_is_not_found(
+    api: KubernetesApi, run: Run
+) -> None:
     with pytest.raises(NotFound):
         await api.get("ConfigMap", namespace=run.namespace, name="never-there")
 
@@ -389,12 +464,16 @@ async def test_log_of_a_measurement_has_the_instant_of_each_line(
         "spec": {"containers": [container]},
     }
     namespace.apply(pod)
-    namespace.kubectl("wait", "pod/compiles", "--for=condition=Ready", "--timeout=90s")
+    namespace.kubectl(
+        "wait", "pod/compiles", "--for=condition=Ready", "--timeout=90s"
+    )
     found: tuple[float, ...] | None = ()
     for _ in polling("the log tells of compiling", seconds=30):
         text, complete = await api.log_since(
             run.namespace,
-            Compilations(pod="compiles", container="server", since=since, engine=VLLM),
+            Compilations(
+                pod="compiles", container="server", since=since, engine=VLLM
+            ),
         )
         if complete and (found := vllm_log.compilations(text)):
             break
@@ -404,7 +483,9 @@ async def test_log_of_a_measurement_has_the_instant_of_each_line(
     with pytest.raises(NotFound):
         await api.log_since(
             run.namespace,
-            Compilations(pod="never-there", container="server", since=since, engine=VLLM),
+            Compilations(
+                pod="never-there", container="server", since=since, engine=VLLM
+            ),
         )
 
 
@@ -419,23 +500,35 @@ async def test_log_tail_is_bounded_in_lines_and_bytes(
         "spec": {
             "restartPolicy": "Never",
             "containers": [
-                {"name": "main", "image": SIMULATOR_IMAGE, "imagePullPolicy": "IfNotPresent"}
+                {
+                    "name": "main",
+                    "image": SIMULATOR_IMAGE,
+                    "imagePullPolicy": "IfNotPresent",
+                }
                 | {"command": ["python3", "-c", program]}
             ],
         },
     }
     namespace.apply(pod)
     namespace.kubectl(
-        "wait", "pod/talks", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=90s"
+        "wait",
+        "pod/talks",
+        "--for=jsonpath={.status.phase}=Succeeded",
+        "--timeout=90s",
     )
-    tail = await api.log_tail(run.namespace, LogTail(pod="talks", container="main", previous=False))
+    tail = await api.log_tail(
+        run.namespace, LogTail(pod="talks", container="main", previous=False)
+    )
     assert 1000 < len(tail) <= LOG_BYTES
     assert len(tail.splitlines()) <= LOG_LINES
     with pytest.raises(Invalid):
-        await api.log_tail(run.namespace, LogTail(pod="talks", container="main", previous=True))
+        await api.log_tail(
+            run.namespace, LogTail(pod="talks", container="main", previous=True)
+        )
     with pytest.raises(NotFound):
         await api.log_tail(
-            run.namespace, LogTail(pod="never-there", container="main", previous=False)
+            run.namespace,
+            LogTail(pod="never-there", container="main", previous=False),
         )
 
 
@@ -460,17 +553,36 @@ async def test_addresses_behind_a_service_have_the_pods_port(
         "addressType": "IPv4",
         "ports": [{"name": "http", "port": 8000}],
         "endpoints": [
-            {"addresses": ["10.9.0.2"], "conditions": {"ready": True}, "targetRef": pod},
-            {"addresses": ["10.9.0.1"], "conditions": {"ready": False}, "targetRef": pod},
+            {
+                "addresses": ["10.9.0.2"],
+                "conditions": {"ready": True},
+                "targetRef": pod,
+            },
+            {
+                "addresses": ["10.9.0.1"],
+                "conditions": {"ready": False},
+                "targetRef": pod,
+            },
         ],
     }
     forged = {
         **endpoints,
-        "metadata": {"name": "front-2", "labels": {"kubernetes.io/service-name": "front"}},
-        "endpoints": [{"addresses": ["10.9.0.3"], "conditions": {"ready": True}, "targetRef": pod}],
+        "metadata": {
+            "name": "front-2",
+            "labels": {"kubernetes.io/service-name": "front"},
+        },
+        "endpoints": [
+            {
+                "addresses": ["10.9.0.3"],
+                "conditions": {"ready": True},
+                "targetRef": pod,
+            }
+        ],
     }
     namespace.apply(service, endpoints, forged)
-    assert await api.endpoint_addresses(run.namespace, "front", 80) == ("10.9.0.2:8000",)
+    assert await api.endpoint_addresses(run.namespace, "front", 80) == (
+        "10.9.0.2:8000",
+    )
     with pytest.raises(NotFound, match="no port 81"):
         await api.endpoint_addresses(run.namespace, "front", 81)
     with pytest.raises(NotFound):
@@ -483,18 +595,25 @@ async def test_event_is_posted_once_and_belongs_to_the_run(
     for message in ("first", "second"):
         await api.create_event(run, Event("Running", message), now=NOW)
     described = json.loads(
-        namespace.kubectl("events", f"--for=benchmarkrun.benchrun.dev/{run.name}", "--output=json")
+        namespace.kubectl(
+            "events", f"--for=benchmarkrun.benchrun.dev/{run.name}", "--output=json"
+        )
     )
     ours = [e for e in described["items"] if e["reason"] == "Running"]
     assert [(e["message"], e["type"]) for e in ours] == [("first", "Normal")]
-    assert writes.count == {("POST", "events", "2xx"): 1, ("POST", "events", "409"): 1}
+    assert writes.count == {
+        ("POST", "events", "2xx"): 1,
+        ("POST", "events", "409"): 1,
+    }
 
 
 # ---- who asks
 # --------------------------------------------------------------------------------------------------------
 
 
-def pretend_pod(monkeypatch: pytest.MonkeyPatch, place: Path, *, token: str) -> None:
+def pretend_pod(
+    monkeypatch: pytest.MonkeyPatch, place: Path, *, token: str
+) -> None:
     """Make this process look like a pod with a service account."""
     kubeconfig = yaml.safe_load(Path(os.environ["KUBECONFIG"]).read_text())
     cluster = kubeconfig["clusters"][0]["cluster"]
@@ -502,21 +621,33 @@ def pretend_pod(monkeypatch: pytest.MonkeyPatch, place: Path, *, token: str) -> 
     authority: Any = cluster.get("certificate-authority-data")
     (place / "token").write_text(token)
     if authority is None:
-        (place / "ca.crt").write_text(Path(cluster["certificate-authority"]).read_text())
+        (place / "ca.crt").write_text(
+            Path(cluster["certificate-authority"]).read_text()
+        )
     else:
         (place / "ca.crt").write_bytes(base64.b64decode(authority))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
     monkeypatch.setattr(connecting, "SERVICE_ACCOUNT_TOKEN", place / "token")
-    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(place / "token"))
-    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(place / "ca.crt"))
+    monkeypatch.setattr(
+        incluster_config, "SERVICE_TOKEN_FILENAME", str(place / "token")
+    )
+    monkeypatch.setattr(
+        incluster_config, "SERVICE_CERT_FILENAME", str(place / "ca.crt")
+    )
 
 
 async def test_service_account_of_the_pod_is_used_and_may_do_what_it_may(
-    namespace: Namespace, run: Run, writes: Writes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    namespace: Namespace,
+    run: Run,
+    writes: Writes,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     namespace.kubectl("create", "serviceaccount", "reader")
-    namespace.kubectl("create", "role", "reader", "--verb=get", "--resource=configmaps")
+    namespace.kubectl(
+        "create", "role", "reader", "--verb=get", "--resource=configmaps"
+    )
     namespace.kubectl(
         "create",
         "rolebinding",
@@ -529,9 +660,13 @@ async def test_service_account_of_the_pod_is_used_and_may_do_what_it_may(
     connection = Connection(await configuration())
     api = KubernetesApi(connection, count=writes)
     try:
-        root = await api.get("ConfigMap", namespace=run.namespace, name="kube-root-ca.crt")
+        root = await api.get(
+            "ConfigMap", namespace=run.namespace, name="kube-root-ca.crt"
+        )
         assert "ca.crt" in root["data"]
-        with pytest.raises(Forbidden, match=f"system:serviceaccount:{run.namespace}:reader"):
+        with pytest.raises(
+            Forbidden, match=f"system:serviceaccount:{run.namespace}:reader"
+        ):
             await api.apply(config_map(run))
     finally:
         await connection.close()

@@ -33,7 +33,14 @@ from kit.polling import polling
 VLLM = ENGINES["VLLM"]
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-CHILDREN = ("Deployment", "LeaderWorkerSet", "Job", "Service", "ConfigMap", "NetworkPolicy")
+CHILDREN = (
+    "Deployment",
+    "LeaderWorkerSet",
+    "Job",
+    "Service",
+    "ConfigMap",
+    "NetworkPolicy",
+)
 LEASE = Resource("coordination.k8s.io", "v1", "leases")
 SECRET = Resource("", "v1", "secrets")
 LEASE_NAME = "benchrun-operator"
@@ -49,10 +56,14 @@ class Somebody:
         self.api = KubernetesApi(connection, count=lambda *_: None)
 
     def run(self) -> Run:
-        return Run(namespace=self.namespace, name="none", uid="of-none", generation=1)
+        return Run(
+            namespace=self.namespace, name="none", uid="of-none", generation=1
+        )
 
     def sweep(self) -> Sweep:
-        return Sweep(namespace=self.namespace, name="none", uid="of-none", generation=1)
+        return Sweep(
+            namespace=self.namespace, name="none", uid="of-none", generation=1
+        )
 
     def manifest(self, kind: str) -> Object:
         """Too little to be stored, so that whoever may create it is told that it is invalid."""
@@ -67,7 +78,9 @@ class Somebody:
         }
 
     async def list(self, kind: str) -> None:
-        async for _ in self.api.list(kind, namespace=self.namespace, metadata_only=True):
+        async for _ in self.api.list(
+            kind, namespace=self.namespace, metadata_only=True
+        ):
             pass
 
     async def watch(self, kind: str) -> None:
@@ -78,11 +91,21 @@ class Somebody:
 
     async def through(self, method: str) -> None:
         path = f"/api/v1/namespaces/{self.namespace}/pods/none:8090/proxy/records"
-        await self.connection.request(method, path, limit_bytes=1, timeout_seconds=10)
+        await self.connection.request(
+            method, path, limit_bytes=1, timeout_seconds=10
+        )
 
-    async def raw(self, method: str, resource: Resource, name: str | None = None) -> None:
-        body = None if method == "GET" else {"metadata": {"name": "-" if name is None else name}}
-        await self.connection.json(method, resource.path(self.namespace, name), body=body)
+    async def raw(
+        self, method: str, resource: Resource, name: str | None = None
+    ) -> None:
+        body = (
+            None
+            if method == "GET"
+            else {"metadata": {"name": "-" if name is None else name}}
+        )
+        await self.connection.json(
+            method, resource.path(self.namespace, name), body=body
+        )
 
 
 Operation = Callable[[Somebody], Awaitable[Any]]
@@ -98,7 +121,10 @@ def of_kind(kind: str) -> dict[str, tuple[str, Operation]]:
             "a name that is taken can't be told from one of ours",
             lambda who: who.api.get(kind, namespace=who.namespace, name="none"),
         ),
-        f"{name} list": ("a restarted operator finds nothing", lambda who: who.list(kind)),
+        f"{name} list": (
+            "a restarted operator finds nothing",
+            lambda who: who.list(kind),
+        ),
         f"{name} create": (
             "nothing is started or stored",
             lambda who: who.api.apply(who.manifest(kind)),
@@ -126,7 +152,10 @@ RIGHTS: dict[str, tuple[str, Operation]] = {
     ),
     f"{RUNS} list": ("no run is found", lambda who: who.list(KIND)),
     f"{RUNS} watch": ("no run is heard of", lambda who: who.watch(KIND)),
-    f"{RUNS} create": ("a sweep starts no run", lambda who: who.api.apply(who.manifest(KIND))),
+    f"{RUNS} create": (
+        "a sweep starts no run",
+        lambda who: who.api.apply(who.manifest(KIND)),
+    ),
     f"{RUNS} patch": (
         "a sweep can't cancel its runs",
         lambda who: who.api.cancel_run(Ref(KIND, who.namespace, "none", "u")),
@@ -137,7 +166,9 @@ RIGHTS: dict[str, tuple[str, Operation]] = {
     ),
     f"{RUNS}/status patch": (
         "a run tells nothing",
-        lambda who: who.api.patch_status(who.run(), resource_version="1", changes={}),
+        lambda who: who.api.patch_status(
+            who.run(), resource_version="1", changes={}
+        ),
     ),
     f"{SWEEPS} get": (
         "a sweep that changed is not read again",
@@ -147,16 +178,23 @@ RIGHTS: dict[str, tuple[str, Operation]] = {
     f"{SWEEPS} watch": ("no sweep is heard of", lambda who: who.watch(SWEEP_KIND)),
     f"{SWEEPS}/status patch": (
         "a sweep tells nothing",
-        lambda who: who.api.patch_status(who.sweep(), resource_version="1", changes={}),
+        lambda who: who.api.patch_status(
+            who.sweep(), resource_version="1", changes={}
+        ),
     ),
     **{right: told for kind in CHILDREN for right, told in of_kind(kind).items()},
     "/pods list": ("no pod is found", lambda who: who.list("Pod")),
     "/pods watch": ("no pod is heard of", lambda who: who.watch("Pod")),
     "/pods/log get": (
         "a failed server has no last words",
-        lambda who: who.api.log_tail(who.namespace, LogTail("none", "server", previous=False)),
+        lambda who: who.api.log_tail(
+            who.namespace, LogTail("none", "server", previous=False)
+        ),
     ),
-    "/pods/proxy get": ("no metrics with podRoad Proxy", lambda who: who.through("GET")),
+    "/pods/proxy get": (
+        "no metrics with podRoad Proxy",
+        lambda who: who.through("GET"),
+    ),
     "/pods/proxy create": (
         "no acknowledgement with podRoad Proxy",
         lambda who: who.through("POST"),
@@ -173,7 +211,9 @@ RIGHTS: dict[str, tuple[str, Operation]] = {
     ),
     "/events create": (
         "kubectl describe shows nothing",
-        lambda who: who.api.create_event(who.run(), Event("Running", "text"), now=NOW),
+        lambda who: who.api.create_event(
+            who.run(), Event("Running", "text"), now=NOW
+        ),
     ),
     "/secrets create": (
         "there is no key for the runs' tokens",
@@ -183,7 +223,10 @@ RIGHTS: dict[str, tuple[str, Operation]] = {
         "a restart finds another key",
         lambda who: who.raw("GET", SECRET, SECRET_NAME),
     ),
-    "coordination.k8s.io/leases create": ("nobody leads", lambda who: who.raw("POST", LEASE)),
+    "coordination.k8s.io/leases create": (
+        "nobody leads",
+        lambda who: who.raw("POST", LEASE),
+    ),
     "coordination.k8s.io/leases get": (
         "nobody knows who leads",
         lambda who: who.raw("GET", LEASE, LEASE_NAME),
@@ -227,7 +270,12 @@ def role_and_binding(
 ) -> Iterator[Object]:
     meta = {"name": f"least-rights-{place}", "namespace": namespace}
     api = "rbac.authorization.k8s.io"
-    yield {"apiVersion": f"{api}/v1", "kind": "Role", "metadata": meta, "rules": granted}
+    yield {
+        "apiVersion": f"{api}/v1",
+        "kind": "Role",
+        "metadata": meta,
+        "rules": granted,
+    }
     yield {
         "apiVersion": f"{api}/v1",
         "kind": "RoleBinding",
@@ -268,11 +316,15 @@ def lab(namespace: Namespace) -> Namespace:
     namespace.kubectl(
         "create",
         "--filename=-",
-        stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": [*roles, front]}),
+        stdin=json.dumps(
+            {"apiVersion": "v1", "kind": "List", "items": [*roles, front]}
+        ),
     )
     for _ in polling("the last of them has rights", seconds=20):
         if (
-            namespace.kubectl("auth", "can-i", "list", "pods", f"--as={list(users)[-1]}").strip()
+            namespace.kubectl(
+                "auth", "can-i", "list", "pods", f"--as={list(users)[-1]}"
+            ).strip()
             == "yes"
         ):
             break
@@ -280,7 +332,9 @@ def lab(namespace: Namespace) -> Namespace:
 
 
 @pytest.fixture
-async def somebody(lab: Namespace) -> AsyncIterator[Callable[[str], Awaitable[Somebody]]]:
+async def somebody(
+    lab: Namespace,
+) -> AsyncIterator[Callable[[str], Awaitable[Somebody]]]:
     """Makes the operator of a user; closed afterwards."""
     connections: list[Connection] = []
 
@@ -299,7 +353,9 @@ async def is_forbidden(who: Somebody, operation: Operation) -> bool:
     except Forbidden:
         return True
     except ClusterError:
-        return False  # asked, and answered: there is no such thing, or it is not valid
+        return (
+            False  # asked, and answered: there is no such thing, or it is not valid
+        )
     return False
 
 
@@ -312,7 +368,9 @@ async def test_without_it_something_breaks(
     somebody: Callable[[str], Awaitable[Somebody]], right: str
 ) -> None:
     breaks, operation = RIGHTS[right]
-    assert not await is_forbidden(await somebody(ALL), operation), "refused even with all rights"
+    assert not await is_forbidden(await somebody(ALL), operation), (
+        "refused even with all rights"
+    )
     who = await somebody(user_without(right))
     assert await is_forbidden(who, operation), f"nothing breaks; expected: {breaks}"
     other = RIGHTS["/pods list" if right != "/pods list" else "/events list"][1]

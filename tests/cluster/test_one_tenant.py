@@ -26,7 +26,9 @@ SWEEPS = "/apis/benchrun.dev/v1alpha1/namespaces/{}/benchmarksweeps"
 
 
 @pytest.fixture
-async def neighbours(definition: str, tmp_path: Path) -> AsyncIterator[PlayedCluster]:
+async def neighbours(
+    definition: str, tmp_path: Path
+) -> AsyncIterator[PlayedCluster]:
     """An operator that works in two namespaces."""
     async with played_cluster(tmp_path, neighbour=True) as cluster:
         yield cluster
@@ -59,7 +61,9 @@ def large(name: str, namespace: str) -> Object:
 
 
 @pytest.mark.timeout(400)
-async def test_hundreds_of_large_suspended_runs_and_a_restart(neighbours: PlayedCluster) -> None:
+async def test_hundreds_of_large_suspended_runs_and_a_restart(
+    neighbours: PlayedCluster,
+) -> None:
     played = neighbours
     other = f"{neighbours.namespace}-next"
     places = asyncio.Semaphore(AT_ONCE)
@@ -92,7 +96,9 @@ def ended(run: Object) -> Object:
 
 
 @pytest.mark.timeout(200)
-async def test_a_run_of_another_namespace_holds_up_no_sweep(neighbours: PlayedCluster) -> None:
+async def test_a_run_of_another_namespace_holds_up_no_sweep(
+    neighbours: PlayedCluster,
+) -> None:
     """It names the sweep as its owner, is called as one of its runs, and stays where it is by a
     finalizer."""
     played = neighbours
@@ -104,7 +110,9 @@ async def test_a_run_of_another_namespace_holds_up_no_sweep(neighbours: PlayedCl
         "metadata": {"name": "s", "namespace": played.namespace},
         "spec": {
             "template": template,
-            "matrix": {"variants": [{"name": "base"}, {"name": "b", "args": ["--seed=1"]}]},
+            "matrix": {
+                "variants": [{"name": "base"}, {"name": "b", "args": ["--seed=1"]}]
+            },
         },
     }
     made = await played.api.ask("POST", SWEEPS.format(played.namespace), sweep)
@@ -113,13 +121,17 @@ async def test_a_run_of_another_namespace_holds_up_no_sweep(neighbours: PlayedCl
     forged["spec"]["suspend"] = True
     forged["metadata"] |= {
         "finalizers": ["example.com/stays"],
-        "ownerReferences": [{**owner, "uid": made["metadata"]["uid"], "controller": True}],
+        "ownerReferences": [
+            {**owner, "uid": made["metadata"]["uid"], "controller": True}
+        ],
     }
     await played.api.ask("POST", PATHS["BenchmarkRun"].format(other), forged)
     runs = played.picture.objects["BenchmarkRun"]
     for name in ("s-v1-r1", "s-v2-r1"):
         await played.until(partial(runs.__contains__, name), what=name)
-        await played.patch("BenchmarkRun", name, ended(runs[name]), subresource="status")
+        await played.patch(
+            "BenchmarkRun", name, ended(runs[name]), subresource="status"
+        )
     path = f"{SWEEPS.format(played.namespace)}/s"
     async for _ in turns("the sweep has ended", seconds=APPEARS_SECONDS):
         if is_finished(await played.api.ask("GET", path)):
@@ -130,22 +142,33 @@ async def test_a_run_of_another_namespace_holds_up_no_sweep(neighbours: PlayedCl
 
 
 @pytest.mark.timeout(200)
-async def test_records_that_are_refused_are_tried_now_and_then(played: PlayedCluster) -> None:
+async def test_records_that_are_refused_are_tried_now_and_then(
+    played: PlayedCluster,
+) -> None:
     run = await played.apply("full")
     await played.gets(run, "ConfigMap", "plan")
-    maps = len(played.picture.objects["ConfigMap"]) + 1  # and the namespace's own certificate
-    quota = {"metadata": {"name": "full"}, "spec": {"hard": {"count/configmaps": str(maps)}}}
+    maps = (
+        len(played.picture.objects["ConfigMap"]) + 1
+    )  # and the namespace's own certificate
+    quota = {
+        "metadata": {"name": "full"},
+        "spec": {"hard": {"count/configmaps": str(maps)}},
+    }
     path = f"/api/v1/namespaces/{played.namespace}/resourcequotas"
     await played.api.ask("POST", path, quota)
     await measured(played, run)
     await played.released(run, seconds=APPEARS_SECONDS)
     await played.until(
-        lambda: condition(played.body(run), "Stored").get("reason") == "QuotaExceeded",
+        lambda: (
+            condition(played.body(run), "Stored").get("reason") == "QuotaExceeded"
+        ),
         what="the quota is told",
     )
     tries = len(_stored(played))
     began = time.monotonic()
-    async for _ in turns("both records are tried twice more", seconds=APPEARS_SECONDS):
+    async for _ in turns(
+        "both records are tried twice more", seconds=APPEARS_SECONDS
+    ):
         if len(_stored(played)) >= tries + 4:
             break
     # Every 15 s; the first of these may have been due at once.
@@ -153,9 +176,13 @@ async def test_records_that_are_refused_are_tried_now_and_then(played: PlayedClu
     await played.api.ask("DELETE", f"{path}/full")
     assert await run.client.told(seconds=APPEARS_SECONDS)
     await played.client_exits(run)
-    assert (await played.finished(run, seconds=APPEARS_SECONDS))["phase"] == "Completed"
+    assert (await played.finished(run, seconds=APPEARS_SECONDS))[
+        "phase"
+    ] == "Completed"
 
 
 def _stored(played: PlayedCluster) -> list[object]:
     """Tries to store a record."""
-    return [r for r in played.way.requests if r.writes and r.resource == "configmaps"]
+    return [
+        r for r in played.way.requests if r.writes and r.resource == "configmaps"
+    ]

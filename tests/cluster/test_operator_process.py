@@ -39,7 +39,9 @@ class Process:
         }
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "benchrun.runtime"], env=environment, stderr=output
+                [sys.executable, "-m", "benchrun.runtime"],
+                env=environment,
+                stderr=output,
             )
 
     def page(self, path: str) -> str:
@@ -92,7 +94,9 @@ def operators(namespace: Namespace, tmp_path: Path) -> Iterator[list[Process]]:
             process.stop(signal.SIGKILL)
 
 
-def start(operators: list[Process], namespace: Namespace, tmp_path: Path) -> Process:
+def start(
+    operators: list[Process], namespace: Namespace, tmp_path: Path
+) -> Process:
     process = Process(namespace, tmp_path / "operator.log")
     operators.append(process)
     process.until("/readyz", "ready")
@@ -117,11 +121,15 @@ def test_run_is_worked_on_and_nothing_is_left_on_it(
 ) -> None:
     process = start(operators, namespace, tmp_path)
     namespace.apply(simulated_run("first", suspend=True))
-    run = namespace.wait_for(RUN, "first", noticed, timeout_seconds=30, what="noticed")
+    run = namespace.wait_for(
+        RUN, "first", noticed, timeout_seconds=30, what="noticed"
+    )
     meta = run["metadata"]
     assert meta.get("finalizers") is None
     assert [
-        a for a in meta.get("annotations", {}) if not a.startswith("kubectl.kubernetes.io/")
+        a
+        for a in meta.get("annotations", {})
+        if not a.startswith("kubectl.kubernetes.io/")
     ] == []
     assert process.page("/healthz") == "ok\n"
 
@@ -130,18 +138,22 @@ def test_restart_writes_nothing_when_nothing_happened(
     namespace: Namespace, operators: list[Process], tmp_path: Path
 ) -> None:
     first = start(operators, namespace, tmp_path)
-    namespace.apply(simulated_run("first", suspend=True), simulated_run("second", suspend=True))
+    namespace.apply(
+        simulated_run("first", suspend=True), simulated_run("second", suspend=True)
+    )
     for name in ("first", "second"):
         namespace.wait_for(RUN, name, noticed, timeout_seconds=30, what="noticed")
     first.stop(signal.SIGKILL)
     versions = {
-        r["metadata"]["name"]: r["metadata"]["resourceVersion"] for r in namespace.list(RUN)
+        r["metadata"]["name"]: r["metadata"]["resourceVersion"]
+        for r in namespace.list(RUN)
     }
     second = start(operators, namespace, tmp_path)
     settled(second, count=len(versions))
     assert second.writes() == {}
     assert {
-        r["metadata"]["name"]: r["metadata"]["resourceVersion"] for r in namespace.list(RUN)
+        r["metadata"]["name"]: r["metadata"]["resourceVersion"]
+        for r in namespace.list(RUN)
     } == versions
 
 
@@ -151,7 +163,9 @@ def test_what_happened_while_the_operator_was_away_is_made_good(
     start(operators, namespace, tmp_path).stop()
     namespace.apply(simulated_run("meanwhile", suspend=True))
     start(operators, namespace, tmp_path)
-    namespace.wait_for(RUN, "meanwhile", noticed, timeout_seconds=30, what="noticed")
+    namespace.wait_for(
+        RUN, "meanwhile", noticed, timeout_seconds=30, what="noticed"
+    )
 
 
 def test_termination_is_clean_and_quick(
@@ -179,4 +193,7 @@ def test_bad_setting_ends_the_process_with_a_word_about_it() -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert "BENCHRUN_WORKERS is 'many': must be a whole number from 1 to 64" in done.stderr
+    assert (
+        "BENCHRUN_WORKERS is 'many': must be a whole number from 1 to 64"
+        in done.stderr
+    )

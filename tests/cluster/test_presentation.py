@@ -60,7 +60,9 @@ STATUS = BenchmarkRunStatus(
     ],
     progress=Progress(stages_total=6, stages_done=6, summary="6/6"),
     live=Live(at=NOW, running=3.0, kv_cache_percent=12.5),
-    headline=Headline(load_point="chat/rate=4", throughput="512.3", p99_ttft="87.1"),
+    headline=Headline(
+        load_point="chat/rate=4", throughput="512.3", p99_ttft="87.1"
+    ),
     results=[
         Result(
             load_point="chat/rate=4",
@@ -114,11 +116,15 @@ def finished(namespace: Namespace) -> str:
         }
     )
     run = namespace.get(RUN, "done") | {"status": WRITTEN}
-    namespace.kubectl("replace", "--subresource=status", "--filename=-", stdin=json.dumps(run))
+    namespace.kubectl(
+        "replace", "--subresource=status", "--filename=-", stdin=json.dumps(run)
+    )
     return "done"
 
 
-def test_a_status_is_stored_and_read_as_it_was(namespace: Namespace, finished: str) -> None:
+def test_a_status_is_stored_and_read_as_it_was(
+    namespace: Namespace, finished: str
+) -> None:
     stored = namespace.get(RUN, finished)["status"]
     assert stored == WRITTEN
     assert BenchmarkRunStatus.model_validate(stored) == STATUS
@@ -127,7 +133,9 @@ def test_a_status_is_stored_and_read_as_it_was(namespace: Namespace, finished: s
 @pytest.mark.parametrize(
     ("kind", "plural", "spec", "status"),
     [
-        pytest.param("BenchmarkRun", RUN, minimal(), filled(BenchmarkRunStatus), id="run"),
+        pytest.param(
+            "BenchmarkRun", RUN, minimal(), filled(BenchmarkRunStatus), id="run"
+        ),
         pytest.param(
             "BenchmarkSweep",
             SWEEP,
@@ -150,22 +158,38 @@ def test_no_field_that_a_status_can_have_is_dropped_by_the_api_server(
         }
     )
     there = namespace.get(plural, "full") | {"status": written}
-    namespace.kubectl("replace", "--subresource=status", "--filename=-", stdin=json.dumps(there))
+    namespace.kubectl(
+        "replace", "--subresource=status", "--filename=-", stdin=json.dumps(there)
+    )
     assert namespace.get(plural, "full")["status"] == written
     namespace.delete(plural, "full")
 
 
-def test_get_shows_the_figures_that_matter(namespace: Namespace, finished: str) -> None:
+def test_get_shows_the_figures_that_matter(
+    namespace: Namespace, finished: str
+) -> None:
     head, row = namespace.kubectl("get", "bmr", finished).splitlines()
     assert head.split("  ")[0] == "NAME"
     assert [word.strip() for word in head.split("   ") if word.strip()] == [
         "NAME", "PHASE", "PROGRESS", "VERDICT", "ANSWER", "TOK/S", "P99 TTFT", "AGE",
     ]  # fmt: skip
-    assert row.split()[:7] == ["done", "Completed", "6/6", "Suspect", "Met", "512.3", "87.1"]
+    assert row.split()[:7] == [
+        "done",
+        "Completed",
+        "6/6",
+        "Suspect",
+        "Met",
+        "512.3",
+        "87.1",
+    ]
 
 
-def test_wide_adds_what_stands_behind_them(namespace: Namespace, finished: str) -> None:
-    head, row = namespace.kubectl("get", "bmr", finished, "--output=wide").splitlines()
+def test_wide_adds_what_stands_behind_them(
+    namespace: Namespace, finished: str
+) -> None:
+    head, row = namespace.kubectl(
+        "get", "bmr", finished, "--output=wide"
+    ).splitlines()
     assert head.split()[-5:] == ["LOAD", "POINT", "VLLM", "GPU", "MESSAGE"]
     assert row.split()[8:] == [
         "chat/rate=4",
@@ -200,6 +224,7 @@ def test_explain_lists_the_fields_of_the_load(namespace: Namespace) -> None:
 def test_explain_describes_a_field(namespace: Namespace) -> None:
     text = " ".join(namespace.kubectl("explain", "bmr.spec.model.source").split())
     assert (
-        "Where the files come from. Exactly one of `hub`, `pvc`, `imageVolume` and `path`." in text
+        "Where the files come from. Exactly one of `hub`, `pvc`, `imageVolume` and `path`."
+        in text
     )
     assert "Server and client each download the files." in text

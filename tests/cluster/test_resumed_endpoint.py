@@ -11,7 +11,9 @@ from runs_kit.metrics_page import Server
 SERVICE = "front"
 ADDRESS = "10.9.0.2"
 PORT = 8000
-OF_THE_CLUSTER = {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}
+OF_THE_CLUSTER = {
+    "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"
+}
 STEP_SECONDS = 60.0
 
 
@@ -19,10 +21,16 @@ async def served(played: PlayedCluster) -> None:
     """A Service of somebody's, with one ready pod behind it. No network leads there."""
     ports = [{"name": "http", "port": PORT}]
     service = {"metadata": {"name": SERVICE}, "spec": {"ports": ports}}
-    await played.api.ask("POST", f"/api/v1/namespaces/{played.namespace}/services", service)
+    await played.api.ask(
+        "POST", f"/api/v1/namespaces/{played.namespace}/services", service
+    )
     labels = {"kubernetes.io/service-name": SERVICE, **OF_THE_CLUSTER}
     pod = {"kind": "Pod", "namespace": played.namespace, "name": "front-0"}
-    ready = {"addresses": [ADDRESS], "conditions": {"ready": True}, "targetRef": pod}
+    ready = {
+        "addresses": [ADDRESS],
+        "conditions": {"ready": True},
+        "targetRef": pod,
+    }
     slices: Object = {
         "metadata": {"name": "front-1", "labels": labels},
         "addressType": "IPv4",
@@ -39,7 +47,10 @@ async def suspended(played: PlayedCluster, run: PlayedRun) -> None:
     await played.reaches(run, "Suspended")
     await played.until(
         lambda: (
-            not (played.children(run, "Job", "client") or played.children(run, "Pod", "client"))
+            not (
+                played.children(run, "Job", "client")
+                or played.children(run, "Pod", "client")
+            )
         ),
         what="its client is gone",
     )
@@ -66,4 +77,7 @@ async def test_a_plan_stands_whoever_resumes_the_run(played: PlayedCluster) -> N
     assert await run.client.told(seconds=STEP_SECONDS)
     await played.client_exits(run)
     status = await played.finished(run, seconds=STEP_SECONDS)
-    assert (status["phase"], status["progress"]["stagesDone"]) == ("Completed", 2), status
+    assert (status["phase"], status["progress"]["stagesDone"]) == (
+        "Completed",
+        2,
+    ), status

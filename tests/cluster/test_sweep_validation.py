@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 from benchrun.api import crd
 from benchrun.api.sweep import MAX_NAME
-from cluster.admission import assert_immutable, assert_refused_at, create, edited, refusals
+from cluster.admission import (
+    assert_immutable,
+    assert_refused_at,
+    create,
+    edited,
+    refusals,
+)
 from kit.kubectl import SWEEP, CommandFailed, Namespace, Object
 from unit.api.agreement import with_defaults
 from unit.api.spec_cases import Refused, minimal
@@ -30,18 +36,33 @@ def manifest(spec: Spec, *, name: str = "sweep") -> Object:
 def stored(namespace: Namespace) -> Iterator[Object]:
     """A sweep that exists, to be edited. It is suspended: an operator that sees it starts
     nothing."""
-    yield create(namespace, manifest(sweep({"suspend": True}), name="stored"), dry_run=False)
+    yield create(
+        namespace, manifest(sweep({"suspend": True}), name="stored"), dry_run=False
+    )
     namespace.delete(SWEEP, "stored")
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in REFUSED.items()])
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=name) for name, case in REFUSED.items()]
+)
 def test_refused_at_the_field(namespace: Namespace, case: Refused) -> None:
-    assert_refused_at(namespace, manifest(dict(case.changes)), path=case.path, message=case.message)
+    assert_refused_at(
+        namespace,
+        manifest(dict(case.changes)),
+        path=case.path,
+        message=case.message,
+    )
 
 
-@pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in ACCEPTED.items()])
-def test_accepted_with_the_documented_defaults(namespace: Namespace, spec: Spec) -> None:
-    assert create(namespace, manifest(spec))["spec"] == with_defaults(spec, crd.SWEEP.spec_schema())
+@pytest.mark.parametrize(
+    "spec", [pytest.param(spec, id=name) for name, spec in ACCEPTED.items()]
+)
+def test_accepted_with_the_documented_defaults(
+    namespace: Namespace, spec: Spec
+) -> None:
+    assert create(namespace, manifest(spec))["spec"] == with_defaults(
+        spec, crd.SWEEP.spec_schema()
+    )
 
 
 def test_names_must_leave_room_for_those_of_runs(namespace: Namespace) -> None:
@@ -64,7 +85,9 @@ IMMUTABLE: dict[str, Mapping[str, Any]] = {
 def test_what_is_measured_cannot_be_changed(
     namespace: Namespace, stored: Object, field: str
 ) -> None:
-    assert_immutable(namespace, stored, field=field, patch=IMMUTABLE[field], what="sweep")
+    assert_immutable(
+        namespace, stored, field=field, patch=IMMUTABLE[field], what="sweep"
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,9 +110,12 @@ def test_how_far_it_goes_can_be_changed(
 
 def test_unknown_fields_are_refused_by_name(namespace: Namespace) -> None:
     with pytest.raises(
-        CommandFailed, match=r'unknown field "spec\.template\.server\.tensorParallel"'
+        CommandFailed,
+        match=r'unknown field "spec\.template\.server\.tensorParallel"',
     ):
-        create(namespace, manifest(sweep({}, template={"server.tensorParallel": 2})))
+        create(
+            namespace, manifest(sweep({}, template={"server.tensorParallel": 2}))
+        )
 
 
 def test_a_run_template_is_what_a_run_is(namespace: Namespace) -> None:

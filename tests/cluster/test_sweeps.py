@@ -58,8 +58,14 @@ def runs_of(namespace: Namespace, name: str) -> dict[str, Object]:
 
 def new_run(namespace: Namespace, name: str, known: set[str]) -> Object:
     """The next run of the sweep, once it is there."""
-    for _ in polling(f"a run of {name} besides {sorted(known)}", seconds=APPEARS_SECONDS):
-        found = [run for run_name, run in runs_of(namespace, name).items() if run_name not in known]
+    for _ in polling(
+        f"a run of {name} besides {sorted(known)}", seconds=APPEARS_SECONDS
+    ):
+        found = [
+            run
+            for run_name, run in runs_of(namespace, name).items()
+            if run_name not in known
+        ]
         if found:
             return found[0]
     raise AssertionError
@@ -69,7 +75,9 @@ def end(namespace: Namespace, run: Object, *, reason: str | None = None) -> None
     """The run ends, measured or for a reason."""
     name = run["metadata"]["name"]
     throughput = THROUGHPUT[name.split("-")[1]]
-    result = row("chat/concurrency=2", repeats=5, cv=1.0, OutputThroughput=throughput)
+    result = row(
+        "chat/concurrency=2", repeats=5, cv=1.0, OutputThroughput=throughput
+    )
     told = {
         "type": "Complete" if reason is None else "Failed",
         "status": "True",
@@ -82,7 +90,9 @@ def end(namespace: Namespace, run: Object, *, reason: str | None = None) -> None
         "conditions": [told],
         "phase": "Completed" if reason is None else "Failed",
         "completionTime": "2026-01-01T00:00:00Z",
-        "results": [result.model_dump(mode="json", by_alias=True, exclude_none=True)]
+        "results": [
+            result.model_dump(mode="json", by_alias=True, exclude_none=True)
+        ]
         if reason is None
         else [],
     }
@@ -94,7 +104,15 @@ def table(found: Object) -> Any:
     status = found["status"]
     return {
         key: status.get(key)
-        for key in ("results", "best", "front", "variants", "runs", "verdict", "message")
+        for key in (
+            "results",
+            "best",
+            "front",
+            "variants",
+            "runs",
+            "verdict",
+            "message",
+        )
     }
 
 
@@ -105,7 +123,12 @@ def finished(namespace: Namespace, name: str) -> Object:
 
 
 def played(
-    namespace: Namespace, operators: list[Process], tmp_path: Path, name: str, *, killed: bool
+    namespace: Namespace,
+    operators: list[Process],
+    tmp_path: Path,
+    name: str,
+    *,
+    killed: bool,
 ) -> Object:
     """A sweep from creation to end. Killed: a new operator after every run that appears, and after
     every one that ends."""
@@ -125,7 +148,8 @@ def played(
     over = finished(namespace, name)
     process.stop()
     assert {
-        run_name: run["metadata"]["uid"] for run_name, run in runs_of(namespace, name).items()
+        run_name: run["metadata"]["uid"]
+        for run_name, run in runs_of(namespace, name).items()
     } == uids
     return over
 
@@ -139,13 +163,16 @@ def test_a_killed_operator_changes_nothing_in_the_table(
     assert table(disturbed) == table(undisturbed)
     assert phase(disturbed) == "Completed"
     assert [
-        (r["variant"], r["metrics"]["output_throughput"]) for r in disturbed["status"]["results"]
+        (r["variant"], r["metrics"]["output_throughput"])
+        for r in disturbed["status"]["results"]
     ] == [
         ("base", 1000),
         ("seqs-8", 1250),
         ("seqs-16", 990),
     ]
-    assert [(v["name"], v.get("outcome")) for v in disturbed["status"]["variants"]] == [
+    assert [
+        (v["name"], v.get("outcome")) for v in disturbed["status"]["variants"]
+    ] == [
         ("base", None),
         ("seqs-8", "Better"),
         ("seqs-16", "NoDetectableDifference"),
@@ -169,7 +196,11 @@ def test_a_failed_variant_is_a_row_and_the_others_are_measured(
         end(namespace, run, reason=reason)
     over = finished(namespace, "lame")
     assert condition(over, "Succeeded")["reason"] == "RunsFailed"
-    assert [r.get("reason") for r in over["status"]["results"]] == [None, "OutOfGPUMemory", None]
+    assert [r.get("reason") for r in over["status"]["results"]] == [
+        None,
+        "OutOfGPUMemory",
+        None,
+    ]
 
 
 @pytest.mark.timeout(300)
@@ -187,7 +218,9 @@ def test_cancel_reaches_the_runs_and_deletion_removes_them(
         assert phase(namespace.get(RUN, run["metadata"]["name"])) == "Cancelled"
     assert len(runs_of(namespace, "brief")) == 2
     namespace.delete(SWEEP, "brief")
-    namespace.wait_gone(RUN, selector="benchrun.dev/sweep=brief", timeout_seconds=60)
+    namespace.wait_gone(
+        RUN, selector="benchrun.dev/sweep=brief", timeout_seconds=60
+    )
 
 
 @pytest.mark.timeout(300)
@@ -201,7 +234,10 @@ def test_a_run_of_somebody_elses_is_left_alone(
     over = finished(namespace, "taken")
     assert condition(over, "Failed")["reason"] == "Conflict"
     assert namespace.get(RUN, "taken-v1-r1")["metadata"]["uid"] == before
-    assert condition(namespace.get(RUN, "taken-v1-r1"), "Failed").get("status") != "True"
+    assert (
+        condition(namespace.get(RUN, "taken-v1-r1"), "Failed").get("status")
+        != "True"
+    )
 
 
 @pytest.mark.timeout(300)
@@ -218,10 +254,18 @@ def test_a_lost_run_is_measured_anew_once_whatever_happens_to_the_operator(
         end(namespace, run, reason=reason)
         process = start(operators, namespace, tmp_path)
     over = finished(namespace, "shaky")
-    assert list(uids) == ["shaky-v1-r1", "shaky-v1-r1-a2", "shaky-v2-r1", "shaky-v3-r1"]
+    assert list(uids) == [
+        "shaky-v1-r1",
+        "shaky-v1-r1-a2",
+        "shaky-v2-r1",
+        "shaky-v3-r1",
+    ]
     assert {
-        name: run["metadata"]["uid"] for name, run in runs_of(namespace, "shaky").items()
+        name: run["metadata"]["uid"]
+        for name, run in runs_of(namespace, "shaky").items()
     } == uids
     assert condition(over, "Succeeded")["status"] == "True"
-    counted = [(v["completed"], v["failed"], v["lost"]) for v in over["status"]["variants"]]
+    counted = [
+        (v["completed"], v["failed"], v["lost"]) for v in over["status"]["variants"]
+    ]
     assert counted == [(1, 0, 1), (1, 0, 0), (1, 0, 0)]

@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 from benchrun.api import crd
-from cluster.admission import assert_immutable, assert_refused_at, create, edited, refusals
+from cluster.admission import (
+    assert_immutable,
+    assert_refused_at,
+    create,
+    edited,
+    refusals,
+)
 from kit.kubectl import RUN, CommandFailed, Namespace, Object
 from unit.api.agreement import with_defaults
 from unit.api.examples import EACH, Example
@@ -37,16 +43,27 @@ def stored(namespace: Namespace) -> Iterator[Object]:
     namespace.delete(RUN, "stored")
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in REFUSED.items()])
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=name) for name, case in REFUSED.items()]
+)
 def test_refused_at_the_field(namespace: Namespace, case: Refused) -> None:
     assert_refused_at(
-        namespace, manifest(minimal(case.changes)), path=case.path, message=case.message
+        namespace,
+        manifest(minimal(case.changes)),
+        path=case.path,
+        message=case.message,
     )
 
 
-@pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in ACCEPTED.items()])
-def test_accepted_with_the_documented_defaults(namespace: Namespace, spec: Spec) -> None:
-    assert create(namespace, manifest(spec))["spec"] == with_defaults(spec, crd.RUN.spec_schema())
+@pytest.mark.parametrize(
+    "spec", [pytest.param(spec, id=name) for name, spec in ACCEPTED.items()]
+)
+def test_accepted_with_the_documented_defaults(
+    namespace: Namespace, spec: Spec
+) -> None:
+    assert create(namespace, manifest(spec))["spec"] == with_defaults(
+        spec, crd.RUN.spec_schema()
+    )
 
 
 @pytest.mark.parametrize("example", EACH)
@@ -97,12 +114,18 @@ def test_a_minimal_run_is_filled_in(namespace: Namespace) -> None:
     }
 
 
-def test_a_run_that_nobody_looked_at_says_so(namespace: Namespace, stored: Object) -> None:
-    assert namespace.get(RUN, stored["metadata"]["name"])["status"] == {"observedGeneration": -1}
+def test_a_run_that_nobody_looked_at_says_so(
+    namespace: Namespace, stored: Object
+) -> None:
+    assert namespace.get(RUN, stored["metadata"]["name"])["status"] == {
+        "observedGeneration": -1
+    }
 
 
 def test_unknown_fields_are_refused_by_name(namespace: Namespace) -> None:
-    with pytest.raises(CommandFailed, match=r'unknown field "spec\.server\.tensorParallel"'):
+    with pytest.raises(
+        CommandFailed, match=r'unknown field "spec\.server\.tensorParallel"'
+    ):
         create(namespace, manifest(minimal({"server.tensorParallel": 2})))
 
 
@@ -123,17 +146,30 @@ def test_names_must_leave_room_for_those_of_children(
 
 
 def test_a_name_of_40_characters_is_accepted(namespace: Namespace) -> None:
-    assert create(namespace, manifest(minimal(), name="r" * 40))["metadata"]["name"] == "r" * 40
+    assert (
+        create(namespace, manifest(minimal(), name="r" * 40))["metadata"]["name"]
+        == "r" * 40
+    )
 
 
 IMMUTABLE: dict[str, tuple[str, Mapping[str, Any]]] = {
     "model": ("model", {"model": {"name": "other"}}),
     "an argument": ("server", {"server": {"args": ["--other"]}}),
-    "a limit": ("server", {"server": {"resources": {"limits": {"nvidia.com/gpu": 2}}}}),
-    "a number instead of a word": ("server", {"server": {"resources": {"requests": {"cpu": 1}}}}),
+    "a limit": (
+        "server",
+        {"server": {"resources": {"limits": {"nvidia.com/gpu": 2}}}},
+    ),
+    "a number instead of a word": (
+        "server",
+        {"server": {"resources": {"requests": {"cpu": 1}}}},
+    ),
     "a key of a fragment exchanged": (
         "server",
-        {"server": {"pod": {"affinity": {"nodeAffinity": None, "podAffinity": {}}}}},
+        {
+            "server": {
+                "pod": {"affinity": {"nodeAffinity": None, "podAffinity": {}}}
+            }
+        },
     ),
     "a kind of volume exchanged": (
         "server",
@@ -145,7 +181,11 @@ IMMUTABLE: dict[str, tuple[str, Mapping[str, Any]]] = {
             "server": {
                 "pod": {
                     "tolerations": [
-                        {"key": "nvidia.com/gpu", "operator": "Exists", "tolerationSeconds": 61}
+                        {
+                            "key": "nvidia.com/gpu",
+                            "operator": "Exists",
+                            "tolerationSeconds": 61,
+                        }
                     ]
                 }
             }
@@ -157,16 +197,23 @@ IMMUTABLE: dict[str, tuple[str, Mapping[str, Any]]] = {
     ),
     "repeats": ("repeats", {"repeats": 2}),
     "seed": ("measurement", {"measurement": {"seed": 2}}),
-    "an optional field added": ("client", {"client": {"resources": {"limits": {"cpu": "1"}}}}),
+    "an optional field added": (
+        "client",
+        {"client": {"resources": {"limits": {"cpu": "1"}}}},
+    ),
     "an optional field removed": ("client", {"client": None}),
     "validity": ("validity", {"validity": {"maxFailedPercent": "2"}}),
-    "objectives added": ("objectives", {"objectives": [{"metric": "TTFT", "maxMilliseconds": 1}]}),
+    "objectives added": (
+        "objectives",
+        {"objectives": [{"metric": "TTFT", "maxMilliseconds": 1}]},
+    ),
     "workloads": ("workloads", {"workloads": ACCEPTED["users"]["workloads"]}),
 }
 
 
 @pytest.mark.parametrize(
-    ("field", "patch"), [pytest.param(*case, id=name) for name, case in IMMUTABLE.items()]
+    ("field", "patch"),
+    [pytest.param(*case, id=name) for name, case in IMMUTABLE.items()],
 )
 def test_what_was_measured_cannot_be_changed(
     namespace: Namespace, stored: Object, field: str, patch: Mapping[str, Any]
@@ -196,28 +243,45 @@ def test_how_long_and_whether_it_runs_can_be_changed(
 
 
 def test_cancel_is_one_way(namespace: Namespace) -> None:
-    create(namespace, manifest(minimal({"cancel": True}), name="cancelled"), dry_run=False)
+    create(
+        namespace,
+        manifest(minimal({"cancel": True}), name="cancelled"),
+        dry_run=False,
+    )
     with pytest.raises(CommandFailed) as refused:
         namespace.patch(RUN, "cancelled", {"spec": {"cancel": False}})
-    assert "cancel can't be taken back; create a new run" in refusals(refused.value)["spec.cancel"]
+    assert (
+        "cancel can't be taken back; create a new run"
+        in refusals(refused.value)["spec.cancel"]
+    )
     with pytest.raises(CommandFailed, match="cancel can't be taken back"):
         namespace.patch(RUN, "cancelled", {"spec": {"cancel": None}})
 
 
-def test_a_deadline_is_only_lowered_once_the_run_is_accepted(namespace: Namespace) -> None:
+def test_a_deadline_is_only_lowered_once_the_run_is_accepted(
+    namespace: Namespace,
+) -> None:
     run = create(namespace, manifest(minimal(), name="accepted"), dry_run=False)
     raised = {"runDeadlineSeconds": run["spec"]["runDeadlineSeconds"] + 1}
-    assert edited(namespace, run, raised)["runDeadlineSeconds"] == raised["runDeadlineSeconds"]
+    assert (
+        edited(namespace, run, raised)["runDeadlineSeconds"]
+        == raised["runDeadlineSeconds"]
+    )
     accepted = {"status": {"acceptedTime": "2026-11-21T12:00:00Z"}}
     namespace.patch(RUN, "accepted", accepted, subresource="status")
     with pytest.raises(CommandFailed) as refused:
         edited(namespace, run, raised)
     assert list(refusals(refused.value)) == ["spec.runDeadlineSeconds"]
-    assert edited(namespace, run, {"runDeadlineSeconds": 60})["runDeadlineSeconds"] == 60
+    assert (
+        edited(namespace, run, {"runDeadlineSeconds": 60})["runDeadlineSeconds"]
+        == 60
+    )
 
 
 @pytest.mark.parametrize("mode", ["--server-side=false", "--server-side"])
-def test_applying_the_same_manifest_again_changes_nothing(namespace: Namespace, mode: str) -> None:
+def test_applying_the_same_manifest_again_changes_nothing(
+    namespace: Namespace, mode: str
+) -> None:
     name = f"again-{len(mode)}"
     run = json.dumps(manifest(minimal(), name=name))
     namespace.kubectl("apply", mode, "--filename=-", stdin=run)

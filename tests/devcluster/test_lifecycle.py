@@ -20,7 +20,10 @@ pytestmark = [pytest.mark.devcluster, pytest.mark.timeout(1800)]
 REPOSITORY = Path(__file__).parents[2]
 NAME = "dctest"
 IMAGE = "docker.io/library/python:3.11-slim"
-NETWORKS = {"DEVCLUSTER_POD_CIDR": "10.246.0.0/24", "DEVCLUSTER_SVC_CIDR": "10.95.0.0/16"}
+NETWORKS = {
+    "DEVCLUSTER_POD_CIDR": "10.246.0.0/24",
+    "DEVCLUSTER_SVC_CIDR": "10.95.0.0/16",
+}
 # kubelet would set these for the whole machine. kernel.panic is given an odd value first: see
 # `machine`.
 TUNABLES = (
@@ -118,7 +121,9 @@ class Cluster:
         """Run a devcluster command to its end; returns what it printed."""
         command = self.command(*words)
         printed, said = command.communicate()
-        assert command.returncode == status, f"devcluster {' '.join(words)}: {said}{printed}"
+        assert command.returncode == status, (
+            f"devcluster {' '.join(words)}: {said}{printed}"
+        )
         return printed
 
     def kubectl(self, *words: str, text: str | None = None) -> str:
@@ -139,7 +144,10 @@ class Cluster:
         """Run a pod to completion; returns its log."""
         self.kubectl("apply", "-f", "-", text=manifest)
         self.kubectl(
-            "wait", "--for=jsonpath={.status.phase}=Succeeded", f"pod/{name}", "--timeout=60s"
+            "wait",
+            "--for=jsonpath={.status.phase}=Succeeded",
+            f"pod/{name}",
+            "--timeout=60s",
         )
         return self.kubectl("logs", name)
 
@@ -151,7 +159,10 @@ class Cluster:
         """Every process of the cluster: unshare, the node, servers, shims and containers."""
         parents = _parents()
         found = {parents[self.node_pid], self.node_pid}
-        while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        while (
+            more := {pid for pid, parent in parents.items() if parent in found}
+            - found
+        ):
             found |= more
         return found
 
@@ -169,18 +180,23 @@ class Machine:
 
 def look() -> Machine:
     """The machine as it is now."""
-    firewall = subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout
+    firewall = subprocess.run(
+        ["iptables-save"], capture_output=True, text=True, check=True
+    ).stdout
     fixed = ("/var/lib/kubelet", "/var/lib/cni", "/tmp/hostpath_pv")
     return Machine(
         mounts=sorted(
-            line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()
+            line.split()[4]
+            for line in Path("/proc/self/mountinfo").read_text().splitlines()
         ),
         firewall=[
             re.sub(r"\[\d+:\d+\]", "", line)
             for line in firewall.splitlines()
             if not line.startswith("#")
         ],
-        tunables={name: Path("/proc/sys", name).read_text().strip() for name in TUNABLES},
+        tunables={
+            name: Path("/proc/sys", name).read_text().strip() for name in TUNABLES
+        },
         mount_points=[path for path in fixed if Path(path).exists()],
         sockets=[
             path
@@ -192,7 +208,9 @@ def look() -> Machine:
 
 def traces(cluster: Cluster, processes: set[int]) -> list[str]:
     """What is left of a cluster that once had `processes`, each in words."""
-    routes = subprocess.run(["ip", "route"], capture_output=True, text=True, check=True).stdout
+    routes = subprocess.run(
+        ["ip", "route"], capture_output=True, text=True, check=True
+    ).stdout
     ours = ("10.196.0.", *(network.split("/")[0] for network in NETWORKS.values()))
     mountinfo = [_read(path) for path in Path("/proc").glob("[0-9]*/mountinfo")]
     arguments = [_read(path) for path in Path("/proc").glob("[0-9]*/cmdline")]
@@ -201,9 +219,13 @@ def traces(cluster: Cluster, processes: set[int]) -> list[str]:
         "link": Path(f"/sys/class/net/dc-{NAME}").exists(),
         "routes": any(line.startswith(ours) for line in routes.splitlines()),
         "cgroups": any(Path("/sys/fs/cgroup").glob(f"**/*{NAME}*")),
-        "mounts in some process": any(str(cluster.folder) in text for text in mountinfo),
+        "mounts in some process": any(
+            str(cluster.folder) in text for text in mountinfo
+        ),
         "processes": any(_runs(pid) for pid in processes),
-        "processes that name the folder": any(str(cluster.folder) in text for text in arguments),
+        "processes that name the folder": any(
+            str(cluster.folder) in text for text in arguments
+        ),
     }
     return [trace for trace, there in found.items() if there]
 
@@ -246,7 +268,9 @@ def bring_up(cluster: Cluster) -> None:
     cluster.run("load", IMAGE)
 
 
-def test_objects_claims_and_images_survive_a_kill_of_everything(cluster: Cluster) -> None:
+def test_objects_claims_and_images_survive_a_kill_of_everything(
+    cluster: Cluster,
+) -> None:
     bring_up(cluster)
     assert "written" in cluster.run_pod("writer", WRITER)
     processes = cluster.processes()
@@ -256,7 +280,10 @@ def test_objects_claims_and_images_survive_a_kill_of_everything(cluster: Cluster
     assert "down" in cluster.run("status", status=1)
     bring_up(cluster)
 
-    assert cluster.kubectl("get", "pod", "writer", "-o", "jsonpath={.status.phase}") == "Succeeded"
+    assert (
+        cluster.kubectl("get", "pod", "writer", "-o", "jsonpath={.status.phase}")
+        == "Succeeded"
+    )
     assert cluster.run_pod("reader", READER) == "kept\n"
 
 
@@ -289,7 +316,9 @@ def test_down_leaves_nothing_behind(cluster: Cluster, machine: Machine) -> None:
     assert look() == machine
 
 
-def test_down_after_a_kill_leaves_nothing_behind(cluster: Cluster, machine: Machine) -> None:
+def test_down_after_a_kill_leaves_nothing_behind(
+    cluster: Cluster, machine: Machine
+) -> None:
     bring_up(cluster)
     cluster.kubectl("apply", "-f", "-", text=SLEEPER)
     cluster.kubectl("wait", "--for=condition=Ready", "pod/sleeper", "--timeout=60s")
@@ -302,7 +331,9 @@ def test_down_after_a_kill_leaves_nothing_behind(cluster: Cluster, machine: Mach
     assert look() == machine
 
 
-def test_an_up_that_is_killed_leaves_no_node_behind(cluster: Cluster, machine: Machine) -> None:
+def test_an_up_that_is_killed_leaves_no_node_behind(
+    cluster: Cluster, machine: Machine
+) -> None:
     command = cluster.command("up", "--no-images")
     assert command.stderr is not None
     assert any("starting the node" in line for line in command.stderr)
@@ -326,7 +357,10 @@ def test_a_server_that_dies_is_started_again(cluster: Cluster) -> None:
     os.kill(scheduler, signal.SIGKILL)
 
     assert "written" in cluster.run_pod("writer", WRITER)
-    assert "scheduler ended with -9" in (cluster.folder / "logs" / "node.log").read_text()
+    assert (
+        "scheduler ended with -9"
+        in (cluster.folder / "logs" / "node.log").read_text()
+    )
 
 
 def test_a_second_up_changes_nothing_and_other_settings_are_refused(
@@ -353,7 +387,10 @@ def kill(processes: set[int]) -> None:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:  # the kernel ended it together with the node
             continue
-    eventually(lambda: not any(_runs(pid) for pid in processes), "killed processes do not end")
+    eventually(
+        lambda: not any(_runs(pid) for pid in processes),
+        "killed processes do not end",
+    )
 
 
 def _parents() -> dict[int, int]:

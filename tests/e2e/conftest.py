@@ -16,13 +16,20 @@ ROOT = Path(__file__).parents[2]
 def operator() -> Namespace:
     """Install the operator, and return its namespace."""
     command(
-        "make", f"--directory={ROOT}", "install", f"HELM_FLAGS={HELM_FLAGS}", timeout_seconds=420
+        "make",
+        f"--directory={ROOT}",
+        "install",
+        f"HELM_FLAGS={HELM_FLAGS}",
+        timeout_seconds=420,
     )
     # The two cores both measure and are measured: a pod that starts every two minutes would show
     # in the figures.
     for each in HOME.list("cronjobs", selector=INSTALLED):
         HOME.kubectl(
-            "patch", "cronjob", each["metadata"]["name"], '--patch={"spec":{"suspend":true}}'
+            "patch",
+            "cronjob",
+            each["metadata"]["name"],
+            '--patch={"spec":{"suspend":true}}',
         )
     return HOME
 

@@ -8,7 +8,13 @@ import pytest
 from e2e.conftest import in_a_namespace
 from kit import dataset_files as files
 from kit.kubectl import RUN, Namespace, Object
-from kit.runs import children_selector, condition, finished, is_finished, simulated_run
+from kit.runs import (
+    children_selector,
+    condition,
+    finished,
+    is_finished,
+    simulated_run,
+)
 from kit.watching import Watch
 
 SEATS = 2
@@ -26,7 +32,9 @@ def shelf(operator: Namespace) -> Iterator[Namespace]:
         yield namespace
 
 
-def workload(name: str, dataset: dict[str, Any], *, requests: int = 8) -> dict[str, Any]:
+def workload(
+    name: str, dataset: dict[str, Any], *, requests: int = 8
+) -> dict[str, Any]:
     return {
         "name": name,
         "dataset": dataset,
@@ -56,13 +64,22 @@ def status(shelf: Namespace) -> Object:
     """Of one run with a workload from each source, and a search."""
     search = {"search": {"axis": "Concurrency", "from": "1", "to": "8"}}
     packed = texts(
-        files.ON_CLAIM, "review", textsPerPrompt=2, duplicate=4, instruction="Good or bad?"
+        files.ON_CLAIM,
+        "review",
+        textsPerPrompt=2,
+        duplicate=4,
+        instruction="Good or bad?",
     )
     workloads = [
         workload("claim", packed, requests=16),
         workload("url", custom(files.AT_URL)),
         workload("store", share_gpt(files.in_store()), requests=6),
-        workload("map", texts(files.IN_CONFIG_MAP, "note", format="JSONL", outputTokensPerText=3)),
+        workload(
+            "map",
+            texts(
+                files.IN_CONFIG_MAP, "note", format="JSONL", outputTokensPerText=3
+            ),
+        ),
         {
             "name": "highest",
             "dataset": {"random": {"inputTokens": 64, "outputTokens": 21}},
@@ -72,8 +89,14 @@ def status(shelf: Namespace) -> Object:
             "requests": 120,
         },
     ]
-    objectives = [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": TTFT_LIMIT_MS}]
-    shelf.apply(simulated_run("sources", args=SERVER, workloads=workloads, objectives=objectives))
+    objectives = [
+        {"metric": "TTFT", "percentile": "90", "maxMilliseconds": TTFT_LIMIT_MS}
+    ]
+    shelf.apply(
+        simulated_run(
+            "sources", args=SERVER, workloads=workloads, objectives=objectives
+        )
+    )
     run = finished(shelf, "sources", timeout_seconds=240)
     assert condition(run, "Complete")["status"] == "True", run["status"]
     found: Object = run["status"]
@@ -91,8 +114,20 @@ def test_every_row_of_every_source_is_accounted_for(status: Object) -> None:
             8,
             {"EmptyText": 1, "RepeatsEarlierRow": 1},
         ),
-        "url": (f"{files.SERVER}/files/questions.jsonl", "questions.jsonl", 10, 8, {}),
-        "store": (f"s3://{files.BUCKET}/{files.KEY}", "talks.json", 9, 6, {"FewerThanTwoTurns": 1}),
+        "url": (
+            f"{files.SERVER}/files/questions.jsonl",
+            "questions.jsonl",
+            10,
+            8,
+            {},
+        ),
+        "store": (
+            f"s3://{files.BUCKET}/{files.KEY}",
+            "talks.json",
+            9,
+            6,
+            {"FewerThanTwoTurns": 1},
+        ),
         "map": ("/shelf/notes.jsonl", "notes.jsonl", 11, 8, {}),
     }
     assert {told["name"] for told in status["datasets"]} == set(expected)
@@ -100,7 +135,11 @@ def test_every_row_of_every_source_is_accounted_for(status: Object) -> None:
         source, file, read, used, dropped = expected[told["name"]]
         assert told["source"].endswith(source)
         assert told["sha256"] == files.sha256(file)
-        assert (told["rowsRead"], told["rowsUsed"], told.get("rowsDropped", {})) == (
+        assert (
+            told["rowsRead"],
+            told["rowsUsed"],
+            told.get("rowsDropped", {}),
+        ) == (
             read,
             used,
             dropped,
@@ -112,7 +151,11 @@ def test_every_row_of_every_source_is_accounted_for(status: Object) -> None:
 def test_what_was_asked_of_each_was_answered_and_only_declared_repeats_were_cached(
     status: Object,
 ) -> None:
-    rows = {row["workload"]: row for row in status["results"] if row["workload"] != "highest"}
+    rows = {
+        row["workload"]: row
+        for row in status["results"]
+        if row["workload"] != "highest"
+    }
     done = {
         name: (row["metrics"]["completed"], row["metrics"]["total_output_tokens"])
         for name, row in rows.items()
@@ -135,7 +178,9 @@ def test_what_was_asked_of_each_was_answered_and_only_declared_repeats_were_cach
     )
 
 
-def test_the_search_beside_them_finds_how_many_are_served_at_a_time(status: Object) -> None:
+def test_the_search_beside_them_finds_how_many_are_served_at_a_time(
+    status: Object,
+) -> None:
     (found,) = status["searches"]
     assert (found["workload"], found["outcome"]) == ("highest", "Bracketed"), found
     assert (found["lower"], found["upper"], found["upperOutcome"]) == (
@@ -165,7 +210,9 @@ BAD = {
     "wrong-column": (
         texts(files.ON_CLAIM, "reviews"),
         "DatasetInvalid",
-        ('films/reviews.csv, line 1: there is no column "reviews"; the header has "id", "review"',),
+        (
+            'films/reviews.csv, line 1: there is no column "reviews"; the header has "id", "review"',
+        ),
     ),
     "wrong-keys": (
         share_gpt(files.in_store(secret="no-store")),
@@ -184,8 +231,13 @@ BAD = {
     ),
 }
 SPECS: dict[str, dict[str, Any]] = {
-    **{name: {"workloads": [workload("chat", dataset)]} for name, (dataset, _, _) in BAD.items()},
-    "bad-template": {"chatTemplate": {"inline": "{% for m in messages %}{{ m.content }}"}},
+    **{
+        name: {"workloads": [workload("chat", dataset)]}
+        for name, (dataset, _, _) in BAD.items()
+    },
+    "bad-template": {
+        "chatTemplate": {"inline": "{% for m in messages %}{{ m.content }}"}
+    },
 }
 SPECS["no-claim"]["startupDeadlineSeconds"] = (
     20  # A claim that is missing may still be made; so long is waited for it.
@@ -195,7 +247,9 @@ EXPECTED["bad-template"] = "ChatTemplateInvalid", ("chatTemplate", "endfor")
 
 
 @pytest.mark.timeout(200)
-def test_what_cannot_be_read_is_named_before_a_server_is_made(shelf: Namespace) -> None:
+def test_what_cannot_be_read_is_named_before_a_server_is_made(
+    shelf: Namespace,
+) -> None:
     ended: dict[str, Object] = {}
     with Watch(shelf, RUN, "deployments") as watch:
         shelf.apply(*(simulated_run(name, **spec) for name, spec in SPECS.items()))
@@ -209,13 +263,15 @@ def test_what_cannot_be_read_is_named_before_a_server_is_made(shelf: Namespace) 
             if ended.keys() == SPECS.keys():
                 break
         deployments = {name for kind, name in watch.uids if kind == "Deployment"}
-    assert {name: condition(run, "Failed").get("reason") for name, run in ended.items()} == {
-        name: reason for name, (reason, _) in EXPECTED.items()
-    }
+    assert {
+        name: condition(run, "Failed").get("reason") for name, run in ended.items()
+    } == {name: reason for name, (reason, _) in EXPECTED.items()}
     for name, (_, words) in EXPECTED.items():
         message = ended[name]["status"]["message"]
         assert all(word in message for word in words), f"{name}: {message}"
         assert ended[name]["status"].get("scheduledTime") is None
         assert not [each for each in deployments if name in each]
-        assert shelf.list("deployments", selector=children_selector(ended[name])) == []
+        assert (
+            shelf.list("deployments", selector=children_selector(ended[name])) == []
+        )
         assert files.TOKEN not in str(ended[name]["status"])

@@ -48,7 +48,11 @@ class Demo:
 
     def at(self, pattern: str) -> list[int]:
         """Which lines look like this."""
-        return [number for number, line in enumerate(self.lines) if re.match(pattern, line)]
+        return [
+            number
+            for number, line in enumerate(self.lines)
+            if re.match(pattern, line)
+        ]
 
     def after(self, pattern: str) -> list[str]:
         """The lines below the only one that looks like this."""
@@ -98,7 +102,11 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     with (
         ThreadPoolExecutor(1) as background,
         subprocess.Popen(
-            words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            words,
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         ) as process,
     ):
         following = None
@@ -112,13 +120,21 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
         following.result(timeout=60)
     yield demo
     command(
-        "kubectl", "delete", f"--filename={example}", "--namespace=default", "--ignore-not-found"
+        "kubectl",
+        "delete",
+        f"--filename={example}",
+        "--namespace=default",
+        "--ignore-not-found",
     )
 
 
-def test_it_ends_well_with_eight_stages_measured_and_the_gpu_free(demo: Demo) -> None:
+def test_it_ends_well_with_eight_stages_measured_and_the_gpu_free(
+    demo: Demo,
+) -> None:
     assert demo.exit_code == 0, "\n".join(demo.lines[-50:])
-    assert demo.at(f"configmap/{NAME} (created|unchanged)"), "the example's other object"
+    assert demo.at(f"configmap/{NAME} (created|unchanged)"), (
+        "the example's other object"
+    )
     status = demo.status
     assert condition(demo.run, "Complete")["status"] == "True", status
     assert condition(demo.run, "Ready")["status"] == "True", status["findings"]
@@ -138,10 +154,13 @@ def test_it_ends_well_with_eight_stages_measured_and_the_gpu_free(demo: Demo) ->
         assert row["roles"][0]["prefixHitPercent"] == 0
     assert demo.run["metadata"].get("finalizers") is None
     ours = children_selector(demo.run)
-    DEFAULT.wait_gone("pods", selector=f"{ours},benchrun.dev/role=server", timeout_seconds=30)
+    DEFAULT.wait_gone(
+        "pods", selector=f"{ours},benchrun.dev/role=server", timeout_seconds=30
+    )
     stored = DEFAULT.list("configmaps", selector=f"{ours},benchrun.dev/role=stage")
     digests = {
-        json.loads(c["metadata"]["annotations"]["benchrun.dev/envelope"])["digest"] for c in stored
+        json.loads(c["metadata"]["annotations"]["benchrun.dev/envelope"])["digest"]
+        for c in stored
     }
     assert len(stored) == len(digests) == 8
 
@@ -155,9 +174,13 @@ def test_what_really_ran_is_in_the_status(demo: Demo) -> None:
 
 
 @pytest.mark.parametrize("figure", ["running", "waiting", "kvCachePercent"])
-def test_live_figures_of_the_server_are_seen_changing(demo: Demo, figure: str) -> None:
+def test_live_figures_of_the_server_are_seen_changing(
+    demo: Demo, figure: str
+) -> None:
     live = [
-        found for state in demo.states if (found := state.get("status", {}).get("live")) is not None
+        found
+        for state in demo.states
+        if (found := state.get("status", {}).get("live")) is not None
     ]
     seen = {figures[figure] for figures in live if figure in figures}
     assert len(seen) > 1, live
@@ -167,14 +190,18 @@ def test_live_figures_of_the_server_are_seen_changing(demo: Demo, figure: str) -
 def test_each_stage_is_told_while_the_run_goes_on(demo: Demo) -> None:
     stages = demo.at(r"\d+:\d\d  stage \d/8 ")
     told = [
-        re.fullmatch(r"\S+  stage (\d)/8 (\S+): (\S+) req/s, (\S+) tok/s, .*", demo.lines[n])
+        re.fullmatch(
+            r"\S+  stage (\d)/8 (\S+): (\S+) req/s, (\S+) tok/s, .*", demo.lines[n]
+        )
         for n in stages
     ]
     assert [match and match[1] for match in told] == list("12345678"), [
         demo.lines[n] for n in stages
     ]
     assert len({match[2] for match in told if match}) == 8
-    assert all(float(match[3]) > 0 and float(match[4]) > 0 for match in told if match)
+    assert all(
+        float(match[3]) > 0 and float(match[4]) > 0 for match in told if match
+    )
     # Eight stages take more than a minute: the first was told long before the end, if each was told
     # at once.
     assert demo.told_at[stages[0]] < demo.finished_at - 30
@@ -190,7 +217,9 @@ def test_the_table_shows_the_numbers_of_the_status(demo: Demo) -> None:
         for row in demo.after(r"load point +req/s +tok/s +TTFT p50 ")[:4]
     }
     measured = {
-        row["loadPoint"]: row["metrics"] if row["throughputOf"] == "Stage" else row["steady"]
+        row["loadPoint"]: row["metrics"]
+        if row["throughputOf"] == "Stage"
+        else row["steady"]
         for row in demo.status["results"]
     }
     assert shown.keys() == measured.keys()
@@ -198,12 +227,16 @@ def test_the_table_shows_the_numbers_of_the_status(demo: Demo) -> None:
         assert float(requests) == pytest.approx(
             measured[load_point]["request_throughput"], rel=0.01
         )
-        assert float(tokens) == pytest.approx(measured[load_point]["output_throughput"], rel=0.01)
+        assert float(tokens) == pytest.approx(
+            measured[load_point]["output_throughput"], rel=0.01
+        )
 
 
 def test_kubectl_get_shows_real_numbers_in_its_columns(demo: Demo) -> None:
     head = r"NAME +PHASE +PROGRESS +VERDICT +ANSWER +TOK/S +P99 TTFT +AGE"
-    name, phase, progress, verdict, throughput, p99_ttft = demo.after(head)[0].split()[:6]
+    name, phase, progress, verdict, throughput, p99_ttft = demo.after(head)[
+        0
+    ].split()[:6]
     assert (name, phase, progress) == (NAME, "Completed", "8/8")
     assert verdict == demo.status["verdict"]
     headline = demo.status["headline"]
@@ -213,13 +246,19 @@ def test_kubectl_get_shows_real_numbers_in_its_columns(demo: Demo) -> None:
     assert float(p99_ttft.rstrip("?")) > 0
 
 
-def test_what_it_says_about_looking_further_works_in_a_shell_that_knows_nothing(demo: Demo) -> None:
+def test_what_it_says_about_looking_further_works_in_a_shell_that_knows_nothing(
+    demo: Demo,
+) -> None:
     below = demo.after("Look further:")
     script = [line for line in below[: below.index("Clean up:")] if line]
     assert len(script) == 7
-    strange = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
+    strange = {
+        name: value for name, value in os.environ.items() if name != "KUBECONFIG"
+    }
     strange["PATH"] = ":".join(
-        part for part in os.environ["PATH"].split(":") if "benchrun-devcluster" not in part
+        part
+        for part in os.environ["PATH"].split(":")
+        if "benchrun-devcluster" not in part
     )
     done = subprocess.run(
         ["bash", "-exc", "\n".join(script)],
@@ -235,4 +274,6 @@ def test_what_it_says_about_looking_further_works_in_a_shell_that_knows_nothing(
 
 
 def test_it_says_how_to_clean_up(demo: Demo) -> None:
-    assert [line.strip() for line in demo.after("Clean up:") if line] == ["make devcluster-down"]
+    assert [line.strip() for line in demo.after("Clean up:") if line] == [
+        "make devcluster-down"
+    ]

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 from kit.kubectl import RUN, Namespace, Object
 from kit.processes import kill_container
-from kit.runs import OF_A_BUSY_MACHINE, children_selector, condition, finished, simulated_run
+from kit.runs import (
+    OF_A_BUSY_MACHINE,
+    children_selector,
+    condition,
+    finished,
+    simulated_run,
+)
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -42,13 +48,22 @@ def workload(requests: int = REQUESTS) -> dict[str, Any]:
     }
 
 
-def disaggregated(name: str, *, broken: bool = False, requests: int = REQUESTS) -> Object:
+def disaggregated(
+    name: str, *, broken: bool = False, requests: int = REQUESTS
+) -> Object:
     return simulated_run(
         name,
-        server={"args": TIMING, "resources": None, "disaggregated": split(broken=broken)},
+        server={
+            "args": TIMING,
+            "resources": None,
+            "disaggregated": split(broken=broken),
+        },
         workloads=[workload(requests)],
         validity={
-            "severities": [*OF_A_BUSY_MACHINE, {"code": "ProxySaturated", "severity": "Note"}]
+            "severities": [
+                *OF_A_BUSY_MACHINE,
+                {"code": "ProxySaturated", "severity": "Note"},
+            ]
         },
     )
 
@@ -75,7 +90,11 @@ def test_the_cache_is_handed_over_and_counted(namespace: Namespace) -> None:
     assert by_role["decode"]["fetchedTokens"] > 0.9 * PROMPT_TOKENS * REQUESTS
     assert by_role["decode"]["fetchedPercent"] > 90
     assert 0 < by_role["proxy"]["addedMeanMs"] < 100
-    unknown = [f["evidence"] for f in whole["status"]["findings"] if f["code"] == "NotChecked"]
+    unknown = [
+        f["evidence"]
+        for f in whole["status"]["findings"]
+        if f["code"] == "NotChecked"
+    ]
     assert not {"ClientSaturated", "ClientServerGap"} & {
         code for evidence in unknown for code in evidence
     }
@@ -90,19 +109,25 @@ def test_the_cache_is_handed_over_and_counted(namespace: Namespace) -> None:
     assert condition(lost, "Complete")["status"] == "True", lost["status"]
     assert lost["status"]["verdict"] == "Invalid"
     (told,) = [
-        finding for finding in lost["status"]["findings"] if finding["code"] == "KVRecomputed"
+        finding
+        for finding in lost["status"]["findings"]
+        if finding["code"] == "KVRecomputed"
     ]
     assert told["severity"] == "Invalid"
     assert told["evidence"]["recomputedPercent"] == 100
     assert figures(lost)["decode"]["fetchedPercent"] == 0
-    namespace.wait_gone("deployments", selector="benchrun.dev/run", timeout_seconds=60)
+    namespace.wait_gone(
+        "deployments", selector="benchrun.dev/run", timeout_seconds=60
+    )
 
 
 def test_a_proxy_that_holds_requests_back_and_a_role_that_waits_for_the_other_are_found(
     namespace: Namespace,
 ) -> None:
     narrow = disaggregated("narrow")
-    narrow["spec"]["server"]["disaggregated"]["proxy"]["args"] = ["--max-in-flight=1"]
+    narrow["spec"]["server"]["disaggregated"]["proxy"]["args"] = [
+        "--max-in-flight=1"
+    ]
     uneven = disaggregated("uneven", requests=48)
     uneven["spec"]["server"]["disaggregated"]["prefill"]["args"] = [
         "--max-num-seqs=1",
@@ -114,7 +139,9 @@ def test_a_proxy_that_holds_requests_back_and_a_role_that_waits_for_the_other_ar
     found = {
         name: {
             f["code"]: f["evidence"]
-            for f in finished(namespace, name, timeout_seconds=200)["status"]["findings"]
+            for f in finished(namespace, name, timeout_seconds=200)["status"][
+                "findings"
+            ]
         }
         for name in ("narrow", "uneven")
     }
@@ -140,13 +167,20 @@ def test_a_role_that_dies_mid_stage_voids_it_within_ten_seconds(
     killed_at = datetime.now(UTC)
     kill_container(namespace, selector=f"benchrun.dev/role={role}")
     run = finished(namespace, name, timeout_seconds=60)
-    took = (datetime.fromisoformat(run["status"]["completionTime"]) - killed_at).total_seconds()
-    assert condition(run, "Failed")["reason"] == "ServerRestarted", run["status"]["message"]
+    took = (
+        datetime.fromisoformat(run["status"]["completionTime"]) - killed_at
+    ).total_seconds()
+    assert condition(run, "Failed")["reason"] == "ServerRestarted", run["status"][
+        "message"
+    ]
     assert f"of the role {role}" in run["status"]["message"]
     assert took < 10
     # Nothing of the stage is kept, and no row tells of it.
     assert run["status"].get("results", []) == []
     assert (
-        namespace.list("configmaps", selector=f"{children_selector(run)},benchrun.dev/role=stage")
+        namespace.list(
+            "configmaps",
+            selector=f"{children_selector(run)},benchrun.dev/role=stage",
+        )
         == []
     )

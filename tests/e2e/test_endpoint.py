@@ -21,23 +21,42 @@ def _existing_server(image: str, *args: str) -> list[dict[str, Any]]:
         "name": "vllm",
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "args": [TINY_MODEL, "--served-model-name=tiny", "--max-model-len=4096", *args],
+        "args": [
+            TINY_MODEL,
+            "--served-model-name=tiny",
+            "--max-model-len=4096",
+            *args,
+        ],
         "ports": [{"containerPort": 8000}],
-        "readinessProbe": {"httpGet": {"path": "/health", "port": 8000}, "periodSeconds": 1},
+        "readinessProbe": {
+            "httpGet": {"path": "/health", "port": 8000},
+            "periodSeconds": 1,
+        },
         "resources": {"requests": {"cpu": "100m"}},
         "volumeMounts": [
             {"name": "shm", "mountPath": "/dev/shm"}
         ],  # vLLM's processes talk through 160 MiB of it
     }
-    shared_memory = {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}
-    pod = {"enableServiceLinks": False, "containers": [container], "volumes": [shared_memory]}
+    shared_memory = {
+        "name": "shm",
+        "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"},
+    }
+    pod = {
+        "enableServiceLinks": False,
+        "containers": [container],
+        "volumes": [shared_memory],
+    }
     template = {"metadata": {"labels": labels}, "spec": pod}
     return [
         {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
             "metadata": {"name": "existing"},
-            "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template},
+            "spec": {
+                "replicas": 1,
+                "selector": {"matchLabels": labels},
+                "template": template,
+            },
         },
         {
             "apiVersion": "v1",
@@ -53,13 +72,23 @@ def _against(name: str, endpoint: dict[str, Any], **spec: Any) -> dict[str, Any]
 
 
 @pytest.mark.timeout(400)
-def test_a_real_vllm_behind_a_service_is_measured_and_left_alone(namespace: Namespace) -> None:
-    namespace.apply(*_existing_server(VLLM_IMAGE, "--max-num-seqs=16", "--enforce-eager"))
+def test_a_real_vllm_behind_a_service_is_measured_and_left_alone(
+    namespace: Namespace,
+) -> None:
+    namespace.apply(
+        *_existing_server(VLLM_IMAGE, "--max-num-seqs=16", "--enforce-eager")
+    )
     namespace.kubectl(
-        "rollout", "status", "deployment/existing", "--timeout=240s", timeout_seconds=250
+        "rollout",
+        "status",
+        "deployment/existing",
+        "--timeout=240s",
+        timeout_seconds=250,
     )
     before = namespace.list("pods", selector="app=existing")[0]
-    namespace.apply(_against("existing", {"serviceRef": {"name": "existing", "port": 8000}}))
+    namespace.apply(
+        _against("existing", {"serviceRef": {"name": "existing", "port": 8000}})
+    )
     run = finished(namespace, "existing", timeout_seconds=200)
 
     assert condition(run, "Complete")["status"] == "True", run["status"]
@@ -81,14 +110,18 @@ def test_an_endpoint_that_serves_another_model_is_told_with_what_it_serves(
     namespace.apply(*_existing_server(SIMULATOR_IMAGE))
     namespace.kubectl("rollout", "status", "deployment/existing", "--timeout=60s")
     model = {"name": "other", "source": {"path": {"path": TINY_MODEL}}}
-    namespace.apply(_against("wrong-name", {"url": "http://existing:8000"}, model=model))
+    namespace.apply(
+        _against("wrong-name", {"url": "http://existing:8000"}, model=model)
+    )
     run = finished(namespace, "wrong-name", timeout_seconds=150)
     assert condition(run, "Failed")["reason"] == "ModelNotServed"
     assert "tiny" in run["status"]["message"]
 
 
 @pytest.mark.timeout(200)
-def test_an_endpoint_that_answers_html_is_told_as_such(namespace: Namespace) -> None:
+def test_an_endpoint_that_answers_html_is_told_as_such(
+    namespace: Namespace,
+) -> None:
     page = (
         "import http.server as h\nclass H(h.BaseHTTPRequestHandler):\n def do_GET(s):\n  "
         "s.send_response(200); "
@@ -127,8 +160,9 @@ def test_an_endpoint_that_answers_html_is_told_as_such(namespace: Namespace) -> 
     )
     namespace.apply(_against("html", {"url": "http://web:8000"}))
     run = finished(namespace, "html", timeout_seconds=150)
-    assert condition(run, "Failed")["reason"] in ("EndpointNotFound", "CanaryFailed"), run[
-        "status"
-    ]["message"]
+    assert condition(run, "Failed")["reason"] in (
+        "EndpointNotFound",
+        "CanaryFailed",
+    ), run["status"]["message"]
     assert "HTML" in run["status"]["message"]
     assert "<html>" not in run["status"]["message"]

@@ -25,11 +25,15 @@ def test_three_servers_share_the_load_evenly(namespace: Namespace) -> None:
     }
     # Two processes send, each to all servers.
     namespace.apply(
-        simulated_run("three", server=server, workloads=[workload], client={"parallelism": 2})
+        simulated_run(
+            "three", server=server, workloads=[workload], client={"parallelism": 2}
+        )
     )
     run = finished(namespace, "three", timeout_seconds=240)
     assert condition(run, "Complete")["status"] == "True", run["status"]
-    assert run["status"]["verdict"] in ("Valid", "Suspect"), run["status"]["findings"]
+    assert run["status"]["verdict"] in ("Valid", "Suspect"), run["status"][
+        "findings"
+    ]
     codes = {finding["code"] for finding in run["status"]["findings"]}
     assert not codes & {"LoadUneven", "ReplicasUnequal", "ForeignTraffic"}
     (told,) = run["status"]["servers"]

@@ -11,7 +11,14 @@ import pytest
 from e2e.test_some_namespaces_only import image
 from kit.installed import taken_away
 from kit.kubectl import RUN, Namespace, Object, command
-from kit.runs import SIMULATOR_IMAGE, children_selector, condition, finished, phase, simulated_run
+from kit.runs import (
+    SIMULATOR_IMAGE,
+    children_selector,
+    condition,
+    finished,
+    phase,
+    simulated_run,
+)
 from unit.measure.gpu_pages import Gpu, gpu_page
 
 CHART = Path(__file__).parents[2] / "charts/benchrun"
@@ -52,11 +59,18 @@ def team(operator: Namespace, namespace: Namespace) -> Iterator[Namespace]:
     """A namespace with an exporter, and an operator that reads it, while the one for the whole
     cluster is away."""
     namespace.apply(EXPORTER)
-    namespace.kubectl("wait", "pod/exporter", "--for=condition=Ready", "--timeout=60s")
+    namespace.kubectl(
+        "wait", "pod/exporter", "--for=condition=Ready", "--timeout=60s"
+    )
     where = (f"--namespace={namespace.name}", "--wait", "--timeout=2m")
     scope = "rbac.scope=namespace,rbac.aggregateRoles=false,crds.enabled=false"
     telemetry = f"gpuTelemetry.enabled=true,gpuTelemetry.namespace={namespace.name}"
-    settings = (f"--set={scope}", f"--set={telemetry}", image("operator"), image("client"))
+    settings = (
+        f"--set={scope}",
+        f"--set={telemetry}",
+        image("operator"),
+        image("client"),
+    )
     with taken_away():
         command("helm", "install", "team", str(CHART), *where, *settings)
         yield namespace
@@ -66,15 +80,26 @@ def team(operator: Namespace, namespace: Namespace) -> Iterator[Namespace]:
 def put_page(namespace: Namespace, text: str) -> None:
     """What the exporter serves from now on, in one piece, and renews every second."""
     write = "cat > /tmp/written && mv /tmp/written /tmp/page"
-    namespace.kubectl("exec", "exporter", "--stdin", "--", "sh", "-c", write, stdin=text)
+    namespace.kubectl(
+        "exec", "exporter", "--stdin", "--", "sh", "-c", write, stdin=text
+    )
 
 
 @pytest.mark.timeout(400)
-def test_the_start_the_gpus_and_the_cost_stand_in_the_result(team: Namespace) -> None:
-    args = (f"--sim-load-seconds={LOAD_SECONDS}", "--sim-ttft-ms=20", "--sim-tpot-ms=15")
+def test_the_start_the_gpus_and_the_cost_stand_in_the_result(
+    team: Namespace,
+) -> None:
+    args = (
+        f"--sim-load-seconds={LOAD_SECONDS}",
+        "--sim-ttft-ms=20",
+        "--sim-tpot-ms=15",
+    )
     team.apply(
         simulated_run(
-            "told", args=args, workloads=[SERVED], cost={"perGPUHour": "3.60", "currency": "EUR"}
+            "told",
+            args=args,
+            workloads=[SERVED],
+            cost={"perGPUHour": "3.60", "currency": "EUR"},
         )
     )
     run = team.wait_for(
@@ -84,8 +109,14 @@ def test_the_start_the_gpus_and_the_cost_stand_in_the_result(team: Namespace) ->
         timeout_seconds=120,
         what="a server",
     )
-    [server] = team.list("pods", selector=f"{children_selector(run)},benchrun.dev/role=server")
-    held = Gpu(pod=server["metadata"]["name"], namespace=team.name, millijoules=int(MILLIJOULES))
+    [server] = team.list(
+        "pods", selector=f"{children_selector(run)},benchrun.dev/role=server"
+    )
+    held = Gpu(
+        pod=server["metadata"]["name"],
+        namespace=team.name,
+        millijoules=int(MILLIJOULES),
+    )
     put_page(team, gpu_page(held, Gpu(number=1, pod="another", watts=700.0)))
 
     run = finished(team, "told", timeout_seconds=200)
@@ -95,7 +126,9 @@ def test_the_start_the_gpus_and_the_cost_stand_in_the_result(team: Namespace) ->
     start = told["startup"]
     assert LOAD_SECONDS <= start["loadSeconds"] < LOAD_SECONDS + 1
     assert start["imagePullSeconds"] == 0, "the image was loaded into the cluster"
-    assert 0 <= start["podSeconds"] <= told["secondsToReady"] - LOAD_SECONDS + 1  # whole seconds
+    assert (
+        0 <= start["podSeconds"] <= told["secondsToReady"] - LOAD_SECONDS + 1
+    )  # whole seconds
 
     assert "noGPUTelemetryReason" not in told
     [role] = row["roles"]

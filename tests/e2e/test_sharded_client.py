@@ -24,9 +24,15 @@ def sharded_run(name: str, *loads: Object) -> Object:
         }
         for number, load in enumerate(loads)
     ]
-    client = {"parallelism": 2, "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}}}
+    client = {
+        "parallelism": 2,
+        "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}},
+    }
     return simulated_run(
-        name, args=("--sim-ttft-ms=40", "--sim-tpot-ms=10"), workloads=workloads, client=client
+        name,
+        args=("--sim-ttft-ms=40", "--sim-tpot-ms=10"),
+        workloads=workloads,
+        client=client,
     )
 
 
@@ -36,15 +42,21 @@ def records(namespace: Namespace) -> list[StageRecord]:
         for c in namespace.list("configmaps")
         if c["metadata"].get("labels", {}).get("benchrun.dev/role") == "stage"
     ]
-    found = [open_record(base64.b64decode(c["binaryData"][RECORD_KEY])) for c in maps]
+    found = [
+        open_record(base64.b64decode(c["binaryData"][RECORD_KEY])) for c in maps
+    ]
     return sorted(found, key=lambda record: record.sequence)
 
 
 def client_pods(namespace: Namespace, run: Object) -> dict[str, str]:
     """Names by place."""
-    pods = namespace.list("pods", selector=f"{children_selector(run)},benchrun.dev/role=client")
+    pods = namespace.list(
+        "pods", selector=f"{children_selector(run)},benchrun.dev/role=client"
+    )
     return {
-        p["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]: p["metadata"]["name"]
+        p["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]: p[
+            "metadata"
+        ]["name"]
         for p in pods
     }
 
@@ -63,11 +75,16 @@ def test_two_pods_measure_as_one(namespace: Namespace) -> None:
         assert all(record.requests.ok)
         assert record.client.processes == 2
         assert record.shards is not None
-        assert record.shards.start_skew_us + record.shards.clock_error_us < MAX_SKEW_US
+        assert (
+            record.shards.start_skew_us + record.shards.clock_error_us < MAX_SKEW_US
+        )
         (edge,) = record.servers
         assert edge.before is not None
         assert edge.after is not None
-        counted = edge.after["request_success_total"] - edge.before["request_success_total"]
+        counted = (
+            edge.after["request_success_total"]
+            - edge.before["request_success_total"]
+        )
         assert counted == len(record.requests.ok)
 
 
@@ -94,4 +111,6 @@ def test_a_pod_that_is_lost_takes_its_stage_with_it(namespace: Namespace) -> Non
     assert failed["reason"] == "ShardLost"
     assert "shard 1 of 2" in failed["message"]
     assert "w1/concurrency=4/r1" in failed["message"]
-    assert [record.stage_id for record in records(namespace)] == ["w0/concurrency=4/r1"]
+    assert [record.stage_id for record in records(namespace)] == [
+        "w0/concurrency=4/r1"
+    ]

@@ -65,6 +65,9 @@ def test_an_operator_for_one_namespace_measures_there_and_touches_no_other(
     assert "ours" in log
     assert "forbidden" not in log.lower()
     account = f"system:serviceaccount:{team.name}:team-benchrun"
-    assert team.kubectl("auth", "can-i", "list", "pods", f"--as={account}").strip() == "yes"
+    assert (
+        team.kubectl("auth", "can-i", "list", "pods", f"--as={account}").strip()
+        == "yes"
+    )
     with pytest.raises(CommandFailed):
         neighbour.kubectl("auth", "can-i", "list", "pods", f"--as={account}")

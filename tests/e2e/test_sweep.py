@@ -57,7 +57,11 @@ def test_an_operator_that_is_killed_again_and_again_ends_with_the_same_table(
         if number == 1:
             name = run["metadata"]["name"]
             namespace.wait_for(
-                RUN, name, is_measuring, timeout_seconds=RUN_SECONDS, what="measuring"
+                RUN,
+                name,
+                is_measuring,
+                timeout_seconds=RUN_SECONDS,
+                what="measuring",
             )
         # Four times would take minutes: kubelet restarts what died again and again later and later.
         kill_container(operator, selector=SELECTOR)
@@ -65,13 +69,18 @@ def test_an_operator_that_is_killed_again_and_again_ends_with_the_same_table(
 
     assert phase(over) == "Completed", over["status"]
     assert {
-        name: run["metadata"]["uid"] for name, run in runs_of(namespace, "storm").items()
+        name: run["metadata"]["uid"]
+        for name, run in runs_of(namespace, "storm").items()
     } == uids
     # Answers take 220, 280 and 400 ms where 1, 2 and 4 are given at a time.
     found = throughputs(over)
     assert list(found) == list(VARIANTS)
-    assert found["seqs=2"] == pytest.approx(2 * 220 / 280 * found["seqs=1"], rel=0.2)
-    assert found["seqs=4"] == pytest.approx(4 * 220 / 400 * found["seqs=1"], rel=0.2)
+    assert found["seqs=2"] == pytest.approx(
+        2 * 220 / 280 * found["seqs=1"], rel=0.2
+    )
+    assert found["seqs=4"] == pytest.approx(
+        4 * 220 / 400 * found["seqs=1"], rel=0.2
+    )
     words = {
         row["variant"]: change["word"]
         for row in over["status"]["results"]
@@ -87,16 +96,25 @@ def test_an_operator_that_is_killed_again_and_again_ends_with_the_same_table(
 def test_a_run_that_is_lost_is_measured_anew_and_a_variant_that_loses_all_is_a_row_with_its_reason(
     operator: Namespace, namespace: Namespace
 ) -> None:
-    victims = {"lame-v2-r1": "server", "lame-v3-r1": "client", "lame-v3-r1-a2": "client"}
+    victims = {
+        "lame-v2-r1": "server",
+        "lame-v3-r1": "client",
+        "lame-v3-r1-a2": "client",
+    }
     namespace.apply(sweep_of_seqs("lame", order="AsListed"))
     for run in one_by_one(namespace, "lame", count=5):
         name = run["metadata"]["name"]
         if name in victims:
             namespace.wait_for(
-                RUN, name, is_measuring, timeout_seconds=RUN_SECONDS, what="measuring"
+                RUN,
+                name,
+                is_measuring,
+                timeout_seconds=RUN_SECONDS,
+                what="measuring",
             )
             kill_container(
-                namespace, selector=f"{children_selector(run)},benchrun.dev/role={victims[name]}"
+                namespace,
+                selector=f"{children_selector(run)},benchrun.dev/role={victims[name]}",
             )
     over = finished(namespace, "lame")
 
@@ -119,12 +137,17 @@ def test_a_run_that_is_lost_is_measured_anew_and_a_variant_that_loses_all_is_a_r
     assert lost["status"].get("logTail")
 
 
-def test_another_model_is_a_variant_whose_server_and_client_take_it(namespace: Namespace) -> None:
+def test_another_model_is_a_variant_whose_server_and_client_take_it(
+    namespace: Namespace,
+) -> None:
     """A sparse or quantised model against the dense one, with a simulated server."""
     other = {"name": "tiny-sparse", "source": {"path": {"path": TINY_MODEL}}}
     one = ["--max-num-seqs=1"]
     four = ["--max-num-seqs=4"]
-    variants = [{"name": "dense", "args": one}, {"name": "sparse", "model": other, "args": four}]
+    variants = [
+        {"name": "dense", "args": one},
+        {"name": "sparse", "model": other, "args": four},
+    ]
     namespace.apply(sweep_of_seqs("models", matrix={"variants": variants}))
     status = measured(namespace, "BenchmarkSweep", "models", timeout_seconds=600)
     _, sparse = status["results"]

@@ -50,7 +50,9 @@ def status(operator: Namespace) -> Iterator[Object]:
     """Of the run, once it has ended, with nothing lost to the kill and nothing done twice."""
     with in_a_namespace() as namespace:
         namespace.apply(
-            simulated_run("questions", server=SERVER, workloads=WORKLOADS, repeats=REPEATS)
+            simulated_run(
+                "questions", server=SERVER, workloads=WORKLOADS, repeats=REPEATS
+            )
         )
         loading = namespace.wait_for(
             RUN,
@@ -65,11 +67,15 @@ def status(operator: Namespace) -> Iterator[Object]:
 
 
 def finding(status: Object, code: str) -> Object | None:
-    return next((found for found in status["findings"] if found["code"] == code), None)
+    return next(
+        (found for found in status["findings"] if found["code"] == code), None
+    )
 
 
 def row(status: Object, load_point: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(row for row in status["results"] if row["loadPoint"] == load_point)
+    found: dict[str, Any] = next(
+        row for row in status["results"] if row["loadPoint"] == load_point
+    )
     return found
 
 
@@ -78,11 +84,17 @@ def test_answers_that_end_before_what_was_asked_are_named(status: Object) -> Non
     assert short is not None, status["findings"]
     assert short["worstStage"].startswith("ends-early/")
     assert short["severity"] in ("Suspect", "Invalid")
-    assert 0 < short["evidence"]["meanOutputTokens"] < 0.95 * short["evidence"]["askedTokens"]
+    assert (
+        0
+        < short["evidence"]["meanOutputTokens"]
+        < 0.95 * short["evidence"]["askedTokens"]
+    )
     assert "OutputTooShort" not in row(status, "crowd/concurrency=8")["findings"]
 
 
-def test_the_sequence_limit_is_named_where_more_users_wait_than_are_served(status: Object) -> None:
+def test_the_sequence_limit_is_named_where_more_users_wait_than_are_served(
+    status: Object,
+) -> None:
     crowd = row(status, "crowd/concurrency=8")
     assert crowd["verdict"] in ("Valid", "Suspect"), crowd
     assert crowd["waiting"]["reason"] == "SequenceLimit", crowd["waiting"]

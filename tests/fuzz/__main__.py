@@ -20,7 +20,9 @@ def main(arguments: list[str]) -> int:
 
     seconds = int(arguments[0])
     named = arguments[1:] or list(READERS)
-    broken = [name for name in named if not _stands(name, max(1, seconds // len(named)))]
+    broken = [
+        name for name in named if not _stands(name, max(1, seconds // len(named)))
+    ]
     print(f"{len(named)} readers, broken: {', '.join(broken) or 'none'}")
     return 1 if broken else 0
 
@@ -30,7 +32,9 @@ def _stands(reader: str, seconds: int) -> bool:
     command = [sys.executable, "-m", "fuzz", "--one", reader, str(seconds)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     output = (done.stdout + done.stderr).splitlines()
-    figures = [line.removeprefix("stat::") for line in output if line.startswith("stat::")]
+    figures = [
+        line.removeprefix("stat::") for line in output if line.startswith("stat::")
+    ]
     print("\n".join(output[-60:] if done.returncode else figures), flush=True)
     return done.returncode == 0
 
@@ -67,7 +71,11 @@ def fuzz_one(reader: str, seconds: str) -> None:
         "-print_final_stats=1",
         "-len_control=0",
     ]
-    atheris.Setup([sys.argv[0], *options, str(corpus)], READERS[reader], custom_mutator=changed)
+    atheris.Setup(
+        [sys.argv[0], *options, str(corpus)],
+        READERS[reader],
+        custom_mutator=changed,
+    )
     atheris.Fuzz()
 
 

@@ -95,7 +95,21 @@ def _many(old: list[Any]) -> list[Any]:
     return (old or [0])[:1] * MANY_ENTRIES
 
 
-_NUMBERS = (0, -1, 1, 2, 2**31 - 1, 2**31, 2**32, 2**53 + 1, 2**63 - 1, 2**63, 10**30, 0.5, 1e308)
+_NUMBERS = (
+    0,
+    -1,
+    1,
+    2,
+    2**31 - 1,
+    2**31,
+    2**32,
+    2**53 + 1,
+    2**63 - 1,
+    2**63,
+    10**30,
+    0.5,
+    1e308,
+)
 _TEXTS = (
     "",
     " ",
@@ -159,7 +173,9 @@ CHANGES: dict[str, Change] = {
     "backwards": _only(list, lambda old: old[::-1]),
     "unknown field": _only(dict, lambda old: {**old, UNKNOWN: 1}),
     "empty name": _only(dict, lambda old: {**old, "": 1}),
-    "many fields": _only(dict, lambda old: {**old, **{f"f{n}": n for n in range(MANY_ENTRIES)}}),
+    "many fields": _only(
+        dict, lambda old: {**old, **{f"f{n}": n for n in range(MANY_ENTRIES)}}
+    ),
 }
 
 
@@ -193,7 +209,11 @@ def leaf_by_leaf(value: Any) -> Iterator[Leaf]:
 
 _LARGE = ("many", "many fields", "deep", "long text")
 _ANY_CHANGE = [
-    *(change for name, change in CHANGES.items() for _ in range(1 if name in _LARGE else 10)),
+    *(
+        change
+        for name, change in CHANGES.items()
+        for _ in range(1 if name in _LARGE else 10)
+    ),
     _constant("half a character: \ud800"),
     _constant(float("nan")),
     _constant(float("inf")),
@@ -224,7 +244,11 @@ def mutated_bytes(data: bytes, rng: random.Random) -> bytes:
     """Bytes with something changed. JSON stays JSON, most of the time: of several lines of it one is
     changed."""
     for _ in range(rng.choice([1, 1, 1, 2, 4])):
-        data = _json_changed(data, rng) if rng.random() < 0.8 else _text_changed(data, rng)
+        data = (
+            _json_changed(data, rng)
+            if rng.random() < 0.8
+            else _text_changed(data, rng)
+        )
     return data
 
 
@@ -239,12 +263,22 @@ def _json_changed(data: bytes, rng: random.Random) -> bytes:
     except (ValueError, OverflowError, RecursionError):
         return _text_changed(data, rng)
     if rng.random() < 0.1:
-        lines[place] = _RAW_NUMBER.sub(rng.choice(_RAW_NUMBERS), lines[place], count=1)
+        lines[place] = _RAW_NUMBER.sub(
+            rng.choice(_RAW_NUMBERS), lines[place], count=1
+        )
     return b"\n".join(lines)
 
 
 _RAW_NUMBER = re.compile(rb"(?<=[:\[,])[0-9]+")
-_RAW_NUMBERS = (b"NaN", b"-Infinity", b"1e999", b"9" * 5000, b"-0", b"1E400", b"9" * 400)
+_RAW_NUMBERS = (
+    b"NaN",
+    b"-Infinity",
+    b"1e999",
+    b"9" * 5000,
+    b"-0",
+    b"1E400",
+    b"9" * 400,
+)
 _BITS = (
     b"\x00",
     b"\xff",
@@ -275,7 +309,9 @@ _BITS = (
 def _text_changed(data: bytes, rng: random.Random) -> bytes:
     begin = rng.randrange(len(data) + 1)
     end = min(len(data), begin + rng.choice([0, 1, 2, 8, 64, 1024]))
-    kept = rng.choice([b"", data[begin:end] * 2, data[begin:end] * 50, rng.choice(_BITS)])
+    kept = rng.choice(
+        [b"", data[begin:end] * 2, data[begin:end] * 50, rng.choice(_BITS)]
+    )
     if rng.random() < 0.3:
         end = begin
     if rng.random() < 0.3:

@@ -30,7 +30,15 @@ from benchrun.decide import (
 from benchrun.decide.sweep.sweep_state import SweepCollected, SweepFacts
 from benchrun.judge_process.judge_job import judge_job
 from benchrun.judge_process.messages import Job, JobPart
-from benchrun.observe import Children, Run, child_of, pod_of, run_of, sweep_of, swept_runs
+from benchrun.observe import (
+    Children,
+    Run,
+    child_of,
+    pod_of,
+    run_of,
+    sweep_of,
+    swept_runs,
+)
 from benchrun.plan import PackedResult, load_points
 from benchrun_client.contract import PLAN_FILE, Plan
 from unit.decide.scenes import CONTEXT, instant
@@ -77,7 +85,9 @@ def outcome_of_run(spec: Any, fate: Fate) -> Outcome:
     return _outcome(status.conditions, status.phase, status.message)
 
 
-def _outcome(conditions: Conditions, phase: str | None, message: str | None) -> Outcome:
+def _outcome(
+    conditions: Conditions, phase: str | None, message: str | None
+) -> Outcome:
     states = {each.type: each for each in conditions}
     assert {each.reason for each in conditions} <= NAMED_REASONS, states
     reason = states["Reconciling"].reason
@@ -105,11 +115,19 @@ class _World:
     def passes(self) -> Decision:
         """Pass after pass until nothing changes any more."""
         for _ in range(8):
-            before = (dict(self.status), set(self.manifests), len(self.collected.answers))
+            before = (
+                dict(self.status),
+                set(self.manifests),
+                len(self.collected.answers),
+            )
             self._client_goes_on()
             decision = decide(self._facts())
             self._carry_out(decision)
-            if (self.status, set(self.manifests), len(self.collected.answers)) == before:
+            if (
+                self.status,
+                set(self.manifests),
+                len(self.collected.answers),
+            ) == before:
                 return decision
         return decision
 
@@ -121,8 +139,12 @@ class _World:
             "generation": 1,
             "creationTimestamp": CREATED,
         }
-        run = run_of({"metadata": metadata, "spec": self.spec, "status": self.status})
-        objects = tuple(child_of(kind, body) for (kind, _), body in self.manifests.items())
+        run = run_of(
+            {"metadata": metadata, "spec": self.spec, "status": self.status}
+        )
+        objects = tuple(
+            child_of(kind, body) for (kind, _), body in self.manifests.items()
+        )
         pods = tuple(map(pod_of, self._pods()))
         now = instant(0) + timedelta(seconds=self.now)
         return Facts(run, Children(objects, pods), self.collected, now, CONTEXT)
@@ -134,22 +156,42 @@ class _World:
             spec = body.get("spec", {})
             if kind == "Deployment":
                 for number in range(spec["replicas"]):
-                    yield _pod(spec["template"], "ReplicaSet", f"{name}-5d4", f"{name}-{number}")
+                    yield _pod(
+                        spec["template"],
+                        "ReplicaSet",
+                        f"{name}-5d4",
+                        f"{name}-{number}",
+                    )
             elif kind == "LeaderWorkerSet":
                 yield from _group_pods(name, spec)
             elif kind == "Job":
                 for rank in range(spec.get("completions", 1)):
                     label = {names.LABEL_COMPLETION_INDEX: str(rank)}
-                    yield _pod(spec["template"], "Job", name, f"{name}-{rank}", label)
+                    yield _pod(
+                        spec["template"], "Job", name, f"{name}-{rank}", label
+                    )
 
     def _client_goes_on(self) -> None:
-        plan = next((m for (_, name), m in self.manifests.items() if name.endswith("-plan")), None)
-        if not self.stands or plan is None or ("Job", self._job) not in self.manifests:
+        plan = next(
+            (
+                m
+                for (_, name), m in self.manifests.items()
+                if name.endswith("-plan")
+            ),
+            None,
+        )
+        if (
+            not self.stands
+            or plan is None
+            or ("Job", self._job) not in self.manifests
+        ):
             return
         if self.client is None:
             parsed = Plan.model_validate_json(plan["data"][PLAN_FILE])
             self.client = SimulatedClient(parsed, started=self.now - 5)
-        serves = any(kind in ("Deployment", "LeaderWorkerSet") for kind, _ in self.manifests)
+        serves = any(
+            kind in ("Deployment", "LeaderWorkerSet") for kind, _ in self.manifests
+        )
         is_endpoint = isinstance(self.spec, dict) and "endpoint" in self.spec
         self.client.tick(self.now, server_healthy=serves or is_endpoint)
         self.collected.client.progress = self.client.progress
@@ -167,17 +209,26 @@ class _World:
         for manifest in decision.apply:
             about = manifest["metadata"]
             uid = f"uid-of-{about['name']}"
-            body = {**manifest, "metadata": {**about, "uid": uid, "creationTimestamp": CREATED}}
+            body = {
+                **manifest,
+                "metadata": {**about, "uid": uid, "creationTimestamp": CREATED},
+            }
             self.manifests.setdefault((manifest["kind"], about["name"]), body)
         wanted = (*decision.lookups, *filter(None, (decision.last_words,)))
         for question in wanted:
             self.collected.answers.setdefault(question, self._answer(question))
-        self.status = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        self.status = decision.status.model_dump(
+            mode="json", by_alias=True, exclude_none=True
+        )
 
     def _answer(self, question: Query[Any]) -> Answer[Any]:
         if isinstance(question, Judging):
             return Answer(self._judged(question))
-        known: dict[type, Any] = {LogTail: "", Compilations: (), EndpointPods: ("10.0.0.7:8000",)}
+        known: dict[type, Any] = {
+            LogTail: "",
+            Compilations: (),
+            EndpointPods: ("10.0.0.7:8000",),
+        }
         return Answer(known.get(type(question)))
 
     def _judged(self, question: Judging) -> Any:
@@ -213,15 +264,26 @@ def _group_pods(name: str, spec: Json) -> Iterator[Json]:
             kind = "leaderTemplate" if rank == 0 else "workerTemplate"
             label = {names.LABEL_WORKER_INDEX: str(rank)}
             pod = f"{name}-{number}-{rank}"
-            yield _pod(template[kind], "StatefulSet", f"{name}-{number}", pod, label)
+            yield _pod(
+                template[kind], "StatefulSet", f"{name}-{number}", pod, label
+            )
 
 
 def _pod(
-    template: Json, owner_kind: str, owner: str, name: str, labels: Json | None = None
+    template: Json,
+    owner_kind: str,
+    owner: str,
+    name: str,
+    labels: Json | None = None,
 ) -> Json:
     """One that runs and is ready."""
     about = template["metadata"]
-    controller = {"kind": owner_kind, "name": owner, "uid": f"uid-of-{owner}", "controller": True}
+    controller = {
+        "kind": owner_kind,
+        "name": owner,
+        "uid": f"uid-of-{owner}",
+        "controller": True,
+    }
     metadata = {
         **about,
         "name": name,
@@ -242,12 +304,21 @@ def _pod(
         "conditions": conditions,
         "containerStatuses": [state],
     }
-    return {"metadata": metadata, "spec": {**template["spec"], "nodeName": "n1"}, "status": status}
+    return {
+        "metadata": metadata,
+        "spec": {**template["spec"], "nodeName": "n1"},
+        "status": status,
+    }
 
 
 def outcome_of_sweep(spec: Any) -> Outcome:
     """What becomes of a sweep with this spec, each of whose runs is measured at once."""
-    metadata = {"namespace": "lab", "name": "seqs", "uid": "sweep-uid-1", "generation": 1}
+    metadata = {
+        "namespace": "lab",
+        "name": "seqs",
+        "uid": "sweep-uid-1",
+        "generation": 1,
+    }
     status: Json = {}
     runs: dict[str, Run] = {}
     for turn in range(300):
@@ -256,9 +327,13 @@ def outcome_of_sweep(spec: Any) -> Outcome:
         collected = SweepCollected(measured=figures)
         now = instant(turn * 60.0)
         seen = swept_runs(runs.values())
-        decision = decided_with_table(SweepFacts(sweep_of(body), seen, collected, now))
+        decision = decided_with_table(
+            SweepFacts(sweep_of(body), seen, collected, now)
+        )
         before = (status, set(runs))
-        status = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        status = decision.status.model_dump(
+            mode="json", by_alias=True, exclude_none=True
+        )
         for manifest in decision.create:
             name = manifest["metadata"]["name"]
             made = replace(a_run(name, status=ended()), spec=manifest["spec"])
@@ -272,4 +347,6 @@ def outcome_of_sweep(spec: Any) -> Outcome:
 def _figures(spec: Json) -> BenchmarkRunStatus:
     """Typical ones, at every load that is listed."""
     parsed = BenchmarkRunSpec.model_validate(spec)
-    return essence(run("any", [row(each.id) for each in load_points(parsed)]).status)
+    return essence(
+        run("any", [row(each.id) for each in load_points(parsed)]).status
+    )

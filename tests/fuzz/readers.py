@@ -23,7 +23,11 @@ from benchrun.effects.kubernetes_api import addresses_of
 from benchrun.judge_process.judge_job import judge_job
 from benchrun.judge_process.messages import JobPart
 from benchrun.measure import cpu_values, decode, encode, gpu_values
-from benchrun.measure.metrics_page import UnreadableMetrics, parse_facts, parse_sample
+from benchrun.measure.metrics_page import (
+    UnreadableMetrics,
+    parse_facts,
+    parse_sample,
+)
 from benchrun.observe import (
     Pod,
     Run,
@@ -141,7 +145,9 @@ def vars_of(phases: Any) -> list[float | None]:
 def _ended(text: str) -> Pod:
     ended = {"exitCode": 1, "message": text, "reason": "Error"}
     container = {"name": "vllm", "restartCount": 3, "state": {"terminated": ended}}
-    return pod_of({"metadata": {"name": "p"}, "status": {"containerStatuses": [container]}})
+    return pod_of(
+        {"metadata": {"name": "p"}, "status": {"containerStatuses": [container]}}
+    )
 
 
 def events(data: bytes) -> None:
@@ -201,7 +207,9 @@ def stored_records(data: bytes) -> None:
 
 def packed_records(data: bytes) -> None:
     """Bytes that stand where a record should."""
-    _judged([JobPart.of("record", data, name="stage-0", envelope=_envelope_of(data))])
+    _judged(
+        [JobPart.of("record", data, name="stage-0", envelope=_envelope_of(data))]
+    )
 
 
 def timelines(data: bytes) -> None:
@@ -258,7 +266,10 @@ def statuses(data: bytes) -> None:
     read = read_leniently(BenchmarkRunStatus, stored)
     status_changes(stored, read)
     finished_run_of(stored)
-    for scene in (Scene().measuring(), Scene().measuring().arrived(0, 1).answered()):
+    for scene in (
+        Scene().measuring(),
+        Scene().measuring().arrived(0, 1).answered(),
+    ):
         _decides(replace(scene, status=stored))
     metadata = {"name": OWNER.name, "namespace": OWNER.namespace, "uid": OWNER.uid}
     body = {"metadata": metadata, "spec": Scene().spec, "status": stored}
@@ -290,7 +301,12 @@ def _sweep_decides(
     runs: list[Run],
     measured: dict[str, BenchmarkRunStatus] | None = None,
 ) -> None:
-    metadata = {"namespace": NAMESPACE, "name": NAME, "uid": SWEEP_UID, "generation": 1}
+    metadata = {
+        "namespace": NAMESPACE,
+        "name": NAME,
+        "uid": SWEEP_UID,
+        "generation": 1,
+    }
     sweep = sweep_of({"metadata": metadata, "spec": sweep_body(), "status": status})
     collected = SweepCollected(measured=measured or {})
     decide_sweep(SweepFacts(sweep, swept_runs(runs), collected, NOW))
@@ -301,7 +317,9 @@ def model_configs(data: bytes) -> None:
     config = raw.mapping(raw.parsed(data))
     with contextlib.suppress(UnknownShape, UnknownCacheType, Refused):
         shape = model_shape(config)
-        args = ServeArgs.of(["--tensor-parallel-size=2", "--enable-expert-parallel"], VLLM)
+        args = ServeArgs.of(
+            ["--tensor-parallel-size=2", "--enable-expert-parallel"], VLLM
+        )
         unknown_weights(shape, args)
         demand(shape, args)
         sizing = sizing_of(shape, engine_of(args, shape))
@@ -328,7 +346,11 @@ def _fails_in_words() -> Iterator[None]:
 def datasets(data: bytes) -> None:
     """A file of data, read in every way, and four requests that are drawn from it."""
     with _as_file(data) as file:
-        texts = {"column": "text", "texts_per_prompt": 1, "output_tokens_per_text": 1}
+        texts = {
+            "column": "text",
+            "texts_per_prompt": 1,
+            "output_tokens_per_text": 1,
+        }
         for read in (
             CustomData(file=file),
             ShareGPTData(file=file),

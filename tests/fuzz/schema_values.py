@@ -76,9 +76,19 @@ _FRAGMENTS: tuple[Any, ...] = (
     {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}},
     [{"key": "nvidia.com/gpu", "operator": "Exists"}],
 )
-_KEYS = ("cpu", "memory", "nvidia.com/gpu", "secretKeyRef", "configMapKeyRef", "a", "b")
+_KEYS = (
+    "cpu",
+    "memory",
+    "nvidia.com/gpu",
+    "secretKeyRef",
+    "configMapKeyRef",
+    "a",
+    "b",
+)
 _PAIR = re.compile(r"has\(self\.(\w+)\) != has\(self\.(\w+)\)$")
-_ONE_OF = re.compile(r"\[(has\(self\.\w+\)(?:, )?)+\]\.filter\(x, x\)\.size\(\) [<=]= 1")
+_ONE_OF = re.compile(
+    r"\[(has\(self\.\w+\)(?:, )?)+\]\.filter\(x, x\)\.size\(\) [<=]= 1"
+)
 _RARELY_LEFT_OUT = {"load", "dataset"}
 _RARELY_CHOSEN = {"mix", "timedTrace", "traceSpeeds", "batchSizes", "offline"}
 """They ask for others elsewhere in the spec."""
@@ -132,21 +142,33 @@ class Drawing:
     def _any(self, schema: Schema) -> Any:
         if "enum" in schema:
             return self._rng.choice(schema["enum"])
-        either = ["integer", "string"] if schema.get("x-kubernetes-int-or-string") else None
-        kind = self._rng.choice(either) if either else schema.get("type", "fragment")
+        either = (
+            ["integer", "string"]
+            if schema.get("x-kubernetes-int-or-string")
+            else None
+        )
+        kind = (
+            self._rng.choice(either) if either else schema.get("type", "fragment")
+        )
         return getattr(self, f"_{kind}")(schema)
 
     def _object(self, schema: Schema) -> dict[str, Any]:
         if "additionalProperties" in schema:
             fewest = schema.get("minProperties", 0)
-            count = min(schema["maxProperties"], max(fewest, self._rng.choice([0, 1, 2])))
+            count = min(
+                schema["maxProperties"], max(fewest, self._rng.choice([0, 1, 2]))
+            )
             names = self._rng.sample(_KEYS, k=count)
-            return {name: self.value(schema["additionalProperties"]) for name in names}
+            return {
+                name: self.value(schema["additionalProperties"]) for name in names
+            }
         fields = schema.get("properties", {})
         required = schema.get("required", ())
         share = self._rng.choice([0.0, 0.0, 0.1, 0.1, 0.3, 0.6])
         usual = {*required, *_RARELY_LEFT_OUT}
-        drawn = {name for name in fields if name in usual or self._rng.random() < share}
+        drawn = {
+            name for name in fields if name in usual or self._rng.random() < share
+        }
         for members in _unions(schema):
             usual_members = sorted(members - _RARELY_CHOSEN or members)
             drawn = (drawn - members) | {self._rng.choice(usual_members)}
@@ -158,12 +180,22 @@ class Drawing:
         fewest = schema.get("minItems", 0)
         most = schema.get("maxItems", MANY)
         count = self._rng.choice([1] * 20 + [2] * 8 + [3, fewest, MANY])
-        found = [self.value(schema["items"]) for _ in range(max(fewest, min(most, count)))]
+        found = [
+            self.value(schema["items"])
+            for _ in range(max(fewest, min(most, count)))
+        ]
         if schema.get("x-kubernetes-list-type") == "set":
-            return [each for place, each in enumerate(found) if each not in found[:place]]
+            return [
+                each
+                for place, each in enumerate(found)
+                if each not in found[:place]
+            ]
         keys = schema.get("x-kubernetes-list-map-keys", ())
         return [
-            {**each, **dict.fromkeys(keys, f"{self._text_of_keys(each, keys)}{place}")}
+            {
+                **each,
+                **dict.fromkeys(keys, f"{self._text_of_keys(each, keys)}{place}"),
+            }
             if len(found) > 1 and len(keys) == 1
             else each
             for place, each in enumerate(found)
@@ -180,14 +212,20 @@ class Drawing:
         if not found:
             longest = [each * most for each in "a1/"]
             cut = [each[:most] for each in (*_TEXTS, "", *longest)]
-            found += [each for each in cut if len(each) >= fewest and re.search(pattern, each)]
+            found += [
+                each
+                for each in cut
+                if len(each) >= fewest and re.search(pattern, each)
+            ]
             assert found, f"no text for {pattern}"
         return self._rng.choice(found)
 
     def _integer(self, schema: Schema) -> int:
         low = schema.get("minimum", -(2**31))
         high = schema.get("maximum", 2**31)
-        drawn = self._rng.choice([low, high, 1, 2, 3, 8, 60, 100, schema.get("default", 5)])
+        drawn = self._rng.choice(
+            [low, high, 1, 2, 3, 8, 60, 100, schema.get("default", 5)]
+        )
         return int(max(low, min(high, drawn)))
 
     def _boolean(self, _: Schema) -> bool:

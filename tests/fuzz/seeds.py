@@ -43,13 +43,17 @@ def seeds(reader: str) -> list[bytes]:
 def found(reader: str) -> dict[str, bytes]:
     """By name, inputs that once broke the reader."""
     return {
-        file.stem: gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+        file.stem: gzip.decompress(file.read_bytes())
+        if file.suffix == ".gz"
+        else file.read_bytes()
         for file in sorted((FOUND / reader).glob("*"))
     }
 
 
 def _files(*patterns: str) -> list[bytes]:
-    return [file.read_bytes() for each in patterns for file in sorted(UNIT.glob(each))]
+    return [
+        file.read_bytes() for each in patterns for file in sorted(UNIT.glob(each))
+    ]
 
 
 def _lines(values: Iterable[Any]) -> list[bytes]:
@@ -62,14 +66,25 @@ def _pages() -> list[bytes]:
 
 
 def _exporters() -> list[bytes]:
-    gpus = gpu_page(Gpu(pod="chat-0"), Gpu(1, xid=79, reasons=8, instance="1", pod="chat-0"))
-    return [gpus.encode(), cadvisor_page(periods=600, throttled=30, waiting=2.5).encode()]
+    gpus = gpu_page(
+        Gpu(pod="chat-0"), Gpu(1, xid=79, reasons=8, instance="1", pod="chat-0")
+    )
+    return [
+        gpus.encode(),
+        cadvisor_page(periods=600, throttled=30, waiting=2.5).encode(),
+    ]
 
 
 def _logs() -> list[bytes]:
     refusals = yaml.safe_load((UNIT / "observe" / "refusals.yaml").read_text())
-    said = [case["text"].encode() for cases in refusals.values() for case in cases.values()]
-    logs = _files("observe/logs/*.txt", "../simulator/benchrun_simulator/engine_failed.txt")
+    said = [
+        case["text"].encode()
+        for cases in refusals.values()
+        for case in cases.values()
+    ]
+    logs = _files(
+        "observe/logs/*.txt", "../simulator/benchrun_simulator/engine_failed.txt"
+    )
     return [each[-8192:] for each in logs] + said
 
 
@@ -78,7 +93,11 @@ def _events() -> list[bytes]:
     pulled = 'Successfully pulled image "vllm/vllm-openai:v0.32.0" in 1m2.5s (1m3.25s including'
     refused = 'Error creating: pods "x-" is forbidden: exceeded quota: gpus, requested: cpu=1'
     listed = [
-        {"reason": "Pulled", "involvedObject": about, "message": f"{pulled} waiting)."},
+        {
+            "reason": "Pulled",
+            "involvedObject": about,
+            "message": f"{pulled} waiting).",
+        },
         {
             "reason": "FailedCreate",
             "type": "Warning",
@@ -92,21 +111,31 @@ def _events() -> list[bytes]:
 
 def _slices() -> list[bytes]:
     pod = {"kind": "Pod", "namespace": "lab", "name": "p"}
-    endpoints = [{"addresses": ["10.0.0.7"], "targetRef": pod, "conditions": {"ready": True}}]
+    endpoints = [
+        {"addresses": ["10.0.0.7"], "targetRef": pod, "conditions": {"ready": True}}
+    ]
     ports = [{"name": "http", "port": 8000, "protocol": "TCP"}]
-    return _lines([[{"addressType": "IPv4", "ports": ports, "endpoints": endpoints}]])
+    return _lines(
+        [[{"addressType": "IPv4", "ports": ports, "endpoints": endpoints}]]
+    )
 
 
 def _deliveries() -> list[bytes]:
     sealed = [seal(measured(sequence)) for sequence in range(2)]
-    progress = ClientProgress(version=3, phase="Measuring", stage="chat/rate=4/r1", records=1)
+    progress = ClientProgress(
+        version=3, phase="Measuring", stage="chat/rate=4/r1", records=1
+    )
     failed = ClientProgress(
         version=4, phase="Failed", failure=Failure(reason="No", message="it failed")
     )
     answers = [
         Delivery(run_uid=UID, progress=progress),
         Delivery(run_uid=UID, progress=failed),
-        Delivery(run_uid=UID, progress=progress, records=tuple(each for each, _ in sealed)),
+        Delivery(
+            run_uid=UID,
+            progress=progress,
+            records=tuple(each for each, _ in sealed),
+        ),
     ]
     bodies = [(), (), [body for _, body in sealed]]
     failure = {"reason": "DatasetInvalid", "message": "rows.json, line 3: not JSON"}
@@ -114,7 +143,9 @@ def _deliveries() -> list[bytes]:
 
 
 def _records() -> list[bytes]:
-    rich = measured(0, client=filled(ClientFigures), errors={"boom": 2}, diagnostic="HTTP 500")
+    rich = measured(
+        0, client=filled(ClientFigures), errors={"boom": 2}, diagnostic="HTTP 500"
+    )
     return [gzip.decompress(seal(each)[1]) for each in (measured(0), rich)]
 
 
@@ -129,9 +160,18 @@ def _runs() -> list[Any]:
 
 
 def _statuses() -> list[bytes]:
-    scenes = (Scene().measuring(), Scene().measuring().arrived(0), Scene().server_loading())
-    statuses = [scene.decide().status for scene in (*scenes, Scene().with_spec(repeats=0))]
-    stored = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in statuses]
+    scenes = (
+        Scene().measuring(),
+        Scene().measuring().arrived(0),
+        Scene().server_loading(),
+    )
+    statuses = [
+        scene.decide().status for scene in (*scenes, Scene().with_spec(repeats=0))
+    ]
+    stored = [
+        each.model_dump(mode="json", by_alias=True, exclude_none=True)
+        for each in statuses
+    ]
     full = filled(BenchmarkRunStatus).model_dump(mode="json", by_alias=True)
     return _lines([*stored, full, finished_run().body["status"], ended()])
 
@@ -140,7 +180,8 @@ def _sweep_statuses() -> list[bytes]:
     runs = [a_run(f"seqs-v{n}-r1", status=ended()) for n in (1, 2)]
     statuses = [decided().status, decided(sweep_body(), runs).status]
     return _lines(
-        each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in statuses
+        each.model_dump(mode="json", by_alias=True, exclude_none=True)
+        for each in statuses
     )
 
 
@@ -151,46 +192,93 @@ def _pods() -> list[bytes]:
 
 def _objects() -> list[bytes]:
     manifests = Scene().client_ready().decide().apply + Scene().decide().apply
-    status = {"conditions": [{"type": "Failed", "status": "True", "reason": "R", "message": "m"}]}
+    status = {
+        "conditions": [
+            {"type": "Failed", "status": "True", "reason": "R", "message": "m"}
+        ]
+    }
     return _lines({**each, "status": status} for each in manifests)
 
 
 def _configs() -> list[bytes]:
     every = (*vars(configs).values(), *vars(published).values())
-    return _lines(each for each in every if isinstance(each, dict) and "model_type" in each)
+    return _lines(
+        each for each in every if isinstance(each, dict) and "model_type" in each
+    )
 
 
 def _datasets() -> list[bytes]:
-    turns = [{"from": who, "value": "one two three four five"} for who in ("human", "gpt")]
+    turns = [
+        {"from": who, "value": "one two three four five"}
+        for who in ("human", "gpt")
+    ]
     talk = {"conversations": turns, "id": "a"}
     custom = {"prompt": "one two three", "output_tokens": 7, "text": "a text"}
-    trace = {"timestamp": 5.5, "input_length": 20, "output_length": 5, "hash_ids": [1, "a"]}
+    trace = {
+        "timestamp": 5.5,
+        "input_length": 20,
+        "output_length": 5,
+        "hash_ids": [1, "a"],
+    }
     csv = b'text,other\n"one, ""two""",1\nthree,2\n'
     several = b"\n".join(_lines([custom, custom, trace, trace]))
-    built_in = UNIT.parents[1] / "client-image/benchrun_client/datasets/agent_conversation.json"
+    built_in = (
+        UNIT.parents[1]
+        / "client-image/benchrun_client/datasets/agent_conversation.json"
+    )
     start = json.loads(built_in.read_text())
     return [*_lines([[talk], talk, custom, trace]), several, csv, *_lines([start])]
 
 
 def _traces() -> list[bytes]:
     one = json.loads(
-        gzip.decompress((UNIT / "client/traces/one-step.pt.trace.json.gz").read_bytes())
+        gzip.decompress(
+            (UNIT / "client/traces/one-step.pt.trace.json.gz").read_bytes()
+        )
     )
     step = "execute_context_1(sq1435)_generation_0(sq0)"
-    kernel = {"ph": "X", "cat": "kernel", "name": "k", "ts": 1.0, "dur": 2.0, "pid": 1, "tid": 1}
+    kernel = {
+        "ph": "X",
+        "cat": "kernel",
+        "name": "k",
+        "ts": 1.0,
+        "dur": 2.0,
+        "pid": 1,
+        "tid": 1,
+    }
     annotated = {**kernel, "cat": "gpu_user_annotation", "name": step}
-    return _lines([{"traceEvents": one["traceEvents"][:40]}, {"traceEvents": [kernel, annotated]}])
+    return _lines(
+        [
+            {"traceEvents": one["traceEvents"][:40]},
+            {"traceEvents": [kernel, annotated]},
+        ]
+    )
 
 
 def _errors() -> list[bytes]:
-    causes = [{"field": "metadata.uid", "reason": "FieldValueInvalid", "message": "Precondition"}]
+    causes = [
+        {
+            "field": "metadata.uid",
+            "reason": "FieldValueInvalid",
+            "message": "Precondition",
+        }
+    ]
     return _lines(
-        [{"kind": "Status", "message": "no", "reason": "Exists", "details": {"causes": causes}}]
+        [
+            {
+                "kind": "Status",
+                "message": "no",
+                "reason": "Exists",
+                "details": {"causes": causes},
+            }
+        ]
     )
 
 
 def _manifests() -> list[bytes]:
-    return [file.read_bytes() for file in FILES] + _lines(each.body for each in EXAMPLES[:3])
+    return [file.read_bytes() for file in FILES] + _lines(
+        each.body for each in EXAMPLES[:3]
+    )
 
 
 _SEEDS: dict[str, Callable[[], list[bytes]]] = {

@@ -44,14 +44,20 @@ def drawn(count: int, *, first: int = 0) -> Iterator[Tried]:
         yield Tried(f"drawn {number}", kind, spec)
 
 
-def changed(count: int, *, of: Sequence[Example] = EXAMPLES, seed: int = SEED) -> Iterator[Tried]:
+def changed(
+    count: int, *, of: Sequence[Example] = EXAMPLES, seed: int = SEED
+) -> Iterator[Tried]:
     """So many of these examples with one leaf changed, drawn from all that can be."""
     ours = [each for each in of if each.kind in DEFINITIONS]
-    every = [(each, leaf) for each in ours for leaf in leaf_by_leaf(each.body["spec"])]
+    every = [
+        (each, leaf) for each in ours for leaf in leaf_by_leaf(each.body["spec"])
+    ]
     for example, leaf in random.Random(seed).sample(every, count):
         where = "".join(f"[{each!r}]" for each in leaf.path)
         body = example.body["spec"]
-        yield Tried(f"{example.name}{where} {leaf.name}", example.kind, leaf.of(body))
+        yield Tried(
+            f"{example.name}{where} {leaf.name}", example.kind, leaf.of(body)
+        )
 
 
 @cache
@@ -90,7 +96,9 @@ def tally_of(specs: Iterable[Tried]) -> Tally:
             tally.reasons[outcome.reason] += 1
         except Exception as error:
             tally.outcomes[f"{tried.kind} wrong"] += 1
-            tally.wrong.append(f"{tried.name}: {type(error).__name__}: {str(error)[:300]}")
+            tally.wrong.append(
+                f"{tried.name}: {type(error).__name__}: {str(error)[:300]}"
+            )
         took = time.process_time() - began
         if took > tally.worst_seconds:
             tally.worst_seconds = took
@@ -111,6 +119,10 @@ def peak_mib() -> int:
 
 def report(tally: Tally) -> str:
     """In a few lines."""
-    counts = ", ".join(f"{count} {name}" for name, count in sorted(tally.outcomes.items()))
+    counts = ", ".join(
+        f"{count} {name}" for name, count in sorted(tally.outcomes.items())
+    )
     slowest = f"slowest {tally.worst_seconds:.2f} s ({tally.worst}), peak {peak_mib()} MiB"
-    return "\n".join(chain([f"{tally.tried} specs: {counts}", slowest], tally.wrong[:20]))
+    return "\n".join(
+        chain([f"{tally.tried} specs: {counts}", slowest], tally.wrong[:20])
+    )

@@ -28,9 +28,7 @@ def _controller_manager() -> int:
 
     It is identified by its own kubeconfig: another cluster may run on this machine.
     """
-    kubeconfig = (
-        f"--kubeconfig={Path(os.environ['DEVCLUSTER_DIR']) / 'controllers.kubeconfig'}".encode()
-    )
+    kubeconfig = f"--kubeconfig={Path(os.environ['DEVCLUSTER_DIR']) / 'controllers.kubeconfig'}".encode()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0")
@@ -38,4 +36,6 @@ def _controller_manager() -> int:
             continue  # it has ended
         if CONTROLLERS in words and kubeconfig in words:
             return int(folder.name)
-    raise AssertionError("the controller manager of DEVCLUSTER_DIR does not run on this machine")
+    raise AssertionError(
+        "the controller manager of DEVCLUSTER_DIR does not run on this machine"
+    )

@@ -35,14 +35,17 @@ def reviews() -> str:
     """Return a CSV of 14 rows: one is blank, one comes twice."""
     table = io.StringIO()
     rows = [text(n) for n in range(12)]
-    csv.writer(table).writerows([["id", "review"], *enumerate([*rows, " ", rows[3]])])
+    csv.writer(table).writerows(
+        [["id", "review"], *enumerate([*rows, " ", rows[3]])]
+    )
     return table.getvalue()
 
 
 def questions() -> str:
     """Return JSON Lines of 10 rows."""
     return "".join(
-        json.dumps({"prompt": text(100 + n), "output_tokens": 4 + n % 3}) + "\n" for n in range(10)
+        json.dumps({"prompt": text(100 + n), "output_tokens": 4 + n % 3}) + "\n"
+        for n in range(10)
     )
 
 
@@ -56,7 +59,10 @@ def talks() -> str:
         ]
 
     return json.dumps(
-        [*({"conversations": turns(n)} for n in range(8)), {"conversations": turns(8)[:1]}]
+        [
+            *({"conversations": turns(n)} for n in range(8)),
+            {"conversations": turns(8)[:1]},
+        ]
     )
 
 
@@ -99,14 +105,22 @@ def _manifests() -> tuple[Object, ...]:
     # As long as the right secret, and wrong at its end.
     wrong = SECRET[:-1] + "T"
     return (
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shelf"}, "data": FILES},
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "shelf"},
+            "data": FILES,
+        },
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": "program"},
             "data": {"serve.py": program},
         },
-        *(_credentials(name, secret) for name, secret in (("store", SECRET), ("no-store", wrong))),
+        *(
+            _credentials(name, secret)
+            for name, secret in (("store", SECRET), ("no-store", wrong))
+        ),
         {
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
@@ -133,7 +147,12 @@ def _manifests() -> tuple[Object, ...]:
 
 def _credentials(name: str, secret: str) -> Object:
     data = {"AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": secret}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name},
+        "stringData": data,
+    }
 
 
 def _pod() -> dict[str, Any]:
@@ -173,7 +192,9 @@ def _pod() -> dict[str, Any]:
                 **image,
                 "name": "serve",
                 "command": ["python3", "/program/serve.py"],
-                "env": [{"name": name, "value": value} for name, value in env.items()],
+                "env": [
+                    {"name": name, "value": value} for name, value in env.items()
+                ],
                 "readinessProbe": {"tcpSocket": {"port": 8000}, "periodSeconds": 1},
                 "volumeMounts": [
                     {"name": "served", "mountPath": "/files"},

@@ -18,7 +18,9 @@ from kit.kubectl import Object
 
 RUN = "benchrun.dev/run"
 ROLE = "benchrun.dev/role"
-CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+CONFIGURATIONS = (
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+)
 DEAD_URL = "https://127.0.0.1:1/"  # nothing listens there
 
 
@@ -28,7 +30,9 @@ class DenyingWebhook:
     def __init__(self) -> None:
         self.denied = 0  # how often it was asked
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         """Answer one request a connection."""
         try:
             head = await reader.readuntil(b"\r\n\r\n")
@@ -52,9 +56,17 @@ class DenyingWebhook:
 
 
 def _no(review: Object) -> Object:
-    status = {"code": 503, "reason": "ServiceUnavailable", "message": "the policy server is down"}
+    status = {
+        "code": 503,
+        "reason": "ServiceUnavailable",
+        "message": "the policy server is down",
+    }
     response = {"uid": review["request"]["uid"], "allowed": False, "status": status}
-    return {"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response}
+    return {
+        "apiVersion": review["apiVersion"],
+        "kind": review["kind"],
+        "response": response,
+    }
 
 
 @asynccontextmanager
@@ -86,7 +98,15 @@ async def denying(
     here = _address_towards(api.url)
     subject = ("-subj", f"/CN={here}", "-addext", f"subjectAltName=IP:{here}")
     await command(
-        "openssl", "req", "-x509", *new_key, "-out", str(certificate), "-days", "2", *subject
+        "openssl",
+        "req",
+        "-x509",
+        *new_key,
+        "-out",
+        str(certificate),
+        "-days",
+        "2",
+        *subject,
     )
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificate, key)
@@ -103,7 +123,11 @@ async def denying(
         for config, run, plural in entries
     ]
     try:
-        await api.ask("POST", CONFIGURATIONS, {"metadata": {"name": name}, "webhooks": webhooks})
+        await api.ask(
+            "POST",
+            CONFIGURATIONS,
+            {"metadata": {"name": name}, "webhooks": webhooks},
+        )
         yield webhook
     finally:
         await api.ask("DELETE", f"{CONFIGURATIONS}/{name}")
@@ -121,7 +145,9 @@ def _address_towards(url: str) -> str:
         return address
 
 
-def _webhook(config: Object, *, namespace: str, run: str, plural: str, role: str | None) -> Object:
+def _webhook(
+    config: Object, *, namespace: str, run: str, plural: str, role: str | None
+) -> Object:
     of_role = {} if role is None else {ROLE: role}
     return {
         "name": f"{run}.test.benchrun.dev",
@@ -134,7 +160,9 @@ def _webhook(config: Object, *, namespace: str, run: str, plural: str, role: str
                 "resources": [plural],
             }
         ],
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "namespaceSelector": {
+            "matchLabels": {"kubernetes.io/metadata.name": namespace}
+        },
         "objectSelector": {"matchLabels": {RUN: run, **of_role}},
         "failurePolicy": "Fail",
         "sideEffects": "None",

@@ -25,16 +25,22 @@ def assert_nothing_was_lost_or_done_twice(
     """
     run = finished(namespace, name, timeout_seconds=timeout_seconds)
     assert condition(run, "Complete")["status"] == "True", run["status"]
-    assert [row["repeats"] for row in run["status"]["results"]] == [REPEATS, REPEATS]
+    assert [row["repeats"] for row in run["status"]["results"]] == [
+        REPEATS,
+        REPEATS,
+    ]
     stages = stored_stages(namespace, run)
-    assert sorted(int(c["metadata"]["labels"]["benchrun.dev/sequence"]) for c in stages) == [
+    assert sorted(
+        int(c["metadata"]["labels"]["benchrun.dev/sequence"]) for c in stages
+    ) == [
         0,
         1,
         2,
         3,
     ]
     stored = {
-        json.loads(c["metadata"]["annotations"]["benchrun.dev/envelope"])["digest"] for c in stages
+        json.loads(c["metadata"]["annotations"]["benchrun.dev/envelope"])["digest"]
+        for c in stages
     }
     assert stored == _digests_in_client_log(namespace, run), (
         "a record is not the one that was measured"
@@ -50,7 +56,10 @@ def assert_nothing_was_lost_or_done_twice(
 def _digests_in_client_log(namespace: Namespace, run: Object) -> set[str]:
     """Return the digests of all records, as the client logged them when it measured each stage."""
     log = namespace.kubectl(
-        "logs", "--tail=-1", "-l", f"{children_selector(run)},benchrun.dev/role=client"
+        "logs",
+        "--tail=-1",
+        "-l",
+        f"{children_selector(run)},benchrun.dev/role=client",
     )
     lines = [
         json.loads(line)
@@ -68,6 +77,9 @@ def _started(namespace: Namespace) -> dict[str, set[str]]:
     uids: dict[str, set[str]] = {"Job": set(), "Deployment": set()}
     for event in namespace.list("events"):
         about = event["involvedObject"]
-        if event["reason"] in ("SuccessfulCreate", "ScalingReplicaSet") and about["kind"] in uids:
+        if (
+            event["reason"] in ("SuccessfulCreate", "ScalingReplicaSet")
+            and about["kind"] in uids
+        ):
             uids[about["kind"]].add(about["uid"])
     return uids

@@ -19,20 +19,29 @@ LATENCIES = ("ttft", "tpot", "itl", "e2el")
 PERCENTILES = ("50", "95", "99")
 KINDS = {"BenchmarkRun": RUN, "BenchmarkSweep": SWEEP}
 COLUMNS = 400  # wide enough that no load point of a table takes two lines
-REPORTS = os.environ.get("REPORTS_DIR")  # where to keep the reports of each, to read them
+REPORTS = os.environ.get(
+    "REPORTS_DIR"
+)  # where to keep the reports of each, to read them
 
 
 def example(file: str) -> dict[str, Object]:
     """Return the objects of an example file, by name."""
     return {
-        body["metadata"]["name"]: body for body in yaml.safe_load_all((FOLDER / file).read_text())
+        body["metadata"]["name"]: body
+        for body in yaml.safe_load_all((FOLDER / file).read_text())
     }
 
 
-def measured(namespace: Namespace, kind: str, name: str, *, timeout_seconds: float) -> Object:
+def measured(
+    namespace: Namespace, kind: str, name: str, *, timeout_seconds: float
+) -> Object:
     """Return the status of a run or sweep that has completed."""
     found = namespace.wait_for(
-        KINDS[kind], name, is_finished, timeout_seconds=timeout_seconds, what="finished"
+        KINDS[kind],
+        name,
+        is_finished,
+        timeout_seconds=timeout_seconds,
+        what="finished",
     )
     if REPORTS is not None:
         _keep_reports(namespace, found, Path(REPORTS))
@@ -46,8 +55,12 @@ def _keep_reports(namespace: Namespace, found: Object, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     name = found["metadata"]["name"]
     (folder / f"{name}.json").write_text(json.dumps(found, indent=1))
-    (folder / f"{name}.txt").write_text(benchrun(namespace, "report", name, "--wide").text)
-    (folder / f"{name}.md").write_text(benchrun(namespace, "report", name, "--markdown").text)
+    (folder / f"{name}.txt").write_text(
+        benchrun(namespace, "report", name, "--wide").text
+    )
+    (folder / f"{name}.md").write_text(
+        benchrun(namespace, "report", name, "--markdown").text
+    )
     benchrun(namespace, "report", name, f"--html={folder / name}.html")
     for run in namespace.list(RUN, selector=f"benchrun.dev/sweep={name}"):
         _keep_reports(namespace, run, folder)
@@ -83,7 +96,9 @@ class Printed:
 
     def table(self, *headers: str) -> list[dict[str, str]]:
         """Return the rows of the first table whose headers begin with these."""
-        lines = [re.split(r"\s{2,}", line.strip()) for line in self.text.splitlines()]
+        lines = [
+            re.split(r"\s{2,}", line.strip()) for line in self.text.splitlines()
+        ]
         start = next(
             (
                 n
@@ -94,15 +109,25 @@ class Printed:
         )
         assert start is not None, f"no table {headers} in:\n{self.text}"
         rows = takewhile(
-            lambda load_points: len(load_points) == len(lines[start]), lines[start + 1 :]
+            lambda load_points: len(load_points) == len(lines[start]),
+            lines[start + 1 :],
         )
-        return [dict(zip(lines[start], load_points, strict=True)) for load_points in rows]
+        return [
+            dict(zip(lines[start], load_points, strict=True))
+            for load_points in rows
+        ]
 
 
 def benchrun(namespace: Namespace, *arguments: str) -> Printed:
     """Run the command in this namespace; the caller judges its exit code."""
     done = subprocess.run(
-        [sys.executable, "-m", "benchrun.cli", *arguments, f"--namespace={namespace.name}"],
+        [
+            sys.executable,
+            "-m",
+            "benchrun.cli",
+            *arguments,
+            f"--namespace={namespace.name}",
+        ],
         env={**os.environ, "COLUMNS": str(COLUMNS)},
         capture_output=True,
         text=True,

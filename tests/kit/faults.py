@@ -36,10 +36,16 @@ class Fault:
     what: str
     reason: str  # reason with which the run ends, or waits
     phase: str = FAILED
-    or_reason: str = ""  # another reason, if it depends on which of two signs is seen first
+    or_reason: str = (
+        ""  # another reason, if it depends on which of two signs is seen first
+    )
     waits_as: str = ""  # reason meanwhile, if the run does not end at once
-    waits_seconds: float = 0.0  # how long the run waits after the first sign of the fault
-    decided_seconds: float = 0.0  # how long after the first sign of the fault the run must end
+    waits_seconds: float = (
+        0.0  # how long the run waits after the first sign of the fault
+    )
+    decided_seconds: float = (
+        0.0  # how long after the first sign of the fault the run must end
+    )
     tried: Tried = "played"  # pods whose status the test writes, or real ones
     told_within_seconds: float = TOLD_SECONDS
     freed_within_seconds: float = FREED_SECONDS
@@ -69,23 +75,55 @@ class Measured:
 
     phase: str
     reason: str
-    told_seconds: float | None  # time from the first sign of the fault to the status
-    freed_seconds: float | None  # time from the due end of the run; None: no server, or it is kept
+    told_seconds: (
+        float | None
+    )  # time from the first sign of the fault to the status
+    freed_seconds: (
+        float | None
+    )  # time from the due end of the run; None: no server, or it is kept
 
 
 FAULTS: tuple[Fault, ...] = (
     # ---- the server's pod
-    Fault("unknown-flag", "server", "A flag that vLLM does not know", "UsageError", tried="real"),
-    Fault("bad-value", "server", "A value that vLLM refuses", "InvalidArgument"),
-    Fault("model-not-found", "server", "The model is missing", "ModelNotFound", tried="real"),
-    Fault("gated-model", "server", "The model is gated", "ModelGated", tried="real"),
-    Fault("oom-gpu", "server", "Out of GPU memory at load", "OutOfGPUMemory", tried="real"),
-    Fault("server-oom", "server", "Out of the host's memory at load", "OutOfMemory"),
     Fault(
-        "kv-cache-too-small", "server", "The KV cache is too small", "KVCacheTooSmall", tried="real"
+        "unknown-flag",
+        "server",
+        "A flag that vLLM does not know",
+        "UsageError",
+        tried="real",
+    ),
+    Fault("bad-value", "server", "A value that vLLM refuses", "InvalidArgument"),
+    Fault(
+        "model-not-found",
+        "server",
+        "The model is missing",
+        "ModelNotFound",
+        tried="real",
+    ),
+    Fault(
+        "gated-model", "server", "The model is gated", "ModelGated", tried="real"
+    ),
+    Fault(
+        "oom-gpu",
+        "server",
+        "Out of GPU memory at load",
+        "OutOfGPUMemory",
+        tried="real",
+    ),
+    Fault(
+        "server-oom", "server", "Out of the host's memory at load", "OutOfMemory"
+    ),
+    Fault(
+        "kv-cache-too-small",
+        "server",
+        "The KV cache is too small",
+        "KVCacheTooSmall",
+        tried="real",
     ),
     Fault("port-taken", "server", "The port is taken", "CrashLoop"),
-    Fault("crash", "server", "It crashes again and again", "CrashLoop", tried="real"),
+    Fault(
+        "crash", "server", "It crashes again and again", "CrashLoop", tried="real"
+    ),
     Fault(
         "hangs-in-load",
         "server",
@@ -101,9 +139,14 @@ FAULTS: tuple[Fault, ...] = (
         or_reason="AllRequestsFailed",
         tried="real",
     ),
-    Fault("restarts", "server", "It restarts while it is measured", "ServerRestarted"),
     Fault(
-        "server-oom-late", "server", "Out of the host's memory while it is measured", "OutOfMemory"
+        "restarts", "server", "It restarts while it is measured", "ServerRestarted"
+    ),
+    Fault(
+        "server-oom-late",
+        "server",
+        "Out of the host's memory while it is measured",
+        "OutOfMemory",
     ),
     Fault("deleted-by-hand", "server", "Its Deployment is deleted", "ServerGone"),
     Fault("server-evicted", "server", "The pod is evicted", "Evicted"),
@@ -147,8 +190,20 @@ FAULTS: tuple[Fault, ...] = (
         waits_as="Unschedulable",
         waits_seconds=20,
     ),
-    Fault("no-room-now", "server", "No node has room now", "Unschedulable", phase="WaitingForNode"),
-    Fault("gated", "server", "The pod has scheduling gates", "SchedulingGated", phase="Pending"),
+    Fault(
+        "no-room-now",
+        "server",
+        "No node has room now",
+        "Unschedulable",
+        phase="WaitingForNode",
+    ),
+    Fault(
+        "gated",
+        "server",
+        "The pod has scheduling gates",
+        "SchedulingGated",
+        phase="Pending",
+    ),
     Fault(
         "claim-missing",
         "server",
@@ -165,7 +220,9 @@ FAULTS: tuple[Fault, ...] = (
         waits_as="ContainerConfig",
         waits_seconds=20,
     ),
-    Fault("runs-as-root", "server", "The image would run as root", "ContainerConfig"),
+    Fault(
+        "runs-as-root", "server", "The image would run as root", "ContainerConfig"
+    ),
     # ---- the client's pod
     Fault("client-oom", "client", "Out of memory while it measures", "OutOfMemory"),
     Fault("client-killed", "client", "Killed while it measures", "ClientGone"),
@@ -192,7 +249,9 @@ FAULTS: tuple[Fault, ...] = (
         "RunDeadlineExceeded",
         waits_seconds=20,
     ),
-    Fault("client-no-record", "client", "It ends without a record", "RecordsMissing"),
+    Fault(
+        "client-no-record", "client", "It ends without a record", "RecordsMissing"
+    ),
     Fault("client-node-lost", "client", "The node is lost", "Evicted"),
     Fault(
         "client-deleted-on-a-lost-node",
@@ -250,7 +309,13 @@ FAULTS: tuple[Fault, ...] = (
         waits_as="PodRejected",
         waits_seconds=60,
     ),
-    Fault("quota-full", "refusal", "A quota has no room now", "QuotaExceeded", phase="Pending"),
+    Fault(
+        "quota-full",
+        "refusal",
+        "A quota has no room now",
+        "QuotaExceeded",
+        phase="Pending",
+    ),
     Fault(
         "quota-wants-limits",
         "refusal",
@@ -332,8 +397,18 @@ FAULTS: tuple[Fault, ...] = (
         waits_seconds=30,
     ),
     # ---- what the operator works with; meanwhile the server runs out of memory
-    Fault("killed-pending", "control plane", "The operator is killed: Pending", "OutOfMemory"),
-    Fault("killed-starting", "control plane", "The operator is killed: Starting", "OutOfMemory"),
+    Fault(
+        "killed-pending",
+        "control plane",
+        "The operator is killed: Pending",
+        "OutOfMemory",
+    ),
+    Fault(
+        "killed-starting",
+        "control plane",
+        "The operator is killed: Starting",
+        "OutOfMemory",
+    ),
     Fault(
         "killed-first-stage",
         "control plane",
@@ -360,8 +435,18 @@ FAULTS: tuple[Fault, ...] = (
         "Measured",
         phase=COMPLETED,
     ),
-    Fault("operator-stopped", "control plane", "The operator stands still for 90 s", "OutOfMemory"),
-    Fault("two-operators", "control plane", "Two operators work at the same time", "OutOfMemory"),
+    Fault(
+        "operator-stopped",
+        "control plane",
+        "The operator stands still for 90 s",
+        "OutOfMemory",
+    ),
+    Fault(
+        "two-operators",
+        "control plane",
+        "Two operators work at the same time",
+        "OutOfMemory",
+    ),
     Fault(
         "operator-clock-behind",
         "control plane",
@@ -386,7 +471,12 @@ FAULTS: tuple[Fault, ...] = (
         "The clock of the server's node is 30 days ahead",
         "OutOfMemory",
     ),
-    Fault("api-away", "control plane", "The API server is away for 2 minutes", "OutOfMemory"),
+    Fault(
+        "api-away",
+        "control plane",
+        "The API server is away for 2 minutes",
+        "OutOfMemory",
+    ),
     Fault(
         "api-slow",
         "control plane",
@@ -418,7 +508,10 @@ FAULTS: tuple[Fault, ...] = (
         "OutOfMemory",
     ),
     Fault(
-        "api-fails", "control plane", "Every request is answered with 500 for 20 s", "OutOfMemory"
+        "api-fails",
+        "control plane",
+        "Every request is answered with 500 for 20 s",
+        "OutOfMemory",
     ),
     Fault(
         "api-unavailable",
@@ -426,8 +519,18 @@ FAULTS: tuple[Fault, ...] = (
         "Every request is answered with 503 for 20 s",
         "OutOfMemory",
     ),
-    Fault("watch-expired", "control plane", "Every watch is answered with 410", "OutOfMemory"),
-    Fault("right-removed", "control plane", "The operator has no rights for 20 s", "OutOfMemory"),
+    Fault(
+        "watch-expired",
+        "control plane",
+        "Every watch is answered with 410",
+        "OutOfMemory",
+    ),
+    Fault(
+        "right-removed",
+        "control plane",
+        "The operator has no rights for 20 s",
+        "OutOfMemory",
+    ),
     Fault(
         "right-removed-one",
         "control plane",
@@ -493,7 +596,9 @@ BY_NAME = {fault.name: fault for fault in FAULTS}
 
 def of(family: Family, *, tried: Tried = "played") -> tuple[Fault, ...]:
     """Return the faults of a family that are tried in this way."""
-    return tuple(fault for fault in FAULTS if (fault.family, fault.tried) == (family, tried))
+    return tuple(
+        fault for fault in FAULTS if (fault.family, fault.tried) == (family, tried)
+    )
 
 
 def record(fault: Fault, measured: Measured) -> None:
@@ -512,7 +617,12 @@ def _row(fault: Fault, measured: Measured) -> dict[str, Any]:
         for key, value in asdict(measured).items()
         if key.endswith("_seconds")
     }
-    return {**asdict(fault), "phase": measured.phase, "reason": measured.reason, **seconds}
+    return {
+        **asdict(fault),
+        "phase": measured.phase,
+        "reason": measured.reason,
+        **seconds,
+    }
 
 
 def assert_as_declared(fault: Fault, measured: Measured) -> None:
@@ -523,5 +633,9 @@ def assert_as_declared(fault: Fault, measured: Measured) -> None:
         assert measured.told_seconds <= fault.told_within_seconds
     if measured.freed_seconds is not None:
         # The other sign may be seen first.
-        early = EARLY_SECONDS if fault.or_reason else min(EARLY_SECONDS, fault.waits_seconds)
+        early = (
+            EARLY_SECONDS
+            if fault.or_reason
+            else min(EARLY_SECONDS, fault.waits_seconds)
+        )
         assert -early <= measured.freed_seconds <= fault.freed_within_seconds

@@ -34,8 +34,16 @@ def refusal(code: int) -> bytes:
 
 def expired() -> bytes:
     """Return the answer to a watch that began too long ago."""
-    status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "status": "Failure"}
-    status |= {"message": "too old resource version", "reason": "Expired", "code": 410}
+    status: dict[str, Any] = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+    }
+    status |= {
+        "message": "too old resource version",
+        "reason": "Expired",
+        "code": 410,
+    }
     return _answer("200 OK", {"type": "ERROR", "object": status})
 
 

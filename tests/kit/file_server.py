@@ -22,7 +22,11 @@ AUTHORIZATION = re.compile(
     r"AWS4-HMAC-SHA256 Credential=(?P<id>[^/]+)/(?P<day>\d{8})/(?P<region>[^/]+)/s3/aws4_request, "
     r"SignedHeaders=(?P<signed>[a-z0-9;-]+), Signature=(?P<signature>[0-9a-f]{64})"
 )
-NEEDED = {"host", "x-amz-content-sha256", "x-amz-date"}  # headers that a signature must cover
+NEEDED = {
+    "host",
+    "x-amz-content-sha256",
+    "x-amz-date",
+}  # headers that a signature must cover
 TOLERANCE = timedelta(minutes=15)
 NO_BODY = hashlib.sha256(b"").hexdigest()
 
@@ -55,16 +59,28 @@ def refusal(
         or headers["x-amz-content-sha256"] != NO_BODY
     ):
         return "AuthorizationHeaderMalformed"
-    sent = datetime.strptime(headers["x-amz-date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    sent = datetime.strptime(headers["x-amz-date"], "%Y%m%dT%H%M%SZ").replace(
+        tzinfo=UTC
+    )
     if abs(now - sent) > TOLERANCE or f"{sent:%Y%m%d}" != found["day"]:
         return "RequestTimeTooSkewed"
-    right = _signature(path, [(name, headers.get(name, "")) for name in signed], account, sent)
-    return None if hmac.compare_digest(right, found["signature"]) else "SignatureDoesNotMatch"
+    right = _signature(
+        path, [(name, headers.get(name, "")) for name in signed], account, sent
+    )
+    return (
+        None
+        if hmac.compare_digest(right, found["signature"])
+        else "SignatureDoesNotMatch"
+    )
 
 
-def _signature(path: str, signed: list[tuple[str, str]], account: Account, sent: datetime) -> str:
+def _signature(
+    path: str, signed: list[tuple[str, str]], account: Account, sent: datetime
+) -> str:
     lines = "".join(f"{name}:{' '.join(value.split())}\n" for name, value in signed)
-    request = f"GET\n{path}\n\n{lines}\n{';'.join(name for name, _ in signed)}\n{NO_BODY}"
+    request = (
+        f"GET\n{path}\n\n{lines}\n{';'.join(name for name, _ in signed)}\n{NO_BODY}"
+    )
     parts = (f"{sent:%Y%m%d}", account.region, "s3", "aws4_request")
     key = b"AWS4" + account.secret.encode()
     for part in parts:
@@ -99,11 +115,16 @@ class Handler(BaseHTTPRequestHandler):
                 self._answer(403, refused.encode())
 
     def _hand_out(self, file: Path) -> None:
-        self._answer(200, file.read_bytes()) if file.is_file() else self._answer(404, b"NoSuchKey")
+        self._answer(200, file.read_bytes()) if file.is_file() else self._answer(
+            404, b"NoSuchKey"
+        )
 
     def _answer(self, status: int, body: bytes, **headers: str) -> None:
         self.send_response(status)
-        for name, value in {"Content-Type": "application/octet-stream", **headers}.items():
+        for name, value in {
+            "Content-Type": "application/octet-stream",
+            **headers,
+        }.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -112,5 +133,7 @@ class Handler(BaseHTTPRequestHandler):
 
 if __name__ == "__main__":
     Handler.folder = Path(os.environ["FOLDER"])
-    Handler.account = Account(os.environ["KEY_ID"], os.environ["SECRET"], os.environ["REGION"])
+    Handler.account = Account(
+        os.environ["KEY_ID"], os.environ["SECRET"], os.environ["REGION"]
+    )
     ThreadingHTTPServer(("", PORT), Handler).serve_forever()

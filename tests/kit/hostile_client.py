@@ -23,7 +23,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-UNFOLDED_BYTES = 8 * 1024 * 1024 - 1024  # just below the largest record that was accepted
+UNFOLDED_BYTES = (
+    8 * 1024 * 1024 - 1024
+)  # just below the largest record that was accepted
 ZEROS = 900 * 1024 * 1024
 
 
@@ -41,7 +43,9 @@ def _endless() -> bytes:
     deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
     once = deflate.compress(block) + deflate.flush(zlib.Z_FULL_FLUSH)
     body = (
-        b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff" + once * (ZEROS // len(block)) + deflate.flush()
+        b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff"
+        + once * (ZEROS // len(block))
+        + deflate.flush()
     )
     crc = 0
     for _ in range(ZEROS // len(block)):
@@ -111,15 +115,28 @@ class HostileClient(ThreadingHTTPServer):
     def answer(self, first: int, *, version: int) -> tuple[str, bytes]:
         """Return content type and delivery."""
         digest = hashlib.sha256(self.body).hexdigest()
-        delivery: dict[str, Any] = {"run_uid": self.plan["run_uid"], "progress": self.progress()}
+        delivery: dict[str, Any] = {
+            "run_uid": self.plan["run_uid"],
+            "progress": self.progress(),
+        }
         made = self.records if self.armed.is_set() else 0
         wanted = range(min(first, made), made)
         if version == 1:
             payload = base64.b64encode(self.body).decode()
-            records = [{"sequence": n, "digest": digest, "payload": payload} for n in wanted]
-            return "application/json", json.dumps({**delivery, "records": records}).encode()
-        records = [{**self._envelope(n), "size": len(self.body), "digest": digest} for n in wanted]
-        head = json.dumps({"contract": version, **delivery, "records": records}).encode()
+            records = [
+                {"sequence": n, "digest": digest, "payload": payload}
+                for n in wanted
+            ]
+            return "application/json", json.dumps(
+                {**delivery, "records": records}
+            ).encode()
+        records = [
+            {**self._envelope(n), "size": len(self.body), "digest": digest}
+            for n in wanted
+        ]
+        head = json.dumps(
+            {"contract": version, **delivery, "records": records}
+        ).encode()
         return "application/octet-stream", head + b"\n" + self.body * len(records)
 
     def _envelope(self, sequence: int) -> dict[str, Any]:
@@ -148,7 +165,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.armed.wait(wait)
         elif seen > 0 and first >= self.server.records:
             self.server.closing.wait(wait)
-        version = self.server.only_version or (2 if self.headers.get("Benchrun-Token") else 1)
+        version = self.server.only_version or (
+            2 if self.headers.get("Benchrun-Token") else 1
+        )
         self._answer(200, *self.server.answer(first, version=version))
 
     def do_POST(self) -> None:
@@ -176,7 +195,10 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     found, _ = parser.parse_known_args()
     client = HostileClient(
-        "0.0.0.0", found.port, plan=Path(found.plan).read_text(), body=BOMBS["negative"]()
+        "0.0.0.0",
+        found.port,
+        plan=Path(found.plan).read_text(),
+        body=BOMBS["negative"](),
     )
     client.start()
     _until_served(client.plan["target"]["base_url"])

@@ -17,7 +17,9 @@ LOADS_FOR_EVER = "--sim-load-seconds=3600"  # an argument of the simulator, whic
 
 def hostile_program() -> Object:
     """Return the ConfigMap with the program, to be applied before the runs."""
-    text = "#!/usr/bin/env python3\n" + Path(kit.hostile_client.__file__).read_text()
+    text = (
+        "#!/usr/bin/env python3\n" + Path(kit.hostile_client.__file__).read_text()
+    )
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -20,5 +20,13 @@ def taken_away() -> Iterator[None]:
         HOME.wait_gone("pods", selector=SELECTOR, timeout_seconds=60)
         yield
     finally:
-        HOME.kubectl("scale", "deployment", f"--selector={SELECTOR}", "--replicas=1")
-        HOME.kubectl("rollout", "status", "deployment", f"--selector={SELECTOR}", "--timeout=120s")
+        HOME.kubectl(
+            "scale", "deployment", f"--selector={SELECTOR}", "--replicas=1"
+        )
+        HOME.kubectl(
+            "rollout",
+            "status",
+            "deployment",
+            f"--selector={SELECTOR}",
+            "--timeout=120s",
+        )

@@ -18,13 +18,22 @@ class CommandFailed(AssertionError):
     """kubectl (or helm) failed."""
 
 
-def command(*arguments: str, stdin: str | None = None, timeout_seconds: float = 120) -> str:
+def command(
+    *arguments: str, stdin: str | None = None, timeout_seconds: float = 120
+) -> str:
     """Run a command and return what it printed. Raises CommandFailed with its error output."""
     done = subprocess.run(
-        arguments, input=stdin, capture_output=True, text=True, timeout=timeout_seconds, check=False
+        arguments,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=timeout_seconds,
+        check=False,
     )
     if done.returncode != 0:
-        raise CommandFailed(f"{' '.join(arguments)}: {done.stderr.strip() or done.stdout.strip()}")
+        raise CommandFailed(
+            f"{' '.join(arguments)}: {done.stderr.strip() or done.stdout.strip()}"
+        )
     return done.stdout
 
 
@@ -35,7 +44,10 @@ class Namespace:
     name: str
 
     def kubectl(
-        self, *arguments: str, stdin: str | None = None, timeout_seconds: float = 120
+        self,
+        *arguments: str,
+        stdin: str | None = None,
+        timeout_seconds: float = 120,
     ) -> str:
         """Run kubectl in this namespace."""
         return command(
@@ -58,16 +70,30 @@ class Namespace:
 
     def list(self, kind: str, *, selector: str = "") -> list[Object]:
         """Return all objects of a kind, by label."""
-        found = json.loads(self.kubectl("get", kind, f"--selector={selector}", "--output=json"))
+        found = json.loads(
+            self.kubectl("get", kind, f"--selector={selector}", "--output=json")
+        )
         items: list[Object] = found["items"]
         return items
 
     def patch(
-        self, kind: str, name: str, patch: Mapping[str, Any], *, subresource: str = ""
+        self,
+        kind: str,
+        name: str,
+        patch: Mapping[str, Any],
+        *,
+        subresource: str = "",
     ) -> None:
         """Merge-patch an object."""
         extra = [f"--subresource={subresource}"] if subresource else []
-        self.kubectl("patch", kind, name, "--type=merge", f"--patch={json.dumps(patch)}", *extra)
+        self.kubectl(
+            "patch",
+            kind,
+            name,
+            "--type=merge",
+            f"--patch={json.dumps(patch)}",
+            *extra,
+        )
 
     def delete(self, kind: str, name: str) -> None:
         """Request the deletion of an object without waiting for it."""
@@ -88,7 +114,9 @@ class Namespace:
             ]
             self.kubectl(*wait, timeout_seconds=timeout_seconds + 30)
 
-    def watch(self, kind: str, name: str, *, timeout_seconds: float) -> Iterator[Object]:
+    def watch(
+        self, kind: str, name: str, *, timeout_seconds: float
+    ) -> Iterator[Object]:
         """Yield the object now and after every change; end when the time is over."""
         arguments = [
             "kubectl",
@@ -134,7 +162,9 @@ class Namespace:
             self.get(
                 kind, name
             )  # fails if it is missing: a watch would end at once, again and again
-            for found in self.watch(kind, name, timeout_seconds=min(left, LONGEST_WATCH_SECONDS)):
+            for found in self.watch(
+                kind, name, timeout_seconds=min(left, LONGEST_WATCH_SECONDS)
+            ):
                 if holds(found):
                     return found
         last = self.get(kind, name)
@@ -145,5 +175,9 @@ class Namespace:
     def _what_happened(self, name: str) -> str:
         """Return the namespace's pods, and the events about this object and its children."""
         pods = self.kubectl("get", "pods", "--output=wide", "--no-headers")
-        events = self.kubectl("get", "events", "--sort-by=.lastTimestamp", "--no-headers")
-        return "\n".join([pods, *(line for line in events.splitlines() if name in line)])[-6000:]
+        events = self.kubectl(
+            "get", "events", "--sort-by=.lastTimestamp", "--no-headers"
+        )
+        return "\n".join(
+            [pods, *(line for line in events.splitlines() if name in line)]
+        )[-6000:]

@@ -19,13 +19,18 @@ async def lost_node(api: Cluster) -> AsyncIterator[str]:
     """
     name = f"lost-{uuid.uuid4().hex[:8]}"
     taint = {"key": "benchrun.dev/test", "effect": "NoSchedule"}
-    node = {"metadata": {"name": name}, "spec": {"unschedulable": True, "taints": [taint]}}
+    node = {
+        "metadata": {"name": name},
+        "spec": {"unschedulable": True, "taints": [taint]},
+    }
     await api.ask("POST", "/api/v1/nodes", node)
     status = {
         "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": NOBODY_LISTENS}},
     }
-    await api.ask("PATCH", f"/api/v1/nodes/{name}/status", {"status": status}, merge=True)
+    await api.ask(
+        "PATCH", f"/api/v1/nodes/{name}/status", {"status": status}, merge=True
+    )
     try:
         yield name
     finally:

@@ -33,7 +33,9 @@ from kit.runs import is_finished, merged
 
 RUN_UID = "benchrun.dev/run-uid"
 ROLE = "benchrun.dev/role"
-STEP_SECONDS = 60.0  # longest wait for one thing that a test needs before it can begin
+STEP_SECONDS = (
+    60.0  # longest wait for one thing that a test needs before it can begin
+)
 CLIENT_IMAGE = "docker.io/benchrun/client:scale"
 SERVER_IMAGE = "docker.io/vllm/vllm-openai:v0.32.0"
 _HOSTS = itertools.count(1)
@@ -78,7 +80,11 @@ class PlayedCluster:
     """One namespace and its operator."""
 
     def __init__(
-        self, api: Cluster, namespace: str, operator: OperatorProcess, way: CountingProxy
+        self,
+        api: Cluster,
+        namespace: str,
+        operator: OperatorProcess,
+        way: CountingProxy,
     ) -> None:
         self.api = api
         self.namespace = namespace
@@ -96,17 +102,26 @@ class PlayedCluster:
         body["spec"] = merged(
             body["spec"], {"workloads": [ONE_WORKLOAD], "repeats": STAGES, **spec}
         )
-        made = await self.api.ask("POST", PATHS["BenchmarkRun"].format(self.namespace), body)
+        made = await self.api.ask(
+            "POST", PATHS["BenchmarkRun"].format(self.namespace), body
+        )
         address = _address()
-        run = PlayedRun(name, made["metadata"]["uid"], address, PlayedClient(address))
+        run = PlayedRun(
+            name, made["metadata"]["uid"], address, PlayedClient(address)
+        )
         self._runs.append(run)
         return run
 
-    async def patch(self, kind: str, name: str, patch: Object, *, subresource: str = "") -> Object:
+    async def patch(
+        self, kind: str, name: str, patch: Object, *, subresource: str = ""
+    ) -> Object:
         """Merge-patch an object."""
         path = f"{PATHS[kind].format(self.namespace)}/{name}"
         return await self.api.ask(
-            "PATCH", f"{path}/{subresource}" if subresource else path, patch, merge=True
+            "PATCH",
+            f"{path}/{subresource}" if subresource else path,
+            patch,
+            merge=True,
         )
 
     async def delete(self, kind: str, name: str) -> None:
@@ -138,7 +153,9 @@ class PlayedCluster:
             for o in self.children(run, "Deployment", "server")
         )
 
-    async def reaches(self, run: PlayedRun, phase: str, *, seconds: float = STEP_SECONDS) -> None:
+    async def reaches(
+        self, run: PlayedRun, phase: str, *, seconds: float = STEP_SECONDS
+    ) -> None:
         """Wait until the run's status names that phase."""
         await self.until(
             lambda: self.status(run).get("phase") == phase,
@@ -151,7 +168,9 @@ class PlayedCluster:
     ) -> Object:
         """Wait until the run has an object of a kind for a role, and return it."""
         what = f"{run.name} has a {kind} of role {role}"
-        await self.until(lambda: bool(self.children(run, kind, role)), seconds=seconds, what=what)
+        await self.until(
+            lambda: bool(self.children(run, kind, role)), seconds=seconds, what=what
+        )
         return self.children(run, kind, role)[0]
 
     async def status_holds(self, run: PlayedRun, changes: Object) -> None:
@@ -163,7 +182,9 @@ class PlayedCluster:
         while time.monotonic() < ends_at:
             with suppress(RuntimeError):
                 body = {"status": changes}
-                kept = await self.patch("BenchmarkRun", run.name, body, subresource="status")
+                kept = await self.patch(
+                    "BenchmarkRun", run.name, body, subresource="status"
+                )
                 if changes.items() <= kept["status"].items():
                     return
             await asyncio.sleep(INTERVAL_SECONDS)
@@ -172,7 +193,9 @@ class PlayedCluster:
     async def finished(self, run: PlayedRun, *, seconds: float) -> Object:
         """Wait until the run has ended, and return its status."""
         await self.until(
-            lambda: is_finished(self.body(run)), seconds=seconds, what=f"{run.name} has ended"
+            lambda: is_finished(self.body(run)),
+            seconds=seconds,
+            what=f"{run.name} has ended",
         )
         return self.status(run)
 
@@ -203,7 +226,10 @@ class PlayedCluster:
     def _in_short(self, run: PlayedRun) -> str:
         status = self.status(run)
         return json.dumps(
-            {key: status.get(key) for key in ("phase", "message", "progress", "verdict")}
+            {
+                key: status.get(key)
+                for key in ("phase", "message", "progress", "verdict")
+            }
         )
 
     # ---- pods
@@ -221,13 +247,19 @@ class PlayedCluster:
 
     async def client_pod_runs(self, run: PlayedRun) -> None:
         """Write, like a kubelet, that the client's pod is ready, whatever answers there."""
-        status = manifests.running(run.address, container="client", image=CLIENT_IMAGE, ready=True)
+        status = manifests.running(
+            run.address, container="client", image=CLIENT_IMAGE, ready=True
+        )
         await self.write_pod(run, "client", status)
 
-    async def server_starts(self, run: PlayedRun, *, clock_ahead_seconds: float = 0.0) -> None:
+    async def server_starts(
+        self, run: PlayedRun, *, clock_ahead_seconds: float = 0.0
+    ) -> None:
         """Start a server: it is scheduled, loads at once and answers."""
         await self.server_listens(run, Server())
-        status = manifests.running(run.address, container="server", image=SERVER_IMAGE, ready=True)
+        status = manifests.running(
+            run.address, container="server", image=SERVER_IMAGE, ready=True
+        )
         by_its_clock = by_a_clock(status, ahead_seconds=clock_ahead_seconds)
         await self.write_pod(run, "server", by_its_clock)
 
@@ -239,7 +271,9 @@ class PlayedCluster:
     async def client_exits(self, run: PlayedRun) -> None:
         """End the client's process with 0, as it ends once everything is acknowledged."""
         await self.write_pod(
-            run, "client", manifests.succeeded(container="client", image=CLIENT_IMAGE)
+            run,
+            "client",
+            manifests.succeeded(container="client", image=CLIENT_IMAGE),
         )
 
     async def both_start(self, run: PlayedRun) -> None:
@@ -250,7 +284,9 @@ class PlayedCluster:
     async def write_pod(self, run: PlayedRun, role: str, status: Object) -> None:
         """Write a pod's status in place of a kubelet."""
         pod = await self.gets(run, "Pod", role)
-        await self.patch("Pod", pod["metadata"]["name"], status, subresource="status")
+        await self.patch(
+            "Pod", pod["metadata"]["name"], status, subresource="status"
+        )
 
     async def close(self) -> None:
         """Stop all players."""
@@ -284,7 +320,9 @@ async def played_cluster(
     try:
         await refuse_rivals(api)
         for name in everywhere:
-            await api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+            await api.ask(
+                "POST", "/api/v1/namespaces", {"metadata": {"name": name}}
+            )
         await proxy.start()
         operator = OperatorProcess(
             api,

@@ -19,10 +19,14 @@ RAN_SECONDS = 600.0  # how long a container had run before it ended
 
 def now(*, ago_seconds: float = 0.0) -> str:
     """Format an instant, now or so many seconds ago, as Kubernetes does."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - ago_seconds))
+    return time.strftime(
+        "%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - ago_seconds)
+    )
 
 
-def condition(type_: str, status: str, *, reason: str = "", message: str = "") -> Object:
+def condition(
+    type_: str, status: str, *, reason: str = "", message: str = ""
+) -> Object:
     """Return a condition that holds from now on."""
     return {
         "type": type_,
@@ -41,7 +45,11 @@ def no_node(message: str, *, reason: str = "Unschedulable") -> Object:
 
 def waiting(container: str, reason: str, message: str = "") -> Object:
     """Return the status of a pod on a node whose container is not started yet."""
-    return _pod(container, {"waiting": {"reason": reason, "message": message}}, phase="Pending")
+    return _pod(
+        container,
+        {"waiting": {"reason": reason, "message": message}},
+        phase="Pending",
+    )
 
 
 def loading(container: str, address: str) -> Object:
@@ -52,20 +60,32 @@ def loading(container: str, address: str) -> Object:
 
 
 def ended(
-    container: str, *, code: int, reason: str = "Error", message: str = "", phase: str = "Running"
+    container: str,
+    *,
+    code: int,
+    reason: str = "Error",
+    message: str = "",
+    phase: str = "Running",
 ) -> Object:
     """Return the status of a pod whose container has ended.
 
     The phase is Failed or Succeeded where the container is not started again.
     """
-    return _pod(container, {"terminated": _termination(code, reason, message)}, phase=phase)
+    return _pod(
+        container, {"terminated": _termination(code, reason, message)}, phase=phase
+    )
 
 
 def looping(container: str, *, code: int, message: str) -> Object:
     """Return the status of a container that has ended three times and waits to be started again."""
-    back_off = {"reason": "CrashLoopBackOff", "message": "back-off 20s restarting failed container"}
+    back_off = {
+        "reason": "CrashLoopBackOff",
+        "message": "back-off 20s restarting failed container",
+    }
     last = {"terminated": _termination(code, "Error", message)}
-    return _pod(container, {"waiting": back_off}, phase="Running", restarts=2, last=last)
+    return _pod(
+        container, {"waiting": back_off}, phase="Running", restarts=2, last=last
+    )
 
 
 def restarted(container: str, address: str, *, code: int) -> Object:
@@ -84,7 +104,9 @@ def pod_failed(reason: str, message: str) -> Object:
 
 def disrupted(reason: str) -> Object:
     """Return the status of a pod that somebody is about to delete, with the reason."""
-    target = condition("DisruptionTarget", "True", reason=reason, message="taken away")
+    target = condition(
+        "DisruptionTarget", "True", reason=reason, message="taken away"
+    )
     scheduled = condition("PodScheduled", "True")
     ready = condition("Ready", "True")
     return {"status": {"conditions": [scheduled, ready, target]}}
@@ -108,7 +130,12 @@ def by_a_clock(status: Object, *, ahead_seconds: float) -> Object:
 
 
 def _pod(
-    container: str, state: Object, *, phase: str, restarts: int = 0, last: Object | None = None
+    container: str,
+    state: Object,
+    *,
+    phase: str,
+    restarts: int = 0,
+    last: Object | None = None,
 ) -> Object:
     image = IMAGES[container]
     of_container: dict[str, Any] = {

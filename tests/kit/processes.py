@@ -17,9 +17,10 @@ def kill_container(namespace: Namespace, *, selector: str, pod: str = "") -> str
     for _ in polling(f"a running container of {selector}", seconds=60):
         for each in namespace.list("pods", selector=selector):
             status = each["status"].get("containerStatuses", [{}])[0]
-            if pod not in ("", each["metadata"]["name"]) or "running" not in status.get(
-                "state", {}
-            ):
+            if pod not in (
+                "",
+                each["metadata"]["name"],
+            ) or "running" not in status.get("state", {}):
                 continue
             container: str = status["containerID"].removeprefix("containerd://")
             try:

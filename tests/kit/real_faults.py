@@ -64,7 +64,10 @@ def _has_ended(pod: Object, restarts: int) -> bool:
 
 
 def _has_failed(each: Object, uid: str) -> bool:
-    return each["metadata"]["uid"] == uid and condition(each, "Failed").get("status") == "True"
+    return (
+        each["metadata"]["uid"] == uid
+        and condition(each, "Failed").get("status") == "True"
+    )
 
 
 def _is_going(pod: Object) -> bool:

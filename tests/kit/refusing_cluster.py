@@ -42,11 +42,19 @@ async def refusing(api: Cluster, namespace: str) -> AsyncIterator[None]:
         await api.ask("POST", CLASSES, {"metadata": {"name": name}, "value": 1})
         await api.ask("POST", POLICIES, _policy(name, namespace))
         binding = {"policyName": name, "validationActions": ["Deny"]}
-        await api.ask("POST", BINDINGS, {"metadata": {"name": name}, "spec": binding})
+        await api.ask(
+            "POST", BINDINGS, {"metadata": {"name": name}, "spec": binding}
+        )
         for plural, body in _bounds(of_class=name).items():
-            await api.ask("POST", f"/api/v1/namespaces/{namespace}/{plural.split('/')[0]}", body)
+            await api.ask(
+                "POST",
+                f"/api/v1/namespaces/{namespace}/{plural.split('/')[0]}",
+                body,
+            )
         await _until_enforced(api, namespace)
-        await api.ask("POST", f"/api/v1/namespaces/{namespace}/pods", _pod(slots=MOST_SLOTS))
+        await api.ask(
+            "POST", f"/api/v1/namespaces/{namespace}/pods", _pod(slots=MOST_SLOTS)
+        )
         yield
     finally:
         for path in (BINDINGS, POLICIES, CLASSES):
@@ -70,7 +78,10 @@ def _bounds(*, of_class: str) -> dict[str, Object]:
     return {
         "limitranges": {"metadata": {"name": "cpus"}, "spec": {"limits": [limit]}},
         "resourcequotas/slots": {"metadata": {"name": "slots"}, "spec": of_slots},
-        "resourcequotas/memory": {"metadata": {"name": "memory"}, "spec": of_memory},
+        "resourcequotas/memory": {
+            "metadata": {"name": "memory"},
+            "spec": of_memory,
+        },
     }
 
 
@@ -92,7 +103,9 @@ def _policy(name: str, namespace: str) -> Object:
         "failurePolicy": "Fail",
         "matchConstraints": {
             "resourceRules": rules,
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+            "namespaceSelector": {
+                "matchLabels": {"kubernetes.io/metadata.name": namespace}
+            },
             "objectSelector": {"matchLabels": {"benchrun.dev/role": "server"}},
         },
         "validations": [
@@ -125,7 +138,11 @@ async def _until_enforced(api: Cluster, namespace: str) -> None:
 
 def _pod(*, slots: int = 0, run: str = "filler") -> Object:
     """Return a pod that nothing ever runs."""
-    container = {"name": "none", "image": "none", "resources": {"limits": {SLOT: str(slots)}}}
+    container = {
+        "name": "none",
+        "image": "none",
+        "resources": {"limits": {SLOT: str(slots)}},
+    }
     labels = {"benchrun.dev/run": run, "benchrun.dev/role": "server"}
     return {
         "metadata": {"name": f"pod-{run}", "labels": labels},

@@ -8,7 +8,9 @@ from typing import Any
 from kit.kubectl import RUN, Namespace, Object
 
 TINY_MODEL = "/models/tiny"
-SIMULATOR_IMAGE = os.environ.get("SIMULATOR_IMAGE", "docker.io/benchrun/simulator:dev")
+SIMULATOR_IMAGE = os.environ.get(
+    "SIMULATOR_IMAGE", "docker.io/benchrun/simulator:dev"
+)
 VLLM_IMAGE = os.environ.get("VLLM_IMAGE", "docker.io/vllm/vllm-openai:dev")
 
 OF_A_BUSY_MACHINE = [
@@ -27,12 +29,21 @@ and a server that slows down are then true and expected."""
 
 def condition(run: Object, type_: str) -> dict[str, str]:
     """Return a condition of the run; empty when it has none of that type."""
-    return next((c for c in run.get("status", {}).get("conditions", []) if c["type"] == type_), {})
+    return next(
+        (
+            c
+            for c in run.get("status", {}).get("conditions", [])
+            if c["type"] == type_
+        ),
+        {},
+    )
 
 
 def is_finished(run: Object) -> bool:
     """Return whether the run has ended, completed or failed."""
-    return any(condition(run, t).get("status") == "True" for t in ("Complete", "Failed"))
+    return any(
+        condition(run, t).get("status") == "True" for t in ("Complete", "Failed")
+    )
 
 
 def phase(run: Object) -> str:
@@ -54,7 +65,9 @@ def merged(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def simulated_run(name: str, *, args: tuple[str, ...] = (), **spec: Any) -> dict[str, Any]:
+def simulated_run(
+    name: str, *, args: tuple[str, ...] = (), **spec: Any
+) -> dict[str, Any]:
     """Return a small run against the simulator, with `spec` laid over its own."""
     base: dict[str, Any] = {
         "model": {"name": "tiny", "source": {"path": {"path": TINY_MODEL}}},
@@ -86,7 +99,9 @@ def simulated_run(name: str, *, args: tuple[str, ...] = (), **spec: Any) -> dict
     }
 
 
-def finished(namespace: Namespace, name: str, *, timeout_seconds: float = 300) -> Object:
+def finished(
+    namespace: Namespace, name: str, *, timeout_seconds: float = 300
+) -> Object:
     """Wait until the run has ended, and return it."""
     return namespace.wait_for(
         RUN, name, is_finished, timeout_seconds=timeout_seconds, what="finished"
@@ -96,7 +111,8 @@ def finished(namespace: Namespace, name: str, *, timeout_seconds: float = 300) -
 def held_seconds(run: Object) -> float:
     """Return the seconds that a finished run had a node for its server, and with it a GPU."""
     scheduled, ended = (
-        datetime.fromisoformat(run["status"][name]) for name in ("scheduledTime", "completionTime")
+        datetime.fromisoformat(run["status"][name])
+        for name in ("scheduledTime", "completionTime")
     )
     return (ended - scheduled).total_seconds()
 

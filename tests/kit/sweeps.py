@@ -9,7 +9,9 @@ USERS = 4
 VARIANTS = ("seqs=1", "seqs=2", "seqs=4")
 
 
-def sweep_of_seqs(name: str, *, requests: int = 40, repeats: int = 3, **spec: Any) -> Object:
+def sweep_of_seqs(
+    name: str, *, requests: int = 40, repeats: int = 3, **spec: Any
+) -> Object:
     """Return a sweep of 1, 2 or 4 sequences at a time, under 4 users who ask without pauses.
 
     With n at a time a token takes 8 + 4 n ms, so an answer of 16 tokens takes 40 + 15 (8 + 4 n) ms:
@@ -28,7 +30,10 @@ def sweep_of_seqs(name: str, *, requests: int = 40, repeats: int = 3, **spec: An
         "--sim-tpot-us-per-running=4000",
         "--sim-load-seconds=3",
     ]
-    severities = [*OF_A_BUSY_MACHINE, *({"code": code, "severity": "Note"} for code in _OF_NOISE)]
+    severities = [
+        *OF_A_BUSY_MACHINE,
+        *({"code": code, "severity": "Note"} for code in _OF_NOISE),
+    ]
     template = simulated_run(
         "any",
         server={"args": ["--max-model-len=4096", *timing]},
@@ -90,14 +95,24 @@ def table_of(sweep: Object) -> Any:
                         "paired",
                     )
                 },
-                "words": {change["metric"]: change["word"] for change in row.get("changes", [])},
+                "words": {
+                    change["metric"]: change["word"]
+                    for change in row.get("changes", [])
+                },
             }
             for row in status["results"]
         ],
         "variants": [
             {
                 key: variant.get(key)
-                for key in ("name", "completed", "failed", "verdict", "outcome", "reason")
+                for key in (
+                    "name",
+                    "completed",
+                    "failed",
+                    "verdict",
+                    "outcome",
+                    "reason",
+                )
             }
             for variant in status["variants"]
         ],
@@ -109,8 +124,13 @@ def table_of(sweep: Object) -> Any:
             }
             for best in status["best"]
         ],
-        "front": [(point["variant"], point["loadPoint"]) for point in status["front"]],
-        **{key: status.get(key) for key in ("baseline", "scope", "verdict", "phase", "message")},
+        "front": [
+            (point["variant"], point["loadPoint"]) for point in status["front"]
+        ],
+        **{
+            key: status.get(key)
+            for key in ("baseline", "scope", "verdict", "phase", "message")
+        },
     }
 
 

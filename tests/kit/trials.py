@@ -25,7 +25,10 @@ from kit.runs import condition
 FOREVER_SECONDS = 3600.0
 STAGE_SECONDS = 1.0
 APART_SECONDS = 0.5  # between trials that share an operator
-ENDED_BY = {FAILED: "Failed", COMPLETED: "Complete"}  # the condition whose reason counts
+ENDED_BY = {
+    FAILED: "Failed",
+    COMPLETED: "Complete",
+}  # the condition whose reason counts
 PATIENCE = 2
 """Factor of the allowed time up to which a delay is still measured, so that the failure reports
 it."""
@@ -37,10 +40,14 @@ Outcomes = dict[str, Measured | BaseException]
 class Trial:
     """One run, and how far its fault is."""
 
-    def __init__(self, played: PlayedCluster, fault: Fault, *, node: str = "") -> None:
+    def __init__(
+        self, played: PlayedCluster, fault: Fault, *, node: str = ""
+    ) -> None:
         self.played = played
         self.fault = fault
-        self.shown_at: float | None = None  # when the fault showed (`time.monotonic()`)
+        self.shown_at: float | None = (
+            None  # when the fault showed (`time.monotonic()`)
+        )
         self._node = node  # a node whose kubelet can't be reached
         self._run: PlayedRun | None = None
         self._measuring: asyncio.Task[None] | None = None
@@ -91,7 +98,10 @@ class Trial:
         self._measuring = asyncio.create_task(stages)
         await self.played.reaches(self.run, "Running")
         await self.played.until(
-            lambda: len(self.played.children(self.run, "ConfigMap", "stage")) >= after_stages,
+            lambda: (
+                len(self.played.children(self.run, "ConfigMap", "stage"))
+                >= after_stages
+            ),
             what=f"{after_stages} stages of {self.run.name} are stored",
         )
 
@@ -128,13 +138,22 @@ class Trial:
 
     async def pods_are_refused(self) -> None:
         """Wait until the Deployment says that its pods are refused, which shows the fault."""
-        await self.played.until(self._is_refused, what=f"{self.fault.name} gets no pod")
+        await self.played.until(
+            self._is_refused, what=f"{self.fault.name} gets no pod"
+        )
         self.shown()
 
     def _is_refused(self) -> bool:
         found = self.played.children(self.run, "Deployment", "server")
-        conditions = [c for each in found for c in each.get("status", {}).get("conditions", ())]
-        return any((c["type"], c["status"]) == ("ReplicaFailure", "True") for c in conditions)
+        conditions = [
+            c
+            for each in found
+            for c in each.get("status", {}).get("conditions", ())
+        ]
+        return any(
+            (c["type"], c["status"]) == ("ReplicaFailure", "True")
+            for c in conditions
+        )
 
     def at_the_end(self, call: Callable[[], Awaitable[None]]) -> None:
         """Call it when the trial is over."""
@@ -160,17 +179,25 @@ class Trial:
         assert self.shown_at is not None, "the fault was never shown"
         if not self.fault.ends:
             told_at = await self._told_at()
-            await self.played.reaches(self.run, self.fault.phase, seconds=TOLD_SECONDS)
+            await self.played.reaches(
+                self.run, self.fault.phase, seconds=TOLD_SECONDS
+            )
             seconds = told_at - self.shown_at
-            return Measured(self.fault.phase, self.fault.told_as, seconds, freed_seconds=None)
+            return Measured(
+                self.fault.phase, self.fault.told_as, seconds, freed_seconds=None
+            )
         if self.fault.phase == GONE:
             return await self._gone()
         told_at, freed_at = await asyncio.gather(self._told_at(), self._freed_at())
-        ends_at = self.shown_at + self.fault.waits_seconds + self.fault.decided_seconds
+        ends_at = (
+            self.shown_at + self.fault.waits_seconds + self.fault.decided_seconds
+        )
         status = await self.played.finished(self.run, seconds=self._longest_seconds)
         return Measured(
             phase=status["phase"],
-            reason=condition({"status": status}, ENDED_BY[status["phase"]])["reason"],
+            reason=condition({"status": status}, ENDED_BY[status["phase"]])[
+                "reason"
+            ],
             told_seconds=told_at - self.shown_at - self.fault.shows_after_seconds,
             freed_seconds=None if freed_at is None else freed_at - ends_at,
         )
@@ -184,13 +211,16 @@ class Trial:
             what=f"{self.fault.name} is gone",
         )
         freed_seconds = None if freed_at is None else freed_at - self.shown_at
-        return Measured(self.fault.phase, "", told_seconds=None, freed_seconds=freed_seconds)
+        return Measured(
+            self.fault.phase, "", told_seconds=None, freed_seconds=freed_seconds
+        )
 
     async def _told_at(self) -> float:
         reason = self.fault.told_as
         await self.played.until(
             lambda: reason in self._reasons(),
-            seconds=self.fault.shows_after_seconds + PATIENCE * self.fault.told_within_seconds,
+            seconds=self.fault.shows_after_seconds
+            + PATIENCE * self.fault.told_within_seconds,
             what=f"{self.fault.name} is told as {reason}",
         )
         return time.monotonic()
@@ -213,7 +243,10 @@ class Trial:
 
     def _reasons(self) -> set[str]:
         """Return every reason that the status names now."""
-        return {each["reason"] for each in self.played.status(self.run).get("conditions", ())}
+        return {
+            each["reason"]
+            for each in self.played.status(self.run).get("conditions", ())
+        }
 
     def _holds_server(self) -> bool:
         """Return whether the run has a Deployment or a running pod that is not being deleted."""
@@ -250,10 +283,14 @@ async def tried(played: PlayedCluster, plays: Plays) -> Outcomes:
     """
     async with lost_node(played.api) as node:
         trials = [Trial(played, fault, node=node) for fault in plays]
-        trying = (_later(n, trial, plays[trial.fault]) for n, trial in enumerate(trials))
+        trying = (
+            _later(n, trial, plays[trial.fault]) for n, trial in enumerate(trials)
+        )
         found = await asyncio.gather(*trying, return_exceptions=True)
         await _cleared(played)
-    return {fault.name: outcome for fault, outcome in zip(plays, found, strict=True)}
+    return {
+        fault.name: outcome for fault, outcome in zip(plays, found, strict=True)
+    }
 
 
 async def _later(turn: int, trial: Trial, play: Play) -> Measured:
@@ -276,8 +313,17 @@ async def measured(trial: Trial, play: Play) -> Measured:
 
 async def _cleared(played: PlayedCluster) -> None:
     """Delete the pods of the lost node: no kubelet will ever say that they have ended."""
-    everything = ("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
-    await asyncio.to_thread(command, "kubectl", f"--namespace={played.namespace}", *everything)
+    everything = (
+        "delete",
+        "pods",
+        "--all",
+        "--force",
+        "--grace-period=0",
+        "--wait=false",
+    )
+    await asyncio.to_thread(
+        command, "kubectl", f"--namespace={played.namespace}", *everything
+    )
 
 
 def checked(fault: Fault, outcomes: Outcomes) -> None:

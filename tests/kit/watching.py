@@ -31,7 +31,8 @@ class Watch:
         self._closed = threading.Event()
         self._processes: dict[str, subprocess.Popen[str]] = {}
         self._threads = [
-            threading.Thread(target=self._follow, args=(kind,), daemon=True) for kind in kinds
+            threading.Thread(target=self._follow, args=(kind,), daemon=True)
+            for kind in kinds
         ]
 
     def __enter__(self) -> Self:
@@ -85,6 +86,8 @@ class Watch:
                         lines = []
 
     def _note(self, found: Object) -> None:
-        self.uids[found["kind"], found["metadata"]["name"]].add(found["metadata"]["uid"])
+        self.uids[found["kind"], found["metadata"]["name"]].add(
+            found["metadata"]["uid"]
+        )
         self.heard.append((time.monotonic(), found))
         self._news.put(found)

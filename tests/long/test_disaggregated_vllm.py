@@ -28,7 +28,9 @@ def shared_folder(namespace: Namespace) -> Iterator[None]:
     namespace.kubectl("delete", "persistentvolume", namespace.name, "--wait=false")
 
 
-def test_a_split_server_is_held_against_two_whole_ones(namespace: Namespace) -> None:
+def test_a_split_server_is_held_against_two_whole_ones(
+    namespace: Namespace,
+) -> None:
     namespace.apply(example(FILE)[NAME])
     status = measured(namespace, "BenchmarkSweep", NAME, timeout_seconds=2000)
     said = benchrun(namespace, "report", NAME)
@@ -36,15 +38,31 @@ def test_a_split_server_is_held_against_two_whole_ones(namespace: Namespace) -> 
     assert [row["variant"] for row in results] == ["aggregated", "split"]
     assert {row["verdict"] for row in results} <= {"Valid", "Suspect"}
     changes = said.table(
-        "variant", "load point", "figure", "aggregated", "split", "change", "interval", "word"
+        "variant",
+        "load point",
+        "figure",
+        "aggregated",
+        "split",
+        "change",
+        "interval",
+        "word",
     )
     assert [row["figure"] for row in changes][:2] == ["MeanTTFT", "MeanE2EL"]
-    assert all(row["change"].endswith(" %") and " to " in row["interval"] for row in changes)
+    assert all(
+        row["change"].endswith(" %") and " to " in row["interval"]
+        for row in changes
+    )
     (split,) = [row for row in status["results"] if row["variant"] == "split"]
     assert split["paired"]
 
-    (run,) = [r for r in namespace.list("benchmarkruns") if len(r["status"]["servers"]) == 3]
-    by_role = {figures["role"]: figures for figures in run["status"]["results"][0]["roles"]}
+    (run,) = [
+        r
+        for r in namespace.list("benchmarkruns")
+        if len(r["status"]["servers"]) == 3
+    ]
+    by_role = {
+        figures["role"]: figures for figures in run["status"]["results"][0]["roles"]
+    }
     # 896 of 1000 tokens lie in whole blocks, and there are two stages of 60 prompts.
     assert by_role["decode"]["fetchedTokens"] >= 0.99 * 896 * 120
     assert 89 < by_role["decode"]["fetchedPercent"] < 90
@@ -75,7 +93,9 @@ def test_a_connector_that_finds_nothing_is_found_out(namespace: Namespace) -> No
     run = finished(namespace, "lost", timeout_seconds=1500)
     assert condition(run, "Complete")["status"] == "True", run["status"]
     (told,) = [
-        finding for finding in run["status"]["findings"] if finding["code"] == "KVRecomputed"
+        finding
+        for finding in run["status"]["findings"]
+        if finding["code"] == "KVRecomputed"
     ]
     assert told["severity"] == "Invalid"
     assert run["status"]["verdict"] == "Invalid"

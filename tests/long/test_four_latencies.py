@@ -4,7 +4,15 @@ import hashlib
 import re
 
 import pytest
-from kit.examples import LATENCIES, PERCENTILES, benchrun, example, finding, measured, rows
+from kit.examples import (
+    LATENCIES,
+    PERCENTILES,
+    benchrun,
+    example,
+    finding,
+    measured,
+    rows,
+)
 from kit.kubectl import Namespace
 
 pytestmark = pytest.mark.timeout(1800)
@@ -33,7 +41,8 @@ def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(
     for load_point, row in found.items():
         for latency in shown[load_point]:
             p50, p95, p99 = (
-                row["metrics"][f"p{percentile}_{latency}_ms"] for percentile in PERCENTILES
+                row["metrics"][f"p{percentile}_{latency}_ms"]
+                for percentile in PERCENTILES
             )
             assert 0 < p50 <= p95 <= p99
 
@@ -41,7 +50,11 @@ def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(
     enough = found["enough/rate=8"]
     told = finding(status, "TooFewSamples")
     assert told["worstStage"] == "sixteen/rate=8"
-    expected = {"samples": sixteen["metrics"]["completed"], "percentile": "99", "needed": 368}
+    expected = {
+        "samples": sixteen["metrics"]["completed"],
+        "percentile": "99",
+        "needed": 368,
+    }
     assert told["evidence"].items() >= expected.items()
     assert "p99_ttft_ms" in sixteen["uncertain"]
     # How many of the other requests are independent, a busy machine decides: each percentile has an
@@ -54,13 +67,18 @@ def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(
     assert every <= {*enough.get("intervals", {}), *enough.get("uncertain", [])}
 
     (read,) = status["datasets"]
-    assert read["rowsRead"] > read["rowsUsed"] == sixteen["metrics"]["completed"] + 16
+    assert (
+        read["rowsRead"] > read["rowsUsed"] == sixteen["metrics"]["completed"] + 16
+    )
     assert read["rowsDropped"] == {"TooLongForModel": 1}
 
     # One template for both sides, and a server that its command started: it serves the model that
     # was asked for.
     template = objects[name]["spec"]["chatTemplate"]["inline"]
-    assert status["client"]["chatTemplate"] == hashlib.sha256(template.encode()).hexdigest()
+    assert (
+        status["client"]["chatTemplate"]
+        == hashlib.sha256(template.encode()).hexdigest()
+    )
     assert "WrongModel" not in {each["code"] for each in status["findings"]}
     (server,) = status["servers"]
     assert not {"serve", "--model", "/models/tiny"} & {*server["args"]}, (
@@ -69,7 +87,8 @@ def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(
 
     # What the server had for its KV cache, to be held against `benchrun kv-cache`.
     size = re.search(
-        r"KV cache (\d+) tokens in ([0-9.]+) GiB a GPU", benchrun(namespace, "get", name).text
+        r"KV cache (\d+) tokens in ([0-9.]+) GiB a GPU",
+        benchrun(namespace, "get", name).text,
     )
     assert size is not None
     assert int(size[1]) == server["kvCacheTokens"] > 0
@@ -89,5 +108,8 @@ def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(
         row["setting"]: (row["value"], row["side"])
         for row in said.table("setting", "value", "side", "field")
     }
-    assert (settings["max-num-seqs"], settings["repeats"]) == (("16", "server"), ("4", "client"))
+    assert (settings["max-num-seqs"], settings["repeats"]) == (
+        ("16", "server"),
+        ("4", "client"),
+    )
     assert settings["enable-log-requests"] == ("default", "server")

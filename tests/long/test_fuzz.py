@@ -5,7 +5,15 @@ from collections.abc import Iterator
 import pytest
 from fuzz import inputs
 from fuzz.readers import READERS
-from fuzz.specs import MOST_SECONDS, Tried, changed, drawn, peak_mib, report, tally_of
+from fuzz.specs import (
+    MOST_SECONDS,
+    Tried,
+    changed,
+    drawn,
+    peak_mib,
+    report,
+    tally_of,
+)
 
 SPECS = 10_000
 INPUTS = 1_000
@@ -21,7 +29,9 @@ pytestmark = pytest.mark.timeout(3 * 3600)
         pytest.param(changed(SPECS), id="examples with one leaf changed"),
     ],
 )
-def test_every_spec_is_refused_at_a_field_or_comes_to_an_end(specs: Iterator[Tried]) -> None:
+def test_every_spec_is_refused_at_a_field_or_comes_to_an_end(
+    specs: Iterator[Tried],
+) -> None:
     tally = tally_of(specs)
     print(report(tally))
     assert tally.wrong == []

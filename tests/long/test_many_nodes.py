@@ -41,7 +41,14 @@ def install() -> None:
 
 def take_away() -> None:
     """LeaderWorkerSet and its kind."""
-    command("helm", "uninstall", "lws", "--namespace=lws-system", "--ignore-not-found", "--wait")
+    command(
+        "helm",
+        "uninstall",
+        "lws",
+        "--namespace=lws-system",
+        "--ignore-not-found",
+        "--wait",
+    )
     command("kubectl", "wait", "crd", GROUPS, "--for=delete", "--timeout=60s")
 
 
@@ -51,16 +58,23 @@ def lws() -> None:
     install()
 
 
-def over_nodes(name: str, *, server: Object | None = None, **spec: Any) -> dict[str, Any]:
+def over_nodes(
+    name: str, *, server: Object | None = None, **spec: Any
+) -> dict[str, Any]:
     """A run of simulated servers over two nodes each, a GPU on each of them; `server` is laid over
     that."""
-    two = {"nodesPerReplica": 2, "args": ["--max-model-len=4096", "--tensor-parallel-size=2"]}
+    two = {
+        "nodesPerReplica": 2,
+        "args": ["--max-model-len=4096", "--tensor-parallel-size=2"],
+    }
     return simulated_run(name, server=merged(two, server or {}), **spec)
 
 
 def servers(namespace: Namespace, run: Object) -> list[Object]:
     """The run's server pods."""
-    return namespace.list("pods", selector=f"{children_selector(run)},benchrun.dev/role=server")
+    return namespace.list(
+        "pods", selector=f"{children_selector(run)},benchrun.dev/role=server"
+    )
 
 
 def freed(namespace: Namespace, run: Object) -> None:
@@ -71,7 +85,9 @@ def freed(namespace: Namespace, run: Object) -> None:
         timeout_seconds=GONE_SECONDS,
     )
     namespace.wait_gone(
-        f"{GROUPS},services", selector=children_selector(run), timeout_seconds=GONE_SECONDS
+        f"{GROUPS},services",
+        selector=children_selector(run),
+        timeout_seconds=GONE_SECONDS,
     )
     assert namespace.list("statefulsets") == []
 
@@ -81,12 +97,17 @@ def test_the_plan_has_no_field_that_leader_worker_set_does_not_know(
 ) -> None:
     body = over_nodes("strict", measurement={"cachePolicy": "Reset"})["spec"]
     planned = objects(
-        Owner(namespace.name, "strict", "uid-1"), BenchmarkRunSpec.model_validate(body)
+        Owner(namespace.name, "strict", "uid-1"),
+        BenchmarkRunSpec.model_validate(body),
     )
     group = of_kind(planned, "LeaderWorkerSet")
     del group["metadata"]["ownerReferences"]
     namespace.kubectl(
-        "create", "--dry-run=server", "--validate=strict", "--filename=-", stdin=json.dumps(group)
+        "create",
+        "--dry-run=server",
+        "--validate=strict",
+        "--filename=-",
+        stdin=json.dumps(group),
     )
 
 
@@ -123,13 +144,21 @@ def measuring(namespace: Namespace, name: str) -> Object:
         "load": {"concurrencies": [2]},
         "requests": 5000,
     }
-    slow = {"args": ["--max-model-len=4096", "--tensor-parallel-size=2", "--sim-tpot-ms=20"]}
+    slow = {
+        "args": [
+            "--max-model-len=4096",
+            "--tensor-parallel-size=2",
+            "--sim-tpot-ms=20",
+        ]
+    }
     namespace.apply(over_nodes(name, server=slow, workloads=[workload]))
 
     def is_measured(run: Object) -> bool:
         return phase(run) == "Running" and "startTime" in run["status"]
 
-    return namespace.wait_for(RUN, name, is_measured, timeout_seconds=200, what="measured")
+    return namespace.wait_for(
+        RUN, name, is_measured, timeout_seconds=200, what="measured"
+    )
 
 
 @pytest.mark.parametrize("way", ["SIGKILL", "delete"])
@@ -137,7 +166,9 @@ def test_a_worker_that_is_lost_ends_the_run_and_frees_the_whole_server(
     namespace: Namespace, lws: None, way: str
 ) -> None:
     run = measuring(namespace, "lost")
-    ranks = {pod["metadata"]["labels"][RANK]: pod for pod in servers(namespace, run)}
+    ranks = {
+        pod["metadata"]["labels"][RANK]: pod for pod in servers(namespace, run)
+    }
     assert set(ranks) == {"0", "1"}
     if way == "delete":
         namespace.delete("pod", ranks["1"]["metadata"]["name"])
@@ -151,21 +182,28 @@ def test_a_worker_that_is_lost_ends_the_run_and_frees_the_whole_server(
 def test_the_leader_alone_answers(namespace: Namespace, lws: None) -> None:
     run = measuring(namespace, "answering")
     pods = {
-        pod["metadata"]["labels"][RANK]: pod["status"]["podIP"] for pod in servers(namespace, run)
+        pod["metadata"]["labels"][RANK]: pod["status"]["podIP"]
+        for pod in servers(namespace, run)
     }
     (service,) = namespace.list("services", selector=children_selector(run))
     slices = namespace.list(
-        "endpointslices", selector=f"kubernetes.io/service-name={service['metadata']['name']}"
+        "endpointslices",
+        selector=f"kubernetes.io/service-name={service['metadata']['name']}",
     )
-    assert [address for s in slices for e in s["endpoints"] for address in e["addresses"]] == [
-        pods["0"]
-    ]
+    assert [
+        address
+        for s in slices
+        for e in s["endpoints"]
+        for address in e["addresses"]
+    ] == [pods["0"]]
     namespace.patch(RUN, "answering", {"spec": {"cancel": True}})
     freed(namespace, finished(namespace, "answering", timeout_seconds=30))
 
 
 @pytest.mark.timeout(700)
-def test_real_vllm_shares_a_model_between_two_pods(namespace: Namespace, lws: None) -> None:
+def test_real_vllm_shares_a_model_between_two_pods(
+    namespace: Namespace, lws: None
+) -> None:
     """Tensor parallelism over two pods without Ray. Neither could answer alone: each holds half of
     every layer."""
     server = {
@@ -202,7 +240,8 @@ def test_real_vllm_shares_a_model_between_two_pods(namespace: Namespace, lws: No
         what="measured",
     )
     ranks = {
-        pod["metadata"]["labels"][RANK]: pod["metadata"]["name"] for pod in servers(namespace, run)
+        pod["metadata"]["labels"][RANK]: pod["metadata"]["name"]
+        for pod in servers(namespace, run)
     }
     assert set(ranks) == {"0", "1"}
     for rank, pod in ranks.items():

@@ -24,7 +24,9 @@ def test_the_table_is_what_vllm_says(tmp_path: Path) -> None:
     asked = json.loads((tmp_path / TABLE.name).read_text())
     assert asked.keys() == told.keys()
     compared = {
-        name: answer for name, answer in asked.items() if MULTIMODAL not in json.dumps(answer)
+        name: answer
+        for name, answer in asked.items()
+        if MULTIMODAL not in json.dumps(answer)
     }
     assert len(compared) > len(told) * 0.8
     for name, answer in compared.items():

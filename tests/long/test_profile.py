@@ -12,10 +12,15 @@ pytestmark = pytest.mark.timeout(2400)
 RUN = "BenchmarkRun"
 
 
-def test_a_profile_names_kernels_and_leaves_the_figures_alone(namespace: Namespace) -> None:
-    profiled = merged(example("profile-tiny.yaml")["profiled"], {"spec": {"repeats": 3}})
+def test_a_profile_names_kernels_and_leaves_the_figures_alone(
+    namespace: Namespace,
+) -> None:
+    profiled = merged(
+        example("profile-tiny.yaml")["profiled"], {"spec": {"repeats": 3}}
+    )
     plain = merged(
-        profiled, {"metadata": {"name": "plain"}, "spec": {"measurement": {"profile": None}}}
+        profiled,
+        {"metadata": {"name": "plain"}, "spec": {"measurement": {"profile": None}}},
     )
     # One after the other: two servers on two cores would be each other's noise.
     statuses = {}
@@ -40,13 +45,20 @@ def test_a_profile_names_kernels_and_leaves_the_figures_alone(namespace: Namespa
     assert {load_point: row["traffic"] for load_point, row in before.items()} == {
         load_point: row["traffic"] for load_point, row in after.items()
     }
-    compared = json.loads(benchrun(namespace, "compare", "plain", "profiled", "--output=json").text)
+    compared = json.loads(
+        benchrun(namespace, "compare", "plain", "profiled", "--output=json").text
+    )
     words = {
-        load_point["loadPoint"]: {change["word"] for change in load_point["changes"]}
+        load_point["loadPoint"]: {
+            change["word"] for change in load_point["changes"]
+        }
         for load_point in compared["loadPoints"]
     }
     assert words.keys() == before.keys()
-    assert set().union(*words.values()) <= {"NoDetectableDifference", "Equivalent"}, compared
+    assert set().union(*words.values()) <= {
+        "NoDetectableDifference",
+        "Equivalent",
+    }, compared
 
     said = benchrun(namespace, "report", "profiled")
     (largest,) = said.table("kernel", "% of kernel time")[:1]

@@ -19,16 +19,24 @@ BLOCKS = 3
 async def _measured() -> list[Outcome]:
     # One after the other: two servers on two cores are each other's noise.
     servers = list(pairs.real_vllm(BLOCKS * pairs.BLOCK))
-    return [outcome async for _, outcome in measure_all(servers, lanes=1, say=print)]
+    return [
+        outcome async for _, outcome in measure_all(servers, lanes=1, say=print)
+    ]
 
 
-def test_equal_servers_are_called_different_in_at_most_one_of_twenty_one_pairs() -> None:
+def test_equal_servers_are_called_different_in_at_most_one_of_twenty_one_pairs() -> (
+    None
+):
     outcomes = asyncio.run(_measured())
     assert len(outcomes) == BLOCKS * pairs.BLOCK
     words = pairs.words_of_halves(outcomes)
     print(words)
     assert len(words) == 21
-    assert set(words) <= {"NoDetectableDifference", "Equivalent", "Better", "Worse", "Mixed"}, (
-        "all are comparable"
-    )
+    assert set(words) <= {
+        "NoDetectableDifference",
+        "Equivalent",
+        "Better",
+        "Worse",
+        "Mixed",
+    }, "all are comparable"
     assert sum(word in ("Better", "Worse", "Mixed") for word in words) <= 1

@@ -19,10 +19,14 @@ def searches(operator: Namespace) -> dict[str, Object]:
     return {each["workload"]: each for each in status["searches"]}
 
 
-def test_it_finds_how_many_users_keep_the_objective(searches: dict[str, Object]) -> None:
+def test_it_finds_how_many_users_keep_the_objective(
+    searches: dict[str, Object],
+) -> None:
     assert searches["users"]["lower"] == "8", searches
 
 
-def test_it_finds_how_many_arrivals_keep_the_objective(searches: dict[str, Object]) -> None:
+def test_it_finds_how_many_arrivals_keep_the_objective(
+    searches: dict[str, Object],
+) -> None:
     """By queueing theory (M/D/8) up to 30.6 a second do."""
     assert 27.5 <= float(searches["arrivals"]["lower"]) <= 31, searches

@@ -18,7 +18,14 @@ from kit.kubectl import RUN, SWEEP, CommandFailed, Namespace, Object
 from kit.polling import polling
 from kit.processes import kill_container
 from kit.runs import children_selector, is_finished, phase
-from kit.sweeps import VARIANTS, figures_of, runs_of, sweep_of_seqs, table_of, traffic_of
+from kit.sweeps import (
+    VARIANTS,
+    figures_of,
+    runs_of,
+    sweep_of_seqs,
+    table_of,
+    traffic_of,
+)
 from kit.watching import Watch
 
 SEED = int(os.environ.get("SEED") or Random().randrange(1_000_000))
@@ -59,7 +66,8 @@ def drawn(number: int) -> list[Kill]:
     random.shuffle(victims)
     ways: tuple[Way, ...] = ("SIGKILL", "delete")
     return [
-        Kill(random.randint(1, MOST_MOMENTS), victim, random.choice(ways)) for victim in victims
+        Kill(random.randint(1, MOST_MOMENTS), victim, random.choice(ways))
+        for victim in victims
     ]
 
 
@@ -84,9 +92,7 @@ class Killer:
             return
         self.passed = 0
         progress = run["status"].get("progress", {})
-        due.done_at = (
-            f"{run['metadata']['name']} {phase(run)}, {progress.get('stagesDone', 0)} stages done"
-        )
+        due.done_at = f"{run['metadata']['name']} {phase(run)}, {progress.get('stagesDone', 0)} stages done"
         print(due, flush=True)
 
     def _is_moment(self, run: Object) -> bool:
@@ -114,7 +120,9 @@ class Killer:
         return True
 
 
-def killed(namespace: Namespace, selector: str, way: Way, *, and_deleted: bool = False) -> bool:
+def killed(
+    namespace: Namespace, selector: str, way: Way, *, and_deleted: bool = False
+) -> bool:
     """SIGKILL for the process of the pod of that label, or deletion of the pod, or both; False
     where none runs (any more)."""
     running = [
@@ -129,7 +137,12 @@ def killed(namespace: Namespace, selector: str, way: Way, *, and_deleted: bool =
             kill_container(namespace, selector=selector)
         if way == "delete" or and_deleted:
             namespace.kubectl(
-                "delete", "pod", running[0], "--grace-period=0", "--force", "--wait=false"
+                "delete",
+                "pod",
+                running[0],
+                "--grace-period=0",
+                "--force",
+                "--wait=false",
             )
     except CommandFailed as error:
         if "not found" not in str(error):
@@ -156,7 +169,9 @@ class Ended:
     created: dict[str, set[str]]
 
 
-def played(namespace: Namespace, name: str, look: Callable[[Object], None]) -> Ended:
+def played(
+    namespace: Namespace, name: str, look: Callable[[Object], None]
+) -> Ended:
     """A sweep from creation to end; `look` is told of every change of a run."""
     with Watch(namespace, RUN, SWEEP) as watch:
         namespace.apply(sweep_of_seqs(name, maxRetries=3))
@@ -165,7 +180,11 @@ def played(namespace: Namespace, name: str, look: Callable[[Object], None]) -> E
                 look(found)
             elif is_finished(found):
                 break
-        created = {run: uids for (kind, run), uids in watch.uids.items() if kind == "BenchmarkRun"}
+        created = {
+            run: uids
+            for (kind, run), uids in watch.uids.items()
+            if kind == "BenchmarkRun"
+        }
         return Ended(namespace.get(SWEEP, name), runs_of(namespace, name), created)
 
 
@@ -188,9 +207,16 @@ def test_the_sweep_that_is_left_alone_finds_what_was_set(calm: Ended) -> None:
     better = dict.fromkeys(
         ("OutputThroughput", "RequestThroughput", "MeanTTFT", "MeanE2EL"), "Better"
     )
-    assert [row["words"] for row in table["rows"]] == [{}, *2 * [better | {"MeanTPOT": "Worse"}]]
+    assert [row["words"] for row in table["rows"]] == [
+        {},
+        *2 * [better | {"MeanTPOT": "Worse"}],
+    ]
     assert [row["paired"] for row in table["rows"]] == [False, True, True]
-    assert sorted(calm.created) == sorted(calm.runs) == ["calm-v1-r1", "calm-v2-r1", "calm-v3-r1"]
+    assert (
+        sorted(calm.created)
+        == sorted(calm.runs)
+        == ["calm-v1-r1", "calm-v2-r1", "calm-v3-r1"]
+    )
 
 
 @pytest.mark.parametrize("number", range(1, SWEEPS + 1))
@@ -203,13 +229,17 @@ def test_a_sweep_ends_with_the_same_table_whoever_is_killed(
     told = "; ".join(map(str, plan))
     print(f"runs: {', '.join(storm.runs)}")
 
-    assert all(kill.done_at for kill in plan), f"the sweep was over too soon: {told}"
-    assert table_of(storm.sweep) == table_of(calm.sweep), told
-    assert figures_of(storm.sweep) == pytest.approx(figures_of(calm.sweep), rel=NOISE), told
-    assert traffic_of(storm.runs) == traffic_of(calm.runs), told
-    assert storm.created == {name: {run["metadata"]["uid"]} for name, run in storm.runs.items()}, (
-        told
+    assert all(kill.done_at for kill in plan), (
+        f"the sweep was over too soon: {told}"
     )
+    assert table_of(storm.sweep) == table_of(calm.sweep), told
+    assert figures_of(storm.sweep) == pytest.approx(
+        figures_of(calm.sweep), rel=NOISE
+    ), told
+    assert traffic_of(storm.runs) == traffic_of(calm.runs), told
+    assert storm.created == {
+        name: {run["metadata"]["uid"]} for name, run in storm.runs.items()
+    }, told
     lost = [name for name in storm.runs if not name.endswith("-r1")]
     assert (
         storm.sweep["status"]["runs"]["lost"]
@@ -223,7 +253,9 @@ def nothing_is_left(namespace: Namespace, ended: Ended) -> None:
     """Of what runs held; and, once the sweep is deleted, of what they measured."""
     for run in ended.runs.values():
         namespace.wait_gone(
-            "deployments", selector=children_selector(run), timeout_seconds=GONE_SECONDS
+            "deployments",
+            selector=children_selector(run),
+            timeout_seconds=GONE_SECONDS,
         )
         namespace.wait_gone(
             "pods",
@@ -233,10 +265,14 @@ def nothing_is_left(namespace: Namespace, ended: Ended) -> None:
         # A client that has ended costs nothing, and its log may be wanted.
         for _ in polling("no client runs any more", seconds=GONE_SECONDS):
             pods = namespace.list("pods", selector=children_selector(run))
-            if all(pod["status"]["phase"] in ("Succeeded", "Failed") for pod in pods):
+            if all(
+                pod["status"]["phase"] in ("Succeeded", "Failed") for pod in pods
+            ):
                 break
     namespace.delete(SWEEP, ended.sweep["metadata"]["name"])
     for run in ended.runs.values():
         for kind in ("configmaps", "services", "jobs", "pods"):
-            namespace.wait_gone(kind, selector=children_selector(run), timeout_seconds=GONE_SECONDS)
+            namespace.wait_gone(
+                kind, selector=children_selector(run), timeout_seconds=GONE_SECONDS
+            )
     assert namespace.list(RUN) == []

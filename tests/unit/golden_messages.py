@@ -38,11 +38,16 @@ _running = Running()
 def begin(item: pytest.Item) -> None:
     """Take all messages from now on for this test's, in the file of its area."""
     global _running
-    area, *folders = item.path.relative_to(Path(__file__).parent).with_suffix("").parts
+    area, *folders = (
+        item.path.relative_to(Path(__file__).parent).with_suffix("").parts
+    )
     module = ".".join(folders)
     file = AREAS / f"{area}.yaml"
     _running = Running(
-        file, module, item.name, list(_known(file).get(module, {}).get(item.name, []))
+        file,
+        module,
+        item.name,
+        list(_known(file).get(module, {}).get(item.name, [])),
     )
 
 
@@ -80,13 +85,16 @@ def assert_golden(surface: str, case: str, *messages: str) -> None:
 
 @cache
 def _known(file: Path) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.load(file.read_bytes(), yaml.CSafeLoader) if file.exists() else {}
+    found: dict[str, Any] = (
+        yaml.load(file.read_bytes(), yaml.CSafeLoader) if file.exists() else {}
+    )
     return found
 
 
 def _write(file: Path, known: dict[str, Any]) -> None:
     file.write_text(
-        yaml.dump(known, Dumper=_Dumper, width=120, allow_unicode=True), encoding="utf-8"
+        yaml.dump(known, Dumper=_Dumper, width=120, allow_unicode=True),
+        encoding="utf-8",
     )
     pytest.fail(f"{file.name} was written; read its diff")
 

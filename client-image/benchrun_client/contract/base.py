@@ -45,10 +45,14 @@ class LeavesOut(Message):
     left_out: ClassVar[frozenset[str]] = frozenset()
 
     @model_serializer(mode="wrap")
-    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_none(
+        self, handler: SerializerFunctionWrapHandler
+    ) -> dict[str, Any]:
         document: dict[str, Any] = handler(self)
         missing = {name for name in self.left_out if document.get(name) is None}
-        return {name: value for name, value in document.items() if name not in missing}
+        return {
+            name: value for name, value in document.items() if name not in missing
+        }
 
 
 class SamplingParams(LeavesOut):
@@ -65,7 +69,9 @@ class SamplingParams(LeavesOut):
     top_p: float = Field(1, gt=0, le=1, allow_inf_nan=False)  # 1: off.
     top_k: int = Field(0, ge=0, le=1_000_000)  # 0: off.
     repetition_penalty: float = Field(1, gt=0, le=2, allow_inf_nan=False)  # 1: off.
-    stop: tuple[Annotated[str, Field(min_length=1, max_length=64)], ...] = Field((), max_length=4)
+    stop: tuple[Annotated[str, Field(min_length=1, max_length=64)], ...] = Field(
+        (), max_length=4
+    )
     min_p: float | None = Field(None, gt=0, le=1, allow_inf_nan=False)  # None: off.
     logprobs: int | None = Field(None, ge=1, le=20)  # None: none are asked for.
 
@@ -76,7 +82,11 @@ class SamplingParams(LeavesOut):
         says that the body is one of /v1/chat/completions.
         """
         narrowed = (
-            {"top_p": self.top_p, "top_k": self.top_k or -1, "min_p": self.min_p or 0.0}
+            {
+                "top_p": self.top_p,
+                "top_k": self.top_k or -1,
+                "min_p": self.min_p or 0.0,
+            }
             if self.temperature
             else {}
         )
@@ -105,7 +115,9 @@ class SamplingParams(LeavesOut):
 
     def in_words(self) -> str:
         """Return the settings that are on, such as `greedy` or `temperature 0.7, top-p 0.9`."""
-        words = [f"temperature {self.temperature:g}" if self.temperature else "greedy"]
+        words = [
+            f"temperature {self.temperature:g}" if self.temperature else "greedy"
+        ]
         words += [f"top-p {self.top_p:g}"] if self.top_p != 1 else []
         words += [f"top-k {self.top_k}"] if self.top_k else []
         words += [f"min-p {self.min_p:g}"] if self.min_p else []
@@ -131,7 +143,11 @@ def in_short() -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        first = error.errors(
+            include_url=False, include_input=False, include_context=False
+        )[0]
         place = ".".join(str(part)[:40] for part in first["loc"])
         text = f"{place or 'document'}: {first['msg']}"[:300]
-        raise ValueError("".join(each if each.isprintable() else "?" for each in text)) from None
+        raise ValueError(
+            "".join(each if each.isprintable() else "?" for each in text)
+        ) from None

@@ -101,7 +101,9 @@ def stage_shape(
     every = sorted(range(len(begins)), key=begins.__getitem__)
     order = [position for position in every if position in wanted]
     if at_once or not order:
-        return StageShape(order, [0, len(order)], math.inf if at_once else 0.0, at_once, is_steady)
+        return StageShape(
+            order, [0, len(order)], math.inf if at_once else 0.0, at_once, is_steady
+        )
     if users is not None:
         rounds = len(order) / users
         count = max(1, int(rounds))
@@ -116,7 +118,9 @@ def stage_shape(
     rounds = len(seen) / max(1.0, fmean(seen))
     cycles = _cycles(seen)
     grows = _grows(seen)
-    return StageShape(order, cycles, rounds, is_steady=is_steady, is_open=True, grows=grows)
+    return StageShape(
+        order, cycles, rounds, is_steady=is_steady, is_open=True, grows=grows
+    )
 
 
 def _cycles(seen: Sequence[int]) -> list[int]:
@@ -132,7 +136,11 @@ def _cycles(seen: Sequence[int]) -> list[int]:
 
 
 def _rises(seen: Sequence[int], level: int) -> list[int]:
-    return [place for place, (a, b) in enumerate(pairwise(seen), start=1) if a <= level < b]
+    return [
+        place
+        for place, (a, b) in enumerate(pairwise(seen), start=1)
+        if a <= level < b
+    ]
 
 
 def _grows(seen: Sequence[int]) -> bool:
@@ -145,13 +153,18 @@ def _grows(seen: Sequence[int]) -> bool:
     seen = seen[len(seen) // 2 :]
     if len(seen) < MIN_GROWTH_REQUESTS:
         return False
-    places = [(len(seen) - 1) * part // GROWTH_PARTS for part in range(GROWTH_PARTS + 1)]
+    places = [
+        (len(seen) - 1) * part // GROWTH_PARTS for part in range(GROWTH_PARTS + 1)
+    ]
     steps = [seen[b] - seen[a] for a, b in pairwise(places)]
     mean = fmean(steps)
     scatter = math.sqrt(pvariance(steps) / (len(steps) - 1))
     t = mean / scatter if scatter else math.inf
     freedom = len(steps) - 1
-    return mean > 0 and probability.student_p_value(t, freedom) <= 2 * probability.ERROR
+    return (
+        mean > 0
+        and probability.student_p_value(t, freedom) <= 2 * probability.ERROR
+    )
 
 
 class Interval(NamedTuple):
@@ -224,7 +237,9 @@ class LatencySample(ABC):
         """Return the smallest and the greatest value."""
 
     @abstractmethod
-    def _half_widths(self, percent: float, error: float) -> tuple[float, float] | None:
+    def _half_widths(
+        self, percent: float, error: float
+    ) -> tuple[float, float] | None:
         """Return how far the percentile's logarithm may be lower and higher.
 
         The scatter of the batches decides. None means that there are too few batches.
@@ -250,20 +265,28 @@ class LatencySample(ABC):
         if widths is None or self.rounds < MIN_ROUNDS:
             return _Bounds(0.0, value, math.inf)
         lower, higher = (width * math.sqrt(self.copies) for width in widths)
-        return _Bounds(_scaled(self._as_answered(value), -lower), value, _scaled(value, higher))
+        return _Bounds(
+            _scaled(self._as_answered(value), -lower), value, _scaled(value, higher)
+        )
 
-    def _widths_of_all(self, percent: float, error: float) -> tuple[float, float] | None:
+    def _widths_of_all(
+        self, percent: float, error: float
+    ) -> tuple[float, float] | None:
         """Return the half-widths by batches or by repeats, whichever are larger.
 
         A burst is judged by its repeats alone, for its batches are parts of its own queue. None
         means that too little was measured.
         """
-        by_batches = (0.0, 0.0) if self.is_burst else self._half_widths(percent, error)
+        by_batches = (
+            (0.0, 0.0) if self.is_burst else self._half_widths(percent, error)
+        )
         if self.repeats < MIN_REPEATS:
             return None if self.is_burst else by_batches
         if by_batches is None:
             return None
-        by_repeats = _scatter_of_repeats(self._of_repeats(percent), self.percentile(percent), error)
+        by_repeats = _scatter_of_repeats(
+            self._of_repeats(percent), self.percentile(percent), error
+        )
         lower, higher = by_batches
         return max(lower, by_repeats), max(higher, by_repeats)
 
@@ -305,13 +328,17 @@ def _logarithm(value: float) -> float:
     return math.log(max(value, 1.0))
 
 
-def _scatter_of_repeats(values: Sequence[float], value: float, error: float) -> float:
+def _scatter_of_repeats(
+    values: Sequence[float], value: float, error: float
+) -> float:
     """Return the half-width of Student's interval of the repeats' logarithms around that of all."""
     if math.isinf(value) and all(map(math.isinf, values)):
         return -math.inf
     if math.isinf(value) or any(map(math.isinf, values)):
         return math.inf
-    return _half_width([_logarithm(each) for each in values], _logarithm(value), error)
+    return _half_width(
+        [_logarithm(each) for each in values], _logarithm(value), error
+    )
 
 
 def _half_width(values: Sequence[float], center: float, error: float) -> float:
@@ -371,7 +398,10 @@ class RequestSample(LatencySample):
 
     @cached_property
     def _longest(self) -> float:
-        longest = max((value for value in self._ascending if math.isfinite(value)), default=1.0)
+        longest = max(
+            (value for value in self._ascending if math.isfinite(value)),
+            default=1.0,
+        )
         return max(longest, 1.0)
 
     def _as_answered(self, value: float) -> float:
@@ -392,7 +422,12 @@ class RequestSample(LatencySample):
         """Return the values of each stage cut into batches, each in ascending order."""
         a_stage = max(2, -(-BATCHES // max(1, self.repeats)))
         return [
-            [sorted(part) for part in _parts(own, min(a_stage, len(own) // MIN_BATCH_REQUESTS))]
+            [
+                sorted(part)
+                for part in _parts(
+                    own, min(a_stage, len(own) // MIN_BATCH_REQUESTS)
+                )
+            ]
             for own in self._values
         ]
 
@@ -400,14 +435,20 @@ class RequestSample(LatencySample):
     def _alike(self) -> float:
         """Return by how much neighbouring batches inflate the variance of a mean; 1: not at all."""
         levels = [
-            [fmean(_logarithm(min(value, self._longest)) for value in part) for part in parts]
+            [
+                fmean(_logarithm(min(value, self._longest)) for value in part)
+                for part in parts
+            ]
             for parts in self._batches
         ]
         return probability.variance_inflation(
-            [[level - fmean(own) for level in own] for own in levels if own], fitted=1
+            [[level - fmean(own) for level in own] for own in levels if own],
+            fitted=1,
         )
 
-    def _half_widths(self, percent: float, error: float) -> tuple[float, float] | None:
+    def _half_widths(
+        self, percent: float, error: float
+    ) -> tuple[float, float] | None:
         batches = list(chain.from_iterable(self._batches))
         if len(batches) < MIN_BATCHES:
             return None
@@ -418,18 +459,27 @@ class RequestSample(LatencySample):
         # Failed requests are at least as long as the longest answer. Where the percentile may lie
         # among them, it has no upper end.
         longest = self._longest
-        logs = [_logarithm(min(_interpolated(part, percent), longest)) for part in batches]
-        width = _half_width(logs, _logarithm(min(value, longest)), error) * math.sqrt(self._alike)
+        logs = [
+            _logarithm(min(_interpolated(part, percent), longest))
+            for part in batches
+        ]
+        width = _half_width(
+            logs, _logarithm(min(value, longest)), error
+        ) * math.sqrt(self._alike)
         below = self._clusters_with(partial(gt, value))
         above = self._clusters_with(partial(lt, value))
-        return width * _stretch(below), width * _stretch(above) if failed.fewer else math.inf
+        return width * _stretch(below), width * _stretch(
+            above
+        ) if failed.fewer else math.inf
 
     def above(self, percent: float, limit: float, error: float) -> Beyond:
         if self.is_burst:
             return super().above(percent, limit, error)
         return self._hits(partial(lt, limit), percent, error)
 
-    def _hits(self, hit: Callable[[float], bool], percent: float, error: float) -> Beyond:
+    def _hits(
+        self, hit: Callable[[float], bool], percent: float, error: float
+    ) -> Beyond:
         """Return whether certainly more, or fewer, values are hit than lie beyond the percentile.
 
         The scatter of the batches' shares decides.
@@ -441,25 +491,33 @@ class RequestSample(LatencySample):
         allowed = 1 - percent / 100
         stretch = _stretch(self._clusters_with(hit))
         # Few hits are few clusters, which says nothing against their being few.
-        return Beyond(more=share - reach * stretch > allowed, fewer=share + reach < allowed)
+        return Beyond(
+            more=share - reach * stretch > allowed, fewer=share + reach < allowed
+        )
 
     def _clusters_with(self, hit: Callable[[float], bool]) -> float:
         """Return how many clusters have values that are hit."""
         found = 0.0
         for values, edges in zip(self._values, self._clusters, strict=True):
             through = list(accumulate(map(hit, values), initial=0))
-            found += _effective([through[b] - through[a] for a, b in pairwise(edges)])
+            found += _effective(
+                [through[b] - through[a] for a, b in pairwise(edges)]
+            )
         return found
 
 
 def _parts(values: Sequence[float], count: int) -> Iterator[Sequence[float]]:
     """Yield `count` parts of the values, equal in length to within one value."""
     for number in range(count):
-        yield values[len(values) * number // count : len(values) * (number + 1) // count]
+        yield values[
+            len(values) * number // count : len(values) * (number + 1) // count
+        ]
 
 
 def _interpolated(ascending: Sequence[float], percent: float) -> float:
-    return percentiles.interpolated(lambda rank: ascending[rank - 1], len(ascending), percent)
+    return percentiles.interpolated(
+        lambda rank: ascending[rank - 1], len(ascending), percent
+    )
 
 
 class GapSample(LatencySample):
@@ -484,7 +542,8 @@ class GapSample(LatencySample):
         """
         super().__init__(stages)
         self._pools = [
-            _gap_pool(exact, share) for (exact, _), share in zip(gaps, failed, strict=True)
+            _gap_pool(exact, share)
+            for (exact, _), share in zip(gaps, failed, strict=True)
         ]
         pairs = (_pairs(pool) for pool in self._pools)
         self._pool = percentiles.Distribution.of_counts(chain.from_iterable(pairs))
@@ -505,8 +564,15 @@ class GapSample(LatencySample):
             if pool.count
         ]
 
-    def _half_widths(self, percent: float, error: float) -> tuple[float, float] | None:
-        shares = [share for of in self._slices if of for share in _shares_above(of, percent)]
+    def _half_widths(
+        self, percent: float, error: float
+    ) -> tuple[float, float] | None:
+        shares = [
+            share
+            for of in self._slices
+            if of
+            for share in _shares_above(of, percent)
+        ]
         if len(shares) < MIN_BATCHES or any(of is None for of in self._slices):
             return None
         value = self.percentile(percent)
@@ -517,12 +583,18 @@ class GapSample(LatencySample):
         lowest, greatest = self.range
         lower = self.percentile(low) if low > 0 else lowest
         # Above all that was seen: as far beyond the greatest gap as that is beyond the percentile.
-        higher = self.percentile(high) if high < 100 else greatest * greatest / max(value, 1.0)
+        higher = (
+            self.percentile(high)
+            if high < 100
+            else greatest * greatest / max(value, 1.0)
+        )
         if math.isinf(value):
             return math.inf, math.inf
         return (
             _logarithm(value) - _logarithm(lower),
-            math.inf if math.isinf(higher) else _logarithm(higher) - _logarithm(value),
+            math.inf
+            if math.isinf(higher)
+            else _logarithm(higher) - _logarithm(value),
         )
 
 
@@ -550,7 +622,10 @@ def _shares_above(of: GapSlices, percent: float) -> list[float]:
     distances = [abs(sum(column) - expected) for column in columns]
     nearest = columns[distances.index(min(distances))]
     count = min(BATCHES, len(of.gaps))
-    parts = [(len(of.gaps) * i // count, len(of.gaps) * (i + 1) // count) for i in range(count)]
+    parts = [
+        (len(of.gaps) * i // count, len(of.gaps) * (i + 1) // count)
+        for i in range(count)
+    ]
     sums = [(sum(nearest[a:b]), sum(of.gaps[a:b])) for a, b in parts]
     return [above / gaps for above, gaps in sums if gaps]
 
@@ -624,7 +699,9 @@ def decided(
     is_above = low > limit and value > limit * near
     if is_far or grows or (is_above and sample.above(percent, limit, error).more):
         return LimitOutcome("Missed", value)
-    return LimitOutcome("Inconclusive", value, _requests_to_decide(sample, value, limit, low, high))
+    return LimitOutcome(
+        "Inconclusive", value, _requests_to_decide(sample, value, limit, low, high)
+    )
 
 
 def _requests_to_decide(

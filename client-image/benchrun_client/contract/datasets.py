@@ -7,9 +7,22 @@ become those of the CustomResourceDefinition.
 
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from benchrun_client.contract.base import Count, Hex, LeavesOut, LongText, Message, ShortText
+from benchrun_client.contract.base import (
+    Count,
+    Hex,
+    LeavesOut,
+    LongText,
+    Message,
+    ShortText,
+)
 
 Length = Annotated[
     int, Field(ge=1, le=10_000_000)
@@ -31,7 +44,9 @@ class S3Object(Message):
 class DataFile(Message):
     """A file; exactly one of its fields says where it is."""
 
-    path: LongText | None = None  # In the client's container: in its image, or on a volume.
+    path: LongText | None = (
+        None  # In the client's container: in its image, or on a volume.
+    )
     url: LongText | None = None
     s3: S3Object | None = None
 
@@ -51,9 +66,15 @@ class DatasetFields(Message):
 
     kind: ShortText  # Its name in plan and spec.
     is_random_text: ClassVar[bool]  # Whether prompts are random words.
-    is_unlimited: ClassVar[bool]  # Whether as many prompts are made up as are wanted.
-    reads_hub: ClassVar[bool]  # Whether rows come from the hub, where they may change.
-    drops_long_rows: ClassVar[bool]  # Whether rows that are too long for the model are left out.
+    is_unlimited: ClassVar[
+        bool
+    ]  # Whether as many prompts are made up as are wanted.
+    reads_hub: ClassVar[
+        bool
+    ]  # Whether rows come from the hub, where they may change.
+    drops_long_rows: ClassVar[
+        bool
+    ]  # Whether rows that are too long for the model are left out.
     rules_in_spec: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Rules between fields that a spec must keep: CEL, and the message where it is broken."""
 
@@ -114,7 +135,9 @@ class RandomData(DatasetFields, LeavesOut):
     No prompt shares its beginning with another, so the prefix cache stays cold.
     """
 
-    left_out: ClassVar[frozenset[str]] = frozenset({"version", "range_ratio", "rangeRatio"})
+    left_out: ClassVar[frozenset[str]] = frozenset(
+        {"version", "range_ratio", "rangeRatio"}
+    )
     is_random_text = True
     is_unlimited = True
     reads_hub = False
@@ -156,7 +179,9 @@ class RandomData(DatasetFields, LeavesOut):
         description="Whose generator: 0.32 (default) or 0.9, that of benchmark_serving.py in "
         "June 2025, where the beginnings depend on lengths and requests.",
     )
-    range_ratio: Annotated[str, Field(max_length=8, pattern=r"^0(\.[0-9]{1,6})?$")] | None = Field(
+    range_ratio: (
+        Annotated[str, Field(max_length=8, pattern=r"^0(\.[0-9]{1,6})?$")] | None
+    ) = Field(
         None,
         description="Its --random-range-ratio: lengths from (1 - ratio) to (1 + ratio) times.",
     )
@@ -164,8 +189,12 @@ class RandomData(DatasetFields, LeavesOut):
         None,
         description="Its --seed, in every stage; workloads with equal seeds send equal beginnings.",
     )
-    input_lengths: DrawnLengths | None = Field(None, description="Instead of inputTokens.")
-    output_lengths: DrawnLengths | None = Field(None, description="Instead of outputTokens.")
+    input_lengths: DrawnLengths | None = Field(
+        None, description="Instead of inputTokens."
+    )
+    output_lengths: DrawnLengths | None = Field(
+        None, description="Instead of outputTokens."
+    )
     input_tokens: Length | None = Field(
         None,
         validate_default=True,
@@ -189,7 +218,12 @@ class RandomData(DatasetFields, LeavesOut):
 
     def for_warmup(self) -> Self:
         """Return prompts that no stage sends, whatever the seed and the generator."""
-        own = {"generator": "Distinct", "version": None, "range_ratio": None, "seed": None}
+        own = {
+            "generator": "Distinct",
+            "version": None,
+            "range_ratio": None,
+            "seed": None,
+        }
         return self.model_copy(update=own)
 
     @field_validator("input_tokens", "output_tokens")
@@ -200,7 +234,9 @@ class RandomData(DatasetFields, LeavesOut):
             if info.field_name == "input_tokens"
             else ("output_lengths", 128)
         )
-        return default if tokens is None and info.data.get(lengths) is None else tokens
+        return (
+            default if tokens is None and info.data.get(lengths) is None else tokens
+        )
 
     @property
     def input(self) -> DrawnLengths:
@@ -242,10 +278,15 @@ class PrefixRepetitionData(DatasetFields):
         10, description="Different prefixes in a stage."
     )
     prefix_tokens: Length = Field(
-        256, description="Length of each prefix, with special tokens and chat template."
+        256,
+        description="Length of each prefix, with special tokens and chat template.",
     )
-    suffix_tokens: Length = Field(256, description="Length of what follows it, in tokens.")
-    output_tokens: Length = Field(128, description="Tokens requested for every answer.")
+    suffix_tokens: Length = Field(
+        256, description="Length of what follows it, in tokens."
+    )
+    output_tokens: Length = Field(
+        128, description="Tokens requested for every answer."
+    )
 
     @property
     def longest(self) -> tuple[int, int]:
@@ -265,7 +306,9 @@ class AgentData(DatasetFields):
     drops_long_rows = False
 
     kind: Literal["agent"] = "agent"
-    file: DataFile | None = None  # None: the conversation that comes with the client.
+    file: DataFile | None = (
+        None  # None: the conversation that comes with the client.
+    )
     variants: Count | None = Field(None, ge=1)
     """Different dates in a stage; None: each request has its own. 1 is a static prefix."""
     turns: Annotated[int, Field(ge=1, le=64)] = 1
@@ -333,7 +376,11 @@ class ShareGPTData(DatasetFields, LeavesOut):
     @property
     def longest(self) -> tuple[int, int]:
         """Return the tokens of the longest prompt and the longest answer."""
-        rest = max(1, (self.max_total_tokens or SHARE_GPT_TOTAL_TOKENS) - self.max_prompt_tokens)
+        rest = max(
+            1,
+            (self.max_total_tokens or SHARE_GPT_TOTAL_TOKENS)
+            - self.max_prompt_tokens,
+        )
         return self.max_prompt_tokens, self.output_tokens or rest
 
     @property
@@ -357,12 +404,16 @@ class CustomData(DatasetFields):
 
     kind: Literal["custom"] = "custom"
     file: DataFile = Field(description="Where the JSON Lines file is.")
-    prompt_field: FieldName = Field("prompt", description="Field that holds the prompt.")
+    prompt_field: FieldName = Field(
+        "prompt", description="Field that holds the prompt."
+    )
     output_tokens_field: FieldName = Field(
-        "output_tokens", description="Field with the tokens to request; unused with outputTokens."
+        "output_tokens",
+        description="Field with the tokens to request; unused with outputTokens.",
     )
     output_tokens: Length | None = Field(
-        None, description="Tokens requested for every answer; by default each line's."
+        None,
+        description="Tokens requested for every answer; by default each line's.",
     )
 
     @property
@@ -413,10 +464,12 @@ class TextsData(DatasetFields, LeavesOut):
         "that each copy of a prompt ends with tokens of its own.",
     )
     output_tokens_per_text: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        1, description="Tokens requested for each text: an answer gets this times textsPerPrompt."
+        1,
+        description="Tokens requested for each text: an answer gets this times textsPerPrompt.",
     )
     duplicate: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        1, description="How often each prompt is sent in a row; these cache hits are expected."
+        1,
+        description="How often each prompt is sent in a row; these cache hits are expected.",
     )
     order: Literal["Drawn", "File"] | None = Field(
         None,
@@ -459,10 +512,16 @@ class HuggingFaceData(DatasetFields):
 
     kind: Literal["huggingFace"] = "huggingFace"
     repository: Annotated[
-        str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)?$")
+        str,
+        Field(
+            min_length=1,
+            max_length=200,
+            pattern=r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)?$",
+        ),
     ] = Field(description="Name of the dataset, for example openai/gsm8k.")
     revision: FieldName | None = Field(
-        None, description="Commit, tag or branch; name a commit to get the same rows tomorrow."
+        None,
+        description="Commit, tag or branch; name a commit to get the same rows tomorrow.",
     )
     subset: FieldName | None = Field(
         None, description="Configuration of the dataset, where it has several."
@@ -473,7 +532,8 @@ class HuggingFaceData(DatasetFields):
     column: FieldName = Field(description="Column that holds the prompt.")
     output_tokens: Length = Field(description="Tokens requested for every answer.")
     max_rows: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        10_000, description="Rows read, from the first on: prompts are drawn from among them."
+        10_000,
+        description="Rows read, from the first on: prompts are drawn from among them.",
     )
 
     @property
@@ -502,7 +562,9 @@ class TimedTraceData(DatasetFields):
     unit: Literal["Seconds", "Milliseconds"] = Field(
         "Milliseconds", description="Unit of the instants."
     )
-    timestamp_field: FieldName = Field("timestamp", description="Field that holds the instant.")
+    timestamp_field: FieldName = Field(
+        "timestamp", description="Field that holds the instant."
+    )
     input_tokens_field: FieldName = Field(
         "input_length", description="Field that holds the prompt's length."
     )

@@ -15,7 +15,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
-from benchrun_client.contract.base import Count, DecimalText, LeavesOut, Message, ShortText
+from benchrun_client.contract.base import (
+    Count,
+    DecimalText,
+    LeavesOut,
+    Message,
+    ShortText,
+)
 
 MAX_REQUESTS_A_STAGE = 50_000
 """Most requests of a stage. With the bound on distinct gaps, it keeps a record below the 1 MiB of a
@@ -63,7 +69,9 @@ class LoadKind(LeavesOut):
 
     kind: ShortText
     axis: ClassVar[Axis]
-    varied: ClassVar[str | None]  # Field that holds the load value; None: there is only one value.
+    varied: ClassVar[
+        str | None
+    ]  # Field that holds the load value; None: there is only one value.
     listed_in: ClassVar[str]  # Field of the spec's load that lists the load values.
     name_in_ids: ClassVar[str]  # `rate` of the load point `chat/rate=4`.
     unit: ClassVar[str]  # Follows a number.
@@ -97,7 +105,9 @@ class LoadKind(LeavesOut):
             for name, option in options.items()
             if option is not None and name in cls.model_fields
         }
-        return cls.model_validate(own if cls.varied is None else {cls.varied: value, **own})
+        return cls.model_validate(
+            own if cls.varied is None else {cls.varied: value, **own}
+        )
 
     @property
     def label(self) -> str:
@@ -116,7 +126,9 @@ class LoadKind(LeavesOut):
         Raises ValueError where the kind has no such value.
         """
         assert self.varied is not None
-        return self.model_validate({**self.model_dump(), self.varied: spelled(value)})
+        return self.model_validate(
+            {**self.model_dump(), self.varied: spelled(value)}
+        )
 
     @classmethod
     def offered(cls, value: str) -> str:
@@ -153,7 +165,9 @@ class LoadKind(LeavesOut):
     @property
     def mean_think_seconds(self) -> float:
         """Return the mean seconds of a user from an answer to the next request."""
-        return 0.0 if self.think_time is None else float(self.think_time.mean_seconds)
+        return (
+            0.0 if self.think_time is None else float(self.think_time.mean_seconds)
+        )
 
     @property
     def trace_speed(self) -> float | None:
@@ -291,7 +305,9 @@ class RateLoad(_RequestRate):
 
     kind: Literal["Rate"] = "Rate"
     requests_per_second: PositiveText
-    burstiness: DecimalText = "1"  # Gamma shape of the gaps between arrivals; 1 is Poisson.
+    burstiness: DecimalText = (
+        "1"  # Gamma shape of the gaps between arrivals; 1 is Poisson.
+    )
 
     @property
     def rate(self) -> float:
@@ -327,7 +343,9 @@ class RateLoad(_RequestRate):
 class AtOnceLoad(_RequestRate):
     """All requests at once; under a cap as many users, each with the next request when answered."""
 
-    left_out: ClassVar[frozenset[str]] = frozenset({"max_concurrency", "start", "think_seconds"})
+    left_out: ClassVar[frozenset[str]] = frozenset(
+        {"max_concurrency", "start", "think_seconds"}
+    )
     varied = None
     only_value: ClassVar[str] = "inf"
 
@@ -340,8 +358,12 @@ class AtOnceLoad(_RequestRate):
 
     @model_validator(mode="after")
     def _has_users(self) -> Self:
-        if (self.start is not None or self.think_seconds is not None) and not self.closed_loop:
-            raise ValueError("start and think_seconds are of users: the load must have a cap")
+        if (
+            self.start is not None or self.think_seconds is not None
+        ) and not self.closed_loop:
+            raise ValueError(
+                "start and think_seconds are of users: the load must have a cap"
+            )
         return self
 
     @classmethod
@@ -496,7 +518,8 @@ class BatchLoad(LoadKind):
 
 
 Load = Annotated[
-    RateLoad | AtOnceLoad | UsersLoad | TraceLoad | BatchLoad, Field(discriminator="kind")
+    RateLoad | AtOnceLoad | UsersLoad | TraceLoad | BatchLoad,
+    Field(discriminator="kind"),
 ]
 KINDS: tuple[type[Load], ...] = get_args(get_args(Load)[0])
 """Every kind of load."""
@@ -508,7 +531,9 @@ def kind_of(axis: str, value: str) -> type[Load]:
 
     Raises KeyError for an axis that no kind has.
     """
-    found = next((kind for kind in KINDS if kind.axis == axis and kind.takes(value)), None)
+    found = next(
+        (kind for kind in KINDS if kind.axis == axis and kind.takes(value)), None
+    )
     if found is None:
         raise KeyError(axis)
     return found

@@ -9,7 +9,9 @@ from operator import mul, sub
 from typing import Self
 
 
-def interpolated(at_rank: Callable[[int], float], count: int, percent: float) -> float:
+def interpolated(
+    at_rank: Callable[[int], float], count: int, percent: float
+) -> float:
     """Return the percentile (0 to 100) of `count` values, interpolated linearly.
 
     `at_rank` gives the value of each rank, from 1 on. The result is infinite if either value that
@@ -23,7 +25,11 @@ def interpolated(at_rank: Callable[[int], float], count: int, percent: float) ->
     if not share or math.isinf(high):
         return high if share else low
     # Counted from the nearer end, so that a share of 1 gives exactly `high`.
-    return low + (high - low) * share if share < 0.5 else high - (high - low) * (1 - share)
+    return (
+        low + (high - low) * share
+        if share < 0.5
+        else high - (high - low) * (1 - share)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +68,18 @@ class Distribution:
         return self.through[-1] if self.through else 0
 
     def mean(self) -> float | None:
-        return math.fsum(self._each(self.values)) / self.count if self.values else None
+        return (
+            math.fsum(self._each(self.values)) / self.count if self.values else None
+        )
 
     def deviation(self) -> float | None:
         """Return the standard deviation of the population."""
         if (mean := self.mean()) is None:
             return None
         distances = [value - mean for value in self.values]
-        return math.sqrt(math.fsum(self._each(map(mul, distances, distances))) / self.count)
+        return math.sqrt(
+            math.fsum(self._each(map(mul, distances, distances))) / self.count
+        )
 
     def percentile(self, percent: float) -> float | None:
         """Return the value below which `percent` (0 to 100) of the values lie; None without values.

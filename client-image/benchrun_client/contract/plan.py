@@ -69,12 +69,16 @@ class SearchPlan(Requests):
     highest: str = Field(max_length=24)
     tolerance_percent: str = Field(max_length=24)
     """Width of the bracket, relative to its lower end, at which the search ends."""
-    max_probes: int = Field(ge=1, le=MAX_OPEN_STAGES)  # Most load points, without confirmations.
+    max_probes: int = Field(
+        ge=1, le=MAX_OPEN_STAGES
+    )  # Most load points, without confirmations.
     max_repeats: int = Field(ge=1, le=MAX_OPEN_STAGES)
     """Most stages that confirm one load: they are repeated while the outcome is Inconclusive."""
     objectives: tuple[Limit, ...] = Field(min_length=1, max_length=16)
     max_failed_percent: str = Field(max_length=24)
-    requests: Count | None = Field(None, ge=1)  # Requests of each stage; None: rate x duration.
+    requests: Count | None = Field(
+        None, ge=1
+    )  # Requests of each stage; None: rate x duration.
     duration_seconds: Count | None = Field(None, ge=1)
     seeds: tuple[Seed, ...] = Field(max_length=MAX_OPEN_STAGES)
     """Seed of every possible stage, load point by load point."""
@@ -83,7 +87,9 @@ class SearchPlan(Requests):
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
         if len(self.seeds) != self.most_stages:
-            raise ValueError(f"{self.most_stages} stages need as many seeds, got {len(self.seeds)}")
+            raise ValueError(
+                f"{self.most_stages} stages need as many seeds, got {len(self.seeds)}"
+            )
         if (self.requests is None) == (self.duration_seconds is None):
             raise ValueError("exactly one of requests and duration_seconds")
         return self
@@ -148,7 +154,9 @@ def open_stage(stage_id: str) -> tuple[str, int, int] | None:
     return (found[1], int(found[2]), int(found[3])) if found else None
 
 
-_OPEN_STAGE = re.compile(r"([a-z0-9-]{1,40})/search-([0-9]{2,3})/r([1-9][0-9]{0,2})")
+_OPEN_STAGE = re.compile(
+    r"([a-z0-9-]{1,40})/search-([0-9]{2,3})/r([1-9][0-9]{0,2})"
+)
 CachePolicy = Literal["Isolate", "Reset", "Share"]
 PLAN_FILE = "plan.json"
 MAX_TEMPLATE_CHARACTERS = 65_536
@@ -188,7 +196,9 @@ class ProfilePlan(Message):
 
     load: WarmupPlan  # Sent like a warm-up, in place of a stage.
     seconds: Count = Field(ge=1)  # Seconds of the load that are profiled.
-    max_seconds: Count = Field(ge=1)  # Seconds until profiling is given up, whatever it waits for.
+    max_seconds: Count = Field(
+        ge=1
+    )  # Seconds until profiling is given up, whatever it waits for.
     reader_port: Count | None = None
     """Port at which the server's pod serves its trace summary; None: it serves none."""
 
@@ -201,7 +211,9 @@ class RoleTarget(Message):
 
     role: str = Field(max_length=20)
     base_url: LongText
-    servers: int = Field(ge=1, le=1024)  # Number of addresses that the host name must have.
+    servers: int = Field(
+        ge=1, le=1024
+    )  # Number of addresses that the host name must have.
 
 
 class Target(Message):
@@ -254,19 +266,26 @@ class Plan(Message):
     @model_validator(mode="after")
     def _measures_something(self) -> Self:
         if not self.stages and not self.searches:
-            raise ValueError("neither stages nor searches: there is nothing to measure")
+            raise ValueError(
+                "neither stages nor searches: there is nothing to measure"
+            )
         return self
 
     @property
     def unmeasured(self) -> tuple[WarmupPlan, ...]:
         """Return every load that is sent and not measured: warm-ups and the profile's load."""
-        return (*self.warmups, *((self.profile.load,) if self.profile is not None else ()))
+        return (
+            *self.warmups,
+            *((self.profile.load,) if self.profile is not None else ()),
+        )
 
     @property
     def apis(self) -> tuple[Api, ...]:
         """Return every API endpoint that is measured, each once."""
         return tuple(
-            dict.fromkeys([*(s.api for s in self.stages), *(s.api for s in self.searches)])
+            dict.fromkeys(
+                [*(s.api for s in self.stages), *(s.api for s in self.searches)]
+            )
         )
 
     def ignores_eos(self, api: Api) -> bool:

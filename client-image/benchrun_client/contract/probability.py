@@ -24,7 +24,11 @@ def regularized_beta(a: float, b: float, x: float) -> float:
     if not 0 < x < 1:
         return float(x >= 1)
     log_front = (
-        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+        math.lgamma(a + b)
+        - math.lgamma(a)
+        - math.lgamma(b)
+        + a * math.log(x)
+        + b * math.log1p(-x)
     )
     # The fraction converges fast below the mean; above it, the other tail is taken.
     if x < (a + 1) / (a + b + 2):
@@ -108,13 +112,17 @@ def variance_inflation(series: Sequence[Sequence[float]], *, fitted: int) -> flo
     length = sum(map(len, series)) / max(1, len(series))
     if squares <= 0 or length <= 2 * fitted + 1:
         return 1.0
-    products = math.fsum(a * b for residuals in series for a, b in pairwise(residuals))
+    products = math.fsum(
+        a * b for residuals in series for a, b in pairwise(residuals)
+    )
     correlation = (length * products / squares + fitted) / (length - 2 * fitted)
     kept = min(max(correlation, 0.0), MAX_CORRELATION)
     return (1 + kept) / (1 - kept)
 
 
-def is_rare(share: float, observations: float, expected: float, error: float) -> bool:
+def is_rare(
+    share: float, observations: float, expected: float, error: float
+) -> bool:
     """Return whether a share is so small that it contradicts the expected share.
 
     It does if its probability under the expected share is at most `error` (Clopper-Pearson).

@@ -59,11 +59,12 @@ class ServedModel(Message):
 
 
 MAX_RECORD_BYTES = 8 * 1024 * 1024  # Largest record, unpacked.
-MAX_PACKED_BYTES = (
-    1_000_000  # Largest record, packed: a ConfigMap holds 1 MiB, and metadata besides.
-)
+# Largest record, packed: a ConfigMap holds 1 MiB, and metadata besides.
+MAX_PACKED_BYTES = 1_000_000
 PROFILE_STAGE = "profile"  # Id of the stage that is profiled, not measured; other ids have a slash.
-READER_PORT = 8092  # Port of `benchrun_client.engines.vllm.trace_reader` in the server's pod.
+READER_PORT = (
+    8092  # Port of `benchrun_client.engines.vllm.trace_reader` in the server's pod.
+)
 MAX_RECORDS = 1024  # Most records of a run.
 MAX_COMMAS = 700_000
 """Most commas in a record's JSON: the columns of the largest record hold 450,000 values, its gaps
@@ -76,10 +77,18 @@ MAX_GAP_SLICES = 40
 GAP_LEVELS = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 99.5, 99.9)
 """Percentiles of a stage's gaps that are the edges of its slices."""
 
-Column = Annotated[tuple[Micros, ...], Field(max_length=MAX_REQUESTS_A_STAGE), FailFast()]
-Counts = Annotated[tuple[Count, ...], Field(max_length=MAX_REQUESTS_A_STAGE), FailFast()]
-Flags = Annotated[tuple[Literal[0, 1], ...], Field(max_length=MAX_REQUESTS_A_STAGE), FailFast()]
-Counters = Annotated[dict[Annotated[str, Field(max_length=80)], Finite], Field(max_length=64)]
+Column = Annotated[
+    tuple[Micros, ...], Field(max_length=MAX_REQUESTS_A_STAGE), FailFast()
+]
+Counts = Annotated[
+    tuple[Count, ...], Field(max_length=MAX_REQUESTS_A_STAGE), FailFast()
+]
+Flags = Annotated[
+    tuple[Literal[0, 1], ...], Field(max_length=MAX_REQUESTS_A_STAGE), FailFast()
+]
+Counters = Annotated[
+    dict[Annotated[str, Field(max_length=80)], Finite], Field(max_length=64)
+]
 
 
 class RequestColumns(Message):
@@ -89,7 +98,9 @@ class RequestColumns(Message):
     """
 
     start_us: Column  # Send instant, relative to the stage's first send.
-    queue_us: Column  # Wait in the client for a free place under the concurrency cap.
+    queue_us: (
+        Column  # Wait in the client for a free place under the concurrency cap.
+    )
     ttft_us: Column
     e2el_us: Column
     input_tokens: Counts
@@ -104,7 +115,9 @@ class RequestColumns(Message):
 
     @model_validator(mode="after")
     def _equal_lengths(self) -> Self:
-        lengths = {name: len(getattr(self, name)) for name in type(self).model_fields}
+        lengths = {
+            name: len(getattr(self, name)) for name in type(self).model_fields
+        }
         if len(set(lengths.values())) != 1:
             raise ValueError(f"columns must be equally long, got {lengths}")
         return self
@@ -114,10 +127,14 @@ class ServerEdge(Message):
     """Counters of one server pod at both edges of the stage."""
 
     address: str = Field(max_length=300)
-    role: str = Field("server", max_length=20)  # One of server, prefill, decode and proxy.
+    role: str = Field(
+        "server", max_length=20
+    )  # One of server, prefill, decode and proxy.
     before: Counters | None  # None: the metrics could not be read.
     after: Counters | None
-    version: str | None = Field(None, max_length=100)  # Version from /version; None: unknown.
+    version: str | None = Field(
+        None, max_length=100
+    )  # Version from /version; None: unknown.
     settings: str | None = Field(None, max_length=64)
     """Digest of the configuration that the server reports (labels of cache_config_info); equal
     servers have equal digests."""
@@ -145,7 +162,9 @@ class WarmupOutcome(Message):
     """
 
     requests: Count = Field(ge=1)  # Number of requests asked for.
-    concurrency: Count | None = None  # Most requests in flight at once; None: unknown.
+    concurrency: Count | None = (
+        None  # Most requests in flight at once; None: unknown.
+    )
     answered: Count
     failed: Count
     took_us: Micros
@@ -157,7 +176,9 @@ class UserStart(Message):
     mode: UserStartMode
     """How the users really began. Together although the plan says Spread: no answer time of the
     workload was known."""
-    seconds: Finite = Field(ge=0)  # From the start of the first user to the start of the last one.
+    seconds: Finite = Field(
+        ge=0
+    )  # From the start of the first user to the start of the last one.
     round_seconds: Finite | None = Field(None, ge=0)
     """Expected round (mean answer time and think time) from which the spread was computed; None:
     not used."""
@@ -177,11 +198,17 @@ class RoundTrips(Message):
 class ClientFigures(Message):
     """What the client itself cost while the stage was measured, and how late it was."""
 
-    cpu_seconds: Finite = Field(ge=0)  # CPU seconds of all sending processes together.
+    cpu_seconds: Finite = Field(
+        ge=0
+    )  # CPU seconds of all sending processes together.
     wall_seconds: Finite = Field(ge=0)
-    processes: Count = Field(1, ge=1)  # Number of sending processes; each fills one core at most.
+    processes: Count = Field(
+        1, ge=1
+    )  # Number of sending processes; each fills one core at most.
     throttled_periods: Count | None = None
-    lost_segments: Count | None = None  # TCP segments lost in the network namespace; None: unknown.
+    lost_segments: Count | None = (
+        None  # TCP segments lost in the network namespace; None: unknown.
+    )
     lag_p99_us: Micros | None = None
     """99th percentile of how late the client's event loop ran what was due. This delays sending and
     receiving."""
@@ -236,7 +263,9 @@ class Shards(Message):
 
     count: int = Field(ge=2, le=1024)
     start_skew_us: Micros  # From the first shard's start to the last one's, by the gate's clock.
-    clock_error_us: Micros  # Largest error of a shard's estimate of the gate's clock.
+    clock_error_us: (
+        Micros  # Largest error of a shard's estimate of the gate's clock.
+    )
 
 
 class GapCounts(Message):
@@ -245,8 +274,12 @@ class GapCounts(Message):
     `us` ascends.
     """
 
-    us: Annotated[tuple[Micros, ...], Field(max_length=MAX_GAP_VALUES), FailFast()] = ()
-    count: Annotated[tuple[Count, ...], Field(max_length=MAX_GAP_VALUES), FailFast()] = ()
+    us: Annotated[
+        tuple[Micros, ...], Field(max_length=MAX_GAP_VALUES), FailFast()
+    ] = ()
+    count: Annotated[
+        tuple[Count, ...], Field(max_length=MAX_GAP_VALUES), FailFast()
+    ] = ()
 
     @model_validator(mode="after")
     def _ascending(self) -> Self:
@@ -263,12 +296,18 @@ class GapSlices(Message):
     A gap belongs to the slice in which it ends.
     """
 
-    edges_us: Annotated[tuple[Micros, ...], Field(min_length=1, max_length=len(GAP_LEVELS))]
+    edges_us: Annotated[
+        tuple[Micros, ...], Field(min_length=1, max_length=len(GAP_LEVELS))
+    ]
     """Edges in ascending order; neighbours may be equal."""
-    gaps: Annotated[tuple[Count, ...], Field(min_length=1, max_length=MAX_GAP_SLICES)]
+    gaps: Annotated[
+        tuple[Count, ...], Field(min_length=1, max_length=MAX_GAP_SLICES)
+    ]
     """Number of gaps in each slice."""
     above: Annotated[
-        tuple[Count, ...], Field(max_length=MAX_GAP_SLICES * len(GAP_LEVELS)), FailFast()
+        tuple[Count, ...],
+        Field(max_length=MAX_GAP_SLICES * len(GAP_LEVELS)),
+        FailFast(),
     ]
     """Number of gaps above each edge: first those of the first slice, then those of the second, and
     so on."""
@@ -278,7 +317,10 @@ class GapSlices(Message):
         edges = len(self.edges_us)
         if len(self.above) != len(self.gaps) * edges:
             raise ValueError("above must have an entry for each edge of each slice")
-        if any(count > self.gaps[place // edges] for place, count in enumerate(self.above)):
+        if any(
+            count > self.gaps[place // edges]
+            for place, count in enumerate(self.above)
+        ):
             raise ValueError("no slice has more gaps above an edge than gaps")
         return self
 
@@ -320,7 +362,9 @@ class ProfileResult(Message):
 class StageRecord(Message):
     """The measurement of one stage, complete: every request, both edges, nothing averaged away."""
 
-    schema_: Literal["benchrun.record/1"] = Field("benchrun.record/1", alias="schema")
+    schema_: Literal["benchrun.record/1"] = Field(
+        "benchrun.record/1", alias="schema"
+    )
     run_uid: str = Field(max_length=64)
     plan_digest: Hex
     sequence: int = Field(ge=0, lt=MAX_RECORDS)
@@ -328,7 +372,9 @@ class StageRecord(Message):
     stage_id: str = Field(max_length=160)
     load: Load
     """How the requests were to arrive: the stage's load of the plan, or what a search chose."""
-    prompts_digest: Hex  # SHA-256 over the prompts in order: equal digests mean equal traffic.
+    prompts_digest: (
+        Hex  # SHA-256 over the prompts in order: equal digests mean equal traffic.
+    )
     engine: Engine
     first_send_unix_us: Micros
     last_receive_unix_us: Micros
@@ -341,12 +387,15 @@ class StageRecord(Message):
     repeated_tokens: Count = 0
     """Prompt tokens beyond the shared prefix that the dataset repeats on purpose, summed over the
     requests."""
-    datasets: Annotated[tuple[DatasetFacts, ...], Field(max_length=16), FailFast()] = ()
+    datasets: Annotated[
+        tuple[DatasetFacts, ...], Field(max_length=16), FailFast()
+    ] = ()
     """Facts about the data that was read for the workload; empty if none was read."""
     # From the previous answer (or that of canary or warm-up) to this stage's first request.
     idle_before_us: Micros
     scalars: Annotated[
-        dict[Annotated[str, Field(max_length=80)], Number | None], Field(max_length=200)
+        dict[Annotated[str, Field(max_length=80)], Number | None],
+        Field(max_length=200),
     ]
     """The load engine's own figures under its own names."""
     requests: RequestColumns
@@ -359,7 +408,9 @@ class StageRecord(Message):
     diagnostic: Annotated[str, Field(max_length=1000)] | None = None
     """The server's answer to one extra request, sent when every request failed."""
     client: ClientFigures
-    connections: Connections | None = None  # None: not recorded, or nothing was sent over HTTP.
+    connections: Connections | None = (
+        None  # None: not recorded, or nothing was sent over HTTP.
+    )
     streams: Streams | None = None
     """None: all answers have `ended`, or the record is older than this field."""
     sampling: SamplingParams | None = None
@@ -368,7 +419,9 @@ class StageRecord(Message):
     """SHA-256 of the template that replaces the model's own; None: there is no such template."""
     tokenizer_commit: str | None = Field(None, max_length=40)
     """Commit of the tokenizer's repository on the hub; None: it is not from the hub."""
-    cache_reset: CacheReset | None = None  # Result of the reset; only under the policy Reset.
+    cache_reset: CacheReset | None = (
+        None  # Result of the reset; only under the policy Reset.
+    )
     warmup: WarmupOutcome | None = None
     """Warm-up of the stage's workload; only in the record of the workload's first stage."""
     user_start: UserStart | None = None
@@ -389,15 +442,26 @@ class StageRecord(Message):
             columns = self.streams.closed, self.streams.first_chunk_us
             lengths = {len(columns[0]), len(columns[1]) or len(columns[0])}
             if lengths != {len(self.requests.ok)}:
-                raise ValueError("columns of streams must be as long as those of requests")
+                raise ValueError(
+                    "columns of streams must be as long as those of requests"
+                )
         if not self.requests.ok and self.profile is None:
             raise ValueError("a stage has at least one request")
         if (self.profile is None) == (self.stage_id == PROFILE_STAGE):
-            raise ValueError(f"a profile is of the stage {PROFILE_STAGE}, and of no other")
+            raise ValueError(
+                f"a profile is of the stage {PROFILE_STAGE}, and of no other"
+            )
         return self
 
 
-_NEWER = ("shards", "streams", "gap_slices", "profile", "tokenizer_commit", "user_start")
+_NEWER = (
+    "shards",
+    "streams",
+    "gap_slices",
+    "profile",
+    "tokenizer_commit",
+    "user_start",
+)
 
 
 def packed_record(record: StageRecord) -> bytes:
@@ -408,7 +472,8 @@ def packed_record(record: StageRecord) -> bytes:
     left_out = {name for name in _NEWER if getattr(record, name) is None}
     document = record.model_dump(mode="json", by_alias=True, exclude=left_out)
     return gzip.compress(
-        json.dumps(document, sort_keys=True, separators=(",", ":")).encode(), mtime=0
+        json.dumps(document, sort_keys=True, separators=(",", ":")).encode(),
+        mtime=0,
     )
 
 
@@ -425,10 +490,15 @@ def open_record(data: bytes) -> StageRecord:
     except zlib.error as error:
         raise ValueError(f"not a gzip stream: {error}") from error
     if not inflate.eof:
-        raise ValueError(f"record is cut short or larger than {MAX_RECORD_BYTES} bytes")
+        raise ValueError(
+            f"record is cut short or larger than {MAX_RECORD_BYTES} bytes"
+        )
     # A parser takes up to 250 bytes for an empty list: that there are too many is found out before
     # it runs.
-    if text.count(b",") > MAX_COMMAS or sum(map(text.count, (b"[", b"{", b":"))) > MAX_NESTED:
+    if (
+        text.count(b",") > MAX_COMMAS
+        or sum(map(text.count, (b"[", b"{", b":"))) > MAX_NESTED
+    ):
         raise ValueError("record holds more values than the largest one can")
     with in_short():
         # Not in one step: for each error that would make a copy of what it is about.
@@ -440,6 +510,8 @@ def ended_search(record: StageRecord) -> str | None:
     place = open_stage(record.stage_id)
     return (
         place[0]
-        if place is not None and record.probe is not None and record.probe.ends_search
+        if place is not None
+        and record.probe is not None
+        and record.probe.ends_search
         else None
     )

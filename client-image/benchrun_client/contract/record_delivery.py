@@ -31,7 +31,9 @@ MAX_ENVELOPES = 16  # Most records in a delivery.
 MAX_BODIES_BYTES = 4 * 1024 * 1024  # Most bytes of packed records in a delivery.
 MAX_DELIVERY_BYTES = MAX_HEAD_BYTES + 1 + MAX_BODIES_BYTES
 
-ClientPhase = Literal["Preparing", "Waiting", "WarmingUp", "Measuring", "Done", "Failed"]
+ClientPhase = Literal[
+    "Preparing", "Waiting", "WarmingUp", "Measuring", "Done", "Failed"
+]
 
 
 class Envelope(Message):
@@ -43,7 +45,9 @@ class Envelope(Message):
     plan_digest: Hex
     ends_search: str | None = Field(None, max_length=40)
     """Workload whose search ended with this record."""
-    size: int = Field(ge=1, le=MAX_PACKED_BYTES)  # Size of the packed record in bytes.
+    size: int = Field(
+        ge=1, le=MAX_PACKED_BYTES
+    )  # Size of the packed record in bytes.
     digest: Hex  # SHA-256 of the packed record.
 
     def problem_with(
@@ -117,7 +121,9 @@ class ClientProgress(Message):
     records: int = Field(0, ge=0, le=MAX_RECORDS)
     """Number of finished stages: records 0 to records-1 exist."""
     healthy_unix_us: Micros | None = None  # Instant of the first 200 of /health.
-    first_request_unix_us: Micros | None = None  # Instant of the first measured request.
+    first_request_unix_us: Micros | None = (
+        None  # Instant of the first measured request.
+    )
     warmup_us: Micros | None = None
     failure: Failure | None = None
 
@@ -149,7 +155,9 @@ class ContractMismatch(ValueError):
             if theirs is None
             else f"version {theirs}"
         )
-        super().__init__(f"the client speaks {named}, the operator version {CONTRACT_VERSION}")
+        super().__init__(
+            f"the client speaks {named}, the operator version {CONTRACT_VERSION}"
+        )
         self.theirs = theirs
 
 
@@ -179,7 +187,11 @@ def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
         raise ValueError("the first line does not end")
     with in_short():
         delivery = Delivery.model_validate_json(head)
-    edges = list(accumulate((envelope.size for envelope in delivery.records), initial=end + 1))
+    edges = list(
+        accumulate(
+            (envelope.size for envelope in delivery.records), initial=end + 1
+        )
+    )
     if len(data) != edges[-1]:
         raise ValueError(
             f"records have {len(data) - end - 1} bytes, their envelopes state {edges[-1] - end - 1}"

@@ -16,7 +16,10 @@ from benchrun_client.contract.steady_part import Plateau
 
 
 def counted_gaps(
-    requests: RequestColumns, gaps: GapCounts, slices: GapSlices | None, part: Plateau | None
+    requests: RequestColumns,
+    gaps: GapCounts,
+    slices: GapSlices | None,
+    part: Plateau | None,
 ) -> tuple[GapCounts, GapSlices | None]:
     """Return the gaps that ended in the steady part, and their slices of time.
 
@@ -26,7 +29,11 @@ def counted_gaps(
     """
     if part is None:
         return gaps, slices
-    kept = None if slices is None else _slices_within(slices, _last_gap_us(requests), part)
+    kept = (
+        None
+        if slices is None
+        else _slices_within(slices, _last_gap_us(requests), part)
+    )
     if slices is None or kept is None:
         return GapCounts(), None
     return _taken_evenly(gaps, kept), kept
@@ -43,10 +50,15 @@ def _last_gap_us(requests: RequestColumns) -> int:
     """Return when the last gap of a stage ended, from its first send; 0 without gaps."""
     columns = (requests.start_us, requests.ttft_us, requests.e2el_us, requests.ok)
     rows = zip(*columns, strict=True)
-    return max((sent + e2el for sent, ttft, e2el, ok in rows if ok and e2el > ttft), default=0)
+    return max(
+        (sent + e2el for sent, ttft, e2el, ok in rows if ok and e2el > ttft),
+        default=0,
+    )
 
 
-def _slices_within(slices: GapSlices, last_us: int, part: Plateau) -> GapSlices | None:
+def _slices_within(
+    slices: GapSlices, last_us: int, part: Plateau
+) -> GapSlices | None:
     length_us = last_us / len(slices.gaps)
     if not length_us:
         return None
@@ -66,13 +78,22 @@ def _taken_evenly(gaps: GapCounts, kept: GapSlices) -> GapCounts:
     for begin, end, wanted in _between_edges(gaps.us, kept):
         through = list(accumulate(gaps.count[begin:end], initial=0))
         # From the longest down: which gaps are left out is not known, and the longest stays.
-        above = [math.ceil(wanted * (through[-1] - each) / through[-1]) for each in through]
+        above = [
+            math.ceil(wanted * (through[-1] - each) / through[-1])
+            for each in through
+        ]
         counts[begin:end] = [a - b for a, b in pairwise(above)]
-    found = [(us, count) for us, count in zip(gaps.us, counts, strict=True) if count]
-    return GapCounts(us=tuple(us for us, _ in found), count=tuple(count for _, count in found))
+    found = [
+        (us, count) for us, count in zip(gaps.us, counts, strict=True) if count
+    ]
+    return GapCounts(
+        us=tuple(us for us, _ in found), count=tuple(count for _, count in found)
+    )
 
 
-def _between_edges(us: Sequence[int], kept: GapSlices) -> Iterator[tuple[int, int, int]]:
+def _between_edges(
+    us: Sequence[int], kept: GapSlices
+) -> Iterator[tuple[int, int, int]]:
     """Yield the first and last position between two edges, and how many gaps the slices have there.
 
     Where the stage has no gap between two edges, because its gaps were rounded, those of the

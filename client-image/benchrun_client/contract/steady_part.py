@@ -22,7 +22,9 @@ class InFlight:
 
     instants_us: Sequence[int]  # Ascending, relative to the stage's first send.
     counts: Sequence[int]
-    areas: Sequence[int]  # Request-microseconds from the first instant to each instant.
+    areas: Sequence[
+        int
+    ]  # Request-microseconds from the first instant to each instant.
 
     def at(self, instant_us: int) -> int:
         """Return the number in flight at an instant.
@@ -47,9 +49,13 @@ class InFlight:
         """
         if end_us - start_us < parts:
             return []
-        edges = [start_us + (end_us - start_us) * part // parts for part in range(parts + 1)]
+        edges = [
+            start_us + (end_us - start_us) * part // parts
+            for part in range(parts + 1)
+        ]
         return [
-            (self._area(end) - self._area(start)) / (end - start) for start, end in pairwise(edges)
+            (self._area(end) - self._area(start)) / (end - start)
+            for start, end in pairwise(edges)
         ]
 
     def maximum(self) -> int:
@@ -67,23 +73,30 @@ class InFlight:
     def _area(self, instant_us: int) -> int:
         index = bisect_right(self.instants_us, instant_us) - 1
         return (
-            self.areas[index] + self.counts[index] * (instant_us - self.instants_us[index])
+            self.areas[index]
+            + self.counts[index] * (instant_us - self.instants_us[index])
             if index >= 0
             else 0
         )
 
 
-def in_flight(requests: RequestColumns, *, with_client_queue: bool = False) -> InFlight:
+def in_flight(
+    requests: RequestColumns, *, with_client_queue: bool = False
+) -> InFlight:
     """Count the requests of a stage in flight.
 
     `with_client_queue` also counts requests while a cap holds them back in the client.
     """
     begins = (
-        map(sub, requests.start_us, requests.queue_us) if with_client_queue else requests.start_us
+        map(sub, requests.start_us, requests.queue_us)
+        if with_client_queue
+        else requests.start_us
     )
     ends = map(add, requests.start_us, requests.e2el_us)
     # One sort for both: doubled instants, odd where a request begins.
-    edges = sorted([2 * instant + 1 for instant in begins] + [2 * instant for instant in ends])
+    edges = sorted(
+        [2 * instant + 1 for instant in begins] + [2 * instant for instant in ends]
+    )
     counts = accumulate([1 if edge & 1 else -1 for edge in edges])
     # Of equal instants the last count holds: in between, nothing lasted.
     steps = dict(zip([edge >> 1 for edge in edges], counts, strict=True))
@@ -91,7 +104,9 @@ def in_flight(requests: RequestColumns, *, with_client_queue: bool = False) -> I
     levels = list(steps.values())
     lengths = map(sub, instants[1:], instants)
     return InFlight(
-        instants, levels, list(accumulate(map(mul, levels, lengths), initial=0)) if levels else []
+        instants,
+        levels,
+        list(accumulate(map(mul, levels, lengths), initial=0)) if levels else [],
     )
 
 
@@ -108,17 +123,23 @@ def in_flight(requests: RequestColumns, *, with_client_queue: bool = False) -> I
 # load pressed fully. A load sent at once, a recorded one, and whole batches never stand: there the
 # load is the whole stage.
 
-MIN_REQUESTS = 10  # Fewest requests sent within the steady part: fewer show no level.
+MIN_REQUESTS = (
+    10  # Fewest requests sent within the steady part: fewer show no level.
+)
 REACHED_SHARE = 0.95
 """Share of the concurrency cap that counts as reached: when the last users send, the first may
 already have their answers."""
-SKIPPED_SHARE = 0.1  # Smallest share of the sending time that is skipped under a rate.
+SKIPPED_SHARE = (
+    0.1  # Smallest share of the sending time that is skipped under a rate.
+)
 FILL_ANSWER_TIMES = 2.0  # Mean E2ELs that an open loop takes to fill a server.
 WAVE_ANSWER_TIMES = 1.0  # Mean E2ELs in which the first wave of users is answered.
 DRAIN_ANSWER_TIMES = 2.0
 """Mean E2ELs before the last send that are left out: requests sent later run beside too few others,
 the longest most of all."""
-MAX_LEFT_OUT = 0.5  # Largest share of the sending time that is left out under users.
+MAX_LEFT_OUT = (
+    0.5  # Largest share of the sending time that is left out under users.
+)
 MAX_LEFT_OUT_OF_RATE = 0.3
 """Largest share that is left out under a rate. The queue wanders: of shorter stages, those look
 steady that met a quiet time."""
@@ -133,7 +154,9 @@ class Plateau:
 
     start_us: int
     end_us: int
-    started: Sequence[int]  # Positions in the record's columns, in order of sending.
+    started: Sequence[
+        int
+    ]  # Positions in the record's columns, in order of sending.
     is_steady: bool = True
     """False: answers take too long for a steady part. This is then the time of the load's full
     pressure, which shows the throughput; its latencies mean nothing."""
@@ -144,7 +167,9 @@ class Plateau:
         return self.end_us - self.start_us
 
 
-def find_plateau(requests: RequestColumns, flight: InFlight, load: LoadKind) -> Plateau | NoPlateau:
+def find_plateau(
+    requests: RequestColumns, flight: InFlight, load: LoadKind
+) -> Plateau | NoPlateau:
     """Return the part of a stage in which its load holds, or why there is none.
 
     `flight` counts requests from their sending.
@@ -177,7 +202,9 @@ def find_plateau(requests: RequestColumns, flight: InFlight, load: LoadKind) -> 
         return NoPlateau.ANSWERS_OUTLAST_SENDING
     # Columns are in order of sending but for requests of the same moment; the sort then costs
     # nothing.
-    started = [i for i, sent in enumerate(requests.start_us) if start <= sent <= end]
+    started = [
+        i for i, sent in enumerate(requests.start_us) if start <= sent <= end
+    ]
     started.sort(key=requests.start_us.__getitem__)
     if len(started) < MIN_REQUESTS:
         return NoPlateau.TOO_FEW_REQUESTS

@@ -25,7 +25,12 @@ from benchrun_client.datasets.files import (
     turns_of,
     words_of,
 )
-from benchrun_client.datasets.row_pools import Portion, PromptRequest, common_start, repeated_by
+from benchrun_client.datasets.row_pools import (
+    Portion,
+    PromptRequest,
+    common_start,
+    repeated_by,
+)
 from benchrun_client.tokenizer import TokenCounter
 
 BUILT_IN = Path(__file__).with_name("agent_conversation.json")
@@ -62,7 +67,11 @@ class Conversation:
 
     def facts(self, part: int) -> DatasetFacts:
         return DatasetFacts(
-            part=part, source=self.name[-300:], sha256=self.sha256, rows_read=1, rows_used=1
+            part=part,
+            source=self.name[-300:],
+            sha256=self.sha256,
+            rows_read=1,
+            rows_used=1,
         )
 
 
@@ -74,9 +83,15 @@ def read_conversation(data: AgentData) -> Conversation:
     with opened(data.file or DataFile(path=str(BUILT_IN))) as file:
         content = file.path.read_bytes()
         name = file.name if data.file is not None else "built-in"
-    turns = _turns(json_value(content, name=name, should_be="It must be JSON."), name)
-    if turns[-1][0] != "Assistant" and not (data.output_tokens or data.input_output_ratio):
-        problem = f"{name} does not end with an answer whose length could be requested"
+    turns = _turns(
+        json_value(content, name=name, should_be="It must be JSON."), name
+    )
+    if turns[-1][0] != "Assistant" and not (
+        data.output_tokens or data.input_output_ratio
+    ):
+        problem = (
+            f"{name} does not end with an answer whose length could be requested"
+        )
         raise invalid(
             f"{problem}: set outputTokens or inputOutputRatio, or add an assistant's turn"
         )
@@ -84,7 +99,12 @@ def read_conversation(data: AgentData) -> Conversation:
     ends = [place for place, (role, _) in enumerate(turns) if role == "Assistant"]
     ends += [len(turns)] if turns[-1][0] != "Assistant" else []
     user = next(
-        (place for place, (role, _) in enumerate(turns[: ends[-1]]) if role == "User"), None
+        (
+            place
+            for place, (role, _) in enumerate(turns[: ends[-1]])
+            if role == "User"
+        ),
+        None,
     )
     if user is None:
         raise invalid(f"{name} has no user's turn before the last answer")
@@ -97,12 +117,20 @@ def read_conversation(data: AgentData) -> Conversation:
     kept = [ends[(n + 1) * len(ends) // data.turns - 1] for n in range(data.turns)]
     before = "".join(f"{role}: {text}\n\n" for role, text in turns[:user])
     named = ends[-1] > 1
-    parts = [turns[user][1], *(f"{role}: {text}" for role, text in turns[user + 1 :])]
+    parts = [
+        turns[user][1],
+        *(f"{role}: {text}" for role, text in turns[user + 1 :]),
+    ]
     made = (
-        Turn("\n\n".join(parts[: end - user]), turns[end][1] if end < len(turns) else "")
+        Turn(
+            "\n\n".join(parts[: end - user]),
+            turns[end][1] if end < len(turns) else "",
+        )
         for end in kept
     )
-    return Conversation(name, file.sha256, f"{before}User: " if named else "", tuple(made))
+    return Conversation(
+        name, file.sha256, f"{before}User: " if named else "", tuple(made)
+    )
 
 
 def _time_of_day(rng: random.Random, taken: set[int]) -> str:
@@ -130,16 +158,28 @@ def agent_samples(
     time = _time_of_day(rng, times)
     first = FIRST_DAY + timedelta(days=rng.randrange(DAYS))
     schedule = _schedule(
-        portion.requests, turns=data.turns, variants=data.variants or portion.requests
+        portion.requests,
+        turns=data.turns,
+        variants=data.variants or portion.requests,
     )
-    dates = [str(first - timedelta(days=n)) for n in range(1 + max(day for day, _ in schedule))]
+    dates = [
+        str(first - timedelta(days=n))
+        for n in range(1 + max(day for day, _ in schedule))
+    ]
     # The time before the date: that of another stage differs within the first few tokens.
     texts = {
-        (day, turn): f"{conversation.before}{time} {dates[day]}\n{conversation.turns[turn].after}"
+        (
+            day,
+            turn,
+        ): f"{conversation.before}{time} {dates[day]}\n{conversation.turns[turn].after}"
         for day, turn in dict.fromkeys(schedule)
     }
-    lengths = dict(zip(texts, counter.count(list(texts.values()), api=api), strict=True))
-    answers = counter.count([turn.answer for turn in conversation.turns], api="Completions")
+    lengths = dict(
+        zip(texts, counter.count(list(texts.values()), api=api), strict=True)
+    )
+    answers = counter.count(
+        [turn.answer for turn in conversation.turns], api="Completions"
+    )
     common = counter.shared_prefix(api=api)
     tokens_of = cache(lambda start: repeated_by(start, counter=counter, api=api))
     samples = []
@@ -185,15 +225,20 @@ def _schedule(requests: int, *, turns: int, variants: int) -> list[tuple[int, in
 def _turns(parsed: Any, name: str) -> list[tuple[str, str]]:
     if isinstance(parsed, list):
         if len(parsed) != 1:
-            raise invalid(f"{name} holds {len(parsed)} conversations; an agent dataset takes one")
+            raise invalid(
+                f"{name} holds {len(parsed)} conversations; an agent dataset takes one"
+            )
         (parsed,) = parsed
     if not isinstance(parsed, dict):
-        raise invalid(f"{name} holds {json_type(parsed)}; a conversation is an object")
+        raise invalid(
+            f"{name} holds {json_type(parsed)}; a conversation is an object"
+        )
     key, turns = turns_of(parsed, where=name)
     if not turns:
         raise invalid(f'{name}: "{key}" must be a list of turns, is empty')
     return [
-        _turn(turn, where=f'{name}, "{key}", turn {number}') for number, turn in enumerate(turns)
+        _turn(turn, where=f'{name}, "{key}", turn {number}')
+        for number, turn in enumerate(turns)
     ]
 
 

@@ -62,13 +62,19 @@ async def fetch(file: DataFile, *, max_bytes: int) -> Path:
     if file.s3 is not None:
         # Encoded already: a signature holds for these characters alone.
         url = URL(object_url(file.s3), encoded=True)
-        headers = _headers_of(file.s3, name) if file.s3.credentials is not None else None
-    timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
+        headers = (
+            _headers_of(file.s3, name) if file.s3.credentials is not None else None
+        )
+    timeout = aiohttp.ClientTimeout(
+        total=None, connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS
+    )
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout, trust_env=True) as session,
             # With signed headers no redirect is followed: they are for this server alone.
-            session.get(url, headers=headers, allow_redirects=headers is None) as response,
+            session.get(
+                url, headers=headers, allow_redirects=headers is None
+            ) as response,
         ):
             return await _saved(response, name=name, max_bytes=max_bytes)
     except (aiohttp.ClientError, TimeoutError) as error:
@@ -77,11 +83,19 @@ async def fetch(file: DataFile, *, max_bytes: int) -> Path:
         raise invalid(f"cannot keep {name}: {error.strerror}") from error
 
 
-async def _saved(response: aiohttp.ClientResponse, *, name: str, max_bytes: int) -> Path:
+async def _saved(
+    response: aiohttp.ClientResponse, *, name: str, max_bytes: int
+) -> Path:
     if response.status != 200:
-        raise not_found(f"{name} answered {response.status} {response.reason or ''}".rstrip())
+        raise not_found(
+            f"{name} answered {response.status} {response.reason or ''}".rstrip()
+        )
     if "html" in response.content_type:
-        led = f" (redirected to {shown_url(str(response.url))})" if response.history else ""
+        led = (
+            f" (redirected to {shown_url(str(response.url))})"
+            if response.history
+            else ""
+        )
         raise invalid(
             f"{name}{led} answered with an HTML page, not with data: is it the link to the raw "
             "file?"
@@ -118,8 +132,14 @@ def signed_headers(
     `timestamp` has the form 20130524T000000Z.
     """
     parts = urlsplit(url)
-    signed = {name.lower(): value.strip() for name, value in (headers or {}).items()}
-    signed |= {"host": parts.netloc, "x-amz-content-sha256": EMPTY_SHA256, "x-amz-date": timestamp}
+    signed = {
+        name.lower(): value.strip() for name, value in (headers or {}).items()
+    }
+    signed |= {
+        "host": parts.netloc,
+        "x-amz-content-sha256": EMPTY_SHA256,
+        "x-amz-date": timestamp,
+    }
     if credentials.session_token:
         signed["x-amz-security-token"] = credentials.session_token
     names = sorted(signed)
@@ -137,7 +157,12 @@ def signed_headers(
     )
     scope = f"{timestamp[:8]}/{region}/{SERVICE}/aws4_request"
     to_sign = "\n".join(
-        [ALGORITHM, timestamp, scope, hashlib.sha256(canonical.encode()).hexdigest()]
+        [
+            ALGORITHM,
+            timestamp,
+            scope,
+            hashlib.sha256(canonical.encode()).hexdigest(),
+        ]
     )
     key = f"AWS4{credentials.secret_access_key}".encode()
     for part in (timestamp[:8], region, SERVICE, "aws4_request"):
@@ -167,7 +192,10 @@ def object_url(place: S3Object) -> str:
 def _headers_of(place: S3Object, name: str) -> dict[str, str]:
     variables = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")
     found = Credentials(
-        *(os.environ.get(f"{place.credentials}_{each}", "").strip() for each in variables)
+        *(
+            os.environ.get(f"{place.credentials}_{each}", "").strip()
+            for each in variables
+        )
     )
     if not found.access_key_id or not found.secret_access_key:
         raise not_found(
@@ -176,7 +204,9 @@ def _headers_of(place: S3Object, name: str) -> dict[str, str]:
             "keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
     timestamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    return signed_headers(object_url(place), found, region=place.region, timestamp=timestamp)
+    return signed_headers(
+        object_url(place), found, region=place.region, timestamp=timestamp
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +247,11 @@ def name_of(file: DataFile) -> str:
     """Return the name of a file for messages, without parts that may be secret."""
     if file.url is not None:
         return shown_url(file.url)
-    return f"s3://{file.s3.bucket}/{file.s3.key}" if file.s3 is not None else str(file.path)
+    return (
+        f"s3://{file.s3.bucket}/{file.s3.key}"
+        if file.s3 is not None
+        else str(file.path)
+    )
 
 
 def _check(path: Path, name: str) -> None:
@@ -238,7 +272,9 @@ def _check(path: Path, name: str) -> None:
     if len(start) == size and not start.strip():
         raise invalid(f"{name} is empty")
     if start.lstrip().lower().startswith(_PAGE_STARTS):
-        raise invalid(f"{name} is an HTML page, not data: is it the link to the raw file?")
+        raise invalid(
+            f"{name} is an HTML page, not data: is it the link to the raw file?"
+        )
 
 
 def lines(file: OpenedFile) -> Iterator[tuple[int, str]]:
@@ -259,7 +295,10 @@ def lines(file: OpenedFile) -> Iterator[tuple[int, str]]:
                 text = line.decode()
             except UnicodeDecodeError as error:
                 raise not_utf8(error, name=file.name, first_line=number) from error
-            yield number, text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text
+            yield (
+                number,
+                text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text,
+            )
 
 
 def json_lines(file: OpenedFile) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -283,11 +322,18 @@ def json_lines(file: OpenedFile) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def field_of(
-    row: Mapping[str, Any], name: str, *, where: str, kind: str = "field", advice: str = ""
+    row: Mapping[str, Any],
+    name: str,
+    *,
+    where: str,
+    kind: str = "field",
+    advice: str = "",
 ) -> Any:
     """Return the value of a field of a row; raise RunFailure if the row lacks the field."""
     if name not in row:
-        raise invalid(f'{where}: there is no {kind} "{name}"; it has {listed(row)}{advice}')
+        raise invalid(
+            f'{where}: there is no {kind} "{name}"; it has {listed(row)}{advice}'
+        )
     return row[name]
 
 
@@ -318,7 +364,9 @@ def turns_of(entry: Mapping[str, Any], *, where: str) -> tuple[str, list[Any]]:
         )
     turns = entry[found[0]]
     if not isinstance(turns, list):
-        raise invalid(f'{where}: "{found[0]}" must be a list, is {json_type(turns)}')
+        raise invalid(
+            f'{where}: "{found[0]}" must be a list, is {json_type(turns)}'
+        )
     return found[0], turns
 
 
@@ -333,7 +381,9 @@ def words_of(turn: Any, *, where: str) -> str:
         raise invalid(f"{where}: expected an object, got {json_type(turn)}")
     key = next((key for key in _TEXT_KEYS if key in turn), None)
     if key is None:
-        raise invalid(f"{where}: there is none of {listed(_TEXT_KEYS)}; it has {listed(turn)}")
+        raise invalid(
+            f"{where}: there is none of {listed(_TEXT_KEYS)}; it has {listed(turn)}"
+        )
     return text_field(turn, key, where=where)
 
 
@@ -360,7 +410,9 @@ def json_type(value: object) -> str:
     return _JSON_TYPES[type(value)]
 
 
-def not_utf8(error: UnicodeDecodeError, *, name: str, first_line: int = 1) -> RunFailure:
+def not_utf8(
+    error: UnicodeDecodeError, *, name: str, first_line: int = 1
+) -> RunFailure:
     """Build the failure for bytes that are not UTF-8, naming line and byte.
 
     `first_line` is the number of the first line of the decoded bytes.
@@ -375,7 +427,9 @@ def not_utf8(error: UnicodeDecodeError, *, name: str, first_line: int = 1) -> Ru
     )
 
 
-def json_value(content: bytes | str, *, name: str, should_be: str, line: int | None = None) -> Any:
+def json_value(
+    content: bytes | str, *, name: str, should_be: str, line: int | None = None
+) -> Any:
     """Parse the content of a file, or one line of it; raise RunFailure if it is not valid.
 
     `should_be` states what is expected, for the message. Keys that occur twice in an object and
@@ -401,7 +455,9 @@ def json_value(content: bytes | str, *, name: str, should_be: str, line: int | N
     except RecursionError as error:
         raise invalid(f"{where}: nested too deeply") from error
     except ValueError as error:
-        raise invalid(f"{where}: a number has more digits than can be read") from error
+        raise invalid(
+            f"{where}: a number has more digits than can be read"
+        ) from error
 
 
 class _StandsTwiceError(Exception):

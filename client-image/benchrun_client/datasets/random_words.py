@@ -39,7 +39,11 @@ class WordWriter:
     """A source of random words for one run, whose distinct beginnings never repeat."""
 
     def __init__(
-        self, *, words: Sequence[str], counter: TokenCounter, starts: Collection[Start] = ()
+        self,
+        *,
+        words: Sequence[str],
+        counter: TokenCounter,
+        starts: Collection[Start] = (),
     ) -> None:
         """Create a writer; `starts` holds the beginnings that are already taken."""
         self._words = words
@@ -54,7 +58,9 @@ class WordWriter:
         for none; `whose` names the field in the message.
         """
         if api not in self._overhead:
-            self._overhead[api] = self.counter.count([self._words[0]], api=api)[0] - 1
+            self._overhead[api] = (
+                self.counter.count([self._words[0]], api=api)[0] - 1
+            )
         overhead = self._overhead[api]
         if tokens <= overhead:
             raise RunFailure(
@@ -77,7 +83,11 @@ class WordWriter:
         return rng.choices(self._words, k=length)
 
     def exact(
-        self, rng: random.Random, drafts: Iterable[tuple[list[str], int]], *, api: Api
+        self,
+        rng: random.Random,
+        drafts: Iterable[tuple[list[str], int]],
+        *,
+        api: Api,
     ) -> Iterator[str]:
         """Yield the drafts as prompts of exactly the given numbers of tokens.
 
@@ -86,21 +96,36 @@ class WordWriter:
         waiting = iter(drafts)
         while batch := list(islice(waiting, BATCH)):
             yield from self._exact(
-                rng, [words for words, _ in batch], [tokens for _, tokens in batch], api=api
+                rng,
+                [words for words, _ in batch],
+                [tokens for _, tokens in batch],
+                api=api,
             )
 
     def _exact(
-        self, rng: random.Random, texts: list[list[str]], lengths: Sequence[int], *, api: Api
+        self,
+        rng: random.Random,
+        texts: list[list[str]],
+        lengths: Sequence[int],
+        *,
+        api: Api,
     ) -> Iterator[str]:
         wrong = list(range(len(texts)))
         for _ in range(MAX_ROUNDS):
-            counts = self.counter.count([" ".join(texts[i]) for i in wrong], api=api)
-            missing = {i: lengths[i] - count for i, count in zip(wrong, counts, strict=True)}
+            counts = self.counter.count(
+                [" ".join(texts[i]) for i in wrong], api=api
+            )
+            missing = {
+                i: lengths[i] - count
+                for i, count in zip(wrong, counts, strict=True)
+            }
             wrong = [i for i in wrong if missing[i]]
             if not wrong:
                 return map(" ".join, texts)
             for i in wrong:
-                texts[i] = self._adjusted(rng, texts[i], missing[i], most=lengths[i])
+                texts[i] = self._adjusted(
+                    rng, texts[i], missing[i], most=lengths[i]
+                )
         raise RunFailure(
             "TokenizerUnusable",
             f"cannot write prompts of exactly {lengths[wrong[0]]} tokens with this tokenizer; use "
@@ -113,7 +138,9 @@ class WordWriter:
         """Lengthen or shorten a draft at its end, which does not make a prompt distinct."""
         if missing > 0:
             # A word is a token at least: more words than tokens requested can't be right.
-            return words + rng.choices(self._words, k=min(missing, max(most - len(words), 0)))
+            return words + rng.choices(
+                self._words, k=min(missing, max(most - len(words), 0))
+            )
         return words[: max(len(words) + missing, 1)]
 
 
@@ -134,7 +161,8 @@ def write_random(
     rng = random.Random(slot.seed)
     lengths = drawn_lengths(data, seed=slot.seed, requests=slot.requests)
     rooms = (
-        writer.words_that_fit(tokens, api=slot.api, whose="inputTokens") for tokens, _ in lengths
+        writer.words_that_fit(tokens, api=slot.api, whose="inputTokens")
+        for tokens, _ in lengths
     )
     drafts = (
         (writer.distinct(rng, room), tokens)
@@ -142,18 +170,23 @@ def write_random(
     )
     prompts = writer.exact(rng, drafts, api=slot.api)
     return tuple(
-        PromptRequest(prompt, *each) for prompt, each in zip(prompts, lengths, strict=True)
+        PromptRequest(prompt, *each)
+        for prompt, each in zip(prompts, lengths, strict=True)
     )
 
 
-def drawn_lengths(data: RandomData, *, seed: int, requests: int) -> list[tuple[int, int]]:
+def drawn_lengths(
+    data: RandomData, *, seed: int, requests: int
+) -> list[tuple[int, int]]:
     """Draw the tokens of prompt and answer of each request.
 
     The result depends on these arguments alone, so that servers that are compared get the same
     lengths, whatever their tokenizer. A longer stage begins with the lengths of a shorter one.
     """
     rng = random.Random(f"lengths {seed}")
-    return [(_drawn(data.input, rng), _drawn(data.output, rng)) for _ in range(requests)]
+    return [
+        (_drawn(data.input, rng), _drawn(data.output, rng)) for _ in range(requests)
+    ]
 
 
 def _drawn(lengths: DrawnLengths, rng: random.Random) -> int:
@@ -181,9 +214,12 @@ def write_prefix_repetition(
     alone fill it.
     """
     rng = random.Random(portion.seed)
-    prefix_words = writer.words_that_fit(data.prefix_tokens, api=portion.api, whose="prefixTokens")
+    prefix_words = writer.words_that_fit(
+        data.prefix_tokens, api=portion.api, whose="prefixTokens"
+    )
     prefixes = [
-        writer.distinct(rng, prefix_words) for _ in range(min(data.prefixes, portion.requests))
+        writer.distinct(rng, prefix_words)
+        for _ in range(min(data.prefixes, portion.requests))
     ]
     length = data.prefix_tokens + data.suffix_tokens
     words = (
@@ -192,7 +228,12 @@ def write_prefix_repetition(
     )
     prompts = writer.exact(rng, ((each, length) for each in words), api=portion.api)
     return tuple(
-        PromptRequest(prompt, length, data.output_tokens, prefix_words if n >= len(prefixes) else 0)
+        PromptRequest(
+            prompt,
+            length,
+            data.output_tokens,
+            prefix_words if n >= len(prefixes) else 0,
+        )
         for n, prompt in enumerate(prompts)
     )
 
@@ -217,7 +258,10 @@ def vllm_samples(
     """
     seed = slot.seed if data.seed is None else data.seed
     prompts = vllm_prompts(
-        counter.tokenizer, seed=seed, requests=slot.requests, input_tokens=data.input.max
+        counter.tokenizer,
+        seed=seed,
+        requests=slot.requests,
+        input_tokens=data.input.max,
     )
     lengths = counter.count(prompts, api=slot.api)
     return tuple(
@@ -226,7 +270,9 @@ def vllm_samples(
     )
 
 
-def vllm_prompts(tokenizer: Any, *, seed: int, requests: int, input_tokens: int) -> list[str]:
+def vllm_prompts(
+    tokenizer: Any, *, seed: int, requests: int, input_tokens: int
+) -> list[str]:
     """Return the texts of vLLM's random prompts; `tokenizer` is one of Hugging Face.
 
     Raises RunFailure `InvalidPlan` if special tokens alone fill the prompt.
@@ -240,10 +286,17 @@ def vllm_prompts(tokenizer: Any, *, seed: int, requests: int, input_tokens: int)
         )
     rng = numpy.random.default_rng(seed)
     offsets = rng.integers(0, tokenizer.vocab_size, size=requests)
-    allowed = numpy.setdiff1d(numpy.arange(tokenizer.vocab_size), tokenizer.all_special_ids)
+    allowed = numpy.setdiff1d(
+        numpy.arange(tokenizer.vocab_size), tokenizer.all_special_ids
+    )
     places = numpy.arange(length)
     return [
-        _of_length(tokenizer, allowed[(offset + i + places) % len(allowed)].tolist(), length, rng)
+        _of_length(
+            tokenizer,
+            allowed[(offset + i + places) % len(allowed)].tolist(),
+            length,
+            rng,
+        )
         for i, offset in enumerate(offsets)
     ]
 
@@ -262,7 +315,8 @@ def _of_length(tokenizer: Any, tokens: list[int], length: int, rng: Any) -> str:
         tokens = (
             tokens[:length]
             if missing < 0
-            else tokens + rng.integers(0, tokenizer.vocab_size, size=missing).tolist()
+            else tokens
+            + rng.integers(0, tokenizer.vocab_size, size=missing).tolist()
         )
     return prompt
 
@@ -279,16 +333,22 @@ class OldDraws:
     Prompt i is token `offsets[i] + i` of the vocabulary and the tokens after it.
     """
 
-    inputs: tuple[int, ...]  # Input tokens; their sum is the tool's "Total input tokens".
+    inputs: tuple[
+        int, ...
+    ]  # Input tokens; their sum is the tool's "Total input tokens".
     outputs: tuple[int, ...]
     offsets: tuple[int, ...]
 
     def starts(self, vocabulary: int) -> tuple[int, ...]:
         """Return the first token of each prompt."""
-        return tuple((offset + i) % vocabulary for i, offset in enumerate(self.offsets))
+        return tuple(
+            (offset + i) % vocabulary for i, offset in enumerate(self.offsets)
+        )
 
 
-def old_vllm_draws(data: RandomData, *, seed: int, requests: int, vocabulary: int) -> OldDraws:
+def old_vllm_draws(
+    data: RandomData, *, seed: int, requests: int, vocabulary: int
+) -> OldDraws:
     """Return what vLLM 0.9 draws with these arguments."""
     numpy = importlib.import_module("numpy")
     assert data.input_tokens is not None
@@ -314,16 +374,26 @@ def old_vllm_samples(
     Raises RunFailure `InvalidPlan` if a range begins below one token.
     """
     if length_range(data.input.mean, data.range_ratio)[0] < 1:
-        raise RunFailure("InvalidPlan", "inputTokens x (1 - rangeRatio) is less than one token")
+        raise RunFailure(
+            "InvalidPlan", "inputTokens x (1 - rangeRatio) is less than one token"
+        )
     vocabulary = counter.tokenizer.vocab_size
     seed = slot.seed if data.seed is None else data.seed
-    drawn = old_vllm_draws(data, seed=seed, requests=slot.requests, vocabulary=vocabulary)
+    drawn = old_vllm_draws(
+        data, seed=seed, requests=slot.requests, vocabulary=vocabulary
+    )
     prompts = [
-        counter.tokenizer.decode([(start + place) % vocabulary for place in range(length)])
-        for start, length in zip(drawn.starts(vocabulary), drawn.inputs, strict=True)
+        counter.tokenizer.decode(
+            [(start + place) % vocabulary for place in range(length)]
+        )
+        for start, length in zip(
+            drawn.starts(vocabulary), drawn.inputs, strict=True
+        )
     ]
     counts = counter.count(prompts, api=slot.api)
     return tuple(
         PromptRequest(prompt, tokens, max(output, 1))
-        for prompt, tokens, output in zip(prompts, counts, drawn.outputs, strict=True)
+        for prompt, tokens, output in zip(
+            prompts, counts, drawn.outputs, strict=True
+        )
     )

@@ -21,7 +21,9 @@ from benchrun_client.tokenizer import TokenCounter
 R = TypeVar("R")
 REPEATED = "RepeatsEarlierRow"
 FEW_WORDS = 8
-REWORDING_TRIES = 100  # Tries for a prompt, most of whose rows may be too short or too long.
+REWORDING_TRIES = (
+    100  # Tries for a prompt, most of whose rows may be too short or too long.
+)
 TOO_LONG = "TooLongForModel"
 Slot = contract.Stage | contract.WarmupPlan
 """A part of the run that sends requests: both kinds name their data, seed, API and number of
@@ -38,7 +40,9 @@ class Portion:
     requests: int
     seed: int
     api: contract.Api
-    warms_up: bool = False  # Whether the requests are a warm-up, which is not measured.
+    warms_up: bool = (
+        False  # Whether the requests are a warm-up, which is not measured.
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,15 @@ def portions_of(slot: Slot) -> tuple[Portion, ...]:
     if not isinstance(slot.data, contract.MixData):
         data = _sent(slot, slot.data)
         return (
-            Portion(slot.workload, 0, data, slot.requests, slot.seed, slot.api, warms_up=warms_up),
+            Portion(
+                slot.workload,
+                0,
+                data,
+                slot.requests,
+                slot.seed,
+                slot.api,
+                warms_up=warms_up,
+            ),
         )
     shares = shared_out(slot.requests, [part.weight for part in slot.data.parts])
     return tuple(
@@ -77,7 +89,9 @@ def portions_of(slot: Slot) -> tuple[Portion, ...]:
             slot.api,
             warms_up=warms_up,
         )
-        for number, (part, requests) in enumerate(zip(slot.data.parts, shares, strict=True))
+        for number, (part, requests) in enumerate(
+            zip(slot.data.parts, shares, strict=True)
+        )
         if requests
     )
 
@@ -89,13 +103,17 @@ def shared_out(requests: int, weights: Sequence[int]) -> list[int]:
     """
     total = sum(weights)
     shares = [requests * weight // total for weight in weights]
-    by_loss = sorted(range(len(weights)), key=lambda i: -(requests * weights[i] % total))
+    by_loss = sorted(
+        range(len(weights)), key=lambda i: -(requests * weights[i] % total)
+    )
     for i in by_loss[: requests - sum(shares)]:
         shares[i] += 1
     return shares
 
 
-def interleaved(slot: Slot, parts: Sequence[Sequence[PromptRequest]]) -> tuple[PromptRequest, ...]:
+def interleaved(
+    slot: Slot, parts: Sequence[Sequence[PromptRequest]]
+) -> tuple[PromptRequest, ...]:
     """Return the samples of all portions in a drawn order of sending.
 
     Samples of one portion keep their order.
@@ -103,7 +121,9 @@ def interleaved(slot: Slot, parts: Sequence[Sequence[PromptRequest]]) -> tuple[P
     if len(parts) == 1:
         return tuple(parts[0])
     order = list(
-        chain.from_iterable([number] * len(samples) for number, samples in enumerate(parts))
+        chain.from_iterable(
+            [number] * len(samples) for number, samples in enumerate(parts)
+        )
     )
     random.Random(slot.seed).shuffle(order)
     nexts = [iter(samples) for samples in parts]
@@ -121,7 +141,8 @@ def _sent(slot: Slot, data: contract.SingleData) -> contract.SingleData:
 def _part_seed(seed: int, part: int) -> int:
     """Return the 32-bit seed of a part, so that parts with equal datasets get different prompts."""
     return int.from_bytes(
-        hashlib.sha256(f"benchrun.mix/1\x1f{seed}\x1f{part}".encode()).digest()[:4], "big"
+        hashlib.sha256(f"benchrun.mix/1\x1f{seed}\x1f{part}".encode()).digest()[:4],
+        "big",
     )
 
 
@@ -142,13 +163,20 @@ def prompts_digest(samples: Sequence[PromptRequest]) -> str:
 def repeated_by(text: str, *, counter: TokenCounter, api: contract.Api) -> int:
     """Return the tokens that a common beginning adds to what every prompt begins with anyway."""
     return (
-        counter.shared_prefix(api=api, after=text) - counter.shared_prefix(api=api) if text else 0
+        counter.shared_prefix(api=api, after=text) - counter.shared_prefix(api=api)
+        if text
+        else 0
     )
 
 
 def common_start(one: str, other: str) -> str:
     return one[
-        : sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+        : sum(
+            1
+            for _ in takewhile(
+                lambda pair: pair[0] == pair[1], zip(one, other, strict=False)
+            )
+        )
     ]
 
 
@@ -156,7 +184,9 @@ def common_start(one: str, other: str) -> str:
 class DatasetRow:
     text: str
     answer: str = ""
-    output_tokens: int | None = None  # Number of output tokens that the row itself requests.
+    output_tokens: int | None = (
+        None  # Number of output tokens that the row itself requests.
+    )
 
 
 @dataclass(frozen=True)
@@ -176,7 +206,12 @@ class RowFile(Generic[R]):
         return len(self.rows) + sum(self.dropped.values())
 
     def facts(
-        self, part: int, *, used: int, dropped: Mapping[str, int] | None = None, source: str = ""
+        self,
+        part: int,
+        *,
+        used: int,
+        dropped: Mapping[str, int] | None = None,
+        source: str = "",
     ) -> contract.DatasetFacts:
         """Describe what was read, used and left out.
 
@@ -193,7 +228,9 @@ class RowFile(Generic[R]):
         )
 
 
-def row_file(entries: Iterable[DatasetRow | str], *, name: str, sha256: str) -> RowFile[DatasetRow]:
+def row_file(
+    entries: Iterable[DatasetRow | str], *, name: str, sha256: str
+) -> RowFile[DatasetRow]:
     """Collect the rows of a file; an entry that is a text is the reason why it is dropped."""
     rows: list[DatasetRow] = []
     dropped: Counter[str] = Counter()
@@ -229,9 +266,14 @@ class Fitting:
     def request(self, prompt: str, *, output_tokens: int) -> PromptRequest | str:
         """Return the request, or the reason why the row is left out."""
         tokens = self.counter.count([prompt], api=self.api)[0]
-        if self.context_tokens is not None and tokens + output_tokens > self.context_tokens:
+        if (
+            self.context_tokens is not None
+            and tokens + output_tokens > self.context_tokens
+        ):
             return TOO_LONG
-        return PromptRequest(prompt, tokens, output_tokens, min(self.repeated_tokens, tokens))
+        return PromptRequest(
+            prompt, tokens, output_tokens, min(self.repeated_tokens, tokens)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +312,9 @@ class RowPool:
         self._used: Counter[tuple[str, int]] = Counter()
 
     def draw(
-        self, portion: Portion, fit: Callable[[Sequence[DatasetRow]], PromptRequest | str]
+        self,
+        portion: Portion,
+        fit: Callable[[Sequence[DatasetRow]], PromptRequest | str],
     ) -> tuple[PromptRequest, ...]:
         """Draw the different prompts of a portion.
 
@@ -333,7 +377,9 @@ class RowPool:
         return tuple(samples)
 
     def reworded(
-        self, portion: Portion, fit: Callable[[Sequence[DatasetRow]], PromptRequest | str]
+        self,
+        portion: Portion,
+        fit: Callable[[Sequence[DatasetRow]], PromptRequest | str],
     ) -> tuple[PromptRequest, ...]:
         """Return prompts that no stage sends, of about the lengths of those that stages send.
 
@@ -348,27 +394,41 @@ class RowPool:
             if len(samples) == prompts:
                 break
             rows = rng.choices(self._file.rows, k=needed)
-            made = fit([replace(row, text=_reworded(row.text, rng)) for row in rows])
+            made = fit(
+                [replace(row, text=_reworded(row.text, rng)) for row in rows]
+            )
             if isinstance(made, PromptRequest):
                 samples.append(made)
         if len(samples) < prompts:
             raise RunFailure("DatasetTooSmall", self._too_small())
         return tuple(samples)
 
-    def facts(self, workload: str, part: int, *, source: str) -> contract.DatasetFacts:
+    def facts(
+        self, workload: str, part: int, *, source: str
+    ) -> contract.DatasetFacts:
         """Describe what was read of the file, and what a workload used of it.
 
         `source` is the workload's name of the file.
         """
         key = workload, part
         used = self._used[key] + self._sent_again.get(key, 0)
-        return self._file.facts(part, used=used, dropped=self._all_dropped(), source=source)
+        return self._file.facts(
+            part, used=used, dropped=self._all_dropped(), source=source
+        )
 
     def _all_dropped(self) -> dict[str, int]:
-        return dict(sorted((Counter(self._file.dropped) + Counter(self._dropped.values())).items()))
+        return dict(
+            sorted(
+                (
+                    Counter(self._file.dropped) + Counter(self._dropped.values())
+                ).items()
+            )
+        )
 
     def _too_small(self) -> str:
-        dropped = ", ".join(f"{count} {reason}" for reason, count in self._all_dropped().items())
+        dropped = ", ".join(
+            f"{count} {reason}" for reason, count in self._all_dropped().items()
+        )
         return (
             f"{self._file.name} has {self._file.read} rows, "
             f"{len(self._file.rows) - len(self._dropped)} of them usable"
@@ -402,7 +462,9 @@ def _common_start(texts: Sequence[str]) -> str:
         return ""
     common = common_start(min(texts), max(texts))
     return next(
-        common[:end] for end in range(len(common), -1, -1) if end == 0 or common[end - 1].isspace()
+        common[:end]
+        for end in range(len(common), -1, -1)
+        if end == 0 or common[end - 1].isspace()
     )
 
 
@@ -418,7 +480,9 @@ def read_pools(
     # it, and reads first.
     datasets = sorted(
         dict.fromkeys(data for _, data in with_rows),
-        key=lambda data: isinstance(data, contract.CustomData) and data.output_tokens is not None,
+        key=lambda data: (
+            isinstance(data, contract.CustomData) and data.output_tokens is not None
+        ),
     )
     by_source: dict[Hashable, RowPool] = {}
     by_content: dict[Hashable, RowPool] = {}

@@ -58,7 +58,9 @@ class RunDatasets:
         self._pools = read_pools(portions, shared=shared)
         every = dict.fromkeys(portion.data for portion in portions)
         self._conversations = {
-            data: read_conversation(data) for data in every if isinstance(data, AgentData)
+            data: read_conversation(data)
+            for data in every
+            if isinstance(data, AgentData)
         }
         self.traces = {
             data: read_trace(data, context_tokens=context_tokens)
@@ -76,12 +78,18 @@ class RunDatasets:
         if isinstance(data, AgentData):
             conversation = self._conversations[data]
             return agent_samples(
-                conversation, portion, data, counter=self._counter, times=self._times
+                conversation,
+                portion,
+                data,
+                counter=self._counter,
+                times=self._times,
             )
         pool = self._pools[data]
         kind = ROW_KINDS[type(data)]
         repeated = repeated_by(pool.common, counter=self._counter, api=portion.api)
-        fitting = Fitting(self._counter, portion.api, self._context_tokens, repeated)
+        fitting = Fitting(
+            self._counter, portion.api, self._context_tokens, repeated
+        )
 
         def fit(rows: Sequence[DatasetRow]) -> PromptRequest | str:
             return kind.fit(data, rows, fitting)
@@ -94,7 +102,9 @@ class RunDatasets:
         else:
             samples = pool.first(portion, order, fit)
         if isinstance(data, TextsData):
-            samples = tuple(islice(self._copies(samples, data, portion.api), portion.requests))
+            samples = tuple(
+                islice(self._copies(samples, data, portion.api), portion.requests)
+            )
         return self._with_repeats(samples, portion.api)
 
     def _copies(
@@ -107,7 +117,11 @@ class RunDatasets:
                 continue
             texts, _, _ = sample.prompt.rpartition(data.instruction)
             before = texts + data.instruction.partition(COPY)[0]
-            again = repeated_by(before, counter=self._counter, api=api) if data.duplicate > 1 else 0
+            again = (
+                repeated_by(before, counter=self._counter, api=api)
+                if data.duplicate > 1
+                else 0
+            )
             for copy in range(data.duplicate):
                 prompt = texts + data.instruction.replace(COPY, str(copy))
                 tokens = self._counter.count([prompt], api=api)[0]
@@ -130,7 +144,11 @@ class RunDatasets:
         found = []
         for sample in samples:
             whole = max(0, sample.input_tokens - common)
-            again = replace(sample, repeated_tokens=whole) if sample.prompt in sent else sample
+            again = (
+                replace(sample, repeated_tokens=whole)
+                if sample.prompt in sent
+                else sample
+            )
             sent.add(sample.prompt)
             found.append(again)
         return tuple(found)
@@ -145,7 +163,9 @@ class RunDatasets:
             elif isinstance(data, TimedTraceData):
                 trace = self.traces[data]
                 before = found[0].rows_used if 0 in found else 0
-                found[0] = trace.facts(0, used=min(max(portion.requests, before), len(trace.rows)))
+                found[0] = trace.facts(
+                    0, used=min(max(portion.requests, before), len(trace.rows))
+                )
             elif type(data) in ROW_KINDS:
                 name = ROW_KINDS[type(data)].name(data)
                 found[portion.part] = self._pools[data].facts(

@@ -15,7 +15,12 @@ from dataclasses import replace
 from itertools import dropwhile, islice
 from typing import Any
 
-from benchrun_client.contract import CustomData, HuggingFaceData, ShareGPTData, TextsData
+from benchrun_client.contract import (
+    CustomData,
+    HuggingFaceData,
+    ShareGPTData,
+    TextsData,
+)
 from benchrun_client.datasets import files
 from benchrun_client.datasets.row_pools import (
     ROW_KINDS,
@@ -32,11 +37,16 @@ from benchrun_client.failures import RunFailure, error_text, shorten
 def read_custom(data: CustomData) -> RowFile[DatasetRow]:
     """Read every line as a row."""
     with files.opened(data.file) as file:
-        rows = (_custom_row(entry, data, where=where) for where, entry in files.json_lines(file))
+        rows = (
+            _custom_row(entry, data, where=where)
+            for where, entry in files.json_lines(file)
+        )
         return row_file(rows, name=file.name, sha256=file.sha256)
 
 
-def _custom_row(entry: dict[str, Any], data: CustomData, *, where: str) -> DatasetRow:
+def _custom_row(
+    entry: dict[str, Any], data: CustomData, *, where: str
+) -> DatasetRow:
     prompt = files.text_field(entry, data.prompt_field, where=where)
     if not prompt.strip():
         raise files.invalid(f'{where}: "{data.prompt_field}" is empty')
@@ -44,7 +54,10 @@ def _custom_row(entry: dict[str, Any], data: CustomData, *, where: str) -> Datas
         return DatasetRow(prompt)
     field = data.output_tokens_field
     value = files.field_of(
-        entry, field, where=where, advice=". Add it to every line, or set outputTokens."
+        entry,
+        field,
+        where=where,
+        advice=". Add it to every line, or set outputTokens.",
     )
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if not is_whole or not 1 <= value <= files.MAX_TOKENS:
@@ -64,7 +77,9 @@ def fit_custom(
 ) -> PromptRequest | str:
     """Build the request of a row, with the forced output length or the row's own."""
     (row,) = rows
-    return fitting.request(row.text, output_tokens=data.output_tokens or row.output_tokens or 1)
+    return fitting.request(
+        row.text, output_tokens=data.output_tokens or row.output_tokens or 1
+    )
 
 
 ROW_KINDS[CustomData] = RowKind(
@@ -98,9 +113,13 @@ def _entries(file: files.OpenedFile) -> Iterator[tuple[str, Any]]:
         yield from files.json_lines(file)
         return
     should_be = "A ShareGPT file is one JSON list, or one JSON object a line."
-    entries = files.json_value(file.path.read_bytes(), name=file.name, should_be=should_be)
+    entries = files.json_value(
+        file.path.read_bytes(), name=file.name, should_be=should_be
+    )
     if not isinstance(entries, list):
-        raise files.invalid(f"{file.name} holds {files.json_type(entries)}. {should_be}")
+        raise files.invalid(
+            f"{file.name} holds {files.json_type(entries)}. {should_be}"
+        )
     for number, entry in enumerate(entries):
         yield f"{file.name}, entry {number}", entry
 
@@ -116,12 +135,18 @@ def fit_sharegpt(
     vLLM's limits apply to the bare text, whatever a chat template adds to it.
     """
     (row,) = rows
-    prompt, answer = fitting.counter.count([row.text, row.answer], api="Completions")
+    prompt, answer = fitting.counter.count(
+        [row.text, row.answer], api="Completions"
+    )
     output = data.output_tokens or answer
     if prompt < MIN_TOKENS or (data.output_tokens is None and answer < MIN_TOKENS):
         return TOO_SHORT
-    total = data.max_total_tokens or (MAX_TOTAL_TOKENS if data.output_tokens is None else None)
-    if prompt > data.max_prompt_tokens or (total is not None and prompt + output > total):
+    total = data.max_total_tokens or (
+        MAX_TOTAL_TOKENS if data.output_tokens is None else None
+    )
+    if prompt > data.max_prompt_tokens or (
+        total is not None and prompt + output > total
+    ):
         return BEYOND_LIMITS
     return fitting.request(row.text, output_tokens=output)
 
@@ -154,10 +179,15 @@ def _sharegpt_row(entry: Any, *, where: str) -> DatasetRow | str:
     if len(turns) < 2:
         return NO_ANSWER
     at = f'{where}, "{key}"'
-    return DatasetRow(files.words_of(turns[0], where=at), answer=files.words_of(turns[1], where=at))
+    return DatasetRow(
+        files.words_of(turns[0], where=at),
+        answer=files.words_of(turns[1], where=at),
+    )
 
 
-_VLLM_KEY = "conversations"  # vLLM's reader takes its first two turns, by any speaker.
+_VLLM_KEY = (
+    "conversations"  # vLLM's reader takes its first two turns, by any speaker.
+)
 _INSTRUCTIONS = ("system", "developer")
 
 
@@ -180,7 +210,9 @@ def read_hugging_face(data: HuggingFaceData) -> RowFile[DatasetRow]:
                 )
             text = value or ""
             if text != text.encode(errors="replace").decode():
-                raise files.invalid(f'{where}: "{data.column}" holds half a character')
+                raise files.invalid(
+                    f'{where}: "{data.column}" holds half a character'
+                )
             digest.update(f"{len(text.encode())}\n{text}".encode())
             yield DatasetRow(text) if text.strip() else EMPTY
 
@@ -209,7 +241,11 @@ def _stream(data: HuggingFaceData) -> Iterable[Mapping[str, Any]]:
             "and use the dataset custom or texts"
         ) from error
     rows: Iterable[Mapping[str, Any]] = library.load_dataset(
-        data.repository, name=data.subset, split=data.split, revision=data.revision, streaming=True
+        data.repository,
+        name=data.subset,
+        split=data.split,
+        revision=data.revision,
+        streaming=True,
     )
     return rows
 
@@ -217,7 +253,8 @@ def _stream(data: HuggingFaceData) -> Iterable[Mapping[str, Any]]:
 def called(data: HuggingFaceData) -> str:
     subset = f"/{data.subset}" if data.subset else ""
     return (
-        f"{data.repository}{subset} ({data.split}{f', {data.revision}' if data.revision else ''})"
+        f"{data.repository}{subset} "
+        f"({data.split}{f', {data.revision}' if data.revision else ''})"
     )
 
 
@@ -239,7 +276,9 @@ def read_texts(data: TextsData) -> RowFile[DatasetRow]:
         )
         texts = _csv_texts(file, data.column) if data.format == "CSV" else fields
         # Spaces stay as they are: they are tokens, too.
-        lines = (" ".join(map(str.strip, text.splitlines())).strip() for text in texts)
+        lines = (
+            " ".join(map(str.strip, text.splitlines())).strip() for text in texts
+        )
         return row_file(
             (DatasetRow(line) if line else EMPTY for line in lines),
             name=file.name,
@@ -247,9 +286,15 @@ def read_texts(data: TextsData) -> RowFile[DatasetRow]:
         )
 
 
-def fit_texts(data: TextsData, rows: Sequence[DatasetRow], fitting: Fitting) -> PromptRequest | str:
-    prompt = "\n".join([row.text for row in rows] + [data.instruction] * bool(data.instruction))
-    return fitting.request(prompt, output_tokens=data.output_tokens_per_text * len(rows))
+def fit_texts(
+    data: TextsData, rows: Sequence[DatasetRow], fitting: Fitting
+) -> PromptRequest | str:
+    prompt = "\n".join(
+        [row.text for row in rows] + [data.instruction] * bool(data.instruction)
+    )
+    return fitting.request(
+        prompt, output_tokens=data.output_tokens_per_text * len(rows)
+    )
 
 
 def files_order(data: TextsData, rows: int) -> range | None:
@@ -258,7 +303,10 @@ def files_order(data: TextsData, rows: int) -> range | None:
 
 
 ROW_KINDS[TextsData] = RowKind(
-    read_texts, fit_texts, content=("format", "column", "sends_again"), order=files_order
+    read_texts,
+    fit_texts,
+    content=("format", "column", "sends_again"),
+    order=files_order,
 )
 
 
@@ -273,7 +321,9 @@ def _csv_texts(file: files.OpenedFile, column: str) -> Iterator[str]:
                 f'{where}: there is no column "{column}"; the header has {files.listed(header)}'
             )
         if header.count(column) > 1:
-            raise files.invalid(f'{where}: there is more than one column "{column}"')
+            raise files.invalid(
+                f'{where}: there is more than one column "{column}"'
+            )
         place = header.index(column)
         for cells in table:
             if len(cells) == len(header):
@@ -285,4 +335,6 @@ def _csv_texts(file: files.OpenedFile, column: str) -> Iterator[str]:
                     "A text with commas or line breaks stands in double quotes."
                 )
     except csv.Error as error:
-        raise files.invalid(f"{file.name}, line {table.line_num}: {error}") from error
+        raise files.invalid(
+            f"{file.name}, line {table.line_num}: {error}"
+        ) from error

@@ -23,7 +23,12 @@ from benchrun_client.datasets.files import (
     opened,
 )
 from benchrun_client.datasets.random_words import WordWriter
-from benchrun_client.datasets.row_pools import TOO_LONG, Portion, PromptRequest, RowFile
+from benchrun_client.datasets.row_pools import (
+    TOO_LONG,
+    Portion,
+    PromptRequest,
+    RowFile,
+)
 from benchrun_client.failures import RunFailure, shorten
 
 Block = int | str
@@ -46,7 +51,9 @@ class RecordedTrace(RowFile[Entry]):
         Raises RunFailure `DatasetTooSmall`, with both numbers, if there are fewer.
         """
         if len(self.rows) < requests:
-            left_out = ", ".join(f"{count} {reason}" for reason, count in self.dropped.items())
+            left_out = ", ".join(
+                f"{count} {reason}" for reason, count in self.dropped.items()
+            )
             raise RunFailure(
                 "DatasetTooSmall",
                 f"{self.name} has {len(self.rows)} usable "
@@ -56,7 +63,9 @@ class RecordedTrace(RowFile[Entry]):
         return self.rows[:requests]
 
 
-def read_trace(data: TimedTraceData, *, context_tokens: int | None) -> RecordedTrace:
+def read_trace(
+    data: TimedTraceData, *, context_tokens: int | None
+) -> RecordedTrace:
     """Read every line as a request; requests that the model cannot take are dropped.
 
     Raises RunFailure that names line and field.
@@ -81,12 +90,19 @@ def read_trace(data: TimedTraceData, *, context_tokens: int | None) -> RecordedT
             else:
                 entries.append(entry)
         return RecordedTrace(
-            file.name, file.sha256, tuple(entries), {TOO_LONG: too_long} if too_long else {}
+            file.name,
+            file.sha256,
+            tuple(entries),
+            {TOO_LONG: too_long} if too_long else {},
         )
 
 
 def write_trace(
-    writer: WordWriter, portion: Portion, entries: Sequence[Entry], *, block_tokens: int
+    writer: WordWriter,
+    portion: Portion,
+    entries: Sequence[Entry],
+    *,
+    block_tokens: int,
 ) -> tuple[PromptRequest, ...]:
     """Build the samples of a portion from its seed and the recorded entries.
 
@@ -96,7 +112,9 @@ def write_trace(
     rest = random.Random(f"{portion.seed}/rest")
     # The words of each block, drawn when it first comes up.
     words_of = cache(
-        lambda block: writer.distinct(random.Random(f"{portion.seed}/{block!r}"), block_tokens)
+        lambda block: writer.distinct(
+            random.Random(f"{portion.seed}/{block!r}"), block_tokens
+        )
     )
 
     def words_that_fit(entry: Entry) -> int:
@@ -113,11 +131,19 @@ def write_trace(
     samples: list[PromptRequest] = []
     tree: dict[tuple[int, Block], int] = {}
     for prompt, entry in zip(
-        writer.exact(rng, map(draft, entries), api=portion.api), entries, strict=True
+        writer.exact(rng, map(draft, entries), api=portion.api),
+        entries,
+        strict=True,
     ):
-        repeated = min(_known(tree, entry.blocks) * block_tokens, words_that_fit(entry))
+        repeated = min(
+            _known(tree, entry.blocks) * block_tokens, words_that_fit(entry)
+        )
         at = entry.at_seconds - entries[0].at_seconds
-        samples.append(PromptRequest(prompt, entry.input_tokens, entry.output_tokens, repeated, at))
+        samples.append(
+            PromptRequest(
+                prompt, entry.input_tokens, entry.output_tokens, repeated, at
+            )
+        )
     return tuple(samples)
 
 
@@ -141,7 +167,9 @@ def _entry(line: dict[str, Any], data: TimedTraceData, *, where: str) -> Entry:
     if not isinstance(blocks, list) or not all(
         isinstance(b, int | str) and not isinstance(b, bool) for b in blocks
     ):
-        raise invalid(f'{where}: "{data.blocks_field}" must be a list of numbers or texts')
+        raise invalid(
+            f'{where}: "{data.blocks_field}" must be a list of numbers or texts'
+        )
     return Entry(
         at_seconds=at / 1000 if data.unit == "Milliseconds" else at,
         input_tokens=_tokens(line, data.input_tokens_field, where=where),
@@ -153,10 +181,14 @@ def _entry(line: dict[str, Any], data: TimedTraceData, *, where: str) -> Entry:
 def _number(line: dict[str, Any], field_name: str, *, where: str) -> float:
     value = field_of(line, field_name, where=where)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise invalid(f'{where}: "{field_name}" must be a number, is {json_type(value)}')
+        raise invalid(
+            f'{where}: "{field_name}" must be a number, is {json_type(value)}'
+        )
     # Also refuses NaN, which is neither, and what no float holds.
     if not 0 <= value <= sys.float_info.max:
-        raise invalid(f'{where}: "{field_name}" must be 0 or more, is {shorten(str(value), 40)}')
+        raise invalid(
+            f'{where}: "{field_name}" must be 0 or more, is {shorten(str(value), 40)}'
+        )
     return float(value)
 
 

@@ -15,7 +15,9 @@ class LogCause:
     reason: str  # One of the operator's `Reason` values.
     what: str  # Text of the message; the error's own words follow it.
     remedy: str
-    phrases: Mapping[str, str]  # Phrase in lower case -> the release in which it was seen.
+    phrases: Mapping[
+        str, str
+    ]  # Phrase in lower case -> the release in which it was seen.
     unless: str | None = None  # A phrase that shows a different cause.
     exit_code: int | None = None
     tries: int = 0  # Number of endings after which waiting is pointless.
@@ -57,17 +59,23 @@ class ServedFiles:
 class Nodes:
     """How a server spans several nodes, a pod on each."""
 
-    address: str  # The variable for the address at which the other nodes find this one.
+    address: (
+        str  # The variable for the address at which the other nodes find this one.
+    )
     args: Callable[[int], list[str]]
     """Additional arguments of each pod of a server that spans this number of nodes."""
-    worker_args: tuple[str, ...]  # Additional arguments of the pods that do not answer requests.
+    worker_args: tuple[
+        str, ...
+    ]  # Additional arguments of the pods that do not answer requests.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
     """How servers that prefill hand over KV cache to servers that decode."""
 
-    address: str  # The variable for the address at which other servers fetch KV cache.
+    address: (
+        str  # The variable for the address at which other servers fetch KV cache.
+    )
     args: Callable[[str, str | None, Mapping[str, object] | None], list[str]]
     """Additional arguments from the connector's name, the role (prefill or decode; None: both) and
     the connector's own settings."""
@@ -95,7 +103,9 @@ class Engine:
     # How it is started.
     command: tuple[str, ...] = ()
     """Command in place of the image's entry point; empty: the entry point is the server."""
-    module_before_serve: str | None  # Module that starts images older than that entry point.
+    module_before_serve: (
+        str | None
+    )  # Module that starts images older than that entry point.
     port: int
     user: int  # Its uid in the engine's images.
     environment: Mapping[str, str]
@@ -112,7 +122,9 @@ class Engine:
     owned_flag: Callable[[Sequence[str]], tuple[int, str] | None]
     """The first flag, among words that the user wrote, that only the operator may set: its
     position, and what to do instead."""
-    command_problem: Callable[[Sequence[str]], tuple[int, str] | None]  # The same for a command.
+    command_problem: Callable[
+        [Sequence[str]], tuple[int, str] | None
+    ]  # The same for a command.
     refused_variables: Mapping[str, str]
     """Name of a refused environment variable -> what to do instead."""
     flag_warnings: Mapping[str, str]
@@ -153,7 +165,9 @@ class Engine:
     counters_at_first_event: frozenset[str]
     """Counters whose series is missing until its first event. On a page that has the counter
     `request_success_total` they are 0."""
-    settings_series: str | None  # The series whose labels are the server's settings.
+    settings_series: (
+        str | None
+    )  # The series whose labels are the server's settings.
     measured_settings: frozenset[str]
     """Labels of `settings_series` that are not settings: they differ slightly between equal
     servers."""
@@ -164,7 +178,9 @@ class Engine:
     """The series whose value is that number, where it is not among those labels."""
 
     # Its log.
-    log_prefix: re.Pattern[str]  # Start of each line; lines of one message share it.
+    log_prefix: re.Pattern[
+        str
+    ]  # Start of each line; lines of one message share it.
     cause_is_above: tuple[str, ...]
     """Phrases of errors that only point to their cause further up in the log; none is empty."""
     log_causes: tuple[LogCause, ...]  # Causes, the most certain first.

@@ -25,7 +25,9 @@ def first_owned(
     """
     for place, word in enumerate(words):
         name, equals, value = word.partition("=")
-        name = f"--{spellings[name]}" if name in spellings else name.replace("_", "-")
+        name = (
+            f"--{spellings[name]}" if name in spellings else name.replace("_", "-")
+        )
         flag = next(
             (
                 each

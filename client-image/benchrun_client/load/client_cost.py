@@ -31,7 +31,9 @@ def throttled_periods(files: Sequence[Path] = CPU_STAT_FILES) -> int | None:
     """
     for file in files:
         try:
-            fields = dict(line.split(maxsplit=1) for line in file.read_text().splitlines())
+            fields = dict(
+                line.split(maxsplit=1) for line in file.read_text().splitlines()
+            )
             return int(fields["nr_throttled"])
         except (OSError, ValueError, KeyError):
             continue
@@ -74,7 +76,9 @@ def node_cpu_seconds(file: Path = Path("/proc/stat")) -> tuple[float, float] | N
     except (OSError, ValueError):
         return None
     per_second = os.sysconf("SC_CLK_TCK")
-    return (user + nice + system + irq + softirq + steal) / per_second, steal / per_second
+    return (
+        user + nice + system + irq + softirq + steal
+    ) / per_second, steal / per_second
 
 
 class LoopWatch:
@@ -113,15 +117,21 @@ class LagProbe:
         self._start = loop.time()
         self._seconds = tick_seconds
         self._lags = array("d")
-        self._watch = LoopWatch(loop, note=self._lags.append, tick_seconds=tick_seconds)
+        self._watch = LoopWatch(
+            loop, note=self._lags.append, tick_seconds=tick_seconds
+        )
 
     def stop(self, *, at: float) -> list[float]:
         """Stop, and return the lags of the ticks that were due by loop time `at`, in seconds."""
         self._watch.stop()
-        return self._lags[: max(int((at - self._start) / self._seconds), 0)].tolist()
+        return self._lags[
+            : max(int((at - self._start) / self._seconds), 0)
+        ].tolist()
 
 
-def _usage() -> tuple[float, float, Sequence[int | None], tuple[float, float] | None]:
+def _usage() -> tuple[
+    float, float, Sequence[int | None], tuple[float, float] | None
+]:
     return (
         time.perf_counter(),
         time.process_time(),
@@ -159,9 +169,12 @@ class CostWatch:
         stolen = None
         if first_node is not None and last_node is not None:
             # Of a CPU that was taken offline the kernel may count less than before.
-            node, stolen = (max(b - a, 0.0) for a, b in zip(first_node, last_node, strict=True))
+            node, stolen = (
+                max(b - a, 0.0) for a, b in zip(first_node, last_node, strict=True)
+            )
         throttled, lost = (
-            None if a is None or b is None else b - a for a, b in zip(first, last, strict=True)
+            None if a is None or b is None else b - a
+            for a, b in zip(first, last, strict=True)
         )
         return ClientCost(
             cpu_seconds=last_cpu - first_cpu,

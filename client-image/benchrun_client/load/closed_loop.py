@@ -18,7 +18,9 @@ from benchrun_client import contract
 from benchrun_client.stage_record import Instants
 
 USER_GAP_SECONDS = 0.002  # Several times the time it takes to send a request over a new connection.
-ALL_USERS_SECONDS = 0.5  # All users have begun within this time, however many there are.
+ALL_USERS_SECONDS = (
+    0.5  # All users have begun within this time, however many there are.
+)
 HANDING_OUT_SECONDS = 0.000_02
 """Longest time that vLLM takes to hand out a request. It is used where the first user cannot wait
 until that is done, because the instant of its start is agreed."""
@@ -58,11 +60,15 @@ class UserRamp:
         """Create a ramp; `gap_seconds` lies between two users, None means the shortest."""
         self._own = range(users) if own is None else own
         self._clock = clock
-        self._gap = smallest_gap_seconds(users) if gap_seconds is None else gap_seconds
+        self._gap = (
+            smallest_gap_seconds(users) if gap_seconds is None else gap_seconds
+        )
         self._begun = 0
         self._first: float | None = None
 
-    def agree(self, start: float, *, requests: int, gap_seconds: float | None) -> None:
+    def agree(
+        self, start: float, *, requests: int, gap_seconds: float | None
+    ) -> None:
         """Set the instant and the gap at which the load begins in all shards.
 
         `start` is followed by the time that it takes to hand out so many requests.
@@ -81,7 +87,9 @@ class UserRamp:
         user = self._own[self._begun]
         self._begun += 1
         if self._first is None:
-            await asyncio.sleep(0)  # By then every other request has been handed out.
+            await asyncio.sleep(
+                0
+            )  # By then every other request has been handed out.
             self._first = self._clock() if self._first is None else self._first
         due = self._first + user * self._gap
         if (wait := due - self._clock()) > 0:
@@ -116,7 +124,9 @@ class Thinking:
                 await self._all_entered.wait()
 
 
-def think_seconds(think: contract.ThinkTime | None, *, seed: int, requests: int) -> Sequence[float]:
+def think_seconds(
+    think: contract.ThinkTime | None, *, seed: int, requests: int
+) -> Sequence[float]:
     """Draw how long a user thinks after each request of a stage, in seconds.
 
     The same seed gives the same times. Empty if users do not think.
@@ -138,7 +148,9 @@ class AnswerTime:
     seconds: float
 
 
-def answer_time(instants: Instants, *, users: int, warmup: bool = False) -> AnswerTime | None:
+def answer_time(
+    instants: Instants, *, users: int, warmup: bool = False
+) -> AnswerTime | None:
     """Return the mean answer time of a load; None if nothing was answered.
 
     The first wave of a warm-up met a cold server: it is left out if at least half as many requests
@@ -156,7 +168,11 @@ def nearest(known: Sequence[AnswerTime], *, users: int) -> float | None:
 
     Nearness is by ratio; the latest of equals counts. None if nothing is known.
     """
-    found = min(reversed(known), key=lambda each: abs(math.log(each.users / users)), default=None)
+    found = min(
+        reversed(known),
+        key=lambda each: abs(math.log(each.users / users)),
+        default=None,
+    )
     return None if found is None else found.seconds
 
 
@@ -178,9 +194,13 @@ def user_start(
         return together
     think = load.mean_think_seconds
     whole = found + think
-    over = min(whole, MAX_SPREAD_SECONDS + think, SPREAD_SHARE * requests / users * whole)
+    over = min(
+        whole, MAX_SPREAD_SECONDS + think, SPREAD_SHARE * requests / users * whole
+    )
     return contract.UserStart(
-        mode="Spread", seconds=max(gap, over / users) * (users - 1), round_seconds=whole
+        mode="Spread",
+        seconds=max(gap, over / users) * (users - 1),
+        round_seconds=whole,
     )
 
 

@@ -20,7 +20,14 @@ MAX_SHOWN_BYTES = 120
 DONE = b"[DONE]"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n|\n|\r")
-CONTENT_KEYS = ("content", "reasoning_content", "reasoning", "tool_calls", "refusal", "audio")
+CONTENT_KEYS = (
+    "content",
+    "reasoning_content",
+    "reasoning",
+    "tool_calls",
+    "refusal",
+    "audio",
+)
 """Keys of a chat's delta that show a token."""
 
 
@@ -53,7 +60,9 @@ class EventParser:
             if event is not None:
                 yield event
         if len(self._rest) + sum(map(len, self._data)) > MAX_EVENT_BYTES:
-            raise BrokenStreamError(f"an event of more than {MAX_EVENT_BYTES} bytes")
+            raise BrokenStreamError(
+                f"an event of more than {MAX_EVENT_BYTES} bytes"
+            )
 
     def end(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield the event at the end that lacks its empty line, if there is one."""
@@ -66,7 +75,13 @@ class EventParser:
     @property
     def is_between_events(self) -> bool:
         """Return whether the last event is complete and nothing of the next has come yet."""
-        return not (self._rest or self._data or self._after_cr or self._event or self._is_first)
+        return not (
+            self._rest
+            or self._data
+            or self._after_cr
+            or self._event
+            or self._is_first
+        )
 
     def _lines(self, chunk: bytes) -> list[bytes]:
         if self._after_cr and chunk:
@@ -166,7 +181,9 @@ class CompletionStream:
             if data == DONE or _is_json(data):
                 yield from self._spelled(name, data)
         if not self._has_events:
-            raise BrokenStreamError(f"no event of a stream, but {shown(self._beginning)}")
+            raise BrokenStreamError(
+                f"no event of a stream, but {shown(self._beginning)}"
+            )
         if not self.notes.is_closed or self._has_counts or self.notes.usage is None:
             return
         yield self._counts()
@@ -178,7 +195,9 @@ class CompletionStream:
             yield b"data: [DONE]"
             return
         if data[:1] != b"{" or data[-1:] != b"}":
-            raise BrokenStreamError(f"an event that is no JSON object: {shown(data)}")
+            raise BrokenStreamError(
+                f"an event that is no JSON object: {shown(data)}"
+            )
         if name == b"error" or b'"choices"' not in data:
             yield from self._without_choices(name, data)
             return
@@ -190,7 +209,9 @@ class CompletionStream:
     def _without_choices(self, name: bytes, data: bytes) -> Iterator[bytes]:
         body = _parsed(data)
         if name == b"error" or body.get("error"):
-            raise BrokenStreamError(f"the server ended its stream with an error: {shown(data)}")
+            raise BrokenStreamError(
+                f"the server ended its stream with an error: {shown(data)}"
+            )
         if isinstance(body.get("usage"), dict):
             self._has_counts = True
             yield b"data: " + data.replace(b"\n", b" ")
@@ -202,7 +223,9 @@ class CompletionStream:
         usage = body.get("usage")
         choice = choices[0] if isinstance(choices, list) and choices else None
         if choices and not isinstance(choice, dict):
-            raise BrokenStreamError(f"an event whose choice is no object: {shown(data)}")
+            raise BrokenStreamError(
+                f"an event whose choice is no object: {shown(data)}"
+            )
         if choice is None:
             if isinstance(usage, dict):
                 self._has_counts = True
@@ -236,7 +259,10 @@ class CompletionStream:
 
     def _counts(self) -> bytes:
         self._has_counts = True
-        return b"data: " + json.dumps({"choices": [], "usage": self.notes.usage}).encode()
+        return (
+            b"data: "
+            + json.dumps({"choices": [], "usage": self.notes.usage}).encode()
+        )
 
 
 def shown(data: bytes) -> str:
@@ -254,8 +280,12 @@ def _says_more(data: bytes) -> bool:
 
     Within a text a quote has a backslash before it, so it is never taken for a quote of a key.
     """
-    has_end = b'"finish_reason"' in data and not any(each in data for each in _NO_END)
-    return has_end or (b'"usage"' in data and not any(each in data for each in _NO_COUNTS))
+    has_end = b'"finish_reason"' in data and not any(
+        each in data for each in _NO_END
+    )
+    return has_end or (
+        b'"usage"' in data and not any(each in data for each in _NO_COUNTS)
+    )
 
 
 def _is_json(data: bytes) -> bool:
@@ -270,5 +300,7 @@ def _parsed(data: bytes) -> dict[str, Any]:
     try:
         body = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise BrokenStreamError(f"an event that is no JSON: {shown(data)}") from error
+        raise BrokenStreamError(
+            f"an event that is no JSON: {shown(data)}"
+        ) from error
     return body if isinstance(body, dict) else {}

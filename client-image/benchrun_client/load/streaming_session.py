@@ -9,9 +9,15 @@ from typing import Any, Self
 
 import aiohttp
 
-from benchrun_client.load.event_stream import BrokenStreamError, CompletionStream, StreamNotes
+from benchrun_client.load.event_stream import (
+    BrokenStreamError,
+    CompletionStream,
+    StreamNotes,
+)
 
-STREAM_NOTES: ContextVar[StreamNotes | None] = ContextVar("STREAM_NOTES", default=None)
+STREAM_NOTES: ContextVar[StreamNotes | None] = ContextVar(
+    "STREAM_NOTES", default=None
+)
 """Where the task of a request finds the notes to fill in about its answer."""
 OK = 200
 CLOSED_UNANSWERED = (
@@ -82,7 +88,9 @@ class Posting:
             notes.reconnects += 1
             self._context = self._session.send_anew(self._asked)
             response = await self._context.__aenter__()
-        return StreamedResponse(response, notes) if response.status == OK else response
+        return (
+            StreamedResponse(response, notes) if response.status == OK else response
+        )
 
     async def __aexit__(self, *raised: Any) -> None:
         await self._context.__aexit__(*raised)

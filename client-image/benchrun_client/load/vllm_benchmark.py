@@ -33,7 +33,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, NoReturn, Protocol, Self
 
-from benchrun_client.contract import GREEDY, Api, Engine as EngineName, Load, SamplingParams
+from benchrun_client.contract import (
+    GREEDY,
+    Api,
+    Engine as EngineName,
+    Load,
+    SamplingParams,
+)
 from benchrun_client.datasets.row_pools import PromptRequest
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set
@@ -41,7 +47,12 @@ from benchrun_client.light_imports import vllm_benchmark
 from benchrun_client.load.closed_loop import Thinking, UserRamp, think_seconds
 from benchrun_client.load.event_stream import StreamNotes
 from benchrun_client.load.streaming_session import STREAM_NOTES
-from benchrun_client.load.vllm_patches import CONNECTS, PatchedAiohttp, SharedMetrics, always_ready
+from benchrun_client.load.vllm_patches import (
+    CONNECTS,
+    PatchedAiohttp,
+    SharedMetrics,
+    always_ready,
+)
 from benchrun_client.server.first_request import PATHS
 from benchrun_client.server.readiness import Servers
 from benchrun_client.shards.load_split import Shard, Share, arrivals_of
@@ -49,7 +60,9 @@ from benchrun_client.stage_record import Instants
 
 BACKENDS: dict[Api, str] = {"Completions": "openai", "Chat": "openai-chat"}
 LATENCIES = "ttft,tpot,itl,e2el"
-GetRequest = Callable[..., AsyncIterator[Any]]  # `get_request` of vLLM, or its replacement.
+GetRequest = Callable[
+    ..., AsyncIterator[Any]
+]  # `get_request` of vLLM, or its replacement.
 METRICS_READERS = ("fetch_spec_decode_metrics", "fetch_diffusion_metrics")
 
 
@@ -96,7 +109,9 @@ class EngineCall:
         if self.divided is None:
             return self
         share = self.divided.share
-        return replace(self, samples=[self.samples[i] for i in share.requests], load=share.load)
+        return replace(
+            self, samples=[self.samples[i] for i in share.requests], load=share.load
+        )
 
 
 class LoadEngine(Protocol):
@@ -118,7 +133,12 @@ class VllmEngine:
     """vLLM's benchmark: imported once, and used for every load of a run."""
 
     def __init__(
-        self, *, tokenizer: Any, model: str, percentiles: Sequence[str], tls: ssl.SSLContext | None
+        self,
+        *,
+        tokenizer: Any,
+        model: str,
+        percentiles: Sequence[str],
+        tls: ssl.SSLContext | None,
     ) -> None:
         self._serve = vllm_benchmark()
         self._parser = _Parser()
@@ -126,9 +146,13 @@ class VllmEngine:
         self._model = model
         self._percentiles = percentiles
         self.instants = Instants()
-        self._sessions = PatchedAiohttp(self._serve.aiohttp, tls=tls, trust_env=proxies_set())
+        self._sessions = PatchedAiohttp(
+            self._serve.aiohttp, tls=tls, trust_env=proxies_set()
+        )
         self.name = EngineName(
-            name="vllm", version=importlib.metadata.version("vllm"), trust_env=proxies_set()
+            name="vllm",
+            version=importlib.metadata.version("vllm"),
+            trust_env=proxies_set(),
         )
         self._exchange_globals(tokenizer)
 
@@ -137,25 +161,38 @@ class VllmEngine:
         self._call = call
         self._body = call.sampling.body(chat=call.api == "Chat")
         # Requests take turns over the servers; each shard begins with another.
-        first = 0 if call.divided is None else call.divided.shard.number % len(servers.urls)
+        first = (
+            0
+            if call.divided is None
+            else call.divided.shard.number % len(servers.urls)
+        )
         self._urls = [
-            url + PATHS[call.api] for url in (*servers.urls[first:], *servers.urls[:first])
+            url + PATHS[call.api]
+            for url in (*servers.urls[first:], *servers.urls[:first])
         ]
         load = call.load
         speed = load.trace_speed
         self._due_after = (
-            [] if speed is None else [(s.at_seconds or 0.0) / speed for s in call.samples]
+            []
+            if speed is None
+            else [(s.at_seconds or 0.0) / speed for s in call.samples]
         )
         self._is_paced = load.rate is not None
         users = min(load.cap or 0, len(call.samples)) if load.closed_loop else 0
         self._ramp = UserRamp(
             users,
             gap_seconds=call.user_gap_seconds,
-            own=call.divided.share.users if call.divided is not None and users else None,
+            own=call.divided.share.users
+            if call.divided is not None and users
+            else None,
         )
-        seconds = think_seconds(load.think_time, seed=call.seed, requests=len(call.samples))
+        seconds = think_seconds(
+            load.think_time, seed=call.seed, requests=len(call.samples)
+        )
         if call.divided is not None and seconds:
-            seconds = [seconds[position] for position in call.divided.share.requests]
+            seconds = [
+                seconds[position] for position in call.divided.share.requests
+            ]
         self._thinking = Thinking(seconds)
         own = call.own
         samples = [
@@ -210,17 +247,28 @@ class VllmEngine:
         serve.get_request = self._noting_due(serve.get_request)
         metrics = SharedMetrics()
         # Newer versions than the oldest read the metrics around every load.
-        for number, name in enumerate(name for name in METRICS_READERS if hasattr(serve, name)):
-            setattr(serve, name, metrics.bounded(getattr(serve, name), first=number == 0))
+        for number, name in enumerate(
+            name for name in METRICS_READERS if hasattr(serve, name)
+        ):
+            setattr(
+                serve,
+                name,
+                metrics.bounded(getattr(serve, name), first=number == 0),
+            )
         functions = serve.ASYNC_REQUEST_FUNCS
         functions.update(
-            {backend: self._noting_answers(functions[backend]) for backend in BACKENDS.values()}
+            {
+                backend: self._noting_answers(functions[backend])
+                for backend in BACKENDS.values()
+            }
         )
 
     def _noting_due(self, get_request: GetRequest) -> GetRequest:
         async def noted(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
             if self._call.divided is not None or self._is_paced:
-                async for request in self._at_instants(get_request, *args, **kwargs):
+                async for request in self._at_instants(
+                    get_request, *args, **kwargs
+                ):
                     yield request
                 return
             start = time.perf_counter()
@@ -228,7 +276,9 @@ class VllmEngine:
                 # Without a rate vLLM hands out all at once: the trace holds each back.
                 number = len(self.instants.due)
                 await self._hold(
-                    start + self._due_after[number] if self._due_after else time.perf_counter()
+                    start + self._due_after[number]
+                    if self._due_after
+                    else time.perf_counter()
                 )
                 yield request
 
@@ -261,7 +311,9 @@ class VllmEngine:
             await self._hold(start + instants[position])
             yield request, beside[position]
 
-    def _noting_answers(self, send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    def _noting_answers(
+        self, send: Callable[..., Awaitable[Any]]
+    ) -> Callable[..., Awaitable[Any]]:
         async def noted(request_func_input: Any, *args: Any, **kwargs: Any) -> Any:
             instants = self.instants
             thinking = self._thinking
@@ -312,5 +364,6 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise RunFailure(
-            "ClientError", f"this version of vLLM does not take our arguments: {message}"
+            "ClientError",
+            f"this version of vLLM does not take our arguments: {message}",
         )

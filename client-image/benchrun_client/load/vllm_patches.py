@@ -65,7 +65,9 @@ class PatchedAiohttp:
     It applies the client's certificates and proxies, and leaves no session open.
     """
 
-    def __init__(self, module: Any, *, tls: ssl.SSLContext | None, trust_env: bool) -> None:
+    def __init__(
+        self, module: Any, *, tls: ssl.SSLContext | None, trust_env: bool
+    ) -> None:
         self._module = module
         self._tls = tls
         self._trust_env = trust_env
@@ -77,7 +79,10 @@ class PatchedAiohttp:
 
     # By the name it stands in for.
     def ClientSession(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802
-        traces = [*kwargs.get("trace_configs", ()), _noting_connects(self._module.TraceConfig())]
+        traces = [
+            *kwargs.get("trace_configs", ()),
+            _noting_connects(self._module.TraceConfig()),
+        ]
         options = {**kwargs, "trust_env": self._trust_env, "trace_configs": traces}
         session = StreamingSession(
             self._module.ClientSession(*args, **options),
@@ -88,7 +93,9 @@ class PatchedAiohttp:
 
     def _unshared(self, options: dict[str, Any]) -> Any:
         """Open a session that uses no connection twice."""
-        connector = self._module.TCPConnector(ssl=self._ssl, limit=0, force_close=True)
+        connector = self._module.TCPConnector(
+            ssl=self._ssl, limit=0, force_close=True
+        )
         return self._module.ClientSession(**{**options, "connector": connector})
 
     def TCPConnector(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802

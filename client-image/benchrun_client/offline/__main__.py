@@ -36,20 +36,26 @@ _REFUSALS = (
 def main() -> NoReturn:
     end_on_signals()
     arguments = _parser().parse_args()
-    engine_args = importlib.import_module("vllm.engine.arg_utils").EngineArgs.from_cli_args(
-        arguments
-    )
+    engine_args = importlib.import_module(
+        "vllm.engine.arg_utils"
+    ).EngineArgs.from_cli_args(arguments)
     llm = importlib.import_module("vllm").LLM(**vars(engine_args))
     # The first pass through the engine may compile: it is healthy once it has answered.
-    generated(llm, OfflineLoad(prompts=("say anything",), output_tokens=(CANARY_TOKENS,)))
+    generated(
+        llm, OfflineLoad(prompts=("say anything",), output_tokens=(CANARY_TOKENS,))
+    )
     names = arguments.served_model_name
     server = EngineServer(
         version=importlib.metadata.version("vllm"),
-        model=str(names[0] if isinstance(names, list) else names or arguments.model),
+        model=str(
+            names[0] if isinstance(names, list) else names or arguments.model
+        ),
         context_tokens=int(llm.llm_engine.model_config.max_model_len),
         metrics=importlib.import_module("prometheus_client").generate_latest,
     )
-    bound = BackgroundLoop().run(server.start(address="0.0.0.0", port=arguments.port))
+    bound = BackgroundLoop().run(
+        server.start(address="0.0.0.0", port=arguments.port)
+    )
     print(f"the engine answers on port {bound}", flush=True)
     while True:
         load, done = server.jobs.get()

@@ -36,9 +36,13 @@ class OfflineEngine:
         """Create the engine's client; `chat_template` replaces the model's own."""
         self._chat_template = chat_template
         self.name = EngineName(
-            name="vllm-offline", version=importlib.metadata.version("vllm"), trust_env=False
+            name="vllm-offline",
+            version=importlib.metadata.version("vllm"),
+            trust_env=False,
         )
-        self.instants = Instants()  # Instants of the current load, or of the last one.
+        self.instants = (
+            Instants()
+        )  # Instants of the current load, or of the last one.
 
     async def run(self, call: EngineCall, servers: Servers) -> dict[str, Any]:
         """Have one load generated, and return the result.
@@ -58,20 +62,28 @@ class OfflineEngine:
             ends = [answered] * requests
             ok = False
             result = _failed(
-                call, answer.error or "the engine gave the times of another number of requests"
+                call,
+                answer.error
+                or "the engine gave the times of another number of requests",
             )
         else:
             # The engine's clock is another: the instant of its answer is the same on both.
             begun = answered - answer.times.took_seconds
             sent = [begun + offset for offset in answer.times.sent]
-            ends = [at + e2el for at, e2el in zip(sent, answer.times.e2el, strict=True)]
+            ends = [
+                at + e2el for at, e2el in zip(sent, answer.times.e2el, strict=True)
+            ]
             ok = True
             result = _result(call, answer.times)
-        self.instants = Instants(list(sent), sent, ends, [ok] * requests, [ok] * requests)
+        self.instants = Instants(
+            list(sent), sent, ends, [ok] * requests, [ok] * requests
+        )
         return result
 
 
-async def _generate(url: str, call: EngineCall, chat_template: str | None) -> OfflineAnswer:
+async def _generate(
+    url: str, call: EngineCall, chat_template: str | None
+) -> OfflineAnswer:
     body = OfflineLoad(
         prompts=tuple(sample.prompt for sample in call.samples),
         output_tokens=tuple(sample.output_tokens for sample in call.samples),
@@ -86,7 +98,9 @@ async def _generate(url: str, call: EngineCall, chat_template: str | None) -> Of
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
-            session.post(url + LOAD_PATH, data=body.model_dump_json(), headers=headers) as response,
+            session.post(
+                url + LOAD_PATH, data=body.model_dump_json(), headers=headers
+            ) as response,
         ):
             text = (await response.read()).strip()
             if response.status != 200:
@@ -113,7 +127,9 @@ def _result(call: EngineCall, times: OfflineTimes) -> dict[str, Any]:
         "duration": whole,
         "ttfts": list(times.ttft),
         "itls": [[] for _ in times.sent],
-        "decodes": [e2el - ttft for e2el, ttft in zip(times.e2el, times.ttft, strict=True)],
+        "decodes": [
+            e2el - ttft for e2el, ttft in zip(times.e2el, times.ttft, strict=True)
+        ],
         "input_lens": input_tokens,
         "output_lens": list(times.output_tokens),
         "errors": ["" for _ in times.sent],

@@ -83,13 +83,20 @@ class EngineServer:
     """
 
     def __init__(
-        self, *, version: str, model: str, context_tokens: int, metrics: Callable[[], bytes]
+        self,
+        *,
+        version: str,
+        model: str,
+        context_tokens: int,
+        metrics: Callable[[], bytes],
     ) -> None:
         self._version = version
         self._model = model
         self._context_tokens = context_tokens
         self._metrics = metrics
-        self.jobs: queue.Queue[tuple[OfflineLoad, Future[OfflineAnswer]]] = queue.Queue()
+        self.jobs: queue.Queue[tuple[OfflineLoad, Future[OfflineAnswer]]] = (
+            queue.Queue()
+        )
 
     async def start(self, *, address: str, port: int) -> int:
         app = web.Application(client_max_size=MAX_LOAD_BYTES)
@@ -113,7 +120,8 @@ class EngineServer:
                 return web.json_response({"object": "list", "data": [model]})
             case "/metrics":
                 return web.Response(
-                    body=self._metrics(), headers={"Content-Type": "text/plain; version=0.0.4"}
+                    body=self._metrics(),
+                    headers={"Content-Type": "text/plain; version=0.0.4"},
                 )
         return web.Response()
 
@@ -125,7 +133,9 @@ class EngineServer:
         done: Future[OfflineAnswer] = Future()
         self.jobs.put((load, done))
         answer = asyncio.wrap_future(done)
-        response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+        response = web.StreamResponse(
+            headers={"Content-Type": "application/x-ndjson"}
+        )
         await response.prepare(request)
         while not (await asyncio.wait([answer], timeout=HEARTBEAT_SECONDS))[0]:
             await response.write(b"\n")
@@ -146,7 +156,9 @@ def generated(llm: Any, load: OfflineLoad) -> OfflineTimes:
     size = load.batch_size or len(load.prompts)
     bounds = [*range(0, len(load.prompts), size), len(load.prompts)]
     begun = time.perf_counter()
-    calls = [_call(llm, load, first, end, begun=begun) for first, end in pairwise(bounds)]
+    calls = [
+        _call(llm, load, first, end, begun=begun) for first, end in pairwise(bounds)
+    ]
     took = time.perf_counter() - begun
     joined = {
         name: tuple(chain.from_iterable(getattr(call, name) for call in calls))
@@ -155,26 +167,42 @@ def generated(llm: Any, load: OfflineLoad) -> OfflineTimes:
     return OfflineTimes(**joined, took_seconds=took)
 
 
-def _call(llm: Any, load: OfflineLoad, first: int, end: int, *, begun: float) -> OfflineTimes:
+def _call(
+    llm: Any, load: OfflineLoad, first: int, end: int, *, begun: float
+) -> OfflineTimes:
     fixed = {"n": 1, "ignore_eos": load.ignore_eos, **load.sampling.body()}
     sampling = importlib.import_module("vllm").SamplingParams
-    params = [sampling(**fixed, max_tokens=tokens) for tokens in load.output_tokens[first:end]]
+    params = [
+        sampling(**fixed, max_tokens=tokens)
+        for tokens in load.output_tokens[first:end]
+    ]
     prompts = load.prompts[first:end]
     start = time.perf_counter()
     wall = time.time()
     if load.api == "Chat":
         messages = [[{"role": "user", "content": prompt}] for prompt in prompts]
-        outputs = llm.chat(messages, params, use_tqdm=False, chat_template=load.chat_template)
+        outputs = llm.chat(
+            messages, params, use_tqdm=False, chat_template=load.chat_template
+        )
     else:
         outputs = llm.generate(list(prompts), params, use_tqdm=False)
     took = time.perf_counter() - start
     return times_of(
-        outputs, called_at=start - begun, wall=wall, took=took, as_batch=load.batch_size is not None
+        outputs,
+        called_at=start - begun,
+        wall=wall,
+        took=took,
+        as_batch=load.batch_size is not None,
     )
 
 
 def times_of(
-    outputs: Sequence[Any], *, called_at: float, wall: float, took: float, as_batch: bool
+    outputs: Sequence[Any],
+    *,
+    called_at: float,
+    wall: float,
+    took: float,
+    as_batch: bool,
 ) -> OfflineTimes:
     """Return the times of one call's requests; `outputs` are vLLM's, one a prompt, in order.
 
@@ -196,17 +224,24 @@ def times_of(
     if as_batch:
         sent = [called_at] * len(stats)
         e2el = [took] * len(stats)
-        ttft = [min(wait + first, took) for wait, first in zip(arrivals, first_tokens, strict=True)]
+        ttft = [
+            min(wait + first, took)
+            for wait, first in zip(arrivals, first_tokens, strict=True)
+        ]
     else:
         sent = [called_at + wait for wait in arrivals]
         ttft = first_tokens
-        e2el = [first + decode for first, decode in zip(first_tokens, decodes, strict=True)]
+        e2el = [
+            first + decode
+            for first, decode in zip(first_tokens, decodes, strict=True)
+        ]
     return OfflineTimes(
         sent=tuple(sent),
         ttft=tuple(ttft),
         e2el=tuple(e2el),
         output_tokens=tuple(
-            sum(len(each.token_ids) for each in output.outputs) for output in outputs
+            sum(len(each.token_ids) for each in output.outputs)
+            for output in outputs
         ),
         call_seconds=(took,),
         took_seconds=took,

@@ -23,7 +23,11 @@ def main() -> NoReturn:
     try:
         asyncio.run(_serve(arguments))
     except OSError as error:
-        print(f"port {arguments.port}: {error.strerror or error}", file=sys.stderr, flush=True)
+        print(
+            f"port {arguments.port}: {error.strerror or error}",
+            file=sys.stderr,
+            flush=True,
+        )
     raise SystemExit(1)
 
 

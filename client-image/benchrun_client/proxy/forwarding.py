@@ -23,9 +23,16 @@ TRANSFER = "kv_transfer_params"
 _TO_PREFILL = {
     "do_remote_decode": True,
     "do_remote_prefill": False,
-    **dict.fromkeys(("remote_engine_id", "remote_block_ids", "remote_host", "remote_port")),
+    **dict.fromkeys(
+        ("remote_engine_id", "remote_block_ids", "remote_host", "remote_port")
+    ),
 }
-_OF_THE_ANSWER = ("stream_options", "min_tokens", "max_tokens", "max_completion_tokens")
+_OF_THE_ANSWER = (
+    "stream_options",
+    "min_tokens",
+    "max_tokens",
+    "max_completion_tokens",
+)
 """Fields about the answer's length and form; they do not apply to the prefill answer, which is one
 token in one piece."""
 
@@ -47,10 +54,16 @@ def prefill_body(fields: dict[str, Any]) -> bytes:
     It tells the prefill server that another server will fetch its blocks.
     """
     most = (
-        "max_completion_tokens" if fields.get("max_completion_tokens") is not None else "max_tokens"
+        "max_completion_tokens"
+        if fields.get("max_completion_tokens") is not None
+        else "max_tokens"
     )
-    kept = {name: value for name, value in fields.items() if name not in _OF_THE_ANSWER}
-    return json.dumps(kept | {most: 1, "stream": False, TRANSFER: _TO_PREFILL}).encode()
+    kept = {
+        name: value for name, value in fields.items() if name not in _OF_THE_ANSWER
+    }
+    return json.dumps(
+        kept | {most: 1, "stream": False, TRANSFER: _TO_PREFILL}
+    ).encode()
 
 
 def decode_body(body: bytes, fields: dict[str, Any], answer: bytes) -> bytes:
@@ -63,11 +76,15 @@ def decode_body(body: bytes, fields: dict[str, Any], answer: bytes) -> bytes:
     except ValueError:
         return body
     return (
-        json.dumps(fields | {TRANSFER: transfer}).encode() if isinstance(transfer, dict) else body
+        json.dumps(fields | {TRANSFER: transfer}).encode()
+        if isinstance(transfer, dict)
+        else body
     )
 
 
-_Ended = tuple[web.StreamResponse, Outcome]  # An answer, and the outcome that it counts as.
+_Ended = tuple[
+    web.StreamResponse, Outcome
+]  # An answer, and the outcome that it counts as.
 
 
 class Forwarder:
@@ -95,7 +112,11 @@ class Forwarder:
             outcome = "client_gone"
             raise
         except upstream.Unreachable as error:
-            outcome = "prefill_unreachable" if error.role == "prefill" else "decode_unreachable"
+            outcome = (
+                "prefill_unreachable"
+                if error.role == "prefill"
+                else "decode_unreachable"
+            )
             return upstream.refusal(HTTPStatus.BAD_GATEWAY, str(error))
         except upstream.Broken as error:
             outcome = "broken"
@@ -116,11 +137,17 @@ class Forwarder:
                 placed = time.perf_counter()
                 self._metrics.queue.observe(placed - read)
                 return await self._both(
-                    request, body, fields, received=received, queued_seconds=placed - read
+                    request,
+                    body,
+                    fields,
+                    received=received,
+                    queued_seconds=placed - read,
                 )
         except asyncio.QueueFull:
             problem = "the proxy is full: --max-in-flight requests already wait"
-            return upstream.refusal(HTTPStatus.SERVICE_UNAVAILABLE, problem), "refused"
+            return upstream.refusal(
+                HTTPStatus.SERVICE_UNAVAILABLE, problem
+            ), "refused"
 
     async def _both(
         self,
@@ -137,19 +164,27 @@ class Forwarder:
         headers.setdefault(REQUEST_ID, uuid.uuid4().hex)
         url = self._prefill.next_server() + request.path_qs
         first = await upstream.post(
-            self._session, "prefill", url, body=prefill_body(fields), headers=headers
+            self._session,
+            "prefill",
+            url,
+            body=prefill_body(fields),
+            headers=headers,
         )
         prefilled = time.perf_counter()
         self._metrics.prefill.observe(prefilled - first.sent_at)
         if first.status != HTTPStatus.OK:
             kept = upstream.passed_on(first.headers)
-            return web.Response(status=first.status, body=first.body, headers=kept), "prefill_error"
+            return web.Response(
+                status=first.status, body=first.body, headers=kept
+            ), "prefill_error"
         body = decode_body(body, fields, first.body)
         url = self._decode.next_server() + request.path_qs
         async with upstream.open_answer(
             self._session, "decode", url, body=body, headers=headers
         ) as (answer, sent):
-            added = (first.sent_at - received - queued_seconds) + (sent.at - prefilled)
+            added = (first.sent_at - received - queued_seconds) + (
+                sent.at - prefilled
+            )
 
             def on_first(seconds: float) -> None:
                 if answer.status == HTTPStatus.OK:
@@ -157,4 +192,7 @@ class Forwarder:
                     self._metrics.ttft.observe(time.perf_counter() - received)
 
             response = await upstream.relay(request, answer, on_first=on_first)
-            return response, "ok" if answer.status == HTTPStatus.OK else "decode_error"
+            return (
+                response,
+                "ok" if answer.status == HTTPStatus.OK else "decode_error",
+            )

@@ -23,7 +23,20 @@ Outcome = Literal[
     "client_gone",
 ]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-ADDED_BOUNDS = (0.00025, 0.0005, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5)
+ADDED_BOUNDS = (
+    0.00025,
+    0.0005,
+    0.001,
+    0.0015,
+    0.002,
+    0.003,
+    0.005,
+    0.01,
+    0.02,
+    0.05,
+    0.1,
+    0.5,
+)
 STEP_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 LAG_BOUNDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1)
 PREFIX = "benchrun_proxy_"
@@ -46,7 +59,9 @@ class Histogram:
     def family(self) -> str:
         totals = list(accumulate(self._counts))
         buckets = zip([*map(str, self._bounds), "+Inf"], totals, strict=True)
-        samples: dict[str, float] = {f'_bucket{{le="{bound}"}}': total for bound, total in buckets}
+        samples: dict[str, float] = {
+            f'_bucket{{le="{bound}"}}': total for bound, total in buckets
+        }
         return metric_family(
             self._name,
             "histogram",
@@ -60,10 +75,14 @@ class ProxyMetrics:
         self._started_unix = time.time()
         self._outcomes: Counter[Outcome] = Counter()
         self.prefill = Histogram(
-            "prefill_seconds", "From a request sent to prefill to its answer read.", STEP_BOUNDS
+            "prefill_seconds",
+            "From a request sent to prefill to its answer read.",
+            STEP_BOUNDS,
         )
         self.queue = Histogram(
-            "queue_seconds", "Wait for a place, with --max-in-flight under way.", STEP_BOUNDS
+            "queue_seconds",
+            "Wait for a place, with --max-in-flight under way.",
+            STEP_BOUNDS,
         )
         self.added = Histogram(
             "added_seconds",
@@ -79,24 +98,43 @@ class ProxyMetrics:
             STEP_BOUNDS,
         )
         self.lag = Histogram(
-            "loop_lag_seconds", "How late the event loop comes to ticks 20 ms apart.", LAG_BOUNDS
+            "loop_lag_seconds",
+            "How late the event loop comes to ticks 20 ms apart.",
+            LAG_BOUNDS,
         )
 
     def count(self, outcome: Outcome) -> None:
         self._outcomes[outcome] += 1
 
     def exposition(self, *, in_flight: int, queued: int) -> str:
-        ended = {f'{{outcome="{outcome}"}}': self._outcomes[outcome] for outcome in OUTCOMES}
+        ended = {
+            f'{{outcome="{outcome}"}}': self._outcomes[outcome]
+            for outcome in OUTCOMES
+        }
         about_ended = "Completions that have ended, by what became of them."
         families = (
             metric_family(f"{PREFIX}requests_total", "counter", about_ended, ended),
-            metric_family(f"{PREFIX}in_flight", "gauge", "Completions under way.", {"": in_flight}),
             metric_family(
-                f"{PREFIX}queued", "gauge", "Completions that wait for a place.", {"": queued}
+                f"{PREFIX}in_flight",
+                "gauge",
+                "Completions under way.",
+                {"": in_flight},
+            ),
+            metric_family(
+                f"{PREFIX}queued",
+                "gauge",
+                "Completions that wait for a place.",
+                {"": queued},
             ),
             *(
                 each.family()
-                for each in (self.prefill, self.queue, self.added, self.ttft, self.lag)
+                for each in (
+                    self.prefill,
+                    self.queue,
+                    self.added,
+                    self.ttft,
+                    self.lag,
+                )
             ),
             metric_family(
                 "process_cpu_seconds_total",

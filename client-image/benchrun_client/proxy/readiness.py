@@ -16,7 +16,13 @@ import aiohttp
 from benchrun_client.failures import error_text, shorten
 from benchrun_client.http_session import NETWORK_ERRORS, answer_of
 from benchrun_client.proxy import forwarding
-from benchrun_client.proxy.upstream import RoleName, Unreachable, UpstreamRole, WholeAnswer, post
+from benchrun_client.proxy.upstream import (
+    RoleName,
+    Unreachable,
+    UpstreamRole,
+    WholeAnswer,
+    post,
+)
 
 PROVED_EVERY_SECONDS = 1.0
 TRIED_EVERY_SECONDS = 0.25
@@ -34,7 +40,11 @@ class Readiness:
     """Whether requests go through, and if not, why."""
 
     def __init__(
-        self, prefill: UpstreamRole, decode: UpstreamRole, *, session: aiohttp.ClientSession
+        self,
+        prefill: UpstreamRole,
+        decode: UpstreamRole,
+        *,
+        session: aiohttp.ClientSession,
     ) -> None:
         self._prefill = prefill
         self._decode = decode
@@ -56,7 +66,9 @@ class Readiness:
                     print(f"not ready: {problem}", flush=True)
                 self.problem = problem
             await asyncio.sleep(
-                PROVED_EVERY_SECONDS if self.problem is None else TRIED_EVERY_SECONDS
+                PROVED_EVERY_SECONDS
+                if self.problem is None
+                else TRIED_EVERY_SECONDS
             )
 
     async def _check(self) -> None:
@@ -78,7 +90,9 @@ class Readiness:
         host = urlsplit(url).netloc
         try:
             timeout = aiohttp.ClientTimeout(total=HEALTH_SECONDS)
-            async with self._session.get(f"{url}/health", timeout=timeout) as response:
+            async with self._session.get(
+                f"{url}/health", timeout=timeout
+            ) as response:
                 status = response.status
         except NETWORK_ERRORS as error:
             raise Unreachable(role, f"{host}: {error_text(error)}") from error
@@ -87,7 +101,10 @@ class Readiness:
 
     async def _prove(self) -> None:
         model, context_tokens = await self._model()
-        words = max(min(PROOF_WORDS, (context_tokens - PROOF_TOKENS) // MOST_TOKENS_A_WORD), 1)
+        words = max(
+            min(PROOF_WORDS, (context_tokens - PROOF_TOKENS) // MOST_TOKENS_A_WORD),
+            1,
+        )
         prefills = self._prefill.servers
         decodes = self._decode.servers
         for turn in range(max(len(prefills), len(decodes))):
@@ -102,28 +119,52 @@ class Readiness:
                 "Content-Type": "application/json",
             }
             body = forwarding.prefill_body(fields)
-            first = await self._post_proof("prefill", prefills[turn % len(prefills)], body, headers)
-            body = forwarding.decode_body(json.dumps(fields).encode(), fields, first.body)
-            await self._post_proof("decode", decodes[turn % len(decodes)], body, headers)
+            first = await self._post_proof(
+                "prefill", prefills[turn % len(prefills)], body, headers
+            )
+            body = forwarding.decode_body(
+                json.dumps(fields).encode(), fields, first.body
+            )
+            await self._post_proof(
+                "decode", decodes[turn % len(decodes)], body, headers
+            )
 
     async def _post_proof(
         self, role: RoleName, url: str, body: bytes, headers: dict[str, str]
     ) -> WholeAnswer:
-        answer = await post(self._session, role, url + PROOF_PATH, body=body, headers=headers)
+        answer = await post(
+            self._session, role, url + PROOF_PATH, body=body, headers=headers
+        )
         if answer.status != HTTPStatus.OK:
-            text = " ".join(answer.body[:MAX_PROBLEM_CHARACTERS].decode(errors="replace").split())
-            raise Unreachable(role, f"a first request got HTTP {answer.status}: {text}")
+            text = " ".join(
+                answer.body[:MAX_PROBLEM_CHARACTERS]
+                .decode(errors="replace")
+                .split()
+            )
+            raise Unreachable(
+                role, f"a first request got HTTP {answer.status}: {text}"
+            )
         return answer
 
     async def _model(self) -> tuple[str, int]:
         try:
-            async with self._session.get(f"{self._decode.servers[0]}/v1/models") as response:
+            async with self._session.get(
+                f"{self._decode.servers[0]}/v1/models"
+            ) as response:
                 answer = await answer_of(response)
             card = json.loads(answer.body)["data"][0]
             return str(card["id"]), int(card["max_model_len"])
         except NETWORK_ERRORS as error:
-            raise Unreachable("decode", f"/v1/models: {error_text(error)}") from error
-        except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
+            raise Unreachable(
+                "decode", f"/v1/models: {error_text(error)}"
+            ) from error
+        except (
+            ValueError,
+            LookupError,
+            TypeError,
+            OverflowError,
+            RecursionError,
+        ) as error:
             raise Unreachable(
                 "decode", f"/v1/models names no model: HTTP {answer.status}"
             ) from error

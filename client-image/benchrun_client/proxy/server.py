@@ -37,7 +37,9 @@ LAST_ANSWERS_SECONDS = 1.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
     engine: EngineName
-    prefill: str  # Base URL; a name with several addresses stands for as many servers.
+    prefill: (
+        str  # Base URL; a name with several addresses stands for as many servers.
+    )
     decode: str
     prefill_replicas: int | None
     """Number of addresses the name must have before the proxy is ready; None: at least one."""
@@ -49,11 +51,23 @@ class Arguments:
 
 def parse(argv: Sequence[str]) -> Arguments:
     """Read the command line; exit with code 2 if it makes no sense."""
-    parser = argparse.ArgumentParser(prog="benchrun_client.proxy", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="benchrun_client.proxy", description=__doc__
+    )
     add = parser.add_argument
     add("--engine", required=True, choices=ENGINES, help="engine of the servers")
-    add("--prefill", required=True, type=_base_url, help="http://HOST:PORT of the prefill servers")
-    add("--decode", required=True, type=_base_url, help="http://HOST:PORT of the decode servers")
+    add(
+        "--prefill",
+        required=True,
+        type=_base_url,
+        help="http://HOST:PORT of the prefill servers",
+    )
+    add(
+        "--decode",
+        required=True,
+        type=_base_url,
+        help="http://HOST:PORT of the decode servers",
+    )
     add(
         "--prefill-replicas",
         type=_positive,
@@ -64,8 +78,17 @@ def parse(argv: Sequence[str]) -> Arguments:
         type=_positive,
         help="addresses that HOST must have (default: any number)",
     )
-    add("--address", default="0.0.0.0", help="address to listen on (default: %(default)s)")
-    add("--port", type=int, default=8000, help="port to listen on (default: %(default)s)")
+    add(
+        "--address",
+        default="0.0.0.0",
+        help="address to listen on (default: %(default)s)",
+    )
+    add(
+        "--port",
+        type=int,
+        default=8000,
+        help="port to listen on (default: %(default)s)",
+    )
     most = "completions under way at once; as many again may wait (default: %(default)s)"
     add("--max-in-flight", type=_positive, default=MAX_IN_FLIGHT, help=most)
     return Arguments(**vars(parser.parse_args(argv)))
@@ -81,7 +104,9 @@ def _base_url(text: str) -> str:
         or parts.query
         or parts.username
     ):
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form http://HOST:PORT")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not of the form http://HOST:PORT"
+        )
     return text.rstrip("/")
 
 
@@ -101,7 +126,11 @@ class ProxyServer:
     port = 0
 
     def __init__(
-        self, arguments: Arguments, *, load: aiohttp.ClientSession, own: aiohttp.ClientSession
+        self,
+        arguments: Arguments,
+        *,
+        load: aiohttp.ClientSession,
+        own: aiohttp.ClientSession,
     ) -> None:
         self._prefill = upstream.UpstreamRole(
             "prefill", arguments.prefill, replicas=arguments.prefill_replicas
@@ -132,8 +161,12 @@ class ProxyServer:
             web.post(path, forwarder.forward)
             for path in ("/v1/completions", "/v1/chat/completions")
         )
-        app.add_routes(web.get(path, self._by_decode) for path in ("/v1/models", "/version"))
-        app.add_routes(web.post(path, self._by_decode) for path in ("/tokenize", "/detokenize"))
+        app.add_routes(
+            web.get(path, self._by_decode) for path in ("/v1/models", "/version")
+        )
+        app.add_routes(
+            web.post(path, self._by_decode) for path in ("/tokenize", "/detokenize")
+        )
         app.router.add_post("/reset_prefix_cache", self._by_all)
         app.router.add_get("/health", self._health)
         app.router.add_get("/metrics", self._metrics)
@@ -142,12 +175,19 @@ class ProxyServer:
     async def _by_decode(self, request: web.Request) -> web.StreamResponse:
         """Let the first decode server answer; completions take turns without regard to this."""
         if not self._decode.servers:
-            return upstream.refusal(HTTPStatus.BAD_GATEWAY, "decode: no address yet")
+            return upstream.refusal(
+                HTTPStatus.BAD_GATEWAY, "decode: no address yet"
+            )
         url = self._decode.servers[0] + request.path_qs
         body = await request.read()
         headers = upstream.passed_on(request.headers)
         opened = upstream.open_answer(
-            self._load, "decode", url, body=body, headers=headers, method=request.method
+            self._load,
+            "decode",
+            url,
+            body=body,
+            headers=headers,
+            method=request.method,
         )
         try:
             async with opened as (answer, _):
@@ -160,19 +200,31 @@ class ProxyServer:
     async def _by_all(self, _: web.Request) -> web.Response:
         """Empty every server's prefix cache; report success only if all servers confirm it."""
         if not self._prefill.servers or not self._decode.servers:
-            return upstream.refusal(HTTPStatus.BAD_GATEWAY, "not every role has an address yet")
+            return upstream.refusal(
+                HTTPStatus.BAD_GATEWAY, "not every role has an address yet"
+            )
         reset = await reset_caches(
             self._own, (*self._prefill.servers, *self._decode.servers), self._engine
         )
-        return web.json_response({"success": reset.succeeded, "answer": reset.answer})
+        return web.json_response(
+            {"success": reset.succeeded, "answer": reset.answer}
+        )
 
     async def _health(self, _: web.Request) -> web.Response:
         problem = self.readiness.problem
-        return web.Response() if problem is None else web.Response(status=503, text=f"{problem}\n")
+        return (
+            web.Response()
+            if problem is None
+            else web.Response(status=503, text=f"{problem}\n")
+        )
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        text = self.metrics.exposition(in_flight=self._places.in_flight, queued=self._places.queued)
-        return web.Response(body=text.encode(), headers={"Content-Type": METRICS_TYPE})
+        text = self.metrics.exposition(
+            in_flight=self._places.in_flight, queued=self._places.queued
+        )
+        return web.Response(
+            body=text.encode(), headers={"Content-Type": METRICS_TYPE}
+        )
 
 
 @asynccontextmanager
@@ -195,7 +247,9 @@ async def running_proxy(arguments: Arguments) -> AsyncIterator[ProxyServer]:
             handler_cancellation=True,
             shutdown_timeout=LAST_ANSWERS_SECONDS,
         )
-        watch = LoopWatch(asyncio.get_running_loop(), note=proxy.metrics.lag.observe)
+        watch = LoopWatch(
+            asyncio.get_running_loop(), note=proxy.metrics.lag.observe
+        )
         try:
             yield proxy
         finally:

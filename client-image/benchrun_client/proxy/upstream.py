@@ -46,9 +46,13 @@ class UpstreamRole:
         Raises Unreachable if there are none, or not all.
         """
         addresses = await resolve(self._url)
-        if not addresses or (self._replicas is not None and len(addresses) != self._replicas):
+        if not addresses or (
+            self._replicas is not None and len(addresses) != self._replicas
+        ):
             expected = f" of {self._replicas}" if self._replicas is not None else ""
-            raise Unreachable(self.name, f"{self._host} has {len(addresses)}{expected} addresses")
+            raise Unreachable(
+                self.name, f"{self._host} has {len(addresses)}{expected} addresses"
+            )
         self.servers = tuple(pinned(self._url, address) for address in addresses)
 
     def next_server(self) -> str:
@@ -95,7 +99,14 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """Largest answer of a prefill server, which may repeat the prompt."""
 _OF_ONE_CONNECTION = frozenset(
     {
-        *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"),
+        *(
+            "connection",
+            "keep-alive",
+            "proxy-authenticate",
+            "proxy-authorization",
+            "te",
+            "trailer",
+        ),
         *("transfer-encoding", "upgrade", "expect", "host", "date", "server"),
     }
 )  # Headers that belong to one hop, or are set anew by the next sender.
@@ -143,7 +154,12 @@ def forwarding_session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
-        skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+        skip_auto_headers=(
+            "User-Agent",
+            "Accept",
+            "Accept-Encoding",
+            "Content-Type",
+        ),
         auto_decompress=False,
         cookie_jar=aiohttp.DummyCookieJar(),
         trace_configs=[stamping],
@@ -162,7 +178,10 @@ async def post(
 
     Raises Unreachable if there is no answer, or not the whole of it.
     """
-    async with open_answer(session, role, url, body=body, headers=headers) as (response, sent):
+    async with open_answer(session, role, url, body=body, headers=headers) as (
+        response,
+        sent,
+    ):
         try:
             answer = await read_bounded(response, MAX_ANSWER_BYTES)
         except NETWORK_ERRORS as error:
@@ -199,11 +218,19 @@ def _unreachable(role: RoleName, url: str, error: Exception) -> Unreachable:
     return Unreachable(role, f"{urlsplit(url).netloc}: {error_text(error)}")
 
 
-def passed_on(headers: Mapping[str, str], *, with_length: bool = False) -> CIMultiDict[str]:
+def passed_on(
+    headers: Mapping[str, str], *, with_length: bool = False
+) -> CIMultiDict[str]:
     """Return the headers that mean something beyond one connection."""
-    dropped = _OF_ONE_CONNECTION if with_length else _OF_ONE_CONNECTION | {"content-length"}
+    dropped = (
+        _OF_ONE_CONNECTION
+        if with_length
+        else _OF_ONE_CONNECTION | {"content-length"}
+    )
     return CIMultiDict(
-        (name, value) for name, value in headers.items() if name.lower() not in dropped
+        (name, value)
+        for name, value in headers.items()
+        if name.lower() not in dropped
     )
 
 
@@ -219,7 +246,9 @@ async def relay(
     Broken if the answer breaks off.
     """
     headers = passed_on(upstream.headers, with_length=True)
-    response = web.StreamResponse(status=upstream.status, reason=upstream.reason, headers=headers)
+    response = web.StreamResponse(
+        status=upstream.status, reason=upstream.reason, headers=headers
+    )
     await response.prepare(request)
     first = True
     while True:
@@ -244,5 +273,10 @@ async def relay(
 def refusal(status: HTTPStatus, text: str) -> web.Response:
     """Return the proxy's own refusal, in the form of vLLM's."""
     kind = status.phrase.replace(" ", "")
-    error = {"message": f"proxy: {text}", "type": kind, "param": None, "code": int(status)}
+    error = {
+        "message": f"proxy: {text}",
+        "type": kind,
+        "param": None,
+        "code": int(status),
+    }
     return web.json_response({"error": error}, status=status)

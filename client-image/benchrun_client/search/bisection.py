@@ -35,16 +35,23 @@ class LoadResult:
     values: Mapping[str, Sequence[float | None]]
     """Metric -> value of every request in microseconds; infinite for a failed request, None for a
     request that has no value."""
-    gaps: tuple[contract.GapCounts, contract.GapSlices | None] = (contract.GapCounts(), None)
+    gaps: tuple[contract.GapCounts, contract.GapSlices | None] = (
+        contract.GapCounts(),
+        None,
+    )
     """Gaps between tokens that count; filled in only if the search has an objective on ITL."""
     failed_ratio: float = 0.0
     """How many requests failed for each one that was answered, of those that count."""
 
 
-def load_result(search: contract.SearchPlan, here: "Position", raw: RawStage) -> LoadResult:
+def load_result(
+    search: contract.SearchPlan, here: "Position", raw: RawStage
+) -> LoadResult:
     """Return the part of a raw stage that its outcome depends on."""
     needs_gaps = any(limit.metric == "ITL" for limit in search.objectives)
-    return result_of(search, here, request_columns(raw), sliced_gaps(raw) if needs_gaps else [])
+    return result_of(
+        search, here, request_columns(raw), sliced_gaps(raw) if needs_gaps else []
+    )
 
 
 def result_of(
@@ -56,7 +63,9 @@ def result_of(
     """Build the load result from a stage's requests and its token gaps by slices of time."""
     load = search.load_at(here.value)
     begins = (
-        list(map(sub, columns.start_us, columns.queue_us)) if load.is_open else columns.start_us
+        list(map(sub, columns.start_us, columns.queue_us))
+        if load.is_open
+        else columns.start_us
     )
     ends = list(map(add, columns.start_us, columns.e2el_us))
     part = contract.find_plateau(columns, contract.in_flight(columns), load)
@@ -74,20 +83,31 @@ def result_of(
         ),
         values={metric: _values(metric, columns) for metric in metrics - {"ITL"}},
         gaps=contract.counted_gaps(
-            columns, gap_counts(sum(slices, Counter[int]())), gap_slices(slices), steady
+            columns,
+            gap_counts(sum(slices, Counter[int]())),
+            gap_slices(slices),
+            steady,
         ),
         failed_ratio=contract.failed_ratio(columns.ok, steady),
     )
 
 
 def _values(metric: str, columns: contract.RequestColumns) -> list[float | None]:
-    values: Iterable[float | None] = columns.ttft_us if metric == "TTFT" else columns.e2el_us
+    values: Iterable[float | None] = (
+        columns.ttft_us if metric == "TTFT" else columns.e2el_us
+    )
     if metric == "TPOT":
-        rows = zip(columns.e2el_us, columns.ttft_us, columns.output_tokens, strict=True)
-        values = (
-            (e2el - ttft) / (tokens - 1) if tokens > 1 else None for e2el, ttft, tokens in rows
+        rows = zip(
+            columns.e2el_us, columns.ttft_us, columns.output_tokens, strict=True
         )
-    return [value if ok else math.inf for value, ok in zip(values, columns.ok, strict=True)]
+        values = (
+            (e2el - ttft) / (tokens - 1) if tokens > 1 else None
+            for e2el, ttft, tokens in rows
+        )
+    return [
+        value if ok else math.inf
+        for value, ok in zip(values, columns.ok, strict=True)
+    ]
 
 
 def outcome_of(
@@ -118,7 +138,9 @@ def _of_limit(
     percent = float(limit.percentile)
     limit_us = 1000.0 * limit.max_milliseconds
     error = contract.CONFIRMATION_ERROR if here.confirmation else contract.ERROR
-    found = contract.decided(sample, percent, limit_us, error=error, one_stretch=False)
+    found = contract.decided(
+        sample, percent, limit_us, error=error, one_stretch=False
+    )
     if found.outcome == "Inconclusive" and not here.confirmation:
         return "Met" if found.value <= limit_us else "Missed"
     return found.outcome
@@ -127,13 +149,17 @@ def _of_limit(
 def _sample(metric: str, results: Sequence[LoadResult]) -> contract.LatencySample:
     shapes = [each.shape for each in results]
     if metric != "ITL":
-        return contract.RequestSample(shapes, [each.values[metric] for each in results])
+        return contract.RequestSample(
+            shapes, [each.values[metric] for each in results]
+        )
     ratios = [each.failed_ratio for each in results]
     return contract.GapSample(shapes, [each.gaps for each in results], ratios)
 
 
 FACTOR = 2  # Factor from one load to the next, until the first load that misses the objectives.
-SIGNIFICANT_DIGITS = 4  # Digits of a rate between two others: finer than the finest tolerance.
+SIGNIFICANT_DIGITS = (
+    4  # Digits of a rate between two others: finer than the finest tolerance.
+)
 SMALLEST_EXPONENT = -6  # A rate has six decimals at most.
 
 
@@ -166,10 +192,18 @@ def after(
     if here.confirmation:
         if outcome == "Inconclusive" and here.repeat < search.max_repeats:
             return replace(here, repeat=here.repeat + 1)
-        return None if outcome == "Met" else _confirmation(search, here, _below(search, here))
+        return (
+            None
+            if outcome == "Met"
+            else _confirmation(search, here, _below(search, here))
+        )
     met = here.value if outcome == "Met" else here.met
     not_met = here.not_met if outcome == "Met" else here.value
-    value = None if here.number == search.max_probes else _next_value(search, met, not_met)
+    value = (
+        None
+        if here.number == search.max_probes
+        else _next_value(search, met, not_met)
+    )
     if value is not None:
         return Position(here.number + 1, 1, value, met, not_met)
     return _confirmation(search, replace(here, met=met, not_met=not_met), met)
@@ -186,7 +220,9 @@ def _confirmation(
         return None
     confirmation = here.confirmation + 1
     number = search.max_probes + confirmation
-    return replace(here, number=number, repeat=1, value=value, confirmation=confirmation)
+    return replace(
+        here, number=number, repeat=1, value=value, confirmation=confirmation
+    )
 
 
 def may_follow(search: contract.SearchPlan, here: Position) -> tuple[Position, ...]:
@@ -194,7 +230,10 @@ def may_follow(search: contract.SearchPlan, here: Position) -> tuple[Position, .
 
     These can be prepared before the outcome is known.
     """
-    following = (after(search, here, outcome) for outcome in ("Met", "Missed", "Inconclusive"))
+    following = (
+        after(search, here, outcome)
+        for outcome in ("Met", "Missed", "Inconclusive")
+    )
     return tuple(dict.fromkeys(each for each in following if each is not None))
 
 
@@ -242,7 +281,9 @@ def every_stage(search: contract.SearchPlan) -> tuple[contract.Stage, ...]:
         stage_at(
             search,
             Position(
-                number, repeat, Decimal(search.lowest.value if number == 1 else search.highest)
+                number,
+                repeat,
+                Decimal(search.lowest.value if number == 1 else search.highest),
             ),
         )
         for number, repeat in search.places

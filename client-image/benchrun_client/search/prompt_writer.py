@@ -41,7 +41,9 @@ class PromptWriter(ChildProcess):
         """
         opened(await self.ask(pickle.dumps(target)))
 
-    async def prepare(self, words: tuple[str, ...], starts: Collection[Start]) -> None:
+    async def prepare(
+        self, words: tuple[str, ...], starts: Collection[Start]
+    ) -> None:
         """Hand the vocabulary to the writer process; call this second.
 
         `starts` holds the first words of the prompts that exist already; no prompt that is written
@@ -88,13 +90,19 @@ class WriterProcess:
             return None
         first, second = question
         if not isinstance(first, Stage):
-            self._prompts = WordWriter(words=first, counter=self._counter, starts=second)
+            self._prompts = WordWriter(
+                words=first, counter=self._counter, starts=second
+            )
             return None
         assert isinstance(first.data, RandomData)
         samples = write_random(
-            self._prompts, first.model_copy(update={"requests": second[-1]}), first.data
+            self._prompts,
+            first.model_copy(update={"requests": second[-1]}),
+            first.data,
         )
-        return samples, {length: prompts_digest(samples[:length]) for length in second}
+        return samples, {
+            length: prompts_digest(samples[:length]) for length in second
+        }
 
 
 Write = Callable[[Stage, Sequence[int]], Future[bytes]]
@@ -116,7 +124,9 @@ class SearchPrompts:
     written while stages are measured.
     """
 
-    def __init__(self, drawn: Mapping[str, Sequence[PromptRequest]], write: Write | None) -> None:
+    def __init__(
+        self, drawn: Mapping[str, Sequence[PromptRequest]], write: Write | None
+    ) -> None:
         self._drawn = drawn
         self._write = write
         self._writing: dict[str, Future[bytes]] = {}
@@ -131,7 +141,9 @@ class SearchPrompts:
             stage = stage_at(search, position)
             following.setdefault(stage.id, []).append(stage)
         for stage_id in [
-            s for s in self._writing if s.startswith(f"{search.workload}/") and s not in following
+            s
+            for s in self._writing
+            if s.startswith(f"{search.workload}/") and s not in following
         ]:
             del self._writing[stage_id]
         for stage_id, stages in following.items():

@@ -15,7 +15,9 @@ from benchrun_client.http_session import NETWORK_ERRORS, answer_of, host_and_por
 RESET_SECONDS = 2.0
 RETRY_SECONDS = 0.05
 MAX_ANSWER_CHARACTERS = 300
-FINAL = frozenset({401, 403, 404, 405})  # Statuses that another attempt would not change.
+FINAL = frozenset(
+    {401, 403, 404, 405}
+)  # Statuses that another attempt would not change.
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,30 +40,46 @@ async def reset_caches(
     count = 0
     while True:
         count += 1
-        attempts = await asyncio.gather(*(_reset(session, url, engine) for url in left))
-        if not (failed := [attempt for attempt in attempts if not attempt.succeeded]):
-            return CacheReset(succeeded=True, attempts=count, answer=attempts[-1].answer)
+        attempts = await asyncio.gather(
+            *(_reset(session, url, engine) for url in left)
+        )
+        if not (
+            failed := [attempt for attempt in attempts if not attempt.succeeded]
+        ):
+            return CacheReset(
+                succeeded=True, attempts=count, answer=attempts[-1].answer
+            )
         final = [attempt for attempt in failed if attempt.final]
         if final or time.monotonic() + RETRY_SECONDS > end:
             worst = (final or failed)[0]
             answer = f"{host_and_port(worst.url)}: {worst.answer}"
             return CacheReset(
-                succeeded=False, attempts=count, answer=shorten(answer, MAX_ANSWER_CHARACTERS)
+                succeeded=False,
+                attempts=count,
+                answer=shorten(answer, MAX_ANSWER_CHARACTERS),
             )
         left = [attempt.url for attempt in failed]
         await asyncio.sleep(RETRY_SECONDS)
 
 
-async def _reset(session: aiohttp.ClientSession, url: str, engine: Engine) -> _Attempt:
+async def _reset(
+    session: aiohttp.ClientSession, url: str, engine: Engine
+) -> _Attempt:
     timeout = aiohttp.ClientTimeout(total=RESET_SECONDS)
     try:
-        async with session.post(url + engine.reset_path, timeout=timeout) as response:
+        async with session.post(
+            url + engine.reset_path, timeout=timeout
+        ) as response:
             answer = await answer_of(response)
     except NETWORK_ERRORS as error:
         return _Attempt(url, error_text(error))
     body = answer.body.strip()
     if answer.status == 200:
-        return _Attempt(url, shorten(body, MAX_ANSWER_CHARACTERS), succeeded=engine.is_reset(body))
+        return _Attempt(
+            url,
+            shorten(body, MAX_ANSWER_CHARACTERS),
+            succeeded=engine.is_reset(body),
+        )
     words = " ".join(body.split())
     if answer.status == 404:
         path = engine.reset_path.partition("?")[0]

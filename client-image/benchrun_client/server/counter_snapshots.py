@@ -55,7 +55,9 @@ def _spellings(engine: Engine) -> Mapping[str, tuple[str, ...]]:
 
 @cache
 def _known(engine: Engine) -> frozenset[str]:
-    return frozenset(series for names in _spellings(engine).values() for series in names)
+    return frozenset(
+        series for names in _spellings(engine).values() for series in names
+    )
 
 
 @cache
@@ -98,11 +100,16 @@ def parse_metrics(text: str, engine: Engine) -> Snapshot | None:
     found = labelled | {
         name: sums[there]
         for name, names in _spellings(engine).items()
-        if (there := next((series for series in names if series in sums), None)) is not None
+        if (there := next((series for series in names if series in sums), None))
+        is not None
     }
     if _FINISHED in found:
         found = dict.fromkeys(engine.counters_at_first_event, 0.0) | found
-    others = () if _OF_PROXY in found else {*contract.PROXY_COUNTERS} - {contract.PROCESS_CPU}
+    others = (
+        ()
+        if _OF_PROXY in found
+        else {*contract.PROXY_COUNTERS} - {contract.PROCESS_CPU}
+    )
     # A sum may be out of bounds where none of its parts is, or one of its parts unknown; what a
     # record does not take is left out.
     found = {
@@ -129,7 +136,9 @@ def _sample(line: str) -> tuple[str, float | None]:
     return (name if brace else line.split(maxsplit=1)[0]), value
 
 
-async def take(session: aiohttp.ClientSession, urls: Sequence[str], engine: Engine) -> Snapshots:
+async def take(
+    session: aiohttp.ClientSession, urls: Sequence[str], engine: Engine
+) -> Snapshots:
     """Take one snapshot of every server, all at the same time."""
     texts = await asyncio.gather(*(read_metrics(session, url) for url in urls))
     return [None if text is None else parse_metrics(text, engine) for text in texts]
@@ -171,9 +180,14 @@ async def take_settled(
     start = time.monotonic()
     while True:
         now = await take(session, urls, engine)
-        gone = any(n is None for b, n in zip(before, now, strict=True) if b is not None)
+        gone = any(
+            n is None for b, n in zip(before, now, strict=True) if b is not None
+        )
         seconds = GONE_SECONDS if gone else SETTLE_SECONDS
-        if _settled(before, now, completed, answering) or time.monotonic() > start + seconds:
+        if (
+            _settled(before, now, completed, answering)
+            or time.monotonic() > start + seconds
+        ):
             return now
         await asyncio.sleep(SETTLE_POLL_SECONDS)
 
@@ -185,20 +199,31 @@ async def take_idle(
     end = time.monotonic() + SETTLE_SECONDS
     while True:
         now = await take(session, urls, engine)
-        if not any(snapshot and snapshot.running for snapshot in now) or time.monotonic() > end:
+        if (
+            not any(snapshot and snapshot.running for snapshot in now)
+            or time.monotonic() > end
+        ):
             return now
         await asyncio.sleep(SETTLE_POLL_SECONDS)
 
 
-def _settled(before: Snapshots, now: Snapshots, completed: int, answering: Sequence[bool]) -> bool:
+def _settled(
+    before: Snapshots, now: Snapshots, completed: int, answering: Sequence[bool]
+) -> bool:
     pairs = list(compress(zip(before, now, strict=True), answering))
     if any(b is None or _FINISHED not in b.counters for b, _ in pairs):
         # A server that counts nothing, or could not be read before, would be waited for in vain.
         return True
-    if any(n is None or n.running for b, n in zip(before, now, strict=True) if b is not None):
+    if any(
+        n is None or n.running
+        for b, n in zip(before, now, strict=True)
+        if b is not None
+    ):
         return False
     counted = sum(
-        n.counters.get(_FINISHED, 0.0) - b.counters[_FINISHED] for b, n in pairs if b and n
+        n.counters.get(_FINISHED, 0.0) - b.counters[_FINISHED]
+        for b, n in pairs
+        if b and n
     )
     return counted >= completed
 
@@ -212,7 +237,12 @@ MAX_MODELS_CHARACTERS = 300  # Largest length that a record accepts.
 
 
 async def identify(
-    session: aiohttp.ClientSession, metrics_url: str, engine: Engine, *, role: str, model: str
+    session: aiohttp.ClientSession,
+    metrics_url: str,
+    engine: Engine,
+    *,
+    role: str,
+    model: str,
 ) -> contract.ServerEdge:
     """Read what a server reports of itself, without its counters; never raises a network error.
 
@@ -228,7 +258,9 @@ async def identify(
         role=role,
         before=None,
         after=None,
-        version=None if version is None else shorten(version, MAX_VERSION_CHARACTERS),
+        version=None
+        if version is None
+        else shorten(version, MAX_VERSION_CHARACTERS),
         settings=None if metrics is None else settings_digest(metrics, engine),
         models=models_text(listed),
         served=served_model(listed, model),
@@ -251,13 +283,17 @@ def _text(value: Any) -> str | None:
 
     None if the value is not a text.
     """
-    return value.encode(errors="replace").decode() if isinstance(value, str) else None
+    return (
+        value.encode(errors="replace").decode() if isinstance(value, str) else None
+    )
 
 
 def _models(answer: Any) -> list[dict[str, Any]]:
     listed = answer.get("data") if isinstance(answer, dict) else None
     return (
-        [model for model in listed if isinstance(model, dict)] if isinstance(listed, list) else []
+        [model for model in listed if isinstance(model, dict)]
+        if isinstance(listed, list)
+        else []
     )
 
 
@@ -266,16 +302,23 @@ def served_model(answer: Any, name: str) -> contract.ServedModel | None:
 
     An adapter gets the root of its parent, the model.
     """
-    models = [model for model in _models(answer) if isinstance(model.get("id"), str)]
+    models = [
+        model for model in _models(answer) if isinstance(model.get("id"), str)
+    ]
     if not models:
         return None
     entry = next((model for model in models if model["id"] == name), models[0])
     parent = entry.get("parent")
-    base = next((model for model in models if model["id"] == parent), {}) if parent else entry
+    base = (
+        next((model for model in models if model["id"] == parent), {})
+        if parent
+        else entry
+    )
     root = _text(base.get("root"))
     too_long = root is not None and len(root) > contract.MAX_ROOT_CHARACTERS
     return contract.ServedModel(
-        id=(_text(entry["id"]) or "")[: contract.MAX_ID_CHARACTERS], root=None if too_long else root
+        id=(_text(entry["id"]) or "")[: contract.MAX_ID_CHARACTERS],
+        root=None if too_long else root,
     )
 
 
@@ -291,7 +334,9 @@ def models_text(answer: Any) -> str | None:
     text = _text("; ".join(sorted(models))) or ""
     if len(text) <= MAX_MODELS_CHARACTERS:
         return text or None
-    return f"{text[: MAX_MODELS_CHARACTERS - DIGEST_CHARACTERS - 3]}.. {_digest(text)}"
+    return (
+        f"{text[: MAX_MODELS_CHARACTERS - DIGEST_CHARACTERS - 3]}.. {_digest(text)}"
+    )
 
 
 def settings_digest(metrics: str, engine: Engine) -> str | None:
@@ -305,7 +350,9 @@ def settings_digest(metrics: str, engine: Engine) -> str | None:
     configurations = {
         tuple(
             sorted(
-                label for label in _LABEL.findall(line) if label[0] not in engine.measured_settings
+                label
+                for label in _LABEL.findall(line)
+                if label[0] not in engine.measured_settings
             )
         )
         for line in metrics.splitlines()

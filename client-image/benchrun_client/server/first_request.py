@@ -23,15 +23,24 @@ from benchrun_client.http_session import (
     HttpAnswer,
     answer_of,
 )
-from benchrun_client.load.event_stream import BrokenStreamError, CompletionStream, StreamNotes
+from benchrun_client.load.event_stream import (
+    BrokenStreamError,
+    CompletionStream,
+    StreamNotes,
+)
 
 CANARY_TOKENS = 2
 OK = 200
 MAX_WORDS_OF_SERVER = 500
-PATHS: dict[Api, str] = {"Completions": "/v1/completions", "Chat": "/v1/chat/completions"}
+PATHS: dict[Api, str] = {
+    "Completions": "/v1/completions",
+    "Chat": "/v1/chat/completions",
+}
 
 
-async def served_models(session: aiohttp.ClientSession, url: str) -> dict[str, int | None]:
+async def served_models(
+    session: aiohttp.ClientSession, url: str
+) -> dict[str, int | None]:
     """Return the longest context (None: unknown) of each model that the server lists, by name.
 
     Empty if the server cannot be read: the canary reports that better.
@@ -40,12 +49,16 @@ async def served_models(session: aiohttp.ClientSession, url: str) -> dict[str, i
         async with session.get(url + MODELS_PATH) as response:
             answer = await answer_of(response)
         models = [
-            model for model in json.loads(answer.body)["data"] if isinstance(model["id"], str)
+            model
+            for model in json.loads(answer.body)["data"]
+            if isinstance(model["id"], str)
         ]
     except (*NETWORK_ERRORS, ValueError, KeyError, TypeError, RecursionError):
         return {}
     return {
-        m["id"]: length if isinstance(length := m.get("max_model_len"), int) else None
+        m["id"]: length
+        if isinstance(length := m.get("max_model_len"), int)
+        else None
         for m in models
     }
 
@@ -88,7 +101,13 @@ def request_body(
         }
     streamed = {"stream": True, "stream_options": {"include_usage": True}}
     to_the_end = {"ignore_eos": True} if ignore_eos else {}
-    return {"model": model, **asked, **streamed, **to_the_end, **sampling.body(chat=api == "Chat")}
+    return {
+        "model": model,
+        **asked,
+        **streamed,
+        **to_the_end,
+        **sampling.body(chat=api == "Chat"),
+    }
 
 
 async def complete(
@@ -112,7 +131,9 @@ async def _streamed(response: aiohttp.ClientResponse) -> Completion:
             if left < 0:
                 # An answer to so few tokens that is longer is none; closing ends it.
                 response.close()
-                raise BrokenStreamError(f"a stream of more than {MAX_ANSWER_BYTES} bytes")
+                raise BrokenStreamError(
+                    f"a stream of more than {MAX_ANSWER_BYTES} bytes"
+                )
         tokens += sum(map(_is_token, stream.end()))
     except BrokenStreamError as error:
         return Completion(tokens=tokens, problem=str(error))
@@ -120,7 +141,9 @@ async def _streamed(response: aiohttp.ClientResponse) -> Completion:
 
 
 def _is_token(line: bytes) -> bool:
-    return line != b"data: [DONE]" and bool(json.loads(line.removeprefix(b"data: "))["choices"])
+    return line != b"data: [DONE]" and bool(
+        json.loads(line.removeprefix(b"data: "))["choices"]
+    )
 
 
 async def send_canary(
@@ -146,9 +169,12 @@ async def send_canary(
         completion = await complete(session, url, api=api, body=body)
     except NETWORK_ERRORS as error:
         raise RunFailure(
-            "CanaryFailed", f"{url}{PATHS[api]}: {error_text(error)} on the first request"
+            "CanaryFailed",
+            f"{url}{PATHS[api]}: {error_text(error)} on the first request",
         ) from error
-    if failure := canary_failure(completion, where=url + PATHS[api], model=model, served=served):
+    if failure := canary_failure(
+        completion, where=url + PATHS[api], model=model, served=served
+    ):
         raise failure
 
 
@@ -164,27 +190,35 @@ def canary_failure(
             f"{where} answered 200, and its stream can't be read: {completion.problem}",
         )
     if completion.tokens == 0:
-        return RunFailure("CanaryFailed", f"{where} answered 200 with a stream without a token")
+        return RunFailure(
+            "CanaryFailed", f"{where} answered 200 with a stream without a token"
+        )
     return None
 
 
-def _refusal(answer: HttpAnswer, *, where: str, model: str, served: Sequence[str]) -> RunFailure:
+def _refusal(
+    answer: HttpAnswer, *, where: str, model: str, served: Sequence[str]
+) -> RunFailure:
     words = words_of(answer)
     status = answer.status
     if answer.is_html:
         page = f"{where} answered {status} with an HTML page{_title(answer.body)}"
-        return RunFailure("EndpointNotFound", f"{page}: no server of this API is there")
+        return RunFailure(
+            "EndpointNotFound", f"{page}: no server of this API is there"
+        )
     if status in (401, 403):
         message = f"{where} answered {status}: {words}. Give the key as endpoint.apiKeySecretRef."
         return RunFailure("Unauthorized", message)
     if status == 404 and "model" in words.lower():
         listed = ", ".join(served[:20]) or f"no model that {MODELS_PATH} lists"
         return RunFailure(
-            "ModelNotServed", f"{where}: {words} It serves: {listed}. Requested: {model}."
+            "ModelNotServed",
+            f"{where}: {words} It serves: {listed}. Requested: {model}.",
         )
     if status == 404:
         return RunFailure(
-            "EndpointNotFound", f"{where} answered 404: {words}. No server of this API is there."
+            "EndpointNotFound",
+            f"{where} answered 404: {words}. No server of this API is there.",
         )
     return RunFailure("CanaryFailed", f"{where} answered {status}: {words}")
 

@@ -19,7 +19,12 @@ import aiohttp
 from benchrun_client.contract import Plan, ServerEdge, Target
 from benchrun_client.engines import ENGINES, Engine
 from benchrun_client.failures import RunFailure, error_text, first_line, shorten
-from benchrun_client.http_session import MODELS_PATH, NETWORK_ERRORS, answer_of, open_session
+from benchrun_client.http_session import (
+    MODELS_PATH,
+    NETWORK_ERRORS,
+    answer_of,
+    open_session,
+)
 from benchrun_client.run_progress import RunProgress
 from benchrun_client.server.counter_snapshots import identify
 from benchrun_client.server.first_request import send_canary, served_models
@@ -28,9 +33,13 @@ from benchrun_client.traffic import Material, check_lengths
 
 POLL_SECONDS = 0.05
 RESOLVE_SECONDS = 0.1
-LOOK_AGAIN_SECONDS = 10.0  # A server that is loading may be replaced by one at another address.
+LOOK_AGAIN_SECONDS = (
+    10.0  # A server that is loading may be replaced by one at another address.
+)
 HEALTH_TIMEOUT_SECONDS = 5.0
-FIRST_REQUEST_SECONDS = 300.0  # The first forward pass of a server may compile for minutes.
+FIRST_REQUEST_SECONDS = (
+    300.0  # The first forward pass of a server may compile for minutes.
+)
 PROXY = "proxy"
 ANSWERING = frozenset({"server", "decode"})
 UP = frozenset({200, 401, 403, 404})
@@ -69,7 +78,9 @@ class Servers:
         known = zip(self.metrics_urls, self.metrics_roles, strict=True)
         return (
             tuple(
-                url.removesuffix(self.engine.metrics_path) for url, role in known if role != PROXY
+                url.removesuffix(self.engine.metrics_path)
+                for url, role in known
+                if role != PROXY
             )
             or self.urls
         )
@@ -85,7 +96,9 @@ class ReadinessDeadline:
     def check(self, problem: str) -> None:
         """Raise RunFailure `EndpointNotReady` with the last problem seen, once the time is over."""
         if self._seconds and time.monotonic() > self._end:
-            raise RunFailure("EndpointNotReady", f"not ready within {self._seconds} s: {problem}")
+            raise RunFailure(
+                "EndpointNotReady", f"not ready within {self._seconds} s: {problem}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +111,11 @@ class Found:
 
 
 async def wait_for_servers(
-    plan: Plan, material: Material, state: RunProgress, *, tls: ssl.SSLContext | None
+    plan: Plan,
+    material: Material,
+    state: RunProgress,
+    *,
+    tls: ssl.SSLContext | None,
 ) -> Found:
     """Find the servers, wait until they are healthy, check lengths against theirs, prove the path.
 
@@ -113,7 +130,10 @@ async def wait_for_servers(
         served = await served_models(session, servers.urls[0])
         if context := served.get(model):
             check_lengths(
-                plan, material, context_tokens=context, whose="the server (max_model_len)"
+                plan,
+                material,
+                context_tokens=context,
+                whose="the server (max_model_len)",
             )
         # An engine without an API server has proved itself before it is healthy.
         for url in servers.urls if not plan.target.offline else ():
@@ -132,7 +152,10 @@ async def wait_for_servers(
         # only.
         known = zip(servers.metrics_urls, servers.metrics_roles, strict=True)
         edges = await asyncio.gather(
-            *(identify(session, url, servers.engine, role=role, model=model) for url, role in known)
+            *(
+                identify(session, url, servers.engine, role=role, model=model)
+                for url, role in known
+            )
         )
     return Found(servers, edges, answered)
 
@@ -165,10 +188,17 @@ async def find_servers(target: Target, deadline: ReadinessDeadline) -> Servers:
         return Servers(engine, (base,), target.metrics_urls)
     urls = await _pinned_urls(base, count=target.servers, deadline=deadline)
     if not target.behind:
-        known_urls = target.metrics_urls or tuple(url + engine.metrics_path for url in urls)
+        known_urls = target.metrics_urls or tuple(
+            url + engine.metrics_path for url in urls
+        )
         return Servers(engine, urls, known_urls)
     known = [
-        (each.role, await _pinned_urls(each.base_url, count=each.servers, deadline=deadline))
+        (
+            each.role,
+            await _pinned_urls(
+                each.base_url, count=each.servers, deadline=deadline
+            ),
+        )
         for each in target.behind
     ]
     metrics = [
@@ -180,12 +210,16 @@ async def find_servers(target: Target, deadline: ReadinessDeadline) -> Servers:
     return Servers(engine, urls, metrics_urls, tuple(role for _, role in metrics))
 
 
-async def _pinned_urls(base: str, *, count: int, deadline: ReadinessDeadline) -> tuple[str, ...]:
+async def _pinned_urls(
+    base: str, *, count: int, deadline: ReadinessDeadline
+) -> tuple[str, ...]:
     while True:
         addresses = await resolve(base)
         if len(addresses) == count:
             return tuple(pinned(base, address) for address in addresses)
-        deadline.check(f"{urlsplit(base).hostname} has {len(addresses)} of {count} addresses")
+        deadline.check(
+            f"{urlsplit(base).hostname} has {len(addresses)} of {count} addresses"
+        )
         await asyncio.sleep(RESOLVE_SECONDS)
 
 
@@ -197,12 +231,16 @@ async def resolve(url: str) -> list[str]:
     parts = urlsplit(url)
     loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
+        found = await loop.getaddrinfo(
+            parts.hostname, parts.port or 80, type=socket.SOCK_STREAM
+        )
     except OSError:
         return []
     families = {family for family, *_ in found}
     chosen = socket.AF_INET if socket.AF_INET in families else socket.AF_INET6
-    return sorted({str(address[0]) for family, _, _, _, address in found if family == chosen})
+    return sorted(
+        {str(address[0]) for family, _, _, _, address in found if family == chosen}
+    )
 
 
 def pinned(url: str, address: str) -> str:
@@ -221,15 +259,21 @@ async def wait_healthy(
     Raises RunFailure `EndpointNotReady`, or `CertificateInvalid`, which waiting does not heal.
     """
     for url in servers.urls:
-        while (problem := await _health_problem(session, url, servers.engine)) is not None:
+        while (
+            problem := await _health_problem(session, url, servers.engine)
+        ) is not None:
             deadline.check(f"{url}: {problem}")
             await asyncio.sleep(POLL_SECONDS)
 
 
-async def _health_problem(session: aiohttp.ClientSession, url: str, engine: Engine) -> str | None:
+async def _health_problem(
+    session: aiohttp.ClientSession, url: str, engine: Engine
+) -> str | None:
     timeout = aiohttp.ClientTimeout(total=HEALTH_TIMEOUT_SECONDS)
     try:
-        async with session.get(url + engine.health_path, timeout=timeout) as response:
+        async with session.get(
+            url + engine.health_path, timeout=timeout
+        ) as response:
             if response.status != 404:
                 return (
                     None

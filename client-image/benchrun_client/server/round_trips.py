@@ -43,7 +43,10 @@ async def measure_round_trips(
     took: dict[str, list[float]] = {url: [] for url in servers}
     with contextlib.suppress(*NETWORK_ERRORS):
         async with asyncio.timeout(seconds):
-            found = [(url, await _open_connection(session, url, engine)) for url in servers]
+            found = [
+                (url, await _open_connection(session, url, engine))
+                for url in servers
+            ]
             paths = [(url, path) for url, path in found if path is not None]
             for url, path in islice(cycle(paths), ROUND_TRIPS if paths else 0):
                 start = time.perf_counter()
@@ -55,12 +58,16 @@ async def measure_round_trips(
         return None
     return RoundTrips(
         count=len(every),
-        median_us=micros(max(median(of_server) for of_server in took.values() if of_server)),
+        median_us=micros(
+            max(median(of_server) for of_server in took.values() if of_server)
+        ),
         p95_us=micros(every[math.ceil(0.95 * len(every)) - 1]),
     )
 
 
-async def _open_connection(session: aiohttp.ClientSession, url: str, engine: Engine) -> str | None:
+async def _open_connection(
+    session: aiohttp.ClientSession, url: str, engine: Engine
+) -> str | None:
     """Return the server's health check or model list, whichever first answers 200; else None.
 
     A gateway may have no health check, and refuse it without asking a server: the way to a refusal

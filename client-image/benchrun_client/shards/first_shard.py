@@ -38,7 +38,9 @@ class ShardSetup:
     def siblings(self) -> tuple[int, ...]:
         """Return the numbers of the shards that this process starts."""
         first = self.shard.number
-        return tuple(range(first + 1, min(first + self.processes, self.shard.count)))
+        return tuple(
+            range(first + 1, min(first + self.processes, self.shard.count))
+        )
 
     @property
     def gate_address(self) -> str:
@@ -83,7 +85,12 @@ async def run_sibling(setup: ShardSetup, shard: int, *, plan: Path) -> int:
             f"--plan={plan}",
             f"--shards={setup.shard.count}",
         ),
-        *(f"--shard={shard}", f"--gate={gate}", f"--address={LOOPBACK}", "--port=0"),
+        *(
+            f"--shard={shard}",
+            f"--gate={gate}",
+            f"--address={LOOPBACK}",
+            "--port=0",
+        ),
         env={**os.environ, TERMINATION_LOG_VARIABLE: os.devnull},
     )
     return await process.wait()
@@ -92,7 +99,9 @@ async def run_sibling(setup: ShardSetup, shard: int, *, plan: Path) -> int:
 class FirstShard:
     """The measuring thread's side of the gate."""
 
-    def __init__(self, gate: GateServer, background: BackgroundLoop, *, shards: int) -> None:
+    def __init__(
+        self, gate: GateServer, background: BackgroundLoop, *, shards: int
+    ) -> None:
         self._gate = gate
         self._background = background
         self._shard = Shard(0, shards)
@@ -110,7 +119,9 @@ class FirstShard:
 
         async def begin() -> Begun:
             self._opened = await self._background.call(
-                self._gate.open(sequence, stage.id, user_gap_seconds=user_gap_seconds)
+                self._gate.open(
+                    sequence, stage.id, user_gap_seconds=user_gap_seconds
+                )
             )
             start = self._opened.at - self.unix_minus_perf
             await asyncio.sleep(start - time.perf_counter())
@@ -118,7 +129,9 @@ class FirstShard:
             return Begun(start, user_gap_seconds)
 
         return Divided(
-            self._shard, share_of(stage.load, requests=stage.requests, shard=self._shard), begin
+            self._shard,
+            share_of(stage.load, requests=stage.requests, shard=self._shard),
+            begin,
         )
 
     async def others_result(self, sequence: int, stage: Stage) -> tuple[int, float]:
@@ -127,7 +140,9 @@ class FirstShard:
         Returns how many of their requests succeeded, and when the last was answered by this
         process's clock (0 if none had a request).
         """
-        ended = (await self._background.call(self._gate.all_ended(sequence))).values()
+        ended = (
+            await self._background.call(self._gate.all_ended(sequence))
+        ).values()
         late = [self._late, *(each.began_late_seconds for each in ended)]
         self._sharded[sequence] = ShardedStage(
             shards=Shards(

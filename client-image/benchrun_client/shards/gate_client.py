@@ -51,7 +51,11 @@ class GateClient:
         )
         # Never by a proxy: the gate is one of our own pods.
         self._session = aiohttp.ClientSession(trust_env=False)
-        params = {"run": self._plan.run_uid, "plan": self._plan.digest(), "shard": str(self._shard)}
+        params = {
+            "run": self._plan.run_uid,
+            "plan": self._plan.digest(),
+            "shard": str(self._shard),
+        }
         while True:
             try:
                 self._gate = await self._session.ws_connect(
@@ -64,7 +68,8 @@ class GateClient:
             except aiohttp.WSServerHandshakeError as error:
                 if error.status in (403, 409):
                     raise RunFailure(
-                        "ClientError", f"shard 0 does not know this shard: {error.message}"
+                        "ClientError",
+                        f"shard 0 does not know this shard: {error.message}",
                     ) from error
             except (aiohttp.ClientError, OSError, TimeoutError):
                 pass
@@ -79,7 +84,8 @@ class GateClient:
         beating = asyncio.create_task(self._beat())
         try:
             while not isinstance(
-                message := await messages.receive(self._gate, begun=self._begun), messages.Over
+                message := await messages.receive(self._gate, begun=self._begun),
+                messages.Over,
             ):
                 self._note(message)
         except ConnectionError as error:
@@ -90,7 +96,9 @@ class GateClient:
     async def target(self) -> Servers:
         """Wait until shard 0 has found the servers, and return them without metrics endpoints."""
         return Servers(
-            ENGINES[self._plan.target.engine], (await asyncio.shield(self._target)).urls, ()
+            ENGINES[self._plan.target.engine],
+            (await asyncio.shield(self._target)).urls,
+            (),
         )
 
     async def offset(self) -> messages.Offset:
@@ -109,11 +117,14 @@ class GateClient:
 
         Raises RunFailure if another stage begins.
         """
-        await self.send(messages.Ready(sequence=sequence, error_seconds=error_seconds))
+        await self.send(
+            messages.Ready(sequence=sequence, error_seconds=error_seconds)
+        )
         go = await self._instants.get()
         if go.sequence != sequence:
             raise RunFailure(
-                "ClientError", f"stage {go.sequence} begins, and this shard is ready for {sequence}"
+                "ClientError",
+                f"stage {go.sequence} begins, and this shard is ready for {sequence}",
             )
         self._begun = True
         return go
@@ -138,7 +149,9 @@ class GateClient:
             case messages.Go():
                 self._instants.put_nowait(message)
             case messages.ClockAnswer():
-                self._offsets.put_nowait(messages.offset_of(message, came=time.perf_counter()))
+                self._offsets.put_nowait(
+                    messages.offset_of(message, came=time.perf_counter())
+                )
 
     async def send(self, message: messages.GateMessage) -> None:
         """Send a message; raise RunFailure `ShardLost` if the connection is closed."""

@@ -43,7 +43,9 @@ class GateServer:
     `on_answers` is called with how many requests of the stage the other shards have seen answered.
     """
 
-    def __init__(self, plan: Plan, *, shards: int, on_answers: Callable[[int], None]) -> None:
+    def __init__(
+        self, plan: Plan, *, shards: int, on_answers: Callable[[int], None]
+    ) -> None:
         self._plan = plan
         self._digest = plan.digest()
         self._others = range(1, shards)
@@ -52,8 +54,8 @@ class GateServer:
         # apart.
         self.unix_minus_perf = time.time() - time.perf_counter()
         self._connections: dict[int, web.WebSocketResponse] = {}
-        self._received: defaultdict[int, defaultdict[type, dict[int, Any]]] = defaultdict(
-            lambda: defaultdict(dict)
+        self._received: defaultdict[int, defaultdict[type, dict[int, Any]]] = (
+            defaultdict(lambda: defaultdict(dict))
         )
         """Messages received about each stage: stage -> kind of message -> shard -> message."""
         self._answered: dict[int, int] = {}
@@ -63,10 +65,14 @@ class GateServer:
         self._changed = asyncio.Condition()
 
     async def start(self, *, address: str, port: int) -> int:
-        self._lost: asyncio.Future[RunFailure] = asyncio.get_running_loop().create_future()
+        self._lost: asyncio.Future[RunFailure] = (
+            asyncio.get_running_loop().create_future()
+        )
         app = web.Application()
         app.add_routes([web.get(messages.GATE_PATH, self._receive)])
-        self._runner, bound = await listen(app, address=address, port=port, shutdown_timeout=1.0)
+        self._runner, bound = await listen(
+            app, address=address, port=port, shutdown_timeout=1.0
+        )
         self._beating = asyncio.create_task(self._beat())
         return bound
 
@@ -107,7 +113,11 @@ class GateServer:
         """Wait for every other shard's part of a stage; return those there are, and forget them."""
         parts = await self._from_all(messages.ShardPart, sequence)
         del self._received[sequence]
-        return tuple(part.packed for _, part in sorted(parts.items()) if part.packed is not None)
+        return tuple(
+            part.packed
+            for _, part in sorted(parts.items())
+            if part.packed is not None
+        )
 
     async def close(self) -> None:
         """Let the other shards end: everything has been measured and taken."""
@@ -117,8 +127,15 @@ class GateServer:
         await self._runner.cleanup()
 
     def lose(self, shard: int, why: str) -> None:
-        where = f"in stage {self._measuring}" if self._measuring else "before the first stage"
-        self._fail("ShardLost", f"shard {shard} of {len(self._others) + 1} was lost {where}: {why}")
+        where = (
+            f"in stage {self._measuring}"
+            if self._measuring
+            else "before the first stage"
+        )
+        self._fail(
+            "ShardLost",
+            f"shard {shard} of {len(self._others) + 1} was lost {where}: {why}",
+        )
 
     def _fail(self, reason: Reason, message: str) -> None:
         if not self._lost.done():
@@ -139,7 +156,9 @@ class GateServer:
             await connection.send_str(self._target.model_dump_json())
         try:
             while True:
-                await self._note(shard, await messages.receive(connection, begun=self._begun))
+                await self._note(
+                    shard, await messages.receive(connection, begun=self._begun)
+                )
         except ValueError:
             why = "its message is not valid"
         except (ConnectionError, RuntimeError) as error:
@@ -179,7 +198,8 @@ class GateServer:
             case messages.Trouble(failure=failure):
                 # The first message counts, not that the connection closes after it.
                 known: Reason = next(
-                    (each for each in get_args(Reason) if each == failure.reason), "ClientError"
+                    (each for each in get_args(Reason) if each == failure.reason),
+                    "ClientError",
                 )
                 self._fail(known, f"shard {shard}: {failure.message}")
                 raise ConnectionError("it failed")

@@ -44,7 +44,9 @@ def share_of(load: Load, *, requests: int, shard: Shard) -> Share:
     """Return the part of a stage of `requests` requests that a shard sends."""
     users = min(load.cap or requests, requests)
     own = range(shard.number, users, shard.count)
-    sent = tuple(i for i in range(requests) if i % users % shard.count == shard.number)
+    sent = tuple(
+        i for i in range(requests) if i % users % shard.count == shard.number
+    )
     return Share(requests=sent, users=own, load=load.with_cap(max(len(own), 1)))
 
 

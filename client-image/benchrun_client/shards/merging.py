@@ -18,7 +18,9 @@ from benchrun_client.stage_record import MAX_ERRORS, gap_counts
 Scalars = dict[str, float | int | None]
 SETTINGS = ("request_rate", "burstiness", "label")
 """Scalars as they were requested: equal in all shards."""
-_LATENCY = re.compile(r"^(?:mean|median|std|p(?P<percent>[0-9.]+))_(?P<of>[a-z0-9_]+)_ms$")
+_LATENCY = re.compile(
+    r"^(?:mean|median|std|p(?P<percent>[0-9.]+))_(?P<of>[a-z0-9_]+)_ms$"
+)
 
 
 def figures_of(
@@ -35,7 +37,8 @@ def figures_of(
     """
     ok = [i for i, succeeded in enumerate(columns.ok) if succeeded]
     tokens_in, tokens_out = (
-        sum(column[i] for i in ok) for column in (columns.input_tokens, columns.output_tokens)
+        sum(column[i] for i in ok)
+        for column in (columns.input_tokens, columns.output_tokens)
     )
     totals: Scalars = {
         "duration": duration_seconds,
@@ -53,8 +56,14 @@ def figures_of(
         **{name: wanted[name] for name in SETTINGS if name in wanted},
     }
     samples = _samples(columns, gaps, ok)
-    latencies = {name: figure for name in wanted if (figure := _figure(name, samples)) is not None}
-    return {name: value for name, value in totals.items() if name in wanted} | latencies
+    latencies = {
+        name: figure
+        for name in wanted
+        if (figure := _figure(name, samples)) is not None
+    }
+    return {
+        name: value for name, value in totals.items() if name in wanted
+    } | latencies
 
 
 def _samples(
@@ -84,7 +93,9 @@ def _samples(
     }
 
 
-def _figure(name: str, samples: Mapping[str, contract.Distribution]) -> float | None:
+def _figure(
+    name: str, samples: Mapping[str, contract.Distribution]
+) -> float | None:
     """Compute a latency figure by its name; None if the name is not that of a latency.
 
     A latency without values gives 0, as in vLLM.
@@ -93,7 +104,10 @@ def _figure(name: str, samples: Mapping[str, contract.Distribution]) -> float | 
         return None
     sample = samples[found["of"]]
     if name.startswith("median") and sample.count:
-        return (sample.at_rank((sample.count + 1) // 2) + sample.at_rank(sample.count // 2 + 1)) / 2
+        return (
+            sample.at_rank((sample.count + 1) // 2)
+            + sample.at_rank(sample.count // 2 + 1)
+        ) / 2
     if found["percent"] is not None:
         return sample.percentile(float(found["percent"])) or 0.0
     return (sample.deviation() if name.startswith("std") else sample.mean()) or 0.0
@@ -112,7 +126,15 @@ def _busiest_second(columns: contract.RequestColumns, ok: Sequence[int]) -> int:
     return max(accumulate(change for _, change in sorted(changes.items())))
 
 
-SAME = ("run_uid", "plan_digest", "sequence", "stage_id", "load", "prompts_digest", "engine")
+SAME = (
+    "run_uid",
+    "plan_digest",
+    "sequence",
+    "stage_id",
+    "load",
+    "prompts_digest",
+    "engine",
+)
 """Fields that must be equal in all parts. The digest is that of the prompts of the whole stage, so
 the parts share the same traffic."""
 
@@ -125,7 +147,9 @@ class ShardedStage:
     began_unix_us: int  # The agreed instant of the start.
 
 
-def merged(parts: Sequence[contract.StageRecord], sharded: ShardedStage) -> contract.StageRecord:
+def merged(
+    parts: Sequence[contract.StageRecord], sharded: ShardedStage
+) -> contract.StageRecord:
     """Merge the parts of a stage into one record.
 
     The first part is shard 0's, which alone saw the servers. Raises ValueError for parts of
@@ -154,7 +178,9 @@ def merged(parts: Sequence[contract.StageRecord], sharded: ShardedStage) -> cont
         update={
             "first_send_unix_us": began,
             "last_receive_unix_us": ended,
-            "idle_before_us": max(first.idle_before_us - (first.first_send_unix_us - began), 0),
+            "idle_before_us": max(
+                first.idle_before_us - (first.first_send_unix_us - began), 0
+            ),
             "requests": columns,
             "gaps": gaps,
             "gap_slices": _summed(slices) if slices else None,
@@ -195,16 +221,27 @@ _Place = tuple[contract.StageRecord, int]
 
 def _in_order(parts: Iterable[contract.StageRecord]) -> list[_Place]:
     """Return the requests of all parts in order of sending."""
-    places = [(part, position) for part in parts for position in range(len(part.requests.ok))]
+    places = [
+        (part, position)
+        for part in parts
+        for position in range(len(part.requests.ok))
+    ]
     return sorted(
-        places, key=lambda place: place[0].first_send_unix_us + place[0].requests.start_us[place[1]]
+        places,
+        key=lambda place: (
+            place[0].first_send_unix_us + place[0].requests.start_us[place[1]]
+        ),
     )
 
 
 def _columns(places: Sequence[_Place], began: int) -> contract.RequestColumns:
-    names = (name for name in contract.RequestColumns.model_fields if name != "start_us")
+    names = (
+        name for name in contract.RequestColumns.model_fields if name != "start_us"
+    )
     columns = {
-        name: tuple(getattr(part.requests, name)[position] for part, position in places)
+        name: tuple(
+            getattr(part.requests, name)[position] for part, position in places
+        )
         for name in names
     }
     starts = tuple(
@@ -222,7 +259,9 @@ def _streams(places: Sequence[_Place]) -> contract.Streams | None:
     has_chunks = any(streams.first_chunk_us for streams in known)
     return contract.Streams(
         closed=tuple(_closed(part, position) for part, position in places),
-        first_chunk_us=tuple(_first_chunk_us(part, position) for part, position in places)
+        first_chunk_us=tuple(
+            _first_chunk_us(part, position) for part, position in places
+        )
         if has_chunks
         else (),
         uncounted=sum(streams.uncounted for streams in known),
@@ -231,7 +270,9 @@ def _streams(places: Sequence[_Place]) -> contract.Streams | None:
 
 
 def _closed(part: contract.StageRecord, position: int) -> Literal[0, 1]:
-    return (part.requests.ended if part.streams is None else part.streams.closed)[position]
+    return (part.requests.ended if part.streams is None else part.streams.closed)[
+        position
+    ]
 
 
 def _first_chunk_us(part: contract.StageRecord, position: int) -> int:
@@ -239,7 +280,9 @@ def _first_chunk_us(part: contract.StageRecord, position: int) -> int:
     return (own or part.requests.ttft_us)[position]
 
 
-def _connections(each: Sequence[contract.Connections | None]) -> contract.Connections | None:
+def _connections(
+    each: Sequence[contract.Connections | None],
+) -> contract.Connections | None:
     """Sum the connections of all processes; None if one process did not note them."""
     known = [connections for connections in each if connections is not None]
     if len(known) < len(each):
@@ -261,7 +304,11 @@ def _client(each: Sequence[contract.ClientFigures]) -> contract.ClientFigures:
     worst: dict[str, int | None] = {}
     # Counters, too: processes of one pod read the same ones.
     for name in ("throttled_periods", "lost_segments", "lag_p99_us", "lag_max_us"):
-        known = [value for figures in each if (value := getattr(figures, name)) is not None]
+        known = [
+            value
+            for figures in each
+            if (value := getattr(figures, name)) is not None
+        ]
         worst[name] = max(known, default=None)
     return contract.ClientFigures(
         cpu_seconds=sum(figures.cpu_seconds for figures in each),

@@ -75,7 +75,9 @@ class Ended(Message):
     sequence: Count
     requests: Count
     succeeded: Count
-    began_late_seconds: Finite  # How long after the agreed instant this shard began.
+    began_late_seconds: (
+        Finite  # How long after the agreed instant this shard began.
+    )
     answered_at: Finite | None
     """Instant of its last answer, Unix seconds by the gate's clock; None: it had no request."""
 
@@ -146,4 +148,6 @@ def offset_of(answer: ClockAnswer, *, came: float) -> Offset:
 
     Its error is at most half of the time that the answer took.
     """
-    return Offset(answer.gate_time - (answer.left + came) / 2, (came - answer.left) / 2)
+    return Offset(
+        answer.gate_time - (answer.left + came) / 2, (came - answer.left) / 2
+    )

@@ -16,7 +16,13 @@ from benchrun_client.http_session import tls_context
 from benchrun_client.load.vllm_benchmark import Begun, Divided
 from benchrun_client.measuring import StageSender
 from benchrun_client.record_process import RecordProcess, packed
-from benchrun_client.run import BaseRun, find_all, freeze_heap, read_plan, vllm_engine
+from benchrun_client.run import (
+    BaseRun,
+    find_all,
+    freeze_heap,
+    read_plan,
+    vllm_engine,
+)
 from benchrun_client.search.prompt_writer import StagePrompts
 from benchrun_client.shards.first_shard import run_sibling
 from benchrun_client.shards.gate_client import GateClient
@@ -54,7 +60,10 @@ class ShardRun(BaseRun):
             await gate.close()
 
         at_gate = self._watched(stay_at_gate())
-        others = [self._watched(self._run_other(number)) for number in self._setup.siblings]
+        others = [
+            self._watched(self._run_other(number))
+            for number in self._setup.siblings
+        ]
         counter, material = find_all(plan)
         self._state.ready = True
         log.info("shard %d ready: plan, tokenizer and data found", shard.number)
@@ -62,17 +71,24 @@ class ShardRun(BaseRun):
         engine = vllm_engine(plan, counter, tls=tls_context(plan.target.ca_file))
         traffic = write_traffic(plan, material, counter)
         prompts = [
-            StagePrompts(*each) for each in zip(traffic.stages, traffic.digests, strict=True)
+            StagePrompts(*each)
+            for each in zip(traffic.stages, traffic.digests, strict=True)
         ]
         freeze_heap()
-        sender = StageSender(plan, engine, self._background.run(gate.target()), self._state)
+        sender = StageSender(
+            plan, engine, self._background.run(gate.target()), self._state
+        )
 
         async def measure() -> None:
             for sequence, stage in enumerate(plan.stages):
                 self._state.enter("Measuring", stage=stage.id)
-                raw = await self._take_part(gate, sender, sequence, stage, prompts[sequence])
+                raw = await self._take_part(
+                    gate, sender, sequence, stage, prompts[sequence]
+                )
                 part = None if raw is None else packed(raw)
-                self._recording.append(self._watched(self._hand_in(gate, sequence, part)))
+                self._recording.append(
+                    self._watched(self._hand_in(gate, sequence, part))
+                )
 
         asyncio.run(measure())
         self._finish_recording()
@@ -84,7 +100,8 @@ class ShardRun(BaseRun):
     async def _run_other(self, shard: int) -> None:
         if code := await run_sibling(self._setup, shard, plan=self._plan_path):
             raise RunFailure(
-                "ShardLost", f"the process of shard {shard} ended with code {code}; see its log"
+                "ShardLost",
+                f"the process of shard {shard} ended with code {code}; see its log",
             )
 
     async def _take_part(
@@ -99,12 +116,16 @@ class ShardRun(BaseRun):
 
         Shard 0 adds what concerns servers and the run.
         """
-        share = share_of(stage.load, requests=len(prompts.samples), shard=self._setup.shard)
+        share = share_of(
+            stage.load, requests=len(prompts.samples), shard=self._setup.shard
+        )
         raw = None
         succeeded = 0
         answered_at = None
         if share.requests:
-            divided = Divided(self._setup.shard, share, begin=lambda: self._begin(gate, sequence))
+            divided = Divided(
+                self._setup.shard, share, begin=lambda: self._begin(gate, sequence)
+            )
             raw = await sender.send(sequence, stage, prompts, divided=divided)
             raw = replace(raw, unix_minus_perf=self._offset.seconds)
             succeeded = raw.instants.ok.count(True)
@@ -127,13 +148,17 @@ class ShardRun(BaseRun):
         The instant is by the clock of this process.
         """
         self._offset = await self._background.call(gate.offset())
-        go = await self._background.call(gate.ready(sequence, error_seconds=self._offset.error))
+        go = await self._background.call(
+            gate.ready(sequence, error_seconds=self._offset.error)
+        )
         start = go.at - self._offset.seconds
         await asyncio.sleep(start - time.perf_counter())
         self._late = time.perf_counter() - start
         return Begun(start, go.user_gap_seconds)
 
-    async def _hand_in(self, gate: GateClient, sequence: int, stage: bytes | None) -> None:
+    async def _hand_in(
+        self, gate: GateClient, sequence: int, stage: bytes | None
+    ) -> None:
         part = None
         if stage is not None:
             (_, part), _ = await self._record_process.record(stage)

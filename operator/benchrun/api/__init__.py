@@ -59,8 +59,20 @@ from benchrun.api.conditions import (
     timestamp,
     with_condition,
 )
-from benchrun.api.datasets import AgentDataset, Dataset, DatasetFile, HttpUrl, S3File
-from benchrun.api.measurement import CHANGEABLE, MAX_PROCESSES, CachePolicy, Objective, RuleSeverity
+from benchrun.api.datasets import (
+    AgentDataset,
+    Dataset,
+    DatasetFile,
+    HttpUrl,
+    S3File,
+)
+from benchrun.api.measurement import (
+    CHANGEABLE,
+    MAX_PROCESSES,
+    CachePolicy,
+    Objective,
+    RuleSeverity,
+)
 from benchrun.api.result_document import (
     MAX_PACKED_RESULT_BYTES,
     MAX_RESULT_BYTES,
@@ -166,8 +178,20 @@ from benchrun.api.stored_status import (
     status_changes,
     without,
 )
-from benchrun.api.verdicts import SEVERITIES, TRUSTED, Severity, Verdict, worst_verdict
-from benchrun.api.workloads import LoadPoint, LoadSpec, Search, Workload, datasets_of
+from benchrun.api.verdicts import (
+    SEVERITIES,
+    TRUSTED,
+    Severity,
+    Verdict,
+    worst_verdict,
+)
+from benchrun.api.workloads import (
+    LoadPoint,
+    LoadSpec,
+    Search,
+    Workload,
+    datasets_of,
+)
 
 __all__ = [
     "ACCEPTED",

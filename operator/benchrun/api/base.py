@@ -82,7 +82,9 @@ class Rule:
             if self.cel_message
             else self.message
         )
-        raise PydanticCustomError("rule", "{text}", {"text": text, "path": self.path or ""})
+        raise PydanticCustomError(
+            "rule", "{text}", {"text": text, "path": self.path or ""}
+        )
 
     def entry(self) -> dict[str, str]:
         """Return the rule as one entry of `x-kubernetes-validations`."""
@@ -97,7 +99,9 @@ class Rule:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self.check, handler(source))
+        return core_schema.no_info_after_validator_function(
+            self.check, handler(source)
+        )
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -115,7 +119,8 @@ def exactly_one(*names: str) -> Rule:
     else:
         cel = f"[{', '.join(f'has(self.{member})' for member in members)}].filter(x, x).size() == 1"
     return Rule(
-        cel=cel, message=f"must set exactly one of {', '.join(members[:-1])} and {members[-1]}"
+        cel=cel,
+        message=f"must set exactly one of {', '.join(members[:-1])} and {members[-1]}",
     )
 
 
@@ -130,7 +135,11 @@ class Unique:
 
     def check(self, entries: list[T]) -> list[T]:
         """Return the list if nothing is in it twice; else raise PydanticCustomError."""
-        values = entries if self.key is None else [getattr(entry, self.key) for entry in entries]
+        values = (
+            entries
+            if self.key is None
+            else [getattr(entry, self.key) for entry in entries]
+        )
         if len(set(values)) < len(values):
             twice = next(value for value in values if values.count(value) > 1)
             raise PydanticCustomError(
@@ -141,7 +150,9 @@ class Unique:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self.check, handler(source))
+        return core_schema.no_info_after_validator_function(
+            self.check, handler(source)
+        )
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -149,7 +160,9 @@ class Unique:
         return handler(schema) | (SET if self.key is None else list_map(self.key))
 
 
-ATOMIC: dict[str, Any] = {"x-kubernetes-list-type": "atomic"}  # A list that is applied as a whole.
+ATOMIC: dict[str, Any] = {
+    "x-kubernetes-list-type": "atomic"
+}  # A list that is applied as a whole.
 SET: dict[str, Any] = {"x-kubernetes-list-type": "set"}
 """A list without duplicates, whose entries may have different owners."""
 
@@ -159,17 +172,25 @@ def list_map(key: str) -> dict[str, Any]:
 
     The entries may have different owners.
     """
-    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [json_name(key)]}
+    return {
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": [json_name(key)],
+    }
 
 
-def entries(most: int, description: str | None = None, *, key: str | None = None) -> Any:
+def entries(
+    most: int, description: str | None = None, *, key: str | None = None
+) -> Any:
     """Build the field of a list of at most `most` entries, empty by default.
 
     With a key it is a map by that key, else it is applied as a whole.
     """
     kind = ATOMIC if key is None else list_map(key)
     return Field(
-        default_factory=list, max_length=most, description=description, json_schema_extra=kind
+        default_factory=list,
+        max_length=most,
+        description=description,
+        json_schema_extra=kind,
     )
 
 
@@ -200,7 +221,9 @@ class _Model(BaseModel):
     it at every start).
     """
 
-    model_config = ConfigDict(alias_generator=json_name, populate_by_name=True, frozen=True)
+    model_config = ConfigDict(
+        alias_generator=json_name, populate_by_name=True, frozen=True
+    )
     rules: ClassVar[tuple[Rule, ...]] = ()  # What must hold between the fields.
 
     @classmethod
@@ -243,16 +266,24 @@ class StatusModel(_Model):
 NUMBER = "'^(inf|[0-9]+([.][0-9]+)?)$'"
 """What CEL's double() takes. The API server runs rules on what breaks its pattern too, and a
 failing double() gives no message."""
-ABOVE_ZERO = Rule(cel=f"!self.matches({NUMBER}) || double(self) > 0.0", message="must be above 0")
+ABOVE_ZERO = Rule(
+    cel=f"!self.matches({NUMBER}) || double(self) > 0.0", message="must be above 0"
+)
 
-Decimal = Annotated[str, Field(max_length=24, pattern=r"^[0-9]{1,12}(\.[0-9]{1,6})?$")]
+Decimal = Annotated[
+    str, Field(max_length=24, pattern=r"^[0-9]{1,12}(\.[0-9]{1,6})?$")
+]
 """A non-negative decimal as a string: specs hold no floats."""
 PositiveDecimal = Annotated[Decimal, ABOVE_ZERO]
 Rate = Annotated[
-    str, Field(max_length=24, pattern=r"^(inf|[0-9]{1,9}(\.[0-9]{1,6})?)$"), ABOVE_ZERO
+    str,
+    Field(max_length=24, pattern=r"^(inf|[0-9]{1,9}(\.[0-9]{1,6})?)$"),
+    ABOVE_ZERO,
 ]
 """Requests a second: a decimal above 0, or "inf" for all at once."""
-Percentile = Annotated[str, Field(max_length=6, pattern=r"^[0-9]{1,2}(\.[0-9]{1,3})?$"), ABOVE_ZERO]
+Percentile = Annotated[
+    str, Field(max_length=6, pattern=r"^[0-9]{1,2}(\.[0-9]{1,3})?$"), ABOVE_ZERO
+]
 """A percentile between 0 and 100, both left out, for example "99" or "99.9"."""
 DIFFERENT_NUMBERS = Rule(
     cel=(
@@ -262,13 +293,19 @@ DIFFERENT_NUMBERS = Rule(
     message="must differ from one another as numbers",
 )
 DnsLabel = Annotated[
-    str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    str,
+    Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"),
 ]
 WorkloadName = Annotated[DnsLabel, Field(max_length=40)]
 ObjectName = Annotated[
-    str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+    str,
+    Field(
+        min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+    ),
 ]
-Key = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
+Key = Annotated[
+    str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")
+]
 Text = Annotated[str, Field(min_length=1, max_length=1024)]
 
 
@@ -290,7 +327,9 @@ class _Shallow:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self.check, handler(source))
+        return core_schema.no_info_after_validator_function(
+            self.check, handler(source)
+        )
 
 
 def _inside(value: Any) -> Iterable[Any]:
@@ -343,7 +382,9 @@ def sentence(text: str) -> str:
     return kept.decode(errors="ignore") + ("" if kept is data else "…")
 
 
-def as_many_as_fit(given: Iterable[T], size_of: Callable[[T], int], room: int) -> list[T]:
+def as_many_as_fit(
+    given: Iterable[T], size_of: Callable[[T], int], room: int
+) -> list[T]:
     """Return the first items, up to the first that no longer has room."""
     each = list(given)
     return [
@@ -358,7 +399,11 @@ def is_gpu(resource: str) -> bool:
 
     Examples are `nvidia.com/gpu`, `nvidia.com/mig-1g.10gb` and `gpu.intel.com/i915`.
     """
-    return resource.endswith(("/gpu", ".gpu")) or "/mig-" in resource or resource.startswith("gpu.")
+    return (
+        resource.endswith(("/gpu", ".gpu"))
+        or "/mig-" in resource
+        or resource.startswith("gpu.")
+    )
 
 
 def first_problem(error: ValidationError, *, root: str = "spec") -> str:
@@ -370,7 +415,9 @@ def first_problem(error: ValidationError, *, root: str = "spec") -> str:
         f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts
     ) + problem.get("ctx", {}).get("path", "")
     more = error.error_count() - 1
-    return f"{root}{path}: {problem['msg']}" + (f" (and {more} more)" if more else "")
+    return f"{root}{path}: {problem['msg']}" + (
+        f" (and {more} more)" if more else ""
+    )
 
 
 def without_branch(location: Sequence[int | str]) -> Sequence[int | str]:

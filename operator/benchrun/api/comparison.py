@@ -55,14 +55,20 @@ KEYS: Mapping[ComparedMetric, str] = {
 HIGHER_IS_BETTER: frozenset[ComparedMetric] = frozenset(
     {"OutputThroughput", "RequestThroughput", "TotalTokenThroughput"}
 )
-THROUGHPUTS: tuple[str, ...] = ("request_throughput", "output_throughput", "total_token_throughput")
+THROUGHPUTS: tuple[str, ...] = (
+    "request_throughput",
+    "output_throughput",
+    "total_token_throughput",
+)
 PER_GPU = "output_throughput_per_gpu"
 """Only where the servers are known to hold a GPU."""
 OUTPUT_COST = "cost_per_million_output_tokens"
 TOTAL_COST = "cost_per_million_total_tokens"
 COSTS: tuple[str, ...] = (OUTPUT_COST, TOTAL_COST)
 """There only where the spec names a price; in its currency."""
-TOKENS_PER_JOULE = "output_tokens_per_joule"  # There only where the power of GPUs is known.
+TOKENS_PER_JOULE = (
+    "output_tokens_per_joule"  # There only where the power of GPUs is known.
+)
 MIN_SERVERS_OF_PERCENTILES = 5
 """A side: a percentile is skewed, and with fewer values Student's test does not hold for it."""
 DEFAULT_METRICS: tuple[ComparedMetric, ...] = (
@@ -77,7 +83,9 @@ SWEPT_PERCENTILES: tuple[ComparedMetric, ...] = ("P99TTFT", "P99TPOT")
 
 def swept_metrics(runs: int) -> tuple[ComparedMetric, ...]:
     """Return the metrics that a sweep with so many runs a side compares."""
-    return DEFAULT_METRICS + (SWEPT_PERCENTILES if runs >= MIN_SERVERS_OF_PERCENTILES else ())
+    return DEFAULT_METRICS + (
+        SWEPT_PERCENTILES if runs >= MIN_SERVERS_OF_PERCENTILES else ()
+    )
 
 
 DEFAULT_MAX_REGRESSION_PERCENT = "5"
@@ -95,10 +103,21 @@ SCOPES: Mapping[Scope, str] = {
 }
 """What the noise of a comparison holds, in words."""
 Word = Literal[
-    "Better", "Worse", "Equivalent", "NoDetectableDifference", "NotComparable", "Unknown"
+    "Better",
+    "Worse",
+    "Equivalent",
+    "NoDetectableDifference",
+    "NotComparable",
+    "Unknown",
 ]
 Outcome = Literal[
-    "Better", "Worse", "Mixed", "Equivalent", "NoDetectableDifference", "NotComparable", "Unknown"
+    "Better",
+    "Worse",
+    "Mixed",
+    "Equivalent",
+    "NoDetectableDifference",
+    "NotComparable",
+    "Unknown",
 ]
 Gate = Literal[
     "NotRegressed",
@@ -120,15 +139,19 @@ class Baseline(SpecModel):
 
     name: Annotated[DnsLabel, Field(max_length=MAX_RUN_NAME)]
     """Another BenchmarkRun of the namespace. It must have finished when this run does."""
-    max_regression_percent: Annotated[Decimal, AT_MOST_100] = DEFAULT_MAX_REGRESSION_PERCENT
+    max_regression_percent: Annotated[Decimal, AT_MOST_100] = (
+        DEFAULT_MAX_REGRESSION_PERCENT
+    )
     """How much worse, in percent of the baseline, a figure may get before the condition
     NotRegressed is False."""
-    equivalence_percent: Annotated[PositiveDecimal, AT_MOST_100] = DEFAULT_EQUIVALENCE_PERCENT
+    equivalence_percent: Annotated[PositiveDecimal, AT_MOST_100] = (
+        DEFAULT_EQUIVALENCE_PERCENT
+    )
     """The least change that matters, in percent: a figure that is shown to have changed by less is
     Equivalent."""
-    metrics: Annotated[list[ComparedMetric], Field(min_length=1, max_length=15), Unique()] = Field(
-        list(DEFAULT_METRICS)
-    )
+    metrics: Annotated[
+        list[ComparedMetric], Field(min_length=1, max_length=15), Unique()
+    ] = Field(list(DEFAULT_METRICS))
     """Figures to compare at every load point. Each one more widens all intervals. Percentiles take
     five servers a side."""
     one_server_is_enough: bool = False
@@ -142,7 +165,9 @@ class ComparedRun(StatusModel):
 
     name: str = Field(max_length=253, description="Name of the run.")
     uid: str | None = Field(
-        None, max_length=64, description="Its uid; absent where there was no such run."
+        None,
+        max_length=64,
+        description="Its uid; absent where there was no such run.",
     )
     digest: str | None = Field(
         None, max_length=80, description="Digest of its results, as they were."
@@ -154,25 +179,33 @@ class Change(StatusModel):
 
     metric: ComparedMetric = Field(description="Which figure.")
     baseline: float | None = Field(
-        None, description="The baseline's figure; over several runs, the geometric mean."
+        None,
+        description="The baseline's figure; over several runs, the geometric mean.",
     )
     value: float | None = Field(None, description="This run's figure.")
     change_percent: float | None = Field(
         None, description="From the one to the other, in percent of the baseline."
     )
-    low_percent: float | None = Field(None, description="Lower end of its interval.")
-    high_percent: float | None = Field(None, description="Upper end of its interval.")
+    low_percent: float | None = Field(
+        None, description="Lower end of its interval."
+    )
+    high_percent: float | None = Field(
+        None, description="Upper end of its interval."
+    )
     word: Word
     """Better or Worse: it changed. Equivalent: by less than matters. Unknown: the noise is not
     known."""
-    reason: ReasonText | None = Field(None, description="Why it is Unknown or NotComparable.")
+    reason: ReasonText | None = Field(
+        None, description="Why it is Unknown or NotComparable."
+    )
 
 
 class ComparedLoadPoint(StatusModel):
     """One load point on both sides."""
 
     load_point: str = Field(
-        max_length=160, description="Workload and load point, for example chat/rate=4."
+        max_length=160,
+        description="Workload and load point, for example chat/rate=4.",
     )
     paired: bool = Field(
         False, description="Whether both sides sent equal traffic, by its digests."
@@ -183,7 +216,9 @@ class ComparedLoadPoint(StatusModel):
     throughput_of: ThroughputOf | None = Field(
         None, description="Which throughput was compared, as in results."
     )
-    changes: list[Change] = entries(15, "What changed, one entry a figure.", key="metric")
+    changes: list[Change] = entries(
+        15, "What changed, one entry a figure.", key="metric"
+    )
 
 
 class Comparison(StatusModel):
@@ -221,8 +256,12 @@ Currency = Annotated[str, Field(min_length=3, max_length=3, pattern=r"^[A-Z]{3}$
 class TokenPrices(SpecModel):
     """Prices of tokens, whatever servers cost."""
 
-    input: Decimal = Field(description="Price of a million prompt tokens that are not cached.")
-    cached_input: Decimal = Field(description="Price of a million cached prompt tokens.")
+    input: Decimal = Field(
+        description="Price of a million prompt tokens that are not cached."
+    )
+    cached_input: Decimal = Field(
+        description="Price of a million cached prompt tokens."
+    )
     output: Decimal = Field(description="Price of a million output tokens.")
 
 
@@ -244,7 +283,9 @@ class Cost(SpecModel):
 class CostStatus(StatusModel):
     """What the servers cost, where the spec names a price."""
 
-    currency: str = Field(max_length=3, description="Currency of every cost in this status.")
+    currency: str = Field(
+        max_length=3, description="Currency of every cost in this status."
+    )
     per_hour: float | None = None
     """What the servers cost an hour together; absent where the price is that of a GPU and no server
     holds one."""

@@ -29,13 +29,19 @@ ConditionType = Literal[
 class Condition(StatusModel):
     """One observation about the run, with the fields of `metav1.Condition`."""
 
-    type: str = Field(max_length=64, description="What is observed, for example ServerReady.")
+    type: str = Field(
+        max_length=64, description="What is observed, for example ServerReady."
+    )
     status: ConditionStatus = Field(
         description="True, False, or Unknown as long as it is not known."
     )
     reason: str = Field(max_length=128, description="Why, in one stable word.")
-    message: str = Field(default="", max_length=4096, description="Why, in a sentence for people.")
-    observed_generation: int = Field(default=0, description="Generation of the spec this is about.")
+    message: str = Field(
+        default="", max_length=4096, description="Why, in a sentence for people."
+    )
+    observed_generation: int = Field(
+        default=0, description="Generation of the spec this is about."
+    )
     last_transition_time: str = Field(
         default="", max_length=32, description="When status last changed."
     )
@@ -43,7 +49,8 @@ class Condition(StatusModel):
 
 MAX_CONDITIONS = 32
 Conditions = Annotated[
-    tuple[Condition, ...], Field(max_length=MAX_CONDITIONS, json_schema_extra=list_map("type"))
+    tuple[Condition, ...],
+    Field(max_length=MAX_CONDITIONS, json_schema_extra=list_map("type")),
 ]
 
 
@@ -128,7 +135,9 @@ def timestamp(now: datetime) -> str:
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def find_condition(conditions: tuple[Condition, ...], type_: ConditionType) -> Condition | None:
+def find_condition(
+    conditions: tuple[Condition, ...], type_: ConditionType
+) -> Condition | None:
     """Return the condition of that type; None: there is none."""
     return next((c for c in conditions if c.type == type_), None)
 
@@ -172,9 +181,13 @@ def with_condition(
     """
     old = next((c for c in conditions if c.type == new.type), None)
     since = (
-        old.last_transition_time if old is not None and old.status == new.status else timestamp(now)
+        old.last_transition_time
+        if old is not None and old.status == new.status
+        else timestamp(now)
     )
-    placed = new.model_copy(update={"last_transition_time": since, "message": new.message[:4096]})
+    placed = new.model_copy(
+        update={"last_transition_time": since, "message": new.message[:4096]}
+    )
     if old is None:
         return (*conditions, placed)
     return tuple(placed if c.type == new.type else c for c in conditions)

@@ -17,7 +17,15 @@ from benchrun.api.base import VALIDATIONS, SpecModel, StatusModel
 from benchrun.api.spec import MUTABLE_FIELDS, BenchmarkRunSpec
 from benchrun.api.status import BenchmarkRunStatus
 from benchrun.api.sweep import BenchmarkSweepStatus, spec as sweep
-from benchrun.names import CATEGORY, GROUP, KIND, MAX_RUN_NAME, PLURAL, SHORT_NAME, VERSION
+from benchrun.names import (
+    CATEGORY,
+    GROUP,
+    KIND,
+    MAX_RUN_NAME,
+    PLURAL,
+    SHORT_NAME,
+    VERSION,
+)
 
 Schema = dict[str, Any]
 
@@ -52,8 +60,12 @@ def structural_schema(model: type[BaseModel], *, defaults: bool) -> Schema:
 
     Raise ValueError, naming the field, for anything that a structural schema cannot say.
     """
-    raw = model.model_json_schema(by_alias=True, schema_generator=_WithFactoryDefaults)
-    return _Translation(raw.pop("$defs", {}), defaults).node(raw, path=model.__name__)
+    raw = model.model_json_schema(
+        by_alias=True, schema_generator=_WithFactoryDefaults
+    )
+    return _Translation(raw.pop("$defs", {}), defaults).node(
+        raw, path=model.__name__
+    )
 
 
 class _WithFactoryDefaults(GenerateJsonSchema):
@@ -63,7 +75,9 @@ class _WithFactoryDefaults(GenerateJsonSchema):
     """
 
     def get_default_value(self, schema: core_schema.WithDefaultSchema) -> Any:
-        if "default_factory" in schema and not schema.get("default_factory_takes_data"):
+        if "default_factory" in schema and not schema.get(
+            "default_factory_takes_data"
+        ):
             return schema["default_factory"]()  # type: ignore[call-arg]
         return schema.get("default", NoDefault)
 
@@ -85,15 +99,24 @@ class _Translation:
 
     def node(self, raw: Schema, *, path: str) -> Schema:
         while "$ref" in raw or "anyOf" in raw:
-            outer = {key: value for key, value in raw.items() if key not in ("$ref", "anyOf")}
+            outer = {
+                key: value
+                for key, value in raw.items()
+                if key not in ("$ref", "anyOf")
+            }
             ref = raw.get("$ref", "").removeprefix("#/$defs/")
             raw = _merged(
-                self.definitions[ref] if ref else _integer_or_string(raw["anyOf"], path=path), outer
+                self.definitions[ref]
+                if ref
+                else _integer_or_string(raw["anyOf"], path=path),
+                outer,
             )
         unknown = {
             key
             for key in raw
-            if key not in _HANDLED and key not in _KEPT and not key.startswith("x-kubernetes-")
+            if key not in _HANDLED
+            and key not in _KEPT
+            and not key.startswith("x-kubernetes-")
         }
         if unknown:
             raise ValueError(
@@ -104,10 +127,18 @@ class _Translation:
             out["description"] = " ".join(raw["description"].split())
         out |= {key: raw[key] for key in _KEPT if key in raw}
         out |= self._children(raw, path=path)
-        out |= {key: value for key, value in sorted(raw.items()) if key.startswith("x-kubernetes-")}
+        out |= {
+            key: value
+            for key, value in sorted(raw.items())
+            if key.startswith("x-kubernetes-")
+        }
         if "default" in raw:
             out.pop("nullable", None)
-        if self.defaults and raw.get("default") is not None and _is_meaningful(raw["default"], out):
+        if (
+            self.defaults
+            and raw.get("default") is not None
+            and _is_meaningful(raw["default"], out)
+        ):
             out["default"] = raw["default"]
         return out
 
@@ -131,9 +162,19 @@ class _Translation:
 
 
 def _integer_or_string(members: list[Schema], *, path: str) -> Schema:
-    if sorted(member.get("type", "") for member in members) != ["integer", "string"]:
-        raise ValueError(f"{path}: a structural schema has no unions but integer | string")
-    bounds = {key: value for member in members for key, value in member.items() if key != "type"}
+    if sorted(member.get("type", "") for member in members) != [
+        "integer",
+        "string",
+    ]:
+        raise ValueError(
+            f"{path}: a structural schema has no unions but integer | string"
+        )
+    bounds = {
+        key: value
+        for member in members
+        for key, value in member.items()
+        if key != "type"
+    }
     return {"x-kubernetes-int-or-string": True, **bounds}
 
 
@@ -150,7 +191,10 @@ def _merged(inner: Schema, outer: Schema) -> Schema:
         and inner["description"] != outer["description"]
     ):
         merged["description"] = f"{outer['description']} {inner['description']}"
-    rules = [*inner.get("x-kubernetes-validations", ()), *outer.get("x-kubernetes-validations", ())]
+    rules = [
+        *inner.get("x-kubernetes-validations", ()),
+        *outer.get("x-kubernetes-validations", ()),
+    ]
     if rules:
         merged["x-kubernetes-validations"] = rules
     return merged
@@ -187,9 +231,15 @@ class Definition:
     spec: type[SpecModel]
     mutable_fields: Sequence[str]
     status: type[StatusModel]
-    changes: Sequence[dict[str, str]] = ()  # Rules about change that need the status as well.
-    columns: Sequence[tuple[str, str, str]]  # Of `kubectl get`: heading, path and description.
-    wide_columns: Sequence[tuple[str, str, str]]  # Columns shown only with `-o wide`.
+    changes: Sequence[
+        dict[str, str]
+    ] = ()  # Rules about change that need the status as well.
+    columns: Sequence[
+        tuple[str, str, str]
+    ]  # Of `kubectl get`: heading, path and description.
+    wide_columns: Sequence[
+        tuple[str, str, str]
+    ]  # Columns shown only with `-o wide`.
 
     @property
     def name(self) -> str:
@@ -261,7 +311,9 @@ class Definition:
         ]
         never_back = f"cancel can't be taken back; create a new {self.noun}"
         schema[VALIDATIONS].append(
-            _transition("!oldSelf.cancel || self.cancel", never_back, path=".cancel")
+            _transition(
+                "!oldSelf.cancel || self.cancel", never_back, path=".cancel"
+            )
         )
         return schema
 
@@ -278,18 +330,33 @@ class Definition:
         """Return the columns of `kubectl get`; columns of priority 1 come with `-o wide`."""
         columns, wide_columns = (
             [
-                {"name": name, "type": "string", "jsonPath": path, "description": text}
+                {
+                    "name": name,
+                    "type": "string",
+                    "jsonPath": path,
+                    "description": text,
+                }
                 for name, path, text in group
             ]
             for group in (self.columns, self.wide_columns)
         )
-        age = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
-        return [*columns, age, *(column | {"priority": 1} for column in wide_columns)]
+        age = {
+            "name": "Age",
+            "type": "date",
+            "jsonPath": ".metadata.creationTimestamp",
+        }
+        return [
+            *columns,
+            age,
+            *(column | {"priority": 1} for column in wide_columns),
+        ]
 
 
 def _immutable(name: str, *, required: bool, noun: str) -> dict[str, str]:
     same = f"self.{name} == oldSelf.{name}"
-    both = f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || {same})"
+    both = (
+        f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || {same})"
+    )
     return _transition(
         same if required else both,
         f"spec.{name} is immutable; create a new {noun}",
@@ -333,13 +400,23 @@ RUN = Definition(
     spec=BenchmarkRunSpec,
     mutable_fields=MUTABLE_FIELDS,
     status=BenchmarkRunStatus,
-    changes=tuple(map(_only_lowered, ("startupDeadlineSeconds", "runDeadlineSeconds"))),
+    changes=tuple(
+        map(_only_lowered, ("startupDeadlineSeconds", "runDeadlineSeconds"))
+    ),
     columns=(
         ("Phase", ".status.phase", "Where the run is."),
         ("Progress", ".status.progress.summary", "Stages measured, of all."),
         ("Verdict", ".status.verdict", "Whether the numbers can be trusted."),
-        ("Answer", ".status.answer", "Whether objectives are met, and a figure regressed."),
-        ("Tok/s", ".status.headline.throughput", "Output tokens a second at the best load point."),
+        (
+            "Answer",
+            ".status.answer",
+            "Whether objectives are met, and a figure regressed.",
+        ),
+        (
+            "Tok/s",
+            ".status.headline.throughput",
+            "Output tokens a second at the best load point.",
+        ),
         (
             "P99 TTFT",
             ".status.headline.p99TTFT",
@@ -348,7 +425,11 @@ RUN = Definition(
     ),
     wide_columns=(
         ("Load point", ".status.headline.loadPoint", "Which load point that is."),
-        ("vLLM", ".status.servers[0].version", "Version of the server, as it reports it."),
+        (
+            "vLLM",
+            ".status.servers[0].version",
+            "Version of the server, as it reports it.",
+        ),
         ("GPU", ".status.servers[0].gpu", "GPU model."),
         ("Message", ".status.message", "What the run waits for, or why it ended."),
     ),
@@ -377,7 +458,11 @@ SWEEP = Definition(
         ),
     ),
     wide_columns=(
-        ("Baseline", ".status.baseline", "Variant that the others are compared with."),
+        (
+            "Baseline",
+            ".status.baseline",
+            "Variant that the others are compared with.",
+        ),
         ("Message", ".status.message", "What happens now, or why the sweep ended."),
     ),
 )

@@ -10,9 +10,19 @@ from benchrun_client.contract import DATASETS, AgentData, DatasetFields, Length
 from pydantic import Field, create_model
 from pydantic.alias_generators import to_snake
 
-from benchrun.api.base import Key, ObjectName, Rule, SpecModel, Unique, WorkloadName, exactly_one
+from benchrun.api.base import (
+    Key,
+    ObjectName,
+    Rule,
+    SpecModel,
+    Unique,
+    WorkloadName,
+    exactly_one,
+)
 
-HttpUrl = Annotated[str, Field(max_length=1024, pattern=r"^https?://[^/?#@\s]+([/?][^#\s]*)?$")]
+HttpUrl = Annotated[
+    str, Field(max_length=1024, pattern=r"^https?://[^/?#@\s]+([/?][^#\s]*)?$")
+]
 
 
 class ConfigMapFile(SpecModel):
@@ -27,7 +37,10 @@ class PvcFile(SpecModel):
 
     claim_name: ObjectName = Field(description="Name of the PersistentVolumeClaim.")
     path: str = Field(
-        min_length=1, max_length=512, pattern=r"^[^/].*$", description="Path within it."
+        min_length=1,
+        max_length=512,
+        pattern=r"^[^/].*$",
+        description="Path within it.",
     )
 
 
@@ -41,19 +54,23 @@ class S3File(SpecModel):
     """An object in a store that speaks S3, downloaded by the client pod."""
 
     bucket: Annotated[
-        str, Field(min_length=3, max_length=63, pattern=r"^[a-z0-9][a-z0-9.-]*[a-z0-9]$")
+        str,
+        Field(
+            min_length=3, max_length=63, pattern=r"^[a-z0-9][a-z0-9.-]*[a-z0-9]$"
+        ),
     ]
     """Name of the bucket."""
-    key: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^/].*$")] = Field(
-        description="Its key."
-    )
-    endpoint: Annotated[str, Field(max_length=253, pattern=r"^https?://[^/?#@\s]+/?$")] | None = (
-        None
-    )
+    key: Annotated[
+        str, Field(min_length=1, max_length=1024, pattern=r"^[^/].*$")
+    ] = Field(description="Its key.")
+    endpoint: (
+        Annotated[str, Field(max_length=253, pattern=r"^https?://[^/?#@\s]+/?$")]
+        | None
+    ) = None
     """URL of the store; AWS if left out."""
-    region: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9-]+$")] = (
-        "us-east-1"
-    )
+    region: Annotated[
+        str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9-]+$")
+    ] = "us-east-1"
     """Its region; most self-hosted stores ignore it."""
     credentials_secret_ref: SecretName | None = None
     """With AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if there is one, AWS_SESSION_TOKEN. Left
@@ -68,11 +85,14 @@ class DatasetFile(SpecModel):
         None, description="A file in a ConfigMap of the run's namespace."
     )
     pvc: PvcFile | None = Field(
-        None, description="A file on a claim of the run's namespace, mounted read-only."
+        None,
+        description="A file on a claim of the run's namespace, mounted read-only.",
     )
     url: HttpUrl | None = Field(None, description="Downloaded by the client pod.")
     s3: S3File | None = None
-    path: Annotated[str, Field(min_length=2, max_length=512, pattern=r"^/.*$")] | None = None
+    path: (
+        Annotated[str, Field(min_length=2, max_length=512, pattern=r"^/.*$")] | None
+    ) = None
     """A file in the client's image, or on a volume of client.pod.volumes."""
 
 
@@ -105,20 +125,29 @@ class AgentDataset(SpecModel):
     conversation: DatasetFile | None = None
     """JSON with one conversation, of ShareGPT (conversations) or OpenAI (messages). Left out: the
     client's, of about 3000 tokens."""
-    static_prefix: StaticPrefix | None = Field(None, description="The same date in all.")
-    dynamic_prefix: DynamicPrefix | None = Field(None, description="Another date in each request.")
+    static_prefix: StaticPrefix | None = Field(
+        None, description="The same date in all."
+    )
+    dynamic_prefix: DynamicPrefix | None = Field(
+        None, description="Another date in each request."
+    )
     output_tokens: Length | None = Field(
         None, description="Tokens requested; by default those of the next answer."
     )
     input_output_ratio: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Prompt tokens per output token, for example 100; instead of outputTokens."""
     turns: int = Field(
-        1, ge=1, le=64, description="Requests of a conversation, whose context grows. 1: the whole."
+        1,
+        ge=1,
+        le=64,
+        description="Requests of a conversation, whose context grows. 1: the whole.",
     )
 
     def in_plan(self) -> AgentData:
         """Return the dataset as the client's plan has it, except the file."""
-        variants = self.dynamic_prefix.variants if self.dynamic_prefix is not None else 1
+        variants = (
+            self.dynamic_prefix.variants if self.dynamic_prefix is not None else 1
+        )
         return AgentData(
             variants=variants,
             turns=self.turns,
@@ -137,7 +166,10 @@ class MixPart(SpecModel):
     """Workload of this spec whose dataset is sent: any but a mix or a timedTrace. It needs no
     load."""
     weight: int = Field(
-        1, ge=1, le=10_000, description="Share of the requests, relative to the others."
+        1,
+        ge=1,
+        le=10_000,
+        description="Share of the requests, relative to the others.",
     )
 
 
@@ -152,13 +184,17 @@ def _in_spec(data: type[DatasetFields]) -> type[SpecModel]:
         "__module__": __name__,
         "__annotations__": annotations,
         "kind": data.model_fields["kind"].default,
-        "rules": tuple(Rule(cel=cel, message=message) for cel, message in data.rules_in_spec),
+        "rules": tuple(
+            Rule(cel=cel, message=message) for cel, message in data.rules_in_spec
+        ),
     }
     if "file" in data.model_fields:
         annotations["file"] = DatasetFile
         members["file"] = Field(description=data.model_fields["file"].description)
     return new_class(
-        f"{data.__name__}set", (SpecModel, data), exec_body=lambda body: body.update(members)
+        f"{data.__name__}set",
+        (SpecModel, data),
+        exec_body=lambda body: body.update(members),
     )
 
 
@@ -184,7 +220,11 @@ class Dataset(_Members):
 
     rules = (exactly_one(*_MODELS, "mix"),)
     mix: (
-        Annotated[list[MixPart], Field(min_length=2, max_length=MAX_MIX_PARTS), Unique("workload")]
+        Annotated[
+            list[MixPart],
+            Field(min_length=2, max_length=MAX_MIX_PARTS),
+            Unique("workload"),
+        ]
         | None
     ) = None
     """The datasets of several workloads in one stream, in an order drawn by the seed. api,
@@ -192,7 +232,10 @@ class Dataset(_Members):
 
     @property
     def _set(self) -> DatasetFields | AgentDataset | None:
-        return next((each for name in _MODELS if (each := getattr(self, name)) is not None), None)
+        return next(
+            (each for name in _MODELS if (each := getattr(self, name)) is not None),
+            None,
+        )
 
     @property
     def single(self) -> DatasetFields | None:
@@ -200,14 +243,20 @@ class Dataset(_Members):
 
         The file that it reads, if any, is in the property `file`.
         """
-        return self._set.in_plan() if isinstance(self._set, AgentDataset) else self._set
+        return (
+            self._set.in_plan()
+            if isinstance(self._set, AgentDataset)
+            else self._set
+        )
 
     @property
     def file(self) -> DatasetFile | None:
         """Return the file that the dataset reads; None: it reads none."""
         fields = () if self._set is None else type(self._set).model_fields
         values = (getattr(self._set, name) for name in fields)
-        return next((value for value in values if isinstance(value, DatasetFile)), None)
+        return next(
+            (value for value in values if isinstance(value, DatasetFile)), None
+        )
 
     def plan_fields(self) -> dict[str, Any]:
         """Return the fields in the client's plan, except the file.
@@ -215,4 +264,7 @@ class Dataset(_Members):
         It must not be called for a mix, whose parts are other workloads.
         """
         assert self.single is not None
-        return {"kind": self.single.kind, **self.single.model_dump(exclude={"file"})}
+        return {
+            "kind": self.single.kind,
+            **self.single.model_dump(exclude={"file"}),
+        }

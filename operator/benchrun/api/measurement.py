@@ -56,7 +56,8 @@ MEASUREMENT_RULES = (
 
 
 AT_MOST_100 = Rule(
-    cel=f"!self.matches({NUMBER}) || double(self) <= 100.0", message="must be at most 100"
+    cel=f"!self.matches({NUMBER}) || double(self) <= 100.0",
+    message="must be at most 100",
 )
 
 
@@ -93,8 +94,14 @@ class Measurement(SpecModel):
     """How the measurement is taken."""
 
     percentiles: Annotated[
-        list[Percentile], Field(min_length=1, max_length=8), Unique(), DIFFERENT_NUMBERS
-    ] = Field(["50", "95", "99"], description="Percentiles of every latency in the results.")
+        list[Percentile],
+        Field(min_length=1, max_length=8),
+        Unique(),
+        DIFFERENT_NUMBERS,
+    ] = Field(
+        ["50", "95", "99"],
+        description="Percentiles of every latency in the results.",
+    )
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 1
     """Seed of all traffic. Equal seeds on fresh servers mean equal traffic."""
     scrape_interval_seconds: Annotated[int, Field(ge=1, le=60)] = 1
@@ -135,7 +142,9 @@ def _known_code(text: str) -> str:
 
 
 ChangeableCode = Annotated[
-    str, AfterValidator(_known_code), WithJsonSchema({"type": "string", "enum": list(CHANGEABLE)})
+    str,
+    AfterValidator(_known_code),
+    WithJsonSchema({"type": "string", "enum": list(CHANGEABLE)}),
 ]
 
 
@@ -154,9 +163,9 @@ class Validity(SpecModel):
     max_failed_percent: Annotated[Decimal, AT_MOST_100] = "1"
     """Share of failed requests above which a stage is Invalid: failed requests are missing from
     every latency."""
-    severities: Annotated[list[RuleSeverity], Field(max_length=32), Unique("code")] = Field(
-        default_factory=list
-    )
+    severities: Annotated[
+        list[RuleSeverity], Field(max_length=32), Unique("code")
+    ] = Field(default_factory=list)
     """Findings to be judged more or less severely, or not at all."""
 
 
@@ -173,4 +182,6 @@ class Client(SpecModel):
     resources: Resources = Field(default_factory=Resources)
     """What the client container gets; set CPU for busy loads. With parallelism, what each of its
     pods gets."""
-    pod: PodOverrides = Field(default_factory=PodOverrides, description="The client's pod.")
+    pod: PodOverrides = Field(
+        default_factory=PodOverrides, description="The client's pod."
+    )

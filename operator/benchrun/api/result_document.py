@@ -37,11 +37,15 @@ from benchrun.api.verdicts import Verdict
 
 RESULT_SCHEMA: Literal["benchrun.result/1"] = "benchrun.result/1"
 MAX_RESULT_BYTES = 8 * 1024 * 1024  # Largest document, unpacked.
-MAX_PACKED_RESULT_BYTES = 900_000  # Largest document, packed: a ConfigMap holds 1 MiB.
+MAX_PACKED_RESULT_BYTES = (
+    900_000  # Largest document, packed: a ConfigMap holds 1 MiB.
+)
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Figures = dict[str, Number | None]
-Band = Annotated[tuple[Number, Number, Number], Field(description="Mean, least and greatest.")]
+Band = Annotated[
+    tuple[Number, Number, Number], Field(description="Mean, least and greatest.")
+]
 
 
 class RunIdentity(StatusModel):
@@ -51,16 +55,21 @@ class RunIdentity(StatusModel):
     name: str = Field(description="Its name.")
     uid: str = Field(description="Its uid.")
     labels: dict[str, str] = Field(
-        default_factory=dict, description="Its labels but benchrun's own, when it was judged."
+        default_factory=dict,
+        description="Its labels but benchrun's own, when it was judged.",
     )
 
 
 class RunInstants(StatusModel):
     """When what happened, as the status says it."""
 
-    accepted_time: Instant | None = Field(None, description="When the spec was found good.")
+    accepted_time: Instant | None = Field(
+        None, description="When the spec was found good."
+    )
     start_time: Instant | None = Field(None, description="First measured request.")
-    scheduled_time: Instant | None = Field(None, description="When the server got its node.")
+    scheduled_time: Instant | None = Field(
+        None, description="When the server got its node."
+    )
     server_ready_time: Instant | None = Field(
         None, description="First healthy answer of the server."
     )
@@ -96,25 +105,39 @@ class ReplicaFigures(StatusModel):
     """One engine server within a stage, by its own counters."""
 
     address: str = Field(description="Where it answered.")
-    pod: str | None = Field(None, description="Its pod; absent where it is not known.")
-    requests_finished: Number | None = Field(None, description="Requests that it finished.")
-    prompt_tokens: Number | None = Field(None, description="Prompt tokens that it computed.")
+    pod: str | None = Field(
+        None, description="Its pod; absent where it is not known."
+    )
+    requests_finished: Number | None = Field(
+        None, description="Requests that it finished."
+    )
+    prompt_tokens: Number | None = Field(
+        None, description="Prompt tokens that it computed."
+    )
     generation_tokens: Number | None = Field(None, description="Output tokens.")
     mean_ttft_ms: Number | None = None
     """Mean TTFT in milliseconds, from the request's arrival at the server."""
-    mean_queue_ms: Number | None = Field(None, description="Mean time in its queue.")
+    mean_queue_ms: Number | None = Field(
+        None, description="Mean time in its queue."
+    )
     figures: RoleFigures = Field(description="Its figures, as those of a role.")
 
 
 class StageGpus(StatusModel):
     """Figures of the GPUs of all roles together; absent where a server lacks them."""
 
-    gpu_power_mean_watts: Number | None = Field(None, description="Sum over all GPUs.")
-    gpu_memory_max_mib: Number | None = Field(None, description="Largest of all GPUs.")
+    gpu_power_mean_watts: Number | None = Field(
+        None, description="Sum over all GPUs."
+    )
+    gpu_memory_max_mib: Number | None = Field(
+        None, description="Largest of all GPUs."
+    )
     sm_clock_mean_mhz: Number | None = Field(None, description="Mean clock.")
     no_power_reason: str | None = None
     """Why the power is not known although an exporter was read."""
-    output_tokens_per_joule: Number | None = Field(None, description="Over what all drew.")
+    output_tokens_per_joule: Number | None = Field(
+        None, description="Over what all drew."
+    )
 
 
 class LoadGenerator(StatusModel):
@@ -128,21 +151,29 @@ class LoadGenerator(StatusModel):
 class StageResult(StatusModel):
     """One stage: a load point measured once."""
 
-    id: str = Field(description="For example chat/rate=4/r2; in a search chat/search-07/r1.")
+    id: str = Field(
+        description="For example chat/rate=4/r2; in a search chat/search-07/r1."
+    )
     load_point: str = Field(description="Its load point, an entry of `results`.")
     repeat: int = Field(description="Which repeat of it, from 1.")
-    sequence: int = Field(description="Its place in the order of measurement, from 0.")
+    sequence: int = Field(
+        description="Its place in the order of measurement, from 0."
+    )
     first_send_unix_us: int = Field(description="When its first request was sent.")
-    last_receive_unix_us: int = Field(description="When its last answer was received.")
+    last_receive_unix_us: int = Field(
+        description="When its last answer was received."
+    )
     requests: int = Field(description="Requests that were sent.")
     completed: int = Field(description="Of them, those that were answered.")
     errors: dict[str, int] = Field(
-        default_factory=dict, description="The most frequent errors, and how often each occurred."
+        default_factory=dict,
+        description="The most frequent errors, and how often each occurred.",
     )
     prompts_digest: str = Field(description="SHA-256 over the prompts in order.")
     client: LoadGenerator = Field(description="What sent the requests.")
     servers: list[StageServer] = Field(
-        default_factory=list, description="The servers that answered, the proxy among them."
+        default_factory=list,
+        description="The servers that answered, the proxy among them.",
     )
     engine_figures: Figures = Field(default_factory=dict)
     """The load engine's own figures under its own names, with all their digits. It has 0 for a
@@ -154,12 +185,15 @@ class StageResult(StatusModel):
     uncertain: list[str] = Field(default_factory=list)
     """Percentiles of `metrics` that so few requests, or so short a stage, can't bound."""
     roles: list[RoleFigures] = Field(
-        default_factory=list, description="What the servers' metrics endpoints reported meanwhile."
+        default_factory=list,
+        description="What the servers' metrics endpoints reported meanwhile.",
     )
     replicas: list[ReplicaFigures] = Field(
         default_factory=list, description="The same of each engine server."
     )
-    gpus: StageGpus = Field(default_factory=StageGpus, description="Of all roles together.")
+    gpus: StageGpus = Field(
+        default_factory=StageGpus, description="Of all roles together."
+    )
     distributions: dict[str, LatencyDistribution] = Field(default_factory=dict)
     """By latency (ttft, tpot, itl, e2el, with a capped rate those that include the client's queue),
     and of input_tokens, output_tokens and asked_tokens."""
@@ -177,11 +211,19 @@ class PooledDistributions(StatusModel):
 class TimelineSpan(StatusModel):
     """What the servers of a role did in one span of time."""
 
-    number: int = Field(description="Which span, from 0; those without a sample are left out.")
+    number: int = Field(
+        description="Which span, from 0; those without a sample are left out."
+    )
     servers: int = Field(description="Servers with a sample in it.")
-    running: Band | None = Field(None, description="Requests running, in all of them.")
-    waiting: Band | None = Field(None, description="Requests waiting, in all of them.")
-    kv_cache_percent: Band | None = Field(None, description="KV cache in use, their mean.")
+    running: Band | None = Field(
+        None, description="Requests running, in all of them."
+    )
+    waiting: Band | None = Field(
+        None, description="Requests waiting, in all of them."
+    )
+    kv_cache_percent: Band | None = Field(
+        None, description="KV cache in use, their mean."
+    )
 
 
 class RoleTimeline(StatusModel):
@@ -189,7 +231,9 @@ class RoleTimeline(StatusModel):
 
     role: str = Field(description="Role of the servers.")
     servers: int = Field(description="Servers that gave a sample at any time.")
-    spans: list[TimelineSpan] = Field(default_factory=list, description="In order of time.")
+    spans: list[TimelineSpan] = Field(
+        default_factory=list, description="In order of time."
+    )
 
 
 class Timeline(StatusModel):
@@ -198,35 +242,53 @@ class Timeline(StatusModel):
     begin_unix_seconds: Number = Field(description="When the first span begins.")
     span_seconds: Number = Field(description="How long each span is.")
     samples: int = Field(description="Samples that were taken.")
-    roles: list[RoleTimeline] = Field(default_factory=list, description="One entry a role.")
+    roles: list[RoleTimeline] = Field(
+        default_factory=list, description="One entry a role."
+    )
 
 
 class ResultDocument(StatusModel):
     """A run as it was judged, with nothing cut that the status cuts."""
 
     schema_: Literal["benchrun.result/1"] = Field(
-        RESULT_SCHEMA, alias="schema", description="Name and version of this format."
+        RESULT_SCHEMA,
+        alias="schema",
+        description="Name and version of this format.",
     )
     run: RunIdentity = Field(description="The run that it is of.")
     instants: RunInstants = Field(
-        default_factory=RunInstants, description="When what happened before it was judged."
+        default_factory=RunInstants,
+        description="When what happened before it was judged.",
     )
     phase: Phase = Field("Completed", description="How the run ended.")
     message: str = Field("", description="Why, in a sentence.")
-    conditions: Conditions = Field((), description="What follows for the conditions of the run.")
-    spec: BenchmarkRunSpec = Field(description="The spec that was accepted, with its defaults.")
-    verdict: Verdict = Field("Unknown", description="The worst verdict of all load points.")
-    headline: Headline | None = Field(None, description="The figures of the best load point.")
+    conditions: Conditions = Field(
+        (), description="What follows for the conditions of the run."
+    )
+    spec: BenchmarkRunSpec = Field(
+        description="The spec that was accepted, with its defaults."
+    )
+    verdict: Verdict = Field(
+        "Unknown", description="The worst verdict of all load points."
+    )
+    headline: Headline | None = Field(
+        None, description="The figures of the best load point."
+    )
     results: list[Result] = Field(
-        default_factory=list, description="The load points, in the order of the plan."
+        default_factory=list,
+        description="The load points, in the order of the plan.",
     )
     searches: list[SearchResult] = Field(
-        default_factory=list, description="The highest load that met the objectives."
+        default_factory=list,
+        description="The highest load that met the objectives.",
     )
     findings: list[Finding] = Field(
-        default_factory=list, description="What was found wrong with the measurement."
+        default_factory=list,
+        description="What was found wrong with the measurement.",
     )
-    comparison: Comparison | None = Field(None, description="Comparison with the baseline.")
+    comparison: Comparison | None = Field(
+        None, description="Comparison with the baseline."
+    )
     stages: list[StageResult] = Field(
         default_factory=list, description="The stages, in the order of measurement."
     )
@@ -239,26 +301,34 @@ class ResultDocument(StatusModel):
     servers: list[ServerStatus] = Field(
         default_factory=list, description="The servers, one entry a role."
     )
-    client: ClientStatus | None = Field(None, description="What generated the load.")
+    client: ClientStatus | None = Field(
+        None, description="What generated the load."
+    )
     datasets: list[DatasetStatus] = Field(
         default_factory=list, description="What the prompts were made of."
     )
     cost: CostStatus | None = Field(None, description="What the servers cost.")
-    profile: ProfileStatus | None = Field(None, description="What came of the profile.")
+    profile: ProfileStatus | None = Field(
+        None, description="What came of the profile."
+    )
     judge: Judge | None = Field(None, description="Which rules judged.")
     diagnostic: str | None = None
     """The server's own answer to one more request, where every request of a stage failed."""
     unstored: list[str] = Field(default_factory=list)
     """Stages whose record could not be stored: this document is all that is left of them."""
     refused: list[str] = Field(
-        default_factory=list, description="What was left out because it can't be read."
+        default_factory=list,
+        description="What was left out because it can't be read.",
     )
     refused_count: int = Field(0, description="How many such parts there were.")
     truncated: list[Truncated] = Field(
-        default_factory=list, description="Lists that were cut to keep the document small."
+        default_factory=list,
+        description="Lists that were cut to keep the document small.",
     )
 
-    def status(self, written: BenchmarkRunStatus | None = None) -> BenchmarkRunStatus:
+    def status(
+        self, written: BenchmarkRunStatus | None = None
+    ) -> BenchmarkRunStatus:
         """Return the run's status with everything that the document holds, uncut.
 
         `written`: the status in the cluster, whose other fields are kept; None: there is none.
@@ -312,17 +382,23 @@ def read_result(text: bytes) -> ResultDocument:
     Raises ValueError, with one line, where it is none, or of another major version.
     """
     if len(text) > MAX_RESULT_BYTES:
-        raise ValueError(f"the result document is larger than {MAX_RESULT_BYTES} bytes")
+        raise ValueError(
+            f"the result document is larger than {MAX_RESULT_BYTES} bytes"
+        )
     body = from_json(text)
     schema = body.get("schema") if isinstance(body, Mapping) else None
     if schema != RESULT_SCHEMA:
-        raise ValueError(f"not a {RESULT_SCHEMA} document, but {str(schema)[:60]!r}")
+        raise ValueError(
+            f"not a {RESULT_SCHEMA} document, but {str(schema)[:60]!r}"
+        )
     try:
         return ResultDocument.model_validate(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise ValueError(f"not a {RESULT_SCHEMA} document: {where}: {first['msg']}") from None
+        raise ValueError(
+            f"not a {RESULT_SCHEMA} document: {where}: {first['msg']}"
+        ) from None
 
 
 def open_result(packed: bytes) -> ResultDocument:

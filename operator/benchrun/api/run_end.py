@@ -30,12 +30,16 @@ class RunEnd(NamedTuple):
     """How a run ended."""
 
     phase: Phase
-    ending: EndingStatus | None  # Why it ended early; None: it was measured to its end.
+    ending: (
+        EndingStatus | None
+    )  # Why it ended early; None: it was measured to its end.
     message: str
     conditions: list[Row]
 
 
-def run_end(found: Judgement, ending: EndingStatus | None, *, has_objectives: bool) -> RunEnd:
+def run_end(
+    found: Judgement, ending: EndingStatus | None, *, has_objectives: bool
+) -> RunEnd:
     """Return how a run ended, by what was found in it.
 
     `ending`: why it ended early; None: every stage was measured. A run of which no record can be
@@ -49,7 +53,11 @@ def run_end(found: Judgement, ending: EndingStatus | None, *, has_objectives: bo
     message = sentence(found.message)
     regressed = None
     if found.not_regressed is not None and found.comparison is not None:
-        regressed = found.not_regressed, found.not_regressed_reason, found.comparison.message
+        regressed = (
+            found.not_regressed,
+            found.not_regressed_reason,
+            found.comparison.message,
+        )
     rows = measured(
         found.valid_reason,
         message,
@@ -72,7 +80,9 @@ def _failed_in_the_end(found: Judgement) -> EndingStatus | None:
         return EndingStatus(reason=Reason.RECORDS_MISSING, message=message)
     if found.all_requests_failed:
         answer = (
-            f"; the server's answer to one more: {found.diagnostic}" if found.diagnostic else ""
+            f"; the server's answer to one more: {found.diagnostic}"
+            if found.diagnostic
+            else ""
         )
         message = sentence(f"every request failed{answer}")
         return EndingStatus(reason=Reason.ALL_REQUESTS_FAILED, message=message)
@@ -113,7 +123,12 @@ def measured(
 
 
 def complete(
-    reason: str, valid_reason: str, message: str, *, valid: ConditionStatus, good: bool
+    reason: str,
+    valid_reason: str,
+    message: str,
+    *,
+    valid: ConditionStatus,
+    good: bool,
 ) -> list[Row]:
     """Return the conditions of a run or sweep that went to its end.
 
@@ -131,7 +146,9 @@ def complete(
     ]
 
 
-def ended_early(what: Literal["run", "sweep"], reason: str, message: str) -> list[Row]:
+def ended_early(
+    what: Literal["run", "sweep"], reason: str, message: str
+) -> list[Row]:
     """Return the conditions of a run or sweep that failed, was refused or was cancelled.
 
     GitOps tools stop waiting at `Stalled`.
@@ -158,4 +175,9 @@ def ended_early(what: Literal["run", "sweep"], reason: str, message: str) -> lis
 
 def unknown_records(reason: str) -> Row:
     """Return the condition Stored of a run of which that is not known."""
-    return ("Stored", "Unknown", reason, "it is not known whether every record is stored")
+    return (
+        "Stored",
+        "Unknown",
+        reason,
+        "it is not known whether every record is stored",
+    )

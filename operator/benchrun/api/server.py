@@ -9,7 +9,13 @@ from typing import Annotated, Any, Literal, Self
 
 from benchrun_client.contract import MAX_TEMPLATE_CHARACTERS
 from benchrun_client.engines import ENGINES, Engine, EngineName
-from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from benchrun.api import base
@@ -20,7 +26,9 @@ Args = Annotated[
     Field(max_length=128, json_schema_extra=base.ATOMIC),
 ]
 """Command-line arguments, one an item."""
-StringMap = Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=64)]
+StringMap = Annotated[
+    dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=64)
+]
 ObjectList = Annotated[
     list[base.KubernetesObject], Field(max_length=32, json_schema_extra=base.ATOMIC)
 ]
@@ -28,7 +36,10 @@ Quantity = (
     Annotated[int, Field(ge=0)]
     | Annotated[
         str,
-        Field(max_length=24, pattern=r"^[0-9]+(\.[0-9]+)?(m|k|[MGTPE]|[KMGTPE]i|e[0-9]{1,2})?$"),
+        Field(
+            max_length=24,
+            pattern=r"^[0-9]+(\.[0-9]+)?(m|k|[MGTPE]|[KMGTPE]i|e[0-9]{1,2})?$",
+        ),
     ]
 )
 """A Kubernetes quantity: 1, "500m", "6Gi"."""
@@ -37,7 +48,12 @@ Quantities = Annotated[dict[str, Quantity], Field(max_length=32)]
 
 _SOURCES = ("secretKeyRef", "configMapKeyRef", "fieldRef", "resourceFieldRef")
 EnvSource = Annotated[
-    dict[str, Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=4)]],
+    dict[
+        str,
+        Annotated[
+            dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=4)
+        ],
+    ],
     Field(min_length=1, max_length=1),
     base.Rule(
         cel=f"self.all(source, source in {list(_SOURCES)})",
@@ -53,7 +69,10 @@ class EnvVar(base.SpecModel):
 
     rules = (base.exactly_one("value", "value_from"),)
     name: Annotated[
-        str, Field(min_length=1, max_length=256, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")
+        str,
+        Field(
+            min_length=1, max_length=256, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$"
+        ),
     ]
     """Name of the variable."""
     value: Annotated[str, Field(max_length=4096)] | None = Field(
@@ -71,9 +90,12 @@ class Resources(base.SpecModel):
     """In Kubernetes' own terms of requests and limits."""
 
     limits: Quantities = Field(
-        default_factory=dict, description="Limits by resource, for example nvidia.com/gpu: 1."
+        default_factory=dict,
+        description="Limits by resource, for example nvidia.com/gpu: 1.",
     )
-    requests: Quantities = Field(default_factory=dict, description="Requests by resource name.")
+    requests: Quantities = Field(
+        default_factory=dict, description="Requests by resource name."
+    )
 
 
 def _without_token(volumes: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -100,16 +122,24 @@ class PodOverrides(base.SpecModel):
     may.
     """
 
-    node_selector: StringMap | None = Field(None, description="Labels a node must have.")
-    tolerations: ObjectList | None = Field(None, description="Kubernetes tolerations.")
-    affinity: base.KubernetesObject | None = Field(None, description="Kubernetes affinity.")
+    node_selector: StringMap | None = Field(
+        None, description="Labels a node must have."
+    )
+    tolerations: ObjectList | None = Field(
+        None, description="Kubernetes tolerations."
+    )
+    affinity: base.KubernetesObject | None = Field(
+        None, description="Kubernetes affinity."
+    )
     volumes: Annotated[ObjectList, AfterValidator(_without_token)] | None = Field(
         None, description="More volumes."
     )
     volume_mounts: ObjectList | None = Field(
         None, description="Mounts of these volumes in the main container."
     )
-    runtime_class_name: base.ObjectName | None = Field(None, description="RuntimeClass of the pod.")
+    runtime_class_name: base.ObjectName | None = Field(
+        None, description="RuntimeClass of the pod."
+    )
     priority_class_name: base.ObjectName | None = Field(
         None, description="PriorityClass of the pod."
     )
@@ -146,7 +176,9 @@ class HubSource(base.SpecModel):
 class PvcSource(base.SpecModel):
     """The claim is mounted read-only into server and client."""
 
-    claim_name: base.ObjectName = Field(description="Name of the PersistentVolumeClaim.")
+    claim_name: base.ObjectName = Field(
+        description="Name of the PersistentVolumeClaim."
+    )
     path: Annotated[str, Field(max_length=512, pattern=r"^[^/].*$")] | None = None
     """Directory of the model within the claim; its root if left out."""
 
@@ -173,7 +205,9 @@ class ModelSource(base.SpecModel):
     rules = (base.exactly_one("hub", "pvc", "image_volume", "path"),)
     hub: HubSource | None = Field(None, description="From the Hugging Face hub.")
     pvc: PvcSource | None = Field(None, description="From a PersistentVolumeClaim.")
-    image_volume: ImageVolumeSource | None = Field(None, description="From an OCI artifact.")
+    image_volume: ImageVolumeSource | None = Field(
+        None, description="From an OCI artifact."
+    )
     path: PathSource | None = Field(
         None, description="From a directory that the images bring along."
     )
@@ -196,9 +230,12 @@ class Model(base.SpecModel):
     served_name: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     """Name the server answers to; `name` if left out."""
     tokenizer: base.Text | None = Field(
-        None, description="Hub id or path of the tokenizer; the model's own if left out."
+        None,
+        description="Hub id or path of the tokenizer; the model's own if left out.",
     )
-    source: ModelSource = Field(default_factory=lambda: ModelSource(hub=HubSource()))
+    source: ModelSource = Field(
+        default_factory=lambda: ModelSource(hub=HubSource())
+    )
     """Where the files come from."""
 
 
@@ -214,9 +251,14 @@ class ChatTemplate(base.SpecModel):
 
     rules = (base.exactly_one("inline", "config_map"),)
     inline: str | None = Field(
-        None, min_length=1, max_length=MAX_TEMPLATE_CHARACTERS, description="The template."
+        None,
+        min_length=1,
+        max_length=MAX_TEMPLATE_CHARACTERS,
+        description="The template.",
     )
-    config_map: TemplateKey | None = Field(None, description="ConfigMap that holds it.")
+    config_map: TemplateKey | None = Field(
+        None, description="ConfigMap that holds it."
+    )
 
 
 def _refusing(
@@ -244,7 +286,9 @@ def _engine_of(server: ValidationInfo) -> Engine | None:
 def _refuse(problem: tuple[int, str] | None, *, path: str) -> None:
     if problem is not None:
         place, text = problem
-        raise PydanticCustomError("rule", "{text}", {"text": text, "path": f"{path}[{place}]"})
+        raise PydanticCustomError(
+            "rule", "{text}", {"text": text, "path": f"{path}[{place}]"}
+        )
 
 
 def _owned_flag(engine: Engine, args: list[str]) -> tuple[int, str] | None:
@@ -273,7 +317,9 @@ def is_script(command: Sequence[str]) -> bool:
     What such a command starts is not known.
     """
     return any(
-        any(c.isspace() for c in word.strip()) for word in command if word[:1] not in ("-", "{")
+        any(c.isspace() for c in word.strip())
+        for word in command
+        if word[:1] not in ("-", "{")
     )
 
 
@@ -287,7 +333,8 @@ class RoleServers(base.SpecModel):
         1, description="Servers of this role, each in its own pod."
     )
     args: Args = Field(
-        default_factory=list, description="Flags for this role, appended to `server.args`."
+        default_factory=list,
+        description="Flags for this role, appended to `server.args`.",
     )
     resources: Resources = Field(
         default_factory=Resources, description="What each server of this role gets."
@@ -333,10 +380,12 @@ class Disaggregated(base.SpecModel):
     """
 
     prefill: RoleServers = Field(
-        default_factory=RoleServers, description="Servers that compute prompts' KV cache."
+        default_factory=RoleServers,
+        description="Servers that compute prompts' KV cache.",
     )
     decode: RoleServers = Field(
-        default_factory=RoleServers, description="Servers that decode: they write the answers."
+        default_factory=RoleServers,
+        description="Servers that decode: they write the answers.",
     )
     proxy: Proxy = Field(default_factory=Proxy)
     kv_transfer: KVTransfer
@@ -379,10 +428,15 @@ class Started(base.SpecModel):
     env: Annotated[Env, _refusing(_refused_variable)] = Field(default_factory=list)
     """Environment variables of the engine."""
     resources: Resources = Field(
-        default_factory=Resources, description="What the engine's container gets, GPUs among it."
+        default_factory=Resources,
+        description="What the engine's container gets, GPUs among it.",
     )
-    pod: PodOverrides = Field(default_factory=PodOverrides, description="The pod of the engine.")
-    shared_memory: Annotated[str, Field(max_length=16, pattern=r"^[0-9]+(Mi|Gi)$")] = "2Gi"
+    pod: PodOverrides = Field(
+        default_factory=PodOverrides, description="The pod of the engine."
+    )
+    shared_memory: Annotated[
+        str, Field(max_length=16, pattern=r"^[0-9]+(Mi|Gi)$")
+    ] = "2Gi"
     """Size of /dev/shm; tensor parallelism needs several GiB. Counts against the memory limit."""
 
     def args_of(self, role: str) -> list[str]:
@@ -403,12 +457,18 @@ class Server(Started):
 
     @model_validator(mode="after")
     def _starts_on_every_node(self) -> Self:
-        if self.nodes_per_replica > 1 and self.command and "serve" not in self.command:
+        if (
+            self.nodes_per_replica > 1
+            and self.command
+            and "serve" not in self.command
+        ):
             text = (
                 "only `vllm serve` starts a server over several nodes: use it, or leave "
                 "nodesPerReplica at 1"
             )
-            raise PydanticCustomError("rule", "{text}", {"text": text, "path": ".command"})
+            raise PydanticCustomError(
+                "rule", "{text}", {"text": text, "path": ".command"}
+            )
         return self
 
     rules = (
@@ -440,8 +500,8 @@ class Server(Started):
             path=".nodesPerReplica",
         ),
     )
-    command: Annotated[Args, Field(max_length=32), _refusing(_command_problem)] = Field(
-        default_factory=list
+    command: Annotated[Args, Field(max_length=32), _refusing(_command_problem)] = (
+        Field(default_factory=list)
     )
     """In place of the image's entry point, with $(MODEL), $(SERVED_NAME) and $(PORT). The
     operator's flags that it does not carry and args follow it."""
@@ -452,18 +512,28 @@ class Server(Started):
     """Pods that make up each server, together one vLLM; resources are those of each pod. More than
     one needs LeaderWorkerSet in the cluster, and parallel sizes in args whose product they share
     evenly."""
-    disaggregated: Annotated[Disaggregated, AfterValidator(_flags_of_roles)] | None = None
+    disaggregated: (
+        Annotated[Disaggregated, AfterValidator(_flags_of_roles)] | None
+    ) = None
 
     def args_of(self, role: str) -> list[str]:
         """Return the server's flags, then the role's."""
         return [
             *self.args,
-            *(self.disaggregated.of_role(role).args if self.disaggregated is not None else ()),
+            *(
+                self.disaggregated.of_role(role).args
+                if self.disaggregated is not None
+                else ()
+            ),
         ]
 
     def words_of(self, role: str) -> list[str] | None:
         """Return the words of the command, then the flags; None: the command is a script."""
-        return None if is_script(self.command) else [*self.command, *self.args_of(role)]
+        return (
+            None
+            if is_script(self.command)
+            else [*self.command, *self.args_of(role)]
+        )
 
 
 class Offline(Started):
@@ -472,9 +542,9 @@ class Offline(Started):
     Each load is one call, as in `vllm bench throughput` and `vllm bench latency`.
     """
 
-    engine: Annotated[Literal["VLLM"], WithJsonSchema({"type": "string", "enum": ["VLLM"]})] = (
-        Field("VLLM", description="The engine.")
-    )
+    engine: Annotated[
+        Literal["VLLM"], WithJsonSchema({"type": "string", "enum": ["VLLM"]})
+    ] = Field("VLLM", description="The engine.")
     image: base.Text = Field(
         description="Image with vLLM, whose Python runs the engine and the client's code."
     )
@@ -486,7 +556,9 @@ class ServiceRef(base.SpecModel):
     """A Service in the run's namespace."""
 
     name: base.DnsLabel = Field(description="Name of the Service.")
-    port: Annotated[int, Field(ge=1, le=65535)] = Field(8000, description="Port of the Service.")
+    port: Annotated[int, Field(ge=1, le=65535)] = Field(
+        8000, description="Port of the Service."
+    )
 
 
 class ConfigMapKeyRef(base.SpecModel):
@@ -500,14 +572,22 @@ class Endpoint(base.SpecModel):
     """It is measured and otherwise left alone. Exactly one of `serviceRef` and `url`."""
 
     rules = (base.exactly_one("service_ref", "url"),)
-    engine: EngineName = Field("VLLM", description="The engine of the server: what it reports.")
+    engine: EngineName = Field(
+        "VLLM", description="The engine of the server: what it reports."
+    )
     service_ref: ServiceRef | None = None
     """Service of the server; its pods are scraped for running, waiting and KV cache."""
     url: (
-        Annotated[str, Field(max_length=1024, pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*)?$")] | None
+        Annotated[
+            str,
+            Field(max_length=1024, pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*)?$"),
+        ]
+        | None
     ) = None
     """Base URL of the server, without /v1. Only the client pod ever connects to it."""
-    api_key_secret_ref: SecretKeyRef | None = Field(None, description="API key for the server.")
+    api_key_secret_ref: SecretKeyRef | None = Field(
+        None, description="API key for the server."
+    )
     ca_config_map_ref: ConfigMapKeyRef | None = Field(
         None, description="Certificate of the server's CA."
     )
@@ -519,7 +599,10 @@ class Profile(base.SpecModel):
     """Seconds of the last workload's highest load under vLLM's torch profiler."""
 
     seconds: int = Field(
-        5, ge=1, le=30, description="How long; the server is held for 300 s at most."
+        5,
+        ge=1,
+        le=30,
+        description="How long; the server is held for 300 s at most.",
     )
     claim_name: base.ObjectName | None = Field(
         None, description="PersistentVolumeClaim that keeps the trace."

@@ -15,9 +15,16 @@ from benchrun.api.base import StatusModel
 from benchrun.names import ANSWERING_ROLES
 
 WaitingReason = Literal[
-    "None", "SequenceLimit", "KVCacheFull", "TokenBudget", "BeyondCapacity", "Unknown"
+    "None",
+    "SequenceLimit",
+    "KVCacheFull",
+    "TokenBudget",
+    "BeyondCapacity",
+    "Unknown",
 ]
-LimitKind = Literal["None", "Compute", "KVMemory", "SequenceLimit", "Client", "Unknown"]
+LimitKind = Literal[
+    "None", "Compute", "KVMemory", "SequenceLimit", "Client", "Unknown"
+]
 FAILED_TRANSFERS = (
     "nixl_num_failed_transfers_total",
     "nixl_num_failed_notifications_total",
@@ -40,7 +47,9 @@ class Combine(NamedTuple):
     decimals: int | None = None
 
 
-def _sampled(by: By = "sum", *, scale: float = 1.0, decimals: int | None = None) -> Any:
+def _sampled(
+    by: By = "sum", *, scale: float = 1.0, decimals: int | None = None
+) -> Any:
     return field(default=None, metadata={"combine": Combine(by, scale, decimals)})
 
 
@@ -73,9 +82,15 @@ class Sample:
     gpu_memory_total_mib: float | None = _sampled(
         "max"
     )  # Of that GPU, as others are no larger: used and free.
-    sm_clock_mhz: float | None = _sampled("min")  # Of the slowest GPU, for which the others wait.
-    gpu_joules: float | None = _sampled(scale=1e-3)  # Counter, of the GPUs together.
-    gpu_pods: float | None = _sampled("max")  # Pods that the exporter names for one GPU.
+    sm_clock_mhz: float | None = _sampled(
+        "min"
+    )  # Of the slowest GPU, for which the others wait.
+    gpu_joules: float | None = _sampled(
+        scale=1e-3
+    )  # Counter, of the GPUs together.
+    gpu_pods: float | None = _sampled(
+        "max"
+    )  # Pods that the exporter names for one GPU.
     gpu_slowed: float | None = _sampled("mean")
     """Share of the GPUs (0 to 1) whose clock the driver lowers for heat or the hardware does;
     `gpu_power_capped`: for power."""
@@ -83,7 +98,9 @@ class Sample:
     gpu_xid: float | None = (
         _sampled()
     )  # Last XID error, summed over the GPUs: another value is another error.
-    gpu_memory_errors: float | None = _sampled()  # Counter of errors that ECC could not correct.
+    gpu_memory_errors: float | None = (
+        _sampled()
+    )  # Counter of errors that ECC could not correct.
     cpu_periods: float | None = _sampled("max")
     """Counter of periods in which the server's container ran under a CPU limit;
     `cpu_throttled_periods`: in which it was stopped."""
@@ -98,7 +115,9 @@ class Sample:
 
 
 SAMPLE_FIGURES: Mapping[str, Combine] = {
-    each.name: each.metadata["combine"] for each in fields(Sample) if "combine" in each.metadata
+    each.name: each.metadata["combine"]
+    for each in fields(Sample)
+    if "combine" in each.metadata
 }
 GPU_SERIES: Mapping[str, tuple[str, ...]] = {
     "gpu_watts": ("DCGM_FI_DEV_POWER_USAGE",),
@@ -141,7 +160,9 @@ class Figure(NamedTuple):
     counters: tuple[str, ...] = ()
     """Their rise, summed over servers and stages. None where the counter is missing anywhere; of
     several, which no server has to have, where all are."""
-    percent_of: str = ""  # The counter of whose rise it is the share; empty: a count.
+    percent_of: str = (
+        ""  # The counter of whose rise it is the share; empty: a count.
+    )
     where: str = ""  # None where this counter did not rise.
     column: str = ""  # Its header in tables of load points; empty: not there.
     unit: str = ""
@@ -150,7 +171,10 @@ class Figure(NamedTuple):
 
 
 def _figure(
-    description: str, sample: str = "", by: Literal["mean", "max"] = "mean", **how: Any
+    description: str,
+    sample: str = "",
+    by: Literal["mean", "max"] = "mean",
+    **how: Any,
 ) -> Any:
     declared: Any = Field(default=None, description=description)
     declared.metadata.append(Figure(sample, by, **how))
@@ -192,7 +216,8 @@ class RoleFigures(StatusModel):
         unit="%",
     )
     preemptions: float | None = _figure(
-        "Requests preempted for want of KV cache.", counters=("num_preemptions_total",)
+        "Requests preempted for want of KV cache.",
+        counters=("num_preemptions_total",),
     )
     prefix_hit_percent: float | None = _figure(
         "Prefix cache hits in percent of tokens looked up.",
@@ -223,14 +248,19 @@ class RoleFigures(StatusModel):
         None, description="Why requests waited here, with more than one role."
     )
     limit: LimitKind | None = Field(
-        default=None, description="Bottleneck of this role, where there is more than one."
+        default=None,
+        description="Bottleneck of this role, where there is more than one.",
     )
     added_mean_ms: float | None = Field(
-        None, description="What a proxy adds to the time to first token, on average."
+        None,
+        description="What a proxy adds to the time to first token, on average.",
     )
-    cores: float | None = Field(default=None, description="Of a proxy: CPU that it used, in cores.")
+    cores: float | None = Field(
+        default=None, description="Of a proxy: CPU that it used, in cores."
+    )
     samples: int = Field(
-        default=0, description="Scrapes of the metrics endpoint behind these figures."
+        default=0,
+        description="Scrapes of the metrics endpoint behind these figures.",
     )
     gpu_power_mean_watts: float | None = _figure(
         "Power of all GPUs of the role together, on average. Absent without an exporter.",
@@ -280,5 +310,6 @@ def answering(of: Iterable[R]) -> R | None:
     """Return the first entry of a role that writes answers, else the first; None: there is none."""
     listed = list(of)
     return next(
-        (each for each in listed if each.role in ANSWERING_ROLES), listed[0] if listed else None
+        (each for each in listed if each.role in ANSWERING_ROLES),
+        listed[0] if listed else None,
     )

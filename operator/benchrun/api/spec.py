@@ -18,7 +18,12 @@ from benchrun.api.server import (
     Started,
     engines_with,
 )
-from benchrun.api.workloads import MAX_LOAD_POINTS, MAX_STAGES, MAX_WORKLOADS, Workload
+from benchrun.api.workloads import (
+    MAX_LOAD_POINTS,
+    MAX_STAGES,
+    MAX_WORKLOADS,
+    Workload,
+)
 
 MUTABLE_FIELDS = (
     "suspend",
@@ -53,7 +58,9 @@ _LOAD_POINT_REQUESTS = (
     f"(self.workloads.map(w, (has(w.requests) ? double(w.requests) : {_BY_DURATION} * "
     f"(has({_RATES}) ? ({_EACH_RATE} + [0.0]).max() : {_HIGHEST})) * {_REPEATS}) + [0.0]).max()"
 )
-_ALL_STAGES = f"double(has({_SEARCH}) ? {workloads.MOST_STAGES} : {_POINTS} * self.repeats)"
+_ALL_STAGES = (
+    f"double(has({_SEARCH}) ? {workloads.MOST_STAGES} : {_POINTS} * self.repeats)"
+)
 _RUN_REQUESTS = (
     f"self.workloads.map(w, has(w.requests) ? double(w.requests) * {_ALL_STAGES} : "
     f"{_BY_DURATION} * (has({_RATES}) ? {_EACH_RATE}.sum() * double(self.repeats) : "
@@ -214,31 +221,47 @@ class BenchmarkRunSpec(SpecModel):
     chat_template: ChatTemplate | None = None
     """Chat template (Jinja) of server and client, in place of the model's."""
     server: Server | None = None
-    endpoint: Endpoint | None = Field(None, description="An existing server to measure instead.")
-    offline: Offline | None = Field(None, description="Measured instead of a server.")
+    endpoint: Endpoint | None = Field(
+        None, description="An existing server to measure instead."
+    )
+    offline: Offline | None = Field(
+        None, description="Measured instead of a server."
+    )
     workloads: Annotated[
-        list[Workload], Field(min_length=1, max_length=MAX_WORKLOADS), Unique("name")
+        list[Workload],
+        Field(min_length=1, max_length=MAX_WORKLOADS),
+        Unique("name"),
     ]
     """Traffic to send; each workload is measured at each of its load points."""
     repeats: Annotated[int, Field(ge=1, le=100)] = 1
     """How often each load point is measured; with other prompts each time, unless cachePolicy is
     Share."""
-    client: Client = Field(default_factory=Client, description="The pod that generates the load.")
+    client: Client = Field(
+        default_factory=Client, description="The pod that generates the load."
+    )
     measurement: Measurement = Field(
         default_factory=Measurement, description="How the measurement is taken."
     )
-    objectives: list[Objective] = entries(16, "Latency limits to judge every load point by.")
-    baseline: Baseline | None = Field(None, description="Another run to compare this run with.")
+    objectives: list[Objective] = entries(
+        16, "Latency limits to judge every load point by."
+    )
+    baseline: Baseline | None = Field(
+        None, description="Another run to compare this run with."
+    )
     validity: Validity = Field(
         default_factory=Validity, description="Limits and severities of findings."
     )
     cost: Cost | None = Field(
-        None, description="Price of servers or tokens, for the cost of a million tokens."
+        None,
+        description="Price of servers or tokens, for the cost of a million tokens.",
     )
     suspend: bool = Field(
-        False, description="Create nothing yet. Has no effect once the server exists."
+        False,
+        description="Create nothing yet. Has no effect once the server exists.",
     )
-    cancel: bool = Field(False, description="End the run and free its GPU. Can't be undone.")
+    cancel: bool = Field(
+        False, description="End the run and free its GPU. Can't be undone."
+    )
     pending_deadline_seconds: Deadline = Field(
         0, description="Longest wait for a node (a GPU); 0 means no limit."
     )
@@ -250,7 +273,9 @@ class BenchmarkRunSpec(SpecModel):
         description="Most time for warm-up and stages; 0 means no limit. Can only be lowered once "
         "the run is accepted.",
     )
-    ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=31_536_000)] | None = None
+    ttl_seconds_after_finished: (
+        Annotated[int, Field(ge=0, le=31_536_000)] | None
+    ) = None
     """Seconds after its end until this object and its results are deleted. Left out: never."""
 
     @property

@@ -11,7 +11,12 @@ from benchrun_client.engines import EngineName
 from pydantic import Field, WithJsonSchema
 
 from benchrun.api.base import ATOMIC, StatusModel, entries
-from benchrun.api.comparison import THROUGHPUTS, Comparison, CostStatus, ThroughputOf
+from benchrun.api.comparison import (
+    THROUGHPUTS,
+    Comparison,
+    CostStatus,
+    ThroughputOf,
+)
 from benchrun.api.conditions import Conditions, ConditionStatus, Reason
 from benchrun.api.server_figures import LimitKind, RoleFigures, WaitingReason
 from benchrun.api.verdicts import Severity, Verdict
@@ -21,7 +26,8 @@ class Startup(StatusModel):
     """Parts of the time to ready, in seconds, one after the other. What is not known is absent."""
 
     pod_seconds: float | None = Field(
-        None, description="From scheduled to the container's start, in whole seconds."
+        None,
+        description="From scheduled to the container's start, in whole seconds.",
     )
     image_pull_seconds: float | None = None
     """Of that, the image pull; 0 where the node had the image."""
@@ -51,21 +57,28 @@ Phase = Literal[
     "Cancelled",
 ]
 Metrics = Annotated[dict[str, float | None], Field(max_length=96)]
-Interval = Annotated[list[float], Field(min_length=2, max_length=2, json_schema_extra=ATOMIC)]
+Interval = Annotated[
+    list[float], Field(min_length=2, max_length=2, json_schema_extra=ATOMIC)
+]
 Evidence = Annotated[
     float | str | None,
-    WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True, "nullable": True}),
+    WithJsonSchema(
+        {"x-kubernetes-preserve-unknown-fields": True, "nullable": True}
+    ),
 ]
 """A number or a word; the API server has no type for that."""
 Numbers = Annotated[dict[str, Evidence], Field(max_length=12)]
 Codes = Annotated[
-    list[Annotated[str, Field(max_length=60)]], Field(max_length=64, json_schema_extra=ATOMIC)
+    list[Annotated[str, Field(max_length=60)]],
+    Field(max_length=64, json_schema_extra=ATOMIC),
 ]
 StatusText = Annotated[str, Field(max_length=1024)]
 MAX_ADDRESSES = 32
 """Of a role's pods: the most that there can be, and as many that were replaced while they
 loaded."""
-Instant = Annotated[str, Field(max_length=32, json_schema_extra={"format": "date-time"})]
+Instant = Annotated[
+    str, Field(max_length=32, json_schema_extra={"format": "date-time"})
+]
 
 
 class Estimate(StatusModel):
@@ -81,7 +94,9 @@ class Estimate(StatusModel):
     """Least GPU time of the measurement, without start-up; absent where no load has a rate."""
 
 
-MAX_COMPILATIONS = 300  # Kept of a run's compilations; of a server with more there is no entry.
+MAX_COMPILATIONS = (
+    300  # Kept of a run's compilations; of a server with more there is no entry.
+)
 
 
 class CompiledKernels(StatusModel):
@@ -95,10 +110,13 @@ class ServerStatus(StatusModel):
     """One server role: what really ran."""
 
     role: str = Field(
-        max_length=20, description="Role of these servers: server; or prefill, decode and proxy."
+        max_length=20,
+        description="Role of these servers: server; or prefill, decode and proxy.",
     )
     engine: EngineName = Field(description="Engine of the run's servers.")
-    ready: bool = Field(False, description="Whether the server answered a health check.")
+    ready: bool = Field(
+        False, description="Whether the server answered a health check."
+    )
     pod: str | None = Field(None, max_length=253, description="Name of the pod.")
     node: str | None = Field(None, max_length=253, description="Node it ran on.")
     addresses: list[Annotated[str, Field(max_length=64)]] = entries(MAX_ADDRESSES)
@@ -110,11 +128,16 @@ class ServerStatus(StatusModel):
         None, max_length=253, description="Why the GPU model is not known."
     )
     replicas: int = Field(
-        1, description="Servers of this role. Other values are those of the first one, or sums."
+        1,
+        description="Servers of this role. Other values are those of the first one, or sums.",
     )
     gpus: int = Field(0, description="GPUs that they hold together.")
-    image: str | None = Field(None, max_length=1024, description="Image in the spec.")
-    image_digest: str | None = Field(None, max_length=1024, description="Image that really ran.")
+    image: str | None = Field(
+        None, max_length=1024, description="Image in the spec."
+    )
+    image_digest: str | None = Field(
+        None, max_length=1024, description="Image that really ran."
+    )
     version: str | None = Field(
         None, max_length=100, description="The engine's version, from the server."
     )
@@ -128,12 +151,16 @@ class ServerStatus(StatusModel):
         default_factory=dict, max_length=40
     )
     """Settings the server reports of itself (vLLM's cache_config_info, and its log)."""
-    seconds_to_ready: float | None = Field(None, description="From scheduled to healthy.")
+    seconds_to_ready: float | None = Field(
+        None, description="From scheduled to healthy."
+    )
     no_gpu_telemetry_reason: str | None = Field(None, max_length=253)
     """Why power, memory and clocks of its GPUs are not known, though the operator is set up to read
     them."""
     compilations: CompiledKernels | None = None
-    startup: Startup | None = Field(None, description="Where that time went, of the first server.")
+    startup: Startup | None = Field(
+        None, description="Where that time went, of the first server."
+    )
     restarts: int = Field(0, description="Restarts seen, of all.")
 
 
@@ -148,12 +175,21 @@ def total_gpus(servers: Iterable[ServerStatus]) -> int:
 class ClientStatus(StatusModel):
     """What generated the load; figures of another client are not comparable."""
 
-    image: str | None = Field(None, max_length=1024, description="Image in the spec.")
-    image_digest: str | None = Field(None, max_length=1024, description="Image that really ran.")
-    engine: str | None = Field(None, max_length=60, description="Name of the load engine.")
-    engine_version: str | None = Field(None, max_length=60, description="Its version.")
+    image: str | None = Field(
+        None, max_length=1024, description="Image in the spec."
+    )
+    image_digest: str | None = Field(
+        None, max_length=1024, description="Image that really ran."
+    )
+    engine: str | None = Field(
+        None, max_length=60, description="Name of the load engine."
+    )
+    engine_version: str | None = Field(
+        None, max_length=60, description="Its version."
+    )
     shards: int | None = Field(
-        None, description="Processes that sent each load (client.parallelism); absent: one."
+        None,
+        description="Processes that sent each load (client.parallelism); absent: one.",
     )
     chat_template: str | None = Field(
         None, max_length=64, description="SHA-256 of spec.chatTemplate."
@@ -171,21 +207,33 @@ class Progress(StatusModel):
     )
     stages_done: int = Field(0, description="Stages whose record is stored.")
     stage: str | None = Field(None, max_length=160, description="Stage under way.")
-    summary: str = Field("", max_length=40, description="Both as text, for the printer column.")
+    summary: str = Field(
+        "", max_length=40, description="Both as text, for the printer column."
+    )
 
 
 class Live(StatusModel):
     """Latest figures of the servers, while the run goes on."""
 
     at: Instant = Field(description="When they were read.")
-    running: float | None = Field(None, description="Requests running, in all servers.")
-    waiting: float | None = Field(None, description="Requests waiting, in all servers.")
+    running: float | None = Field(
+        None, description="Requests running, in all servers."
+    )
+    waiting: float | None = Field(
+        None, description="Requests waiting, in all servers."
+    )
     kv_cache_percent: float | None = Field(
         None, description="KV cache in use, in percent: of the fullest server."
     )
-    generation_tokens_per_second: float | None = Field(None, description="Output tokens a second.")
-    prompt_tokens_per_second: float | None = Field(None, description="Prompt tokens a second.")
-    preemptions: float | None = Field(None, description="Preemptions since the server started.")
+    generation_tokens_per_second: float | None = Field(
+        None, description="Output tokens a second."
+    )
+    prompt_tokens_per_second: float | None = Field(
+        None, description="Prompt tokens a second."
+    )
+    preemptions: float | None = Field(
+        None, description="Preemptions since the server started."
+    )
 
 
 class Headline(StatusModel):
@@ -224,7 +272,9 @@ class Bottleneck(StatusModel):
 class Explanation(StatusModel):
     """The answer to a question that people ask of a load point."""
 
-    question: Literal["TrueRun", "Beginnings", "AnswerLength", "MaxModelLen", "StepTokens"]
+    question: Literal[
+        "TrueRun", "Beginnings", "AnswerLength", "MaxModelLen", "StepTokens"
+    ]
     """Which repeat to use; which prompts were sent before; why answers are short; whether
     max-model-len holds requests back; whether max-num-batched-tokens split a prompt."""
     answer: Literal[
@@ -255,7 +305,9 @@ class ProfileStatus(StatusModel):
     limit: ProfileLimit = Field(description="Unknown: not certain.")
     sentence: StatusText = Field(description="Why, or why there is no profile.")
     evidence: Numbers = Field(default_factory=dict, description="Its numbers.")
-    kernels: Annotated[dict[str, float], Field(max_length=12)] = Field(default_factory=dict)
+    kernels: Annotated[dict[str, float], Field(max_length=12)] = Field(
+        default_factory=dict
+    )
     """Percent of the time of all kernels; on a CPU operators."""
 
 
@@ -282,12 +334,14 @@ class Result(StatusModel):
     """One load point: a workload at one load, its repeats pooled."""
 
     load_point: str = Field(
-        max_length=160, description="Workload and load point, for example chat/rate=4."
+        max_length=160,
+        description="Workload and load point, for example chat/rate=4.",
     )
     workload: str = Field(max_length=40, description="Name of the workload.")
     axis: Axis = Field(description="What was varied.")
     value: str = Field(
-        max_length=24, description="Requests a second (a decimal, or inf), or users."
+        max_length=24,
+        description="Requests a second (a decimal, or inf), or users.",
     )
     repeats: int = Field(description="Stages pooled.")
     repeats_planned: int = Field(description="Stages there should be.")
@@ -296,7 +350,9 @@ class Result(StatusModel):
     significant digits. With spec.cost,
     cost_per_million_output_tokens and cost_per_million_total_tokens beside them;
     output_tokens_per_joule where the power of GPUs is known."""
-    intervals: Annotated[dict[str, Interval], Field(max_length=64)] = Field(default_factory=dict)
+    intervals: Annotated[dict[str, Interval], Field(max_length=64)] = Field(
+        default_factory=dict
+    )
     """95 % intervals of percentiles of the steady part, in milliseconds, of this server in these
     minutes; they allow for requests in a queue being alike."""
     uncertain: Codes = Field(default_factory=list)
@@ -313,24 +369,35 @@ class Result(StatusModel):
     )
     """Coefficient of variation of the repeats, by figure: the noise within one server."""
     traffic: str | None = Field(
-        None, max_length=80, description="Digest of all prompts: equal digests, equal traffic."
+        None,
+        max_length=80,
+        description="Digest of all prompts: equal digests, equal traffic.",
     )
     sampling: str | None = Field(None, max_length=120)
     """How tokens were chosen: greedy, or the settings sent; absent: not known."""
-    waiting: Waiting | None = Field(None, description="Why requests waited in the server.")
-    bottleneck: Bottleneck | None = Field(None, description="The bottleneck of this load point.")
+    waiting: Waiting | None = Field(
+        None, description="Why requests waited in the server."
+    )
+    bottleneck: Bottleneck | None = Field(
+        None, description="The bottleneck of this load point."
+    )
     explanations: list[Explanation] = entries(
         8, "Answers to what people ask of it, one entry a question.", key="question"
     )
     by_repeat: Annotated[
-        dict[str, Annotated[list[float], Field(max_length=256, json_schema_extra=ATOMIC)]],
+        dict[
+            str,
+            Annotated[list[float], Field(max_length=256, json_schema_extra=ATOMIC)],
+        ],
         Field(max_length=16),
     ] = Field(default_factory=dict)
     """Figures of each repeat, in order; sequence: its place among all stages."""
     roles: list[RoleFigures] = entries(
         8, "What the servers' metrics endpoints reported meanwhile.", key="role"
     )
-    objectives: list[ObjectiveResult] = entries(16, "How each objective fared here.")
+    objectives: list[ObjectiveResult] = entries(
+        16, "How each objective fared here."
+    )
     verdict: Verdict = Field(description="Whether these numbers can be trusted.")
     findings: Codes = Field(default_factory=list)
     """Codes of what was found wrong here; status.findings explains them."""
@@ -338,7 +405,10 @@ class Result(StatusModel):
     @property
     def has_plateau(self) -> bool:
         """Return whether the throughput is that of the steady part."""
-        return self.throughput_of in ("Plateau", "Arrivals") and THROUGHPUTS[0] in self.steady
+        return (
+            self.throughput_of in ("Plateau", "Arrivals")
+            and THROUGHPUTS[0] in self.steady
+        )
 
     def figure(self, key: str) -> float | None:
         """Return a figure by its key in `metrics`, of the steady part where that has it.
@@ -366,16 +436,20 @@ class DatasetStatus(StatusModel):
         description="Name of the workload; in a mix with the dataset's position, from 0.",
     )
     source: str = Field(
-        max_length=160, description="The file, as the client calls it; the end of a long name."
+        max_length=160,
+        description="The file, as the client calls it; the end of a long name.",
     )
     sha256: str = Field(
-        max_length=64, description="Digest of its content: equal digests are equal data."
+        max_length=64,
+        description="Digest of its content: equal digests are equal data.",
     )
     rows_read: int = Field(description="Rows, lines or entries there were.")
     rows_used: int = Field(
         description="Of them, how many this workload took; its warm-up included."
     )
-    rows_dropped: Annotated[dict[str, int], Field(max_length=8)] = Field(default_factory=dict)
+    rows_dropped: Annotated[dict[str, int], Field(max_length=8)] = Field(
+        default_factory=dict
+    )
     """How many could not be used, by reason; only rows that were looked at are counted."""
 
 
@@ -389,7 +463,12 @@ class SearchResult(StatusModel):
     workload: str = Field(max_length=40, description="Name of the workload.")
     axis: Axis = Field(description="What was varied.")
     outcome: Literal[
-        "Bracketed", "AtUpperBound", "NoneMet", "ProbeLimit", "Inconclusive", "Incomplete"
+        "Bracketed",
+        "AtUpperBound",
+        "NoneMet",
+        "ProbeLimit",
+        "Inconclusive",
+        "Incomplete",
     ]
     """Bracketed: found, to the spec's tolerance. AtUpperBound: the search's highest load meets the
     objectives. NoneMet: not even the lowest does for certain. ProbeLimit: maxProbes ended it.
@@ -426,10 +505,16 @@ class Finding(StatusModel):
         None, description="Severity before validity.severities changed it."
     )
     count: int = Field(description="Stages it was found in.")
-    worst_stage: str = Field(max_length=160, description="The stage where it is most marked.")
-    evidence: Annotated[dict[str, Evidence], Field(max_length=24)] = Field(default_factory=dict)
+    worst_stage: str = Field(
+        max_length=160, description="The stage where it is most marked."
+    )
+    evidence: Annotated[dict[str, Evidence], Field(max_length=24)] = Field(
+        default_factory=dict
+    )
     """The figures behind it, from that stage."""
-    sentence: StatusText = Field(description="The figures in words, as they were evaluated.")
+    sentence: StatusText = Field(
+        description="The figures in words, as they were evaluated."
+    )
     meaning: StatusText = Field("", description="What it does to the numbers.")
     remedy: StatusText = Field("", description="What to change.")
 
@@ -472,7 +557,9 @@ class ResultDocumentRef(StatusModel):
     """The ConfigMap with the run's result document."""
 
     config_map: str = Field(max_length=63, description="Its name.")
-    sha256: str = Field(max_length=64, description="SHA-256 of the document, packed.")
+    sha256: str = Field(
+        max_length=64, description="SHA-256 of the document, packed."
+    )
     bytes: int = Field(description="Its size, packed.")
 
 
@@ -483,19 +570,28 @@ class BenchmarkRunStatus(StatusModel):
         -1, description="Generation of the spec this status is about; -1: none yet."
     )
     phase: Phase | None = Field(
-        None, description="Where the run is, for people; programs read the conditions."
+        None,
+        description="Where the run is, for people; programs read the conditions.",
     )
-    conditions: Conditions = Field((), description="Observations about the run, one a type.")
+    conditions: Conditions = Field(
+        (), description="Observations about the run, one a type."
+    )
     message: StatusText | None = Field(
         None, description="What the run waits for, or why it ended; in a sentence."
     )
     answer: str | None = Field(None, max_length=64)
     """Objectives (Met, Missed, Undecided), then the baseline's gate (NotRegressed, Regressed,
     Undecided; with one server a side NotRegressedHere, RegressedHere)."""
-    accepted_time: Instant | None = Field(None, description="When the spec was found good.")
+    accepted_time: Instant | None = Field(
+        None, description="When the spec was found good."
+    )
     start_time: Instant | None = Field(None, description="First measured request.")
-    completion_time: Instant | None = Field(None, description="When the run ended, however it did.")
-    scheduled_time: Instant | None = Field(None, description="When the server got its node.")
+    completion_time: Instant | None = Field(
+        None, description="When the run ended, however it did."
+    )
+    scheduled_time: Instant | None = Field(
+        None, description="When the server got its node."
+    )
     server_ready_time: Instant | None = Field(
         None, description="First healthy answer of the server."
     )
@@ -505,22 +601,32 @@ class BenchmarkRunStatus(StatusModel):
     ending: EndingStatus | None = None
     blocked: Blocked | None = None
     estimate: Estimate | None = Field(None, description="How large the run is.")
-    servers: list[ServerStatus] = entries(8, "The servers, one entry a role.", key="role")
+    servers: list[ServerStatus] = entries(
+        8, "The servers, one entry a role.", key="role"
+    )
     client: ClientStatus | None = None
     datasets: list[DatasetStatus] = entries(16, key="name")
     """What the prompts were made of, where a file or the hub was read."""
     cost: CostStatus | None = None
-    progress: Progress | None = Field(None, description="How far the measurement is.")
+    progress: Progress | None = Field(
+        None, description="How far the measurement is."
+    )
     live: Live | None = Field(
         None, description="Latest figures of the servers, while the run goes on."
     )
     headline: Headline | None = None
-    results: list[Result] = entries(64, "The numbers, one entry a load point.", key="loadPoint")
+    results: list[Result] = entries(
+        64, "The numbers, one entry a load point.", key="loadPoint"
+    )
     searches: list[SearchResult] = entries(16, key="workload")
     """The highest load that met the objectives, one entry a workload with load.search."""
-    profile: ProfileStatus | None = Field(None, description="What came of measurement.profile.")
+    profile: ProfileStatus | None = Field(
+        None, description="What came of measurement.profile."
+    )
     findings: list[Finding] = entries(
-        64, "What was found wrong with the measurement, one entry a code.", key="code"
+        64,
+        "What was found wrong with the measurement, one entry a code.",
+        key="code",
     )
     verdict: Verdict | None = None
     """The worst verdict of all load points; of a search that of the load found."""
@@ -528,13 +634,17 @@ class BenchmarkRunStatus(StatusModel):
     judge_attempts: int | None = None
     """Judgements begun by operators that did not see the measurement begin: one that ends them is
     not tried for ever. Absent once the run has ended."""
-    comparison: Comparison | None = Field(None, description="Comparison with the baseline.")
+    comparison: Comparison | None = Field(
+        None, description="Comparison with the baseline."
+    )
     results_ref: str | None = Field(None, max_length=253)
     """Label selector of the ConfigMaps with the records."""
     result_document: ResultDocumentRef | None = None
     """Where everything that was found is stored uncut; absent where it could not be stored."""
     log_tail: str | None = Field(
-        None, max_length=8192, description="Last lines of the server's log when it failed."
+        None,
+        max_length=8192,
+        description="Last lines of the server's log when it failed.",
     )
     truncated: list[Truncated] = entries(
         20, "Lists above that were cut to keep this object small.", key="field"
@@ -584,19 +694,23 @@ class Judgement(StatusModel):
     """Of the condition NotRegressed, whose message is the comparison's; None: nothing was
     compared."""
     not_regressed_reason: _Text = ""
-    objectives_met: ConditionStatus | None = None  # None: the spec has no objectives.
-    objectives_message: _Text = ""  # Message of the condition: which were not met, and where.
+    objectives_met: ConditionStatus | None = (
+        None  # None: the spec has no objectives.
+    )
+    objectives_message: _Text = (
+        ""  # Message of the condition: which were not met, and where.
+    )
     valid_reason: str = Field(Reason.INVALID_LOAD_POINTS, max_length=128)
     """Reason of the condition Valid of a run that was measured to its end."""
     message: _Text = ""  # Message of a run that was measured to its end.
-    all_requests_failed: bool = (
-        False  # In all stages: the run has failed, though it was measured to its end.
-    )
+    all_requests_failed: bool = False  # In all stages: the run has failed, though it was measured to its end.
     diagnostic: Annotated[str, Field(max_length=1000)] | None = None
     """The server's own answer to one more request, where every request of a stage failed."""
     measured_anything: bool = False  # Whether there is one record at least.
     truncated: list[Truncated] = entries(20)
-    refused: list[Annotated[str, Field(max_length=MAX_REFUSED_CHARS)]] = entries(MAX_REFUSED)
+    refused: list[Annotated[str, Field(max_length=MAX_REFUSED_CHARS)]] = entries(
+        MAX_REFUSED
+    )
     """What was left out because it can't be read or has a wrong digest; the first of them."""
     refused_count: int = 0  # How many.
     duration_seconds: float = 0.0  # What judging took.

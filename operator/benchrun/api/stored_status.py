@@ -62,20 +62,32 @@ def _as_far_as_readable(model: type[M], stored: Mapping[str, Any]) -> M:
     names = [field.alias or name for name, field in model.model_fields.items()]
     known = {name: stored[name] for name in names if name in stored}
     if "conditions" in known:
-        listed = known["conditions"] if isinstance(known["conditions"], list) else []
-        known["conditions"] = [read for each in listed if (read := _condition(each)) is not None][
-            :MAX_CONDITIONS
-        ]
+        listed = (
+            known["conditions"] if isinstance(known["conditions"], list) else []
+        )
+        known["conditions"] = [
+            read for each in listed if (read := _condition(each)) is not None
+        ][:MAX_CONDITIONS]
     for _ in range(_ROUNDS):
         try:
             return model.model_validate(known)
         except ValidationError as error:
-            found = error.errors(include_url=False, include_context=False, include_input=False)
+            found = error.errors(
+                include_url=False, include_context=False, include_input=False
+            )
             known = without(
-                known, [each["loc"][: None if len(found) <= _MAX_PARTS else 1] for each in found]
+                known,
+                [
+                    each["loc"][: None if len(found) <= _MAX_PARTS else 1]
+                    for each in found
+                ],
             )
     return model.model_validate(
-        {name: value for name, value in known.items() if _is_readable(model, name, value)}
+        {
+            name: value
+            for name, value in known.items()
+            if _is_readable(model, name, value)
+        }
     )
 
 
@@ -106,7 +118,9 @@ def _existing(stored: object, path: Path) -> Path:
 def _condition(stored: Any) -> Json | None:
     """Return as much of a condition as can be read; None: its type or status can't be."""
     match stored:
-        case {"type": str(type_), "status": status} if status in _STATUSES and 0 < len(type_) <= 64:
+        case {"type": str(type_), "status": status} if (
+            status in _STATUSES and 0 < len(type_) <= 64
+        ):
             bounds = {"reason": 128, "message": 4096, "lastTransitionTime": 32}
             texts = {
                 name: text[:most]
@@ -114,8 +128,16 @@ def _condition(stored: Any) -> Json | None:
                 if isinstance(text := stored.get(name), str)
             }
             generation = stored.get("observedGeneration")
-            numbers = {"observedGeneration": generation if type(generation) is int else 0}
-            return {"type": type_, "status": status, "reason": "", **texts, **numbers}
+            numbers = {
+                "observedGeneration": generation if type(generation) is int else 0
+            }
+            return {
+                "type": type_,
+                "status": status,
+                "reason": "",
+                **texts,
+                **numbers,
+            }
     return None
 
 
@@ -129,7 +151,8 @@ def status_changes(observed: Json, wanted: BaseModel) -> Json:
     """
     read = as_json(read_leniently(type(wanted), observed))
     patch = _difference(
-        {name: value for name, value in read.items() if name in observed}, as_json(wanted)
+        {name: value for name, value in read.items() if name in observed},
+        as_json(wanted),
     )
     if patch.get("conditions"):
         patch["conditions"] = [
@@ -149,14 +172,18 @@ def has_only_progress(observed: Json, patch: Json) -> bool:
     """Return whether a patch holds only progress and figures, so that its write can be delayed."""
     if not patch.keys() <= {"live", "progress", "servers", "message", "conditions"}:
         return False
-    return "conditions" not in patch or _states(observed.get("conditions")) == _states(
-        patch["conditions"]
-    )
+    return "conditions" not in patch or _states(
+        observed.get("conditions")
+    ) == _states(patch["conditions"])
 
 
 def _states(conditions: object) -> set[tuple[str, str]]:
     listed = conditions if isinstance(conditions, list) else []
-    return {(str(c.get("type")), str(c.get("status"))) for c in listed if isinstance(c, dict)}
+    return {
+        (str(c.get("type")), str(c.get("status")))
+        for c in listed
+        if isinstance(c, dict)
+    }
 
 
 def as_json(value: Any) -> Any:
@@ -166,7 +193,11 @@ def as_json(value: Any) -> Any:
             f.alias or name: as_json(getattr(value, name))
             for name, f in type(value).model_fields.items()
         }
-        return {name: each for name, each in stored.items() if each not in (None, [], {})}
+        return {
+            name: each
+            for name, each in stored.items()
+            if each not in (None, [], {})
+        }
     if isinstance(value, list | tuple):
         return [as_json(item) for item in value]
     if isinstance(value, dict):
@@ -182,7 +213,9 @@ def _others(observed: object, ours: list[Json]) -> list[Json]:
     types = {condition["type"] for condition in ours}
     listed = observed if isinstance(observed, list) else []
     named = [
-        each for each in listed if isinstance(each, dict) and isinstance(each.get("type"), str)
+        each
+        for each in listed
+        if isinstance(each, dict) and isinstance(each.get("type"), str)
     ]
     return [each for each in named if each["type"] not in types][
         : max(0, MAX_CONDITIONS - len(ours))
@@ -191,7 +224,9 @@ def _others(observed: object, ours: list[Json]) -> list[Json]:
 
 def _difference(old: Json, new: Json) -> Json:
     patch: Json = {
-        name: None for name, value in old.items() if name not in new and value not in (None, [], {})
+        name: None
+        for name, value in old.items()
+        if name not in new and value not in (None, [], {})
     }
     for name, value in new.items():
         before = old.get(name)
@@ -210,7 +245,11 @@ def _without_nulls(value: Any) -> Any:
     The API server may drop nulls within lists.
     """
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {
+            key: _without_nulls(item)
+            for key, item in value.items()
+            if item is not None
+        }
     if isinstance(value, list):
         return [_without_nulls(item) for item in value]
     return value

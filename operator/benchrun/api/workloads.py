@@ -91,9 +91,13 @@ _LOADS = f"[{', '.join(f'has({{0}}.{name})' for name in (*_LISTS, 'search'))}].f
 _SEARCH = "has(w.load.search)"
 MOST_PROBES = f"(w.load.search.maxProbes + {CONFIRMATIONS})"
 """CEL for the load points of a search, confirmations included."""
-LISTED_POINTS = "".join(f"has(w.load.{name}) ? size(w.load.{name}) : " for name in _LISTS)
+LISTED_POINTS = "".join(
+    f"has(w.load.{name}) ? size(w.load.{name}) : " for name in _LISTS
+)
 """CEL for the load points that are listed, up to what follows where none are."""
-MOST_STAGES = f"(w.load.search.maxProbes + {CONFIRMATIONS} * w.load.search.maxRepeats)"
+MOST_STAGES = (
+    f"(w.load.search.maxProbes + {CONFIRMATIONS} * w.load.search.maxRepeats)"
+)
 """CEL for the most stages of a search."""
 _REQUESTS = (
     "(has(w.requests) ? double(w.requests) : "
@@ -171,7 +175,9 @@ MAX_STAGES = 256
 MAX_REQUESTS = 50_000  # Requests of one stage.
 
 Concurrency = Annotated[int, Field(ge=1, le=100_000)]
-Loads = Annotated[list[base.T], Field(min_length=1, max_length=MAX_LOADS), base.Unique()]
+Loads = Annotated[
+    list[base.T], Field(min_length=1, max_length=MAX_LOADS), base.Unique()
+]
 
 
 MAX_THINK_SECONDS = 3600
@@ -188,7 +194,8 @@ class ThinkTime(base.SpecModel):
         ),
     ] = Field(description="Mean, in seconds.")
     distribution: Literal["Exponential", "Constant"] = Field(
-        "Exponential", description="Drawn with the stage's seed, or always the mean."
+        "Exponential",
+        description="Drawn with the stage's seed, or always the mean.",
     )
 
 
@@ -227,7 +234,9 @@ class LoadSpec(base.SpecModel):
             message="set burstiness only with requestRates",
         ),
         base.Rule(
-            cel=f"!has(self.start) || {_CLOSED}", message=f"start {_SET_USERS}", path=".start"
+            cel=f"!has(self.start) || {_CLOSED}",
+            message=f"start {_SET_USERS}",
+            path=".start",
         ),
         base.Rule(
             cel=f"!has(self.thinkSeconds) || {_CLOSED}",
@@ -252,7 +261,9 @@ class LoadSpec(base.SpecModel):
     search: Search | None = Field(
         None, description="Looks for the highest load that meets the objectives."
     )
-    trace_speeds: Annotated[Loads[base.PositiveDecimal], base.DIFFERENT_NUMBERS] | None = None
+    trace_speeds: (
+        Annotated[Loads[base.PositiveDecimal], base.DIFFERENT_NUMBERS] | None
+    ) = None
     """Replays the instants of dataset.timedTrace, each speed a load point: 1 as recorded, 2 twice
     as fast."""
     batch_sizes: Loads[Annotated[int, Field(ge=1, le=MAX_REQUESTS)]] | None = None
@@ -264,7 +275,9 @@ class LoadSpec(base.SpecModel):
         """Return the loads that are listed, each once; nothing is listed for a search."""
         for axis, field in _LISTED_IN.items():
             if (listed := getattr(self, field)) is not None:
-                values = dict.fromkeys(contract.spelled(str(value)) for value in listed)
+                values = dict.fromkeys(
+                    contract.spelled(str(value)) for value in listed
+                )
                 return tuple(self.at(axis, value) for value in values)
         return ()
 
@@ -291,7 +304,8 @@ class LoadSpec(base.SpecModel):
         """Return what the spec says of the load besides its values, by its fields' names."""
         think = self.think_seconds
         drawn = think and contract.ThinkTime(
-            mean_seconds=contract.spelled(think.mean), distribution=think.distribution
+            mean_seconds=contract.spelled(think.mean),
+            distribution=think.distribution,
         )
         return {
             "max_concurrency": self.max_concurrency,
@@ -301,7 +315,9 @@ class LoadSpec(base.SpecModel):
         }
 
 
-_Share = Annotated[str, Field(max_length=8, pattern=r"^(0\.0*[1-9][0-9]*|1(\.0+)?)$")]
+_Share = Annotated[
+    str, Field(max_length=8, pattern=r"^(0\.0*[1-9][0-9]*|1(\.0+)?)$")
+]
 _UP_TO_2 = r"1(\.[0-9]+)?|2(\.0+)?)$"
 
 
@@ -315,20 +331,27 @@ class Sampling(base.SpecModel):
             message="topP, topK and minP need temperature above 0",
         ),
     )
-    temperature: Annotated[str, Field(max_length=8, pattern=rf"^(0(\.[0-9]+)?|{_UP_TO_2}")] = "0"
+    temperature: Annotated[
+        str, Field(max_length=8, pattern=rf"^(0(\.[0-9]+)?|{_UP_TO_2}")
+    ] = "0"
     """Up to 2; 0 is greedy."""
     top_p: _Share | None = Field(None, description="Above 0, up to 1.")
     top_k: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         None, description="Likeliest tokens drawn from."
     )
     min_p: _Share | None = Field(
-        None, description="Least probability of a token, as a share of the likeliest one's."
+        None,
+        description="Least probability of a token, as a share of the likeliest one's.",
     )
     logprobs: Annotated[int, Field(ge=1, le=20)] | None = Field(
-        None, description="Asks for the log probabilities of so many likeliest tokens each."
+        None,
+        description="Asks for the log probabilities of so many likeliest tokens each.",
     )
     repetition_penalty: (
-        Annotated[str, Field(max_length=8, pattern=rf"^(0\.0*[1-9][0-9]*|{_UP_TO_2}")] | None
+        Annotated[
+            str, Field(max_length=8, pattern=rf"^(0\.0*[1-9][0-9]*|{_UP_TO_2}")
+        ]
+        | None
     ) = None
     """Up to 2; above 1 repeats less."""
     stop: (
@@ -407,7 +430,9 @@ class Workload(base.SpecModel):
             path=".testRequest",
         ),
     )
-    name: base.WorkloadName = Field(description="Name of the workload, part of every stage id.")
+    name: base.WorkloadName = Field(
+        description="Name of the workload, part of every stage id."
+    )
     dataset: Dataset = Field(description="Where the prompts come from.")
     load: LoadSpec = Field(default_factory=LoadSpec)
     """How the requests arrive. Left out: the workload is not measured by itself, it is only part of
@@ -420,7 +445,9 @@ class Workload(base.SpecModel):
     api: Literal["Completions", "Chat"] = Field(
         "Completions", description="/v1/completions or /v1/chat/completions."
     )
-    ignore_eos: bool = Field(True, description="Whether answers always have the requested length.")
+    ignore_eos: bool = Field(
+        True, description="Whether answers always have the requested length."
+    )
     sampling: Sampling | None = Field(
         None, description="How tokens are chosen; left out: greedily."
     )
@@ -440,7 +467,9 @@ class Workload(base.SpecModel):
         return load.requests(self.requests, self.duration_seconds)
 
 
-def datasets_of(workload: Workload, workloads: Sequence[Workload]) -> tuple[Dataset, ...]:
+def datasets_of(
+    workload: Workload, workloads: Sequence[Workload]
+) -> tuple[Dataset, ...]:
     """Return the datasets of a mix; of any other workload its own dataset.
 
     A mix names other workloads, found among `workloads`, and sends their datasets.

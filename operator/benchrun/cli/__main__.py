@@ -20,7 +20,19 @@ from benchrun.cli.commands import (
     watch,
 )
 
-COMMANDS = (run, watch, get, logs, report, export, compare, judge, explain, check, kv_cache)
+COMMANDS = (
+    run,
+    watch,
+    get,
+    logs,
+    report,
+    export,
+    compare,
+    judge,
+    explain,
+    check,
+    kv_cache,
+)
 """Each module has SUMMARY, DESCRIPTION, perhaps EPILOG, `add_options` and `run`: the exit code, or
 CommandError."""
 TABLE_WIDTH = 120  # A narrower terminal wraps the lines; folded cells could not be read at all.
@@ -39,9 +51,12 @@ class _Output(console_tables.Terminal):
 def main(arguments: list[str] | None = None) -> int:
     """Run the command and return its exit code: that of the run's verdict, or 1 where it failed."""
     parser = argparse.ArgumentParser(
-        prog="benchrun", description="Benchmark experiments on LLM servers, as Kubernetes objects."
+        prog="benchrun",
+        description="Benchmark experiments on LLM servers, as Kubernetes objects.",
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND"
+    )
     for command in COMMANDS:
         command_parser = commands.add_parser(
             command.__name__.rpartition(".")[2].replace("_", "-"),
@@ -54,7 +69,9 @@ def main(arguments: list[str] | None = None) -> int:
         command_parser.set_defaults(run=command.run)
     options = parser.parse_args(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # "?" on a terminal that can't show bars
+        sys.stdout.reconfigure(
+            errors="replace"
+        )  # "?" on a terminal that can't show bars
     console = _Output()
     console.width = max(console.width, TABLE_WIDTH)
     try:
@@ -69,7 +86,9 @@ def main(arguments: list[str] | None = None) -> int:
         return error.code
     except OSError as error:
         _drop_output()
-        _complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
+        _complain(
+            f"{error.filename or 'standard output'}: {error.strerror or error}"
+        )
         return errors.CommandError.code
     except KeyboardInterrupt as interrupt:
         return interrupts.exit_code_of(interrupt)

@@ -48,11 +48,17 @@ class Kubectl:
         try:
             return self._json("get", resource, name)
         except KubectlError as error:
-            raise (self.missing(name, resource) if error.trouble == "NotFound" else error) from None
+            raise (
+                self.missing(name, resource)
+                if error.trouble == "NotFound"
+                else error
+            ) from None
 
     def find(self, name: str, *, resource: str = RUN) -> Body | None:
         """Return a run or sweep, or None where there is none of that name."""
-        found = self._output("get", resource, name, "--ignore-not-found", "--output=json")
+        found = self._output(
+            "get", resource, name, "--ignore-not-found", "--output=json"
+        )
         return json_object(found) if found.strip() else None
 
     def missing(self, name: str, *resources: str) -> KubectlError:
@@ -62,9 +68,13 @@ class Kubectl:
         """
         others: list[str] = []
         for resource in resources:
-            with suppress(KubectlError):  # A user who may read one may not be allowed to list all.
+            with suppress(
+                KubectlError
+            ):  # A user who may read one may not be allowed to list all.
                 others += [body["metadata"]["name"] for body in self.all(resource)]
-        kinds = " or ".join(kind for kind, resource in RESOURCES.items() if resource in resources)
+        kinds = " or ".join(
+            kind for kind, resource in RESOURCES.items() if resource in resources
+        )
         return no_such(kinds, name, self.namespace, list(dict.fromkeys(others)))
 
     def sweep_instead(self, name: str, error: KubectlError) -> Body:
@@ -74,13 +84,19 @@ class Kubectl:
         """
         if error.trouble != "NotFound":
             raise error
-        with suppress(KubectlError):  # A user who may read runs may not be allowed to read sweeps.
+        with suppress(
+            KubectlError
+        ):  # A user who may read runs may not be allowed to read sweeps.
             if (found := self.find(name, resource=SWEEP)) is not None:
                 return found
         raise self.missing(name, RUN, SWEEP)
 
     def all(
-        self, resource: str, *, all_namespaces: bool = False, selector: str | None = None
+        self,
+        resource: str,
+        *,
+        all_namespaces: bool = False,
+        selector: str | None = None,
     ) -> list[Body]:
         """Return all objects of a resource in the namespace, or in the cluster.
 
@@ -97,20 +113,32 @@ class Kubectl:
     def stored(self, run_uid: str) -> list[Body]:
         """Return the ConfigMaps that keep what was measured for a run, without its plan."""
         roles = f"{names.LABEL_ROLE} in ({names.ROLE_STAGE},{names.ROLE_TIMELINE})"
-        return self.all("configmaps", selector=f"{names.LABEL_RUN_UID}={run_uid},{roles}")
+        return self.all(
+            "configmaps", selector=f"{names.LABEL_RUN_UID}={run_uid},{roles}"
+        )
 
-    def apply(self, manifest: str, *, named: bool = True, dry_run: bool = False) -> Body:
+    def apply(
+        self, manifest: str, *, named: bool = True, dry_run: bool = False
+    ) -> Body:
         """Create or update an object and return it.
 
         With `dry_run` nothing is changed: the returned object is as it would be. Where it is not
         `named`, a new object is created from generateName.
         """
         options = ["--dry-run=server"] if dry_run else []
-        return self._json("apply" if named else "create", "--filename=-", *options, given=manifest)
+        return self._json(
+            "apply" if named else "create", "--filename=-", *options, given=manifest
+        )
 
     def cancel(self, name: str, *, resource: str = RUN) -> None:
         """Cancel a run, or a sweep with its runs: it frees its GPUs and keeps what was measured."""
-        self._output("patch", resource, name, "--type=merge", '--patch={"spec":{"cancel":true}}')
+        self._output(
+            "patch",
+            resource,
+            name,
+            "--type=merge",
+            '--patch={"spec":{"cancel":true}}',
+        )
 
     async def lines(self, *what: str) -> AsyncGenerator[str, None]:
         """Yield the lines of kubectl's output as they come. kubectl is ended with the iteration."""
@@ -130,7 +158,9 @@ class Kubectl:
             data = b"more"
             while data:
                 data = await process.stdout.read(CHUNK_BYTES)
-                *lines, rest = (rest + decoder.decode(data, final=not data)).split("\n")
+                *lines, rest = (rest + decoder.decode(data, final=not data)).split(
+                    "\n"
+                )
                 for line in lines:
                     yield line
             if rest:
@@ -157,7 +187,12 @@ class Kubectl:
     def _output(self, *what: str, given: str | None = None) -> str:
         command = self._command(*what)
         done = subprocess.run(
-            command, input=given, capture_output=True, text=True, encoding="utf-8", check=False
+            command,
+            input=given,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            check=False,
         )
         if done.returncode != 0:
             raise explained(done.stderr)
@@ -167,10 +202,17 @@ class Kubectl:
         if shutil.which("kubectl") is None:
             raise NO_KUBECTL
         scope = [f"--namespace={self.namespace}"] if self.namespace else []
-        return ["kubectl", *what, *scope, *([f"--context={self.context}"] if self.context else [])]
+        return [
+            "kubectl",
+            *what,
+            *scope,
+            *([f"--context={self.context}"] if self.context else []),
+        ]
 
 
-async def _drained(process: asyncio.subprocess.Process, errors: asyncio.Task[bytes]) -> None:
+async def _drained(
+    process: asyncio.subprocess.Process, errors: asyncio.Task[bytes]
+) -> None:
     """Read what is left of both outputs, without which the process can't end, and wait for it."""
     while process.stdout is not None and await process.stdout.read(CHUNK_BYTES):
         pass

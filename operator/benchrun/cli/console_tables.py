@@ -13,9 +13,21 @@ from rich.text import Text
 from benchrun.api import BenchmarkRunStatus, Bottleneck, Comparison, plain_text
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.judge.comparison import compare
-from benchrun.report import comparison_rows, run_list, serving_result, sweep_rows, tables
+from benchrun.report import (
+    comparison_rows,
+    run_list,
+    serving_result,
+    sweep_rows,
+    tables,
+)
 
-COLOURS = {"Valid": "green", "Suspect": "yellow", "Invalid": "red", "Note": "cyan", "Failed": "red"}
+COLOURS = {
+    "Valid": "green",
+    "Suspect": "yellow",
+    "Invalid": "red",
+    "Note": "cyan",
+    "Failed": "red",
+}
 OUTCOME_COLOURS = {
     "Better": "green",
     "Worse": "red",
@@ -52,7 +64,8 @@ def show_result(
         if word != verdict:
             console.print(
                 Text.assemble(
-                    "verdict of the stages measured: ", (verdict, COLOURS.get(verdict, ""))
+                    "verdict of the stages measured: ",
+                    (verdict, COLOURS.get(verdict, "")),
                 )
             )
         _show_load_points(console, status, texts_per_prompt, wide=wide)
@@ -61,7 +74,10 @@ def show_result(
     _print_rows(console, tables.finding_rows(status), width=prose_width(console))
     if status.comparison is not None:
         show_comparison(
-            console, status.comparison, before=status.comparison.baseline.name, after=name
+            console,
+            status.comparison,
+            before=status.comparison.baseline.name,
+            after=name,
         )
     if status.log_tail:
         console.print(Text("end of the server's log:", style="bold"))
@@ -71,19 +87,31 @@ def show_result(
 def title(name: str, word: str, sentence: str | None) -> Text:
     """Build the line above a result; `word` is its verdict or phase."""
     return Text.assemble(
-        (f"{name}: ", "bold"), (word, COLOURS.get(word, "bold")), f" - {sentence or ''}"
+        (f"{name}: ", "bold"),
+        (word, COLOURS.get(word, "bold")),
+        f" - {sentence or ''}",
     )
 
 
 def _show_load_points(
-    console: Console, status: BenchmarkRunStatus, texts_per_prompt: Mapping[str, int], *, wide: bool
+    console: Console,
+    status: BenchmarkRunStatus,
+    texts_per_prompt: Mapping[str, int],
+    *,
+    wide: bool,
 ) -> None:
-    points = tables.result_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
+    points = tables.result_rows(
+        status, texts_per_prompt=texts_per_prompt, wide=wide
+    )
     show_figures(console, points, names=("load point",), wide=wide)
     console.print(Text(tables.LEGEND, style="dim"), width=prose_width(console))
     if tables.has_uncertain(points):
         console.print(Text(tables.UNCERTAIN_NOTE, style="dim"))
-    _print_rows(console, tables.explanation_rows(status, wide=wide), width=prose_width(console))
+    _print_rows(
+        console,
+        tables.explanation_rows(status, wide=wide),
+        width=prose_width(console),
+    )
     for rows in (tables.repeat_rows, tables.kernel_rows, tables.interval_rows):
         if wide or rows is tables.kernel_rows:
             _print_rows(console, rows(status))
@@ -92,7 +120,9 @@ def _show_load_points(
         console.print(Text(block.text))
 
 
-def _print_rows(console: Console, cells: tables.Rows, *, width: int | None = None) -> None:
+def _print_rows(
+    console: Console, cells: tables.Rows, *, width: int | None = None
+) -> None:
     if cells.rows:
         console.print(as_table(cells), width=width)
 
@@ -110,7 +140,9 @@ def prose_width(console: Console) -> int:
 
 
 def _full_width(console: Console, table: Table) -> int:
-    return Measurement.get(console, console.options.update_width(UNBOUNDED), table).maximum
+    return Measurement.get(
+        console, console.options.update_width(UNBOUNDED), table
+    ).maximum
 
 
 def show_figures(
@@ -129,7 +161,9 @@ def show_figures(
         console.print(table)
         console.width = before
         return
-    for number, part in enumerate(parts_that_fit(cells, console.width, names=names)):
+    for number, part in enumerate(
+        parts_that_fit(cells, console.width, names=names)
+    ):
         if number:
             console.print()
         console.print(_fitted(part, console.width, names=names))
@@ -168,32 +202,44 @@ def _widths(cells: tables.Rows, width: int, *, names: Collection[str]) -> list[i
     """Return the width of each column: that of its longest cell, or less where cells fold."""
     columns = zip(cells.headers, *cells.rows, strict=True)
     longest = [max(map(cell_len, column)) for column in columns]
-    most = [max(WIDEST_CELL, width // 3) if h in names else WIDEST_CELL for h in cells.headers]
+    most = [
+        max(WIDEST_CELL, width // 3) if h in names else WIDEST_CELL
+        for h in cells.headers
+    ]
     return list(map(min, longest, most))
 
 
 def _fitted(cells: tables.Rows, width: int, *, names: Collection[str]) -> Table:
     table = as_table(cells, folded=names)
-    for column, wide in zip(table.columns, _widths(cells, width, names=names), strict=True):
+    for column, wide in zip(
+        table.columns, _widths(cells, width, names=names), strict=True
+    ):
         column.width = min(wide, width)
         column.no_wrap = False
     return table
 
 
 def empty_table(
-    *headers: str, folded: Collection[str] | None = None, numbers: Collection[str] = ()
+    *headers: str,
+    folded: Collection[str] | None = None,
+    numbers: Collection[str] = (),
 ) -> Table:
     """Build a table without rows.
 
     `folded` are the headers of the columns that may take several lines; None: all may. The columns
     `numbers` are aligned on the right.
     """
-    table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(headers))
+    table = Table(
+        box=None, pad_edge=False, header_style="bold", show_header=any(headers)
+    )
     for header in headers:
         right = header in numbers
         whole = folded is not None and header not in folded
         table.add_column(
-            header, justify="right" if right else "left", overflow="fold", no_wrap=whole
+            header,
+            justify="right" if right else "left",
+            overflow="fold",
+            no_wrap=whole,
         )
     return table
 
@@ -209,7 +255,8 @@ def as_table(
     table = empty_table(*cells.headers, folded=folded, numbers=numbers)
     for row in cells.rows:
         styled = (
-            "dim" if cell.endswith(tables.UNCERTAIN) else colours.get(cell, "") for cell in row
+            "dim" if cell.endswith(tables.UNCERTAIN) else colours.get(cell, "")
+            for cell in row
         )
         table.add_row(*map(Text, row, styled))
     return table
@@ -233,7 +280,9 @@ def show_comparison(
     if found.load_points:
         rows = comparison_rows.comparison_rows(found.load_points)
         numbers = ("baseline", "value", "change", "interval")
-        table = as_table(rows, folded=("load point",), numbers=numbers, colours=OUTCOME_COLOURS)
+        table = as_table(
+            rows, folded=("load point",), numbers=numbers, colours=OUTCOME_COLOURS
+        )
         table.padding = (0, 1, 0, 0)
         console.print(table)
     for load_point, limit in (limited or {}).items():
@@ -245,7 +294,10 @@ def show_comparison(
     say(Text(found.message))
     if found.gate is not None:
         say(
-            Text(comparison_rows.GATES[found.gate], style=OUTCOME_COLOURS.get(found.gate, "yellow"))
+            Text(
+                comparison_rows.GATES[found.gate],
+                style=OUTCOME_COLOURS.get(found.gate, "yellow"),
+            )
         )
 
 
@@ -262,19 +314,29 @@ def show_sweep(
 ) -> None:
     """Print a sweep's state, tables and remarks, and what was cut."""
     width = prose_width(console)
-    console.print(title(name, run_list.outcome_word(status), status.message), width=width)
+    console.print(
+        title(name, run_list.outcome_word(status), status.message), width=width
+    )
     if status.results:
-        variants = sweep_rows.variant_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
+        variants = sweep_rows.variant_rows(
+            status, texts_per_prompt=texts_per_prompt, wide=wide
+        )
         show_figures(console, variants, names=NAMES, wide=wide)
         console.print(Text(sweep_rows.LEGEND, style="dim"), width=width)
         if wide and (side_by_side := sweep_rows.configuration_rows(status)).rows:
             console.print(Text("\nload points side by side", style="bold"))
             show_figures(console, side_by_side, names=NAMES, wide=wide)
     if (compared := sweep_rows.compared_text(status)) is not None:
-        against = Text.assemble("\n", (f"against {status.baseline}", "bold"), f", {compared}")
+        against = Text.assemble(
+            "\n", (f"against {status.baseline}", "bold"), f", {compared}"
+        )
         console.print(against, width=width)
         changes = sweep_rows.configuration_change_rows(status)
-        if wide or not changes.rows or _full_width(console, as_table(changes)) > console.width:
+        if (
+            wide
+            or not changes.rows
+            or _full_width(console, as_table(changes)) > console.width
+        ):
             changes = sweep_rows.change_rows(status)
         show_figures(console, changes, names=NAMES, wide=wide)
     for heading, table in (
@@ -285,7 +347,10 @@ def show_sweep(
         if table.rows:
             console.print(Text(f"\n{heading}", style="bold"))
             console.print(as_table(table))
-    for style, lines in (("yellow", sweep_rows.remarks(status)), ("dim", sweep_rows.cuts(status))):
+    for style, lines in (
+        ("yellow", sweep_rows.remarks(status)),
+        ("dim", sweep_rows.cuts(status)),
+    ):
         for line in lines:
             console.print(Text(line, style=style), width=width)
 
@@ -307,4 +372,8 @@ class Terminal(Console):
         Styles and the cursor are Rich's own: they are kept beside the text.
         """
         for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=plain_text(segment.text))
+            yield (
+                segment
+                if segment.control
+                else segment._replace(text=plain_text(segment.text))
+            )

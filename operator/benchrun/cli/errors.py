@@ -38,7 +38,11 @@ def another_version(name: str, error: ValueError) -> str:
     `error` is from reading it.
     """
     root = "status" if getattr(error, "title", "").endswith("Status") else "spec"
-    why = first_problem(error, root=root) if isinstance(error, ValidationError) else error
+    why = (
+        first_problem(error, root=root)
+        if isinstance(error, ValidationError)
+        else error
+    )
     return (
         f"{name} was written by another version of benchrun ({why}); use the command of the "
         "operator's version"
@@ -48,9 +52,13 @@ def another_version(name: str, error: ValueError) -> str:
 def unknown(what: str, name: str, known: Sequence[str]) -> CommandError:
     """Build the error for a name that does not exist, with the nearest that do, then all."""
     by_lower = {each.lower(): each for each in known}
-    near = [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=3)]
+    near = [
+        by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=3)
+    ]
     guess = f"; did you mean {' or '.join(near)}?" if near else "."
-    return CommandError(f"there is no {what} {name!r}{guess} There are: {', '.join(known)}")
+    return CommandError(
+        f"there is no {what} {name!r}{guess} There are: {', '.join(known)}"
+    )
 
 
 Trouble = Literal[
@@ -86,12 +94,14 @@ def explained(stderr: str) -> KubectlError:
     An unknown message is passed on unchanged.
     """
     lines = [
-        line.strip() for line in stderr.splitlines() if line.strip() and not _NOISE.match(line)
+        line.strip()
+        for line in stderr.splitlines()
+        if line.strip() and not _NOISE.match(line)
     ]
     # All on one line, except that several problems of an object keep a line each.
-    text = " ".join(f"\n  {line}" if line.startswith("* ") else line for line in lines).replace(
-        " \n", "\n"
-    )
+    text = " ".join(
+        f"\n  {line}" if line.startswith("* ") else line for line in lines
+    ).replace(" \n", "\n")
     for pattern, trouble, sentence in _KNOWN:
         if (found := re.search(pattern, text)) is not None:
             words = (
@@ -100,18 +110,26 @@ def explained(stderr: str) -> KubectlError:
                 else sentence(found)
             )
             return KubectlError(words, trouble)
-    return KubectlError(_PREFIX.sub("", text) or "kubectl failed without an error message")
+    return KubectlError(
+        _PREFIX.sub("", text) or "kubectl failed without an error message"
+    )
 
 
-def no_such(kind: str, name: str, namespace: str | None, others: Sequence[str]) -> KubectlError:
+def no_such(
+    kind: str, name: str, namespace: str | None, others: Sequence[str]
+) -> KubectlError:
     place = f"namespace {namespace}" if namespace else "this namespace"
     more = f" and {len(others) - MAX_NAMES} more" if len(others) > MAX_NAMES else ""
     instead = f"; there are: {', '.join(others[:MAX_NAMES])}{more}"
     if near := get_close_matches(name, others, n=3):
         instead = f"; did you mean {' or '.join(near)}?"
     elif not others:
-        instead = "; the namespace has none: use -n, or list all with benchrun get -A"
-    return KubectlError(f"there is no {kind} {name} in {place}{instead}", "NotFound")
+        instead = (
+            "; the namespace has none: use -n, or list all with benchrun get -A"
+        )
+    return KubectlError(
+        f"there is no {kind} {name} in {place}{instead}", "NotFound"
+    )
 
 
 NO_KUBECTL = KubectlError(
@@ -134,7 +152,9 @@ def _no_cluster(found: re.Match[str]) -> str:
 
 
 def _forbidden(found: re.Match[str]) -> str:
-    user, verb, resource, where = (found[name] for name in ("user", "verb", "resource", "where"))
+    user, verb, resource, where = (
+        found[name] for name in ("user", "verb", "resource", "where")
+    )
     role = "view" if verb in ("get", "list", "watch") else "edit"
     if "cluster scope" in where:
         return (
@@ -165,7 +185,9 @@ _NOT_INSTALLED = (
     "this cluster does not know {}: install benchrun there (docs/install.md), or choose another "
     "with --context"
 )
-_NOISE = re.compile(r"[EWI]\d{4} \d\d:\d\d:|\* <nil>: .*some validation rules were not checked")
+_NOISE = re.compile(
+    r"[EWI]\d{4} \d\d:\d\d:|\* <nil>: .*some validation rules were not checked"
+)
 """Log lines of kubectl's libraries, and its remark that rules were not checked for an object that
 breaks its schema."""
 _PREFIX = re.compile(
@@ -173,13 +195,21 @@ _PREFIX = re.compile(
     r"|error when \w+ \"STDIN\": )+"
 )
 _KNOWN: tuple[tuple[str, Trouble, str | Callable[[re.Match[str]], str]], ...] = (
-    (r"connection to the server (?P<host>\S+) was refused", "NoCluster", _no_cluster),
+    (
+        r"connection to the server (?P<host>\S+) was refused",
+        "NoCluster",
+        _no_cluster,
+    ),
     (
         r"Unable to connect to the server: (?P<why>.+)",
         "NoCluster",
         f"the cluster does not answer ({{why}}); is it up, and is it the one you mean? {_WHICH}",
     ),
-    (r"context was not found for specified context: (?P<name>.+)", "NoContext", _NO_CONTEXT),
+    (
+        r"context was not found for specified context: (?P<name>.+)",
+        "NoContext",
+        _NO_CONTEXT,
+    ),
     (r"context \"(?P<name>.+?)\" does not exist", "NoContext", _NO_CONTEXT),
     (
         r"must be logged in to the server|\(Unauthorized\)|Unauthorized$",
@@ -213,10 +243,16 @@ _KNOWN: tuple[tuple[str, Trouble, str | Callable[[re.Match[str]], str]], ...] = 
         "NotFound",
         lambda m: f"there is no {_KINDS[m[1]]} {m[2]} here",
     ),
-    (r"\(NotFound\).*pods \"(?P<name>.+?)\" not found", "NotFound", "the pod {name} is gone"),
+    (
+        r"\(NotFound\).*pods \"(?P<name>.+?)\" not found",
+        "NotFound",
+        "the pod {name} is gone",
+    ),
     (
         IMMUTABLE,
         "Immutable",
-        lambda m: f"{', '.join(dict.fromkeys(re.findall(IMMUTABLE, m.string)))} can't be changed",
+        lambda m: (
+            f"{', '.join(dict.fromkeys(re.findall(IMMUTABLE, m.string)))} can't be changed"
+        ),
     ),
 )

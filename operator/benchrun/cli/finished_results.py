@@ -22,7 +22,12 @@ from benchrun.decide import Unacceptable
 from benchrun.decide.sweep import decide_sweep, sweep_state
 from benchrun.judge.sweep.judged_sweep import sweep_table
 from benchrun.measure import metrics_page, timeline
-from benchrun.observe import run_outcomes, untrusted_json as raw, view_builders, views
+from benchrun.observe import (
+    run_outcomes,
+    untrusted_json as raw,
+    view_builders,
+    views,
+)
 from benchrun.plan import TIMELINE_KEY, stored_part, stored_record
 from benchrun.report import exit_codes, markdown, run_list, tables
 from benchrun.report.html import Reported, ReportedSweep
@@ -30,7 +35,11 @@ from benchrun.report.html import Reported, ReportedSweep
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("name", nargs="?", help="name of the BenchmarkRun; may be left out where -f holds one only")
+    add(
+        "name",
+        nargs="?",
+        help="name of the BenchmarkRun; may be left out where -f holds one only",
+    )
     add(
         "-f",
         "--file",
@@ -40,7 +49,8 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     selector = "benchrun.dev/run=NAME,benchrun.dev/role in (stage,timeline)"
     records = (
-        f"with -f: file or folder with its ConfigMaps (kubectl get cm -l '{selector}' -o yaml)"
+        "with -f: file or folder with its ConfigMaps (kubectl get cm -l "
+        f"'{selector}' -o yaml)"
     )
     add("--records", type=Path, metavar="PATH", help=records)
 
@@ -57,9 +67,12 @@ def finished_run(options: argparse.Namespace) -> Reported:
     found = with_measurement(named_run(options), options)
     if not found.records:
         reasons = (
-            "; ".join(found.notes) or "there are no ConfigMaps of it, or they are another run's"
+            "; ".join(found.notes)
+            or "there are no ConfigMaps of it, or they are another run's"
         )
-        raise errors.CommandError(f"{found.declared.name} has no stored records: {reasons}")
+        raise errors.CommandError(
+            f"{found.declared.name} has no stored records: {reasons}"
+        )
     return found
 
 
@@ -67,12 +80,16 @@ def named_run(options: argparse.Namespace) -> views.Run:
     """Return the run that the options name, ended or not. Raises CommandError."""
     if options.file is None:
         if options.name is None or options.records is not None:
-            raise errors.CommandError("which run? Give its name, or -f FILE --records PATH")
+            raise errors.CommandError(
+                "which run? Give its name, or -f FILE --records PATH"
+            )
         return _labelled(cluster.kubectl_of(options).get(options.name))
     runs = {run.name: run for run in manifests.runs_in(options.file)}
     name = options.name or (next(iter(runs)) if len(runs) == 1 else "")
     if name not in runs:
-        raise errors.CommandError(f"{options.file} holds {', '.join(runs)}; give the name of one")
+        raise errors.CommandError(
+            f"{options.file} holds {', '.join(runs)}; give the name of one"
+        )
     return runs[name]
 
 
@@ -87,7 +104,9 @@ def with_measurement(run: views.Run, options: argparse.Namespace) -> Reported:
     The measurement may be empty. Raises CommandError, also where the run has not ended.
     """
     spec = errors.readable(BenchmarkRunSpec.model_validate, run.spec, run.name)
-    status = errors.readable(BenchmarkRunStatus.model_validate, run.status, run.name)
+    status = errors.readable(
+        BenchmarkRunStatus.model_validate, run.status, run.name
+    )
     if exit_codes.exit_code(status) is None:
         raise errors.CommandError(f"{run.name} has not ended")
     config_maps: Sequence[raw.Object] = ()
@@ -102,7 +121,9 @@ def with_measurement(run: views.Run, options: argparse.Namespace) -> Reported:
 
 def _measurement(
     bodies: Iterable[raw.Object], *, run_uid: str
-) -> tuple[tuple[StageRecord, ...], tuple[metrics_page.Sample, ...], tuple[str, ...]]:
+) -> tuple[
+    tuple[StageRecord, ...], tuple[metrics_page.Sample, ...], tuple[str, ...]
+]:
     """Return the records, the samples, and a note for each ConfigMap that can't be read.
 
     ConfigMaps of other owners are skipped: a label proves nothing.
@@ -112,18 +133,25 @@ def _measurement(
     unreadable: list[str] = []
     for body in bodies:
         child = view_builders.child_of("ConfigMap", body)
-        if child.owner_uid != run_uid or child.role not in (names.ROLE_STAGE, names.ROLE_TIMELINE):
+        if child.owner_uid != run_uid or child.role not in (
+            names.ROLE_STAGE,
+            names.ROLE_TIMELINE,
+        ):
             continue
         try:
             packed = stored_part(body, TIMELINE_KEY)
             own = timeline.decode(packed) if packed is not None else ()
             if child.role == names.ROLE_STAGE:
-                record = stored_record(body, run_uid=run_uid, sequence=child.sequence)
+                record = stored_record(
+                    body, run_uid=run_uid, sequence=child.sequence
+                )
                 if record.profile is None:  # A profile's content is in the status.
                     records[record.sequence] = record
             samples += own
         except ValueError as error:
-            unreadable.append(f"ConfigMap {child.name}: {str(error).splitlines()[0]}")
+            unreadable.append(
+                f"ConfigMap {child.name}: {str(error).splitlines()[0]}"
+            )
     return (
         tuple(records[place] for place in sorted(records)),
         tuple(timeline.once(samples)),
@@ -137,10 +165,16 @@ def runs_of(
     """Return a sweep's runs from a file or the cluster; none where they may not be read."""
     bodies: Sequence[raw.Object] = ()
     if file is not None:
-        bodies = [body for body in manifests.objects_in(file) if body.get("kind") == names.KIND]
+        bodies = [
+            body
+            for body in manifests.objects_in(file)
+            if body.get("kind") == names.KIND
+        ]
     else:
         with suppress(errors.KubectlError):
-            bodies = kubectl.all(cluster.RUN, selector=f"{names.LABEL_SWEEP}={sweep.name}")
+            bodies = kubectl.all(
+                cluster.RUN, selector=f"{names.LABEL_SWEEP}={sweep.name}"
+            )
     mine = (sweep.namespace, sweep.uid)
     runs = map(view_builders.run_of, bodies)
     return [run for run in runs if (run.namespace, run.sweep_uid) == mine]
@@ -157,8 +191,12 @@ def whole_table(
         return status
     measured = {}
     for run in runs:
-        with suppress(ValidationError):  # The object was written by another version of the API.
-            measured[run.uid] = essence(BenchmarkRunStatus.model_validate(run.status))
+        with suppress(
+            ValidationError
+        ):  # The object was written by another version of the API.
+            measured[run.uid] = essence(
+                BenchmarkRunStatus.model_validate(run.status)
+            )
     collected = sweep_state.SweepCollected(measured=measured)
     facts = sweep_state.SweepFacts(
         sweep, run_outcomes.swept_runs(runs), collected, datetime.now(UTC)
@@ -167,13 +205,20 @@ def whole_table(
         spec, variants = sweep_state.accept_sweep(sweep)
     except Unacceptable:
         return status
-    state = sweep_state.SweepState(facts=facts, spec=spec, variants=variants, status=status)
+    state = sweep_state.SweepState(
+        facts=facts, spec=spec, variants=variants, status=status
+    )
     if not decide_sweep.is_tabled(state) or decide_sweep.to_read(state):
         return status
     wanted = decide_sweep.table_wanted(state)
     missing = dict(wanted.missing)
     table = sweep_table(
-        spec, wanted.runs, measured, baseline=wanted.baseline, missing=missing, whole=True
+        spec,
+        wanted.runs,
+        measured,
+        baseline=wanted.baseline,
+        missing=missing,
+        whole=True,
     )
     return decide_sweep.tabled(state, sweep_state.TableMade(wanted, table))
 
@@ -206,7 +251,11 @@ def named_sweep(
     `no_run` says why there is no run of that name.
     """
     if options.file is not None:
-        sweeps = [body for body in manifests.objects_in(options.file) if body.get("kind") == KIND]
+        sweeps = [
+            body
+            for body in manifests.objects_in(options.file)
+            if body.get("kind") == KIND
+        ]
         found = [
             body
             for body in sweeps
@@ -221,16 +270,22 @@ def named_sweep(
     if isinstance(no_run, errors.KubectlError):
         return view_builders.sweep_of(kubectl.sweep_instead(options.name, no_run))
     if no_run is not None or options.name is None:
-        raise no_run or errors.CommandError("which sweep? Give its name, or -f FILE")
+        raise no_run or errors.CommandError(
+            "which sweep? Give its name, or -f FILE"
+        )
     return view_builders.sweep_of(kubectl.get(options.name, cluster.SWEEP))
 
 
 def status_of(sweep: views.Sweep) -> BenchmarkSweepStatus:
     """Parse the status of a sweep. Raises CommandError where another version wrote it."""
-    return errors.readable(BenchmarkSweepStatus.model_validate, sweep.status, sweep.name)
+    return errors.readable(
+        BenchmarkSweepStatus.model_validate, sweep.status, sweep.name
+    )
 
 
-def show_found(sweep: views.Sweep, options: argparse.Namespace, console: Console) -> int:
+def show_found(
+    sweep: views.Sweep, options: argparse.Namespace, console: Console
+) -> int:
     """Show a sweep in full and return the exit code of its verdict; 0 before it has ended.
 
     Raises CommandError.
@@ -238,7 +293,9 @@ def show_found(sweep: views.Sweep, options: argparse.Namespace, console: Console
     name = sweep.name
     status = status_of(sweep)
     needed = status.truncated or options.html is not None
-    runs = runs_of(sweep, cluster.kubectl_of(options), options.file) if needed else []
+    runs = (
+        runs_of(sweep, cluster.kubectl_of(options), options.file) if needed else []
+    )
     status = whole_table(sweep, status, runs)
     texts = tables.texts_per_prompt(run_list.template(sweep))
     code = exit_codes.sweep_exit_code(status)
@@ -247,13 +304,22 @@ def show_found(sweep: views.Sweep, options: argparse.Namespace, console: Console
             raise errors.CommandError(f"{name} has not ended")
         write_page(options.html, _reported(sweep, status, runs, options), console)
     elif options.markdown:
-        print(plain_text(markdown.sweep_markdown(name, status, texts_per_prompt=texts)), end="")
+        print(
+            plain_text(
+                markdown.sweep_markdown(name, status, texts_per_prompt=texts)
+            ),
+            end="",
+        )
     else:
-        console_tables.show_sweep(console, name, status, texts_per_prompt=texts, wide=options.wide)
+        console_tables.show_sweep(
+            console, name, status, texts_per_prompt=texts, wide=options.wide
+        )
     return exit_codes.PASSED if code is None else code
 
 
-def write_page(file: Path, found: Reported | ReportedSweep, console: Console) -> None:
+def write_page(
+    file: Path, found: Reported | ReportedSweep, console: Console
+) -> None:
     """Write a run or sweep as one HTML file. Raises CommandError.
 
     The packages that draw charts are imported only here: all else works without them.

@@ -1,7 +1,13 @@
 """Runs and sweeps followed to their end: kubectl watches them, a reporter shows what is known."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, MutableMapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Coroutine,
+    Iterable,
+    MutableMapping,
+)
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,9 +22,13 @@ from benchrun.report import exit_codes, watch_state
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
-HOPELESS = frozenset({"NoKubectl", "NoContext", "NotInstalled", "Forbidden", "NotFound"})
+HOPELESS = frozenset(
+    {"NoKubectl", "NoContext", "NotInstalled", "Forbidden", "NotFound"}
+)
 """Trouble that another attempt does not cure."""
-LATEST_STAGES = 8  # Most stages finished before following began whose figures are fetched.
+LATEST_STAGES = (
+    8  # Most stages finished before following began whose figures are fetched.
+)
 MAX_TARGETS = 16
 """Most runs and sweeps followed. Each run has its own kubectl process, a sweep has two."""
 TICK_SECONDS = 0.25  # Seconds between two calls of a reporter when nothing happens.
@@ -41,15 +51,21 @@ class FollowedObject:
         return "sweep" if self.is_sweep else "run"
 
 
-def by_name(targets: Iterable[tuple[str, FollowedObject]]) -> dict[str, FollowedObject]:
+def by_name(
+    targets: Iterable[tuple[str, FollowedObject]],
+) -> dict[str, FollowedObject]:
     """Return the targets by name. Raises CommandError where two different ones share a name."""
     found: dict[str, FollowedObject] = {}
     for name, target in targets:
         other = found.setdefault(name, target)
         if other != target:
             alike = f"two {target.noun}s of different namespaces are"
-            both = alike if other.kind == target.kind else "a run and a sweep are both"
-            raise errors.CommandError(f"{both} called {name}; follow one after the other")
+            both = (
+                alike if other.kind == target.kind else "a run and a sweep are both"
+            )
+            raise errors.CommandError(
+                f"{both} called {name}; follow one after the other"
+            )
     return found
 
 
@@ -78,12 +94,15 @@ async def follow(
     time = asyncio.get_running_loop().time
     deadline = None if timeout_seconds is None else time() + timeout_seconds
     tasks = [
-        asyncio.create_task(following.guarded(name, following.follow(name))) for name in targets
+        asyncio.create_task(following.guarded(name, following.follow(name)))
+        for name in targets
     ]
     try:
         while waiting := following.waiting():
             if deadline is not None and time() >= deadline:
-                raise TimeIsUp(f"{', '.join(waiting)}: not ended within the timeout")
+                raise TimeIsUp(
+                    f"{', '.join(waiting)}: not ended within the timeout"
+                )
             await asyncio.wait(tasks, timeout=TICK_SECONDS)
             if following.fault is not None:
                 raise following.fault
@@ -96,7 +115,9 @@ async def follow(
 class Following:
     """Runs and sweeps by name, what is known of each, and how the finished ones ended."""
 
-    def __init__(self, targets: MutableMapping[str, FollowedObject], reporter: Reporter) -> None:
+    def __init__(
+        self, targets: MutableMapping[str, FollowedObject], reporter: Reporter
+    ) -> None:
         self._targets = targets
         self._reporter = reporter
         self.known: dict[str, watch_state.Followed] = {}
@@ -108,13 +129,17 @@ class Following:
     def waiting(self) -> list[str]:
         """Return the names of those that have not ended and can still be followed."""
         return [
-            name for name in self._targets if name not in self.codes and name not in self.errors
+            name
+            for name in self._targets
+            if name not in self.codes and name not in self.errors
         ]
 
     def show(self) -> None:
         """Report those that have not ended, in the order in which they were first seen."""
         waiting = self.waiting()
-        self._reporter.show([followed for name, followed in self.known.items() if name in waiting])
+        self._reporter.show(
+            [followed for name, followed in self.known.items() if name in waiting]
+        )
 
     async def guarded(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Await `work`; trouble with the cluster fails only the run or sweep `name`.
@@ -126,7 +151,9 @@ class Following:
         except errors.KubectlError as error:
             self._failed(name, error)
         except ValueError as error:
-            self._failed(name, errors.KubectlError(errors.another_version(name, error)))
+            self._failed(
+                name, errors.KubectlError(errors.another_version(name, error))
+            )
         except Exception as error:
             self.fault = self.fault or error
 
@@ -140,12 +167,16 @@ class Following:
         """Follow one run or sweep until it has ended or can't be read."""
         target = self._targets[name]
         try:
-            await (self._follow_sweep if target.is_sweep else self._follow_run)(name)
+            await (self._follow_sweep if target.is_sweep else self._follow_run)(
+                name
+            )
         except errors.KubectlError as error:
             if error.trouble != "NotFound" or name in self.known:
                 raise
             if target.is_sweep:
-                raise await asyncio.to_thread(target.kubectl.missing, name, cluster.SWEEP) from None
+                raise await asyncio.to_thread(
+                    target.kubectl.missing, name, cluster.SWEEP
+                ) from None
             await asyncio.to_thread(target.kubectl.sweep_instead, name, error)
             self._targets[name] = replace(target, kind=SWEEP_KIND)
             await self.follow(name)
@@ -155,7 +186,9 @@ class Following:
         run = None
         async with aclosing(self._changes(name, cluster.RUN)) as changes:
             async for body, _ in changes:
-                run = watch_state.updated_run(run, body, await stages.since_last(body))
+                run = watch_state.updated_run(
+                    run, body, await stages.since_last(body)
+                )
                 self._changed(name, run, exit_codes.exit_code(run.status))
                 if name in self.codes:
                     return
@@ -167,14 +200,21 @@ class Following:
                 async for body, _ in changes:
                     before = self.known.get(name)
                     sweep = watch_state.updated_sweep(
-                        before if isinstance(before, watch_state.FollowedSweep) else None, body
+                        before
+                        if isinstance(before, watch_state.FollowedSweep)
+                        else None,
+                        body,
                     )
-                    self._changed(name, sweep, exit_codes.sweep_exit_code(sweep.status))
+                    self._changed(
+                        name, sweep, exit_codes.sweep_exit_code(sweep.status)
+                    )
                     if name in self.codes:
                         return
                     if not runs:
                         runs.append(
-                            asyncio.create_task(self.guarded(name, self._follow_swept_runs(name)))
+                            asyncio.create_task(
+                                self.guarded(name, self._follow_swept_runs(name))
+                            )
                         )
         finally:
             await _cancelled(runs)
@@ -186,15 +226,21 @@ class Following:
         allowed to read runs.
         """
         with suppress(errors.KubectlError):
-            async with aclosing(self._changes(name, cluster.RUN, of_sweep=True)) as changes:
+            async with aclosing(
+                self._changes(name, cluster.RUN, of_sweep=True)
+            ) as changes:
                 async for body, deleted in changes:
                     sweep = self.known[name]
                     if isinstance(sweep, watch_state.FollowedSweep):
                         self._changed(
-                            name, watch_state.with_run(sweep, body, deleted=deleted), None
+                            name,
+                            watch_state.with_run(sweep, body, deleted=deleted),
+                            None,
                         )
 
-    def _changed(self, name: str, followed: watch_state.Followed, code: int | None) -> None:
+    def _changed(
+        self, name: str, followed: watch_state.Followed, code: int | None
+    ) -> None:
         """Take over a new state and report it; `code` is the exit code of one that has ended."""
         if name not in self.waiting():
             return
@@ -222,27 +268,41 @@ class Following:
             error = None
             try:
                 events_of = self._targets[name].kubectl.lines(
-                    "get", resource, watched, "--watch", "--output-watch-events", "--output=json"
+                    "get",
+                    resource,
+                    watched,
+                    "--watch",
+                    "--output-watch-events",
+                    "--output=json",
                 )
-                async with aclosing(events_of) as lines, aclosing(objects(lines)) as events:
+                async with (
+                    aclosing(events_of) as lines,
+                    aclosing(objects(lines)) as events,
+                ):
                     async for event in events:
                         if event.get("type") == "ERROR":
                             break  # The watched version has become too old: begin again.
                         heard = ever_heard = True
                         deleted = event.get("type") == "DELETED"
                         if deleted and not of_sweep:
-                            raise errors.KubectlError(f"{name} was deleted", "NotFound")
+                            raise errors.KubectlError(
+                                f"{name} was deleted", "NotFound"
+                            )
                         yield dict(raw.mapping(event.get("object"))), deleted
             except errors.KubectlError as found:
                 error = found
             pause = (
-                FIRST_PAUSE_SECONDS if heard or not pause else min(2 * pause, LONGEST_PAUSE_SECONDS)
+                FIRST_PAUSE_SECONDS
+                if heard or not pause
+                else min(2 * pause, LONGEST_PAUSE_SECONDS)
             )
             if error is not None:
                 if error.trouble in HOPELESS or not ever_heard:
                     raise error
                 if name in self.known:
-                    self.known[name] = replace(self.known[name], trouble=f"{error}; trying again")
+                    self.known[name] = replace(
+                        self.known[name], trouble=f"{error}; trying again"
+                    )
                 self.show()
 
 
@@ -267,7 +327,9 @@ class _FinishedStages:
         known = self._known
         if known < 0:
             known = done if is_finished(status) else max(0, done - LATEST_STAGES)
-        known = max(known, done - watch_state.MAX_STAGES)  # A status may claim any number.
+        known = max(
+            known, done - watch_state.MAX_STAGES
+        )  # A status may claim any number.
         finished = [
             await self._line(body, sequence, is_last=sequence == done - 1)
             for sequence in range(known, done)
@@ -295,12 +357,16 @@ class _FinishedStages:
                 stored = cluster.json_object(
                     "\n".join([line async for line in self._kubectl.lines(*what)])
                 )
-                return watch_state.stage_line(stored_record(stored, run_uid=uid, sequence=sequence))
+                return watch_state.stage_line(
+                    stored_record(stored, run_uid=uid, sequence=sequence)
+                )
             except errors.KubectlError as error:
                 self._may_read_records = error.trouble != "Forbidden"
             except ValueError:
                 pass  # The record is of another version; the stage was measured nevertheless.
-        return watch_state.StageLine(sequence, (self._under_way or None) if is_last else None)
+        return watch_state.StageLine(
+            sequence, (self._under_way or None) if is_last else None
+        )
 
 
 async def objects(lines: AsyncIterator[str]) -> AsyncGenerator[cluster.Body, None]:
@@ -308,7 +374,9 @@ async def objects(lines: AsyncIterator[str]) -> AsyncGenerator[cluster.Body, Non
     collected = ""
     async for line in lines:
         collected += line
-        if line.startswith("}") or (collected == line and line.rstrip().endswith("}")):
+        if line.startswith("}") or (
+            collected == line and line.rstrip().endswith("}")
+        ):
             yield cluster.json_object(collected)
             collected = ""
 

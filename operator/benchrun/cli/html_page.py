@@ -7,7 +7,9 @@ import vl_convert
 
 from benchrun.report.html import Reported, ReportedSweep, page, page_elements
 
-GRAMMAR = "6.1"  # Version of Vega-Lite: one of the versions that vl-convert contains.
+GRAMMAR = (
+    "6.1"  # Version of Vega-Lite: one of the versions that vl-convert contains.
+)
 
 
 def html_page(found: Reported | ReportedSweep) -> str:

@@ -16,7 +16,9 @@ class Terminated(KeyboardInterrupt):
 
 def exit_code_of(interrupt: KeyboardInterrupt) -> int:
     """Return the exit code of an interrupted command, like shells: 128 plus the signal's number."""
-    return 128 + (signal.SIGTERM if isinstance(interrupt, Terminated) else signal.SIGINT)
+    return 128 + (
+        signal.SIGTERM if isinstance(interrupt, Terminated) else signal.SIGINT
+    )
 
 
 def run_interruptibly(main: Coroutine[Any, Any, T]) -> T:
@@ -28,13 +30,17 @@ def run_interruptibly(main: Coroutine[Any, Any, T]) -> T:
 
     async def interruptible() -> T:
         if (task := asyncio.current_task()) is not None:
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+            asyncio.get_running_loop().add_signal_handler(
+                signal.SIGTERM, task.cancel
+            )
         return await main
 
     outer = interruptible()
     try:
         with ExitStack() as stack:
-            with signals_deferred():  # A loop that is only partly set up can't be closed.
+            with (
+                signals_deferred()
+            ):  # A loop that is only partly set up can't be closed.
                 runner = stack.enter_context(asyncio.Runner())
             return runner.run(outer)
     except asyncio.CancelledError:
@@ -65,7 +71,9 @@ def signals_deferred() -> Iterator[None]:
 
     Processes that are started within it inherit the block, so the signals do not end them.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    before = signal.pthread_sigmask(
+        signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM}
+    )
     try:
         yield
     finally:

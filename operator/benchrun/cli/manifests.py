@@ -12,7 +12,12 @@ import yaml
 from benchrun.api.sweep import spec
 from benchrun.cli import cluster, errors
 from benchrun.names import KIND, SHORT_NAME
-from benchrun.observe import is_finished, untrusted_json as raw, view_builders, views
+from benchrun.observe import (
+    is_finished,
+    untrusted_json as raw,
+    view_builders,
+    views,
+)
 
 STANDARD_INPUT = "-"
 MAX_BYTES = 8 * 1024 * 1024
@@ -29,7 +34,9 @@ def runs_in(path: Path) -> list[views.Run]:
     """
     if not (
         found := [
-            replace(view_builders.run_of(body), labels=view_builders.labels_of(body))
+            replace(
+                view_builders.run_of(body), labels=view_builders.labels_of(body)
+            )
             for body in objects_in(path)
             if body.get("kind") == KIND
         ]
@@ -48,13 +55,20 @@ def config_maps_in(path: Path) -> list[raw.Object]:
         if path.is_dir()
         else [path]
     )
-    return [body for file in files for body in objects_in(file) if body.get("kind") == "ConfigMap"]
+    return [
+        body
+        for file in files
+        for body in objects_in(file)
+        if body.get("kind") == "ConfigMap"
+    ]
 
 
 def objects_in(path: Path) -> list[raw.Object]:
     """Return all objects of a file, of any kind. Raises CommandError where it can't be read."""
     try:
-        documents = list(yaml.load_all(path.read_text(encoding="utf-8"), Loader=LOADER))
+        documents = list(
+            yaml.load_all(path.read_text(encoding="utf-8"), Loader=LOADER)
+        )
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise errors.CommandError(f"{path}: {error}") from error
     except RecursionError as error:
@@ -63,7 +77,9 @@ def objects_in(path: Path) -> list[raw.Object]:
     return [
         each
         for body in bodies
-        for each in (raw.mappings(body.get("items")) if "items" in body else (body,))
+        for each in (
+            raw.mappings(body.get("items")) if "items" in body else (body,)
+        )
     ]
 
 
@@ -72,7 +88,9 @@ def objects_in(path: Path) -> list[raw.Object]:
 _YAML: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def _with_string_keys(loader: Any, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+def _with_string_keys(
+    loader: Any, node: yaml.MappingNode, deep: bool = False
+) -> dict[Any, Any]:
     loader.flatten_mapping(node)
     for key, _ in node.value:
         if isinstance(key, yaml.ScalarNode):
@@ -81,11 +99,17 @@ def _with_string_keys(loader: Any, node: yaml.MappingNode, deep: bool = False) -
     return found
 
 
-LOADER: Any = type("KubernetesLoader", (_YAML,), {"construct_mapping": _with_string_keys})
+LOADER: Any = type(
+    "KubernetesLoader", (_YAML,), {"construct_mapping": _with_string_keys}
+)
 """YAML loader that reads as Kubernetes does: what looks like a date is a string, and every key is a
 string."""
 LOADER.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    first: [
+        (tag, pattern)
+        for tag, pattern in resolvers
+        if tag != "tag:yaml.org,2002:timestamp"
+    ]
     for first, resolvers in LOADER.yaml_implicit_resolvers.items()
 }
 
@@ -118,11 +142,17 @@ def _manifests(path: str) -> Iterator[Manifest]:
     try:
         documents = _documents(_text(path))
     except yaml.YAMLError as error:
-        raise errors.CommandError(f"{title} is not valid YAML: {_where(error)}") from error
+        raise errors.CommandError(
+            f"{title} is not valid YAML: {_where(error)}"
+        ) from error
     except OSError as error:
-        raise errors.CommandError(f"{title} can't be read: {error.strerror}") from error
+        raise errors.CommandError(
+            f"{title} can't be read: {error.strerror}"
+        ) from error
     except UnicodeDecodeError as error:
-        raise errors.CommandError(f"{title} is not valid UTF-8 (byte {error.start})") from error
+        raise errors.CommandError(
+            f"{title} is not valid UTF-8 (byte {error.start})"
+        ) from error
     except RecursionError as error:
         raise errors.CommandError(f"{title} is nested too deeply") from error
     except ValueError as error:  # A value is not of the type that its tag names.
@@ -130,7 +160,9 @@ def _manifests(path: str) -> Iterator[Manifest]:
     for number, (text, document) in enumerate(documents, start=1):
         if document is not None:
             yield _manifest(
-                title if len(documents) == 1 else f"{title}, document {number}", text, document
+                title if len(documents) == 1 else f"{title}, document {number}",
+                text,
+                document,
             )
 
 
@@ -143,11 +175,13 @@ def _manifest(source: str, text: str, document: object) -> Manifest:
     problem = None
     if not kind or not raw.text(body.get("apiVersion")):
         problem = (
-            f"an object needs apiVersion and kind, for example benchrun.dev/v1alpha1 and {KIND}"
+            "an object needs apiVersion and kind, for example "
+            f"benchrun.dev/v1alpha1 and {KIND}"
         )
     elif kind.endswith("List") and "items" in body:
         problem = (
-            f"a {kind} is not supported; write its objects as documents, with --- between them"
+            f"a {kind} is not supported; write its objects as documents, with "
+            "--- between them"
         )
     elif not name and not generated:
         problem = "metadata has neither name nor generateName"
@@ -155,7 +189,13 @@ def _manifest(source: str, text: str, document: object) -> Manifest:
         problem = "metadata has both name and generateName; remove one"
     if problem is not None:
         raise errors.CommandError(f"{source}: {problem}")
-    return Manifest(source, text, kind, name or None, raw.text(metadata.get("namespace")) or None)
+    return Manifest(
+        source,
+        text,
+        kind,
+        name or None,
+        raw.text(metadata.get("namespace")) or None,
+    )
 
 
 def _documents(text: str) -> list[tuple[str, object]]:
@@ -168,9 +208,14 @@ def _documents(text: str) -> list[tuple[str, object]]:
     found: list[tuple[str, object]] = []
     begin = 0
     for event in yaml.parse(text, Loader=LOADER):
-        if isinstance(event, yaml.DocumentStartEvent) and event.start_mark is not None:
+        if (
+            isinstance(event, yaml.DocumentStartEvent)
+            and event.start_mark is not None
+        ):
             begin = event.start_mark.index
-        elif isinstance(event, yaml.DocumentEndEvent) and event.end_mark is not None:
+        elif (
+            isinstance(event, yaml.DocumentEndEvent) and event.end_mark is not None
+        ):
             document = text[begin : event.end_mark.index]
             found.append((document, yaml.load(document, Loader=LOADER)))
     return found
@@ -208,7 +253,9 @@ class Applied:
     kind: str
     namespace: str
     name: str
-    was_there: bool = False  # Whether the run or sweep existed before and has not ended.
+    was_there: bool = (
+        False  # Whether the run or sweep existed before and has not ended.
+    )
 
 
 def applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:
@@ -218,14 +265,21 @@ def applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:
     """
     if kubectl.namespace and manifest.namespace not in (None, kubectl.namespace):
         both = f"metadata.namespace is {manifest.namespace}, but -n is {kubectl.namespace}"
-        raise errors.CommandError(f"{manifest.source}: {both}; leave one of them out")
+        raise errors.CommandError(
+            f"{manifest.source}: {both}; leave one of them out"
+        )
     within = kubectl.within(manifest.namespace)
     try:
         if manifest.name is not None and manifest.kind in cluster.RESOURCES:
             return _once(manifest, manifest.name, within)
-        return _as_applied(within.apply(manifest.text, named=manifest.name is not None))
+        return _as_applied(
+            within.apply(manifest.text, named=manifest.name is not None)
+        )
     except errors.CommandError as error:
-        if isinstance(error, errors.KubectlError) and error.trouble in errors.OF_THE_CLUSTER:
+        if (
+            isinstance(error, errors.KubectlError)
+            and error.trouble in errors.OF_THE_CLUSTER
+        ):
             raise
         raise errors.CommandError(f"{manifest.source}: {error}") from error
 
@@ -249,7 +303,9 @@ def _once(manifest: Manifest, name: str, kubectl: cluster.Kubectl) -> Applied:
     except errors.KubectlError as error:
         if error.trouble != "Immutable":
             raise
-        rename = f"use another name, or generateName: {name}- for a new one each time"
+        rename = (
+            f"use another name, or generateName: {name}- for a new one each time"
+        )
         raise errors.CommandError(
             f"{name} exists with another spec ({error}); {rename}, or {delete}"
         ) from error
@@ -260,7 +316,9 @@ def _once(manifest: Manifest, name: str, kubectl: cluster.Kubectl) -> Applied:
             "its result"
         )
         remedy = f"to measure again write generateName: {name}- in place of the name, or {delete}"
-        raise errors.CommandError(f"{name} has ended before ({ended}), and {once}; {remedy}")
+        raise errors.CommandError(
+            f"{name} has ended before ({ended}), and {once}; {remedy}"
+        )
     return _as_applied(body, was_there=before is not None)
 
 

@@ -65,7 +65,9 @@ def weights_beside(path: Path) -> int | None:
 
 
 _SHARD = re.compile(r"(.*)-\d{5}-of-(\d{5})\.safetensors")
-_OTHER_FORMAT = "consolidated"  # Mistral's name of the same weights in its own format.
+_OTHER_FORMAT = (
+    "consolidated"  # Mistral's name of the same weights in its own format.
+)
 
 
 def check_files(names: Sequence[str]) -> None:
@@ -76,7 +78,9 @@ def check_files(names: Sequence[str]) -> None:
             f"the weights are there in two formats ({other[0]}): which of them vLLM loads is not "
             "known; give their size with --weights"
         )
-    shards = [found for name in names if (found := _SHARD.fullmatch(name)) is not None]
+    shards = [
+        found for name in names if (found := _SHARD.fullmatch(name)) is not None
+    ]
     for found in shards:
         there = sum(each[1] == found[1] for each in shards)
         if there != int(found[2]):
@@ -89,8 +93,14 @@ def bytes_by_index(index: Mapping[str, Any]) -> int:
     """Return the bytes of the weights from `model.safetensors.index.json`. Raises ValueError."""
     metadata = index.get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, Mapping) else None
-    if isinstance(total, bool) or not isinstance(total, int | float) or not 0 < total < math.inf:
-        raise ValueError("the index of the weights does not say metadata.total_size")
+    if (
+        isinstance(total, bool)
+        or not isinstance(total, int | float)
+        or not 0 < total < math.inf
+    ):
+        raise ValueError(
+            "the index of the weights does not say metadata.total_size"
+        )
     return int(total)
 
 
@@ -103,7 +113,9 @@ def bytes_by_header(header: Mapping[str, Any]) -> int:
     for name, tensor in header.items():
         if name == "__metadata__":
             continue
-        offsets = tensor.get("data_offsets") if isinstance(tensor, Mapping) else None
+        offsets = (
+            tensor.get("data_offsets") if isinstance(tensor, Mapping) else None
+        )
         if (
             not isinstance(offsets, list)
             or len(offsets) != 2
@@ -137,7 +149,9 @@ def _json_object(path: Path, max_bytes: int) -> Mapping[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise CommandError(f"{path}: {error}") from error
     if not isinstance(found, Mapping):
-        raise CommandError(f"{path}: not a JSON object of at most {max_bytes // 2**20} MiB")
+        raise CommandError(
+            f"{path}: not a JSON object of at most {max_bytes // 2**20} MiB"
+        )
     return found
 
 
@@ -149,7 +163,9 @@ def _header(path: Path) -> Mapping[str, Any]:
     try:
         with path.open("rb") as file:
             (length,) = struct.unpack("<Q", file.read(8))
-            found = json.loads(file.read(length)) if length <= MAX_INDEX_BYTES else None
+            found = (
+                json.loads(file.read(length)) if length <= MAX_INDEX_BYTES else None
+            )
     except (OSError, ValueError, RecursionError, struct.error) as error:
         raise CommandError(f"{path}: {error}") from error
     if not isinstance(found, Mapping):

@@ -68,7 +68,10 @@ class ScreenReporter:
         self._several = several
         self._followed: Sequence[Followed] | None = None
         self.live = Live(
-            console=console, get_renderable=self._drawn, auto_refresh=False, transient=True
+            console=console,
+            get_renderable=self._drawn,
+            auto_refresh=False,
+            transient=True,
         )
 
     def show(self, followed: Sequence[Followed]) -> None:
@@ -91,7 +94,9 @@ class ScreenReporter:
     def _drawn(self) -> RenderableType:
         if not self._followed:
             return Text(
-                "waiting for the cluster's first answer ..." if self._followed is None else "",
+                "waiting for the cluster's first answer ..."
+                if self._followed is None
+                else "",
                 style="dim",
             )
         width = self._console.width
@@ -112,7 +117,12 @@ def full(view: live_view.LiveView, *, width: int, height: int) -> RenderableType
     """
     if view.unit != "stages":
         return _full_sweep(view, width=width, height=height)
-    parts: list[RenderableType] = [_head(view), _steps(view), Text(), *_bar(view, width=width)]
+    parts: list[RenderableType] = [
+        _head(view),
+        _steps(view),
+        Text(),
+        *_bar(view, width=width),
+    ]
     if view.total:
         parts += _stages(view, lines_left=max(1, height - RUN_FIXED_LINES))
     if view.gauges:
@@ -120,7 +130,9 @@ def full(view: live_view.LiveView, *, width: int, height: int) -> RenderableType
     return Group(*parts, Text(), *_message(view))
 
 
-def _full_sweep(view: live_view.LiveView, *, width: int, height: int) -> RenderableType:
+def _full_sweep(
+    view: live_view.LiveView, *, width: int, height: int
+) -> RenderableType:
     """Draw a sweep: its bar, the runs that ended last, and those in progress.
 
     A single run in progress is drawn in full, several have a line each.
@@ -131,7 +143,10 @@ def _full_sweep(view: live_view.LiveView, *, width: int, height: int) -> Rendera
     if len(view.under_way) == 1:
         parts += [Text(), full(view.under_way[0], width=width, height=lines_left)]
     elif view.under_way:
-        parts += [Text(), *(_one_line(each) for each in view.under_way[:lines_left])]
+        parts += [
+            Text(),
+            *(_one_line(each) for each in view.under_way[:lines_left]),
+        ]
     return Group(*parts, Text(), *_message(view))
 
 
@@ -142,7 +157,10 @@ def several(views: Sequence[live_view.LiveView], *, height: int) -> RenderableTy
     """
     if len(views) * LINES_OF_ONE < height:
         return Group(
-            *(Group(_head(view), *_bar(view, width=60), *_message(view), Text()) for view in views)
+            *(
+                Group(_head(view), *_bar(view, width=60), *_message(view), Text())
+                for view in views
+            )
         )
     return Group(*(_one_line(view) for view in views))
 
@@ -150,7 +168,9 @@ def several(views: Sequence[live_view.LiveView], *, height: int) -> RenderableTy
 def _one_line(view: live_view.LiveView) -> Text:
     line = _head(view)
     line.append(f"  {view.done}/{view.total}" if view.total else "")
-    line.append(f"  {view.trouble or view.message}", style="yellow" if view.trouble else "")
+    line.append(
+        f"  {view.trouble or view.message}", style="yellow" if view.trouble else ""
+    )
     return _cut(line)
 
 
@@ -162,7 +182,10 @@ def _cut(line: Text) -> Text:
 
 def _head(view: live_view.LiveView) -> Text:
     return Text.assemble(
-        (view.name, "bold"), "  ", (view.phase, "cyan"), ("  " + view.elapsed, "dim")
+        (view.name, "bold"),
+        "  ",
+        (view.phase, "cyan"),
+        ("  " + view.elapsed, "dim"),
     )
 
 
@@ -172,7 +195,9 @@ def _steps(view: live_view.LiveView) -> Text:
         mark, style = _MARKS[step.state]
         line.append(f"{mark} {step.name}", style=style)
         line.append(
-            f" {tables.format_seconds(step.seconds)}   " if step.seconds is not None else "   ",
+            f" {tables.format_seconds(step.seconds)}   "
+            if step.seconds is not None
+            else "   ",
             style="dim",
         )
     return line
@@ -186,9 +211,13 @@ def _bar(view: live_view.LiveView, *, width: int) -> list[Table]:
     if not view.total:
         return []
     row = Table.grid(padding=(0, 2, 0, 0))
-    drawn = ProgressBar(total=view.total, completed=view.done, width=max(10, min(50, width - 45)))
+    drawn = ProgressBar(
+        total=view.total, completed=view.done, width=max(10, min(50, width - 45))
+    )
     row.add_row(
-        drawn, Text(f"{view.done}/{view.total} {view.unit}"), Text(view.left or "", style="dim")
+        drawn,
+        Text(f"{view.done}/{view.total} {view.unit}"),
+        Text(view.left or "", style="dim"),
     )
     return [row]
 
@@ -202,10 +231,13 @@ def _stages(view: live_view.LiveView, *, lines_left: int) -> list[RenderableType
     )
     for stage in shown:
         figures = (
-            Text(text, style="yellow" if text.endswith("failed") else "") for text in stage.figures
+            Text(text, style="yellow" if text.endswith("failed") else "")
+            for text in stage.figures
         )
         table.add_row(
-            Text("✓", style="green"), Text(stage.stage or f"stage {stage.sequence + 1}"), *figures
+            Text("✓", style="green"),
+            Text(stage.stage or f"stage {stage.sequence + 1}"),
+            *figures,
         )
     if shown:
         lines.append(table)
@@ -237,7 +269,9 @@ def _message(view: live_view.LiveView) -> list[Text]:
 def _ended(run: FollowedRun) -> Text:
     word = run_list.state(run.status)
     line = Text.assemble(
-        ("✓ ", "green"), f"{run.title}: ", (word, console_tables.COLOURS.get(word, ""))
+        ("✓ ", "green"),
+        f"{run.title}: ",
+        (word, console_tables.COLOURS.get(word, "")),
     )
     line.append(f"  {run.status.message or ''}", style="dim")
     return _cut(line)

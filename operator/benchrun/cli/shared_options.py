@@ -18,11 +18,17 @@ objectives and changes do not set the code."""
 
 def add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "-o", "--output", choices=("table", "json"), default="table", help="default: table"
+        "-o",
+        "--output",
+        choices=("table", "json"),
+        default="table",
+        help="default: table",
     )
 
 
-def add_cluster_options(parser: argparse.ArgumentParser, *, wide: bool = False) -> None:
+def add_cluster_options(
+    parser: argparse.ArgumentParser, *, wide: bool = False
+) -> None:
     """Add `-n` and `--context` as kubectl has them, with `wide` also `--wide`.
 
     `wide` is for commands that show a result.
@@ -39,7 +45,9 @@ def add_cluster_options(parser: argparse.ArgumentParser, *, wide: bool = False) 
 
 def add_sweep(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--sweep", action="store_true", help="NAME is a sweep, even if a run has the same name"
+        "--sweep",
+        action="store_true",
+        help="NAME is a sweep, even if a run has the same name",
     )
 
 

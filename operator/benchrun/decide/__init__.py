@@ -4,8 +4,18 @@ The functions are pure: the same input gives the same output. Each module holds 
 """
 
 from benchrun.decide.condition_table import PhaseStep
-from benchrun.decide.create_and_release import PLAN_BYTES, RESULT_BYTES, SERVER_KINDS, kept
-from benchrun.decide.decide_run import MAX_JUDGE_ATTEMPTS, SHORTEST_WAIT_SECONDS, decide, rests
+from benchrun.decide.create_and_release import (
+    PLAN_BYTES,
+    RESULT_BYTES,
+    SERVER_KINDS,
+    kept,
+)
+from benchrun.decide.decide_run import (
+    MAX_JUDGE_ATTEMPTS,
+    SHORTEST_WAIT_SECONDS,
+    decide,
+    rests,
+)
 from benchrun.decide.decision import (
     CANCELLED,
     FEW_UNSTORED_SAMPLES,

@@ -31,7 +31,9 @@ def current_step(
     if not state.client_ready:
         if client is not None:
             return PhaseStep("Preparing", client.reason, client.message)
-        why = state.client_pod.unschedulable if state.client_pod is not None else None
+        why = (
+            state.client_pod.unschedulable if state.client_pod is not None else None
+        )
         message = (
             f"the client waits for a node: {why}"
             if why
@@ -40,8 +42,16 @@ def current_step(
         return PhaseStep("Preparing", api.Reason.PREPARING_CLIENT, message)
     if state.status.server_ready_time is None and not state.measuring_started:
         return _waiting_for_server(state, server)
-    if (heard := state.collected.client.progress) is not None and heard.phase == "WarmingUp":
-        return PhaseStep("WarmingUp", api.Reason.WARMING_UP, "sending warm-up requests", True, True)
+    if (
+        heard := state.collected.client.progress
+    ) is not None and heard.phase == "WarmingUp":
+        return PhaseStep(
+            "WarmingUp",
+            api.Reason.WARMING_UP,
+            "sending warm-up requests",
+            True,
+            True,
+        )
     done = len(state.known)
     total = state.stages_in_words
     if state.all_known:
@@ -62,7 +72,10 @@ def progress(state: RunState) -> api.Progress:
     done = len(state.known)
     total, bound = (state.most_stages, "<=") if known is None else (known, "")
     return api.Progress(
-        stages_total=total, stages_done=done, stage=_stage(state), summary=f"{done}/{bound}{total}"
+        stages_total=total,
+        stages_done=done,
+        stage=_stage(state),
+        summary=f"{done}/{bound}{total}",
     )
 
 
@@ -90,7 +103,9 @@ def _waiting_for_server(state: RunState, server: Diagnosis | None) -> PhaseStep:
     pods = state.serving
     waits_for_node = not pods or any(pod.scheduled_at is None for pod in pods)
     if server is not None:
-        without_node: api.Phase = "WaitingForNode" if server.node_helps else "Pending"
+        without_node: api.Phase = (
+            "WaitingForNode" if server.node_helps else "Pending"
+        )
         phase = without_node if waits_for_node else "Starting"
         return PhaseStep(phase, server.reason, server.message, True)
     if waits_for_node:
@@ -104,7 +119,10 @@ def _waiting_for_server(state: RunState, server: Diagnosis | None) -> PhaseStep:
     count = sum(pod.rank == 0 for pod in pods)
     starting = "the server is" if count == 1 else f"{count} servers are"
     return PhaseStep(
-        "Starting", api.Reason.SERVER_STARTING, f"{starting} starting on {nodes}", True
+        "Starting",
+        api.Reason.SERVER_STARTING,
+        f"{starting} starting on {nodes}",
+        True,
     )
 
 
@@ -112,7 +130,13 @@ _Status = TypeVar("_Status", api.BenchmarkRunStatus, BenchmarkSweepStatus)
 
 
 def standing(
-    status: _Status, rows: Iterable[Row], phase: str, message: str, *, of: Declared, now: datetime
+    status: _Status,
+    rows: Iterable[Row],
+    phase: str,
+    message: str,
+    *,
+    of: Declared,
+    now: datetime,
 ) -> _Status:
     """Return the status of the run or sweep with this phase, message and conditions.
 
@@ -121,7 +145,11 @@ def standing(
     conditions = status.conditions
     for type_, value, reason, text in rows:
         new = api.Condition(
-            type=type_, status=value, reason=reason, message=text, observed_generation=of.generation
+            type=type_,
+            status=value,
+            reason=reason,
+            message=text,
+            observed_generation=of.generation,
         )
         conditions = api.with_condition(conditions, new, now=now)
     update = {
@@ -133,7 +161,9 @@ def standing(
     return status.model_copy(update=update)
 
 
-def going_on(step: PhaseStep, *, has_objectives: bool, gate: str | None) -> list[Row]:
+def going_on(
+    step: PhaseStep, *, has_objectives: bool, gate: str | None
+) -> list[Row]:
     """Return the conditions of a run that has not ended.
 
     `gate` says what its comparison with a baseline can detect; None: there is no baseline.
@@ -155,7 +185,9 @@ def going_on(step: PhaseStep, *, has_objectives: bool, gate: str | None) -> list
     if has_objectives:
         rows.append(("ObjectivesMet", "Unknown", reason, "nothing was judged yet"))
     if gate is not None:
-        rows.append(("NotRegressed", "Unknown", reason, f"nothing was compared yet; {gate}"))
+        rows.append(
+            ("NotRegressed", "Unknown", reason, f"nothing was compared yet; {gate}")
+        )
     return rows
 
 
@@ -164,7 +196,10 @@ def sweep_going_on(reason: str, message: str, *, power: str) -> list[Row]:
 
     `power` says what its comparisons can detect.
     """
-    return [ACCEPTED, *_unjudged("not all was judged yet", reason, message, succeeded=power)]
+    return [
+        ACCEPTED,
+        *_unjudged("not all was judged yet", reason, message, succeeded=power),
+    ]
 
 
 def sweep_measured(reason: str, message: str) -> list[Row]:
@@ -173,12 +208,16 @@ def sweep_measured(reason: str, message: str) -> list[Row]:
     Invalid load points and failed runs stall the sweep: a pipeline must not continue with such a
     table.
     """
-    valid: api.ConditionStatus = "False" if reason == SweepReason.INVALID_LOAD_POINTS else "True"
+    valid: api.ConditionStatus = (
+        "False" if reason == SweepReason.INVALID_LOAD_POINTS else "True"
+    )
     good = reason in (SweepReason.ALL_VALID, SweepReason.SUSPECT)
     return [ACCEPTED, *complete(reason, reason, message, valid=valid, good=good)]
 
 
-def _unjudged(unjudged: str, reason: str, message: str, *, succeeded: str = "") -> list[Row]:
+def _unjudged(
+    unjudged: str, reason: str, message: str, *, succeeded: str = ""
+) -> list[Row]:
     return [
         ("Valid", "Unknown", reason, unjudged),
         ("Complete", "False", reason, message),

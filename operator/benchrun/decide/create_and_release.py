@@ -16,7 +16,11 @@ from benchrun.api import Reason, Truncated, as_many_as_fit
 from benchrun.decide.deadlines import deadlines
 from benchrun.decide.decision import RESULT_ROLES, Facts, Manifest, Ref
 from benchrun.decide.patience import RECORDS_SECONDS, lasted
-from benchrun.decide.refusals import refused_now, results_refused, seconds_to_store_again
+from benchrun.decide.refusals import (
+    refused_now,
+    results_refused,
+    seconds_to_store_again,
+)
 from benchrun.decide.run_state import Possessions, RunState
 from benchrun.decide.server_status import endpoint_addresses
 from benchrun.measure import bucket_size, bucketed, encode
@@ -36,7 +40,9 @@ def missing_children(state: RunState) -> tuple[Manifest, ...]:
         return ()
     wanted = [*_fence(state), *_client(state), *_server(state)]
     return tuple(
-        m for m in wanted if state.children.named(m["kind"], m["metadata"]["name"]) is None
+        m
+        for m in wanted
+        if state.children.named(m["kind"], m["metadata"]["name"]) is None
     )
 
 
@@ -47,7 +53,9 @@ def release_client(state: Possessions) -> tuple[Ref, ...]:
     """
     job = state.child("Job", names.ROLE_CLIENT)
     pods = state.client_pods
-    if job is None or (pods and all(pod.phase in ("Succeeded", "Failed") for pod in pods)):
+    if job is None or (
+        pods and all(pod.phase in ("Succeeded", "Failed") for pod in pods)
+    ):
         return ()
     return (ref_to(state.facts, job),)
 
@@ -59,10 +67,13 @@ def release_servers(facts: Facts) -> tuple[Ref, ...]:
     deleted once more: a finalizer may keep it, and its pods with it.
     """
     is_released = (
-        facts.collected.released_at is not None or "serverReleasedTime" in facts.run.status
+        facts.collected.released_at is not None
+        or "serverReleasedTime" in facts.run.status
     )
     ours = (
-        c for c in facts.children.objects if c.owner_uid == facts.run.uid and c.kind in SERVER_KINDS
+        c
+        for c in facts.children.objects
+        if c.owner_uid == facts.run.uid and c.kind in SERVER_KINDS
     )
     return tuple(ref_to(facts, c) for c in ours if not (c.deleting and is_released))
 
@@ -81,7 +92,12 @@ def release_all(facts: Facts) -> tuple[Ref, ...]:
 
 
 def ref_to(facts: Facts, child: Child) -> Ref:
-    return Ref(kind=child.kind, namespace=facts.run.namespace, name=child.name, uid=child.uid)
+    return Ref(
+        kind=child.kind,
+        namespace=facts.run.namespace,
+        name=child.name,
+        uid=child.uid,
+    )
 
 
 def _client(state: RunState) -> list[Manifest]:
@@ -94,7 +110,9 @@ def _client(state: RunState) -> list[Manifest]:
     spec = state.spec
     job = state.child("Job", names.ROLE_CLIENT)
     stands = state.plan
-    meeting = [plan.client_service(owner)] if plan.division_of(spec).pods > 1 else []
+    meeting = (
+        [plan.client_service(owner)] if plan.division_of(spec).pods > 1 else []
+    )
     if stands is not None and (job is not None or stands.deleting):
         return meeting  # writing a plan of many stages takes long
     if stands is not None:
@@ -137,10 +155,16 @@ def _server(state: RunState) -> list[Manifest]:
     policy = context.client_image_pull_policy
     limit = context.max_hold_seconds
     started = plan.server_roles(
-        owner, state.spec, client_image=image, pull_policy=policy, max_hold_seconds=limit
+        owner,
+        state.spec,
+        client_image=image,
+        pull_policy=policy,
+        max_hold_seconds=limit,
     )
     workloads = [
-        plan.workload(owner, role) for role in started if state.client_ready and state.client_heard
+        plan.workload(owner, role)
+        for role in started
+        if state.client_ready and state.client_heard
     ]
     return [*(plan.service(owner, role) for role in started), *workloads]
 
@@ -161,14 +185,20 @@ def _fence(state: RunState) -> list[Manifest]:
     namespace = context.operator_namespace
     peers = context.network_policy_peers
     return plan.network_policy_manifests(
-        state.owner, spec, operator_namespace=namespace, extra_peers=peers, servers_only=not for_all
+        state.owner,
+        spec,
+        operator_namespace=namespace,
+        extra_peers=peers,
+        servers_only=not for_all,
     )
 
 
 CHUNK_SECONDS = 240.0
 """Longest time in seconds between two writes of the timeline within a stage: what is lost at most
 when the operator dies."""
-PLAN_BYTES = 128 * 1024  # Bytes reserved for the plan: the largest one has 256 stages.
+PLAN_BYTES = (
+    128 * 1024
+)  # Bytes reserved for the plan: the largest one has 256 stages.
 RESULT_BYTES = 1024 * 1024 - PLAN_BYTES
 
 
@@ -178,7 +208,11 @@ def to_store(state: RunState) -> tuple[Manifest, ...]:
     The timeline is stored with the first new record, or alone while a stage takes long.
     """
     samples = state.collected.samples.unstored
-    fresh = [a for s, a in sorted(state.collected.arrivals.items()) if s not in state.stored]
+    fresh = [
+        a
+        for s, a in sorted(state.collected.arrivals.items())
+        if s not in state.stored
+    ]
     if fresh:
         chunks = [_packed(state) if samples else None, *[None] * (len(fresh) - 1)]
         return tuple(
@@ -187,7 +221,11 @@ def to_store(state: RunState) -> tuple[Manifest, ...]:
         )
     if samples and state.now.timestamp() - samples[0].at >= CHUNK_SECONDS:
         packed = _packed(state)
-        return (plan.timeline_config_map(state.owner, chunk=_next_chunk(state), timeline=packed),)
+        return (
+            plan.timeline_config_map(
+                state.owner, chunk=_next_chunk(state), timeline=packed
+            ),
+        )
     return ()
 
 
@@ -198,18 +236,25 @@ def _next_chunk(state: RunState) -> int:
     """
     run = state.owner.name
     uid = state.owner.uid
-    there = (names.timeline_chunk(run, uid, child.name) for child in state.children.objects)
+    there = (
+        names.timeline_chunk(run, uid, child.name)
+        for child in state.children.objects
+    )
     return max((chunk for chunk in there if chunk is not None), default=-1) + 1
 
 
-def to_store_now(state: RunState, result: plan.PackedResult | None = None) -> tuple[Manifest, ...]:
+def to_store_now(
+    state: RunState, result: plan.PackedResult | None = None
+) -> tuple[Manifest, ...]:
     """Return what to write now, or nothing while refused records wait to be tried again."""
     if seconds_to_store_again(state) > 0:
         return ()
     return (*to_store(state), *_result_to_store(state, result))
 
 
-def _result_to_store(state: RunState, result: plan.PackedResult | None) -> tuple[Manifest, ...]:
+def _result_to_store(
+    state: RunState, result: plan.PackedResult | None
+) -> tuple[Manifest, ...]:
     """Return the ConfigMap of the result document, unless it exists or there is no document."""
     if result is None or result_is_stored(state, result):
         return ()
@@ -237,18 +282,31 @@ def worth_waiting_to_store(state: RunState) -> bool:
     records, and no longer than its deadline.
     """
     refused = refused_now(state)
-    if refused is None or not results_refused(state) or refused.reason == Reason.CHILD_INVALID:
+    if (
+        refused is None
+        or not results_refused(state)
+        or refused.reason == Reason.CHILD_INVALID
+    ):
         return False
-    is_late = any(d.reason == Reason.RUN_DEADLINE and d.passed(state.now) for d in deadlines(state))
+    is_late = any(
+        d.reason == Reason.RUN_DEADLINE and d.passed(state.now)
+        for d in deadlines(state)
+    )
     return not is_late and not lasted(state, "Records", RECORDS_SECONDS)
 
 
-def last_to_store(state: RunState, result: plan.PackedResult | None = None) -> tuple[Manifest, ...]:
+def last_to_store(
+    state: RunState, result: plan.PackedResult | None = None
+) -> tuple[Manifest, ...]:
     """Return the ConfigMaps to write when a run ends; none while the API server refuses records.
 
     Records that can't be stored do not keep the run from its results, nor does its document.
     """
-    return () if results_refused(state) else (*to_store(state), *_result_to_store(state, result))
+    return (
+        ()
+        if results_refused(state)
+        else (*to_store(state), *_result_to_store(state, result))
+    )
 
 
 def unstored_stages(state: RunState) -> tuple[str, ...]:
@@ -259,17 +317,26 @@ def unstored_stages(state: RunState) -> tuple[str, ...]:
     if not results_refused(state):
         return ()
     arrivals = sorted(state.collected.arrivals.items())
-    return tuple(arrival.envelope.stage_id for s, arrival in arrivals if s not in state.stored)
+    return tuple(
+        arrival.envelope.stage_id
+        for s, arrival in arrivals
+        if s not in state.stored
+    )
 
 
-def to_acknowledge(state: RunState, stored_now: Iterable[Manifest] = ()) -> int | None:
+def to_acknowledge(
+    state: RunState, stored_now: Iterable[Manifest] = ()
+) -> int | None:
     """Return n if records 0 .. n-1 are stored once `stored_now` is written.
 
     Return None if no client runs or nothing is stored.
     """
     if not state.client_heard or not state.client_runs:
         return None
-    written = {int(m["metadata"]["labels"].get(names.LABEL_SEQUENCE, -1)) for m in stored_now}
+    written = {
+        int(m["metadata"]["labels"].get(names.LABEL_SEQUENCE, -1))
+        for m in stored_now
+    }
     return state.stored_prefix(also=written) or None
 
 
@@ -282,9 +349,12 @@ def _packed(state: RunState) -> plan.TimelinePart:
         # By the run's age: a restarted operator has not counted the samples before these.
         seconds = max(0.0, samples[0].at - ready.timestamp())
         servers = len({(s.role, s.pod) for s in samples})
-        before = int(seconds / state.spec.measurement.scrape_interval_seconds) * servers
+        before = (
+            int(seconds / state.spec.measurement.scrape_interval_seconds) * servers
+        )
     return plan.TimelinePart(
-        encode(bucketed(samples, bucket_size(before))), through=max(s.at for s in samples)
+        encode(bucketed(samples, bucket_size(before))),
+        through=max(s.at for s in samples),
     )
 
 
@@ -295,7 +365,9 @@ def kept(stored: Iterable[Child], *, result: str | None) -> tuple[Child, ...]:
     its status refers to; others are of an operator that could not write its status.
     """
     ordered = sorted(stored, key=lambda s: _in_order(s.name))
-    document = [s for s in ordered if s.role == names.ROLE_RESULT and s.name == result]
+    document = [
+        s for s in ordered if s.role == names.ROLE_RESULT and s.name == result
+    ]
     room = RESULT_BYTES - sum(s.stored_bytes for s in document)
     timeline = _that_fit(ordered, names.ROLE_TIMELINE, room // 2)
     room -= sum(s.stored_bytes for s in timeline)
@@ -324,9 +396,13 @@ def pruned(
     stay = kept(stored.values(), result=result)
     records = sum(s.role == names.ROLE_STAGE for s in stay)
     chunks, all_chunks = (
-        sum(s.role == names.ROLE_TIMELINE for s in some) for some in (stay, stored.values())
+        sum(s.role == names.ROLE_TIMELINE for s in some)
+        for some in (stay, stored.values())
     )
-    notes = [("records", len(state.known), records), ("timeline", all_chunks, chunks)]
+    notes = [
+        ("records", len(state.known), records),
+        ("timeline", all_chunks, chunks),
+    ]
     return [
         Truncated(field=field, total=total, included=here)
         for field, total, here in notes
@@ -344,4 +420,6 @@ def _in_order(name: str) -> tuple[int, str]:
 
 
 def _that_fit(ordered: Sequence[Child], role: str, room: int) -> list[Child]:
-    return as_many_as_fit((s for s in ordered if s.role == role), lambda s: s.stored_bytes, room)
+    return as_many_as_fit(
+        (s for s in ordered if s.role == role), lambda s: s.stored_bytes, room
+    )

@@ -28,14 +28,18 @@ def noticed(state: RunState) -> RunState:
     status = state.status
     heard = state.collected.client.progress
     now = state.now
-    instants = [pod.scheduled_at for pod in state.serving if pod.scheduled_at is not None]
+    instants = [
+        pod.scheduled_at for pod in state.serving if pod.scheduled_at is not None
+    ]
     wanted_pods = sum(role_replicas(state.spec).values()) * nodes(state.spec)
     scheduled = max(instants) if len(instants) == wanted_pods > 0 else None
     accepted = instant(status.accepted_time)
     healthy = began = None
     if heard is not None:
         healthy = believed(
-            from_unix_us(heard.healthy_unix_us), first_seen=now, not_before=scheduled or accepted
+            from_unix_us(heard.healthy_unix_us),
+            first_seen=now,
+            not_before=scheduled or accepted,
         )
         began = believed(
             from_unix_us(heard.first_request_unix_us),
@@ -49,7 +53,8 @@ def noticed(state: RunState) -> RunState:
         or (timestamp(scheduled) if scheduled is not None else None),
         "server_ready_time": status.server_ready_time
         or (timestamp(healthy) if healthy is not None else None),
-        "start_time": status.start_time or (timestamp(began) if began is not None else None),
+        "start_time": status.start_time
+        or (timestamp(began) if began is not None else None),
     }
     return replace(state, status=status.model_copy(update=update))
 
@@ -75,7 +80,9 @@ def believed(
     if claimed is None:
         return None
     latest = min(claimed, first_seen)
-    return latest if not_before is None else max(latest, min(not_before, first_seen))
+    return (
+        latest if not_before is None else max(latest, min(not_before, first_seen))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +112,18 @@ def deadlines(state: RunState) -> tuple[Deadline, ...]:
     total = state.stages_in_words
     measured = f"{done} of {total} stages were measured"
     message = f"{measured} within runDeadlineSeconds ({seconds} s); raise it or measure less"
-    run = _deadline(Reason.RUN_DEADLINE, instant(state.status.server_ready_time), seconds, message)
+    run = _deadline(
+        Reason.RUN_DEADLINE,
+        instant(state.status.server_ready_time),
+        seconds,
+        message,
+    )
     return () if run is None else (run,)
 
 
-def _deadline(reason: str, since: datetime | None, seconds: int, message: str) -> Deadline | None:
+def _deadline(
+    reason: str, since: datetime | None, seconds: int, message: str
+) -> Deadline | None:
     if since is None or seconds == 0:
         return None
     return Deadline(reason, since + timedelta(seconds=seconds), message)
@@ -165,7 +179,12 @@ def _client_creation(state: RunState) -> Deadline | None:
     unmade = why_unmade(state, "Job") or no_pod(state)
     why = refused.message if refused is not None else unmade
     message = f"the client's pod was not created within startupDeadlineSeconds ({seconds} s): {why}"
-    return _deadline(Reason.STARTUP_DEADLINE, instant(state.status.accepted_time), seconds, message)
+    return _deadline(
+        Reason.STARTUP_DEADLINE,
+        instant(state.status.accepted_time),
+        seconds,
+        message,
+    )
 
 
 def _endpoint(state: RunState) -> Deadline | None:
@@ -175,7 +194,11 @@ def _endpoint(state: RunState) -> Deadline | None:
         f"the endpoint was not healthy within startupDeadlineSeconds ({seconds} s); check that it "
         "runs and answers /health"
     )
-    since = _made(state, pod) if pod is not None else instant(state.status.accepted_time)
+    since = (
+        _made(state, pod)
+        if pod is not None
+        else instant(state.status.accepted_time)
+    )
     ready = _client_ready(state)
     if ready is not None:
         since = _since(state, ready)
@@ -186,10 +209,17 @@ def _endpoint(state: RunState) -> Deadline | None:
 def _pending(state: RunState) -> Deadline | None:
     seconds = state.spec.pending_deadline_seconds
     if (
-        unmade := next((role for role in state.server_roles if not state.serving_as(role)), None)
+        unmade := next(
+            (role for role in state.server_roles if not state.serving_as(role)),
+            None,
+        )
     ) is not None:
         return _server_creation(state, unmade)
-    if (waiting := next((pod for pod in state.serving if pod.scheduled_at is None), None)) is None:
+    if (
+        waiting := next(
+            (pod for pod in state.serving if pod.scheduled_at is None), None
+        )
+    ) is None:
         return None
     message = (
         f"no node took the server within pendingDeadlineSeconds ({seconds} s): "
@@ -215,7 +245,9 @@ def _server_creation(state: RunState, role: str) -> Deadline | None:
         why_unmade(state, "StatefulSet"),
     )
     message = f"the server's pod was not created within pendingDeadlineSeconds ({seconds} s): {why}"
-    return _deadline(Reason.PENDING_DEADLINE, _since(state, ready), seconds, message)
+    return _deadline(
+        Reason.PENDING_DEADLINE, _since(state, ready), seconds, message
+    )
 
 
 def _since(state: RunState, condition: Condition) -> datetime | None:
@@ -224,7 +256,9 @@ def _since(state: RunState, condition: Condition) -> datetime | None:
     Where that instant can't be read, return when the spec was accepted: a spoilt condition must not
     remove a deadline.
     """
-    return instant(condition.last_transition_time) or instant(state.status.accepted_time)
+    return instant(condition.last_transition_time) or instant(
+        state.status.accepted_time
+    )
 
 
 def _startup(state: RunState) -> Deadline | None:
@@ -249,10 +283,15 @@ def _startup(state: RunState) -> Deadline | None:
         f"the server was not healthy within startupDeadlineSeconds ({seconds} s) of being "
         f"scheduled: {why}"
     )
-    held = (pod.scheduled_at for pod in pods if pod.gpus or pod.role != names.ROLE_PROXY)
+    held = (
+        pod.scheduled_at for pod in pods if pod.gpus or pod.role != names.ROLE_PROXY
+    )
     first = min((each for each in held if each is not None), default=None)
     return _deadline(
-        Reason.STARTUP_DEADLINE, instant(state.status.scheduled_time) or first, seconds, message
+        Reason.STARTUP_DEADLINE,
+        instant(state.status.scheduled_time) or first,
+        seconds,
+        message,
     )
 
 
@@ -263,12 +302,16 @@ def _client_ready(state: RunState) -> Condition | None:
 
 
 def _why(*texts: str | None) -> str:
-    return next((t for t in texts if t), f"see the pod's events (label {names.LABEL_RUN})")
+    return next(
+        (t for t in texts if t), f"see the pod's events (label {names.LABEL_RUN})"
+    )
 
 
 def _waits_for(pod: Pod) -> tuple[str | None, ...]:
     """Return the reasons why no node has taken the pod, None for each that does not apply."""
-    gates = f"it has scheduling gates ({pod.gated})" if pod.gated is not None else None
+    gates = (
+        f"it has scheduling gates ({pod.gated})" if pod.gated is not None else None
+    )
     return pod.unschedulable, gates
 
 
@@ -281,7 +324,8 @@ def out_of_time(state: RunState) -> Diagnosis:
     waiting = next((pod for pod in state.serving if pod.scheduled_at is None), None)
     if waiting is not None:
         what = (
-            f"No node took the server before the client's Job ended: {_why(*_waits_for(waiting))}"
+            "No node took the server before the client's Job ended: "
+            f"{_why(*_waits_for(waiting))}"
         )
         fields = f"spec.{state.spec.started_name}.resources"
         remedy = (
@@ -292,7 +336,11 @@ def out_of_time(state: RunState) -> Diagnosis:
     refused = refusal(state)
     words = (
         refused.message if refused is not None else None,
-        *(w.failure for role in state.server_roles if (w := state.workload(role)) is not None),
+        *(
+            w.failure
+            for role in state.server_roles
+            if (w := state.workload(role)) is not None
+        ),
         state.status.message,
     )
     what = f"Nothing was measured before the client's Job ended: {_why(*words)}"

@@ -8,8 +8,19 @@ from dataclasses import replace
 from typing import Any
 
 from benchrun import api, names
-from benchrun.api import BenchmarkRunStatus, Reason, read_leniently, sentence, timestamp
-from benchrun.decide import condition_table, create_and_release, early_endings, server_status
+from benchrun.api import (
+    BenchmarkRunStatus,
+    Reason,
+    read_leniently,
+    sentence,
+    timestamp,
+)
+from benchrun.decide import (
+    condition_table,
+    create_and_release,
+    early_endings,
+    server_status,
+)
 from benchrun.decide.condition_table import PhaseStep, current_step, progress
 from benchrun.decide.deadlines import deadlines, noticed
 from benchrun.decide.decision import (
@@ -45,7 +56,9 @@ ENDPOINT_LOOKUP_SECONDS = 5.0
 SHORTEST_WAIT_SECONDS = 1.0
 """Least seconds until the next reconcile: a deadline that has passed and can't be judged yet must
 not keep the operator spinning."""
-MAX_JUDGE_ATTEMPTS = 3  # attempts by operators that did not see the measurement begin
+MAX_JUDGE_ATTEMPTS = (
+    3  # attempts by operators that did not see the measurement begin
+)
 LOG_TAIL_BYTES = 4096  # bytes of a failed server's log that the status keeps
 NAMED_CHARS = 400  # most characters of the list of stages whose records are lost
 NO_ROOM = (
@@ -79,12 +92,18 @@ def decide(facts: Facts) -> Decision:
         return _refused(facts, status, str(error))
     state = RunState(facts=facts, spec=spec, status=status)
     state = noticed(state)
-    going_nowhere = state.ending is None and not state.server_exists and not state.begun
+    going_nowhere = (
+        state.ending is None and not state.server_exists and not state.begun
+    )
     has_client = state.child("Job", names.ROLE_CLIENT) is not None
     if facts.run.left_out and not spec.cancel and going_nowhere and not has_client:
         return _without_room(state)
     if spec.suspend and not spec.cancel and going_nowhere:
-        step = PhaseStep("Suspended", Reason.SUSPENDED, "suspended (spec.suspend); no GPU is held")
+        step = PhaseStep(
+            "Suspended",
+            Reason.SUSPENDED,
+            "suspended (spec.suspend); no GPU is held",
+        )
         # The clock of the deadlines stands still: it starts anew with the run.
         seen = _with_step(state, step)
         gone = create_and_release.release_client(state)
@@ -103,12 +122,18 @@ def decide(facts: Facts) -> Decision:
     endpoint = server_status.endpoint_pods(state)
     # A Service's pods must be known before the plan is written: their counters are read at every
     # edge.
-    if endpoint is not None and state.plan is None and not server_status.endpoint_addresses(state):
+    if (
+        endpoint is not None
+        and state.plan is None
+        and not server_status.endpoint_addresses(state)
+    ):
         return _look_up_endpoint(state, endpoint)
     return _go_on(state, server=server, client=client)
 
 
-def _go_on(state: RunState, *, server: Diagnosis | None, client: Diagnosis | None) -> Decision:
+def _go_on(
+    state: RunState, *, server: Diagnosis | None, client: Diagnosis | None
+) -> Decision:
     step = with_refusal(state, current_step(state, server=server, client=client))
     stored_now = create_and_release.to_store_now(state)
     statuses = server_status.server_statuses(state)
@@ -122,7 +147,8 @@ def _go_on(state: RunState, *, server: Diagnosis | None, client: Diagnosis | Non
     update = {
         "servers": statuses,
         "progress": progress(state),
-        "live": live(state.collected.samples.recent, state.now) or state.status.live,
+        "live": live(state.collected.samples.recent, state.now)
+        or state.status.live,
         "truncated": server_status.truncations(state.spec, statuses),
     }
     status = _with_step(state, step).model_copy(update=update)
@@ -140,17 +166,27 @@ def _go_on(state: RunState, *, server: Diagnosis | None, client: Diagnosis | Non
     )
 
 
-def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> Decision:
+def _end(
+    state: RunState, end: Ending | None, *, server: Diagnosis | None
+) -> Decision:
     """Decide on a run that gets no more records.
 
     The servers are released first. The rest is stored, judged and written in several reconciles.
     """
-    words = early_endings.last_words(state, end, server=server) if end is not None else None
+    words = (
+        early_endings.last_words(state, end, server=server)
+        if end is not None
+        else None
+    )
     log = server_status.compilations_wanted(state)
     waits = end is None and create_and_release.worth_waiting_to_store(state)
     query = _judging(state, end) if state.known else None
     judged = None if query is None else state.collected.answers.of(query)
-    document = judged.value.document if judged is not None and judged.value is not None else None
+    document = (
+        judged.value.document
+        if judged is not None and judged.value is not None
+        else None
+    )
     stored_now = (
         create_and_release.to_store_now(state, document)
         if waits
@@ -172,11 +208,19 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
         # second.
         requeue_after_seconds=_seconds_to_store(state) if waits else None,
     )
-    if words is not None or waits or (log is not None and state.collected.answers.of(log) is None):
+    if (
+        words is not None
+        or waits
+        or (log is not None and state.collected.answers.of(log) is None)
+    ):
         return let_go
     if query is not None and judged is None:
         judged = _given_up(state)
-        if judged is None and state.collected.is_adopted and not state.collected.is_judging_counted:
+        if (
+            judged is None
+            and state.collected.is_adopted
+            and not state.collected.is_judging_counted
+        ):
             return _count_judging(let_go)
         if judged is None:
             return replace(let_go, lookups=(*let_go.lookups, query))
@@ -195,7 +239,9 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
         if state.client_runs and end is None
         else None,
         forget=True,
-        events=(Event(reason, status.message or "", warning=status.phase == "Failed"),),
+        events=(
+            Event(reason, status.message or "", warning=status.phase == "Failed"),
+        ),
         requeue_after_seconds=SHORTEST_WAIT_SECONDS,  # its client and its TTL are checked then
     )
 
@@ -203,7 +249,9 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
 def _judging(state: RunState, end: Ending | None) -> Judging:
     """Return the query for the judgement of all that was measured."""
     pod = state.client_pod
-    image, digest = (pod.image, pod.image_digest) if pod is not None else (None, None)
+    image, digest = (
+        (pod.image, pod.image_digest) if pod is not None else (None, None)
+    )
     return Judging(
         end is not None,
         ending=_ending_of(end),
@@ -215,7 +263,9 @@ def _judging(state: RunState, end: Ending | None) -> Judging:
             server_released_time=state.released_time,
         ),
         servers=tuple(server_status.server_statuses(state)),
-        client=api.ClientStatus(image=image or state.spec.client.image, image_digest=digest),
+        client=api.ClientStatus(
+            image=image or state.spec.client.image, image_digest=digest
+        ),
         unstored=create_and_release.unstored_stages(state),
         most_stages=state.most_stages,
         most_chunks=create_and_release.most_chunks(state),
@@ -224,7 +274,9 @@ def _judging(state: RunState, end: Ending | None) -> Judging:
 
 def _ending_of(end: Ending | None) -> api.EndingStatus | None:
     return (
-        None if end is None else api.EndingStatus(reason=end.reason, message=sentence(end.message))
+        None
+        if end is None
+        else api.EndingStatus(reason=end.reason, message=sentence(end.message))
     )
 
 
@@ -233,7 +285,9 @@ def _will_be_stored(
 ) -> bool:
     """Return whether the result document is in the cluster when the status is written."""
     name = names.result_name(state.owner.name, state.owner.uid, document.digest)
-    is_written = any(manifest["metadata"]["name"] == name for manifest in stored_now)
+    is_written = any(
+        manifest["metadata"]["name"] == name for manifest in stored_now
+    )
     return is_written or create_and_release.result_is_stored(state, document)
 
 
@@ -243,7 +297,10 @@ def _seconds_to_store(state: RunState) -> float:
     That is 15 s, or less where a deadline passes before.
     """
     again = seconds_to_store_again(state) or STORE_AGAIN_SECONDS
-    ends = [(deadline.ends_at - state.now).total_seconds() for deadline in deadlines(state)]
+    ends = [
+        (deadline.ends_at - state.now).total_seconds()
+        for deadline in deadlines(state)
+    ]
     return max(SHORTEST_WAIT_SECONDS, min([again, *ends]))
 
 
@@ -258,7 +315,9 @@ def _given_up(state: RunState) -> Answer[Evaluation] | None:
     may_try = not collected.is_adopted or collected.is_judging_counted
     if may_try or attempts < MAX_JUDGE_ATTEMPTS:
         return None
-    return Answer(None, f"{attempts} operators in a row have ended while they judged it")
+    return Answer(
+        None, f"{attempts} operators in a row have ended while they judged it"
+    )
 
 
 def _count_judging(let_go: Decision) -> Decision:
@@ -267,7 +326,9 @@ def _count_judging(let_go: Decision) -> Decision:
     return replace(let_go, status=status, counts_judging=True)
 
 
-def _ending_status(state: RunState, end: Ending | None, *, waits: bool) -> BenchmarkRunStatus:
+def _ending_status(
+    state: RunState, end: Ending | None, *, waits: bool
+) -> BenchmarkRunStatus:
     total = state.stages_in_words
     if end is None:
         step = PhaseStep(
@@ -278,7 +339,9 @@ def _ending_status(state: RunState, end: Ending | None, *, waits: bool) -> Bench
         )
         step = with_refusal(state, step) if results_refused(state) else step
     else:
-        step = PhaseStep("Collecting", end.reason, f"{end.message}; what was measured is judged")
+        step = PhaseStep(
+            "Collecting", end.reason, f"{end.message}; what was measured is judged"
+        )
     return _with_step(state, step).model_copy(
         update={
             "servers": server_status.server_statuses(state),
@@ -301,7 +364,10 @@ def _left_alone(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decis
     )
     ends = status.ending is not None or status.server_released_time is not None
     status = status.model_copy(update={"message": message})
-    return Decision(status=status, delete=create_and_release.release_servers(facts) if ends else ())
+    return Decision(
+        status=status,
+        delete=create_and_release.release_servers(facts) if ends else (),
+    )
 
 
 def _without_room(state: RunState) -> Decision:
@@ -309,7 +375,9 @@ def _without_room(state: RunState) -> Decision:
 
     Only a run that has not started waits. The spec of one that has is read in every reconcile.
     """
-    step = PhaseStep("Suspended" if state.spec.suspend else "Pending", Reason.NO_ROOM, NO_ROOM)
+    step = PhaseStep(
+        "Suspended" if state.spec.suspend else "Pending", Reason.NO_ROOM, NO_ROOM
+    )
     waiting = {"accepted_time": None, "blocked": None}
     status = _with_step(state, step).model_copy(update=waiting)
     is_news = NO_ROOM not in (state.status.message or "")
@@ -320,7 +388,9 @@ def _without_room(state: RunState) -> Decision:
 def _refused(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decision:
     problem = sentence(problem)
     rows = api.ended_early("run", Reason.INVALID_SPEC, problem)
-    ended = condition_table.standing(status, rows, "Failed", problem, of=facts.run, now=facts.now)
+    ended = condition_table.standing(
+        status, rows, "Failed", problem, of=facts.run, now=facts.now
+    )
     return Decision(
         status=ended.model_copy(
             update={"verdict": "Unknown", "completion_time": timestamp(facts.now)}
@@ -334,11 +404,15 @@ def _refused(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decision
 def _look_up_endpoint(state: RunState, query: EndpointPods) -> Decision:
     message = f"looking up the pods of Service {query.service}"
     if state.collected.answers.of(query) is not None:
-        message = f"Service {query.service} has no ready pods; the run starts when it has"
+        message = (
+            f"Service {query.service} has no ready pods; the run starts when it has"
+        )
     step = PhaseStep("Pending", Reason.WAITING_FOR_ENDPOINT, message)
     due = _seconds_to_next_pass(state, server=None, client=None)
     wait = min(ENDPOINT_LOOKUP_SECONDS, due or ENDPOINT_LOOKUP_SECONDS)
-    return Decision(status=_with_step(state, step), lookups=(query,), requeue_after_seconds=wait)
+    return Decision(
+        status=_with_step(state, step), lookups=(query,), requeue_after_seconds=wait
+    )
 
 
 def _with_step(state: RunState, step: PhaseStep) -> BenchmarkRunStatus:
@@ -347,16 +421,25 @@ def _with_step(state: RunState, step: PhaseStep) -> BenchmarkRunStatus:
     step = replace(step, message=message)
     gate = None
     if spec.baseline is not None:
-        means = [metric for metric in spec.baseline.metrics if not metric.startswith("P")]
-        gate = power_sentence(spec.repeats, len(load_points(spec)) * len(means), unit="repeats")
-    rows = condition_table.going_on(step, has_objectives=bool(spec.objectives), gate=gate)
+        means = [
+            metric for metric in spec.baseline.metrics if not metric.startswith("P")
+        ]
+        gate = power_sentence(
+            spec.repeats, len(load_points(spec)) * len(means), unit="repeats"
+        )
+    rows = condition_table.going_on(
+        step, has_objectives=bool(spec.objectives), gate=gate
+    )
     return condition_table.standing(
         state.status, rows, step.phase, message, of=state.facts.run, now=state.now
     )
 
 
 def _step_events(state: RunState, step: PhaseStep) -> tuple[Event, ...]:
-    is_news = state.status.phase != step.phase and step.phase in ("Running", "Suspended")
+    is_news = state.status.phase != step.phase and step.phase in (
+        "Running",
+        "Suspended",
+    )
     return (Event(step.phase, step.message),) if is_news else ()
 
 
@@ -368,7 +451,10 @@ def _seconds_to_next_pass(
     That is a deadline, a retry or the next live figures.
     """
     found = (refusal(state), server, client)
-    instants = [*(d.ends_at for d in deadlines(state)), *patience_ends(state, found)]
+    instants = [
+        *(d.ends_at for d in deadlines(state)),
+        *patience_ends(state, found),
+    ]
     instants += unmade_at(state)
     no_pod = no_pod_at(state)
     instants += [no_pod] if no_pod is not None and no_pod > state.now else []
@@ -396,15 +482,21 @@ def _final_status(
     if judged is not None and evaluation is None:
         why_not = judged.problem or "unknown"
         if end is not None:
-            message = sentence(f"{end.message}; what was measured is not judged: {why_not}")
+            message = sentence(
+                f"{end.message}; what was measured is not judged: {why_not}"
+            )
             ending = api.EndingStatus(reason=end.reason, message=message)
         found = _not_judged(state, why_not)
     ended = api.run_end(found, ending, has_objectives=bool(state.spec.objectives))
     status = _ended(state, ended, found, document)
     if ended.ending is None:
-        return status.model_copy(update={"answer": api.answer_of(status.conditions)})
+        return status.model_copy(
+            update={"answer": api.answer_of(status.conditions)}
+        )
     tail = (state.log_tail or "").encode()[-LOG_TAIL_BYTES:].decode(errors="ignore")
-    return status.model_copy(update={"log_tail": api.plain_text(tail) if tail else None})
+    return status.model_copy(
+        update={"log_tail": api.plain_text(tail) if tail else None}
+    )
 
 
 def _not_judged(state: RunState, why_not: str) -> api.Judgement:
@@ -414,7 +506,9 @@ def _not_judged(state: RunState, why_not: str) -> api.Judgement:
         "`benchrun judge` can do it later"
     )
     return api.Judgement(
-        valid_reason=Reason.NOT_JUDGED, message=sentence(message), measured_anything=True
+        valid_reason=Reason.NOT_JUDGED,
+        message=sentence(message),
+        measured_anything=True,
     )
 
 
@@ -430,7 +524,9 @@ def _with_lost_records(
     if refused is None or not (stages or is_result_lost):
         return status
     if stages:
-        named = ", ".join(api.as_many_as_fit(stages, lambda stage: len(stage) + 2, NAMED_CHARS))
+        named = ", ".join(
+            api.as_many_as_fit(stages, lambda stage: len(stage) + 2, NAMED_CHARS)
+        )
         lost = (
             f"{len(stages)} of {len(state.known)} records could not be stored and can't be "
             f"evaluated again: {named}"
@@ -441,17 +537,24 @@ def _with_lost_records(
     row: api.Row = ("Stored", "False", Reason.RECORDS_NOT_STORED, message)
     phase = str(status.phase)
     whole = sentence(f"{status.message}; {lost}")
-    return condition_table.standing(status, (row,), phase, whole, of=state.facts.run, now=state.now)
+    return condition_table.standing(
+        status, (row,), phase, whole, of=state.facts.run, now=state.now
+    )
 
 
 def _ended(
-    state: RunState, ended: api.RunEnd, found: api.Judgement, document: PackedResult | None
+    state: RunState,
+    ended: api.RunEnd,
+    found: api.Judgement,
+    document: PackedResult | None,
 ) -> BenchmarkRunStatus:
     servers = server_status.server_statuses(state)
     reference = None
     if document is not None:
         reference = api.ResultDocumentRef(
-            config_map=names.result_name(state.owner.name, state.owner.uid, document.digest),
+            config_map=names.result_name(
+                state.owner.name, state.owner.uid, document.digest
+            ),
             sha256=document.digest,
             bytes=len(document.data),
         )
@@ -469,8 +572,14 @@ def _ended(
         "ending": None,
         "blocked": None,
         "judge_attempts": None,
-        "truncated": [*found.truncated, *server_status.truncations(state.spec, servers), *missing],
-        "results_ref": f"{names.LABEL_RUN_UID}={state.owner.uid}" if state.known else None,
+        "truncated": [
+            *found.truncated,
+            *server_status.truncations(state.spec, servers),
+            *missing,
+        ],
+        "results_ref": f"{names.LABEL_RUN_UID}={state.owner.uid}"
+        if state.known
+        else None,
         "result_document": reference,
     }
     return condition_table.standing(
@@ -490,7 +599,11 @@ def rests(facts: Facts) -> bool:
     and there may be ten thousand ended ones.
     """
     run = facts.run
-    if run.deleting or not is_finished(run.status) or _ttl_seconds(run.spec) is not None:
+    if (
+        run.deleting
+        or not is_finished(run.status)
+        or _ttl_seconds(run.spec) is not None
+    ):
         return False
     held = Possessions(facts=facts, status=BenchmarkRunStatus())
     left = (
@@ -498,7 +611,11 @@ def rests(facts: Facts) -> bool:
         *create_and_release.release_client(held),
         *create_and_release.to_prune(held),
     )
-    return not left and number(run.status.get("observedGeneration"), default=-1) == run.generation
+    return (
+        not left
+        and number(run.status.get("observedGeneration"), default=-1)
+        == run.generation
+    )
 
 
 def _after_finish(state: Possessions) -> Decision:
@@ -512,18 +629,25 @@ def _after_finish(state: Possessions) -> Decision:
     client = create_and_release.release_client(state)
     ttl = _ttl_seconds(state.facts.run.spec)
     leaves_by_itself = (
-        api.is_true(state.status.conditions, "Complete") and age_seconds < CLIENT_LEAVES_SECONDS
+        api.is_true(state.status.conditions, "Complete")
+        and age_seconds < CLIENT_LEAVES_SECONDS
     )
     expired = ttl is not None and age_seconds >= ttl
-    waits = [CLIENT_LEAVES_SECONDS - age_seconds] if client and leaves_by_itself else []
+    waits = (
+        [CLIENT_LEAVES_SECONDS - age_seconds] if client and leaves_by_itself else []
+    )
     waits += [ttl - age_seconds] if ttl is not None and not expired else []
     servers_and_records = (
         *create_and_release.release_servers(state.facts),
         *create_and_release.to_prune(state),
     )
     return Decision(
-        status=state.status.model_copy(update={"observed_generation": state.facts.run.generation}),
-        delete=servers_and_records if leaves_by_itself else (*servers_and_records, *client),
+        status=state.status.model_copy(
+            update={"observed_generation": state.facts.run.generation}
+        ),
+        delete=servers_and_records
+        if leaves_by_itself
+        else (*servers_and_records, *client),
         forget=True,
         delete_run=expired,
         requeue_after_seconds=min(waits, default=None),

@@ -65,7 +65,9 @@ class LogTail(Query[str]):
 
     pod: str
     container: str
-    previous: bool  # whether the log is of the container before the one that runs now
+    previous: (
+        bool  # whether the log is of the container before the one that runs now
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,9 @@ class Compilations(Query[tuple[float, ...]]):
 @dataclass(frozen=True, slots=True)
 class Start:
     phases: StartupPhases  # phases of the start, from the server's log
-    image_pull_seconds: float | None = None  # seconds of the image pull, from the pod's events
+    image_pull_seconds: float | None = (
+        None  # seconds of the image pull, from the pod's events
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,9 @@ class PodsRefused(Query[str]):
 
     kind: Literal["Job", "StatefulSet"]
     name: str  # name of the Job, or the prefix of the names of the StatefulSets
-    uid: str = ""  # uid of a Job: another one of the same name may have existed before
+    uid: str = (
+        ""  # uid of a Job: another one of the same name may have existed before
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +147,16 @@ class Judging(Query[Evaluation]):
     """The judgement of all that was measured, by a process of its own."""
 
     ended_early: bool
-    ending: EndingStatus | None = field(default=None, compare=False)  # why, where it ended early
+    ending: EndingStatus | None = field(
+        default=None, compare=False
+    )  # why, where it ended early
     instants: RunInstants = field(default_factory=RunInstants, compare=False)
     servers: tuple[ServerStatus, ...] = field(default=(), compare=False)
     """Entries of the servers as the last status will have them."""
     client: ClientStatus | None = field(default=None, compare=False)
-    unstored: tuple[str, ...] = ()  # stages whose record is lost: known when it was refused
+    unstored: tuple[
+        str, ...
+    ] = ()  # stages whose record is lost: known when it was refused
     most_stages: int = field(default=1_000, compare=False)
     """Number of stages that are expected: a record with a higher number is not the run's."""
     most_chunks: int = field(default=1_000, compare=False)
@@ -205,11 +215,17 @@ class RefusedObject:
 class ClientState:
     """What the operator has learnt from the run's client since the operator started."""
 
-    progress: ClientProgress | None = None  # latest answer of the client; None: no answer yet
+    progress: ClientProgress | None = (
+        None  # latest answer of the client; None: no answer yet
+    )
     # it has not answered for several polls: it counts as unreachable, not as not yet heard
     silent: bool = False
-    mismatch: str | None = None  # why operator and client do not understand each other
-    lost_record: int | None = None  # a record that the client no longer has and that is not stored
+    mismatch: str | None = (
+        None  # why operator and client do not understand each other
+    )
+    lost_record: int | None = (
+        None  # a record that the client no longer has and that is not stored
+    )
 
     @property
     def answered(self) -> bool:
@@ -230,7 +246,9 @@ class Samples:
     @property
     def recent(self) -> list[Sample]:
         """Return each server's last two samples, oldest first."""
-        return sorted((s for pair in self._latest.values() for s in pair), key=lambda s: s.at)
+        return sorted(
+            (s for pair in self._latest.values() for s in pair), key=lambda s: s.at
+        )
 
     @property
     def held_bytes(self) -> int:
@@ -242,7 +260,9 @@ class Samples:
         self.unstored.append(sample)
         server = (sample.role, sample.pod)
         self._latest[server] = (*self._latest.get(server, ())[-1:], sample)
-        if len(self.unstored) > (FEW_UNSTORED_SAMPLES if is_tight else MAX_UNSTORED_SAMPLES):
+        if len(self.unstored) > (
+            FEW_UNSTORED_SAMPLES if is_tight else MAX_UNSTORED_SAMPLES
+        ):
             self.unstored = list(bucketed(self.unstored, 2))
 
     def stored(self, through: float) -> None:
@@ -256,30 +276,48 @@ class Collected:
 
     arrivals: dict[int, Sealed] = field(default_factory=dict)
     """Received records that are not known to be stored, by sequence."""
-    sequences: set[int] = field(default_factory=set)  # sequences of all received records
+    sequences: set[int] = field(
+        default_factory=set
+    )  # sequences of all received records
     search_ends: dict[int, str] = field(default_factory=dict)
     """Workloads whose search ended, by the sequence of the search's last record."""
     client: ClientState = field(default_factory=ClientState)
     samples: Samples = field(default_factory=Samples)
     server_facts: dict[str, ServerFacts] = field(default_factory=dict)
     """What servers report of themselves, by pod name."""
-    exporter_troubles: dict[tuple[ExporterKind, str], str] = field(default_factory=dict)
+    exporter_troubles: dict[tuple[ExporterKind, str], str] = field(
+        default_factory=dict
+    )
     """Why a pod has no figures, by kind of exporter and pod."""
     answers: Answers = field(default_factory=Answers)  # what queries found
-    refused_object: RefusedObject | None = None  # object that was refused in the last reconcile
+    refused_object: RefusedObject | None = (
+        None  # object that was refused in the last reconcile
+    )
     refused_at: datetime | None = None  # when this object was refused
-    blocked: Blocked | None = None  # what kept the run waiting in the last reconcile, and when
-    conflict: str | None = None  # a foreign object with the name of one of the run's: kind and name
-    ending: Ending | None = None  # why the run ends: decided, and carried out in part
+    blocked: Blocked | None = (
+        None  # what kept the run waiting in the last reconcile, and when
+    )
+    conflict: str | None = (
+        None  # a foreign object with the name of one of the run's: kind and name
+    )
+    ending: Ending | None = (
+        None  # why the run ends: decided, and carried out in part
+    )
     judged_bytes: int = 0  # bytes of records that wait for the judge, stored or not
     is_adopted: bool = False
     """Whether another process saw the measurement begin, and may have judged it."""
-    is_judging_counted: bool = False  # whether the status in the cluster counts this judgement
-    released_at: datetime | None = None  # when the deletion of the servers was requested
+    is_judging_counted: bool = (
+        False  # whether the status in the cluster counts this judgement
+    )
+    released_at: datetime | None = (
+        None  # when the deletion of the servers was requested
+    )
 
     def next_sequence(self, first: int) -> int:
         """Return the sequence, from `first` on, of the first record that was not received."""
-        return next(sequence for sequence in count(first) if sequence not in self.sequences)
+        return next(
+            sequence for sequence in count(first) if sequence not in self.sequences
+        )
 
     @property
     def backlog_bytes(self) -> int:
@@ -290,8 +328,14 @@ class Collected:
         records = sum(len(arrival.body) for arrival in self.arrivals.values())
         values = [answer.value for answer in self.answers.values()]
         logs = sum(len(value) for value in values if isinstance(value, str))
-        evaluated = (value.document for value in values if isinstance(value, Evaluation))
-        return records + logs + sum(len(each.data) for each in evaluated if each is not None)
+        evaluated = (
+            value.document for value in values if isinstance(value, Evaluation)
+        )
+        return (
+            records
+            + logs
+            + sum(len(each.data) for each in evaluated if each is not None)
+        )
 
     @property
     def backlog_is_full(self) -> bool:
@@ -341,11 +385,13 @@ class Context:
     """Most seconds that a server may be held once it is scheduled, whatever its deadlines say."""
     pod_road: PodRoad = "Direct"
     exporters: Mapping[ExporterKind, Exporters] = field(default_factory=dict)
-    channel_key: bytes = field(default=b"", repr=False)  # the key that all runs' tokens derive from
-    network_policies: bool = (
-        False  # whether every run gets NetworkPolicies; servers in development mode always do
+    channel_key: bytes = field(
+        default=b"", repr=False
+    )  # the key that all runs' tokens derive from
+    network_policies: bool = False  # whether every run gets NetworkPolicies; servers in development mode always do
+    operator_namespace: str = (
+        ""  # where this operator's pod runs; empty outside the cluster
     )
-    operator_namespace: str = ""  # where this operator's pod runs; empty outside the cluster
     network_policy_peers: tuple[
         Manifest, ...
     ] = ()  # further NetworkPolicy peers that may connect to servers
@@ -400,7 +446,9 @@ class PullTarget:
     run_uid: str
     from_sequence: int  # first record wanted
     token: str = field(repr=False)
-    plan_digest: str | None = None  # digest of the plan; None: the Job does not have it
+    plan_digest: str | None = (
+        None  # digest of the plan; None: the Job does not have it
+    )
     stage_ids: Sequence[str] = field(default=(), compare=False, repr=False)
     searches: tuple[SearchPlan, ...] = field(default=(), compare=False, repr=False)
 
@@ -426,13 +474,25 @@ class Decision:
     """The log of a failed server to read: one attempt, before the server is deleted."""
     delete: tuple[Ref, ...] = ()  # objects to delete, servers first
     apply: tuple[Manifest, ...] = ()
-    scrape: tuple[ScrapeTarget, ...] = ()  # endpoints to scrape from now on; all others are dropped
+    scrape: tuple[
+        ScrapeTarget, ...
+    ] = ()  # endpoints to scrape from now on; all others are dropped
     pull: PullTarget | None = None  # the client to follow from now on
-    acknowledge: int | None = None  # the client is told that records below this sequence are stored
-    lookups: tuple[Query[Any], ...] = ()  # queries to start; answered ones are left out
-    counts_judging: bool = False  # whether the status is written first, before the run is judged
+    acknowledge: int | None = (
+        None  # the client is told that records below this sequence are stored
+    )
+    lookups: tuple[
+        Query[Any], ...
+    ] = ()  # queries to start; answered ones are left out
+    counts_judging: bool = (
+        False  # whether the status is written first, before the run is judged
+    )
     ending: Ending | None = None  # why the run ends, kept until it has ended
-    forget: bool = False  # whether the run is over: what memory holds of it is dropped
-    delete_run: bool = False  # whether the run is deleted because its TTL has passed
+    forget: bool = (
+        False  # whether the run is over: what memory holds of it is dropped
+    )
+    delete_run: bool = (
+        False  # whether the run is deleted because its TTL has passed
+    )
     events: tuple[Event, ...] = ()
     requeue_after_seconds: float | None = None

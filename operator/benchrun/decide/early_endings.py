@@ -38,7 +38,9 @@ ENDED_BY_SERVER = SERVER_SETTINGS | {
 }
 
 
-def ending(state: RunState, *, server: Diagnosis | None, client: Diagnosis | None) -> Ending | None:
+def ending(
+    state: RunState, *, server: Diagnosis | None, client: Diagnosis | None
+) -> Ending | None:
     """Return the first cause that ends the run early; None: there is none.
 
     Once every record is here nothing can spoil them any more.
@@ -53,22 +55,36 @@ def ending(state: RunState, *, server: Diagnosis | None, client: Diagnosis | Non
     if state.spec.cancel:
         return CANCELLED
     if (foreign := state.collected.conflict) is not None:
-        return Ending(Reason.CONFLICT, f"{foreign}; delete it or choose another name for the run")
+        return Ending(
+            Reason.CONFLICT,
+            f"{foreign}; delete it or choose another name for the run",
+        )
     # A ready client may hold every record. Within some seconds it is heard, or counts as silent.
-    unheard = state.client_runs and state.client_ready and not state.collected.client.answered
+    unheard = (
+        state.client_runs
+        and state.client_ready
+        and not state.collected.client.answered
+    )
     if state.all_measured or unheard:
         return None
-    return next((cause for cause in _causes(state, server, client) if cause is not None), None)
+    return next(
+        (cause for cause in _causes(state, server, client) if cause is not None),
+        None,
+    )
 
 
-def profile_lost(state: RunState, *, server: Diagnosis | None, client: Diagnosis | None) -> bool:
+def profile_lost(
+    state: RunState, *, server: Diagnosis | None, client: Diagnosis | None
+) -> bool:
     """Return whether a cause of an early ending arose when only the profile was missing.
 
     Such a run ends as measured, without its profile.
     """
     if not state.all_measured:
         return False
-    return state.is_released or any(cause is not None for cause in _causes(state, server, client))
+    return state.is_released or any(
+        cause is not None for cause in _causes(state, server, client)
+    )
 
 
 def _causes(
@@ -82,9 +98,13 @@ def _causes(
     progress = state.collected.client.progress
     yield _terminal(refusal(state))
     if server is not None and server.reason == Reason.EVICTED:
-        yield _terminal(server)  # that another pod took its place is only a consequence
+        yield _terminal(
+            server
+        )  # that another pod took its place is only a consequence
     yield _restarted(state)
-    yield _terminal(server)  # the failure of a client without a server is only a consequence
+    yield _terminal(
+        server
+    )  # the failure of a client without a server is only a consequence
     yield _key_replaced(state)
     if mismatch is not None:
         yield Ending(
@@ -97,10 +117,14 @@ def _causes(
         yield Ending(progress.failure.reason, progress.failure.message)
     yield _terminal(client)
     yield _records_missing(state)
-    late = [Ending(d.reason, d.message) for d in deadlines(state) if d.passed(state.now)]
+    late = [
+        Ending(d.reason, d.message) for d in deadlines(state) if d.passed(state.now)
+    ]
     # Where the run's deadline has passed, another operator or the CronJob may have released what is
     # gone: the deadline is the cause.
-    yield next((end for end in late if end.reason == Reason.RUN_DEADLINE), None) or _vanished(state)
+    yield next(
+        (end for end in late if end.reason == Reason.RUN_DEADLINE), None
+    ) or _vanished(state)
     yield from late
 
 
@@ -160,12 +184,16 @@ def _server(state: RunState) -> Diagnosis | None:
     )
     known = [diagnosis for diagnosis in found if diagnosis is not None]
     worst = next(
-        (diagnosis for diagnosis in known if diagnosis.terminal), known[0] if known else None
+        (diagnosis for diagnosis in known if diagnosis.terminal),
+        known[0] if known else None,
     )
     if worst is not None and state.spec.offline is not None:
         # Pods know their role, and not which field of the spec they come from.
         worst = replace(
-            worst, message=worst.message.replace("spec.server", f"spec.{state.spec.started_name}")
+            worst,
+            message=worst.message.replace(
+                "spec.server", f"spec.{state.spec.started_name}"
+            ),
         )
     return worst
 
@@ -200,7 +228,9 @@ def hidden_cause(state: RunState) -> LogTail | None:
     return None if pod is None else _log_of(pod)
 
 
-def last_words(state: RunState, end: Ending, *, server: Diagnosis | None) -> LogTail | None:
+def last_words(
+    state: RunState, end: Ending, *, server: Diagnosis | None
+) -> LogTail | None:
     """Return the log of the failed server, to be read before the server is deleted.
 
     None: there is no log, the server did not fail, or its log was queried before.
@@ -210,10 +240,17 @@ def last_words(state: RunState, end: Ending, *, server: Diagnosis | None) -> Log
         Reason.SERVER_RESTARTED,
         Reason.STARTUP_DEADLINE,
     )
-    if not servers_fault or not pods or state.log_tails or end.reason == Reason.CANCELLED:
+    if (
+        not servers_fault
+        or not pods
+        or state.log_tails
+        or end.reason == Reason.CANCELLED
+    ):
         return None
     ended = (each for each in pods if each.ending is not None)
-    pod = next(ended, None) or next((each for each in pods if not each.ready), pods[-1])
+    pod = next(ended, None) or next(
+        (each for each in pods if not each.ready), pods[-1]
+    )
     if pod.started_at is None and pod.ending is None:
         return None
     return _log_of(pod)
@@ -222,7 +259,9 @@ def last_words(state: RunState, end: Ending, *, server: Diagnosis | None) -> Log
 def _log_of(pod: Pod) -> LogTail:
     """Return the log of the pod's failed container: the one before, where it has restarted."""
     previous = pod.restarts > 0 and pod.terminated is None
-    return LogTail(pod=pod.name, container=observe.main_container(pod.role), previous=previous)
+    return LogTail(
+        pod=pod.name, container=observe.main_container(pod.role), previous=previous
+    )
 
 
 def _restarted(state: RunState) -> Ending | None:
@@ -232,14 +271,21 @@ def _restarted(state: RunState) -> Ending | None:
     This includes a restart between its first healthy answer and the first request: the client keeps
     to the address that answered.
     """
-    if not (state.was_ready or state.measuring_started) or state.spec.started is None:
+    if (
+        not (state.was_ready or state.measuring_started)
+        or state.spec.started is None
+    ):
         return None
     found = (_restarted_as(state, role) for role in state.server_roles)
     if (pod := next((pod for pod in found if pod is not None), None)) is None:
         return None
     last = pod.last_terminated or pod.terminated
     code = f", exit code {last.exit_code}" if last is not None else ""
-    which = "the server" if pod.role == names.ROLE_SERVER else f"the server of the role {pod.role}"
+    which = (
+        "the server"
+        if pod.role == names.ROLE_SERVER
+        else f"the server of the role {pod.role}"
+    )
     message = (
         f"{which} restarted while it was measured (pod {pod.name}{code}); later stages would be "
         "on another server"
@@ -251,8 +297,13 @@ def _restarted_as(state: RunState, role: str) -> Pod | None:
     """Return a pod of the role that shows a restart; None: there was none."""
     pods = state.serving_as(role)
     # What was noted before the servers were ready belongs to another start.
-    before = next((s for s in state.status.servers if s.role == role and state.was_ready), None)
-    restarted = before is not None and sum(pod.restarts for pod in pods) > before.restarts
+    before = next(
+        (s for s in state.status.servers if s.role == role and state.was_ready),
+        None,
+    )
+    restarted = (
+        before is not None and sum(pod.restarts for pod in pods) > before.restarts
+    )
     replaced = before is not None and before.pod not in {pod.name for pod in pods}
     # Instants count too: the operator may have been down when the restart happened. A pod created
     # after the servers were ready replaces another; in a StatefulSet it has the other's name.
@@ -261,16 +312,21 @@ def _restarted_as(state: RunState, role: str) -> Pod | None:
     within = [
         pod
         for pod in pods
-        if (pod.restarts and _is_after(pod.started_at, began)) or _is_after(pod.created_at, ready)
+        if (pod.restarts and _is_after(pod.started_at, began))
+        or _is_after(pod.created_at, ready)
     ]
     if not pods or not (restarted or replaced or within):
         return None
-    return next((each for each in (*within, *pods) if each.ending is not None), pods[-1])
+    return next(
+        (each for each in (*within, *pods) if each.ending is not None), pods[-1]
+    )
 
 
 def _is_after(at: datetime | None, other: datetime | None) -> bool:
     return (
-        at is not None and other is not None and at - other > timedelta(seconds=CLOCK_SKEW_SECONDS)
+        at is not None
+        and other is not None
+        and at - other > timedelta(seconds=CLOCK_SKEW_SECONDS)
     )
 
 
@@ -283,7 +339,9 @@ def _records_missing(state: RunState) -> Ending | None:
     lost = state.collected.client.lost_record
     pod = state.client_pod
     if lost is not None and lost not in state.known:
-        message = f"the ConfigMap of record {lost} was deleted; {here}. Start a new run."
+        message = (
+            f"the ConfigMap of record {lost} was deleted; {here}. Start a new run."
+        )
     elif pod is not None and pod.phase == "Succeeded":
         message = f"the client has ended and {here}: the others were deleted. Start a new run."
     else:
@@ -308,11 +366,13 @@ def _vanished(state: RunState) -> Ending | None:
     if held and state.spec.started is not None and not is_whole and was_needed:
         kind = "Deployment" if nodes(state.spec) == 1 else "LeaderWorkerSet"
         return Ending(
-            Reason.SERVER_GONE, f"the server's {kind} was deleted before everything was measured"
+            Reason.SERVER_GONE,
+            f"the server's {kind} was deleted before everything was measured",
         )
     if measuring and state.child("Job", names.ROLE_CLIENT) is None:
         return Ending(
-            Reason.CLIENT_GONE, "the client's Job was deleted before every record was stored"
+            Reason.CLIENT_GONE,
+            "the client's Job was deleted before every record was stored",
         )
     return None
 

@@ -14,10 +14,14 @@ from benchrun.api import Blocked, timestamp
 from benchrun.decide.run_state import RunState
 from benchrun.observe import Diagnosis, Patience, instant
 
-REFUSED_SECONDS = 60  # seconds after a ruling: what is missing may be about to be created
+REFUSED_SECONDS = (
+    60  # seconds after a ruling: what is missing may be about to be created
+)
 RETRIED_SECONDS = 600
 """Seconds without an answer: an API server, or a webhook, that restarts takes minutes."""
-RECORDS_SECONDS = 600  # seconds with records that can't be stored, once everything is measured
+RECORDS_SECONDS = (
+    600  # seconds with records that can't be stored, once everything is measured
+)
 By = Literal["Node", "Refusal", "Records"]
 # A ruling after a missing answer is the same refusal: a run that flaps between the two would never
 # end.
@@ -28,12 +32,17 @@ _BY: dict[Patience, By] = {
 }
 
 
-def blocked_by(state: RunState, found: Iterable[Diagnosis | None]) -> Blocked | None:
+def blocked_by(
+    state: RunState, found: Iterable[Diagnosis | None]
+) -> Blocked | None:
     """Return what the first diagnosis with a patience waits for, and since when.
 
     None: no diagnosis has a patience.
     """
-    first = next((d.patience for d in found if d is not None and d.patience is not None), None)
+    first = next(
+        (d.patience for d in found if d is not None and d.patience is not None),
+        None,
+    )
     return None if first is None else blocked(state, _BY[first])
 
 
@@ -62,12 +71,16 @@ def with_patience(state: RunState, found: Diagnosis | None) -> Diagnosis | None:
     return replace(found, terminal=False, message=message)
 
 
-def patience_ends(state: RunState, found: Iterable[Diagnosis | None]) -> tuple[datetime, ...]:
+def patience_ends(
+    state: RunState, found: Iterable[Diagnosis | None]
+) -> tuple[datetime, ...]:
     """Return the instants at which these diagnoses would end the run: no event comes for them."""
     waits = [d.patience for d in found if d is not None and d.patience is not None]
     known = ((_since(state, _BY[each]), _seconds(state, each)) for each in waits)
     return tuple(
-        since + timedelta(seconds=seconds) for since, seconds in known if seconds is not None
+        since + timedelta(seconds=seconds)
+        for since, seconds in known
+        if seconds is not None
     )
 
 

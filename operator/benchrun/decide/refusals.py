@@ -23,15 +23,21 @@ from benchrun.plan import division_of, nodes, role_replicas
 NO_POD_SECONDS = 10
 """Seconds that a Job may take to make its pod before the status reports the delay."""
 UNMADE_SECONDS = 3  # seconds that an object may take to make its pods before the cause is queried
-LOOK_AGAIN_SECONDS = 10.0  # seconds between two queries for the cause while pods are missing
-STORE_AGAIN_SECONDS = 15  # seconds between two attempts to store records that were refused
+LOOK_AGAIN_SECONDS = (
+    10.0  # seconds between two queries for the cause while pods are missing
+)
+STORE_AGAIN_SECONDS = (
+    15  # seconds between two attempts to store records that were refused
+)
 _NOT_INSTALLED = (
     "Install LeaderWorkerSet (https://lws.sigs.k8s.io), which servers over several nodes are made "
     "of; the run then continues by itself."
 )
 
 
-def diagnose_refusal(refused: RefusedObject, *, server_field: str = "spec.server") -> Diagnosis:
+def diagnose_refusal(
+    refused: RefusedObject, *, server_field: str = "spec.server"
+) -> Diagnosis:
     """Diagnose why the object was refused, in the API server's words, and say what to do."""
     place = Place(refused.role, server_field)
     words = bounded(refused.message).rstrip(". ")
@@ -46,7 +52,9 @@ def diagnose_refusal(refused: RefusedObject, *, server_field: str = "spec.server
         where = place.part if place.has_pod else "the spec"
         message = f"{what}. Correct {where}; a new run is needed."
         return Diagnosis(Reason.CHILD_INVALID, message, True)
-    return diagnosed_refusal(refusal_of(refused.message, place), what, Reason.CHILD_REFUSED)
+    return diagnosed_refusal(
+        refusal_of(refused.message, place), what, Reason.CHILD_REFUSED
+    )
 
 
 def refusal(state: RunState) -> Diagnosis | None:
@@ -62,7 +70,9 @@ def refused_now(state: RunState) -> Diagnosis | None:
     """Diagnose what is refused now, however long that has lasted; None: nothing is."""
     if (refused := state.collected.refused_object) is None:
         return None
-    found = diagnose_refusal(refused, server_field=f"spec.{state.spec.started_name}")
+    found = diagnose_refusal(
+        refused, server_field=f"spec.{state.spec.started_name}"
+    )
     is_result = refused.role in RESULT_ROLES
     return replace(found, terminal=False, patience=None) if is_result else found
 
@@ -125,7 +135,9 @@ def _without_pods(state: RunState) -> tuple[tuple[datetime, PodsRefused], ...]:
         found.append((group, PodsRefused("StatefulSet", group.name)))
     late = timedelta(seconds=UNMADE_SECONDS)
     return tuple(
-        (child.created_at + late, query) for child, query in found if child.created_at is not None
+        (child.created_at + late, query)
+        for child, query in found
+        if child.created_at is not None
     )
 
 
@@ -149,7 +161,12 @@ def no_pod_at(state: RunState) -> datetime | None:
     The Job itself does not mention a quota on pods.
     """
     job = state.child("Job", names.ROLE_CLIENT)
-    if job is None or job.created_at is None or state.client_pod is not None or state.begun:
+    if (
+        job is None
+        or job.created_at is None
+        or state.client_pod is not None
+        or state.begun
+    ):
         return None
     return job.created_at + timedelta(seconds=NO_POD_SECONDS)
 
@@ -161,7 +178,9 @@ def with_refusal(state: RunState, step: PhaseStep) -> PhaseStep:
     """
     if (found := refusal(state)) is not None:
         phase = "Pending" if step.phase == "WaitingForNode" else step.phase
-        return replace(step, phase=phase, reason=found.reason, message=found.message)
+        return replace(
+            step, phase=phase, reason=found.reason, message=found.message
+        )
     since = no_pod_at(state)
     is_known = step.reason != Reason.PREPARING_CLIENT
     if since is not None and state.now >= since and not is_known:

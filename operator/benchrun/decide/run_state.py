@@ -45,10 +45,16 @@ def accept(run: Run, *, begun: bool = False) -> BenchmarkRunSpec:
         return BenchmarkRunSpec.model_validate(run.spec)
     except ValidationError as error:
         if begun and all(
-            each["type"] == "extra_forbidden" for each in error.errors(include_url=False)
+            each["type"] == "extra_forbidden"
+            for each in error.errors(include_url=False)
         ):
             return accept(
-                replace(run, spec=without(run.spec, [each["loc"] for each in error.errors()]))
+                replace(
+                    run,
+                    spec=without(
+                        run.spec, [each["loc"] for each in error.errors()]
+                    ),
+                )
             )
         raise Unacceptable(first_problem(error) if run.spec else NO_SPEC) from error
 
@@ -84,11 +90,15 @@ class Possessions:
         uid = self.facts.run.uid
         labelled = self.facts.children
         objects = tuple(c for c in labelled.objects if c.owner_uid == uid)
-        return Children(objects, tuple(p for p in labelled.pods if p.run_uid == uid))
+        return Children(
+            objects, tuple(p for p in labelled.pods if p.run_uid == uid)
+        )
 
     def child(self, kind: str, role: str) -> Child | None:
         """Return the run's object of that kind and role, unless it is being deleted."""
-        return self._unless_deleting(kind, names.child_name(self.owner.name, self.owner.uid, role))
+        return self._unless_deleting(
+            kind, names.child_name(self.owner.name, self.owner.uid, role)
+        )
 
     def _unless_deleting(self, kind: str, name: str) -> Child | None:
         found = self.children.named(kind, name)
@@ -97,7 +107,11 @@ class Possessions:
     @cached_property
     def client_pods(self) -> tuple[Pod, ...]:
         """Return the client's pods by rank, lowest first; each is one attempt."""
-        return tuple(sorted(self.children.role_pods(names.ROLE_CLIENT), key=lambda pod: pod.rank))
+        return tuple(
+            sorted(
+                self.children.role_pods(names.ROLE_CLIENT), key=lambda pod: pod.rank
+            )
+        )
 
 
 @dataclass(frozen=True)
@@ -138,10 +152,14 @@ class RunState(Possessions):
             for c in self.children.objects
             if c.role == names.ROLE_STAGE and c.envelope is not None
         ]
-        stored = {e.sequence: e.ends_search for e in stages if e.ends_search is not None}
+        stored = {
+            e.sequence: e.ends_search for e in stages if e.ends_search is not None
+        }
         all_ends = stored | self.collected.search_ends
         ends = {
-            s: name for s, name in all_ends.items() if s >= len(self.planned) and name in searches
+            s: name
+            for s, name in all_ends.items()
+            if s >= len(self.planned) and name in searches
         }
         return max(ends) + 1 if set(ends.values()) == searches else None
 
@@ -149,7 +167,9 @@ class RunState(Possessions):
     def stages_in_words(self) -> str:
         """Return the number of stages, or its bound, for a sentence."""
         return (
-            f"at most {self.most_stages}" if self.total_stages is None else str(self.total_stages)
+            f"at most {self.most_stages}"
+            if self.total_stages is None
+            else str(self.total_stages)
         )
 
     def workload(self, role: str) -> Child | None:
@@ -163,7 +183,9 @@ class RunState(Possessions):
     @cached_property
     def plan(self) -> Child | None:
         """Return the ConfigMap of the plan that exists, also while it is being deleted."""
-        return self.children.named("ConfigMap", names.plan_name(self.owner.name, self.owner.uid))
+        return self.children.named(
+            "ConfigMap", names.plan_name(self.owner.name, self.owner.uid)
+        )
 
     @cached_property
     def token(self) -> str:
@@ -222,7 +244,9 @@ class RunState(Possessions):
     @cached_property
     def stored(self) -> frozenset[int]:
         """Return the sequences of the records whose ConfigMap exists."""
-        stages = (c.sequence for c in self.children.objects if c.role == names.ROLE_STAGE)
+        stages = (
+            c.sequence for c in self.children.objects if c.role == names.ROLE_STAGE
+        )
         return frozenset(sequence for sequence in stages if sequence is not None)
 
     @cached_property
@@ -233,7 +257,9 @@ class RunState(Possessions):
     @property
     def all_known(self) -> bool:
         """Return whether every record is here: the server has nothing left to do."""
-        return self.total_stages is not None and self.known.issuperset(range(self.total_stages))
+        return self.total_stages is not None and self.known.issuperset(
+            range(self.total_stages)
+        )
 
     @property
     def all_measured(self) -> bool:
@@ -242,7 +268,9 @@ class RunState(Possessions):
         Nothing that was measured depends on the profile.
         """
         listed = len(self.planned) - (self.spec.measurement.profile is not None)
-        return self.all_known or (not searched(self.spec) and self.known.issuperset(range(listed)))
+        return self.all_known or (
+            not searched(self.spec) and self.known.issuperset(range(listed))
+        )
 
     def stored_prefix(self, also: Set[int] = frozenset()) -> int:
         """Return n where records 0 .. n-1 are stored without a gap.
@@ -250,21 +278,30 @@ class RunState(Possessions):
         `also`: sequences that are about to be stored.
         """
         return next(
-            (n for n in range(self.most_stages) if n not in self.stored and n not in also),
+            (
+                n
+                for n in range(self.most_stages)
+                if n not in self.stored and n not in also
+            ),
             self.most_stages,
         )
 
     @cached_property
     def client_pod(self) -> Pod | None:
         """Return the client's pod that is polled, which has the records of all."""
-        return next((pod for pod in reversed(self.client_pods) if pod.rank == 0), None)
+        return next(
+            (pod for pod in reversed(self.client_pods) if pod.rank == 0), None
+        )
 
     @property
     def client_runs(self) -> bool:
         """Return whether the client's process can be polled."""
         pod = self.client_pod
         return (
-            pod is not None and pod.phase == "Running" and pod.ip is not None and not pod.deleting
+            pod is not None
+            and pod.phase == "Running"
+            and pod.ip is not None
+            and not pod.deleting
         )
 
     @property
@@ -278,7 +315,9 @@ class RunState(Possessions):
 
         Once the server was healthy, they must have been.
         """
-        ready = {pod.rank for pod in self.client_pods if pod.ready and not pod.deleting}
+        ready = {
+            pod.rank for pod in self.client_pods if pod.ready and not pod.deleting
+        }
         return self.status.server_ready_time is not None or ready.issuperset(
             range(division_of(self.spec).pods)
         )
@@ -286,7 +325,11 @@ class RunState(Possessions):
     @cached_property
     def server_pods(self) -> tuple[Pod, ...]:
         """Return the pods of every serving role, within a role the oldest first."""
-        return tuple(pod for role in self.server_roles for pod in self.children.role_pods(role))
+        return tuple(
+            pod
+            for role in self.server_roles
+            for pod in self.children.role_pods(role)
+        )
 
     @property
     def server_roles(self) -> tuple[str, ...]:
@@ -297,12 +340,16 @@ class RunState(Possessions):
 
         Older ones are leaving, or were replaced.
         """
-        return self.children.role_pods(role)[-role_replicas(self.spec)[role] * nodes(self.spec) :]
+        return self.children.role_pods(role)[
+            -role_replicas(self.spec)[role] * nodes(self.spec) :
+        ]
 
     @cached_property
     def serving(self) -> tuple[Pod, ...]:
         """Return the pods of all serving roles that count."""
-        return tuple(pod for role in self.server_roles for pod in self.serving_as(role))
+        return tuple(
+            pod for role in self.server_roles for pod in self.serving_as(role)
+        )
 
     @property
     def server_exists(self) -> bool:
@@ -313,7 +360,8 @@ class RunState(Possessions):
     def is_released(self) -> bool:
         """Return whether the servers' deletion was requested before this reconcile."""
         return (
-            self.status.server_released_time is not None or self.collected.released_at is not None
+            self.status.server_released_time is not None
+            or self.collected.released_at is not None
         )
 
     @property
@@ -322,7 +370,9 @@ class RunState(Possessions):
 
         None: it is not, or there were none.
         """
-        requested = self.collected.released_at or (self.now if self.server_exists else None)
+        requested = self.collected.released_at or (
+            self.now if self.server_exists else None
+        )
         return self.status.server_released_time or (
             timestamp(requested) if requested is not None else None
         )

@@ -33,7 +33,9 @@ def scrape_targets(state: RunState) -> tuple[decision.ScrapeTarget, ...]:
     if state.spec.endpoint is not None:
         addresses = endpoint_addresses(state)
         return tuple(
-            decision.ScrapeTarget(engine, names.ROLE_SERVER, a, f"http://{a}{path}", interval)
+            decision.ScrapeTarget(
+                engine, names.ROLE_SERVER, a, f"http://{a}{path}", interval
+            )
             for a in addresses
         )
     return tuple(
@@ -76,7 +78,9 @@ def endpoint_pods(state: RunState) -> decision.EndpointPods | None:
     """Return the query for the pods behind the Service that is measured; None: none is measured."""
     if (endpoint := state.spec.endpoint) is None or endpoint.service_ref is None:
         return None
-    return decision.EndpointPods(endpoint.service_ref.name, endpoint.service_ref.port)
+    return decision.EndpointPods(
+        endpoint.service_ref.name, endpoint.service_ref.port
+    )
 
 
 def endpoint_addresses(state: RunState) -> tuple[str, ...]:
@@ -87,7 +91,11 @@ def endpoint_addresses(state: RunState) -> tuple[str, ...]:
 def exporters_wanted(state: RunState) -> tuple[decision.Exporter, ...]:
     """Return the exporters of the servers' nodes, once there is something to measure."""
     pods = (pod for pod in state.serving if pod.role != names.ROLE_PROXY)
-    return tuple(dict.fromkeys(exporter for pod in pods for exporter in _exporters_of(state, pod)))
+    return tuple(
+        dict.fromkeys(
+            exporter for pod in pods for exporter in _exporters_of(state, pod)
+        )
+    )
 
 
 def _exporters_of(state: RunState, pod: Pod) -> list[decision.Exporter]:
@@ -95,7 +103,11 @@ def _exporters_of(state: RunState, pod: Pod) -> list[decision.Exporter]:
 
     That of GPUs is among them only where the pod has GPUs.
     """
-    if state.status.server_ready_time is None or pod.node is None or nodes(state.spec) > 1:
+    if (
+        state.status.server_ready_time is None
+        or pod.node is None
+        or nodes(state.spec) > 1
+    ):
         return []
     return [
         decision.Exporter(kind, pod.node)
@@ -121,15 +133,24 @@ def no_telemetry_reason(state: RunState, pods: Sequence[Pod]) -> str | None:
         if pod.node is not None
     )
     alone = next(
-        (node for node, answer in found if answer is not None and answer.value is None), None
+        (
+            node
+            for node, answer in found
+            if answer is not None and answer.value is None
+        ),
+        None,
     )
     if alone is not None:
         return f"no exporter runs on node {alone}"
     troubles = state.collected.exporter_troubles
-    return next((why for pod in with_gpus if (why := troubles.get(("gpu", pod.name)))), None)
+    return next(
+        (why for pod in with_gpus if (why := troubles.get(("gpu", pod.name)))), None
+    )
 
 
-def _exporter_endpoints(state: RunState, pod: Pod) -> Iterator[decision.ExporterEndpoint]:
+def _exporter_endpoints(
+    state: RunState, pod: Pod
+) -> Iterator[decision.ExporterEndpoint]:
     for exporter in _exporters_of(state, pod):
         if (found := state.collected.answers.value(exporter)) is not None:
             exporters = state.facts.context.exporters[exporter.kind]
@@ -137,10 +158,14 @@ def _exporter_endpoints(state: RunState, pod: Pod) -> Iterator[decision.Exporter
                 f"{_base_url(state, exporters.namespace, found.name, found.ip, exporters.port)}"
                 "/metrics"
             )
-            yield decision.ExporterEndpoint(exporter.kind, url, namespace=state.owner.namespace)
+            yield decision.ExporterEndpoint(
+                exporter.kind, url, namespace=state.owner.namespace
+            )
 
 
-def _base_url(state: RunState, namespace: str, pod: str, ip: str | None, port: int) -> str:
+def _base_url(
+    state: RunState, namespace: str, pod: str, ip: str | None, port: int
+) -> str:
     """Return where the pod's port is reached: at its address, or by a path of the API server."""
     if state.facts.context.pod_road == "Proxy":
         return f"/api/v1/namespaces/{namespace}/pods/{pod}:{port}/proxy"
@@ -149,9 +174,15 @@ def _base_url(state: RunState, namespace: str, pod: str, ip: str | None, port: i
 
 
 ARGS_BYTES = 4000
-REPORTED_BYTES = 4000  # most bytes of what a server reports of itself: four times vLLM's
-CLOCK_MARGIN = timedelta(seconds=10)  # tolerated difference between the clocks of nodes
-GPU_UNKNOWN = "no nodeSelector names it, and the operator has no permission to read nodes"
+REPORTED_BYTES = (
+    4000  # most bytes of what a server reports of itself: four times vLLM's
+)
+CLOCK_MARGIN = timedelta(
+    seconds=10
+)  # tolerated difference between the clocks of nodes
+GPU_UNKNOWN = (
+    "no nodeSelector names it, and the operator has no permission to read nodes"
+)
 # Labels of nodes that name the kind of their GPUs: a pod that selects one runs on no other.
 GPU_LABELS = (
     "nvidia.com/gpu.product",
@@ -167,13 +198,19 @@ def server_statuses(state: RunState) -> list[api.ServerStatus]:
     """
     if state.spec.started is None:
         return _endpoint(state)
-    known = [server for role in state.server_roles if (server := _of_role(state, role)) is not None]
-    if (found := state.collected.answers.value(compilations_wanted(state))) is None or len(
-        known
-    ) > 1:
+    known = [
+        server
+        for role in state.server_roles
+        if (server := _of_role(state, role)) is not None
+    ]
+    if (
+        found := state.collected.answers.value(compilations_wanted(state))
+    ) is None or len(known) > 1:
         return known
     compiled = api.CompiledKernels(count=len(found), at=list(found))
-    return [server.model_copy(update={"compilations": compiled}) for server in known]
+    return [
+        server.model_copy(update={"compilations": compiled}) for server in known
+    ]
 
 
 def compilations_wanted(state: RunState) -> decision.Compilations | None:
@@ -194,7 +231,10 @@ def compilations_wanted(state: RunState) -> decision.Compilations | None:
         return None
     since = instant(ready) or state.now
     return decision.Compilations(
-        server.pod, names.SERVER_CONTAINER, api.timestamp(since - CLOCK_MARGIN), engine
+        server.pod,
+        names.SERVER_CONTAINER,
+        api.timestamp(since - CLOCK_MARGIN),
+        engine,
     )
 
 
@@ -205,7 +245,9 @@ def startups_wanted(
     if state.status.server_ready_time is None:
         return ()
     unknown = {s.pod for s in servers if s.startup is None}
-    return tuple(_start_of(state, pod) for pod in state.serving if pod.name in unknown)
+    return tuple(
+        _start_of(state, pod) for pod in state.serving if pod.name in unknown
+    )
 
 
 def truncations(
@@ -249,7 +291,11 @@ def _of_pods(
     """
     answering = [each for each in pods if each.rank == 0]
     pod = (answering or pods)[0]
-    known = old if old is not None and old.pod == pod.name else _nothing_known(state, pod.role)
+    known = (
+        old
+        if old is not None and old.pod == pod.name
+        else _nothing_known(state, pod.role)
+    )
     facts = state.collected.server_facts.get(pod.name) or ServerFacts()
     status = state.status
     started = state.spec.started
@@ -276,7 +322,9 @@ def _of_pods(
         image_digest=pod.image_digest or known.image_digest,
         version=facts.version or known.version,
         kv_cache_tokens=facts.kv_cache_tokens or known.kv_cache_tokens,
-        args=api.as_many_as_fit(pod.args, lambda arg: len(arg.encode()), ARGS_BYTES),
+        args=api.as_many_as_fit(
+            pod.args, lambda arg: len(arg.encode()), ARGS_BYTES
+        ),
         reported=known.reported | _reported(facts) | _chosen(state, pod),
         seconds_to_ready=seconds_between(
             instant(status.scheduled_time), instant(status.server_ready_time)
@@ -318,7 +366,9 @@ def _startup(state: RunState, pod: Pod) -> api.Startup | None:
         return None
     found = answer.value or decision.Start(StartupPhases())
     return api.Startup(
-        pod_seconds=None if pod.restarts else seconds_between(pod.scheduled_at, pod.started_at),
+        pod_seconds=None
+        if pod.restarts
+        else seconds_between(pod.scheduled_at, pod.started_at),
         image_pull_seconds=found.image_pull_seconds,
         download_seconds=found.phases.download,
         load_seconds=found.phases.load,
@@ -333,12 +383,16 @@ def _chosen(state: RunState, pod: Pod) -> dict[str, str]:
 
 
 def _start_of(state: RunState, pod: Pod) -> decision.ServerStart:
-    return decision.ServerStart(pod.name, pod.uid, main_container(pod.role), state.spec.engine)
+    return decision.ServerStart(
+        pod.name, pod.uid, main_container(pod.role), state.spec.engine
+    )
 
 
 def _reported(facts: ServerFacts) -> dict[str, str]:
     return dict(
         api.as_many_as_fit(
-            facts.reported.items(), lambda pair: len("".join(pair).encode()), REPORTED_BYTES
+            facts.reported.items(),
+            lambda pair: len("".join(pair).encode()),
+            REPORTED_BYTES,
         )
     )

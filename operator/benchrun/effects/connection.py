@@ -15,7 +15,11 @@ from urllib.parse import quote
 import aiohttp
 from kubernetes.aio.client.api_client import ApiClient
 from kubernetes.aio.client.configuration import Configuration
-from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes.aio.config import (
+    ConfigException,
+    load_incluster_config,
+    load_kube_config,
+)
 
 from benchrun.api.sweep import KIND as SWEEP_KIND, PLURAL as SWEEP_PLURAL
 from benchrun.effects.errors import Forbidden, TooLarge, Unavailable, error_of
@@ -31,7 +35,9 @@ REFUSAL_BYTES = 64 * 1024
 MAX_OBJECT_BYTES = 16 * 1024 * 1024
 """Most bytes of an object: 1.5 MiB, and six times that if all characters are escaped."""
 SMALL_ANSWER_BYTES = 128 * 1024
-LARGE_ANSWER_SECONDS = 10.0  # seconds for the rest of a larger answer: 4 MiB at 420 kB a second
+LARGE_ANSWER_SECONDS = (
+    10.0  # seconds for the rest of a larger answer: 4 MiB at 420 kB a second
+)
 LARGE_ANSWERS = 24  # large answers read at the same time in the whole process
 _large_answers = Places(LARGE_ANSWERS)
 CONNECTIONS = 32
@@ -39,7 +45,9 @@ SERVICE_ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/toke
 
 
 def in_cluster() -> bool:
-    return "KUBERNETES_SERVICE_HOST" in os.environ and SERVICE_ACCOUNT_TOKEN.exists()
+    return (
+        "KUBERNETES_SERVICE_HOST" in os.environ and SERVICE_ACCOUNT_TOKEN.exists()
+    )
 
 
 async def configuration(*, connections: int = CONNECTIONS) -> Configuration:
@@ -73,7 +81,10 @@ class Connection:
     """
 
     def __init__(
-        self, found: Configuration, *, told: Callable[[str | None], None] | None = None
+        self,
+        found: Configuration,
+        *,
+        told: Callable[[str | None], None] | None = None,
     ) -> None:
         self._told = told
         # The API server never redirects; a pod behind its proxy might, and the client would follow
@@ -104,10 +115,17 @@ class Connection:
         """
         most = most or MAX_OBJECT_BYTES
         data = await self.request(
-            method, path, body=body, query=query, accept=accept, limit_bytes=most + 1
+            method,
+            path,
+            body=body,
+            query=query,
+            accept=accept,
+            limit_bytes=most + 1,
         )
         if len(data) > most:
-            raise TooLarge(f"{method} {path}: the answer has more than {most} bytes")
+            raise TooLarge(
+                f"{method} {path}: the answer has more than {most} bytes"
+            )
         answer = raw.parsed(data)
         if not isinstance(answer, dict):  # a proxy's page, say
             raise Unavailable(f"{method} {path}: the answer is not a JSON object")
@@ -148,7 +166,9 @@ class Connection:
                     self._told(answer.response.headers.get("Date"))
                 return await _read(answer.response, limit_bytes)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unavailable(f"{method} {path}: {type(error).__name__}: {error}") from error
+            raise Unavailable(
+                f"{method} {path}: {type(error).__name__}: {error}"
+            ) from error
         except ConfigException as error:
             raise Forbidden(f"credentials: {error}") from error
 
@@ -161,7 +181,9 @@ async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> by
     try:
         if response.status >= 300:
             raise error_of(
-                response.status, await first_bytes(response, REFUSAL_BYTES), response.headers
+                response.status,
+                await first_bytes(response, REFUSAL_BYTES),
+                response.headers,
             )
         return (
             await response.read()
@@ -171,7 +193,11 @@ async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> by
     finally:
         # A connection whose answer was not read to its end can't be used again. It is aborted:
         # an orderly end of TLS would outlive this pool.
-        if not response.content.at_eof() and response.connection and response.connection.transport:
+        if (
+            not response.content.at_eof()
+            and response.connection
+            and response.connection.transport
+        ):
             response.connection.transport.abort()
         response.release()
 
@@ -184,11 +210,16 @@ async def first_bytes(response: aiohttp.ClientResponse, limit_bytes: int) -> byt
     start = await _read_on(response, b"", min(limit_bytes, SMALL_ANSWER_BYTES))
     if len(start) < SMALL_ANSWER_BYTES:
         return start
-    async with _large_answers.taken(serving.get()), asyncio.timeout(LARGE_ANSWER_SECONDS):
+    async with (
+        _large_answers.taken(serving.get()),
+        asyncio.timeout(LARGE_ANSWER_SECONDS),
+    ):
         return await _read_on(response, start, limit_bytes)
 
 
-async def _read_on(response: aiohttp.ClientResponse, start: bytes, limit_bytes: int) -> bytes:
+async def _read_on(
+    response: aiohttp.ClientResponse, start: bytes, limit_bytes: int
+) -> bytes:
     chunks = bytearray(start)
     while chunk := await response.content.read(limit_bytes - len(chunks)):
         chunks += chunk
@@ -202,16 +233,25 @@ class Resource:
     group: str
     version: str
     plural: str
-    is_child: bool = False  # whether its objects carry their run's label, and are watched
+    is_child: bool = (
+        False  # whether its objects carry their run's label, and are watched
+    )
 
     def path(
-        self, namespace: str | None, name: str | None = None, subresource: str | None = None
+        self,
+        namespace: str | None,
+        name: str | None = None,
+        subresource: str | None = None,
     ) -> str:
         """Return the URL path of the collection, an object, or a subresource.
 
         Without a namespace it is the path for all namespaces.
         """
-        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        parts = (
+            ["/apis", self.group, self.version]
+            if self.group
+            else ["/api", self.version]
+        )
         parts += ["namespaces", namespace] if namespace is not None else []
         parts += [self.plural, *(p for p in (name, subresource) if p is not None)]
         return "/".join([parts[0], *(quote(part, safe="") for part in parts[1:])])
@@ -221,17 +261,23 @@ LEADER_WORKER_SET = "LeaderWorkerSet"
 RESOURCES = {
     KIND: Resource(GROUP, VERSION, PLURAL),
     SWEEP_KIND: Resource(GROUP, VERSION, SWEEP_PLURAL),
-    LEADER_WORKER_SET: Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets"),
+    LEADER_WORKER_SET: Resource(
+        "leaderworkerset.x-k8s.io", "v1", "leaderworkersets"
+    ),
     "Deployment": Resource("apps", "v1", "deployments", is_child=True),
     "Job": Resource("batch", "v1", "jobs", is_child=True),
     "Service": Resource("", "v1", "services", is_child=True),
     "ConfigMap": Resource("", "v1", "configmaps", is_child=True),
-    "NetworkPolicy": Resource("networking.k8s.io", "v1", "networkpolicies", is_child=True),
+    "NetworkPolicy": Resource(
+        "networking.k8s.io", "v1", "networkpolicies", is_child=True
+    ),
     "Pod": Resource("", "v1", "pods", is_child=True),
     "Event": Resource("", "v1", "events"),
     "EndpointSlice": Resource("discovery.k8s.io", "v1", "endpointslices"),
 }
-CHILD_KINDS = tuple(kind for kind, resource in RESOURCES.items() if resource.is_child)
+CHILD_KINDS = tuple(
+    kind for kind, resource in RESOURCES.items() if resource.is_child
+)
 EXTENSION_KINDS = (LEADER_WORKER_SET,)
 """Kinds that a cluster may lack. Their objects carry the label of their run, too, but a watch needs
 the kinds to exist when the operator starts: so they are listed with the others, and read for the

@@ -71,13 +71,19 @@ class TooLarge(Unavailable):
 
 DEFAULT_RETRY_AFTER_SECONDS = 1.0
 MAX_RETRY_AFTER_SECONDS = 60.0
-_UNASKED = "failed calling webhook"  # no object is created until the webhook answers
+_UNASKED = (
+    "failed calling webhook"  # no object is created until the webhook answers
+)
 
 
 def error_of(status: int, body: bytes, headers: Mapping[str, str]) -> ClusterError:
     """Return the error that a failed answer means."""
     answer = raw.mapping(raw.parsed(body))
-    message = str(answer.get("message") or body[:300].decode(errors="replace") or f"HTTP {status}")
+    message = str(
+        answer.get("message")
+        or body[:300].decode(errors="replace")
+        or f"HTTP {status}"
+    )
     causes = raw.mappings(raw.mapping(answer.get("details")).get("causes"))
     if status == 429:
         return Throttled(message, retry_after_seconds=_retry_after_seconds(headers))
@@ -86,7 +92,9 @@ def error_of(status: int, body: bytes, headers: Mapping[str, str]) -> ClusterErr
         kind = NotFound
     elif status == 409:
         kind = Exists if answer.get("reason") == "AlreadyExists" else Conflict
-    elif status == 422 and any(cause.get("field") == "metadata.uid" for cause in causes):
+    elif status == 422 and any(
+        cause.get("field") == "metadata.uid" for cause in causes
+    ):
         kind = Conflict
     elif status in (401, 403) or (status == 500 and _UNASKED in message):
         kind = Forbidden

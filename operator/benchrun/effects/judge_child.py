@@ -30,8 +30,12 @@ MEMORY_BYTES = 320 * 1024 * 1024
 CPU_SECONDS = 60
 # from the judge's start or the last judgement to this one, with the reading of what was stored
 WALL_SECONDS = 300.0
-READING_SECONDS = 60.0  # part of WALL_SECONDS for reading: the largest run's 70 MB take some 10
-IDLE_SECONDS = 5.0  # seconds that a judge without work is kept: starting one takes a second
+READING_SECONDS = (
+    60.0  # part of WALL_SECONDS for reading: the largest run's 70 MB take some 10
+)
+IDLE_SECONDS = (
+    5.0  # seconds that a judge without work is kept: starting one takes a second
+)
 MAX_REASON_CHARS = 300
 MAX_WORDS_BYTES = 4096
 _Parts = AsyncGenerator[JobPart, None]
@@ -71,7 +75,9 @@ class JudgeChild:
         self._process: Process | None = None
         self._leave: asyncio.TimerHandle | None = None
 
-    async def judge(self, job: Job | SweepJob, parts: _Parts, answer: type[A]) -> tuple[A, bytes]:
+    async def judge(
+        self, job: Job | SweepJob, parts: _Parts, answer: type[A]
+    ) -> tuple[A, bytes]:
         """Return the judgement of a run, or the table of a sweep; namespaces take turns.
 
         With it comes the packed result document, which nothing of the operator opens; empty for a
@@ -88,7 +94,9 @@ class JudgeChild:
             except BaseException as error:
                 await self.close()  # the judge is in the middle of a job
                 if isinstance(error, TimeoutError) and limit.expired():
-                    raise NotJudged(f"not judged within {self.wall_seconds:g} s") from None
+                    raise NotJudged(
+                        f"not judged within {self.wall_seconds:g} s"
+                    ) from None
                 raise
             finally:
                 if self._process is not None:
@@ -96,9 +104,13 @@ class JudgeChild:
                         self.idle_seconds, self._let_go
                     )
 
-    async def _judged(self, job: Job | SweepJob, parts: _Parts, answer: type[A]) -> tuple[A, bytes]:
+    async def _judged(
+        self, job: Job | SweepJob, parts: _Parts, answer: type[A]
+    ) -> tuple[A, bytes]:
         process = await self._started()
-        with contextlib.suppress(_Gone):  # the cause of its end is on its standard error
+        with contextlib.suppress(
+            _Gone
+        ):  # the cause of its end is on its standard error
             await _send(process, job.line())
             await self._send_all(process, parts)
         return await self._read(process, answer)
@@ -125,9 +137,13 @@ class JudgeChild:
         except asyncio.IncompleteReadError:
             raise NotJudged(await _last_words(process)) from None
         except asyncio.LimitOverrunError:
-            raise NotJudged(f"the judgement is larger than {MAX_JUDGEMENT_BYTES} bytes") from None
+            raise NotJudged(
+                f"the judgement is larger than {MAX_JUDGEMENT_BYTES} bytes"
+            ) from None
         if not head.matches(document):
-            raise NotJudged("the digest of the result document does not match its bytes")
+            raise NotJudged(
+                "the digest of the result document does not match its bytes"
+            )
         return found, document
 
     async def _started(self) -> Process:
@@ -148,7 +164,9 @@ class JudgeChild:
                 start_new_session=True,
             )
         except OSError as error:
-            raise NotJudged(f"the judge can't be started: {error.strerror}") from error
+            raise NotJudged(
+                f"the judge can't be started: {error.strerror}"
+            ) from error
         return self._process
 
     async def close(self) -> None:
@@ -162,7 +180,11 @@ class JudgeChild:
             os.killpg(process.pid, signal.SIGKILL)
         # Read to their ends, so that nothing keeps the pipes open: nothing writes any more.
         await asyncio.gather(
-            *(pipe.read() for pipe in (process.stdout, process.stderr) if pipe is not None)
+            *(
+                pipe.read()
+                for pipe in (process.stdout, process.stderr)
+                if pipe is not None
+            )
         )
         await process.wait()
         await _reap(process.pid)
@@ -203,7 +225,9 @@ async def _last_words(process: Process) -> str:
     """Return why the judge ended: its last line on standard error, printable and bounded."""
     assert process.stderr is not None
     words = b""
-    while len(words) < MAX_WORDS_BYTES and (more := await process.stderr.read(MAX_WORDS_BYTES)):
+    while len(words) < MAX_WORDS_BYTES and (
+        more := await process.stderr.read(MAX_WORDS_BYTES)
+    ):
         words += more
     text = words.decode(errors="replace").strip()
     last = text.splitlines()[-1] if text else "it ended without an error message"

@@ -47,22 +47,30 @@ from benchrun.effects.errors import (
 from benchrun.observe import Declared, untrusted_json as raw
 
 METADATA_ONLY = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
-METADATA_LIST_ONLY = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
+METADATA_LIST_ONLY = (
+    f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
+)
 LIST_PAGE = 50  # most objects on a page
 EVENT_PAGE = 200  # Most events of a query: for StatefulSets, it also finds events of other groups.
-PAGE_BYTES = 2 * 1024 * 1024  # largest page of several objects; parsed, it may take 25 times that
+PAGE_BYTES = (
+    2 * 1024 * 1024
+)  # largest page of several objects; parsed, it may take 25 times that
 LOG_LINES = 300
 LOG_READ_BYTES = 512 * 1024
 """Most bytes of a log that are read: far more than LOG_LINES take, since the API server cuts off
 the end, which has the newest lines."""
-LOG_RANGE_BYTES = 4 * 1024 * 1024  # most bytes that are read of the log of a whole measurement
+LOG_RANGE_BYTES = (
+    4 * 1024 * 1024
+)  # most bytes that are read of the log of a whole measurement
 LOG_HEAD_BYTES = 512 * 1024
 """Most bytes of a log's beginning: vLLM is up within 100 kB, including a page of stack traces."""
 LOG_BYTES = 32 * 1024
 """Bytes of a log's end that are kept. The cause of a failed engine start stands some 8 kB above
 it."""
 MAX_ENDPOINTS = 64
-MANAGED_BY_CLUSTER = "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io"
+MANAGED_BY_CLUSTER = (
+    "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io"
+)
 """Label of EndpointSlices that the cluster makes from pods. Others, made by hand or mirrored from
 Endpoints, may hold any address."""
 COMPONENT = "benchrun-operator"
@@ -98,15 +106,20 @@ class KubernetesApi:
             if kind not in EXTENSION_KINDS:
                 raise  # the namespace is gone
             raise NotServed(
-                f"this cluster has no {resource.plural}.{resource.group}", code=error.code
+                f"this cluster has no {resource.plural}.{resource.group}",
+                code=error.code,
             ) from error
         except Exists:
             found = await self._connection.json(
                 "GET", resource.path(namespace, name), accept=accept
             )
-            owner, ours = (_owner_of(each["metadata"]) for each in (found, manifest))
+            owner, ours = (
+                _owner_of(each["metadata"]) for each in (found, manifest)
+            )
             if owner[-1] is None or owner != ours:
-                raise Occupied(f"{kind} {name} exists and is not ours", found=found) from None
+                raise Occupied(
+                    f"{kind} {name} exists and is not ours", found=found
+                ) from None
             return found
 
     async def cancel_run(self, ref: Ref) -> Json | None:
@@ -114,7 +127,12 @@ class KubernetesApi:
         body = {"metadata": {"uid": ref.uid}, "spec": {"cancel": True}}
         try:
             return await self._write(
-                "PATCH", names.KIND, ref.namespace, ref.name, body=body, query=_AS_US
+                "PATCH",
+                names.KIND,
+                ref.namespace,
+                ref.name,
+                body=body,
+                query=_AS_US,
             )
         except (NotFound, Conflict):
             return None
@@ -135,7 +153,9 @@ class KubernetesApi:
             "preconditions": {"uid": ref.uid},
         }
         with suppress(NotFound, Conflict):
-            await self._write("DELETE", ref.kind, ref.namespace, ref.name, body=options)
+            await self._write(
+                "DELETE", ref.kind, ref.namespace, ref.name, body=options
+            )
 
     async def patch_status(
         self, declared: Declared, *, resource_version: str, changes: Json
@@ -147,11 +167,18 @@ class KubernetesApi:
         path = (declared.namespace, declared.name, "status")
         # A version belongs to one object alone, so a namesake is a conflict too (/status ignores a
         # uid given here).
-        body = {"metadata": {"resourceVersion": resource_version}, "status": changes}
-        return await self._write("PATCH", declared.kind, *path, body=body, query=_AS_US)
+        body = {
+            "metadata": {"resourceVersion": resource_version},
+            "status": changes,
+        }
+        return await self._write(
+            "PATCH", declared.kind, *path, body=body, query=_AS_US
+        )
 
     async def get(self, kind: str, *, namespace: str, name: str) -> Json:
-        return await self._connection.json("GET", RESOURCES[kind].path(namespace, name))
+        return await self._connection.json(
+            "GET", RESOURCES[kind].path(namespace, name)
+        )
 
     async def list(
         self,
@@ -197,9 +224,13 @@ class KubernetesApi:
             ("previous", "true" if wanted.previous else "false"),
             ("tailLines", str(LOG_LINES)),
         )
-        return (await self._log(namespace, wanted, query, LOG_READ_BYTES))[-LOG_BYTES:]
+        return (await self._log(namespace, wanted, query, LOG_READ_BYTES))[
+            -LOG_BYTES:
+        ]
 
-    async def log_since(self, namespace: str, wanted: Compilations) -> tuple[str, bool]:
+    async def log_since(
+        self, namespace: str, wanted: Compilations
+    ) -> tuple[str, bool]:
         """Return a running container's log, bounded, and whether that is all of it.
 
         Each line begins with its timestamp.
@@ -220,37 +251,58 @@ class KubernetesApi:
         limit: int,
     ) -> str:
         path = RESOURCES["Pod"].path(namespace, wanted.pod, "log")
-        query = (("container", wanted.container), *query, ("limitBytes", str(limit)))
+        query = (
+            ("container", wanted.container),
+            *query,
+            ("limitBytes", str(limit)),
+        )
         data = await self._connection.request(
             "GET", path, query=query, accept="*/*", limit_bytes=limit
         )
         return data.decode(errors="replace")
 
-    async def image_events(self, namespace: str, wanted: ServerStart) -> tuple[Json, ...]:
+    async def image_events(
+        self, namespace: str, wanted: ServerStart
+    ) -> tuple[Json, ...]:
         selector = f"involvedObject.uid={wanted.uid},reason=Pulled"
-        query: QueryParameters = (("fieldSelector", selector), ("limit", str(LIST_PAGE)))
+        query: QueryParameters = (
+            ("fieldSelector", selector),
+            ("limit", str(LIST_PAGE)),
+        )
         page = await self._connection.json(
             "GET", RESOURCES["Event"].path(namespace), query=query, most=PAGE_BYTES
         )
         return tuple(page.get("items") or ())
 
-    async def refusal_events(self, namespace: str, wanted: PodsRefused) -> tuple[Json, ...]:
+    async def refusal_events(
+        self, namespace: str, wanted: PodsRefused
+    ) -> tuple[Json, ...]:
         """Return the events about pods that could not be created.
 
         They are those of a Job, or of all StatefulSets of a group.
         """
         of = f"uid={wanted.uid}" if wanted.uid else f"kind={wanted.kind}"
         selector = f"involvedObject.{of},reason=FailedCreate"
-        query: QueryParameters = (("fieldSelector", selector), ("limit", str(EVENT_PAGE)))
+        query: QueryParameters = (
+            ("fieldSelector", selector),
+            ("limit", str(EVENT_PAGE)),
+        )
         page = await self._connection.json(
             "GET", RESOURCES["Event"].path(namespace), query=query, most=PAGE_BYTES
         )
-        named = ((raw.text(_about(event).get("name")), event) for event in page.get("items") or ())
+        named = (
+            (raw.text(_about(event).get("name")), event)
+            for event in page.get("items") or ()
+        )
         return tuple(
-            event for name, event in named if wanted.uid or f"{name}-".startswith(f"{wanted.name}-")
+            event
+            for name, event in named
+            if wanted.uid or f"{name}-".startswith(f"{wanted.name}-")
         )
 
-    async def exporter_on(self, exporters: Exporters, node: str) -> ExporterPod | None:
+    async def exporter_on(
+        self, exporters: Exporters, node: str
+    ) -> ExporterPod | None:
         selector = f"spec.nodeName={node},status.phase=Running"
         query: QueryParameters = (
             ("labelSelector", exporters.selector),
@@ -264,34 +316,48 @@ class KubernetesApi:
             (p["metadata"]["name"], (p.get("status") or {}).get("podIP"))
             for p in page.get("items") or ()
         )
-        return next((ExporterPod(str(name), str(ip)) for name, ip in addresses if ip), None)
+        return next(
+            (ExporterPod(str(name), str(ip)) for name, ip in addresses if ip), None
+        )
 
-    async def endpoint_addresses(self, namespace: str, service: str, port: int) -> tuple[str, ...]:
+    async def endpoint_addresses(
+        self, namespace: str, service: str, port: int
+    ) -> tuple[str, ...]:
         """Return the addresses of the ready pods behind a Service, as host:port.
 
         Raises NotFound where the Service lacks the port.
         """
-        ports = (await self.get("Service", namespace=namespace, name=service)).get("spec", {}).get(
-            "ports"
-        ) or []
+        ports = (await self.get("Service", namespace=namespace, name=service)).get(
+            "spec", {}
+        ).get("ports") or []
         if (
-            port_name := next((p.get("name", "") for p in ports if p.get("port") == port), None)
+            port_name := next(
+                (p.get("name", "") for p in ports if p.get("port") == port), None
+            )
         ) is None:
             raise NotFound(f"Service {service} has no port {port}")
         selector = f"kubernetes.io/service-name={service},{MANAGED_BY_CLUSTER}"
         slices = [
-            s async for s in self.list("EndpointSlice", namespace=namespace, selector=selector)
+            s
+            async for s in self.list(
+                "EndpointSlice", namespace=namespace, selector=selector
+            )
         ]
         return addresses_of(slices, port_name, namespace=namespace)
 
-    async def create_event(self, about: Declared, event: Event, *, now: datetime) -> None:
+    async def create_event(
+        self, about: Declared, event: Event, *, now: datetime
+    ) -> None:
         """Post an event about a run or sweep, once.
 
         The same reason for the same object is one event.
         """
         with suppress(Exists):
             await self._write(
-                "POST", "Event", about.namespace, body=event_body(about, event, now=now)
+                "POST",
+                "Event",
+                about.namespace,
+                body=event_body(about, event, now=now),
             )
 
     async def _write(
@@ -328,7 +394,9 @@ def _about(event: Json) -> raw.Object:
     return raw.mapping(event.get("involvedObject"))
 
 
-def addresses_of(slices: list[Json], port_name: str, *, namespace: str) -> tuple[str, ...]:
+def addresses_of(
+    slices: list[Json], port_name: str, *, namespace: str
+) -> tuple[str, ...]:
     """Return the ready addresses of this namespace's pods, with the port of that name.
 
     They are sorted, without repeats, and bounded. Addresses of anything but these pods are left
@@ -342,16 +410,25 @@ def addresses_of(slices: list[Json], port_name: str, *, namespace: str) -> tuple
             for port in raw.mappings(endpoint_slice.get("ports"))
             if (port.get("name") or "") == port_name
         )
-        numbers = [port for port in ports if type(port) is int and 0 < port < 65_536]
+        numbers = [
+            port for port in ports if type(port) is int and 0 < port < 65_536
+        ]
         for endpoint in raw.mappings(endpoint_slice.get("endpoints")):
             target = raw.mapping(endpoint.get("targetRef"))
-            is_pod = target.get("kind") == "Pod" and target.get("namespace") == namespace
+            is_pod = (
+                target.get("kind") == "Pod" and target.get("namespace") == namespace
+            )
             # None is "unknown", which the API says to read as ready.
-            if raw.mapping(endpoint.get("conditions")).get("ready") is False or not is_pod:
+            if (
+                raw.mapping(endpoint.get("conditions")).get("ready") is False
+                or not is_pod
+            ):
                 continue
             listed = endpoint.get("addresses")
             addresses = listed if isinstance(listed, list) else []
-            hosts = [host for each in addresses if (host := _host(each)) is not None]
+            hosts = [
+                host for each in addresses if (host := _host(each)) is not None
+            ]
             found.update(f"{host}:{number}" for host in hosts for number in numbers)
     return tuple(sorted(found))[:MAX_ENDPOINTS]
 
@@ -365,8 +442,17 @@ def _host(address: object) -> str | None:
         ip = ip_address(str(address))
     except ValueError:
         return None
-    within = ip.ipv4_mapped if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None else ip
-    if within.is_loopback or within.is_link_local or within.is_unspecified or within.is_multicast:
+    within = (
+        ip.ipv4_mapped
+        if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None
+        else ip
+    )
+    if (
+        within.is_loopback
+        or within.is_link_local
+        or within.is_unspecified
+        or within.is_multicast
+    ):
         return None
     return f"[{ip.compressed}]" if isinstance(ip, IPv6Address) else str(ip)
 
@@ -381,8 +467,15 @@ def event_body(about: Declared, event: Event, *, now: datetime) -> Json:
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"{about.name}.{digest}", "namespace": about.namespace},
-        "involvedObject": {"apiVersion": names.API_VERSION, "kind": about.kind, **identity},
+        "metadata": {
+            "name": f"{about.name}.{digest}",
+            "namespace": about.namespace,
+        },
+        "involvedObject": {
+            "apiVersion": names.API_VERSION,
+            "kind": about.kind,
+            **identity,
+        },
         "type": "Warning" if event.warning else "Normal",
         "reason": event.reason,
         "message": plain_text(event.message)[:1024],

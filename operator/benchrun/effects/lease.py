@@ -24,13 +24,17 @@ logger = logging.getLogger(__name__)
 LEASE = Resource("coordination.k8s.io", "v1", "leases")
 LEASE_SECONDS = 10
 RENEW_SECONDS = 3.0
-RETRY_SECONDS = 1.0  # seconds between attempts to renew a Lease that could not be renewed
+RETRY_SECONDS = (
+    1.0  # seconds between attempts to renew a Lease that could not be renewed
+)
 WATCH_SECONDS = 2.0  # seconds between reads of a Lease that another process holds
 REQUEST_SECONDS = 3.0
 GIVE_UP_SECONDS = 7.0
 """Seconds without renewal until this process stops leading: running handlers have the rest of
 LEASE_SECONDS to end."""
-LONGEST_LEASE_SECONDS = 60  # most seconds of a Lease; a longer duration is taken for a mistake
+LONGEST_LEASE_SECONDS = (
+    60  # most seconds of a Lease; a longer duration is taken for a mistake
+)
 
 
 @dataclass(eq=False)
@@ -45,7 +49,9 @@ class LeaseApi:
     async def read(self) -> Json | None:
         """Return the Lease; None where there is none."""
         try:
-            return await self.connection.json("GET", LEASE.path(self.namespace, self.name))
+            return await self.connection.json(
+                "GET", LEASE.path(self.namespace, self.name)
+            )
         except NotFound:
             return None
 
@@ -54,14 +60,18 @@ class LeaseApi:
         metadata = {"name": self.name, "namespace": self.namespace}
         kind = {"apiVersion": f"{LEASE.group}/{LEASE.version}", "kind": "Lease"}
         lease = {**kind, "metadata": metadata, "spec": spec}
-        return await self.connection.json("POST", LEASE.path(self.namespace), body=lease)
+        return await self.connection.json(
+            "POST", LEASE.path(self.namespace), body=lease
+        )
 
     async def replace(self, lease: Json) -> Json:
         """Write the Lease.
 
         Raises Conflict if it is not the version that was read, NotFound if it is gone.
         """
-        return await self.connection.json("PUT", LEASE.path(self.namespace, self.name), body=lease)
+        return await self.connection.json(
+            "PUT", LEASE.path(self.namespace, self.name), body=lease
+        )
 
 
 @dataclass(eq=False)
@@ -79,12 +89,17 @@ class Elector:
         self._renewed_at = 0.0
         self._observed: Json | None = None
         self._observed_at = 0.0
-        self.trouble: str | None = None  # why the last attempt to read or write the Lease failed
+        self.trouble: str | None = (
+            None  # why the last attempt to read or write the Lease failed
+        )
 
     @property
     def leads(self) -> bool:
         """Return whether this process may reconcile now."""
-        return self._ours is not None and self.monotonic() - self._renewed_at < GIVE_UP_SECONDS
+        return (
+            self._ours is not None
+            and self.monotonic() - self._renewed_at < GIVE_UP_SECONDS
+        )
 
     async def acquire(self) -> None:
         """Wait until this process holds the Lease."""
@@ -97,7 +112,9 @@ class Elector:
     async def hold(self) -> None:
         """Renew the Lease until somebody else has it."""
         while self._ours is not None:
-            await asyncio.sleep(RENEW_SECONDS if self.trouble is None else RETRY_SECONDS)
+            await asyncio.sleep(
+                RENEW_SECONDS if self.trouble is None else RETRY_SECONDS
+            )
             await self._try(self._renew)
         logger.warning("%s leads no more", self.identity)
 
@@ -117,7 +134,9 @@ class Elector:
         except (ClusterError, TimeoutError) as error:
             if self.trouble is None:
                 logger.warning(
-                    "the Lease can't be read or written: %s: %s", type(error).__name__, error
+                    "the Lease can't be read or written: %s: %s",
+                    type(error).__name__,
+                    error,
                 )
             self.trouble = f"{type(error).__name__}: {error}"[:200]
         else:
@@ -137,9 +156,13 @@ class Elector:
         except Conflict:
             # Somebody wrote the Lease. Where it is still this process's own, its next renewal names
             # the new version.
-            if (found := await self.leases.read()) is None or _holder(found) == self.identity:
+            if (found := await self.leases.read()) is None or _holder(
+                found
+            ) == self.identity:
                 self._ours = found or self._ours
-                raise Conflict("the Lease was changed by somebody else", code=409) from None
+                raise Conflict(
+                    "the Lease was changed by somebody else", code=409
+                ) from None
             self._ours = None
 
     async def _write(self, lease: Json | None) -> None:
@@ -185,7 +208,9 @@ class Elector:
         }
         if before.get("holderIdentity") != self.identity:
             spec["acquireTime"] = now
-            spec["leaseTransitions"] = raw.number(before.get("leaseTransitions"), default=-1) + 1
+            spec["leaseTransitions"] = (
+                raw.number(before.get("leaseTransitions"), default=-1) + 1
+            )
         return spec
 
 

@@ -61,7 +61,9 @@ class NotFoundOut(Exception):
 class Tools:
     cluster: KubernetesApi
     judge: JudgeChild
-    exporters: Mapping[decision.ExporterKind, decision.Exporters] = field(default_factory=dict)
+    exporters: Mapping[decision.ExporterKind, decision.Exporters] = field(
+        default_factory=dict
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,9 @@ class About:
 
     run: Run
     children: Children
-    arrivals: tuple[Sealed, ...] = ()  # received records that are not known to be stored
+    arrivals: tuple[
+        Sealed, ...
+    ] = ()  # received records that are not known to be stored
     samples: tuple[Sample, ...] = ()  # samples that are not stored
     spec: bytes = b""  # the run's spec, packed, while the query waits for its turn
 
@@ -85,7 +89,9 @@ class About:
         """Return the run with its spec unpacked, for the query itself."""
         if not self.spec:
             return self
-        return replace(self, run=replace(self.run, spec=unpacked(self.spec)), spec=b"")
+        return replace(
+            self, run=replace(self.run, spec=unpacked(self.spec)), spec=b""
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,46 +100,70 @@ class Kind:
 
     look_up: Callable[[Tools, About, Any], Awaitable[Any]]
     """Returns the answer; raises ClusterError or NotFoundOut."""
-    seconds: float | None  # most seconds that a query may take; None: it limits itself
+    seconds: (
+        float | None
+    )  # most seconds that a query may take; None: it limits itself
     retry_seconds: float | None = None
     """Seconds until a failed query is retried, while it is still wanted; None: never."""
-    again_seconds: float | None = None  # Seconds until an answered query is repeated; None: never.
+    again_seconds: float | None = (
+        None  # Seconds until an answered query is repeated; None: never.
+    )
 
 
 async def _compilations(
     tools: Tools, about: About, query: decision.Compilations
 ) -> tuple[float, ...]:
     if (read := query.engine.compilations) is None:
-        raise NotFoundOut(f"the log of {query.engine.name} does not say what was compiled")
+        raise NotFoundOut(
+            f"the log of {query.engine.name} does not say what was compiled"
+        )
     text, complete = await tools.cluster.log_since(about.run.namespace, query)
     found = read(text)
     if not complete or len(found) > MAX_COMPILATIONS:
-        raise NotFoundOut("the log is too long to be read whole, or has too many compilations")
+        raise NotFoundOut(
+            "the log is too long to be read whole, or has too many compilations"
+        )
     return found
 
 
 async def _endpoint_pods(
     tools: Tools, about: About, query: decision.EndpointPods
 ) -> tuple[str, ...]:
-    found = await tools.cluster.endpoint_addresses(about.run.namespace, query.service, query.port)
+    found = await tools.cluster.endpoint_addresses(
+        about.run.namespace, query.service, query.port
+    )
     if not found:
         raise NotFoundOut(f"Service {query.service} has no ready pods")
     return found
 
 
-async def _exporter(tools: Tools, _: About, query: decision.Exporter) -> decision.ExporterPod:
+async def _exporter(
+    tools: Tools, _: About, query: decision.Exporter
+) -> decision.ExporterPod:
     exporters = tools.exporters.get(query.kind)
-    found = None if exporters is None else await tools.cluster.exporter_on(exporters, query.node)
+    found = (
+        None
+        if exporters is None
+        else await tools.cluster.exporter_on(exporters, query.node)
+    )
     if found is None:
-        raise NotFoundOut(f"no {query.kind.upper()} exporter runs on node {query.node}")
+        raise NotFoundOut(
+            f"no {query.kind.upper()} exporter runs on node {query.node}"
+        )
     return found
 
 
-async def _pods_refused(tools: Tools, about: About, query: decision.PodsRefused) -> str:
-    return refused_pods(await tools.cluster.refusal_events(about.run.namespace, query))
+async def _pods_refused(
+    tools: Tools, about: About, query: decision.PodsRefused
+) -> str:
+    return refused_pods(
+        await tools.cluster.refusal_events(about.run.namespace, query)
+    )
 
 
-async def _server_start(tools: Tools, about: About, query: decision.ServerStart) -> decision.Start:
+async def _server_start(
+    tools: Tools, about: About, query: decision.ServerStart
+) -> decision.Start:
     namespace = about.run.namespace
     phases = StartupPhases()
     image_pull = None
@@ -141,16 +171,25 @@ async def _server_start(tools: Tools, about: About, query: decision.ServerStart)
         log = await tools.cluster.log_head(namespace, query)
         phases = query.engine.startup_phases(log)
     except ClusterError as error:
-        logger.info("%s/%s: the beginning of its log was not read: %s", namespace, query.pod, error)
+        logger.info(
+            "%s/%s: the beginning of its log was not read: %s",
+            namespace,
+            query.pod,
+            error,
+        )
     try:
         events = await tools.cluster.image_events(namespace, query)
         image_pull = image_pull_seconds(events, container=query.container)
     except ClusterError as error:
-        logger.info("%s/%s: its events were not read: %s", namespace, query.pod, error)
+        logger.info(
+            "%s/%s: its events were not read: %s", namespace, query.pod, error
+        )
     return decision.Start(phases, image_pull)
 
 
-async def _judgement(tools: Tools, about: About, query: decision.Judging) -> decision.Evaluation:
+async def _judgement(
+    tools: Tools, about: About, query: decision.Judging
+) -> decision.Evaluation:
     run = about.run
     problem: object = None
     left = JUDGE_TRIES
@@ -164,23 +203,35 @@ async def _judgement(tools: Tools, about: About, query: decision.Judging) -> dec
         except ClusterError as error:
             problem = error
             left -= SLOW_TRIES if isinstance(error, TooSlow) else 1
-            logger.info("%s/%s: its records can't be read yet: %s", run.namespace, run.name, error)
+            logger.info(
+                "%s/%s: its records can't be read yet: %s",
+                run.namespace,
+                run.name,
+                error,
+            )
             await asyncio.sleep(JUDGE_RETRY_SECONDS)
             continue
         where = f"{run.namespace}/{run.name}"
         logger.info("%s: judged in %.1f s", where, judged.duration_seconds)
         if judged.refused_count:
             logger.warning(
-                "%s: %d left out, first: %s", where, judged.refused_count, judged.refused[:1]
+                "%s: %d left out, first: %s",
+                where,
+                judged.refused_count,
+                judged.refused[:1],
             )
-        return decision.Evaluation(judged, PackedResult.of(document) if document else None)
+        return decision.Evaluation(
+            judged, PackedResult.of(document) if document else None
+        )
     raise NotFoundOut(f"its records can't be read: {problem}")
 
 
 async def _job(tools: Tools, run: Run, query: decision.Judging) -> Job:
     """Return the job of judging a run, with the labels that the operator does not keep."""
     try:
-        body = await tools.cluster.get(names.KIND, namespace=run.namespace, name=run.name)
+        body = await tools.cluster.get(
+            names.KIND, namespace=run.namespace, name=run.name
+        )
     except NotFound:
         body = {}
     return Job(
@@ -215,7 +266,9 @@ async def _parts(
             chunk = _decoded(held.get(TIMELINE_KEY))
             if record is not None:
                 stored |= {child.sequence} if child.sequence is not None else set()
-                yield JobPart.of("record", record, name=child.name, envelope=child.envelope)
+                yield JobPart.of(
+                    "record", record, name=child.name, envelope=child.envelope
+                )
             if chunk is not None:
                 yield JobPart.of("timeline", chunk, name=child.name)
     for envelope, sealed in about.arrivals:
@@ -223,17 +276,25 @@ async def _parts(
             name = f"record {envelope.sequence}"
             yield JobPart.of("record", sealed, name=name, envelope=envelope)
     if about.samples:
-        yield JobPart.of("timeline", encode(bucketed(about.samples, 1)), name="the latest samples")
+        yield JobPart.of(
+            "timeline",
+            encode(bucketed(about.samples, 1)),
+            name="the latest samples",
+        )
     baseline = raw.text(raw.mapping(run.spec.get("baseline")).get("name"))
     if baseline and not query.ended_early:
         try:
-            body = await tools.cluster.get(names.KIND, namespace=run.namespace, name=baseline)
+            body = await tools.cluster.get(
+                names.KIND, namespace=run.namespace, name=baseline
+            )
         except NotFound:
             return
         yield JobPart.of("baseline", json.dumps(body).encode(), name=baseline)
 
 
-def _planned_names(run: Run, query: decision.Judging) -> Mapping[str, tuple[str, int | None]]:
+def _planned_names(
+    run: Run, query: decision.Judging
+) -> Mapping[str, tuple[str, int | None]]:
     """Return role and sequence of every ConfigMap that may hold what the run measured, by name.
 
     No others are read, whatever labels they carry.
@@ -255,7 +316,9 @@ async def _held(tools: Tools, about: About, child: Child) -> Mapping[str, object
     Its data are then reported as missing, not waited for.
     """
     try:
-        body = await tools.cluster.get("ConfigMap", namespace=about.run.namespace, name=child.name)
+        body = await tools.cluster.get(
+            "ConfigMap", namespace=about.run.namespace, name=child.name
+        )
     except NotFound:
         return {}
     return raw.mapping(body.get("binaryData"))
@@ -274,9 +337,12 @@ KINDS: Mapping[type[decision.Query[Any]], Kind] = {
     decision.Exporter: Kind(_exporter, seconds=10.0),
     decision.Judging: Kind(_judgement, seconds=None),
     decision.LogTail: Kind(
-        lambda tools, about, q: tools.cluster.log_tail(about.run.namespace, q), seconds=10.0
+        lambda tools, about, q: tools.cluster.log_tail(about.run.namespace, q),
+        seconds=10.0,
     ),
-    decision.PodsRefused: Kind(_pods_refused, seconds=10.0, retry_seconds=9.0, again_seconds=9.0),
+    decision.PodsRefused: Kind(
+        _pods_refused, seconds=10.0, retry_seconds=9.0, again_seconds=9.0
+    ),
     decision.ServerStart: Kind(_server_start, seconds=15.0),
 }
 
@@ -296,7 +362,9 @@ class LookUps:
     tools: Tools
     _: KW_ONLY
     news: Callable[[Key], None]
-    kinds: Mapping[type[decision.Query[Any]], Kind] = field(default_factory=lambda: KINDS)
+    kinds: Mapping[type[decision.Query[Any]], Kind] = field(
+        default_factory=lambda: KINDS
+    )
 
     def __post_init__(self) -> None:
         self._tasks: dict[Asked, asyncio.Task[None]] = {}
@@ -353,10 +421,14 @@ class LookUps:
         if answer is None:
             return False
         again = kind.retry_seconds if answer.value is None else kind.again_seconds
-        waited = asyncio.get_running_loop().time() - self._answered_at.get(asked, 0.0)
+        waited = asyncio.get_running_loop().time() - self._answered_at.get(
+            asked, 0.0
+        )
         return again is None or waited < again
 
-    async def _answer(self, asked: Asked, about: About, answers: decision.Answers) -> None:
+    async def _answer(
+        self, asked: Asked, about: About, answers: decision.Answers
+    ) -> None:
         query = asked.query
         seconds = self.kinds[type(query)].seconds
         async with self._places[type(query)].taken(asked.key.namespace):

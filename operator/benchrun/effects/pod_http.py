@@ -32,10 +32,14 @@ class FetchError(Exception):
 
     def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message)
-        self.status = status  # HTTP status of a failed answer; None: no answer, or not known
+        self.status = (
+            status  # HTTP status of a failed answer; None: no answer, or not known
+        )
 
 
-PROXY_CONNECTIONS = 256  # Most connections: a polled client holds one until it has news.
+PROXY_CONNECTIONS = (
+    256  # Most connections: a polled client holds one until it has news.
+)
 
 
 class Fetcher:
@@ -51,9 +55,15 @@ class Fetcher:
         self._session = aiohttp.ClientSession(
             # aiohttp reads a connection that is kept even without a request, and without a bound.
             connector=aiohttp.TCPConnector(
-                limit=0, limit_per_host=CONNECTIONS_A_POD, force_close=True, ssl=False
+                limit=0,
+                limit_per_host=CONNECTIONS_A_POD,
+                force_close=True,
+                ssl=False,
             ),
-            headers={"User-Agent": "benchrun-operator", "Accept-Encoding": AS_IT_IS},
+            headers={
+                "User-Agent": "benchrun-operator",
+                "Accept-Encoding": AS_IT_IS,
+            },
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(),
             auto_decompress=False,
@@ -63,22 +73,38 @@ class Fetcher:
     async def close(self) -> None:
         await self._session.close()
 
-    async def fetch(self, url: str, *, limit_bytes: int, timeout_seconds: float) -> str:
+    async def fetch(
+        self, url: str, *, limit_bytes: int, timeout_seconds: float
+    ) -> str:
         answer = await self.fetch_bytes(
             url, limit_bytes=limit_bytes, timeout_seconds=timeout_seconds
         )
         return answer.decode(errors="replace")
 
     async def fetch_bytes(
-        self, url: str, *, limit_bytes: int, timeout_seconds: float, headers: Headers | None = None
+        self,
+        url: str,
+        *,
+        limit_bytes: int,
+        timeout_seconds: float,
+        headers: Headers | None = None,
     ) -> bytes:
-        return await self._exchange("GET", url, None, limit_bytes, timeout_seconds, headers or {})
+        return await self._exchange(
+            "GET", url, None, limit_bytes, timeout_seconds, headers or {}
+        )
 
     async def post(
-        self, url: str, body: str, *, timeout_seconds: float, headers: Headers | None = None
+        self,
+        url: str,
+        body: str,
+        *,
+        timeout_seconds: float,
+        headers: Headers | None = None,
     ) -> None:
         sent = {"Content-Type": "application/json", **(headers or {})}
-        await self._exchange("POST", url, body, MAX_ANSWER_BYTES, timeout_seconds, sent)
+        await self._exchange(
+            "POST", url, body, MAX_ANSWER_BYTES, timeout_seconds, sent
+        )
 
     async def _exchange(
         self,
@@ -104,9 +130,13 @@ class Fetcher:
                 )
             else:  # from the pod itself, without the operator's credentials
                 async with asyncio.timeout(timeout_seconds):
-                    page = await self._directly(method, url, body, limit_bytes + 1, headers)
+                    page = await self._directly(
+                        method, url, body, limit_bytes + 1, headers
+                    )
         except ClusterError as error:
-            raise FetchError(f"through the API server: {error}", status=error.code) from error
+            raise FetchError(
+                f"through the API server: {error}", status=error.code
+            ) from error
         except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as error:
             raise FetchError(str(error) or type(error).__name__) from error
         if len(page) > limit_bytes:
@@ -114,7 +144,12 @@ class Fetcher:
         return page
 
     async def _directly(
-        self, method: str, url: str, body: str | None, limit_bytes: int, headers: Headers
+        self,
+        method: str,
+        url: str,
+        body: str | None,
+        limit_bytes: int,
+        headers: Headers,
     ) -> bytes:
         async with self._session.request(
             method, url, data=body, headers=headers, allow_redirects=False
@@ -164,7 +199,9 @@ class ClientRecords:
 
         Raises FetchError without an answer, and UnusableAnswer for an answer that can't be used.
         """
-        query = urlencode({"from": from_sequence, "seen": seen_version, "wait": WAIT_SECONDS})
+        query = urlencode(
+            {"from": from_sequence, "seen": seen_version, "wait": WAIT_SECONDS}
+        )
         try:
             url = f"{self.target.url}/records?{query}"
             most = contract.MAX_DELIVERY_BYTES
@@ -176,17 +213,23 @@ class ClientRecords:
             )
         except FetchError as error:
             if error.status == HTTPStatus.UNAUTHORIZED:
-                raise UnusableAnswer("the client does not know this run's token") from error
+                raise UnusableAnswer(
+                    "the client does not know this run's token"
+                ) from error
             raise
         try:
             delivery, bodies = contract.unpack_delivery(answer)
         except contract.ContractMismatch as mismatch:
             raise UnusableAnswer(f"{mismatch}; {WRONG_IMAGE}") from mismatch
         except ValueError as error:
-            raise UnusableAnswer(f"answer does not fit the contract: {error}") from error
+            raise UnusableAnswer(
+                f"answer does not fit the contract: {error}"
+            ) from error
         # A client that has not read its plan yet (or can't) does not know its run; it sends nothing
         # but its progress.
-        if delivery.run_uid != self.target.run_uid and (delivery.run_uid or delivery.records):
+        if delivery.run_uid != self.target.run_uid and (
+            delivery.run_uid or delivery.records
+        ):
             raise UnusableAnswer(f"answer is of run {delivery.run_uid!r}")
         arrivals = []
         refused = []
@@ -195,7 +238,11 @@ class ClientRecords:
                 arrivals.append(contract.Sealed(e, body))
             else:
                 refused.append(f"record {e.sequence}: {problem}")
-        return Pulled(progress=delivery.progress, arrivals=tuple(arrivals), refused=tuple(refused))
+        return Pulled(
+            progress=delivery.progress,
+            arrivals=tuple(arrivals),
+            refused=tuple(refused),
+        )
 
     async def acknowledge(self, through: int) -> bool:
         """Tell the client that all records below `through` are stored.
@@ -206,7 +253,10 @@ class ClientRecords:
         try:
             url = f"{self.target.url}/ack"
             await self.fetcher.post(
-                url, body, timeout_seconds=ACKNOWLEDGE_SECONDS, headers=self._headers
+                url,
+                body,
+                timeout_seconds=ACKNOWLEDGE_SECONDS,
+                headers=self._headers,
             )
         except FetchError:
             return False

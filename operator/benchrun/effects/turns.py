@@ -30,7 +30,9 @@ class Lane(Generic[W]):
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[str, dict[W, None]] = {}  # items by namespace, in turn order
+        self._waiting: dict[
+            str, dict[W, None]
+        ] = {}  # items by namespace, in turn order
 
     def __len__(self) -> int:
         return sum(map(len, self._waiting.values()))
@@ -136,7 +138,11 @@ class Places:
 
         None where no place is free or none may take it.
         """
-        having = min(self._waiting.namespaces, key=lambda each: self._taken[each], default=None)
+        having = min(
+            self._waiting.namespaces,
+            key=lambda each: self._taken[each],
+            default=None,
+        )
         if having is None or self.free <= 0:
             return None
         is_kept = self.free == 1 < self._most and self._taken[having] > 0

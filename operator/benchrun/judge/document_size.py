@@ -15,7 +15,13 @@ from benchrun.api import (
     packed_json,
     result_json,
 )
-from benchrun.judge.status_size import ROW_CUTS, RowCut, cut_to, row_truncations, truncations
+from benchrun.judge.status_size import (
+    ROW_CUTS,
+    RowCut,
+    cut_to,
+    row_truncations,
+    truncations,
+)
 
 _Cut = Callable[[ResultDocument], ResultDocument]
 
@@ -43,7 +49,8 @@ def packed_document(
         return -(-1000 * len(packed_json(text)) // max_packed_bytes)
 
     kept = _counted(
-        whole, cut_to(1000, whole, size=fullness, cuts=_CUTS, shorter=_with_fewer_stages)
+        whole,
+        cut_to(1000, whole, size=fullness, cuts=_CUTS, shorter=_with_fewer_stages),
     )
     return PackedDocument(kept, packed_json(result_json(kept)))
 
@@ -54,10 +61,17 @@ def _counted(whole: ResultDocument, kept: ResultDocument) -> ResultDocument:
         return whole
     counts = [
         ("stages", len(whole.stages), len(kept.stages)),
-        ("stages[].distributions", *_both(whole, kept, lambda each: each.distributions)),
+        (
+            "stages[].distributions",
+            *_both(whole, kept, lambda each: each.distributions),
+        ),
         ("stages[].replicas", *_both(whole, kept, lambda each: each.replicas)),
         ("distributions", len(whole.distributions), len(kept.distributions)),
-        ("timeline", int(whole.timeline is not None), int(kept.timeline is not None)),
+        (
+            "timeline",
+            int(whole.timeline is not None),
+            int(kept.timeline is not None),
+        ),
     ]
     rows = row_truncations(whole.results, kept.results)
     return kept.model_copy(update={"truncated": [*truncations(counts), *rows]})
@@ -67,7 +81,9 @@ def _both(
     whole: ResultDocument, kept: ResultDocument, of: Callable[[StageResult], Sized]
 ) -> tuple[int, int]:
     """Return how many of a list of the stages there are, and how many are kept."""
-    total, included = (sum(len(of(each)) for each in one.stages) for one in (whole, kept))
+    total, included = (
+        sum(len(of(each)) for each in one.stages) for one in (whole, kept)
+    )
     return total, included
 
 

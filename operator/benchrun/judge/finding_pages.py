@@ -45,10 +45,13 @@ class Page:
         """
         steps = [
             _plain(step)
-            for step in re.split("^- ", self._section("What to do"), flags=re.MULTILINE)[1:]
+            for step in re.split(
+                "^- ", self._section("What to do"), flags=re.MULTILINE
+            )[1:]
         ]
         fitting = takewhile(
-            lambda text: len(text) <= MAX_REMEDY_CHARS, accumulate(steps, "{} {}".format)
+            lambda text: len(text) <= MAX_REMEDY_CHARS,
+            accumulate(steps, "{} {}".format),
         )
         return max(fitting, key=len, default=steps[0])
 
@@ -69,4 +72,6 @@ def page_of(code: Code) -> Page:
 
 
 def _plain(markdown: str) -> str:
-    return re.sub(r"\[(.*?)\]\(.*?\)", r"\1", " ".join(markdown.split())).replace("`", "")
+    return re.sub(r"\[(.*?)\]\(.*?\)", r"\1", " ".join(markdown.split())).replace(
+        "`", ""
+    )

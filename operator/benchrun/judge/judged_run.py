@@ -10,7 +10,11 @@ from typing import NamedTuple
 from benchrun_client.contract import DatasetFacts, StageRecord
 
 from benchrun import api
-from benchrun.judge.comparison.compare import AgainstBaseline, against_baseline, judged_side
+from benchrun.judge.comparison.compare import (
+    AgainstBaseline,
+    against_baseline,
+    judged_side,
+)
 from benchrun.judge.explain.profile import backed, profile_status
 from benchrun.judge.results import Judged, results, shown
 from benchrun.judge.search_results import SEARCH_BYTES
@@ -30,15 +34,21 @@ from benchrun.plan import load_points, probed_load_points
 
 # A mix may have eight datasets, and a run sixteen mixes; this bound keeps the status small.
 MAX_DATASETS = 16
-TIMELINE_SPANS = 600  # Most spans of the timeline in the document: as many as a chart shows.
-SOURCE_CHARACTERS = 160  # Characters kept from the end of a path, which identifies it best.
+TIMELINE_SPANS = (
+    600  # Most spans of the timeline in the document: as many as a chart shows.
+)
+SOURCE_CHARACTERS = (
+    160  # Characters kept from the end of a path, which identifies it best.
+)
 _VALID_REASONS: Mapping[api.Verdict, str] = {
     "Valid": api.Reason.ALL_VALID,
     "Suspect": api.Reason.SUSPECT,
 }
 
 
-def dataset_statuses(records: Iterable[StageRecord], *, workloads: int) -> list[api.DatasetStatus]:
+def dataset_statuses(
+    records: Iterable[StageRecord], *, workloads: int
+) -> list[api.DatasetStatus]:
     """Return the status of each dataset once, in the order in which workloads were measured.
 
     All records of a workload have the same datasets: reading stops when this many `workloads` were
@@ -51,7 +61,9 @@ def dataset_statuses(records: Iterable[StageRecord], *, workloads: int) -> list[
             break
     return [
         api.DatasetStatus(
-            name=f"{workload}/{each.part}" if len(of_workload) > 1 or each.part else workload,
+            name=f"{workload}/{each.part}"
+            if len(of_workload) > 1 or each.part
+            else workload,
             source=each.source[-SOURCE_CHARACTERS:],
             sha256=each.sha256,
             rows_read=each.rows_read,
@@ -99,7 +111,12 @@ def judged_run(
     profile, records = _profile_of(spec, records)
     planned = (*load_points(spec), *probed_load_points(spec, records))
     found = results(
-        planned, records, samples, spec=spec, servers=run.servers, unstored=run.unstored
+        planned,
+        records,
+        samples,
+        spec=spec,
+        servers=run.servers,
+        unstored=run.unstored,
     )
     client = _client_status(records, run.client)
     against = None
@@ -145,11 +162,17 @@ class _Facts:
 
 def _all_failed(found: Judged) -> bool:
     """Return whether every request failed, in all stages that were measured."""
-    failed = next((f for f in found.findings if f.code == api.Code.ALL_REQUESTS_FAILED), None)
-    return failed is not None and failed.count == sum(row.repeats for row in found.results)
+    failed = next(
+        (f for f in found.findings if f.code == api.Code.ALL_REQUESTS_FAILED), None
+    )
+    return failed is not None and failed.count == sum(
+        row.repeats for row in found.results
+    )
 
 
-def _judgement(run: Surroundings, spec: api.BenchmarkRunSpec, facts: _Facts) -> api.Judgement:
+def _judgement(
+    run: Surroundings, spec: api.BenchmarkRunSpec, facts: _Facts
+) -> api.Judgement:
     """Return what the status holds: the lists are cut to their share of it."""
     found = facts.found
     against = facts.against
@@ -161,7 +184,11 @@ def _judgement(run: Surroundings, spec: api.BenchmarkRunSpec, facts: _Facts) -> 
         compared, compared_cut = fitted_load_points(against.comparison.load_points)
         comparison = against.comparison.model_copy(update={"load_points": compared})
         truncated += compared_cut
-    answers = (_objectives_answer(found), against.answer if against else "", _sentence(found))
+    answers = (
+        _objectives_answer(found),
+        against.answer if against else "",
+        _sentence(found),
+    )
     return api.Judgement(
         results=kept,
         searches=found.searches,
@@ -178,7 +205,9 @@ def _judgement(run: Surroundings, spec: api.BenchmarkRunSpec, facts: _Facts) -> 
         not_regressed_reason=against.reason if against else "",
         objectives_met=_objectives_met(found) if spec.objectives else None,
         objectives_message=_objectives_message(found),
-        valid_reason=_VALID_REASONS.get(found.verdict, api.Reason.INVALID_LOAD_POINTS),
+        valid_reason=_VALID_REASONS.get(
+            found.verdict, api.Reason.INVALID_LOAD_POINTS
+        ),
         message=api.sentence("; ".join(part for part in answers if part)),
         all_requests_failed=_all_failed(found),
         diagnostic=facts.diagnostic,
@@ -194,7 +223,9 @@ def status_rows(
 ) -> tuple[list[api.Result], list[api.Truncated]]:
     """Return the rows that the status has room for, and what of them was cut."""
     max_bytes = (
-        MAX_BYTES - (COMPARISON_BYTES if spec.baseline else 0) - SEARCH_BYTES * len(found.searches)
+        MAX_BYTES
+        - (COMPARISON_BYTES if spec.baseline else 0)
+        - SEARCH_BYTES * len(found.searches)
     )
     max_bytes -= PROFILE_BYTES if spec.measurement.profile else 0
     return fitted(found.results, found.findings, max_bytes=max_bytes)
@@ -283,7 +314,10 @@ def _objectives_met(found: Judged) -> api.ConditionStatus:
     """
     searches = {search.workload for search in found.searches}
     outcomes = {
-        o.outcome for r in found.results for o in r.objectives if r.workload not in searches
+        o.outcome
+        for r in found.results
+        for o in r.objectives
+        if r.workload not in searches
     }
     # Where a load was met and not confirmed, its objectives are not missed.
     outcomes |= {
@@ -309,7 +343,9 @@ def _objectives(found: Judged) -> dict[str, list[str]]:
             limit = f"{each.metric} p{each.percentile} at most {each.max_milliseconds} ms"
             value = each.measured_milliseconds
             measured = f" (measured {shown(value)} ms)" if value is not None else ""
-            texts.setdefault(each.outcome, []).append(f"{limit} at {row.load_point}{measured}")
+            texts.setdefault(each.outcome, []).append(
+                f"{limit} at {row.load_point}{measured}"
+            )
     return texts
 
 
@@ -320,7 +356,9 @@ def _objectives_message(found: Judged) -> str:
     """
     texts = _objectives(found)
     listed = [
-        f"{word}: {text}" for word in ("Missed", "Inconclusive") for text in texts.get(word, ())
+        f"{word}: {text}"
+        for word in ("Missed", "Inconclusive")
+        for text in texts.get(word, ())
     ]
     listed += [f"{search.workload}: {search.sentence}" for search in found.searches]
     return api.sentence("; ".join(listed) or _objectives_answer(found))
@@ -345,11 +383,14 @@ def _sentence(found: Judged) -> str:
     verdict = found.verdict
     total = len(found.results)
     if found.searches:
-        sentences = "; ".join(f"{search.workload}: {search.sentence}" for search in found.searches)
-        worth = {"Valid": "", "Suspect": " Some numbers it rests on are suspect, see findings."}
-        return (
-            f"{sentences}.{worth.get(verdict, ' Numbers it rests on are invalid, see findings.')}"
+        sentences = "; ".join(
+            f"{search.workload}: {search.sentence}" for search in found.searches
         )
+        worth = {
+            "Valid": "",
+            "Suspect": " Some numbers it rests on are suspect, see findings.",
+        }
+        return f"{sentences}.{worth.get(verdict, ' Numbers it rests on are invalid, see findings.')}"
     points = "the load point" if total == 1 else f"all {total} load points"
     if verdict == "Valid":
         return f"measured {points}; every number is valid"
@@ -362,10 +403,10 @@ def _sentence(found: Judged) -> str:
 class Rejudged(NamedTuple):
     """What the rules of this version find in a stored run."""
 
-    status: (
-        api.BenchmarkRunStatus
-    )  # Stored rows, but with new results of all load points that have a record left.
-    missing: Mapping[str, int]  # Records that were judged once and are lost, by load point.
+    status: api.BenchmarkRunStatus  # Stored rows, but with new results of all load points that have a record left.
+    missing: Mapping[
+        str, int
+    ]  # Records that were judged once and are lost, by load point.
 
 
 def rejudge(
@@ -391,22 +432,40 @@ def rejudge(
         there = len(load_point.stage_ids) - len(absent)
         # Of the stages that have no record, the earliest were measured.
         lost = set(
-            absent[: max(0, judged_once.get(load_point.id, len(load_point.stage_ids)) - there)]
+            absent[
+                : max(
+                    0,
+                    judged_once.get(load_point.id, len(load_point.stage_ids))
+                    - there,
+                )
+            ]
         )
         if lost:
             missing[load_point.id] = len(lost)
         if there:
             planned.append(
                 replace(
-                    load_point, stage_ids=tuple(s for s in load_point.stage_ids if s not in lost)
+                    load_point,
+                    stage_ids=tuple(
+                        s for s in load_point.stage_ids if s not in lost
+                    ),
                 )
             )
     # Loads that a search chose are not in the plan: where all their records are lost, only their
     # row is left.
     ids = {load_point.id for load_point in known}
-    missing |= {row.load_point: row.repeats for row in stored.results if row.load_point not in ids}
+    missing |= {
+        row.load_point: row.repeats
+        for row in stored.results
+        if row.load_point not in ids
+    }
     found = results(
-        planned, records, samples, spec=spec, servers=stored.servers, thresholds=thresholds
+        planned,
+        records,
+        samples,
+        spec=spec,
+        servers=stored.servers,
+        thresholds=thresholds,
     )
     kept, truncated = status_rows(spec, found)
     update = {

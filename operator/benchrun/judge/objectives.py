@@ -8,7 +8,13 @@ is above every limit.
 import math
 from collections.abc import Mapping, Sequence
 
-from benchrun_client.contract import ERROR, LatencySample, Plateau, StageRecord, decided
+from benchrun_client.contract import (
+    ERROR,
+    LatencySample,
+    Plateau,
+    StageRecord,
+    decided,
+)
 
 from benchrun.api import TRUSTED, Objective, ObjectiveResult, Verdict
 from benchrun.judge.stage_facts import ExpectedStage
@@ -55,14 +61,20 @@ def objective_results(
     at another time.
     """
     found = [
-        _result(objective, sample_of(objective, samples), error, one_stretch=one_stretch)
+        _result(
+            objective, sample_of(objective, samples), error, one_stretch=one_stretch
+        )
         for objective in objectives
     ]
     return found if verdict in TRUSTED else inconclusive(found)
 
 
 def _result(
-    objective: Objective, sample: LatencySample | None, error: float, *, one_stretch: bool
+    objective: Objective,
+    sample: LatencySample | None,
+    error: float,
+    *,
+    one_stretch: bool,
 ) -> ObjectiveResult:
     limit_ms = objective.max_milliseconds
     percentile = objective.percentile
@@ -75,10 +87,14 @@ def _result(
     if sample is None or not sample.count:
         return result
     limit_us = 1000.0 * limit_ms
-    found = decided(sample, float(percentile), limit_us, error=error, one_stretch=one_stretch)
+    found = decided(
+        sample, float(percentile), limit_us, error=error, one_stretch=one_stretch
+    )
     is_finite = math.isfinite(found.value)
     update = {
-        "measured_milliseconds": request_figures.rounded(found.value / 1000) if is_finite else None,
+        "measured_milliseconds": request_figures.rounded(found.value / 1000)
+        if is_finite
+        else None,
         "requests_to_decide": found.requests_to_decide,
         "outcome": found.outcome,
     }
@@ -87,10 +103,15 @@ def _result(
 
 def inconclusive(objectives: Sequence[ObjectiveResult]) -> list[ObjectiveResult]:
     """Return the same results, all Inconclusive, for a load point that is not trusted."""
-    return [objective.model_copy(update={"outcome": "Inconclusive"}) for objective in objectives]
+    return [
+        objective.model_copy(update={"outcome": "Inconclusive"})
+        for objective in objectives
+    ]
 
 
-def request_limits(objectives: Sequence[Objective]) -> request_figures.RequestLimits:
+def request_limits(
+    objectives: Sequence[Objective],
+) -> request_figures.RequestLimits:
     """Return the limits that a single request must keep to meet every objective.
 
     Of several objectives on one latency the strictest counts; a latency without any has no limit. A
@@ -99,15 +120,22 @@ def request_limits(objectives: Sequence[Objective]) -> request_figures.RequestLi
 
     def strictest(metric: str) -> float:
         return min(
-            (float(o.max_milliseconds) for o in objectives if o.metric == metric), default=math.inf
+            (float(o.max_milliseconds) for o in objectives if o.metric == metric),
+            default=math.inf,
         )
 
     return request_figures.RequestLimits(
-        ttft_ms=strictest("TTFT"), tpot_ms=strictest("TPOT"), e2el_ms=strictest("E2EL")
+        ttft_ms=strictest("TTFT"),
+        tpot_ms=strictest("TPOT"),
+        e2el_ms=strictest("E2EL"),
     )
 
 
 def sample_of(objective: Objective, samples: Samples) -> LatencySample | None:
     """Return the values that an objective is about, or None where they were not measured."""
-    latency = next(each for each in request_figures.LATENCIES if each.upper() == objective.metric)
+    latency = next(
+        each
+        for each in request_figures.LATENCIES
+        if each.upper() == objective.metric
+    )
     return samples.get(_SINCE_DUE.get(latency, latency)) or samples.get(latency)

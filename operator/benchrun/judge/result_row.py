@@ -6,13 +6,20 @@ from collections.abc import Collection, Sequence
 from benchrun_client.contract import StageRecord
 
 from benchrun import api, measure
-from benchrun.judge.explain.explanations import figures_by_repeat, length_explanations
+from benchrun.judge.explain.explanations import (
+    figures_by_repeat,
+    length_explanations,
+)
 from benchrun.judge.explain.load_point_explanations import (
     QueueExplanation,
     gauge_is_mean,
     running_by_counters,
 )
-from benchrun.judge.objectives import inconclusive, objective_results, request_limits
+from benchrun.judge.objectives import (
+    inconclusive,
+    objective_results,
+    request_limits,
+)
 from benchrun.judge.rules.all_rules import verdict_of_findings
 from benchrun.judge.rules.rule import Code, LoadPointContext, StageFinding
 from benchrun.judge.throughput import throughput_of, throughputs
@@ -22,7 +29,9 @@ from benchrun.plan import objective_error, searched
 
 
 def row(
-    measured: api.Result, found: Sequence[StageFinding], explanation: QueueExplanation | None
+    measured: api.Result,
+    found: Sequence[StageFinding],
+    explanation: QueueExplanation | None,
 ) -> api.Result:
     """Complete the row of a load point with what only the whole run shows.
 
@@ -37,10 +46,15 @@ def row(
         else inconclusive(measured.objectives),
     }
     if explanation is not None:
-        update |= {"waiting": explanation.waiting, "bottleneck": explanation.bottleneck}
+        update |= {
+            "waiting": explanation.waiting,
+            "bottleneck": explanation.bottleneck,
+        }
         if explanation.waiting.reason == "None":  # nothing held requests back
             update["explanations"] = [
-                each for each in measured.explanations if each.question != "MaxModelLen"
+                each
+                for each in measured.explanations
+                if each.question != "MaxModelLen"
             ]
         # Where there are several roles, the row's own sentences are about one of them.
         by_role = explanation.by_role.items()
@@ -48,12 +62,17 @@ def row(
             role: {"waiting": of.waiting.reason, "limit": of.bottleneck.limit}
             for role, of in by_role
         }
-        update["roles"] = [each.model_copy(update=words.get(each.role)) for each in measured.roles]
+        update["roles"] = [
+            each.model_copy(update=words.get(each.role)) for each in measured.roles
+        ]
     return measured.model_copy(update=update)
 
 
 def measured_row(
-    context: LoadPointContext, found: Sequence[StageFinding], *, spec: api.BenchmarkRunSpec
+    context: LoadPointContext,
+    found: Sequence[StageFinding],
+    *,
+    spec: api.BenchmarkRunSpec,
 ) -> api.Result:
     """Build the result row for a measured load point from its rule findings.
 
@@ -62,19 +81,37 @@ def measured_row(
     load_point = context.load_point
     records = context.records
     # Gaps between chunks that hold several tokens are not gaps between tokens.
-    hidden = "itl" if any(each.code is Code.CHUNKS_ARE_NOT_TOKENS for each in found) else ""
-    shown = {latency: pool for latency, pool in context.pools.items() if latency != hidden}
-    samples = {name: sample for name, sample in context.samples.items() if name != hidden}
+    hidden = (
+        "itl"
+        if any(each.code is Code.CHUNKS_ARE_NOT_TOKENS for each in found)
+        else ""
+    )
+    shown = {
+        latency: pool
+        for latency, pool in context.pools.items()
+        if latency != hidden
+    }
+    samples = {
+        name: sample for name, sample in context.samples.items() if name != hidden
+    }
     sampled = [window for stage in context.stages for window in stage.windows]
     roles = by_times(measure.role_figures(sampled), running_by_counters(context))
-    metrics = _metrics(context, shown, spec) | measure.token_costs(records, spec.cost)
-    answered = {name: each for name, each in context.answered.items() if name != hidden}
+    metrics = _metrics(context, shown, spec) | measure.token_costs(
+        records, spec.cost
+    )
+    answered = {
+        name: each for name, each in context.answered.items() if name != hidden
+    }
     sure = measure.percentile_intervals(answered, context.percentiles, metrics)
     plateaus = [
-        (s.record, s.plateau) for s in context.stages if isinstance(s.plateau, measure.Plateau)
+        (s.record, s.plateau)
+        for s in context.stages
+        if isinstance(s.plateau, measure.Plateau)
     ]
     on_plateaus = len(plateaus) == len(records)
-    steady = _steady(context, plateaus, shown, spec) if plateaus and on_plateaus else {}
+    steady = (
+        _steady(context, plateaus, shown, spec) if plateaus and on_plateaus else {}
+    )
     noise = measure.significance.repeat_cv_percent(
         [measure.request_figures.sent_in_plateau(*each) for each in plateaus]
         if steady and context.parts and None not in context.parts
@@ -83,7 +120,8 @@ def measured_row(
     )
     digests = "\n".join(record.prompts_digest for record in records)
     tokens_chosen = {
-        record.sampling.in_words() if record.sampling is not None else None for record in records
+        record.sampling.in_words() if record.sampling is not None else None
+        for record in records
     }
     verdict = verdict_of_findings(found)
     return api.Result(
@@ -93,17 +131,22 @@ def measured_row(
         value=load_point.load.value,
         repeats=len(records),
         repeats_planned=len(load_point.stage_ids),
-        metrics=metrics | measure.tokens_per_joule(measure.gpu_figures(sampled), roles),
+        metrics=metrics
+        | measure.tokens_per_joule(measure.gpu_figures(sampled), roles),
         intervals=sure.intervals,
         uncertain=sure.uncertain,
         steady=steady,
         throughput_of=throughput_of(context.stages, found),
         repeat_cv_percent={
-            name: cv for name, cv in noise.items() if name != "mean_itl_ms" or "itl" in shown
+            name: cv
+            for name, cv in noise.items()
+            if name != "mean_itl_ms" or "itl" in shown
         },
         traffic=hashlib.sha256(digests.encode()).hexdigest() if records else None,
         sampling=tokens_chosen.pop() if len(tokens_chosen) == 1 else None,
-        explanations=length_explanations(context, spec.engine, step_tokens=_step_tokens(spec)),
+        explanations=length_explanations(
+            context, spec.engine, step_tokens=_step_tokens(spec)
+        ),
         by_repeat=figures_by_repeat(context.stages),
         roles=[*roles, *measure.proxy_role(records)],
         objectives=objective_results(
@@ -128,22 +171,29 @@ def _step_tokens(spec: api.BenchmarkRunSpec) -> int | None:
     return server_limits(args, spec.engine).step_tokens
 
 
-def by_times(roles: Sequence[api.RoleFigures], by_counters: float | None) -> list[api.RoleFigures]:
+def by_times(
+    roles: Sequence[api.RoleFigures], by_counters: float | None
+) -> list[api.RoleFigures]:
     """Return the roles, with the mean running by times where the gauge gives no mean.
 
     `by_counters`: mean of what ran by the servers' times, known where there is only one role.
     """
     return [
         each
-        if each.running_mean is None or gauge_is_mean(each.running_mean, by_counters)
-        else each.model_copy(update={"running_mean": measure.request_figures.rounded(by_counters)})
+        if each.running_mean is None
+        or gauge_is_mean(each.running_mean, by_counters)
+        else each.model_copy(
+            update={"running_mean": measure.request_figures.rounded(by_counters)}
+        )
         for each in roles
     ]
 
 
 def _codes(found: Sequence[StageFinding]) -> list[str]:
     """Return the codes of the findings, the worst first."""
-    ordered = sorted(found, key=lambda finding: -api.SEVERITIES.index(finding.severity))
+    ordered = sorted(
+        found, key=lambda finding: -api.SEVERITIES.index(finding.severity)
+    )
     return list(dict.fromkeys(finding.code.value for finding in ordered))
 
 
@@ -171,9 +221,13 @@ def _steady(
 
 
 def _metrics(
-    context: LoadPointContext, shown: measure.request_figures.Pools, spec: api.BenchmarkRunSpec
+    context: LoadPointContext,
+    shown: measure.request_figures.Pools,
+    spec: api.BenchmarkRunSpec,
 ) -> dict[str, float | None]:
-    metrics = measure.request_figures.pooled_metrics(context.records, shown, context.percentiles)
+    metrics = measure.request_figures.pooled_metrics(
+        context.records, shown, context.percentiles
+    )
     if spec.objectives:
         limits = request_limits(spec.objectives)
         metrics["request_goodput"] = measure.request_figures.rounded(
@@ -182,7 +236,9 @@ def _metrics(
             )
         )
     for name, pool in context.queued.items():
-        metrics |= measure.request_figures.level_metrics(pool, name, context.percentiles)
+        metrics |= measure.request_figures.level_metrics(
+            pool, name, context.percentiles
+        )
     return metrics
 
 
@@ -194,7 +250,11 @@ def with_throughput_per_gpu(row: api.Result, gpus: int) -> api.Result:
     if not gpus:
         return row
     throughput = row.figure("output_throughput")
-    each = None if throughput is None else measure.request_figures.rounded(throughput / gpus)
+    each = (
+        None
+        if throughput is None
+        else measure.request_figures.rounded(throughput / gpus)
+    )
     return row.model_copy(update={"metrics": row.metrics | {api.PER_GPU: each}})
 
 
@@ -203,5 +263,7 @@ def with_costs(row: api.Result, cost: api.CostStatus | None) -> api.Result:
 
     Without a price, or where tokens have prices, the row is returned unchanged.
     """
-    found = measure.time_costs({key: row.figure(key) for key in api.THROUGHPUTS}, cost)
+    found = measure.time_costs(
+        {key: row.figure(key) for key in api.THROUGHPUTS}, cost
+    )
     return row.model_copy(update={"metrics": row.metrics | found})

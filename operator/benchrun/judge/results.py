@@ -10,14 +10,24 @@ from benchrun_client.contract import StageRecord, is_bounded
 from benchrun import api
 from benchrun.api import PooledDistributions, StageResult
 from benchrun.judge.explain.explanations import with_limit_told_once, with_true_runs
-from benchrun.judge.explain.load_point_explanations import Limits, Seen, explanations, seen_at
+from benchrun.judge.explain.load_point_explanations import (
+    Limits,
+    Seen,
+    explanations,
+    seen_at,
+)
 from benchrun.judge.explain.prompt_beginnings import (
     beginnings,
     block_tokens_of,
     earlier_load_points,
     with_beginnings,
 )
-from benchrun.judge.result_row import measured_row, row, with_costs, with_throughput_per_gpu
+from benchrun.judge.result_row import (
+    measured_row,
+    row,
+    with_costs,
+    with_throughput_per_gpu,
+)
 from benchrun.judge.rules.all_rules import (
     aggregate,
     judge_load_point,
@@ -61,7 +71,9 @@ class P99TTFT(NamedTuple):
     text: str
 
 
-def headline(rows: Sequence[api.Result], p99_ttft: Callable[[str], P99TTFT]) -> api.Headline | None:
+def headline(
+    rows: Sequence[api.Result], p99_ttft: Callable[[str], P99TTFT]
+) -> api.Headline | None:
     """Return the figures of the best load point of the first workload.
 
     They are marked if it is Suspect; None if no load point is Valid or Suspect. `p99_ttft` returns
@@ -71,22 +83,34 @@ def headline(rows: Sequence[api.Result], p99_ttft: Callable[[str], P99TTFT]) -> 
     every objective, if any does. Of those within 3 % of the highest output throughput it has the
     lowest p99 TTFT.
     """
-    first = [row for row in rows if row.workload == rows[0].workload and row.verdict in api.TRUSTED]
+    first = [
+        row
+        for row in rows
+        if row.workload == rows[0].workload and row.verdict in api.TRUSTED
+    ]
     kept = [row for row in first if row.verdict == "Valid"] or first
     kept = [row for row in kept if _meets_objectives(row)] or kept
     if not kept:
         return None
     least = (1 - ALIKE_PERCENT / 100) * max(map(_throughput, kept))
-    alike = [(row, p99_ttft(row.load_point)) for row in kept if _throughput(row) >= least]
+    alike = [
+        (row, p99_ttft(row.load_point)) for row in kept if _throughput(row) >= least
+    ]
     best, ttft = min(
-        alike, key=lambda each: (_or_infinite(each[1].milliseconds), -_throughput(each[0]))
+        alike,
+        key=lambda each: (
+            _or_infinite(each[1].milliseconds),
+            -_throughput(each[0]),
+        ),
     )
     throughput = shown(best.figure("output_throughput"))
     text = ttft.text
     if best.verdict == "Suspect":
         throughput = _marked(throughput)
         text = _marked(text)
-    return api.Headline(load_point=best.load_point, throughput=throughput, p99_ttft=text)
+    return api.Headline(
+        load_point=best.load_point, throughput=throughput, p99_ttft=text
+    )
 
 
 def _throughput(row: api.Result) -> float:
@@ -98,7 +122,9 @@ def _or_infinite(value: float | None) -> float:
 
 
 def _meets_objectives(row: api.Result) -> bool:
-    return bool(row.objectives) and all(each.outcome == "Met" for each in row.objectives)
+    return bool(row.objectives) and all(
+        each.outcome == "Met" for each in row.objectives
+    )
 
 
 def _marked(figure: str) -> str:
@@ -151,7 +177,9 @@ class JudgedLoadPoint(NamedTuple):
     # By its own findings, with the severities of the spec; `row` adds what only the run shows.
     row: api.Result
     p99_ttft: P99TTFT  # The p99 TTFT for the headline.
-    explained_by: Seen  # What the explanation rests on; empty: nothing was measured.
+    explained_by: (
+        Seen  # What the explanation rests on; empty: nothing was measured.
+    )
     stages: Sequence[StageResult]
     distributions: PooledDistributions
 
@@ -171,7 +199,10 @@ def load_point_context(
     """
     expected = expected_stage(spec, load_point)
     seconds = expected.scrape_interval_seconds
-    windows = [stage_windows(record, samples, scrape_interval=seconds) for record in records]
+    windows = [
+        stage_windows(record, samples, scrape_interval=seconds)
+        for record in records
+    ]
     stages = [
         StageFacts(r, expected, thresholds, of, servers)
         for r, of in zip(records, windows, strict=True)
@@ -223,7 +254,9 @@ def results(
     """
     places = {record.stage_id: place for place, record in enumerate(records)}
     if not any(
-        stage in places for load_point in plan_load_points for stage in load_point.stage_ids
+        stage in places
+        for load_point in plan_load_points
+        for stage in load_point.stage_ids
     ):
         return Judged()
     limits = thresholds or thresholds_of(spec)
@@ -233,7 +266,9 @@ def results(
 
     def judged(load_point: api.LoadPoint) -> JudgedLoadPoint:
         of_load_point = [
-            records[places[stage]] for stage in load_point.stage_ids if stage in places
+            records[places[stage]]
+            for stage in load_point.stage_ids
+            if stage in places
         ]
         context = load_point_context(
             load_point, of_load_point, samples, limits, spec=spec, servers=servers
@@ -246,19 +281,33 @@ def results(
             row=measured_row(context, found_here, spec=spec),
             p99_ttft=p99_ttft(context),
             # Why requests waited does not depend on the severities of the spec.
-            explained_by=seen_at(context, seen, server_limits) if of_load_point else {},
-            stages=stage_results(context, found_here, samples, spec=spec, cost=cost),
+            explained_by=seen_at(context, seen, server_limits)
+            if of_load_point
+            else {},
+            stages=stage_results(
+                context, found_here, samples, spec=spec, cost=cost
+            ),
             distributions=pooled_distributions(context, found_here),
         )
 
-    by_load_point = {load_point.id: judged(load_point) for load_point in plan_load_points}
-    summaries = {load_point_id: each.summary for load_point_id, each in by_load_point.items()}
+    by_load_point = {
+        load_point.id: judged(load_point) for load_point in plan_load_points
+    }
+    summaries = {
+        load_point_id: each.summary for load_point_id, each in by_load_point.items()
+    }
     of_run = judge_run(RunContext(limits, summaries))
     seen = {
-        load_point_id: [*each.seen, *(f for f in of_run if f.stage_id == load_point_id)]
+        load_point_id: [
+            *each.seen,
+            *(f for f in of_run if f.stage_id == load_point_id),
+        ]
         for load_point_id, each in by_load_point.items()
     }
-    found = {load_point_id: overridden(each, severities) for load_point_id, each in seen.items()}
+    found = {
+        load_point_id: overridden(each, severities)
+        for load_point_id, each in seen.items()
+    }
     seen_by_load_point = {
         load_point_id: each.explained_by
         for load_point_id, each in by_load_point.items()
@@ -275,13 +324,19 @@ def results(
         for load_point_id, each in by_load_point.items()
     )
     gpus = api.total_gpus(servers)
-    priced = [with_costs(with_throughput_per_gpu(each, gpus), cost) for each in bare_rows]
+    priced = [
+        with_costs(with_throughput_per_gpu(each, gpus), cost) for each in bare_rows
+    ]
     rows = _answered(priced, spec, summaries, servers, limits)
-    findings = aggregate(finding for of_load_point in found.values() for finding in of_load_point)
+    findings = aggregate(
+        finding for of_load_point in found.values() for finding in of_load_point
+    )
     searches = search_results(spec, plan_load_points, summaries, rows)
     relied_on = deciding(rows, searches)
     verdict = api.worst_verdict(each.verdict for each in relied_on) or "Unknown"
-    best = headline(relied_on, lambda load_point_id: by_load_point[load_point_id].p99_ttft)
+    best = headline(
+        relied_on, lambda load_point_id: by_load_point[load_point_id].p99_ttft
+    )
     stages = [stage for each in by_load_point.values() for stage in each.stages]
     return Judged(
         results=rows,
@@ -290,7 +345,9 @@ def results(
         headline=best,
         searches=searches,
         stages=sorted(stages, key=lambda stage: stage.sequence),
-        distributions=[each.distributions for each in by_load_point.values() if each.stages],
+        distributions=[
+            each.distributions for each in by_load_point.values() if each.stages
+        ],
     )
 
 
@@ -309,18 +366,26 @@ def _answered(
         load_point_id: [s.stage_id for s in of_load_point]
         for load_point_id, of_load_point in summaries.items()
     }
-    every = [stage for of_load_point in summaries.values() for stage in of_load_point]
+    every = [
+        stage for of_load_point in summaries.values() for stage in of_load_point
+    ]
     last = max(every, key=lambda stage: stage.sequence)
-    begun = beginnings(spec, last=last.stage_id, block_tokens=block_tokens_of(spec.engine, servers))
+    begun = beginnings(
+        spec, last=last.stage_id, block_tokens=block_tokens_of(spec.engine, servers)
+    )
     told = with_beginnings(rows, begun, stages)
     earlier = earlier_load_points(begun, stages)
     return with_limit_told_once(with_true_runs(told, servers, limits, earlier))
 
 
-def _server_limits(spec: api.BenchmarkRunSpec, servers: Sequence[api.ServerStatus]) -> Limits:
+def _server_limits(
+    spec: api.BenchmarkRunSpec, servers: Sequence[api.ServerStatus]
+) -> Limits:
     by_role = {server.role: server for server in servers}
     split = spec.server is not None and spec.server.disaggregated is not None
-    roles = (ROLE_PREFILL, ROLE_DECODE) if split else tuple(by_role) or (ROLE_SERVER,)
+    roles = (
+        (ROLE_PREFILL, ROLE_DECODE) if split else tuple(by_role) or (ROLE_SERVER,)
+    )
     limits = {}
     for role in roles:
         args = spec.started.words_of(role) if spec.started is not None else None

@@ -18,7 +18,12 @@ from benchrun.names import confirmation_id
 from benchrun.plan import searched
 
 Outcome = Literal[
-    "Bracketed", "AtUpperBound", "NoneMet", "ProbeLimit", "Inconclusive", "Incomplete"
+    "Bracketed",
+    "AtUpperBound",
+    "NoneMet",
+    "ProbeLimit",
+    "Inconclusive",
+    "Incomplete",
 ]
 SEARCH_BYTES = 1000  # Bytes for the result of one search.
 
@@ -37,12 +42,17 @@ def search_results(
     for name, search in searched(spec).items():
         of_workload = [
             load_point
-            for load_point in {load_point.id: load_point for load_point in load_points}.values()
+            for load_point in {
+                load_point.id: load_point for load_point in load_points
+            }.values()
             if load_point.workload == name
         ]
-        stages = [stage for load_point in of_workload for stage in measured[load_point.id]]
+        stages = [
+            stage for load_point in of_workload for stage in measured[load_point.id]
+        ]
         of_rows = sorted(
-            (r for r in rows if r.workload == name), key=lambda row: Decimal(row.value)
+            (r for r in rows if r.workload == name),
+            key=lambda row: Decimal(row.value),
         )
         found.append(_result(name, search, of_workload, stages, of_rows))
     return found
@@ -59,7 +69,9 @@ def deciding(rows: Sequence[Result], found: Sequence[SearchResult]) -> list[Resu
     # Where a load was confirmed only the confirmation counts: what led there was also chosen for
     # its luck.
     load_points = {row.load_point for row in kept}
-    return [row for row in kept if confirmation_id(row.load_point) not in load_points]
+    return [
+        row for row in kept if confirmation_id(row.load_point) not in load_points
+    ]
 
 
 def _result(
@@ -69,13 +81,19 @@ def _result(
     stages: Sequence[StageSummary],
     rows: Sequence[Result],
 ) -> SearchResult:
-    confirming = {load_point.id for load_point in load_points if load_point.confirms}
+    confirming = {
+        load_point.id for load_point in load_points if load_point.confirms
+    }
     confirmations = [row for row in rows if row.load_point in confirming]
     # What was only looked at tells where to confirm; it is the answer where nothing was confirmed.
     met = [row for row in confirmations or rows if row.objectives_outcome == "Met"]
     lower = met[-1] if met else None
     least = Decimal(lower.value if lower is not None else 0)
-    above = [row for row in rows if row.objectives_outcome != "Met" and Decimal(row.value) > least]
+    above = [
+        row
+        for row in rows
+        if row.objectives_outcome != "Met" and Decimal(row.value) > least
+    ]
     upper = above[0] if above else None
     width = (
         None
@@ -84,12 +102,24 @@ def _result(
     )
     outcome = "Incomplete"
     why = "; the search did not end, or a record of it is missing"
-    has_ended = any(stage.probe is not None and stage.probe.ends_search for stage in stages)
-    places = [place for stage in stages if (place := open_stage(stage.stage_id)) is not None]
+    has_ended = any(
+        stage.probe is not None and stage.probe.ends_search for stage in stages
+    )
+    places = [
+        place
+        for stage in stages
+        if (place := open_stage(stage.stage_id)) is not None
+    ]
     planned = sum(len(load_point.stage_ids) for load_point in load_points)
     numbers = {probe for _, probe, _ in places}
-    if has_ended and _has_no_gap(numbers, search.max_probes) and len(places) == planned:
-        outcome, why = _outcome(search, rows, confirmations, lower=lower, upper=upper)
+    if (
+        has_ended
+        and _has_no_gap(numbers, search.max_probes)
+        and len(places) == planned
+    ):
+        outcome, why = _outcome(
+            search, rows, confirmations, lower=lower, upper=upper
+        )
     missed = upper is not None and upper.objectives_outcome == "Missed"
     return SearchResult(
         workload=workload,
@@ -97,7 +127,11 @@ def _result(
         outcome=outcome,
         lower=lower.value if lower is not None else None,
         upper=upper.value if upper is not None else None,
-        upper_outcome=None if upper is None else "Missed" if missed else "Inconclusive",
+        upper_outcome=None
+        if upper is None
+        else "Missed"
+        if missed
+        else "Inconclusive",
         resolution_percent=rounded(width),
         probes=len(rows),
         stages=len(stages),
@@ -109,7 +143,9 @@ def _has_no_gap(numbers: Set[int], max_probes: int) -> bool:
     """Return whether looks, and confirmations, are numbered one after the other."""
     looks = {number for number in numbers if number <= max_probes}
     confirmations = {number - max_probes for number in numbers - looks}
-    return all(some == set(range(1, len(some) + 1)) for some in (looks, confirmations))
+    return all(
+        some == set(range(1, len(some) + 1)) for some in (looks, confirmations)
+    )
 
 
 def _outcome(
@@ -125,7 +161,9 @@ def _outcome(
             return "NoneMet", "; lower load.search.from, or relax the objectives"
         return "Inconclusive", "; no later stages confirmed it"
     met = {
-        row.value for row in rows if row not in confirmations and row.objectives_outcome == "Met"
+        row.value
+        for row in rows
+        if row not in confirmations and row.objectives_outcome == "Met"
     }
     if changed := [
         row.value
@@ -146,9 +184,9 @@ def _outcome(
             else ("Inconclusive", _WIDE)
         )
     width = Decimal(upper.value) - low
-    if (kind_of(search.axis, search.to).is_whole and width <= 1) or width * 100 <= low * Decimal(
-        search.tolerance_percent
-    ):
+    if (
+        kind_of(search.axis, search.to).is_whole and width <= 1
+    ) or width * 100 <= low * Decimal(search.tolerance_percent):
         return "Bracketed", ""
     if len(rows) - len(confirmations) == search.max_probes:
         return (
@@ -162,7 +200,9 @@ def _outcome(
 _WIDE = "; the bracket is wide, since load points within it are not certain: see their rows"
 
 
-def _sentence(search: Search, *, lower: Result | None, upper: Result | None, missed: bool) -> str:
+def _sentence(
+    search: Search, *, lower: Result | None, upper: Result | None, missed: bool
+) -> str:
     unit = kind_of(search.axis, search.to).unit_in_words
     above = (
         ""

@@ -12,7 +12,14 @@ from benchrun_client import contract
 from benchrun_client.contract import RequestColumns, ServerEdge, StageRecord
 
 from benchrun import measure
-from benchrun.api import BenchmarkRunSpec, CachePolicy, LoadPoint, Sample, ServerStatus, datasets_of
+from benchrun.api import (
+    BenchmarkRunSpec,
+    CachePolicy,
+    LoadPoint,
+    Sample,
+    ServerStatus,
+    datasets_of,
+)
 from benchrun.judge.thresholds import Thresholds
 from benchrun.plan import cpu_limits, model_path, role_replicas, served_name
 
@@ -29,13 +36,17 @@ class ExpectedStage:
     through_service: bool = False
     """Whether requests go through a Service. Its pods were listed when the run began: others may
     join."""
-    random_text: bool = False  # Whether prompts are random words, in whole or in part.
+    random_text: bool = (
+        False  # Whether prompts are random words, in whole or in part.
+    )
     offline: bool = False
     """Whether the engine has no API server in front: the gaps between tokens are not known, and the
     engine gets a load as a whole."""
     servers: Mapping[str, int] = field(default_factory=dict)
     """Servers that the run starts, by role; empty for an endpoint."""
-    cpu_limited: Collection[str] = ()  # Roles whose servers have a CPU limit in the spec.
+    cpu_limited: Collection[
+        str
+    ] = ()  # Roles whose servers have a CPU limit in the spec.
     served_name: str = ""  # Model name in the requests.
     model: str | None = None
     """Hub id or path in the arguments of the run's servers; None for an endpoint."""
@@ -59,7 +70,8 @@ def expected_stage(spec: BenchmarkRunSpec, load_point: LoadPoint) -> ExpectedSta
         cpu_limited=cpu_limits(spec),
         served_name=served_name(spec.model),
         model=model_path(spec.model) if spec.endpoint is None else None,
-        through_service=spec.endpoint is not None and spec.endpoint.service_ref is not None,
+        through_service=spec.endpoint is not None
+        and spec.endpoint.service_ref is not None,
     )
 
 
@@ -124,9 +136,9 @@ class StageFacts:
         found = defaultdict[tuple[str, str], list[float]](list)
         for sample in self.samples:
             for name in GPU_STATES:
-                if (value := getattr(sample, name)) is not None and found[sample.pod, name][
-                    -1:
-                ] != [value]:
+                if (value := getattr(sample, name)) is not None and found[
+                    sample.pod, name
+                ][-1:] != [value]:
                     found[sample.pod, name].append(value)
         return found
 
@@ -137,7 +149,9 @@ class StageFacts:
         All servers of a role count together.
         """
         running = (
-            sample.running for window in self.windows for sample in measure.windows.together(window)
+            sample.running
+            for window in self.windows
+            for sample in measure.windows.together(window)
         )
         return max(measure.request_figures.known(running), default=None)
 
@@ -185,7 +199,11 @@ class StageFacts:
         Return None if the load has no steady part, or if the stage is too short for one.
         """
         where = self.plateau
-        return where if isinstance(where, measure.Plateau) and where.is_steady else None
+        return (
+            where
+            if isinstance(where, measure.Plateau) and where.is_steady
+            else None
+        )
 
     @cached_property
     def mean_in_flight(self) -> float:
@@ -208,7 +226,9 @@ class StageFacts:
     @property
     def mean_ttft_ms(self) -> float | None:
         """Return the mean TTFT of answered requests; None where there are none."""
-        return sum(self.ttft_us) / len(self.ttft_us) / 1000 if self.ttft_us else None
+        return (
+            sum(self.ttft_us) / len(self.ttft_us) / 1000 if self.ttft_us else None
+        )
 
     @cached_property
     def server_ttft_ms(self) -> float | None:
@@ -243,17 +263,24 @@ class StageFacts:
         """
         queued, count = (
             measure.counters.rise(self.edges, each)
-            for each in (measure.counters.QUEUE_TIME_SUM, measure.counters.QUEUE_TIME_COUNT)
+            for each in (
+                measure.counters.QUEUE_TIME_SUM,
+                measure.counters.QUEUE_TIME_COUNT,
+            )
         )
         answered = len(self.answered)
         first_ms = self.server_ttft_ms
-        is_unknown = first_ms is None or queued is None or not count or self.seconds <= 0
+        is_unknown = (
+            first_ms is None or queued is None or not count or self.seconds <= 0
+        )
         if is_unknown or measure.counters.proxy_edges(self.record):
             return None
         if abs((count or 0) - answered) > COUNTS_AGREE_PERCENT / 100 * answered:
             return None
         after_us = sum(self.e2el_us) - sum(self.ttft_us)
-        busy = answered * (first_ms or 0.0) / 1000 - (queued or 0.0) + after_us / 1e6
+        busy = (
+            answered * (first_ms or 0.0) / 1000 - (queued or 0.0) + after_us / 1e6
+        )
         return busy / self.seconds if busy > 0 else None
 
     @property
@@ -261,7 +288,11 @@ class StageFacts:
         """Return mean TTFT at the client minus that at the servers; None if either is unknown."""
         at_client = self.mean_ttft_ms
         at_server = self.server_ttft_ms
-        return None if at_client is None or at_server is None else at_client - at_server
+        return (
+            None
+            if at_client is None or at_server is None
+            else at_client - at_server
+        )
 
     @cached_property
     def mean_decode_ms(self) -> float | None:
@@ -285,7 +316,9 @@ class StageFacts:
         Only requests with more than one token have it.
         """
         return measure.request_figures.known(
-            measure.request_figures.request_values(self.requests, "tpot", failed=None)
+            measure.request_figures.request_values(
+                self.requests, "tpot", failed=None
+            )
         )
 
     @cached_property
@@ -318,7 +351,9 @@ class StageFacts:
             return []
         tokens = [0] * (parts + 1)
         starts = compress(self.requests.start_us, self.requests.ok)
-        for start, e2el, count in zip(starts, self.e2el_us, self._tokens, strict=True):
+        for start, e2el, count in zip(
+            starts, self.e2el_us, self._tokens, strict=True
+        ):
             tokens[min(parts, int((start + e2el) / 1e6 / length))] += count
         return [count / length for count in tokens[1 : parts - 1]]
 

@@ -19,11 +19,54 @@ from benchrun.judge.rules.rule import Code, LoadPointContext, StageFinding
 from benchrun.judge.stage_facts import StageFacts
 from benchrun.measure import Distribution, rounded
 
-STAGE_PERCENTILES = ("0.1", "1", "5", "10", "25", "50", "75", "90", "95", "99", "99.9")
+STAGE_PERCENTILES = (
+    "0.1",
+    "1",
+    "5",
+    "10",
+    "25",
+    "50",
+    "75",
+    "90",
+    "95",
+    "99",
+    "99.9",
+)
 """Those that reports of single stages ask for."""
 CURVE_PERCENTILES = (
-    *("0.1", "1", "2.5", "5", "10", "15", "20", "25", "30", "35", "40", "45", "50", "55", "60"),
-    *("65", "70", "75", "80", "85", "90", "92.5", "95", "97", "98", "99", "99.5", "99.9", "99.99"),
+    *(
+        "0.1",
+        "1",
+        "2.5",
+        "5",
+        "10",
+        "15",
+        "20",
+        "25",
+        "30",
+        "35",
+        "40",
+        "45",
+        "50",
+        "55",
+        "60",
+    ),
+    *(
+        "65",
+        "70",
+        "75",
+        "80",
+        "85",
+        "90",
+        "92.5",
+        "95",
+        "97",
+        "98",
+        "99",
+        "99.5",
+        "99.9",
+        "99.99",
+    ),
 )
 """Those that a distribution is drawn through."""
 
@@ -57,12 +100,18 @@ def pooled_distributions(
         for name, pool in context.pools.items()
         if name != hidden
     }
-    return PooledDistributions(load_point=context.load_point.id, latencies=_known(found_here))
+    return PooledDistributions(
+        load_point=context.load_point.id, latencies=_known(found_here)
+    )
 
 
 def _hidden(found: Sequence[StageFinding]) -> str:
     """Return the latency that can't be shown: gaps between chunks are not gaps between tokens."""
-    return "itl" if any(each.code is Code.CHUNKS_ARE_NOT_TOKENS for each in found) else ""
+    return (
+        "itl"
+        if any(each.code is Code.CHUNKS_ARE_NOT_TOKENS for each in found)
+        else ""
+    )
 
 
 def _stage_result(
@@ -76,17 +125,23 @@ def _stage_result(
 ) -> StageResult:
     record = stage.record
     pools, samples_of = _latencies(stage, context, hidden, spec)
-    unbounded = _unbounded(samples_of, dict.fromkeys((*STAGE_PERCENTILES, *context.percentiles)))
+    unbounded = _unbounded(
+        samples_of, dict.fromkeys((*STAGE_PERCENTILES, *context.percentiles))
+    )
     plateau = stage.plateau
     steady = (
-        measure.plateau_totals([(record, plateau)]) if isinstance(plateau, measure.Plateau) else {}
+        measure.plateau_totals([(record, plateau)])
+        if isinstance(plateau, measure.Plateau)
+        else {}
     )
     roles = [*measure.role_figures(stage.windows), *measure.proxy_role([record])]
     gpus = measure.gpu_figures(stage.windows)
     metrics = measure.pooled_metrics([record], pools, context.percentiles)
     rates = {key: steady.get(key, metrics[key]) for key in api.THROUGHPUTS}
     spent = measure.tokens_per_joule(gpus, roles)
-    spent |= measure.time_costs(rates, cost) | measure.token_costs([record], spec.cost)
+    spent |= measure.time_costs(rates, cost) | measure.token_costs(
+        [record], spec.cost
+    )
     return StageResult(
         id=record.stage_id,
         load_point=context.load_point.id,
@@ -119,7 +174,10 @@ def _stage_result(
 
 
 def _latencies(
-    stage: StageFacts, context: LoadPointContext, hidden: str, spec: api.BenchmarkRunSpec
+    stage: StageFacts,
+    context: LoadPointContext,
+    hidden: str,
+    spec: api.BenchmarkRunSpec,
 ) -> tuple[measure.Pools, measure.Samples]:
     """Return the latencies of a stage as pools, and as samples whose certainty is known.
 
@@ -130,11 +188,17 @@ def _latencies(
     queued = of_load.max_concurrency is not None
     load = stage.load
     measured = measure.pools_of([stage.record])
-    pools = {name: pool for name, pool in measured.items() if pool.count and name != hidden}
+    pools = {
+        name: pool
+        for name, pool in measured.items()
+        if pool.count and name != hidden
+    }
     if queued:
         pools |= measure.pools_of([stage.record], measure.QUEUED_LATENCIES)
     if len(context.stages) == 1 and queued == load.capped:
-        return pools, {name: each for name, each in context.answered.items() if name in pools}
+        return pools, {
+            name: each for name, each in context.answered.items() if name in pools
+        }
     samples = measure.latency_samples(
         [stage.record],
         users=load.users,
@@ -146,7 +210,9 @@ def _latencies(
     return pools, {name: each for name, each in samples.items() if name in pools}
 
 
-def _unbounded(samples: measure.Samples, percentiles: Iterable[str]) -> Mapping[str, Sequence[str]]:
+def _unbounded(
+    samples: measure.Samples, percentiles: Iterable[str]
+) -> Mapping[str, Sequence[str]]:
     """Return the percentiles of each latency that so few requests can't bound."""
     levels = tuple(percentiles)
     return {
@@ -171,16 +237,25 @@ def _uncertain(
 
 
 def _distributions(
-    record: StageRecord, pools: measure.Pools, unbounded: Mapping[str, Sequence[str]]
+    record: StageRecord,
+    pools: measure.Pools,
+    unbounded: Mapping[str, Sequence[str]],
 ) -> dict[str, LatencyDistribution]:
     columns = record.requests
-    lengths = {"input_tokens": Distribution.of(compress(columns.input_tokens, columns.ok))}
+    lengths = {
+        "input_tokens": Distribution.of(compress(columns.input_tokens, columns.ok))
+    }
     if measure.request_figures.counts_tokens(record):
-        lengths["output_tokens"] = Distribution.of(compress(columns.output_tokens, columns.ok))
+        lengths["output_tokens"] = Distribution.of(
+            compress(columns.output_tokens, columns.ok)
+        )
     lengths["asked_tokens"] = Distribution.of(columns.asked_tokens)
     latencies = {
         name: distribution(
-            pool, STAGE_PERCENTILES, milliseconds=True, unbounded=unbounded.get(name, ())
+            pool,
+            STAGE_PERCENTILES,
+            milliseconds=True,
+            unbounded=unbounded.get(name, ()),
         )
         for name, pool in pools.items()
     }
@@ -219,12 +294,18 @@ def distribution(
         deviation=None if deviation is None else scaled(deviation),
         least=scaled(pool.at_rank(1)),
         greatest=scaled(pool.at_rank(pool.count)),
-        percentiles={name: scaled(level) for name, level in levels.items() if level is not None},
+        percentiles={
+            name: scaled(level)
+            for name, level in levels.items()
+            if level is not None
+        },
         unbounded=[level for level in percentiles if level in unbounded],
     )
 
 
-def _known(found: Mapping[str, LatencyDistribution | None]) -> dict[str, LatencyDistribution]:
+def _known(
+    found: Mapping[str, LatencyDistribution | None],
+) -> dict[str, LatencyDistribution]:
     return {name: each for name, each in found.items() if each is not None}
 
 

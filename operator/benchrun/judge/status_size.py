@@ -14,7 +14,14 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from benchrun.api import ComparedLoadPoint, Finding, Result, Truncated, Word, json_name
+from benchrun.api import (
+    ComparedLoadPoint,
+    Finding,
+    Result,
+    Truncated,
+    Word,
+    json_name,
+)
 from benchrun.api.sweep import SweepRow
 from benchrun.measure import percentile_word
 
@@ -69,7 +76,8 @@ def truncations(counts: Iterable[tuple[str, int, int]]) -> list[Truncated]:
 def json_bytes(entries: Iterable[BaseModel], *, exclude_none: bool = True) -> int:
     """Return the size of the entries in a JSON list, in bytes."""
     return sum(
-        len(each.model_dump_json(by_alias=True, exclude_none=exclude_none).encode()) + 1
+        len(each.model_dump_json(by_alias=True, exclude_none=exclude_none).encode())
+        + 1
         for each in entries
     )
 
@@ -77,13 +85,18 @@ def json_bytes(entries: Iterable[BaseModel], *, exclude_none: bool = True) -> in
 def without_changes(entries: Iterable[Changed], word: Word) -> list[Changed]:
     """Return the entries without their changes of this word."""
     return [
-        each.model_copy(update={"changes": [c for c in each.changes if c.word != word]})
+        each.model_copy(
+            update={"changes": [c for c in each.changes if c.word != word]}
+        )
         for each in entries
     ]
 
 
 def fitted(
-    whole: list[Result], findings: Sequence[Finding] = (), *, max_bytes: int = MAX_BYTES
+    whole: list[Result],
+    findings: Sequence[Finding] = (),
+    *,
+    max_bytes: int = MAX_BYTES,
 ) -> tuple[list[Result], list[Truncated]]:
     """Cut the rows until they fit beside the findings.
 
@@ -100,10 +113,13 @@ def fitted(
     return kept, row_truncations(whole, kept)
 
 
-def row_truncations(whole: Sequence[Result], kept: Sequence[Result]) -> list[Truncated]:
+def row_truncations(
+    whole: Sequence[Result], kept: Sequence[Result]
+) -> list[Truncated]:
     """Return an entry for each list of the rows that was cut, and for the rows themselves."""
     lists = [
-        (name, [of(row) for row in whole], [of(row) for row in kept]) for name, of in _LISTS.items()
+        (name, [of(row) for row in whole], [of(row) for row in kept])
+        for name, of in _LISTS.items()
     ]
     counts = (
         (f"results[].{name}", sum(map(len, every)), sum(map(len, left)))
@@ -113,7 +129,9 @@ def row_truncations(whole: Sequence[Result], kept: Sequence[Result]) -> list[Tru
 
 
 MAX_COMPARISON_BYTES = 16_000  # Bytes for the load points of a comparison.
-COMPARISON_BYTES = MAX_COMPARISON_BYTES + 3_000  # Also the message, which the condition repeats.
+COMPARISON_BYTES = (
+    MAX_COMPARISON_BYTES + 3_000
+)  # Also the message, which the condition repeats.
 _WORDS: tuple[Word, ...] = (
     "NotComparable",
     "Unknown",
@@ -133,10 +151,15 @@ def fitted_load_points(
     """
     cuts = (partial(without_changes, word=word) for word in _WORDS)
     kept = cut_to(
-        max_bytes, whole, size=json_bytes, cuts=cuts, shorter=lambda load_points: load_points[:-1]
+        max_bytes,
+        whole,
+        size=json_bytes,
+        cuts=cuts,
+        shorter=lambda load_points: load_points[:-1],
     )
     changes = [
-        sum(len(load_point.changes) for load_point in load_points) for load_points in (whole, kept)
+        sum(len(load_point.changes) for load_point in load_points)
+        for load_points in (whole, kept)
     ]
     counts = (
         ("comparison.loadPoints", len(whole), len(kept)),
@@ -157,13 +180,19 @@ def _without(pattern: str) -> RowCut:
     gone = re.compile(pattern)
 
     def cut(row: Result) -> Result:
-        by_key = {name: getattr(row, name).items() for name in ("metrics", "steady", "intervals")}
+        by_key = {
+            name: getattr(row, name).items()
+            for name in ("metrics", "steady", "intervals")
+        }
         kept = {
             name: {k: v for k, v in figures if not gone.match(k)}
             for name, figures in by_key.items()
         }
         return row.model_copy(
-            update={**kept, "uncertain": [key for key in row.uncertain if not gone.match(key)]}
+            update={
+                **kept,
+                "uncertain": [key for key in row.uncertain if not gone.match(key)],
+            }
         )
 
     return cut
@@ -178,8 +207,12 @@ def _without_outcome(outcome: str) -> RowCut:
 def _without_explained_evidence(row: Result) -> Result:
     """Drop the evidence of explanations: their sentences carry the numbers."""
     explained = {"waiting": row.waiting, "bottleneck": row.bottleneck}
-    bare = {k: v.model_copy(update={"evidence": {}}) for k, v in explained.items() if v}
-    answers = [each.model_copy(update={"evidence": {}}) for each in row.explanations]
+    bare = {
+        k: v.model_copy(update={"evidence": {}}) for k, v in explained.items() if v
+    }
+    answers = [
+        each.model_copy(update={"evidence": {}}) for each in row.explanations
+    ]
     return row.model_copy(update={**bare, "explanations": answers})
 
 
@@ -188,19 +221,28 @@ def _highest_percentile_only(row: Result) -> Result:
 
     It is the highest of those that can be relied on, or of all if none can.
     """
-    every = {float(key[1 : key.index("_")]) for key in row.metrics if _PERCENTILE.match(key)}
+    every = {
+        float(key[1 : key.index("_")])
+        for key in row.metrics
+        if _PERCENTILE.match(key)
+    }
     certain = every - {float(key[1 : key.index("_")]) for key in row.uncertain}
     highest = max(certain or every, default=0.0)
-    return _without(rf"p(?!{re.escape(percentile_word(str(highest)))}_)[0-9.]+_")(row)
+    return _without(rf"p(?!{re.escape(percentile_word(str(highest)))}_)[0-9.]+_")(
+        row
+    )
 
 
 def _worst_objective_only(row: Result) -> Result:
     # Missed without a figure: the percentile is a failed request.
     failed = [
-        o for o in row.objectives if o.outcome == "Missed" and o.measured_milliseconds is None
+        o
+        for o in row.objectives
+        if o.outcome == "Missed" and o.measured_milliseconds is None
     ]
     worst = sorted(
-        row.objectives, key=lambda o: -(o.measured_milliseconds or 0) / o.max_milliseconds
+        row.objectives,
+        key=lambda o: -(o.measured_milliseconds or 0) / o.max_milliseconds,
     )
     return row.model_copy(update={"objectives": [*failed, *worst][:1]})
 
@@ -208,10 +250,18 @@ def _worst_objective_only(row: Result) -> Result:
 def _without_good_news(row: Result) -> Result:
     """Drop explanations that nothing waited, that nothing limits, or that noise explains all."""
     waited = row.waiting if row.waiting and row.waiting.reason != "None" else None
-    bottleneck = row.bottleneck if row.bottleneck and row.bottleneck.limit != "None" else None
+    bottleneck = (
+        row.bottleneck
+        if row.bottleneck and row.bottleneck.limit != "None"
+        else None
+    )
     answers = [each for each in row.explanations if each.answer != "Noise"]
     return row.model_copy(
-        update={"waiting": waited, "bottleneck": bottleneck, "explanations": answers}
+        update={
+            "waiting": waited,
+            "bottleneck": bottleneck,
+            "explanations": answers,
+        }
     )
 
 
@@ -273,5 +323,7 @@ _LISTS: Mapping[str, Callable[[Result], Sized]] = {
     "waiting": lambda row: [row.waiting] if row.waiting else [],
     "waiting.evidence": lambda row: row.waiting.evidence if row.waiting else [],
     "bottleneck": lambda row: [row.bottleneck] if row.bottleneck else [],
-    "bottleneck.evidence": lambda row: row.bottleneck.evidence if row.bottleneck else [],
+    "bottleneck.evidence": lambda row: (
+        row.bottleneck.evidence if row.bottleneck else []
+    ),
 }

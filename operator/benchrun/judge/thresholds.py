@@ -114,7 +114,9 @@ class Thresholds:
     """Most round trips in a TTFT, beside the set-up of its connection, which is measured: one lets
     a prompt beyond the first TCP window of 10 segments through (RFC 6928: 14.6 kB), one is the
     request's own. The rest of the TTFT gap is not caused by the path."""
-    lost_segments_suspect: float = 2.0  # Lost TCP segments of a stage: this many are chance.
+    lost_segments_suspect: float = (
+        2.0  # Lost TCP segments of a stage: this many are chance.
+    )
     lost_segments_suspect_percent: float = 0.5
     """Lost TCP segments in percent of the answers. A lost request is sent again after 200 ms or
     more (Linux's TCP_RTO_MIN): from 1 % on that is the p99."""
@@ -270,7 +272,9 @@ class Thresholds:
 
     def digest(self) -> str:
         """Return the SHA-256 of all numbers with their names, in hexadecimal digits."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(
+            json.dumps(asdict(self), sort_keys=True).encode()
+        ).hexdigest()
 
 
 def thresholds_of(spec: BenchmarkRunSpec) -> Thresholds:
@@ -286,5 +290,7 @@ def judge_of(spec: BenchmarkRunSpec, thresholds: Thresholds | None = None) -> Ju
     return Judge(
         version=JUDGE_VERSION,
         thresholds_digest=f"sha256:{(thresholds or thresholds_of(spec)).digest()}",
-        overrides=[f"{rule.code}={rule.severity}" for rule in spec.validity.severities],
+        overrides=[
+            f"{rule.code}={rule.severity}" for rule in spec.validity.severities
+        ],
     )

@@ -41,7 +41,11 @@ def throughput_of(
         return None
     if kept_up(stages, found):
         return "Arrivals"
-    return "Plateau" if all(isinstance(stage.plateau, Plateau) for stage in stages) else "Stage"
+    return (
+        "Plateau"
+        if all(isinstance(stage.plateau, Plateau) for stage in stages)
+        else "Stage"
+    )
 
 
 def throughputs(
@@ -52,10 +56,16 @@ def throughputs(
     They are taken on the plateaus where every stage has one, otherwise over whole stages.
     """
     plateaus = [
-        (stage.record, stage.plateau) for stage in stages if isinstance(stage.plateau, Plateau)
+        (stage.record, stage.plateau)
+        for stage in stages
+        if isinstance(stage.plateau, Plateau)
     ]
     of_plateaus = on_plateaus and len(plateaus) == len(stages)
-    found = plateau_totals(plateaus) if of_plateaus else totals([stage.record for stage in stages])
+    found = (
+        plateau_totals(plateaus)
+        if of_plateaus
+        else totals([stage.record for stage in stages])
+    )
     return {key: found[key] for key in THROUGHPUTS}
 
 
@@ -66,12 +76,15 @@ def kept_up(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -> bool
     by no more than a threshold and chance allow.
     """
     if any(
-        f.code is Code.NOT_STEADY_STATE and f.evidence.get("cause") == BEYOND_CAPACITY
+        f.code is Code.NOT_STEADY_STATE
+        and f.evidence.get("cause") == BEYOND_CAPACITY
         for f in found
     ):
         return False
     intervals = [
-        (stage, interval) for stage in stages if (interval := _arriving(stage)) is not None
+        (stage, interval)
+        for stage in stages
+        if (interval := _arriving(stage)) is not None
     ]
     if not intervals or len(intervals) < len(stages):
         return False
@@ -80,9 +93,12 @@ def kept_up(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -> bool
         for stage, interval in intervals
         for due in stage.due_us
     )
-    completed = sum(completed_in(stage.requests, interval) for stage, interval in intervals)
+    completed = sum(
+        completed_in(stage.requests, interval) for stage, interval in intervals
+    )
     in_system = math.fsum(
-        stage.demand.mean(each.start_us, each.end_us) or 0.0 for stage, each in intervals
+        stage.demand.mean(each.start_us, each.end_us) or 0.0
+        for stage, each in intervals
     )
     by_chance = min(DEVIATIONS * math.sqrt(2 * in_system), MOST_BY_CHANCE * arrived)
     allowed = (1 - stages[0].thresholds.steady_completed_percent / 100) * arrived
@@ -119,12 +135,18 @@ def common(rows: Sequence[Result]) -> ThroughputOf | None:
     return "Plateau" if all(row.has_plateau for row in rows) else "Stage"
 
 
-def compared_figure(row: Result, key: str, *, among: Sequence[Result]) -> float | None:
+def compared_figure(
+    row: Result, key: str, *, among: Sequence[Result]
+) -> float | None:
     """Return a figure of a row, by its key in `metrics`.
 
     A throughput is of the same part of the stage in all rows that it is compared `among`.
     """
-    return row.figure(key) if common(among) in ("Plateau", "Arrivals") else row.metrics.get(key)
+    return (
+        row.figure(key)
+        if common(among) in ("Plateau", "Arrivals")
+        else row.metrics.get(key)
+    )
 
 
 def arrivals_reason(row: Result) -> str:

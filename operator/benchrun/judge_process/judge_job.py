@@ -34,7 +34,13 @@ from benchrun.judge_process.messages import Job, JobPart, PartHead, SweepJob
 from benchrun.measure import metrics_page, timeline
 from benchrun.names import SERVING_ROLES
 from benchrun.observe import Run, run_of
-from benchrun.plan import Owner, planned_searches, planned_stages, problem_with, stage_ids
+from benchrun.plan import (
+    Owner,
+    planned_searches,
+    planned_stages,
+    problem_with,
+    stage_ids,
+)
 
 
 def table_job(job: SweepJob, parts: Iterable[JobPart]) -> SweepTable:
@@ -42,35 +48,54 @@ def table_job(job: SweepJob, parts: Iterable[JobPart]) -> SweepTable:
 
     Raises ValueError where the spec or a run's status is invalid.
     """
-    measured = {part.head.name: BenchmarkRunStatus.model_validate_json(part.data) for part in parts}
+    measured = {
+        part.head.name: BenchmarkRunStatus.model_validate_json(part.data)
+        for part in parts
+    }
     spec = BenchmarkSweepSpec.model_validate(job.spec)
-    return sweep_table(spec, job.runs, measured, baseline=job.baseline, missing=job.missing)
+    return sweep_table(
+        spec, job.runs, measured, baseline=job.baseline, missing=job.missing
+    )
 
 
 def load_problem(
-    record: StageRecord, planned: Mapping[str, LoadKind], searches: Sequence[SearchPlan]
+    record: StageRecord,
+    planned: Mapping[str, LoadKind],
+    searches: Sequence[SearchPlan],
 ) -> str | None:
     """Return why the record's load is neither its stage's in the plan nor one that a search chose.
 
     `planned` are the loads of the listed stages by their ids. None if there is no problem.
     """
     place = open_stage(record.stage_id)
-    search = next((s for s in searches if place is not None and s.workload == place[0]), None)
+    search = next(
+        (s for s in searches if place is not None and s.workload == place[0]), None
+    )
     if search is not None:
         return _search_problem(record, search)
     if record.probe is not None:
         return f"stage {record.stage_id!r} is of no search"
     wanted = planned.get(record.stage_id, record.load)
-    return None if record.load == wanted else f"stage {record.stage_id} was sent at another load"
+    return (
+        None
+        if record.load == wanted
+        else f"stage {record.stage_id} was sent at another load"
+    )
 
 
 def _search_problem(record: StageRecord, search: SearchPlan) -> str | None:
     if record.probe is None:
         return f"stage {record.stage_id} does not say whether its search ended"
     load = record.load
-    if load.kind != search.lowest.kind or load != search.load_at(Decimal(load.value)):
+    if load.kind != search.lowest.kind or load != search.load_at(
+        Decimal(load.value)
+    ):
         return f"stage {record.stage_id}: {load.label} is not a load of its search"
-    if not Decimal(search.lowest.value) <= Decimal(load.value) <= Decimal(search.highest):
+    if (
+        not Decimal(search.lowest.value)
+        <= Decimal(load.value)
+        <= Decimal(search.highest)
+    ):
         return (
             f"stage {record.stage_id}: {load.value} is not between {search.lowest.value} and "
             f"{search.highest}"
@@ -98,7 +123,9 @@ class PackedRecords(Sequence[StageRecord]):
 
     def __getitem__(self, index: Any) -> Any:
         found = self._packed[index]
-        return open_record(found) if isinstance(found, bytes) else PackedRecords(found)
+        return (
+            open_record(found) if isinstance(found, bytes) else PackedRecords(found)
+        )
 
 
 MAX_SAMPLES = 65_536
@@ -112,10 +139,14 @@ def judge_job(job: Job, parts: Iterable[JobPart]) -> tuple[Judgement, bytes]:
     """
     started = time.monotonic()
     spec = BenchmarkRunSpec.model_validate(job.spec)
-    opened = _Opened(spec, Owner(namespace=job.namespace, name=job.name, uid=job.uid))
+    opened = _Opened(
+        spec, Owner(namespace=job.namespace, name=job.name, uid=job.uid)
+    )
     for part in parts:
         opened.take(part)
-    identity = RunIdentity(namespace=job.namespace, name=job.name, uid=job.uid, labels=job.labels)
+    identity = RunIdentity(
+        namespace=job.namespace, name=job.name, uid=job.uid, labels=job.labels
+    )
     found = judged_run(
         Surroundings(
             identity=identity,
@@ -128,12 +159,16 @@ def judge_job(job: Job, parts: Iterable[JobPart]) -> tuple[Judgement, bytes]:
             refused=opened.refused,
         ),
         spec,
-        PackedRecords(tuple(opened.records[sequence] for sequence in sorted(opened.records))),
+        PackedRecords(
+            tuple(opened.records[sequence] for sequence in sorted(opened.records))
+        ),
         tuple(timeline.once(opened.samples)),
     )
     document = packed_document(found.document).data
     seconds = round(time.monotonic() - started, 3)
-    return found.judgement.model_copy(update={"duration_seconds": seconds}), document
+    return found.judgement.model_copy(
+        update={"duration_seconds": seconds}
+    ), document
 
 
 class _Opened:
@@ -146,7 +181,9 @@ class _Opened:
         self._run_uid = owner.uid
         self._stage_ids = stage_ids(spec, run_uid=owner.uid)
         self._searches = planned_searches(owner, spec)
-        self._loads = {each.id: each.load for each in planned_stages(spec, run_uid=owner.uid)}
+        self._loads = {
+            each.id: each.load for each in planned_stages(spec, run_uid=owner.uid)
+        }
         self.records: dict[int, bytes] = {}  # Packed records by sequence.
         self.samples: list[metrics_page.Sample] = []
         self.baseline: Run | None = None
@@ -156,19 +193,31 @@ class _Opened:
         """Open a part, or refuse it and keep the reason."""
         try:
             self._open(part.head, part.data)
-        except (ValueError, TypeError, OverflowError, MemoryError, RecursionError) as error:
+        except (
+            ValueError,
+            TypeError,
+            OverflowError,
+            MemoryError,
+            RecursionError,
+        ) as error:
             reason = str(error).partition("\n")[0] or type(error).__name__
-            self.refused.append(f"{part.head.kind} {part.head.name}: {reason}"[:MAX_REFUSED_CHARS])
+            self.refused.append(
+                f"{part.head.kind} {part.head.name}: {reason}"[:MAX_REFUSED_CHARS]
+            )
 
     def _open(self, head: PartHead, data: bytes) -> None:
         if head.kind == "record":
             record = self._record(head, data)
-            self.records.setdefault(record.sequence, data)  # the first record of a stage counts
+            self.records.setdefault(
+                record.sequence, data
+            )  # the first record of a stage counts
         elif head.kind == "timeline":
             found = timeline.decode(data)
             if len(self.samples) + len(found) > MAX_SAMPLES:
                 raise ValueError(f"the run has more than {MAX_SAMPLES} samples")
-            self.samples += [sample for sample in found if sample.role in SERVING_ROLES]
+            self.samples += [
+                sample for sample in found if sample.role in SERVING_ROLES
+            ]
         elif head.kind == "baseline":
             body = json.loads(data)
             if not isinstance(body, dict):
@@ -192,9 +241,9 @@ class _Opened:
         record = open_record(data)
         if envelope_of(record, data) != envelope:
             raise ValueError("it is not what its envelope says")
-        misplaced = problem_with(envelope, self._stage_ids, self._searches) or load_problem(
-            record, self._loads, self._searches
-        )
+        misplaced = problem_with(
+            envelope, self._stage_ids, self._searches
+        ) or load_problem(record, self._loads, self._searches)
         if misplaced is not None:
             raise ValueError(misplaced)
         if not {edge.role for edge in record.servers} <= set(SERVING_ROLES):

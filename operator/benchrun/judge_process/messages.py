@@ -52,13 +52,19 @@ class Job(_Line):
     namespace: Name
     uid: Name
     spec: dict[str, Any]  # the spec in the cluster
-    servers: list[ServerStatus] = Field(default_factory=list)  # entries of the last status
+    servers: list[ServerStatus] = Field(
+        default_factory=list
+    )  # entries of the last status
     client: ClientStatus | None = None  # the client pod's image and its digest
-    unstored: tuple[Name, ...] = ()  # stages whose record is judged here and not stored anywhere
+    unstored: tuple[
+        Name, ...
+    ] = ()  # stages whose record is judged here and not stored anywhere
     ending: EndingStatus | None = None
     """Why it ended early; None: it was measured to its end. Such a run is not compared with its
     baseline: its figures are from a troubled run."""
-    instants: RunInstants = Field(default_factory=RunInstants)  # entries of the last status
+    instants: RunInstants = Field(
+        default_factory=RunInstants
+    )  # entries of the last status
     labels: dict[str, str] = Field(default_factory=dict)  # the user's own
 
 
@@ -70,7 +76,9 @@ class SweepJob(_Line):
     spec: dict[str, Any]  # the spec in the cluster
     baseline: Name  # name of the variant that the others are compared with
     runs: tuple[TabledRun, ...]  # those that were measured to their end
-    missing: dict[Name, str] = Field(default_factory=dict)  # variants without figures, and why
+    missing: dict[Name, str] = Field(
+        default_factory=dict
+    )  # variants without figures, and why
 
 
 _ANY_JOB: TypeAdapter[Job | SweepJob] = TypeAdapter(
@@ -84,7 +92,9 @@ class PartHead(_Line):
     kind: PartKind
     size: int = Field(ge=0, le=MAX_PART_BYTES)
     name: Name  # name of the part in messages about its refusal
-    envelope: Envelope | None = None  # what the record is to be; None for another part
+    envelope: Envelope | None = (
+        None  # what the record is to be; None for another part
+    )
 
 
 class DocumentHead(_Line):
@@ -117,10 +127,17 @@ class JobPart:
 
     @classmethod
     def of(
-        cls, kind: PartKind, data: bytes, *, name: str, envelope: Envelope | None = None
+        cls,
+        kind: PartKind,
+        data: bytes,
+        *,
+        name: str,
+        envelope: Envelope | None = None,
     ) -> Self:
         """Build a part of these bytes. Raises ValueError where they are too many."""
-        return cls(PartHead(kind=kind, size=len(data), name=name, envelope=envelope), data)
+        return cls(
+            PartHead(kind=kind, size=len(data), name=name, envelope=envelope), data
+        )
 
 
 class NotAJob(ValueError):

@@ -35,7 +35,12 @@ from benchrun.measure.exporters import (
     waiting_for_cpu_percent,
 )
 from benchrun.measure.intervals import percentile_intervals
-from benchrun.measure.metrics_page import ServerFacts, UnreadableMetrics, parse_facts, parse_sample
+from benchrun.measure.metrics_page import (
+    ServerFacts,
+    UnreadableMetrics,
+    parse_facts,
+    parse_sample,
+)
 from benchrun.measure.request_figures import (
     ANSWERED_PERCENT,
     GREATEST,

@@ -5,7 +5,14 @@ from itertools import compress
 
 from benchrun_client.contract import StageRecord
 
-from benchrun.api import OUTPUT_COST, TOTAL_COST, Cost, CostStatus, ServerStatus, total_gpus
+from benchrun.api import (
+    OUTPUT_COST,
+    TOTAL_COST,
+    Cost,
+    CostStatus,
+    ServerStatus,
+    total_gpus,
+)
 from benchrun.measure import counters
 from benchrun.measure.request_figures import counts_tokens, ratio, rounded
 
@@ -16,7 +23,9 @@ from benchrun.measure.request_figures import counts_tokens, ratio, rounded
 # out: it is the cost of the servers under this load.
 
 
-def cost_status(cost: Cost | None, servers: Sequence[ServerStatus]) -> CostStatus | None:
+def cost_status(
+    cost: Cost | None, servers: Sequence[ServerStatus]
+) -> CostStatus | None:
     """Return what these servers cost an hour, by the price in the spec.
 
     Prices of tokens are returned in its place where the spec names them. None if it names no price.
@@ -29,7 +38,8 @@ def cost_status(cost: Cost | None, servers: Sequence[ServerStatus]) -> CostStatu
         return CostStatus(currency=cost.currency, per_million_tokens=prices)
     by_gpu = rounded(float(cost.per_gpu_hour or 0) * gpus) if gpus else None
     return CostStatus(
-        currency=cost.currency, per_hour=by_gpu if cost.per_hour is None else float(cost.per_hour)
+        currency=cost.currency,
+        per_hour=by_gpu if cost.per_hour is None else float(cost.per_hour),
     )
 
 
@@ -44,10 +54,15 @@ def time_costs(
         return {}
     keys = {OUTPUT_COST: "output_throughput", TOTAL_COST: "total_token_throughput"}
     a_second = None if cost.per_hour is None else cost.per_hour / 3600
-    return {name: rounded(ratio(a_second, rates.get(key), 1e6)) for name, key in keys.items()}
+    return {
+        name: rounded(ratio(a_second, rates.get(key), 1e6))
+        for name, key in keys.items()
+    }
 
 
-def token_costs(records: Sequence[StageRecord], cost: Cost | None) -> dict[str, float | None]:
+def token_costs(
+    records: Sequence[StageRecord], cost: Cost | None
+) -> dict[str, float | None]:
     """Return what these stages cost by the prices of tokens, over their tokens.
 
         (uncached x input + cached x cachedInput + output tokens x output) / tokens
@@ -76,7 +91,9 @@ def token_costs(records: Sequence[StageRecord], cost: Cost | None) -> dict[str, 
         if not counts_tokens(record):
             return {OUTPUT_COST: None, TOTAL_COST: None}
         outputs += sum(compress(columns.output_tokens, columns.ok))
-    price = (prompts - cached) * float(prices.input) + cached * float(prices.cached_input)
+    price = (prompts - cached) * float(prices.input) + cached * float(
+        prices.cached_input
+    )
     price += outputs * float(prices.output)
     whole = {OUTPUT_COST: outputs, TOTAL_COST: prompts + outputs}
     return {key: rounded(ratio(price, tokens)) for key, tokens in whole.items()}

@@ -8,7 +8,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchrun_client.contract import PROCESS_CPU, START_TIME, ServerEdge, StageRecord
+from benchrun_client.contract import (
+    PROCESS_CPU,
+    START_TIME,
+    ServerEdge,
+    StageRecord,
+)
 
 from benchrun.measure.request_figures import (
     duration_seconds,
@@ -71,7 +76,9 @@ def rise(edges: Sequence[ServerEdge], counter: str) -> float | None:
     )
 
 
-def prefix_lookups(edges: Sequence[ServerEdge]) -> tuple[float, float, float] | None:
+def prefix_lookups(
+    edges: Sequence[ServerEdge],
+) -> tuple[float, float, float] | None:
     """Return how many prompt tokens these servers looked up in and found in prefix caches.
 
     The three values are tokens looked up, tokens found in the servers' own caches, and tokens found
@@ -101,7 +108,9 @@ def finished(edges: Sequence[ServerEdge], *reasons: str) -> float | None:
 
     None where they have a counter for none of the reasons.
     """
-    return sum_of_known(rise(edges, f"finished_{reason}_total") for reason in reasons)
+    return sum_of_known(
+        rise(edges, f"finished_{reason}_total") for reason in reasons
+    )
 
 
 def rise_at(edge: ServerEdge, counter: str) -> float | None:
@@ -142,7 +151,9 @@ class ProxyFigures:
     None where the proxy does not count what a figure needs.
     """
 
-    added_mean_ms: float | None  # Mean milliseconds of TTFT that neither prefill nor decode took.
+    added_mean_ms: (
+        float | None
+    )  # Mean milliseconds of TTFT that neither prefill nor decode took.
     queued_mean_ms: float | None
     """Mean wait in milliseconds for a free place under the proxy's limit of concurrent requests."""
     cores: float | None
@@ -159,7 +170,12 @@ def proxy_figures(records: Iterable[StageRecord]) -> ProxyFigures | None:
         return None
     times = (
         _PROXY_SECONDS.format(*words)
-        for words in (("added", "sum"), ("added", "count"), ("queue", "sum"), ("queue", "count"))
+        for words in (
+            ("added", "sum"),
+            ("added", "count"),
+            ("queue", "sum"),
+            ("queue", "count"),
+        )
     )
     added, added_count, queued, queued_count, cpu = (
         sum_of_all([rise(proxy_edges(record), counter) for record in through])

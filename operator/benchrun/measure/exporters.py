@@ -17,7 +17,10 @@ from benchrun.measure.timeline import by_server
 from benchrun.measure.windows import Window
 from benchrun.names import ANSWERING_ROLES, SERVER_CONTAINER
 
-_REASONS = ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS")
+_REASONS = (
+    "DCGM_FI_DEV_CLOCKS_EVENT_REASONS",
+    "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS",
+)
 """Names of the series of reasons for lower clocks, as bits; the second one is from DCGM before
 version 4."""
 _SLOWED = 0x08 | 0x20 | 0x40 | 0x80
@@ -25,17 +28,29 @@ _POWER_CAPPED = 0x04
 """Bits of NVML's nvmlClocksEventReason. _SLOWED: hardware slowdown, thermal slowdown by software
 and by hardware, power brake. _POWER_CAPPED: software power cap."""
 _DERIVED = {
-    name: (name,) for name in ("gpu_pods", "gpu_slowed", "gpu_power_capped", "gpu_memory_total_mib")
+    name: (name,)
+    for name in (
+        "gpu_pods",
+        "gpu_slowed",
+        "gpu_power_capped",
+        "gpu_memory_total_mib",
+    )
 }
 _USED = GPU_SERIES["gpu_memory_mib"][0]
 _FREE = "DCGM_FI_DEV_FB_FREE"
 _LINES = tuple(
-    f"{name}{{" for names in (*GPU_SERIES.values(), _REASONS, (_FREE,)) for name in names
+    f"{name}{{"
+    for names in (*GPU_SERIES.values(), _REASONS, (_FREE,))
+    for name in names
 )
 _OF_A_PART = (_USED, _FREE)
 """Series of a part of a GPU, which has memory of its own; power and clocks are measured for the
 whole GPU, which others use too."""
-_POD = (("exported_pod", "exported_namespace"), ("pod", "namespace"), ("pod_name", "pod_namespace"))
+_POD = (
+    ("exported_pod", "exported_namespace"),
+    ("pod", "namespace"),
+    ("pod_name", "pod_namespace"),
+)
 """Labels that name a pod and its namespace: behind a Prometheus, as the exporter names them, and
 with the exporter's option for old names."""
 _PART_OF_A_GPU = "GPU_I_ID"
@@ -53,7 +68,9 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
     Helm chart start it.
     """
     listed, refused = series_of(text, _LINES)
-    own = [series for series in listed if _holder(series.labels) == (pod, namespace)]
+    own = [
+        series for series in listed if _holder(series.labels) == (pod, namespace)
+    ]
     if not own:
         problem = (
             "the exporter has no GPU of this pod"
@@ -62,31 +79,44 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
         )
         if listed and all(_holder(series.labels) is None for series in listed):
             problem = (
-                "the exporter does not say which pods hold its GPUs (DCGM_EXPORTER_KUBERNETES)"
+                "the exporter does not say which pods hold its GPUs "
+                "(DCGM_EXPORTER_KUBERNETES)"
             )
         raise UnreadableMetrics(problem)
     is_part = any(series.labels.get(_PART_OF_A_GPU) for series in own)
     # A figure that one of the GPUs lacks is unknown for all of them.
-    lacking = {series.name for series in refused if _holder(series.labels) == (pod, namespace)}
+    lacking = {
+        series.name
+        for series in refused
+        if _holder(series.labels) == (pod, namespace)
+    }
     # One value a GPU, or a part of one: where several containers of a pod hold it, it is listed for
     # each.
     values: defaultdict[str, dict[_Gpu, float]] = defaultdict(dict)
     pods: dict[_Gpu, set[tuple[str, str] | None]] = defaultdict(set)
     for series in own:
-        if series.name not in lacking and (series.name in _OF_A_PART or not is_part):
+        if series.name not in lacking and (
+            series.name in _OF_A_PART or not is_part
+        ):
             values[series.name][_gpu(series.labels)] = series.value
     for series in listed:
         pods[_gpu(series.labels)].add(_holder(series.labels))
     values["gpu_pods"] = {
-        gpu: float(len(pods[gpu] - {None})) for gpu in map(_gpu, (series.labels for series in own))
+        gpu: float(len(pods[gpu] - {None}))
+        for gpu in map(_gpu, (series.labels for series in own))
     }
     free = values[_FREE]
     values["gpu_memory_total_mib"] = {
         gpu: used + free[gpu] for gpu, used in values[_USED].items() if gpu in free
     }
     reasons = values[_REASONS[0]] or values[_REASONS[1]]
-    for name, bits in (("gpu_slowed", _SLOWED), ("gpu_power_capped", _POWER_CAPPED)):
-        values[name] = {gpu: float(int(each) & bits != 0) for gpu, each in reasons.items()}
+    for name, bits in (
+        ("gpu_slowed", _SLOWED),
+        ("gpu_power_capped", _POWER_CAPPED),
+    ):
+        values[name] = {
+            gpu: float(int(each) & bits != 0) for gpu, each in reasons.items()
+        }
     return combined(
         {name: tuple(of_gpu.values()) for name, of_gpu in values.items()},
         {**GPU_SERIES, **_DERIVED},
@@ -111,7 +141,9 @@ def cpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
     """
     wanted = (namespace, pod, SERVER_CONTAINER)
     own = defaultdict[str, list[float]](list)
-    for name, labels, value in series_of(text, tuple(chain.from_iterable(CPU_SERIES.values())))[0]:
+    for name, labels, value in series_of(
+        text, tuple(chain.from_iterable(CPU_SERIES.values()))
+    )[0]:
         if any(tuple(map(labels.get, names)) == wanted for names in _CONTAINER):
             own[name].append(value)
     return combined(own, CPU_SERIES)
@@ -126,7 +158,12 @@ def _gpu(labels: Mapping[str, str]) -> _Gpu:
 
 def _holder(labels: Mapping[str, str]) -> tuple[str, str] | None:
     return next(
-        ((labels[pod], labels.get(space, "")) for pod, space in _POD if labels.get(pod)), None
+        (
+            (labels[pod], labels.get(space, ""))
+            for pod, space in _POD
+            if labels.get(pod)
+        ),
+        None,
     )
 
 
@@ -161,22 +198,38 @@ def gpu_figures(stage_windows: Iterable[Window]) -> GpuFigures:
     for window in windows:
         for (_, pod), own in by_server(window.samples).items():
             by_pod[window.role, pod].append(own)
-    if any(window.servers > sum(role == window.role for role, _ in by_pod) for window in windows):
+    if any(
+        window.servers > sum(role == window.role for role, _ in by_pod)
+        for window in windows
+    ):
         return GpuFigures()  # there is no sample of a server
     rates = {server: _rates(stages) for server, stages in by_pod.items()}
     servers = [list(chain.from_iterable(stages)) for stages in by_pod.values()]
     memories = [known(sample.gpu_memory_mib for sample in own) for own in servers]
     clocks = [known(sample.sm_clock_mhz for sample in own) for own in servers]
-    read = [any(known((sample.gpu_watts, sample.gpu_joules)) for sample in own) for own in servers]
+    read = [
+        any(known((sample.gpu_watts, sample.gpu_joules)) for sample in own)
+        for own in servers
+    ]
     power = sum_of_all([watts for watts, _ in rates.values()])
     tokens = sum_of_all(
-        [written for (role, _), (_, written) in rates.items() if role in ANSWERING_ROLES]
+        [
+            written
+            for (role, _), (_, written) in rates.items()
+            if role in ANSWERING_ROLES
+        ]
     )
     return GpuFigures(
         gpu_power_mean_watts=power,
-        gpu_memory_max_mib=max(map(max, memories)) if memories and all(memories) else None,
-        sm_clock_mean_mhz=fmean(map(fmean, clocks)) if clocks and all(clocks) else None,
-        no_power_reason=NOT_RENEWED if power is None and read and all(read) else None,
+        gpu_memory_max_mib=max(map(max, memories))
+        if memories and all(memories)
+        else None,
+        sm_clock_mean_mhz=fmean(map(fmean, clocks))
+        if clocks and all(clocks)
+        else None,
+        no_power_reason=NOT_RENEWED
+        if power is None and read and all(read)
+        else None,
         output_tokens_per_joule=ratio(tokens, power),
     )
 
@@ -187,7 +240,9 @@ def renewed(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
     The exporter renews its figures every 30 seconds by default and answers with the old ones until
     then, so the first sample may be older than the stage.
     """
-    shown = [s for s in samples if known((s.gpu_joules, s.gpu_watts, s.sm_clock_mhz))]
+    shown = [
+        s for s in samples if known((s.gpu_joules, s.gpu_watts, s.sm_clock_mhz))
+    ]
     servers = by_server(sorted(shown, key=lambda each: each.at))
     return {
         pod: _renewed(own, "gpu_joules", "gpu_watts", "sm_clock_mhz")
@@ -197,8 +252,12 @@ def renewed(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
 
 def _renewed(stage: Sequence[Sample], *names: str) -> list[Sample]:
     """Return the samples that were the first to show a new value of one of these figures."""
-    values = [(sample, [getattr(sample, name) for name in names]) for sample in stage]
-    shown = [(sample, of_sample) for sample, of_sample in values if known(of_sample)]
+    values = [
+        (sample, [getattr(sample, name) for name in names]) for sample in stage
+    ]
+    shown = [
+        (sample, of_sample) for sample, of_sample in values if known(of_sample)
+    ]
     return [sample for (_, old), (sample, new) in pairwise(shown) if old != new]
 
 
@@ -214,9 +273,14 @@ def _rates(stages: Sequence[Sequence[Sample]]) -> tuple[float | None, float | No
     spans = [span for stage in stages if (span := _span(stage)) is not None]
     seconds = math.fsum(last.at - first.at for _, first, last in spans)
     tokens = sum_of_all(
-        [risen(first.generation_tokens, last.generation_tokens) for _, first, last in spans]
+        [
+            risen(first.generation_tokens, last.generation_tokens)
+            for _, first, last in spans
+        ]
     )
-    return ratio(sum_of_all([joules for joules, _, _ in spans]), seconds), ratio(tokens, seconds)
+    return ratio(sum_of_all([joules for joules, _, _ in spans]), seconds), ratio(
+        tokens, seconds
+    )
 
 
 def _span(stage: Sequence[Sample]) -> tuple[float, Sample, Sample] | None:
@@ -228,7 +292,9 @@ def _span(stage: Sequence[Sample]) -> tuple[float, Sample, Sample] | None:
     counted = _renewed(stage, "gpu_joules")
     shown = _renewed(stage, "gpu_watts")
     joules = known(sample.gpu_joules for sample in stage)
-    if len(counted) > 1 and all(before <= after for before, after in pairwise(joules)):
+    if len(counted) > 1 and all(
+        before <= after for before, after in pairwise(joules)
+    ):
         return (
             (counted[-1].gpu_joules or 0.0) - (counted[0].gpu_joules or 0.0),
             counted[0],
@@ -236,7 +302,8 @@ def _span(stage: Sequence[Sample]) -> tuple[float, Sample, Sample] | None:
         )
     if len(shown) > 1:
         drawn = math.fsum(
-            (before.gpu_watts or 0.0) * (after.at - before.at) for before, after in pairwise(shown)
+            (before.gpu_watts or 0.0) * (after.at - before.at)
+            for before, after in pairwise(shown)
         )
         return drawn, shown[0], shown[-1]
     return None
@@ -244,7 +311,9 @@ def _span(stage: Sequence[Sample]) -> tuple[float, Sample, Sample] | None:
 
 def throttled_percent(samples: Iterable[Sample]) -> Mapping[str, float]:
     """Return, by pod, the percentage of its CPU periods that were throttled; see `_percent`."""
-    return _percent(samples, "cpu_throttled_periods", "cpu_periods", renewing="cpu_periods")
+    return _percent(
+        samples, "cpu_throttled_periods", "cpu_periods", renewing="cpu_periods"
+    )
 
 
 def waiting_for_cpu_percent(samples: Iterable[Sample]) -> Mapping[str, float]:
@@ -252,7 +321,9 @@ def waiting_for_cpu_percent(samples: Iterable[Sample]) -> Mapping[str, float]:
 
     The time is that between the pod's first sample and its last.
     """
-    return _percent(samples, "cpu_waiting_seconds", "at", renewing="cpu_waiting_seconds")
+    return _percent(
+        samples, "cpu_waiting_seconds", "at", renewing="cpu_waiting_seconds"
+    )
 
 
 def _percent(
@@ -264,13 +335,17 @@ def _percent(
     the last. Leaves out servers with fewer than two renewals.
     """
     found: dict[str, float | None] = {}
-    for (_, pod), own in by_server(sorted(samples, key=lambda each: each.at)).items():
+    for (_, pod), own in by_server(
+        sorted(samples, key=lambda each: each.at)
+    ).items():
         if len(shown := _renewed(own, renewing)) > 1:
             ends = (
                 own if whole == "at" else shown
             )  # A counter at rest is not renewed, but time passes.
             rise = risen(getattr(shown[0], part), getattr(shown[-1], part))
             found[pod] = ratio(
-                rise, risen(getattr(ends[0], whole), getattr(ends[-1], whole)), scale=100
+                rise,
+                risen(getattr(ends[0], whole), getattr(ends[-1], whole)),
+                scale=100,
             )
     return {pod: percent for pod, percent in found.items() if percent is not None}

@@ -18,7 +18,9 @@ class Intervals(NamedTuple):
 
 
 def percentile_intervals(
-    samples: Samples, percentiles: Sequence[str], measured: Mapping[str, float | None]
+    samples: Samples,
+    percentiles: Sequence[str],
+    measured: Mapping[str, float | None],
 ) -> Intervals:
     """Return the interval of every percentile of every latency that was `measured`."""
     found = Intervals({}, [])

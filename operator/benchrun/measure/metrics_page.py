@@ -37,7 +37,9 @@ COMBINE: Mapping[str, Callable[[Sequence[float]], float]] = {
 """Functions that combine the values of several series to one figure."""
 _ANY_LINE = re.compile(r"#|[a-zA-Z_:][a-zA-Z0-9_:]*(\{|\s+[-+0-9NIni])")
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-_LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"([^"\\]*(?:\\.[^"\\]*)*)"\s*(?:,|$)')
+_LABEL = re.compile(
+    r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"([^"\\]*(?:\\.[^"\\]*)*)"\s*(?:,|$)'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,9 @@ def _sample_lines(engine: Engine) -> tuple[str, ...]:
     return tuple(name + end for name in series for end in ("{", " "))
 
 
-def parse_sample(text: str, engine: Engine, *, at: float, role: str, pod: str) -> Sample:
+def parse_sample(
+    text: str, engine: Engine, *, at: float, role: str, pod: str
+) -> Sample:
     """Parse one scrape into a sample, which lacks what the engine has no series for.
 
     Raises UnreadableMetrics.
@@ -97,7 +101,11 @@ def combined(
     for name, names in series.items():
         of_figure = next((values[each] for each in names if values.get(each)), None)
         figure = SAMPLE_FIGURES[name]
-        value = None if of_figure is None else figure.scale * COMBINE[figure.by](of_figure)
+        value = (
+            None
+            if of_figure is None
+            else figure.scale * COMBINE[figure.by](of_figure)
+        )
         believed = value if value is not None and is_believable(value) else None
         found[name] = (
             round(believed, figure.decimals)
@@ -119,7 +127,9 @@ def parse_facts(text: str, engine: Engine) -> ServerFacts:
         return ServerFacts(kv_cache_tokens=sum(sizes) or None)
     if (info := engine.settings_series) is None:
         return ServerFacts()
-    engines = [labels for name, labels, _ in series_of(text, (info,))[0] if name == info]
+    engines = [
+        labels for name, labels, _ in series_of(text, (info,))[0] if name == info
+    ]
     if not engines:
         return ServerFacts()
     tokens = [engine.cache_tokens(labels) for labels in engines]
@@ -130,7 +140,9 @@ def parse_facts(text: str, engine: Engine) -> ServerFacts:
         if key != "engine" and not key.startswith("_") and value not in ("", "None")
     }
     return ServerFacts(
-        kv_cache_tokens=total if None not in tokens and is_believable(total) else None,
+        kv_cache_tokens=total
+        if None not in tokens and is_believable(total)
+        else None,
         reported=dict(list(reported.items())[:MAX_REPORTED]),
     )
 
@@ -154,7 +166,9 @@ def series_of(
     # To compare one short beginning costs a third of comparing all of `starts`.
     length = min(map(len, starts))
     heads = {start[:length] for start in starts}
-    wanted = [line for line in lines if line[:length] in heads and line.startswith(starts)]
+    wanted = [
+        line for line in lines if line[:length] in heads and line.startswith(starts)
+    ]
     if len(wanted) > MAX_SERIES:
         raise UnreadableMetrics(
             f"{len(wanted)} series of the wanted families; at most {MAX_SERIES} are read"
@@ -164,7 +178,9 @@ def series_of(
         try:
             series.append(_series(line, labelled))
         except ValueError:
-            raise UnreadableMetrics(f"a metrics line can't be parsed: {line[:100]!r}") from None
+            raise UnreadableMetrics(
+                f"a metrics line can't be parsed: {line[:100]!r}"
+            ) from None
     return [s for s in series if is_believable(s.value)], [
         s for s in series if not is_believable(s.value)
     ]
@@ -184,7 +200,11 @@ def _series(line: str, labelled: bool) -> Series:
     value, *instant = rest[end:].split()
     if len(instant) > 1:
         raise ValueError
-    return Series(name[0], _labels(rest[1 : end - 1]) if end and labelled else {}, float(value))
+    return Series(
+        name[0],
+        _labels(rest[1 : end - 1]) if end and labelled else {},
+        float(value),
+    )
 
 
 def _labels(text: str) -> Mapping[str, str]:
@@ -198,6 +218,8 @@ def _labels(text: str) -> Mapping[str, str]:
         if label is None:
             break
         parts = label[2].split("\\\\")
-        found[label[1]] = "\\".join(part.replace('\\"', '"').replace("\\n", "\n") for part in parts)
+        found[label[1]] = "\\".join(
+            part.replace('\\"', '"').replace("\\n", "\n") for part in parts
+        )
         position = label.end()
     raise ValueError("labels can't be parsed")

@@ -47,17 +47,27 @@ def sum_of_known(values: Iterable[float | None]) -> float | None:
     return math.fsum(found) if found else None
 
 
-def ratio(part: float | None, whole: float | None, scale: float = 1.0) -> float | None:
+def ratio(
+    part: float | None, whole: float | None, scale: float = 1.0
+) -> float | None:
     """Return `scale` times part over whole.
 
     None where one is missing, or the whole is 0 or less.
     """
-    return None if part is None or whole is None or whole <= 0 else scale * part / whole
+    return (
+        None
+        if part is None or whole is None or whole <= 0
+        else scale * part / whole
+    )
 
 
 def risen(before: float | None, after: float | None) -> float | None:
     """Return how far a counter rose; None where it is missing, or fell (another process)."""
-    return None if before is None or after is None or after < before else after - before
+    return (
+        None
+        if before is None or after is None or after < before
+        else after - before
+    )
 
 
 Latency = Literal["ttft", "tpot", "itl", "e2el"]
@@ -83,8 +93,13 @@ def _tpot(requests: RequestColumns) -> Iterable[float | None]:
 
     TPOT is the time per output token after the first.
     """
-    rows = zip(requests.e2el_us, requests.ttft_us, requests.output_tokens, strict=True)
-    return ((e2el - ttft) / (tokens - 1) if tokens > 1 else None for e2el, ttft, tokens in rows)
+    rows = zip(
+        requests.e2el_us, requests.ttft_us, requests.output_tokens, strict=True
+    )
+    return (
+        (e2el - ttft) / (tokens - 1) if tokens > 1 else None
+        for e2el, ttft, tokens in rows
+    )
 
 
 _OF_REQUESTS: Mapping[str, Callable[[RequestColumns], Iterable[float | None]]] = {
@@ -107,7 +122,9 @@ def request_values(
     """
     return [
         value if ok else failed
-        for value, ok in zip(_OF_REQUESTS[latency](requests), requests.ok, strict=True)
+        for value, ok in zip(
+            _OF_REQUESTS[latency](requests), requests.ok, strict=True
+        )
     ]
 
 
@@ -118,14 +135,20 @@ def latencies(records: Sequence[StageRecord], latency: str) -> Distribution:
     """
     if latency == "itl":
         return Distribution.of_counts(
-            chain.from_iterable(zip(r.gaps.us, r.gaps.count, strict=True) for r in records)
+            chain.from_iterable(
+                zip(r.gaps.us, r.gaps.count, strict=True) for r in records
+            )
         )
     return Distribution.of(
-        chain.from_iterable(known(request_values(r.requests, latency)) for r in records)
+        chain.from_iterable(
+            known(request_values(r.requests, latency)) for r in records
+        )
     )
 
 
-def pools_of(records: Sequence[StageRecord], names: Sequence[str] = LATENCIES) -> Pools:
+def pools_of(
+    records: Sequence[StageRecord], names: Sequence[str] = LATENCIES
+) -> Pools:
     return {latency: latencies(records, latency) for latency in names}
 
 
@@ -162,7 +185,9 @@ def pooled_metrics(
         metrics[RECONNECTED] = reconnected
     if metrics["failed"]:
         requests = sum(len(record.requests.ok) for record in records)
-        metrics[ANSWERED_PERCENT] = rounded(100 * (metrics["completed"] or 0) / requests)
+        metrics[ANSWERED_PERCENT] = rounded(
+            100 * (metrics["completed"] or 0) / requests
+        )
     for latency, pool in pools.items():
         metrics |= level_metrics(pool, latency, percentiles, deviation=True)
     return metrics
@@ -187,7 +212,9 @@ def totals(records: Sequence[StageRecord]) -> Metrics:
     """
     duration = math.fsum(map(duration_seconds, records))
     completed = sum(sum(record.requests.ok) for record in records)
-    input_tokens = sum(sum(compress(r.requests.input_tokens, r.requests.ok)) for r in records)
+    input_tokens = sum(
+        sum(compress(r.requests.input_tokens, r.requests.ok)) for r in records
+    )
     output_tokens = (
         sum(sum(compress(r.requests.output_tokens, r.requests.ok)) for r in records)
         if all(map(counts_tokens, records))
@@ -221,18 +248,28 @@ def connect_metrics(records: Sequence[StageRecord]) -> Metrics:
     before, so that it can be subtracted from `mean_ttft_ms`; `max_connect_ms` is the longest. Empty
     where a record does not have it.
     """
-    made = [record.connections for record in records if record.connections is not None]
+    made = [
+        record.connections for record in records if record.connections is not None
+    ]
     if not made or len(made) < len(records):
         return {}
     requests = sum(len(record.requests.ok) for record in records)
     return {
-        "mean_connect_ms": rounded(milliseconds(sum(each.total_us for each in made) / requests)),
-        "max_connect_ms": rounded(milliseconds(max(each.longest_us for each in made))),
+        "mean_connect_ms": rounded(
+            milliseconds(sum(each.total_us for each in made) / requests)
+        ),
+        "max_connect_ms": rounded(
+            milliseconds(max(each.longest_us for each in made))
+        ),
     }
 
 
 def level_metrics(
-    pool: Distribution, latency: str, percentiles: Sequence[str], *, deviation: bool = False
+    pool: Distribution,
+    latency: str,
+    percentiles: Sequence[str],
+    *,
+    deviation: bool = False,
 ) -> Metrics:
     """Return `mean_ttft_ms`, `median_ttft_ms`, `p99_ttft_ms` ...; None where nothing was measured.
 
@@ -240,8 +277,13 @@ def level_metrics(
     """
     figures = {"mean": pool.mean(), "median": pool.percentile(50)}
     figures |= {"std": pool.deviation()} if deviation else {}
-    figures |= {f"p{percentile_word(p)}": pool.percentile(float(p)) for p in percentiles}
-    return {f"{name}_{latency}_ms": rounded(milliseconds(value)) for name, value in figures.items()}
+    figures |= {
+        f"p{percentile_word(p)}": pool.percentile(float(p)) for p in percentiles
+    }
+    return {
+        f"{name}_{latency}_ms": rounded(milliseconds(value))
+        for name, value in figures.items()
+    }
 
 
 def percentile_word(percentile: str) -> str:
@@ -284,7 +326,10 @@ class RequestLimits:
 
 
 def good_requests(
-    records: Sequence[StageRecord], limits: RequestLimits, *, since_due: bool = False
+    records: Sequence[StageRecord],
+    limits: RequestLimits,
+    *,
+    since_due: bool = False,
 ) -> int:
     """Return how many requests kept every limit.
 
@@ -310,7 +355,10 @@ def good_requests(
 
 
 def goodput(
-    records: Sequence[StageRecord], limits: RequestLimits, *, since_due: bool = False
+    records: Sequence[StageRecord],
+    limits: RequestLimits,
+    *,
+    since_due: bool = False,
 ) -> float | None:
     """Return the requests a second of whole stages that kept every limit.
 
@@ -367,13 +415,21 @@ def latency_samples(
     rank = math.inf if failed else None
     found: dict[str, contract.LatencySample] = {
         name: contract.RequestSample(
-            stages, [request_values(record.requests, name, failed=rank) for record in records]
+            stages,
+            [
+                request_values(record.requests, name, failed=rank)
+                for record in records
+            ],
         )
         for name in ("ttft", "tpot", "e2el", *(QUEUED_LATENCIES if queued else ()))
     }
-    found["itl"] = _gap_sample(records, stages, parts or [None] * len(records), failed=failed)
+    found["itl"] = _gap_sample(
+        records, stages, parts or [None] * len(records), failed=failed
+    )
     for sample in found.values():
-        sample.copies = len(records) / max(1, len({record.prompts_digest for record in records}))
+        sample.copies = len(records) / max(
+            1, len({record.prompts_digest for record in records})
+        )
     return found
 
 
@@ -384,7 +440,10 @@ def _gap_sample(
     *,
     failed: bool,
 ) -> contract.GapSample:
-    gaps = [_counted_gaps(record, part) for record, part in zip(records, parts, strict=True)]
+    gaps = [
+        _counted_gaps(record, part)
+        for record, part in zip(records, parts, strict=True)
+    ]
     ratios = [
         contract.failed_ratio(record.requests.ok, part) if failed else 0.0
         for record, part in zip(records, parts, strict=True)
@@ -395,7 +454,9 @@ def _gap_sample(
 def _counted_gaps(
     record: StageRecord, part: Plateau | None
 ) -> tuple[contract.GapCounts, contract.GapSlices | None]:
-    return contract.counted_gaps(record.requests, record.gaps, record.gap_slices, part)
+    return contract.counted_gaps(
+        record.requests, record.gaps, record.gap_slices, part
+    )
 
 
 # Latencies of a plateau are those of requests *sent* in it, however late their answer; so the slow
@@ -418,7 +479,9 @@ def plateau_metrics(
     They are pooled as in `pooled_metrics`. `shown` names the latencies, `queued` adds those with
     the wait in the client's queue, `limits` adds goodput.
     """
-    metrics = plateau_totals(stages) | {"sent": sum(len(part.started) for _, part in stages)}
+    metrics = plateau_totals(stages) | {
+        "sent": sum(len(part.started) for _, part in stages)
+    }
     sent = [sent_in_plateau(record, interval) for record, interval in stages]
     for latency in (*shown, *(QUEUED_LATENCIES if queued else ())):
         metrics |= level_metrics(latencies(sent, latency), latency, percentiles)
@@ -436,13 +499,20 @@ def plateau_totals(stages: Sequence[tuple[StageRecord, Plateau]]) -> Metrics:
     second.
     """
     seconds = sum(interval.length_us for _, interval in stages) / 1e6
-    completed = sum(completed_in(record.requests, interval) for record, interval in stages)
+    completed = sum(
+        completed_in(record.requests, interval) for record, interval in stages
+    )
     output = (
-        math.fsum(output_tokens_in(record.requests, interval) for record, interval in stages)
+        math.fsum(
+            output_tokens_in(record.requests, interval)
+            for record, interval in stages
+        )
         if all(counts_tokens(record) for record, _ in stages)
         else None
     )
-    prompts = sum(input_tokens_in(record.requests, interval) for record, interval in stages)
+    prompts = sum(
+        input_tokens_in(record.requests, interval) for record, interval in stages
+    )
     return {
         "completed": completed,
         "duration": rounded(seconds),
@@ -454,11 +524,14 @@ def sent_in_plateau(record: StageRecord, interval: Plateau) -> StageRecord:
     """Return the record with the requests sent in its plateau, and the gaps that ended in it."""
     positions = sorted(interval.started)
     columns = {
-        name: tuple(column[position] for position in positions) for name, column in record.requests
+        name: tuple(column[position] for position in positions)
+        for name, column in record.requests
     }
     inside = record.requests.model_copy(update=columns)
     gaps, slices = _counted_gaps(record, interval)
-    return record.model_copy(update={"requests": inside, "gaps": gaps, "gap_slices": slices})
+    return record.model_copy(
+        update={"requests": inside, "gaps": gaps, "gap_slices": slices}
+    )
 
 
 def completed_in(requests: RequestColumns, interval: Plateau) -> int:
@@ -468,7 +541,9 @@ def completed_in(requests: RequestColumns, interval: Plateau) -> int:
     """
     rows = zip(requests.start_us, requests.e2el_us, requests.ok, strict=True)
     return sum(
-        1 for start, e2el, ok in rows if ok and interval.start_us < start + e2el <= interval.end_us
+        1
+        for start, e2el, ok in rows
+        if ok and interval.start_us < start + e2el <= interval.end_us
     )
 
 
@@ -477,7 +552,13 @@ def input_tokens_in(requests: RequestColumns, interval: Plateau) -> int:
 
     The interval excludes its start and includes its end.
     """
-    rows = zip(requests.start_us, requests.ttft_us, requests.input_tokens, requests.ok, strict=True)
+    rows = zip(
+        requests.start_us,
+        requests.ttft_us,
+        requests.input_tokens,
+        requests.ok,
+        strict=True,
+    )
     return sum(
         tokens
         for start, ttft, tokens, ok in rows
@@ -512,6 +593,9 @@ def output_tokens_in(requests: RequestColumns, interval: Plateau) -> float:
         else:
             came_first = 1 if begin < first else 0
             parts.append(
-                came_first + (tokens - 1) * (min(last, end) - max(first, begin)) / (last - first)
+                came_first
+                + (tokens - 1)
+                * (min(last, end) - max(first, begin))
+                / (last - first)
             )
     return whole + math.fsum(parts)

@@ -32,14 +32,19 @@ class Pace(NamedTuple):
         return self.prompt_rate / self.token_rate if self.token_rate else 0.0
 
 
-Stretch = Sequence[Pace]  # Paces of one server in one stage, in chronological order.
+Stretch = Sequence[
+    Pace
+]  # Paces of one server in one stage, in chronological order.
 
 
 def stretches(windows: Iterable[Window]) -> list[Stretch]:
     """Return one stretch per server and stage; two samples that lack a figure give no pace."""
-    servers = [own for window in windows for own in by_server(window.samples).values()]
+    servers = [
+        own for window in windows for own in by_server(window.samples).values()
+    ]
     return [
-        [pace for a, b in pairwise(own) if (pace := _between(a, b)) is not None] for own in servers
+        [pace for a, b in pairwise(own) if (pace := _between(a, b)) is not None]
+        for own in servers
     ]
 
 
@@ -52,7 +57,11 @@ def mean_pace(parts: Stretch) -> Pace:
         for name in weighted
     }
     usage = known(part.kv_percent for part in parts)
-    return Pace(seconds=seconds, kv_percent=sum(usage) / len(usage) if usage else None, **means)
+    return Pace(
+        seconds=seconds,
+        kv_percent=sum(usage) / len(usage) if usage else None,
+        **means,
+    )
 
 
 def _between(first: Sample, last: Sample) -> Pace | None:
@@ -61,11 +70,24 @@ def _between(first: Sample, last: Sample) -> Pace | None:
     waiting = _mean(first.waiting, last.waiting)
     prompt = risen(first.prompt_tokens, last.prompt_tokens)
     generation = risen(first.generation_tokens, last.generation_tokens)
-    if seconds <= 0 or running is None or waiting is None or prompt is None or generation is None:
+    if (
+        seconds <= 0
+        or running is None
+        or waiting is None
+        or prompt is None
+        or generation is None
+    ):
         return None
     usage = _mean(first.kv_cache, last.kv_cache)
     kv_percent = None if usage is None else 100 * usage
-    return Pace(seconds, running, waiting, kv_percent, prompt / seconds, generation / seconds)
+    return Pace(
+        seconds,
+        running,
+        waiting,
+        kv_percent,
+        prompt / seconds,
+        generation / seconds,
+    )
 
 
 def _mean(first: float | None, last: float | None) -> float | None:
@@ -101,9 +123,13 @@ class OperatingPoint:
 
     name: str
     running: float
-    throughput: float  # Throughput in any unit that is the same for all compared points.
+    throughput: (
+        float  # Throughput in any unit that is the same for all compared points.
+    )
     kv_percent: float | None = None
-    all_served: bool = False  # Whether the throughput equals the arrivals: no more requests came.
+    all_served: bool = (
+        False  # Whether the throughput equals the arrivals: no more requests came.
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +167,21 @@ class OperatingPointPair:
 def comparisons(points: Iterable[OperatingPoint]) -> list[OperatingPointPair]:
     """Return every pair of points far enough apart in what was running, the widest first."""
     ordered = sorted(
-        (p for p in points if p.running > 0 and p.throughput > 0), key=lambda p: p.running
+        (p for p in points if p.running > 0 and p.throughput > 0),
+        key=lambda p: p.running,
     )
-    pairs = (OperatingPointPair(low, high) for low, high in combinations(ordered, 2))
+    pairs = (
+        OperatingPointPair(low, high) for low, high in combinations(ordered, 2)
+    )
     return sorted(
         (p for p in pairs if p.running_ratio >= MIN_RUNNING_RATIO),
         key=lambda pair: -pair.running_ratio,
     )
 
 
-def within(stretches: Iterable[Stretch], *, always_busy: bool) -> OperatingPointPair | None:
+def within(
+    stretches: Iterable[Stretch], *, always_busy: bool
+) -> OperatingPointPair | None:
     """Compare the least busy with the busiest third of a load point's own time.
 
     None where they do not differ enough, and where the load does not keep the server `always_busy`
@@ -158,11 +189,15 @@ def within(stretches: Iterable[Stretch], *, always_busy: bool) -> OperatingPoint
     of arrivals.
     """
     parts = [
-        mean_pace(s[i : i + PART]) for s in stretches for i in range(0, len(s) - PART + 1, PART)
+        mean_pace(s[i : i + PART])
+        for s in stretches
+        for i in range(0, len(s) - PART + 1, PART)
     ]
     share = mean_pace(parts).prompt_share if parts else 0.0
     alike = [
-        p for p in parts if p.token_rate > 0 and abs(p.prompt_share - share) <= MAX_SHARE_DIFFERENCE
+        p
+        for p in parts
+        if p.token_rate > 0 and abs(p.prompt_share - share) <= MAX_SHARE_DIFFERENCE
     ]
     if len(alike) < MIN_PARTS:
         return None
@@ -213,8 +248,14 @@ def full_steps(
     None where steps are not full of prompts, where their throughput changes, or where either is not
     known.
     """
-    queued = [pace for stretch in stretches for pace in stretch if pace.waiting >= 1]
-    if lengths is None or pressure.queued_running is None or len(queued) < MIN_PACES:
+    queued = [
+        pace for stretch in stretches for pace in stretch if pace.waiting >= 1
+    ]
+    if (
+        lengths is None
+        or pressure.queued_running is None
+        or len(queued) < MIN_PACES
+    ):
         return None
     computed = lengths.prompt * (1 - (pressure.prefix_hit_percent or 0.0) / 100)
     step_tokens = (
@@ -223,11 +264,16 @@ def full_steps(
         * (computed + lengths.output)
         / max(1.0, lengths.output)
     )
-    if computed < PROMPT_TO_OUTPUT * lengths.output or step_tokens < FULL_STEP_TOKENS:
+    if (
+        computed < PROMPT_TO_OUTPUT * lengths.output
+        or step_tokens < FULL_STEP_TOKENS
+    ):
         return None
     middle = len(queued) // 2
     first = mean_pace(queued[:middle]).prompt_rate
     last = mean_pace(queued[middle:]).prompt_rate
     if first <= 0 or abs(last / first - 1) * 100 > STEADY_PERCENT:
         return None
-    return FullSteps(step_tokens, mean_pace(queued).prompt_rate, 100 * (last / first - 1))
+    return FullSteps(
+        step_tokens, mean_pace(queued).prompt_rate, 100 * (last / first - 1)
+    )

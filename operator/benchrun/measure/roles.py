@@ -36,13 +36,16 @@ def proxy_role(records: Sequence[StageRecord]) -> list[RoleFigures]:
     return [RoleFigures(role=ROLE_PROXY, added_mean_ms=added_ms, cores=cores)]
 
 
-def tokens_per_joule(gpus: GpuFigures, roles: Sequence[RoleFigures]) -> dict[str, float | None]:
+def tokens_per_joule(
+    gpus: GpuFigures, roles: Sequence[RoleFigures]
+) -> dict[str, float | None]:
     """Return the output tokens a joule, as an entry of `metrics`.
 
     Empty where no exporter was read. The value is None where the power of a role is not known: the
     tokens are the work of all.
     """
     read = any(
-        role.gpu_power_mean_watts is not None or role.no_power_reason is not None for role in roles
+        role.gpu_power_mean_watts is not None or role.no_power_reason is not None
+        for role in roles
     )
     return {TOKENS_PER_JOULE: rounded(gpus.output_tokens_per_joule)} if read else {}

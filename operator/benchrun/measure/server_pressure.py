@@ -47,11 +47,17 @@ def server_limits(
     given = ServeArgs.of(args or (), engine)
 
     def number(setting: Setting) -> int | None:
-        return _number(given.text(setting) or engine.reported(setting, reported or {}))
+        return _number(
+            given.text(setting) or engine.reported(setting, reported or {})
+        )
 
     engines = number(Setting.DATA_PARALLEL) or 1
     each = number(Setting.MAX_RUNNING)
-    is_default = args is not None and given.text(Setting.CONFIG_FILE) is None and each is None
+    is_default = (
+        args is not None
+        and given.text(Setting.CONFIG_FILE) is None
+        and each is None
+    )
     flag = None if each is None else given.flag(Setting.MAX_RUNNING)
     return ServerLimits(
         sequences=None if each is None else each * engines,
@@ -112,7 +118,9 @@ class Hold(Enum):
 class Pressure:
     """The busy samples of a load point. Means and maxima are over samples of single servers."""
 
-    samples: int  # Samples with a request running or waiting, and both numbers known.
+    samples: (
+        int  # Samples with a request running or waiting, and both numbers known.
+    )
     queued: int  # Samples among these in which requests waited.
     running_mean: float
     running_max: float
@@ -130,7 +138,9 @@ class Pressure:
         float | None
     )  # How many may run: the setting, else the ceiling that the samples show, else None.
     sequence_limit_is_set: bool
-    sequence_limit_name: str = Setting.MAX_RUNNING.value  # What sets it, if it is set.
+    sequence_limit_name: str = (
+        Setting.MAX_RUNNING.value
+    )  # What sets it, if it is set.
     engines: int = 1
 
 
@@ -162,17 +172,25 @@ def pressure(
     if limits.kv_cache_tokens is not None and lengths is not None:
         # The next prompt finds no room.
         full = max(
-            MIN_KV_FULL, min(KV_FULL, 1 - lengths.prompt * limits.engines / limits.kv_cache_tokens)
+            MIN_KV_FULL,
+            min(
+                KV_FULL,
+                1 - lengths.prompt * limits.engines / limits.kv_cache_tokens,
+            ),
         )
     ceiling = (
-        limits.sequences if limits.sequences is not None else _ceiling(busy, full, limits, lengths)
+        limits.sequences
+        if limits.sequences is not None
+        else _ceiling(busy, full, limits, lengths)
     )
     queued = [s for s in busy if _is_queued(s, ceiling, full)]
-    holds = Counter(_hold(s, ceiling, full, preempting=bool(found.preemptions)) for s in queued)
+    holds = Counter(
+        _hold(s, ceiling, full, preempting=bool(found.preemptions)) for s in queued
+    )
     del holds[None]
-    if holds[Hold.SEQUENCES] >= MIN_FULL_SHARE * len(queued) or _places_may_be_taken(
-        queued, ceiling, limits, lengths
-    ):
+    if holds[Hold.SEQUENCES] >= MIN_FULL_SHARE * len(
+        queued
+    ) or _places_may_be_taken(queued, ceiling, limits, lengths):
         # Requests that began together end together, and until the next step is over the server
         # counts the few that are left. Those places are not free: a waiting request has them
         # already.
@@ -224,18 +242,27 @@ def _places_may_be_taken(
     )
 
 
-def running_by_step(limits: ServerLimits, lengths: MeanLengths | None) -> float | None:
+def running_by_step(
+    limits: ServerLimits, lengths: MeanLengths | None
+) -> float | None:
     """Return how many requests run if every step is full of prompts; None if that is unknown.
 
     Each request runs for as many steps as it has output tokens.
     """
     if limits.step_tokens is None or lengths is None:
         return None
-    return limits.engines * max(1.0, limits.step_tokens / max(1.0, lengths.prompt)) * lengths.output
+    return (
+        limits.engines
+        * max(1.0, limits.step_tokens / max(1.0, lengths.prompt))
+        * lengths.output
+    )
 
 
 def _ceiling(
-    busy: Sequence[Sample], full: float, limits: ServerLimits, lengths: MeanLengths | None
+    busy: Sequence[Sample],
+    full: float,
+    limits: ServerLimits,
+    lengths: MeanLengths | None,
 ) -> float | None:
     """Return the limit of running requests that the samples show, or None if they show none.
 
@@ -243,13 +270,17 @@ def _ceiling(
     also if the tokens of a step explain that maximum, or if the server has the engine's default
     limit and the maximum can't be that default.
     """
-    queued = [s for s in busy if s.waiting and (s.kv_cache is None or s.kv_cache < full)]
+    queued = [
+        s for s in busy if s.waiting and (s.kv_cache is None or s.kv_cache < full)
+    ]
     highest = max((s.high or s).running or 0.0 for s in busy)
     at_highest = sum(highest - (s.running or 0.0) < IN_A_BUCKET for s in queued)
     if at_highest < max(MIN_CEILING_SAMPLES, CEILING_SHARE * len(queued)):
         return None
     by_step = running_by_step(limits, lengths)
-    explained = by_step is not None and abs(highest - by_step) <= STEP_TOLERANCE * by_step
+    explained = (
+        by_step is not None and abs(highest - by_step) <= STEP_TOLERANCE * by_step
+    )
     step = limits.default_sequences_step
     is_no_default = step is not None and highest % step != 0
     return None if explained or is_no_default else highest
@@ -258,11 +289,15 @@ def _ceiling(
 def _is_queued(sample: Sample, ceiling: float | None, full: float) -> bool:
     running = math.ceil(sample.running or 0.0)
     waiting = sample.waiting or 0.0
-    held = (ceiling is not None and running >= ceiling) or (sample.kv_cache or 0.0) >= full
+    held = (ceiling is not None and running >= ceiling) or (
+        sample.kv_cache or 0.0
+    ) >= full
     return waiting >= 1 and (held or waiting >= MIN_WAITING_SHARE * running)
 
 
-def _hold(sample: Sample, ceiling: float | None, full: float, *, preempting: bool) -> Hold | None:
+def _hold(
+    sample: Sample, ceiling: float | None, full: float, *, preempting: bool
+) -> Hold | None:
     """Return what the waiting requests of a sample waited for, tested in the scheduler's order.
 
     Return None if it is unknown whether the KV cache had room.
@@ -271,7 +306,10 @@ def _hold(sample: Sample, ceiling: float | None, full: float, *, preempting: boo
     running = sample.running or 0.0
     # A bucket's mean is short of a limit where one of its samples is. Under a full cache, a few at
     # the limit say nothing.
-    if ceiling is not None and (round if (usage or 0.0) >= full else math.ceil)(running) >= ceiling:
+    if (
+        ceiling is not None
+        and (round if (usage or 0.0) >= full else math.ceil)(running) >= ceiling
+    ):
         return Hold.SEQUENCES
     if usage is None:
         return None

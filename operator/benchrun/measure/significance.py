@@ -28,7 +28,9 @@ def fisher_p_value(f: float, between: float, within: float) -> float:
     return (
         1.0
         if f <= 0
-        else regularized_beta(within / 2, between / 2, within / (within + between * f))
+        else regularized_beta(
+            within / 2, between / 2, within / (within + between * f)
+        )
     )
 
 
@@ -44,7 +46,9 @@ class Contrast:
     """
 
     estimate: float
-    squared_error: float  # For a mean: the variance of the values divided by their number.
+    squared_error: (
+        float  # For a mean: the variance of the values divided by their number.
+    )
     degrees_of_freedom: float  # For a mean: the number of values less one.
 
     @property
@@ -68,13 +72,17 @@ class Contrast:
         """Return half the width of the interval; 0 where the values of each side are all equal."""
         if self.squared_error == 0:
             return 0.0
-        return student_quantile(confidence, self.degrees_of_freedom) * math.sqrt(self.squared_error)
+        return student_quantile(confidence, self.degrees_of_freedom) * math.sqrt(
+            self.squared_error
+        )
 
 
 def mean_of(values: Sequence[float]) -> Contrast:
     """Return the mean of two values or more, with its standard error."""
     mean = math.fsum(values) / len(values)
-    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (
+        len(values) - 1
+    )
     return Contrast(mean, variance / len(values), len(values) - 1)
 
 
@@ -86,11 +94,16 @@ def welch(first: Contrast, second: Contrast) -> Contrast:
     estimate = second.estimate - first.estimate
     squared_error = first.squared_error + second.squared_error
     if squared_error == 0:
-        return Contrast(estimate, 0.0, first.degrees_of_freedom + second.degrees_of_freedom)
+        return Contrast(
+            estimate, 0.0, first.degrees_of_freedom + second.degrees_of_freedom
+        )
     # Shares, not squares of tiny errors, which could vanish.
     share_1 = first.squared_error / squared_error
     share_2 = second.squared_error / squared_error
-    freedom = 1 / (share_1**2 / first.degrees_of_freedom + share_2**2 / second.degrees_of_freedom)
+    freedom = 1 / (
+        share_1**2 / first.degrees_of_freedom
+        + share_2**2 / second.degrees_of_freedom
+    )
     return Contrast(estimate, squared_error, freedom)
 
 
@@ -115,7 +128,11 @@ def hochberg_levels(p_values: Sequence[float], *, error: float) -> list[float]:
     """
     descending = sorted(p_values, reverse=True)
     agreed = next(
-        (place for place, p in enumerate(descending, start=1) if p <= error / place),
+        (
+            place
+            for place, p in enumerate(descending, start=1)
+            if p <= error / place
+        ),
         len(p_values) + 1,
     )
     yes = error / agreed
@@ -139,7 +156,9 @@ def surplus(values: Sequence[float]) -> int:
     return sum((b > a) - (b < a) for a, b in combinations(values, 2))
 
 
-def order_p_value(series: Sequence[Sequence[float]], *, inflation: float = 1.0) -> float:
+def order_p_value(
+    series: Sequence[Sequence[float]], *, inflation: float = 1.0
+) -> float:
     """Return the probability that values in random order rise or fall as clearly as these series.
 
     What counts is by how many the rising pairs of values outnumber the falling ones, or the
@@ -210,10 +229,18 @@ def trend(values: Sequence[float]) -> Trend | None:
         return None
     slope = theil_sen_slope(means)
     level = math.fsum(means) / len(means)
-    residuals = [mean - level - slope * (i - (len(means) - 1) / 2) for i, mean in enumerate(means)]
-    ordered = order_p_value([means], inflation=variance_inflation([residuals], fitted=2))
+    residuals = [
+        mean - level - slope * (i - (len(means) - 1) / 2)
+        for i, mean in enumerate(means)
+    ]
+    ordered = order_p_value(
+        [means], inflation=variance_inflation([residuals], fitted=2)
+    )
     directed = mean_of([b - a for a, b in pairwise(means)]).p_value
-    return Trend(slope * len(means) / level if level else 0.0, min(1.0, 2 * min(ordered, directed)))
+    return Trend(
+        slope * len(means) / level if level else 0.0,
+        min(1.0, 2 * min(ordered, directed)),
+    )
 
 
 def at_equal_load(values: Sequence[float], loads: Sequence[float]) -> list[float]:
@@ -226,14 +253,25 @@ def at_equal_load(values: Sequence[float], loads: Sequence[float]) -> list[float
     """
     steps = [
         (load - before, value - was)
-        for (before, was), (load, value) in pairwise(zip(loads, values, strict=True))
+        for (before, was), (load, value) in pairwise(
+            zip(loads, values, strict=True)
+        )
     ]
     squares = math.fsum(load * load for load, _ in steps)
-    slope = max(0.0, math.fsum(load * value for load, value in steps) / squares) if squares else 0.0
+    slope = (
+        max(0.0, math.fsum(load * value for load, value in steps) / squares)
+        if squares
+        else 0.0
+    )
     mean = math.fsum(loads) / max(1, len(loads))
-    if slope * (max(loads, default=0.0) - mean) >= math.fsum(values) / max(1, len(values)):
+    if slope * (max(loads, default=0.0) - mean) >= math.fsum(values) / max(
+        1, len(values)
+    ):
         return list(values)
-    return [value - slope * (load - mean) for value, load in zip(values, loads, strict=True)]
+    return [
+        value - slope * (load - mean)
+        for value, load in zip(values, loads, strict=True)
+    ]
 
 
 def theil_sen_slope(values: Sequence[float]) -> float:
@@ -241,7 +279,9 @@ def theil_sen_slope(values: Sequence[float]) -> float:
 
     A slope is the change per place in the series. A few large values hardly affect it.
     """
-    slopes = [(b - a) / (j - i) for (i, a), (j, b) in combinations(enumerate(values), 2)]
+    slopes = [
+        (b - a) / (j - i) for (i, a), (j, b) in combinations(enumerate(values), 2)
+    ]
     return median(slopes) if slopes else 0.0
 
 
@@ -281,11 +321,13 @@ def groups_p_value(repeats: Sequence[Sequence[float]]) -> float | None:
         return None
     grand = math.fsum(value for group in groups for value in group) / count
     residuals = [
-        [value - mean for value in group] for group, mean in zip(groups, means, strict=True)
+        [value - mean for value in group]
+        for group, mean in zip(groups, means, strict=True)
     ]
     explained = (
         math.fsum(
-            len(group) * (mean - grand) ** 2 for group, mean in zip(groups, means, strict=True)
+            len(group) * (mean - grand) ** 2
+            for group, mean in zip(groups, means, strict=True)
         )
         / between
     )
@@ -293,11 +335,14 @@ def groups_p_value(repeats: Sequence[Sequence[float]]) -> float | None:
     inflation = variance_inflation(residuals, fitted=1)
     if noise == 0:
         return 1.0 if explained == 0 else 0.0
-    return fisher_p_value(explained / noise / inflation, between, within / inflation)
+    return fisher_p_value(
+        explained / noise / inflation, between, within / inflation
+    )
 
 
 def repeat_cv_percent(
-    records: Sequence[StageRecord], throughputs: Sequence[Mapping[str, float | None]]
+    records: Sequence[StageRecord],
+    throughputs: Sequence[Mapping[str, float | None]],
 ) -> dict[str, float]:
     """Return how far the repeats of a load point scatter, in percent, by name of the figure.
 
@@ -306,7 +351,8 @@ def repeat_cv_percent(
     out.
     """
     repeats = [
-        {**of_stage} | {f"mean_{latency}_ms": mean_ms(record, latency) for latency in LATENCIES}
+        {**of_stage}
+        | {f"mean_{latency}_ms": mean_ms(record, latency) for latency in LATENCIES}
         for record, of_stage in zip(records, throughputs, strict=True)
     ]
     found = {
@@ -349,7 +395,9 @@ def detectable_shift(first: int, second: int, *, error: float) -> float:
 
     def found(shift: float) -> float:
         return math.fsum(
-            w * v * cdf(shift - t * scatter) for w, t in thresholds for v, scatter in scatters
+            w * v * cdf(shift - t * scatter)
+            for w, t in thresholds
+            for v, scatter in scatters
         )
 
     low = 0.0
@@ -363,7 +411,9 @@ def detectable_shift(first: int, second: int, *, error: float) -> float:
     return high
 
 
-def _thresholds(first: int, second: int, error: float) -> tuple[tuple[float, float], ...]:
+def _thresholds(
+    first: int, second: int, error: float
+) -> tuple[tuple[float, float], ...]:
     """Return pairs of weight and critical value to integrate over the shared noise.
 
     The first side's share of the squared error has a beta distribution; the pairs are evenly spaced
@@ -386,8 +436,12 @@ def _scatters(freedom: int) -> tuple[tuple[float, float], ...]:
     reach = 6 / math.sqrt(2 * freedom)
     low = max(0.0, 1 - reach)
     high = 1 + reach
-    points = [low + (high - low) * (place + 0.5) / _SCATTERS for place in range(_SCATTERS)]
-    weights = _normalised([(freedom - 1) * math.log(x) - freedom * x * x / 2 for x in points])
+    points = [
+        low + (high - low) * (place + 0.5) / _SCATTERS for place in range(_SCATTERS)
+    ]
+    weights = _normalised(
+        [(freedom - 1) * math.log(x) - freedom * x * x / 2 for x in points]
+    )
     return tuple(zip(weights, points, strict=True))
 
 
@@ -405,7 +459,11 @@ since what a block does to both sides counts as noise."""
 
 
 def detectable_percent(
-    values: int, questions: int, *, in_blocks: bool = False, cv_percent: float = ASSUMED_CV_PERCENT
+    values: int,
+    questions: int,
+    *,
+    in_blocks: bool = False,
+    cv_percent: float = ASSUMED_CV_PERCENT,
 ) -> float:
     """Return the smallest rise, in percent, that is found with probability `POWER`.
 
@@ -416,7 +474,9 @@ def detectable_percent(
     error = (1 - CONFIDENCE) / max(1, questions)
     standard_error = math.sqrt(2 * math.log1p((cv_percent / 100) ** 2) / values)
     second = 0 if in_blocks and values >= MIN_BLOCKS else values
-    return log_ratio_percent(detectable_shift(values, second, error=error) * standard_error)
+    return log_ratio_percent(
+        detectable_shift(values, second, error=error) * standard_error
+    )
 
 
 SERVERS = "fresh servers"  # Unit of `power_sentence` for a sweep: one server per block and variant.
@@ -432,7 +492,9 @@ def power_sentence(values: int, questions: int, *, unit: str) -> str:
     if values < 2:
         return "one value a side does not show the noise: no change can be found"
     what = f"{values} {unit} a side and {questions} {'figure' if questions == 1 else 'figures'}"
-    least = percent_text(detectable_percent(values, questions, in_blocks=unit == SERVERS))
+    least = percent_text(
+        detectable_percent(values, questions, in_blocks=unit == SERVERS)
+    )
     found = f"{what} detect a change of {least} in one figure with {100 * POWER:g} % probability"
     return f"{found}, if it varies by {ASSUMED_CV_PERCENT:g} % (CV; assumed)"
 

@@ -17,20 +17,28 @@ from statistics import fmean
 from typing import Any, Literal
 
 from benchrun.api import SAMPLE_FIGURES, Live, Sample, timestamp
-from benchrun.measure.request_figures import is_believable, known, risen, sum_of_known
+from benchrun.measure.request_figures import (
+    is_believable,
+    known,
+    risen,
+    sum_of_known,
+)
 
 SCHEMA: Literal["benchrun.timeline/1"] = "benchrun.timeline/1"
-FULL_DETAIL_SAMPLES = 2048  # Samples of a run that are kept unmerged: 34 minutes at one a second.
-MAX_TIMELINE_BYTES = 4 * 1024 * 1024  # Most bytes of a timeline after decompression.
+FULL_DETAIL_SAMPLES = (
+    2048  # Samples of a run that are kept unmerged: 34 minutes at one a second.
+)
+MAX_TIMELINE_BYTES = (
+    4 * 1024 * 1024
+)  # Most bytes of a timeline after decompression.
 # Samples, or buckets of them, in one packed form: a minute of 136 servers at one a second.
 MAX_SAMPLES = 8192
 MAX_SERVER_CHARS = 253
 STALE_SECONDS = 60.0
 """Seconds without a scrape after which a server no longer counts in live figures: twice the longest
 scrape with its retry."""
-KV_CACHE_DECIMALS = (
-    3  # Decimals of a percentage: a cache of a million tokens with 100 in use must not show 0.
-)
+# Decimals of a percentage: a cache of a million tokens with 100 in use must not show 0.
+KV_CACHE_DECIMALS = 3
 
 _WITH_ENDS = ("running", "waiting", "kv_cache", "generation_tokens")
 """Figures whose least and greatest value a bucket has, too."""
@@ -47,7 +55,9 @@ def bucket_size(taken: int) -> int:
     3,584 after 8.4 million samples, which is 13 servers for a week.
     """
     return (
-        1 if taken < FULL_DETAIL_SAMPLES else 16 << (taken // FULL_DETAIL_SAMPLES).bit_length() - 1
+        1
+        if taken < FULL_DETAIL_SAMPLES
+        else 16 << (taken // FULL_DETAIL_SAMPLES).bit_length() - 1
     )
 
 
@@ -62,9 +72,9 @@ def bucketed(samples: Iterable[Sample], size: int) -> tuple[Sample, ...]:
     if size <= 1:
         return tuple(ordered)
     servers = by_server(ordered).values()
-    parts = [pods[i : i + size] for pods in servers for i in range(0, len(pods), size)][
-        :MAX_SAMPLES
-    ]
+    parts = [
+        pods[i : i + size] for pods in servers for i in range(0, len(pods), size)
+    ][:MAX_SAMPLES]
     return tuple(sorted(map(_bucket, parts), key=_order))
 
 
@@ -76,19 +86,31 @@ def encode(samples: Sequence[Sample]) -> bytes:
             "low": _columns([s.low or s for s in samples]),
             "high": _columns([s.high or s for s in samples]),
         }
-    return gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0)
+    return gzip.compress(
+        json.dumps(document, separators=(",", ":")).encode(), mtime=0
+    )
 
 
 def decode(data: bytes) -> tuple[Sample, ...]:
     """Unpack samples. Raises ValueError for anything else, however large it claims to be."""
     try:
         document = _document(data)
-        samples, low, high = (_samples(document.get(key, [])) for key in ("servers", "low", "high"))
+        samples, low, high = (
+            _samples(document.get(key, [])) for key in ("servers", "low", "high")
+        )
         if low or high:
             samples = tuple(
-                replace(s, low=a, high=b) for s, a, b in zip(samples, low, high, strict=True)
+                replace(s, low=a, high=b)
+                for s, a, b in zip(samples, low, high, strict=True)
             )
-    except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (
+        zlib.error,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         raise ValueError(f"not a timeline: {str(error)[:200]}") from error
     return samples
 
@@ -97,8 +119,13 @@ def _document(data: bytes) -> Mapping[str, Any]:
     inflate = zlib.decompressobj(wbits=31)
     text = inflate.decompress(data, MAX_TIMELINE_BYTES)
     if not inflate.eof:
-        raise ValueError(f"it is cut short or larger than {MAX_TIMELINE_BYTES} bytes")
-    if text.count(b",") > _MAX_VALUES or text.count(b"[") + text.count(b"{") > _MAX_CONTAINERS:
+        raise ValueError(
+            f"it is cut short or larger than {MAX_TIMELINE_BYTES} bytes"
+        )
+    if (
+        text.count(b",") > _MAX_VALUES
+        or text.count(b"[") + text.count(b"{") > _MAX_CONTAINERS
+    ):
         raise ValueError(f"it has more than {MAX_SAMPLES} samples")
     document = json.loads(text)
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
@@ -111,7 +138,9 @@ def once(samples: Iterable[Sample]) -> list[Sample]:
 
     A chunk whose writing was not confirmed may have been stored twice.
     """
-    found = {(sample.role, sample.pod, round(sample.at, 3)): sample for sample in samples}
+    found = {
+        (sample.role, sample.pod, round(sample.at, 3)): sample for sample in samples
+    }
     return sorted(found.values(), key=lambda sample: sample.at)
 
 
@@ -122,8 +151,13 @@ def live(samples: Sequence[Sample], now: datetime) -> Live | None:
     """
     moment = now.timestamp()
     # Read from the newest back, so that a long timeline costs nothing.
-    fresh = list(takewhile(lambda s: moment - s.at <= STALE_SECONDS, reversed(samples)))[::-1]
-    pairs = [(pods[-2] if len(pods) > 1 else None, pods[-1]) for pods in by_server(fresh).values()]
+    fresh = list(
+        takewhile(lambda s: moment - s.at <= STALE_SECONDS, reversed(samples))
+    )[::-1]
+    pairs = [
+        (pods[-2] if len(pods) > 1 else None, pods[-1])
+        for pods in by_server(fresh).values()
+    ]
     if not pairs:
         return None
     latest = [last for _, last in pairs]
@@ -132,11 +166,15 @@ def live(samples: Sequence[Sample], now: datetime) -> Live | None:
         at=timestamp(datetime.fromtimestamp(max(s.at for s in latest), tz=UTC)),
         running=sum_of_known(s.running for s in latest),
         waiting=sum_of_known(s.waiting for s in latest),
-        kv_cache_percent=round(100 * max(usage), KV_CACHE_DECIMALS) if usage else None,
+        kv_cache_percent=round(100 * max(usage), KV_CACHE_DECIMALS)
+        if usage
+        else None,
         generation_tokens_per_second=sum_of_known(
             _rate(a, b, "generation_tokens") for a, b in pairs
         ),
-        prompt_tokens_per_second=sum_of_known(_rate(a, b, "prompt_tokens") for a, b in pairs),
+        prompt_tokens_per_second=sum_of_known(
+            _rate(a, b, "prompt_tokens") for a, b in pairs
+        ),
         preemptions=sum_of_known(s.preemptions for s in latest),
     )
 
@@ -180,7 +218,9 @@ def _merged(
     """
     columns = {name: known(getattr(s, name) for s in samples) for name in names}
     merged: dict[str, Any] = dict.fromkeys(SAMPLE_FIGURES)
-    merged |= {name: merge(values) if values else None for name, values in columns.items()}
+    merged |= {
+        name: merge(values) if values else None for name, values in columns.items()
+    }
     xids = known(s.gpu_xid for s in samples)
     merged |= {
         "at": fmean([s.at for s in samples]),
@@ -207,11 +247,16 @@ def _columns(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     for (role, pod), rows in by_server(samples).items():
         instants = [round(s.at * 1000) for s in rows]
         steps = [
-            instant - before for before, instant in zip((0, *instants), instants, strict=False)
+            instant - before
+            for before, instant in zip((0, *instants), instants, strict=False)
         ]
-        columns = {name: [short(getattr(s, name)) for s in rows] for name in SAMPLE_FIGURES}
+        columns = {
+            name: [short(getattr(s, name)) for s in rows] for name in SAMPLE_FIGURES
+        }
         kept = {
-            name: column for name, column in columns.items() if any(v is not None for v in column)
+            name: column
+            for name, column in columns.items()
+            if any(v is not None for v in column)
         }
         servers.append({"role": role, "pod": pod, "at": steps, **kept})
     return servers
@@ -222,12 +267,20 @@ def _samples(servers: Sequence[Mapping[str, Any]]) -> tuple[Sample, ...]:
     for server in servers:
         role = server["role"]
         pod = server["pod"]
-        if not all(isinstance(name, str) and len(name) <= MAX_SERVER_CHARS for name in (role, pod)):
+        if not all(
+            isinstance(name, str) and len(name) <= MAX_SERVER_CHARS
+            for name in (role, pod)
+        ):
             raise ValueError("a server's role or pod is not a name")
         instants = _instants(server["at"], most=MAX_SAMPLES - len(found))
-        columns = {name: _column(server.get(name), len(instants)) for name in SAMPLE_FIGURES}
+        columns = {
+            name: _column(server.get(name), len(instants))
+            for name in SAMPLE_FIGURES
+        }
         for row, instant in enumerate(instants):
-            values: dict[str, Any] = {name: column[row] for name, column in columns.items()}
+            values: dict[str, Any] = {
+                name: column[row] for name, column in columns.items()
+            }
             found.append(Sample(at=instant / 1000, role=role, pod=pod, **values))
     return tuple(sorted(found, key=_order))
 
@@ -249,9 +302,12 @@ def _column(stored: object, length: int) -> list[float | None]:
     if stored is None:
         return [None] * length
     if not isinstance(stored, list) or len(stored) != length:
-        raise ValueError(f"a column must have {length} values, as many as there are instants")
+        raise ValueError(
+            f"a column must have {length} values, as many as there are instants"
+        )
     if not all(
-        value is None or (type(value) in (int, float) and is_believable(value)) for value in stored
+        value is None or (type(value) in (int, float) and is_believable(value))
+        for value in stored
     ):
         raise ValueError("a figure is not a number from 0 to 1e15")
     return [None if value is None else float(value) for value in stored]

@@ -86,7 +86,10 @@ def role_timelines(samples: Sequence[Sample], *, at_most: int) -> Timeline | Non
             RoleTimeline(
                 role=role,
                 servers=len({sample.pod for sample in own}),
-                spans=[_stored(number, each) for number, each in _by_number(own, grid).items()],
+                spans=[
+                    _stored(number, each)
+                    for number, each in _by_number(own, grid).items()
+                ],
             )
         )
     return Timeline(
@@ -98,7 +101,9 @@ def role_timelines(samples: Sequence[Sample], *, at_most: int) -> Timeline | Non
 
 
 def _by_number(samples: Iterable[Sample], grid: Grid) -> Mapping[int, list[Sample]]:
-    return {number: list(group) for number, group in groupby(samples, key=grid.number)}
+    return {
+        number: list(group) for number, group in groupby(samples, key=grid.number)
+    }
 
 
 def _stored(number: int, samples: Sequence[Sample]) -> TimelineSpan:
@@ -115,13 +120,19 @@ def _stored(number: int, samples: Sequence[Sample]) -> TimelineSpan:
 def _rounded(band: Band | None) -> tuple[float, float, float] | None:
     if band is None:
         return None
-    return rounded(band.mean) or 0.0, rounded(band.low) or 0.0, rounded(band.high) or 0.0
+    return (
+        rounded(band.mean) or 0.0,
+        rounded(band.low) or 0.0,
+        rounded(band.high) or 0.0,
+    )
 
 
 def _span(samples: Sequence[Sample], start: float, length: float) -> Span:
     servers = [
         list(group)
-        for _, group in groupby(sorted(samples, key=attrgetter("pod")), key=attrgetter("pod"))
+        for _, group in groupby(
+            sorted(samples, key=attrgetter("pod")), key=attrgetter("pod")
+        )
     ]
     usage = _bands(servers, "kv_cache")
     running = _total(_bands(servers, "running"))
@@ -132,7 +143,8 @@ def _span(samples: Sequence[Sample], start: float, length: float) -> Span:
 
 def _bands(servers: Sequence[Sequence[Sample]], figure: str) -> list[Band]:
     known = [
-        [value for s in server if (value := getattr(s, figure)) is not None] for server in servers
+        [value for s in server if (value := getattr(s, figure)) is not None]
+        for server in servers
     ]
     return [
         Band(math.fsum(values) / len(values), min(values), max(values))
@@ -143,6 +155,7 @@ def _bands(servers: Sequence[Sequence[Sample]], figure: str) -> list[Band]:
 
 def _total(bands: Sequence[Band], *, scale: float = 1.0) -> Band | None:
     ends = (
-        scale * math.fsum(getattr(band, end) for band in bands) for end in ("mean", "low", "high")
+        scale * math.fsum(getattr(band, end) for band in bands)
+        for end in ("mean", "low", "high")
     )
     return Band(*ends) if bands else None

@@ -11,7 +11,14 @@ from typing import Any
 
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 
-from benchrun.api import ROLE_FIGURES, START_DECIMALS, SUMMED, Figure, RoleFigures, Sample
+from benchrun.api import (
+    ROLE_FIGURES,
+    START_DECIMALS,
+    SUMMED,
+    Figure,
+    RoleFigures,
+    Sample,
+)
 from benchrun.measure import counters
 from benchrun.measure.metrics_page import COMBINE
 from benchrun.measure.request_figures import (
@@ -43,7 +50,9 @@ class PodWindow:
 
     role: str
     pod: str
-    edge: ServerEdge | None  # Edge of the server that they come from; None if it is not known.
+    edge: (
+        ServerEdge | None
+    )  # Edge of the server that they come from; None if it is not known.
     samples: tuple[Sample, ...]
     # Whether the pod was scraped around the stage: no samples are expected of one that came later.
     present: bool
@@ -68,19 +77,22 @@ class Replica:
     """
 
     address: str
-    pod: str | None  # Pod of its samples; None if it is not known which pod is this server.
+    pod: (
+        str | None
+    )  # Pod of its samples; None if it is not known which pod is this server.
     requests_finished: float | None
     prompt_tokens: float | None
     generation_tokens: float | None
     mean_ttft_ms: float | None
     """Mean TTFT in milliseconds, from the request's arrival at the server."""
     mean_queue_ms: float | None
-    figures: (
-        RoleFigures  # Figures of this server alone; those from samples are None without its pod.
-    )
+    # Figures of this server alone; those from samples are None without its pod.
+    figures: RoleFigures
 
 
-def pod_windows(record: StageRecord, samples: Sequence[Sample]) -> tuple[PodWindow, ...]:
+def pod_windows(
+    record: StageRecord, samples: Sequence[Sample]
+) -> tuple[PodWindow, ...]:
     """Return one window per pod that was ever scraped, in order of the pods' first samples."""
     pods = by_server(samples)
     roles = [role for role, _ in pods]
@@ -95,7 +107,9 @@ def pod_windows(record: StageRecord, samples: Sequence[Sample]) -> tuple[PodWind
         edge = of_role[0] if len(of_role) == 1 else None
         instants = [sample.at * 1e6 for sample in own]
         present = min(instants) <= end and max(instants) >= begin
-        found.append(PodWindow(role, pod, edge, tuple(_inside(record, edge, own)), present))
+        found.append(
+            PodWindow(role, pod, edge, tuple(_inside(record, edge, own)), present)
+        )
     return tuple(found)
 
 
@@ -117,12 +131,16 @@ def _inside(
         # A process that was gone before the stage counted on its own: its count may lie between
         # these edges by chance.
         if (start := _start(edge)) is not None:
-            samples = [s for s in samples if s.start_time is None or s.start_time >= start]
+            samples = [
+                s for s in samples if s.start_time is None or s.start_time >= start
+            ]
     if before is None or after is None or before >= after:
         return [
             s
             for s in samples
-            if record.first_send_unix_us <= s.at * 1e6 <= record.last_receive_unix_us
+            if record.first_send_unix_us
+            <= s.at * 1e6
+            <= record.last_receive_unix_us
         ]
     found = [
         s
@@ -131,7 +149,10 @@ def _inside(
         and (before < tokens < after or (tokens == before and is_busy(s)))
     ]
     # A bucket of samples may reach into the next stage; it is used only where there is no other.
-    ends = [[each.generation_tokens for each in (s.low or s, s.high or s)] for s in found]
+    ends = [
+        [each.generation_tokens for each in (s.low or s, s.high or s)]
+        for s in found
+    ]
     whole = [
         s
         for s, (low, high) in zip(found, ends, strict=True)
@@ -159,8 +180,12 @@ def stage_windows(
         scraped = [pod for pod in pods if pod.role == role]
         of_role = at_edges.get(role, ())
         inside = tuple(sample for pod in scraped for sample in pod.samples)
-        servers = max(1, sum(pod.present for pod in scraped)) if pods else len(of_role)
-        found.append(Window(role, inside, of_role, expected=due * servers, servers=servers))
+        servers = (
+            max(1, sum(pod.present for pod in scraped)) if pods else len(of_role)
+        )
+        found.append(
+            Window(role, inside, of_role, expected=due * servers, servers=servers)
+        )
     return tuple(found)
 
 
@@ -171,17 +196,26 @@ def together(window: Window) -> Sequence[Sample]:
     interval from its own samples is idle and adds nothing. Empty where a server gave no sample: the
     sum is not known.
     """
-    servers = by_server(sorted(window.samples, key=lambda sample: sample.at)).values()
+    servers = by_server(
+        sorted(window.samples, key=lambda sample: sample.at)
+    ).values()
     if len(servers) < window.servers or len(servers) == 1:
         return window.samples if len(servers) == window.servers else ()
     columns = [([sample.at for sample in own], own) for own in servers]
-    step = max([1e-6, *((ats[-1] - ats[0]) / max(1, len(ats) - 1) for ats, _ in columns)])
+    step = max(
+        [1e-6, *((ats[-1] - ats[0]) / max(1, len(ats) - 1) for ats, _ in columns)]
+    )
     found = []
     for at in sorted({sample.at for sample in window.samples}):
-        near = [(ats, own) for ats, own in columns if ats[0] - step < at < ats[-1] + step]
+        near = [
+            (ats, own)
+            for ats, own in columns
+            if ats[0] - step < at < ats[-1] + step
+        ]
         latest = [own[max(0, bisect_right(ats, at) - 1)] for ats, own in near]
         sums: dict[str, Any] = {
-            name: sum_of_all([getattr(each, name) for each in latest]) for name in SUMMED
+            name: sum_of_all([getattr(each, name) for each in latest])
+            for name in SUMMED
         }
         found.append(replace(latest[0], at=at, low=None, high=None, **sums))
     return found
@@ -204,7 +238,10 @@ def figures(stage_windows: Iterable[Window]) -> RoleFigures:
     expected = math.fsum(part.expected for part in parts)
     coverage = min(100.0, 100 * len(samples) / expected) if expected > 0 else None
     return RoleFigures(
-        role=parts[0].role, samples=len(samples), coverage_percent=coverage, **values
+        role=parts[0].role,
+        samples=len(samples),
+        coverage_percent=coverage,
+        **values,
     )
 
 
@@ -223,7 +260,9 @@ def _replica(edge: ServerEdge, pods: Sequence[PodWindow]) -> Replica:
     samples = pod.samples if pod is not None else ()
 
     def mean_ms(total: str, count: str) -> float | None:
-        return ratio(counters.rise([edge], total), counters.rise([edge], count), scale=1000)
+        return ratio(
+            counters.rise([edge], total), counters.rise([edge], count), scale=1000
+        )
 
     return Replica(
         address=edge.address,
@@ -240,22 +279,37 @@ def _replica(edge: ServerEdge, pods: Sequence[PodWindow]) -> Replica:
 def rounded_figures(figures: RoleFigures) -> RoleFigures:
     """Round figures as in a status: counts exact, all others with five significant digits."""
     names = (
-        name for name, figure in ROLE_FIGURES.items() if not figure.counters or figure.percent_of
+        name
+        for name, figure in ROLE_FIGURES.items()
+        if not figure.counters or figure.percent_of
     )
-    return figures.model_copy(update={name: rounded(getattr(figures, name)) for name in names})
+    return figures.model_copy(
+        update={name: rounded(getattr(figures, name)) for name in names}
+    )
 
 
 def _value(
-    figure: Figure, samples: Sequence[Sample], stages: Sequence[Sequence[ServerEdge]]
+    figure: Figure,
+    samples: Sequence[Sample],
+    stages: Sequence[Sequence[ServerEdge]],
 ) -> float | None:
     if figure.sample:
-        ends = (sample.high or sample if figure.by == "max" else sample for sample in samples)
+        ends = (
+            sample.high or sample if figure.by == "max" else sample
+            for sample in samples
+        )
         values = known(getattr(sample, figure.sample) for sample in ends)
-        return COMBINE[figure.by]([figure.scale * value for value in values]) if values else None
+        return (
+            COMBINE[figure.by]([figure.scale * value for value in values])
+            if values
+            else None
+        )
     if figure.where and not any(_rises(stages, figure.where)):
         return None
     if len(figure.counters) > 1:
-        return sum_of_known(rise for counter in figure.counters for rise in _rises(stages, counter))
+        return sum_of_known(
+            rise for counter in figure.counters for rise in _rises(stages, counter)
+        )
     risen = sum_of_all(_rises(stages, figure.counters[0]))
     return (
         ratio(risen, sum_of_all(_rises(stages, figure.percent_of)), scale=100)
@@ -264,5 +318,7 @@ def _value(
     )
 
 
-def _rises(stages: Sequence[Sequence[ServerEdge]], counter: str) -> list[float | None]:
+def _rises(
+    stages: Sequence[Sequence[ServerEdge]], counter: str
+) -> list[float | None]:
     return [counters.rise(stage, counter) for stage in stages]

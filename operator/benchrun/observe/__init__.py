@@ -34,7 +34,12 @@ from benchrun.observe.run_outcomes import (
     in_short,
     swept_runs,
 )
-from benchrun.observe.untrusted_json import MAX_MESSAGE_CHARS, instant, number, seconds_between
+from benchrun.observe.untrusted_json import (
+    MAX_MESSAGE_CHARS,
+    instant,
+    number,
+    seconds_between,
+)
 from benchrun.observe.view_builders import (
     MAX_ARGS,
     MAX_ARGS_CHARS,

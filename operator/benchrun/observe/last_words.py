@@ -21,15 +21,21 @@ _ERROR = re.compile(
 # The program's name may be `vllm serve`, `vllm (offline)` or, from Python 3.14 on,
 # `python3 -m vllm...`.
 _ARGPARSE = re.compile(r"^\S+(?: [\w().-]+)*: error: (?P<text>.+)$")
-_PYDANTIC_INPUT = re.compile(r"\[type=\w+, input_value=(?P<value>.*), input_type=(?P<type>\w+)\]")
+_PYDANTIC_INPUT = re.compile(
+    r"\[type=\w+, input_value=(?P<value>.*), input_type=(?P<type>\w+)\]"
+)
 _PYDANTIC_HEAD = re.compile(r"^\d+ validation errors? for \w+$")
 _NOISE = re.compile(
     r"^\s*$|^Traceback \(most recent call last\)|^\s+File \"|\", line \d+, in |^\s*[\^~]+\s*$"
     r"|^\s*During handling of|^\s*The above exception|^\s*For further information visit"
     r"|^usage: |Warning: |^\s*warnings\.warn\(|^\[rank\d+\]"
 )
-_CREDENTIAL = re.compile(r"\bhf_[A-Za-z0-9]{10,}|(?<=[Bb]earer )\S+|(?<=://)[^/@\s]+(?=@)")
-_CHAINED = re.compile(r"^\s*(?:During handling of the above|The above exception was the direct)")
+_CREDENTIAL = re.compile(
+    r"\bhf_[A-Za-z0-9]{10,}|(?<=[Bb]earer )\S+|(?<=://)[^/@\s]+(?=@)"
+)
+_CHAINED = re.compile(
+    r"^\s*(?:During handling of the above|The above exception was the direct)"
+)
 _TOLD_TO_END = re.compile(r"^(?:\w+\.)*(?:KeyboardInterrupt|CancelledError)\b")
 _PROCESS = re.compile(r"^\(\S+ pid=\d+\)")
 _END_OF_ERROR = re.compile(
@@ -73,8 +79,14 @@ def bounded(words: str) -> str:
 
     What looks like a credential is masked, and what only steers a terminal is removed.
     """
-    single = _CREDENTIAL.sub("***", " ".join(plain_text(words[:MAX_READ_CHARS]).split()))
-    return single if len(single) <= MAX_CHARS else single[: MAX_CHARS - 1].rstrip() + "…"
+    single = _CREDENTIAL.sub(
+        "***", " ".join(plain_text(words[:MAX_READ_CHARS]).split())
+    )
+    return (
+        single
+        if len(single) <= MAX_CHARS
+        else single[: MAX_CHARS - 1].rstrip() + "…"
+    )
 
 
 class _Line(NamedTuple):
@@ -121,7 +133,9 @@ def _complaint(lines: list[_Line]) -> int | None:
 
 def _error(lines: list[_Line], engine: Engine) -> str:
     """Return the last exception that is a cause, with its own further lines."""
-    if (at := _cause(lines, engine)) is None or (error := _ERROR.match(lines[at].text)) is None:
+    if (at := _cause(lines, engine)) is None or (
+        error := _ERROR.match(lines[at].text)
+    ) is None:
         return ""
     first = error["text"] or ""
     name = "" if _PYDANTIC_HEAD.match(first) else f"{error['name']}: "
@@ -186,10 +200,18 @@ def _until_end(lines: list[_Line], at: int) -> list[str]:
 
 
 def _joined(lines: Iterable[str]) -> str:
-    kept = (line for line in lines if not _NOISE.search(line) and not _PYDANTIC_HEAD.match(line))
+    kept = (
+        line
+        for line in lines
+        if not _NOISE.search(line) and not _PYDANTIC_HEAD.match(line)
+    )
     return " ".join(_PYDANTIC_INPUT.sub(_got, line) for line in kept)
 
 
 def _got(match: re.Match[str]) -> str:
     """Return pydantic's `[type=..., input_value=0, ...]` as "(got 0)"; empty for a whole object."""
-    return f" (got {match['value']})" if match["type"] in ("int", "float", "str", "bool") else ""
+    return (
+        f" (got {match['value']})"
+        if match["type"] in ("int", "float", "str", "bool")
+        else ""
+    )

@@ -16,7 +16,9 @@ _LEVEL = 1  # compression level: saves most of what the best level saves, in a f
 def packed(value: raw.Object) -> bytes:
     """Return JSON, compressed where it is long. Equal objects give equal bytes."""
     text = json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
-    return text if len(text) < COMPRESSED_FROM_BYTES else zlib.compress(text, _LEVEL)
+    return (
+        text if len(text) < COMPRESSED_FROM_BYTES else zlib.compress(text, _LEVEL)
+    )
 
 
 def unpacked(data: bytes) -> dict[str, Any]:

@@ -42,7 +42,11 @@ class Evidence:
         Each restart follows an ending. If the container does not run now, it has ended once more.
         """
         runs_now = self.pod.terminated is None and self.pod.waiting_reason is None
-        return 0 if self.pod.ending is None else self.pod.restarts + (0 if runs_now else 1)
+        return (
+            0
+            if self.pod.ending is None
+            else self.pod.restarts + (0 if runs_now else 1)
+        )
 
     @property
     def place(self) -> Place:
@@ -52,7 +56,9 @@ class Evidence:
     @property
     def pod_words(self) -> str:
         """Return Kubernetes' reason and message for the end of the pod as a whole."""
-        return bounded(": ".join(filter(None, (self.pod.pod_reason, self.pod.pod_message))))
+        return bounded(
+            ": ".join(filter(None, (self.pod.pod_reason, self.pod.pod_message)))
+        )
 
     @property
     def is_cause_hidden(self) -> bool:
@@ -71,32 +77,53 @@ def evidence_of(pod: Pod, engine: Engine, log_tail: str | None) -> Evidence:
     """
     message = pod.ending.message if pod.ending is not None else ""
     by_message = _evidence(pod, engine, message)
-    if pod.ending is None or not log_tail or (message and not by_message.is_cause_hidden):
+    if (
+        pod.ending is None
+        or not log_tail
+        or (message and not by_message.is_cause_hidden)
+    ):
         return by_message
     return _evidence(pod, engine, log_tail)
 
 
 def _evidence(pod: Pod, engine: Engine, log: str) -> Evidence:
     words = last_words(log, engine)
-    return Evidence(pod=pod, engine=engine, log=log, words=words, errors=errors(log, engine))
+    return Evidence(
+        pod=pod, engine=engine, log=log, words=words, errors=errors(log, engine)
+    )
 
 
-def first_diagnosis(found: Iterable[Evidence], checks: Iterable[Check]) -> Diagnosis | None:
+def first_diagnosis(
+    found: Iterable[Evidence], checks: Iterable[Check]
+) -> Diagnosis | None:
     """Return the first terminal diagnosis of any pod, else the first that may still pass."""
     ordered = list(checks)
-    each = (next(filter(None, (check(evidence) for check in ordered)), None) for evidence in found)
-    return min(filter(None, each), key=lambda diagnosis: not diagnosis.terminal, default=None)
+    each = (
+        next(filter(None, (check(evidence) for check in ordered)), None)
+        for evidence in found
+    )
+    return min(
+        filter(None, each),
+        key=lambda diagnosis: not diagnosis.terminal,
+        default=None,
+    )
 
 
 def diagnosis_of(
-    pods: Iterable[Pod], engine: Engine, checks: Iterable[Check], *, log_tail: str | None = None
+    pods: Iterable[Pod],
+    engine: Engine,
+    checks: Iterable[Check],
+    *,
+    log_tail: str | None = None,
 ) -> Diagnosis | None:
     """Diagnose the pods by `checks`, but pods that are being deleted only by `evicted`.
 
     The containers of a pod that is being deleted end because of the deletion.
     """
     listed = list(pods)
-    staying = (evidence_of(pod, engine, log_tail) for pod in listed if not pod.deleting)
+    staying = (
+        evidence_of(pod, engine, log_tail) for pod in listed if not pod.deleting
+    )
     leaving = (evidence_of(pod, engine, None) for pod in listed if pod.deleting)
     found = first_diagnosis(staying, checks)
     return (
@@ -106,7 +133,9 @@ def diagnosis_of(
     )
 
 
-def diagnosed(reason: str, what: str, remedy: str, *, terminal: bool = True) -> Diagnosis:
+def diagnosed(
+    reason: str, what: str, remedy: str, *, terminal: bool = True
+) -> Diagnosis:
     """Build a diagnosis whose message says what happened and what to change."""
     return Diagnosis(reason, f"{what.rstrip('. ')}. {remedy}", terminal)
 
@@ -122,18 +151,29 @@ def crash_loop(evidence: Evidence) -> Diagnosis | None:
     further up, that cause is looked for first.
     """
     pod = evidence.pod
-    looping = pod.restarts >= _ENOUGH_RESTARTS or pod.waiting_reason == "CrashLoopBackOff"
+    looping = (
+        pod.restarts >= _ENOUGH_RESTARTS or pod.waiting_reason == "CrashLoopBackOff"
+    )
     stuck = pod.waiting_reason in _CANNOT_START
-    if evidence.pod.ending is None or not (looping or stuck or evidence.is_cause_hidden):
+    if evidence.pod.ending is None or not (
+        looping or stuck or evidence.is_cause_hidden
+    ):
         return None
-    words = evidence.words or bounded(pod.waiting_message or "") or "its log is empty"
+    words = (
+        evidence.words or bounded(pod.waiting_message or "") or "its log is empty"
+    )
     what = (
         f"The container ended with exit code {evidence.exit_code}, {pod.restarts} restarts so "
         f"far: {words}"
     )
-    terminal = pod.restarts >= _ENOUGH_RESTARTS or (looping and not evidence.is_cause_hidden)
+    terminal = pod.restarts >= _ENOUGH_RESTARTS or (
+        looping and not evidence.is_cause_hidden
+    )
     return diagnosed(
-        Reason.CRASH_LOOP, what, "See more of its log with benchrun logs.", terminal=terminal
+        Reason.CRASH_LOOP,
+        what,
+        "See more of its log with benchrun logs.",
+        terminal=terminal,
     )
 
 
@@ -147,7 +187,9 @@ def out_of_memory(evidence: Evidence) -> Diagnosis | None:
         else "; a server needs about twice the size of its weights"
     )
     remedy = f"Raise the memory limit in {evidence.place.resources}{weights}."
-    return diagnosed(Reason.OUT_OF_MEMORY, "The container was ended at its memory limit", remedy)
+    return diagnosed(
+        Reason.OUT_OF_MEMORY, "The container was ended at its memory limit", remedy
+    )
 
 
 _TAKEN = (
@@ -175,7 +217,9 @@ def evicted(evidence: Evidence) -> Diagnosis | None:
         f"Start a new run with requests equal to limits in {resources}, and a priority class in "
         f"{pod}."
     )
-    return diagnosed(Reason.EVICTED, f"The pod was evicted ({evidence.pod_words})", remedy)
+    return diagnosed(
+        Reason.EVICTED, f"The pod was evicted ({evidence.pod_words})", remedy
+    )
 
 
 def refused_by_node(evidence: Evidence) -> Diagnosis | None:
@@ -185,12 +229,17 @@ def refused_by_node(evidence: Evidence) -> Diagnosis | None:
     containers has run.
     """
     pod = evidence.pod
-    never_ran = pod.ending is None and (pod.pod_reason or "") not in (*_TAKEN, _OUT_OF_TIME)
+    never_ran = pod.ending is None and (pod.pod_reason or "") not in (
+        *_TAKEN,
+        _OUT_OF_TIME,
+    )
     if pod.phase != "Failed" or not pod.pod_reason:
         return None
     if not never_ran and not pod.pod_reason.startswith(_NOT_ADMITTED):
         return None
-    remedy = "Another pod is tried; if this repeats, check the node's device plugin."
+    remedy = (
+        "Another pod is tried; if this repeats, check the node's device plugin."
+    )
     if not pod.pod_reason.startswith(_NOT_ADMITTED):
         remedy = (
             f"Another pod is tried; if this repeats, change {evidence.place.pod} as these words "
@@ -205,7 +254,9 @@ def refused_by_node(evidence: Evidence) -> Diagnosis | None:
 
 
 _NOT_ADMITTED = ("OutOf", "UnexpectedAdmissionError", "NodeAffinity")
-_OUT_OF_TIME = "DeadlineExceeded"  # Reason of the pod's own deadline; its Job says more.
+_OUT_OF_TIME = (
+    "DeadlineExceeded"  # Reason of the pod's own deadline; its Job says more.
+)
 
 
 def rejected(words: str | None, role: str) -> Diagnosis | None:
@@ -216,7 +267,9 @@ def rejected(words: str | None, role: str) -> Diagnosis | None:
     if not words:
         return None
     found = refusal_of(words, Place(role))
-    return diagnosed_refusal(found, f"The pod was not admitted: {found.words}", Reason.POD_REJECTED)
+    return diagnosed_refusal(
+        found, f"The pod was not admitted: {found.words}", Reason.POD_REJECTED
+    )
 
 
 _PATIENCE = {Means.RETRY: Patience.RETRIED, Means.NAMESPACE: Patience.REFUSED}
@@ -226,7 +279,9 @@ def diagnosed_refusal(found: Refusal, what: str, reason: str) -> Diagnosis:
     """Build the diagnosis of a refusal, with `reason` unless a full quota is the cause."""
     message = f"{what.rstrip('. ')}. {found.remedy}"
     if found.means == Means.QUOTA:
-        return Diagnosis(Reason.QUOTA_EXCEEDED, message, terminal=False, node_helps=False)
+        return Diagnosis(
+            Reason.QUOTA_EXCEEDED, message, terminal=False, node_helps=False
+        )
     is_ruling = found.means == Means.RULING
     patience = _PATIENCE.get(found.means, Patience.REFUSED)
     return Diagnosis(reason, message, is_ruling, patience, node_helps=False)
@@ -235,7 +290,12 @@ def diagnosed_refusal(found: Refusal, what: str, reason: str) -> Diagnosis:
 # With the back-off the kubelet has tried, failed, and waits: an error that one more try mends does
 # not get so far.
 _NOT_PULLED = ("InvalidImageName", "ErrImageNeverPull", "ImagePullBackOff")
-_TRYING = ("ErrImagePull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed")
+_TRYING = (
+    "ErrImagePull",
+    "ImageInspectError",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
+)
 _WRONG_USER = (
     "container has runAsNonRoot and image will run as root",
     "image has non-numeric user",
@@ -256,8 +316,12 @@ def image_pull(evidence: Evidence) -> Diagnosis | None:
         f"Check {evidence.place.part}.image, and {evidence.place.pod}.imagePullSecrets if the "
         "registry is private."
     )
-    what = f"The image {evidence.pod.image or ''} can't be pulled: {words}".replace("  ", " ")
-    return diagnosed(Reason.IMAGE_PULL, what, remedy, terminal=reason not in _TRYING)
+    what = f"The image {evidence.pod.image or ''} can't be pulled: {words}".replace(
+        "  ", " "
+    )
+    return diagnosed(
+        Reason.IMAGE_PULL, what, remedy, terminal=reason not in _TRYING
+    )
 
 
 def container_config(evidence: Evidence) -> Diagnosis | None:
@@ -273,13 +337,18 @@ def container_config(evidence: Evidence) -> Diagnosis | None:
             f"Set runAsUser in {evidence.place.pod}.securityContext, or use an image whose user is "
             "not root."
         )
-        return diagnosed(Reason.CONTAINER_CONFIG, f"The container can't be made: {words}", remedy)
+        return diagnosed(
+            Reason.CONTAINER_CONFIG, f"The container can't be made: {words}", remedy
+        )
     remedy = (
         f"Create what is missing in the run's namespace, or correct {evidence.place.part} and "
         "spec.model."
     )
     return diagnosed(
-        Reason.CONTAINER_CONFIG, f"The container can't be made: {words}", remedy, terminal=False
+        Reason.CONTAINER_CONFIG,
+        f"The container can't be made: {words}",
+        remedy,
+        terminal=False,
     )
 
 
@@ -302,7 +371,10 @@ def container_waits(evidence: Evidence) -> Diagnosis | None:
         f" or {evidence.place.pod}, correct it; else see the pod's events and its node."
     )
     return diagnosed(
-        Reason.CONTAINER_CONFIG, f"The container is not started: {words}", remedy, terminal=False
+        Reason.CONTAINER_CONFIG,
+        f"The container is not started: {words}",
+        remedy,
+        terminal=False,
     )
 
 
@@ -312,7 +384,9 @@ def container_waits(evidence: Evidence) -> Diagnosis | None:
 # of a resource than a node has reads like one that is in use; the two differ in what follows:
 # preemption is "not helpful" on a node that could not take the pod if it were empty.
 
-_HEAD = re.compile(r"^0/(?P<nodes>\d+) nodes are available: (?P<reasons>.*)", re.DOTALL)
+_HEAD = re.compile(
+    r"^0/(?P<nodes>\d+) nodes are available: (?P<reasons>.*)", re.DOTALL
+)
 _TAIL = re.compile(r"\.? (no new claims to deallocate|preemption: ).*", re.DOTALL)
 _NOT_EVEN_EMPTY = re.compile(
     r"preemption: 0/(?P<nodes>\d+) nodes are available: (?P=nodes) Preemption is not helpful for "
@@ -352,28 +426,44 @@ def gated(evidence: Evidence) -> Diagnosis | None:
 
 def unschedulable(evidence: Evidence) -> Diagnosis | None:
     """Diagnose a pod for which the scheduler found no node."""
-    if (message := evidence.pod.unschedulable) is None or evidence.pod.node is not None:
+    if (
+        message := evidence.pod.unschedulable
+    ) is None or evidence.pod.node is not None:
         return None
     words = bounded(_TAIL.sub("", message))
     place = evidence.place
     if is_structural(message):
         fields = f"nodeSelector, affinity and tolerations in {place.pod}"
-        mend = f"Lower {place.resources}" if _INSUFFICIENT in words else f"Correct {fields}"
+        mend = (
+            f"Lower {place.resources}"
+            if _INSUFFICIENT in words
+            else f"Correct {fields}"
+        )
         if _INSUFFICIENT in words and _asks_for_nodes(words):
             mend = f"Lower {place.resources}, or correct {fields}"
         what = f"No node can ever take the pod: {words}"
-        found = diagnosed(Reason.UNSCHEDULABLE, what, f"{mend}, or add such a node.")
+        found = diagnosed(
+            Reason.UNSCHEDULABLE, what, f"{mend}, or add such a node."
+        )
         return replace(found, patience=Patience.NODE)
     if any(part in words.lower() for part in _ABOUT_VOLUMES):
-        data = "the files of spec.workloads, " if evidence.pod.role == ROLE_CLIENT else ""
+        data = (
+            "the files of spec.workloads, "
+            if evidence.pod.role == ROLE_CLIENT
+            else ""
+        )
         places = f"{data}spec.model.source.pvc and {place.pod}.volumes"
         remedy = f"The run continues when the claim exists and has its volume; check {places}."
     else:
         remedy = (
-            f"The run continues when a node has room; if none ever will, lower {place.resources}."
+            "The run continues when a node has room; if none ever will, lower "
+            f"{place.resources}."
         )
     found = diagnosed(
-        Reason.UNSCHEDULABLE, f"No node can take the pod now: {words}", remedy, terminal=False
+        Reason.UNSCHEDULABLE,
+        f"No node can take the pod now: {words}",
+        remedy,
+        terminal=False,
     )
     return replace(found, node_helps="persistentvolumeclaim" not in words.lower())
 
@@ -401,12 +491,16 @@ def is_structural(message: str) -> bool:
     def never_mends(why: str) -> bool:
         if (taint := _TAINT.match(why)) is not None:
             return not taint["key"].strip().startswith(_PASSING_TAINTS)
-        return why.rstrip(". ") in _STRUCTURAL or (too_small and why.startswith(_INSUFFICIENT))
+        return why.rstrip(". ") in _STRUCTURAL or (
+            too_small and why.startswith(_INSUFFICIENT)
+        )
 
     head = _HEAD.match(_TAIL.sub("", message))
     if head is None or (found is not None and found["nodes"] != head["nodes"]):
         return False
-    reasons = [_REASON.match(part) for part in head["reasons"].rstrip(". ").split(", ")]
+    reasons = [
+        _REASON.match(part) for part in head["reasons"].rstrip(". ").split(", ")
+    ]
     lasting = [
         int(reason["nodes"])
         for reason in reasons
@@ -415,7 +509,11 @@ def is_structural(message: str) -> bool:
     # A node that lacks two resources counts twice.
     nodes = int(head["nodes"])
     told = sum(lasting)
-    return len(lasting) == len(reasons) and 0 < nodes <= told and (too_small or nodes == told)
+    return (
+        len(lasting) == len(reasons)
+        and 0 < nodes <= told
+        and (too_small or nodes == told)
+    )
 
 
 def named_by_error(evidence: Evidence) -> Diagnosis | None:
@@ -426,9 +524,15 @@ def named_by_error(evidence: Evidence) -> Diagnosis | None:
     """
     if evidence.pod.ending is None:
         return None
-    causes = [c for c in evidence.engine.log_causes if c.exit_code in (None, evidence.exit_code)]
+    causes = [
+        c
+        for c in evidence.engine.log_causes
+        if c.exit_code in (None, evidence.exit_code)
+    ]
     pairs = ((error, cause) for error in evidence.errors for cause in causes)
-    named = next((cause for error, cause in pairs if cause.is_named_in(error)), None)
+    named = next(
+        (cause for error, cause in pairs if cause.is_named_in(error)), None
+    )
     # The form of an error says less than the words of any error of the chain.
     formed = (
         cause
@@ -512,7 +616,9 @@ def exited(evidence: Evidence) -> Diagnosis | None:
     if ended.exit_code in _BY_SIGNAL:
         remedy = "The events of its pod and its node may show by whom."
         return diagnosed(
-            Reason.CLIENT_GONE, f"The client was killed (exit code {ended.exit_code})", remedy
+            Reason.CLIENT_GONE,
+            f"The client was killed (exit code {ended.exit_code})",
+            remedy,
         )
     what = (
         f"The client ended with exit code {ended.exit_code}: "
@@ -550,7 +656,9 @@ def diagnose_client(
     many pods exist as are `wanted`.
     """
     listed = list(pods)
-    if (found := diagnosis_of(listed, engine, CLIENT_CHECKS)) is not None and found.terminal:
+    if (
+        found := diagnosis_of(listed, engine, CLIENT_CHECKS)
+    ) is not None and found.terminal:
         return found
     staying = sum(not pod.deleting for pod in listed)
     found = job_failed(job, deleted=staying == 0) or found
@@ -566,12 +674,20 @@ def job_failed(job: Child | None, *, deleted: bool) -> Diagnosis | None:
         return None
     if job.failure.startswith("DeadlineExceeded"):
         remedy = "Raise spec.runDeadlineSeconds, or measure less."
-        return diagnosed(Reason.RUN_DEADLINE, "The client's Job reached its deadline", remedy)
+        return diagnosed(
+            Reason.RUN_DEADLINE, "The client's Job reached its deadline", remedy
+        )
     if deleted:
         return Diagnosis(
-            Reason.CLIENT_GONE, f"The client's pod was deleted: {bounded(job.failure)}", True
+            Reason.CLIENT_GONE,
+            f"The client's pod was deleted: {bounded(job.failure)}",
+            True,
         )
-    return Diagnosis(Reason.CLIENT_FAILED, f"The client's Job failed: {bounded(job.failure)}", True)
+    return Diagnosis(
+        Reason.CLIENT_FAILED,
+        f"The client's Job failed: {bounded(job.failure)}",
+        True,
+    )
 
 
 def find_pod_with_hidden_cause(pods: Sequence[Pod], engine: Engine) -> Pod | None:
@@ -579,4 +695,7 @@ def find_pod_with_hidden_cause(pods: Sequence[Pod], engine: Engine) -> Pod | Non
 
     That log is worth fetching. Return None if there is no such pod.
     """
-    return next((pod for pod in pods if evidence_of(pod, engine, None).is_cause_hidden), None)
+    return next(
+        (pod for pod in pods if evidence_of(pod, engine, None).is_cause_hidden),
+        None,
+    )

@@ -20,7 +20,9 @@ from benchrun.observe.last_words import bounded
 class Means(StrEnum):
     """What a refusal amounts to."""
 
-    QUOTA = "Quota"  # a quota has no room now, but may have later: the run waits for it
+    QUOTA = (
+        "Quota"  # a quota has no room now, but may have later: the run waits for it
+    )
     RETRY = "Retry"  # the API server, or a webhook that it calls, gave no answer
     NAMESPACE = "Namespace"  # the namespace is being deleted, and the run with it
     RULING = "Ruling"  # the refusal stands until the cause is changed
@@ -98,7 +100,11 @@ def refusal_of(message: str, place: Place) -> Refusal:
 def refused_pods(events: Iterable[raw.Object]) -> str:
     """Return why pods were not made, by the newest of these events; empty where there is none."""
     newest = max(events, key=_last_seen, default=None)
-    message = "" if newest is None else raw.text(newest.get("message"), raw.MAX_MESSAGE_CHARS)
+    message = (
+        ""
+        if newest is None
+        else raw.text(newest.get("message"), raw.MAX_MESSAGE_CHARS)
+    )
     return _PASSED_ON.sub("", message.strip())
 
 
@@ -108,7 +114,11 @@ def _last_seen(event: raw.Object) -> str:
     It has whole seconds, or more digits where the event came with a series.
     """
     series = raw.mapping(event.get("series"))
-    seen = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
+    seen = (
+        series.get("lastObservedTime"),
+        event.get("lastTimestamp"),
+        event.get("eventTime"),
+    )
     return max(raw.text(each) for each in seen)
 
 
@@ -122,15 +132,22 @@ def is_ruling_on_valid(message: str) -> bool:
 
 def _judged(text: str, place: Place) -> tuple[Means, str]:
     if _NAMESPACE_ENDS.search(text) and not _DENIED.search(text):
-        return Means.NAMESPACE, "The namespace is being deleted, and the run with it."
+        return (
+            Means.NAMESPACE,
+            "The namespace is being deleted, and the run with it.",
+        )
     if _NOT_ASKED.match(text):
         return Means.RETRY, _RETRIED
     if (denied := _DENIED.search(text)) is not None:
         head = text[: denied.start()]
         tail = text[denied.end() :]
-        if _OWN_TROUBLE.match(head) or (tail.startswith(": failed to") and _NOT_READY.search(tail)):
+        if _OWN_TROUBLE.match(head) or (
+            tail.startswith(": failed to") and _NOT_READY.search(tail)
+        ):
             return Means.RETRY, _RETRIED
-        return Means.RULING, _of_a_policy(denied[0].removesuffix("request") + tail, place)
+        return Means.RULING, _of_a_policy(
+            denied[0].removesuffix("request") + tail, place
+        )
     if (quota := _QUOTA.search(text)) is not None:
         return _of_a_quota(text, quota["name"], place)
     for found, fields in _RULINGS:
@@ -176,14 +193,26 @@ def _beyond(text: str) -> list[str]:
 
 def _amounts(text: str) -> dict[str, Decimal]:
     pairs = (each.rpartition("=") for each in text.rstrip(".").split(","))
-    read = ((resource, quantity(amount)) for resource, _, amount in pairs if resource)
+    read = (
+        (resource, quantity(amount)) for resource, _, amount in pairs if resource
+    )
     return {resource: amount for resource, amount in read if amount is not None}
 
 
 _QUANTITY = re.compile(
     r"(?P<number>\d{1,20}(?:\.\d{1,20})?)(?P<unit>[numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,2})?"
 )
-_DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_DECIMAL = {
+    "n": -9,
+    "u": -6,
+    "m": -3,
+    "k": 3,
+    "M": 6,
+    "G": 9,
+    "T": 12,
+    "P": 15,
+    "E": 18,
+}
 _BINARY = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
@@ -210,8 +239,14 @@ _RULINGS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
             r"insufficient quota to match these scopes: .*PriorityClass",
             ("{pod}.priorityClassName",),
         ),
-        (r"integer value of priority|preemptionPolicy", ("{pod}.priorityClassName",)),
-        (r"\bRuntimeClass\b|\bpod rejected: Pod.*Overhead", ("{pod}.runtimeClassName",)),
+        (
+            r"integer value of priority|preemptionPolicy",
+            ("{pod}.priorityClassName",),
+        ),
+        (
+            r"\bRuntimeClass\b|\bpod rejected: Pod.*Overhead",
+            ("{pod}.runtimeClassName",),
+        ),
         (
             (
                 r"service account \S+: serviceaccounts? \S+ not found"
@@ -225,7 +260,10 @@ _RULINGS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
         ),
         (r"\b(?:maximum|minimum) \S+ usage per \S+ is\b", ("{resources}",)),
         (r"\bmax limit to request ratio per\b", ("{resources}",)),
-        (r"\bfailed quota: .*must specify\b|\binsufficient quota to consume\b", ("{resources}",)),
+        (
+            r"\bfailed quota: .*must specify\b|\binsufficient quota to consume\b",
+            ("{resources}",),
+        ),
         (
             r"violates PodSecurity.*(?:hostPath|restricted volume types)",
             ("{pod}.volumes", "{pod}.securityContext"),
@@ -266,7 +304,10 @@ _NAMED = (
         r"\brunAs|\bsecurity ?context|\bprivileged|\bseccomp|\bfsGroup|\broot\b",
         "{pod}.securityContext",
     ),
-    (r"\bresources?\b|\blimits?\b|\brequests?\b|\bgpus?\b|\bmemory\b|\bcpu\b", "{resources}"),
+    (
+        r"\bresources?\b|\blimits?\b|\brequests?\b|\bgpus?\b|\bmemory\b|\bcpu\b",
+        "{resources}",
+    ),
     (r"\bimages?\b|\bregistr|\btag\b|\bdigest\b", "{part}.image"),
 )
 _MOST_NAMED = 3
@@ -274,7 +315,11 @@ _MOST_NAMED = 3
 
 def _of_a_policy(words: str, place: Place) -> str:
     """Return what to change, by the fields that the policy's words mention."""
-    fields = (field for pattern, field in _NAMED if re.search(pattern, words, re.IGNORECASE))
+    fields = (
+        field
+        for pattern, field in _NAMED
+        if re.search(pattern, words, re.IGNORECASE)
+    )
     return _remedy(tuple(fields)[:_MOST_NAMED], place)
 
 

@@ -61,7 +61,9 @@ def finished_run_of(status: raw.Object) -> FinishedRun | None:
     """
     if (ended_at := raw.instant(status.get("completionTime"))) is None:
         return None
-    headline = raw.text(raw.mapping(status.get("headline")).get("loadPoint"), _MAX_NAME_CHARS)
+    headline = raw.text(
+        raw.mapping(status.get("headline")).get("loadPoint"), _MAX_NAME_CHARS
+    )
     rows = {
         raw.text(row.get("loadPoint"), _MAX_NAME_CHARS): row
         for row in raw.mappings(status.get("results"))
@@ -80,7 +82,9 @@ def finished_run_of(status: raw.Object) -> FinishedRun | None:
 
 def _figures_of(load_point: str, row: raw.Object) -> LoadPointFigures:
     steady = (
-        raw.mapping(row.get("steady")) if row.get("throughputOf") in ("Plateau", "Arrivals") else {}
+        raw.mapping(row.get("steady"))
+        if row.get("throughputOf") in ("Plateau", "Arrivals")
+        else {}
     )
     metrics = {**raw.mapping(row.get("metrics")), **steady}
     listed = row.get("uncertain")
@@ -93,7 +97,8 @@ def _figures_of(load_point: str, row: raw.Object) -> LoadPointFigures:
         load_point=load_point,
         **words,
         figures=tuple(
-            None if name in uncertain else _finite(metrics.get(name)) for name in HEADLINE_FIGURES
+            None if name in uncertain else _finite(metrics.get(name))
+            for name in HEADLINE_FIGURES
         ),
     )
 
@@ -137,7 +142,9 @@ def _swept(run: Run) -> SweptRun:
     failed = raw.condition(run.status, "Failed")
     state: State = "Running"
     if failed.get("status") == "True":
-        state = "Cancelled" if failed.get("reason") == Reason.CANCELLED else "Failed"
+        state = (
+            "Cancelled" if failed.get("reason") == Reason.CANCELLED else "Failed"
+        )
     elif complete.get("status") == "True":
         state = "Completed"
     early = state in ("Failed", "Cancelled")
@@ -153,8 +160,12 @@ def _swept(run: Run) -> SweptRun:
         cancelling=run.spec.get("cancel") is True,
         deleting=run.deleting,
         reason=raw.text(failed.get("reason"), 128) if early else "",
-        message=raw.text(failed.get("message"), raw.MAX_MESSAGE_CHARS) if early else "",
-        held_seconds=(raw.seconds_between(since, until) or 0.0) if state != "Running" else 0.0,
+        message=raw.text(failed.get("message"), raw.MAX_MESSAGE_CHARS)
+        if early
+        else "",
+        held_seconds=(raw.seconds_between(since, until) or 0.0)
+        if state != "Running"
+        else 0.0,
     )
 
 
@@ -166,7 +177,9 @@ def in_short(run: Run) -> Run:
     conditions = []
     for type_ in ("Complete", "Failed"):
         condition = raw.condition(run.status, type_)
-        words = {key: raw.text(condition.get(key), 128) for key in ("status", "reason")}
+        words = {
+            key: raw.text(condition.get(key), 128) for key in ("status", "reason")
+        }
         message = raw.text(condition.get("message"), _SHORT_MESSAGE_CHARS)
         conditions.append({"type": type_, **words, "message": message})
     times = {

@@ -12,7 +12,9 @@ MAX_NAME_CHARS = 253
 MAX_MESSAGE_CHARS = 2048
 """Most characters of a message. A termination message has at most 4,096 bytes; the end of a log in
 its place 2,048."""
-MAX_NUMBER = 10**15  # largest number that is read; a numeric string has at most 15 digits
+MAX_NUMBER = (
+    10**15
+)  # largest number that is read; a numeric string has at most 15 digits
 Object = Mapping[str, object]
 
 
@@ -37,7 +39,11 @@ def holds_more_than(most: int, value: object) -> bool:
     found = [value]
     for each in found:
         found.extend(
-            each.values() if isinstance(each, Mapping) else each if isinstance(each, list) else ()
+            each.values()
+            if isinstance(each, Mapping)
+            else each
+            if isinstance(each, list)
+            else ()
         )
         if len(found) > most:
             return True
@@ -82,7 +88,12 @@ def number(value: object, default: int = 0) -> int:
         return default
     if isinstance(value, int):
         return value if abs(value) <= MAX_NUMBER else default
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 15:
+    if (
+        isinstance(value, str)
+        and value.isascii()
+        and value.isdigit()
+        and len(value) <= 15
+    ):
         return int(value)
     return default
 
@@ -93,7 +104,11 @@ def instant(value: object) -> datetime | None:
         return None
     try:
         parsed = datetime.fromisoformat(value)
-        return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+        return (
+            parsed.replace(tzinfo=UTC)
+            if parsed.tzinfo is None
+            else parsed.astimezone(UTC)
+        )
     except (ValueError, OverflowError):
         return None
 
@@ -103,16 +118,28 @@ def seconds_between(start: datetime | None, end: datetime | None) -> float | Non
 
     The clocks of nodes and laptops differ.
     """
-    return None if start is None or end is None else max(0.0, (end - start).total_seconds())
+    return (
+        None
+        if start is None or end is None
+        else max(0.0, (end - start).total_seconds())
+    )
 
 
 def condition(status: Object, type_: str) -> Object:
     """Return the condition of that type; empty if there is none."""
-    return next((c for c in mappings(status.get("conditions")) if c.get("type") == type_), {})
+    return next(
+        (c for c in mappings(status.get("conditions")) if c.get("type") == type_),
+        {},
+    )
 
 
 def controller(metadata: Object) -> Object:
     """Return the owner reference that controls the object; empty if there is none."""
     return next(
-        (r for r in mappings(metadata.get("ownerReferences")) if r.get("controller") is True), {}
+        (
+            r
+            for r in mappings(metadata.get("ownerReferences"))
+            if r.get("controller") is True
+        ),
+        {},
     )

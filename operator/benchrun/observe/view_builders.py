@@ -31,16 +31,26 @@ from benchrun.observe.views import (
 
 MAX_ARGS = 140
 MAX_ARGS_CHARS = 4000  # most characters of arguments, as many as a status shows
-MAX_VALUES = 20_000  # most values in a spec; a sweep of 32 long variants has some 6,000
-NO_SPEC = f"spec: empty, or more than {MAX_VALUES:,} values in all; leave something out"
+MAX_VALUES = (
+    20_000  # most values in a spec; a sweep of 32 long variants has some 6,000
+)
+NO_SPEC = (
+    f"spec: empty, or more than {MAX_VALUES:,} values in all; leave something out"
+)
 MAX_IMAGE_CHARS = 1024
 _BULKY = ("results", "findings", "servers", "logTail", "variants", "best", "front")
-_OF_THE_ENDED = ("cancel", "ttlSecondsAfterFinished")  # the fields kept of an ended spec
+_OF_THE_ENDED = (
+    "cancel",
+    "ttlSecondsAfterFinished",
+)  # the fields kept of an ended spec
 
 
 def main_container(role: str) -> str:
     """Return the name of the container that does the work in a pod of this role."""
-    ours = {names.ROLE_CLIENT: names.CLIENT_CONTAINER, names.ROLE_PROXY: names.PROXY_CONTAINER}
+    ours = {
+        names.ROLE_CLIENT: names.CLIENT_CONTAINER,
+        names.ROLE_PROXY: names.PROXY_CONTAINER,
+    }
     return ours.get(role, names.SERVER_CONTAINER)
 
 
@@ -68,8 +78,16 @@ def view_of(kind: str, body: raw.Object) -> View:
         return declared
     return replace(
         declared,
-        spec={name: declared.spec[name] for name in _OF_THE_ENDED if name in declared.spec},
-        status={name: value for name, value in declared.status.items() if name not in _BULKY},
+        spec={
+            name: declared.spec[name]
+            for name in _OF_THE_ENDED
+            if name in declared.spec
+        },
+        status={
+            name: value
+            for name, value in declared.status.items()
+            if name not in _BULKY
+        },
     )
 
 
@@ -131,7 +149,9 @@ def child_of(kind: str, body: raw.Object) -> Child:
     role = raw.text(labels.get(names.LABEL_ROLE))
     owner = controller_of(metadata, names.KIND)
     digest = raw.text(annotations.get(names.ANNOTATION_RESULT_DIGEST)) or None
-    is_believed = owner is not None and _is_named_by(owner, name, role, sequence, digest)
+    is_believed = owner is not None and _is_named_by(
+        owner, name, role, sequence, digest
+    )
     return Child(
         kind=kind,
         name=name,
@@ -143,7 +163,8 @@ def child_of(kind: str, body: raw.Object) -> Child:
         envelope=_envelope(annotations.get(names.ANNOTATION_ENVELOPE), sequence),
         result_digest=digest,
         plan_digest=raw.text(annotations.get(names.ANNOTATION_PLAN_DIGEST)) or None,
-        token_digest=raw.text(annotations.get(names.ANNOTATION_TOKEN_DIGEST)) or None,
+        token_digest=raw.text(annotations.get(names.ANNOTATION_TOKEN_DIGEST))
+        or None,
         stored_bytes=raw.number(annotations.get(names.ANNOTATION_BYTES)),
         created_at=raw.instant(metadata.get("creationTimestamp")),
         failure=_failure(kind, raw.mapping(body.get("status"))),
@@ -156,23 +177,31 @@ MAX_ENVELOPE_CHARS = 2048  # More than the JSON of the longest envelope has.
 def _envelope(annotation: object, sequence: int) -> Envelope | None:
     """Return the envelope of the record in a stage's ConfigMap; None if it is not that record's."""
     try:
-        envelope = Envelope.model_validate_json(raw.text(annotation, MAX_ENVELOPE_CHARS))
+        envelope = Envelope.model_validate_json(
+            raw.text(annotation, MAX_ENVELOPE_CHARS)
+        )
     except ValidationError:
         return None
     return envelope if envelope.sequence == sequence else None
 
 
-def _is_named_by(run: Controller, name: str, role: str, sequence: int, digest: str | None) -> bool:
+def _is_named_by(
+    run: Controller, name: str, role: str, sequence: int, digest: str | None
+) -> bool:
     """Return whether the run would give a child of this role this name.
 
     A user who may create any ConfigMap could otherwise make records that pass for the run's own.
     """
     if role == names.ROLE_STAGE:
-        return sequence >= 0 and name == names.stage_name(run.name, run.uid, sequence)
+        return sequence >= 0 and name == names.stage_name(
+            run.name, run.uid, sequence
+        )
     if role == names.ROLE_TIMELINE:
         return names.timeline_chunk(run.name, run.uid, name) is not None
     if role == names.ROLE_RESULT:
-        return digest is not None and name == names.result_name(run.name, run.uid, digest)
+        return digest is not None and name == names.result_name(
+            run.name, run.uid, digest
+        )
     return True
 
 
@@ -182,7 +211,9 @@ def pod_of(body: raw.Object) -> Pod:
     Its run-uid label is believed only where the pod is controlled by what makes that run's pods of
     its role; else `run_uid` is empty.
     """
-    metadata, spec, status = (raw.mapping(body.get(key)) for key in ("metadata", "spec", "status"))
+    metadata, spec, status = (
+        raw.mapping(body.get(key)) for key in ("metadata", "spec", "status")
+    )
     labels = raw.mapping(metadata.get("labels"))
     role = raw.text(labels.get(names.LABEL_ROLE))
     container = _main_container(spec.get("containers"), role)
@@ -192,11 +223,17 @@ def pod_of(body: raw.Object) -> Pod:
     # What an init container waits for comes first: the status of the main container has only
     # PodInitializing.
     of_init = (
-        raw.mapping(each.get("state")) for each in raw.mappings(status.get("initContainerStatuses"))
+        raw.mapping(each.get("state"))
+        for each in raw.mappings(status.get("initContainerStatuses"))
     )
     waits = [raw.mapping(each.get("waiting")) for each in (*of_init, state)]
     waiting = next(
-        (each for each in waits if each.get("reason") not in (None, "PodInitializing")), waits[-1]
+        (
+            each
+            for each in waits
+            if each.get("reason") not in (None, "PodInitializing")
+        ),
+        waits[-1],
     )
     scheduled = raw.condition(status, "PodScheduled")
     scheduled_at = (
@@ -205,18 +242,29 @@ def pod_of(body: raw.Object) -> Pod:
         else None
     )
     no_node = scheduled.get("status"), scheduled.get("reason")
-    gates = (raw.text(gate.get("name")) for gate in raw.mappings(spec.get("schedulingGates")))
+    gates = (
+        raw.text(gate.get("name"))
+        for gate in raw.mappings(spec.get("schedulingGates"))
+    )
     why = raw.text(scheduled.get("message"), raw.MAX_MESSAGE_CHARS)
-    started = raw.mapping(state.get("running")) or raw.mapping(state.get("terminated"))
+    started = raw.mapping(state.get("running")) or raw.mapping(
+        state.get("terminated")
+    )
     limits = raw.mapping(raw.mapping(container.get("resources")).get("limits"))
     args = container.get("args")
     texts = (
-        [raw.text(arg, MAX_ARGS_CHARS) for arg in args[:MAX_ARGS]] if isinstance(args, list) else []
+        [raw.text(arg, MAX_ARGS_CHARS) for arg in args[:MAX_ARGS]]
+        if isinstance(args, list)
+        else []
     )
     # Why the whole pod ended, or is about to.
     disruption = raw.condition(status, "DisruptionTarget")
     ending = (
-        status if status.get("reason") else disruption if disruption.get("status") == "True" else {}
+        status
+        if status.get("reason")
+        else disruption
+        if disruption.get("status") == "True"
+        else {}
     )
     return Pod(
         name=raw.text(metadata.get("name")),
@@ -226,7 +274,8 @@ def pod_of(body: raw.Object) -> Pod:
         if _is_made_for_a_run(metadata, labels, role)
         else "",
         rank=raw.number(
-            labels.get(names.LABEL_WORKER_INDEX) or labels.get(names.LABEL_COMPLETION_INDEX)
+            labels.get(names.LABEL_WORKER_INDEX)
+            or labels.get(names.LABEL_COMPLETION_INDEX)
         ),
         ip=raw.address(status.get("podIP")),
         phase=raw.text(status.get("phase")),
@@ -242,21 +291,27 @@ def pod_of(body: raw.Object) -> Pod:
         ),
         restarts=raw.number(reported.get("restartCount")),
         image=raw.text(container.get("image"), MAX_IMAGE_CHARS) or None,
-        image_digest=raw.text(reported.get("imageID"), MAX_IMAGE_CHARS).removeprefix(
-            "docker-pullable://"
-        )
+        image_digest=raw.text(
+            reported.get("imageID"), MAX_IMAGE_CHARS
+        ).removeprefix("docker-pullable://")
         or None,
         # Whole devices of any vendor: nvidia.com/gpu, amd.com/gpu, nvidia.com/mig-1g.10gb ...
-        gpus=sum(raw.number(amount) for resource, amount in limits.items() if is_gpu(resource)),
+        gpus=sum(
+            raw.number(amount)
+            for resource, amount in limits.items()
+            if is_gpu(resource)
+        ),
         args=tuple(as_many_as_fit(texts, len, MAX_ARGS_CHARS)),
         unschedulable=(why or "the scheduler gave no reason")
         if no_node in (("False", "Unschedulable"), ("False", "SchedulerError"))
         else None,
-        gated=", ".join(as_many_as_fit(gates, len, raw.MAX_NAME_CHARS)) or "not named"
+        gated=", ".join(as_many_as_fit(gates, len, raw.MAX_NAME_CHARS))
+        or "not named"
         if no_node == ("False", "SchedulingGated")
         else None,
         waiting_reason=raw.text(waiting.get("reason")) or None,
-        waiting_message=raw.text(waiting.get("message"), raw.MAX_MESSAGE_CHARS) or None,
+        waiting_message=raw.text(waiting.get("message"), raw.MAX_MESSAGE_CHARS)
+        or None,
         terminated=_termination(state.get("terminated")),
         last_terminated=_termination(last.get("terminated")),
         pod_reason=raw.text(ending.get("reason")) or None,
@@ -293,7 +348,9 @@ def _is_made_for_a_run(metadata: raw.Object, labels: raw.Object, role: str) -> b
     made_by = {"ReplicaSet": child, "StatefulSet": names.group_name(run, uid)}.get(
         raw.text(owner.get("kind"))
     )
-    return made_by is not None and f"{raw.text(owner.get('name'))}-".startswith(f"{made_by}-")
+    return made_by is not None and f"{raw.text(owner.get('name'))}-".startswith(
+        f"{made_by}-"
+    )
 
 
 def _failure(kind: str, status: raw.Object) -> str | None:
@@ -302,9 +359,14 @@ def _failure(kind: str, status: raw.Object) -> str | None:
     A Job that gives up has FailureTarget at once, and Failed only when its pods have ended: on a
     node that is lost they never do.
     """
-    types = {"Deployment": ("ReplicaFailure",), "Job": ("Failed", "FailureTarget")}.get(kind, ())
+    types = {
+        "Deployment": ("ReplicaFailure",),
+        "Job": ("Failed", "FailureTarget"),
+    }.get(kind, ())
     conditions = (raw.condition(status, type_) for type_ in types)
-    found = next((each for each in conditions if each.get("status") == "True"), None)
+    found = next(
+        (each for each in conditions if each.get("status") == "True"), None
+    )
     if found is None:
         return None
     reason = raw.text(found.get("reason"))
@@ -319,14 +381,21 @@ def _main_container(containers: object, role: str) -> raw.Object:
     """
     listed = list(raw.mappings(containers))
     name = main_container(role)
-    return next((c for c in listed if c.get("name") == name), listed[0] if len(listed) == 1 else {})
+    return next(
+        (c for c in listed if c.get("name") == name),
+        listed[0] if len(listed) == 1 else {},
+    )
 
 
 def _termination(value: object) -> Termination | None:
     ended = raw.mapping(value)
     code = raw.number(ended.get("exitCode"), default=-1)
     reason = raw.text(ended.get("reason"))
-    return Termination(code, reason, message=raw.end_of(ended.get("message"))) if ended else None
+    return (
+        Termination(code, reason, message=raw.end_of(ended.get("message")))
+        if ended
+        else None
+    )
 
 
 # The kubelet's events show how long a pod waited for its image:
@@ -340,10 +409,20 @@ _PULLED = re.compile(
 )
 _PRESENT = "already present on machine"
 _PARTS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,12})?)(h|ms|m|s|µs|us|ns)")
-_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
+_SECONDS = {
+    "h": 3600.0,
+    "m": 60.0,
+    "s": 1.0,
+    "ms": 1e-3,
+    "µs": 1e-6,
+    "us": 1e-6,
+    "ns": 1e-9,
+}
 
 
-def image_pull_seconds(events: Iterable[raw.Object], *, container: str) -> float | None:
+def image_pull_seconds(
+    events: Iterable[raw.Object], *, container: str
+) -> float | None:
     """Return the wait for the container's image in seconds, including that for other pulls.
 
     0: the node had it. None: no event shows it.
@@ -351,7 +430,10 @@ def image_pull_seconds(events: Iterable[raw.Object], *, container: str) -> float
     waits = []
     for event in events:
         path = raw.text(raw.mapping(event.get("involvedObject")).get("fieldPath"))
-        if event.get("reason") == "Pulled" and path == f"spec.containers{{{container}}}":
+        if (
+            event.get("reason") == "Pulled"
+            and path == f"spec.containers{{{container}}}"
+        ):
             message = raw.text(event.get("message"), raw.MAX_MESSAGE_CHARS)
             pulled = _PULLED.match(message)
             waits.append(

@@ -24,8 +24,12 @@ class Child:
         str | None
     )  # Uid of the controlling BenchmarkRun; None when nothing, or another kind, controls it.
     deleting: bool
-    sequence: int | None = None  # ConfigMaps of stages: position of the stage in the plan.
-    envelope: Envelope | None = None  # ConfigMaps of stages: that of the record; None: unreadable.
+    sequence: int | None = (
+        None  # ConfigMaps of stages: position of the stage in the plan.
+    )
+    envelope: Envelope | None = (
+        None  # ConfigMaps of stages: that of the record; None: unreadable.
+    )
     result_digest: str | None = None  # Of a result document: SHA-256 of its bytes.
     # Digest of the plan that the client was given: on the plan itself and the client's Job.
     plan_digest: str | None = None
@@ -74,13 +78,19 @@ class Pod:
     image_digest: str | None = None
     gpus: int = 0
     args: tuple[str, ...] = ()
-    unschedulable: str | None = None  # Scheduler's message while PodScheduled is False.
-    gated: str | None = None  # Names of the gates that keep the scheduler from looking at it.
+    unschedulable: str | None = (
+        None  # Scheduler's message while PodScheduled is False.
+    )
+    gated: str | None = (
+        None  # Names of the gates that keep the scheduler from looking at it.
+    )
     waiting_reason: str | None = (
         None  # Why the main container does not run: ErrImagePull, CrashLoopBackOff ...
     )
     waiting_message: str | None = None
-    terminated: Termination | None = None  # How the main container ended, if it is not running now.
+    terminated: Termination | None = (
+        None  # How the main container ended, if it is not running now.
+    )
     last_terminated: Termination | None = (
         None  # How the main container ended the time before (restarts > 0).
     )
@@ -101,7 +111,9 @@ class Patience(StrEnum):
 
     NODE = "Node"  # an autoscaler may add a node that fits
     REFUSED = "Refused"  # what is missing may be about to be created
-    RETRIED = "Retried"  # the API server, or a webhook that it calls, may answer again
+    RETRIED = (
+        "Retried"  # the API server, or a webhook that it calls, may answer again
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +138,16 @@ class Children:
 
     def named(self, kind: str, name: str) -> Child | None:
         """Return the object of that kind and name; None: there is none."""
-        return next((c for c in self.objects if c.kind == kind and c.name == name), None)
+        return next(
+            (c for c in self.objects if c.kind == kind and c.name == name), None
+        )
 
     def role_pods(self, role: str) -> tuple[Pod, ...]:
         """Return the pods of a role, oldest first."""
         return tuple(
             sorted(
-                (p for p in self.pods if p.role == role), key=lambda p: (str(p.created_at), p.name)
+                (p for p in self.pods if p.role == role),
+                key=lambda p: (str(p.created_at), p.name),
             )
         )
 
@@ -154,7 +169,9 @@ class Declared:
     """Whether memory has no room for spec and status, so that each reconcile reads them."""
     version: str = field(default="", compare=False)
     """The resourceVersion: a decision is written over this version only."""
-    labels: tuple[tuple[str, str], ...] = ()  # Labels set by the user; read for reports alone.
+    labels: tuple[
+        tuple[str, str], ...
+    ] = ()  # Labels set by the user; read for reports alone.
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +179,9 @@ class Run(Declared):
     """A BenchmarkRun."""
 
     kind: ClassVar[str] = names.KIND
-    sweep_uid: str | None = None  # Uid of the BenchmarkSweep that made it, if one did.
+    sweep_uid: str | None = (
+        None  # Uid of the BenchmarkSweep that made it, if one did.
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +226,9 @@ class Identity(NamedTuple):
 def identity_of(kind: str, body: raw.Object) -> Identity | None:
     """Return which object and version the body is; None where it does not say so."""
     meta = raw.mapping(body.get("metadata"))
-    namespace, name, uid = (raw.text(meta.get(key)) for key in ("namespace", "name", "uid"))
+    namespace, name, uid = (
+        raw.text(meta.get(key)) for key in ("namespace", "name", "uid")
+    )
     # resourceVersions of one kind are comparable as numbers, which Kubernetes promises since 1.35.
     version = raw.text(meta.get("resourceVersion"), _MAX_VERSION_CHARS)
     if not (namespace and name and uid and version.isascii() and version.isdigit()):
@@ -223,7 +244,9 @@ def part_of(key: Key, body: raw.Object) -> Key | None:
     if key.kind == names.KIND:
         return sweep_of_run(body)
     name = raw.text(
-        raw.mapping(raw.mapping(body.get("metadata")).get("labels")).get(names.LABEL_RUN)
+        raw.mapping(raw.mapping(body.get("metadata")).get("labels")).get(
+            names.LABEL_RUN
+        )
     )
     return run_key(key.namespace, name) if name and key.kind != SWEEP_KIND else None
 
@@ -244,16 +267,19 @@ def controller_of(metadata: raw.Object, kind: str) -> Controller | None:
     owner = raw.controller(metadata)
     name = raw.text(owner.get("name"))
     uid = raw.text(owner.get("uid"))
-    is_ours = owner.get("kind") == kind and raw.text(owner.get("apiVersion")).startswith(
-        f"{names.GROUP}/"
-    )
+    is_ours = owner.get("kind") == kind and raw.text(
+        owner.get("apiVersion")
+    ).startswith(f"{names.GROUP}/")
     return Controller(name, uid) if is_ours and name and uid else None
 
 
 def sweep_that_made(metadata: raw.Object) -> Controller | None:
     """Return the sweep that controls the run, if the run's name is one that it gives; else None."""
     owner = controller_of(metadata, SWEEP_KIND)
-    is_made = owner is not None and names.sweep_of(raw.text(metadata.get("name"))) == owner.name
+    is_made = (
+        owner is not None
+        and names.sweep_of(raw.text(metadata.get("name"))) == owner.name
+    )
     return owner if is_made else None
 
 
@@ -262,4 +288,8 @@ def sweep_of_run(body: raw.Object) -> Key | None:
     meta = raw.mapping(body.get("metadata"))
     owner = sweep_that_made(meta)
     namespace = raw.text(meta.get("namespace"))
-    return sweep_key(namespace, owner.name) if owner is not None and namespace else None
+    return (
+        sweep_key(namespace, owner.name)
+        if owner is not None and namespace
+        else None
+    )

@@ -17,8 +17,18 @@ from benchrun.plan.client_manifests import (
     division_of,
     plan_config_map,
 )
-from benchrun.plan.client_plan import client_data, client_sampling, plan_of_client, planned_searches
-from benchrun.plan.mounted_files import TEMPLATE_FILE, data_files, model_path, served_name
+from benchrun.plan.client_plan import (
+    client_data,
+    client_sampling,
+    plan_of_client,
+    planned_searches,
+)
+from benchrun.plan.mounted_files import (
+    TEMPLATE_FILE,
+    data_files,
+    model_path,
+    served_name,
+)
 from benchrun.plan.network_policies import OPERATOR_LABELS, network_policy_manifests
 from benchrun.plan.server_manifests import (
     answering_args,

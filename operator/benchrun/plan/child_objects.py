@@ -37,7 +37,11 @@ def mounted_at(
     directory: str, name: str, volume: dict[str, Any], *, read_only: bool = True
 ) -> Mounted:
     """Mount one volume in this directory."""
-    mount = {"name": name, "mountPath": directory, **({"readOnly": True} if read_only else {})}
+    mount = {
+        "name": name,
+        "mountPath": directory,
+        **({"readOnly": True} if read_only else {}),
+    }
     return Mounted(({"name": name, **volume},), (mount,))
 
 
@@ -56,10 +60,22 @@ def pod_spec(
 
     It runs under restricted pod security unless `pod` has a securityContext of its own.
     """
-    every = (*mounted, Mounted(tuple(pod.volumes or ()), tuple(pod.volume_mounts or ())))
+    every = (
+        *mounted,
+        Mounted(tuple(pod.volumes or ()), tuple(pod.volume_mounts or ())),
+    )
     ids = {"runAsUser": user, "runAsGroup": user, "fsGroup": user}
-    restricted = {"runAsNonRoot": True, **ids, "seccompProfile": {"type": "RuntimeDefault"}}
-    elsewhere = {"security_context", "volumes", "volume_mounts", "image_pull_secrets"}
+    restricted = {
+        "runAsNonRoot": True,
+        **ids,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    elsewhere = {
+        "security_context",
+        "volumes",
+        "volume_mounts",
+        "image_pull_secrets",
+    }
     secrets = (
         {"imagePullSecrets": [{"name": name} for name in pod.image_pull_secrets]}
         if pod.image_pull_secrets
@@ -69,9 +85,14 @@ def pod_spec(
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": grace_seconds,
-        "securityContext": restricted if pod.security_context is None else pod.security_context,
+        "securityContext": restricted
+        if pod.security_context is None
+        else pod.security_context,
         "containers": [
-            {**container, "volumeMounts": [mount for each in every for mount in each.mounts]}
+            {
+                **container,
+                "volumeMounts": [mount for each in every for mount in each.mounts],
+            }
         ],
         "volumes": [volume for each in every for volume in each.volumes],
         **pod.model_dump(by_alias=True, exclude=elsewhere, exclude_none=True),
@@ -79,7 +100,9 @@ def pod_spec(
     }
 
 
-def resources(given: Resources, *, requests: dict[str, str] | None = None) -> dict[str, Any]:
+def resources(
+    given: Resources, *, requests: dict[str, str] | None = None
+) -> dict[str, Any]:
     """Build container resources. `requests`: defaults for what the spec has in neither list."""
     defaults = {k: v for k, v in (requests or {}).items() if k not in given.limits}
     merged = {"limits": given.limits, "requests": {**defaults, **given.requests}}
@@ -105,7 +128,10 @@ def http_port(port: int, *, health_path: str) -> dict[str, Any]:
         "periodSeconds": 2,
         "timeoutSeconds": 5,
     }
-    return {"ports": [{"name": "http", "containerPort": port}], "readinessProbe": probe}
+    return {
+        "ports": [{"name": "http", "containerPort": port}],
+        "readinessProbe": probe,
+    }
 
 
 Manifest = dict[str, Any]
@@ -145,7 +171,12 @@ def controlled_by(kind: str, owner: Owner) -> list[Manifest]:
 
 
 def headless_service(
-    owner: Owner, role: str, *, port_name: str, port: int, selector: Mapping[str, str]
+    owner: Owner,
+    role: str,
+    *,
+    port_name: str,
+    port: int,
+    selector: Mapping[str, str],
 ) -> Manifest:
     """Build a headless Service, which gives pods of a role their addresses before they are ready.
 
@@ -158,13 +189,25 @@ def headless_service(
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
-            "selector": {**names.labels(run=owner.name, uid=owner.uid, role=role), **selector},
-            "ports": [{"name": port_name, "port": port, "targetPort": port, "protocol": "TCP"}],
+            "selector": {
+                **names.labels(run=owner.name, uid=owner.uid, role=role),
+                **selector,
+            },
+            "ports": [
+                {
+                    "name": port_name,
+                    "port": port,
+                    "targetPort": port,
+                    "protocol": "TCP",
+                }
+            ],
         },
     }
 
 
-MAX_HOLD_SECONDS = 86_400  # Most seconds of a hold if the chart sets no other number.
+MAX_HOLD_SECONDS = (
+    86_400  # Most seconds of a hold if the chart sets no other number.
+)
 MARGIN_SECONDS = 60
 """Seconds that the operator has to act first: a release at the same instant would only confuse."""
 MAX_PENDING_SECONDS = 604_800
@@ -173,7 +216,9 @@ LEEWAY_SECONDS = 86_400
 """Seconds beyond the operator's deadlines, for the time that it may be down."""
 
 
-def hold_seconds(spec: BenchmarkRunSpec, max_hold_seconds: int, *, starts: int) -> int:
+def hold_seconds(
+    spec: BenchmarkRunSpec, max_hold_seconds: int, *, starts: int
+) -> int:
     """Return how long a server may be held once its first pod is scheduled.
 
     It is written when the server is created, and never changed. `starts`: 2 where there are several
@@ -191,7 +236,11 @@ def client_seconds(spec: BenchmarkRunSpec, max_hold_seconds: int) -> int:
 
     It is later than any deadline of the run, and exists even where the run has none.
     """
-    pending = 0 if spec.started is None else spec.pending_deadline_seconds or MAX_PENDING_SECONDS
+    pending = (
+        0
+        if spec.started is None
+        else spec.pending_deadline_seconds or MAX_PENDING_SECONDS
+    )
     startup = spec.startup_deadline_seconds or max_hold_seconds
     run = spec.run_deadline_seconds or max_hold_seconds
     return pending + startup + run + LEEWAY_SECONDS

@@ -5,7 +5,13 @@ from decimal import Decimal
 from math import ceil
 from typing import Any
 
-from benchrun_client.contract import GATE_PORT, PLAN_FILE, RECORD_PORT, LoadKind, Plan
+from benchrun_client.contract import (
+    GATE_PORT,
+    PLAN_FILE,
+    RECORD_PORT,
+    LoadKind,
+    Plan,
+)
 
 from benchrun import names
 from benchrun.api import MAX_PROCESSES, BenchmarkRunSpec, ChatTemplate, Resources
@@ -64,7 +70,8 @@ def division_of(spec: BenchmarkRunSpec) -> Division:
         most = max(needed, default=1.0)
         shards = min(max(ceil(most), 1), MAX_PROCESSES)
     return Division(
-        shards=shards, processes=min(shards, max(_whole_cores(spec.client.resources), 1))
+        shards=shards,
+        processes=min(shards, max(_whole_cores(spec.client.resources), 1)),
     )
 
 
@@ -81,7 +88,9 @@ def _needed_at(load: LoadKind, *, requests: int) -> float:
 
 def _whole_cores(resources: Resources) -> int:
     """Return the whole cores of the CPU request, or of the limit where there is no request."""
-    quantity = str(resources.requests.get("cpu") or resources.limits.get("cpu") or "0")
+    quantity = str(
+        resources.requests.get("cpu") or resources.limits.get("cpu") or "0"
+    )
     if quantity.endswith("m"):
         return int(Decimal(quantity[:-1]) / 1000)
     return int(Decimal(quantity)) if quantity[-1].isdigit() else 1
@@ -89,15 +98,24 @@ def _whole_cores(resources: Resources) -> int:
 
 CLIENT_USER = 65532
 PLAN_DIRECTORY = "/etc/benchrun"
-_HOME = {"HOME": "/tmp", "USER": "benchrun", "LOGNAME": "benchrun", "XDG_CACHE_HOME": "/tmp/.cache"}
+_HOME = {
+    "HOME": "/tmp",
+    "USER": "benchrun",
+    "LOGNAME": "benchrun",
+    "XDG_CACHE_HOME": "/tmp/.cache",
+}
 
 
-def plan_config_map(owner: Owner, plan: Plan, template: ChatTemplate | None = None) -> Manifest:
+def plan_config_map(
+    owner: Owner, plan: Plan, template: ChatTemplate | None = None
+) -> Manifest:
     """Build the immutable ConfigMap of the plan, with the text of an inline chat template.
 
     Later steps read the digests from here: another operator might make another plan.
     """
-    meta = metadata(owner, name=names.plan_name(owner.name, owner.uid), role=names.ROLE_PLAN)
+    meta = metadata(
+        owner, name=names.plan_name(owner.name, owner.uid), role=names.ROLE_PLAN
+    )
     meta["annotations"] = {
         names.ANNOTATION_PLAN_DIGEST: plan.digest(),
         names.ANNOTATION_TOKEN_DIGEST: plan.token_digest,
@@ -125,7 +143,9 @@ def client_job(
     """
     meta = metadata(owner, role=names.ROLE_CLIENT)
     pods_wanted = division_of(spec).pods
-    noted = {} if plan_digest is None else {names.ANNOTATION_PLAN_DIGEST: plan_digest}
+    noted = (
+        {} if plan_digest is None else {names.ANNOTATION_PLAN_DIGEST: plan_digest}
+    )
     # Were a Job of several pods over with the first that fails, its controller would end shard 0
     # before it has reported which was lost: each has an attempt of its own.
     of_several = {"backoffLimitPerIndex": 0, "maxFailedIndexes": pods_wanted}
@@ -139,10 +159,17 @@ def client_job(
             "completions": pods_wanted,
             "parallelism": pods_wanted,
             "completionMode": "Indexed",
-            "activeDeadlineSeconds": child_objects.client_seconds(spec, max_hold_seconds),
+            "activeDeadlineSeconds": child_objects.client_seconds(
+                spec, max_hold_seconds
+            ),
             "template": {
-                "metadata": {"labels": meta["labels"], "annotations": child_objects.STAY},
-                "spec": _pod_spec(owner, spec, image=image, pull_policy=pull_policy),
+                "metadata": {
+                    "labels": meta["labels"],
+                    "annotations": child_objects.STAY,
+                },
+                "spec": _pod_spec(
+                    owner, spec, image=image, pull_policy=pull_policy
+                ),
             },
         },
     }
@@ -166,7 +193,9 @@ def _pod_spec(
     endpoint = endpoint_files(spec.endpoint)
     data = data_files(spec.workloads)
     plan = mounted_at(
-        PLAN_DIRECTORY, "plan", {"configMap": {"name": names.plan_name(owner.name, owner.uid)}}
+        PLAN_DIRECTORY,
+        "plan",
+        {"configMap": {"name": names.plan_name(owner.name, owner.uid)}},
     )
     mounted = [
         plan,
@@ -176,7 +205,9 @@ def _pod_spec(
         *data,
         endpoint,
     ]
-    gate = [{"name": "gate", "containerPort": GATE_PORT}] if division.pods > 1 else []
+    gate = (
+        [{"name": "gate", "containerPort": GATE_PORT}] if division.pods > 1 else []
+    )
     # After import a process of vLLM's client takes about 1 GiB. The spec requests CPU where a pod
     # has several.
     requests = {"cpu": "500m", "memory": f"{division.processes}Gi"}
@@ -199,8 +230,13 @@ def _pod_spec(
             "timeoutSeconds": 5,
             "failureThreshold": 30,
         },
-        "resources": child_objects.resources(spec.client.resources, requests=requests),
-        "securityContext": {**child_objects.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
+        "resources": child_objects.resources(
+            spec.client.resources, requests=requests
+        ),
+        "securityContext": {
+            **child_objects.CONTAINER_SECURITY,
+            "readOnlyRootFilesystem": True,
+        },
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     subdomain = (
@@ -208,7 +244,9 @@ def _pod_spec(
         if division.pods > 1
         else {}
     )
-    pod = child_objects.pod_spec(container, mounted, spec.client.pod, user=CLIENT_USER)
+    pod = child_objects.pod_spec(
+        container, mounted, spec.client.pod, user=CLIENT_USER
+    )
     return {**pod, "restartPolicy": "Never", **subdomain}
 
 
@@ -221,6 +259,12 @@ def _together(owner: Owner, division: Division) -> list[str]:
         return []
     name = names.child_name(owner.name, owner.uid, names.ROLE_CLIENT)
     first = (
-        [] if division.pods == 1 else [f"--gate={name}-0.{name}.{owner.namespace}.svc:{GATE_PORT}"]
+        []
+        if division.pods == 1
+        else [f"--gate={name}-0.{name}.{owner.namespace}.svc:{GATE_PORT}"]
     )
-    return [f"--shards={division.shards}", f"--processes={division.processes}", *first]
+    return [
+        f"--shards={division.shards}",
+        f"--processes={division.processes}",
+        *first,
+    ]

@@ -73,7 +73,11 @@ def _fields(workload: Workload) -> dict[str, Any]:
 
 def client_sampling(workload: Workload) -> contract.SamplingParams:
     """Return how tokens are chosen, as the plan has it: greedily unless the spec says otherwise."""
-    asked = {} if workload.sampling is None else workload.sampling.model_dump(exclude_none=True)
+    asked = (
+        {}
+        if workload.sampling is None
+        else workload.sampling.model_dump(exclude_none=True)
+    )
     return contract.SamplingParams.model_validate(asked)
 
 
@@ -93,10 +97,14 @@ def plan_of_client(
         run_uid=owner.uid,
         token_digest=token_digest,
         target=_target(owner, spec, endpoint_addresses),
-        stages=tuple(_stage(s, spec) for s in planned_stages(spec, run_uid=owner.uid)),
+        stages=tuple(
+            _stage(s, spec) for s in planned_stages(spec, run_uid=owner.uid)
+        ),
         searches=planned_searches(owner, spec),
         warmups=tuple(
-            _warmup(owner, spec, each, seed_of=each.name, max_seconds=auto.max_seconds)
+            _warmup(
+                owner, spec, each, seed_of=each.name, max_seconds=auto.max_seconds
+            )
             for each in spec.workloads
             if auto is not None and each.is_measured
         ),
@@ -105,11 +113,15 @@ def plan_of_client(
         percentiles=tuple(spec.measurement.percentiles),
         # Only the client knows why an endpoint is not ready; the operator watches a server's
         # loading itself.
-        health_deadline_seconds=0 if spec.endpoint is None else spec.startup_deadline_seconds,
+        health_deadline_seconds=0
+        if spec.endpoint is None
+        else spec.startup_deadline_seconds,
     )
 
 
-def planned_searches(owner: Owner, spec: BenchmarkRunSpec) -> tuple[contract.SearchPlan, ...]:
+def planned_searches(
+    owner: Owner, spec: BenchmarkRunSpec
+) -> tuple[contract.SearchPlan, ...]:
     """Return the searches of the plan, in order."""
     return tuple(
         _search(owner, spec, w, search)
@@ -128,7 +140,10 @@ def _search(
         tolerance_percent=search.tolerance_percent,
         max_probes=search.max_probes,
         max_repeats=search.max_repeats,
-        objectives=tuple(contract.Limit(**objective.model_dump()) for objective in spec.objectives),
+        objectives=tuple(
+            contract.Limit(**objective.model_dump())
+            for objective in spec.objectives
+        ),
         max_failed_percent=spec.validity.max_failed_percent,
         data=client_data(workload, spec.workloads),
         requests=workload.requests,
@@ -142,7 +157,9 @@ def _search(
                 probe=probe,
                 repeat=repeat,
             )
-            for probe, repeat in contract.search_places(search.max_probes, search.max_repeats)
+            for probe, repeat in contract.search_places(
+                search.max_probes, search.max_repeats
+            )
         ),
         api=workload.api,
         ignore_eos=workload.ignore_eos,
@@ -187,7 +204,9 @@ def _target(
         measured = [base]
     urls = tuple(f"{each}{spec.engine.metrics_path}" for each in measured)
     ca_file = CA_FILE if spec.endpoint.ca_config_map_ref is not None else None
-    return contract.Target(base_url=base, servers=0, metrics_urls=urls, ca_file=ca_file, **common)
+    return contract.Target(
+        base_url=base, servers=0, metrics_urls=urls, ca_file=ca_file, **common
+    )
 
 
 def _setting_of_servers(spec: BenchmarkRunSpec, setting: Setting) -> int | None:
@@ -225,7 +244,12 @@ def _is_written(workload: Workload) -> bool:
 
 
 def _warmup(
-    owner: Owner, spec: BenchmarkRunSpec, workload: Workload, *, seed_of: str, max_seconds: int
+    owner: Owner,
+    spec: BenchmarkRunSpec,
+    workload: Workload,
+    *,
+    seed_of: str,
+    max_seconds: int,
 ) -> contract.WarmupPlan:
     uid = owner.uid if spec.endpoint is not None else None
     bounds = [load.warmup_concurrency for load in workload.load.highest]
@@ -235,9 +259,13 @@ def _warmup(
         workload=workload.name,
         data=client_data(workload, spec.workloads),
         requests=concurrency + min(concurrency, SECOND_ROUND),
-        prompts=None if users is not None or _is_written(workload) else 2 * MIN_WARMUP_CONCURRENCY,
+        prompts=None
+        if users is not None or _is_written(workload)
+        else 2 * MIN_WARMUP_CONCURRENCY,
         concurrency=concurrency,
-        seed=stages.warmup_seed(base=spec.measurement.seed, workload=seed_of, run_uid=uid),
+        seed=stages.warmup_seed(
+            base=spec.measurement.seed, workload=seed_of, run_uid=uid
+        ),
         max_seconds=max_seconds,
         api=workload.api,
         sampling=client_sampling(workload),
@@ -255,9 +283,12 @@ def _profile(owner: Owner, spec: BenchmarkRunSpec) -> contract.ProfilePlan | Non
         return None
     workload = [workload for workload in spec.workloads if workload.is_measured][-1]
     seed_of = f"{workload.name}/{contract.PROFILE_STAGE}"
-    load = _warmup(owner, spec, workload, seed_of=seed_of, max_seconds=MAX_PROFILE_SECONDS)
+    load = _warmup(
+        owner, spec, workload, seed_of=seed_of, max_seconds=MAX_PROFILE_SECONDS
+    )
     update = {
-        "requests": load.concurrency + min(3 * load.concurrency, MAX_FURTHER_PROFILED),
+        "requests": load.concurrency
+        + min(3 * load.concurrency, MAX_FURTHER_PROFILED),
         "prompts": None
         if _is_written(workload)
         else min(load.concurrency, 2 * MIN_WARMUP_CONCURRENCY),
@@ -275,8 +306,13 @@ def _most_held(workload: Workload, spec: BenchmarkRunSpec) -> int:
 
     A warm-up with a smaller batch compiles only a part of the kernels that the load needs.
     """
-    held = [load.held(workload.requests_at(load), HELD_SECONDS) for load in workload.load.highest]
-    return max(MIN_WARMUP_CONCURRENCY, min(max(held, default=0), _largest_batch(spec)))
+    held = [
+        load.held(workload.requests_at(load), HELD_SECONDS)
+        for load in workload.load.highest
+    ]
+    return max(
+        MIN_WARMUP_CONCURRENCY, min(max(held, default=0), _largest_batch(spec))
+    )
 
 
 def _largest_batch(spec: BenchmarkRunSpec) -> int:

@@ -14,7 +14,9 @@ from benchrun.api import ChatTemplate, DatasetFile, Endpoint, Model, Workload
 from benchrun.plan.child_objects import Mounted, Owner, mounted_at
 
 DATA_DIRECTORY = "/data"
-MODEL_DIRECTORY = "/model"  # Mount path of the model, the same in server and client.
+MODEL_DIRECTORY = (
+    "/model"  # Mount path of the model, the same in server and client.
+)
 TEMPLATE_DIRECTORY = "/etc/benchrun-template"
 TEMPLATE_KEY = "chat-template.jinja"
 # The chat template, at the same place in server and client.
@@ -34,7 +36,11 @@ def _claim(name: str) -> dict[str, Any]:
 
 
 def _data_directory(workload: str, file: DatasetFile) -> str:
-    kind = f"configmap/{file.config_map.name}" if file.config_map is not None else "pvc"
+    kind = (
+        f"configmap/{file.config_map.name}"
+        if file.config_map is not None
+        else "pvc"
+    )
     return f"{DATA_DIRECTORY}/{workload}/{kind}"
 
 
@@ -47,11 +53,14 @@ def data_in_plan(workload: str, file: DatasetFile) -> DataFile:
     """Return the file of a workload as the client's plan has it."""
     if file.s3 is not None:
         credentials = (
-            _s3_variables(workload) if file.s3.credentials_secret_ref is not None else None
+            _s3_variables(workload)
+            if file.s3.credentials_secret_ref is not None
+            else None
         )
         return DataFile(
             s3=S3Object(
-                **file.s3.model_dump(exclude={"credentials_secret_ref"}), credentials=credentials
+                **file.s3.model_dump(exclude={"credentials_secret_ref"}),
+                credentials=credentials,
             )
         )
     mounted = (
@@ -62,14 +71,19 @@ def data_in_plan(workload: str, file: DatasetFile) -> DataFile:
         else None
     )
     return DataFile(
-        path=f"{_data_directory(workload, file)}/{mounted}" if mounted else file.path, url=file.url
+        path=f"{_data_directory(workload, file)}/{mounted}"
+        if mounted
+        else file.path,
+        url=file.url,
     )
 
 
 def data_files(workloads: Sequence[Workload]) -> tuple[Mounted, ...]:
     """Return what gives the client the file of each workload that reads one."""
     return tuple(
-        _data_of(each.name, file) for each in workloads if (file := each.dataset.file) is not None
+        _data_of(each.name, file)
+        for each in workloads
+        if (file := each.dataset.file) is not None
     )
 
 
@@ -83,7 +97,9 @@ def _data_of(workload: str, file: DatasetFile) -> Mounted:
     directory = _data_directory(workload, file)
     if file.config_map is not None:
         return mounted_at(
-            directory, name, {"configMap": {"name": file.config_map.name, "optional": True}}
+            directory,
+            name,
+            {"configMap": {"name": file.config_map.name, "optional": True}},
         )
     if file.pvc is not None:
         return mounted_at(directory, name, _claim(file.pvc.claim_name))
@@ -93,7 +109,10 @@ def _data_of(workload: str, file: DatasetFile) -> Mounted:
     prefix = _s3_variables(workload)
     keys = {f"{prefix}_{name}": f"AWS_{name}" for name in _CREDENTIALS}
     return Mounted(
-        env=tuple(_from_secret(v, name=secret, key=key, optional=True) for v, key in keys.items())
+        env=tuple(
+            _from_secret(v, name=secret, key=key, optional=True)
+            for v, key in keys.items()
+        )
     )
 
 
@@ -106,7 +125,9 @@ def template_files(owner: Owner, template: ChatTemplate | None) -> Mounted:
         return Mounted()
     given = template.config_map
     name = names.plan_name(owner.name, owner.uid) if given is None else given.name
-    items = [{"key": TEMPLATE_KEY if given is None else given.key, "path": TEMPLATE_KEY}]
+    items = [
+        {"key": TEMPLATE_KEY if given is None else given.key, "path": TEMPLATE_KEY}
+    ]
     volume = {"configMap": {"name": name, "items": items, "optional": True}}
     return mounted_at(TEMPLATE_DIRECTORY, "chat-template", volume)
 
@@ -121,10 +142,16 @@ def endpoint_files(endpoint: Endpoint | None) -> Mounted:
         if endpoint is not None
         else (None, None)
     )
-    env = (_from_secret("OPENAI_API_KEY", name=key.name, key=key.key),) if key is not None else ()
+    env = (
+        (_from_secret("OPENAI_API_KEY", name=key.name, key=key.key),)
+        if key is not None
+        else ()
+    )
     if ca is None:
         return Mounted(env=env)
-    volume = {"configMap": {"name": ca.name, "items": [{"key": ca.key, "path": _CA_KEY}]}}
+    volume = {
+        "configMap": {"name": ca.name, "items": [{"key": ca.key, "path": _CA_KEY}]}
+    }
     return replace(mounted_at(CA_DIRECTORY, "ca", volume), env=env)
 
 
@@ -133,7 +160,9 @@ def model_path(model: Model) -> str:
     if model.source.path is not None:
         return model.source.path.path
     if (volume := model.source.pvc or model.source.image_volume) is not None:
-        return f"{MODEL_DIRECTORY}/{volume.path}" if volume.path else MODEL_DIRECTORY
+        return (
+            f"{MODEL_DIRECTORY}/{volume.path}" if volume.path else MODEL_DIRECTORY
+        )
     return model.name
 
 
@@ -144,11 +173,15 @@ def model_files(model: Model) -> Mounted:
         return mounted_at(MODEL_DIRECTORY, "model", _claim(source.pvc.claim_name))
     if source.image_volume is not None:
         return mounted_at(
-            MODEL_DIRECTORY, "model", {"image": {"reference": source.image_volume.reference}}
+            MODEL_DIRECTORY,
+            "model",
+            {"image": {"reference": source.image_volume.reference}},
         )
     token = source.hub.token_secret_ref if source.hub is not None else None
     return Mounted(
-        env=(_from_secret("HF_TOKEN", name=token.name, key=token.key),) if token is not None else ()
+        env=(_from_secret("HF_TOKEN", name=token.name, key=token.key),)
+        if token is not None
+        else ()
     )
 
 

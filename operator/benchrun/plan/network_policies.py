@@ -33,7 +33,9 @@ def network_policy_manifests(
     themselves.
     """
     namespace = {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": operator_namespace}}
+        "namespaceSelector": {
+            "matchLabels": {"kubernetes.io/metadata.name": operator_namespace}
+        }
     }
     # Without a namespace the operator reads through the API server.
     operator = (
@@ -46,7 +48,12 @@ def network_policy_manifests(
     # A peer without a namespace is one of the run's own namespace.
     client = {"podSelector": _selector(owner, [names.ROLE_CLIENT])}
     to_servers = (
-        [{"from": [client, *operator, *extra_peers], "ports": _tcp(spec.engine.port)}]
+        [
+            {
+                "from": [client, *operator, *extra_peers],
+                "ports": _tcp(spec.engine.port),
+            }
+        ]
         if servers
         else []
     )
@@ -58,17 +65,28 @@ def network_policy_manifests(
         else []
     )
     if servers_only:
-        return [_ingress_policy(owner, names.ROLE_SERVER, servers, [*to_servers, *between])]
+        return [
+            _ingress_policy(
+                owner, names.ROLE_SERVER, servers, [*to_servers, *between]
+            )
+        ]
     to_client = [
         {"from": operator, "ports": _tcp(RECORD_PORT)},
         {"from": [client], "ports": _tcp(GATE_PORT)},
     ]
     of_all = _ingress_policy(
-        owner, names.ROLE_CLIENT, (names.ROLE_CLIENT, *servers), [*to_servers, *to_client]
+        owner,
+        names.ROLE_CLIENT,
+        (names.ROLE_CLIENT, *servers),
+        [*to_servers, *to_client],
     )
     return [
         of_all,
-        *([_ingress_policy(owner, names.ROLE_SERVER, servers, between)] if between else []),
+        *(
+            [_ingress_policy(owner, names.ROLE_SERVER, servers, between)]
+            if between
+            else []
+        ),
     ]
 
 
@@ -81,7 +99,11 @@ def _ingress_policy(
     so it is left out.
     """
     ingress = [rule for rule in rules if rule["from"]]
-    spec = {"podSelector": _selector(owner, roles), "policyTypes": ["Ingress"], "ingress": ingress}
+    spec = {
+        "podSelector": _selector(owner, roles),
+        "policyTypes": ["Ingress"],
+        "ingress": ingress,
+    }
     meta = metadata(owner, role=role)
     return {
         "apiVersion": "networking.k8s.io/v1",
@@ -97,8 +119,17 @@ def _tcp(port: int) -> list[dict[str, Any]]:
 
 def _selector(owner: Owner, roles: Sequence[str]) -> Manifest:
     if len(roles) == 1:
-        return {"matchLabels": names.labels(run=owner.name, uid=owner.uid, role=roles[0])}
+        return {
+            "matchLabels": names.labels(
+                run=owner.name, uid=owner.uid, role=roles[0]
+            )
+        }
     return {
-        "matchLabels": {names.LABEL_RUN: owner.name, names.LABEL_RUN_UID: owner.uid},
-        "matchExpressions": [{"key": names.LABEL_ROLE, "operator": "In", "values": list(roles)}],
+        "matchLabels": {
+            names.LABEL_RUN: owner.name,
+            names.LABEL_RUN_UID: owner.uid,
+        },
+        "matchExpressions": [
+            {"key": names.LABEL_ROLE, "operator": "In", "values": list(roles)}
+        ],
     }

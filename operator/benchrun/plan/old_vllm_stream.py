@@ -54,7 +54,9 @@ def _words(seed: int) -> Iterator[int]:
         state.append((1812433253 * (last ^ (last >> 30)) + place) & ALL_BITS)
     while True:
         for place in range(WORDS):
-            joined = (state[place] & 0x80000000) | (state[(place + 1) % WORDS] & 0x7FFFFFFF)
+            joined = (state[place] & 0x80000000) | (
+                state[(place + 1) % WORDS] & 0x7FFFFFFF
+            )
             twisted = state[(place + SHIFT) % WORDS] ^ (joined >> 1)
             state[place] = twisted ^ (0x9908B0DF if joined & 1 else 0)
         yield from map(_tempered, state)

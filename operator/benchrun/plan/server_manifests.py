@@ -63,20 +63,32 @@ def proxy_pod(
         "imagePullPolicy": pull_policy if proxy.image is None else "IfNotPresent",
         **(program if proxy.image is None else {"args": proxy.args}),
         "env": [
-            {"name": name, "value": role_url(owner, spec, role)} for name, role in roles.items()
+            {"name": name, "value": role_url(owner, spec, role)}
+            for name, role in roles.items()
         ],
         **child_objects.http_port(port, health_path="/health"),
-        "resources": child_objects.resources(proxy.resources, requests=PROXY_REQUESTS),
-        "securityContext": {**child_objects.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
+        "resources": child_objects.resources(
+            proxy.resources, requests=PROXY_REQUESTS
+        ),
+        "securityContext": {
+            **child_objects.CONTAINER_SECURITY,
+            "readOnlyRootFilesystem": True,
+        },
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     secrets = dict.fromkeys(
         (*(client.image_pull_secrets or ()), *(server.pod.image_pull_secrets or ()))
     )
     pod = client.model_copy(
-        update={"volumes": None, "volume_mounts": None, "image_pull_secrets": [*secrets] or None}
+        update={
+            "volumes": None,
+            "volume_mounts": None,
+            "image_pull_secrets": [*secrets] or None,
+        }
     )
-    return child_objects.pod_spec(container, [child_objects.TMP], pod, user=PROXY_USER)
+    return child_objects.pod_spec(
+        container, [child_objects.TMP], pod, user=PROXY_USER
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +98,9 @@ class Role:
     name: str
     engine: Engine
     replicas: int
-    pod_spec: dict[str, Any]  # Spec of each pod; for servers over several nodes, the leader's.
+    pod_spec: dict[
+        str, Any
+    ]  # Spec of each pod; for servers over several nodes, the leader's.
     hold_seconds: int  # Seconds that its pods may hold their nodes, with an operator or without.
     nodes: int = 1  # Number of pods that make up each server.
 
@@ -117,7 +131,8 @@ def cpu_limits(spec: BenchmarkRunSpec) -> Mapping[str, str]:
     if spec.server is not None and (split := spec.server.disaggregated) is not None:
         roles = (names.ROLE_PREFILL, names.ROLE_DECODE)
         found = {
-            role: (f"server.disaggregated.{role}", split.of_role(role).resources) for role in roles
+            role: (f"server.disaggregated.{role}", split.of_role(role).resources)
+            for role in roles
         }
     return {
         role: f"spec.{path}.resources.limits.cpu"
@@ -134,13 +149,19 @@ def nodes(spec: BenchmarkRunSpec) -> int:
 def answering_servers(spec: BenchmarkRunSpec) -> int:
     """Return how many servers write answers; 0 against an endpoint."""
     return sum(
-        count for role, count in role_replicas(spec).items() if role in names.ANSWERING_ROLES
+        count
+        for role, count in role_replicas(spec).items()
+        if role in names.ANSWERING_ROLES
     )
 
 
 def front_role(spec: BenchmarkRunSpec) -> str:
     """Return the role that requests are sent to."""
-    return names.ROLE_PROXY if names.ROLE_PROXY in role_replicas(spec) else names.ROLE_SERVER
+    return (
+        names.ROLE_PROXY
+        if names.ROLE_PROXY in role_replicas(spec)
+        else names.ROLE_SERVER
+    )
 
 
 def server_roles(
@@ -168,7 +189,11 @@ def server_roles(
 
 
 def _pod_spec(
-    owner: Owner, spec: BenchmarkRunSpec, role: str, client_image: str, pull_policy: str
+    owner: Owner,
+    spec: BenchmarkRunSpec,
+    role: str,
+    client_image: str,
+    pull_policy: str,
 ) -> dict[str, Any]:
     server = spec.server
     if spec.offline is not None:
@@ -182,7 +207,12 @@ def _pod_spec(
     assert server is not None, "an endpoint has no roles"
     if (split := server.disaggregated) is not None and role == names.ROLE_PROXY:
         return proxy_pod(
-            owner, spec, server, split, client_image=client_image, pull_policy=pull_policy
+            owner,
+            spec,
+            server,
+            split,
+            client_image=client_image,
+            pull_policy=pull_policy,
         )
     address = _own_address(spec)
     env: list[dict[str, Any]] = []
@@ -190,10 +220,17 @@ def _pod_spec(
     if spec.measurement.cache_policy == "Reset" and mode is not None:
         env.append({"name": mode, "value": "1"})
     if address is not None and all(each.name != address for each in server.env):
-        env.append({"name": address, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})
+        env.append(
+            {
+                "name": address,
+                "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}},
+            }
+        )
     args = started_args(spec, role)
     resources = (split.of_role(role) if split is not None else server).resources
-    pod = server_pod.engine_pod(owner, spec, server, args=args, resources=resources, own_env=env)
+    pod = server_pod.engine_pod(
+        owner, spec, server, args=args, resources=resources, own_env=env
+    )
     return server_pod.with_profiler(owner, spec, pod)
 
 
@@ -220,7 +257,9 @@ def in_development_mode(spec: BenchmarkRunSpec) -> bool:
     return by_user or spec.measurement.cache_policy == "Reset"
 
 
-def started_args(spec: BenchmarkRunSpec, role: str = names.ROLE_SERVER) -> list[str]:
+def started_args(
+    spec: BenchmarkRunSpec, role: str = names.ROLE_SERVER
+) -> list[str]:
     """Build the arguments of the server that the run starts in this role; none against an endpoint.
 
     The operator's come first, so that the user's own flags win.
@@ -237,7 +276,9 @@ def started_args(spec: BenchmarkRunSpec, role: str = names.ROLE_SERVER) -> list[
     if spec.server.disaggregated is not None and engine.transfer is not None:
         transfer = spec.server.disaggregated.kv_transfer
         kv_role = None if transfer.roles == "Both" else role
-        own += engine.transfer.args(transfer.connector, kv_role, transfer.extra_config)
+        own += engine.transfer.args(
+            transfer.connector, kv_role, transfer.extra_config
+        )
     return [*own, *spec.server.args_of(role)]
 
 
@@ -246,7 +287,10 @@ def answering_args(spec: BenchmarkRunSpec) -> list[str]:
 
     Nothing is read from a script.
     """
-    return [*server_pod.started_command(spec), *started_args(spec, names.ROLE_DECODE)]
+    return [
+        *server_pod.started_command(spec),
+        *started_args(spec, names.ROLE_DECODE),
+    ]
 
 
 _A_YEAR_SECONDS = 31_536_000
@@ -268,12 +312,17 @@ def workload(owner: Owner, role: Role) -> Manifest:
             "revisionHistoryLimit": 0,
             # The run's own deadlines decide; Kubernetes' would only add a second opinion.
             "progressDeadlineSeconds": _A_YEAR_SECONDS,
-            "strategy": {"type": "Recreate"},  # two servers at once would need two GPUs
+            "strategy": {
+                "type": "Recreate"
+            },  # two servers at once would need two GPUs
             "selector": {"matchLabels": labels},
             "template": {"metadata": pod, "spec": role.pod_spec},
         }
     else:
-        kind = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"}
+        kind = {
+            "apiVersion": "leaderworkerset.x-k8s.io/v1",
+            "kind": "LeaderWorkerSet",
+        }
         name = names.group_name(owner.name, owner.uid)
         spec = {
             "replicas": role.replicas,

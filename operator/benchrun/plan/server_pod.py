@@ -26,7 +26,9 @@ from benchrun.plan.mounted_files import (
 TERMINATION_GRACE_SECONDS = 10
 CODE_DIRECTORY = "/opt/benchrun-client"
 """Folder with the client's code for an engine without API server."""
-IMAGE_CODE_DIRECTORY = "/opt/benchrun"  # Folder of the client's code in the client's image.
+IMAGE_CODE_DIRECTORY = (
+    "/opt/benchrun"  # Folder of the client's code in the client's image.
+)
 
 
 def served_files(spec: BenchmarkRunSpec) -> ServedFiles:
@@ -35,9 +37,17 @@ def served_files(spec: BenchmarkRunSpec) -> ServedFiles:
     An engine without an API server gets the chat template with each load.
     """
     model = spec.model
-    template = TEMPLATE_FILE if spec.chat_template is not None and spec.offline is None else None
+    template = (
+        TEMPLATE_FILE
+        if spec.chat_template is not None and spec.offline is None
+        else None
+    )
     return ServedFiles(
-        model_path(model), served_name(model), model.revision, model.tokenizer, template
+        model_path(model),
+        served_name(model),
+        model.revision,
+        model.tokenizer,
+        template,
     )
 
 
@@ -67,17 +77,24 @@ def engine_pod(
     engine = spec.engine
     model = model_files(spec.model)
     command = started_command(spec)
-    template = template_files(owner, spec.chat_template if spec.offline is None else None)
+    template = template_files(
+        owner, spec.chat_template if spec.offline is None else None
+    )
     memory = {"emptyDir": {"medium": "Memory", "sizeLimit": server.shared_memory}}
     shared = child_objects.mounted_at("/dev/shm", "shm", memory, read_only=False)
-    env = [variable.model_dump(by_alias=True, exclude_none=True) for variable in server.env]
+    env = [
+        variable.model_dump(by_alias=True, exclude_none=True)
+        for variable in server.env
+    ]
     container = {
         "name": names.SERVER_CONTAINER,
         "image": server.image,
         "imagePullPolicy": "IfNotPresent",
         **({"command": command} if command else {}),
         "args": args,
-        "env": child_objects.environment(engine.environment, model.env, env, own_env),
+        "env": child_objects.environment(
+            engine.environment, model.env, env, own_env
+        ),
         # No liveness or start-up probe: a restart voids the measurement, and how long loading may
         # take is the run's own deadline.
         **child_objects.http_port(engine.port, health_path=engine.health_path),
@@ -106,14 +123,23 @@ def without_api_server(
         "image": client_image,
         "imagePullPolicy": pull_policy,
         "command": ["cp", "-r", f"{IMAGE_CODE_DIRECTORY}/.", CODE_DIRECTORY],
-        "resources": {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"memory": "256Mi"}},
-        "securityContext": {**child_objects.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
+        "resources": {
+            "requests": {"cpu": "50m", "memory": "32Mi"},
+            "limits": {"memory": "256Mi"},
+        },
+        "securityContext": {
+            **child_objects.CONTAINER_SECURITY,
+            "readOnlyRootFilesystem": True,
+        },
         "volumeMounts": [code],
     }
     engine = pod["containers"][0]
     engine["command"] = ["python3", f"{CODE_DIRECTORY}/offline_engine.py"]
     engine["volumeMounts"] = [*engine["volumeMounts"], {**code, "readOnly": True}]
-    volumes = [*pod["volumes"], {"name": "client-code", "emptyDir": {"sizeLimit": "64Mi"}}]
+    volumes = [
+        *pod["volumes"],
+        {"name": "client-code", "emptyDir": {"sizeLimit": "64Mi"}},
+    ]
     return {**pod, "initContainers": [copy], "volumes": volumes}
 
 
@@ -125,7 +151,9 @@ def worker_pod(engine: Engine, leader: dict[str, Any]) -> dict[str, Any]:
     assert engine.nodes is not None, "a rule of the spec"
     server, *others = leader["containers"]
     headless = {
-        name: value for name, value in server.items() if name not in ("ports", "readinessProbe")
+        name: value
+        for name, value in server.items()
+        if name not in ("ports", "readinessProbe")
     }
     args = [*server["args"], *engine.nodes.worker_args]
     return {**leader, "containers": [{**headless, "args": args}, *others]}
@@ -149,7 +177,9 @@ def reader_source(file: str) -> str:
     return (files("benchrun_client.engines") / file).read_text(encoding="utf-8")
 
 
-def with_profiler(owner: Owner, spec: BenchmarkRunSpec, pod: dict[str, Any]) -> dict[str, Any]:
+def with_profiler(
+    owner: Owner, spec: BenchmarkRunSpec, pod: dict[str, Any]
+) -> dict[str, Any]:
     """Return the pod of a server, made ready to be profiled where the spec asks for it."""
     profile = spec.measurement.profile
     server = spec.server
@@ -173,9 +203,18 @@ def with_profiler(owner: Owner, spec: BenchmarkRunSpec, pod: dict[str, Any]) -> 
         "name": READER_CONTAINER,
         "image": server.image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["python3", "-c", reader_source(profiler.reader), directory, str(READER_PORT)],
+        "command": [
+            "python3",
+            "-c",
+            reader_source(profiler.reader),
+            directory,
+            str(READER_PORT),
+        ],
         "resources": {"requests": READER_RESOURCES, "limits": READER_RESOURCES},
-        "securityContext": {**child_objects.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
+        "securityContext": {
+            **child_objects.CONTAINER_SECURITY,
+            "readOnlyRootFilesystem": True,
+        },
         "volumeMounts": [{**mount, "readOnly": True}],
     }
     kept: dict[str, Any] = {"emptyDir": {"sizeLimit": TRACE_SIZE_LIMIT}}

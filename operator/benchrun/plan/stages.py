@@ -11,29 +11,51 @@ from typing import Any
 
 from benchrun_client import contract
 
-from benchrun.api import BenchmarkRunSpec, Estimate, LoadPoint, Resources, Search, Workload, is_gpu
+from benchrun.api import (
+    BenchmarkRunSpec,
+    Estimate,
+    LoadPoint,
+    Resources,
+    Search,
+    Workload,
+    is_gpu,
+)
 from benchrun.names import confirmation_id, load_point_id, stage_id
 
 _VERSION = "benchrun.seed/1"
 _ORDER_VERSION = "benchrun.order/1"
 
 
-def stage_seed(*, base: int, workload: str, load: str, repeat: int, run_uid: str | None) -> int:
+def stage_seed(
+    *, base: int, workload: str, load: str, repeat: int, run_uid: str | None
+) -> int:
     """Return the 32-bit seed of one stage at a load such as `rate=4`.
 
     `run_uid` is given where the server's cache outlives the run; without it equal specs send equal
     traffic.
     """
-    return _seed_of([_VERSION, str(base), workload, load, str(repeat), run_uid or ""])
+    return _seed_of(
+        [_VERSION, str(base), workload, load, str(repeat), run_uid or ""]
+    )
 
 
-def probe_seed(*, base: int, workload: str, probe: int, repeat: int, run_uid: str | None) -> int:
+def probe_seed(
+    *, base: int, workload: str, probe: int, repeat: int, run_uid: str | None
+) -> int:
     """Return the 32-bit seed of one stage of a search.
 
     It depends on the probe's number, so that prompts can be written before its load is known.
     """
     return _seed_of(
-        [_VERSION, "search", str(base), workload, str(probe), str(repeat), run_uid or ""]
+        [
+            _VERSION,
+            "search",
+            str(base),
+            workload,
+            str(probe),
+            str(repeat),
+            run_uid or "",
+        ]
     )
 
 
@@ -55,7 +77,11 @@ def block_seed(*, base: int, block: int) -> int:
 
     The first block (1) has the template's own seed.
     """
-    return base if block == 1 else _seed_of([_VERSION, "block", str(base), str(block)]) >> 1
+    return (
+        base
+        if block == 1
+        else _seed_of([_VERSION, "block", str(base), str(block)]) >> 1
+    )
 
 
 def place_in_repeat(*, base: int, repeat: int, load_point: str) -> bytes:
@@ -93,15 +119,23 @@ def load_points(spec: BenchmarkRunSpec) -> tuple[LoadPoint, ...]:
     for workload in spec.workloads:
         for load in workload.load.points:
             stages = tuple(
-                stage_id(workload.name, load.label, r) for r in range(1, spec.repeats + 1)
+                stage_id(workload.name, load.label, r)
+                for r in range(1, spec.repeats + 1)
             )
             found.append(
-                LoadPoint(load_point_id(workload.name, load.label), workload.name, load, stages)
+                LoadPoint(
+                    load_point_id(workload.name, load.label),
+                    workload.name,
+                    load,
+                    stages,
+                )
             )
     return tuple(found)
 
 
-def planned_stages(spec: BenchmarkRunSpec, *, run_uid: str) -> tuple[PlannedStage, ...]:
+def planned_stages(
+    spec: BenchmarkRunSpec, *, run_uid: str
+) -> tuple[PlannedStage, ...]:
     """Return all stages in order.
 
     Repeats are outermost: a drift over the run then shows between repeats, not between load points.
@@ -127,7 +161,13 @@ def planned_stages(spec: BenchmarkRunSpec, *, run_uid: str) -> tuple[PlannedStag
                     load=load_point.load,
                     repeat=repeat,
                     requests=workload.requests_at(load_point.load),
-                    seed=seed_in(spec, load_point.workload, stage_seed, run_uid=run_uid, **place),
+                    seed=seed_in(
+                        spec,
+                        load_point.workload,
+                        stage_seed,
+                        run_uid=run_uid,
+                        **place,
+                    ),
                 )
             )
     return tuple(planned)
@@ -138,8 +178,13 @@ def stage_ids(spec: BenchmarkRunSpec, *, run_uid: str) -> tuple[str, ...]:
 
     The ids of all stages come first, then the profile's.
     """
-    profile = (contract.PROFILE_STAGE,) if spec.measurement.profile is not None else ()
-    return (*(stage.id for stage in planned_stages(spec, run_uid=run_uid)), *profile)
+    profile = (
+        (contract.PROFILE_STAGE,) if spec.measurement.profile is not None else ()
+    )
+    return (
+        *(stage.id for stage in planned_stages(spec, run_uid=run_uid)),
+        *profile,
+    )
 
 
 def seed_in(
@@ -159,7 +204,9 @@ def seed_in(
     if spec.measurement.cache_policy == "Share":
         return shared_seed(base=base, workload=workload)
     cache_outlives_run = run_uid if spec.endpoint is not None else None
-    return seed_of(base=base, workload=workload, run_uid=cache_outlives_run, **place)
+    return seed_of(
+        base=base, workload=workload, run_uid=cache_outlives_run, **place
+    )
 
 
 def gpus(spec: BenchmarkRunSpec) -> int:
@@ -171,17 +218,24 @@ def gpus(spec: BenchmarkRunSpec) -> int:
         return 0
     if spec.server is None or spec.server.disaggregated is None:
         pods = (
-            spec.server.replicas * spec.server.nodes_per_replica if spec.server is not None else 1
+            spec.server.replicas * spec.server.nodes_per_replica
+            if spec.server is not None
+            else 1
         )
         return gpus_of(spec.started.resources) * pods
     split = spec.server.disaggregated
-    return sum(gpus_of(role.resources) * role.replicas for role in (split.prefill, split.decode))
+    return sum(
+        gpus_of(role.resources) * role.replicas
+        for role in (split.prefill, split.decode)
+    )
 
 
 def gpus_of(resources: Resources) -> int:
     """Return how many GPUs one pod asks for."""
     return sum(
-        int(str(n)) for name, n in resources.limits.items() if is_gpu(name) and str(n).isdigit()
+        int(str(n))
+        for name, n in resources.limits.items()
+        if is_gpu(name) and str(n).isdigit()
     )
 
 
@@ -197,7 +251,11 @@ def estimate(spec: BenchmarkRunSpec) -> Estimate:
     and requests that they can take, and with no time: how long they take depends on the server.
     """
     planned = planned_stages(spec, run_uid="")
-    lasting = [each for s in planned if (each := s.load.least_seconds(s.requests)) is not None]
+    lasting = [
+        each
+        for s in planned
+        if (each := s.load.least_seconds(s.requests)) is not None
+    ]
     seconds = sum(lasting, Decimal(0))
     known = bool(lasting) and gpus(spec) > 0
     probe_requests = sum(
@@ -209,7 +267,8 @@ def estimate(spec: BenchmarkRunSpec) -> Estimate:
     return Estimate(
         stages=len(planned) + most_probe_stages(spec),
         requests=sum(s.requests for s in planned) + probe_requests,
-        gpu_seconds=int(seconds.to_integral_value(rounding=ROUND_CEILING)) * gpus(spec)
+        gpu_seconds=int(seconds.to_integral_value(rounding=ROUND_CEILING))
+        * gpus(spec)
         if known
         else None,
     )
@@ -232,7 +291,9 @@ def probed_load_points(
     Each has all repeats up to the last, also missing ones. A load that was confirmed has two: the
     one that led there, and its confirmation.
     """
-    probes: dict[str, dict[int, contract.StageRecord]] = {name: {} for name in searched(spec)}
+    probes: dict[str, dict[int, contract.StageRecord]] = {
+        name: {} for name in searched(spec)
+    }
     if not probes:
         return ()
     repeats: dict[tuple[str, int], int] = {}
@@ -246,7 +307,9 @@ def probed_load_points(
     return tuple(
         _probed_load_point(name, probe, record, repeats=repeats[name, probe])
         for name, of in probes.items()
-        for probe, record in sorted(of.items(), key=lambda each: Decimal(each[1].load.value))
+        for probe, record in sorted(
+            of.items(), key=lambda each: Decimal(each[1].load.value)
+        )
     )
 
 
@@ -254,7 +317,10 @@ def _probed_load_point(
     name: str, probe: int, record: contract.StageRecord, *, repeats: int
 ) -> LoadPoint:
     """Return the load point of a search's stage; `record` is of any of its repeats."""
-    stages = tuple(contract.open_stage_id(name, probe, repeat) for repeat in range(1, repeats + 1))
+    stages = tuple(
+        contract.open_stage_id(name, probe, repeat)
+        for repeat in range(1, repeats + 1)
+    )
     confirms = record.probe is not None and record.probe.confirms
     return LoadPoint(probed_id(name, record), name, record.load, stages, confirms)
 
@@ -277,7 +343,9 @@ def objective_error(spec: BenchmarkRunSpec, load_point: LoadPoint) -> float:
 
 
 def problem_with(
-    envelope: contract.Envelope, stage_ids: Sequence[str], searches: Sequence[contract.SearchPlan]
+    envelope: contract.Envelope,
+    stage_ids: Sequence[str],
+    searches: Sequence[contract.SearchPlan],
 ) -> str | None:
     """Return why the record belongs to none of these stages, nor to the searches that follow them.
 
@@ -286,7 +354,9 @@ def problem_with(
     listed = len(stage_ids)
     if envelope.sequence < listed:
         if envelope.stage_id != (planned := stage_ids[envelope.sequence]):
-            return f"it is of stage {envelope.stage_id!r}, the plan says {planned!r}"
+            return (
+                f"it is of stage {envelope.stage_id!r}, the plan says {planned!r}"
+            )
         return None if envelope.ends_search is None else "it is of no search"
     most = listed + sum(search.most_stages for search in searches)
     if envelope.sequence >= most:
@@ -296,8 +366,12 @@ def problem_with(
             else f"the plan has at most {most} stages"
         )
     place = contract.open_stage(envelope.stage_id)
-    search = next((s for s in searches if place is not None and s.workload == place[0]), None)
-    is_spelled_so = place is not None and contract.open_stage_id(*place) == envelope.stage_id
+    search = next(
+        (s for s in searches if place is not None and s.workload == place[0]), None
+    )
+    is_spelled_so = (
+        place is not None and contract.open_stage_id(*place) == envelope.stage_id
+    )
     if place is None or search is None or not is_spelled_so:
         return f"stage {envelope.stage_id!r} is of no search of the plan"
     _, probe, repeat = place

@@ -49,7 +49,9 @@ def result_config_map(owner: Owner, result: PackedResult) -> Manifest:
     return _config_map(meta, {RESULT_KEY: result.data}, None)
 
 
-def stage_config_map(owner: Owner, record: Sealed, *, timeline: TimelinePart | None) -> Manifest:
+def stage_config_map(
+    owner: Owner, record: Sealed, *, timeline: TimelinePart | None
+) -> Manifest:
     """Build the ConfigMap of a stage's record and the timeline since the last chunk.
 
     The record's envelope is in an annotation, as JSON.
@@ -57,17 +59,25 @@ def stage_config_map(owner: Owner, record: Sealed, *, timeline: TimelinePart | N
     envelope = record.envelope
     sequence = envelope.sequence
     meta = metadata(
-        owner, name=names.stage_name(owner.name, owner.uid, sequence), role=names.ROLE_STAGE
+        owner,
+        name=names.stage_name(owner.name, owner.uid, sequence),
+        role=names.ROLE_STAGE,
     )
     meta["labels"][names.LABEL_SEQUENCE] = str(sequence)
-    meta["annotations"] = {names.ANNOTATION_ENVELOPE: envelope.model_dump_json(exclude_none=True)}
+    meta["annotations"] = {
+        names.ANNOTATION_ENVELOPE: envelope.model_dump_json(exclude_none=True)
+    }
     return _config_map(meta, {RECORD_KEY: record.body}, timeline)
 
 
-def timeline_config_map(owner: Owner, *, chunk: int, timeline: TimelinePart) -> Manifest:
+def timeline_config_map(
+    owner: Owner, *, chunk: int, timeline: TimelinePart
+) -> Manifest:
     """Build the ConfigMap of a piece of the timeline."""
     meta = metadata(
-        owner, name=names.timeline_name(owner.name, owner.uid, chunk), role=names.ROLE_TIMELINE
+        owner,
+        name=names.timeline_name(owner.name, owner.uid, chunk),
+        role=names.ROLE_TIMELINE,
     )
     return _config_map(meta, {}, timeline)
 
@@ -82,7 +92,9 @@ def stored_part(body: Mapping[str, object], key: str) -> bytes | None:
     return base64.b64decode(text) if isinstance(text, str) else None
 
 
-def stored_record(body: Mapping[str, object], *, run_uid: str, sequence: int | None) -> StageRecord:
+def stored_record(
+    body: Mapping[str, object], *, run_uid: str, sequence: int | None
+) -> StageRecord:
     """Return the record in its ConfigMap.
 
     Raise ValueError where there is none, or that of another run or stage.
@@ -106,7 +118,9 @@ def _config_map(
     if timeline is not None:
         data = data | {TIMELINE_KEY: timeline.data}
         annotations[names.ANNOTATION_THROUGH] = repr(timeline.through)
-    annotations[names.ANNOTATION_BYTES] = str(sum(len(value) for value in data.values()))
+    annotations[names.ANNOTATION_BYTES] = str(
+        sum(len(value) for value in data.values())
+    )
     held = {key: base64.b64encode(value).decode() for key, value in data.items()}
     about = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
     return {**about, "immutable": True, "binaryData": held}

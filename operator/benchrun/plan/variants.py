@@ -12,7 +12,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from benchrun import names
-from benchrun.api import BenchmarkRunSpec, Resources, Started, first_problem, json_name
+from benchrun.api import (
+    BenchmarkRunSpec,
+    Resources,
+    Started,
+    first_problem,
+    json_name,
+)
 from benchrun.api.sweep import (
     KIND as SWEEP_KIND,
     MAX_RETRIES,
@@ -48,7 +54,9 @@ def planned_variants(sweep: BenchmarkSweepSpec) -> tuple[Variant, ...]:
     """
     return tuple(
         Variant(number, name, _laid_over(sweep.template, name, settings))
-        for number, (name, settings) in enumerate(combinations(sweep.matrix), start=1)
+        for number, (name, settings) in enumerate(
+            combinations(sweep.matrix), start=1
+        )
     )
 
 
@@ -62,14 +70,18 @@ def _laid_over(
         raise ValueError(f"spec.matrix: variant {name}: two axes set {twice}")
     spec = template
     for each in settings:
-        many = next((what for what in _OF_A_SERVER if getattr(each, what) is not None), None)
+        many = next(
+            (what for what in _OF_A_SERVER if getattr(each, what) is not None), None
+        )
         if many is not None and spec.server is None:
             what = f"variant {name}: {json_name(many)}"
             raise ValueError(
                 f"spec.matrix: {what} can't be set; with offline there is one engine, of one pod"
             )
         server = (
-            {spec.started_name: _started(spec.started, each)} if spec.started is not None else {}
+            {spec.started_name: _started(spec.started, each)}
+            if spec.started is not None
+            else {}
         )
         model = {"model": each.model} if each.model is not None else {}
         spec = spec.model_copy(update=server | model)
@@ -83,19 +95,28 @@ def _laid_over(
 
 def spec_body(spec: BenchmarkRunSpec) -> dict[str, Any]:
     """Return the spec as a manifest holds it: what was written, without what is left out."""
-    return spec.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+    return spec.model_dump(
+        mode="json", by_alias=True, exclude_unset=True, exclude_none=True
+    )
 
 
 def _started(started: Started, settings: VariantSettings) -> Started:
-    update: dict[str, Any] = {} if settings.image is None else {"image": settings.image}
+    update: dict[str, Any] = (
+        {} if settings.image is None else {"image": settings.image}
+    )
     update |= {
-        what: given for what in _OF_A_SERVER if (given := getattr(settings, what)) is not None
+        what: given
+        for what in _OF_A_SERVER
+        if (given := getattr(settings, what)) is not None
     }
     if settings.args:
         update["args"] = [*started.args, *settings.args]
     if settings.env:
         update["env"] = list(
-            {variable.name: variable for variable in (*started.env, *settings.env)}.values()
+            {
+                variable.name: variable
+                for variable in (*started.env, *settings.env)
+            }.values()
         )
     if settings.disaggregated is not None:
         # The template's values describe another server: the roles have their own.
@@ -108,7 +129,9 @@ def _started(started: Started, settings: VariantSettings) -> Started:
 
 
 def _set_by(settings: VariantSettings) -> Iterator[str]:
-    yield from (arg.partition("=")[0] for arg in settings.args if arg.startswith("-"))
+    yield from (
+        arg.partition("=")[0] for arg in settings.args if arg.startswith("-")
+    )
     yield from (f"env {variable.name}" for variable in settings.env)
     yield from (
         json_name(what)
@@ -117,7 +140,9 @@ def _set_by(settings: VariantSettings) -> Iterator[str]:
     )
     if settings.resources is not None:
         yield from (f"resources.limits {key}" for key in settings.resources.limits)
-        yield from (f"resources.requests {key}" for key in settings.resources.requests)
+        yield from (
+            f"resources.requests {key}" for key in settings.resources.requests
+        )
 
 
 _VERSION = "benchrun.sweep-order/1"
@@ -152,7 +177,9 @@ def in_block(spec: BenchmarkRunSpec, block: int) -> BenchmarkRunSpec:
     if block == 1:
         return spec
     update = {"seed": block_seed(base=spec.measurement.seed, block=block)}
-    return spec.model_copy(update={"measurement": spec.measurement.model_copy(update=update)})
+    return spec.model_copy(
+        update={"measurement": spec.measurement.model_copy(update=update)}
+    )
 
 
 def attempts(planned: PlannedRun) -> tuple[PlannedRun, ...]:
@@ -160,7 +187,10 @@ def attempts(planned: PlannedRun) -> tuple[PlannedRun, ...]:
     numbers = range(2, MAX_RETRIES + 2)
     return (
         planned,
-        *(replace(planned, name=f"{planned.name}-a{number}", attempt=number) for number in numbers),
+        *(
+            replace(planned, name=f"{planned.name}-a{number}", attempt=number)
+            for number in numbers
+        ),
     )
 
 
@@ -177,7 +207,9 @@ def planned_runs(
     for replication in range(1, spec.replications + 1):
         if spec.order == "RandomisedBlocks":
             in_order.sort(
-                key=lambda each: digest([_VERSION, str(seed), str(replication), each.name])
+                key=lambda each: digest(
+                    [_VERSION, str(seed), str(replication), each.name]
+                )
             )
         planned += [
             PlannedRun(run_name(sweep, each.number, replication), each, replication)

@@ -44,17 +44,26 @@ def client_hint(option: str) -> str:
     """Return a sentence on what to write in place of an option of the client."""
     name = option.lstrip("-").removeprefix("no-")
     begins = sorted((each for each in _FIELDS if name.startswith(each)), key=len)
-    remedy = f"set spec.{_FIELDS[begins[-1]]}" if begins else "the report has it anyway"
+    remedy = (
+        f"set spec.{_FIELDS[begins[-1]]}" if begins else "the report has it anyway"
+    )
     return f"{option} is an option of `vllm bench serve`, not of the server: remove it, {remedy}"
 
 
-def field_hint(path: str, name: str, *, flags: Iterable[str], options: Iterable[str]) -> str | None:
+def field_hint(
+    path: str, name: str, *, flags: Iterable[str], options: Iterable[str]
+) -> str | None:
     """Return a hint for an unknown field that is named like a server flag or a client option.
 
     Returns None where it is named like neither.
     """
-    dashed = "--" + re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", name).replace("_", "-").lower()
-    if dashed in flags and not re.match(r"spec(?:\.template)?\.(?:server|offline)$", path):
+    dashed = (
+        "--"
+        + re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", name).replace("_", "-").lower()
+    )
+    if dashed in flags and not re.match(
+        r"spec(?:\.template)?\.(?:server|offline)$", path
+    ):
         return f"a flag of the server: put {dashed} into spec.server.args"
     if dashed in options:
         return client_hint(dashed)

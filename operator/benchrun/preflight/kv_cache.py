@@ -13,13 +13,19 @@ from benchrun.sizing import Fit, ServeArgs, Sizing, memory
 ARGS = "spec.server.args"
 
 
-def cache_remarks(spec: BenchmarkRunSpec, sizing: Sizing | None, *, unknown: str) -> list[Remark]:
+def cache_remarks(
+    spec: BenchmarkRunSpec, sizing: Sizing | None, *, unknown: str
+) -> list[Remark]:
     """Return remarks about the cache as a whole, then about each workload.
 
     `unknown` says why the cache's size is not known, where it is not.
     """
     if sizing is None or sizing.fit is None:
-        return [not_checked(ARGS, f"whether the KV cache has room for the load: {unknown}")]
+        return [
+            not_checked(
+                ARGS, f"whether the KV cache has room for the load: {unknown}"
+            )
+        ]
     remarks = pool_remarks(sizing, sizing.fit)
     if sizing.fit.usable_blocks == 0:
         return remarks
@@ -30,22 +36,36 @@ def pool_remarks(sizing: Sizing, fit: Fit) -> list[Remark]:
     """Return remarks on what the cache holds, with an error where vLLM will not start for it."""
     longest = sizing.engine.max_tokens
     caveats = (*sizing.shape.caveats, *sizing.engine.caveats)
-    remarks = [not_checked(ARGS, f"the KV cache exactly: {each}") for each in caveats]
+    remarks = [
+        not_checked(ARGS, f"the KV cache exactly: {each}") for each in caveats
+    ]
     if fit.usable_blocks == 0:
         if (found := sizing.memory) is None:
             return [
                 *remarks,
-                error(ARGS, "the KV cache is smaller than two blocks: vLLM will not start"),
+                error(
+                    ARGS,
+                    "the KV cache is smaller than two blocks: vLLM will not start",
+                ),
             ]
         usable = f"{memory(found.total)} x {found.utilization:g} = {memory(found.usable)} a GPU"
         parts = f"weights take {memory(found.weights)} and overhead {memory(found.overhead)}"
         text = f"nothing is left for the KV cache: of {usable}, {parts}"
         remedy = "add GPUs, quantize the weights, or raise --gpu-memory-utilization"
         return [*remarks, error(ARGS, f"{text}; {remedy}")]
-    held = f"{sizing.tokens:,} tokens" if sizing.tokens is not None else f"{fit.blocks:,} blocks"
+    held = (
+        f"{sizing.tokens:,} tokens"
+        if sizing.tokens is not None
+        else f"{fit.blocks:,} blocks"
+    )
     size = memory(fit.blocks * sizing.pool.block_bytes)
     a_token = memory(sizing.token_bytes_per_gpu)
-    remarks.append(note(ARGS, f"the KV cache holds about {held}: {size} a GPU, {a_token} a token"))
+    remarks.append(
+        note(
+            ARGS,
+            f"the KV cache holds about {held}: {size} a GPU, {a_token} a token",
+        )
+    )
     if longest is not None and (most := fit.longest(longest)) < longest:
         text = (
             f"one sequence of {longest:,} tokens does not fit; the longest that does has {most:,} "
@@ -63,14 +83,24 @@ def _load_remarks(spec: BenchmarkRunSpec, sizing: Sizing, fit: Fit) -> list[Rema
         tokens = longest_request(workload, spec.workloads, max_tokens=longest)
         if tokens is None or not workload.is_measured:
             continue
-        fits = fit.sequences(tokens) * sizing.engine.data_parallel * max(1, answering_servers(spec))
-        if which := ", ".join(f"{each:,}" for each in _at_once(workload) if each > fits):
+        fits = (
+            fit.sequences(tokens)
+            * sizing.engine.data_parallel
+            * max(1, answering_servers(spec))
+        )
+        if which := ", ".join(
+            f"{each:,}" for each in _at_once(workload) if each > fits
+        ):
             text = (
                 f"{which} requests at once of up to {tokens:,} tokens, but {fits:,} of that "
                 "length fit the KV cache"
             )
-            waiting = "beyond that requests wait or are preempted, which raises latencies"
-            remarks.append(warning(f"spec.workloads[{place}].load", f"{text}: {waiting}"))
+            waiting = (
+                "beyond that requests wait or are preempted, which raises latencies"
+            )
+            remarks.append(
+                warning(f"spec.workloads[{place}].load", f"{text}: {waiting}")
+            )
     return remarks
 
 
@@ -84,7 +114,9 @@ def concurrency_remarks(spec: BenchmarkRunSpec, args: ServeArgs) -> list[Remark]
         return []
     servers = max(1, answering_servers(spec))
     most_at_once = (
-        f"{sequences:,}" if servers == 1 else f"{sequences:,} in each of {servers} servers"
+        f"{sequences:,}"
+        if servers == 1
+        else f"{sequences:,} in each of {servers} servers"
     )
     return [
         warning(

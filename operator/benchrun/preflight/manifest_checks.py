@@ -13,8 +13,19 @@ from benchrun.api.crd import RUN, SWEEP
 from benchrun.api.sweep import KIND as SWEEP_KIND, BenchmarkSweepSpec
 from benchrun.measure import SERVERS, power_sentence
 from benchrun.names import GROUP, KIND, ROLE_DECODE, ROLE_PREFILL
-from benchrun.plan import Variant, answering_args, cpu_limits, load_points, planned_variants
-from benchrun.preflight.kv_cache import ARGS, cache_remarks, concurrency_remarks, pool_remarks
+from benchrun.plan import (
+    Variant,
+    answering_args,
+    cpu_limits,
+    load_points,
+    planned_variants,
+)
+from benchrun.preflight.kv_cache import (
+    ARGS,
+    cache_remarks,
+    concurrency_remarks,
+    pool_remarks,
+)
 from benchrun.preflight.parallel_sizes import Shape, gpu_remarks, shapes
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.preflight.request_volume import (
@@ -59,7 +70,9 @@ class Checked:
         return any(remark.level == "Error" for remark in self.remarks)
 
 
-_cached_schema = cache(lambda make: make())  # Making a schema takes longer than all other work.
+_cached_schema = cache(
+    lambda make: make()
+)  # Making a schema takes longer than all other work.
 
 
 def check_run(body: Object, known: Known) -> Checked:
@@ -71,15 +84,24 @@ def check_run(body: Object, known: Known) -> Checked:
     return Checked((*remarks, *spec_remarks(spec, volume, known)), volume)
 
 
-def spec_remarks(spec: BenchmarkRunSpec, volume: Volume, known: Known) -> list[Remark]:
+def spec_remarks(
+    spec: BenchmarkRunSpec, volume: Volume, known: Known
+) -> list[Remark]:
     """Return all remarks about a valid spec."""
     # Arguments are read in the same way from either field (server, offline).
     server = [
-        replace(r, path=r.path.replace("spec.server", f"spec.{spec.started_name}", 1))
+        replace(
+            r, path=r.path.replace("spec.server", f"spec.{spec.started_name}", 1)
+        )
         for r in _server(spec, known)
     ]
     throttled = [note(path, THROTTLED) for path in cpu_limits(spec).values()]
-    return [*server, *throttled, *sample_remarks(spec), *volume_remarks(spec, volume)]
+    return [
+        *server,
+        *throttled,
+        *sample_remarks(spec),
+        *volume_remarks(spec, volume),
+    ]
 
 
 def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
@@ -146,32 +168,48 @@ def _flags(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
     image = server.image
     command = spec.server.command if spec.server is not None else []
     remarks = (
-        entry_point_remarks(image, command, spec.engine, version=version) if spec.server else []
+        entry_point_remarks(image, command, spec.engine, version=version)
+        if spec.server
+        else []
     )
     remarks += command_remarks(command, spec.engine, image=image, version=version)
-    remarks += flag_remarks(server.args, spec.engine, image=image, version=version, path=ARGS)
+    remarks += flag_remarks(
+        server.args, spec.engine, image=image, version=version, path=ARGS
+    )
     if spec.server is not None and (split := spec.server.disaggregated) is not None:
         for role in (ROLE_PREFILL, ROLE_DECODE):
             path = f"spec.server.disaggregated.{role}.args"
             given = split.of_role(role).args
-            remarks += flag_remarks(given, spec.engine, image=image, version=version, path=path)
+            remarks += flag_remarks(
+                given, spec.engine, image=image, version=version, path=path
+            )
     return remarks
 
 
-def _demands(spec: BenchmarkRunSpec, shape: sizing.ModelShape | None) -> list[Remark]:
+def _demands(
+    spec: BenchmarkRunSpec, shape: sizing.ModelShape | None
+) -> list[Remark]:
     """Return errors where vLLM refuses a role's model and flags together. Raises UnreadableValue.
 
     Without a model, parallel sizes are remarked as not checked.
     """
-    what = "whether the model's heads, layers and experts allow these parallel sizes"
+    what = (
+        "whether the model's heads, layers and experts allow these parallel sizes"
+    )
     remarks: list[Remark] = []
     for each in shapes(spec):
         args = sizing.ServeArgs.of(each.words, spec.engine)
         path = f"{each.path}.args"
-        found = sizing.refusals_of_flags(args) if shape is None else sizing.refusals(shape, args)
+        found = (
+            sizing.refusals_of_flags(args)
+            if shape is None
+            else sizing.refusals(shape, args)
+        )
         remarks += [error(path, f"vLLM will not start: {text}") for text in found]
         if shape is None and sizing.is_parallel(args):
-            remarks.append(not_checked(path, f"{what}: run benchrun check with --model"))
+            remarks.append(
+                not_checked(path, f"{what}: run benchrun check with --model")
+            )
     return remarks
 
 
@@ -200,10 +238,14 @@ def _cache(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
     unknown = f"run benchrun check with {missing}"
     env = () if spec.started is None else [each.name for each in spec.started.env]
     if "VLLM_MLA_DISABLE" in env:
-        return cache_remarks(spec, None, unknown="the variable VLLM_MLA_DISABLE changes it")
+        return cache_remarks(
+            spec, None, unknown="the variable VLLM_MLA_DISABLE changes it"
+        )
     found: list[Remark] = []
     if not (roles := shapes(spec)):
-        return cache_remarks(spec, None, unknown="what a script gives to vLLM is not read")
+        return cache_remarks(
+            spec, None, unknown="what a script gives to vLLM is not read"
+        )
     for each in roles:
         remarks = _of_role(spec, known, each, unknown)
         own = f"{each.path}.args"
@@ -211,7 +253,9 @@ def _cache(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
     return found
 
 
-def _of_role(spec: BenchmarkRunSpec, known: Known, role: Shape, unknown: str) -> list[Remark]:
+def _of_role(
+    spec: BenchmarkRunSpec, known: Known, role: Shape, unknown: str
+) -> list[Remark]:
     shape = known.shape
     args = sizing.ServeArgs.of(role.words, spec.engine)
     if shape is None:
@@ -236,7 +280,10 @@ def _sizing_of(
     """
     engine = sizing.engine_of(args, shape, gpu_bytes=known.gpu_bytes)
     memory = sizing.memory_of(
-        engine, known.gpu_bytes, weights=known.weights_bytes, overhead=known.overhead_bytes
+        engine,
+        known.gpu_bytes,
+        weights=known.weights_bytes,
+        overhead=known.overhead_bytes,
     )
     why = sizing.unknown_weights(shape, args) if memory is not None else None
     if why is None:
@@ -258,13 +305,20 @@ _ARGUMENT = re.compile(r"spec\.(?:server|offline)\.args\[(\d+)\]")
 
 def check_sweep(body: Object, known: Known) -> Checked:
     """Check one object of kind BenchmarkSweep: each variant as the run that it becomes."""
-    spec, remarks = spec_of(body, BenchmarkSweepSpec, _cached_schema(SWEEP.root_schema))
+    spec, remarks = spec_of(
+        body, BenchmarkSweepSpec, _cached_schema(SWEEP.root_schema)
+    )
     if spec is None:
         return Checked(tuple(remarks))
     try:
         found = planned_variants(spec)
     except ValueError as problem:
-        return Checked((*remarks, error("spec.matrix", str(problem).removeprefix("spec.matrix: "))))
+        return Checked(
+            (
+                *remarks,
+                error("spec.matrix", str(problem).removeprefix("spec.matrix: ")),
+            )
+        )
     volumes = [volume_of(variant.spec) for variant in found]
     whole = _together(volumes, spec.replications)
     if spec.replications == 1:
@@ -279,7 +333,10 @@ def check_sweep(body: Object, known: Known) -> Checked:
         * len(swept_metrics(spec.replications))
     ):
         remarks.append(
-            note("spec.replications", power_sentence(spec.replications, questions, unit=SERVERS))
+            note(
+                "spec.replications",
+                power_sentence(spec.replications, questions, unit=SERVERS),
+            )
         )
     budget = spec.gpu_seconds_budget
     least = whole.gpu_seconds
@@ -290,7 +347,10 @@ def check_sweep(body: Object, known: Known) -> Checked:
 
 
 def _of_variants(
-    spec: BenchmarkSweepSpec, found: Sequence[Variant], volumes: Sequence[Volume], known: Known
+    spec: BenchmarkSweepSpec,
+    found: Sequence[Variant],
+    volumes: Sequence[Volume],
+    known: Known,
 ) -> Iterator[Remark]:
     """Yield each remark once, with the names of its variants where it does not hold for all."""
     named: dict[Remark, list[str]] = {}
@@ -301,11 +361,13 @@ def _of_variants(
             else replace(known, shape=None, weights_bytes=None)
         )
         for remark in spec_remarks(variant.spec, volume, own):
-            named.setdefault(replace(remark, path=_path(remark.path, spec)), []).append(
-                variant.name
-            )
+            named.setdefault(
+                replace(remark, path=_path(remark.path, spec)), []
+            ).append(variant.name)
     for remark, names in named.items():
-        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+        more = (
+            f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+        )
         text = f"{', '.join(names[:MAX_NAMED])}{more}: {remark.text}"
         yield remark if len(names) == len(found) else replace(remark, text=text)
 
@@ -317,19 +379,35 @@ def _path(path: str, spec: BenchmarkSweepSpec) -> str:
     """
     argument = _ARGUMENT.match(path)
     template = spec.template.started
-    if argument is not None and template is not None and int(argument[1]) >= len(template.args):
+    if (
+        argument is not None
+        and template is not None
+        and int(argument[1]) >= len(template.args)
+    ):
         return "spec.matrix"
     return path.replace("spec", "spec.template", 1)
 
 
 def _together(volumes: Sequence[Volume], replications: int) -> Volume:
-    seconds = [volume.gpu_seconds for volume in volumes if volume.gpu_seconds is not None]
-    added = ("stages", "requests", "probe_stages", "open_stages", "least_seconds", "warmup_seconds")
+    seconds = [
+        volume.gpu_seconds for volume in volumes if volume.gpu_seconds is not None
+    ]
+    added = (
+        "stages",
+        "requests",
+        "probe_stages",
+        "open_stages",
+        "least_seconds",
+        "warmup_seconds",
+    )
     return Volume(
         runs=len(volumes) * replications,
         gpus=max(volume.gpus for volume in volumes),
         gpu_seconds=replications * sum(seconds) if seconds else None,
-        **{name: replications * sum(getattr(volume, name) for volume in volumes) for name in added},
+        **{
+            name: replications * sum(getattr(volume, name) for volume in volumes)
+            for name in added
+        },
     )
 
 

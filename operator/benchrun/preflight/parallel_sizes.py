@@ -24,7 +24,12 @@ _ELSEWHERE = (
     "data-parallel-multi-port-external-lb",
 )
 """Flags of servers that are a part of a larger server."""
-_VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "VLLM_DP_SIZE")
+_VISIBLE = (
+    "CUDA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "VLLM_DP_SIZE",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,9 @@ def shapes(spec: BenchmarkRunSpec) -> tuple[Shape, ...]:
     if started is None:
         return ()
     if (server := spec.server) is None:
-        return (Shape(ROLE_SERVER, "spec.server", (*started.args,), started.resources),)
+        return (
+            Shape(ROLE_SERVER, "spec.server", (*started.args,), started.resources),
+        )
     if is_script(server.command):
         return ()
     if (split := server.disaggregated) is None:
@@ -67,17 +74,25 @@ def shapes(spec: BenchmarkRunSpec) -> tuple[Shape, ...]:
 
 def gpu_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
     """Return remarks on whether each role's processes fill its GPUs. Raises UnreadableValue."""
-    env = () if spec.started is None else tuple(each.name for each in spec.started.env)
+    env = (
+        ()
+        if spec.started is None
+        else tuple(each.name for each in spec.started.env)
+    )
     found: list[Remark] = []
     for shape in shapes(spec):
         found += _of_shape(shape, ServeArgs.of(shape.words, spec.engine), env)
     return found
 
 
-def _of_shape(shape: Shape, args: ServeArgs, env: tuple[str, ...]) -> Iterator[Remark]:
+def _of_shape(
+    shape: Shape, args: ServeArgs, env: tuple[str, ...]
+) -> Iterator[Remark]:
     path = f"{shape.path}.args"
     if (unknown := _unknown(args, env)) is not None:
-        yield not_checked(path, f"whether the parallel processes fill the GPUs: {unknown}")
+        yield not_checked(
+            path, f"whether the parallel processes fill the GPUs: {unknown}"
+        )
         return
     local = args.whole("data-parallel-size-local") if shape.nodes == 1 else None
     sizes = {name: args.whole(name) or 1 for name in _SIZES}
@@ -91,7 +106,9 @@ def _of_shape(shape: Shape, args: ServeArgs, env: tuple[str, ...]) -> Iterator[R
     if local is not None:
         sizes["data-parallel-size"] = local
     processes = math.prod(sizes.values())
-    product = " x ".join(f"{_SIZES[name]} {size}" for name, size in sizes.items() if size > 1)
+    product = " x ".join(
+        f"{_SIZES[name]} {size}" for name, size in sizes.items() if size > 1
+    )
     each, rest = divmod(processes, shape.nodes)
     if rest:
         text = f"{processes} parallel processes ({product}) do not divide evenly by {shape.nodes}"
@@ -101,7 +118,9 @@ def _of_shape(shape: Shape, args: ServeArgs, env: tuple[str, ...]) -> Iterator[R
     yield from _of_pod(shape, path, each, product)
 
 
-def _of_pod(shape: Shape, path: str, processes: int, product: str) -> Iterator[Remark]:
+def _of_pod(
+    shape: Shape, path: str, processes: int, product: str
+) -> Iterator[Remark]:
     """Yield a remark where a pod's GPUs are not as many as its processes, which take one each."""
     gpus = gpus_of(shape.resources)
     held = f"{gpus} GPU{'' if gpus == 1 else 's'}"
@@ -109,7 +128,8 @@ def _of_pod(shape: Shape, path: str, processes: int, product: str) -> Iterator[R
     which = f" on each of {shape.nodes} nodes" if shape.nodes > 1 else ""
     if gpus == 0 and processes > 1:
         yield not_checked(
-            path, f"whether the pod has a GPU for each of {processes} processes: {where} has none"
+            path,
+            f"whether the pod has a GPU for each of {processes} processes: {where} has none",
         )
     elif gpus and processes > gpus:
         remedy = f"set nvidia.com/gpu: {processes} there, or smaller sizes"
@@ -120,7 +140,9 @@ def _of_pod(shape: Shape, path: str, processes: int, product: str) -> Iterator[R
         )
     elif gpus and processes < gpus:
         used = f"{held} in {where}{which}, of which vLLM uses {processes}"
-        remedy = "raise --tensor-parallel-size or --data-parallel-size, or ask for fewer"
+        remedy = (
+            "raise --tensor-parallel-size or --data-parallel-size, or ask for fewer"
+        )
         yield warning(path, f"{used}; the others are idle: {remedy}")
 
 

@@ -18,7 +18,13 @@ from benchrun.api import (
     datasets_of,
 )
 from benchrun.measure import detectable_percent, power_sentence
-from benchrun.plan import estimate, gpus, load_points, most_probe_stages, planned_stages
+from benchrun.plan import (
+    estimate,
+    gpus,
+    load_points,
+    most_probe_stages,
+    planned_stages,
+)
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 
 
@@ -33,7 +39,9 @@ class Volume:
     # The stages that searches take at most; with them `stages` and `requests` are upper bounds.
     probe_stages: int
     gpus: int  # GPUs of one run; for a sweep, of the run that has the most.
-    open_stages: int  # Stages at a finite rate, whose duration follows from the spec.
+    open_stages: (
+        int  # Stages at a finite rate, whose duration follows from the spec.
+    )
     least_seconds: int  # Seconds of these stages together.
     warmup_seconds: int  # Most seconds that warming up takes.
     gpu_seconds: int | None
@@ -56,7 +64,8 @@ def volume_of(spec: BenchmarkRunSpec) -> Volume:
         gpus=gpus(spec),
         open_stages=len(timed),
         least_seconds=math.ceil(sum(timed, Decimal(0))),
-        warmup_seconds=warmup.max_seconds * sum(w.is_measured for w in spec.workloads)
+        warmup_seconds=warmup.max_seconds
+        * sum(w.is_measured for w in spec.workloads)
         if warmup is not None
         else 0,
         gpu_seconds=estimated.gpu_seconds,
@@ -87,7 +96,9 @@ def volume_remarks(spec: BenchmarkRunSpec, volume: Volume) -> list[Remark]:
     return []
 
 
-CHAT_TEMPLATE_TOKENS = 64  # Tokens for a chat template: more than most add to one turn.
+CHAT_TEMPLATE_TOKENS = (
+    64  # Tokens for a chat template: more than most add to one turn.
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +107,9 @@ class LongestRequest:
 
     prompt: int | None
     output: int | None
-    drops_long_rows: bool  # Whether rows that are too long for the model are left out.
+    drops_long_rows: (
+        bool  # Whether rows that are too long for the model are left out.
+    )
 
     @property
     def total(self) -> int | None:
@@ -104,7 +117,11 @@ class LongestRequest:
 
         Returns None where that depends on the data.
         """
-        return None if self.prompt is None or self.output is None else self.prompt + self.output
+        return (
+            None
+            if self.prompt is None or self.output is None
+            else self.prompt + self.output
+        )
 
 
 def lengths_of(dataset: Dataset) -> LongestRequest:
@@ -125,10 +142,16 @@ def longest_request(
     """
     totals = [lengths_of(part).total for part in datasets_of(workload, workloads)]
     known = [total for total in totals if total is not None]
-    return min(max(known), max_tokens or max(known)) if len(known) == len(totals) else None
+    return (
+        min(max(known), max_tokens or max(known))
+        if len(known) == len(totals)
+        else None
+    )
 
 
-def length_remarks(spec: BenchmarkRunSpec, *, max_tokens: int | None, source: str) -> list[Remark]:
+def length_remarks(
+    spec: BenchmarkRunSpec, *, max_tokens: int | None, source: str
+) -> list[Remark]:
     """Return remarks on whether every request fits the model's longest sequence.
 
     `source` says where that limit is from, or why it is not known.
@@ -142,41 +165,67 @@ def length_remarks(spec: BenchmarkRunSpec, *, max_tokens: int | None, source: st
                 f".mix[{place}]" if workload.dataset.mix is not None else ""
             )
             if max_tokens is None:
-                remarks.append(not_checked(field, f"whether its requests fit the model: {source}"))
+                remarks.append(
+                    not_checked(
+                        field, f"whether its requests fit the model: {source}"
+                    )
+                )
             else:
                 limit = f"a sequence has at most {max_tokens:,} ({source})"
                 remarks += _length_remarks(
-                    lengths_of(part), field, max_tokens, limit, is_chat=workload.api == "Chat"
+                    lengths_of(part),
+                    field,
+                    max_tokens,
+                    limit,
+                    is_chat=workload.api == "Chat",
                 )
     return remarks
 
 
 def _length_remarks(
-    lengths: LongestRequest, field: str, max_tokens: int, limit: str, *, is_chat: bool
+    lengths: LongestRequest,
+    field: str,
+    max_tokens: int,
+    limit: str,
+    *,
+    is_chat: bool,
 ) -> list[Remark]:
     if lengths.output is not None and lengths.output >= max_tokens:
         return [
             error(
-                field, f"answers of {lengths.output:,} tokens leave no room for a prompt: {limit}"
+                field,
+                f"answers of {lengths.output:,} tokens leave no room for a prompt: {limit}",
             )
         ]
     if lengths.total is None:
         return (
             []
             if lengths.drops_long_rows
-            else [not_checked(field, "the length of its prompts depends on the data")]
+            else [
+                not_checked(field, "the length of its prompts depends on the data")
+            ]
         )
     tokens = (
         f"{lengths.prompt:,} tokens of prompt and {lengths.output:,} of answer are "
         f"{lengths.total:,}"
     )
     if lengths.total > max_tokens and lengths.drops_long_rows:
-        return [note(field, f"{tokens}, but {limit}: longer rows are left out and counted")]
+        return [
+            note(
+                field,
+                f"{tokens}, but {limit}: longer rows are left out and counted",
+            )
+        ]
     if lengths.total > max_tokens:
         return [error(field, f"{tokens}, but {limit}: vLLM refuses the request")]
     spare = max_tokens - lengths.total
     if is_chat and not lengths.drops_long_rows and spare < CHAT_TEMPLATE_TOKENS:
-        return [note(field, f"{tokens}, which leaves {spare} for the chat template: {limit}")]
+        return [
+            note(
+                field,
+                f"{tokens}, which leaves {spare} for the chat template: {limit}",
+            )
+        ]
     return []
 
 
@@ -187,8 +236,15 @@ def sample_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
         for place, w in enumerate(spec.workloads)
         for r in _workload(spec, w, f"spec.workloads[{place}]")
     ]
-    if spec.repeats == 1 and any(workload.load.search is None for workload in spec.workloads):
-        remarks.append(note("spec.repeats", "1: one repeat does not show the noise; 3 repeats do"))
+    if spec.repeats == 1 and any(
+        workload.load.search is None for workload in spec.workloads
+    ):
+        remarks.append(
+            note(
+                "spec.repeats",
+                "1: one repeat does not show the noise; 3 repeats do",
+            )
+        )
     return [*remarks, *_power(spec)]
 
 
@@ -232,16 +288,22 @@ def _power(spec: BenchmarkRunSpec) -> list[Remark]:
     return [*remarks, warning("spec.baseline.maxRegressionPercent", text)]
 
 
-def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Remark]:
+def _workload(
+    spec: BenchmarkRunSpec, workload: Workload, path: str
+) -> list[Remark]:
     # Repeats that send the same requests are not independent samples.
     data = workload.dataset.single
-    is_same = spec.measurement.cache_policy == "Share" or (data is not None and data.sends_again)
+    is_same = spec.measurement.cache_policy == "Share" or (
+        data is not None and data.sends_again
+    )
     repeats = 1 if is_same else spec.repeats
     # Requests of each load point in all repeats together.
-    counts = {load.value: workload.requests_at(load) * repeats for load in workload.load.points}
-    if (
-        not counts
-    ):  # A search: the schema refuses too few requests, and it repeats where it needs more.
+    counts = {
+        load.value: workload.requests_at(load) * repeats
+        for load in workload.load.points
+    }
+    # A search: the schema refuses too few requests, and it repeats where it needs more.
+    if not counts:
         return []
     remarks: list[Remark] = []
     if (
@@ -268,9 +330,15 @@ def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Rem
     short = sorted((p for p in wanted if _is_open(p, fewest)), key=float)
     if not short:
         return remarks
-    field = f"{path}.requests" if workload.requests is not None else f"{path}.durationSeconds"
+    field = (
+        f"{path}.requests"
+        if workload.requests is not None
+        else f"{path}.durationSeconds"
+    )
     remarks.append(warning(field, _sentence(short, counts, repeats)))
-    if unmet := ", ".join(name for percentile in short for name in limits.get(percentile, ())):
+    if unmet := ", ".join(
+        name for percentile in short for name in limits.get(percentile, ())
+    ):
         text = f"with so few requests {unmet} may stay Inconclusive, unless the limit is far away"
         remarks.append(warning("spec.objectives", text))
     return remarks
@@ -283,7 +351,8 @@ def _is_open(percentile: str, requests: int) -> bool:
 
 def _sentence(short: list[str], counts: Mapping[str, int], repeats: int) -> str:
     needed, percentile = max(
-        ((contract.least_count(float(p)) or 0, p) for p in short), key=lambda each: each[0]
+        ((contract.least_count(float(p)) or 0, p) for p in short),
+        key=lambda each: each[0],
     )
     fewest = min(counts.values())
     where = (
@@ -292,7 +361,9 @@ def _sentence(short: list[str], counts: Mapping[str, int], repeats: int) -> str:
         else f"at {min(counts, key=lambda value: counts[value])}/s"
     )
     product = (
-        f"{fewest // repeats:,} x {repeats} repeats = {fewest:,}" if repeats > 1 else f"{fewest:,}"
+        f"{fewest // repeats:,} x {repeats} repeats = {fewest:,}"
+        if repeats > 1
+        else f"{fewest:,}"
     )
     named = ", ".join(f"p{each}" for each in short)
     a_stage = f", {-(-needed // repeats):,} a stage" if repeats > 1 else ""
@@ -302,5 +373,7 @@ def _sentence(short: list[str], counts: Mapping[str, int], repeats: int) -> str:
         if not _is_open(p, fewest) and float(p) < float(short[0])
     ]
     best = f"; up to p{bounded[0]} is bounded" if bounded else ""
-    least = f"p{percentile} takes at least {needed:,}{a_stage}, all in the steady part"
+    least = (
+        f"p{percentile} takes at least {needed:,}{a_stage}, all in the steady part"
+    )
     return f"{product} requests {where} are too few to bound {named}: {least}{best}"

@@ -37,7 +37,9 @@ _WRITTEN_BY_THE_SERVER = (
 )
 
 
-def spec_of(body: Object, model: type[Spec], schema: Schema) -> tuple[Spec | None, list[Remark]]:
+def spec_of(
+    body: Object, model: type[Spec], schema: Schema
+) -> tuple[Spec | None, list[Remark]]:
     """Return the parsed spec and what is wrong with the object; None for an invalid spec.
 
     `schema` is the schema of the whole object.
@@ -60,7 +62,10 @@ def _object_remarks(body: Object, schema: Schema) -> list[Remark]:
     remarks = []
     if body.get("apiVersion") != API_VERSION:
         remarks.append(
-            error("apiVersion", f"{body.get('apiVersion')!r}: this benchrun knows {API_VERSION}")
+            error(
+                "apiVersion",
+                f"{body.get('apiVersion')!r}: this benchrun knows {API_VERSION}",
+            )
         )
     remarks += [_unknown(name, name, _TOP) for name in body if name not in _TOP]
     metadata = body.get("metadata")
@@ -68,7 +73,9 @@ def _object_remarks(body: Object, schema: Schema) -> list[Remark]:
         return [*remarks, error("metadata", "is required, with a name")]
     known = (*_METADATA, *_WRITTEN_BY_THE_SERVER)
     remarks += [
-        _unknown(f"metadata.{name}", str(name), known) for name in metadata if name not in known
+        _unknown(f"metadata.{name}", str(name), known)
+        for name in metadata
+        if name not in known
     ]
     return remarks + _name_remarks(metadata, schema)
 
@@ -77,7 +84,12 @@ def _name_remarks(metadata: Object, schema: Schema) -> list[Remark]:
     name = metadata.get("name")
     rule = schema["properties"]["metadata"]["properties"]["name"]
     if name is None and isinstance(metadata.get("generateName"), str):
-        return [note("metadata.generateName", "kubectl create takes it, kubectl apply does not")]
+        return [
+            note(
+                "metadata.generateName",
+                "kubectl create takes it, kubectl apply does not",
+            )
+        ]
     if not isinstance(name, str):
         return [error("metadata.name", "is required")]
     if len(name) > (longest := rule["maxLength"]):
@@ -101,7 +113,9 @@ def _problem(found: Any, schema: Schema) -> Remark:
                 if isinstance(part, int)
                 else schema.get("properties", {}).get(part, {})
             )
-        return _unknown(path, str(location[-1]), tuple(schema.get("properties", ())))
+        return _unknown(
+            path, str(location[-1]), tuple(schema.get("properties", ()))
+        )
     if found["type"] == "missing":
         return error(path, "is required")
     given = found["input"]
@@ -111,7 +125,9 @@ def _problem(found: Any, schema: Schema) -> Remark:
         else ""
     )
     # A rule is about a field below the object that has it.
-    return error(path + found.get("ctx", {}).get("path", ""), f"{found['msg']}{shown}")
+    return error(
+        path + found.get("ctx", {}).get("path", ""), f"{found['msg']}{shown}"
+    )
 
 
 _OURS = (
@@ -129,4 +145,6 @@ def _unknown(path: str, name: str, known: Sequence[str]) -> Remark:
             return error(path, f"unknown field; it is {hint}")
     near = get_close_matches(name, known, n=1)
     there = f"; there are {', '.join(known)}" if 0 < len(known) <= 12 else ""
-    return error(path, "unknown field" + (f"; did you mean {near[0]}?" if near else there))
+    return error(
+        path, "unknown field" + (f"; did you mean {near[0]}?" if near else there)
+    )

@@ -44,7 +44,9 @@ class FlagTable:
 
     version: str
     flags: Mapping[str, Flag]
-    client: frozenset[str] = frozenset()  # Options of its load client, `vllm bench serve`.
+    client: frozenset[str] = (
+        frozenset()
+    )  # Options of its load client, `vllm bench serve`.
 
 
 def known_versions() -> tuple[str, ...]:
@@ -59,11 +61,15 @@ def table_for(version: str) -> FlagTable | None:
         return None
     found = json.loads(file.read_text(encoding="utf-8"))
     flags = {
-        spelling: Flag(each["takes"], tuple(each.get("choices", ())), each.get("object", False))
+        spelling: Flag(
+            each["takes"], tuple(each.get("choices", ())), each.get("object", False)
+        )
         for each in found["flags"]
         for spelling in each["names"]
     }
-    return FlagTable(found["version"], flags, frozenset(found.get("client", ())) - {*flags})
+    return FlagTable(
+        found["version"], flags, frozenset(found.get("client", ())) - {*flags}
+    )
 
 
 def version_of_image(image: str) -> str | None:
@@ -88,7 +94,9 @@ def _release(text: str) -> tuple[int, int, int] | None:
 def _tables() -> Mapping[str, Traversable]:
     listed = files(__package__).joinpath("vllm_flags").iterdir()
     return {
-        ".".join(each.name.split(".")[:2]): each for each in listed if each.name.endswith(".json")
+        ".".join(each.name.split(".")[:2]): each
+        for each in listed
+        if each.name.endswith(".json")
     }
 
 
@@ -108,7 +116,9 @@ def flag_remarks(
     version = version_of_image(image) or version
     remarks = [
         warning(f"{path}[{place}]", name + engine.flag_warnings[name])
-        for place, name in enumerate(_dashed(word.partition("=")[0]) for word in args)
+        for place, name in enumerate(
+            _dashed(word.partition("=")[0]) for word in args
+        )
         if name in engine.flag_warnings
     ]
     if engine is not ENGINES[TABLES_OF]:
@@ -135,7 +145,11 @@ model by a flag only."""
 
 
 def entry_point_remarks(
-    image: str, command: Sequence[str], engine: Engine, *, version: str | None = None
+    image: str,
+    command: Sequence[str],
+    engine: Engine,
+    *,
+    version: str | None = None,
 ) -> list[Remark]:
     """Return an error where the image of a server without its own command lacks `vllm serve`.
 
@@ -144,10 +158,16 @@ def entry_point_remarks(
     """
     if command or engine.module_before_serve is None:
         return []
-    release = _release(_tag(image)) or _release(version or "") or _release(f"{version}.0")
+    release = (
+        _release(_tag(image)) or _release(version or "") or _release(f"{version}.0")
+    )
     path = "spec.server.image"
     if release is None:
-        return [not_checked(path, f"whether {image} starts with `vllm serve`: {_NO_VERSION}")]
+        return [
+            not_checked(
+                path, f"whether {image} starts with `vllm serve`: {_NO_VERSION}"
+            )
+        ]
     if release >= _ENTRY_POINT_SINCE:
         return []
     text = (
@@ -170,7 +190,9 @@ def endpoint_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
     if url is None:
         return []
     path = urlsplit(url).path.rstrip("/")
-    begins = next((at for at in range(len(path)) if _API_PATH.match(path, at)), None)
+    begins = next(
+        (at for at in range(len(path)) if _API_PATH.match(path, at)), None
+    )
     if begins is None:
         return []
     base = url.removesuffix("/")[: len(url.removesuffix("/")) - len(path) + begins]
@@ -178,7 +200,9 @@ def endpoint_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
     return [error("spec.endpoint.url", text)]
 
 
-_API_PATH = re.compile(r"/v1(?:/(?:chat/completions|completions|models|embeddings))?$")
+_API_PATH = re.compile(
+    r"/v1(?:/(?:chat/completions|completions|models|embeddings))?$"
+)
 
 
 def command_remarks(
@@ -189,17 +213,24 @@ def command_remarks(
     if is_script(command):
         return [not_checked(path, "what a script starts: its flags are not read")]
     first = next(
-        (place for place, word in enumerate(command) if word.startswith("--")), len(command)
+        (place for place, word in enumerate(command) if word.startswith("--")),
+        len(command),
     )
-    return flag_remarks(command, engine, image=image, version=version, path=path, first=first)
+    return flag_remarks(
+        command, engine, image=image, version=version, path=path, first=first
+    )
 
 
 def _client_remarks(args: Sequence[str], *, path: str, first: int) -> list[Remark]:
     """Return an error for each option of the load client, for a version whose flags are unknown."""
-    tables = [table for each in known_versions() if (table := table_for(each)) is not None]
+    tables = [
+        table for each in known_versions() if (table := table_for(each)) is not None
+    ]
     return [
         error(f"{path}[{place}]", client_hint(name))
-        for place, name in enumerate((_dashed(word.partition("=")[0]) for word in args), first)
+        for place, name in enumerate(
+            (_dashed(word.partition("=")[0]) for word in args), first
+        )
         if any(name in table.client for table in tables)
     ]
 
@@ -250,7 +281,9 @@ class _Walk:
         self.seen.add(name)
         return self._values(place, name, flag, given=value if equals else None)
 
-    def _flag(self, place: int, name: str, *, by_parts: bool) -> tuple[Flag | None, str]:
+    def _flag(
+        self, place: int, name: str, *, by_parts: bool
+    ) -> tuple[Flag | None, str]:
         if re.match(r"-O[^=]", name):
             return Flag("nothing"), "--optimization-level"
         whole = name.partition(".")[0] if by_parts else name
@@ -259,31 +292,45 @@ class _Walk:
             self._say(error, place, client_hint(whole))
             return None, whole
         if found is None:
-            begins = sorted({each for each in self.table.flags if each.startswith(whole)})
+            begins = sorted(
+                {each for each in self.table.flags if each.startswith(whole)}
+            )
             if len({id(self.table.flags[each]) for each in begins}) == 1:
                 return self._short(place, whole, begins[-1], by_parts=by_parts)
             if begins:
                 self._say(
-                    error, place, f"{whole} may be short for {', '.join(begins)}: write it out"
+                    error,
+                    place,
+                    f"{whole} may be short for {', '.join(begins)}: write it out",
                 )
                 return None, whole
-            meant = sorted(each for each in self.table.client if each.startswith(whole))
+            meant = sorted(
+                each for each in self.table.client if each.startswith(whole)
+            )
             if meant and len(whole) > _SHORTEST:
                 self._say(error, place, client_hint(meant[0]))
                 return None, whole
             near = self._near(whole)
             guess = f"; did you mean {near}?" if near else ""
-            self._say(error, place, f"vLLM {self.table.version} has no flag {whole}{guess}")
+            self._say(
+                error,
+                place,
+                f"vLLM {self.table.version} has no flag {whole}{guess}",
+            )
         elif by_parts and not found.is_object:
             self._say(
-                error, place, f"{whole} does not take dotted keys: its value is not a JSON object"
+                error,
+                place,
+                f"{whole} does not take dotted keys: its value is not a JSON object",
             )
             return None, whole
         elif by_parts:
             return Flag("one", is_object=True), whole
         return found, whole
 
-    def _short(self, place: int, given: str, name: str, *, by_parts: bool) -> tuple[Flag, str]:
+    def _short(
+        self, place: int, given: str, name: str, *, by_parts: bool
+    ) -> tuple[Flag, str]:
         """Return the flag and name that an unambiguous beginning (`given`) stands for; note it."""
         self._say(
             note,
@@ -292,7 +339,9 @@ class _Walk:
             "so",
         )
         flag = self.table.flags[name]
-        return (Flag("one", is_object=True) if by_parts and flag.is_object else flag), name
+        return (
+            Flag("one", is_object=True) if by_parts and flag.is_object else flag
+        ), name
 
     def _near(self, name: str) -> str | None:
         """Return the flag that was probably meant; None: no guess.
@@ -302,15 +351,23 @@ class _Walk:
         opposite = name.replace("--disable-", "--no-enable-", 1)
         if opposite in self.table.flags:
             return opposite
-        return next(iter(get_close_matches(name, self.table.flags, n=1, cutoff=0.75)), None)
+        return next(
+            iter(get_close_matches(name, self.table.flags, n=1, cutoff=0.75)), None
+        )
 
-    def _values(self, place: int, name: str, flag: Flag, *, given: str | None) -> int:
+    def _values(
+        self, place: int, name: str, flag: Flag, *, given: str | None
+    ) -> int:
         """Check the values of a flag and return the place of the next word."""
         following = place + 1
         if given is not None:
             values = {place: given}
             if flag.takes == "nothing":
-                self._say(error, place, f"{name} is a switch and takes no value, here {given!r}")
+                self._say(
+                    error,
+                    place,
+                    f"{name} is a switch and takes no value, here {given!r}",
+                )
         else:
             most = {"nothing": 0, "many": len(self.args)}.get(flag.takes, 1)
             while following <= place + most and self._is_value(following):
@@ -332,7 +389,9 @@ class _Walk:
     def _is_value(self, place: int) -> bool:
         return place < len(self.args) and not is_flag(self.args[place])
 
-    def _say(self, how: Callable[[str, str], Remark], place: int, text: str) -> None:
+    def _say(
+        self, how: Callable[[str, str], Remark], place: int, text: str
+    ) -> None:
         self.found.append(how(f"{self.path}[{place}]", text))
 
 

@@ -14,7 +14,11 @@ from typing import Any
 
 import httpx
 from kubernetes.client.configuration import Configuration
-from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes.config import (
+    ConfigException,
+    load_incluster_config,
+    load_kube_config,
+)
 
 Json = dict[str, Any]
 Codes = tuple[int, ...]
@@ -22,10 +26,14 @@ QueryParameters = dict[str, str]
 JSON = "application/json"
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 CHUNK_BYTES = 65_536
-MAX_CHUNKS = 160  # most chunks of a page, 10 MiB; parsed, it takes twelve times as much
+MAX_CHUNKS = (
+    160  # most chunks of a page, 10 MiB; parsed, it takes twelve times as much
+)
 SECONDS = 10.0  # most seconds of one request
 PAGE = 64  # objects on a page; one of them can be made as large as 9 MB of JSON
-LISTS_SECONDS = 60.0  # seconds for all lists; each may take an equal part of what is left
+LISTS_SECONDS = (
+    60.0  # seconds for all lists; each may take an equal part of what is left
+)
 SHARE_SECONDS = 0.25
 """Seconds for one namespace in a list; one whose objects take longer is read last."""
 
@@ -65,16 +73,22 @@ class Api:
         self._until = monotonic() + LISTS_SECONDS
         self._found = Configuration()
         load = (
-            load_incluster_config if "KUBERNETES_SERVICE_HOST" in os.environ else load_kube_config
+            load_incluster_config
+            if "KUBERNETES_SERVICE_HOST" in os.environ
+            else load_kube_config
         )
         try:
             load(client_configuration=self._found)
             trusted = ssl.create_default_context(cafile=self._found.ssl_ca_cert)
             self._trust = (
-                trusted if self._found.verify_ssl else httpx.create_ssl_context(verify=False)
+                trusted
+                if self._found.verify_ssl
+                else httpx.create_ssl_context(verify=False)
             )
             if self._found.cert_file:
-                self._trust.load_cert_chain(self._found.cert_file, self._found.key_file)
+                self._trust.load_cert_chain(
+                    self._found.cert_file, self._found.key_file
+                )
         except (ConfigException, OSError) as error:
             raise SystemExit(f"no way to reach an API server: {error}") from error
 
@@ -98,19 +112,23 @@ class Api:
         A status in `expected` is not counted as a failure.
         """
         try:
-            token = self._found.get_api_key_with_prefix("BearerToken", alias="authorization")
+            token = self._found.get_api_key_with_prefix(
+                "BearerToken", alias="authorization"
+            )
             headers = {"Accept": accept, "Accept-Encoding": "identity"}
             headers |= {"Authorization": token} if token else {}
-            with httpx.stream(
-                method,
-                self._found.host + path,
-                params=query,
-                json=body,
-                headers=headers,
-                timeout=SECONDS,
-                verify=self._trust,
-                trust_env=False,  # as in the operator: no proxy stands before an API server
-            ) as answer:
+            with (
+                httpx.stream(
+                    method,
+                    self._found.host + path,
+                    params=query,
+                    json=body,
+                    headers=headers,
+                    timeout=SECONDS,
+                    verify=self._trust,
+                    trust_env=False,  # as in the operator: no proxy stands before an API server
+                ) as answer
+            ):
                 self.now = _told(answer.headers.get("Date", "")) or self.now
                 # A text that is cut off is not JSON, and so a failure.
                 text = b"".join(islice(answer.iter_raw(CHUNK_BYTES), MAX_CHUNKS))
@@ -148,14 +166,21 @@ class Api:
         until = now + (self._until - now) / max(self._lists, 1)
         self._lists -= 1
         if namespace:
-            pages = self._pages(path_of(kind, namespace), expected, accept, query, until)
+            pages = self._pages(
+                path_of(kind, namespace), expected, accept, query, until
+            )
         else:
             pages = self._pages_everywhere(kind, expected, accept, query, until)
         for page in pages:
             yield from page
 
     def _pages_everywhere(
-        self, kind: str, expected: Codes, accept: str, query: QueryParameters, until: float
+        self,
+        kind: str,
+        expected: Codes,
+        accept: str,
+        query: QueryParameters,
+        until: float,
     ) -> Iterator[list[Json]]:
         """Yield pages of the objects of all namespaces.
 
@@ -178,7 +203,9 @@ class Api:
                 began = monotonic()
                 for name in map(_namespace_of, page):
                     spent[name] = spent.get(name, 0.0) + seconds / len(page)
-                greedy = next((name for name in spent if spent[name] > SHARE_SECONDS), None)
+                greedy = next(
+                    (name for name in spent if spent[name] > SHARE_SECONDS), None
+                )
                 if greedy:
                     slow.append(greedy)
                     break
@@ -187,17 +214,30 @@ class Api:
         for number, name in enumerate(slow):
             now = monotonic()
             share = now + (until - now) / (len(slow) - number)
-            yield from self._pages(path_of(kind, name), expected, accept, query, share)
+            yield from self._pages(
+                path_of(kind, name), expected, accept, query, share
+            )
 
     def _pages(
-        self, path: str, expected: Codes, accept: str, query: QueryParameters, until: float
+        self,
+        path: str,
+        expected: Codes,
+        accept: str,
+        query: QueryParameters,
+        until: float,
     ) -> Iterator[list[Json]]:
         limit = PAGE
         token = ""
         failures = self.failures
         while monotonic() <= until:
-            wanted = query | {"limit": str(limit)} | ({"continue": token} if token else {})
-            page = self.request("GET", path, None, expected, accept=accept, query=wanted)
+            wanted = (
+                query
+                | {"limit": str(limit)}
+                | ({"continue": token} if token else {})
+            )
+            page = self.request(
+                "GET", path, None, expected, accept=accept, query=wanted
+            )
             if self.failures > failures and limit > 1:
                 limit = limit // 8 or 1
                 self.failures = failures  # the object may have been too large
@@ -207,7 +247,9 @@ class Api:
             token = str(mapping(page.get("metadata")).get("continue") or "")
             if not token:
                 return
-        self.fail(f"GET {path}: not all of it can be read in time; the others were not read")
+        self.fail(
+            f"GET {path}: not all of it can be read in time; the others were not read"
+        )
 
 
 def _namespace_of(item: Json) -> str:

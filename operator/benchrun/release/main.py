@@ -14,7 +14,15 @@ from itertools import product
 from typing import NamedTuple, TypeVar
 
 from benchrun import names
-from benchrun.release.api_server import METADATA, Api, Codes, Json, listing, mapping, path_of
+from benchrun.release.api_server import (
+    METADATA,
+    Api,
+    Codes,
+    Json,
+    listing,
+    mapping,
+    path_of,
+)
 
 DEPLOYMENTS = "apis/apps/v1 deployments"
 GROUPS = "apis/leaderworkerset.x-k8s.io/v1 leaderworkersets"
@@ -45,7 +53,9 @@ def main(arguments: Sequence[str]) -> int:
     even then.
     """
     env = os.environ.get
-    parser = argparse.ArgumentParser(prog="benchrun-operator release", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="benchrun-operator release", description=__doc__
+    )
     parser.add_argument(
         "--namespace",
         action="append",
@@ -87,7 +97,10 @@ def number(text: object) -> int:
     """Return a whole number above 0 from its text; 0 for anything else."""
     return (
         int(text)
-        if isinstance(text, str) and len(text) <= 12 and text.isascii() and text.isdigit()
+        if isinstance(text, str)
+        and len(text) <= 12
+        and text.isascii()
+        and text.isdigit()
         else 0
     )
 
@@ -95,7 +108,10 @@ def number(text: object) -> int:
 def instant(text: object) -> int:
     """Return an API server's timestamp as Unix seconds; 0 for anything else."""
     try:
-        return max(int(datetime.fromisoformat(str(text)).replace(tzinfo=UTC).timestamp()), 0)
+        return max(
+            int(datetime.fromisoformat(str(text)).replace(tzinfo=UTC).timestamp()),
+            0,
+        )
     except (ValueError, OverflowError):
         return 0
 
@@ -119,25 +135,38 @@ class FoundServer(NamedTuple):
 
 def seen(kind: str, metadata: Json) -> FoundServer:
     """Read a server from its metadata. No value of the metadata raises."""
-    namespace, name, uid = (str(metadata.get(key)) for key in ("namespace", "name", "uid"))
+    namespace, name, uid = (
+        str(metadata.get(key)) for key in ("namespace", "name", "uid")
+    )
     labels = mapping(metadata.get("labels"))
     annotations = mapping(metadata.get("annotations"))
     hold = number(annotations.get(names.ANNOTATION_HOLD))
     label = labels.get(names.LABEL_RUN_UID)
     owners = map(mapping, listing(metadata.get("ownerReferences")))
     # Without a controller, its run was deleted with --cascade=orphan.
-    orphaned = {**OURS, "name": labels.get(names.LABEL_RUN), "uid": label} if hold and label else {}
-    run = next((owner for owner in owners if owner.get("controller") is True), orphaned)
+    orphaned = (
+        {**OURS, "name": labels.get(names.LABEL_RUN), "uid": label}
+        if hold and label
+        else {}
+    )
+    run = next(
+        (owner for owner in owners if owner.get("controller") is True), orphaned
+    )
     # A background deletion waits for finalizers, and so does that of its pods; in a foreground
     # deletion pods go first.
-    is_deleted = metadata.get("deletionTimestamp") and "'foregroundDeletion'" in str(
-        metadata.get("finalizers")
-    )
+    is_deleted = metadata.get(
+        "deletionTimestamp"
+    ) and "'foregroundDeletion'" in str(metadata.get("finalizers"))
     is_ours = not is_deleted and OURS.items() <= run.items()
-    about = {key: str(run.get(key))[:253] for key in ("apiVersion", "kind", "name", "uid")}
+    about = {
+        key: str(run.get(key))[:253]
+        for key in ("apiVersion", "kind", "name", "uid")
+    }
     created = instant(metadata.get("creationTimestamp"))
     clock = clock_of(namespace, about["uid"] if is_ours else label)
-    return FoundServer(kind, namespace, name, uid, created, clock, about if is_ours else {}, hold)
+    return FoundServer(
+        kind, namespace, name, uid, created, clock, about if is_ours else {}, hold
+    )
 
 
 def clock_of(namespace: str, run_uid: object) -> str:
@@ -158,10 +187,16 @@ def got_its_node(pod: Json, now: int) -> int:
     bound = (
         instant(condition.get("lastTransitionTime"))
         for condition in map(mapping, listing(status.get("conditions")))
-        if (condition.get("type"), condition.get("status")) == ("PodScheduled", "True")
+        if (condition.get("type"), condition.get("status"))
+        == ("PodScheduled", "True")
     )
     claimed = next(bound, 0) or instant(status.get("startTime")) or now
-    return min(max(claimed, instant(mapping(pod.get("metadata")).get("creationTimestamp"))), now)
+    return min(
+        max(
+            claimed, instant(mapping(pod.get("metadata")).get("creationTimestamp"))
+        ),
+        now,
+    )
 
 
 def servers(api: Api, namespace: str) -> Iterator[FoundServer]:
@@ -171,7 +206,9 @@ def servers(api: Api, namespace: str) -> Iterator[FoundServer]:
     """
     for (kind, expected), label in product(KINDS, LABELS):
         query = {"labelSelector": label}
-        for item in api.objects(kind, namespace, expected, accept=METADATA, query=query):
+        for item in api.objects(
+            kind, namespace, expected, accept=METADATA, query=query
+        ):
             yield seen(kind, mapping(item.get("metadata")))
 
 
@@ -184,8 +221,12 @@ def expect_none(namespaces: Sequence[str], *, seconds: int) -> int:
     until = time.monotonic() + seconds
     while True:
         api = Api(lists=len(namespaces) * LISTS)
-        found = (server for namespace in namespaces for server in servers(api, namespace))
-        there = {f"{server.namespace}/{server.name}" for server in found if server.run}
+        found = (
+            server for namespace in namespaces for server in servers(api, namespace)
+        )
+        there = {
+            f"{server.namespace}/{server.name}" for server in found if server.run
+        }
         if not there and not api.failures:
             return 0
         if time.monotonic() >= until:
@@ -247,12 +288,15 @@ class Look:
                 held[server.path] = server, since
             if api.failures > failures:  # what was not listed may still be there
                 own = namespace and f"{namespace}."
-                clocks = {k: v for k, v in self._known.items() if k.startswith(own)} | clocks
+                clocks = {
+                    k: v for k, v in self._known.items() if k.startswith(own)
+                } | clocks
                 if namespace in former:
                     self._tell_of(namespace)
         self._save(clocks)  # before anything is deleted, which may take long
         for server, since in in_turns(
-            (server.namespace, since, (server, since)) for server, since in held.values()
+            (server.namespace, since, (server, since))
+            for server, since in held.values()
         ):
             self._release_if_due(server, self._now - since)
         return api.failures
@@ -277,7 +321,9 @@ class Look:
     def _held(self, namespace: str) -> Iterator[tuple[FoundServer, int]]:
         """Yield this operator's servers that hold a node, and since when, in Unix seconds."""
         started = dict[str, int]()
-        for pod in self._api.objects(PODS, namespace, accept="application/json", query=ON_A_NODE):
+        for pod in self._api.objects(
+            PODS, namespace, accept="application/json", query=ON_A_NODE
+        ):
             about = mapping(pod.get("metadata"))
             label = mapping(about.get("labels")).get(names.LABEL_RUN_UID)
             clock = clock_of(str(about.get("namespace")), label)
@@ -300,13 +346,22 @@ class Look:
         return None if started is None else max(started, server.created)
 
     def _save(self, clocks: dict[str, int]) -> None:
-        ranked = ((key.partition(".")[0], since, key) for key, since in clocks.items())
+        ranked = (
+            (key.partition(".")[0], since, key) for key, since in clocks.items()
+        )
         data = {key: str(clocks[key]) for key in in_turns(ranked)[:MAX_CLOCKS]}
         if not self._writable or data == mapping(self._stored.get("data")):
             return
-        path = path_of(CONFIG_MAPS, self._own_namespace, self._own_name if self._stored else "")
+        path = path_of(
+            CONFIG_MAPS, self._own_namespace, self._own_name if self._stored else ""
+        )
         metadata = {"name": self._own_name} | mapping(self._stored.get("metadata"))
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": metadata,
+            "data": data,
+        }
         written = self._api.request("PUT" if self._stored else "POST", path, body)
         self._stored = written or self._stored
 
@@ -328,7 +383,9 @@ class Look:
             "operator running?"
         )
         print(f"{server.namespace}: {message}")
-        self._api.request("POST", path_of(EVENTS, server.namespace), self._event(server, message))
+        self._api.request(
+            "POST", path_of(EVENTS, server.namespace), self._event(server, message)
+        )
 
     def _event(self, server: FoundServer, message: str) -> Json:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._now))

@@ -53,13 +53,24 @@ def comparison_rows(load_points: Sequence[ComparedLoadPoint]) -> Rows:
             rows.append((load_point.load_point, *[ABSENT] * 5, "NotComparable"))
             continue
         part = (
-            f" ({load_point.throughput_of.lower()})" if load_point.throughput_of is not None else ""
+            f" ({load_point.throughput_of.lower()})"
+            if load_point.throughput_of is not None
+            else ""
         )  # Whether the throughput is that of the plateau or of the whole stage.
         for change in load_point.changes:
-            metric = change.metric + (part if KEYS[change.metric] in THROUGHPUTS else "")
-            sides = (figure(change.baseline, digits=4), figure(change.value, digits=4))
-            rows.append((load_point.load_point, metric, *sides, *change_load_points(change)))
-    return Rows(("load point", "figure", "baseline", "value", *CHANGE_HEADERS), tuple(rows))
+            metric = change.metric + (
+                part if KEYS[change.metric] in THROUGHPUTS else ""
+            )
+            sides = (
+                figure(change.baseline, digits=4),
+                figure(change.value, digits=4),
+            )
+            rows.append(
+                (load_point.load_point, metric, *sides, *change_load_points(change))
+            )
+    return Rows(
+        ("load point", "figure", "baseline", "value", *CHANGE_HEADERS), tuple(rows)
+    )
 
 
 def change_load_points(change: Change) -> tuple[str, ...]:
@@ -108,7 +119,9 @@ def interval(change: Change) -> str:
     """Format both ends of a change's interval in percent."""
     if change.low_percent is None or change.high_percent is None:
         return ABSENT
-    high = "over +1000" if change.high_percent > 1000 else signed(change.high_percent)
+    high = (
+        "over +1000" if change.high_percent > 1000 else signed(change.high_percent)
+    )
     return f"{signed(change.low_percent)} to {high}"
 
 
@@ -130,10 +143,15 @@ def differences(
     `log_kept` says whether the server's log could be judged, too.
     """
     before = {row.load_point: row for row in stored.results}
-    cut = any(each.field == "results[].findings" for each in (*stored.truncated, *now.truncated))
+    cut = any(
+        each.field == "results[].findings"
+        for each in (*stored.truncated, *now.truncated)
+    )
     rows = [row for row in now.results if row.load_point in before]
     found = (
-        _difference(before[row.load_point], row, codes_known=not cut, log_kept=log_kept)
+        _difference(
+            before[row.load_point], row, codes_known=not cut, log_kept=log_kept
+        )
         for row in rows
     )
     return tuple(each for each in found if each is not None)
@@ -153,12 +171,18 @@ def _difference(
     )
     moved = _moved(old, new, appeared, gone) if codes_known else []
     absent = [
-        f"{code} was not checked" if code == LOG_RULE and not log_kept else f"no {code}"
+        f"{code} was not checked"
+        if code == LOG_RULE and not log_kept
+        else f"no {code}"
         for code in gone
     ]
     reasons = [*moved, *appeared, *absent]
-    sentence = f"{new.load_point}: {verdicts}{': ' if reasons else ''}{', '.join(reasons)}"
-    return Difference(new.load_point, old.verdict, new.verdict, appeared, gone, sentence)
+    sentence = (
+        f"{new.load_point}: {verdicts}{': ' if reasons else ''}{', '.join(reasons)}"
+    )
+    return Difference(
+        new.load_point, old.verdict, new.verdict, appeared, gone, sentence
+    )
 
 
 def _only_in(codes: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
@@ -166,10 +190,14 @@ def _only_in(codes: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
 
     NotChecked is left out: it is equal for all load points, and printed once.
     """
-    return tuple(code for code in codes if code not in others and code != Code.NOT_CHECKED)
+    return tuple(
+        code for code in codes if code not in others and code != Code.NOT_CHECKED
+    )
 
 
-def _moved(old: Result, new: Result, appeared: Sequence[str], gone: Sequence[str]) -> list[str]:
+def _moved(
+    old: Result, new: Result, appeared: Sequence[str], gone: Sequence[str]
+) -> list[str]:
     """Return a sentence on the code whose changed severity changed the verdict, if one did.
 
     That is the code that decided the worse of the two verdicts, where both judgements have it. A
@@ -178,7 +206,9 @@ def _moved(old: Result, new: Result, appeared: Sequence[str], gone: Sequence[str
     if old.verdict == new.verdict:
         return []
     worse = worst_verdict((old.verdict, new.verdict)) == new.verdict
-    decisive, explained = (new.findings[:1], appeared) if worse else (old.findings[:1], gone)
+    decisive, explained = (
+        (new.findings[:1], appeared) if worse else (old.findings[:1], gone)
+    )
     return [
         f"{code} is {'more' if worse else 'less'} severe"
         for code in decisive

@@ -2,7 +2,13 @@
 
 from collections.abc import Iterable
 
-from benchrun.api import BenchmarkRunStatus, Condition, Reason, find_condition, is_true
+from benchrun.api import (
+    BenchmarkRunStatus,
+    Condition,
+    Reason,
+    find_condition,
+    is_true,
+)
 from benchrun.api.sweep import BenchmarkSweepStatus, SweepReason
 
 PASSED = 0
@@ -35,7 +41,9 @@ def exit_code(status: BenchmarkRunStatus) -> int | None:
     if not is_true(status.conditions, "Complete"):
         return None
     valid = find_condition(status.conditions, "Valid")
-    if valid is not None and (valid.status == "False" or valid.reason == Reason.NOT_JUDGED):
+    if valid is not None and (
+        valid.status == "False" or valid.reason == Reason.NOT_JUDGED
+    ):
         return INVALID
     gates = (
         find_condition(status.conditions, "ObjectivesMet"),
@@ -76,5 +84,7 @@ def worst_code(codes: Iterable[int]) -> int:
     """
     ranks = (PASSED, CANCELLED, UNDECIDED, MISSED, INVALID, FAILED)
     return max(
-        codes, key=lambda code: ranks.index(code) if code in ranks else len(ranks), default=PASSED
+        codes,
+        key=lambda code: ranks.index(code) if code in ranks else len(ranks),
+        default=PASSED,
     )

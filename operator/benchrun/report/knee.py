@@ -16,17 +16,27 @@ LEAST_POINTS = 3
 class CurvePoint(NamedTuple):
     load: float  # Requests a second, or users.
     throughput: float  # Requests completed a second.
-    response_seconds: float  # Mean time from a request's due instant to its last token.
-    repeats: tuple[tuple[float, float], ...] = ()  # Throughput and response time of each repeat.
+    response_seconds: (
+        float  # Mean time from a request's due instant to its last token.
+    )
+    repeats: tuple[
+        tuple[float, float], ...
+    ] = ()  # Throughput and response time of each repeat.
 
 
 class Knee(NamedTuple):
     """Where the knee lies, or why that is unknown."""
 
     sentence: str
-    load: float | None = None  # The load point of greatest power; None: no knee was bracketed.
-    low: float | None = None  # Lowest load point that is not distinguishable from it.
-    high: float | None = None  # Highest load point that is not distinguishable from it.
+    load: float | None = (
+        None  # The load point of greatest power; None: no knee was bracketed.
+    )
+    low: float | None = (
+        None  # Lowest load point that is not distinguishable from it.
+    )
+    high: float | None = (
+        None  # Highest load point that is not distinguishable from it.
+    )
 
 
 def knee(points: Sequence[CurvePoint], *, unit: str) -> Knee:
@@ -35,7 +45,8 @@ def knee(points: Sequence[CurvePoint], *, unit: str) -> Knee:
     `unit` follows the loads in the sentence: "requests/s", "users".
     """
     usable = sorted(
-        (p for p in points if p.throughput > 0 and p.response_seconds > 0), key=lambda p: p.load
+        (p for p in points if p.throughput > 0 and p.response_seconds > 0),
+        key=lambda p: p.load,
     )
     if len(usable) < LEAST_POINTS:
         return Knee(
@@ -48,16 +59,23 @@ def knee(points: Sequence[CurvePoint], *, unit: str) -> Knee:
     low = usable[first].load
     high = usable[last].load
     if first == 0:
-        return Knee(f"The knee is at or below {low:g} {unit}, the lowest load measured.")
+        return Knee(
+            f"The knee is at or below {low:g} {unit}, the lowest load measured."
+        )
     if last == len(usable) - 1:
-        return Knee(f"The knee is at or above {high:g} {unit}, the highest load measured.")
+        return Knee(
+            f"The knee is at or above {high:g} {unit}, the highest load measured."
+        )
     among = (
         f", not distinguishable from the others between {low:g} and {high:g} {unit}"
         if first != last
         else ""
     )
     return Knee(
-        f"The knee is at {usable[best].load:g} {unit}{among}.", usable[best].load, low, high
+        f"The knee is at {usable[best].load:g} {unit}{among}.",
+        usable[best].load,
+        low,
+        high,
     )
 
 
@@ -79,4 +97,6 @@ def _as_good(points: Sequence[CurvePoint], best: int) -> tuple[int, int]:
 def _powers(point: CurvePoint) -> list[float]:
     """Return the power of each repeat; none for a single repeat, which has no range."""
     repeats = point.repeats if len(point.repeats) > 1 else ()
-    return [throughput / response for throughput, response in repeats if response > 0]
+    return [
+        throughput / response for throughput, response in repeats if response > 0
+    ]

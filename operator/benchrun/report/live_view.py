@@ -10,7 +10,12 @@ from benchrun.observe import untrusted_json as raw
 from benchrun.report.run_list import state
 from benchrun.report.run_summary import RunPart, steps
 from benchrun.report.tables import clock, figure, format_seconds
-from benchrun.report.watch_state import Followed, FollowedRun, FollowedSweep, StageLine
+from benchrun.report.watch_state import (
+    Followed,
+    FollowedRun,
+    FollowedSweep,
+    StageLine,
+)
 
 SILENT_SECONDS = 15
 """Seconds after which the operator counts as silent: a running operator updates a new run within a
@@ -50,7 +55,9 @@ class LiveView:
     stages: tuple[StageLine, ...] = ()
     gauges: tuple[Gauge, ...] = ()
     under_way: "tuple[LiveView, ...]" = ()  # Runs of a sweep in progress, named by variant.
-    ended: tuple[FollowedRun, ...] = ()  # Runs of a sweep that ended while it was followed.
+    ended: tuple[
+        FollowedRun, ...
+    ] = ()  # Runs of a sweep that ended while it was followed.
 
 
 def live_view(followed: Followed, *, now: datetime) -> LiveView:
@@ -91,7 +98,11 @@ def _progress(followed: Followed) -> tuple[int, int]:
     """
     if isinstance(followed, FollowedRun):
         progress = followed.status.progress
-        return (progress.stages_done, progress.stages_total) if progress is not None else (0, 0)
+        return (
+            (progress.stages_done, progress.stages_total)
+            if progress is not None
+            else (0, 0)
+        )
     runs = followed.status.runs
     estimate = followed.status.estimate
     total = estimate.runs if estimate is not None else 0
@@ -111,7 +122,10 @@ def seconds_since_begin(followed: Followed, *, now: datetime) -> float:
 
 def silence(followed: Followed, *, now: datetime) -> str | None:
     """Return a remark if no operator has processed it for a while, else None."""
-    processed = followed.status.observed_generation >= 0 or followed.status.phase is not None
+    processed = (
+        followed.status.observed_generation >= 0
+        or followed.status.phase is not None
+    )
     return (
         None
         if processed or seconds_since_begin(followed, now=now) < SILENT_SECONDS
@@ -123,7 +137,9 @@ def _stage_under_way(run: FollowedRun) -> str | None:
     return run.status.progress.stage if run.status.progress is not None else None
 
 
-def _left(followed: Followed, *, done: int, total: int, now: datetime) -> str | None:
+def _left(
+    followed: Followed, *, done: int, total: int, now: datetime
+) -> str | None:
     """Return how long the rest may take; None: none has ended yet, or it is suspended.
 
     The estimate is that stages or runs take equally long, and that those in progress are half done.
@@ -131,11 +147,22 @@ def _left(followed: Followed, *, done: int, total: int, now: datetime) -> str | 
     if isinstance(followed, FollowedRun):
         begun = followed.status.start_time
         under_way = 1
-        names = (_stage_under_way(followed), *(line.stage for line in followed.stages))
-        word = "at most" if any(SEARCH in (name or "") for name in names) else "about"
+        names = (
+            _stage_under_way(followed),
+            *(line.stage for line in followed.stages),
+        )
+        word = (
+            "at most" if any(SEARCH in (name or "") for name in names) else "about"
+        )
     else:
-        begun = followed.status.accepted_time if followed.status.phase == "Running" else None
-        under_way = followed.status.runs.running if followed.status.runs is not None else 0
+        begun = (
+            followed.status.accepted_time
+            if followed.status.phase == "Running"
+            else None
+        )
+        under_way = (
+            followed.status.runs.running if followed.status.runs is not None else 0
+        )
         word = "about"
     if (since := raw.instant(begun)) is None or done == 0 or done >= total:
         return None
@@ -158,7 +185,12 @@ def _gauges(run: FollowedRun) -> tuple[Gauge, ...]:
         ("running", [each.running for each in run.samples], "", None),
         ("waiting", [each.waiting for each in run.samples], "", None),
         ("KV cache", [each.kv_cache_percent for each in run.samples], " %", 100.0),
-        ("output", [each.generation_tokens_per_second for each in run.samples], " tok/s", None),
+        (
+            "output",
+            [each.generation_tokens_per_second for each in run.samples],
+            " tok/s",
+            None,
+        ),
     )
     return tuple(
         Gauge(label, tuple(seen), figure(seen[-1], unit=unit), top)
@@ -177,7 +209,9 @@ def progress_line(status: BenchmarkRunStatus) -> str:
         )
     progress = status.progress.summary if status.progress is not None else None
     return " · ".join(
-        part for part in (status.phase or "Pending", progress, servers, status.message) if part
+        part
+        for part in (status.phase or "Pending", progress, servers, status.message)
+        if part
     )
 
 
@@ -222,7 +256,9 @@ class Log:
             runs = followed.status.runs
             for name, run in followed.under_way.items():
                 log = self._runs.setdefault(name, Log())
-                lines += [f"{run.title}: {line}" for line in log._new_lines(run, now)]
+                lines += [
+                    f"{run.title}: {line}" for line in log._new_lines(run, now)
+                ]
             state = (
                 status.phase,
                 f"{runs.summary} runs" if runs and runs.summary else None,
@@ -242,7 +278,9 @@ class Log:
 
 
 def _stage(run: FollowedRun, line: StageLine) -> str:
-    total = run.status.progress.stages_total if run.status.progress is not None else 0
+    total = (
+        run.status.progress.stages_total if run.status.progress is not None else 0
+    )
     place = f"{line.sequence + 1}/{total}" if total else f"{line.sequence + 1}"
     name = f" {line.stage}" if line.stage is not None else ""
     return f"stage {place}{name}: {', '.join(line.figures) or 'measured'}"

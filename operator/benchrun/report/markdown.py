@@ -31,7 +31,9 @@ def escaped(text: str) -> str:
     It can't end a table, mention a person, refer to an issue, or become a link or HTML.
     """
     flat = " ".join(text.split())
-    return _LIVE_TEXT.sub(lambda found: _LIVE[found.group().lower()], _MARKUP.sub(r"\\\1", flat))
+    return _LIVE_TEXT.sub(
+        lambda found: _LIVE[found.group().lower()], _MARKUP.sub(r"\\\1", flat)
+    )
 
 
 def part(title: str, rows: Rows) -> str:
@@ -46,11 +48,17 @@ def table(rows: Rows) -> str:
         ["---"] * len(rows.headers),
         *(map(escaped, row) for row in rows.rows),
     ]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) if rows.rows else ""
+    return (
+        "\n".join(f"| {' | '.join(line)} |" for line in lines) if rows.rows else ""
+    )
 
 
 def markdown(
-    name: str, status: BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False
+    name: str,
+    status: BenchmarkRunStatus,
+    *,
+    texts_per_prompt: Texts = NO_TEXTS,
+    wide: bool = False,
 ) -> str:
     """Build a run's result: verdict, figures, limits, objectives, comparison and findings.
 
@@ -66,13 +74,21 @@ def markdown(
         table(rows),
         LATENCIES if rows.rows else "",
         escaped(tables.UNCERTAIN_NOTE) if tables.has_uncertain(rows) else "",
-        part("Texts in all, by packing", tables.packing_rows(status, texts_per_prompt)),
+        part(
+            "Texts in all, by packing",
+            tables.packing_rows(status, texts_per_prompt),
+        ),
         part("Bottlenecks", tables.explanation_rows(status, wide=wide)),
         part("Profile", tables.kernel_rows(status)),
-        part("Stages in order of measurement", tables.repeat_rows(status)) if wide else "",
+        part("Stages in order of measurement", tables.repeat_rows(status))
+        if wide
+        else "",
         part("Percentiles", tables.interval_rows(status)) if wide else "",
         *_serving_results(status, most=None if wide else FEW_BLOCKS),
-        "\n".join(f"- {escaped(f'{each.workload}: {each.sentence}')}" for each in status.searches),
+        "\n".join(
+            f"- {escaped(f'{each.workload}: {each.sentence}')}"
+            for each in status.searches
+        ),
         part("Objectives", tables.objective_rows(status)),
         *_comparison(status),
         part("Findings", tables.finding_rows(status)),
@@ -84,7 +100,11 @@ def sweep_markdown(
     name: str, status: BenchmarkSweepStatus, *, texts_per_prompt: Texts = NO_TEXTS
 ) -> str:
     """Build a sweep's result: verdict, figures, changes, best variants, front, and remarks."""
-    figures = table(sweep_rows.variant_rows(status, texts_per_prompt=texts_per_prompt, wide=True))
+    figures = table(
+        sweep_rows.variant_rows(
+            status, texts_per_prompt=texts_per_prompt, wide=True
+        )
+    )
     baseline = escaped(status.baseline or "")
     changes = (
         part(f"Against {baseline}", sweep_rows.change_rows(status))
@@ -96,9 +116,14 @@ def sweep_markdown(
         outcome_word(status),
         status.message,
         figures,
-        f"{sweep_rows.LEGEND[0].upper()}{sweep_rows.LEGEND[1:]}." if figures else "",
+        f"{sweep_rows.LEGEND[0].upper()}{sweep_rows.LEGEND[1:]}."
+        if figures
+        else "",
         part("Load points side by side", sweep_rows.configuration_rows(status)),
-        part(f"Side by side, against {baseline}", sweep_rows.configuration_change_rows(status)),
+        part(
+            f"Side by side, against {baseline}",
+            sweep_rows.configuration_change_rows(status),
+        ),
         changes,
         escaped(sweep_rows.compared_text(status) or "") if changes else "",
         part("Best", sweep_rows.best_rows(status)),
@@ -116,10 +141,14 @@ def _code(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
-FEW_BLOCKS = 8  # Blocks of a short comment: one on a pull request has room for some forty.
+FEW_BLOCKS = (
+    8  # Blocks of a short comment: one on a pull request has room for some forty.
+)
 
 
-def _serving_results(status: BenchmarkRunStatus, *, most: int | None) -> Iterable[str]:
+def _serving_results(
+    status: BenchmarkRunStatus, *, most: int | None
+) -> Iterable[str]:
     """Yield vLLM's blocks of at most so many load points under a heading; None: of all."""
     found = serving_result.blocks(status)
     if found:
@@ -142,5 +171,6 @@ def _comparison(status: BenchmarkRunStatus) -> Iterable[str]:
         yield table(comparison_rows(found.load_points))
         yield escaped(found.message)
         yield "\n".join(
-            f"- not compared: {escaped(reason)}" for reason in reasons(found.load_points)
+            f"- not compared: {escaped(reason)}"
+            for reason in reasons(found.load_points)
         )

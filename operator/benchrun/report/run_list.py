@@ -16,19 +16,27 @@ MAX_CODES = 1  # Most findings named in a row; the others are counted.
 OLDEST = datetime.min.replace(tzinfo=UTC)  # Stands in for an unknown creation time.
 S = TypeVar("S", BenchmarkRunStatus, BenchmarkSweepStatus)
 _Cells = Mapping[str, str | None]  # Text of cells by header; None: not known.
-_Listed = tuple[Run | Sweep, BenchmarkRunStatus | BenchmarkSweepStatus, _Cells, _Cells]
+_Listed = tuple[
+    Run | Sweep, BenchmarkRunStatus | BenchmarkSweepStatus, _Cells, _Cells
+]
 """An object, its status, the cells of its figures, and the cells that say how it is measured."""
 
 
 def run_list_rows(
-    bodies: Iterable[raw.Object], *, now: datetime, wide: bool = False, namespaces: bool = False
+    bodies: Iterable[raw.Object],
+    *,
+    now: datetime,
+    wide: bool = False,
+    namespaces: bool = False,
 ) -> Rows:
     """Build a table with one row for each run, the youngest first.
 
     It has the figures of the best Valid load point or, without one, of the best Suspect one, marked
     `?`. The column `answer` is shown where any run has one.
     """
-    listed = [(run, _status(run, BenchmarkRunStatus)) for run in map(run_of, bodies)]
+    listed = [
+        (run, _status(run, BenchmarkRunStatus)) for run in map(run_of, bodies)
+    ]
     answers = [answer_of(status.conditions) for _, status in listed]
     found: list[_Listed] = []
     for (run, status), answer in zip(listed, answers, strict=True):
@@ -48,7 +56,9 @@ def run_list_rows(
         setup = {
             "model": model(run.spec),
             "vLLM": server_there.version if server_there else None,
-            "GPU": f"{gpus} {server_there.gpu or ''}".strip() if server_there and gpus else None,
+            "GPU": f"{gpus} {server_there.gpu or ''}".strip()
+            if server_there and gpus
+            else None,
             "image": image(server),
         }
         found.append((run, status, figures, setup))
@@ -56,7 +66,11 @@ def run_list_rows(
 
 
 def sweep_list_rows(
-    bodies: Iterable[raw.Object], *, now: datetime, wide: bool = False, namespaces: bool = False
+    bodies: Iterable[raw.Object],
+    *,
+    now: datetime,
+    wide: bool = False,
+    namespaces: bool = False,
 ) -> Rows:
     """Build a table with one row for each sweep, the youngest first.
 
@@ -64,7 +78,10 @@ def sweep_list_rows(
     sweep has GPUs.
     """
     found: list[_Listed] = []
-    read = [(sweep, _status(sweep, BenchmarkSweepStatus)) for sweep in map(sweep_of, bodies)]
+    read = [
+        (sweep, _status(sweep, BenchmarkSweepStatus))
+        for sweep in map(sweep_of, bodies)
+    ]
     per_gpu = all(is_per_gpu(status) for _, status in read if status.best)
     for sweep, status in read:
         spec = template(sweep)
@@ -77,7 +94,11 @@ def sweep_list_rows(
                 throughput(status, best, per_gpu=per_gpu) if best else None
             ),
         }
-        setup = {"baseline": status.baseline, "model": model(spec), "image": image(spec)}
+        setup = {
+            "baseline": status.baseline,
+            "model": model(spec),
+            "image": image(spec),
+        }
         found.append((sweep, status, figures, setup))
     return _listed("sweep", found, now=now, wide=wide, namespaces=namespaces)
 
@@ -93,7 +114,9 @@ def _status(of: Run | Sweep, model: type[S]) -> S:
 def _listed(
     kind: str, found: list[_Listed], *, now: datetime, wide: bool, namespaces: bool
 ) -> Rows:
-    found.sort(key=lambda each: (each[0].created_at or OLDEST, each[0].name), reverse=True)
+    found.sort(
+        key=lambda each: (each[0].created_at or OLDEST, each[0].name), reverse=True
+    )
     rows: list[_Cells] = [
         {
             **({"namespace": of.namespace} if namespaces else {}),
@@ -102,31 +125,46 @@ def _listed(
             **figures,
             "took": duration(status, now=now),
             "age": age((now - (of.created_at or now)).total_seconds()),
-            **({name: text or None for name, text in setup.items()} if wide else {}),
+            **(
+                {name: text or None for name, text in setup.items()} if wide else {}
+            ),
         }
         for of, status, figures, setup in found
     ]
-    cells = (tuple(ABSENT if cell is None else cell for cell in row.values()) for row in rows)
+    cells = (
+        tuple(ABSENT if cell is None else cell for cell in row.values())
+        for row in rows
+    )
     return Rows(tuple(rows[0]) if rows else (), tuple(cells))
 
 
 def state(status: BenchmarkRunStatus | BenchmarkSweepStatus) -> str:
     """Return the verdict of what was completed, else the phase."""
     return (
-        status.verdict or "Completed" if status.phase == "Completed" else status.phase or "Pending"
+        status.verdict or "Completed"
+        if status.phase == "Completed"
+        else status.phase or "Pending"
     )
 
 
 def outcome_word(status: BenchmarkRunStatus | BenchmarkSweepStatus) -> str:
     """Return the phase of what failed or was cancelled, which has no result, else the verdict."""
-    return status.phase if status.phase in ("Failed", "Cancelled") else status.verdict or "Unknown"
+    return (
+        status.phase
+        if status.phase in ("Failed", "Cancelled")
+        else status.verdict or "Unknown"
+    )
 
 
-def duration(status: BenchmarkRunStatus | BenchmarkSweepStatus, *, now: datetime) -> str:
+def duration(
+    status: BenchmarkRunStatus | BenchmarkSweepStatus, *, now: datetime
+) -> str:
     """Format the time from acceptance to the end, or until now where it has not ended."""
     begun = raw.instant(status.accepted_time)
     ended = raw.instant(status.completion_time)
-    return ABSENT if begun is None else clock(((ended or now) - begun).total_seconds())
+    return (
+        ABSENT if begun is None else clock(((ended or now) - begun).total_seconds())
+    )
 
 
 def finding_codes(status: BenchmarkRunStatus, *, most: int = MAX_CODES) -> str:
@@ -167,4 +205,6 @@ def template(sweep: Sweep) -> raw.Object:
 
 def image(spec: raw.Object) -> str:
     """Return the image of the server that a run's spec starts."""
-    return raw.text(raw.mapping(spec.get("server") or spec.get("offline")).get("image"), 1024)
+    return raw.text(
+        raw.mapping(spec.get("server") or spec.get("offline")).get("image"), 1024
+    )

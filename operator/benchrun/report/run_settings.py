@@ -38,7 +38,10 @@ def settings_rows(spec: Mapping[str, object], status: BenchmarkRunStatus) -> Row
     `spec` is as the API server holds it.
     """
     rows = [
-        row for server in status.servers if server.role != ROLE_PROXY for row in _of_server(server)
+        row
+        for server in status.servers
+        if server.role != ROLE_PROXY
+        for row in _of_server(server)
     ]
     for workload in raw.mappings(spec.get("workloads")):
         name = raw.text(workload.get("name"))
@@ -104,11 +107,22 @@ def kv_cache_text(server: ServerStatus) -> str:
         r"[0-9]+(?:\.[0-9]+)?", server.reported.get("available_kv_cache_gib", "")
     )
     # vLLM measures nothing where the size was given (always on CPUs).
-    given = ENGINES[server.engine].reported(Setting.KV_CACHE_BYTES, server.reported) or ""
+    given = (
+        ENGINES[server.engine].reported(Setting.KV_CACHE_BYTES, server.reported)
+        or ""
+    )
     gib = min(
         map(float, each_rank),
-        default=int(given) / serve_args.GIB if re.fullmatch("[0-9]{1,15}", given) else 0.0,
+        default=int(given) / serve_args.GIB
+        if re.fullmatch("[0-9]{1,15}", given)
+        else 0.0,
     )
-    each = serve_args.memory(gib * serve_args.GIB * engines / tokens) if tokens else ""
-    size = f" in {figure(gib)} GiB a GPU, {each} a token and GPU" if gib and each else ""
+    each = (
+        serve_args.memory(gib * serve_args.GIB * engines / tokens) if tokens else ""
+    )
+    size = (
+        f" in {figure(gib)} GiB a GPU, {each} a token and GPU"
+        if gib and each
+        else ""
+    )
     return f"KV cache {tokens} tokens{size}"

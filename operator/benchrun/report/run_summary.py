@@ -9,7 +9,13 @@ from typing import Literal, NamedTuple
 
 from benchrun_client.engines import ENGINES
 
-from benchrun.api import BenchmarkRunStatus, ServerStatus, find_condition, has_ended, is_true
+from benchrun.api import (
+    BenchmarkRunStatus,
+    ServerStatus,
+    find_condition,
+    has_ended,
+    is_true,
+)
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.measure import detected_text
 from benchrun.observe import Run, Sweep, untrusted_json as raw
@@ -47,8 +53,12 @@ def startup_text(server: ServerStatus) -> str:
         "compile": "compile",
         "warm_up": "warm-up",
     }
-    parts = {text: getattr(startup, f"{name}_seconds") for name, text in names.items()}
-    known = {name: seconds for name, seconds in parts.items() if seconds is not None}
+    parts = {
+        text: getattr(startup, f"{name}_seconds") for name, text in names.items()
+    }
+    known = {
+        name: seconds for name, seconds in parts.items() if seconds is not None
+    }
     texts = {name: f"{name} {_seconds(seconds)}" for name, seconds in known.items()}
     if (pull := startup.image_pull_seconds) is not None and "pod" in texts:
         texts["pod"] += f" (image {_seconds(pull)})" if pull else " (image there)"
@@ -59,7 +69,11 @@ def startup_text(server: ServerStatus) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    return f"{figure(seconds, digits=2)} s" if seconds < 10 else format_seconds(seconds)
+    return (
+        f"{figure(seconds, digits=2)} s"
+        if seconds < 10
+        else format_seconds(seconds)
+    )
 
 
 class RunPart(NamedTuple):
@@ -67,7 +81,9 @@ class RunPart(NamedTuple):
 
     name: str
     state: Literal["Done", "UnderWay", "ToCome"]
-    seconds: float | None  # How long it took, or has taken so far; None: not known, or not begun.
+    seconds: (
+        float | None
+    )  # How long it took, or has taken so far; None: not known, or not begun.
 
 
 def steps(status: BenchmarkRunStatus, *, now: datetime) -> tuple[RunPart, ...]:
@@ -78,7 +94,12 @@ def steps(status: BenchmarkRunStatus, *, now: datetime) -> tuple[RunPart, ...]:
     ends = _ends(status)
     # Every part before one that has ended has ended, too, even without an instant in the status.
     done = max(
-        (number for number, (_, ended) in enumerate(ends, start=1) if ended is not None), default=0
+        (
+            number
+            for number, (_, ended) in enumerate(ends, start=1)
+            if ended is not None
+        ),
+        default=0,
     )
     begun = raw.instant(status.accepted_time)
     found: list[RunPart] = []
@@ -108,7 +129,8 @@ def _ends(status: BenchmarkRunStatus) -> list[tuple[str, datetime | None]]:
     )
     node = raw.instant(status.scheduled_time)
     ready, start, end = map(
-        raw.instant, (status.server_ready_time, status.start_time, status.completion_time)
+        raw.instant,
+        (status.server_ready_time, status.start_time, status.completion_time),
     )
     ends = [
         ("client", client),
@@ -117,7 +139,11 @@ def _ends(status: BenchmarkRunStatus) -> list[tuple[str, datetime | None]]:
         ("warm-up", start),
         ("stages", end),
     ]
-    return [each for each in ends if each[0] != "node" or node is not None or ready is None]
+    return [
+        each
+        for each in ends
+        if each[0] != "node" or node is not None or ready is None
+    ]
 
 
 class Summary(NamedTuple):
@@ -131,7 +157,12 @@ class Summary(NamedTuple):
 
 
 def run_summary(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> Summary:
-    facts = (*_spec(run), *_servers(status), *_times(run, status, now=now), *_results(status))
+    facts = (
+        *_spec(run),
+        *_servers(status),
+        *_times(run, status, now=now),
+        *_results(status),
+    )
     if not has_ended(status.conditions):
         commands = ["watch {}", "logs {} -f"]
     else:
@@ -142,7 +173,9 @@ def run_summary(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> Summa
     return _summary(run, status, facts, commands)
 
 
-def sweep_summary(sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime) -> Summary:
+def sweep_summary(
+    sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime
+) -> Summary:
     command = "report {}" if has_ended(status.conditions) else "watch {}"
     return _summary(sweep, status, _sweep_facts(sweep, status, now=now), [command])
 
@@ -159,7 +192,9 @@ def _summary(
         word=run_list.state(status),
         sentence=status.message or "no operator has processed it yet",
         facts=tuple((fact, text) for fact, text in facts if text),
-        look_further=tuple(f"benchrun {command.format(name)}" for command in commands),
+        look_further=tuple(
+            f"benchrun {command.format(name)}" for command in commands
+        ),
     )
 
 
@@ -172,25 +207,36 @@ def _spec(run: Run) -> _Facts:
     if server := raw.mapping(spec.get("server")) or offline:
         yield "image", run_list.image(spec)
         args = server.get("args")
-        yield "arguments", " ".join(map(str, args)) if isinstance(args, list) else ""
+        yield (
+            "arguments",
+            " ".join(map(str, args)) if isinstance(args, list) else "",
+        )
     if endpoint:
         service = raw.mapping(endpoint.get("serviceRef"))
         yield (
             "endpoint",
-            raw.text(endpoint.get("url"), 1024) or f"service {raw.text(service.get('name'))}",
+            raw.text(endpoint.get("url"), 1024)
+            or f"service {raw.text(service.get('name'))}",
         )
-    workloads = [raw.text(each.get("name")) for each in raw.mappings(spec.get("workloads"))]
+    workloads = [
+        raw.text(each.get("name")) for each in raw.mappings(spec.get("workloads"))
+    ]
     if workloads:
         repeats = raw.number(spec.get("repeats"), default=1)
         often = f", each load point {repeats} times" if repeats > 1 else ""
-        yield ("workload" if len(workloads) == 1 else "workloads"), ", ".join(workloads) + often
+        yield (
+            ("workload" if len(workloads) == 1 else "workloads"),
+            ", ".join(workloads) + often,
+        )
 
 
 def _servers(status: BenchmarkRunStatus) -> _Facts:
     for server in status.servers:
         gpus = f"{server.gpus} GPU{'s' if server.gpus > 1 else ''} {server.gpu or ''}".strip()
         parts = [
-            f"{ENGINES[server.engine].name} {server.version}" if server.version else "",
+            f"{ENGINES[server.engine].name} {server.version}"
+            if server.version
+            else "",
             gpus if server.gpus else "no GPU",
             f"node {server.node}" if server.node else "",
             kv_cache_text(server),
@@ -203,8 +249,13 @@ def _servers(status: BenchmarkRunStatus) -> _Facts:
         yield "start", startup_text(server)
         yield "digest", server.image_digest or ""
     if (client := status.client) is not None and client.engine is not None:
-        several = f", {client.shards} processes" if client.shards is not None else ""
-        yield "client", f"{client.engine} {client.engine_version or ''}".strip() + several
+        several = (
+            f", {client.shards} processes" if client.shards is not None else ""
+        )
+        yield (
+            "client",
+            f"{client.engine} {client.engine_version or ''}".strip() + several,
+        )
     if status.cost is not None:
         yield "price", price_text(status.cost)
 
@@ -212,7 +263,9 @@ def _servers(status: BenchmarkRunStatus) -> _Facts:
 def _created(of: Run | Sweep, now: datetime) -> tuple[str, str]:
     return (
         "created",
-        "" if of.created_at is None else f"{age((now - of.created_at).total_seconds())} ago",
+        ""
+        if of.created_at is None
+        else f"{age((now - of.created_at).total_seconds())} ago",
     )
 
 
@@ -229,7 +282,11 @@ def _times(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> _Facts:
         yield (
             "stages",
             f"{done} measured"
-            + (f", {status.progress.stage} under way" if status.progress.stage else ""),
+            + (
+                f", {status.progress.stage} under way"
+                if status.progress.stage
+                else ""
+            ),
         )
 
 
@@ -238,7 +295,11 @@ def sampling_text(status: BenchmarkRunStatus) -> str:
 
     Where workloads differ, each is given with its name.
     """
-    known = {row.workload: row.sampling for row in status.results if row.sampling is not None}
+    known = {
+        row.workload: row.sampling
+        for row in status.results
+        if row.sampling is not None
+    }
     if len(set(known.values())) <= 1:
         return next(iter(known.values()), "")
     return "; ".join(f"{workload}: {text}" for workload, text in known.items())
@@ -247,7 +308,10 @@ def sampling_text(status: BenchmarkRunStatus) -> str:
 def _results(status: BenchmarkRunStatus) -> _Facts:
     yield "sampling", sampling_text(status)
     if (best := status.headline) is not None:
-        yield "best", f"{best.load_point}: {best.throughput} tok/s, TTFT p99 {best.p99_ttft}"
+        yield (
+            "best",
+            f"{best.load_point}: {best.throughput} tok/s, TTFT p99 {best.p99_ttft}",
+        )
     limits = (
         row
         for row in status.results
@@ -256,15 +320,26 @@ def _results(status: BenchmarkRunStatus) -> _Facts:
     yield (
         "limit",
         next(
-            (f"{row.load_point}: {row.bottleneck.sentence}" for row in limits if row.bottleneck), ""
+            (
+                f"{row.load_point}: {row.bottleneck.sentence}"
+                for row in limits
+                if row.bottleneck
+            ),
+            "",
         ),
     )
     yield "profile", status.profile.sentence if status.profile is not None else ""
     if any(finding.severity != "Note" for finding in status.findings):
         yield "findings", run_list.finding_codes(status, most=MAX_CODES)
     outcomes = [each.outcome for row in status.results for each in row.objectives]
-    counted = ((outcomes.count(word), word.lower()) for word in ("Met", "Missed", "Inconclusive"))
-    yield "objectives", ", ".join(f"{count} {word}" for count, word in counted if count)
+    counted = (
+        (outcomes.count(word), word.lower())
+        for word in ("Met", "Missed", "Inconclusive")
+    )
+    yield (
+        "objectives",
+        ", ".join(f"{count} {word}" for count, word in counted if count),
+    )
     if (found := status.comparison) is not None:
         changes = [
             change
@@ -272,7 +347,11 @@ def _results(status: BenchmarkRunStatus) -> _Facts:
             for change in load_point.changes
             if change.word in ("Better", "Worse")
         ]
-        largest = max(changes, key=lambda change: abs(change.change_percent or 0.0), default=None)
+        largest = max(
+            changes,
+            key=lambda change: abs(change.change_percent or 0.0),
+            default=None,
+        )
         most = (
             f"; most: {largest.metric} {signed(largest.change_percent, unit=' %')}"
             if largest is not None
@@ -290,14 +369,19 @@ def _results(status: BenchmarkRunStatus) -> _Facts:
         yield "cut", f"{cut.field}: {cut.included} of {cut.total} kept"
 
 
-def _sweep_facts(sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime) -> _Facts:
+def _sweep_facts(
+    sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime
+) -> _Facts:
     yield "model", run_list.model(run_list.template(sweep))
     yield "image", run_list.image(run_list.template(sweep))
     yield "variants", ", ".join(variant.name for variant in status.variants)
     yield "baseline", status.baseline or ""
     if status.runs is not None:
         counts = status.runs.model_dump(exclude={"tabled", "summary"})
-        yield "runs", ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+        yield (
+            "runs",
+            ", ".join(f"{count} {word}" for word, count in counts.items() if count),
+        )
     yield "GPU seconds", figure(status.gpu_seconds) if status.gpu_seconds else ""
     yield _created(sweep, now)
     yield "time", run_list.duration(status, now=now)
@@ -305,7 +389,10 @@ def _sweep_facts(sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime) -
         tied = f", tied with {', '.join(best.tied_with)}" if best.tied_with else ""
         shown = f"{figure(throughput(status, best))} {throughput_unit(status)}"
         certain = f"{best.variant} at {best.load_point}, {shown}{tied}"
-        yield f"best, {best.objective}", certain if best.variant is not None else NONE_CERTAIN
+        yield (
+            f"best, {best.objective}",
+            certain if best.variant is not None else NONE_CERTAIN,
+        )
         yield "undecided", best.undecided_text or ""
     yield "compared", compared_text(status) or ""
     if (
@@ -317,7 +404,9 @@ def _sweep_facts(sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime) -
         yield "note", remark
 
 
-def missing_sentences(stored: BenchmarkRunStatus, missing: Mapping[str, int]) -> list[str]:
+def missing_sentences(
+    stored: BenchmarkRunStatus, missing: Mapping[str, int]
+) -> list[str]:
     """Return what a finished run did not keep of its measurement.
 
     `missing` has the number of records that were judged once and are gone, by load point.

@@ -34,7 +34,9 @@ _TOKENS: Mapping[str, str] = {
     "total_input_tokens": "Total input tokens:",
     "total_output_tokens": "Total generated tokens:",
 }
-_PERCENTILE = re.compile(r"p([0-9]{1,3}(?:\.[0-9]{1,9})?)_(?:ttft|tpot|itl|e2el)_ms")
+_PERCENTILE = re.compile(
+    r"p([0-9]{1,3}(?:\.[0-9]{1,9})?)_(?:ttft|tpot|itl|e2el)_ms"
+)
 _OF_OUTPUT = ("total_output_tokens", "output_throughput", "total_token_throughput")
 """Figures that depend on the server's count of the tokens of its answers."""
 
@@ -51,21 +53,37 @@ def blocks(status: BenchmarkRunStatus) -> list[Block]:
 
     Repeats are pooled: requests, tokens and seconds are sums.
     """
-    return [Block(_name(row), _text(row.metrics)) for row in status.results if row.repeats]
+    return [
+        Block(_name(row), _text(row.metrics))
+        for row in status.results
+        if row.repeats
+    ]
 
 
 def _name(row: Result) -> str:
-    return row.load_point if row.repeats == 1 else f"{row.load_point}, {row.repeats} repeats pooled"
+    return (
+        row.load_point
+        if row.repeats == 1
+        else f"{row.load_point}, {row.repeats} repeats pooled"
+    )
 
 
-def block_of_stage(record: StageRecord, row: Result | None, percentiles: Sequence[str]) -> Block:
+def block_of_stage(
+    record: StageRecord, row: Result | None, percentiles: Sequence[str]
+) -> Block:
     """Return the block of one stage, with all digits of the load generator's own figures.
 
     A figure that does not exist is left out although vLLM has a number for it: 0 for a latency that
     nothing shows, tokens that it counted itself from the text. `row`: of its load point.
     """
-    hidden = "itl" if row is not None and Code.CHUNKS_ARE_NOT_TOKENS in row.findings else ""
-    pools = {name: pool for name, pool in pools_of([record]).items() if name != hidden}
+    hidden = (
+        "itl"
+        if row is not None and Code.CHUNKS_ARE_NOT_TOKENS in row.findings
+        else ""
+    )
+    pools = {
+        name: pool for name, pool in pools_of([record]).items() if name != hidden
+    }
     known = pooled_metrics([record], pools, percentiles)
     own = {
         key: value if (exact := record.scalars.get(key)) is None else exact
@@ -75,7 +93,9 @@ def block_of_stage(record: StageRecord, row: Result | None, percentiles: Sequenc
     return Block(record.stage_id, _text(own, decimals=2))
 
 
-def _text(figures: Mapping[str, float | None], *, decimals: int | None = None) -> str:
+def _text(
+    figures: Mapping[str, float | None], *, decimals: int | None = None
+) -> str:
     """Return the block of these figures.
 
     `decimals`: of measures; None: as many as five significant digits have, two at most.
@@ -85,10 +105,22 @@ def _text(figures: Mapping[str, float | None], *, decimals: int | None = None) -
         *(_count(figures, key, name) for key, name in _COUNTS.items()),
         _measure(figures, "duration", "Benchmark duration (s):", decimals),
         *(_count(figures, key, name) for key, name in _TOKENS.items()),
-        _measure(figures, "request_throughput", "Request throughput (req/s):", decimals),
+        _measure(
+            figures, "request_throughput", "Request throughput (req/s):", decimals
+        ),
         *_goodput(figures, decimals),
-        _measure(figures, "output_throughput", "Output token throughput (tok/s):", decimals),
-        _measure(figures, "total_token_throughput", "Total token throughput (tok/s):", decimals),
+        _measure(
+            figures,
+            "output_throughput",
+            "Output token throughput (tok/s):",
+            decimals,
+        ),
+        _measure(
+            figures,
+            "total_token_throughput",
+            "Total token throughput (tok/s):",
+            decimals,
+        ),
     ]
     words = _percentile_words(figures)
     for latency in LATENCIES:
@@ -100,19 +132,29 @@ def _text(figures: Mapping[str, float | None], *, decimals: int | None = None) -
     return "\n".join(shown)
 
 
-def _goodput(figures: Mapping[str, float | None], decimals: int | None) -> Iterator[str]:
+def _goodput(
+    figures: Mapping[str, float | None], decimals: int | None
+) -> Iterator[str]:
     """Yield the line of goodput, which vLLM has only where limits were given."""
     if "request_goodput" in figures:
-        yield _measure(figures, "request_goodput", "Request goodput (req/s):", decimals)
+        yield _measure(
+            figures, "request_goodput", "Request goodput (req/s):", decimals
+        )
 
 
 def _percentile_words(figures: Mapping[str, float | None]) -> list[str]:
     """Return the percentiles that any latency has, lowest first: `p50`, `p99`."""
-    found = {match[1] for key in figures if (match := _PERCENTILE.fullmatch(key)) is not None}
+    found = {
+        match[1]
+        for key in figures
+        if (match := _PERCENTILE.fullmatch(key)) is not None
+    }
     return [f"p{word}" for word in sorted(found, key=float)]
 
 
-def _measure(figures: Mapping[str, float | None], key: str, name: str, decimals: int | None) -> str:
+def _measure(
+    figures: Mapping[str, float | None], key: str, name: str, decimals: int | None
+) -> str:
     value = figures.get(key)
     if value is None:
         return _line(name, _absent(key, figures))
@@ -135,7 +177,10 @@ def _absent(key: str, figures: Mapping[str, float | None]) -> str:
     if key in _OF_OUTPUT and figures.get("output_throughput") is None:
         return NOT_COUNTED
     for latency in LATENCIES:
-        if key.endswith(f"_{latency}_ms") and figures.get(f"mean_{latency}_ms") is None:
+        if (
+            key.endswith(f"_{latency}_ms")
+            and figures.get(f"mean_{latency}_ms") is None
+        ):
             return NOT_MEASURED
     return NOT_KEPT
 

@@ -52,13 +52,21 @@ _SIDE_BY_SIDE: Mapping[str, ComparedMetric] = {
     "p99 TPOT": "P99TPOT",
 }
 _REQUESTS, _OUTPUT, _TOTAL = (
-    KEYS[name] for name in ("RequestThroughput", "OutputThroughput", "TotalTokenThroughput")
+    KEYS[name]
+    for name in ("RequestThroughput", "OutputThroughput", "TotalTokenThroughput")
 )
-_LATENCIES = (("TTFT", KEYS["MeanTTFT"]), ("TPOT", KEYS["MeanTPOT"]), ("E2EL", KEYS["MeanE2EL"]))
+_LATENCIES = (
+    ("TTFT", KEYS["MeanTTFT"]),
+    ("TPOT", KEYS["MeanTPOT"]),
+    ("E2EL", KEYS["MeanE2EL"]),
+)
 
 
 def variant_rows(
-    status: BenchmarkSweepStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False
+    status: BenchmarkSweepStatus,
+    *,
+    texts_per_prompt: Texts = NO_TEXTS,
+    wide: bool = False,
 ) -> Rows:
     """Build a table with one row for each variant and load point: what it and its servers measured.
 
@@ -67,9 +75,14 @@ def variant_rows(
     latencies to show. Without GPUs nothing is per GPU.
     """
     per_gpu = metric(PER_GPU) if is_per_gpu(status) else lambda row: ABSENT
-    throughputs = [(row.metrics.get(_OUTPUT), row.metrics.get(PER_GPU)) for row in status.results]
+    throughputs = [
+        (row.metrics.get(_OUTPUT), row.metrics.get(PER_GPU))
+        for row in status.results
+    ]
     has_latencies = any(
-        row.metrics.get(key) is not None for row in status.results for _, key in _LATENCIES
+        row.metrics.get(key) is not None
+        for row in status.results
+        for _, key in _LATENCIES
     )
     latencies: list[Column[SweepRow]] = [
         Column(name, metric(key), optional=True) for name, key in _LATENCIES
@@ -87,12 +100,20 @@ def variant_rows(
         Column("tok/s", metric(_OUTPUT)),
         Column("tok/s of", tables.throughput_of, wide=True, optional=True),
         Column("total tok/s", metric(_TOTAL), wide=has_latencies, optional=True),
-        Column("per GPU", per_gpu, wide=all(a == b for a, b in throughputs), optional=True),
+        Column(
+            "per GPU",
+            per_gpu,
+            wide=all(a == b for a, b in throughputs),
+            optional=True,
+        ),
         *tables.cost_columns(status.currency),
         Column("tok/J", metric(TOKENS_PER_JOULE), optional=True),
         *latencies,
         *reported,
-        Column("verdict", lambda row: row.verdict if row.runs else row.reason or row.verdict),
+        Column(
+            "verdict",
+            lambda row: row.verdict if row.runs else row.reason or row.verdict,
+        ),
     )
     return table_of(columns, status.results, wide=wide)
 
@@ -103,7 +124,11 @@ def change_rows(status: BenchmarkSweepStatus) -> Rows:
     It has the baseline's figure beside the variant's, by how much they differ, and whether that is
     noise.
     """
-    base = {row.load_point: row for row in status.results if row.variant == status.baseline}
+    base = {
+        row.load_point: row
+        for row in status.results
+        if row.variant == status.baseline
+    }
     others = dict.fromkeys(row.variant for row in status.results if row.changes)
     own = next(iter(others)) if len(others) == 1 else "its own"
     headers = (
@@ -128,7 +153,9 @@ def change_rows(status: BenchmarkSweepStatus) -> Rows:
     return Rows(headers, rows)
 
 
-def _compared(base: SweepRow | None, row: SweepRow, change: Change) -> tuple[str, str]:
+def _compared(
+    base: SweepRow | None, row: SweepRow, change: Change
+) -> tuple[str, str]:
     """Return both figures of a change, or the figures of the rows where the change has none."""
     if change.value is not None:
         return figure(change.baseline), figure(change.value)
@@ -149,15 +176,25 @@ def configuration_change_rows(status: BenchmarkSweepStatus) -> Rows:
 
     def change(row: SweepRow, name: ComparedMetric) -> str:
         found = next(
-            (change_load_points(each) for each in row.changes if each.metric == name), None
+            (
+                change_load_points(each)
+                for each in row.changes
+                if each.metric == name
+            ),
+            None,
         )
-        return ABSENT if found is None or found[0] == ABSENT else "{} ({}) {}".format(*found)
+        return (
+            ABSENT
+            if found is None or found[0] == ABSENT
+            else "{} ({}) {}".format(*found)
+        )
 
     return _by_load_point(status, change)
 
 
 def _by_load_point(
-    status: BenchmarkSweepStatus, load_point: Callable[[SweepRow, ComparedMetric], str]
+    status: BenchmarkSweepStatus,
+    load_point: Callable[[SweepRow, ComparedMetric], str],
 ) -> Rows:
     """Build a table with one column for each load point.
 
@@ -165,13 +202,17 @@ def _by_load_point(
     those.
     """
     at = {(row.variant, row.load_point): row for row in status.results}
-    variants, points = (list(dict.fromkeys(key[place] for key in at)) for place in (0, 1))
+    variants, points = (
+        list(dict.fromkeys(key[place] for key in at)) for place in (0, 1)
+    )
     rows = [
         (
             title,
             variant,
             *(
-                load_point(at[variant, point], name) if (variant, point) in at else ABSENT
+                load_point(at[variant, point], name)
+                if (variant, point) in at
+                else ABSENT
                 for point in points
             ),
         )
@@ -187,7 +228,9 @@ def _by_load_point(
 
 def is_per_gpu(status: BenchmarkSweepStatus) -> bool:
     """Return whether variants are compared by throughput per GPU: every one has GPUs."""
-    return bool(status.variants) and all(variant.gpus for variant in status.variants)
+    return bool(status.variants) and all(
+        variant.gpus for variant in status.variants
+    )
 
 
 def throughput_unit(status: BenchmarkSweepStatus) -> str:
@@ -210,8 +253,14 @@ def throughput(
         per_gpu = is_per_gpu(status)
     if per_gpu or of.throughput is not None:
         return of.throughput_per_gpu if per_gpu else of.throughput
-    gpus = next((each.gpus for each in status.variants if each.name == of.variant), 0)
-    return None if of.throughput_per_gpu is None else of.throughput_per_gpu * max(1, gpus)
+    gpus = next(
+        (each.gpus for each in status.variants if each.name == of.variant), 0
+    )
+    return (
+        None
+        if of.throughput_per_gpu is None
+        else of.throughput_per_gpu * max(1, gpus)
+    )
 
 
 NONE_CERTAIN = "none is certain"
@@ -228,14 +277,20 @@ def best_rows(status: BenchmarkSweepStatus) -> Rows:
         Column("objective", lambda best: best.objective),
         Column("best", lambda best: best.variant or NONE_CERTAIN),
         Column("load point", lambda best: best.load_point or ABSENT),
-        Column(throughput_unit(status), lambda best: figure(throughput(status, best))),
         Column(
-            tables.cost_header(status.currency), lambda best: _cost(status, best), optional=True
+            throughput_unit(status), lambda best: figure(throughput(status, best))
+        ),
+        Column(
+            tables.cost_header(status.currency),
+            lambda best: _cost(status, best),
+            optional=True,
         ),
         Column("tied with", lambda best: ", ".join(best.tied_with) or ABSENT),
         Column("undecided", _undecided_names, optional=True),
         Column(
-            "selection bias", lambda best: figure(best.optimism_percent, unit="%"), optional=True
+            "selection bias",
+            lambda best: figure(best.optimism_percent, unit="%"),
+            optional=True,
         ),
     )
     return table_of(columns, status.best)
@@ -258,8 +313,14 @@ def undecided_rows(status: BenchmarkSweepStatus) -> Rows:
         Column("objective", lambda row: row[0].objective),
         Column("undecided", lambda row: row[1].variant),
         Column("load point", lambda row: row[1].load_point),
-        Column(throughput_unit(status), lambda row: figure(throughput(status, row[1]))),
-        Column(REQUESTS, lambda row: figure(row[1].requests_to_decide, digits=2), optional=True),
+        Column(
+            throughput_unit(status), lambda row: figure(throughput(status, row[1]))
+        ),
+        Column(
+            REQUESTS,
+            lambda row: figure(row[1].requests_to_decide, digits=2),
+            optional=True,
+        ),
         Column("why", lambda row: row[1].why),
     )
     return table_of(columns, rows)
@@ -271,14 +332,20 @@ def front_rows(status: BenchmarkSweepStatus) -> Rows:
         Column("workload", lambda point: point.workload),
         Column("variant", lambda point: point.variant),
         Column("load point", lambda point: point.load_point),
-        Column(throughput_unit(status), lambda point: figure(throughput(status, point))),
         Column(
-            tables.cost_header(status.currency), lambda point: _cost(status, point), optional=True
+            throughput_unit(status), lambda point: figure(throughput(status, point))
+        ),
+        Column(
+            tables.cost_header(status.currency),
+            lambda point: _cost(status, point),
+            optional=True,
         ),
         Column("TPOT", lambda point: figure(point.mean_tpot_ms)),
         Column(
             "distinct",
-            lambda point: {True: "yes", False: "no", None: ABSENT}[point.is_distinct],
+            lambda point: {True: "yes", False: "no", None: ABSENT}[
+                point.is_distinct
+            ],
             optional=True,
         ),
     )
@@ -337,7 +404,9 @@ def remarks(status: BenchmarkSweepStatus) -> list[str]:
 
 def failure(variant: VariantStatus) -> str:
     """Return the reason of a failure, the run and its message."""
-    return f"{variant.reason} in {variant.run}: {variant.message or ''}".rstrip(": ")
+    return f"{variant.reason} in {variant.run}: {variant.message or ''}".rstrip(
+        ": "
+    )
 
 
 def left_out(status: BenchmarkSweepStatus) -> list[str]:
@@ -353,7 +422,10 @@ def left_out(status: BenchmarkSweepStatus) -> list[str]:
 def cuts(status: BenchmarkSweepStatus) -> list[str]:
     """Return a sentence for each field that did not fit into the status."""
     lost = "the rest did not fit into the status"
-    return [f"{cut.field}: {cut.included} of {cut.total}; {lost}" for cut in status.truncated]
+    return [
+        f"{cut.field}: {cut.included} of {cut.total}; {lost}"
+        for cut in status.truncated
+    ]
 
 
 def _cost(status: BenchmarkSweepStatus, of: BestVariant | FrontPoint) -> str:

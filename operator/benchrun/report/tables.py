@@ -18,7 +18,9 @@ ABSENT = "-"  # Shown where nothing was measured: never 0.
 UNCERTAIN = "?"
 """Follows a figure that can't be relied on: a percentile from too few requests, or a figure of a
 Suspect load point."""
-UNCERTAIN_NOTE = "? too few requests, or too short a stage, to rely on this percentile"
+UNCERTAIN_NOTE = (
+    "? too few requests, or too short a stage, to rely on this percentile"
+)
 LEGEND = (
     "throughput and latencies (ms) are of the steady part, where there is one; "
     "running and waiting are means over the stages, of all servers"
@@ -50,7 +52,9 @@ class Column(Generic[T]):
     optional: bool = False  # Left out where no row has it.
 
 
-def table_of(columns: Sequence[Column[T]], rows: Sequence[T], *, wide: bool = True) -> Rows:
+def table_of(
+    columns: Sequence[Column[T]], rows: Sequence[T], *, wide: bool = True
+) -> Rows:
     """Build a table with the columns in the order given.
 
     Optional columns without a value are left out, and wide ones unless the table may be `wide`.
@@ -60,7 +64,8 @@ def table_of(columns: Sequence[Column[T]], rows: Sequence[T], *, wide: bool = Tr
         for column in columns
         if wide or not column.wide
         for load_points in [[column.load_point(row) for row in rows]]
-        if not column.optional or any(load_point != ABSENT for load_point in load_points)
+        if not column.optional
+        or any(load_point != ABSENT for load_point in load_points)
     ]
     return Rows(
         tuple(header for header, _ in shown),
@@ -70,7 +75,9 @@ def table_of(columns: Sequence[Column[T]], rows: Sequence[T], *, wide: bool = Tr
 
 def has_uncertain(rows: Rows) -> bool:
     """Return whether a figure of the table is marked as uncertain."""
-    return any(load_point.endswith(UNCERTAIN) for row in rows.rows for load_point in row)
+    return any(
+        load_point.endswith(UNCERTAIN) for row in rows.rows for load_point in row
+    )
 
 
 def figure(value: float | None, *, digits: int = 3, unit: str = "") -> str:
@@ -116,7 +123,9 @@ def parse_seconds(text: str) -> float:
     return float(found[1]) * _SECONDS[found[2]]
 
 
-def sparkline(values: Sequence[float | None], *, top: float | None = None, width: int = 30) -> str:
+def sparkline(
+    values: Sequence[float | None], *, top: float | None = None, width: int = 30
+) -> str:
     """Draw the last `width` values, each as a bar from 0 to `top`, in a text `width` wide.
 
     Without a top, the bars reach to the largest of these values.
@@ -127,10 +136,14 @@ def sparkline(values: Sequence[float | None], *, top: float | None = None, width
         if top is not None
         else max((value for value in shown if value is not None), default=0.0)
     )
-    shares = (min(max(value or 0.0, 0.0) / highest, 1.0) if highest > 0 else 0.0 for value in shown)
+    shares = (
+        min(max(value or 0.0, 0.0) / highest, 1.0) if highest > 0 else 0.0
+        for value in shown
+    )
     bars = (BARS[min(int(share * len(BARS)), len(BARS) - 1)] for share in shares)
     return "".join(
-        GAP if value is None else bar for value, bar in zip(shown, bars, strict=True)
+        GAP if value is None else bar
+        for value, bar in zip(shown, bars, strict=True)
     ).ljust(width)
 
 
@@ -185,7 +198,9 @@ def texts_a_second(texts: Texts) -> Callable[[api.Result | SweepRow], str]:
     def load_point(row: api.Result | SweepRow) -> str:
         requests = _figure_of(row, "request_throughput")
         each = texts.get(row.load_point.partition("/")[0])
-        return figure(requests * each if requests is not None and each is not None else None)
+        return figure(
+            requests * each if requests is not None and each is not None else None
+        )
 
     return load_point
 
@@ -217,7 +232,10 @@ def price_text(cost: api.CostStatus) -> str:
 
 
 def result_rows(
-    status: api.BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False
+    status: api.BenchmarkRunStatus,
+    *,
+    texts_per_prompt: Texts = NO_TEXTS,
+    wide: bool = False,
 ) -> Rows:
     """Build a table with one row for each load point.
 
@@ -225,7 +243,11 @@ def result_rows(
     second, costs and throughput per GPU are shown where the spec has packed texts, a price, or
     several GPUs; total tokens where the table may be `wide`.
     """
-    per_gpu = metric(api.PER_GPU) if api.total_gpus(status.servers) > 1 else lambda row: ABSENT
+    per_gpu = (
+        metric(api.PER_GPU)
+        if api.total_gpus(status.servers) > 1
+        else lambda row: ABSENT
+    )
     columns: tuple[Column[api.Result], ...] = (
         Column("load point", lambda row: row.load_point),
         Column("req/s", metric("request_throughput")),
@@ -233,14 +255,20 @@ def result_rows(
         Column("tok/s", metric("output_throughput")),
         Column("total tok/s", metric("total_token_throughput"), wide=True),
         Column("tok/s of", throughput_of, wide=True, optional=True),
-        Column("stage tok/s", lambda row: figure(row.metrics.get("output_throughput")), wide=True),
+        Column(
+            "stage tok/s",
+            lambda row: figure(row.metrics.get("output_throughput")),
+            wide=True,
+        ),
         Column("in:out", _tokens_for_each, wide=True, optional=True),
         Column("per GPU", per_gpu, optional=True),
         *cost_columns(status.cost.currency if status.cost is not None else None),
         Column("tok/J", metric(api.TOKENS_PER_JOULE), optional=True),
         Column(
             "GPU W",
-            lambda row: figure(sum_of_known(r.gpu_power_mean_watts for r in row.roles)),
+            lambda row: figure(
+                sum_of_known(r.gpu_power_mean_watts for r in row.roles)
+            ),
             True,
             True,
         ),
@@ -258,7 +286,11 @@ def result_rows(
             partial(_of_role, role=ROLE_DECODE, name="fetched_percent", unit="%"),
             optional=True,
         ),
-        Column("proxy ms", partial(_of_role, role=ROLE_PROXY, name="added_mean_ms"), optional=True),
+        Column(
+            "proxy ms",
+            partial(_of_role, role=ROLE_PROXY, name="added_mean_ms"),
+            optional=True,
+        ),
         Column("steady part", steady_part, wide=True, optional=True),
         Column("failed", _failed),
         Column("verdict", lambda row: row.verdict),
@@ -269,12 +301,18 @@ def result_rows(
 def _by_role(result: api.Result, *, name: str, unit: str) -> str:
     """Format a figure of each role but the proxy, prefill before decode: `0.3/2.1`."""
     roles = (role for role in result.roles if role.role != ROLE_PROXY)
-    return "/".join(figure(getattr(role, name), unit=unit) for role in roles) or ABSENT
+    return (
+        "/".join(figure(getattr(role, name), unit=unit) for role in roles) or ABSENT
+    )
 
 
 def _of_role(result: api.Result, *, role: str, name: str, unit: str = "") -> str:
     return figure(
-        next((getattr(each, name) for each in result.roles if each.role == role), None), unit=unit
+        next(
+            (getattr(each, name) for each in result.roles if each.role == role),
+            None,
+        ),
+        unit=unit,
     )
 
 
@@ -293,7 +331,8 @@ def _latency(result: api.Result, name: str, percentile: str) -> str:
 def _tokens_for_each(result: api.Result) -> str:
     """Return the load point of the column `in:out`: tokens of prompts for each token of answers."""
     prompts, answers = (
-        result.metrics.get(f"total_{side}_tokens") or 0.0 for side in ("input", "output")
+        result.metrics.get(f"total_{side}_tokens") or 0.0
+        for side in ("input", "output")
     )
     return figure(prompts / answers if prompts and answers else None)
 
@@ -316,7 +355,9 @@ def packing_rows(status: api.BenchmarkRunStatus, texts_per_prompt: Texts) -> Row
     """
     best: dict[tuple[int, str], api.Result] = {}
     for row in status.results:
-        sent = (row.metrics.get("completed") or 0) + (row.metrics.get("failed") or 0)
+        sent = (row.metrics.get("completed") or 0) + (
+            row.metrics.get("failed") or 0
+        )
         each = texts_per_prompt.get(row.workload, 0)
         if not each or not sent or not row.repeats:
             continue
@@ -351,7 +392,9 @@ def packing_rows(status: api.BenchmarkRunStatus, texts_per_prompt: Texts) -> Row
         for total in sorted({total for total, _ in best}, reverse=True)
         for name, load_point in figures.items()
     )
-    return Rows(("texts in all", "figure", *packings), rows if len(packings) > 1 else ())
+    return Rows(
+        ("texts in all", "figure", *packings), rows if len(packings) > 1 else ()
+    )
 
 
 def _prompt_tokens_a_repeat(row: api.Result) -> str:
@@ -377,15 +420,29 @@ def interval_rows(status: api.BenchmarkRunStatus) -> Rows:
         (
             result.load_point,
             key.removesuffix("_ms"),
-            figure(result.figure(key), digits=4, unit=UNCERTAIN if key in result.uncertain else ""),
-            *(figure(end, digits=4) for end in result.intervals.get(key, (None, None))),
+            figure(
+                result.figure(key),
+                digits=4,
+                unit=UNCERTAIN if key in result.uncertain else "",
+            ),
+            *(
+                figure(end, digits=4)
+                for end in result.intervals.get(key, (None, None))
+            ),
             figure(result.metrics.get(key), digits=4),
         )
         for result in status.results
         for key in result.steady | result.metrics
         if key in result.intervals or key in result.uncertain
     )
-    header = ("load point", "percentile (ms)", "measured", "at least", "at most", "whole stage")
+    header = (
+        "load point",
+        "percentile (ms)",
+        "measured",
+        "at least",
+        "at most",
+        "whole stage",
+    )
     return Rows(header, rows)
 
 
@@ -395,7 +452,9 @@ def steady_part(result: api.Result | SweepRow) -> str:
         return ABSENT
     seconds = result.steady.get("duration")
     requests = result.steady.get("sent")
-    sent = (result.metrics.get("completed") or 0) + (result.metrics.get("failed") or 0)
+    sent = (result.metrics.get("completed") or 0) + (
+        result.metrics.get("failed") or 0
+    )
     if seconds is None or requests is None:
         return ABSENT
     return f"{figure(seconds)} s, {requests:.0f} of {sent:.0f}"
@@ -403,20 +462,33 @@ def steady_part(result: api.Result | SweepRow) -> str:
 
 def objective_rows(status: api.BenchmarkRunStatus) -> Rows:
     """Build a table with one row for each objective and load point; none without objectives."""
-    rows = [(result.load_point, each) for result in status.results for each in result.objectives]
+    rows = [
+        (result.load_point, each)
+        for result in status.results
+        for each in result.objectives
+    ]
     columns: tuple[Column[tuple[str, api.ObjectiveResult]], ...] = (
         Column("load point", lambda row: row[0]),
         Column("objective", lambda row: objective_text(row[1])),
-        Column("measured (ms)", lambda row: figure(row[1].measured_milliseconds, digits=4)),
+        Column(
+            "measured (ms)",
+            lambda row: figure(row[1].measured_milliseconds, digits=4),
+        ),
         Column("outcome", lambda row: row[1].outcome),
-        Column(REQUESTS, lambda row: figure(row[1].requests_to_decide, digits=2), optional=True),
+        Column(
+            REQUESTS,
+            lambda row: figure(row[1].requests_to_decide, digits=2),
+            optional=True,
+        ),
     )
     return table_of(columns, rows)
 
 
 def objective_text(result: api.ObjectiveResult) -> str:
     """Format an objective: `TTFT p99 at most 500 ms`."""
-    return f"{result.metric} p{result.percentile} at most {result.max_milliseconds} ms"
+    return (
+        f"{result.metric} p{result.percentile} at most {result.max_milliseconds} ms"
+    )
 
 
 REQUESTS = "requests to decide"
@@ -431,17 +503,38 @@ def explanation_rows(status: api.BenchmarkRunStatus, *, wide: bool = False) -> R
     found: list[tuple[str, ...]] = []
     for row in status.results:
         if row.waiting and row.waiting.reason != "None":
-            found.append((row.load_point, "waiting", row.waiting.reason, row.waiting.sentence))
+            found.append(
+                (
+                    row.load_point,
+                    "waiting",
+                    row.waiting.reason,
+                    row.waiting.sentence,
+                )
+            )
         if row.bottleneck and row.bottleneck.limit != "None":
-            found.append((row.load_point, "limit", row.bottleneck.limit, row.bottleneck.sentence))
-        answers = (each for each in row.explanations if wide or each.answer != "Noise")
+            found.append(
+                (
+                    row.load_point,
+                    "limit",
+                    row.bottleneck.limit,
+                    row.bottleneck.sentence,
+                )
+            )
+        answers = (
+            each for each in row.explanations if wide or each.answer != "Noise"
+        )
         found += [
             (row.load_point, _QUESTIONS[each.question], each.answer, each.sentence)
             for each in answers
         ]
     if (profile := status.profile) is not None:
         found.append(
-            (str(profile.evidence.get("workload", "")), "profile", profile.limit, profile.sentence)
+            (
+                str(profile.evidence.get("workload", "")),
+                "profile",
+                profile.limit,
+                profile.sentence,
+            )
         )
     return Rows(("load point", "", "", "explanation"), tuple(found))
 
@@ -459,7 +552,9 @@ def repeat_rows(status: api.BenchmarkRunStatus) -> Rows:
     columns: tuple[Column[tuple[int, api.Result, int]], ...] = (
         Column("stage", lambda stage: f"{stage[1].load_point}/r{stage[2] + 1}"),
         *(
-            Column(header, partial(_of_repeat, name=name, digits=digits), optional=True)
+            Column(
+                header, partial(_of_repeat, name=name, digits=digits), optional=True
+            )
             for header, name, digits in (
                 ("prompt tokens", "mean_input_tokens", 5),
                 ("TTFT", "mean_ttft_ms", 3),
@@ -473,7 +568,9 @@ def repeat_rows(status: api.BenchmarkRunStatus) -> Rows:
     return table_of(columns, sorted(stages, key=lambda stage: stage[0]))
 
 
-def _of_repeat(stage: tuple[int, api.Result, int], *, name: str, digits: int) -> str:
+def _of_repeat(
+    stage: tuple[int, api.Result, int], *, name: str, digits: int
+) -> str:
     _, row, place = stage
     values = row.by_repeat.get(name, [])
     return figure(values[place] if place < len(values) else None, digits=digits)
@@ -484,11 +581,17 @@ def kernel_rows(status: api.BenchmarkRunStatus) -> Rows:
     shares = status.profile.kernels.items() if status.profile is not None else ()
     ordered = sorted(shares, key=lambda item: -item[1])
     return Rows(
-        ("kernel", "% of kernel time"), tuple((name, figure(share)) for name, share in ordered)
+        ("kernel", "% of kernel time"),
+        tuple((name, figure(share)) for name, share in ordered),
     )
 
 
 def finding_rows(status: api.BenchmarkRunStatus) -> Rows:
     """Build a table with one row for each finding: what it is, where it was worst, what to do."""
-    rows = tuple((f.severity, f.code, f.worst_stage, f.sentence, f.remedy) for f in status.findings)
-    return Rows(("severity", "finding", "worst stage", "evidence", "what to do"), rows)
+    rows = tuple(
+        (f.severity, f.code, f.worst_stage, f.sentence, f.remedy)
+        for f in status.findings
+    )
+    return Rows(
+        ("severity", "finding", "worst stage", "evidence", "what to do"), rows
+    )

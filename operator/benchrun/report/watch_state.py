@@ -30,7 +30,9 @@ class StageLine:
 
     sequence: int  # Position in the order of measurement, from 0.
     stage: str | None  # Name, for example chat/rate=4/r1; None: not known.
-    figures: tuple[str, ...] = ()  # Figures with their units; none if the record could not be read.
+    figures: tuple[
+        str, ...
+    ] = ()  # Figures with their units; none if the record could not be read.
 
 
 def stage_line(record: StageRecord) -> StageLine:
@@ -40,7 +42,9 @@ def stage_line(record: StageRecord) -> StageLine:
     """
     ok = record.requests.ok
     known = ((text, record.scalars.get(name)) for name, text in _FIGURES.items())
-    figures = [text.format(figure(value)) for text, value in known if value is not None]
+    figures = [
+        text.format(figure(value)) for text, value in known if value is not None
+    ]
     failed = [f"{ok.count(0)} of {len(ok)} failed"] if 0 in ok else []
     return StageLine(record.sequence, record.stage_id, (*figures, *failed))
 
@@ -54,7 +58,9 @@ class FollowedRun:
     created_at: datetime | None = None
     # By the name of the workload, for workloads that pack texts.
     texts_per_prompt: Mapping[str, int] = field(default_factory=dict)
-    trouble: str | None = None  # Why the cluster can't be read at the moment; None: it can.
+    trouble: str | None = (
+        None  # Why the cluster can't be read at the moment; None: it can.
+    )
     samples: tuple[Live, ...] = ()  # Live figures seen, oldest first.
     stages: tuple[StageLine, ...] = ()
     """Finished stages in order, without those that finished long before the run was followed."""
@@ -84,7 +90,9 @@ Followed = FollowedRun | FollowedSweep
 
 
 def updated_run(
-    before: FollowedRun | None, body: Mapping[str, object], finished: Sequence[StageLine] = ()
+    before: FollowedRun | None,
+    body: Mapping[str, object],
+    finished: Sequence[StageLine] = (),
 ) -> FollowedRun:
     """Return a run that is first seen (`before` is None) or changed, with stages finished since.
 
@@ -97,7 +105,9 @@ def updated_run(
         status=status,
         created_at=raw.instant(metadata.get("creationTimestamp")),
         texts_per_prompt=texts_per_prompt(raw.mapping(body.get("spec"))),
-        variant=raw.text(raw.mapping(metadata.get("annotations")).get(names.ANNOTATION_VARIANT)),
+        variant=raw.text(
+            raw.mapping(metadata.get("annotations")).get(names.ANNOTATION_VARIANT)
+        ),
     )
     samples = known.samples
     live = status.live
@@ -107,10 +117,14 @@ def updated_run(
         samples = (*samples, live)[-MAX_SAMPLES:]
     stages = {line.sequence: line for line in (*known.stages, *finished)}
     in_order = tuple(stages[sequence] for sequence in sorted(stages))[-MAX_STAGES:]
-    return replace(known, status=status, samples=samples, stages=in_order, trouble=None)
+    return replace(
+        known, status=status, samples=samples, stages=in_order, trouble=None
+    )
 
 
-def updated_sweep(before: FollowedSweep | None, body: Mapping[str, object]) -> FollowedSweep:
+def updated_sweep(
+    before: FollowedSweep | None, body: Mapping[str, object]
+) -> FollowedSweep:
     """Return a sweep that is first seen (`before` is None) or changed.
 
     Raises ValueError where the status is not valid.
@@ -142,6 +156,8 @@ def with_run(
     known = sweep.under_way.get(name)
     run = updated_run(known, body)
     if exit_code(run.status) is None:
-        return replace(sweep, under_way={**sweep.under_way, name: run}, trouble=None)
+        return replace(
+            sweep, under_way={**sweep.under_way, name: run}, trouble=None
+        )
     ended = (*sweep.ended, run) if known is not None else sweep.ended
     return replace(sweep, under_way=others, ended=ended, trouble=None)

@@ -43,7 +43,12 @@ def keep_doing(
                 raise
             pause = next(pauses)
             error = None if task.cancelled() else task.exception()
-            logger.error("%s has ended and is restarted in %.0f s", name, pause, exc_info=error)
+            logger.error(
+                "%s has ended and is restarted in %.0f s",
+                name,
+                pause,
+                exc_info=error,
+            )
             restarted()
             await asyncio.sleep(pause)
 
@@ -61,7 +66,9 @@ class ProcessTasks:
         """Keep this work running until `close`."""
         pauses = repeat(RESTART_SECONDS)
         self._tasks.append(
-            keep_doing(name, work, pauses=pauses, restarted=lambda: self._note_end(name))
+            keep_doing(
+                name, work, pauses=pauses, restarted=lambda: self._note_end(name)
+            )
         )
 
     def problems(self) -> list[str]:

@@ -54,7 +54,9 @@ class Budget:
 
     def is_over(self, namespace: str) -> bool:
         """Return whether too much is held, and by this namespace, so that it must give back."""
-        return self.used > self.total and self.used_by(namespace) >= self.share(namespace)
+        return self.used > self.total and self.used_by(namespace) >= self.share(
+            namespace
+        )
 
     def note(self, key: Key, size: int) -> None:
         """Record that so many bytes are held under the key from now on, whatever the total."""
@@ -75,7 +77,9 @@ class Budget:
         self.note(key, size)
         given_back: list[Key] = []
         while self.used > self.total:
-            most = max(self._sums, key=lambda namespace: (self._sums[namespace], namespace))
+            most = max(
+                self._sums, key=lambda namespace: (self._sums[namespace], namespace)
+            )
             largest = self._largest(most)
             self.note(largest, 0)
             given_back.append(largest)

@@ -46,8 +46,12 @@ logger = logging.getLogger(__name__)
 
 Body = dict[str, Any]
 _DECLARED = (names.KIND, SWEEP_KIND)
-DECLARED_BYTES = 32 * 1024 * 1024  # bytes for all specs and statuses, packed: 30,000 usual runs
-MAX_RETURNING = 20  # most left-out runs and sweeps that are reconciled again at a time
+DECLARED_BYTES = (
+    32 * 1024 * 1024
+)  # bytes for all specs and statuses, packed: 30,000 usual runs
+MAX_RETURNING = (
+    20  # most left-out runs and sweeps that are reconciled again at a time
+)
 D = TypeVar("D", bound=views.Declared)
 
 
@@ -67,7 +71,9 @@ class ObservedObject:
         return isinstance(self.view, views.Declared) and self.view.left_out
 
 
-@dataclass(slots=True, eq=False)  # Two lists under way are distinct even while they hold the same.
+@dataclass(
+    slots=True, eq=False
+)  # Two lists under way are distinct even while they hold the same.
 class Listing:
     """A list that is being read: what it must not undo."""
 
@@ -91,7 +97,9 @@ class Indexes:
     ) -> None:
         self.results = LatestResults(most=result_runs)
         self.declared = Budget(declared_bytes)
-        self.left_out: dict[views.Key, int] = {}  # sizes in bytes of runs and sweeps without room
+        self.left_out: dict[
+            views.Key, int
+        ] = {}  # sizes in bytes of runs and sweeps without room
         self._seconds = seconds
         self._wake = wake
         self._seen: dict[views.Key, ObservedObject] = {}
@@ -116,20 +124,32 @@ class Indexes:
 
     def returning(self) -> list[views.Key]:
         """Return some of the runs and sweeps that were left out and have room by now."""
-        fit = (key for key, size in self.left_out.items() if self.declared.has_room(key, size))
+        fit = (
+            key
+            for key, size in self.left_out.items()
+            if self.declared.has_room(key, size)
+        )
         return list(islice(fit, MAX_RETURNING))
 
     def children(self, key: views.Key) -> views.Children:
         """Return everything that carries the run's label, whatever its owner."""
         found = [self._seen[o].view for o in sorted(self._parts.get(key, ()))]
         objects = tuple(v for v in found if isinstance(v, views.Child))
-        return views.Children(objects, tuple(v for v in found if isinstance(v, views.Pod)))
+        return views.Children(
+            objects, tuple(v for v in found if isinstance(v, views.Pod))
+        )
 
     def holds_server(self, key: views.Key) -> bool:
         """Return whether the run has a server that is not being deleted yet."""
-        found = (self._seen[o].view for o in self._parts.get(key, ()) if o.kind in SERVER_KINDS)
+        found = (
+            self._seen[o].view
+            for o in self._parts.get(key, ())
+            if o.kind in SERVER_KINDS
+        )
         return any(
-            isinstance(v, views.Child) and v.role in names.SERVING_ROLES and not v.deleting
+            isinstance(v, views.Child)
+            and v.role in names.SERVING_ROLES
+            and not v.deleting
             for v in found
         )
 
@@ -141,9 +161,13 @@ class Indexes:
 
     def runs_of(self, sweep: views.Sweep) -> tuple[views.Run, ...]:
         """Return the runs that this sweep made, in its own namespace; none of a namesake's."""
-        parts = sorted(self._parts.get(views.sweep_key(sweep.namespace, sweep.name), ()))
+        parts = sorted(
+            self._parts.get(views.sweep_key(sweep.namespace, sweep.name), ())
+        )
         runs = (self.run(key) for key in parts)
-        return tuple(run for run in runs if run is not None and run.sweep_uid == sweep.uid)
+        return tuple(
+            run for run in runs if run is not None and run.sweep_uid == sweep.uid
+        )
 
     def silent_seconds(self, *, unreadable: Collection[str] = ()) -> float:
         """Return the age of the oldest change that no watch has confirmed; 0 if there is none.
@@ -186,7 +210,9 @@ class Indexes:
         key, uid, version = identity
         for listing in self._listings:
             (listing.deleted if deleted else listing.touched).add(uid)
-        if (waited_for := self._unconfirmed.get(key)) is not None and version >= waited_for[0]:
+        if (
+            waited_for := self._unconfirmed.get(key)
+        ) is not None and version >= waited_for[0]:
             del self._unconfirmed[key]
         if deleted:
             return self._remove(key, uid)
@@ -200,13 +226,18 @@ class Indexes:
         identity = self._identity(kind, body)
         return None if identity is None else self._learnt(*identity, body)
 
-    def _learnt(self, key: views.Key, uid: str, version: int, body: Body) -> views.Key | None:
+    def _learnt(
+        self, key: views.Key, uid: str, version: int, body: Body
+    ) -> views.Key | None:
         for listing in self._listings:
             listing.touched.add(uid)
         before = self._seen.get(key)
         if not _is_news(before, uid, version):
             return None
-        is_known = before is not None and (before.uid, before.version) == (uid, version)
+        is_known = before is not None and (before.uid, before.version) == (
+            uid,
+            version,
+        )
         changed = self._put(key, uid, version, body)
         if not is_known and key in self._seen and _watched(self._seen[key].view):
             self._unconfirmed.setdefault(key, (version, self._seconds()))
@@ -237,7 +268,11 @@ class Indexes:
             self._listings.remove(listing)
         alive = listing.listed | listing.touched
         for key, seen in list(self._seen.items()):
-            if key.kind == kind and namespace in (None, key.namespace) and seen.uid not in alive:
+            if (
+                key.kind == kind
+                and namespace in (None, key.namespace)
+                and seen.uid not in alive
+            ):
                 self.drop(key, seen.uid)
 
     def listed(self, listing: Listing, body: Body) -> None:
@@ -251,9 +286,13 @@ class Indexes:
             self._wake(changed)
             if (sweep := self._part_of(key)) is not None:
                 self._wake(sweep)
-        self._note_result(key, uid, body)  # a place may have become free since the watch event
+        self._note_result(
+            key, uid, body
+        )  # a place may have become free since the watch event
 
-    def _put(self, key: views.Key, uid: str, version: int, body: Body) -> views.Key | None:
+    def _put(
+        self, key: views.Key, uid: str, version: int, body: Body
+    ) -> views.Key | None:
         """Store an object and return the run or sweep to reconcile for it.
 
         None if it has no news.
@@ -275,7 +314,11 @@ class Indexes:
             self._parts.setdefault(owner, set()).add(key)
         if key.kind in _DECLARED:
             self._find_room(key, len(seen.packed or b""))
-        return (key if key.kind in _DECLARED else owner) if self._differs(key, before) else None
+        return (
+            (key if key.kind in _DECLARED else owner)
+            if self._differs(key, before)
+            else None
+        )
 
     def _differs(self, key: views.Key, before: ObservedObject | None) -> bool:
         """Return whether anything changed that a decision reads.
@@ -305,23 +348,33 @@ class Indexes:
     def _identity(self, kind: str, body: Body) -> views.Identity | None:
         if (found := views.identity_of(kind, body)) is None:
             logger.warning(
-                "a %s does not say which object it is, or which version: passed over", kind
+                "a %s does not say which object it is, or which version: passed over",
+                kind,
             )
         return found
 
     def _seen_of(
-        self, key: views.Key, uid: str, version: int, owner: views.Key | None, body: Body
+        self,
+        key: views.Key,
+        uid: str,
+        version: int,
+        owner: views.Key | None,
+        body: Body,
     ) -> ObservedObject | None:
         """Read the whole object, or its metadata alone.
 
         None where not even the metadata can be read.
         """
         try:
-            seen = _lean(ObservedObject(view_of(key.kind, body), uid, version, owner))
+            seen = _lean(
+                ObservedObject(view_of(key.kind, body), uid, version, owner)
+            )
         except Exception:
             if key not in self.unreadable:
                 self.unreadable.add(key)
-                logger.exception("%s %s/%s can't be read; only its metadata is used", *key)
+                logger.exception(
+                    "%s %s/%s can't be read; only its metadata is used", *key
+                )
         else:
             self.unreadable.discard(key)
             return seen
@@ -329,7 +382,9 @@ class Indexes:
             of_metadata = view_of(key.kind, {"metadata": body["metadata"]})
             return _lean(ObservedObject(of_metadata, uid, version, owner))
         except Exception:
-            logger.exception("%s %s/%s can't be read, not even its metadata: passed over", *key)
+            logger.exception(
+                "%s %s/%s can't be read, not even its metadata: passed over", *key
+            )
             return None
 
     def _remove(self, key: views.Key, uid: str) -> views.Key | None:
@@ -344,7 +399,11 @@ class Indexes:
         if key.kind == names.KIND:
             self.results.drop(key)
             # They are not watched, so no event will come.
-            for child in [k for k in self._parts.get(key, ()) if not _watched(self._seen[k].view)]:
+            for child in [
+                k
+                for k in self._parts.get(key, ())
+                if not _watched(self._seen[k].view)
+            ]:
                 self._leave(child, key)
                 del self._seen[child]
         if key.kind in _DECLARED:
@@ -375,18 +434,28 @@ def _is_news(before: ObservedObject | None, uid: str, version: int) -> bool:
     """
     if before is None or before.uid != uid:
         return before is None or version >= before.version
-    return version > before.version or (version == before.version and before.is_left_out)
+    return version > before.version or (
+        version == before.version and before.is_left_out
+    )
 
 
-def _still_owned(seen: ObservedObject, before: ObservedObject | None, body: Body) -> ObservedObject:
+def _still_owned(
+    seen: ObservedObject, before: ObservedObject | None, body: Body
+) -> ObservedObject:
     """Keep the owner of an object that it was taken from.
 
     Deleting a run with `--cascade=orphan` does that; the object is still part of the run that made
     it.
     """
-    if before is None or before.uid != seen.uid or raw.controller(raw.mapping(body["metadata"])):
+    if (
+        before is None
+        or before.uid != seen.uid
+        or raw.controller(raw.mapping(body["metadata"]))
+    ):
         return seen
-    if not isinstance(seen.view, views.Child) or not isinstance(before.view, views.Child):
+    if not isinstance(seen.view, views.Child) or not isinstance(
+        before.view, views.Child
+    ):
         return seen
     return replace(seen, view=replace(seen.view, owner_uid=before.view.owner_uid))
 

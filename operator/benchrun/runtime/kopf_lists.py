@@ -27,7 +27,9 @@ from benchrun.effects import first_bytes
 
 SAFE_PAGE = 3  # objects on a page whose size in bytes is not bounded
 LARGEST_PAGE = 200
-PAGE_BYTES = 512 * 1024  # most bytes of a page of more objects; parsed, it may take 25 times that
+PAGE_BYTES = (
+    512 * 1024
+)  # most bytes of a page of more objects; parsed, it may take 25 times that
 EXPIRED = 410
 PAUSE_SECONDS = 1.0
 """Seconds after a watch that ended with an error, before everything is listed once more."""
@@ -81,7 +83,11 @@ async def watch_objs(**asked: Any) -> AsyncIterator[Any]:
 
 
 async def fetch_objs(
-    *, settings: OperatorSettings, resource: Resource, namespace: Namespace, logger: Logger
+    *,
+    settings: OperatorSettings,
+    resource: Resource,
+    namespace: Namespace,
+    logger: Logger,
 ) -> AsyncIterator[Page]:
     """Pass on every object of a kind, and yield the version that a watch continues from.
 
@@ -98,10 +104,14 @@ async def fetch_objs(
     except errors.APIError as error:
         if error.status != EXPIRED:
             await asyncio.sleep(PAUSE_SECONDS)
-        raise TimeoutError(f"the list of {resource} was broken off: {error}") from error
+        raise TimeoutError(
+            f"the list of {resource} was broken off: {error}"
+        ) from error
 
 
-def _tell(settings: OperatorSettings, resource: Resource, type_: str | None, body: Any) -> None:
+def _tell(
+    settings: OperatorSettings, resource: Resource, type_: str | None, body: Any
+) -> None:
     """Pass on an object; log an error in taking it, so that the watch goes on."""
     assert isinstance(settings, KopfSettings)
     try:
@@ -118,7 +128,10 @@ def _version_of(body: Any) -> Any:
 
 
 async def _pages(
-    settings: OperatorSettings, resource: Resource, namespace: Namespace, logger: Logger
+    settings: OperatorSettings,
+    resource: Resource,
+    namespace: Namespace,
+    logger: Logger,
 ) -> AsyncIterator[Page]:
     params = _selectors(settings, resource)
     token = ""
@@ -149,7 +162,9 @@ async def _page(
 ) -> dict[str, Any] | None:
     """Request one page; None where so many objects are too many bytes."""
     if size <= SAFE_PAGE:
-        found: dict[str, Any] = await api.get(url=url, settings=settings, logger=logger)
+        found: dict[str, Any] = await api.get(
+            url=url, settings=settings, logger=logger
+        )
         return found
     response = await api.request("get", url, settings=settings, logger=logger)
     async with response:
@@ -162,5 +177,7 @@ async def _page(
 
 
 def _selectors(settings: OperatorSettings, resource: Resource) -> dict[str, str]:
-    labels = ",".join(sorted(set(settings.watching.label_selectors.collect(resource))))
+    labels = ",".join(
+        sorted(set(settings.watching.label_selectors.collect(resource)))
+    )
     return {"labelSelector": labels} if labels else {}

@@ -35,7 +35,10 @@ def fields_of(record: logging.LogRecord) -> Mapping[str, str]:
     ref = getattr(record, "k8s_ref", None)
     if not isinstance(ref, Mapping) or ref.get("kind") not in _FIELD:
         return _fields.get()
-    return {"namespace": str(ref.get("namespace")), _FIELD[ref["kind"]]: str(ref.get("name"))}
+    return {
+        "namespace": str(ref.get("namespace")),
+        _FIELD[ref["kind"]]: str(ref.get("name")),
+    }
 
 
 class JsonFormatter(logging.Formatter):
@@ -43,7 +46,9 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         entry = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(
+                timespec="milliseconds"
+            ),
             "level": record.levelname.lower(),
             "logger": record.name,
             **fields_of(record),
@@ -62,8 +67,12 @@ class PlainFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         record.asctime = self.formatTime(record)
-        fields = "".join(f" {name}={_on_one_line(v)}" for name, v in fields_of(record).items())
-        line = self.formatMessage(record) + _on_one_line(record.getMessage()) + fields
+        fields = "".join(
+            f" {name}={_on_one_line(v)}" for name, v in fields_of(record).items()
+        )
+        line = (
+            self.formatMessage(record) + _on_one_line(record.getMessage()) + fields
+        )
         if record.exc_info:
             lines = _bounded(self.formatException(record.exc_info)).splitlines()
             line += "".join(f"\n  {_on_one_line(each)}" for each in lines)
@@ -93,7 +102,10 @@ def decided_in_words(before: Mapping[str, Any], decision: Decision) -> str:
     reconciled next.
     """
     status = decision.status
-    known = {each.get("type"): each for each in untrusted_json.mappings(before.get("conditions"))}
+    known = {
+        each.get("type"): each
+        for each in untrusted_json.mappings(before.get("conditions"))
+    }
     changes = [
         f"{each.type}={each.status} ({each.reason})"
         for each in status.conditions

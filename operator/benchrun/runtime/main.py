@@ -15,7 +15,12 @@ from benchrun.decide import decide
 from benchrun.runtime import watching
 from benchrun.runtime.log_lines import JsonFormatter, PlainFormatter
 from benchrun.runtime.run_reconciler import Decide
-from benchrun.runtime.settings import BadSetting, LogFormat, LogLevel, OperatorSettings
+from benchrun.runtime.settings import (
+    BadSetting,
+    LogFormat,
+    LogLevel,
+    OperatorSettings,
+)
 from benchrun.runtime.wiring import Operator
 
 _NOISY = (
@@ -24,9 +29,8 @@ _NOISY = (
     "kopf._core.engines",
     "kopf.objects",
 )  # they log every request or event
-_REPEATED = (
-    "kopf._cogs.clients.watching"  # it warns at every attempt to watch what can't be watched
-)
+# it warns at every attempt to watch what can't be watched
+_REPEATED = "kopf._cogs.clients.watching"
 REPEATED_SECONDS = 600.0
 _MAX_REPEATED = 1000
 
@@ -53,7 +57,9 @@ class Sparing(logging.Filter):
 def configure(*, level: LogLevel, log_format: LogFormat) -> None:
     """Send everything to standard error in one format."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if log_format == "json" else PlainFormatter())
+    handler.setFormatter(
+        JsonFormatter() if log_format == "json" else PlainFormatter()
+    )
     logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.getLogger(_REPEATED).addFilter(Sparing())
     for name in _NOISY:
@@ -106,7 +112,9 @@ async def operate(settings: OperatorSettings, *, decide: Decide) -> bool:
 
     await kopf.operator(
         registry=registry,
-        settings=watching.kopf_settings(namespaces=len(settings.namespaces), heard=heard),
+        settings=watching.kopf_settings(
+            namespaces=len(settings.namespaces), heard=heard
+        ),
         clusterwide=not settings.namespaces,
         namespaces=settings.namespaces,
         stop_flag=operator.ends,

@@ -16,7 +16,14 @@ from prometheus_client.registry import Collector
 from benchrun import names
 from benchrun.decide import Collected
 from benchrun.decide.sweep.sweep_state import SweepCollected
-from benchrun.observe import HEADLINE_FIGURES, MAX_ROWS, Children, FinishedRun, Key, SweptRun
+from benchrun.observe import (
+    HEADLINE_FIGURES,
+    MAX_ROWS,
+    Children,
+    FinishedRun,
+    Key,
+    SweptRun,
+)
 from benchrun.runtime.budget import Budget
 
 
@@ -32,7 +39,9 @@ class Memory:
 @dataclass(slots=True)
 class RunMemory(Memory):
     collected: Collected = field(default_factory=Collected)
-    acknowledged: int = 0  # sequence below which the client was told that records are stored
+    acknowledged: int = (
+        0  # sequence below which the client was told that records are stored
+    )
     outdated_since: float | None = None
     """Since when the status in the cluster lacks something, by the event loop's clock."""
 
@@ -41,11 +50,15 @@ class RunMemory(Memory):
 
     def let_go_of_stored(self, children: Children) -> None:
         stages = [
-            c for c in children.objects if c.owner_uid == self.uid and c.role == names.ROLE_STAGE
+            c
+            for c in children.objects
+            if c.owner_uid == self.uid and c.role == names.ROLE_STAGE
         ]
         stored = {c.envelope for c in stages}
         arrivals = self.collected.arrivals
-        self.collected.arrivals = {s: a for s, a in arrivals.items() if a.envelope not in stored}
+        self.collected.arrivals = {
+            s: a for s, a in arrivals.items() if a.envelope not in stored
+        }
 
 
 @dataclass(slots=True)
@@ -56,7 +69,9 @@ class SweepMemory(Memory):
     runs are live figures."""
 
 
-RECORD_BYTES = 32 * 1024 * 1024  # bytes for the unstored records and logs of all runs
+RECORD_BYTES = (
+    32 * 1024 * 1024
+)  # bytes for the unstored records and logs of all runs
 ALL_SAMPLE_BYTES = 40 * 1024 * 1024  # bytes for the unstored samples of all runs
 
 
@@ -69,7 +84,10 @@ class Measured:
     """
 
     def __init__(
-        self, *, record_bytes: int = RECORD_BYTES, sample_bytes: int = ALL_SAMPLE_BYTES
+        self,
+        *,
+        record_bytes: int = RECORD_BYTES,
+        sample_bytes: int = ALL_SAMPLE_BYTES,
     ) -> None:
         self.records = Budget(record_bytes)
         self.samples = Budget(sample_bytes)
@@ -133,7 +151,12 @@ class LatestResults:
 
     def __iter__(self) -> Iterator[tuple[Key, FinishedRun]]:
         return iter(
-            [(key, run) for key, (_, run) in sorted(self._kept.items(), key=lambda item: item[0])]
+            [
+                (key, run)
+                for key, (_, run) in sorted(
+                    self._kept.items(), key=lambda item: item[0]
+                )
+            ]
         )
 
     def note(self, key: Key, uid: str, run: FinishedRun | None) -> None:
@@ -145,7 +168,13 @@ class LatestResults:
             self._kept[key] = uid, run
             if len(self._kept) > self._most:
                 del self._kept[
-                    min(self._kept, key=lambda key: (self._kept[key][1].ended_at.timestamp(), key))
+                    min(
+                        self._kept,
+                        key=lambda key: (
+                            self._kept[key][1].ended_at.timestamp(),
+                            key,
+                        ),
+                    )
                 ]
         elif key in self._kept and self._kept[key][0] != uid:
             del self._kept[key]
@@ -203,11 +232,17 @@ class ResultMetrics(Collector):
                     ),
                     1,
                 )
-                for name, value in zip(HEADLINE_FIGURES, load_point.figures, strict=True):
+                for name, value in zip(
+                    HEADLINE_FIGURES, load_point.figures, strict=True
+                ):
                     if value is not None:
-                        result.add_metric((*where, load_point.load_point, name), value)
+                        result.add_metric(
+                            (*where, load_point.load_point, name), value
+                        )
         yield from (info, ended, left_out, load_point_info, result)
 
 
 def _gauge(name: str, meaning: str, *labels: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"benchrun_{name}", meaning, labels=("namespace", "run", *labels))
+    return GaugeMetricFamily(
+        f"benchrun_{name}", meaning, labels=("namespace", "run", *labels)
+    )

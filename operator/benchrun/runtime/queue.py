@@ -43,7 +43,11 @@ class Later(Exception):
     """
 
     def __init__(
-        self, reason: str, *, seconds: float, longest_seconds: float = LONGEST_RETRY_SECONDS
+        self,
+        reason: str,
+        *,
+        seconds: float,
+        longest_seconds: float = LONGEST_RETRY_SECONDS,
     ) -> None:
         super().__init__(reason)
         self.seconds = seconds
@@ -158,7 +162,9 @@ class WorkQueue:
                 delay = await self._handled(key)
             finally:
                 self._running.discard(key)
-            await asyncio.sleep(0)  # most handlers never wait, so give other tasks their turn
+            await asyncio.sleep(
+                0
+            )  # most handlers never wait, so give other tasks their turn
             if self._stopping:
                 return
             if key in self._added_meanwhile:
@@ -173,8 +179,12 @@ class WorkQueue:
         try:
             delay = await self.handle(key)
         except Later as later:
-            logger.info("%s: next pass in at least %.1f s: %s", key, later.seconds, later)
-            return max(later.seconds, min(self._back_off(key), later.longest_seconds))
+            logger.info(
+                "%s: next pass in at least %.1f s: %s", key, later.seconds, later
+            )
+            return max(
+                later.seconds, min(self._back_off(key), later.longest_seconds)
+            )
         except Exception:
             logger.exception("pass over %s failed", key)
             return self._back_off(key)
@@ -183,9 +193,13 @@ class WorkQueue:
 
     def _back_off(self, key: Key) -> float:
         pause = next(
-            self._pauses.setdefault(key, doubling(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS))
+            self._pauses.setdefault(
+                key, doubling(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
+            )
         )
-        longest = min(pause, LONGEST_URGENT_RETRY_SECONDS) if self.urgent(key) else pause
+        longest = (
+            min(pause, LONGEST_URGENT_RETRY_SECONDS) if self.urgent(key) else pause
+        )
         return longest * (0.5 + self.jitter() / 2)
 
     def _due(self, key: Key) -> None:

@@ -24,7 +24,13 @@ from benchrun.effects import (
     Throttled,
     serving,
 )
-from benchrun.observe import Declared, Key, is_finished, untrusted_json as raw, view_of
+from benchrun.observe import (
+    Declared,
+    Key,
+    is_finished,
+    untrusted_json as raw,
+    view_of,
+)
 from benchrun.runtime import log_lines
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import Memories, Memory
@@ -33,7 +39,9 @@ from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
-RETRY_SECONDS = 0.5  # seconds after a conflict: by then the watch is usually up to date
+RETRY_SECONDS = (
+    0.5  # seconds after a conflict: by then the watch is usually up to date
+)
 LONGEST_CONFLICT_SECONDS = 4.0
 """Most seconds until a retry after repeated conflicts, since the API server answers."""
 # how often an object that the API server refused is retried, without an event
@@ -143,16 +151,22 @@ class Reconciler(ABC, Generic[D, M]):
                 return await make_pass()
             except Throttled as error:
                 outcome.result = "throttled"
-                raise Later(str(error), seconds=error.retry_after_seconds) from error
+                raise Later(
+                    str(error), seconds=error.retry_after_seconds
+                ) from error
             except Conflict as error:
                 outcome.result = "conflict"
                 await self._refresh(key)
                 raise Later(
-                    str(error), seconds=RETRY_SECONDS, longest_seconds=LONGEST_CONFLICT_SECONDS
+                    str(error),
+                    seconds=RETRY_SECONDS,
+                    longest_seconds=LONGEST_CONFLICT_SECONDS,
                 ) from error
             except ClusterError as error:
                 outcome.result = type(error).__name__.lower()
-                raise Later(f"{type(error).__name__}: {error}", seconds=RETRY_SECONDS) from error
+                raise Later(
+                    f"{type(error).__name__}: {error}", seconds=RETRY_SECONDS
+                ) from error
 
     async def whole(self, key: Key, declared: D) -> D | None:
         """Return the object with its spec and status, reading those that memory has no room for.
@@ -181,12 +195,16 @@ class Reconciler(ABC, Generic[D, M]):
         for ref in refs:
             try:
                 await self.cluster.delete(ref)
-                self.indexes.mark_deleting(ref.kind, ref.namespace, ref.name, ref.uid)
+                self.indexes.mark_deleting(
+                    ref.kind, ref.namespace, ref.name, ref.uid
+                )
             except ClusterError as error:
                 failed.append(error)
         return failed
 
-    async def change_status(self, declared: Declared, changes: dict[str, Any]) -> None:
+    async def change_status(
+        self, declared: Declared, changes: dict[str, Any]
+    ) -> None:
         """Write the status over the version that was decided on, not over a newer one.
 
         Raises ClusterError.
@@ -215,7 +233,9 @@ class Reconciler(ABC, Generic[D, M]):
         kind, namespace, name = key
         before = self.known(key)
         try:
-            self.indexes.learnt(kind, await self.cluster.get(kind, namespace=namespace, name=name))
+            self.indexes.learnt(
+                kind, await self.cluster.get(kind, namespace=namespace, name=name)
+            )
         except NotFound:
             if before is not None:
                 self.indexes.drop(key, before.uid)
@@ -239,8 +259,12 @@ class Reconciler(ABC, Generic[D, M]):
         failed.count += 1
         if failed.count < MOST_FAILURES and now - failed.since < LONGEST_SECONDS:
             return False
-        logger.error("%s: let go after %d failed passes", key, failed.count, exc_info=cause)
-        return not await self.let_go(declared) and await self._write_failed(key, cause or error)
+        logger.error(
+            "%s: let go after %d failed passes", key, failed.count, exc_info=cause
+        )
+        return not await self.let_go(declared) and await self._write_failed(
+            key, cause or error
+        )
 
     async def _write_failed(self, key: Key, error: BaseException) -> bool:
         """Write that the object has failed; return whether the status says how it ended.
@@ -255,13 +279,22 @@ class Reconciler(ABC, Generic[D, M]):
             f"the operator failed repeatedly on this {self.what} ({kind}) and "
             f"{self.let_go_in_words}; see the operator's log"
         )
-        same = {"lastTransitionTime": now, "observedGeneration": declared.generation}
+        same = {
+            "lastTransitionTime": now,
+            "observedGeneration": declared.generation,
+        }
         rows = ended_early(self.what, Reason.INTERNAL_ERROR, message)
         ended = {
             "phase": "Failed",
             "message": message,
             "conditions": [
-                {"type": t, "status": status, "reason": reason, "message": text, **same}
+                {
+                    "type": t,
+                    "status": status,
+                    "reason": reason,
+                    "message": text,
+                    **same,
+                }
                 for t, status, reason, text in rows
             ],
             "observedGeneration": declared.generation,
@@ -269,7 +302,9 @@ class Reconciler(ABC, Generic[D, M]):
         }
         try:
             if not is_finished(await self._status(declared)):
-                await self.change_status(declared, {**ended, **self.cleared_at_the_end})
+                await self.change_status(
+                    declared, {**ended, **self.cleared_at_the_end}
+                )
         except ClusterError as refused:
             logger.warning("%s: its status is not written yet: %s", key, refused)
             return False

@@ -40,7 +40,15 @@ from benchrun.effects import (
     NotServed,
     Occupied,
 )
-from benchrun.observe import Child, Children, Key, Run, child_of, run_key, untrusted_json as raw
+from benchrun.observe import (
+    Child,
+    Children,
+    Key,
+    Run,
+    child_of,
+    run_key,
+    untrusted_json as raw,
+)
 from benchrun.runtime.log_lines import decided_in_words
 from benchrun.runtime.memory import Measured, Memories, RunMemory
 from benchrun.runtime.reconciler import REFUSED_RETRY_SECONDS, Reconciler
@@ -50,7 +58,9 @@ logger = logging.getLogger(__name__)
 
 Decide = Callable[[Facts], Decision]
 Json = dict[str, Any]
-RUNS_A_SECOND = 20  # status writes per second that contain nothing urgent, over all runs
+RUNS_A_SECOND = (
+    20  # status writes per second that contain nothing urgent, over all runs
+)
 RELEASE_SECONDS = 15.0
 """Seconds between two checks for servers to release of a run that is not completely known."""
 # how long a status change waits, at least, for others that follow it closely; ends do not wait
@@ -64,14 +74,21 @@ _FOR_WHAT_IS_MISSING = (
 )
 EVIDENCE_SECONDS = 30.0
 """Seconds of attempts to read evidence, after which the run is decided without it."""
-_EVIDENCE = (("ConfigMap", names.ROLE_STAGE, True), ("Pod", names.ROLE_CLIENT, False))
+_EVIDENCE = (
+    ("ConfigMap", names.ROLE_STAGE, True),
+    ("Pod", names.ROLE_CLIENT, False),
+)
 """Kind, role, and whether the object's metadata is enough."""
 _BEGUN = ("serverReadyTime", "startTime", "serverReleasedTime")
 # A measurement is usually judged (one run at a time) and written with its results within this time;
 # where that takes longer, the status says that it is measured.
 JUDGED_WITHIN_SECONDS = 60.0
-SECOND_LOOK_SECONDS = 300.0  # seconds until two contradicting clocks are compared again
-LAST_WORDS_SECONDS = 1.0  # most seconds that the release of a failed server waits for its log
+SECOND_LOOK_SECONDS = (
+    300.0  # seconds until two contradicting clocks are compared again
+)
+LAST_WORDS_SECONDS = (
+    1.0  # most seconds that the release of a failed server waits for its log
+)
 
 
 def _node_time() -> datetime:
@@ -143,9 +160,13 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         facts, decision = self._decided(key, run, children, memory)
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug("%s: %s", key, decided_in_words(run.status, decision))
-        if _ends_for_want(decision, memory) or _makes_client_anew(decision, children):
+        if _ends_for_want(decision, memory) or _makes_client_anew(
+            decision, children
+        ):
             await self._find_evidence(key, run, memory)
-            facts, decision = self._decided(key, run, self.indexes.children(key), memory)
+            facts, decision = self._decided(
+                key, run, self.indexes.children(key), memory
+            )
         return await self._carry_out(key, facts, decision, memory)
 
     def _decided(
@@ -153,7 +174,9 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     ) -> tuple[Facts, Decision]:
         memory.let_go_of_stored(children)
         self.measured.note(key, memory.collected)
-        context = replace(self.context, live_interval_seconds=self._live_interval_seconds(key))
+        context = replace(
+            self.context, live_interval_seconds=self._live_interval_seconds(key)
+        )
         facts = Facts(run, children, memory.collected, self.now(), context)
         with self.telemetry.a_decision():
             return facts, self.decide(facts)
@@ -215,7 +238,9 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         # Some queries read what is gone with the server, so they begin before it is deleted, but
         # none is waited for.
         if any(isinstance(query, Judging) for query in decision.lookups):
-            collected.judged_bytes = max(collected.judged_bytes, collected.backlog_bytes)
+            collected.judged_bytes = max(
+                collected.judged_bytes, collected.backlog_bytes
+            )
         self.lookups.ask(key, about, decision.lookups, collected.answers)
         lets_go = collected.released_at is None and _deletes_servers(decision)
         if lets_go:
@@ -225,12 +250,17 @@ class RunReconciler(Reconciler[Run, RunMemory]):
             return 0.0  # the log may show better why the run ends: decide again
         if lets_go and not failed and _can_wait(run, decision):
             return 0.0  # servers of other runs are released before the rest of this reconcile
-        self.sessions.follow(key, run, memory, scrape=decision.scrape, pull=decision.pull)
+        self.sessions.follow(
+            key, run, memory, scrape=decision.scrape, pull=decision.pull
+        )
         refused = collected.refused_object
         unapplied = await self._apply(key, run, decision, memory)
         if isinstance(unapplied, Occupied):
             return 0.0
-        if not isinstance(unapplied, ClusterError) and collected.refused_object != refused:
+        if (
+            not isinstance(unapplied, ClusterError)
+            and collected.refused_object != refused
+        ):
             return 0.0  # decide again: nothing unstored may be acknowledged or called finished
         through = decision.acknowledge or 0
         is_news = unapplied is None and through > memory.acknowledged
@@ -247,7 +277,9 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         if isinstance(unapplied, ClusterError):
             raise unapplied
         if unapplied is not None:
-            return _earliest(REFUSED_RETRY_SECONDS, decision.requeue_after_seconds, due)
+            return _earliest(
+                REFUSED_RETRY_SECONDS, decision.requeue_after_seconds, due
+            )
         self.telemetry.live(key, decision.status, ended=decision.forget)
         if decision.forget:
             self.forget(key)
@@ -336,13 +368,22 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         stored = child_of(kind, body)
         if stored.envelope != wanted.envelope:
             raise Occupied(f"{kind} {wanted.name} holds another record", found=body)
-        if stored.role == names.ROLE_PLAN and stored.plan_digest != wanted.plan_digest:
+        if (
+            stored.role == names.ROLE_PLAN
+            and stored.plan_digest != wanted.plan_digest
+        ):
             # All else in this decision is for its own plan.
-            raise Conflict(f"{kind} {wanted.name} holds another operator's plan", code=409)
+            raise Conflict(
+                f"{kind} {wanted.name} holds another operator's plan", code=409
+            )
         # The stored timeline may end earlier, where an earlier attempt's answer was lost.
-        memory.collected.samples.stored(through=min(_through(body), _through(manifest)))
+        memory.collected.samples.stored(
+            through=min(_through(body), _through(manifest))
+        )
 
-    async def _write_status(self, run: Run, decision: Decision, memory: RunMemory) -> float | None:
+    async def _write_status(
+        self, run: Run, decision: Decision, memory: RunMemory
+    ) -> float | None:
         """Write the changes of the status if it is time; otherwise return the seconds until it is.
 
         Changes close to each other are one write.
@@ -363,10 +404,15 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         memory.outdated_since = None
         return None
 
-    def _may_wait_seconds(self, run: Run, decision: Decision, changes: Json) -> float:
+    def _may_wait_seconds(
+        self, run: Run, decision: Decision, changes: Json
+    ) -> float:
         """Return how long changes wait for others that follow them, where none is urgent."""
         key = run_key(run.namespace, run.name)
-        if decision.status.phase == "Collecting" and decision.status.blocked is None:
+        if (
+            decision.status.phase == "Collecting"
+            and decision.status.blocked is None
+        ):
             return max(JUDGED_WITHIN_SECONDS, self._turn_seconds(key))
         if has_only_progress(run.status, changes):
             return self._live_interval_seconds(key)
@@ -383,7 +429,9 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     async def let_go(self, declared: Run) -> list[ClusterError]:
         """Request the deletion of everything that the run holds, its servers first."""
         key = run_key(declared.namespace, declared.name)
-        return await self._let_go(key, lambda child: child.owner_uid == declared.uid)
+        return await self._let_go(
+            key, lambda child: child.owner_uid == declared.uid
+        )
 
     async def clear(self, key: Key, declared: Run | None) -> list[ClusterError]:
         """Request the deletion of everything that earlier runs of this name hold.
@@ -392,26 +440,40 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         """
         alive = None if declared is None else declared.uid
         return await self._let_go(
-            key, lambda child: child.owner_uid not in (None, alive) and _has_a_name_of(key, child)
+            key,
+            lambda child: (
+                child.owner_uid not in (None, alive) and _has_a_name_of(key, child)
+            ),
         )
 
-    async def _let_go(self, key: Key, is_meant: Callable[[Child], bool]) -> list[ClusterError]:
+    async def _let_go(
+        self, key: Key, is_meant: Callable[[Child], bool]
+    ) -> list[ClusterError]:
         held = (
             child
             for child in self.indexes.children(key).objects
-            if child.kind in (*SERVER_KINDS, "Job") and not child.deleting and is_meant(child)
+            if child.kind in (*SERVER_KINDS, "Job")
+            and not child.deleting
+            and is_meant(child)
         )
         servers_first = sorted(held, key=lambda child: child.kind == "Job")
-        failed = await self.delete(Ref(c.kind, key.namespace, c.name, c.uid) for c in servers_first)
+        failed = await self.delete(
+            Ref(c.kind, key.namespace, c.name, c.uid) for c in servers_first
+        )
         for error in failed:
-            logger.warning("%s: something it holds is not deleted yet: %s", key, error)
+            logger.warning(
+                "%s: something it holds is not deleted yet: %s", key, error
+            )
         return failed
 
 
 def _has_a_name_of(key: Key, child: Child) -> bool:
     """Return whether an owner with the key's name would have given the child its name."""
     uid = child.owner_uid or ""
-    given = names.child_name(key.name, uid, child.role), names.group_name(key.name, uid)
+    given = (
+        names.child_name(key.name, uid, child.role),
+        names.group_name(key.name, uid),
+    )
     return child.name in given
 
 
@@ -424,13 +486,17 @@ def _can_wait(run: Run, decision: Decision) -> bool:
 
     It can't find out why a run ends early, nor what is known only while their pods are there.
     """
-    return decision.ending is None and "servers" not in status_changes(run.status, decision.status)
+    return decision.ending is None and "servers" not in status_changes(
+        run.status, decision.status
+    )
 
 
 def _is_urgent(run: Run, decision: Decision, changes: Json) -> bool:
     """Return whether changes are written at once: ends, and what nobody could find out later."""
     ends = decision.forget or decision.ending is not None
-    is_edited = bool(run.status) and "observedGeneration" in changes  # the first words soon change
+    is_edited = (
+        bool(run.status) and "observedGeneration" in changes
+    )  # the first words soon change
     are_going = bool(decision.delete) and "servers" in changes
     return ends or is_edited or are_going or decision.counts_judging
 
@@ -438,7 +504,11 @@ def _is_urgent(run: Run, decision: Decision, changes: Json) -> bool:
 def _ends_for_want(decision: Decision, memory: RunMemory) -> bool:
     """Return whether the run is to end for something missing, or for what a pod may explain."""
     is_new = decision.ending is not None and memory.collected.ending is None
-    return is_new and decision.ending is not None and decision.ending.reason in _FOR_WHAT_IS_MISSING
+    return (
+        is_new
+        and decision.ending is not None
+        and decision.ending.reason in _FOR_WHAT_IS_MISSING
+    )
 
 
 def _makes_client_anew(decision: Decision, children: Children) -> bool:
@@ -448,15 +518,19 @@ def _makes_client_anew(decision: Decision, children: Children) -> bool:
     status.
     """
     has_plan = any(
-        (child.kind, child.role) == ("ConfigMap", names.ROLE_PLAN) for child in children.objects
+        (child.kind, child.role) == ("ConfigMap", names.ROLE_PLAN)
+        for child in children.objects
     )
-    return has_plan and any(manifest["kind"] == "Job" for manifest in decision.apply)
+    return has_plan and any(
+        manifest["kind"] == "Job" for manifest in decision.apply
+    )
 
 
 def _was_begun(run: Run, children: Children) -> bool:
     """Return whether the measurement has begun, judging by the cluster."""
     is_stored = any(
-        child.role == names.ROLE_STAGE and child.owner_uid == run.uid for child in children.objects
+        child.role == names.ROLE_STAGE and child.owner_uid == run.uid
+        for child in children.objects
     )
     return is_stored or not run.status.keys().isdisjoint(_BEGUN)
 

@@ -13,8 +13,20 @@ from typing import Any
 from benchrun_client.engines import Engine
 
 from benchrun.api import plain_text
-from benchrun.decide import Collected, ExporterEndpoint, ExporterKind, PullTarget, ScrapeTarget
-from benchrun.effects import ClientRecords, Fetcher, FetchError, Pulled, UnusableAnswer
+from benchrun.decide import (
+    Collected,
+    ExporterEndpoint,
+    ExporterKind,
+    PullTarget,
+    ScrapeTarget,
+)
+from benchrun.effects import (
+    ClientRecords,
+    Fetcher,
+    FetchError,
+    Pulled,
+    UnusableAnswer,
+)
 from benchrun.measure import (
     ServerFacts,
     UnreadableMetrics,
@@ -33,7 +45,9 @@ PAGE_BYTES = 2 * 1024 * 1024
 """Most bytes of a server's page, enough for 80 engines; one has some 25 kB."""
 MAX_BYTES = 4 * 1024 * 1024  # most bytes of an exporter's page
 SCRAPE_SECONDS = 10.0
-CHEAP_SECONDS = 0.002  # CPU seconds of a page that delays no scrape: one engine's takes 0.0005
+CHEAP_SECONDS = (
+    0.002  # CPU seconds of a page that delays no scrape: one engine's takes 0.0005
+)
 SECONDS_A_CPU_SECOND = 20
 """Seconds of pause per second of CPU beyond that: the pages of a run take a twentieth of the event
 loop."""
@@ -111,9 +125,13 @@ class Scraper:
     telemetry: Telemetry
     news: Callable[[], None]
     servers: int = 1  # servers of the run, whose pages share the CPU time
-    is_tight: Callable[[], bool] = lambda: False  # whether memory for samples is scarce
+    is_tight: Callable[[], bool] = lambda: (
+        False
+    )  # whether memory for samples is scarce
     held: Callable[[], None] = lambda: None  # called when more is held
-    look: Callable[[], Awaitable[None]] = _not_looked_at  # reads the run's pods from the cluster
+    look: Callable[[], Awaitable[None]] = (
+        _not_looked_at  # reads the run's pods from the cluster
+    )
 
     def __post_init__(self) -> None:
         self._doubts = Doubts(self.look)
@@ -142,13 +160,18 @@ class Scraper:
         loop = asyncio.get_running_loop()
         interval = self.target.interval_seconds
         # Scrapes of many runs are spread over the interval, always at the same place.
-        first = loop.time() + interval * (zlib.crc32(self.target.url.encode()) % 1000) / 1000
+        first = (
+            loop.time()
+            + interval * (zlib.crc32(self.target.url.encode()) % 1000) / 1000
+        )
         tick = 0
         while True:
             await asyncio.sleep(first + tick * interval - loop.time())
             await self._scrape()
             await asyncio.sleep(
-                (self._cost_seconds - CHEAP_SECONDS) * SECONDS_A_CPU_SECOND * self.servers
+                (self._cost_seconds - CHEAP_SECONDS)
+                * SECONDS_A_CPU_SECOND
+                * self.servers
             )
             tick = max(tick, int((loop.time() - first) // interval)) + 1
 
@@ -163,7 +186,9 @@ class Scraper:
                 began = thread_time()
                 try:
                     role, pod = self.target.role, self.target.pod
-                    sample = parse_sample(text, self.target.engine, at=at, role=role, pod=pod)
+                    sample = parse_sample(
+                        text, self.target.engine, at=at, role=role, pod=pod
+                    )
                     is_known = pod in self.collected.server_facts
                     facts = None if is_known else _facts(text, self.target.engine)
                 finally:
@@ -176,12 +201,18 @@ class Scraper:
         self._doubts.answered()
         # With the exporters' figures since the scrape before: they change slowly.
         beside: dict[str, Any] = {
-            name: value for each in self._exporters for name, value in each.take().items()
+            name: value
+            for each in self._exporters
+            for name, value in each.take().items()
         }
-        self.collected.samples.add(replace(sample, **beside), is_tight=self.is_tight())
+        self.collected.samples.add(
+            replace(sample, **beside), is_tight=self.is_tight()
+        )
         self.held()
         if facts is not None:
-            self.collected.server_facts[self.target.pod] = await self._with_version(facts)
+            self.collected.server_facts[self.target.pod] = await self._with_version(
+                facts
+            )
         self._turned(readable=True, why="")
         if (
             None not in (self._start_time, sample.start_time)
@@ -200,7 +231,9 @@ class Scraper:
 
     async def _with_version(self, facts: ServerFacts) -> ServerFacts:
         engine = self.target.engine
-        url = self.target.url.removesuffix(engine.metrics_path) + engine.version_path
+        url = (
+            self.target.url.removesuffix(engine.metrics_path) + engine.version_path
+        )
         try:
             answer = json.loads(
                 await self.fetcher.fetch(
@@ -208,7 +241,13 @@ class Scraper:
                 )
             )
             return replace(facts, version=plain_text(str(answer["version"]))[:100])
-        except (FetchError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except (
+            FetchError,
+            ValueError,
+            KeyError,
+            TypeError,
+            RecursionError,
+        ) as error:
             logger.info("version of %s is not known: %s", self.target.pod, error)
             return facts
 
@@ -244,7 +283,9 @@ class ExporterScraper:
         """Scrape once; return why it failed, or None."""
         try:
             text = await self.fetcher.fetch(
-                self.endpoint.url, limit_bytes=MAX_BYTES, timeout_seconds=EXPORTER_SECONDS
+                self.endpoint.url,
+                limit_bytes=MAX_BYTES,
+                timeout_seconds=EXPORTER_SECONDS,
             )
             self._latest = VALUES[self.endpoint.kind](
                 text, namespace=self.endpoint.namespace, pod=self.pod
@@ -262,7 +303,9 @@ class ExporterScraper:
         if why is None:
             self.troubles.pop((self.endpoint.kind, self.pod), None)
         else:
-            logger.info("%s figures of %s: %s", self.endpoint.kind.upper(), self.pod, why)
+            logger.info(
+                "%s figures of %s: %s", self.endpoint.kind.upper(), self.pod, why
+            )
             self.troubles[self.endpoint.kind, self.pod] = why
         self.news()
 
@@ -272,7 +315,9 @@ LONGEST_RETRY_SECONDS = 5.0
 SILENT_AFTER_SECONDS = 15.0
 """Seconds without a good answer after which deadlines no longer wait for the client."""
 UNUSABLE_RETRY_SECONDS = 2.0  # seconds of pause after an answer that can't be used
-MISMATCHED_AFTER = 3  # number of unusable answers in a row that ends the run: 4 s at least
+MISMATCHED_AFTER = (
+    3  # number of unusable answers in a row that ends the run: 4 s at least
+)
 NO_NEWS_SECONDS = 1.0
 """Seconds of pause after an answer without news or with old records, which no honest client
 gives."""
@@ -299,11 +344,15 @@ class ClientPoller:
     fetcher: Fetcher
     telemetry: Telemetry
     news: Callable[[], None]
-    is_tight: Callable[[], bool] = lambda: False  # whether memory for records is scarce
+    is_tight: Callable[[], bool] = lambda: (
+        False
+    )  # whether memory for records is scarce
     held: Callable[[], None] = lambda: None  # called when more is held
     is_stored: Callable[[int], Awaitable[bool | None]] = _nowhere
     """Returns whether the cluster holds a record of that sequence; None: it can't be told now."""
-    look: Callable[[], Awaitable[None]] = _not_looked_at  # reads the run's pods from the cluster
+    look: Callable[[], Awaitable[None]] = (
+        _not_looked_at  # reads the run's pods from the cluster
+    )
 
     def __post_init__(self) -> None:
         self._doubts = Doubts(self.look)
@@ -332,7 +381,9 @@ class ClientPoller:
         progress = self.collected.client.progress
         seen = progress.version if progress is not None else -1
         try:
-            pulled = await self.records.pull(from_sequence=wanted, seen_version=seen)
+            pulled = await self.records.pull(
+                from_sequence=wanted, seen_version=seen
+            )
         except FetchError as error:
             self._failures += 1
             logger.log(
@@ -343,7 +394,8 @@ class ClientPoller:
             )
             await self._doubts.unanswered()
             return min(
-                LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(self._failures - 1, 10)
+                LONGEST_RETRY_SECONDS,
+                FIRST_RETRY_SECONDS * 2.0 ** min(self._failures - 1, 10),
             )
         except UnusableAnswer as error:
             self._refuse(str(error))
@@ -355,7 +407,9 @@ class ClientPoller:
 
     async def _take(self, pulled: Pulled, wanted: int) -> float:
         """Keep what came, and return the seconds to pause."""
-        new = [arrival for arrival in pulled.arrivals if self.collected.take(arrival)]
+        new = [
+            arrival for arrival in pulled.arrivals if self.collected.take(arrival)
+        ]
         self.telemetry.records_taken(len(new))
         self.held()
         client = self.collected.client
@@ -379,12 +433,17 @@ class ClientPoller:
         self._unusable = 0
         # The client has made the wanted record and does not have it: it was acknowledged, perhaps
         # by another operator that stored it, and no watch reports that.
-        is_gone = pulled.progress.records > wanted and wanted not in self.collected.sequences
+        is_gone = (
+            pulled.progress.records > wanted
+            and wanted not in self.collected.sequences
+        )
         if is_gone and await self.is_stored(wanted) is False:
             client.lost_record = wanted
             self.news()
         return (
-            BETWEEN_ANSWERS_SECONDS if new or (changed and not pulled.arrivals) else NO_NEWS_SECONDS
+            BETWEEN_ANSWERS_SECONDS
+            if new or (changed and not pulled.arrivals)
+            else NO_NEWS_SECONDS
         )
 
     async def _watch_silence(self) -> None:

@@ -9,7 +9,13 @@ from functools import partial
 
 from benchrun import names
 from benchrun.decide import PullTarget, ScrapeTarget
-from benchrun.effects import LEADER_WORKER_SET, ClusterError, Fetcher, KubernetesApi, NotFound
+from benchrun.effects import (
+    LEADER_WORKER_SET,
+    ClusterError,
+    Fetcher,
+    KubernetesApi,
+    NotFound,
+)
 from benchrun.observe import Key, Run, child_of, untrusted_json as raw
 from benchrun.runtime.background_tasks import Work, doubling, keep_doing
 from benchrun.runtime.indexes import Indexes
@@ -64,7 +70,9 @@ class Sessions:
         pull: PullTarget | None,
     ) -> None:
         """Scrape exactly these servers and poll exactly this client (None: none) from now on."""
-        if (session := self._sessions.get(key)) is not None and session.memory is not memory:
+        if (
+            session := self._sessions.get(key)
+        ) is not None and session.memory is not memory:
             self.stop(key)
             session = None
         if session is None and not scrape and pull is None:
@@ -72,10 +80,14 @@ class Sessions:
         session = self._sessions[key] = session or Session(memory)
         self._scrape(key, session, scrape)
         self._poll(key, session, pull)
-        nodes = raw.number(raw.mapping(run.spec.get("server")).get("nodesPerReplica"), default=1)
+        nodes = raw.number(
+            raw.mapping(run.spec.get("server")).get("nodesPerReplica"), default=1
+        )
         if session.group is None and nodes > 1:
             name = names.group_name(run.name, run.uid)
-            session.group = self._start(lambda: self._read_group(key, name), "read group", str(key))
+            session.group = self._start(
+                lambda: self._read_group(key, name), "read group", str(key)
+            )
         if not session.scrapers and session.poller is None:
             self.stop(key)
 
@@ -97,7 +109,9 @@ class Sessions:
             self.stop(key)
         await asyncio.gather(*self._ending, return_exceptions=True)
 
-    def _scrape(self, key: Key, session: Session, wanted: tuple[ScrapeTarget, ...]) -> None:
+    def _scrape(
+        self, key: Key, session: Session, wanted: tuple[ScrapeTarget, ...]
+    ) -> None:
         collected = session.memory.collected
         fetcher = self.fetcher
         news = partial(self.enqueue, key)
@@ -116,7 +130,9 @@ class Sessions:
                 held=partial(self.measured.note, key, collected),
                 look=partial(self._look_at_pods, key, session.memory.uid),
             )
-            session.scrapers[target] = self._start(scraper.run, "scrape", target.pod)
+            session.scrapers[target] = self._start(
+                scraper.run, "scrape", target.pod
+            )
 
     def _poll(self, key: Key, session: Session, wanted: PullTarget | None) -> None:
         current = session.poller
@@ -124,7 +140,11 @@ class Sessions:
         news = partial(self.enqueue, key)
         if current is not None and wanted is not None:
             old = current.target
-            if (old.pod, old.url, old.token) == (wanted.pod, wanted.url, wanted.token):
+            if (old.pod, old.url, old.token) == (
+                wanted.pod,
+                wanted.url,
+                wanted.token,
+            ):
                 current.target = wanted
                 return
         self._end(session.polling)
@@ -145,18 +165,24 @@ class Sessions:
             session.poller = poller
             session.polling = self._start(poller.run, "follow", wanted.pod)
 
-    async def _is_stored(self, key: Key, run_uid: str, sequence: int) -> bool | None:
+    async def _is_stored(
+        self, key: Key, run_uid: str, sequence: int
+    ) -> bool | None:
         """Return whether the cluster holds the record, since another operator may have stored it.
 
         A record that is found is put into the index. None where it can't be told now.
         """
         name = names.stage_name(key.name, run_uid, sequence)
         try:
-            body = await self.cluster.get("ConfigMap", namespace=key.namespace, name=name)
+            body = await self.cluster.get(
+                "ConfigMap", namespace=key.namespace, name=name
+            )
         except NotFound:
             return False
         except ClusterError as error:
-            logger.info("%s: record %d was not looked for: %s", key, sequence, error)
+            logger.info(
+                "%s: record %d was not looked for: %s", key, sequence, error
+            )
             return None
         self.indexes.learnt("ConfigMap", body)
         self.enqueue(key)
@@ -165,11 +191,15 @@ class Sessions:
     async def _look_at_pods(self, key: Key, run_uid: str) -> None:
         """Read the run's pods into the index, whatever their watch says."""
         selector = f"{names.LABEL_RUN_UID}={run_uid}"
-        before = [pod for pod in self.indexes.children(key).pods if pod.run_uid == run_uid]
+        before = [
+            pod for pod in self.indexes.children(key).pods if pod.run_uid == run_uid
+        ]
         there = set[str]()
         is_news = False
         try:
-            async for body in self.cluster.list("Pod", namespace=key.namespace, selector=selector):
+            async for body in self.cluster.list(
+                "Pod", namespace=key.namespace, selector=selector
+            ):
                 there.add(raw.text(raw.mapping(body.get("metadata")).get("uid")))
                 is_news |= self.indexes.learnt("Pod", body) is not None
         except ClusterError as error:
@@ -186,12 +216,16 @@ class Sessions:
         while True:
             known = self.indexes.children(key).named(LEADER_WORKER_SET, name)
             try:
-                body = await self.cluster.get(LEADER_WORKER_SET, namespace=key.namespace, name=name)
+                body = await self.cluster.get(
+                    LEADER_WORKER_SET, namespace=key.namespace, name=name
+                )
                 changed = self.indexes.learnt(LEADER_WORKER_SET, body) is not None
             except NotFound:
                 changed = known is not None
                 if known is not None:
-                    self.indexes.drop(Key(LEADER_WORKER_SET, key.namespace, name), known.uid)
+                    self.indexes.drop(
+                        Key(LEADER_WORKER_SET, key.namespace, name), known.uid
+                    )
             except ClusterError as error:
                 logger.debug("%s: its LeaderWorkerSet was not read: %s", key, error)
                 changed = False
@@ -202,7 +236,9 @@ class Sessions:
     def _start(self, work: Work, kind: str, what: str) -> asyncio.Task[None]:
         pauses = doubling(FIRST_RESTART_SECONDS, LONGEST_RESTART_SECONDS)
         restarted = partial(self.telemetry.task_restarted, kind)
-        return keep_doing(f"{kind} {what}", work, pauses=pauses, restarted=restarted)
+        return keep_doing(
+            f"{kind} {what}", work, pauses=pauses, restarted=restarted
+        )
 
     def _end(self, *running: asyncio.Task[None] | None) -> None:
         for task in [each for each in running if each is not None]:

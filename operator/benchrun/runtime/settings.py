@@ -4,7 +4,14 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    ValidationError,
+)
 from pydantic.fields import FieldInfo
 
 from benchrun.decide import ExporterKind, Exporters, PodRoad
@@ -47,16 +54,28 @@ LogFormat = Literal["json", "plain"]
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 Whole = Annotated[int, Strict(), BeforeValidator(_parsed)]
-Flag = Annotated[bool, Strict(), BeforeValidator(_parsed), Field(description="true or false")]
+Flag = Annotated[
+    bool, Strict(), BeforeValidator(_parsed), Field(description="true or false")
+]
 Namespace = Annotated[str, Field(pattern=f"^{_NAMESPACE}$")]
 ExporterNamespace = Annotated[
-    str, Field(pattern=f"^({_NAMESPACE})?$", description="the name of a namespace, or empty")
+    str,
+    Field(
+        pattern=f"^({_NAMESPACE})?$",
+        description="the name of a namespace, or empty",
+    ),
 ]
 Labels = Annotated[
     str,
-    Field(pattern=f"^{_LABEL}(,{_LABEL})*$", description="labels key=value, separated by commas"),
+    Field(
+        pattern=f"^{_LABEL}(,{_LABEL})*$",
+        description="labels key=value, separated by commas",
+    ),
 ]
-_NAMED_OTHERWISE = {"operator_namespace": "BENCHRUN_NAMESPACE", "lease_name": "BENCHRUN_LEASE"}
+_NAMED_OTHERWISE = {
+    "operator_namespace": "BENCHRUN_NAMESPACE",
+    "lease_name": "BENCHRUN_LEASE",
+}
 
 
 class BadSetting(ValueError):
@@ -82,7 +101,8 @@ class OperatorSettings(BaseModel):
     cpu_exporter_selector: Labels = "app=cadvisor"
     cpu_exporter_port: Whole = Field(8080, ge=1, le=65_535)
     client_image: str = Field(
-        pattern=r"^\S+$", description="the image of the client that ships with this operator"
+        pattern=r"^\S+$",
+        description="the image of the client that ships with this operator",
     )
     client_image_pull_policy: PullPolicy = "IfNotPresent"
     namespaces: Annotated[tuple[Namespace, ...], BeforeValidator(_listed)] = Field(
@@ -103,12 +123,11 @@ class OperatorSettings(BaseModel):
     """Number of the newest finished runs with figures on /metrics."""
     # Proxy where pods' addresses are not reachable: an operator outside the cluster
     pod_road: PodRoad = "Direct"
-    network_policies: Flag = (
-        False  # whether every run gets NetworkPolicies; servers in development mode always do
-    )
-    network_policy_peers: Annotated[tuple[dict[str, Any], ...], BeforeValidator(_json)] = Field(
-        (), description="a JSON list of NetworkPolicy peers"
-    )
+    # whether every run gets NetworkPolicies; servers in development mode always do
+    network_policies: Flag = False
+    network_policy_peers: Annotated[
+        tuple[dict[str, Any], ...], BeforeValidator(_json)
+    ] = Field((), description="a JSON list of NetworkPolicy peers")
     """Further peers that may connect to servers."""
     max_hold_seconds: Whole = Field(86_400, ge=60, le=31_536_000)
     """Most seconds that a scheduled server is held, whatever its deadlines say."""
@@ -131,7 +150,11 @@ class OperatorSettings(BaseModel):
             name: _NAMED_OTHERWISE.get(name, f"BENCHRUN_{name.upper()}")
             for name in cls.model_fields
         }
-        given = {name: environment[v].strip() for name, v in variables.items() if v in environment}
+        given = {
+            name: environment[v].strip()
+            for name, v in variables.items()
+            if v in environment
+        }
         try:
             return cls.model_validate(given)
         except ValidationError as error:
@@ -148,13 +171,21 @@ class OperatorSettings(BaseModel):
         A kind without a namespace is left out.
         """
         gpu = Exporters(
-            self.gpu_exporter_namespace, self.gpu_exporter_selector, self.gpu_exporter_port
+            self.gpu_exporter_namespace,
+            self.gpu_exporter_selector,
+            self.gpu_exporter_port,
         )
         cpu = Exporters(
-            self.cpu_exporter_namespace, self.cpu_exporter_selector, self.cpu_exporter_port
+            self.cpu_exporter_namespace,
+            self.cpu_exporter_selector,
+            self.cpu_exporter_port,
         )
         kinds: Mapping[ExporterKind, Exporters] = {"gpu": gpu, "cpu": cpu}
-        return {kind: exporters for kind, exporters in kinds.items() if exporters.namespace}
+        return {
+            kind: exporters
+            for kind, exporters in kinds.items()
+            if exporters.namespace
+        }
 
 
 def _wanted(field: FieldInfo) -> str:
@@ -163,6 +194,7 @@ def _wanted(field: FieldInfo) -> str:
     if choices := get_args(field.annotation):
         return f"one of {', '.join(choices)}"
     least, most = (
-        next(getattr(m, end) for m in field.metadata if hasattr(m, end)) for end in ("ge", "le")
+        next(getattr(m, end) for m in field.metadata if hasattr(m, end))
+        for end in ("ge", "le")
     )
     return f"a whole number from {least} to {most}"

@@ -49,7 +49,11 @@ from benchrun.observe import (
     untrusted_json as raw,
 )
 from benchrun.runtime.memory import Memories, SweepMemory
-from benchrun.runtime.reconciler import REFUSED_RETRY_SECONDS, RETRY_SECONDS, Reconciler
+from benchrun.runtime.reconciler import (
+    REFUSED_RETRY_SECONDS,
+    RETRY_SECONDS,
+    Reconciler,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -89,13 +93,17 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
         """
         if declared.deleting and await self._leaves_its_runs(declared):
             return []
-        failed = await self._cancel(cancellations(declared, self._runs_of(declared).values()))
+        failed = await self._cancel(
+            cancellations(declared, self._runs_of(declared).values())
+        )
         return [error for error in failed if not isinstance(error, Invalid)]
 
     async def _leaves_its_runs(self, sweep: Sweep) -> bool:
         """Return whether the sweep's deletion leaves its runs alone, or is done."""
         try:
-            body = await self.cluster.get(sweep.kind, namespace=sweep.namespace, name=sweep.name)
+            body = await self.cluster.get(
+                sweep.kind, namespace=sweep.namespace, name=sweep.name
+            )
         except NotFound:
             return True
         return sweep_of(body).uid != sweep.uid or "orphan" in (
@@ -115,12 +123,16 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
         for _ in range(READS):
             for name in decision.read:
                 await self._read(sweep, name, memory)
-            decision = decide(self._facts(sweep, memory)) if decision.read else decision
+            decision = (
+                decide(self._facts(sweep, memory)) if decision.read else decision
+            )
         if decision.table is not None:
             # Wait a moment for the table, not for the judge: the sweep is reconciled again when the
             # table is there.
             if memory.making is None:
-                making = self._table(key, packed(sweep.spec), decision.table, memory)
+                making = self._table(
+                    key, packed(sweep.spec), decision.table, memory
+                )
                 memory.making = asyncio.create_task(making, name="table of a sweep")
             await asyncio.wait({memory.making}, timeout=TABLE_SECONDS)
             decision = decide(self._facts(sweep, memory))
@@ -139,7 +151,9 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
         retry = None
         not_created = memory.collected.not_created
         if decision.create and not_created is not None:
-            retry = LEFTOVER_SECONDS if not_created.leftover else REFUSED_RETRY_SECONDS
+            retry = (
+                LEFTOVER_SECONDS if not_created.leftover else REFUSED_RETRY_SECONDS
+            )
         memory.settled = seen if retry is None and decision.table is None else None
         return retry
 
@@ -157,7 +171,9 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
         key = run_key(sweep.namespace, name)
         known = self.indexes.run(key)
         try:
-            body = await self.cluster.get(KIND, namespace=sweep.namespace, name=name)
+            body = await self.cluster.get(
+                KIND, namespace=sweep.namespace, name=name
+            )
         except NotFound:
             if known is not None:
                 self.indexes.drop(key, known.uid)
@@ -169,12 +185,12 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
         try:
             figures = essence(BenchmarkRunStatus.model_validate(run.status))
         except ValueError:
-            figures = (
-                BenchmarkRunStatus()
-            )  # written by another version of the API: the run counts, but can't be compared
+            figures = BenchmarkRunStatus()  # written by another version of the API: the run counts, but can't be compared
         memory.collected.measured[run.uid] = figures
 
-    async def _table(self, key: Key, spec: bytes, wanted: TableWanted, memory: SweepMemory) -> None:
+    async def _table(
+        self, key: Key, spec: bytes, wanted: TableWanted, memory: SweepMemory
+    ) -> None:
         table = None
         problem = ""
         try:
@@ -186,7 +202,9 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
                     runs=wanted.runs,
                     missing=dict(wanted.missing),
                 )
-                table, _ = await self.judge.judge(job, _parts(wanted, memory), SweepTable)
+                table, _ = await self.judge.judge(
+                    job, _parts(wanted, memory), SweepTable
+                )
         except NotJudged as error:
             problem = str(error)
         except Exception as error:
@@ -225,14 +243,18 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
                     collected.conflict = str(error)
                     return True
                 message = f"waiting for run {name} of an earlier sweep of this name to be removed"
-                collected.not_created = NotCreated(name, message, curable=True, leftover=True)
+                collected.not_created = NotCreated(
+                    name, message, curable=True, leftover=True
+                )
                 break
             except ClusterError as error:
                 collected.not_created = self._not_created(name, error, before)
                 break
         return collected.not_created is not None and collected.not_created != before
 
-    def _not_created(self, name: str, error: ClusterError, before: NotCreated | None) -> NotCreated:
+    def _not_created(
+        self, name: str, error: ClusterError, before: NotCreated | None
+    ) -> NotCreated:
         """Describe why the run is not there, and since when."""
         words = str(error)
         found = refusal_of(words, Place(ROLE_RUN))
@@ -242,7 +264,9 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
         since = before.since if before is not None and is_same else None
         return NotCreated(
             name,
-            message if is_answer else f"run {name} could not be created yet: {found.words}",
+            message
+            if is_answer
+            else f"run {name} could not be created yet: {found.words}",
             curable=not isinstance(error, Invalid) or is_ruling_on_valid(words),
             quota=is_answer and found.means == Means.QUOTA,
             retried=not is_answer or found.means == Means.RETRY,
@@ -259,11 +283,15 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
             self.enqueue(key)
 
 
-async def _parts(wanted: TableWanted, memory: SweepMemory) -> AsyncGenerator[JobPart, None]:
+async def _parts(
+    wanted: TableWanted, memory: SweepMemory
+) -> AsyncGenerator[JobPart, None]:
     for run in wanted.runs:
         status = memory.collected.measured[run.uid]
         yield JobPart.of(
-            "run", status.model_dump_json(by_alias=True, exclude_none=True).encode(), name=run.uid
+            "run",
+            status.model_dump_json(by_alias=True, exclude_none=True).encode(),
+            name=run.uid,
         )
 
 
@@ -274,5 +302,8 @@ def _is_leftover(found: dict[str, Any], manifest: dict[str, Any]) -> bool:
     """
     owner = raw.controller(found["metadata"])
     ours = raw.controller(manifest["metadata"])
-    same = (owner.get("kind"), owner.get("name")) == (ours.get("kind"), ours.get("name"))
+    same = (owner.get("kind"), owner.get("name")) == (
+        ours.get("kind"),
+        ours.get("name"),
+    )
     return same and owner.get("uid") != ours.get("uid")

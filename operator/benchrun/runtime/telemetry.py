@@ -15,14 +15,38 @@ from benchrun.observe import Key
 
 MAX_LIVE_RUNS = 200
 """Most runs with their own gauges at a time; more would make the metrics too long."""
-_FAST = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_FAST = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.015,
+    0.02,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+)
 _PREFIX = "benchrun_"
 _LIVE = (
     ("running", "run_requests_running", "Requests running on the run's servers."),
     ("waiting", "run_requests_waiting", "Requests waiting on the run's servers."),
     ("kv_cache_percent", "run_kv_cache_percent", "KV cache in use, in percent."),
-    ("generation_tokens_per_second", "run_generation_tokens_per_second", "Output tokens a second."),
-    ("prompt_tokens_per_second", "run_prompt_tokens_per_second", "Prompt tokens a second."),
+    (
+        "generation_tokens_per_second",
+        "run_generation_tokens_per_second",
+        "Output tokens a second.",
+    ),
+    (
+        "prompt_tokens_per_second",
+        "run_prompt_tokens_per_second",
+        "Prompt tokens a second.",
+    ),
 )  # figures of `status.live`, and their gauges
 
 
@@ -43,7 +67,9 @@ class Telemetry:
         prometheus_client.ProcessCollector(registry=self.registry)
         prometheus_client.PlatformCollector(registry=self.registry)
         prometheus_client.GCCollector(registry=self.registry)
-        self._passes = self._count("reconcile", "Passes over runs and sweeps, by result.", "result")
+        self._passes = self._count(
+            "reconcile", "Passes over runs and sweeps, by result.", "result"
+        )
         self._pass_seconds = self._histogram(
             "reconcile_seconds", "Duration of passes over runs and sweeps."
         )
@@ -55,11 +81,16 @@ class Telemetry:
                 "runs_let_go", "Runs that were ended: no pass over them succeeded."
             ),
             "sweep": self._counter(
-                "sweeps_let_go", "Sweeps that were ended: no pass over them succeeded."
+                "sweeps_let_go",
+                "Sweeps that were ended: no pass over them succeeded.",
             ),
         }
         self.count_write = self._count(
-            "api_writes", "Requests that change something.", "verb", "resource", "code"
+            "api_writes",
+            "Requests that change something.",
+            "verb",
+            "resource",
+            "code",
         )
         self._scrapes = self._count(
             "scrapes", "Scrapes of servers' metrics endpoints, by result.", "result"
@@ -67,7 +98,9 @@ class Telemetry:
         self._scrape_seconds = self._histogram(
             "scrape_seconds", "Duration of scrapes of servers' metrics endpoints."
         )
-        self.records_taken = self._counter("records", "Stage records taken from clients.").inc
+        self.records_taken = self._counter(
+            "records", "Stage records taken from clients."
+        ).inc
         self.records_refused = self._counter(
             "records_refused", "Answers and records of clients that were refused."
         ).inc
@@ -75,10 +108,14 @@ class Telemetry:
             "watch_events", "Watch events, by kind and type.", "kind", "type"
         )
         self.task_restarted = self._count(
-            "tasks_restarted", "Background tasks that ended and were restarted.", "task"
+            "tasks_restarted",
+            "Background tasks that ended and were restarted.",
+            "task",
         )
         self._unreadable = self._gauge(
-            "namespace_unreadable", "Whether it could not be read, last time.", "namespace"
+            "namespace_unreadable",
+            "Whether it could not be read, last time.",
+            "namespace",
         )
         self.loop_lag_seconds = self._gauge(
             "event_loop_lag_seconds", "How late the event loop ran its last tick."
@@ -126,7 +163,9 @@ class Telemetry:
         self._live_runs.add(key)
         for name, gauge in self._live.items():
             value = getattr(status.live, name)
-            gauge.labels(key.namespace, key.name).set(float("nan") if value is None else value)
+            gauge.labels(key.namespace, key.name).set(
+                float("nan") if value is None else value
+            )
 
     def forget(self, key: Key) -> None:
         if key in self._live_runs:
@@ -136,7 +175,11 @@ class Telemetry:
 
     @contextmanager
     def _timed(
-        self, seconds: prometheus_client.Histogram, count: Callable[[str], None], *, broken: str
+        self,
+        seconds: prometheus_client.Histogram,
+        count: Callable[[str], None],
+        *,
+        broken: str,
     ) -> Iterator[Outcome]:
         """Time and count a block.
 
@@ -147,7 +190,9 @@ class Telemetry:
         try:
             yield outcome
         except Exception:
-            outcome.result = broken if outcome.result == "success" else outcome.result
+            outcome.result = (
+                broken if outcome.result == "success" else outcome.result
+            )
             raise
         finally:
             seconds.observe(time.perf_counter() - started)
@@ -158,11 +203,19 @@ class Telemetry:
         counter = self._counter(name, meaning, *labels)
         return lambda *values: counter.labels(*values).inc()
 
-    def _counter(self, name: str, meaning: str, *labels: str) -> prometheus_client.Counter:
-        return prometheus_client.Counter(_PREFIX + name, meaning, labels, registry=self.registry)
+    def _counter(
+        self, name: str, meaning: str, *labels: str
+    ) -> prometheus_client.Counter:
+        return prometheus_client.Counter(
+            _PREFIX + name, meaning, labels, registry=self.registry
+        )
 
-    def _gauge(self, name: str, meaning: str, *labels: str) -> prometheus_client.Gauge:
-        return prometheus_client.Gauge(_PREFIX + name, meaning, labels, registry=self.registry)
+    def _gauge(
+        self, name: str, meaning: str, *labels: str
+    ) -> prometheus_client.Gauge:
+        return prometheus_client.Gauge(
+            _PREFIX + name, meaning, labels, registry=self.registry
+        )
 
     def _histogram(self, name: str, meaning: str) -> prometheus_client.Histogram:
         return prometheus_client.Histogram(
@@ -172,9 +225,8 @@ class Telemetry:
 
 TICK_SECONDS = 1.0
 MAX_LAG_SECONDS = 30.0
-MAX_SILENCE_SECONDS = (
-    180.0  # most silence of a watch about a known change; Kopf renews a quiet stream after 70 s
-)
+# most silence of a watch about a known change; Kopf renews a quiet stream after 70 s
+MAX_SILENCE_SECONDS = 180.0
 
 
 class Pulse:
@@ -189,7 +241,9 @@ class Pulse:
         while True:
             self._expected = loop.time() + TICK_SECONDS
             await asyncio.sleep(TICK_SECONDS)
-            self._telemetry.loop_lag_seconds.set(max(0.0, loop.time() - self._expected))
+            self._telemetry.loop_lag_seconds.set(
+                max(0.0, loop.time() - self._expected)
+            )
 
     def lag_seconds(self) -> float:
         """Return how late the next beat is by now, in seconds."""
@@ -229,13 +283,16 @@ class Health:
     async def _healthz(self, _: web.Request) -> web.Response:
         problems = self.problems()
         return web.Response(
-            status=503 if problems else 200, text="\n".join(problems or ["ok"]) + "\n"
+            status=503 if problems else 200,
+            text="\n".join(problems or ["ok"]) + "\n",
         )
 
     async def _readyz(self, _: web.Request) -> web.Response:
         ready = self.ready()
         lines = ["ready" if ready else "reading the cluster", *self.remarks()]
-        return web.Response(status=200 if ready else 503, text="\n".join(lines) + "\n")
+        return web.Response(
+            status=200 if ready else 503, text="\n".join(lines) + "\n"
+        )
 
     async def _metrics(self, _: web.Request) -> web.Response:
         headers = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}

@@ -60,7 +60,9 @@ def patience_with(namespaces: int) -> Backoff:
     return Backoff(min(limit, LONGEST_LIMIT_SECONDS))
 
 
-_KINDS = {RESOURCES[kind].plural: kind for kind in (SWEEP_KIND, names.KIND, *CHILD_KINDS)}
+_KINDS = {
+    RESOURCES[kind].plural: kind for kind in (SWEEP_KIND, names.KIND, *CHILD_KINDS)
+}
 
 
 def registry() -> kopf.OperatorRegistry:
@@ -72,7 +74,11 @@ def registry() -> kopf.OperatorRegistry:
     for kind in _KINDS.values():
         resource = RESOURCES[kind]
         watch = kopf.on.event(
-            resource.group, resource.version, resource.plural, id=resource.plural, registry=handlers
+            resource.group,
+            resource.version,
+            resource.plural,
+            id=resource.plural,
+            registry=handlers,
         )
         watch(_nothing_left)
     kopf.on.login(registry=handlers)(login)
@@ -93,7 +99,9 @@ def listener(
         telemetry.watch_event(
             kind, event or "LISTED"
         )  # LISTED: from the list that a watch begins with
-        if (key := indexes.heard(kind, body, deleted=event == "DELETED")) is not None:
+        if (
+            key := indexes.heard(kind, body, deleted=event == "DELETED")
+        ) is not None:
             enqueue(key)
         # The index knows the run already where this operator changed it, but its sweep was not
         # reconciled since.
@@ -106,7 +114,9 @@ def listener(
 
 def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
     """Log in by the pod's service account where there is one, else by the kubeconfig."""
-    return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
+    return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(
+        **kwargs
+    )
 
 
 def kopf_settings(
@@ -129,13 +139,17 @@ def kopf_settings(
     settings.process.ultimate_exiting_timeout = 20
     # Kopf tries for ever to remove this finalizer from objects that have it, without the right to:
     # so its name must be unguessable.
-    settings.persistence.finalizer = f"{names.GROUP}/never-set-{secrets.token_hex(16)}"
-    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=names.GROUP)
+    settings.persistence.finalizer = (
+        f"{names.GROUP}/never-set-{secrets.token_hex(16)}"
+    )
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(
+        prefix=names.GROUP
+    )
     for kind in CHILD_KINDS:
         resource = RESOURCES[kind]
-        settings.watching.label_selectors[resource.group, resource.version, resource.plural] = (
-            label_selector(kind)
-        )
+        settings.watching.label_selectors[
+            resource.group, resource.version, resource.plural
+        ] = label_selector(kind)
     return settings
 
 
@@ -159,14 +173,18 @@ KINDS = (
     names.KIND,
     SWEEP_KIND,
 )  # no run is known before its children are
-FOR_RELEASE = frozenset({"Deployment", names.KIND})  # must be known before a server is deleted
+FOR_RELEASE = frozenset(
+    {"Deployment", names.KIND}
+)  # must be known before a server is deleted
 FOR_SWEEPS = frozenset({names.KIND, SWEEP_KIND})
 # Must be known before anything else is done about a run. Objects of other kinds are created once
 # more if they seem to be missing, and then found by their names.
 FOR_RUNS = FOR_RELEASE | {"Pod", "Job", "ConfigMap", *EXTENSION_KINDS}
 ALL_NAMESPACES = "*"  # stands for the whole cluster, in sentences and metrics
 MAX_REASON_CHARS = 200
-VERIFIED_AFTER_SECONDS = 60.0  # seconds after which a change that no watch has confirmed is listed
+VERIFIED_AFTER_SECONDS = (
+    60.0  # seconds after which a change that no watch has confirmed is listed
+)
 MAX_VERIFIED = 50  # most such lists at a time
 Scope = str | None  # a namespace, or None: all of them at once
 
@@ -186,8 +204,12 @@ class Lister:
 
     def __post_init__(self) -> None:
         self._scopes: tuple[Scope, ...] = tuple(self.namespaces) or (None,)
-        self.known: set[Scope] = set()  # namespaces that were listed whole at least once
-        self._listed: dict[Scope, set[str]] = {}  # kinds that were listed whole at least once
+        self.known: set[Scope] = (
+            set()
+        )  # namespaces that were listed whole at least once
+        self._listed: dict[
+            Scope, set[str]
+        ] = {}  # kinds that were listed whole at least once
 
     def knows(self, namespace: str, kinds: frozenset[str] = FOR_RUNS) -> bool:
         """Return whether so many kinds of the namespace are known."""
@@ -206,7 +228,9 @@ class Lister:
     async def list_unreadable(self) -> bool:
         """List once more what could not be read; return whether some of it now can be."""
         before = len(self.unreadable)
-        await self._list([scope for scope in self._scopes if _shown(scope) in self.unreadable])
+        await self._list(
+            [scope for scope in self._scopes if _shown(scope) in self.unreadable]
+        )
         return len(self.unreadable) < before
 
     async def verify_overdue(self) -> None:
@@ -214,11 +238,16 @@ class Lister:
 
         Objects that are gone by now are removed: no watch will ever report them.
         """
-        for kind, namespace in sorted(self.indexes.overdue(VERIFIED_AFTER_SECONDS))[:MAX_VERIFIED]:
+        for kind, namespace in sorted(self.indexes.overdue(VERIFIED_AFTER_SECONDS))[
+            :MAX_VERIFIED
+        ]:
             try:
                 await self._list_kind(kind, namespace)
             except ClusterError as error:
-                self._note(namespace if namespace in self._scopes else None, _problem(kind, error))
+                self._note(
+                    namespace if namespace in self._scopes else None,
+                    _problem(kind, error),
+                )
 
     async def _list(self, scopes: Iterable[Scope]) -> None:
         for scope in scopes:
@@ -240,14 +269,18 @@ class Lister:
             except ClusterError as error:
                 # The operator has created nothing of a kind that is missing, or that it may not
                 # read while it may read the others (listed before).
-                if kind not in EXTENSION_KINDS or not isinstance(error, NotFound | Forbidden):
+                if kind not in EXTENSION_KINDS or not isinstance(
+                    error, NotFound | Forbidden
+                ):
                     problems.append(_problem(kind, error))
                     continue
             listed.add(kind)
         return "; ".join(problems)
 
     async def _list_kind(self, kind: str, namespace: Scope) -> None:
-        selector = names.LABEL_RUN if kind in (*CHILD_KINDS, *EXTENSION_KINDS) else None
+        selector = (
+            names.LABEL_RUN if kind in (*CHILD_KINDS, *EXTENSION_KINDS) else None
+        )
         lean = kind == "ConfigMap"
         with self.indexes.listing(kind, namespace) as listing:
             async for body in self.cluster.list(

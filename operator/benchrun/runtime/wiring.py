@@ -27,7 +27,12 @@ from benchrun.runtime.telemetry import (
     Pulse,
     Telemetry,
 )
-from benchrun.runtime.watching import ALL_NAMESPACES, FOR_RELEASE, FOR_SWEEPS, Lister
+from benchrun.runtime.watching import (
+    ALL_NAMESPACES,
+    FOR_RELEASE,
+    FOR_SWEEPS,
+    Lister,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -47,12 +52,18 @@ class Operator:
         self._decide = decide
         self.clock = effects.Clock()
         self.indexes = Indexes(
-            result_runs=settings.result_runs if settings.run_metrics else 0, wake=self.enqueue
+            result_runs=settings.result_runs if settings.run_metrics else 0,
+            wake=self.enqueue,
         )
-        self.telemetry = Telemetry(live_runs=MAX_LIVE_RUNS if settings.run_metrics else 0)
+        self.telemetry = Telemetry(
+            live_runs=MAX_LIVE_RUNS if settings.run_metrics else 0
+        )
         self.telemetry.registry.register(ResultMetrics(self.indexes.results))
         self.health = Health(
-            self.telemetry, problems=self.problems, ready=self._is_ready, remarks=self.remarks
+            self.telemetry,
+            problems=self.problems,
+            ready=self._is_ready,
+            remarks=self.remarks,
         )
         self._pulse = Pulse(self.telemetry)
         self._tasks = ProcessTasks(self.telemetry.task_restarted)
@@ -62,15 +73,18 @@ class Operator:
         self._opened = False
         self._makes_passes = False
         self._elector: effects.Elector | None = None
-        self.is_superseded = False  # whether another process leads, so this one must end
-        self.ends = (
-            asyncio.Event()
-        )  # set when this process must end, and when it does: Kopf waits 5 s for its waiters
+        self.is_superseded = (
+            False  # whether another process leads, so this one must end
+        )
+        # set when this process must end, and when it does: Kopf waits 5 s for its waiters
+        self.ends = asyncio.Event()
 
     def enqueue(self, key: Key) -> None:
         """Reconcile a run or sweep soon, if this process leads and has listed its namespace."""
         needed = FOR_SWEEPS if key.kind == SWEEP_KIND else FOR_RELEASE
-        knows = self._lister is not None and self._lister.knows(key.namespace, needed)
+        knows = self._lister is not None and self._lister.knows(
+            key.namespace, needed
+        )
         if self._queue is not None and self._makes_passes and knows:
             self._queue.add(key)
 
@@ -90,17 +104,25 @@ class Operator:
         # have the pods' time, so the clock is not told.
         by_proxy = self._settings.pod_road == "Proxy"
         fetcher = effects.Fetcher(
-            await self._connection(effects.PROXY_CONNECTIONS, to_pods=True) if by_proxy else None
+            await self._connection(effects.PROXY_CONNECTIONS, to_pods=True)
+            if by_proxy
+            else None
         )
         self._cleanup.push_async_callback(fetcher.close)
-        cluster = effects.KubernetesApi(connection, count=self.telemetry.count_write)
+        cluster = effects.KubernetesApi(
+            connection, count=self.telemetry.count_write
+        )
         namespaces = self._settings.namespaces
         lister = self._lister = Lister(
             cluster, self.indexes, namespaces, turned=self.telemetry.namespace_read
         )
-        queue = self._queue = self.assemble(cluster, fetcher, await self._channel_key(connection))
+        queue = self._queue = self.assemble(
+            cluster, fetcher, await self._channel_key(connection)
+        )
         await lister.list_all()
-        while not lister.can_release:  # an unreadable namespace does not block the others
+        while (
+            not lister.can_release
+        ):  # an unreadable namespace does not block the others
             await asyncio.sleep(RETRY_SECONDS)
             await lister.list_all()
         self._opened = True
@@ -131,7 +153,9 @@ class Operator:
         elif self._queue is not None and self._queue.has_lost_workers:
             problems.append("a queue worker has ended")
         if self._pulse.lag_seconds() > MAX_LAG_SECONDS:
-            problems.append(f"the event loop is {self._pulse.lag_seconds():.0f} s late")
+            problems.append(
+                f"the event loop is {self._pulse.lag_seconds():.0f} s late"
+            )
         if self._silent_seconds() > MAX_SILENCE_SECONDS:
             problems.append(
                 f"a watch is silent about a change that is {self._silent_seconds():.0f} s old"
@@ -146,7 +170,9 @@ class Operator:
             for namespace, why in sorted(unreadable.items())
         ]
         if self._elector is not None and self._elector.trouble is not None:
-            remarks.append(f"the Lease can't be read or written: {self._elector.trouble}")
+            remarks.append(
+                f"the Lease can't be read or written: {self._elector.trouble}"
+            )
         return remarks
 
     def _is_ready(self) -> bool:
@@ -175,7 +201,9 @@ class Operator:
                 )
             except effects.ClusterError as error:
                 logger.warning(
-                    "the operator's key can't be read yet: %s: %s", type(error).__name__, error
+                    "the operator's key can't be read yet: %s: %s",
+                    type(error).__name__,
+                    error,
                 )
                 await asyncio.sleep(RETRY_SECONDS)
 
@@ -183,7 +211,9 @@ class Operator:
         self, connections: int = effects.CONNECTIONS, *, to_pods: bool = False
     ) -> effects.Connection:
         found = await effects.configuration(connections=connections)
-        connection = effects.Connection(found, told=None if to_pods else self.clock.told)
+        connection = effects.Connection(
+            found, told=None if to_pods else self.clock.told
+        )
         self._cleanup.push_async_callback(connection.close)
         return connection
 
@@ -203,7 +233,9 @@ class Operator:
             "telemetry": telemetry,
         }
         measured = Measured()
-        sessions = Sessions(fetcher=fetcher, enqueue=self.enqueue, measured=measured, **common)
+        sessions = Sessions(
+            fetcher=fetcher, enqueue=self.enqueue, measured=measured, **common
+        )
         judge = effects.JudgeChild()
         tools = effects.Tools(cluster, judge, self._settings.exporters)
         lookups = effects.LookUps(tools, news=self.enqueue)
@@ -233,10 +265,20 @@ class Operator:
             is_known = self._lister is None or self._lister.knows(key.namespace)
             return await (runs(key) if is_known else runs.release(key))
 
-        queue = WorkQueue(handle, workers=self._settings.workers, urgent=indexes.holds_server)
+        queue = WorkQueue(
+            handle, workers=self._settings.workers, urgent=indexes.holds_server
+        )
         for name, meaning, value in (
-            ("queue_depth", "Runs and sweeps waiting for a pass.", lambda: queue.depth),
-            ("active_runs", "Runs that something goes on for.", lambda: len(sessions)),
+            (
+                "queue_depth",
+                "Runs and sweeps waiting for a pass.",
+                lambda: queue.depth,
+            ),
+            (
+                "active_runs",
+                "Runs that something goes on for.",
+                lambda: len(sessions),
+            ),
             (
                 "watch_silence_seconds",
                 "Age of the oldest change that no watch has reported.",
@@ -279,10 +321,15 @@ class Operator:
         leases = effects.LeaseApi(connection, namespace=namespace, name=name)
         identity = self._settings.pod_name or socket.gethostname()
         return effects.Elector(
-            leases, identity=identity, now=self.clock.now, monotonic=asyncio.get_running_loop().time
+            leases,
+            identity=identity,
+            now=self.clock.now,
+            monotonic=asyncio.get_running_loop().time,
         )
 
-    async def _lead(self, elector: effects.Elector, lister: Lister, queue: WorkQueue) -> None:
+    async def _lead(
+        self, elector: effects.Elector, lister: Lister, queue: WorkQueue
+    ) -> None:
         """Reconcile from when this process leads until another does.
 
         Then the process is to end: a new one waits for its turn.
@@ -297,12 +344,18 @@ class Operator:
         await queue.stop()
         await asyncio.Event().wait()
 
-    def _begin_passes(self, lister: Lister, queue: WorkQueue, *, list_first: bool) -> None:
+    def _begin_passes(
+        self, lister: Lister, queue: WorkQueue, *, list_first: bool
+    ) -> None:
         """Let keys be enqueued from now on; the queue is started when everything is known."""
         self._makes_passes = True
-        self._tasks.start("resync", lambda: self._resync(lister, queue, list_first=list_first))
+        self._tasks.start(
+            "resync", lambda: self._resync(lister, queue, list_first=list_first)
+        )
 
-    async def _resync(self, lister: Lister, queue: WorkQueue, *, list_first: bool) -> None:
+    async def _resync(
+        self, lister: Lister, queue: WorkQueue, *, list_first: bool
+    ) -> None:
         """List everything and reconcile all runs and sweeps at times, whatever watches deliver."""
         loop = asyncio.get_running_loop()
         if list_first:

@@ -33,7 +33,13 @@ class Group:
         """
         if self.window_tokens is None:
             return -(-tokens // self.block_tokens)
-        return -(-min(self.window_tokens - 1 + in_flight_tokens, tokens) // self.block_tokens) + 1
+        return (
+            -(
+                -min(self.window_tokens - 1 + in_flight_tokens, tokens)
+                // self.block_tokens
+            )
+            + 1
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,8 @@ class Pool:
     def blocks_for(self, tokens: int) -> int:
         """Return how many blocks a sequence of `tokens` tokens takes in all groups."""
         return sum(
-            group.blocks(tokens, in_flight_tokens=self.in_flight_tokens) for group in self.groups
+            group.blocks(tokens, in_flight_tokens=self.in_flight_tokens)
+            for group in self.groups
         )
 
     def sequence_bytes(self, tokens: int) -> int:
@@ -67,15 +74,23 @@ def pool_of(shape: ModelShape, engine: SizedEngine) -> Pool:
     )
     # Number of layers by the bytes that they keep of a token and by their window.
     kinds = Counter(
-        (token_bytes_per_gpu(each, engine), None if keeps_all else each.window_tokens)
+        (
+            token_bytes_per_gpu(each, engine),
+            None if keeps_all else each.window_tokens,
+        )
         for each in shape.caching_layers
     )
     in_flight = engine.steps_in_flight * engine.step_tokens
     if len(windows := {window for _, window in kinds}) == 1:
         token_bytes = sum(
-            layers_of_a_stage(count, engine) * each for (each, _), count in kinds.items()
+            layers_of_a_stage(count, engine) * each
+            for (each, _), count in kinds.items()
         )
-        return Pool((Group(kinds.total(), size, windows.pop()),), token_bytes * size, in_flight)
+        return Pool(
+            (Group(kinds.total(), size, windows.pop()),),
+            token_bytes * size,
+            in_flight,
+        )
     largest = max(each for each, _ in kinds)
     fewest = min(kinds.values())
     most = max(kinds.values())
@@ -93,7 +108,9 @@ def pool_of(shape: ModelShape, engine: SizedEngine) -> Pool:
 def token_bytes_per_gpu(layer: Layer, engine: SizedEngine) -> int:
     """Return the bytes that a layer keeps of one token on one GPU. Raises UnknownCacheType."""
     # Every GPU has at least one head: where heads are fewer than GPUs, each is kept several times.
-    return max(1, layer.heads // engine.tensor_parallel) * head_bytes(layer, engine.cache_dtype)
+    return max(1, layer.heads // engine.tensor_parallel) * head_bytes(
+        layer, engine.cache_dtype
+    )
 
 
 def layers_of_a_stage(layers: int, engine: SizedEngine) -> int:
@@ -104,7 +121,9 @@ def layers_of_a_stage(layers: int, engine: SizedEngine) -> int:
     return -(-layers // engine.pipeline_parallel)
 
 
-UNLIMITED_TOKENS = 2**30  # Tokens beyond any context: if only windows are kept, any length fits.
+UNLIMITED_TOKENS = (
+    2**30
+)  # Tokens beyond any context: if only windows are kept, any length fits.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +180,9 @@ class Fit:
 
         vLLM itself counts with sequences as long as the model's limit.
         """
-        return int(self.blocks / self.pool.blocks_for(sequence_tokens) * sequence_tokens)
+        return int(
+            self.blocks / self.pool.blocks_for(sequence_tokens) * sequence_tokens
+        )
 
     def sequences(self, tokens: int) -> int:
         """Return how many whole sequences of `tokens` tokens fit at once."""
@@ -173,5 +194,7 @@ class Fit:
         Returns 0 where not even one token fits.
         """
         return bisect_right(
-            range(1, min(limit, UNLIMITED_TOKENS) + 1), self.usable_blocks, key=self.pool.blocks_for
+            range(1, min(limit, UNLIMITED_TOKENS) + 1),
+            self.usable_blocks,
+            key=self.pool.blocks_for,
         )

@@ -39,19 +39,27 @@ class ModelShape:
     model_type: str
     layers: tuple[Layer, ...]
     query_heads: int
-    dtype: str | None  # Type of the weights as config.json has it, for example bfloat16.
+    dtype: (
+        str | None
+    )  # Type of the weights as config.json has it, for example bfloat16.
     cache_dtype: str | None  # Type of the KV cache if the checkpoint sets one.
     weights_format: str | None = None  # Format of a quantised checkpoint.
-    context_tokens: int | None  # Longest sequence in tokens that the model is made for.
+    context_tokens: (
+        int | None
+    )  # Longest sequence in tokens that the model is made for.
     default_tokens: int | None = None
     """Longest sequence that vLLM takes if --max-model-len is left out."""
     hidden_layers: int = 0
     experts: int = 0  # Number of experts in a layer; 0: the model has no experts.
-    state_groups: int | None = None  # Groups of Mamba's heads; None: the model has no such heads.
+    state_groups: int | None = (
+        None  # Groups of Mamba's heads; None: the model has no such heads.
+    )
     vocabulary: int | None = None
     # Numbers that a layer would keep of a token if every query head had its own keys and values.
     plain_values: int
-    shared_layers: int = 0  # Layers that use another layer's cache and keep nothing.
+    shared_layers: int = (
+        0  # Layers that use another layer's cache and keep nothing.
+    )
     caveats: tuple[str, ...] = ()  # Reasons why the sizes are an estimate only.
 
     @property
@@ -68,7 +76,9 @@ _BYTES: Mapping[str, int] = {
 }  # fmt: skip
 PACKED_LATENT: Mapping[str, int] = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}
 """Bytes per token of DeepSeek's whole latent vector with its scales, by format."""
-_SCALE_BYTES = 8  # Two scales for each token and head: one for keys, one for values.
+_SCALE_BYTES = (
+    8  # Two scales for each token and head: one for keys, one for values.
+)
 _NVFP4 = ("nvfp4", "nvfp4_4over6")
 KNOWN = frozenset({*_BYTES, *PACKED_LATENT, *_NVFP4})
 
@@ -98,4 +108,6 @@ def head_bytes(layer: Layer, dtype: str) -> int:
         raise UnknownCacheType(
             f"KV cache type {dtype!r} is not known; known are {', '.join(sorted(KNOWN))}"
         )
-    return layer.values * _BYTES[dtype] + (_SCALE_BYTES if dtype.endswith("_per_token_head") else 0)
+    return layer.values * _BYTES[dtype] + (
+        _SCALE_BYTES if dtype.endswith("_per_token_head") else 0
+    )

@@ -53,7 +53,11 @@ def number_if_any(config: Config, name: str) -> float | None:
     """
     if (value := config.get(name)) is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 < value <= MOST
+    ):
         raise UnknownShape(f"{name} is {value!r}")
     return value
 
@@ -70,7 +74,16 @@ def value_if_any(config: Config, name: str, kind: type[_Value]) -> _Value | None
 
 _KINDS: Mapping[Literal["Full", "State"], tuple[str, ...]] = {
     "Full": ("full_attention", "attention", "full", "global", "chunked_attention"),
-    "State": ("linear_attention", "mamba", "mamba2", "conv", "recurrent", "kda", "gdn", "ssm"),
+    "State": (
+        "linear_attention",
+        "mamba",
+        "mamba2",
+        "conv",
+        "recurrent",
+        "kda",
+        "gdn",
+        "ssm",
+    ),
 }
 """Names of layer types by kind. Chunked attention computes in chunks, but vLLM keeps every token:
 its hybrid cache manager is off for such models."""
@@ -101,13 +114,17 @@ class Attention(NamedTuple):
     window_tokens: int | None = None
 
 
-def attention_of_layers(text: Config, *, model_type: str, count: int) -> tuple[Attention, ...]:
+def attention_of_layers(
+    text: Config, *, model_type: str, count: int
+) -> tuple[Attention, ...]:
     """Return the attention of each layer that keeps anything.
 
     Raises UnknownShape for a layer type that is not known here.
     """
     # Tokens that a layer with a window looks back; None: no layer has one.
-    used = text.get("use_sliding_window", not model_type.startswith(_OFF_UNLESS_SWITCHED_ON))
+    used = text.get(
+        "use_sliding_window", not model_type.startswith(_OFF_UNLESS_SWITCHED_ON)
+    )
     window = whole_if_any(text, "sliding_window") if used else None
     if window and model_type == "cohere2":
         window += 1
@@ -115,14 +132,20 @@ def attention_of_layers(text: Config, *, model_type: str, count: int) -> tuple[A
     known = {
         name: Attention(kind) for kind, names in _KINDS.items() for name in names
     } | dict.fromkeys(_SLIDING, sliding)
-    types = _types(text, model_type=model_type, count=count, has_window=window is not None)
+    types = _types(
+        text, model_type=model_type, count=count, has_window=window is not None
+    )
     for name in types:
         if name not in known and name not in _NOTHING:
-            raise UnknownShape(f"config.json has a layer of type {name!r}, which is not known here")
+            raise UnknownShape(
+                f"config.json has a layer of type {name!r}, which is not known here"
+            )
     return tuple(known[name] for name in types if name in known)
 
 
-def _types(text: Config, *, model_type: str, count: int, has_window: bool) -> list[str]:
+def _types(
+    text: Config, *, model_type: str, count: int, has_window: bool
+) -> list[str]:
     if (listed := _listed(text)) is not None:
         if len(listed) < count:
             raise UnknownShape(
@@ -130,14 +153,22 @@ def _types(text: Config, *, model_type: str, count: int, has_window: bool) -> li
             )
         return listed[:count]
     if (is_full := _beside_states(text)) is not None:
-        return ["full_attention" if is_full(n) else "linear_attention" for n in range(count)]
+        return [
+            "full_attention" if is_full(n) else "linear_attention"
+            for n in range(count)
+        ]
     if model_type in LAYERS_DIFFER:
-        raise UnknownShape(f"config.json does not say which layers of {model_type} attend")
+        raise UnknownShape(
+            f"config.json does not say which layers of {model_type} attend"
+        )
     if not has_window:
         return ["full_attention"] * count
     if model_type.startswith(_OFF_UNLESS_SWITCHED_ON):
         first = whole_if_any(text, "max_window_layers") or 0
-        return ["full_attention" if n < first else "sliding_attention" for n in range(count)]
+        return [
+            "full_attention" if n < first else "sliding_attention"
+            for n in range(count)
+        ]
     period = (
         text.get("sliding_window_pattern")
         or text.get("_sliding_window_pattern")
@@ -147,15 +178,22 @@ def _types(text: Config, *, model_type: str, count: int, has_window: bool) -> li
         if not {*period} <= {"L", "G"}:
             raise UnknownShape(f"sliding_window_pattern is {period!r}")
         return [
-            "sliding_attention" if period[n % len(period)] == "L" else "full_attention"
+            "sliding_attention"
+            if period[n % len(period)] == "L"
+            else "full_attention"
             for n in range(count)
         ]
     if period is None and model_type in _WINDOW_EVERYWHERE:
         return ["sliding_attention"] * count
     if period is None:
-        raise UnknownShape(f"config.json does not say which layers of {model_type} have a window")
+        raise UnknownShape(
+            f"config.json does not say which layers of {model_type} have a window"
+        )
     period = whole({"sliding_window_pattern": period}, "sliding_window_pattern")
-    found = ["sliding_attention" if (n + 1) % period else "full_attention" for n in range(count)]
+    found = [
+        "sliding_attention" if (n + 1) % period else "full_attention"
+        for n in range(count)
+    ]
     if model_type == "gemma4_text":
         found[-1] = "full_attention"
     return found
@@ -163,12 +201,16 @@ def _types(text: Config, *, model_type: str, count: int, has_window: bool) -> li
 
 def _listed(text: Config) -> list[str] | None:
     """Return the type of each layer where config.json names them one by one, else None."""
-    types = value_if_any(text, "layer_types", list) or value_if_any(text, "layers_block_type", list)
+    types = value_if_any(text, "layer_types", list) or value_if_any(
+        text, "layers_block_type", list
+    )
     if types:
         return [str(each) for each in types]
     pattern = text.get("hybrid_override_pattern")
     return (
-        [_NEMOTRON.get(letter, letter) for letter in pattern] if isinstance(pattern, str) else None
+        [_NEMOTRON.get(letter, letter) for letter in pattern]
+        if isinstance(pattern, str)
+        else None
     )
 
 
@@ -188,7 +230,9 @@ def _beside_states(text: Config) -> Callable[[int], bool] | None:
     if (kinds := value_if_any(text, "attn_type_list", list)) is not None:
         return lambda n: n < len(kinds) and kinds[n] == 1
     # Kimi counts its layers from 1.
-    states = value_if_any(value_if_any(text, "linear_attn_config", dict) or {}, "kda_layers", list)
+    states = value_if_any(
+        value_if_any(text, "linear_attn_config", dict) or {}, "kda_layers", list
+    )
     return None if states is None else lambda n: n + 1 not in states
 
 
@@ -224,7 +268,12 @@ _OTHER_NAMES = {
     "d_model": "hidden_size",
 }
 """Key names of GPT-2 and related models, ChatGLM and DBRX, with the usual names."""
-_EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
+_EXPERTS = (
+    "num_experts",
+    "moe_num_experts",
+    "n_routed_experts",
+    "num_local_experts",
+)
 _LATENT = (
     "deepseek_v2",
     "deepseek_v3",
@@ -256,11 +305,15 @@ def model_shape(config: Config) -> ModelShape:
     text = _merged(part, model_type)
     count = whole(text, "num_hidden_layers")
     if count > MAX_LAYERS:
-        raise UnknownShape(f"num_hidden_layers is {count:,}; no model has more than {MAX_LAYERS:,}")
+        raise UnknownShape(
+            f"num_hidden_layers is {count:,}; no model has more than {MAX_LAYERS:,}"
+        )
     layers, shared = _layers(text, model_type=model_type, count=count)
     caveats = [*_caveats(text, layers), *_unknown(part, config, count)]
     heads = whole(text, "num_attention_heads")
-    experts = next((found for each in _EXPERTS if (found := _experts(text, each))), 0)
+    experts = next(
+        (found for each in _EXPERTS if (found := _experts(text, each))), 0
+    )
     limit = _context(text, model_type)
     return ModelShape(
         model_type=model_type,
@@ -275,7 +328,8 @@ def model_shape(config: Config) -> ModelShape:
         hidden_layers=count,
         experts=experts,
         state_groups=_state_groups(text, layers),
-        vocabulary=whole_if_any(part, "vocab_size") or whole_if_any(part, "padded_vocab_size"),
+        vocabulary=whole_if_any(part, "vocab_size")
+        or whole_if_any(part, "padded_vocab_size"),
         shared_layers=shared,
         caveats=tuple(caveats),
     )
@@ -286,33 +340,48 @@ def _merged(part: Config, model_type: str) -> Config:
 
     A null is as good as a key left out, except that it takes a default away.
     """
-    own = {name: part[other] for other, name in _OTHER_NAMES.items() if other in part}
-    usual = {_OTHER_NAMES.get(name, name): value for name, value in defaults()[model_type].items()}
+    own = {
+        name: part[other] for other, name in _OTHER_NAMES.items() if other in part
+    }
+    usual = {
+        _OTHER_NAMES.get(name, name): value
+        for name, value in defaults()[model_type].items()
+    }
     whole_text = usual | own | dict(part)
     return {name: value for name, value in whole_text.items() if value is not None}
 
 
-def _layers(text: Config, *, model_type: str, count: int) -> tuple[tuple[Layer, ...], int]:
+def _layers(
+    text: Config, *, model_type: str, count: int
+) -> tuple[tuple[Layer, ...], int]:
     """Return the layers that keep anything, and how many layers use another layer's cache.
 
     Raises UnknownShape where no layer has a KV cache.
     """
     if model_type in STATES_ONLY:
-        raise UnknownShape(f"{model_type} keeps states: no layer of this model has a KV cache")
+        raise UnknownShape(
+            f"{model_type} keeps states: no layer of this model has a KV cache"
+        )
     heads = whole(text, "num_attention_heads")
     if model_type == "nemotron-nas":
         found = tuple(_of_blocks(text, heads=heads, count=count))
     elif "block_configs" in text:
-        raise UnknownShape(f"config.json has block_configs, which is not known of {model_type}")
+        raise UnknownShape(
+            f"config.json has block_configs, which is not known of {model_type}"
+        )
     else:
         attention = attention_of_layers(text, model_type=model_type, count=count)
         shared = whole_if_any(text, "num_kv_shared_layers") or 0
         if shared >= len(attention):
-            raise UnknownShape(f"num_kv_shared_layers is {shared}, of {len(attention)} layers")
+            raise UnknownShape(
+                f"num_kv_shared_layers is {shared}, of {len(attention)} layers"
+            )
         found = tuple(
             layer
             for kind in attention[: len(attention) - shared]
-            for layer in _caches(text, kind, model_type=model_type, query_heads=heads)
+            for layer in _caches(
+                text, kind, model_type=model_type, query_heads=heads
+            )
         )
     if model_type == "falcon_h1":  # Every layer has both an attention and a state.
         found += (Layer(kind="State", heads=0, values=0),) * count
@@ -328,16 +397,26 @@ def _of_blocks(text: Config, *, heads: int, count: int) -> Iterator[Layer]:
     """
     blocks = value_if_any(text, "block_configs", list)
     if blocks is None or len(blocks) != count:
-        raise UnknownShape(f"block_configs does not have an entry for each of {count} layers")
+        raise UnknownShape(
+            f"block_configs does not have an entry for each of {count} layers"
+        )
     for place, block in enumerate(blocks):
-        attention = value_if_any(block, "attention", dict) if isinstance(block, dict) else None
+        attention = (
+            value_if_any(block, "attention", dict)
+            if isinstance(block, dict)
+            else None
+        )
         if attention is None or attention.get("replace_with_linear"):
-            raise UnknownShape(f"block_configs[{place}] has an attention that is not known here")
+            raise UnknownShape(
+                f"block_configs[{place}] has an attention that is not known here"
+            )
         if attention.get("no_op"):
             continue
         groups, rest = divmod(heads, whole(attention, "n_heads_in_group"))
         if rest or not groups:
-            raise UnknownShape(f"block_configs[{place}].attention does not divide {heads} heads")
+            raise UnknownShape(
+                f"block_configs[{place}].attention does not divide {heads} heads"
+            )
         yield Layer(kind="Full", heads=groups, values=2 * _head_size(text, heads))
 
 
@@ -370,7 +449,13 @@ def _unknown(part: Config, config: Config, count: int) -> Iterator[str]:
 
 def _dtype(config: Config, text: Config) -> str | None:
     found = next(
-        (c[key] for c in (config, text) for key in ("dtype", "torch_dtype") if c.get(key)), None
+        (
+            c[key]
+            for c in (config, text)
+            for key in ("dtype", "torch_dtype")
+            if c.get(key)
+        ),
+        None,
     )
     return None if found is None else str(found).removeprefix("torch.")
 
@@ -404,7 +489,11 @@ def _caches(
             return [latent]
         return [
             latent,
-            Layer(kind="Index", heads=1, values=size + size // _INDEX_BLOCK * _INDEX_SCALE_BYTES),
+            Layer(
+                kind="Index",
+                heads=1,
+                values=size + size // _INDEX_BLOCK * _INDEX_SCALE_BYTES,
+            ),
         ]
     if text.get("kv_lora_rank") is not None:
         raise UnknownShape(
@@ -412,18 +501,27 @@ def _caches(
             "here"
         )
     globally = attention.kind == "Full" and "global_head_dim" in text
-    size = whole(text, "global_head_dim") if globally else _head_size(text, query_heads)
+    size = (
+        whole(text, "global_head_dim")
+        if globally
+        else _head_size(text, query_heads)
+    )
     heads = (
         whole_if_any(text, "num_global_key_value_heads")
         if globally and text.get("attention_k_eq_v")
         else None
     )
     if heads is None:
-        is_single = text.get("multi_query") and not text.get("new_decoder_architecture")
+        is_single = text.get("multi_query") and not text.get(
+            "new_decoder_architecture"
+        )
         heads = 1 if is_single else _kv_heads(text, model_type, query_heads)
     return [
         Layer(
-            kind=attention.kind, heads=heads, values=2 * size, window_tokens=attention.window_tokens
+            kind=attention.kind,
+            heads=heads,
+            values=2 * size,
+            window_tokens=attention.window_tokens,
         )
     ]
 
@@ -436,7 +534,9 @@ def _kv_heads(text: Config, model_type: str, query_heads: int) -> int:
     """
     if model_type == "dbrx":
         return whole(value_if_any(text, "attn_config", dict) or {}, "kv_n_heads")
-    if (name := next((each for each in _KV_HEADS if each in text), None)) is not None:
+    if (
+        name := next((each for each in _KV_HEADS if each in text), None)
+    ) is not None:
         return whole(text, name)
     if not defaults()[model_type] and model_type != "chatglm":
         raise UnknownShape("config.json does not say num_key_value_heads")
@@ -448,7 +548,9 @@ def _head_size(text: Config, query_heads: int) -> int:
 
     Raises UnknownShape where values have another size: such a cache has a layout of its own.
     """
-    size = whole_if_any(text, "head_dim") or whole_if_any(text, "hidden_size_per_head")
+    size = whole_if_any(text, "head_dim") or whole_if_any(
+        text, "hidden_size_per_head"
+    )
     size = size or whole(text, "hidden_size") // query_heads
     if size == 0:
         raise UnknownShape(
@@ -466,16 +568,27 @@ def _cache_dtype(config: Config, text: Config) -> str | None:
     """Return the KV cache type that a quantised checkpoint sets; None: it sets none."""
     keys = ("quantization_config", "compression_config")
     outer: Config = next(
-        (c[key] for c in (config, text) for key in keys if isinstance(c.get(key), Mapping)), {}
+        (
+            c[key]
+            for c in (config, text)
+            for key in keys
+            if isinstance(c.get(key), Mapping)
+        ),
+        {},
     )
     inner: Config = (
-        outer["quantization"] if isinstance(outer.get("quantization"), Mapping) else outer
+        outer["quantization"]
+        if isinstance(outer.get("quantization"), Mapping)
+        else outer
     )
     scheme = inner.get("kv_cache_scheme") or outer.get("kv_cache_scheme")
     if isinstance(scheme, Mapping):
         return "nvfp4" if scheme.get("num_bits") == 4 else "fp8"
     named = str(
-        scheme or inner.get("kv_cache_quant_algo") or outer.get("kv_cache_quant_algo") or ""
+        scheme
+        or inner.get("kv_cache_quant_algo")
+        or outer.get("kv_cache_quant_algo")
+        or ""
     ).lower()
     return named if named in ("fp8", "nvfp4") else None
 
@@ -497,7 +610,11 @@ def _context(text: Config, model_type: str) -> int | None:
     It is the least of all keys, unless model_max_length is given, which goes before them; times the
     factor of the older kinds of RoPE scaling.
     """
-    lengths = [tokens for name in _CONTEXT if (tokens := number_if_any(text, name)) is not None]
+    lengths = [
+        tokens
+        for name in _CONTEXT
+        if (tokens := number_if_any(text, name)) is not None
+    ]
     if (own := number_if_any(text, "model_max_length")) is not None:
         lengths = [own]
     if not lengths:
@@ -529,7 +646,9 @@ def _ropes(text: Config) -> list[Config]:
         or value_if_any(text, "rope_scaling", dict)
         or {}
     )
-    nested: list[Config] = [each for each in rope.values() if isinstance(each, dict)]
+    nested: list[Config] = [
+        each for each in rope.values() if isinstance(each, dict)
+    ]
     return nested or [rope]
 
 
@@ -551,7 +670,11 @@ def _weights_format(config: Config, text: Config) -> str | None:
             if each.get(key) is None:
                 continue
             named = (value_if_any(each, key, dict) or {}).get("quant_method")
-            return named if isinstance(named, str) and named else "of an unknown format"
+            return (
+                named
+                if isinstance(named, str) and named
+                else "of an unknown format"
+            )
     return None
 
 
@@ -564,7 +687,13 @@ def _caveats(text: Config, layers: tuple[Layer, ...]) -> list[str]:
             "less fits than shown"
         )
     if (
-        len({layer.heads * layer.values for layer in layers if layer.kind in ("Full", "Sliding")})
+        len(
+            {
+                layer.heads * layer.values
+                for layer in layers
+                if layer.kind in ("Full", "Sliding")
+            }
+        )
         > 1
     ):
         found.append(

@@ -34,7 +34,11 @@ def refusals_of_flags(args: ServeArgs) -> tuple[str, ...]:
 
 def is_parallel(args: ServeArgs) -> bool:
     """Return whether any demand concerns these flags. Raises UnreadableValue."""
-    sizes = ("tensor-parallel-size", "pipeline-parallel-size", "decode-context-parallel-size")
+    sizes = (
+        "tensor-parallel-size",
+        "pipeline-parallel-size",
+        "decode-context-parallel-size",
+    )
     return any((args.whole(each) or 1) > 1 for each in sizes) or args.switched(
         "enable-expert-parallel", default=False
     )
@@ -48,7 +52,11 @@ def demand(shape: ModelShape, args: ServeArgs) -> None:
 
 def sizes_that_divide(shape: ModelShape) -> tuple[int, ...]:
     """Return the sizes of tensor parallelism that the model's heads and vocabulary allow."""
-    return tuple(size for size in range(1, shape.query_heads + 1) if not [*_undivided(shape, size)])
+    return tuple(
+        size
+        for size in range(1, shape.query_heads + 1)
+        if not [*_undivided(shape, size)]
+    )
 
 
 def _of_tensor_parallelism(shape: ModelShape, size: int) -> Iterator[str]:
@@ -151,19 +159,28 @@ def unknown_weights(shape: ModelShape, args: ServeArgs) -> str | None:
 
     Returns None where they can: all GPUs of an engine then hold the same share.
     """
-    harmless = {"quantization": (shape.weights_format,), "load-format": _LOADED_AS_THEY_ARE}
+    harmless = {
+        "quantization": (shape.weights_format,),
+        "load-format": _LOADED_AS_THEY_ARE,
+    }
     for flag, what in _CHANGES_WEIGHTS.items():
         if args.is_given(flag) and args.text(flag) not in harmless.get(flag, ()):
             return f"--{flag} {what}"
     if shape.weights_format not in (None, *FORMATS):
-        return f"nothing is known here of weights in the format {shape.weights_format}"
+        return (
+            f"nothing is known here of weights in the format {shape.weights_format}"
+        )
     if shape.experts and (args.whole("data-parallel-size") or 1) > 1:
         return (
             "with data parallelism the experts are spread over the GPUs of all engines, the rest "
             "is not"
         )
     computed = args.text("dtype") or "auto"
-    if shape.weights_format is None and shape.dtype not in _PLAIN and computed != "float32":
+    if (
+        shape.weights_format is None
+        and shape.dtype not in _PLAIN
+        and computed != "float32"
+    ):
         stored = shape.dtype or "a type that config.json does not say"
         return f"they are stored in {stored} and loaded in 16 bits"
     return None

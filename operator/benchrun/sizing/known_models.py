@@ -98,7 +98,11 @@ def defaults() -> Mapping[str, Config]:
 
     The figures come from dev/config_defaults.py.
     """
-    text = files(__package__).joinpath("config_defaults.json").read_text(encoding="utf-8")
+    text = (
+        files(__package__)
+        .joinpath("config_defaults.json")
+        .read_text(encoding="utf-8")
+    )
     found: dict[str, Config] = json.loads(text)
     return OLDER | found
 
@@ -113,19 +117,25 @@ def known_type(text: Config, config: Config) -> str:
     if not isinstance(found, str):
         raise UnknownShape("config.json does not say model_type")
     if found not in defaults():
-        raise UnknownShape(f"model_type {found!r} is not known here: nothing is said of its cache")
+        raise UnknownShape(
+            f"model_type {found!r} is not known here: nothing is said of its cache"
+        )
     if found in ENCODERS:
         raise UnknownShape(f"{found} is an encoder, which keeps no KV cache")
     for name in _names(config.get("architectures")):
         if _DRAFTS.search(name):
-            raise UnknownShape(f"{name} drafts for another model, whose cache is the one to size")
+            raise UnknownShape(
+                f"{name} drafts for another model, whose cache is the one to size"
+            )
     return found
 
 
 def _names(value: object) -> Iterator[str]:
     if value is None:
         return
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+    if not isinstance(value, list) or not all(
+        isinstance(each, str) for each in value
+    ):
         raise UnknownShape(f"architectures is {value!r}")
     yield from value
 
@@ -136,19 +146,28 @@ def unknown_keys(text: Config, *, layers: int) -> tuple[str, ...]:
     Raises UnknownShape where such a key has a list or an object, or any unknown key has one entry a
     layer.
     """
-    found = [key for key in text if isinstance(key, str) and _is_unknown(key, text[key])]
+    found = [
+        key for key in text if isinstance(key, str) and _is_unknown(key, text[key])
+    ]
     for key in found:
         if isinstance(text[key], list | dict):
             raise UnknownShape(f"config.json has {key}, which is not known here")
     for key, value in text.items():
         is_by_layer = isinstance(value, list) and len(value) == layers > 1
         if is_by_layer and key not in _READ | _WITHOUT_EFFECT:
-            raise UnknownShape(f"config.json has {key}, one entry a layer, which is not known here")
+            raise UnknownShape(
+                f"config.json has {key}, one entry a layer, which is not known here"
+            )
     return tuple(sorted(found))
 
 
 def _is_unknown(key: str, value: object) -> bool:
     """Return whether a key is set, may decide on the cache and is not known here."""
-    if key in _READ or key in _WITHOUT_EFFECT or key.startswith(_NEVER) or not value:
+    if (
+        key in _READ
+        or key in _WITHOUT_EFFECT
+        or key.startswith(_NEVER)
+        or not value
+    ):
         return False
     return _MAY_DECIDE.search(key.lower()) is not None

@@ -28,10 +28,14 @@ def tokens_of(text: str) -> int:
     Raises ValueError. Amounts above 2**63 are cut to it.
     """
     if (found := _TOKENS.fullmatch(text.strip())) is None:
-        raise ValueError(f"{text!r} is not a whole number; write 8192, 8k (8000) or 8K (8192)")
+        raise ValueError(
+            f"{text!r} is not a whole number; write 8192, 8k (8000) or 8K (8192)"
+        )
     digits, suffix = found.groups()
     if "." in digits and (suffix.isupper() or not suffix):
-        raise ValueError(f"{text!r} is not a whole number; decimals go with k, m, g or t only")
+        raise ValueError(
+            f"{text!r} is not a whole number; decimals go with k, m, g or t only"
+        )
     base = 1024 if suffix.isupper() else 1000
     # 2**63 is more than any machine has.
     return int(min(float(digits) * base ** _POWER[suffix.lower()], 2**63))
@@ -44,7 +48,9 @@ def bytes_of(text: str) -> int:
     are cut to it.
     """
     if (found := _MEMORY.fullmatch(text.strip())) is None:
-        raise ValueError(f"{text!r} is not an amount of memory; write for example 48GiB")
+        raise ValueError(
+            f"{text!r} is not an amount of memory; write for example 48GiB"
+        )
     digits, prefix, unit = found.groups()
     base = 1024 if (unit or "").lower() in ("i", "ib") else 1000
     return int(min(float(digits) * base ** _POWER[prefix.lower()], 2**63))
@@ -107,7 +113,11 @@ class ServeArgs:
 
     def flag(self, which: Which) -> str | None:
         """Return the long name of a flag, without dashes; None: the engine has none."""
-        return self.engine.setting_flags.get(which) if isinstance(which, Setting) else which
+        return (
+            self.engine.setting_flags.get(which)
+            if isinstance(which, Setting)
+            else which
+        )
 
     def is_given(self, which: Which) -> bool:
         """Return whether a flag was given, whole or by parts (--name.key)."""
@@ -125,7 +135,9 @@ class ServeArgs:
         Raises UnreadableValue.
         """
         if (number := self.value(which, tokens_of)) is not None and number < 1:
-            raise UnreadableValue(f"--{self.flag(which)}: {self.text(which)} is not above 0")
+            raise UnreadableValue(
+                f"--{self.flag(which)}: {self.text(which)} is not above 0"
+            )
         return number
 
     def value(self, which: Which, read: Callable[[str], _Value]) -> _Value | None:
@@ -153,7 +165,9 @@ class ServeArgs:
         """Return the flags about a switch, and whether they turn it on."""
         name = self.flag(which)
         turns = {} if name is None else {name: True, f"no-{name}": False}
-        off = self.engine.flags_off.get(which) if isinstance(which, Setting) else None
+        off = (
+            self.engine.flags_off.get(which) if isinstance(which, Setting) else None
+        )
         return turns if off is None else {**turns, off: False}
 
 
@@ -171,7 +185,9 @@ def _long_name(word: str, engine: Engine) -> str:
     name = name.replace("_", "-")
     known = engine.flag_spellings.get(f"--{name}")
     is_off = name.startswith("no-")
-    begins = [e for e in engine.readable_flags if e.startswith(name.removeprefix("no-"))]
+    begins = [
+        e for e in engine.readable_flags if e.startswith(name.removeprefix("no-"))
+    ]
     if len(name) < SHORTEST_BEGINNING:  # So short a beginning fits several flags.
         begins = []
     if known is None and word.startswith("--") and len(begins) == 1:
@@ -181,7 +197,12 @@ def _long_name(word: str, engine: Engine) -> str:
 
 def is_flag(word: str) -> bool:
     """Return whether a word begins a flag: `--x` or `-x`, but not a negative number."""
-    return word.startswith("-") and len(word) > 1 and not word[1].isdigit() and word[1] != "."
+    return (
+        word.startswith("-")
+        and len(word) > 1
+        and not word[1].isdigit()
+        and word[1] != "."
+    )
 
 
 # Settings of a server that decide on memory and context, from its arguments or vLLM's defaults.
@@ -228,7 +249,9 @@ class SizedEngine:
     steps_in_flight: int
     cache_bytes: int | None  # Value of --kv-cache-memory-bytes, on each GPU.
     blocks: int | None  # Value of --num-gpu-blocks-override.
-    drops_beyond_window: bool  # Whether layers with a window free what is before it.
+    drops_beyond_window: (
+        bool  # Whether layers with a window free what is before it.
+    )
     caveats: tuple[str, ...] = ()
 
     @property
@@ -236,7 +259,9 @@ class SizedEngine:
         return self.tensor_parallel * self.pipeline_parallel
 
 
-def engine_of(args: ServeArgs, shape: ModelShape, *, gpu_bytes: int | None = None) -> SizedEngine:
+def engine_of(
+    args: ServeArgs, shape: ModelShape, *, gpu_bytes: int | None = None
+) -> SizedEngine:
     """Build the engine settings from the arguments of `vllm serve`. Raises UnreadableValue.
 
     `gpu_bytes`, the memory of a GPU, decides on a default of vLLM's.
@@ -250,15 +275,23 @@ def engine_of(args: ServeArgs, shape: ModelShape, *, gpu_bytes: int | None = Non
         cache_dtype=_named(args, "kv-cache-dtype")
         or shape.cache_dtype
         or compute_dtype(args, shape),
-        utilization=args.value("gpu-memory-utilization", share_of) or DEFAULT_UTILIZATION,
-        max_tokens=max_model_tokens(args) or shape.default_tokens or shape.context_tokens,
+        utilization=args.value("gpu-memory-utilization", share_of)
+        or DEFAULT_UTILIZATION,
+        max_tokens=max_model_tokens(args)
+        or shape.default_tokens
+        or shape.context_tokens,
         sequences=args.whole("max-num-seqs"),
-        step_tokens=args.whole("max-num-batched-tokens") or default_step_tokens(gpu_bytes),
+        step_tokens=args.whole("max-num-batched-tokens")
+        or default_step_tokens(gpu_bytes),
         steps_in_flight=pipeline + args.switched("async-scheduling", default=True),
         cache_bytes=args.value("kv-cache-memory-bytes", bytes_of),
         blocks=args.whole("num-gpu-blocks-override"),
-        drops_beyond_window=not args.switched("disable-hybrid-kv-cache-manager", default=False),
-        caveats=tuple(f"--{name} is not counted" for name in _UNSIZED if args.is_given(name)),
+        drops_beyond_window=not args.switched(
+            "disable-hybrid-kv-cache-manager", default=False
+        ),
+        caveats=tuple(
+            f"--{name} is not counted" for name in _UNSIZED if args.is_given(name)
+        ),
     )
 
 

@@ -35,7 +35,9 @@ class Sizing:
     memory: GpuMemory | None  # None: the size of the cache was given, or no memory.
     fit: Fit | None
     rows: tuple[LayerRow, ...]
-    lengths: tuple[int, ...]  # Lengths of sequences in tokens for which the size is asked.
+    lengths: tuple[
+        int, ...
+    ]  # Lengths of sequences in tokens for which the size is asked.
 
     @property
     def token_bytes_per_gpu(self) -> int:
@@ -44,20 +46,30 @@ class Sizing:
         This is the size while every layer still keeps the token: a layer with a window drops it
         later.
         """
-        return sum(layers_of_a_stage(row.count, self.engine) * row.token_bytes for row in self.rows)
+        return sum(
+            layers_of_a_stage(row.count, self.engine) * row.token_bytes
+            for row in self.rows
+        )
 
     @property
     def token_bytes(self) -> int:
         """Return the bytes of one token on all GPUs of the engine together, copies included."""
-        return sum(row.count * row.token_bytes for row in self.rows) * self.engine.tensor_parallel
+        return (
+            sum(row.count * row.token_bytes for row in self.rows)
+            * self.engine.tensor_parallel
+        )
 
     @property
     def far_token_bytes(self) -> int:
         """Return the bytes that each further token adds on all GPUs once the windows are full."""
         kept = sum(
-            row.count * row.token_bytes for row in self.rows if row.layer.window_tokens is None
+            row.count * row.token_bytes
+            for row in self.rows
+            if row.layer.window_tokens is None
         )
-        return kept * self.engine.tensor_parallel if self.drops else self.token_bytes
+        return (
+            kept * self.engine.tensor_parallel if self.drops else self.token_bytes
+        )
 
     @property
     def drops(self) -> bool:
@@ -71,7 +83,11 @@ class Sizing:
         Returns None where the number of blocks or the longest sequence is not known.
         """
         longest = self.engine.max_tokens
-        return None if self.fit is None or longest is None else self.fit.tokens(longest)
+        return (
+            None
+            if self.fit is None or longest is None
+            else self.fit.tokens(longest)
+        )
 
 
 def sizing_of(
@@ -106,7 +122,13 @@ def sizing_of(
         )
     counts = Counter(shape.caching_layers)
     ordered = sorted(
-        counts, key=lambda each: (each.kind, each.window_tokens or 0, each.heads, each.values)
+        counts,
+        key=lambda each: (
+            each.kind,
+            each.window_tokens or 0,
+            each.heads,
+            each.values,
+        ),
     )
     return Sizing(
         shape=shape,
@@ -115,7 +137,8 @@ def sizing_of(
         memory=memory if engine.cache_bytes is None else None,
         fit=None if blocks is None else Fit(pool, blocks),
         rows=tuple(
-            LayerRow(each, counts[each], token_bytes_per_gpu(each, engine)) for each in ordered
+            LayerRow(each, counts[each], token_bytes_per_gpu(each, engine))
+            for each in ordered
         ),
         lengths=tuple(lengths),
     )
@@ -128,7 +151,11 @@ def changes(sizing: Sizing) -> tuple[str, ...]:
     """
     shape = sizing.shape
     dtype = sizing.engine.cache_dtype
-    source = "set by the checkpoint" if dtype == shape.cache_dtype else "set by --kv-cache-dtype"
+    source = (
+        "set by the checkpoint"
+        if dtype == shape.cache_dtype
+        else "set by --kv-cache-dtype"
+    )
     quantised = f"Quantised cache: {dtype}, {source}; half of what 16-bit numbers take, or less."
     shared = f"{shape.shared_layers} layers use the cache of another layer and keep nothing."
     return (
@@ -138,19 +165,32 @@ def changes(sizing: Sizing) -> tuple[str, ...]:
         *([quantised] if is_quantized(dtype) else []),
         *_copies(sizing),
         *([shared] if shape.shared_layers else []),
-        *(f"An estimate: {caveat}." for caveat in (*shape.caveats, *sizing.engine.caveats)),
+        *(
+            f"An estimate: {caveat}."
+            for caveat in (*shape.caveats, *sizing.engine.caveats)
+        ),
     )
 
 
 def _kv_heads(sizing: Sizing) -> list[int]:
-    return sorted({row.layer.heads for row in sizing.rows if not row.layer.is_shared_by_all_heads})
+    return sorted(
+        {
+            row.layer.heads
+            for row in sizing.rows
+            if not row.layer.is_shared_by_all_heads
+        }
+    )
 
 
 def _heads(sizing: Sizing) -> Iterator[str]:
     query = sizing.shape.query_heads
     for heads in _kv_heads(sizing):
         if heads < query:
-            name = "Multi-query attention" if heads == 1 else "Grouped-query attention (GQA)"
+            name = (
+                "Multi-query attention"
+                if heads == 1
+                else "Grouped-query attention (GQA)"
+            )
             shared = "one KV head" if heads == 1 else f"{heads} KV heads"
             yield (
                 f"{name}: {query} query heads share {shared}, a cache of 1/{query / heads:g} the "
@@ -160,7 +200,9 @@ def _heads(sizing: Sizing) -> Iterator[str]:
 
 def _latent(sizing: Sizing) -> Iterator[str]:
     if (
-        latent := next((row.layer for row in sizing.rows if row.layer.kind == "Latent"), None)
+        latent := next(
+            (row.layer for row in sizing.rows if row.layer.kind == "Latent"), None
+        )
     ) is None:
         return
     share = sizing.shape.plain_values / latent.values

@@ -50,11 +50,15 @@ def way_of(trial: Trial) -> FaultyWay:
     return way
 
 
-async def runs_out_of_memory(trial: Trial, *, clock_ahead_seconds: float = 0.0) -> None:
+async def runs_out_of_memory(
+    trial: Trial, *, clock_ahead_seconds: float = 0.0
+) -> None:
     """Its process is gone; that shows only once the fault of the control plane is over."""
     trial.run.pages.stop()
     status = pod_statuses.ended("server", code=137, reason="OOMKilled")
-    by_its_clock = pod_statuses.by_a_clock(status, ahead_seconds=clock_ahead_seconds)
+    by_its_clock = pod_statuses.by_a_clock(
+        status, ahead_seconds=clock_ahead_seconds
+    )
     await trial.played.write_pod(trial.run, "server", by_its_clock)
 
 
@@ -150,7 +154,10 @@ async def right_removed_of_one_kind(trial: Trial) -> None:
 
 def _without_pods(role: Object) -> Object:
     rules = [
-        {**rule, "resources": [each for each in rule["resources"] if each != "pods"]}
+        {
+            **rule,
+            "resources": [each for each in rule["resources"] if each != "pods"],
+        }
         for rule in role["rules"]
     ]
     return {**role, "rules": [rule for rule in rules if rule["resources"]]}
@@ -163,7 +170,9 @@ async def right_removed(trial: Trial) -> None:
     bindings = await asyncio.to_thread(here.list, "rolebindings")
     for each in bindings:
         each["metadata"] = {"name": each["metadata"]["name"]}
-        await asyncio.to_thread(here.delete, "rolebinding", each["metadata"]["name"])
+        await asyncio.to_thread(
+            here.delete, "rolebinding", each["metadata"]["name"]
+        )
     await runs_out_of_memory(trial)
     await asyncio.sleep(WRONG_SECONDS)
     await asyncio.to_thread(here.apply, *bindings)
@@ -212,7 +221,9 @@ async def kind_unlistable(trial: Trial) -> None:
     await trial.measures()
     await trial.played.operator.kill()
     answer = refusal(403)
-    way_of(trial).wrong = lambda request: answer if _lists_policies(request) else None
+    way_of(trial).wrong = lambda request: (
+        answer if _lists_policies(request) else None
+    )
     await runs_out_of_memory(trial)
     await trial.played.operator.start()
     trial.shown()
@@ -290,7 +301,9 @@ async def watch_silent(trial: Trial) -> None:
 
 async def page_is_read(trial: Trial) -> None:
     """What has never answered is not missed when it does not."""
-    async for _ in turns(f"metrics of {trial.run.name} are read", seconds=WATCHED_AGAIN_SECONDS):
+    async for _ in turns(
+        f"metrics of {trial.run.name} are read", seconds=WATCHED_AGAIN_SECONDS
+    ):
         if trial.run.pages.readings[trial.run.address]:
             return
 
@@ -302,7 +315,9 @@ async def page_is_read(trial: Trial) -> None:
 @PLAYS.of("namespace-deleted")
 async def namespace_deleted(trial: Trial) -> None:
     await trial.measures()
-    await trial.played.api.ask("DELETE", f"/api/v1/namespaces/{trial.played.namespace}")
+    await trial.played.api.ask(
+        "DELETE", f"/api/v1/namespaces/{trial.played.namespace}"
+    )
     trial.shown()
 
 
@@ -378,7 +393,9 @@ async def kill_at_every_step(trials: dict[str, Trial]) -> None:
     await asyncio.wait_for(ends.wait(), MEASURED_SECONDS)
     await played.operator.kill()
     way.wrong = lambda _: None
-    out_of_memory = pod_statuses.ended("client", code=137, reason="OOMKilled", phase="Failed")
+    out_of_memory = pod_statuses.ended(
+        "client", code=137, reason="OOMKilled", phase="Failed"
+    )
     await played.write_pod(trials["killed-pending"].run, "client", out_of_memory)
     for name in ("killed-starting", "killed-first-stage", "killed-later-stage"):
         await runs_out_of_memory(trials[name])
@@ -405,7 +422,8 @@ async def _killed(directory: Path, starting: asyncio.Semaphore) -> Outcomes:
             for trial in trials.values():
                 trial.shown()
             found = await asyncio.gather(
-                *(trial.measured() for trial in trials.values()), return_exceptions=True
+                *(trial.measured() for trial in trials.values()),
+                return_exceptions=True,
             )
             _assert_each_stage_was_stored_once(trials.values())
         finally:
@@ -433,7 +451,8 @@ async def crd_older(trial: Trial) -> None:
     await trial.measures()
     kept = set(definitions.OF_YESTERDAY)
     await trial.played.until(
-        lambda: trial.played.status(trial.run).keys() <= kept, what="the status has lost its fields"
+        lambda: trial.played.status(trial.run).keys() <= kept,
+        what="the status has lost its fields",
     )
     await goes_on(trial)
     await runs_out_of_memory(trial)
@@ -451,14 +470,18 @@ async def crd_newer(trial: Trial) -> None:
     trial.shown()
 
 
-async def is_defined(trial: Trial, definition: AbstractContextManager[None]) -> None:
+async def is_defined(
+    trial: Trial, definition: AbstractContextManager[None]
+) -> None:
     """For as long as the trial lasts, from when the API server knows it: until then it refuses every
     watch of runs."""
     stack = ExitStack()
     trial.at_the_end(partial(asyncio.to_thread, stack.close))
     await asyncio.to_thread(stack.enter_context, definition)
     path = PATHS["BenchmarkRun"].format(trial.played.namespace)
-    async for _ in turns("the kind that was defined anew is served", seconds=DEFINED_SECONDS):
+    async for _ in turns(
+        "the kind that was defined anew is served", seconds=DEFINED_SECONDS
+    ):
         with suppress(RuntimeError):
             await trial.played.api.ask("GET", f"{path}?resourceVersion=0")
             return
@@ -481,20 +504,26 @@ async def _tried(directories: pytest.TempPathFactory) -> Outcomes:
         *(_tried_one(PLAYS, fault, directories, starting) for fault in PLAYS),
         return_exceptions=True,
     )
-    outcomes: Outcomes = dict(zip((fault.name for fault in PLAYS), found, strict=True))
+    outcomes: Outcomes = dict(
+        zip((fault.name for fault in PLAYS), found, strict=True)
+    )
     [at_steps] = await asyncio.gather(killed, return_exceptions=True)
     if isinstance(at_steps, BaseException):
         at_steps = dict.fromkeys((fault.name for fault in STEPS), at_steps)
     outcomes |= at_steps
     for fault in RELEASES:
         [outcomes[fault.name]] = await asyncio.gather(
-            _tried_one(RELEASES, fault, directories, starting), return_exceptions=True
+            _tried_one(RELEASES, fault, directories, starting),
+            return_exceptions=True,
         )
     return outcomes
 
 
 async def _tried_one(
-    plays: Plays, fault: Fault, directories: pytest.TempPathFactory, starting: asyncio.Semaphore
+    plays: Plays,
+    fault: Fault,
+    directories: pytest.TempPathFactory,
+    starting: asyncio.Semaphore,
 ) -> Measured:
     async with AsyncExitStack() as stack:
         async with starting:
@@ -505,5 +534,7 @@ async def _tried_one(
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("fault", of("control plane"), ids=lambda fault: fault.name)
-def test_a_fault_is_made_good_when_it_is_over(fault: Fault, outcomes: Outcomes) -> None:
+def test_a_fault_is_made_good_when_it_is_over(
+    fault: Fault, outcomes: Outcomes
+) -> None:
     checked(fault, outcomes)

@@ -40,7 +40,9 @@ async def _armed(played: PlayedCluster, run: PlayedRun, bomb: str) -> HostileCli
 
 
 @pytest.mark.timeout(150)
-async def test_records_that_unfold_end_their_own_run_and_hurt_nobody(played: PlayedCluster) -> None:
+async def test_records_that_unfold_end_their_own_run_and_hurt_nobody(
+    played: PlayedCluster,
+) -> None:
     honest, *hostile = [await played.apply(name) for name in ("honest", *BOMBS)]
     await played.both_start(honest)
     clients = [await _armed(played, run, run.name) for run in hostile]
@@ -55,11 +57,16 @@ async def test_records_that_unfold_end_their_own_run_and_hurt_nobody(played: Pla
         await played.gets(later, "Job", "client", seconds=NOTICED_SECONDS)
         for run in hostile:
             status = await played.finished(run, seconds=ENDED_SECONDS)
-            assert status.get("verdict") not in ("Valid", "Suspect"), (run.name, status)
+            assert status.get("verdict") not in ("Valid", "Suspect"), (
+                run.name,
+                status,
+            )
             await played.released(run, seconds=NOTICED_SECONDS)
         await measuring
         honest.client.finish()
-        assert (await played.finished(honest, seconds=ENDED_SECONDS))["phase"] == "Completed"
+        assert (await played.finished(honest, seconds=ENDED_SECONDS))[
+            "phase"
+        ] == "Completed"
         assert played.operator.usage().peak_rss_mib < MOST_MIB
     finally:
         for client in clients:
@@ -70,7 +77,9 @@ async def test_records_that_unfold_end_their_own_run_and_hurt_nobody(played: Pla
 # ----------------------------------------------------------------------------------------
 
 
-def _asked(url: str, body: Object | None = None, *, token: str | None = None) -> int:
+def _asked(
+    url: str, body: Object | None = None, *, token: str | None = None
+) -> int:
     """The status of an answer."""
     data = None if body is None else json.dumps(body).encode()
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -97,19 +106,33 @@ def _forged(run: PlayedRun, plan: Object, *, through: int) -> list[int]:
         _derived("benchrun.token/1", run.uid),
         *(str(plan[name]) for name in ("nonce", "token_digest") if name in plan),
     ]
-    acks = [_asked(f"{url}/ack", {"nonce": word, "through": through}) for word in words]
-    acks += [_asked(f"{url}/ack", {"through": through}, token=word) for word in (None, *words)]
-    return [*(_asked(f"{url}/records?wait=0", token=word) for word in (None, *words)), *acks]
+    acks = [
+        _asked(f"{url}/ack", {"nonce": word, "through": through}) for word in words
+    ]
+    acks += [
+        _asked(f"{url}/ack", {"through": through}, token=word)
+        for word in (None, *words)
+    ]
+    return [
+        *(_asked(f"{url}/records?wait=0", token=word) for word in (None, *words)),
+        *acks,
+    ]
 
 
 @pytest.mark.timeout(120)
-async def test_a_forged_acknowledgement_loses_no_record(played: PlayedCluster) -> None:
-    runs = attacked, control = [await played.apply(name) for name in ("attacked", "control")]
+async def test_a_forged_acknowledgement_loses_no_record(
+    played: PlayedCluster,
+) -> None:
+    runs = attacked, control = [
+        await played.apply(name) for name in ("attacked", "control")
+    ]
     for run in runs:
         await played.both_start(run)
     ends_at = time.monotonic() + 4
     measuring = [
-        asyncio.create_task(run.client.measure(run.server, ends=[ends_at, ends_at + 0.5]))
+        asyncio.create_task(
+            run.client.measure(run.server, ends=[ends_at, ends_at + 0.5])
+        )
         for run in runs
     ]
     for run in runs:
@@ -120,14 +143,22 @@ async def test_a_forged_acknowledgement_loses_no_record(played: PlayedCluster) -
         run.client.finish()
 
     plan = json.loads(await played.plan(attacked))
-    answers = await asyncio.to_thread(_forged, attacked, plan, through=len(plan["stages"]))
+    answers = await asyncio.to_thread(
+        _forged, attacked, plan, through=len(plan["stages"])
+    )
     await played.operator.start()
 
     for run in (control, attacked):
-        assert await run.client.told(seconds=ENDED_SECONDS), "its records were never acknowledged"
+        assert await run.client.told(seconds=ENDED_SECONDS), (
+            "its records were never acknowledged"
+        )
         await played.client_exits(run)
-        assert (await played.finished(run, seconds=ENDED_SECONDS))["phase"] == "Completed"
-        assert len(played.children(run, "ConfigMap", "stage")) == len(plan["stages"])
+        assert (await played.finished(run, seconds=ENDED_SECONDS))[
+            "phase"
+        ] == "Completed"
+        assert len(played.children(run, "ConfigMap", "stage")) == len(
+            plan["stages"]
+        )
         await played.released(run, seconds=NOTICED_SECONDS)
     assert min(answers) >= 400, answers
 
@@ -138,7 +169,9 @@ async def test_a_forged_acknowledgement_loses_no_record(played: PlayedCluster) -
 
 async def _ends_as_mismatched(played: PlayedCluster, run: PlayedRun) -> None:
     status = await played.finished(run, seconds=MISMATCH_SECONDS)
-    assert condition({"status": status}, "Failed")["reason"] == "ContractMismatch", status
+    assert (
+        condition({"status": status}, "Failed")["reason"] == "ContractMismatch"
+    ), status
     await played.released(run, seconds=NOTICED_SECONDS)
 
 
@@ -147,9 +180,14 @@ async def _ends_as_mismatched(played: PlayedCluster, run: PlayedRun) -> None:
 async def test_a_client_of_another_contract_ends_its_run_also_after_a_restart(
     played: PlayedCluster, version: int
 ) -> None:
-    at_once, later = [await played.apply(f"{name}-{version}") for name in ("at-once", "later")]
+    at_once, later = [
+        await played.apply(f"{name}-{version}") for name in ("at-once", "later")
+    ]
     stranger = HostileClient(
-        at_once.address, RECORD_PORT, plan=await played.plan(at_once), only_version=version
+        at_once.address,
+        RECORD_PORT,
+        plan=await played.plan(at_once),
+        only_version=version,
     )
     stranger.start()
     try:
@@ -161,7 +199,10 @@ async def test_a_client_of_another_contract_ends_its_run_also_after_a_restart(
     await played.operator.kill()
     await later.client.stop()
     stranger = HostileClient(
-        later.address, RECORD_PORT, plan=await played.plan(later), only_version=version
+        later.address,
+        RECORD_PORT,
+        plan=await played.plan(later),
+        only_version=version,
     )
     stranger.start()
     try:
@@ -190,7 +231,9 @@ class Boundless(Server):
             r"^(vllm:(?:num_requests_\w+|kv_cache_usage_perc)\{)(engine=\"0\")(.*\}) .*$",
             re.MULTILINE,
         )
-        lines = [rf'\g<1>engine="{n}"\g<3> {self._value}' for n in range(self._engines)]
+        lines = [
+            rf'\g<1>engine="{n}"\g<3> {self._value}' for n in range(self._engines)
+        ]
         return gauge.sub("\n".join(lines), text).encode()
 
 
@@ -205,7 +248,9 @@ BOUNDLESS = {
 
 
 @pytest.mark.timeout(120)
-async def test_gauges_beyond_all_bounds_end_in_a_verdict(played: PlayedCluster) -> None:
+async def test_gauges_beyond_all_bounds_end_in_a_verdict(
+    played: PlayedCluster,
+) -> None:
     names = ("control", *BOUNDLESS)
     runs = [await played.apply(name) for name in names]
     for run in runs:
@@ -215,7 +260,10 @@ async def test_gauges_beyond_all_bounds_end_in_a_verdict(played: PlayedCluster) 
             run.pages.servers[run.address] = Boundless(value, engines=engines)
     began = time.monotonic()
     await asyncio.gather(
-        *(run.client.measure(run.server, ends=[began + 3, began + 6]) for run in runs)
+        *(
+            run.client.measure(run.server, ends=[began + 3, began + 6])
+            for run in runs
+        )
     )
     read = {run.name: run.pages.readings[run.address] for run in runs}
     for run in runs:
@@ -227,7 +275,10 @@ async def test_gauges_beyond_all_bounds_end_in_a_verdict(played: PlayedCluster) 
         await played.client_exits(run)
     for run in runs:
         status = await played.finished(run, seconds=ENDED_SECONDS)
-        assert condition({"status": status}, "Complete")["status"] == "True", (run.name, status)
+        assert condition({"status": status}, "Complete")["status"] == "True", (
+            run.name,
+            status,
+        )
         await played.released(run, seconds=NOTICED_SECONDS)
     # Whoever could not take a figure went on to read, all the same.
     assert min(read.values()) >= read["control"] / 2 >= LEAST_READ / 2, read

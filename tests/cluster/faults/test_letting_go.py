@@ -33,17 +33,26 @@ REFUSED_ITS_FLAGS = "vllm: error: unrecognized arguments: --no-such-flag"
 
 
 @pytest.mark.timeout(90)
-async def test_a_server_whose_log_cannot_be_read_is_let_go(played: PlayedCluster) -> None:
-    unreadable, control = [await played.apply(name) for name in ("unreadable", "control")]
+async def test_a_server_whose_log_cannot_be_read_is_let_go(
+    played: PlayedCluster,
+) -> None:
+    unreadable, control = [
+        await played.apply(name) for name in ("unreadable", "control")
+    ]
     async with lost_node(played.api) as node:
         for run in (unreadable, control):
             await played.client_starts(run)
         # The control's pod has no node: the API server itself says that there is no log.
         await bind(
-            played.api, played.namespace, await played.gets(unreadable, "Pod", "server"), node=node
+            played.api,
+            played.namespace,
+            await played.gets(unreadable, "Pod", "server"),
+            node=node,
         )
         for run in (control, unreadable):
-            status = pod_statuses.looping("server", code=2, message=REFUSED_ITS_FLAGS)
+            status = pod_statuses.looping(
+                "server", code=2, message=REFUSED_ITS_FLAGS
+            )
             await played.write_pod(run, "server", status)
         for run in (control, unreadable):
             await played.released(run, seconds=LET_GO_SECONDS)
@@ -55,7 +64,14 @@ async def test_a_server_whose_log_cannot_be_read_is_let_go(played: PlayedCluster
         # No kubelet will ever say that the pod has ended.
         pods = f"--namespace={played.namespace}"
         await asyncio.to_thread(
-            command, "kubectl", pods, "delete", "pods", "--all", "--force", "--grace-period=0"
+            command,
+            "kubectl",
+            pods,
+            "delete",
+            "pods",
+            "--all",
+            "--force",
+            "--grace-period=0",
         )
 
 
@@ -63,13 +79,16 @@ async def test_a_server_whose_log_cannot_be_read_is_let_go(played: PlayedCluster
 # ----------------------------------------------------------------------
 
 
-async def _measuring(played: PlayedCluster, *runs: PlayedRun) -> list[asyncio.Task[None]]:
+async def _measuring(
+    played: PlayedCluster, *runs: PlayedRun
+) -> list[asyncio.Task[None]]:
     """Stages that don't end, of each of the runs, once the operator knows of it."""
     for run in runs:
         await played.both_start(run)
     ends_at = time.monotonic() + FOREVER
     tasks = [
-        asyncio.create_task(run.client.measure(run.server, ends=[ends_at, ends_at])) for run in runs
+        asyncio.create_task(run.client.measure(run.server, ends=[ends_at, ends_at]))
+        for run in runs
     ]
     for run in runs:
         await played.reaches(run, "Running")
@@ -94,11 +113,14 @@ async def test_deadlines_hold_for_a_client_that_cannot_be_understood_after_a_res
     late_at = time.monotonic() + RUN_DEADLINE_SECONDS
     await played.operator.kill()
     await played.delete(
-        "ConfigMap", played.children(planless, "ConfigMap", "plan")[0]["metadata"]["name"]
+        "ConfigMap",
+        played.children(planless, "ConfigMap", "plan")[0]["metadata"]["name"],
     )
     await played.operator.start()
     for run in (control, planless):
-        await played.released(run, seconds=max(0.0, late_at - time.monotonic()) + LET_GO_SECONDS)
+        await played.released(
+            run, seconds=max(0.0, late_at - time.monotonic()) + LET_GO_SECONDS
+        )
         status = await played.finished(run, seconds=LET_GO_SECONDS)
         assert condition({"status": status}, "Failed")["status"] == "True", status
     await _left(tasks)
@@ -138,7 +160,9 @@ async def test_a_status_of_a_newer_operator_does_not_keep_a_run_alive(
     for run in runs:
         await played.released(run, seconds=LET_GO_SECONDS)
         status = await played.finished(run, seconds=LET_GO_SECONDS)
-        assert condition({"status": status}, "Failed")["reason"] == "Cancelled", status
+        assert condition({"status": status}, "Failed")["reason"] == "Cancelled", (
+            status
+        )
     kept = next(run for run in runs if run.name == "field")
     assert played.status(kept)["hibernation"] == OF_TOMORROW["field"]["hibernation"]
     await _left(tasks)
@@ -158,25 +182,40 @@ async def test_a_webhook_that_denies_or_is_dead_is_told_and_deadlines_hold(
     }
     denied = {"denied": "jobs", "serverless": "deployments"}
     dead = {"dead": "jobs"}
-    async with denying(played.api, played.namespace, tmp_path, denied=denied, dead=dead) as webhook:
+    async with denying(
+        played.api, played.namespace, tmp_path, denied=denied, dead=dead
+    ) as webhook:
         control = await played.apply("control")
-        runs = [await played.apply(name, **limits) for name in ("dead", "serverless", "denied")]
+        runs = [
+            await played.apply(name, **limits)
+            for name in ("dead", "serverless", "denied")
+        ]
         for run in (control, runs[1]):
             await played.client_starts(run)
         await played.gets(control, "Deployment", "server", seconds=TOLD_SECONDS)
         for run in runs:
             told = partial(_tells, played, run)
             await played.until(
-                told, seconds=TOLD_SECONDS, what=f"{run.name} says what it waits for"
+                told,
+                seconds=TOLD_SECONDS,
+                what=f"{run.name} says what it waits for",
             )
         for run in runs:
-            status = await played.finished(run, seconds=DEADLINE_SECONDS + LET_GO_SECONDS)
+            status = await played.finished(
+                run, seconds=DEADLINE_SECONDS + LET_GO_SECONDS
+            )
             failed = condition({"status": status}, "Failed")
-            assert failed["reason"] in ("StartupDeadlineExceeded", "PendingDeadlineExceeded"), (
+            assert failed["reason"] in (
+                "StartupDeadlineExceeded",
+                "PendingDeadlineExceeded",
+            ), (
                 run.name,
                 failed,
             )
-            assert any(word in failed["message"] for word in WORDS), (run.name, failed)
+            assert any(word in failed["message"] for word in WORDS), (
+                run.name,
+                failed,
+            )
         assert webhook.denied > 0
     assert played.has_server(control)
 

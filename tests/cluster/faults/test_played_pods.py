@@ -36,39 +36,51 @@ PLAYS = Plays()
 @PLAYS.of("server-oom")
 async def server_oom(trial: Trial) -> None:
     await trial.has_server()
-    await trial.pod_says("server", pod_statuses.ended("server", code=137, reason="OOMKilled"))
+    await trial.pod_says(
+        "server", pod_statuses.ended("server", code=137, reason="OOMKilled")
+    )
 
 
 @PLAYS.of("server-oom-late")
 async def server_oom_late(trial: Trial) -> None:
     await trial.measures()
-    await trial.pod_says("server", pod_statuses.ended("server", code=137, reason="OOMKilled"))
+    await trial.pod_says(
+        "server", pod_statuses.ended("server", code=137, reason="OOMKilled")
+    )
 
 
 @PLAYS.of("bad-value")
 async def bad_value(trial: Trial) -> None:
     words = "Traceback (most recent call last):\nValueError: max_num_seqs must be at least 1"
     await trial.has_server()
-    await trial.pod_says("server", pod_statuses.ended("server", code=1, message=words))
+    await trial.pod_says(
+        "server", pod_statuses.ended("server", code=1, message=words)
+    )
 
 
 @PLAYS.of("port-taken")
 async def port_taken(trial: Trial) -> None:
     words = "OSError: [Errno 98] Address already in use"
     await trial.has_server()
-    await trial.pod_says("server", pod_statuses.looping("server", code=1, message=words))
+    await trial.pod_says(
+        "server", pod_statuses.looping("server", code=1, message=words)
+    )
 
 
 @PLAYS.of("hangs-in-load")
 async def hangs_in_load(trial: Trial) -> None:
     await trial.has_server(startupDeadlineSeconds=int(trial.fault.waits_seconds))
-    await trial.pod_says("server", pod_statuses.loading("server", trial.run.address))
+    await trial.pod_says(
+        "server", pod_statuses.loading("server", trial.run.address)
+    )
 
 
 @PLAYS.of("restarts")
 async def restarts(trial: Trial) -> None:
     await trial.measures()
-    await trial.pod_says("server", pod_statuses.restarted("server", trial.run.address, code=1))
+    await trial.pod_says(
+        "server", pod_statuses.restarted("server", trial.run.address, code=1)
+    )
 
 
 @PLAYS.of("deleted-by-hand")
@@ -82,7 +94,9 @@ async def deleted_by_hand(trial: Trial) -> None:
 @PLAYS.of("server-evicted")
 async def server_evicted(trial: Trial) -> None:
     await trial.has_server()
-    await trial.pod_says("server", pod_statuses.pod_failed("Evicted", "The node was low on memory"))
+    await trial.pod_says(
+        "server", pod_statuses.pod_failed("Evicted", "The node was low on memory")
+    )
 
 
 @PLAYS.of("server-preempted")
@@ -105,26 +119,34 @@ async def server_node_lost(trial: Trial) -> None:
 async def node_refuses(trial: Trial) -> None:
     words = "Allocate failed due to no healthy devices present"
     await trial.has_server()
-    await trial.pod_says("server", pod_statuses.pod_failed("UnexpectedAdmissionError", words))
+    await trial.pod_says(
+        "server", pod_statuses.pod_failed("UnexpectedAdmissionError", words)
+    )
 
 
 @PLAYS.of("image-missing")
 async def image_missing(trial: Trial) -> None:
     await trial.has_server()
-    await trial.pod_says("server", pod_statuses.waiting("server", "ImagePullBackOff", "not found"))
+    await trial.pod_says(
+        "server", pod_statuses.waiting("server", "ImagePullBackOff", "not found")
+    )
 
 
 @PLAYS.of("image-late")
 async def image_late(trial: Trial) -> None:
     words = "dial tcp: i/o timeout"
     await trial.has_server()
-    await trial.pod_says("server", pod_statuses.waiting("server", "ErrImagePull", words))
+    await trial.pod_says(
+        "server", pod_statuses.waiting("server", "ErrImagePull", words)
+    )
 
 
 @PLAYS.of("image-slow")
 async def image_slow(trial: Trial) -> None:
     await trial.has_server(startupDeadlineSeconds=int(trial.fault.waits_seconds))
-    await trial.pod_says("server", pod_statuses.waiting("server", "ContainerCreating"))
+    await trial.pod_says(
+        "server", pod_statuses.waiting("server", "ContainerCreating")
+    )
 
 
 @PLAYS.of("no-such-node")
@@ -182,7 +204,9 @@ async def runs_as_root(trial: Trial) -> None:
 async def client_oom(trial: Trial) -> None:
     await trial.measures()
     await trial.run.client.stop()
-    killed = pod_statuses.ended("client", code=137, reason="OOMKilled", phase="Failed")
+    killed = pod_statuses.ended(
+        "client", code=137, reason="OOMKilled", phase="Failed"
+    )
     await trial.pod_says("client", killed)
 
 
@@ -190,28 +214,36 @@ async def client_oom(trial: Trial) -> None:
 async def client_killed(trial: Trial) -> None:
     await trial.measures()
     await trial.run.client.stop()
-    await trial.pod_says("client", pod_statuses.ended("client", code=137, phase="Failed"))
+    await trial.pod_says(
+        "client", pod_statuses.ended("client", code=137, phase="Failed")
+    )
 
 
 @PLAYS.of("client-evicted")
 async def client_evicted(trial: Trial) -> None:
     await trial.measures()
     await trial.run.client.stop()
-    await trial.pod_says("client", pod_statuses.pod_failed("Evicted", "The node was low on memory"))
+    await trial.pod_says(
+        "client", pod_statuses.pod_failed("Evicted", "The node was low on memory")
+    )
 
 
 @PLAYS.of("client-image-missing")
 async def client_image_missing(trial: Trial) -> None:
     await trial.begins()
     await trial.played.gets(trial.run, "Pod", "client")
-    await trial.pod_says("client", pod_statuses.waiting("client", "ImagePullBackOff", "not found"))
+    await trial.pod_says(
+        "client", pod_statuses.waiting("client", "ImagePullBackOff", "not found")
+    )
 
 
 @PLAYS.of("client-hangs-at-start")
 async def client_hangs_at_start(trial: Trial) -> None:
     await trial.begins(startupDeadlineSeconds=int(trial.fault.waits_seconds))
     await trial.played.gets(trial.run, "Pod", "client")
-    await trial.pod_says("client", pod_statuses.loading("client", trial.run.address))
+    await trial.pod_says(
+        "client", pod_statuses.loading("client", trial.run.address)
+    )
 
 
 @PLAYS.of("client-silent")
@@ -256,18 +288,28 @@ class Stranger(HostileClient):
     """Its records are of another run than it says of itself."""
 
     def _envelope(self, sequence: int) -> dict[str, Any]:
-        return {**super()._envelope(sequence), "run_uid": "00000000-0000-0000-0000-000000000000"}
+        return {
+            **super()._envelope(sequence),
+            "run_uid": "00000000-0000-0000-0000-000000000000",
+        }
 
 
 class Repeater(HostileClient):
     """All of its records are of the first stage."""
 
     def _envelope(self, sequence: int) -> dict[str, Any]:
-        return {**super()._envelope(sequence), "stage_id": self.plan["stages"][0]["id"]}
+        return {
+            **super()._envelope(sequence),
+            "stage_id": self.plan["stages"][0]["id"],
+        }
 
 
 async def hands_out(
-    trial: Trial, body: bytes, *, made: type[HostileClient] = HostileClient, **of_client: Any
+    trial: Trial,
+    body: bytes,
+    *,
+    made: type[HostileClient] = HostileClient,
+    **of_client: Any,
 ) -> None:
     """Records of this body, as many as the run has stages, once its server is there."""
     await trial.begins()
@@ -324,6 +366,10 @@ async def _tried(directory: Path) -> Outcomes:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("fault", [*of("server"), *of("client")], ids=lambda fault: fault.name)
-def test_a_fault_is_told_and_lets_go_in_time(fault: Fault, outcomes: Outcomes) -> None:
+@pytest.mark.parametrize(
+    "fault", [*of("server"), *of("client")], ids=lambda fault: fault.name
+)
+def test_a_fault_is_told_and_lets_go_in_time(
+    fault: Fault, outcomes: Outcomes
+) -> None:
     checked(fault, outcomes)

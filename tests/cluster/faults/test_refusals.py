@@ -40,7 +40,9 @@ async def quota_full(trial: Trial) -> None:
 
 @PLAYS.of("quota-wants-limits")
 async def quota_wants_limits(trial: Trial) -> None:
-    await pods_are_refused(trial, pod={"priorityClassName": class_of(trial.played.namespace)})
+    await pods_are_refused(
+        trial, pod={"priorityClassName": class_of(trial.played.namespace)}
+    )
 
 
 @PLAYS.of("pod-security")
@@ -95,7 +97,10 @@ def outcomes(definition: str, tmp_path_factory: pytest.TempPathFactory) -> Outco
 
 
 async def _tried(directory: Path) -> Outcomes:
-    webhooks = {"denied": {"webhook-denies": "pods"}, "dead": {"webhook-away": "pods"}}
+    webhooks = {
+        "denied": {"webhook-denies": "pods"},
+        "dead": {"webhook-away": "pods"},
+    }
     async with (
         played_cluster(directory) as played,
         refusing(played.api, played.namespace),
@@ -106,5 +111,7 @@ async def _tried(directory: Path) -> Outcomes:
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("fault", of("refusal"), ids=lambda fault: fault.name)
-def test_a_refusal_is_told_and_ends_in_time(fault: Fault, outcomes: Outcomes) -> None:
+def test_a_refusal_is_told_and_ends_in_time(
+    fault: Fault, outcomes: Outcomes
+) -> None:
     checked(fault, outcomes)

@@ -29,7 +29,12 @@ FEW = {
 
 def workload(dataset: dict[str, Any], *, requests: int) -> list[dict[str, Any]]:
     return [
-        {"name": "chat", "dataset": dataset, "load": {"concurrencies": [1]}, "requests": requests}
+        {
+            "name": "chat",
+            "dataset": dataset,
+            "load": {"concurrencies": [1]},
+            "requests": requests,
+        }
     ]
 
 
@@ -42,12 +47,17 @@ def share_gpt(config_map: str) -> dict[str, Any]:
     }
 
 
-TOKEN = {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "absent", "key": "token"}}}
+TOKEN = {
+    "name": "TOKEN",
+    "valueFrom": {"secretKeyRef": {"name": "absent", "key": "token"}},
+}
 BAD: dict[str, dict[str, Any]] = {
     "no-map": {"workloads": workload(share_gpt("absent"), requests=4)},
     "few-rows": {"workloads": workload(share_gpt("few"), requests=10)},
     "too-long": {
-        "workloads": workload({"random": {"inputTokens": 9000, "outputTokens": 8}}, requests=2)
+        "workloads": workload(
+            {"random": {"inputTokens": 9000, "outputTokens": 8}}, requests=2
+        )
     },
     "no-secret": {"server": {"env": [TOKEN]}, "startupDeadlineSeconds": 60},
 }
@@ -57,7 +67,9 @@ BAD: dict[str, dict[str, Any]] = {
 def together(operator: Namespace) -> Iterator[Namespace]:
     """A namespace in which each of these runs was started, at the same instant."""
     with in_a_namespace() as namespace:
-        namespace.apply(FEW, *(simulated_run(name, **spec) for name, spec in BAD.items()))
+        namespace.apply(
+            FEW, *(simulated_run(name, **spec) for name, spec in BAD.items())
+        )
         yield namespace
 
 
@@ -66,14 +78,18 @@ def took_no_gpu(namespace: Namespace, run: Object) -> None:
     assert namespace.list("deployments", selector=children_selector(run)) == []
 
 
-def test_a_missing_config_map_is_named_before_a_gpu_is_taken(together: Namespace) -> None:
+def test_a_missing_config_map_is_named_before_a_gpu_is_taken(
+    together: Namespace,
+) -> None:
     run = finished(together, "no-map", timeout_seconds=150)
     assert condition(run, "Failed")["reason"] == "DatasetNotFound"
     assert "absent/chat.json" in run["status"]["message"]
     took_no_gpu(together, run)
 
 
-def test_too_few_rows_are_counted_before_a_gpu_is_taken(together: Namespace) -> None:
+def test_too_few_rows_are_counted_before_a_gpu_is_taken(
+    together: Namespace,
+) -> None:
     run = finished(together, "few-rows", timeout_seconds=150)
     assert condition(run, "Failed")["reason"] == "DatasetTooSmall"
     assert "3" in run["status"]["message"]
@@ -91,7 +107,9 @@ def test_a_prompt_longer_than_the_model_takes_is_refused_with_both_lengths(
     took_no_gpu(together, run)
 
 
-def test_a_missing_secret_waits_with_the_reason_until_the_deadline(together: Namespace) -> None:
+def test_a_missing_secret_waits_with_the_reason_until_the_deadline(
+    together: Namespace,
+) -> None:
     run = finished(together, "no-secret", timeout_seconds=180)
     assert condition(run, "Failed")["reason"] == "StartupDeadlineExceeded"
     assert 'secret "absent" not found' in run["status"]["message"]

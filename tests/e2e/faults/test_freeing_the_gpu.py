@@ -17,9 +17,15 @@ LONG = {
 
 
 def _measuring(namespace: Namespace, name: str) -> Object:
-    namespace.apply(simulated_run(name, args=("--sim-tpot-ms=20",), workloads=[LONG]))
+    namespace.apply(
+        simulated_run(name, args=("--sim-tpot-ms=20",), workloads=[LONG])
+    )
     return namespace.wait_for(
-        RUN, name, lambda r: phase(r) == "Running", timeout_seconds=200, what="running"
+        RUN,
+        name,
+        lambda r: phase(r) == "Running",
+        timeout_seconds=200,
+        what="running",
     )
 
 
@@ -41,11 +47,18 @@ def test_deleting_a_run_leaves_no_pod_within_half_a_minute(
 ) -> None:
     run = _measuring(namespace, "deleted")
     pods = namespace.list("pods", selector=children_selector(run))
-    assert {pod["metadata"]["labels"]["benchrun.dev/role"] for pod in pods} == {"client", "server"}
+    assert {pod["metadata"]["labels"]["benchrun.dev/role"] for pod in pods} == {
+        "client",
+        "server",
+    }
     with taken_away() if operator_is == "down" else nullcontext():
         began = time.monotonic()
         namespace.delete(RUN, "deleted")
-        namespace.wait_gone("pods", selector=children_selector(run), timeout_seconds=30)
+        namespace.wait_gone(
+            "pods", selector=children_selector(run), timeout_seconds=30
+        )
         assert time.monotonic() - began < 30
     everything_else = "deployments,jobs,services,configmaps"
-    namespace.wait_gone(everything_else, selector=children_selector(run), timeout_seconds=30)
+    namespace.wait_gone(
+        everything_else, selector=children_selector(run), timeout_seconds=30
+    )

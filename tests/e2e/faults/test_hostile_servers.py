@@ -24,8 +24,12 @@ under the name of the run's."""
 def together(operator: Namespace) -> Iterator[Namespace]:
     """A namespace in which a run against each of them was started, at the same instant."""
     with in_a_namespace() as namespace:
-        namespace.apply(*(simulated_run(name, args=(flag,)) for name, flag in HOSTILE.items()))
-        namespace.apply(simulated_run("other", server={"command": ["sh", "-c", OTHER]}))
+        namespace.apply(
+            *(simulated_run(name, args=(flag,)) for name, flag in HOSTILE.items())
+        )
+        namespace.apply(
+            simulated_run("other", server={"command": ["sh", "-c", OTHER]})
+        )
         yield namespace
 
 
@@ -39,9 +43,12 @@ def test_a_metrics_page_of_nonsense_leaves_figures_empty_and_the_run_whole(
     row = run["status"]["results"][0]
     assert row["metrics"]["completed"] == 8
     assert all(
-        r.get("runningMean") is None and r.get("prefixHitPercent") is None for r in row["roles"]
+        r.get("runningMean") is None and r.get("prefixHitPercent") is None
+        for r in row["roles"]
     )
-    unchecked = next(f for f in run["status"]["findings"] if f["code"] == "NotChecked")
+    unchecked = next(
+        f for f in run["status"]["findings"] if f["code"] == "NotChecked"
+    )
     assert "PrefixCacheContaminated" in unchecked["evidence"]
 
 
@@ -72,7 +79,12 @@ def test_a_server_of_another_model_under_the_name_that_was_asked_for_is_invalid(
     run = finished(together, name, timeout_seconds=200)
     assert condition(run, "Valid")["status"] == "False"
     wrong = next(
-        finding for finding in run["status"]["findings"] if finding["code"] == "WrongModel"
+        finding
+        for finding in run["status"]["findings"]
+        if finding["code"] == "WrongModel"
     )
-    assert (wrong["severity"], wrong["evidence"]["listedModel"]) == ("Invalid", "facebook/opt-125m")
+    assert (wrong["severity"], wrong["evidence"]["listedModel"]) == (
+        "Invalid",
+        "facebook/opt-125m",
+    )
     assert run["status"].get("headline") is None

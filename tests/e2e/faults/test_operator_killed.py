@@ -13,7 +13,8 @@ from kit.runs import children_selector, phase, simulated_run
 
 def _mid_stage(run: Object) -> bool:
     return (
-        bool(run["status"].get("progress", {}).get("stagesDone") == 1) and phase(run) == "Running"
+        bool(run["status"].get("progress", {}).get("stagesDone") == 1)
+        and phase(run) == "Running"
     )
 
 
@@ -31,13 +32,19 @@ WORKLOAD = {
 
 def start(namespace: Namespace) -> None:
     namespace.apply(
-        simulated_run("survivor", args=("--sim-tpot-ms=20",), workloads=[WORKLOAD], repeats=2)
+        simulated_run(
+            "survivor", args=("--sim-tpot-ms=20",), workloads=[WORKLOAD], repeats=2
+        )
     )
 
 
 def once(namespace: Namespace, moment: Callable[[Object], bool]) -> Object:
     return namespace.wait_for(
-        RUN, "survivor", moment, timeout_seconds=200, what=moment.__name__.strip("_")
+        RUN,
+        "survivor",
+        moment,
+        timeout_seconds=200,
+        what=moment.__name__.strip("_"),
     )
 
 
@@ -67,7 +74,9 @@ def test_an_operator_killed_while_it_collects_changes_nothing(
     namespace.kubectl("create", "quota", "full", "--hard=count/configmaps=1")
     collecting = once(namespace, _collecting)
     assert len(stored_stages(namespace, collecting)) < 4
-    namespace.wait_gone("deployments", selector=children_selector(collecting), timeout_seconds=30)
+    namespace.wait_gone(
+        "deployments", selector=children_selector(collecting), timeout_seconds=30
+    )
     kill_container(operator, selector=SELECTOR)
     assert phase(namespace.get(RUN, "survivor")) == "Collecting"
     namespace.kubectl("delete", "quota", "full")

@@ -12,7 +12,13 @@ import pytest
 from e2e.conftest import in_a_namespace
 from kit.kubectl import Namespace
 from kit.real_faults import KINDS, check_real
-from kit.runs import children_selector, condition, finished, held_seconds, simulated_run
+from kit.runs import (
+    children_selector,
+    condition,
+    finished,
+    held_seconds,
+    simulated_run,
+)
 from kit.watching import Watch
 
 FAILURES = {
@@ -67,7 +73,9 @@ def started(runs: Mapping[str, Mapping[str, Any]]) -> Iterator[Watched]:
     """A namespace in which each of these runs was started, at the same instant, and what happens
     there from before that on."""
     with in_a_namespace() as namespace, Watch(namespace, *KINDS) as watch:
-        namespace.apply(*(simulated_run(name, **spec) for name, spec in runs.items()))
+        namespace.apply(
+            *(simulated_run(name, **spec) for name, spec in runs.items())
+        )
         yield namespace, watch
 
 
@@ -116,9 +124,13 @@ def test_a_server_that_cannot_start_ends_the_run_with_its_own_reason(
     assert "Traceback" not in run["status"]["message"]
     assert held_seconds(run) < TOLD_WITHIN_SECONDS
     together.wait_gone(
-        "pods", selector=f"{children_selector(run)},benchrun.dev/role=server", timeout_seconds=30
+        "pods",
+        selector=f"{children_selector(run)},benchrun.dev/role=server",
+        timeout_seconds=30,
     )
-    check_real(fault, run, watch, restarts=ENOUGH_RESTARTS if reason == "CrashLoop" else 0)
+    check_real(
+        fault, run, watch, restarts=ENOUGH_RESTARTS if reason == "CrashLoop" else 0
+    )
 
 
 @pytest.mark.timeout(200)
@@ -129,20 +141,26 @@ def test_an_image_that_cannot_be_pulled_ends_the_run(together: Namespace) -> Non
 
 
 @pytest.mark.timeout(200)
-def test_no_gpu_to_be_had_waits_with_the_reason_until_its_deadline(together: Namespace) -> None:
+def test_no_gpu_to_be_had_waits_with_the_reason_until_its_deadline(
+    together: Namespace,
+) -> None:
     run = finished(together, "greedy", timeout_seconds=150)
     assert condition(run, "Failed")["reason"] == "PendingDeadlineExceeded"
     assert "nvidia.com/gpu" in run["status"]["message"]
 
 
 @pytest.mark.timeout(200)
-def test_a_node_selector_nothing_matches_ends_the_run_after_its_grace(together: Namespace) -> None:
+def test_a_node_selector_nothing_matches_ends_the_run_after_its_grace(
+    together: Namespace,
+) -> None:
     run = finished(together, "nowhere", timeout_seconds=150)
     assert condition(run, "Failed")["reason"] == "Unschedulable"
 
 
 @pytest.mark.timeout(200)
-def test_a_server_that_loads_too_long_meets_its_startup_deadline(later: Namespace) -> None:
+def test_a_server_that_loads_too_long_meets_its_startup_deadline(
+    later: Namespace,
+) -> None:
     run = finished(later, "slow", timeout_seconds=180)
     assert condition(run, "Failed")["reason"] == "StartupDeadlineExceeded"
     assert (
@@ -164,7 +182,9 @@ def test_a_run_that_measures_too_long_meets_its_deadline_and_keeps_what_it_measu
 @pytest.mark.timeout(300)
 def test_a_server_that_dies_mid_stage_voids_the_run(later: Namespace) -> None:
     run = finished(later, "mortal", timeout_seconds=200)
-    assert condition(run, "Failed")["reason"] == "ServerRestarted", run["status"]["message"]
+    assert condition(run, "Failed")["reason"] == "ServerRestarted", run["status"][
+        "message"
+    ]
     assert run["status"]["verdict"] == "Invalid"
     assert run["status"]["logTail"]
 
@@ -175,5 +195,7 @@ def test_a_server_that_dies_on_its_first_request_ends_the_run(
 ) -> None:
     run = finished(later, "first-request", timeout_seconds=200)
     # What was sent while it was away has failed.
-    assert {row["verdict"] for row in run["status"].get("results", [])} <= {"Invalid"}
+    assert {row["verdict"] for row in run["status"].get("results", [])} <= {
+        "Invalid"
+    }
     check_real("first-request", run, watch_later)

@@ -25,32 +25,45 @@ def two(operator: Namespace) -> Iterator[Namespace]:
 
 
 def _scale(replicas: int) -> None:
-    HOME.kubectl("scale", "deployment", f"--selector={SELECTOR}", f"--replicas={replicas}")
+    HOME.kubectl(
+        "scale", "deployment", f"--selector={SELECTOR}", f"--replicas={replicas}"
+    )
     for _ in polling(f"{replicas} operators answer", seconds=120):
         # Not whether they are ready: of two that may be only the one that works.
-        if [pod["status"]["containerStatuses"][0].get("started") for pod in _operators()] == [
-            True
-        ] * replicas:
+        if [
+            pod["status"]["containerStatuses"][0].get("started")
+            for pod in _operators()
+        ] == [True] * replicas:
             break
 
 
 def _operators() -> list[Object]:
     """The operators' pods that have a container, those that end as well."""
-    return [p for p in HOME.list("pods", selector=SELECTOR) if p["status"].get("containerStatuses")]
+    return [
+        p
+        for p in HOME.list("pods", selector=SELECTOR)
+        if p["status"].get("containerStatuses")
+    ]
 
 
 def _writes(pod: str) -> float:
     """Everything it wrote about runs and what they own, since its process began; what keeps a
     leader in office is none of it."""
     page = HOME.kubectl(
-        "get", "--raw", f"/api/v1/namespaces/{HOME.name}/pods/{pod}:{PORT}/proxy/metrics"
+        "get",
+        "--raw",
+        f"/api/v1/namespaces/{HOME.name}/pods/{pod}:{PORT}/proxy/metrics",
     )
-    writes = re.findall(r"^benchrun_api_writes_total\{(.*)\} (.*)$", page, re.MULTILINE)
+    writes = re.findall(
+        r"^benchrun_api_writes_total\{(.*)\} (.*)$", page, re.MULTILINE
+    )
     return sum(float(count) for labels, count in writes if "leases" not in labels)
 
 
 def _has_client(namespace: Namespace, name: str) -> bool:
-    return bool(namespace.list("jobs", selector=children_selector(namespace.get(RUN, name))))
+    return bool(
+        namespace.list("jobs", selector=children_selector(namespace.get(RUN, name)))
+    )
 
 
 @pytest.mark.timeout(300)
@@ -60,7 +73,10 @@ def test_one_of_two_operators_writes_and_the_other_takes_over(
     pods = [pod["metadata"]["name"] for pod in _operators()]
     before = {pod: _writes(pod) for pod in pods}
     namespace.apply(
-        *(simulated_run(f"run-{n}", args=("--sim-load-seconds=600",)) for n in range(3))
+        *(
+            simulated_run(f"run-{n}", args=("--sim-load-seconds=600",))
+            for n in range(3)
+        )
     )
     for n in range(3):
         for _ in polling(f"run-{n} has its client", seconds=NOTICED_SECONDS):
@@ -79,7 +95,10 @@ def test_one_of_two_operators_writes_and_the_other_takes_over(
     kill_container(two, selector=SELECTOR, pod=writers[0])
     killed = time.monotonic()
     namespace.apply(simulated_run("after"))
-    for _ in polling("the run that came after the kill has its client", seconds=TAKEN_OVER_SECONDS):
+    for _ in polling(
+        "the run that came after the kill has its client",
+        seconds=TAKEN_OVER_SECONDS,
+    ):
         if _has_client(namespace, "after"):
             break
     assert time.monotonic() - killed < TAKEN_OVER_SECONDS

@@ -16,7 +16,9 @@ def _restarts(operator: Namespace) -> dict[str, int]:
     """Of each operator pod; a pod that is replaced counts as well."""
     pods = operator.list("pods", selector=SELECTOR)
     return {
-        pod["metadata"]["name"]: pod["status"]["containerStatuses"][0]["restartCount"]
+        pod["metadata"]["name"]: pod["status"]["containerStatuses"][0][
+            "restartCount"
+        ]
         for pod in pods
     }
 
@@ -28,7 +30,9 @@ def test_records_that_unfold_do_not_kill_the_operator(
     before = _restarts(operator)
     # The control's client would do the same, but its server never answers.
     namespace.apply(
-        hostile_program(), hostile_run("control", args=(LOADS_FOR_EVER,)), hostile_run("bomb")
+        hostile_program(),
+        hostile_run("control", args=(LOADS_FOR_EVER,)),
+        hostile_run("bomb"),
     )
     run: Object = {}
     for _ in polling("the run with the bomb has ended", seconds=ENDED_SECONDS):
@@ -37,7 +41,9 @@ def test_records_that_unfold_do_not_kill_the_operator(
             break
     assert run["status"].get("verdict") not in ("Valid", "Suspect"), run["status"]
     namespace.wait_gone(
-        "pods", selector=f"{children_selector(run)},benchrun.dev/role=server", timeout_seconds=30
+        "pods",
+        selector=f"{children_selector(run)},benchrun.dev/role=server",
+        timeout_seconds=30,
     )
 
     namespace.apply(simulated_run("later"))

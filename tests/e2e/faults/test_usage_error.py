@@ -5,7 +5,13 @@ import time
 import pytest
 from kit.kubectl import Namespace
 from kit.real_faults import KINDS, check_real
-from kit.runs import VLLM_IMAGE, children_selector, condition, finished, simulated_run
+from kit.runs import (
+    VLLM_IMAGE,
+    children_selector,
+    condition,
+    finished,
+    simulated_run,
+)
 from kit.watching import Watch
 
 
@@ -13,7 +19,10 @@ from kit.watching import Watch
 def test_an_unknown_flag_ends_the_run_with_usage_error_within_a_minute(
     namespace: Namespace,
 ) -> None:
-    server = {"image": VLLM_IMAGE, "args": ["--max-model-len=4096", "--max-num-sequences=16"]}
+    server = {
+        "image": VLLM_IMAGE,
+        "args": ["--max-model-len=4096", "--max-num-sequences=16"],
+    }
     with Watch(namespace, *KINDS) as watch:
         began = time.monotonic()
         namespace.apply(simulated_run("typo", server=server))

@@ -25,7 +25,9 @@ def _release(number: int) -> None:
     assert jobs, "the chart has no CronJob that lets go of servers"
     name = f"release-{number}"
     HOME.delete("job", name)
-    HOME.kubectl("create", "job", name, f"--from=cronjob/{jobs[0]['metadata']['name']}")
+    HOME.kubectl(
+        "create", "job", name, f"--from=cronjob/{jobs[0]['metadata']['name']}"
+    )
     HOME.kubectl("wait", f"job/{name}", "--for=condition=Complete", "--timeout=60s")
     HOME.delete("job", name)
 
@@ -34,23 +36,37 @@ def _release(number: int) -> None:
 def test_a_server_held_too_long_is_released_while_no_operator_runs(
     operator: Namespace, namespace: Namespace
 ) -> None:
-    limits = {"startupDeadlineSeconds": STARTUP_SECONDS, "runDeadlineSeconds": RUN_SECONDS}
-    runs = (hostile_run(name, args=(LOADS_FOR_EVER,), **limits) for name in ("held", "control"))
+    limits = {
+        "startupDeadlineSeconds": STARTUP_SECONDS,
+        "runDeadlineSeconds": RUN_SECONDS,
+    }
+    runs = (
+        hostile_run(name, args=(LOADS_FOR_EVER,), **limits)
+        for name in ("held", "control")
+    )
     namespace.apply(hostile_program(), *runs)
     held = namespace.get(RUN, "held")
     control = namespace.get(RUN, "control")
     for _ in polling("both servers have their pods", seconds=120):
         pods = [
-            pod for run in (held, control) for pod in namespace.list("pods", selector=_servers(run))
+            pod
+            for run in (held, control)
+            for pod in namespace.list("pods", selector=_servers(run))
         ]
         if len(pods) == 2 and all(pod["spec"].get("nodeName") for pod in pods):
             break
     with taken_away():
-        deployment = namespace.list("deployments", selector=_servers(held))[0]["metadata"]
+        deployment = namespace.list("deployments", selector=_servers(held))[0][
+            "metadata"
+        ]
         hold = int(deployment.get("annotations", {}).get(HOLD, "0"))
         # Not waited for: the test says instead that the time is over.
-        namespace.kubectl("annotate", "--overwrite", "deployment", deployment["name"], f"{HOLD}=1")
-        for number, _ in enumerate(polling("the server is let go", seconds=LET_GO_SECONDS)):
+        namespace.kubectl(
+            "annotate", "--overwrite", "deployment", deployment["name"], f"{HOLD}=1"
+        )
+        for number, _ in enumerate(
+            polling("the server is let go", seconds=LET_GO_SECONDS)
+        ):
             _release(number)
             there = namespace.list("deployments", selector=_servers(held))
             if all("deletionTimestamp" in each["metadata"] for each in there):

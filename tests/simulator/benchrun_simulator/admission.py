@@ -38,7 +38,8 @@ class Admission:
         """
         if self._max_requests is not None and unfinished + 1 > self._max_requests:
             raise self._rejection(
-                REQUESTS, "The engine is currently busy and cannot accept new requests. "
+                REQUESTS,
+                "The engine is currently busy and cannot accept new requests. ",
             )
         if self._max_tokens is not None and queued_tokens >= self._max_tokens:
             raise self._rejection(
@@ -49,5 +50,7 @@ class Admission:
         self.rejections[reason] += 1
         status = HTTPStatus.SERVICE_UNAVAILABLE
         return ApiError(
-            status, status.phrase, message + "Please try again later or on a different instance."
+            status,
+            status.phrase,
+            message + "Please try again later or on a different instance.",
         )

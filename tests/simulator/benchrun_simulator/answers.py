@@ -32,11 +32,14 @@ class Answer:
         opening = b"data: " + compact(self._fields(kind))[:-1]
         if generation.chat:
             self._role = (
-                opening + b',"choices":[{"index":0,"delta":{"role":"assistant","content":""},'
+                opening
+                + b',"choices":[{"index":0,"delta":{"role":"assistant","content":""},'
             )
             self._role += b'"logprobs":null,"finish_reason":null}],"prompt_token_ids":null,"prompt_text":null}\n\n'
             self._head = opening + b',"choices":[{"index":0,"delta":{"content":'
-            self._tail = b'},"logprobs":null,"finish_reason":%b,"token_ids":null}]}\n\n'
+            self._tail = (
+                b'},"logprobs":null,"finish_reason":%b,"token_ids":null}]}\n\n'
+            )
         else:
             self._role = b""
             self._head = opening + b',"choices":[{"index":0,"text":'
@@ -57,7 +60,9 @@ class Answer:
     ) -> bytes:
         """Return the last token or tokens, the usage if it was asked for, and the end mark."""
         last = self._head + text_json + self._tail % compact(reason)
-        return last + (self._usage_event(usage) if usage is not None else b"") + DONE
+        return (
+            last + (self._usage_event(usage) if usage is not None else b"") + DONE
+        )
 
     def whole(
         self,
@@ -69,7 +74,12 @@ class Answer:
     ) -> bytes:
         """Return the answer to a request that does not stream."""
         if self._chat:
-            message = {"role": "assistant", "content": text, "refusal": None, "reasoning": None}
+            message = {
+                "role": "assistant",
+                "content": text,
+                "refusal": None,
+                "reasoning": None,
+            }
             choice: dict[str, object] = {"index": 0, "message": message}
         else:
             choice = {"index": 0, "text": text}
@@ -80,9 +90,18 @@ class Answer:
             "token_ids": None,
         }
         kind = "chat.completion" if self._chat else "text_completion"
-        ending = {"service_tier": None, "system_fingerprint": FINGERPRINT, "usage": usage}
+        ending = {
+            "service_tier": None,
+            "system_fingerprint": FINGERPRINT,
+            "usage": usage,
+        }
         return compact(
-            {**self._fields(kind), "choices": [choice], **ending, "kv_transfer_params": transfer}
+            {
+                **self._fields(kind),
+                "choices": [choice],
+                **ending,
+                "kv_transfer_params": transfer,
+            }
         )
 
     def _usage_event(self, usage: dict[str, object]) -> bytes:

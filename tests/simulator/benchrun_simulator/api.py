@@ -30,7 +30,9 @@ from benchrun_simulator.tokens import Tokenizer
 Route = Callable[[Exchange], None]
 
 GUARDED_PREFIXES = ("/v1", "/v2", "/inference", "/cohere")
-GARBAGE = b"\x00\xff<html>{vllm:num_requests_running NaNaN\n# TYPE\nvllm: {{{ 1 2 3\n"
+GARBAGE = (
+    b"\x00\xff<html>{vllm:num_requests_running NaNaN\n# TYPE\nvllm: {{{ 1 2 3\n"
+)
 ENDLESS_PIECE = b"# never ends\n" * 512
 ENDLESS_PAUSE_SECONDS = 0.05
 
@@ -63,8 +65,12 @@ class Api:
     def handle(self, exchange: Exchange) -> None:
         """Answer one request, at once or as its tokens fall due."""
         request = exchange.request
-        if request.path.startswith(GUARDED_PREFIXES) and not self._may_enter(exchange):
-            exchange.respond(HTTPStatus.UNAUTHORIZED, compact({"error": "Unauthorized"}))
+        if request.path.startswith(GUARDED_PREFIXES) and not self._may_enter(
+            exchange
+        ):
+            exchange.respond(
+                HTTPStatus.UNAUTHORIZED, compact({"error": "Unauthorized"})
+            )
             return
         methods = self._routes.get(request.path)
         if methods is None:
@@ -80,7 +86,9 @@ class Api:
                 exchange.respond(error.status, error.body)
             except (TypeError, ValueError, AttributeError) as error:
                 # A field of the wrong type. vLLM answers 400 to such exceptions as well.
-                exchange.respond(HTTPStatus.BAD_REQUEST, bad_request(str(error)).body)
+                exchange.respond(
+                    HTTPStatus.BAD_REQUEST, bad_request(str(error)).body
+                )
 
     def _all_routes(self) -> dict[str, dict[str, Route]]:
         routes: dict[str, dict[str, Route]] = {
@@ -96,7 +104,10 @@ class Api:
         }
         if self._settings.engine == "SGLang":
             routes["/get_server_info"] = {"GET": self._version}
-            routes["/flush_cache"] = {"GET": self._flush_cache, "POST": self._flush_cache}
+            routes["/flush_cache"] = {
+                "GET": self._flush_cache,
+                "POST": self._flush_cache,
+            }
             return routes
         routes["/version"] = {"GET": self._version}
         if self._settings.development_mode:
@@ -108,14 +119,21 @@ class Api:
     def _may_enter(self, exchange: Exchange) -> bool:
         if not self._key_digests:
             return True
-        scheme, _, key = exchange.request.headers.get("authorization", "").partition(" ")
-        known = [secrets.compare_digest(_digest(key), digest) for digest in self._key_digests]
+        scheme, _, key = exchange.request.headers.get(
+            "authorization", ""
+        ).partition(" ")
+        known = [
+            secrets.compare_digest(_digest(key), digest)
+            for digest in self._key_digests
+        ]
         return scheme.lower() == "bearer" and any(known)
 
     def _health(self, exchange: Exchange) -> None:
         open_for_seconds = self._loop.time() - self._opened_at
         healthy = open_for_seconds >= self._settings.faults.health_delay_seconds
-        exchange.respond(HTTPStatus.OK if healthy else HTTPStatus.SERVICE_UNAVAILABLE)
+        exchange.respond(
+            HTTPStatus.OK if healthy else HTTPStatus.SERVICE_UNAVAILABLE
+        )
 
     def _version(self, exchange: Exchange) -> None:
         exchange.respond(200, compact({"version": self._settings.version}))
@@ -158,7 +176,11 @@ class Api:
         asked = read_json(exchange.request.body)
         check_model(asked.get("model"), self._settings)
         messages = asked.get("messages")
-        text = chat_text(messages) if isinstance(messages, list) else str(asked.get("prompt", ""))
+        text = (
+            chat_text(messages)
+            if isinstance(messages, list)
+            else str(asked.get("prompt", ""))
+        )
         tokens = self._tokenizer.encode(text)
         limit = self._settings.max_model_len
         answer = {
@@ -172,7 +194,10 @@ class Api:
     def _detokenize(self, exchange: Exchange) -> None:
         asked = read_json(exchange.request.body)
         check_model(asked.get("model"), self._settings)
-        exchange.respond(200, compact({"prompt": self._tokenizer.decode(asked.get("tokens", []))}))
+        exchange.respond(
+            200,
+            compact({"prompt": self._tokenizer.decode(asked.get("tokens", []))}),
+        )
 
     def _reset_prefix_cache(self, exchange: Exchange) -> None:
         lies = self._settings.faults.reset_lies
@@ -181,7 +206,9 @@ class Api:
         exchange.respond(200, compact({"success": success}))
 
     def _flush_cache(self, exchange: Exchange) -> None:
-        is_empty = not self._plan.next_reset_fails() and self._engine.reset_prefix_cache()
+        is_empty = (
+            not self._plan.next_reset_fails() and self._engine.reset_prefix_cache()
+        )
         status = HTTPStatus.OK if is_empty else HTTPStatus.BAD_REQUEST
         text = b"Cache flushed.\nPlease check backend logs for more details.\n"
         exchange.respond(status, text, content_type="text/plain")
@@ -197,7 +224,11 @@ class Api:
             self._answer_metrics(exchange)
 
     def _answer_metrics(self, exchange: Exchange) -> None:
-        match "http500" if self._plan.next_scrape_fails() else self._settings.faults.metrics:
+        match (
+            "http500"
+            if self._plan.next_scrape_fails()
+            else self._settings.faults.metrics
+        ):
             case "http500":
                 exchange.respond(
                     HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -210,7 +241,9 @@ class Api:
                 exchange.open_stream(CONTENT_TYPE)
                 self._send_for_ever(exchange, repeat(ENDLESS_PIECE))
             case mode:
-                exchange.respond(200, self._exposition(mode).encode(), content_type=CONTENT_TYPE)
+                exchange.respond(
+                    200, self._exposition(mode).encode(), content_type=CONTENT_TYPE
+                )
 
     def _exposition(self, mode: str) -> str:
         # SGLang's processes share one page, which has no families of a process.
@@ -223,7 +256,9 @@ class Api:
     def _send_for_ever(self, exchange: Exchange, pieces: Iterator[bytes]) -> None:
         if not exchange.disconnected:
             exchange.send(next(pieces))
-            self._loop.call_later(ENDLESS_PAUSE_SECONDS, self._send_for_ever, exchange, pieces)
+            self._loop.call_later(
+                ENDLESS_PAUSE_SECONDS, self._send_for_ever, exchange, pieces
+            )
 
 
 def _digest(key: str) -> bytes:

@@ -37,9 +37,7 @@ SUFFIXES = {
     "G": 2**30,
     "T": 2**40,
 }
-COMMANDS = (
-    "{chat,complete,serve,launch,bench,collect-env,download-kernels,preload,run-batch,snapshot}"
-)
+COMMANDS = "{chat,complete,serve,launch,bench,collect-env,download-kernels,preload,run-batch,snapshot}"
 SECRETS = ("api_key", "hf_token")
 
 
@@ -57,11 +55,17 @@ def parse(
     if unknown:
         # In vLLM the top-level parser complains about what the subcommand's parser left over.
         usage = f"usage: {program} "
-        lines = (f"{usage}[-h] [-v]", " " * len(usage) + COMMANDS, " " * len(usage) + "...")
+        lines = (
+            f"{usage}[-h] [-v]",
+            " " * len(usage) + COMMANDS,
+            " " * len(usage) + "...",
+        )
         complaint = f"{program}: error: unrecognized arguments: {' '.join(unknown)}"
         sys.stderr.write("\n".join((*lines, complaint, "")))
         raise SystemExit(USAGE)
-    return _resolve(found, declared=_declared(found, parser), environment=environment)
+    return _resolve(
+        found, declared=_declared(found, parser), environment=environment
+    )
 
 
 def human_readable_int(text: str) -> int:
@@ -131,13 +135,26 @@ def _add_effective_flags(parser: argparse.ArgumentParser) -> None:
     add("--stream-interval", type=int, default=1)
     add("--block-size", type=int, default=16)
     add("--sim-kv-tokens", type=human_readable_int, default=None)
-    add("--enable-prefix-caching", action=argparse.BooleanOptionalAction, default=True)
+    add(
+        "--enable-prefix-caching",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+    )
     add("--tensor-parallel-size", "-tp", type=int, default=1)
-    add("--gpu-memory-utilization", "--device-memory-utilization", type=float, default=0.92)
+    add(
+        "--gpu-memory-utilization",
+        "--device-memory-utilization",
+        type=float,
+        default=0.92,
+    )
     add("--seed", type=int, default=0)
     add("--tokenizer")
     add("--disable-log-stats", action="store_true")
-    add("--enable-prompt-tokens-details", action=argparse.BooleanOptionalAction, default=False)
+    add(
+        "--enable-prompt-tokens-details",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+    )
     add("--kv-transfer-config", type=kv_transfer.config)
 
 
@@ -155,11 +172,17 @@ def _add_reported_flags(parser: argparse.ArgumentParser) -> None:
     add(vllm_flags.JSONS, type=json.loads)
 
 
-def _declared(found: argparse.Namespace, parser: argparse.ArgumentParser) -> dict[str, object]:
+def _declared(
+    found: argparse.Namespace, parser: argparse.ArgumentParser
+) -> dict[str, object]:
     given = {
-        name: value for name, value in vars(found).items() if value != parser.get_default(name)
+        name: value
+        for name, value in vars(found).items()
+        if value != parser.get_default(name)
     }
-    return {name: "***" if name in SECRETS else value for name, value in given.items()}
+    return {
+        name: "***" if name in SECRETS else value for name, value in given.items()
+    }
 
 
 def _resolve(
@@ -190,7 +213,8 @@ def _resolve(
         headless=found.headless,
         version=found.sim_version,
         api_keys=_api_keys(found, environment),
-        development_mode=environment.get("VLLM_SERVER_DEV_MODE", "0") not in ("", "0"),
+        development_mode=environment.get("VLLM_SERVER_DEV_MODE", "0")
+        not in ("", "0"),
         max_model_len=max_model_len,
         max_sequences=found.max_num_seqs,
         max_batched_tokens=found.max_num_batched_tokens,
@@ -236,7 +260,9 @@ _BOUNDED = (
 )
 
 
-def _api_keys(found: argparse.Namespace, environment: Mapping[str, str]) -> tuple[str, ...]:
+def _api_keys(
+    found: argparse.Namespace, environment: Mapping[str, str]
+) -> tuple[str, ...]:
     keys = found.api_key or [environment.get("VLLM_API_KEY", "")]
     return tuple(key for key in keys if key)
 
@@ -250,7 +276,10 @@ def _check_source(model: str, environment: Mapping[str, str]) -> None:
         return
     if model.startswith("/"):
         raise model_folder_missing(model)
-    cache = Path(environment.get("HF_HOME", "~/.cache/huggingface")).expanduser() / "hub"
+    cache = (
+        Path(environment.get("HF_HOME", "~/.cache/huggingface")).expanduser()
+        / "hub"
+    )
     if (
         environment.get("HF_HUB_OFFLINE") == "1"
         and not (cache / f"models--{model.replace('/', '--')}").is_dir()
@@ -281,7 +310,9 @@ def _kv_bytes(config: Mapping[str, Any]) -> dict[str, int]:
         return {}
 
 
-def _max_model_len(asked: int | None, derived: int | None, environment: Mapping[str, str]) -> int:
+def _max_model_len(
+    asked: int | None, derived: int | None, environment: Mapping[str, str]
+) -> int:
     if asked is None or asked == -1:
         return derived or DEFAULT_MAX_MODEL_LEN
     if (

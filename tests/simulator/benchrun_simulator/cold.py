@@ -35,10 +35,14 @@ class ColdStart:
         last = self._last_arrival
         self._last_arrival = now
         slept = (
-            cold.idle_seconds is not None and last is not None and now - last >= cold.idle_seconds
+            cold.idle_seconds is not None
+            and last is not None
+            and now - last >= cold.idle_seconds
         )
         if slept and number > cold.after_requests:
             self._first_cold = number
         return (
-            cold.seconds if self._first_cold <= number < self._first_cold + cold.requests else 0.0
+            cold.seconds
+            if self._first_cold <= number < self._first_cold + cold.requests
+            else 0.0
         )

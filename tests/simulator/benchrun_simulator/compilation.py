@@ -21,7 +21,9 @@ class Compilations:
 class Compiler:
     """A calculator of how long the engine stands still when a request is admitted."""
 
-    def __init__(self, compilations: Compilations, *, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, compilations: Compilations, *, warn: Callable[[str], None]
+    ) -> None:
         self._compilations = compilations
         self._warn = warn
         self._lengths: set[int] = set()

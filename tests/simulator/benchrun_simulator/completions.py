@@ -10,7 +10,11 @@ from benchrun_simulator.answers import Answer, Naming
 from benchrun_simulator.engine import Engine
 from benchrun_simulator.engine_metrics import Served
 from benchrun_simulator.faults import FaultPlan
-from benchrun_simulator.generation import Generation, internal_error, too_many_requests
+from benchrun_simulator.generation import (
+    Generation,
+    internal_error,
+    too_many_requests,
+)
 from benchrun_simulator.http_protocol import Exchange
 from benchrun_simulator.reply import Reply
 from benchrun_simulator.request_log import RequestLog
@@ -19,7 +23,9 @@ from benchrun_simulator.sequence import Sequence
 from benchrun_simulator.settings import Settings
 from benchrun_simulator.tokens import OutputText
 
-ENGINE_DEAD = "EngineCore encountered an issue. See stack trace (above) for the root cause."
+ENGINE_DEAD = (
+    "EngineCore encountered an issue. See stack trace (above) for the root cause."
+)
 
 
 class Completions:
@@ -74,11 +80,16 @@ class Completions:
             loses_end=generation.stream and self._plan.next_stream_loses_its_end(),
             clock=self._loop.time,
             abort=self._engine.abort,
-            finished=lambda reply, served: self._finished(reply, served, request_id=request_id),
+            finished=lambda reply, served: self._finished(
+                reply, served, request_id=request_id
+            ),
         )
         exchange.on_disconnect = lambda: self._engine.abort(sequence)
         self._engine.run(
-            sequence, max_tokens=generation.max_tokens, reason=reason, on_token=reply.token
+            sequence,
+            max_tokens=generation.max_tokens,
+            reason=reason,
+            on_token=reply.token,
         )
 
     def _refuse_if_due(self) -> None:
@@ -98,7 +109,9 @@ class Completions:
             generation.prompt, generation.transfer, block_size=block_size
         )
 
-    def _handed_over(self, generation: Generation, request_id: str) -> dict[str, object] | None:
+    def _handed_over(
+        self, generation: Generation, request_id: str
+    ) -> dict[str, object] | None:
         transfer = self._settings.kv_transfer
         return (
             None
@@ -118,7 +131,9 @@ class Completions:
         faults = self._settings.faults
         stops = []
         if faults.output_percent < 100:
-            stops.append(max(round(generation.max_tokens * faults.output_percent / 100), 1))
+            stops.append(
+                max(round(generation.max_tokens * faults.output_percent / 100), 1)
+            )
         if faults.early_stop_after_tokens is not None and (
             faults.ignore_ignore_eos or not generation.ignore_eos
         ):
@@ -129,7 +144,9 @@ class Completions:
 
     def _finished(self, reply: Reply, served: Served, *, request_id: str) -> None:
         if self._request_log is not None:
-            self._request_log.add(_truth(reply, served.sequence, request_id=request_id))
+            self._request_log.add(
+                _truth(reply, served.sequence, request_id=request_id)
+            )
         if self._plan.last_request_served():
             if self._request_log is not None:
                 self._request_log.flush()
@@ -143,7 +160,9 @@ def _spend(seconds: float) -> None:
         pass
 
 
-def _truth(reply: Reply, sequence: Sequence, *, request_id: str) -> dict[str, object]:
+def _truth(
+    reply: Reply, sequence: Sequence, *, request_id: str
+) -> dict[str, object]:
     """Return the request log's entry for a finished request.
 
     Instants are seconds on CLOCK_MONOTONIC, comparable with `time.perf_counter()` on the same node.

@@ -35,7 +35,12 @@ class Drift:
         changes = self._changes
         factor = 1 + changes.percent_per_1000_requests / 100 * number / 1000
         if self._slower_since is not None:
-            factor *= 1 + changes.percent_per_second / 100 * max(now - self._slower_since, 0)
-        if changes.alternate_requests and max(number - 1, 0) // changes.alternate_requests % 2:
+            factor *= 1 + changes.percent_per_second / 100 * max(
+                now - self._slower_since, 0
+            )
+        if (
+            changes.alternate_requests
+            and max(number - 1, 0) // changes.alternate_requests % 2
+        ):
             factor *= 1 + changes.alternate_percent / 100
         return factor

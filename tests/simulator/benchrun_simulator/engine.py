@@ -45,15 +45,25 @@ class Engine:
     def check_admission(self) -> None:
         """Raise HTTP 503 if the server's own limits let no further request in."""
         if self._admission.limited:
-            queued = sum(len(sequence.prompt) for sequence in self._live if not sequence.generated)
+            queued = sum(
+                len(sequence.prompt)
+                for sequence in self._live
+                if not sequence.generated
+            )
             self._admission.check(unfinished=len(self._live), queued_tokens=queued)
 
-    def run(self, sequence: Sequence, *, max_tokens: int, reason: str, on_token: OnToken) -> None:
+    def run(
+        self, sequence: Sequence, *, max_tokens: int, reason: str, on_token: OnToken
+    ) -> None:
         """Start generating; `on_token` is called once for each token.
 
         The finished request is counted under `reason`.
         """
-        self._live[sequence] = Served(sequence=sequence, max_tokens=max_tokens), reason, on_token
+        self._live[sequence] = (
+            Served(sequence=sequence, max_tokens=max_tokens),
+            reason,
+            on_token,
+        )
         # Admission counts from arrival: time spent parsing belongs to the simulator, not to the
         # imitated engine.
         self._scheduler.submit(sequence, now=sequence.arrived_at)
@@ -101,7 +111,9 @@ class Engine:
             if self._timer.when() == due:
                 return
             self._timer.cancel()
-        self._timer = None if due is None else self._loop.call_at(due, self._deliver)
+        self._timer = (
+            None if due is None else self._loop.call_at(due, self._deliver)
+        )
 
     def _deliver(self) -> None:
         self._timer = None
@@ -110,9 +122,17 @@ class Engine:
             served, reason, on_token = self._live[sequence]
             if sequence.finished:
                 del self._live[sequence]
-            step_tokens += 1 if sequence.generated > 1 else 1 + sequence.computed_tokens
-            if self._transfer is not None and sequence.generated == 1 and sequence.number:
-                self._transfer.prefilled(sequence.prompt, block_size=self._cache.block_size)
+            step_tokens += (
+                1 if sequence.generated > 1 else 1 + sequence.computed_tokens
+            )
+            if (
+                self._transfer is not None
+                and sequence.generated == 1
+                and sequence.number
+            ):
+                self._transfer.prefilled(
+                    sequence.prompt, block_size=self._cache.block_size
+                )
             self._metrics.token(served, now=self._loop.time())
             on_token(served)
             if sequence.finished:

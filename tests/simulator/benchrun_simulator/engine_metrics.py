@@ -65,7 +65,11 @@ PARAMS_N = (1, 2, 5, 10, 20)
 STEP_TOKENS = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 ALWAYS_ZERO = (
     *("mm_cache_queries", "mm_cache_hits"),
-    *("estimated_flops_per_gpu", "estimated_read_bytes_per_gpu", "estimated_write_bytes_per_gpu"),
+    *(
+        "estimated_flops_per_gpu",
+        "estimated_read_bytes_per_gpu",
+        "estimated_write_bytes_per_gpu",
+    ),
 )
 """Counters of parts that the simulator has not."""
 FINISHED_REASONS = ("stop", "length", "abort", "error", "repetition")
@@ -128,23 +132,41 @@ class EngineMetrics:
             "vllm:inter_token_latency_seconds", "Inter-token latency.", INTER_TOKEN
         )
         self._per_token = named(
-            "vllm:request_time_per_output_token_seconds", "Mean of a request.", INTER_TOKEN
+            "vllm:request_time_per_output_token_seconds",
+            "Mean of a request.",
+            INTER_TOKEN,
         )
-        self._e2e = named("vllm:e2e_request_latency_seconds", "Sealed to last token.", LATENCY)
-        self._queue = named("vllm:request_queue_time_seconds", "Time spent waiting.", LATENCY)
+        self._e2e = named(
+            "vllm:e2e_request_latency_seconds", "Sealed to last token.", LATENCY
+        )
+        self._queue = named(
+            "vllm:request_queue_time_seconds", "Time spent waiting.", LATENCY
+        )
         self._inference = named(
-            "vllm:request_inference_time_seconds", "Admission to last token.", LATENCY
+            "vllm:request_inference_time_seconds",
+            "Admission to last token.",
+            LATENCY,
         )
         self._prefill = named(
-            "vllm:request_prefill_time_seconds", "Admission to first token.", LATENCY
+            "vllm:request_prefill_time_seconds",
+            "Admission to first token.",
+            LATENCY,
         )
-        self._decode = named("vllm:request_decode_time_seconds", "First to last token.", LATENCY)
-        self._prompt = named("vllm:request_prompt_tokens", "Prompt tokens of a request.", tokens)
+        self._decode = named(
+            "vllm:request_decode_time_seconds", "First to last token.", LATENCY
+        )
+        self._prompt = named(
+            "vllm:request_prompt_tokens", "Prompt tokens of a request.", tokens
+        )
         self._generated = named(
-            "vllm:request_generation_tokens", "Generated tokens of a request.", tokens
+            "vllm:request_generation_tokens",
+            "Generated tokens of a request.",
+            tokens,
         )
         self._most_generated = named(
-            "vllm:request_max_num_generation_tokens", "Longest of a request's n answers.", tokens
+            "vllm:request_max_num_generation_tokens",
+            "Longest of a request's n answers.",
+            tokens,
         )
         self._max_tokens = named(
             "vllm:request_params_max_tokens", "The max_tokens parameter.", tokens
@@ -153,9 +175,13 @@ class EngineMetrics:
             "vllm:request_num_preemptions", "Preemptions of a request.", PREEMPTIONS
         )
         self._computed = named(
-            "vllm:request_prefill_kv_computed_tokens", "Prompt tokens not cached.", tokens
+            "vllm:request_prefill_kv_computed_tokens",
+            "Prompt tokens not cached.",
+            tokens,
         )
-        self._step = named("vllm:iteration_tokens_total", "Tokens of an engine step.", STEP_TOKENS)
+        self._step = named(
+            "vllm:iteration_tokens_total", "Tokens of an engine step.", STEP_TOKENS
+        )
         self._n = named("vllm:request_params_n", "The n parameter.", PARAMS_N)
 
     def token(self, served: Served, *, now: float) -> None:
@@ -181,7 +207,9 @@ class EngineMetrics:
         """Observe everything that is known only at the end of a request."""
         sequence = served.sequence
         scheduled_at = (
-            sequence.scheduled_at if sequence.scheduled_at is not None else sequence.arrived_at
+            sequence.scheduled_at
+            if sequence.scheduled_at is not None
+            else sequence.arrived_at
         )
         decode = served.last_token_at - served.first_token_at
         self._finished[reason] += 1
@@ -203,7 +231,9 @@ class EngineMetrics:
 
     def render(self, levels: Levels) -> str:
         """Return all families as Prometheus text."""
-        return "".join((self._gauges(levels), self._counters(levels), self._histograms()))
+        return "".join(
+            (self._gauges(levels), self._counters(levels), self._histograms())
+        )
 
     def _gauges(self, levels: Levels) -> str:
         awake = {"awake": 1, "weights_offloaded": 0, "discard_all": 0}
@@ -211,22 +241,36 @@ class EngineMetrics:
         only = self._only
         return "".join(
             (
-                gauge("vllm:num_requests_running", "Requests in execution.", only(levels.running)),
-                gauge("vllm:num_requests_waiting", "Requests waiting.", only(levels.waiting)),
+                gauge(
+                    "vllm:num_requests_running",
+                    "Requests in execution.",
+                    only(levels.running),
+                ),
+                gauge(
+                    "vllm:num_requests_waiting",
+                    "Requests waiting.",
+                    only(levels.waiting),
+                ),
                 gauge(
                     "vllm:num_requests_waiting_by_reason",
                     "Waiting, by reason.",
                     self._by("reason", waiting),
                 ),
                 gauge(
-                    "vllm:engine_sleep_state", "Engine sleep state.", self._by("sleep_state", awake)
+                    "vllm:engine_sleep_state",
+                    "Engine sleep state.",
+                    self._by("sleep_state", awake),
                 ),
                 gauge(
                     "vllm:kv_cache_usage_perc",
                     "KV-cache usage, 1 = all.",
                     only(levels.kv_cache_usage),
                 ),
-                gauge("vllm:cache_config_info", "The CacheConfig.", [(self._cache_config, 1)]),
+                gauge(
+                    "vllm:cache_config_info",
+                    "The CacheConfig.",
+                    [(self._cache_config, 1)],
+                ),
                 self._fetching(),
             )
         )
@@ -238,9 +282,13 @@ class EngineMetrics:
         """
         if not self._consumes:
             return ""
-        stages = dict.fromkeys(("waiting_to_start", "in_progress", "completed_waiting"), 0)
+        stages = dict.fromkeys(
+            ("waiting_to_start", "in_progress", "completed_waiting"), 0
+        )
         return gauge(
-            "vllm:num_requests_kv_fetch_by_stage", "Waiting for blocks.", self._by("stage", stages)
+            "vllm:num_requests_kv_fetch_by_stage",
+            "Waiting for blocks.",
+            self._by("stage", stages),
         )
 
     def _counters(self, levels: Levels) -> str:
@@ -275,8 +323,16 @@ class EngineMetrics:
                 self._only(levels.external_hits),
             ),
             ("num_preemptions", "Preemptions.", self._only(levels.preemptions)),
-            ("prompt_tokens", "Prefill tokens processed.", self._only(self._prompt_tokens)),
-            ("prompt_tokens_by_source", "Prompt tokens by source.", self._by("source", sources)),
+            (
+                "prompt_tokens",
+                "Prefill tokens processed.",
+                self._only(self._prompt_tokens),
+            ),
+            (
+                "prompt_tokens_by_source",
+                "Prompt tokens by source.",
+                self._by("source", sources),
+            ),
             ("prompt_tokens_cached", "Cached prompt tokens.", self._only(known)),
             (
                 "prompt_tokens_cached_by_source",
@@ -288,13 +344,26 @@ class EngineMetrics:
                 "Generation tokens processed.",
                 self._only(self._generation_tokens),
             ),
-            ("request_success", "Finished requests.", self._by("finished_reason", reasons)),
+            (
+                "request_success",
+                "Finished requests.",
+                self._by("finished_reason", reasons),
+            ),
         )
-        untouched = tuple((name, "Not simulated.", self._only(0)) for name in ALWAYS_ZERO)
+        untouched = tuple(
+            (name, "Not simulated.", self._only(0)) for name in ALWAYS_ZERO
+        )
         rejections: list[Series] = [
-            ({**self._model, "reason": key}, n) for key, n in levels.rejections.items()
+            ({**self._model, "reason": key}, n)
+            for key, n in levels.rejections.items()
         ]
-        refused = (("admission_rejections", "Requests refused by a queue limit.", rejections),)
+        refused = (
+            (
+                "admission_rejections",
+                "Requests refused by a queue limit.",
+                rejections,
+            ),
+        )
         return "".join(
             counter(f"vllm:{name}", text, series, created=self._created)
             for name, text, series in families + untouched + refused
@@ -320,13 +389,18 @@ class EngineMetrics:
             ),
             *(self._computed, self._most_generated, self._step, self._n),
         )
-        return "".join(family.render(self._labels, created=self._created) for family in families)
+        return "".join(
+            family.render(self._labels, created=self._created)
+            for family in families
+        )
 
     def _only(self, value: float) -> list[Series]:
         return [(self._labels, value)]
 
     def _by(self, label: str, values: Mapping[str, float]) -> list[Series]:
-        return [({**self._labels, label: key}, value) for key, value in values.items()]
+        return [
+            ({**self._labels, label: key}, value) for key, value in values.items()
+        ]
 
 
 OLD_NAMES = {

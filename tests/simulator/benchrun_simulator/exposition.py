@@ -19,8 +19,14 @@ CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 
 def sample(name: str, labels: Labels, value: float) -> str:
     """Return one line of the format; labels are sorted by name."""
-    inside = ",".join(f'{key}="{_escaped(value)}"' for key, value in sorted(labels.items()))
-    return f"{name}{{{inside}}} {float(value)!r}\n" if inside else f"{name} {float(value)!r}\n"
+    inside = ",".join(
+        f'{key}="{_escaped(value)}"' for key, value in sorted(labels.items())
+    )
+    return (
+        f"{name}{{{inside}}} {float(value)!r}\n"
+        if inside
+        else f"{name} {float(value)!r}\n"
+    )
 
 
 def head(name: str, kind: str, about: str) -> str:
@@ -35,16 +41,22 @@ def gauge(name: str, about: str, series: Iterable[Series]) -> str:
     )
 
 
-def counter(name: str, about: str, series: Iterable[Series], *, created: float | None) -> str:
+def counter(
+    name: str, about: str, series: Iterable[Series], *, created: float | None
+) -> str:
     """Return a counter family (`name` without `_total`).
 
     It has a companion family `_created` unless `created` is None.
     """
     series = list(series)
     lines = head(f"{name}_total", "counter", about)
-    lines += "".join(sample(f"{name}_total", labels, value) for labels, value in series)
+    lines += "".join(
+        sample(f"{name}_total", labels, value) for labels, value in series
+    )
     if created is not None:
-        lines += gauge(f"{name}_created", about, [(labels, created) for labels, _ in series])
+        lines += gauge(
+            f"{name}_created", about, [(labels, created) for labels, _ in series]
+        )
     return lines
 
 
@@ -67,12 +79,16 @@ class Histogram:
         lines = [head(self.name, "histogram", self._about), *self._buckets(labels)]
         lines.append(sample(f"{self.name}_count", labels, sum(self._counts)))
         lines.append(sample(f"{self.name}_sum", labels, self.total))
-        lines.append(gauge(f"{self.name}_created", self._about, [(labels, created)]))
+        lines.append(
+            gauge(f"{self.name}_created", self._about, [(labels, created)])
+        )
         return "".join(lines)
 
     def _buckets(self, labels: Labels) -> Iterator[str]:
         so_far = 0
-        for bound, found in zip([*map(repr, self._bounds), "+Inf"], self._counts, strict=True):
+        for bound, found in zip(
+            [*map(repr, self._bounds), "+Inf"], self._counts, strict=True
+        ):
             so_far += found
             yield sample(f"{self.name}_bucket", {**labels, "le": bound}, so_far)
 
@@ -83,7 +99,9 @@ def process_metrics(started_at: float) -> str:
     `started_at` is in seconds since the epoch.
     """
     own = Path("/proc/self")
-    virtual_pages, resident_pages = map(int, (own / "statm").read_text().split()[:2])
+    virtual_pages, resident_pages = map(
+        int, (own / "statm").read_text().split()[:2]
+    )
     page_bytes = os.sysconf("SC_PAGE_SIZE")
     gauges = (
         (
@@ -106,13 +124,17 @@ def process_metrics(started_at: float) -> str:
             "Maximum number of open file descriptors.",
             resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         ),
-        ("process_open_fds", "Number of open file descriptors.", len(list((own / "fd").iterdir()))),
+        (
+            "process_open_fds",
+            "Number of open file descriptors.",
+            len(list((own / "fd").iterdir())),
+        ),
     )
     cpu: list[Series] = [({}, time.process_time())]
     about = "Total user and system CPU time spent in seconds."
-    return "".join(gauge(name, text, [({}, value)]) for name, text, value in gauges) + counter(
-        "process_cpu_seconds", about, cpu, created=None
-    )
+    return "".join(
+        gauge(name, text, [({}, value)]) for name, text, value in gauges
+    ) + counter("process_cpu_seconds", about, cpu, created=None)
 
 
 def _escaped(value: str) -> str:

@@ -38,7 +38,10 @@ class ForeignTraffic:
             arrived_at=due,
         )
         self._engine.run(
-            sequence, max_tokens=foreign.output_tokens, reason="length", on_token=_unread
+            sequence,
+            max_tokens=foreign.output_tokens,
+            reason="length",
+            on_token=_unread,
         )
         self._plan_next(number + 1)
 

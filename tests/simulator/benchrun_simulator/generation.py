@@ -20,11 +20,21 @@ class ApiError(Exception):
     """An answer in vLLM's error format."""
 
     def __init__(
-        self, status: HTTPStatus, kind: str, message: str, *, param: str | None = None
+        self,
+        status: HTTPStatus,
+        kind: str,
+        message: str,
+        *,
+        param: str | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
-        error = {"message": message, "type": kind, "param": param, "code": status.value}
+        error = {
+            "message": message,
+            "type": kind,
+            "param": param,
+            "code": status.value,
+        }
         self.body = compact({"error": error})
 
 
@@ -55,13 +65,17 @@ def bad_request(message: str, *, param: str | None = None) -> ApiError:
 
 def internal_error(message: str) -> ApiError:
     """Build HTTP 500 with vLLM's body."""
-    return ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalServerError", message)
+    return ApiError(
+        HTTPStatus.INTERNAL_SERVER_ERROR, "InternalServerError", message
+    )
 
 
 def too_many_requests() -> ApiError:
     """Build HTTP 429, which vLLM itself never sends, but a gateway before it does."""
     status = HTTPStatus.TOO_MANY_REQUESTS
-    return ApiError(status, status.phrase, "Rate limit exceeded. Please try again later.")
+    return ApiError(
+        status, status.phrase, "Rate limit exceeded. Please try again later."
+    )
 
 
 def read_json(body: bytes) -> dict[str, Any]:
@@ -74,10 +88,14 @@ def read_json(body: bytes) -> dict[str, Any]:
             "error', "
             f"'input': '<dict of 0 items>', 'ctx': {{'error': '{error}'}}}}"
         )
-        raise ApiError(HTTPStatus.BAD_REQUEST, "Bad Request", text, param="body") from None
+        raise ApiError(
+            HTTPStatus.BAD_REQUEST, "Bad Request", text, param="body"
+        ) from None
     if not isinstance(decoded, dict):
         raise ApiError(
-            HTTPStatus.BAD_REQUEST, "Bad Request", "1 validation error:\n  body is not an object"
+            HTTPStatus.BAD_REQUEST,
+            "Bad Request",
+            "1 validation error:\n  body is not an object",
         )
     return decoded
 
@@ -87,7 +105,9 @@ def check_model(asked: object, settings: Settings) -> None:
     if asked is not None and asked not in settings.served_names:
         aliases = ", ".join(settings.served_names)
         message = f"The model `{asked}` does not exist. Valid aliases: {aliases}."
-        raise ApiError(HTTPStatus.NOT_FOUND, "NotFoundError", message, param="model")
+        raise ApiError(
+            HTTPStatus.NOT_FOUND, "NotFoundError", message, param="model"
+        )
 
 
 def read_generation(
@@ -110,7 +130,9 @@ def read_generation(
         )
         raise bad_request(message, param="max_tokens")
     prompt = (
-        _chat_prompt(asked, tokenizer) if chat else _completion_prompt(asked, settings, tokenizer)
+        _chat_prompt(asked, tokenizer)
+        if chat
+        else _completion_prompt(asked, settings, tokenizer)
     )
     prompt = [0] * settings.template_tokens + prompt
     room = settings.max_model_len - len(prompt)
@@ -123,7 +145,9 @@ def read_generation(
         max_tokens=min(wanted, room),
         ignore_eos=bool(asked.get("ignore_eos")),
         stream=bool(asked.get("stream")),
-        include_usage=bool((asked.get("stream_options") or {}).get("include_usage")),
+        include_usage=bool(
+            (asked.get("stream_options") or {}).get("include_usage")
+        ),
         salt=asked.get("cache_salt") or "",
         transfer=asked.get("kv_transfer_params") or {},
     )
@@ -131,25 +155,34 @@ def read_generation(
 
 def chat_text(messages: list[dict[str, Any]]) -> str:
     """Render messages with one fixed template; text parts are joined, other parts dropped."""
-    lines = [f"{message.get('role')}: {_content(message.get('content'))}\n" for message in messages]
+    lines = [
+        f"{message.get('role')}: {_content(message.get('content'))}\n"
+        for message in messages
+    ]
     return "".join(lines) + "assistant:"
 
 
 def _content(content: object) -> str:
     if isinstance(content, list):
-        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+        return "".join(
+            str(part.get("text", "")) for part in content if isinstance(part, dict)
+        )
     return str(content or "")
 
 
 def _chat_prompt(asked: dict[str, Any], tokenizer: Tokenizer) -> list[int]:
     messages = asked.get("messages")
-    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+    if not isinstance(messages, list) or not all(
+        isinstance(message, dict) for message in messages
+    ):
         text = (
             "1 validation error:\n  {'type': 'missing', 'loc': 'body.messages', 'msg': 'Field "
             "required', "
             f"'input': '<dict of {len(asked)} items>'}}"
         )
-        raise ApiError(HTTPStatus.BAD_REQUEST, "Bad Request", text, param="body.messages")
+        raise ApiError(
+            HTTPStatus.BAD_REQUEST, "Bad Request", text, param="body.messages"
+        )
     return tokenizer.encode(chat_text(messages))
 
 
@@ -158,9 +191,7 @@ def _completion_prompt(
 ) -> list[int]:
     prompt = asked.get("prompt")
     if not prompt:
-        message = (
-            "Either prompt or prompt_embeds must be provided and non-empty. (parameter=prompt)"
-        )
+        message = "Either prompt or prompt_embeds must be provided and non-empty. (parameter=prompt)"
         raise bad_request(message, param="prompt")
     if isinstance(prompt, str):
         _check_characters(prompt, settings, tokenizer)
@@ -171,7 +202,8 @@ def _completion_prompt(
             raise bad_request(f"Token id {highest} is out of vocabulary")
         return prompt
     raise bad_request(
-        "The simulator takes one prompt a request: a text or a list of token ids.", param="prompt"
+        "The simulator takes one prompt a request: a text or a list of token ids.",
+        param="prompt",
     )
 
 
@@ -191,7 +223,9 @@ def _check_characters(text: str, settings: Settings, tokenizer: Tokenizer) -> No
 
 def _too_long(tokens: int, settings: Settings) -> ApiError:
     if tokens == settings.max_model_len:
-        message = "max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)"
+        message = (
+            "max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)"
+        )
         return bad_request(message, param="max_tokens")
     return bad_request(
         f"This model's maximum context length is {settings.max_model_len} tokens. However, your "

@@ -82,7 +82,11 @@ class Exchange:
 
     def open_stream(self, content_type: str) -> None:
         """Send the head of an answer that comes in pieces."""
-        self._write(_head(200, {"content-type": content_type, "transfer-encoding": "chunked"}))
+        self._write(
+            _head(
+                200, {"content-type": content_type, "transfer-encoding": "chunked"}
+            )
+        )
 
     def send(self, piece: bytes) -> None:
         """Send one piece now."""
@@ -90,7 +94,9 @@ class Exchange:
 
     def close_stream(self, last_piece: bytes = b"") -> None:
         """Send what is left and end the answer, in one write."""
-        tail = b"%x\r\n%b\r\n" % (len(last_piece), last_piece) if last_piece else b""
+        tail = (
+            b"%x\r\n%b\r\n" % (len(last_piece), last_piece) if last_piece else b""
+        )
         self._write(tail + b"0\r\n\r\n")
         self._connection.exchange_done()
 
@@ -109,7 +115,11 @@ class HttpConnection(asyncio.Protocol):
     """One client connection, kept alive between requests."""
 
     def __init__(
-        self, queue: HandlerQueue, clock: Callable[[], float], *, way_seconds: float = 0.0
+        self,
+        queue: HandlerQueue,
+        clock: Callable[[], float],
+        *,
+        way_seconds: float = 0.0,
     ) -> None:
         self._queue = queue
         self._clock = clock
@@ -199,16 +209,25 @@ class HttpConnection(asyncio.Protocol):
             body = bytes(self._unread[end + 4 : end + 4 + length])
             del self._unread[: end + 4 + length]
             self._accept(method, target, headers, body)
-        elif headers.get("expect", "").lower() == "100-continue" and not self._promised_to_read:
+        elif (
+            headers.get("expect", "").lower() == "100-continue"
+            and not self._promised_to_read
+        ):
             self._promised_to_read = True
             self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def _accept(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> None:
+    def _accept(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes
+    ) -> None:
         self._promised_to_read = False
         self._keep_alive = headers.get("connection", "").lower() != "close"
         path = urlsplit(target).path
         request = Request(
-            method=method, path=path, headers=headers, body=body, arrived_at=self._arrived_at
+            method=method,
+            path=path,
+            headers=headers,
+            body=body,
+            arrived_at=self._arrived_at,
         )
         self._current = Exchange(request, self)
         self._queue.put(self._current)
@@ -229,6 +248,9 @@ def _parse_head(head: bytes) -> tuple[str, str, dict[str, str]]:
 
 
 def _head(status: int, fields: Mapping[str, str]) -> bytes:
-    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", "server: benchrun-simulator"]
+    lines = [
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+        "server: benchrun-simulator",
+    ]
     lines += [f"{name}: {value}" for name, value in fields.items()]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")

@@ -54,7 +54,11 @@ FIELDS = frozenset(
             "kv_buffer_device",
             "kv_connector_extra_config",
         ),
-        *("kv_connector_module_path", "enable_permute_local_kv", "kv_load_failure_policy"),
+        *(
+            "kv_connector_module_path",
+            "enable_permute_local_kv",
+            "kv_load_failure_policy",
+        ),
     }
 )
 ROLES = ("kv_producer", "kv_both", "kv_consumer")
@@ -93,7 +97,9 @@ class KvTransfer:
         if self.folder is not None:
             return whole if whole and self._mark(prompt, whole).exists() else 0
         handed_over = (
-            self.consumes and params.get("do_remote_prefill") and params.get("remote_engine_id")
+            self.consumes
+            and params.get("do_remote_prefill")
+            and params.get("remote_engine_id")
         )
         return whole if handed_over else 0
 
@@ -105,7 +111,9 @@ class KvTransfer:
         if self.folder is not None and whole:
             self._mark(prompt, whole).touch()
 
-    def answer(self, params: Mapping[str, Any], *, request_id: str) -> dict[str, object] | None:
+    def answer(
+        self, params: Mapping[str, Any], *, request_id: str
+    ) -> dict[str, object] | None:
         """Return where the blocks are, as an answer says it; None if nothing is handed over."""
         if (
             self.folder is not None
@@ -139,7 +147,9 @@ def config(text: str) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         kind = f"[type=json_invalid, input_value={text!r}, input_type=str]"
         more = "    For further information visit https://errors.pydantic.dev/2.14/v/json_invalid"
-        raise _invalid(f"  Invalid JSON: {_complaint(error)} {kind}\n{more}") from None
+        raise _invalid(
+            f"  Invalid JSON: {_complaint(error)} {kind}\n{more}"
+        ) from None
     if not isinstance(found, dict):
         kind = type(found).__name__
         raise _invalid(
@@ -147,7 +157,9 @@ def config(text: str) -> dict[str, Any]:
             f"input_type={kind}]"
         )
     for name in found.keys() - FIELDS:
-        raise _invalid(f"{name}\n  Unexpected keyword argument [type=unexpected_keyword_argument]")
+        raise _invalid(
+            f"{name}\n  Unexpected keyword argument [type=unexpected_keyword_argument]"
+        )
     role = found.get("kv_role")
     connector = found.get("kv_connector")
     if role is not None and role not in ROLES:
@@ -174,7 +186,11 @@ def transfer(found: Mapping[str, Any] | None, *, fails: bool) -> KvTransfer | No
     if connector not in CONNECTORS and not found.get("kv_connector_module_path"):
         raise engine_failed(f"ValueError: Unsupported connector type: {connector}")
     extra = found.get("kv_connector_extra_config") or {}
-    folder = Path(extra.get("shared_storage_path", DEFAULT_FOLDER)) if connector == STORED else None
+    folder = (
+        Path(extra.get("shared_storage_path", DEFAULT_FOLDER))
+        if connector == STORED
+        else None
+    )
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     return KvTransfer(role=found["kv_role"], folder=folder, fails=fails)

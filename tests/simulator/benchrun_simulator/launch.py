@@ -36,13 +36,17 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     The caller's vLLM and hub variables are left out.
     """
     inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith(("VLLM_", "HF_"))
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("VLLM_", "HF_"))
     }
     return {**inherited, "PYTHONPATH": str(SOURCE_ROOT), **(extra or {})}
 
 
 @contextmanager
-def running(*arguments: str, variables: Mapping[str, str] | None = None) -> Iterator[Running]:
+def running(
+    *arguments: str, variables: Mapping[str, str] | None = None
+) -> Iterator[Running]:
     """Start a server and wait until its port is open.
 
     Raises RuntimeError with the server's output if it ends instead.

@@ -47,7 +47,9 @@ class PunctualSelector(selectors.EpollSelector):
     epoll itself rounds up to whole milliseconds.
     """
 
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+    def select(
+        self, timeout: float | None = None
+    ) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is not None and timeout > 0:
             select.select([self], [], [], timeout)
             timeout = 0
@@ -61,7 +63,9 @@ def main() -> NoReturn:
     signal.signal(signal.SIGTERM, _exit_at_once)
     signal.signal(signal.SIGINT, _exit_at_once)
     try:
-        settings = parse(sys.argv[1:], environment=os.environ, program=Path(sys.argv[0]).name)
+        settings = parse(
+            sys.argv[1:], environment=os.environ, program=Path(sys.argv[0]).name
+        )
         _start_up(settings)
         if settings.headless:
             _work()
@@ -109,12 +113,20 @@ def _work() -> NoReturn:
 async def _serve(settings: Settings, started_at: float) -> None:
     loop = asyncio.get_running_loop()
     request_log = (
-        RequestLog(settings.request_log, loop) if settings.request_log is not None else None
+        RequestLog(settings.request_log, loop)
+        if settings.request_log is not None
+        else None
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _end, request_log)
     engine = _engine(settings, loop=loop, started_at=started_at)
-    api = _api(settings, engine=engine, request_log=request_log, loop=loop, started_at=started_at)
+    api = _api(
+        settings,
+        engine=engine,
+        request_log=request_log,
+        loop=loop,
+        started_at=started_at,
+    )
     queue = HandlerQueue(loop, api.handle)
     server = await loop.create_server(
         lambda: HttpConnection(queue, loop.time, way_seconds=settings.way_seconds),
@@ -136,7 +148,9 @@ def _end(request_log: RequestLog | None) -> None:
     os._exit(0)
 
 
-def _engine(settings: Settings, *, loop: asyncio.AbstractEventLoop, started_at: float) -> Engine:
+def _engine(
+    settings: Settings, *, loop: asyncio.AbstractEventLoop, started_at: float
+) -> Engine:
     cache = KvCache(
         blocks=settings.kv_blocks,
         block_size=settings.block_size,
@@ -144,7 +158,9 @@ def _engine(settings: Settings, *, loop: asyncio.AbstractEventLoop, started_at: 
         foreign_hits_percent=settings.foreign.hits_percent,
     )
     scheduler = Scheduler(
-        pace=Pace(settings.timing, settings.disturbances, warn=_warn_of_compilation),
+        pace=Pace(
+            settings.timing, settings.disturbances, warn=_warn_of_compilation
+        ),
         cache=cache,
         max_sequences=settings.max_sequences,
         prefill_budget=PrefillBudget(tokens=settings.max_batched_tokens)
@@ -157,7 +173,8 @@ def _engine(settings: Settings, *, loop: asyncio.AbstractEventLoop, started_at: 
         scheduler=scheduler,
         cache=cache,
         admission=Admission(
-            max_requests=settings.max_queued_requests, max_tokens=settings.max_queued_tokens
+            max_requests=settings.max_queued_requests,
+            max_tokens=settings.max_queued_tokens,
         ),
         transfer=settings.kv_transfer,
         new_metrics=lambda: _metrics(settings, started_at),
@@ -171,7 +188,8 @@ def _metrics(settings: Settings, started_at: float) -> EngineMetrics:
         "model_name": settings.served_names[0],
         "max_model_len": settings.max_model_len,
         "cache_config": _cache_config(settings),
-        "consumes": settings.kv_transfer is not None and settings.kv_transfer.consumes,
+        "consumes": settings.kv_transfer is not None
+        and settings.kv_transfer.consumes,
         "created": started_at,
     }
     if settings.engine == "SGLang":
@@ -225,7 +243,9 @@ def _cache_config(settings: Settings) -> dict[str, str]:
         "cache_dtype": "auto",
         "enable_prefix_caching": str(settings.prefix_caching),
         "gpu_memory_utilization": str(settings.gpu_memory_utilization),
-        "kv_cache_max_concurrency": str(settings.kv_tokens / settings.max_model_len),
+        "kv_cache_max_concurrency": str(
+            settings.kv_tokens / settings.max_model_len
+        ),
         "kv_cache_memory_bytes": "None",
         "kv_cache_size_tokens": str(settings.kv_tokens),
         "num_gpu_blocks": str(settings.kv_blocks),
@@ -249,4 +269,7 @@ def _warn_of_compilation(message: str) -> None:
 
 def _print_line(process: str, level: str, source: str, message: str) -> None:
     clock = time.strftime("%m-%d %H:%M:%S")
-    print(f"({process} pid={os.getpid()}) {level} {clock} [{source}] {message}", flush=True)
+    print(
+        f"({process} pid={os.getpid()}) {level} {clock} [{source}] {message}",
+        flush=True,
+    )

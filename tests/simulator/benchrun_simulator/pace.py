@@ -45,20 +45,28 @@ class Pace:
     ) -> None:
         disturbances = disturbances or Disturbances()
         self._timing = timing
-        self._drift = Drift(disturbances.changes) if disturbances.changes != Changes() else None
+        self._drift = (
+            Drift(disturbances.changes)
+            if disturbances.changes != Changes()
+            else None
+        )
         self._cold = ColdStart(disturbances.cold)
         self._compiler = Compiler(disturbances.compilations, warn=warn)
 
     def arrived(self, sequence: Sequence, *, now: float) -> None:
         """Note a request; only requests of clients change the pace."""
         if sequence.number:
-            sequence.held_up_seconds = self._cold.held_up_seconds(sequence.number, now=now)
+            sequence.held_up_seconds = self._cold.held_up_seconds(
+                sequence.number, now=now
+            )
             if self._drift is not None:
                 self._drift.arrived(sequence.number, now=now)
 
     def stall(self, sequence: Sequence) -> float:
         """Return for how long all sequences stand still because this one is admitted."""
-        return self._compiler.stall_seconds(sequence.number, prompt_tokens=len(sequence.prompt))
+        return self._compiler.stall_seconds(
+            sequence.number, prompt_tokens=len(sequence.prompt)
+        )
 
     def latency(self, sequence: Sequence, *, now: float) -> float:
         """Return the part of TTFT, in seconds, that does not depend on the prompt's length."""
@@ -69,12 +77,23 @@ class Pace:
 
     def prefill(self, sequence: Sequence, *, computed: int, now: float) -> float:
         """Return the time for the `computed` tokens of a prompt, those that are not cached."""
-        return computed * self._timing.prefill_seconds_per_token * self._factor(sequence, now)
+        return (
+            computed
+            * self._timing.prefill_seconds_per_token
+            * self._factor(sequence, now)
+        )
 
     def token(self, sequence: Sequence, *, running: int, now: float) -> float:
         """Return the time from one token to the next, with so many sequences running."""
-        step = self._timing.per_token_seconds + self._timing.per_running_seconds * running
+        step = (
+            self._timing.per_token_seconds
+            + self._timing.per_running_seconds * running
+        )
         return step * self._factor(sequence, now)
 
     def _factor(self, sequence: Sequence, now: float) -> float:
-        return 1.0 if self._drift is None else self._drift.factor(sequence.number, now=now)
+        return (
+            1.0
+            if self._drift is None
+            else self._drift.factor(sequence.number, now=now)
+        )

@@ -18,9 +18,13 @@ class PrefillBudget:
 
     def has_room(self, computed: int) -> bool:
         """Return whether a prompt with so many tokens to compute may start now."""
-        return not self._taken or sum(self._taken.values()) + computed <= self._budget
+        return (
+            not self._taken or sum(self._taken.values()) + computed <= self._budget
+        )
 
-    def begin(self, sequence: Sequence, *, computed: int, work_seconds: float, now: float) -> float:
+    def begin(
+        self, sequence: Sequence, *, computed: int, work_seconds: float, now: float
+    ) -> float:
         """Take the tokens; return when the work of this prefill and those before it is done."""
         self._taken[sequence] = computed
         self._busy_until = max(self._busy_until, now) + work_seconds

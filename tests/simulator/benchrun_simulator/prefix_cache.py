@@ -23,7 +23,9 @@ def token_bytes(tokens: Tokens[int]) -> bytes:
     return array("q", tokens).tobytes()
 
 
-def block_hashes(tokens: Tokens[int], *, block_size: int, salt: str = "") -> list[bytes]:
+def block_hashes(
+    tokens: Tokens[int], *, block_size: int, salt: str = ""
+) -> list[bytes]:
     """Return the name of every full block of `tokens`, first to last.
 
     Equal salts share names, different ones never do.
@@ -65,9 +67,7 @@ class KvCache:
         self.blocks = blocks
         self.block_size = block_size
         self.prefix_caching = prefix_caching
-        self._foreign_hits_percent = (
-            foreign_hits_percent  # of each prompt, as if another client had sent it before
-        )
+        self._foreign_hits_percent = foreign_hits_percent  # of each prompt, as if another client had sent it before
         self._held: dict[bytes, int] = {}
         self._idle: OrderedDict[bytes, None] = OrderedDict()
         self._private = 0
@@ -96,7 +96,10 @@ class KvCache:
         fresh = self._blocks_for(tokens) - len(hits)
         if fresh > self.free_blocks - idle_hits:
             return None
-        lease = Lease(cached_tokens=self._with_foreign(len(hits), tokens=tokens) * self.block_size)
+        lease = Lease(
+            cached_tokens=self._with_foreign(len(hits), tokens=tokens)
+            * self.block_size
+        )
         for name in hits:
             self._hold(name)
             lease.shared.append(name)
@@ -158,7 +161,9 @@ class KvCache:
 
     def _with_foreign(self, hits: int, *, tokens: int) -> int:
         foreign = (
-            self._lookups(tokens) * self._foreign_hits_percent / 100 if self.prefix_caching else 0
+            self._lookups(tokens) * self._foreign_hits_percent / 100
+            if self.prefix_caching
+            else 0
         )
         return max(hits, int(foreign))
 

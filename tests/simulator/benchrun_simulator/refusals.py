@@ -14,7 +14,9 @@ INVALID = 1
 KILLED = 137
 SEGMENTATION_FAULT = 139
 GIB = 2**30
-AFTER_THE_CAUSE = (Path(__file__).parent / "engine_failed.txt").read_text(encoding="utf-8")
+AFTER_THE_CAUSE = (Path(__file__).parent / "engine_failed.txt").read_text(
+    encoding="utf-8"
+)
 """The API server's traceback, longer than a termination message, so that the cause is in the log
 alone."""
 
@@ -48,9 +50,19 @@ BOUNDS = (
         "less_than_equal",
     ),
     Bound(
-        "CacheConfig", "gpu_memory_utilization", lambda v: v > 0, "greater than 0", "greater_than"
+        "CacheConfig",
+        "gpu_memory_utilization",
+        lambda v: v > 0,
+        "greater than 0",
+        "greater_than",
     ),
-    Bound("CacheConfig", "block_size", lambda v: v > 0, "greater than 0", "greater_than"),
+    Bound(
+        "CacheConfig",
+        "block_size",
+        lambda v: v > 0,
+        "greater than 0",
+        "greater_than",
+    ),
     Bound(
         "ParallelConfig",
         "tensor_parallel_size",
@@ -236,19 +248,25 @@ def _not_enough_gpus(model: str) -> Refusal:
 
 
 def _crash(model: str) -> Refusal:
-    return engine_failed("RuntimeError: CUDA error: an illegal memory access was encountered")
+    return engine_failed(
+        "RuntimeError: CUDA error: an illegal memory access was encountered"
+    )
 
 
 FAILING_STARTS: dict[str, Callable[[str], Refusal]] = {
     "oom-gpu": _out_of_gpu_memory,
     "gpu-memory-taken": _gpu_memory_taken,
     "no-kv-cache-memory": _no_kv_cache_memory,
-    "kv-cache-too-small": lambda model: kv_cache_too_small(max_model_len=131072, kv_tokens=30512),
+    "kv-cache-too-small": lambda model: kv_cache_too_small(
+        max_model_len=131072, kv_tokens=30512
+    ),
     "gated-model": _gated_model,
     "model-not-found": _model_not_found,
     "not-enough-gpus": _not_enough_gpus,
     "crash": _crash,
-    "segfault": lambda model: Refusal("Segmentation fault (core dumped)", code=SEGMENTATION_FAULT),
+    "segfault": lambda model: Refusal(
+        "Segmentation fault (core dumped)", code=SEGMENTATION_FAULT
+    ),
     "killed": lambda model: Refusal("Killed", code=KILLED),
 }
 """By the name given to `--sim-fail-start`."""

@@ -64,7 +64,9 @@ class Reply:
         elif sequence.finished:
             text = self.output_text.text(self._worded(sequence.output))
             usage = self._usage(sequence)
-            whole = self.answer.whole(text, reason=self.reason, usage=usage, transfer=self.transfer)
+            whole = self.answer.whole(
+                text, reason=self.reason, usage=usage, transfer=self.transfer
+            )
             self.exchange.respond(200, whole)
             self.sent.note(tokens=sequence.generated, now=self.clock())
         if sequence.finished:
@@ -79,17 +81,23 @@ class Reply:
             self._close(sequence)
         elif self._chunk_is_due(sequence):
             self.exchange.send(
-                self.answer.token_event(self.output_text.json(self._unsent(sequence)))
+                self.answer.token_event(
+                    self.output_text.json(self._unsent(sequence))
+                )
             )
             self.sent.note(tokens=sequence.generated, now=self.clock())
         if not sequence.finished:
             self._cut_short_if_due(sequence)
 
     def _chunk_is_due(self, sequence: Sequence) -> bool:
-        if self.loses_end and sequence.generated > _tokens_before_the_end(len(sequence.output)):
+        if self.loses_end and sequence.generated > _tokens_before_the_end(
+            len(sequence.output)
+        ):
             return False
         sent = self.sent.tokens
-        return sent == 0 or sequence.generated - sent >= self.settings.stream_interval
+        return (
+            sent == 0 or sequence.generated - sent >= self.settings.stream_interval
+        )
 
     def _close(self, sequence: Sequence) -> None:
         if self.loses_end:
@@ -97,7 +105,9 @@ class Reply:
             return
         text = self.output_text.json(self._worded(self._unsent(sequence)))
         usage = self._usage(sequence) if self.generation.include_usage else None
-        self.exchange.close_stream(self.answer.last_events(text, reason=self.reason, usage=usage))
+        self.exchange.close_stream(
+            self.answer.last_events(text, reason=self.reason, usage=usage)
+        )
         self.sent.note(tokens=sequence.generated, now=self.clock())
 
     def _unsent(self, sequence: Sequence) -> list[int]:
@@ -112,7 +122,10 @@ class Reply:
         if sequence.generated == faults.truncate_after_tokens:
             self.abort(sequence)
             self.exchange.close_stream(
-                b"data: " + internal_error("Internal server error").body + b"\n\n" + DONE
+                b"data: "
+                + internal_error("Internal server error").body
+                + b"\n\n"
+                + DONE
             )
         elif sequence.generated == faults.reset_after_tokens:
             self.abort(sequence)

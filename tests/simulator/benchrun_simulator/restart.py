@@ -9,7 +9,9 @@ from benchrun_simulator.settings import Faults
 class Lifetime:
     """The instant at which the process claims to have started, in seconds since the epoch."""
 
-    def __init__(self, faults: Faults, *, engine: Engine, started_at: float) -> None:
+    def __init__(
+        self, faults: Faults, *, engine: Engine, started_at: float
+    ) -> None:
         self._faults = faults
         self._engine = engine
         self.started_at = started_at

@@ -49,13 +49,13 @@ class Scheduler:
         self._pace = pace
         self._cache = cache
         self._max_sequences = max_sequences
-        self._prefill_budget = prefill_budget  # None: prefills don't slow each other
+        self._prefill_budget = (
+            prefill_budget  # None: prefills don't slow each other
+        )
         self._preempted_request = (
             preempted_request  # after its first token, though there are blocks
         )
-        self._jitter = (
-            jitter  # seconds added to one token's instant; the following ones are not moved
-        )
+        self._jitter = jitter  # seconds added to one token's instant; the following ones are not moved
         self._waiting: deque[Sequence] = deque()
         self._running: dict[Sequence, None] = {}  # in the order of admission
         self._events: list[tuple[float, int, int, Sequence]] = []
@@ -109,7 +109,9 @@ class Scheduler:
                 self._admit(due)
             else:
                 self._continue(sequence)
-                if self._prefill_budget is not None and self._prefill_budget.end(sequence):
+                if self._prefill_budget is not None and self._prefill_budget.end(
+                    sequence
+                ):
                     self._admit(due)
             yield sequence, due
 
@@ -145,13 +147,17 @@ class Scheduler:
             if self._cache.prefix_caching:
                 self.totals.prefix_queries += sequence.tokens
                 self.totals.prefix_hits += lease.cached_tokens
-            sequence.fetched_tokens = max(sequence.elsewhere_tokens - lease.cached_tokens, 0)
+            sequence.fetched_tokens = max(
+                sequence.elsewhere_tokens - lease.cached_tokens, 0
+            )
             self.totals.external_queries += sequence.tokens - lease.cached_tokens
             self.totals.external_hits += sequence.fetched_tokens
         self._expect(sequence, self._prefilled_at(sequence, now + stall))
 
     def _prefilled_at(self, sequence: Sequence, now: float) -> float:
-        computed = sequence.tokens - max(sequence.lease.cached_tokens, sequence.elsewhere_tokens)
+        computed = sequence.tokens - max(
+            sequence.lease.cached_tokens, sequence.elsewhere_tokens
+        )
         latency = self._pace.latency(sequence, now=now)
         work = self._pace.prefill(sequence, computed=computed, now=now)
         if self._prefill_budget is None:
@@ -180,13 +186,17 @@ class Scheduler:
             self._name_last_block(sequence)
         last = sequence.next_token_at
         self._expect(
-            sequence, last + self._pace.token(sequence, running=len(self._running), now=last)
+            sequence,
+            last + self._pace.token(sequence, running=len(self._running), now=last),
         )
 
     def _name_last_block(self, sequence: Sequence) -> None:
         start = sequence.tokens - self._cache.block_size
         generated_from = max(start - len(sequence.prompt), 0)
-        block = sequence.prompt[start:] + sequence.output[generated_from : sequence.generated]
+        block = (
+            sequence.prompt[start:]
+            + sequence.output[generated_from : sequence.generated]
+        )
         parent = sequence.hashes[-1] if sequence.hashes else sequence.salt.encode()
         sequence.hashes.append(chain_hash(parent, block))
         self._cache.seal(sequence.lease, sequence.hashes[-1])

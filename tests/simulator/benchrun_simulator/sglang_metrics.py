@@ -8,7 +8,26 @@ token was found. A server says neither when its process started nor why requests
 from benchrun_simulator.engine_metrics import EngineMetrics, Levels, Served
 from benchrun_simulator.exposition import Histogram, Labels, Series, counter, gauge
 
-LATENCY = (0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400)
+LATENCY = (
+    0.1,
+    0.2,
+    0.4,
+    0.6,
+    0.8,
+    1,
+    2,
+    4,
+    6,
+    8,
+    10,
+    20,
+    40,
+    60,
+    80,
+    100,
+    200,
+    400,
+)
 
 
 class SGLangMetrics(EngineMetrics):
@@ -38,9 +57,15 @@ class SGLangMetrics(EngineMetrics):
             "pp_rank": "0",
         }
         self._kv_tokens = kv_tokens
-        self._ended = self._prompt_total = self._generated_total = self._cached_total = 0
-        self._ttft = Histogram("sglang:time_to_first_token_seconds", "To first token.", LATENCY)
-        self._waited = Histogram("sglang:queue_time_seconds", "Time spent waiting.", LATENCY)
+        self._ended = self._prompt_total = self._generated_total = (
+            self._cached_total
+        ) = 0
+        self._ttft = Histogram(
+            "sglang:time_to_first_token_seconds", "To first token.", LATENCY
+        )
+        self._waited = Histogram(
+            "sglang:queue_time_seconds", "Time spent waiting.", LATENCY
+        )
 
     def finished(self, served: Served, *, reason: str) -> None:
         """Count a request that has ended, and its tokens."""
@@ -58,7 +83,11 @@ class SGLangMetrics(EngineMetrics):
 
     def render(self, levels: Levels) -> str:
         """Return all families as Prometheus text."""
-        hit_rate = levels.prefix_hits / levels.prefix_queries if levels.prefix_queries else 0.0
+        hit_rate = (
+            levels.prefix_hits / levels.prefix_queries
+            if levels.prefix_queries
+            else 0.0
+        )
         gauges = {
             "num_running_reqs": levels.running,
             "num_queue_reqs": levels.waiting,
@@ -75,13 +104,24 @@ class SGLangMetrics(EngineMetrics):
         retracted: list[Series] = [(self._scheduler, levels.preemptions)]
         return "".join(
             (
-                *(gauge(f"sglang:{n}", n, [(self._scheduler, v)]) for n, v in gauges.items()),
-                counter("sglang:num_retracted_requests", "Retracted.", retracted, created=None),
+                *(
+                    gauge(f"sglang:{n}", n, [(self._scheduler, v)])
+                    for n, v in gauges.items()
+                ),
+                counter(
+                    "sglang:num_retracted_requests",
+                    "Retracted.",
+                    retracted,
+                    created=None,
+                ),
                 *(
                     counter(f"sglang:{n}", n, [(self._model, v)], created=None)
                     for n, v in counters.items()
                 ),
-                *(each.render(self._model, created=self._created) for each in (self._ttft,)),
+                *(
+                    each.render(self._model, created=self._created)
+                    for each in (self._ttft,)
+                ),
                 self._waited.render(self._scheduler, created=self._created),
             )
         )

@@ -87,7 +87,8 @@ class FileTokenizer:
             if len(words) == MOST_OUTPUT_WORDS:
                 break
         return words or [
-            (token, self.decode([token])) for token in range(min(self.vocabulary_size, 16))
+            (token, self.decode([token]))
+            for token in range(min(self.vocabulary_size, 16))
         ]
 
 
@@ -122,7 +123,9 @@ class OutputText:
         """Return the text of some tokens as one JSON string."""
         if len(tokens) == 1:
             return self._json_of[tokens[0]]
-        return b'"' + b"".join(self._json_of[token][1:-1] for token in tokens) + b'"'
+        return (
+            b'"' + b"".join(self._json_of[token][1:-1] for token in tokens) + b'"'
+        )
 
     def text(self, tokens: Iterable[int]) -> str:
         return "".join(self._text_of[token] for token in tokens)

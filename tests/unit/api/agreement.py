@@ -20,7 +20,8 @@ Said = tuple[str, str]
 def path_of(problem: Any) -> str:
     """Return a pydantic location in the form the API server writes it."""
     return "spec" + "".join(
-        f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"]
+        f"[{part}]" if isinstance(part, int) else f".{part}"
+        for part in problem["loc"]
     )
 
 
@@ -40,12 +41,19 @@ def with_defaults(value: Any, schema: Schema) -> Any:
         }
     fields = schema.get("properties", {})
     filled = {
-        name: child["default"] for name, child in fields.items() if "default" in child
+        name: child["default"]
+        for name, child in fields.items()
+        if "default" in child
     } | value
-    return {name: with_defaults(inner, fields.get(name, {})) for name, inner in filled.items()}
+    return {
+        name: with_defaults(inner, fields.get(name, {}))
+        for name, inner in filled.items()
+    }
 
 
-def assert_refused(model: type[BaseModel], spec: Mapping[str, Any], case: Refused) -> None:
+def assert_refused(
+    model: type[BaseModel], spec: Mapping[str, Any], case: Refused
+) -> None:
     """Check that the model refuses the spec at the field of the case or above it.
 
     Where the case has a message, the refusal must contain it.
@@ -54,7 +62,9 @@ def assert_refused(model: type[BaseModel], spec: Mapping[str, Any], case: Refuse
         model.model_validate(spec)
     problems = refused.value.errors()
     assert [
-        p for p in problems if path_of(p).startswith(case.path) or case.path.startswith(path_of(p))
+        p
+        for p in problems
+        if path_of(p).startswith(case.path) or case.path.startswith(path_of(p))
     ] == problems
     if case.message is not None:
         (problem,) = problems
@@ -67,7 +77,11 @@ def broken_in_python(model: type[BaseModel], spec: Spec) -> tuple[set[Said], boo
         model.model_validate(spec)
     except ValidationError as problem:
         problems = problem.errors()
-        ours = {(path_of(p) + p["ctx"]["path"], p["msg"]) for p in problems if p["type"] == "rule"}
+        ours = {
+            (path_of(p) + p["ctx"]["path"], p["msg"])
+            for p in problems
+            if p["type"] == "rule"
+        }
         return ours, len(ours) < len(problems)
     return set(), False
 
@@ -80,12 +94,18 @@ def broken_in_cel(
     With `old`, only those about changes are checked. `path` is where the schema's own value stands.
     """
     before = None if old is None else with_defaults(old, schema)
-    return {said for _, said in _broken(with_defaults(spec, schema), schema, path, before)}
+    return {
+        said
+        for _, said in _broken(with_defaults(spec, schema), schema, path, before)
+    }
 
 
 def rules_broken(spec: Spec, schema: Schema) -> set[str]:
     """Return the CEL of the schema's rules that the spec breaks once defaults are filled in."""
-    return {rule for rule, _ in _broken(with_defaults(spec, schema), schema, "spec", None)}
+    return {
+        rule
+        for rule, _ in _broken(with_defaults(spec, schema), schema, "spec", None)
+    }
 
 
 def rules_of(schema: Any) -> Iterator[str]:
@@ -114,21 +134,33 @@ def keeps_its_rules(value: Any, schema: Schema) -> bool:
     )
 
 
-def _broken(value: Any, schema: Schema, path: str, old: Spec | None) -> Iterator[tuple[str, Said]]:
+def _broken(
+    value: Any, schema: Schema, path: str, old: Spec | None
+) -> Iterator[tuple[str, Said]]:
     for rule in schema.get("x-kubernetes-validations", ()):
         scope = {"self": value} if old is None else {"self": value, "oldSelf": old}
-        if ("oldSelf" in rule["rule"]) is (old is not None) and not _evaluated(rule["rule"], scope):
-            yield rule["rule"], (path + rule.get("fieldPath", ""), _message(rule, scope))
+        if ("oldSelf" in rule["rule"]) is (old is not None) and not _evaluated(
+            rule["rule"], scope
+        ):
+            yield (
+                rule["rule"],
+                (path + rule.get("fieldPath", ""), _message(rule, scope)),
+            )
     if old is not None:
         return
     if isinstance(value, list):
         for place, entry in enumerate(value):
-            yield from _broken(entry, schema.get("items", {}), f"{path}[{place}]", None)
+            yield from _broken(
+                entry, schema.get("items", {}), f"{path}[{place}]", None
+            )
     elif isinstance(value, dict):
         others = schema.get("additionalProperties", {})
         for name, inner in value.items():
             yield from _broken(
-                inner, schema.get("properties", {}).get(name, others), f"{path}.{name}", None
+                inner,
+                schema.get("properties", {}).get(name, others),
+                f"{path}.{name}",
+                None,
             )
 
 
@@ -168,7 +200,10 @@ def _environment() -> cel.Env:
             _member("indexOf", _index_of, cel.Type.LIST, cel.Type.BOOL),
             _member("split", str.split, cel.Type.STRING, cel.Type.STRING),
             _member(
-                "format", lambda text, values: text % tuple(values), cel.Type.STRING, cel.Type.LIST
+                "format",
+                lambda text, values: text % tuple(values),
+                cel.Type.STRING,
+                cel.Type.LIST,
             ),
         ],
     )

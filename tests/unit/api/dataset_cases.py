@@ -79,9 +79,21 @@ REFUSED_DATASETS: dict[str, tuple[str, Dataset, str | None]] = {
         {"random": {"generator": "VLLM", "version": "0.8"}},
         None,
     ),
-    "a generator unheard of": (".random.generator", {"random": {"generator": "Sonnet"}}, None),
-    "a mean below the shortest": (".random", _drawn(mean=99), "mean must be from min to max"),
-    "a mean above the longest": (".random", _drawn(mean=4001), "mean must be from min to max"),
+    "a generator unheard of": (
+        ".random.generator",
+        {"random": {"generator": "Sonnet"}},
+        None,
+    ),
+    "a mean below the shortest": (
+        ".random",
+        _drawn(mean=99),
+        "mean must be from min to max",
+    ),
+    "a mean above the longest": (
+        ".random",
+        _drawn(mean=4001),
+        "mean must be from min to max",
+    ),
     "no spread": (".random.inputLengths.stdev", _drawn(stdev=0), None),
     "a length as a text": (".random.inputLengths.mean", _drawn(mean="1000"), None),
     "no longest": (
@@ -106,12 +118,28 @@ REFUSED_DATASETS: dict[str, tuple[str, Dataset, str | None]] = {
     ),
     "a store with a path": (
         ".custom.file.s3.endpoint",
-        {"custom": {"file": {"s3": {"bucket": "data", "key": "k", "endpoint": "http://s/data"}}}},
+        {
+            "custom": {
+                "file": {
+                    "s3": {
+                        "bucket": "data",
+                        "key": "k",
+                        "endpoint": "http://s/data",
+                    }
+                }
+            }
+        },
         None,
     ),
     "a store with a password": (
         ".custom.file.s3.endpoint",
-        {"custom": {"file": {"s3": {"bucket": "data", "key": "k", "endpoint": "http://a:b@s"}}}},
+        {
+            "custom": {
+                "file": {
+                    "s3": {"bucket": "data", "key": "k", "endpoint": "http://a:b@s"}
+                }
+            }
+        },
         None,
     ),
     "texts without a column": (".texts.column", {"texts": {"file": FILE}}, None),
@@ -153,7 +181,13 @@ REFUSED_DATASETS: dict[str, tuple[str, Dataset, str | None]] = {
     ),
     "a hub dataset by its path": (
         ".huggingFace.repository",
-        {"huggingFace": {"repository": "/data/x", "column": "c", "outputTokens": 9}},
+        {
+            "huggingFace": {
+                "repository": "/data/x",
+                "column": "c",
+                "outputTokens": 9,
+            }
+        },
         None,
     ),
     "a trace in minutes": (
@@ -181,11 +215,15 @@ ACCEPTED_DATASETS: dict[str, Dataset] = {
         "agent": {"conversation": FILE, "staticPrefix": {}, "outputTokens": 8}
     },
     "an agent whose clock goes on": {"agent": {"dynamicPrefix": {"variants": 100}}},
-    "an agent in ten turns": {"agent": {"staticPrefix": {}, "turns": 10, "inputOutputRatio": 100}},
+    "an agent in ten turns": {
+        "agent": {"staticPrefix": {}, "turns": 10, "inputOutputRatio": 100}
+    },
     "talks with limits": {
         "shareGPT": {"file": FILE, "maxPromptTokens": 4000, "maxTotalTokens": 8000}
     },
-    "prompts in the image": {"custom": {"file": {"path": "/opt/data/prompts.jsonl"}}},
+    "prompts in the image": {
+        "custom": {"file": {"path": "/opt/data/prompts.jsonl"}}
+    },
     "prompts in a store": {
         "custom": {
             "file": {

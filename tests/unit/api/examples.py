@@ -28,7 +28,9 @@ class Example:
 
 
 EXAMPLES = [
-    Example(path.name, body) for path in FILES for body in yaml.safe_load_all(path.read_text())
+    Example(path.name, body)
+    for path in FILES
+    for body in yaml.safe_load_all(path.read_text())
 ]
 EACH = [
     pytest.param(example, id=f"{example.file}:{example.kind}:{example.name}")

@@ -23,7 +23,8 @@ def filled(model: type[Model]) -> Model:
 
 def _fields(model: type[BaseModel]) -> dict[str, Any]:
     return {
-        name: _value(field.annotation, field.metadata) for name, field in model.model_fields.items()
+        name: _value(field.annotation, field.metadata)
+        for name, field in model.model_fields.items()
     }
 
 
@@ -40,9 +41,13 @@ def _value(kind: Any, bounds: Iterable[Any]) -> Any:
     if origin is Literal:
         return arguments[0]
     if origin in (Union, types.UnionType):
-        return _value(next(one for one in arguments if one is not types.NoneType), bounds)
+        return _value(
+            next(one for one in arguments if one is not types.NoneType), bounds
+        )
     if origin in (list, tuple):
-        least = next((bound.min_length for bound in bounds if isinstance(bound, MinLen)), 1)
+        least = next(
+            (bound.min_length for bound in bounds if isinstance(bound, MinLen)), 1
+        )
         return [_value(arguments[0], ())] * least
     if origin is dict:
         return {"key": _value(arguments[1], ())}
@@ -50,6 +55,9 @@ def _value(kind: Any, bounds: Iterable[Any]) -> Any:
         return _fields(kind)
     if kind is str:
         return TEXT[
-            : next((bound.max_length for bound in bounds if isinstance(bound, MaxLen)), None)
+            : next(
+                (bound.max_length for bound in bounds if isinstance(bound, MaxLen)),
+                None,
+            )
         ]
     return {bool: True, int: 7, float: 7.5}[kind]

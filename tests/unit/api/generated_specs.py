@@ -17,7 +17,9 @@ def mostly(usual: Any, rare: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.integers(0, 7).flatmap(lambda n: rare if n == 7 else st.just(usual))
 
 
-def some_of(members: Mapping[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Json]:
+def some_of(
+    members: Mapping[str, st.SearchStrategy[Any]],
+) -> st.SearchStrategy[Json]:
     """Draw an object with one of the members; once in eight times with any number of them."""
     one = st.sampled_from(sorted(members)).flatmap(
         lambda name: st.fixed_dictionaries({name: members[name]})
@@ -41,7 +43,9 @@ FILES = some_of(
 MIXABLE: Mapping[str, st.SearchStrategy[Any]] = {
     "random": st.just({}),
     "prefixRepetition": st.just({"prefixes": 2}),
-    "agent": some_of({"staticPrefix": st.just({}), "dynamicPrefix": st.just({"variants": 2})}),
+    "agent": some_of(
+        {"staticPrefix": st.just({}), "dynamicPrefix": st.just({"variants": 2})}
+    ),
     "shareGPT": st.fixed_dictionaries({"file": FILES}),
     "custom": st.fixed_dictionaries({"file": FILES}),
     "texts": st.fixed_dictionaries(
@@ -52,7 +56,9 @@ MIXABLE: Mapping[str, st.SearchStrategy[Any]] = {
             "outputTokensPerText": st.sampled_from([1, 100, 101, 100_000]),
         }
     ),
-    "huggingFace": st.just({"repository": "openai/gsm8k", "column": "question", "outputTokens": 9}),
+    "huggingFace": st.just(
+        {"repository": "openai/gsm8k", "column": "question", "outputTokens": 9}
+    ),
 }
 DATASETS = mostly(
     {"random": {}},
@@ -60,9 +66,9 @@ DATASETS = mostly(
         {
             **MIXABLE,
             "timedTrace": st.just({"file": _PATH}),
-            "mix": st.lists(st.sampled_from("wabc"), min_size=2, max_size=3, unique=True).map(
-                lambda names: [{"workload": name} for name in names]
-            ),
+            "mix": st.lists(
+                st.sampled_from("wabc"), min_size=2, max_size=3, unique=True
+            ).map(lambda names: [{"workload": name} for name in names]),
         }
     ),
 )
@@ -82,25 +88,39 @@ _POINTS = [str(n) for n in range(1, 33)]
 _LOADS: Mapping[str, st.SearchStrategy[Any]] = {
     "requestRates": st.sampled_from([["1", "4"], ["inf"], _POINTS])
     | st.lists(RATES, min_size=1, max_size=4, unique=True),
-    "concurrencies": st.lists(st.integers(1, 512), min_size=1, max_size=4, unique=True),
+    "concurrencies": st.lists(
+        st.integers(1, 512), min_size=1, max_size=4, unique=True
+    ),
     "search": SEARCHES,
     "traceSpeeds": st.lists(
         st.sampled_from(["1", "1.0", "2"]), min_size=1, max_size=3, unique=True
     ),
-    "batchSizes": st.lists(st.sampled_from([1, 8, 50_000]), min_size=1, max_size=3, unique=True),
+    "batchSizes": st.lists(
+        st.sampled_from([1, 8, 50_000]), min_size=1, max_size=3, unique=True
+    ),
 }
 LOADS = st.builds(
     lambda load, more: {**load, **more},
-    _LOADS["requestRates"].map(lambda rates: {"requestRates": rates}) | some_of(_LOADS),
-    mostly({}, some_of({"maxConcurrency": st.just(8), "burstiness": st.just("0.5")})),
+    _LOADS["requestRates"].map(lambda rates: {"requestRates": rates})
+    | some_of(_LOADS),
+    mostly(
+        {}, some_of({"maxConcurrency": st.just(8), "burstiness": st.just("0.5")})
+    ),
 )
 WORKLOADS = st.builds(
     lambda rest, length: {"name": "w", **rest, **length},
     st.fixed_dictionaries({"dataset": DATASETS, "load": LOADS}),
-    st.fixed_dictionaries({"requests": st.sampled_from([1, 36, 37, 368, 369, 50_000])})
+    st.fixed_dictionaries(
+        {"requests": st.sampled_from([1, 36, 37, 368, 369, 50_000])}
+    )
     | mostly(
         {"requests": 9},
-        some_of({"requests": st.just(9), "durationSeconds": st.sampled_from([1, 60, 500, 86_400])}),
+        some_of(
+            {
+                "requests": st.just(9),
+                "durationSeconds": st.sampled_from([1, 60, 500, 86_400]),
+            }
+        ),
     ),
 )
 _MODE = "VLLM_SERVER_DEV_MODE"
@@ -109,14 +129,19 @@ _VARIABLES = st.sampled_from(["A", _MODE]).flatmap(
         {
             "value": st.sampled_from(["0", "1"]),
             "valueFrom": st.sampled_from(
-                [{"secretKeyRef": {"name": "s", "key": "k"}}, {"vault": {"key": "k"}}]
+                [
+                    {"secretKeyRef": {"name": "s", "key": "k"}},
+                    {"vault": {"key": "k"}},
+                ]
             ),
         }
     ).map(lambda source: {"name": name, **source})
 )
 _STARTED = st.fixed_dictionaries(
     {"image": st.just("vllm:1")},
-    optional={"env": st.lists(_VARIABLES, max_size=2, unique_by=lambda v: str(v["name"]))},
+    optional={
+        "env": st.lists(_VARIABLES, max_size=2, unique_by=lambda v: str(v["name"]))
+    },
 )
 _ENDPOINTS = st.builds(
     lambda address, allowed: {**address, **allowed},
@@ -141,14 +166,19 @@ _MEASUREMENTS = st.fixed_dictionaries(
         "cachePolicy": st.sampled_from(["Isolate", "Reset", "Share"]),
         "percentiles": mostly(
             ["50", "99"],
-            st.lists(st.sampled_from(["99", "99.0", "0", "0.0"]), min_size=1, unique=True),
+            st.lists(
+                st.sampled_from(["99", "99.0", "0", "0.0"]), min_size=1, unique=True
+            ),
         ),
         "warmup": some_of({"auto": st.just({}), "none": st.just({})}),
     },
 )
 _OBJECTIVES = st.lists(
     st.fixed_dictionaries(
-        {"metric": st.sampled_from(["TTFT", "ITL"]), "maxMilliseconds": st.just(100)},
+        {
+            "metric": st.sampled_from(["TTFT", "ITL"]),
+            "maxMilliseconds": st.just(100),
+        },
         optional={"percentile": st.sampled_from(["50", "90", "99", "99.9"])},
     ),
     max_size=2,
@@ -156,7 +186,10 @@ _OBJECTIVES = st.lists(
 
 
 def _with_names(workloads: list[Json]) -> list[Json]:
-    return [{**workload, "name": f"w{number}"} for number, workload in enumerate(workloads)]
+    return [
+        {**workload, "name": f"w{number}"}
+        for number, workload in enumerate(workloads)
+    ]
 
 
 RUN_SPECS = st.builds(
@@ -165,15 +198,22 @@ RUN_SPECS = st.builds(
     st.fixed_dictionaries(
         {
             "model": _MODELS,
-            "workloads": st.lists(WORKLOADS, min_size=1, max_size=3).map(_with_names),
+            "workloads": st.lists(WORKLOADS, min_size=1, max_size=3).map(
+                _with_names
+            ),
         },
         optional={
             "repeats": st.sampled_from([1, 2, 8, 9, 100]),
             "measurement": _MEASUREMENTS,
             "objectives": _OBJECTIVES,
-            "client": st.fixed_dictionaries({"parallelism": st.sampled_from([1, 1, 3, "Auto"])}),
+            "client": st.fixed_dictionaries(
+                {"parallelism": st.sampled_from([1, 1, 3, "Auto"])}
+            ),
             "cost": some_of(
-                {"perGPUHour": st.sampled_from(["2.49", "0"]), "perHour": st.just("0.5")}
+                {
+                    "perGPUHour": st.sampled_from(["2.49", "0"]),
+                    "perHour": st.just("0.5"),
+                }
             ),
             "validity": st.fixed_dictionaries(
                 {"maxFailedPercent": st.sampled_from(["0", "1", "100", "100.1"])}
@@ -192,7 +232,12 @@ EDITS: Mapping[str, Any] = {
     "endpoint": {"url": "http://other"},
     "offline": {"image": "vllm:2"},
     "workloads": [
-        {"name": "other", "dataset": {"random": {}}, "load": {"concurrencies": [1]}, "requests": 1}
+        {
+            "name": "other",
+            "dataset": {"random": {}},
+            "load": {"concurrencies": [1]},
+            "requests": 1,
+        }
     ],
     "repeats": 3,
     "client": {"image": "client:2"},

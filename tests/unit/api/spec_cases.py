@@ -85,7 +85,11 @@ _ENDPOINT: Spec = {"server": absent(), "endpoint": {"url": "http://llm"}}
 
 def _for(seconds: int, load: Spec) -> Spec:
     """Build the changes that make a workload's stages last so many seconds."""
-    return {"workloads.0.requests": absent(), "workloads.0.durationSeconds": seconds, _LOAD: load}
+    return {
+        "workloads.0.requests": absent(),
+        "workloads.0.durationSeconds": seconds,
+        _LOAD: load,
+    }
 
 
 _FILE = "workloads.0.dataset"
@@ -105,7 +109,11 @@ _WHOLE = 'load is {requestRates: ["inf"]}'
 
 
 def _offline(load: Spec) -> Spec:
-    return {"server": absent(), "offline": {"image": "vllm/vllm-openai:v0.32.0"}, _LOAD: load}
+    return {
+        "server": absent(),
+        "offline": {"image": "vllm/vllm-openai:v0.32.0"},
+        _LOAD: load,
+    }
 
 
 REFUSED: dict[str, Refused] = {
@@ -113,23 +121,37 @@ REFUSED: dict[str, Refused] = {
     "repeats is a word": Refused("spec.repeats", {"repeats": "two"}),
     "repeats is a number in quotes": Refused("spec.repeats", {"repeats": "2"}),
     "suspend is a word": Refused("spec.suspend", {"suspend": "yes"}),
-    "a rate is a number": Refused(f"{_AT}.load.requestRates[0]", {f"{_LOAD}.requestRates": [1]}),
+    "a rate is a number": Refused(
+        f"{_AT}.load.requestRates[0]", {f"{_LOAD}.requestRates": [1]}
+    ),
     "repeats is 0": Refused("spec.repeats", {"repeats": 0}),
     "no model": Refused("spec.model", {"model": absent()}),
     "no workloads": Refused("spec.workloads", {"workloads": []}),
     "17 workloads": Refused(
         "spec.workloads", {"workloads": [workload(f"w{n}") for n in range(17)]}
     ),
-    "workload name in capitals": Refused("spec.workloads[0].name", {"workloads.0.name": "Chat"}),
+    "workload name in capitals": Refused(
+        "spec.workloads[0].name", {"workloads.0.name": "Chat"}
+    ),
     "two workloads of one name": Refused(
         "spec.workloads[1]", {"workloads": [workload("a"), workload("a")]}
     ),
-    "unknown api": Refused("spec.workloads[0].api", {"workloads.0.api": "Responses"}),
-    "100001 requests": Refused("spec.workloads[0].requests", {"workloads.0.requests": 100_001}),
-    "negative deadline": Refused("spec.runDeadlineSeconds", {"runDeadlineSeconds": -1}),
+    "unknown api": Refused(
+        "spec.workloads[0].api", {"workloads.0.api": "Responses"}
+    ),
+    "100001 requests": Refused(
+        "spec.workloads[0].requests", {"workloads.0.requests": 100_001}
+    ),
+    "negative deadline": Refused(
+        "spec.runDeadlineSeconds", {"runDeadlineSeconds": -1}
+    ),
     # unions
-    "server and endpoint": Refused("spec", {"endpoint": {"url": "http://llm"}}, _ONE_TARGET),
-    "neither server nor endpoint": Refused("spec", {"server": absent()}, _ONE_TARGET),
+    "server and endpoint": Refused(
+        "spec", {"endpoint": {"url": "http://llm"}}, _ONE_TARGET
+    ),
+    "neither server nor endpoint": Refused(
+        "spec", {"server": absent()}, _ONE_TARGET
+    ),
     # without an API server
     "offline at a rate": Refused(
         "spec.workloads", {"server": absent(), "offline": {"image": "v"}}, _WHOLE
@@ -137,12 +159,18 @@ REFUSED: dict[str, Refused] = {
     "offline with one rate that is finite": Refused(
         "spec.workloads", _offline({"requestRates": ["inf", "4"]}), _WHOLE
     ),
-    "offline with users": Refused("spec.workloads", _offline({"concurrencies": [4]}), _WHOLE),
+    "offline with users": Refused(
+        "spec.workloads", _offline({"concurrencies": [4]}), _WHOLE
+    ),
     "offline with a cap": Refused(
-        "spec.workloads", _offline({"requestRates": ["inf"], "maxConcurrency": 4}), _WHOLE
+        "spec.workloads",
+        _offline({"requestRates": ["inf"], "maxConcurrency": 4}),
+        _WHOLE,
     ),
     "offline with burstiness": Refused(
-        "spec.workloads", _offline({"requestRates": ["inf"], "burstiness": "0.5"}), _WHOLE
+        "spec.workloads",
+        _offline({"requestRates": ["inf"], "burstiness": "0.5"}),
+        _WHOLE,
     ),
     "offline with a test request": Refused(
         "spec.workloads",
@@ -156,7 +184,12 @@ REFUSED: dict[str, Refused] = {
     ),
     "two chat templates": Refused(
         "spec.chatTemplate",
-        {"chatTemplate": {"inline": "{{ messages }}", "configMap": {"name": "c", "key": "k"}}},
+        {
+            "chatTemplate": {
+                "inline": "{{ messages }}",
+                "configMap": {"name": "c", "key": "k"},
+            }
+        },
         "must set exactly one of inline and configMap",
     ),
     "two kinds of warm-up": Refused(
@@ -195,8 +228,12 @@ REFUSED: dict[str, Refused] = {
         "measurement.profile needs engine VLLM",
     ),
     "no replica": Refused("spec.server.replicas", {"server.replicas": 0}),
-    "no node": Refused("spec.server.nodesPerReplica", {"server.nodesPerReplica": 0}),
-    "17 nodes": Refused("spec.server.nodesPerReplica", {"server.nodesPerReplica": 17}),
+    "no node": Refused(
+        "spec.server.nodesPerReplica", {"server.nodesPerReplica": 0}
+    ),
+    "17 nodes": Refused(
+        "spec.server.nodesPerReplica", {"server.nodesPerReplica": 17}
+    ),
     "servers of two roles over two nodes": Refused(
         "spec.server.nodesPerReplica",
         {
@@ -258,25 +295,43 @@ REFUSED: dict[str, Refused] = {
         "offline needs client.parallelism 1",
     ),
     "no process": Refused("spec.client.parallelism", {"client.parallelism": 0}),
-    "too many processes": Refused("spec.client.parallelism", {"client.parallelism": 17}),
+    "too many processes": Refused(
+        "spec.client.parallelism", {"client.parallelism": 17}
+    ),
     "another word for as many as needed": Refused(
         "spec.client.parallelism", {"client.parallelism": "auto"}
     ),
-    "processes as a text": Refused("spec.client.parallelism", {"client.parallelism": "4"}),
-    "batches against a server": Refused(
-        "spec.workloads", {_LOAD: {"batchSizes": [8]}}, "load.batchSizes needs offline"
+    "processes as a text": Refused(
+        "spec.client.parallelism", {"client.parallelism": "4"}
     ),
-    "batches of nothing": Refused(f"{_AT}.load.batchSizes[0]", _offline({"batchSizes": [0]})),
-    "one batch size twice": Refused(f"{_AT}.load.batchSizes[1]", _offline({"batchSizes": [8, 8]})),
-    "no batch size": Refused(f"{_AT}.load.batchSizes", _offline({"batchSizes": []})),
+    "batches against a server": Refused(
+        "spec.workloads",
+        {_LOAD: {"batchSizes": [8]}},
+        "load.batchSizes needs offline",
+    ),
+    "batches of nothing": Refused(
+        f"{_AT}.load.batchSizes[0]", _offline({"batchSizes": [0]})
+    ),
+    "one batch size twice": Refused(
+        f"{_AT}.load.batchSizes[1]", _offline({"batchSizes": [8, 8]})
+    ),
+    "no batch size": Refused(
+        f"{_AT}.load.batchSizes", _offline({"batchSizes": []})
+    ),
     "batches with a cap": Refused(
-        f"{_AT}.load", _offline({"batchSizes": [8], "maxConcurrency": 8}), "set maxConcurrency only"
+        f"{_AT}.load",
+        _offline({"batchSizes": [8], "maxConcurrency": 8}),
+        "set maxConcurrency only",
     ),
     "endpoint without address": Refused(
-        "spec.endpoint", {"server": absent(), "endpoint": {}}, "one of serviceRef and url"
+        "spec.endpoint",
+        {"server": absent(), "endpoint": {}},
+        "one of serviceRef and url",
     ),
     **{
-        name: Refused(f"spec.workloads[0].dataset{place}", {_FILE: dataset}, message)
+        name: Refused(
+            f"spec.workloads[0].dataset{place}", {_FILE: dataset}, message
+        )
         for name, (place, dataset, message) in REFUSED_DATASETS.items()
     },
     "a seed for prompts that never repeat": Refused(
@@ -301,11 +356,16 @@ REFUSED: dict[str, Refused] = {
     ),
     "a trace with a cap": Refused(
         f"{_AT}.load",
-        {_FILE: {"timedTrace": {"file": FILE}}, _LOAD: {"traceSpeeds": ["1"], "maxConcurrency": 2}},
+        {
+            _FILE: {"timedTrace": {"file": FILE}},
+            _LOAD: {"traceSpeeds": ["1"], "maxConcurrency": 2},
+        },
         "set maxConcurrency only",
     ),
     "variable without value": Refused(
-        "spec.server.env[0]", {"server.env": [{"name": "A"}]}, "one of value and valueFrom"
+        "spec.server.env[0]",
+        {"server.env": [{"name": "A"}]},
+        "one of value and valueFrom",
     ),
     "variable from nowhere known": Refused(
         "spec.server.env[0].valueFrom",
@@ -327,29 +387,48 @@ REFUSED: dict[str, Refused] = {
     **{
         f"a mix of {what}": Refused(
             "spec.workloads",
-            {"workloads": [workload(dataset=mix("chat", "part")), workload("chat"), *part]},
+            {
+                "workloads": [
+                    workload(dataset=mix("chat", "part")),
+                    workload("chat"),
+                    *part,
+                ]
+            },
             "neither mix nor timedTrace",
         )
         for what, part in {
             "a workload that does not exist": [],
-            "a trace": [{"name": "part", "dataset": {"timedTrace": {"file": FILE}}}],
+            "a trace": [
+                {"name": "part", "dataset": {"timedTrace": {"file": FILE}}}
+            ],
             "a mix": [workload("part", dataset=mix("chat", "other"))],
         }.items()
     },
     "rates and concurrencies": Refused(
-        f"{_AT}.load", {f"{_LOAD}.concurrencies": [1]}, "must set exactly one of requestRates"
+        f"{_AT}.load",
+        {f"{_LOAD}.concurrencies": [1]},
+        "must set exactly one of requestRates",
     ),
-    "no load point": Refused(f"{_AT}.load.requestRates", {f"{_LOAD}.requestRates": []}),
+    "no load point": Refused(
+        f"{_AT}.load.requestRates", {f"{_LOAD}.requestRates": []}
+    ),
     "33 load points": Refused(
-        f"{_AT}.load.requestRates", {f"{_LOAD}.requestRates": [str(n) for n in range(1, 34)]}
+        f"{_AT}.load.requestRates",
+        {f"{_LOAD}.requestRates": [str(n) for n in range(1, 34)]},
     ),
     "rate 0": Refused(
-        f"{_AT}.load.requestRates[1]", {f"{_LOAD}.requestRates": ["1", "0"]}, "must be above 0"
+        f"{_AT}.load.requestRates[1]",
+        {f"{_LOAD}.requestRates": ["1", "0"]},
+        "must be above 0",
     ),
     "rate 0.00": Refused(
-        f"{_AT}.load.requestRates[0]", {f"{_LOAD}.requestRates": ["0.00"]}, "must be above 0"
+        f"{_AT}.load.requestRates[0]",
+        {f"{_LOAD}.requestRates": ["0.00"]},
+        "must be above 0",
     ),
-    "negative rate": Refused(f"{_AT}.load.requestRates[0]", {f"{_LOAD}.requestRates": ["-1"]}),
+    "negative rate": Refused(
+        f"{_AT}.load.requestRates[0]", {f"{_LOAD}.requestRates": ["-1"]}
+    ),
     "rate in scientific notation": Refused(
         f"{_AT}.load.requestRates[0]", {f"{_LOAD}.requestRates": ["1e3"]}
     ),
@@ -360,10 +439,16 @@ REFUSED: dict[str, Refused] = {
         f"{_AT}.load.requestRates[0]", {f"{_LOAD}.requestRates": ["1\n"]}
     ),
     "one rate in two spellings": Refused(
-        f"{_AT}.load.requestRates", {f"{_LOAD}.requestRates": ["4", "4.0"]}, "must differ"
+        f"{_AT}.load.requestRates",
+        {f"{_LOAD}.requestRates": ["4", "4.0"]},
+        "must differ",
     ),
-    "one rate twice": Refused(f"{_AT}.load.requestRates[1]", {f"{_LOAD}.requestRates": ["4", "4"]}),
-    "concurrency 0": Refused(f"{_AT}.load.concurrencies[0]", {_LOAD: {"concurrencies": [0]}}),
+    "one rate twice": Refused(
+        f"{_AT}.load.requestRates[1]", {f"{_LOAD}.requestRates": ["4", "4"]}
+    ),
+    "concurrency 0": Refused(
+        f"{_AT}.load.concurrencies[0]", {_LOAD: {"concurrencies": [0]}}
+    ),
     "one concurrency twice": Refused(
         f"{_AT}.load.concurrencies[1]", {_LOAD: {"concurrencies": [8, 8]}}
     ),
@@ -374,13 +459,18 @@ REFUSED: dict[str, Refused] = {
     ),
     **{
         f"{field} with {name}": Refused(
-            f"{_AT}.load.{field}", {_LOAD: {**load, field: value}}, f"{field} needs users"
+            f"{_AT}.load.{field}",
+            {_LOAD: {**load, field: value}},
+            f"{field} needs users",
         )
         for field, value in (("start", "Spread"), ("thinkSeconds", {"mean": "2"}))
         for name, load in (
             ("rates", {"requestRates": ["4"]}),
             ("everything at once", {"requestRates": ["inf"]}),
-            ("rates under a cap", {"requestRates": ["4", "inf"], "maxConcurrency": 8}),
+            (
+                "rates under a cap",
+                {"requestRates": ["4", "inf"], "maxConcurrency": 8},
+            ),
         )
     },
     "think times with a trace": Refused(
@@ -410,7 +500,9 @@ REFUSED: dict[str, Refused] = {
         f"{_AT}.load.start", {_LOAD: {"concurrencies": [1], "start": "together"}}
     ),
     "burstiness without rates": Refused(
-        f"{_AT}.load", {_LOAD: {"concurrencies": [1], "burstiness": "0.5"}}, "set burstiness only"
+        f"{_AT}.load",
+        {_LOAD: {"concurrencies": [1], "burstiness": "0.5"}},
+        "set burstiness only",
     ),
     "a temperature above 2": Refused(
         f"{_AT}.sampling.temperature", {_SAMPLING: {"temperature": "2.1"}}
@@ -424,7 +516,9 @@ REFUSED: dict[str, Refused] = {
     "a nucleus of nothing": Refused(
         f"{_AT}.sampling.topP", {_SAMPLING: {"temperature": "1", "topP": "0"}}
     ),
-    "top-k 0": Refused(f"{_AT}.sampling.topK", {_SAMPLING: {"temperature": "1", "topK": 0}}),
+    "top-k 0": Refused(
+        f"{_AT}.sampling.topK", {_SAMPLING: {"temperature": "1", "topK": 0}}
+    ),
     "a repetition penalty of 0": Refused(
         f"{_AT}.sampling.repetitionPenalty", {_SAMPLING: {"repetitionPenalty": "0"}}
     ),
@@ -450,10 +544,14 @@ REFUSED: dict[str, Refused] = {
     ),
     # how long a stage is
     "requests and durationSeconds": Refused(
-        _AT, {"workloads.0.durationSeconds": 60}, "one of requests and durationSeconds"
+        _AT,
+        {"workloads.0.durationSeconds": 60},
+        "one of requests and durationSeconds",
     ),
     "neither requests nor durationSeconds": Refused(
-        _AT, {"workloads.0.requests": absent()}, "one of requests and durationSeconds"
+        _AT,
+        {"workloads.0.requests": absent()},
+        "one of requests and durationSeconds",
     ),
     "durationSeconds with inf": Refused(
         _AT, _for(60, {"requestRates": ["1", "inf"]}), "needs finite requestRates"
@@ -462,23 +560,33 @@ REFUSED: dict[str, Refused] = {
         _AT, _for(60, {"concurrencies": [4]}), "needs finite requestRates"
     ),
     "too many requests by duration": Refused(
-        _AT, _for(501, {"requestRates": ["100"]}), "rate x durationSeconds must be at most 50000"
+        _AT,
+        _for(501, {"requestRates": ["100"]}),
+        "rate x durationSeconds must be at most 50000",
     ),
     # how much a run sends
     "200,004 requests at a load point": Refused(
         "spec.workloads",
-        {"workloads": [workload("a"), workload("b", requests=28_572)], "repeats": 7},
+        {
+            "workloads": [workload("a"), workload("b", requests=28_572)],
+            "repeats": 7,
+        },
         "200004 requests (requests x repeats); the limit is 200000",
     ),
     "too many requests at a load point by duration": Refused(
         "spec.workloads",
-        {"workloads": [lasting("a", 500, {"requestRates": ["2", "100"]})], "repeats": 5},
+        {
+            "workloads": [lasting("a", 500, {"requestRates": ["2", "100"]})],
+            "repeats": 5,
+        },
         "250000 requests (requests x repeats)",
     ),
     "1,000,064 requests in all": Refused(
         "spec.workloads",
         {
-            "workloads": [workload("a", requests=15_626, load={"requestRates": _POINTS_16})],
+            "workloads": [
+                workload("a", requests=15_626, load={"requestRates": _POINTS_16})
+            ],
             "repeats": 4,
         },
         "1000064 requests in all (stages x requests); the limit is 1000000",
@@ -486,7 +594,10 @@ REFUSED: dict[str, Refused] = {
     "too many requests in all by duration": Refused(
         "spec.workloads",
         {
-            "workloads": [lasting(f"w{n}", 500, {"requestRates": ["1", "99.5"]}) for n in range(5)],
+            "workloads": [
+                lasting(f"w{n}", 500, {"requestRates": ["1", "99.5"]})
+                for n in range(5)
+            ],
             "repeats": 4,
         },
         "1005000 requests in all",
@@ -495,7 +606,9 @@ REFUSED: dict[str, Refused] = {
         "spec.workloads",
         {
             "workloads": [
-                workload("a", requests=25_001, load=searching(maxProbes=1, maxRepeats=8))
+                workload(
+                    "a", requests=25_001, load=searching(maxProbes=1, maxRepeats=8)
+                )
             ],
             "objectives": _P90,
         },
@@ -504,7 +617,9 @@ REFUSED: dict[str, Refused] = {
     "a search that may take too many requests": Refused(
         "spec.workloads",
         {
-            "workloads": [lasting("a", 500, searching(to="40", maxProbes=32, maxRepeats=7))],
+            "workloads": [
+                lasting("a", 500, searching(to="40", maxProbes=32, maxRepeats=7))
+            ],
             "objectives": _P90,
         },
         "1060000 requests in all",
@@ -519,7 +634,9 @@ REFUSED: dict[str, Refused] = {
         "must set exactly one of requestRates",
     ),
     "search with repeats": Refused(
-        "spec.repeats", {_LOAD: searching(), "objectives": _P90, "repeats": 2}, "leave repeats at 1"
+        "spec.repeats",
+        {_LOAD: searching(), "objectives": _P90, "repeats": 2},
+        "leave repeats at 1",
     ),
     "search from where it ends": Refused(
         f"{_AT}.load.search",
@@ -542,7 +659,8 @@ REFUSED: dict[str, Refused] = {
         "must be between 1 and 100",
     ),
     "search from words": Refused(
-        f"{_AT}.load.search.from", {_LOAD: searching(**{"from": "slow"}), "objectives": _P90}
+        f"{_AT}.load.search.from",
+        {_LOAD: searching(**{"from": "slow"}), "objectives": _P90},
     ),
     "search to everything at once": Refused(
         f"{_AT}.load.search.to", {_LOAD: searching(to="inf"), "objectives": _P90}
@@ -553,11 +671,17 @@ REFUSED: dict[str, Refused] = {
         _TOO_FEW,
     ),
     "search with too short stages for its percentile": Refused(
-        "spec.workloads", {**_for(184, searching(**{"from": "2"})), "objectives": _P99}, _TOO_FEW
+        "spec.workloads",
+        {**_for(184, searching(**{"from": "2"})), "objectives": _P99},
+        _TOO_FEW,
     ),
     "search with too few requests to confirm anything with one stage": Refused(
         "spec.workloads",
-        {_LOAD: searching(maxRepeats=1), "objectives": _P99, "workloads.0.requests": 478},
+        {
+            _LOAD: searching(maxRepeats=1),
+            "objectives": _P99,
+            "workloads.0.requests": 478,
+        },
         _TOO_FEW,
     ),
     "search for users by duration": Refused(
@@ -567,14 +691,18 @@ REFUSED: dict[str, Refused] = {
     ),
     "search with too many requests by duration": Refused(
         _AT,
-        {**_for(501, searching(to="100", maxProbes=2, maxRepeats=1)), "objectives": _P90},
+        {
+            **_for(501, searching(to="100", maxProbes=2, maxRepeats=1)),
+            "objectives": _P90,
+        },
         "search.to x durationSeconds must be at most 50000",
     ),
     "searches that may take 66 load points": Refused(
         "spec.workloads",
         {
             "workloads": [
-                workload(f"w{n}", load=searching(maxProbes=19, maxRepeats=1)) for n in range(3)
+                workload(f"w{n}", load=searching(maxProbes=19, maxRepeats=1))
+                for n in range(3)
             ],
             "objectives": _P90,
         },
@@ -584,7 +712,8 @@ REFUSED: dict[str, Refused] = {
         "spec.workloads",
         {
             "workloads": [
-                workload(f"w{n}", load=searching(maxProbes=1, maxRepeats=10)) for n in range(9)
+                workload(f"w{n}", load=searching(maxProbes=1, maxRepeats=10))
+                for n in range(9)
             ],
             "objectives": _P90,
         },
@@ -593,7 +722,12 @@ REFUSED: dict[str, Refused] = {
     # products
     "65 load points": Refused(
         "spec.workloads",
-        {"workloads": [workload(f"w{n}", load={"requestRates": _POINTS_13}) for n in range(5)]},
+        {
+            "workloads": [
+                workload(f"w{n}", load={"requestRates": _POINTS_13})
+                for n in range(5)
+            ]
+        },
         "65 load points in all; the limit is 64",
     ),
     "101 repeats": Refused("spec.repeats", {"repeats": 101}),
@@ -625,7 +759,9 @@ REFUSED: dict[str, Refused] = {
         {"measurement": {"percentiles": ["99", "99.0"]}},
         "must differ",
     ),
-    "no percentile": Refused("spec.measurement.percentiles", {"measurement": {"percentiles": []}}),
+    "no percentile": Refused(
+        "spec.measurement.percentiles", {"measurement": {"percentiles": []}}
+    ),
     "objective on an unknown metric": Refused(
         "spec.objectives[0].metric",
         {"objectives": [{"metric": "Throughput", "maxMilliseconds": 1}]},
@@ -634,7 +770,8 @@ REFUSED: dict[str, Refused] = {
         "spec.objectives[0].maxMilliseconds", {"objectives": [{"metric": "TTFT"}]}
     ),
     "percent of two points": Refused(
-        "spec.validity.maxFailedPercent", {"validity": {"maxFailedPercent": "1.2.3"}}
+        "spec.validity.maxFailedPercent",
+        {"validity": {"maxFailedPercent": "1.2.3"}},
     ),
     "101 percent": Refused(
         "spec.validity.maxFailedPercent",
@@ -661,7 +798,11 @@ REFUSED: dict[str, Refused] = {
     ),
     "a search with prompts that were sent before": Refused(
         "spec.measurement.cachePolicy",
-        {"measurement": {"cachePolicy": "Share"}, "objectives": _P90, _LOAD: searching()},
+        {
+            "measurement": {"cachePolicy": "Share"},
+            "objectives": _P90,
+            _LOAD: searching(),
+        },
         "load.search confirms a load with new prompts",
     ),
     "a test request before the stages of a search": Refused(
@@ -689,7 +830,9 @@ REFUSED: dict[str, Refused] = {
         },
         "load.search confirms a load with new prompts",
     ),
-    "order unheard of": Refused("spec.measurement.order", {"measurement": {"order": "Random"}}),
+    "order unheard of": Refused(
+        "spec.measurement.order", {"measurement": {"order": "Random"}}
+    ),
     "reset of an endpoint that does not allow it": Refused(
         "spec.endpoint.allowCacheReset",
         {**_ENDPOINT, "measurement": {"cachePolicy": "Reset"}},
@@ -730,19 +873,27 @@ REFUSED: dict[str, Refused] = {
         {"cost": {"perMillionTokens": {"input": "3", "output": "15"}}},
     ),
     "a price of tokens beside one of time": Refused(
-        "spec.cost", {"cost": {"perMillionTokens": _TOKENS, "perHour": "2"}}, "and perMillionTokens"
+        "spec.cost",
+        {"cost": {"perMillionTokens": _TOKENS, "perHour": "2"}},
+        "and perMillionTokens",
     ),
-    "a price of 0": Refused("spec.cost.perHour", {"cost": {"perHour": "0.00"}}, "must be above 0"),
+    "a price of 0": Refused(
+        "spec.cost.perHour", {"cost": {"perHour": "0.00"}}, "must be above 0"
+    ),
     "a price as a number": Refused("spec.cost.perHour", {"cost": {"perHour": 2}}),
     "a currency as a sign": Refused(
         "spec.cost.currency", {"cost": {"perHour": "2", "currency": "$"}}
     ),
     "the price of an endpoint's GPUs": Refused(
-        "spec.cost", {**_ENDPOINT, "cost": {"perGPUHour": "2.49"}}, "set cost.perHour"
+        "spec.cost",
+        {**_ENDPOINT, "cost": {"perGPUHour": "2.49"}},
+        "set cost.perHour",
     ),
     # baseline
     "baseline without a name": Refused("spec.baseline.name", {"baseline": {}}),
-    "baseline in capitals": Refused("spec.baseline.name", {"baseline": {"name": "Before"}}),
+    "baseline in capitals": Refused(
+        "spec.baseline.name", {"baseline": {"name": "Before"}}
+    ),
     "baseline with a name that no run can have": Refused(
         "spec.baseline.name", {"baseline": {"name": "b" * 41}}
     ),
@@ -752,29 +903,39 @@ REFUSED: dict[str, Refused] = {
         "must be at most 100",
     ),
     "regression as a number": Refused(
-        "spec.baseline.maxRegressionPercent", {"baseline": {"name": "b", "maxRegressionPercent": 5}}
+        "spec.baseline.maxRegressionPercent",
+        {"baseline": {"name": "b", "maxRegressionPercent": 5}},
     ),
     "negative regression": Refused(
         "spec.baseline.maxRegressionPercent",
         {"baseline": {"name": "b", "maxRegressionPercent": "-5"}},
     ),
     "comparison of an unknown figure": Refused(
-        "spec.baseline.metrics[0]", {"baseline": {"name": "b", "metrics": ["P50TTFT"]}}
+        "spec.baseline.metrics[0]",
+        {"baseline": {"name": "b", "metrics": ["P50TTFT"]}},
     ),
     "comparison of no figure": Refused(
         "spec.baseline.metrics", {"baseline": {"name": "b", "metrics": []}}
     ),
     "comparison of one figure twice": Refused(
-        "spec.baseline.metrics[1]", {"baseline": {"name": "b", "metrics": ["MeanTTFT", "MeanTTFT"]}}
+        "spec.baseline.metrics[1]",
+        {"baseline": {"name": "b", "metrics": ["MeanTTFT", "MeanTTFT"]}},
     ),
     # model, server, endpoint
     "revision without hub": Refused(
         "spec.model",
-        {"model": {"name": "m", "revision": "main", "source": {"path": {"path": "/m"}}}},
+        {
+            "model": {
+                "name": "m",
+                "revision": "main",
+                "source": {"path": {"path": "/m"}},
+            }
+        },
         "revision needs source hub",
     ),
     "relative model path": Refused(
-        "spec.model.source.path.path", {"model.source": {"path": {"path": "models"}}}
+        "spec.model.source.path.path",
+        {"model.source": {"path": {"path": "models"}}},
     ),
     "absolute path within a claim": Refused(
         "spec.model.source.pvc.path",
@@ -782,7 +943,10 @@ REFUSED: dict[str, Refused] = {
     ),
     "password in a URL": Refused(
         "spec.endpoint.url",
-        {"server": absent(), "endpoint": {"url": "https://user:secret@llm.example.com"}},
+        {
+            "server": absent(),
+            "endpoint": {"url": "https://user:secret@llm.example.com"},
+        },
     ),
     "URL of another scheme": Refused(
         "spec.endpoint.url", {"server": absent(), "endpoint": {"url": "ftp://llm"}}
@@ -796,7 +960,8 @@ REFUSED: dict[str, Refused] = {
         {"server.resources": {"limits": {"nvidia.com/gpu": -1}}},
     ),
     "quantity in words": Refused(
-        "spec.server.resources.limits.cpu", {"server.resources": {"limits": {"cpu": "two"}}}
+        "spec.server.resources.limits.cpu",
+        {"server.resources": {"limits": {"cpu": "two"}}},
     ),
     "shared memory without unit": Refused(
         "spec.server.sharedMemory", {"server.sharedMemory": "2000000"}
@@ -804,12 +969,19 @@ REFUSED: dict[str, Refused] = {
 }
 
 ACCEPTED: dict[str, Spec] = {
-    **{name: minimal({_FILE: dataset}) for name, dataset in ACCEPTED_DATASETS.items()},
+    **{
+        name: minimal({_FILE: dataset})
+        for name, dataset in ACCEPTED_DATASETS.items()
+    },
     "a profile on a claim": minimal(
         {"measurement.profile": {"seconds": 30, "claimName": "traces"}}
     ),
     "a profile of an endpoint": minimal(
-        {"server": absent(), "endpoint": {"url": "http://llm"}, "measurement.profile": {}}
+        {
+            "server": absent(),
+            "endpoint": {"url": "http://llm"},
+            "measurement.profile": {},
+        }
     ),
     "a mix of a workload that is measured and one that is not": minimal(
         {
@@ -821,10 +993,15 @@ ACCEPTED: dict[str, Spec] = {
         }
     ),
     "a trace replayed at two speeds": minimal(
-        {_FILE: {"timedTrace": {"file": FILE}}, _LOAD: {"traceSpeeds": ["1", "2.5"]}}
+        {
+            _FILE: {"timedTrace": {"file": FILE}},
+            _LOAD: {"traceSpeeds": ["1", "2.5"]},
+        }
     ),
     "three servers": minimal({"server.replicas": 3}),
-    "servers over two nodes": minimal({"server.replicas": 2, "server.nodesPerReplica": 2}),
+    "servers over two nodes": minimal(
+        {"server.replicas": 2, "server.nodesPerReplica": 2}
+    ),
     "sixteen processes": minimal({"client.parallelism": 16}),
     "as many processes as needed": minimal(
         {"client.parallelism": "Auto", _LOAD: {"concurrencies": [4000]}}
@@ -843,10 +1020,18 @@ ACCEPTED: dict[str, Spec] = {
     "model at a revision": minimal({"model.revision": "main"}),
     "model on a claim": minimal({"model.source": {"pvc": {"claimName": "models"}}}),
     "model in an artifact": minimal(
-        {"model.source": {"imageVolume": {"reference": "registry/model:1", "path": "m"}}}
+        {
+            "model.source": {
+                "imageVolume": {"reference": "registry/model:1", "path": "m"}
+            }
+        }
     ),
-    "model in the images": minimal({"model.source": {"path": {"path": "/models/tiny"}}}),
-    "service": minimal({"server": absent(), "endpoint": {"serviceRef": {"name": "llm"}}}),
+    "model in the images": minimal(
+        {"model.source": {"path": {"path": "/models/tiny"}}}
+    ),
+    "service": minimal(
+        {"server": absent(), "endpoint": {"serviceRef": {"name": "llm"}}}
+    ),
     "url": minimal(
         {
             "server": absent(),
@@ -858,11 +1043,20 @@ ACCEPTED: dict[str, Spec] = {
         }
     ),
     "everything at once": minimal({f"{_LOAD}.requestRates": ["inf"]}),
-    "bursts under a cap": minimal({f"{_LOAD}.burstiness": "0.5", f"{_LOAD}.maxConcurrency": 64}),
+    "bursts under a cap": minimal(
+        {f"{_LOAD}.burstiness": "0.5", f"{_LOAD}.maxConcurrency": 64}
+    ),
     "users": minimal({_LOAD: {"concurrencies": [1, 8, 64]}}),
-    "users that begin together": minimal({_LOAD: {"concurrencies": [8], "start": "Together"}}),
+    "users that begin together": minimal(
+        {_LOAD: {"concurrencies": [8], "start": "Together"}}
+    ),
     "users that think": minimal(
-        {_LOAD: {"concurrencies": [8], "thinkSeconds": {"mean": "2.5", "distribution": "Constant"}}}
+        {
+            _LOAD: {
+                "concurrencies": [8],
+                "thinkSeconds": {"mean": "2.5", "distribution": "Constant"},
+            }
+        }
     ),
     "users of a cap that think": minimal(
         {
@@ -874,15 +1068,30 @@ ACCEPTED: dict[str, Spec] = {
         }
     ),
     "drawn tokens": minimal(
-        {_SAMPLING: {"temperature": "0.7", "topP": "0.9", "topK": 20, "repetitionPenalty": "1.05"}}
+        {
+            _SAMPLING: {
+                "temperature": "0.7",
+                "topP": "0.9",
+                "topK": 20,
+                "repetitionPenalty": "1.05",
+            }
+        }
     ),
-    "greedy until a text": minimal({_SAMPLING: {"stop": ["END"]}, "workloads.0.ignoreEOS": False}),
+    "greedy until a text": minimal(
+        {_SAMPLING: {"stop": ["END"]}, "workloads.0.ignoreEOS": False}
+    ),
     "greedily": minimal({_SAMPLING: {}}),
     "greedily, with log probabilities": minimal({_SAMPLING: {"logprobs": 5}}),
-    "tokens above a least probability": minimal({_SAMPLING: {"temperature": "1", "minP": "0.05"}}),
+    "tokens above a least probability": minimal(
+        {_SAMPLING: {"temperature": "1", "minP": "0.05"}}
+    ),
     "duration": minimal(_for(500, {"requestRates": ["100"]})),
     "conversations from a ConfigMap": minimal(
-        {_FILE: {"shareGPT": {"file": {"configMap": {"name": "c", "key": "f.json"}}}}}
+        {
+            _FILE: {
+                "shareGPT": {"file": {"configMap": {"name": "c", "key": "f.json"}}}
+            }
+        }
     ),
     "conversations from a claim": minimal(
         {
@@ -895,12 +1104,21 @@ ACCEPTED: dict[str, Spec] = {
         }
     ),
     "conversations from a URL": minimal(
-        {_FILE: {"shareGPT": {"file": {"url": "https://data.example.com/f.json?v=1"}}}}
+        {
+            _FILE: {
+                "shareGPT": {"file": {"url": "https://data.example.com/f.json?v=1"}}
+            }
+        }
     ),
     "no warm-up": minimal({"measurement": {"warmup": {"none": {}}}}),
-    "shorter warm-up": minimal({"measurement": {"warmup": {"auto": {"maxSeconds": 5}}}}),
+    "shorter warm-up": minimal(
+        {"measurement": {"warmup": {"auto": {"maxSeconds": 5}}}}
+    ),
     "reset": minimal(
-        {"measurement": {"cachePolicy": "Reset"}, "server.env": [{"name": "A", "value": "0"}]}
+        {
+            "measurement": {"cachePolicy": "Reset"},
+            "server.env": [{"name": "A", "value": "0"}],
+        }
     ),
     "reset, with its variable": minimal(
         {
@@ -916,12 +1134,17 @@ ACCEPTED: dict[str, Spec] = {
         }
     ),
     "isolated on an endpoint that would allow a reset": minimal(
-        {"server": absent(), "endpoint": {"url": "http://llm", "allowCacheReset": True}}
+        {
+            "server": absent(),
+            "endpoint": {"url": "http://llm", "allowCacheReset": True},
+        }
     ),
     "development mode without a reset": minimal(
         {"server.env": [{"name": "VLLM_SERVER_DEV_MODE", "value": "0"}]}
     ),
-    "prompts of vLLM in isolation": minimal({_FILE: {"random": {"generator": "VLLM"}}}),
+    "prompts of vLLM in isolation": minimal(
+        {_FILE: {"random": {"generator": "VLLM"}}}
+    ),
     "prompts of vLLM, sent again": minimal(
         {
             _FILE: {"random": {"generator": "VLLM", "seed": 0}},
@@ -953,10 +1176,17 @@ ACCEPTED: dict[str, Spec] = {
         {"measurement": {"cachePolicy": "Share", "order": "AsListed"}}
     ),
     "fractions": minimal(
-        {"measurement": {"percentiles": ["0.5", "99.9"]}, "validity": {"maxFailedPercent": "0.1"}}
+        {
+            "measurement": {"percentiles": ["0.5", "99.9"]},
+            "validity": {"maxFailedPercent": "0.1"},
+        }
     ),
     "objectives": minimal(
-        {"objectives": [{"metric": "ITL", "maxMilliseconds": 50, "percentile": "99.9"}]}
+        {
+            "objectives": [
+                {"metric": "ITL", "maxMilliseconds": 50, "percentile": "99.9"}
+            ]
+        }
     ),
     "price of a GPU": minimal({"cost": {"perGPUHour": "2.49"}}),
     "price of everything, in another currency": minimal(
@@ -983,14 +1213,22 @@ ACCEPTED: dict[str, Spec] = {
     "search of gaps between tokens, of which each request has many": minimal(
         {
             _LOAD: searching(),
-            "objectives": [{"metric": "ITL", "maxMilliseconds": 50, "percentile": "99"}],
+            "objectives": [
+                {"metric": "ITL", "maxMilliseconds": 50, "percentile": "99"}
+            ],
             "workloads.0.requests": 20,
         }
     ),
     "search by duration": minimal(
         {
             **_for(
-                240, searching(**{"from": "2"}, tolerancePercent="2.5", maxProbes=20, maxRepeats=1)
+                240,
+                searching(
+                    **{"from": "2"},
+                    tolerancePercent="2.5",
+                    maxProbes=20,
+                    maxRepeats=1,
+                ),
             ),
             "objectives": _P99,
         }
@@ -999,7 +1237,10 @@ ACCEPTED: dict[str, Spec] = {
         {
             "workloads": [
                 workload(
-                    "a", load=searching(axis="Concurrency", to="100000", maxProbes=29, maxRepeats=7)
+                    "a",
+                    load=searching(
+                        axis="Concurrency", to="100000", maxProbes=29, maxRepeats=7
+                    ),
                 ),
                 workload("b", load={"requestRates": _POINTS_16}),
             ],
@@ -1007,19 +1248,31 @@ ACCEPTED: dict[str, Spec] = {
         }
     ),
     "64 load points": minimal(
-        {"workloads": [workload(f"w{n}", load={"requestRates": _POINTS_16}) for n in range(4)]}
+        {
+            "workloads": [
+                workload(f"w{n}", load={"requestRates": _POINTS_16})
+                for n in range(4)
+            ]
+        }
     ),
     "as many requests as a load point may have, and a run": minimal(
         {
             "workloads": [
-                workload("a", requests=50_000, load={"requestRates": ["1", "2", "3", "4", "5"]})
+                workload(
+                    "a",
+                    requests=50_000,
+                    load={"requestRates": ["1", "2", "3", "4", "5"]},
+                )
             ],
             "repeats": 4,
         }
     ),
     "256 stages": minimal(
         {
-            "workloads": [workload(f"w{n}", load={"requestRates": _POINTS_16}) for n in range(4)],
+            "workloads": [
+                workload(f"w{n}", load={"requestRates": _POINTS_16})
+                for n in range(4)
+            ],
             "repeats": 4,
         }
     ),
@@ -1028,7 +1281,10 @@ ACCEPTED: dict[str, Spec] = {
             "server.args": ["--max-model-len=4096", ""],
             "server.env": [
                 {"name": "A", "value": ""},
-                {"name": "B", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+                {
+                    "name": "B",
+                    "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}},
+                },
             ],
             "server.resources": {
                 "limits": {"nvidia.com/gpu": 1, "memory": "6Gi"},
@@ -1038,15 +1294,23 @@ ACCEPTED: dict[str, Spec] = {
             "server.pod": {
                 "nodeSelector": {"gpu": "h100"},
                 "tolerations": [
-                    {"key": "nvidia.com/gpu", "operator": "Exists", "tolerationSeconds": 60}
+                    {
+                        "key": "nvidia.com/gpu",
+                        "operator": "Exists",
+                        "tolerationSeconds": 60,
+                    }
                 ],
                 "affinity": {
                     "nodeAffinity": {
-                        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}
+                        "requiredDuringSchedulingIgnoredDuringExecution": {
+                            "nodeSelectorTerms": []
+                        }
                     }
                 },
                 "volumes": [{"name": "cache", "emptyDir": {}}],
-                "volumeMounts": [{"name": "cache", "mountPath": "/cache", "readOnly": True}],
+                "volumeMounts": [
+                    {"name": "cache", "mountPath": "/cache", "readOnly": True}
+                ],
                 "securityContext": {"runAsUser": 1000},
                 "imagePullSecrets": ["registry"],
             },

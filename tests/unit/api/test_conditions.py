@@ -24,7 +24,9 @@ LATER = T0 + timedelta(minutes=5)
 
 
 def condition(
-    type_: ConditionType = "Ready", status: ConditionStatus = "False", **fields: str | int
+    type_: ConditionType = "Ready",
+    status: ConditionStatus = "False",
+    **fields: str | int,
 ) -> Condition:
     return Condition.model_validate(
         {"type": type_, "status": status, "reason": "Pending", **fields}
@@ -53,9 +55,18 @@ def test_a_new_one_is_appended_and_dated() -> None:
         ("NotRegressedHere", "Complete=True NotRegressed=True/NotRegressedHere"),
         ("RegressedHere", "Complete=True NotRegressed=False/RegressedHere"),
         ("Undecided", "Complete=True NotRegressed=Unknown/OneServerASide"),
-        ("Missed, Regressed", "NotRegressed=False/Regressed ObjectivesMet=False Complete=True"),
-        ("Met, Undecided", "Complete=True ObjectivesMet=True NotRegressed=Unknown/Underpowered"),
-        ("Undecided", "Complete=True ObjectivesMet=Unknown NotRegressed=Unknown/Inconclusive"),
+        (
+            "Missed, Regressed",
+            "NotRegressed=False/Regressed ObjectivesMet=False Complete=True",
+        ),
+        (
+            "Met, Undecided",
+            "Complete=True ObjectivesMet=True NotRegressed=Unknown/Underpowered",
+        ),
+        (
+            "Undecided",
+            "Complete=True ObjectivesMet=Unknown NotRegressed=Unknown/Inconclusive",
+        ),
     ],
 )
 def test_the_answer_of_a_measured_run(answer: str | None, conditions: str) -> None:
@@ -65,17 +76,23 @@ def test_the_answer_of_a_measured_run(answer: str | None, conditions: str) -> No
         type_, _, rest = text.partition("=")
         status, _, reason = rest.partition("/")
         made.append(
-            Condition.model_validate({"type": type_, "status": status, "reason": reason or "Any"})
+            Condition.model_validate(
+                {"type": type_, "status": status, "reason": reason or "Any"}
+            )
         )
     assert answer_of(tuple(made)) == answer
 
 
 def test_one_of_its_type_is_replaced_in_its_place() -> None:
     before = with_condition(
-        with_condition((), condition("Ready"), now=T0), condition("Complete"), now=T0
+        with_condition((), condition("Ready"), now=T0),
+        condition("Complete"),
+        now=T0,
     )
     after = with_condition(
-        before, condition("Ready", "True", reason="Finished", message="done"), now=LATER
+        before,
+        condition("Ready", "True", reason="Finished", message="done"),
+        now=LATER,
     )
     assert [(c.type, c.status, c.reason, c.message) for c in after] == [
         ("Ready", "True", "Finished", "done"),
@@ -92,7 +109,11 @@ def test_its_time_stays_as_long_as_its_status_does() -> None:
     (after,) = with_condition(
         before, condition(reason="Measuring", observed_generation=2), now=LATER
     )
-    assert (after.reason, after.observed_generation, after.last_transition_time) == (
+    assert (
+        after.reason,
+        after.observed_generation,
+        after.last_transition_time,
+    ) == (
         "Measuring",
         2,
         "2026-01-01T12:00:00Z",
@@ -104,7 +125,9 @@ def test_setting_it_twice_changes_nothing() -> None:
     assert with_condition(once, condition(message="m"), now=LATER) == once
 
 
-@pytest.mark.parametrize(("length", "kept"), [(4095, 4095), (4096, 4096), (4097, 4096)])
+@pytest.mark.parametrize(
+    ("length", "kept"), [(4095, 4095), (4096, 4096), (4097, 4096)]
+)
 def test_a_message_is_cut_to_what_the_schema_takes(length: int, kept: int) -> None:
     long = condition().model_copy(update={"message": "m" * length})
     (found,) = with_condition((), long, now=T0)
@@ -112,7 +135,9 @@ def test_a_message_is_cut_to_what_the_schema_takes(length: int, kept: int) -> No
     assert Condition.model_validate(found.model_dump()) == found
 
 
-@pytest.mark.parametrize(("status", "true"), [("True", True), ("False", False), ("Unknown", False)])
+@pytest.mark.parametrize(
+    ("status", "true"), [("True", True), ("False", False), ("Unknown", False)]
+)
 def test_only_true_is_true(status: ConditionStatus, true: bool) -> None:
     found = (condition("Ready", status), condition("Complete", "True"))
     assert is_true(found, "Ready") is true
@@ -125,7 +150,10 @@ def test_an_unset_condition_is_not_true() -> None:
 
 
 def test_instants_are_written_as_kubernetes_writes_them() -> None:
-    assert timestamp(datetime(2026, 1, 2, 3, 4, 5, 999_999, tzinfo=UTC)) == "2026-01-02T03:04:05Z"
+    assert (
+        timestamp(datetime(2026, 1, 2, 3, 4, 5, 999_999, tzinfo=UTC))
+        == "2026-01-02T03:04:05Z"
+    )
 
 
 def test_condition_types_are_distinct() -> None:
@@ -166,4 +194,6 @@ def test_every_reason_is_named_in_the_docs(reasons: type) -> None:
     pages = [*DOCS.glob("*.md")]
     text = " ".join(page.read_text(encoding="utf-8") for page in pages)
     values = [value for name, value in vars(reasons).items() if name.isupper()]
-    assert [value for value in values if re.search(rf"\b{value}\b", text) is None] == []
+    assert [
+        value for value in values if re.search(rf"\b{value}\b", text) is None
+    ] == []

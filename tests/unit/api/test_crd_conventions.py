@@ -17,7 +17,10 @@ TREES = pytest.mark.parametrize(
     [
         pytest.param(tree(), id=f"{kind.noun}-{name}")
         for kind in (RUN, SWEEP)
-        for name, tree in (("spec", kind.spec_schema), ("status", kind.status_schema))
+        for name, tree in (
+            ("spec", kind.spec_schema),
+            ("status", kind.status_schema),
+        )
     ],
 )
 
@@ -35,21 +38,35 @@ def nodes(schema: Schema, path: str = "") -> Iterator[Field]:
 
 def fields(schema: Schema) -> Iterator[Field]:
     """Every field: all but entries of lists and values of maps."""
-    return ((path, node) for path, node in nodes(schema) if not path.endswith(("[]", "{}")))
+    return (
+        (path, node)
+        for path, node in nodes(schema)
+        if not path.endswith(("[]", "{}"))
+    )
 
 
 @TREES
 def test_every_field_is_described_by_whole_sentences(tree: Schema) -> None:
     assert [
-        path for path, node in fields(tree) if not node.get("description", "").endswith(".")
+        path
+        for path, node in fields(tree)
+        if not node.get("description", "").endswith(".")
     ] == []
 
 
 @TREES
-def test_every_list_string_and_map_is_bounded_and_lists_say_how_they_merge(tree: Schema) -> None:
-    lists = [(path, node) for path, node in nodes(tree) if node.get("type") == "array"]
-    strings = [(path, node) for path, node in nodes(tree) if node.get("type") == "string"]
-    maps = [(path, node) for path, node in nodes(tree) if "additionalProperties" in node]
+def test_every_list_string_and_map_is_bounded_and_lists_say_how_they_merge(
+    tree: Schema,
+) -> None:
+    lists = [
+        (path, node) for path, node in nodes(tree) if node.get("type") == "array"
+    ]
+    strings = [
+        (path, node) for path, node in nodes(tree) if node.get("type") == "string"
+    ]
+    maps = [
+        (path, node) for path, node in nodes(tree) if "additionalProperties" in node
+    ]
     assert lists
     assert strings
     assert maps
@@ -58,14 +75,20 @@ def test_every_list_string_and_map_is_bounded_and_lists_say_how_they_merge(tree:
         for path, node in lists
         if "maxItems" not in node or "x-kubernetes-list-type" not in node
     ] == []
-    assert [path for path, node in strings if "maxLength" not in node and "enum" not in node] == []
+    assert [
+        path
+        for path, node in strings
+        if "maxLength" not in node and "enum" not in node
+    ] == []
     assert [path for path, node in maps if "maxProperties" not in node] == []
 
 
 @TREES
 def test_every_key_of_a_list_map_is_required(tree: Schema) -> None:
     maps = [
-        (path, node) for path, node in nodes(tree) if node.get("x-kubernetes-list-type") == "map"
+        (path, node)
+        for path, node in nodes(tree)
+        if node.get("x-kubernetes-list-type") == "map"
     ]
     assert maps
     keys = [
@@ -81,26 +104,46 @@ def test_numbers_of_the_spec_are_bounded_integers_and_objects_have_known_fields(
     kind: Definition,
 ) -> None:
     spec = list(nodes(kind.spec_schema()))
-    integers = [(path, node) for path, node in spec if node.get("type") == "integer"]
+    integers = [
+        (path, node) for path, node in spec if node.get("type") == "integer"
+    ]
     assert integers
-    assert [path for path, node in integers if "minimum" not in node or "maximum" not in node] == []
+    assert [
+        path
+        for path, node in integers
+        if "minimum" not in node or "maximum" not in node
+    ] == []
     assert [path for path, node in spec if node.get("type") == "number"] == []
     objects = [(path, node) for path, node in spec if node.get("type") == "object"]
-    assert [path for path, node in objects if "x-kubernetes-preserve-unknown-fields" in node] == []
-
-
-@KINDS
-def test_enums_are_camel_case(kind: Definition) -> None:
-    values = [value for _, node in nodes(kind.spec_schema()) for value in node.get("enum", ())]
-    assert values
-    names = [value for value in values if not value[0].isdigit()]  # others are versions
     assert [
-        value for value in names if not value[0].isupper() or "_" in value or "-" in value
+        path
+        for path, node in objects
+        if "x-kubernetes-preserve-unknown-fields" in node
     ] == []
 
 
 @KINDS
-def test_everything_but_the_mutable_fields_has_a_rule_against_change(kind: Definition) -> None:
+def test_enums_are_camel_case(kind: Definition) -> None:
+    values = [
+        value
+        for _, node in nodes(kind.spec_schema())
+        for value in node.get("enum", ())
+    ]
+    assert values
+    names = [
+        value for value in values if not value[0].isdigit()
+    ]  # others are versions
+    assert [
+        value
+        for value in names
+        if not value[0].isupper() or "_" in value or "-" in value
+    ] == []
+
+
+@KINDS
+def test_everything_but_the_mutable_fields_has_a_rule_against_change(
+    kind: Definition,
+) -> None:
     schema = kind.spec_schema()
     frozen = [
         rule["fieldPath"]
@@ -108,15 +151,21 @@ def test_everything_but_the_mutable_fields_has_a_rule_against_change(kind: Defin
         if "is immutable" in rule["message"]
     ]
     assert sorted(frozen) == sorted(
-        f".{name}" for name in schema["properties"] if name not in kind.mutable_fields
+        f".{name}"
+        for name in schema["properties"]
+        if name not in kind.mutable_fields
     )
     assert set(kind.mutable_fields) <= set(schema["properties"])
 
 
 @KINDS
-def test_status_has_one_default_for_an_object_that_no_operator_has_seen(kind: Definition) -> None:
+def test_status_has_one_default_for_an_object_that_no_operator_has_seen(
+    kind: Definition,
+) -> None:
     defaults = [
-        (path, node["default"]) for path, node in nodes(kind.status_schema()) if "default" in node
+        (path, node["default"])
+        for path, node in nodes(kind.status_schema())
+        if "default" in node
     ]
     assert defaults == [("", {"observedGeneration": -1})]
 
@@ -152,13 +201,21 @@ def test_one_version_with_a_status_subresource(
     )
     assert definition["spec"]["names"]["shortNames"] == [short_name]
     assert (
-        kind.root_schema()["properties"]["metadata"]["properties"]["name"]["maxLength"]
+        kind.root_schema()["properties"]["metadata"]["properties"]["name"][
+            "maxLength"
+        ]
         == longest_name
     )
 
 
 def test_the_longest_name_leaves_room_for_services_and_runs() -> None:
-    assert max(len(child_name("r" * MAX_RUN_NAME, "uid", role)) for role in SERVING_ROLES) <= 63
+    assert (
+        max(
+            len(child_name("r" * MAX_RUN_NAME, "uid", role))
+            for role in SERVING_ROLES
+        )
+        <= 63
+    )
     longest = PlannedRun(
         run_name("s" * MAX_NAME, MAX_VARIANTS, MAX_REPLICATIONS),
         planned_variants(sweep_spec())[0],

@@ -52,7 +52,11 @@ def test_the_engine_is_the_one_that_is_named_else_vllm(
         ("SGLang", {"args": ["--uds=/s"]}, []),
         ("SGLang", {"args": ["--tp-size=2", "--model-path=x"]}, ["server.args[1]"]),
         ("VLLM", {"args": ["--model-path=x"]}, []),
-        ("VLLM", {"env": [{"name": "VLLM_API_KEY", "value": "k"}]}, ["server.env[0]"]),
+        (
+            "VLLM",
+            {"env": [{"name": "VLLM_API_KEY", "value": "k"}]},
+            ["server.env[0]"],
+        ),
         ("SGLang", {"env": [{"name": "VLLM_API_KEY", "value": "k"}]}, []),
         ("SGLang", {"command": ["run", "--host=1"]}, ["server.command[1]"]),
         ("VLLM", {"disaggregated": SPLIT}, []),
@@ -72,18 +76,29 @@ def test_a_server_is_checked_by_its_engine(
     assert paths_of(server(engine, **fields)) == paths
 
 
-@pytest.mark.parametrize(("engine", "paths"), [("VLLM", [".server.env"]), ("SGLang", [])])
-def test_only_vllm_has_a_development_mode(engine: EngineName, paths: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("engine", "paths"), [("VLLM", [".server.env"]), ("SGLang", [])]
+)
+def test_only_vllm_has_a_development_mode(
+    engine: EngineName, paths: list[str]
+) -> None:
     off = [{"name": "VLLM_SERVER_DEV_MODE", "value": "0"}]
     body = server(engine, env=off) | {"measurement": {"cachePolicy": "Reset"}}
     assert paths_of(body) == paths
 
 
-@pytest.mark.parametrize(("engine", "paths"), [("VLLM", []), ("SGLang", [".measurement.profile"])])
-def test_a_profile_needs_a_known_profiler(engine: EngineName, paths: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("engine", "paths"), [("VLLM", []), ("SGLang", [".measurement.profile"])]
+)
+def test_a_profile_needs_a_known_profiler(
+    engine: EngineName, paths: list[str]
+) -> None:
     profile = {"measurement": {"profile": {"seconds": 2}}}
     assert paths_of(server(engine) | profile) == paths
-    assert paths_of(endpoint_body({"url": "http://a", "engine": engine}) | profile) == paths
+    assert (
+        paths_of(endpoint_body({"url": "http://a", "engine": engine}) | profile)
+        == paths
+    )
 
 
 def test_an_engine_without_a_server_is_vllms() -> None:

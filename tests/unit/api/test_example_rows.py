@@ -17,14 +17,18 @@ from unit.client.plans import TOKEN_DIGEST
 from unit.client.words import WordCounter
 
 SPARE_ROWS = 20
-OWNER = Owner(namespace="lab", name="tiny", uid="7c9e6679-7425-40de-944b-e07fc1f90ae7")
+OWNER = Owner(
+    namespace="lab", name="tiny", uid="7c9e6679-7425-40de-944b-e07fc1f90ae7"
+)
 MOUNT = re.compile(r'"/data/[^"]*/configmap/([^"]*)"')
 
 
 def first_run(example: Example) -> BenchmarkRunSpec:
     """All variants of a sweep send the same."""
     if example.kind == SWEEP:
-        return planned_variants(BenchmarkSweepSpec.model_validate(example.body["spec"]))[0].spec
+        return planned_variants(
+            BenchmarkSweepSpec.model_validate(example.body["spec"])
+        )[0].spec
     return BenchmarkRunSpec.model_validate(example.body["spec"])
 
 
@@ -39,15 +43,24 @@ def files_in(folder: Path, file: str) -> None:
 def rows_left(plan: Plan) -> dict[str, int]:
     """By digest of a file: rows that are usable and that nobody took, once all have drawn."""
     portions = [
-        p for slot in slots_of(plan) for p in portions_of(slot) if type(p.data) in ROW_KINDS
+        p
+        for slot in slots_of(plan)
+        for p in portions_of(slot)
+        if type(p.data) in ROW_KINDS
     ]
-    supply = RunDatasets(portions, counter=WordCounter(), context_tokens=plan.target.context_tokens)
+    supply = RunDatasets(
+        portions, counter=WordCounter(), context_tokens=plan.target.context_tokens
+    )
     for portion in portions:
         supply.draw(portion)
     left: dict[str, int] = {}
     for workload in dict.fromkeys(portion.workload for portion in portions):
-        for facts in supply.facts(portion for portion in portions if portion.workload == workload):
-            left.setdefault(facts.sha256, facts.rows_read - sum(facts.rows_dropped.values()))
+        for facts in supply.facts(
+            portion for portion in portions if portion.workload == workload
+        ):
+            left.setdefault(
+                facts.sha256, facts.rows_read - sum(facts.rows_dropped.values())
+            )
             left[facts.sha256] -= facts.rows_used
     return left
 
@@ -58,8 +71,12 @@ READING = [each for each in EACH if "'file': {'configMap'" in repr(each.values[0
 @pytest.mark.parametrize("example", READING)
 def test_twenty_rows_are_left(example: Example, tmp_path: Path) -> None:
     files_in(tmp_path, example.file)
-    planned = plan_of_client(OWNER, first_run(example), token_digest=TOKEN_DIGEST).to_json()
-    plan = Plan.model_validate_json(MOUNT.sub(lambda match: f'"{tmp_path}/{match[1]}"', planned))
+    planned = plan_of_client(
+        OWNER, first_run(example), token_digest=TOKEN_DIGEST
+    ).to_json()
+    plan = Plan.model_validate_json(
+        MOUNT.sub(lambda match: f'"{tmp_path}/{match[1]}"', planned)
+    )
     left = rows_left(plan)
     assert left
     assert min(left.values()) >= SPARE_ROWS

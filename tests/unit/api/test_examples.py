@@ -25,9 +25,15 @@ def runs_of(example: Example) -> list[BenchmarkRunSpec]:
     if example.kind == SWEEP:
         return [
             variant.spec
-            for variant in planned_variants(BenchmarkSweepSpec.model_validate(example.body["spec"]))
+            for variant in planned_variants(
+                BenchmarkSweepSpec.model_validate(example.body["spec"])
+            )
         ]
-    return [BenchmarkRunSpec.model_validate(example.body["spec"])] if example.kind == KIND else []
+    return (
+        [BenchmarkRunSpec.model_validate(example.body["spec"])]
+        if example.kind == KIND
+        else []
+    )
 
 
 def config_maps_read(example: Example) -> Iterator[tuple[str, str]]:
@@ -58,7 +64,10 @@ def millicores_of(run: BenchmarkRunSpec) -> int:
     else:
         copies = [split.prefill.replicas, split.decode.replicas]
     limits = [str(each.limits["cpu"]) for each in resources_of(run)]
-    millicores = [int(limit[:-1]) if limit.endswith("m") else 1000 * int(limit) for limit in limits]
+    millicores = [
+        int(limit[:-1]) if limit.endswith("m") else 1000 * int(limit)
+        for limit in limits
+    ]
     return sum(one * many for one, many in zip(millicores, copies, strict=True))
 
 
@@ -86,7 +95,8 @@ def test_what_it_reads_from_a_config_map_stands_before_it_in_the_same_file(
 
 
 @pytest.mark.parametrize(
-    "example", [each for each in EACH if each.id is not None and TINY in str(each.id)]
+    "example",
+    [each for each in EACH if each.id is not None and TINY in str(each.id)],
 )
 def test_a_tiny_one_downloads_nothing(example: Example) -> None:
     for run in runs_of(example):
@@ -96,9 +106,13 @@ def test_a_tiny_one_downloads_nothing(example: Example) -> None:
 
 
 @pytest.mark.parametrize("example", EACH)
-def test_servers_without_a_gpu_take_little_more_than_one_core(example: Example) -> None:
+def test_servers_without_a_gpu_take_little_more_than_one_core(
+    example: Example,
+) -> None:
     for run in runs_of(example):
-        if run.started is not None and run.started.image.endswith("vllm-openai:dev"):
+        if run.started is not None and run.started.image.endswith(
+            "vllm-openai:dev"
+        ):
             assert ("VLLM_CPU_OMP_THREADS_BIND", "0") in [
                 (each.name, each.value) for each in run.started.env
             ]
@@ -114,12 +128,18 @@ def test_what_is_downloaded_is_named_with_its_commit(example: Example) -> None:
 
 
 def test_no_two_objects_of_a_kind_have_one_name() -> None:
-    assert {of: n for of, n in Counter((e.kind, e.name) for e in EXAMPLES).items() if n > 1} == {}
+    assert {
+        of: n
+        for of, n in Counter((e.kind, e.name) for e in EXAMPLES).items()
+        if n > 1
+    } == {}
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_each_experiment_is_there_for_a_gpu_and_tiny(number: int) -> None:
-    large, tiny = sorted(path.name for path in FILES if path.name.startswith(f"e{number}-"))[::-1]
+    large, tiny = sorted(
+        path.name for path in FILES if path.name.startswith(f"e{number}-")
+    )[::-1]
     assert tiny == large.replace(".yaml", TINY)
 
 
@@ -139,7 +159,9 @@ def test_the_tiny_one_asks_what_the_large_one_does(number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [p for p in FILES if p.name[0] == "e" and p.name[1].isdigit()], ids=lambda p: p.name
+    "path",
+    [p for p in FILES if p.name[0] == "e" and p.name[1].isdigit()],
+    ids=lambda p: p.name,
 )
 def test_a_page_walks_through_the_experiment(path: Path) -> None:
     pages = [page.read_text() for page in (DOCS / "experiments").glob("*.md")]
@@ -152,18 +174,23 @@ def test_a_context_within_the_models_own_needs_no_override() -> None:
     (run,) = runs_of(example)
     assert run.server is not None
     assert "--max-model-len=65536" in run.server.args
-    assert not [flag for flag in run.server.args if "rope" in flag or "hf-overrides" in flag]
+    assert not [
+        flag for flag in run.server.args if "rope" in flag or "hf-overrides" in flag
+    ]
 
 
 BY_HAND = [
     e
     for e in EXAMPLES
-    if e.file in ("e4-one-long-or-many-short.yaml", "one-long-or-many-short-sparse.yaml")
+    if e.file
+    in ("e4-one-long-or-many-short.yaml", "one-long-or-many-short-sparse.yaml")
 ]
 
 
 @pytest.mark.parametrize("example", BY_HAND, ids=lambda e: e.name)
-def test_one_text_has_the_instruction_of_one_and_many_that_of_many(example: Example) -> None:
+def test_one_text_has_the_instruction_of_one_and_many_that_of_many(
+    example: Example,
+) -> None:
     """By hand one row of one text had the instruction of many: another workload. All take the first
     texts of the file, as the totals of tokens do."""
     for run in runs_of(example):
@@ -173,7 +200,11 @@ def test_one_text_has_the_instruction_of_one_and_many_that_of_many(example: Exam
         assert {data.order for data in texts} == {"File"}
         for data in texts:
             words = data.instruction.removeprefix("{copy} ")
-            begins = "For each line" if data.texts_per_prompt > 1 else "For the above comment"
+            begins = (
+                "For each line"
+                if data.texts_per_prompt > 1
+                else "For the above comment"
+            )
             assert words.startswith(begins)
 
 
@@ -183,7 +214,8 @@ def objects_of_e4(name: str) -> dict[int, int]:
     return {
         workload.dataset.single.texts_per_prompt: workload.requests or 0
         for workload in run.workloads
-        if isinstance(workload.dataset.single, TextsData) and "ten-times" not in workload.name
+        if isinstance(workload.dataset.single, TextsData)
+        and "ten-times" not in workload.name
     }
 
 
@@ -205,7 +237,9 @@ FROM_FILES = ("which-optimisation-files.yaml", "which-optimisation-vllm-0.8.4.ya
 
 
 @pytest.mark.parametrize("file", FROM_FILES)
-def test_the_files_of_the_author_are_sent_as_their_tool_sent_them(file: str) -> None:
+def test_the_files_of_the_author_are_sent_as_their_tool_sent_them(
+    file: str,
+) -> None:
     swept, *_ = [e for e in EXAMPLES if e.file == file and e.kind == SWEEP]
     for run in runs_of(swept):
         assert run.server is not None
@@ -213,7 +247,11 @@ def test_the_files_of_the_author_are_sent_as_their_tool_sent_them(file: str) -> 
         for workload in run.workloads:
             rows = workload.dataset.single
             assert isinstance(rows, ShareGPTData)
-            assert (rows.seed, workload.requests, workload.ignore_eos) == (42, 100, False)
+            assert (rows.seed, workload.requests, workload.ignore_eos) == (
+                42,
+                100,
+                False,
+            )
             assert workload.load.request_rates == ["inf"]
             assert workload.test_request
 
@@ -222,11 +260,18 @@ def test_the_files_of_the_author_are_sent_as_their_tool_sent_them(file: str) -> 
 def test_every_packing_of_the_first_table_has_as_many_texts(suffix: str) -> None:
     """n texts in one prompt, against n prompts of one: the report's table draws a row for each
     n."""
-    (run,) = [run for e in EXAMPLES if e.name == f"e4-first-table{suffix}" for run in runs_of(e)]
+    (run,) = [
+        run
+        for e in EXAMPLES
+        if e.name == f"e4-first-table{suffix}"
+        for run in runs_of(e)
+    ]
     prompts: dict[int, list[int]] = {}
     for workload in run.workloads:
         texts = workload.dataset.single
         assert isinstance(texts, TextsData)
         assert workload.requests is not None
-        prompts.setdefault(texts.texts_per_prompt * workload.requests, []).append(workload.requests)
+        prompts.setdefault(texts.texts_per_prompt * workload.requests, []).append(
+            workload.requests
+        )
     assert prompts == {n: [1, n] for n in ((12, 3) if suffix else (400, 40, 4))}

@@ -36,8 +36,13 @@ def answers() -> Iterator[Answer]:
     for line in PAGE.read_text().partition("## Every question")[2].splitlines():
         if line.startswith("### "):
             section = line.removeprefix("### ")
-        load_points = [load_point.strip() for load_point in line.strip("|").split(" | ")]
-        if line.startswith("| ") and load_points[0] not in ("question or table", "option or tool"):
+        load_points = [
+            load_point.strip() for load_point in line.strip("|").split(" | ")
+        ]
+        if line.startswith("| ") and load_points[0] not in (
+            "question or table",
+            "option or tool",
+        ):
             assert len(load_points) == 3, line
             yield Answer(section, load_points[0].strip("`"), load_points[1])
 
@@ -74,7 +79,9 @@ def texts() -> frozenset[str]:
 @cache
 def schemas() -> tuple[dict[str, Any], ...]:
     files = sorted((ROOT / "crds").glob("*.yaml"))
-    versions = [yaml.safe_load(file.read_text())["spec"]["versions"][0] for file in files]
+    versions = [
+        yaml.safe_load(file.read_text())["spec"]["versions"][0] for file in files
+    ]
     return tuple(version["schema"]["openAPIV3Schema"] for version in versions)
 
 
@@ -94,7 +101,9 @@ def every_node() -> tuple[dict[str, Any], ...]:
 
 @cache
 def enums() -> frozenset[str]:
-    return frozenset(str(value) for node in every_node() for value in node.get("enum", ()))
+    return frozenset(
+        str(value) for node in every_node() for value in node.get("enum", ())
+    )
 
 
 def is_field(path: str) -> bool:
@@ -120,19 +129,30 @@ def flags() -> frozenset[str]:
     return frozenset(re.findall(r"--[a-z0-9-]+", json.dumps(listed)))
 
 
-OWN_FLAGS = frozenset({"--wide", "--markdown", "--length", "--serve", "--gpu-memory"})
+OWN_FLAGS = frozenset(
+    {"--wide", "--markdown", "--length", "--serve", "--gpu-memory"}
+)
 # Of older versions, or of the client: the row says what stands in their place.
 OTHERS = frozenset(
-    {"--disable-log-requests", "--logprobs", "--min-p", "--metadata", "--use-beam-search"}
+    {
+        "--disable-log-requests",
+        "--logprobs",
+        "--min-p",
+        "--metadata",
+        "--use-beam-search",
+    }
 )
-COMMANDS = re.compile(r"benchrun (get|report|check|export|kv-cache)\b|kv-cache\b|make [a-z-]+")
+COMMANDS = re.compile(
+    r"benchrun (get|report|check|export|kv-cache)\b|kv-cache\b|make [a-z-]+"
+)
 
 
 def is_there(span: str, answer: Answer) -> bool:
     """Whether what stands in backquotes is something of ours, or of vLLM."""
     if span.startswith("--"):
         return all(
-            flag in flags() | OWN_FLAGS | OTHERS for flag in re.findall(r"--[a-z0-9-]+", span)
+            flag in flags() | OWN_FLAGS | OTHERS
+            for flag in re.findall(r"--[a-z0-9-]+", span)
         )
     if COMMANDS.match(span):
         return True
@@ -158,8 +178,12 @@ def sent_by(answer: Answer) -> set[str]:
     found: set[str] = set()
     for example in objects(answer):
         spec = example.body.get("spec", {})
-        found |= {w["name"] for w in spec.get("template", spec).get("workloads", ())}
-        found |= {each["name"] for each in spec.get("matrix", {}).get("variants", ())}
+        found |= {
+            w["name"] for w in spec.get("template", spec).get("workloads", ())
+        }
+        found |= {
+            each["name"] for each in spec.get("matrix", {}).get("variants", ())
+        }
     return found
 
 
@@ -191,16 +215,21 @@ def test_every_object_of_a_manifest_is_named_in_its_section() -> None:
         (file,) = {
             e.file
             for e in EXAMPLES
-            if e.file.startswith(f"e{number}-") and not e.file.endswith("-tiny.yaml")
+            if e.file.startswith(f"e{number}-")
+            and not e.file.endswith("-tiny.yaml")
         }
         of_section = " ".join(
-            answer.section + answer.text for answer in ANSWERS if file in answer.section
+            answer.section + answer.text
+            for answer in ANSWERS
+            if file in answer.section
         )
         for each in EXAMPLES:
             if each.file == file and each.kind != "ConfigMap":
                 assert each.name in of_section, each.name
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "experiments").glob("w*.md")))
+@pytest.mark.parametrize(
+    "page", sorted((ROOT / "docs" / "experiments").glob("w*.md"))
+)
 def test_each_page_says_what_its_document_got_wrong(page: Path) -> None:
     assert re.search(r"## What this document got wrong\n\n- \*", page.read_text())

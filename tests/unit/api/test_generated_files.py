@@ -20,7 +20,9 @@ def test_file_in_the_repository_is_the_generated_one(name: str) -> None:
 def test_the_yaml_is_the_definition_written_out() -> None:
     text = GENERATED[CRD_FILE]()
     assert yaml.safe_load(text) == RUN.manifest()
-    assert text.startswith("# Generated from operator/benchrun/api by: python -m dev.generate\n")
+    assert text.startswith(
+        "# Generated from operator/benchrun/api by: python -m dev.generate\n"
+    )
 
 
 def test_check_writes_nothing_and_names_what_is_stale(
@@ -34,7 +36,9 @@ def test_check_writes_nothing_and_names_what_is_stale(
     )
 
 
-def test_what_was_written_passes_the_check_until_it_is_edited(tmp_path: Path) -> None:
+def test_what_was_written_passes_the_check_until_it_is_edited(
+    tmp_path: Path,
+) -> None:
     assert main([str(tmp_path)]) == 0
     assert main(["--check", str(tmp_path)]) == 0
     (tmp_path / CRD_FILE).write_text("edited\n")

@@ -9,7 +9,12 @@ from benchrun.api import MAX_CONDITIONS, BenchmarkRunStatus, is_true, read_lenie
 from benchrun.api.sweep import BenchmarkSweepStatus
 from hypothesis import given, settings, strategies as st
 
-FAILED = {"type": "Failed", "status": "True", "reason": "UsageError", "message": "bad flag"}
+FAILED = {
+    "type": "Failed",
+    "status": "True",
+    "reason": "UsageError",
+    "message": "bad flag",
+}
 READY = {"type": "Ready", "status": "False", "reason": "UsageError"}
 RESULT = {
     "loadPoint": "chat/rate=4",
@@ -32,12 +37,16 @@ GOOD = {
 
 
 def test_a_status_of_this_version_is_read_whole() -> None:
-    assert read_leniently(BenchmarkRunStatus, GOOD) == BenchmarkRunStatus.model_validate(GOOD)
+    assert read_leniently(
+        BenchmarkRunStatus, GOOD
+    ) == BenchmarkRunStatus.model_validate(GOOD)
 
 
 def test_an_unknown_phase_costs_the_phase_alone() -> None:
     read = read_leniently(BenchmarkRunStatus, {**GOOD, "phase": "Archiving"})
-    assert read == BenchmarkRunStatus.model_validate(GOOD).model_copy(update={"phase": None})
+    assert read == BenchmarkRunStatus.model_validate(GOOD).model_copy(
+        update={"phase": None}
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,7 +66,8 @@ def test_a_run_that_has_failed_has_failed_whatever_else_its_condition_says(
     condition: dict[str, Any],
 ) -> None:
     assert is_true(
-        read_leniently(BenchmarkRunStatus, {"conditions": [condition]}).conditions, "Failed"
+        read_leniently(BenchmarkRunStatus, {"conditions": [condition]}).conditions,
+        "Failed",
     )
 
 
@@ -80,7 +90,8 @@ def test_entries_of_a_list_are_read_one_by_one() -> None:
     assert [
         r.load_point
         for r in read_leniently(
-            BenchmarkRunStatus, {"results": [unreadable, RESULT, {**unreadable, "verdict": 3}]}
+            BenchmarkRunStatus,
+            {"results": [unreadable, RESULT, {**unreadable, "verdict": 3}]},
         ).results
     ] == ["chat/rate=4"]
 
@@ -91,21 +102,26 @@ def test_a_figure_within_an_entry_is_left_out_alone() -> None:
         BenchmarkRunStatus,
         {"results": [{**RESULT, "roles": roles, "metrics": {"a": 1.0, "b": {}}}]},
     ).results
-    assert (result.roles[0].running_mean, result.roles[0].waiting_mean) == (None, 2.0)
+    assert (result.roles[0].running_mean, result.roles[0].waiting_mean) == (
+        None,
+        2.0,
+    )
     assert result.metrics == {"a": 1.0}
 
 
 def test_more_conditions_than_there_may_be_are_cut() -> None:
     many = [{**READY, "type": f"T{n}"} for n in range(MAX_CONDITIONS + 8)]
     assert (
-        len(read_leniently(BenchmarkRunStatus, {"conditions": many}).conditions) == MAX_CONDITIONS
+        len(read_leniently(BenchmarkRunStatus, {"conditions": many}).conditions)
+        == MAX_CONDITIONS
     )
 
 
 def test_a_thousand_unreadable_entries_are_no_more_work_than_one() -> None:
     bad = [{**RESULT, "axis": "?", "repeats": "?"} for _ in range(1000)]
     read = read_leniently(
-        BenchmarkRunStatus, {"results": bad, "truncated": [{"field": 1}], "phase": "Running"}
+        BenchmarkRunStatus,
+        {"results": bad, "truncated": [{"field": 1}], "phase": "Running"},
     )
     assert (read.results, read.phase) == ([], "Running")
 
@@ -113,7 +129,12 @@ def test_a_thousand_unreadable_entries_are_no_more_work_than_one() -> None:
 def test_sweeps_are_read_alike() -> None:
     read = read_leniently(
         BenchmarkSweepStatus,
-        {"phase": "Paused", "conditions": [FAILED], "gpuSeconds": 12, "variants": [{"name": 3}]},
+        {
+            "phase": "Paused",
+            "conditions": [FAILED],
+            "gpuSeconds": 12,
+            "variants": [{"name": 3}],
+        },
     )
     assert is_true(read.conditions, "Failed")
     assert (read.phase, read.gpu_seconds, read.variants) == (None, 12.0, [])
@@ -170,12 +191,18 @@ VALUES = st.recursive(
 @settings(max_examples=300)
 @given(VALUES | st.dictionaries(st.sampled_from(WORDS), VALUES))
 def test_any_value_is_a_status_of_some_sort(stored: object) -> None:
-    assert isinstance(read_leniently(BenchmarkRunStatus, stored), BenchmarkRunStatus)
-    assert isinstance(read_leniently(BenchmarkSweepStatus, stored), BenchmarkSweepStatus)
+    assert isinstance(
+        read_leniently(BenchmarkRunStatus, stored), BenchmarkRunStatus
+    )
+    assert isinstance(
+        read_leniently(BenchmarkSweepStatus, stored), BenchmarkSweepStatus
+    )
 
 
 @given(st.sampled_from(WORDS), VALUES)
-def test_whatever_one_field_holds_the_run_has_still_failed(name: str, value: object) -> None:
+def test_whatever_one_field_holds_the_run_has_still_failed(
+    name: str, value: object
+) -> None:
     stored = {name: value, "conditions": [{"type": "Odd", "status": 3}, FAILED]}
     assert is_true(read_leniently(BenchmarkRunStatus, stored).conditions, "Failed")
 
@@ -184,15 +211,22 @@ def test_what_is_nested_without_end_is_read_over() -> None:
     nested = json.loads("[" * 900 + "]" * 900)
     assert (
         read_leniently(
-            BenchmarkRunStatus, {"phase": nested, "live": {"at": nested}, "conditions": [FAILED]}
+            BenchmarkRunStatus,
+            {"phase": nested, "live": {"at": nested}, "conditions": [FAILED]},
         ).phase
         is None
     )
-    assert read_leniently(BenchmarkRunStatus, {"conditions": nested}).conditions == ()
+    assert (
+        read_leniently(BenchmarkRunStatus, {"conditions": nested}).conditions == ()
+    )
 
 
 def test_reading_leaves_what_it_reads_as_it_is() -> None:
-    stored = {**GOOD, "phase": "Archiving", "results": [{**RESULT, "metrics": {"a": "b"}}]}
+    stored = {
+        **GOOD,
+        "phase": "Archiving",
+        "results": [{**RESULT, "metrics": {"a": "b"}}],
+    }
     before = json.dumps(stored)
     read_leniently(BenchmarkRunStatus, stored)
     assert json.dumps(stored) == before

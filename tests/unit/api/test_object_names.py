@@ -39,16 +39,30 @@ def named(run: str, uid: str) -> list[str]:
 
 
 def test_children_are_called_after_run_uid_and_role() -> None:
-    assert names.child_name("qwen", "uid-1", names.ROLE_CLIENT) == "br-qwen-4a49acf8-client"
-    assert names.child_name("qwen", "uid-1", names.ROLE_PREFILL) == "br-qwen-4a49acf8-prefill"
+    assert (
+        names.child_name("qwen", "uid-1", names.ROLE_CLIENT)
+        == "br-qwen-4a49acf8-client"
+    )
+    assert (
+        names.child_name("qwen", "uid-1", names.ROLE_PREFILL)
+        == "br-qwen-4a49acf8-prefill"
+    )
     assert names.plan_name("qwen", "uid-1") == "br-qwen-4a49acf8-plan"
     assert names.group_name("qwen", "uid-1") == "br-qwen-4a49a"
 
 
-@pytest.mark.parametrize(("number", "text"), [(0, "000"), (7, "007"), (255, "255"), (1000, "1000")])
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "000"), (7, "007"), (255, "255"), (1000, "1000")]
+)
 def test_stages_and_chunks_sort_by_their_number(number: int, text: str) -> None:
-    assert names.stage_name("qwen", "uid-1", number) == f"br-qwen-4a49acf8-stage-{text}"
-    assert names.timeline_name("qwen", "uid-1", number) == f"br-qwen-4a49acf8-chunk-{text}"
+    assert (
+        names.stage_name("qwen", "uid-1", number)
+        == f"br-qwen-4a49acf8-stage-{text}"
+    )
+    assert (
+        names.timeline_name("qwen", "uid-1", number)
+        == f"br-qwen-4a49acf8-chunk-{text}"
+    )
 
 
 def test_no_child_meets_one_of_a_deleted_run_of_that_name() -> None:
@@ -62,9 +76,10 @@ def test_objects_of_a_run_never_share_a_name() -> None:
 def test_the_longest_run_leaves_room() -> None:
     assert max(len(name) for name in named(LONGEST, "uid-1")) == 63
     assert len(names.group_name(LONGEST, "uid-1")) == 49
-    assert len(names.child_name(LONGEST, "uid-1", names.ROLE_CLIENT)) + len("-99") <= 63, (
-        "an indexed Job's host names"
-    )
+    assert (
+        len(names.child_name(LONGEST, "uid-1", names.ROLE_CLIENT)) + len("-99")
+        <= 63
+    ), "an indexed Job's host names"
 
 
 def test_stages_and_load_points_are_called_after_their_load() -> None:

@@ -33,24 +33,51 @@ def problem(changes: dict[str, Any]) -> str | None:
     [
         pytest.param(["--port=9000"], 0, "port 8000", id="a port"),
         pytest.param(
-            ["--seed=1", "--port", "9000"], 1, "port 8000", id="in two words, behind another"
+            ["--seed=1", "--port", "9000"],
+            1,
+            "port 8000",
+            id="in two words, behind another",
         ),
-        pytest.param(["--served_model_name=x"], 0, "model.servedName", id="with underscores"),
         pytest.param(
-            ["--served-model", "x"], 0, "model.servedName", id="shortened, as argparse allows it"
+            ["--served_model_name=x"], 0, "model.servedName", id="with underscores"
         ),
-        pytest.param(["--mod=x"], 0, "model.name", id="shortened to what several flags begin with"),
+        pytest.param(
+            ["--served-model", "x"],
+            0,
+            "model.servedName",
+            id="shortened, as argparse allows it",
+        ),
+        pytest.param(
+            ["--mod=x"],
+            0,
+            "model.name",
+            id="shortened to what several flags begin with",
+        ),
         pytest.param(["--host=::1"], 0, "other pods", id="a host"),
         pytest.param(["--uds=/tmp/s"], 0, "other pods", id="a socket"),
         pytest.param(["--ssl-keyfile=/k"], 0, "plain HTTP", id="TLS"),
         pytest.param(["--tokenizer=x"], 0, "model.tokenizer", id="a tokenizer"),
         pytest.param(["--revision=x"], 0, "model.revision", id="a revision"),
-        pytest.param(["--chat-template=/t.jinja"], 0, "set chatTemplate", id="a chat template"),
-        pytest.param(["--config=server.yaml"], 0, "list them in args", id="a file of flags"),
-        pytest.param(["-n=2"], 0, "nodesPerReplica", id="nodes, by their short name"),
+        pytest.param(
+            ["--chat-template=/t.jinja"],
+            0,
+            "set chatTemplate",
+            id="a chat template",
+        ),
+        pytest.param(
+            ["--config=server.yaml"], 0, "list them in args", id="a file of flags"
+        ),
+        pytest.param(
+            ["-n=2"], 0, "nodesPerReplica", id="nodes, by their short name"
+        ),
         pytest.param(["-r", "1"], 0, "nodesPerReplica", id="a rank"),
         pytest.param(["--headless"], 0, "nodesPerReplica", id="no API server"),
-        pytest.param(["--port=$(PORT)"], 0, "port 8000", id="a placeholder, which is for commands"),
+        pytest.param(
+            ["--port=$(PORT)"],
+            0,
+            "port 8000",
+            id="a placeholder, which is for commands",
+        ),
     ],
 )
 def test_a_flag_of_the_operators_is_rejected_in_every_place_of_flags(
@@ -60,12 +87,17 @@ def test_a_flag_of_the_operators_is_rejected_in_every_place_of_flags(
     whole = {"workloads.0.load": {"requestRates": ["inf"]}, "server": absent()}
     spelled: dict[str, dict[str, Any]] = {
         f"spec.server.args[{place}]": {"server.args": words},
-        f"spec.server.disaggregated.decode.args[{place}]": {"server.disaggregated": roles},
-        f"spec.offline.args[{place}]": whole | {"offline": {**IMAGE, "args": words}},
+        f"spec.server.disaggregated.decode.args[{place}]": {
+            "server.disaggregated": roles
+        },
+        f"spec.offline.args[{place}]": whole
+        | {"offline": {**IMAGE, "args": words}},
     }
     found = {path: problem(changes) for path, changes in spelled.items()}
     assert [
-        path for path, text in found.items() if text is None or not text.startswith(f"{path}: ")
+        path
+        for path, text in found.items()
+        if text is None or not text.startswith(f"{path}: ")
     ] == []
     assert [path for path, text in found.items() if instead not in str(text)] == []
 
@@ -122,10 +154,13 @@ def test_no_flag_of_vllm_is_taken_for_a_shortened_one_of_ours() -> None:
 def test_a_variant_of_a_sweep_is_rejected_with_its_name() -> None:
     body = {
         "template": minimal(),
-        "matrix": {"variants": [{"name": "a"}, {"name": "b", "args": ["--port=1"]}]},
+        "matrix": {
+            "variants": [{"name": "a"}, {"name": "b", "args": ["--port=1"]}]
+        },
     }
     with pytest.raises(
-        ValueError, match=r"variant b: its run's spec\.server\.args\[0\]: --port belongs"
+        ValueError,
+        match=r"variant b: its run's spec\.server\.args\[0\]: --port belongs",
     ):
         planned_variants(BenchmarkSweepSpec.model_validate(body))
 
@@ -146,14 +181,32 @@ def test_a_variant_of_a_sweep_is_rejected_with_its_name() -> None:
             id="another model, in two words",
         ),
         pytest.param(
-            ["vllm", "serve", "facebook/opt-125m"], 2, r"$(MODEL)", id="another model, by place"
+            ["vllm", "serve", "facebook/opt-125m"],
+            2,
+            r"$(MODEL)",
+            id="another model, by place",
         ),
         pytest.param(
-            ["/opt/vllm", "serve", "o/m"], 2, r"$(MODEL)", id="another model, by place, with a path"
+            ["/opt/vllm", "serve", "o/m"],
+            2,
+            r"$(MODEL)",
+            id="another model, by place, with a path",
         ),
-        pytest.param(MODULE, 2, "by flag only", id="a module that would pass the model over"),
-        pytest.param([*MODULE, "--model=$(MODEL)", "--port=80"], 4, "port 8000", id="another port"),
-        pytest.param([*MODULE, "--model=$(MODEL)", "--host=0.0.0.0"], 4, "remove it", id="a host"),
+        pytest.param(
+            MODULE, 2, "by flag only", id="a module that would pass the model over"
+        ),
+        pytest.param(
+            [*MODULE, "--model=$(MODEL)", "--port=80"],
+            4,
+            "port 8000",
+            id="another port",
+        ),
+        pytest.param(
+            [*MODULE, "--model=$(MODEL)", "--host=0.0.0.0"],
+            4,
+            "remove it",
+            id="a host",
+        ),
     ],
 )
 def test_a_command_that_would_start_another_server_is_rejected(
@@ -183,7 +236,9 @@ def test_a_command_that_would_start_another_server_is_rejected(
         ["bash", "-c", "ulimit -n 65536; exec vllm serve $(MODEL) --port $(PORT)"],
     ],
 )
-def test_a_command_that_takes_the_runs_model_is_accepted(command: list[str]) -> None:
+def test_a_command_that_takes_the_runs_model_is_accepted(
+    command: list[str],
+) -> None:
     assert problem({"server.command": command}) is None
 
 

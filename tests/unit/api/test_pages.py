@@ -22,7 +22,9 @@ OBJECTS: list[dict[str, Any]] = [
     for body in yaml.safe_load_all(block)
 ]
 NESTED = [
-    yaml.safe_load(body["data"]["run.yaml"]) for body in OBJECTS if body["kind"] == "ConfigMap"
+    yaml.safe_load(body["data"]["run.yaml"])
+    for body in OBJECTS
+    if body["kind"] == "ConfigMap"
 ]
 RUNS = [body for body in [*OBJECTS, *NESTED] if body["kind"] == KIND]
 
@@ -32,12 +34,16 @@ def of_kind(kind: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("run", RUNS, ids=lambda run: str(next(iter(run["metadata"].values()))))
+@pytest.mark.parametrize(
+    "run", RUNS, ids=lambda run: str(next(iter(run["metadata"].values())))
+)
 def test_its_runs_are_accepted(run: dict[str, Any]) -> None:
     assert run["apiVersion"] == API_VERSION
     assert BenchmarkRunSpec.model_validate(run["spec"]).workloads
     assert (
-        len(run["metadata"].get("name") or f"{run['metadata']['generateName']}a1b2c")
+        len(
+            run["metadata"].get("name") or f"{run['metadata']['generateName']}a1b2c"
+        )
         <= MAX_RUN_NAME
     )
 
@@ -45,14 +51,23 @@ def test_its_runs_are_accepted(run: dict[str, Any]) -> None:
 def test_the_nightly_job_may_create_runs_and_nothing_else() -> None:
     account = of_kind("ServiceAccount")["metadata"]["name"]
     assert of_kind("Role")["rules"] == [
-        {"apiGroups": ["benchrun.dev"], "resources": ["benchmarkruns"], "verbs": ["create"]}
+        {
+            "apiGroups": ["benchrun.dev"],
+            "resources": ["benchmarkruns"],
+            "verbs": ["create"],
+        }
     ]
     binding = of_kind("RoleBinding")
     assert binding["roleRef"]["name"] == of_kind("Role")["metadata"]["name"]
-    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": account, "namespace": "lab"}]
+    assert binding["subjects"] == [
+        {"kind": "ServiceAccount", "name": account, "namespace": "lab"}
+    ]
     pod = of_kind("CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     assert pod["serviceAccountName"] == account
-    assert pod["volumes"][0]["configMap"]["name"] == of_kind("ConfigMap")["metadata"]["name"]
+    assert (
+        pod["volumes"][0]["configMap"]["name"]
+        == of_kind("ConfigMap")["metadata"]["name"]
+    )
     (run,) = NESTED
     assert "generateName" in run["metadata"]
 
@@ -91,24 +106,33 @@ def test_argo_cd_health_checks_read_existing_conditions() -> None:
 DATASETS = (Path(__file__).parents[3] / "docs" / "datasets.md").read_text()
 BLOCKS = re.findall(r"^```yaml\n(.*?)^```", DATASETS, re.MULTILINE | re.DOTALL)
 WORKLOADS = [
-    entry for block in BLOCKS if block.startswith("- name") for entry in yaml.safe_load(block)
+    entry
+    for block in BLOCKS
+    if block.startswith("- name")
+    for entry in yaml.safe_load(block)
 ]
 
 
-@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: str(workload["name"]))
+@pytest.mark.parametrize(
+    "workload", WORKLOADS, ids=lambda workload: str(workload["name"])
+)
 def test_its_workloads_are_accepted(workload: dict[str, object]) -> None:
     assert Workload.model_validate(workload).name == workload["name"]
 
 
 def test_each_dataset_has_a_manifest_and_a_heading() -> None:
     members = {str(field.alias) for field in Dataset.model_fields.values()}
-    assert {name for workload in WORKLOADS for name in workload["dataset"]} == members
+    assert {
+        name for workload in WORKLOADS for name in workload["dataset"]
+    } == members
     assert {name for name in members if f"\n## {name}\n" not in DATASETS} == set()
 
 
 def test_its_files_are_accepted() -> None:
     (block,) = (block for block in BLOCKS if block.startswith("file:"))
-    places = [yaml.safe_load(f"file:{text}")["file"] for text in block.split("file:")[1:]]
+    places = [
+        yaml.safe_load(f"file:{text}")["file"] for text in block.split("file:")[1:]
+    ]
     assert {next(iter(place)) for place in places} == {
         str(f.alias) for f in DatasetFile.model_fields.values()
     }
@@ -119,8 +143,13 @@ def test_its_files_are_accepted() -> None:
 
 ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```yaml\n(.*?)^```|<<'?YAML'?\n(.*?)^YAML$", re.MULTILINE | re.DOTALL)
-OURS: Mapping[str, type[BaseModel]] = {KIND: BenchmarkRunSpec, SWEEP: BenchmarkSweepSpec}
+BLOCK = re.compile(
+    r"^```yaml\n(.*?)^```|<<'?YAML'?\n(.*?)^YAML$", re.MULTILINE | re.DOTALL
+)
+OURS: Mapping[str, type[BaseModel]] = {
+    KIND: BenchmarkRunSpec,
+    SWEEP: BenchmarkSweepSpec,
+}
 
 
 def objects(page: Path) -> Iterator[dict[str, Any]]:
@@ -152,7 +181,9 @@ def test_every_inline_manifest_is_valid(body: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("body", OF_KUBERNETES.values(), ids=OF_KUBERNETES)
 def test_other_objects_are_kubernetes_own(body: dict[str, Any]) -> None:
-    kubernetes_validate.validate(body, kubernetes_validate.latest_version(), strict=True)
+    kubernetes_validate.validate(
+        body, kubernetes_validate.latest_version(), strict=True
+    )
 
 
 def test_the_pages_that_spell_out_runs_are_read() -> None:

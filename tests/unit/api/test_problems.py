@@ -40,8 +40,12 @@ def test_a_field_of_two_types_is_named_without_them() -> None:
 
 
 def test_the_root_may_be_another() -> None:
-    assert problem({"repeats": 0}, root="spec.template").startswith("spec.template.repeats: ")
+    assert problem({"repeats": 0}, root="spec.template").startswith(
+        "spec.template.repeats: "
+    )
 
 
 def test_what_stood_there_is_not_repeated() -> None:
-    assert "hunter2" not in problem({"server.env": [{"name": "KEY", "value": ["hunter2"]}]})
+    assert "hunter2" not in problem(
+        {"server.env": [{"name": "KEY", "value": ["hunter2"]}]}
+    )

@@ -105,14 +105,16 @@ FIELDS = [
 def test_accepted_breaks_no_rule_and_defaults_of_the_crd_are_those_of_the_model(
     kind: Kind, spec: Spec
 ) -> None:
-    assert kind.model.model_validate(with_defaults(spec, kind.schema)) == kind.model.model_validate(
-        spec
-    )
+    assert kind.model.model_validate(
+        with_defaults(spec, kind.schema)
+    ) == kind.model.model_validate(spec)
     assert broken_in_cel(spec, kind.schema) == set()
 
 
 @pytest.mark.parametrize(("kind", "case"), REFUSED)
-def test_refused_where_the_fault_is_by_that_rule_alone(kind: Kind, case: Refused) -> None:
+def test_refused_where_the_fault_is_by_that_rule_alone(
+    kind: Kind, case: Refused
+) -> None:
     spec = kind.spec(case.changes)
     assert_refused(kind.model, spec, case)
     if case.message is not None:
@@ -165,7 +167,11 @@ def test_unknown_fields_are_rejected() -> None:
 def change(kind: Kind, **fields: Any) -> set[tuple[str, str]]:
     """Rules about change that are broken where these fields of a full spec become others; None
     takes a field away."""
-    new = {name: value for name, value in {**kind.old, **fields}.items() if value is not None}
+    new = {
+        name: value
+        for name, value in {**kind.old, **fields}.items()
+        if value is not None
+    }
     return broken_in_cel(new, kind.schema, old=kind.old)
 
 
@@ -187,11 +193,15 @@ def test_what_was_measured_cannot_become_another_and_how_far_it_goes_can(
 
 @pytest.mark.parametrize("field", ["server", "objectives", "client"])
 def test_a_field_that_was_measured_cannot_go(field: str) -> None:
-    assert {path for path, _ in change(KINDS["run"], **{field: None})} == {f"spec.{field}"}
+    assert {path for path, _ in change(KINDS["run"], **{field: None})} == {
+        f"spec.{field}"
+    }
 
 
 def test_a_default_written_out_is_no_change() -> None:
-    assert change(KINDS["run"], repeats=1, validity={"maxFailedPercent": "1"}) == set()
+    assert (
+        change(KINDS["run"], repeats=1, validity={"maxFailedPercent": "1"}) == set()
+    )
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -200,7 +210,9 @@ def test_an_end_cannot_be_taken_back(name: str) -> None:
     ended = {**kind.old, "cancel": True}
     assert broken_in_cel(ended, kind.schema, old=ended) == set()
     refused = {("spec.cancel", f"cancel can't be taken back; create a new {name}")}
-    assert broken_in_cel({**ended, "cancel": False}, kind.schema, old=ended) == refused
+    assert (
+        broken_in_cel({**ended, "cancel": False}, kind.schema, old=ended) == refused
+    )
 
 
 @given(st.sets(st.sampled_from(sorted(generated_specs.EDITS)), max_size=4))
@@ -214,20 +226,26 @@ def test_edits_are_rejected_independently(fields: set[str]) -> None:
 RUN_OBJECT = RUN.root_schema()
 BEFORE = {"acceptedTime": "2026-11-21T12:00:00Z"}
 ENDED = {**BEFORE, "completionTime": "2026-11-21T13:00:00Z"}
-DEADLINES = pytest.mark.parametrize("field", ["startupDeadlineSeconds", "runDeadlineSeconds"])
+DEADLINES = pytest.mark.parametrize(
+    "field", ["startupDeadlineSeconds", "runDeadlineSeconds"]
+)
 
 
 def deadline_moved(
     field: str, seconds: int, *, to: int, status: Mapping[str, Any]
 ) -> set[tuple[str, str]]:
     """Rules that are broken where a deadline of a run in that state becomes another."""
-    old, new = ({"spec": minimal({field: each}), "status": status} for each in (seconds, to))
+    old, new = (
+        {"spec": minimal({field: each}), "status": status} for each in (seconds, to)
+    )
     return broken_in_cel(new, RUN_OBJECT, old=old, path="")
 
 
 @DEADLINES
 @pytest.mark.parametrize("to", [601, 0], ids=["more", "no limit"])
-def test_a_deadline_is_not_raised_once_the_run_is_accepted(field: str, to: int) -> None:
+def test_a_deadline_is_not_raised_once_the_run_is_accepted(
+    field: str, to: int
+) -> None:
     """What releases servers where no operator runs would still go by the old one."""
     ((path, message),) = deadline_moved(field, 600, to=to, status=BEFORE)
     assert path == f".spec.{field}"
@@ -235,7 +253,9 @@ def test_a_deadline_is_not_raised_once_the_run_is_accepted(field: str, to: int) 
 
 
 @DEADLINES
-@pytest.mark.parametrize(("seconds", "to"), [(600, 599), (600, 600), (0, 600), (0, 0)])
+@pytest.mark.parametrize(
+    ("seconds", "to"), [(600, 599), (600, 600), (0, 600), (0, 0)]
+)
 def test_it_may_be_lowered(field: str, seconds: int, to: int) -> None:
     assert deadline_moved(field, seconds, to=to, status=BEFORE) == set()
 

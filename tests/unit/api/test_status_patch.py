@@ -39,7 +39,9 @@ RESULT = Result(
     ],
     verdict="Valid",
 )
-PROGRESS = Progress(stages_total=3, stages_done=1, stage="chat/rate=4/r2", summary="1/3")
+PROGRESS = Progress(
+    stages_total=3, stages_done=1, stage="chat/rate=4/r2", summary="1/3"
+)
 FULL = BenchmarkRunStatus(
     observed_generation=1,
     phase="Running",
@@ -47,7 +49,11 @@ FULL = BenchmarkRunStatus(
     conditions=(Condition(type="Ready", status="False", reason="Measuring"),),
     progress=PROGRESS,
     live=LIVE,
-    servers=[ServerStatus(engine="VLLM", role="server", ready=True, reported={"block_size": "16"})],
+    servers=[
+        ServerStatus(
+            engine="VLLM", role="server", ready=True, reported={"block_size": "16"}
+        )
+    ],
     results=[RESULT],
 )
 
@@ -90,7 +96,9 @@ def _live(**changes: Any) -> dict[str, Any]:
         "live figures",
     ],
 )
-def test_only_what_changed_is_written(changes: dict[str, Any], patch: dict[str, Any]) -> None:
+def test_only_what_changed_is_written(
+    changes: dict[str, Any], patch: dict[str, Any]
+) -> None:
     there = stored(FULL) | {"fromTheFuture": 1}
     there["progress"]["eta"] = "soon"
     assert status_changes(there, FULL.model_copy(update=changes)) == patch
@@ -126,7 +134,9 @@ def test_first_live_figures_are_written() -> None:
 
 def test_parts_that_memory_does_not_hold_are_never_touched() -> None:
     light = {
-        name: value for name, value in stored(FULL).items() if name not in ("results", "servers")
+        name: value
+        for name, value in stored(FULL).items()
+        if name not in ("results", "servers")
     }
     wanted = BenchmarkRunStatus.model_validate(light)
     assert status_changes(light, wanted) == {}
@@ -160,14 +170,21 @@ def test_fields_of_a_newer_operator_are_not_touched() -> None:
         ("results", [{"loadPoint": "chat/rate=4", "axis": "temperature"}]),
     ],
 )
-def test_what_could_not_be_read_and_was_not_decided_is_not_touched(field: str, value: Any) -> None:
+def test_what_could_not_be_read_and_was_not_decided_is_not_touched(
+    field: str, value: Any
+) -> None:
     there = {**stored(BenchmarkRunStatus(observed_generation=1)), field: value}
-    wanted = read_leniently(BenchmarkRunStatus, there).model_copy(update={"message": "measuring"})
+    wanted = read_leniently(BenchmarkRunStatus, there).model_copy(
+        update={"message": "measuring"}
+    )
     assert status_changes(there, wanted) == {"message": "measuring"}
 
 
 def test_what_could_not_be_read_and_was_decided_is_written() -> None:
-    there = {"phase": "Archiving", "progress": {"stagesTotal": "three", "stage": "a"}}
+    there = {
+        "phase": "Archiving",
+        "progress": {"stagesTotal": "three", "stage": "a"},
+    }
     wanted = read_leniently(BenchmarkRunStatus, there).model_copy(
         update={"phase": "Failed", "progress": Progress(stages_total=3)}
     )
@@ -175,7 +192,9 @@ def test_what_could_not_be_read_and_was_decided_is_written() -> None:
     assert (merged["phase"], merged["progress"]["stagesTotal"]) == ("Failed", 3)
 
 
-def test_conditions_that_could_not_be_read_stay_in_the_list_that_is_written() -> None:
+def test_conditions_that_could_not_be_read_stay_in_the_list_that_is_written() -> (
+    None
+):
     newer = {"type": "Throttled", "status": "Partly", "reason": "New"}
     same_type = {"type": "Ready", "status": "Partly", "reason": "New"}
     there = {**stored(FULL), "conditions": [newer, same_type, "word"]}
@@ -204,7 +223,9 @@ statuses = st.builds(
     phase=st.sampled_from([None, "Pending", "Running", "Completed"]),
     message=st.none() | st.text(max_size=5, min_size=1),
     progress=st.none()
-    | st.builds(Progress, stages_total=st.integers(0, 3), stage=st.none() | st.just("a")),
+    | st.builds(
+        Progress, stages_total=st.integers(0, 3), stage=st.none() | st.just("a")
+    ),
     live=st.none()
     | st.builds(
         Live,
@@ -213,7 +234,10 @@ statuses = st.builds(
         waiting=st.none(),
     ),
     servers=st.lists(
-        st.builds(ServerStatus, role=st.just("server"), reported=st.just({"a": "b"})), max_size=1
+        st.builds(
+            ServerStatus, role=st.just("server"), reported=st.just({"a": "b"})
+        ),
+        max_size=1,
     ),
     results=st.lists(st.just(RESULT), max_size=1),
 )
@@ -231,5 +255,7 @@ def test_any_status_becomes_any_other_and_then_nothing_is_left_to_write(
 
 
 @pytest.mark.parametrize("status", [FULL, BenchmarkRunStatus()])
-def test_as_json_holds_no_none_that_was_not_requested(status: BenchmarkRunStatus) -> None:
+def test_as_json_holds_no_none_that_was_not_requested(
+    status: BenchmarkRunStatus,
+) -> None:
     assert None not in as_json(status).values()

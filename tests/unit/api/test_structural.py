@@ -24,7 +24,9 @@ class Bare(SpecModel):
 def field(annotation: Any, *, defaults: bool = True, **extra: Any) -> Schema:
     """Schema of a field `x` of that type."""
     model: type[BaseModel] = type(
-        "M", (SpecModel,), {"__annotations__": {"x": annotation}, "x": Field(**extra)}
+        "M",
+        (SpecModel,),
+        {"__annotations__": {"x": annotation}, "x": Field(**extra)},
     )
     found: Schema = structural_schema(model, defaults=defaults)["properties"]["x"]
     return found
@@ -49,14 +51,18 @@ def test_an_optional_field_is_simply_not_required() -> None:
 
 
 def test_a_value_that_may_be_null_says_so() -> None:
-    assert field(dict[str, float | None], description="M.")["additionalProperties"] == {
+    assert field(dict[str, float | None], description="M.")[
+        "additionalProperties"
+    ] == {
         "type": "number",
         "nullable": True,
     }
 
 
 def test_a_default_made_by_a_factory_is_as_short_as_one_would_write_it() -> None:
-    assert field(Inner, default_factory=lambda: Inner(label="a"))["default"] == {"label": "a"}
+    assert field(Inner, default_factory=lambda: Inner(label="a"))["default"] == {
+        "label": "a"
+    }
 
 
 def test_an_empty_default_stays_where_something_within_is_filled_in() -> None:
@@ -64,7 +70,9 @@ def test_an_empty_default_stays_where_something_within_is_filled_in() -> None:
 
 
 @pytest.mark.parametrize("annotation", [Bare, list[int], dict[str, int]])
-def test_an_empty_default_that_fills_nothing_in_is_left_out(annotation: type) -> None:
+def test_an_empty_default_that_fills_nothing_in_is_left_out(
+    annotation: type,
+) -> None:
     assert "default" not in field(annotation, default_factory=annotation)
 
 
@@ -76,7 +84,8 @@ def test_defaults_can_be_left_out_altogether() -> None:
 
 def test_integer_or_string_keeps_the_bounds_of_both() -> None:
     assert field(
-        Annotated[int, Field(ge=0)] | Annotated[str, Field(max_length=9)], description="Q."
+        Annotated[int, Field(ge=0)] | Annotated[str, Field(max_length=9)],
+        description="Q.",
     ) == {
         "description": "Q.",
         "x-kubernetes-int-or-string": True,
@@ -87,7 +96,9 @@ def test_integer_or_string_keeps_the_bounds_of_both() -> None:
 
 def test_rules_of_a_type_and_of_an_entry_stand_where_they_hold() -> None:
     even = Rule(cel="self % 2 == 0", message="must be even")
-    schema = field(Annotated[list[Annotated[int, even]], Unique()], description="L.")
+    schema = field(
+        Annotated[list[Annotated[int, even]], Unique()], description="L."
+    )
     assert schema["x-kubernetes-list-type"] == "set"
     assert schema["items"]["x-kubernetes-validations"] == [
         {"rule": "self % 2 == 0", "message": "must be even"}
@@ -99,7 +110,9 @@ def test_rules_of_a_type_and_of_an_entry_stand_where_they_hold() -> None:
     [
         pytest.param(int | bool, "union", id="union"),
         pytest.param(Literal["a"], "const", id="const"),
-        pytest.param(Annotated[int, Field(gt=0)], "exclusiveMinimum", id="exclusive-bound"),
+        pytest.param(
+            Annotated[int, Field(gt=0)], "exclusiveMinimum", id="exclusive-bound"
+        ),
         pytest.param(tuple[int, str], "prefixItems", id="tuple"),
         pytest.param(dict[str, Any], "map", id="map-of-anything"),
     ],

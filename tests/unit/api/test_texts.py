@@ -10,7 +10,15 @@ from decimal import Decimal as Exact
 from typing import Annotated, Any
 
 import pytest
-from benchrun.api import Endpoint, EnvVar, HttpUrl, Quantity, S3File, base, plain_text
+from benchrun.api import (
+    Endpoint,
+    EnvVar,
+    HttpUrl,
+    Quantity,
+    S3File,
+    base,
+    plain_text,
+)
 from benchrun.api.sweep import SettingName, VariantName
 from benchrun_client.contract import HuggingFaceData
 from hypothesis import given, strategies as st
@@ -59,7 +67,11 @@ FORMS: dict[str, tuple[Any, list[object], list[object]]] = {
             0.5,
         ],
     ),
-    "decimal above 0": (base.PositiveDecimal, ["0.000001", "1"], ["0", "0.0", "000.000000"]),
+    "decimal above 0": (
+        base.PositiveDecimal,
+        ["0.000001", "1"],
+        ["0", "0.0", "000.000000"],
+    ),
     "rate": (
         base.Rate,
         ["inf", "0.000001", "4", "9" * 9],
@@ -131,7 +143,11 @@ FORMS: dict[str, tuple[Any, list[object], list[object]]] = {
         ["64", "a", "FP8_e4m3", "0.9", "s" * 24],
         ["", "a,b", "a=b", "-a", "a-", "s" * 25, 64],
     ),
-    "variant": (VariantName, ["base", "a.b-c_d", "v" * 60], ["", "a,b", "a=b", ".a", "v" * 61]),
+    "variant": (
+        VariantName,
+        ["base", "a.b-c_d", "v" * 60],
+        ["", "a,b", "a=b", ".a", "v" * 61],
+    ),
     "variable": (
         (EnvVar, {"value": "x"}, "name"),
         ["A", "_a", "a.b-c", "."],
@@ -139,7 +155,13 @@ FORMS: dict[str, tuple[Any, list[object], list[object]]] = {
     ),
     "URL of a file": (
         HttpUrl,
-        ["http://d", "https://d/x", "https://d:8443/x?y=1", "https://d?x=1", "http://d/a@b"],
+        [
+            "http://d",
+            "https://d/x",
+            "https://d:8443/x?y=1",
+            "https://d?x=1",
+            "http://d/a@b",
+        ],
         [
             "",
             "ftp://d/x",
@@ -171,7 +193,11 @@ FORMS: dict[str, tuple[Any, list[object], list[object]]] = {
             "http://l /",
         ],
     ),
-    "bucket": (_store("bucket"), ["abc", "a" * 63, "a.b-c"], ["ab", "a" * 64, "-abc", "Abc"]),
+    "bucket": (
+        _store("bucket"),
+        ["abc", "a" * 63, "a.b-c"],
+        ["ab", "a" * 64, "-abc", "Abc"],
+    ),
     "key of an object": (_store("key"), ["a/b c/ü.jsonl"], ["/a", ""]),
     "store": (
         _store("endpoint"),
@@ -207,7 +233,11 @@ def test_crd_rules_agree_with_python_on_decimals(text: str) -> None:
 
 
 @given(
-    st.lists(st.sampled_from(["1", "1.0", "01", "2", "2.50", "2.5", "inf"]), min_size=1, max_size=4)
+    st.lists(
+        st.sampled_from(["1", "1.0", "01", "2", "2.50", "2.5", "inf"]),
+        min_size=1,
+        max_size=4,
+    )
 )
 def test_numbers_differ_as_numbers_and_not_as_texts(texts: list[str]) -> None:
     assert takes(Annotated[list[str], base.DIFFERENT_NUMBERS], texts) is (
@@ -217,7 +247,9 @@ def test_numbers_differ_as_numbers_and_not_as_texts(texts: list[str]) -> None:
 
 # Text that others wrote: shown, never obeyed.
 
-OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+OBEYED = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 @pytest.mark.parametrize(
@@ -228,13 +260,19 @@ OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud8
         pytest.param("a\x1b]52;c;cm0gLXJm\x1b\\b", "ab", id="the clipboard"),
         pytest.param("a\x1b]8;;http://x\x1b\\link", "alink", id="a link"),
         pytest.param(
-            "a\x1b]0;never ended", "a0;never ended", id="a command without an end hides nothing"
+            "a\x1b]0;never ended",
+            "a0;never ended",
+            id="a command without an end hides nothing",
         ),
         pytest.param("\x1b[2J\x1b[Hpassed", "passed", id="the screen cleared"),
         pytest.param("\x9b31mred \x9d", "31mred ", id="the same in one character"),
-        pytest.param("50%\r100%\r\n", "50%\n100%\n", id="a bar that overwrites itself"),
+        pytest.param(
+            "50%\r100%\r\n", "50%\n100%\n", id="a bar that overwrites itself"
+        ),
         pytest.param("abc\b\b\bxyz\x00\x7f", "abcxyz", id="backspaces"),
-        pytest.param("user\u202egnp.exe\u2069", "usergnp.exe", id="direction of writing"),
+        pytest.param(
+            "user\u202egnp.exe\u2069", "usergnp.exe", id="direction of writing"
+        ),
         pytest.param("half \ud800", "half ", id="half a character"),
         pytest.param("µs\t温度 😀\n", "µs\t温度 😀\n", id="words of any language"),
     ],
@@ -243,7 +281,12 @@ def test_plain(text: str, plain: str) -> None:
     assert plain_text(text) == plain
 
 
-@given(st.text(st.characters() | st.sampled_from("\x1b[]0;m\x07\\\x9b\r\u202e\ud800"), max_size=60))
+@given(
+    st.text(
+        st.characters() | st.sampled_from("\x1b[]0;m\x07\\\x9b\r\u202e\ud800"),
+        max_size=60,
+    )
+)
 def test_nothing_that_is_obeyed_is_left_of_any_text(text: str) -> None:
     plain = plain_text(text)
     assert OBEYED.search(plain) is None
@@ -252,7 +295,18 @@ def test_nothing_that_is_obeyed_is_left_of_any_text(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["\x1b", "\x1b]", "\x1b]a", "\x1b[", "\x1b[0", "\x1b[0;", "\x1b    ", "\x9d", "\r"]
+    "unit",
+    [
+        "\x1b",
+        "\x1b]",
+        "\x1b]a",
+        "\x1b[",
+        "\x1b[0",
+        "\x1b[0;",
+        "\x1b    ",
+        "\x9d",
+        "\r",
+    ],
 )
 def test_half_a_megabyte_of_them_takes_no_time(unit: str) -> None:
     began = time.process_time()

@@ -15,7 +15,11 @@ from unit.api.spec_cases import absent, minimal
 Members = dict[str, Any]
 _IMAGE: Members = {"image": "vllm:1"}
 _TEXTS: Members = {"file": FILE, "column": "c"}
-_HUB: Members = {"repository": "openai/gsm8k", "column": "question", "outputTokens": 9}
+_HUB: Members = {
+    "repository": "openai/gsm8k",
+    "column": "question",
+    "outputTokens": 9,
+}
 _MIXABLE: Members = {
     "random": {},
     "prefixRepetition": {},
@@ -40,7 +44,11 @@ UNIONS: dict[str, tuple[str, str, Members]] = {
     "dataset": (
         f"{_WORKLOAD}.dataset",
         "random, prefixRepetition, agent, shareGPT, custom, texts, huggingFace, timedTrace and mix",
-        {**_MIXABLE, "timedTrace": {"file": FILE}, "mix": [{"workload": "a"}, {"workload": "b"}]},
+        {
+            **_MIXABLE,
+            "timedTrace": {"file": FILE},
+            "mix": [{"workload": "a"}, {"workload": "b"}],
+        },
     ),
     "file": (
         f"{_WORKLOAD}.dataset.custom.file",
@@ -75,11 +83,16 @@ SCHEMA = RUN.spec_schema()
 def spec(place: str, members: Members) -> dict[str, Any]:
     """A spec with these members at that place, and nothing else there."""
     body = minimal(
-        {f"{_WORKLOAD}.dataset": {}, place: members} if "dataset." in place else {place: members}
+        {f"{_WORKLOAD}.dataset": {}, place: members}
+        if "dataset." in place
+        else {place: members}
     )
     return body | {
         "workloads": body["workloads"]
-        + [{**body["workloads"][0], "name": n, "dataset": {"random": {}}} for n in "ab"]
+        + [
+            {**body["workloads"][0], "name": n, "dataset": {"random": {}}}
+            for n in "ab"
+        ]
     }
 
 
@@ -104,7 +117,9 @@ def test_a_union_with_one_member_is_accepted(
     assert broken_in_cel(body, SCHEMA) == set()
 
 
-@pytest.mark.parametrize(("name", "place", "listed", "members"), [*counted(0), *counted(2)])
+@pytest.mark.parametrize(
+    ("name", "place", "listed", "members"), [*counted(0), *counted(2)]
+)
 def test_none_or_two_are_rejected_at_the_field_by_a_list_of_all(
     name: str, place: str, listed: str, members: Members
 ) -> None:
@@ -115,10 +130,15 @@ def test_none_or_two_are_rejected_at_the_field_by_a_list_of_all(
 
 
 @pytest.mark.parametrize(
-    "targets", [(), ("server", "endpoint"), ("offline", "endpoint"), ("server", "offline")]
+    "targets",
+    [(), ("server", "endpoint"), ("offline", "endpoint"), ("server", "offline")],
 )
 def test_what_is_measured_is_one_thing(targets: tuple[str, ...]) -> None:
-    values: Members = {"server": _IMAGE, "endpoint": {"url": "http://llm"}, "offline": _IMAGE}
+    values: Members = {
+        "server": _IMAGE,
+        "endpoint": {"url": "http://llm"},
+        "offline": _IMAGE,
+    }
     load = {"requestRates": ["inf"]}
     body = minimal({"server": absent(), f"{_WORKLOAD}.load": load}) | {
         target: values[target] for target in targets
@@ -151,5 +171,9 @@ def test_no_union_is_forgotten_here_and_in_the_table_of_specs() -> None:
         "spec.workloads[0]",
         "spec.workloads[0].load",
     }
-    found = {place for place in unions_of(SCHEMA) if not place.endswith((".file", ".conversation"))}
+    found = {
+        place
+        for place in unions_of(SCHEMA)
+        if not place.endswith((".file", ".conversation"))
+    }
     assert found == elsewhere | set(FIELD_OF.values()) - {FIELD_OF["file"]}

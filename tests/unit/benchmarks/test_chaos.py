@@ -42,7 +42,10 @@ def test_every_kind_is_drawn_within_a_run_of_the_benchmark() -> None:
 
 @pytest.mark.parametrize("number", range(1, 8))
 def test_one_tenant_is_a_bystander(number: int) -> None:
-    assert len({each.tenant for each in drawn(1, number, 200)}) == len(faults.TENANTS) - 1
+    assert (
+        len({each.tenant for each in drawn(1, number, 200)})
+        == len(faults.TENANTS) - 1
+    )
 
 
 # ---- what faults allow
@@ -67,7 +70,9 @@ def test_what_hits_the_operator_changes_no_ending() -> None:
         ("pod-clock", "90", {COMPLETED}),
     ],
 )
-def test_what_hits_one_run_changes_that_one_alone(kind: str, how: str, endings: set[str]) -> None:
+def test_what_hits_one_run_changes_that_one_alone(
+    kind: str, how: str, endings: set[str]
+) -> None:
     found = allowances(1, "a", [fault(kind, how)])
     assert found["r1-n1"].endings == endings
     assert found["r1-n1"].late_seconds is None
@@ -80,7 +85,12 @@ def test_what_hits_one_run_changes_that_one_alone(kind: str, how: str, endings: 
 
 def test_a_killed_operator_may_lose_the_cause_of_an_end_but_makes_none() -> None:
     found = allowances(1, "a", [KILL, fault("client-pod", "evicted")])
-    assert found["r1-n1"].endings == {COMPLETED, "Evicted", "ServerGone", "ClientGone"}
+    assert found["r1-n1"].endings == {
+        COMPLETED,
+        "Evicted",
+        "ServerGone",
+        "ClientGone",
+    }
     assert found["r1-n2"].endings == {COMPLETED}
 
 
@@ -132,11 +142,15 @@ def broken(run: SeenRun, allowed: Allowance | None = None) -> list[str]:
         ({"seconds": 2 * CALM + invariants.CALM_SECONDS + 1}, ["late"]),
     ],
 )
-def test_a_run_that_nothing_hit(changes: dict[str, object], keys: list[str]) -> None:
+def test_a_run_that_nothing_hit(
+    changes: dict[str, object], keys: list[str]
+) -> None:
     assert broken(seen(**changes)) == keys
 
 
-def test_what_was_aimed_at_may_be_made_anew_and_be_late_but_mixes_no_records() -> None:
+def test_what_was_aimed_at_may_be_made_anew_and_be_late_but_mixes_no_records() -> (
+    None
+):
     aimed = Allowance(is_aimed_at=True)
     assert broken(seen(deployments=2, jobs=2, seconds=1000.0), aimed) == []
     assert broken(seen(measured=(("x",), ("y",))), aimed) == ["doubled"]
@@ -144,15 +158,23 @@ def test_what_was_aimed_at_may_be_made_anew_and_be_late_but_mixes_no_records() -
 
 
 def test_another_attempt_needs_a_lost_one() -> None:
-    sweep = SeenSweep("ns/r1-s", COMPLETED, runs=("r1-s-v1-r1", "r1-s-v1-r1-a2", "r1-s-v2-r1"))
+    sweep = SeenSweep(
+        "ns/r1-s", COMPLETED, runs=("r1-s-v1-r1", "r1-s-v1-r1-a2", "r1-s-v2-r1")
+    )
     fine = invariants.of_sweep(sweep, Allowance(), {"r1-s-v1-r1"})
     assert list(fine) == []
-    assert [each.key for each in invariants.of_sweep(sweep, Allowance(), ())] == ["doubled"]
+    assert [each.key for each in invariants.of_sweep(sweep, Allowance(), ())] == [
+        "doubled"
+    ]
 
 
 def test_a_server_is_wanted_by_a_run_that_goes_on() -> None:
-    found = invariants.leaks({"ns/Deployment/x": "one", "ns/Deployment/y": "two"}, ["one"])
-    assert [str(each) for each in found] == ["leaked: ns/Deployment/y: no run wants it"]
+    found = invariants.leaks(
+        {"ns/Deployment/x": "one", "ns/Deployment/y": "two"}, ["one"]
+    )
+    assert [str(each) for each in found] == [
+        "leaked: ns/Deployment/y: no run wants it"
+    ]
 
 
 def test_limits() -> None:
@@ -166,7 +188,9 @@ def test_limits() -> None:
 # ---- shorter
 
 
-def shrunk(failing: Iterable[int], culprits: set[int]) -> tuple[tuple[int, ...], int]:
+def shrunk(
+    failing: Iterable[int], culprits: set[int]
+) -> tuple[tuple[int, ...], int]:
     tries = shrinking(tuple(failing))
     count = 0
     try:
@@ -205,11 +229,19 @@ def test_clocks_move_what_a_kubelet_says_and_not_what_the_scheduler_says() -> No
 
 def test_one_verb_on_one_resource_is_taken() -> None:
     rules = [
-        {"apiGroups": ["batch", "apps"], "resources": ["jobs", "deployments"], "verbs": ["create"]},
+        {
+            "apiGroups": ["batch", "apps"],
+            "resources": ["jobs", "deployments"],
+            "verbs": ["create"],
+        },
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
     ]
     assert without(rules, "jobs", "create") == [
-        {"apiGroups": ["batch", "apps"], "resources": ["deployments"], "verbs": ["create"]},
+        {
+            "apiGroups": ["batch", "apps"],
+            "resources": ["deployments"],
+            "verbs": ["create"],
+        },
         rules[1],
     ]
     assert without(rules, "pods", "list")[1]["verbs"] == ["watch"]
@@ -231,7 +263,9 @@ class Upstream:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while head := await reader.readuntil(b"\r\n\r\n"):
                 self.asked.append(head.decode().split("\r\n")[0])
@@ -259,7 +293,9 @@ async def test_a_proxy_spoils_loses_and_strikes() -> None:
     upstream = Upstream()
     struck = list[str]()
     server = await asyncio.start_server(upstream.serve, "127.0.0.1", 0)
-    proxy = FaultyProxy(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", tls=None)
+    proxy = FaultyProxy(
+        f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", tls=None
+    )
     await proxy.start()
     create = "POST /api/v1/namespaces/team/pods"
     try:
@@ -282,7 +318,9 @@ async def test_a_proxy_spoils_loses_and_strikes() -> None:
         assert await _answer(proxy, create) == ""
         assert (struck, len(upstream.asked)) == (["before", "after"], 4)
         proxy.watches_gone = True
-        assert "410 Gone" in await _answer(proxy, "GET /api/v1/namespaces/team/pods?watch=true")
+        assert "410 Gone" in await _answer(
+            proxy, "GET /api/v1/namespaces/team/pods?watch=true"
+        )
     finally:
         proxy.stop()
         server.close()

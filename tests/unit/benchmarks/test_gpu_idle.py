@@ -63,16 +63,24 @@ def test_an_exchange_lasts_from_the_first_byte_asked_to_the_last_answered(
 ) -> None:
     talk = Talk().ask(*cut(REQUEST, size)).answer(*cut(reply, size))
     found = exchanges(talk.packets)
-    assert [(e.method, e.path, e.status) for e in found] == [("POST", "/v1/completions", 200)]
+    assert [(e.method, e.path, e.status) for e in found] == [
+        ("POST", "/v1/completions", 200)
+    ]
     assert (found[0].began, found[0].ended) == (2.0, talk.packets[-1].at)
     assert found[0].is_load
 
 
 def test_a_connection_that_is_kept_gives_one_exchange_a_request() -> None:
     talk = (
-        Talk().ask(REQUEST).answer(CHUNKED).ask(b"GET /metrics?x=1 HTTP/1.1\r\n\r\n").answer(PLAIN)
+        Talk()
+        .ask(REQUEST)
+        .answer(CHUNKED)
+        .ask(b"GET /metrics?x=1 HTTP/1.1\r\n\r\n")
+        .answer(PLAIN)
     )
-    assert [(e.path, e.began, e.ended, e.is_load) for e in exchanges(talk.packets)] == [
+    assert [
+        (e.path, e.began, e.ended, e.is_load) for e in exchanges(talk.packets)
+    ] == [
         ("/v1/completions", 2.0, 3.0, True),
         ("/metrics", 4.0, 5.0, False),
     ]
@@ -80,18 +88,34 @@ def test_a_connection_that_is_kept_gives_one_exchange_a_request() -> None:
 
 def test_packets_may_come_twice_and_out_of_order() -> None:
     packets = Talk().ask(*cut(REQUEST, 20)).answer(*cut(PLAIN, 20)).packets
-    shuffled = [*packets[:2], packets[3], packets[2], packets[2], *packets[4:], packets[-1]]
+    shuffled = [
+        *packets[:2],
+        packets[3],
+        packets[2],
+        packets[2],
+        *packets[4:],
+        packets[-1],
+    ]
     assert [(e.status, e.began) for e in exchanges(shuffled)] == [(200, 2.0)]
 
 
-def test_a_request_that_was_cut_off_has_no_status_and_ends_with_its_connection() -> None:
+def test_a_request_that_was_cut_off_has_no_status_and_ends_with_its_connection() -> (
+    None
+):
     talk = Talk().ask(REQUEST).answer(CHUNKED[:60])
     assert [(e.status, e.ended) for e in exchanges(talk.packets)] == [(None, 3.0)]
 
 
 def test_a_port_used_again_is_another_connection() -> None:
     repeated = Talk(sequence=77).ask(REQUEST).answer(PLAIN)
-    assert len(exchanges([*Talk().ask(REQUEST).answer(PLAIN).packets, *repeated.packets])) == 2
+    assert (
+        len(
+            exchanges(
+                [*Talk().ask(REQUEST).answer(PLAIN).packets, *repeated.packets]
+            )
+        )
+        == 2
+    )
 
 
 def test_only_the_servers_own_reset_shows_that_it_did_not_listen_yet() -> None:
@@ -101,7 +125,9 @@ def test_only_the_servers_own_reset_shows_that_it_did_not_listen_yet() -> None:
     assert refused([*packets, Packet(9.0, False, PEER, 0, RST, b"")])
 
 
-def exchange(path: str, began: float, ended: float, *, status: int | None = 200) -> Exchange:
+def exchange(
+    path: str, began: float, ended: float, *, status: int | None = 200
+) -> Exchange:
     method = "GET" if path in ("/health", "/metrics") else "POST"
     return Exchange(method, path, status, began, ended, PEER)
 
@@ -123,8 +149,18 @@ ARM = [
 
 def test_idle_is_what_no_request_covers() -> None:
     arm = seen(ARM, deleted_at=32, stages=2, requests=2)
-    assert arm.idle_spans() == [(10, 11), (12, 12.5), (14, 15), (20, 20.5), (30, 32)]
-    assert (arm.idle_seconds, arm.warmup_seconds, arm.ready_to_first_seconds) == (5, 2.5, 1)
+    assert arm.idle_spans() == [
+        (10, 11),
+        (12, 12.5),
+        (14, 15),
+        (20, 20.5),
+        (30, 32),
+    ]
+    assert (arm.idle_seconds, arm.warmup_seconds, arm.ready_to_first_seconds) == (
+        5,
+        2.5,
+        1,
+    )
     assert (arm.between_stages_seconds, arm.last_to_deleted_seconds) == (0.5, 2)
 
 
@@ -134,11 +170,19 @@ def test_idle_is_what_no_request_covers() -> None:
         pytest.param(load((11, 12)), "never was healthy", id="no health"),
         pytest.param(ARM[:5], "fewer than", id="too few"),
         pytest.param(
-            [*ARM[:-1], exchange("/v1/completions", 24, 30, status=500)], "failed", id="failed"
+            [*ARM[:-1], exchange("/v1/completions", 24, 30, status=500)],
+            "failed",
+            id="failed",
         ),
-        pytest.param([*ARM, *load((29, 31))], "overlap", id="not the stages that were asked for"),
+        pytest.param(
+            [*ARM, *load((29, 31))],
+            "overlap",
+            id="not the stages that were asked for",
+        ),
     ],
 )
-def test_an_unknown_measurement_is_rejected(found: list[Exchange], why: str) -> None:
+def test_an_unknown_measurement_is_rejected(
+    found: list[Exchange], why: str
+) -> None:
     with pytest.raises(NotAsExpected, match=why):
         seen(found, deleted_at=32, stages=2, requests=2)

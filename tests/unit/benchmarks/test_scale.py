@@ -54,8 +54,12 @@ def test_a_page_takes_all_that_is_used_while_nothing_else_happens() -> None:
 
 
 def test_pages_that_a_busy_host_did_not_let_it_read_are_added() -> None:
-    assert whole_cores(Window(10.0, 3.0, pages=4000), targets=500, a_page=0.001) == 0.4
-    assert whole_cores(Window(10.0, 3.0, pages=5100), targets=500, a_page=0.001) == 0.3
+    assert (
+        whole_cores(Window(10.0, 3.0, pages=4000), targets=500, a_page=0.001) == 0.4
+    )
+    assert (
+        whole_cores(Window(10.0, 3.0, pages=5100), targets=500, a_page=0.001) == 0.3
+    )
 
 
 def test_percentiles_are_of_all_processes_together() -> None:
@@ -69,13 +73,17 @@ def test_percentiles_are_of_all_processes_together() -> None:
 def test_what_a_run_was_written_for_is_counted() -> None:
     read = Request(0.0, "GET", "configmaps", False, False, "many-0001", ())
     create = replace(read, method="POST")
-    live = replace(read, method="PATCH", resource="benchmarkruns/status", changes=("live",))
+    live = replace(
+        read, method="PATCH", resource="benchmarkruns/status", changes=("live",)
+    )
     progress = replace(live, changes=("live", "progress"))
     assert writes_by_run([read, create, create, live, progress]) == {"many-0001": 3}
 
 
 def test_a_request_is_of_the_run_that_it_names_and_not_of_the_namespace() -> None:
-    path = "/api/v1/namespaces/scale-1a2b3c-many/configmaps/br-many-0012-4e20caa2-plan"
+    path = (
+        "/api/v1/namespaces/scale-1a2b3c-many/configmaps/br-many-0012-4e20caa2-plan"
+    )
     found = RUN_NAME.search(path)
     assert found is not None
     assert found[0] == "many-0012"
@@ -87,14 +95,24 @@ def test_runs_are_valid() -> None:
 
 def test_the_script_makes_the_same_kinds_and_its_jobs_do_not_begin() -> None:
     made = dict(manifests.alike("bare-0001", "bare"))
-    assert list(made) == ["BenchmarkRun", "ConfigMap", "NetworkPolicy", "Service", "Job"]
+    assert list(made) == [
+        "BenchmarkRun",
+        "ConfigMap",
+        "NetworkPolicy",
+        "Service",
+        "Job",
+    ]
     assert made["Job"]["spec"]["suspend"]
     assert made["BenchmarkRun"]["spec"] == manifests.run("any", "bare")["spec"]
 
 
 def test_a_run_that_has_ended_is_like_one_that_did() -> None:
     conditions = [{"type": "Complete", "status": "True"}]
-    like = {"spec": {"repeats": 3}, "status": {"conditions": conditions}, "metadata": {"uid": "u"}}
+    like = {
+        "spec": {"repeats": 3},
+        "status": {"conditions": conditions},
+        "metadata": {"uid": "u"},
+    }
     body, status = manifests.ended("old-00001", "old", like)
     assert body["metadata"] == {"name": "old-00001", "namespace": "old"}
     assert body["spec"] == like["spec"]

@@ -6,7 +6,15 @@ import random
 from dataclasses import replace
 
 import pytest
-from truth_kit.searches import Found, case_of, limit_at, one_search, other_case, shares, simulated
+from truth_kit.searches import (
+    Found,
+    case_of,
+    limit_at,
+    one_search,
+    other_case,
+    shares,
+    simulated,
+)
 
 
 def test_the_limit_is_the_percentile_of_the_response_time() -> None:
@@ -19,14 +27,20 @@ def test_the_limit_is_the_percentile_of_the_response_time() -> None:
 def test_the_simulated_queue_has_that_percentile() -> None:
     case = case_of(8, None, 0.7, 90, 100_000)
     begins, ends = simulated(case, case.truth, case.requests, random.Random(1))
-    late = sum(end - begin > case.limit_ms for begin, end in zip(begins, ends, strict=True))
+    late = sum(
+        end - begin > case.limit_ms for begin, end in zip(begins, ends, strict=True)
+    )
     assert late / case.requests == pytest.approx(0.1, abs=0.01)
 
 
 def test_a_search_finds_less_than_the_truth_and_not_half() -> None:
     case = case_of(1, None, 0.5, 50, 1000)
     found = shares([(case, one_search(case, seed)) for seed in range(3)])
-    assert (found.searches, found.above_truth_percent, found.none_found_percent) == (3, 0, 0)
+    assert (
+        found.searches,
+        found.above_truth_percent,
+        found.none_found_percent,
+    ) == (3, 0, 0)
     assert found.median_below_percent < 45
 
 
@@ -40,7 +54,9 @@ def test_all_users_are_found_that_nobody_has_to_wait_for() -> None:
 
 def test_shares_count_what_was_not_found_as_nothing() -> None:
     case = case_of(1, None, 0.5, 90, 400)
-    found = shares([(case, Found(0.55, 9)), (case, Found(0.45, 9)), (case, Found(None, 12))])
+    found = shares(
+        [(case, Found(0.55, 9)), (case, Found(0.45, 9)), (case, Found(None, 12))]
+    )
     assert found.above_truth_percent == pytest.approx(100 / 3)
     assert found.none_found_percent == pytest.approx(100 / 3)
     assert found.median_below_percent == pytest.approx(10)

@@ -31,11 +31,17 @@ def test_good_figures_keep_every_limit() -> None:
     ("changed", "message"),
     [
         (replace(KEPT, saturated_at=0), "no rate was too much"),
-        (replace(KEPT, ttft_error_percent=14.1), "off by 14.1 %, that of one process by 14.0 %"),
+        (
+            replace(KEPT, ttft_error_percent=14.1),
+            "off by 14.1 %, that of one process by 14.0 %",
+        ),
         (replace(KEPT, ttft_error_percent=-14.1), "off by -14.1 %"),
         (replace(KEPT, ttft_error_percent=None), "off by None %"),
         (replace(KEPT, achieved_rate=475.0), "475.0 of 480 requests/s were sent"),
-        (replace(KEPT, called_saturated="Invalid"), "2 processes are called saturated at 480"),
+        (
+            replace(KEPT, called_saturated="Invalid"),
+            "2 processes are called saturated at 480",
+        ),
         (replace(KEPT, start_skew_us=19_950), "19950 us apart"),
         (replace(KEPT, failed=1), "1 requests failed"),
     ],

@@ -17,7 +17,17 @@ import pytest
 from benchrun.api import Result
 from benchrun.plan import load_points
 from truth import LIMITS, WORDS, _beyond
-from truth_kit import batching, certainty, doses, gates, paired, pairs, product, steady, timing
+from truth_kit import (
+    batching,
+    certainty,
+    doses,
+    gates,
+    paired,
+    pairs,
+    product,
+    steady,
+    timing,
+)
 from truth_kit.clean import LOAD_POINTS_A_RUN, clean_runs, clean_stages
 from truth_kit.doses import MISTAKES, Seen
 from truth_kit.lab import Experiment, Outcome
@@ -45,17 +55,25 @@ SERVER = next(mistake for mistake in MISTAKES if mistake.cause == "server")
 
 @pytest.mark.parametrize("load", LOADS)
 @pytest.mark.parametrize("percent", PERCENTS)
-def test_one_exponential_server_keeps_exponential_times(load: float, percent: int) -> None:
+def test_one_exponential_server_keeps_exponential_times(
+    load: float, percent: int
+) -> None:
     assert percentile(MM1, load, percent) == pytest.approx(
         -math.log(1 - percent / 100) / (1 - load)
     )
 
 
-@pytest.mark.parametrize(("queue", "load"), [(MM8, 0.5), (MM8, 0.8), (MG32, 0.5), (MG32, 0.8)])
-def test_true_percentiles_are_those_of_a_long_simulation(queue: Any, load: float) -> None:
+@pytest.mark.parametrize(
+    ("queue", "load"), [(MM8, 0.5), (MM8, 0.8), (MG32, 0.5), (MG32, 0.8)]
+)
+def test_true_percentiles_are_those_of_a_long_simulation(
+    queue: Any, load: float
+) -> None:
     found = simulated(queue, load, 60_000, seed=7)
     for percent in PERCENTS:
-        assert found[percent] == pytest.approx(percentile(queue, load, percent), rel=0.06)
+        assert found[percent] == pytest.approx(
+            percentile(queue, load, percent), rel=0.06
+        )
 
 
 def test_a_stage_has_the_rate_and_the_mean_time_of_its_queue() -> None:
@@ -92,17 +110,28 @@ def test_a_batching_server_beyond_its_capacity_serves_what_it_can() -> None:
     answers = batching.Server(6000, Random(1), rate=30.0).served().answers
     ended = sorted((each.sent + each.e2el) / 1000 for each in answers)
     # Neither while the queue begins nor while the last ones drain.
-    assert 4000 / (ended[5000] - ended[1000]) == pytest.approx(batching.CAPACITY, rel=0.05)
+    assert 4000 / (ended[5000] - ended[1000]) == pytest.approx(
+        batching.CAPACITY, rel=0.05
+    )
 
 
-def test_nearly_constant_answers_decide_what_is_far_from_fifty_requests_on() -> None:
-    (server,) = (each for each in certainty.SERVERS if each.name == "constant 1% 8 users")
-    tally, _ = certainty._chunk(certainty._Task(certainty.Setting(server, 50, 1), 0, 5))
+def test_nearly_constant_answers_decide_what_is_far_from_fifty_requests_on() -> (
+    None
+):
+    (server,) = (
+        each for each in certainty.SERVERS if each.name == "constant 1% 8 users"
+    )
+    tally, _ = certainty._chunk(
+        certainty._Task(certainty.Setting(server, 50, 1), 0, 5)
+    )
     assert tally["obvious", "e2el", 95] > 0
     assert tally["undecided obvious", "e2el", 95] == 0
     assert tally["Met 2.0", "e2el", 50] == tally["Missed 0.5", "e2el", 50] == 5
     for times in certainty.TIMES:
-        words = [tally[f"{word} {times}", "e2el", 50] for word in ("Met", "Missed", "Inconclusive")]
+        words = [
+            tally[f"{word} {times}", "e2el", 50]
+            for word in ("Met", "Missed", "Inconclusive")
+        ]
         assert sum(words) == tally["load points", "e2el", 50] == 5
 
 
@@ -118,19 +147,26 @@ def test_a_stage_that_begins_empty_shows_the_load_all_the_same(
     assert fmean(ratios["mean_itl_ms"]) == pytest.approx(1, abs=0.02)
 
 
-def test_equal_steps_of_a_batching_server_are_one_entry_and_every_token_has_its_gap() -> None:
+def test_equal_steps_of_a_batching_server_are_one_entry_and_every_token_has_its_gap() -> (
+    None
+):
     served = batching.Server(500, Random(1), rate=1.0).served()
     gaps = sum(each.sequences * each.steps for each in served.decodes)
     assert gaps == sum(each.tokens - 1 for each in served.answers)
     assert len(served.decodes) < 0.1 * sum(each.steps for each in served.decodes)
     lasted = sum(each.gap * each.sequences * each.steps for each in served.decodes)
-    assert lasted == pytest.approx(sum(each.e2el - each.ttft for each in served.answers))
+    assert lasted == pytest.approx(
+        sum(each.e2el - each.ttft for each in served.answers)
+    )
 
 
 def test_part_of_a_stage_has_the_gaps_of_its_time() -> None:
     served = batching.Server(500, Random(1), rate=3.0).served()
     halves = [batching.part_of(served, begin, begin + 250) for begin in (0, 250)]
-    ended = [served.answers[place].sent - served.answers[place - 249].sent for place in (249, 499)]
+    ended = [
+        served.answers[place].sent - served.answers[place - 249].sent
+        for place in (249, 499)
+    ]
     for half, seconds in zip(halves, ended, strict=True):
         assert half.answers[0].sent == 0
         assert 0.9 * seconds < half.decodes[-1].end <= seconds
@@ -146,13 +182,19 @@ def test_a_percentile_is_right_if_as_many_rows_show_more_as_less() -> None:
 def test_the_standard_error_is_that_of_independent_rows() -> None:
     random = Random(1)
     rows = [random.gauss(1.0, 0.1) for _ in range(400)]
-    assert steady._standard_error("mean_ttft_ms", rows) == pytest.approx(0.005, rel=0.1)
-    assert steady._standard_error("p95_ttft_ms", rows) == pytest.approx(0.0063, rel=0.3)
+    assert steady._standard_error("mean_ttft_ms", rows) == pytest.approx(
+        0.005, rel=0.1
+    )
+    assert steady._standard_error("p95_ttft_ms", rows) == pytest.approx(
+        0.0063, rel=0.3
+    )
 
 
 @pytest.mark.parametrize("queue", CLOSED, ids=lambda queue: queue.name)
 def test_users_see_the_percentiles_of_a_long_simulation(queue: Any) -> None:
-    times = sorted(each.sojourn for each in closed_stage(queue, 40_000, Random(3))[2000:])
+    times = sorted(
+        each.sojourn for each in closed_stage(queue, 40_000, Random(3))[2000:]
+    )
     for percent in PERCENTS:
         assert times[len(times) * percent // 100] == pytest.approx(
             percentile(queue, 1.0, percent), rel=0.05
@@ -168,12 +210,22 @@ def test_both_sides_differ_by_what_was_put_between_them() -> None:
     ]
     assert means[1] / means[0] == pytest.approx(0.9, rel=0.01)
     assert means[3] / means[2] == pytest.approx(1.1, rel=0.01)
-    candidate = gates.Sides(200, 10, 0.6, 0.0, first_percent=10.0).draw(Random(1))[1]
+    candidate = gates.Sides(200, 10, 0.6, 0.0, first_percent=10.0).draw(Random(1))[
+        1
+    ]
     assert (
-        fmean(run.status.results[0].metrics["output_throughput"] or 0.0 for run in candidate) > 1300
+        fmean(
+            run.status.results[0].metrics["output_throughput"] or 0.0
+            for run in candidate
+        )
+        > 1300
     )
     assert (
-        fmean(run.status.results[1].metrics["output_throughput"] or 0.0 for run in candidate) < 1220
+        fmean(
+            run.status.results[1].metrics["output_throughput"] or 0.0
+            for run in candidate
+        )
+        < 1220
     )
 
 
@@ -199,7 +251,9 @@ def seen(harm: float, *codes: str, shared: str = "") -> Seen:
         (SERVER, seen(20, "NotSteadyState", "ClientSaturated"), "wrongly"),
     ],
 )
-def test_each_mistake_is_named(mistake: doses.Mistake, load_point: Seen, named: str | None) -> None:
+def test_each_mistake_is_named(
+    mistake: doses.Mistake, load_point: Seen, named: str | None
+) -> None:
     assert load_point.named(mistake) == named
 
 
@@ -207,16 +261,31 @@ def test_doses_in_a_few_figures() -> None:
     found = {
         (CLIENT.name, 0.5): [seen(4.9), seen(4.9)],
         (CLIENT.name, 0.3): [seen(9), seen(9, "ClientSaturated")],
-        (CLIENT.name, 0.1): [seen(50, "ClientSaturated"), seen(50, "PathSlow", "Drift")],
+        (CLIENT.name, 0.1): [
+            seen(50, "ClientSaturated"),
+            seen(50, "PathSlow", "Drift"),
+        ],
         (PATH.name, 8.0): [seen(90, "ClientServerGap"), seen(90, "NotSteadyState")],
         (CLIENT.name, 0.2): [seen(9, shared="Drift"), seen(4, shared="Drift")],
-        (SERVER.name, 1.0): [seen(9, *SERVER.expected), seen(9, *SERVER.expected, "PathSlow")],
+        (SERVER.name, 1.0): [
+            seen(9, *SERVER.expected),
+            seen(9, *SERVER.expected, "PathSlow"),
+        ],
     }
     tally = doses.tally(found, say=lambda _: None)
     assert tally.harmful_unnoticed_percent == 50
     assert tally.harmful_unnoticed_mean_percent == pytest.approx(100 / 9)
-    assert (tally.harmed, tally.undecided, tally.extra_findings, tally.named) == (9, 1, 4, 5)
-    shares = tally.named_rightly_percent, tally.named_unknown_percent, tally.nobody_named_percent
+    assert (tally.harmed, tally.undecided, tally.extra_findings, tally.named) == (
+        9,
+        1,
+        4,
+        5,
+    )
+    shares = (
+        tally.named_rightly_percent,
+        tally.named_unknown_percent,
+        tally.nobody_named_percent,
+    )
     assert shares == (50, 20, 20)
     assert tally.server_blames_others_percent == 50
 
@@ -241,7 +310,10 @@ def row(*findings: str, throughput: float = 480.0, ttft: float = 15.0) -> Result
 
 def judged(of: Result, **severities: str) -> Any:
     """An outcome with one load point."""
-    findings = [SimpleNamespace(code=code, severity=each) for code, each in severities.items()]
+    findings = [
+        SimpleNamespace(code=code, severity=each)
+        for code, each in severities.items()
+    ]
     return SimpleNamespace(judged=SimpleNamespace(findings=findings, results=[of]))
 
 
@@ -274,23 +346,35 @@ def test_harm_is_the_largest_difference_from_the_clean_twin(
 def test_what_the_clean_twin_has_as_severely_does_not_count(
     of_twin: dict[str, str], codes: set[str]
 ) -> None:
-    severities = {"ClientSaturated": "Suspect", "PathSlow": "Invalid", "TooFewSamples": "Note"}
+    severities = {
+        "ClientSaturated": "Suspect",
+        "PathSlow": "Invalid",
+        "TooFewSamples": "Note",
+    }
     outcome = judged(row(*severities), **severities)
     (found,) = doses.seen(outcome, judged(row(*of_twin), **of_twin))
     assert found.codes == codes
     assert found.shared == {"ClientSaturated", "PathSlow"} - codes
-    (found,) = doses.seen(outcome, judged(row()), [judged(row(*of_twin), **of_twin)])
+    (found,) = doses.seen(
+        outcome, judged(row()), [judged(row(*of_twin), **of_twin)]
+    )
     assert found.codes == codes, "of another mistake's twin"
 
 
-def test_what_a_twin_has_too_is_not_unnoticed_and_nothing_named_is_not_named_wrongly() -> None:
+def test_what_a_twin_has_too_is_not_unnoticed_and_nothing_named_is_not_named_wrongly() -> (
+    None
+):
     assert seen(9).unnoticed
     assert not seen(9, shared="Drift").unnoticed
-    nothing = doses.tally({(CLIENT.name, 0.2): [seen(9, shared="Drift")]}, say=lambda _: None)
+    nothing = doses.tally(
+        {(CLIENT.name, 0.2): [seen(9, shared="Drift")]}, say=lambda _: None
+    )
     assert (nothing.named, nothing.named_rightly_percent) == (0, 100.0)
 
 
-def line(arrived: float, *, ttft: float = 0.020, gap: float = 0.005) -> Mapping[str, Any]:
+def line(
+    arrived: float, *, ttft: float = 0.020, gap: float = 0.005
+) -> Mapping[str, Any]:
     """A request of three tokens in the server's log."""
     return {
         "arrived_at": arrived,
@@ -307,11 +391,15 @@ def test_true_figures_are_those_of_the_log() -> None:
     assert true["mean_ttft_ms"] == pytest.approx(40)
     assert true["median_ttft_ms"] == pytest.approx(30)
     assert true["mean_e2el_ms"] == pytest.approx((30 + 40 + 90) / 3)
-    assert [true["mean_tpot_ms"], true["mean_itl_ms"]] == pytest.approx([20 / 3] * 2)
+    assert [true["mean_tpot_ms"], true["mean_itl_ms"]] == pytest.approx(
+        [20 / 3] * 2
+    )
     assert true["median_itl_ms"] == pytest.approx(5)
     # The first of three arrivals at 2 a second comes after a gap: the load began at 10.0.
     assert true["output_throughput"] == pytest.approx(9 / 1.59)
-    assert timing.true_figures(lines, rate=None)["output_throughput"] == pytest.approx(9 / 1.09)
+    assert timing.true_figures(lines, rate=None)[
+        "output_throughput"
+    ] == pytest.approx(9 / 1.09)
 
 
 @pytest.mark.parametrize(
@@ -323,13 +411,21 @@ def test_true_figures_are_those_of_the_log() -> None:
         (2, 11.0, None),
         (5, 12.0, None),
     ],
-    ids=["the next ones", "however late", "the last comes later", "others' too", "some missing"],
+    ids=[
+        "the next ones",
+        "however late",
+        "the last comes later",
+        "others' too",
+        "some missing",
+    ],
 )
 def test_the_lines_of_a_stage_are_those_that_follow_its_first_sending(
     requests: int, last_sent: float, arrivals: list[float] | None
 ) -> None:
     log = [line(at) for at in (12.0, 10.5, 11.0, 10.0, 9.0)]
-    lines = timing.stage_lines(log, first_sent=9.99, last_sent=last_sent, requests=requests)
+    lines = timing.stage_lines(
+        log, first_sent=9.99, last_sent=last_sent, requests=requests
+    )
     found = None if lines is None else [each["arrived_at"] for each in lines]
     assert found == arrivals
 
@@ -345,14 +441,18 @@ def test_ttft_is_held_against_the_log_of_its_own_stage() -> None:
     of = record("chat/concurrency=2/r1", requests=requests(**SIX))
     began = of.first_send_unix_us / 1e6 - (time.time() - time.monotonic())
     log = tuple(line(began + number) for number in range(-3, 6))
-    spec = Experiment(name="one", workloads=[users(2, 6)]).spec("http://127.0.0.1:1")
+    spec = Experiment(name="one", workloads=[users(2, 6)]).spec(
+        "http://127.0.0.1:1"
+    )
     outcome = Outcome(spec, (of,), (), (), log, 0.0)
     assert timing.ttft_error(outcome, of.stage_id) == pytest.approx(5.0, abs=0.01)
     assert timing.ttft_error(outcome, "chat/concurrency=2/r2") is None
     assert timing.ttft_error(replace(outcome, truth=log[:5]), of.stage_id) is None
 
 
-def paired_stages(ours: Mapping[str, float], vllm: Mapping[str, float]) -> list[paired.Stage]:
+def paired_stages(
+    ours: Mapping[str, float], vllm: Mapping[str, float]
+) -> list[paired.Stage]:
     """Six rounds, whose errors are those of quiet minutes and of four times as busy ones; errors of
     a figure that is not named are 1 %."""
     return [
@@ -364,7 +464,11 @@ def paired_stages(ours: Mapping[str, float], vllm: Mapping[str, float]) -> list[
             dict.fromkeys(paired.FIGURES, 0.1),
         )
         for number, factor in enumerate((1, 4, 1, 1, 4, 1))
-        for client, named in ((paired.OURS, ours), (paired.FIRST, vllm), (paired.SECOND, vllm))
+        for client, named in (
+            (paired.OURS, ours),
+            (paired.FIRST, vllm),
+            (paired.SECOND, vllm),
+        )
     ]
 
 
@@ -378,7 +482,14 @@ def paired_stages(ours: Mapping[str, float], vllm: Mapping[str, float]) -> list[
         ({"mean_tpot_ms": 0.04}, {"mean_tpot_ms": 0.0}, 1.0),
         ({"mean_tpot_ms": 0.10}, {"mean_tpot_ms": 0.0}, 2.0),
     ],
-    ids=["equal", "one worse", "the worst", "better", "both below the floor", "above the floor"],
+    ids=[
+        "equal",
+        "one worse",
+        "the worst",
+        "better",
+        "both below the floor",
+        "above the floor",
+    ],
 )
 def test_our_errors_are_held_against_those_of_vllms_client(
     ours: Mapping[str, float], vllm: Mapping[str, float], ratio: float
@@ -408,7 +519,9 @@ def test_a_ratio_that_chance_may_have_made_is_no_worse_than_its_lower_end() -> N
 
 def test_errors_below_the_clock_or_the_rounding_count_as_none() -> None:
     true = dict.fromkeys(paired.FIGURES, 100.0) | {"mean_tpot_ms": 5.0}
-    off, floors = paired.errors(dict.fromkeys(paired.FIGURES, 99.0) | {"mean_tpot_ms": 5.1}, true)
+    off, floors = paired.errors(
+        dict.fromkeys(paired.FIGURES, 99.0) | {"mean_tpot_ms": 5.1}, true
+    )
     assert [off["mean_ttft_ms"], off["mean_tpot_ms"]] == pytest.approx([1, 2])
     assert (floors["mean_ttft_ms"], floors["output_throughput"]) == (0.1, 0.1)
     assert floors["mean_tpot_ms"] == pytest.approx(1.0)
@@ -421,7 +534,13 @@ def test_both_clients_send_the_same_load() -> None:
         load.name for load in paired.LOADS
     ]
     for load, workload in zip(paired.LOADS, experiment.workloads, strict=True):
-        words = dict(zip(arguments := load.arguments("http://x", 7), arguments[1:], strict=False))
+        words = dict(
+            zip(
+                arguments := load.arguments("http://x", 7),
+                arguments[1:],
+                strict=False,
+            )
+        )
         assert words["--num-prompts"] == str(workload["requests"])
         assert words["--seed"] == "7"
         lengths = workload["dataset"]["random"]
@@ -439,25 +558,42 @@ def test_halves_of_a_block_share_half_of_each_side() -> None:
     assert len(found) == 7
     for number, (first, second) in enumerate(found):
         assert (len(first), len(second), first & second) == (4, 4, set())
-        assert all(len(first & other) == len(second & other) == 2 for other, _ in found[:number])
+        assert all(
+            len(first & other) == len(second & other) == 2
+            for other, _ in found[:number]
+        )
 
 
 def test_servers_are_halved_block_by_block() -> None:
     def outcome(tokens: float) -> Any:
         run = product.server_run(
-            "s", [{"OutputThroughput": tokens, "MeanTTFT": 1e5 / tokens, "MeanTPOT": 1e4 / tokens}]
+            "s",
+            [
+                {
+                    "OutputThroughput": tokens,
+                    "MeanTTFT": 1e5 / tokens,
+                    "MeanTPOT": 1e4 / tokens,
+                }
+            ],
         )
-        return SimpleNamespace(spec=run.spec, judged=SimpleNamespace(results=run.status.results))
+        return SimpleNamespace(
+            spec=run.spec, judged=SimpleNamespace(results=run.status.results)
+        )
 
     noise = (0.0, 0.3, -0.2, 0.1, 0.2, -0.3, 0.1, -0.1)
     equal = [outcome(1000 + each) for each in noise]
-    late = [outcome((1000 if number < 4 else 1200) + each) for number, each in enumerate(noise)]
+    late = [
+        outcome((1000 if number < 4 else 1200) + each)
+        for number, each in enumerate(noise)
+    ]
     words = pairs.words_of_halves([*equal, *late])
     assert len(words) == 14
     # Of the second block the last four servers are faster, and only one halving has them on one
     # side.
     assert [
-        number for number, word in enumerate(words) if word in ("Better", "Worse", "Mixed")
+        number
+        for number, word in enumerate(words)
+        if word in ("Better", "Worse", "Mixed")
     ] == [7 + 3]
 
 
@@ -466,16 +602,33 @@ def test_every_mistake_has_two_doses_and_a_twin_with_the_same_load() -> None:
     for mistake in MISTAKES:
         assert len(mistake.doses) == 2
         twin = mistake.twin()
-        assert all(getattr(twin, name) == value for name, value in mistake.also.items())
+        assert all(
+            getattr(twin, name) == value for name, value in mistake.also.items()
+        )
         # A control group weighs more than the rest, whatever its limit: the twin needs one, too.
         limited = [mistake.dosed(dose) for dose in mistake.doses]
-        assert (twin.client_cpu_share is None) == (limited[0].client_cpu_share is None)
-        assert (twin.server_cpu_share is None) == (limited[0].server_cpu_share is None)
+        assert (twin.client_cpu_share is None) == (
+            limited[0].client_cpu_share is None
+        )
+        assert (twin.server_cpu_share is None) == (
+            limited[0].server_cpu_share is None
+        )
         for experiment in (twin, *map(mistake.dosed, mistake.doses)):
             names.append(experiment.name)
-            same = ("workloads", "traffic", "measurement", "client_ahead", "servers_ahead")
-            assert all(getattr(experiment, name) == getattr(twin, name) for name in same)
-            assert len(load_points(experiment.spec("http://127.0.0.1:1"))) == mistake.load_points
+            same = (
+                "workloads",
+                "traffic",
+                "measurement",
+                "client_ahead",
+                "servers_ahead",
+            )
+            assert all(
+                getattr(experiment, name) == getattr(twin, name) for name in same
+            )
+            assert (
+                len(load_points(experiment.spec("http://127.0.0.1:1")))
+                == mistake.load_points
+            )
     assert len(set(names)) == len(names)
 
 
@@ -484,7 +637,8 @@ def test_a_third_of_clean_runs_queue() -> None:
     assert sum("queue" in run.name for run in runs) == len(runs) // 3
     assert sum(clean_stages(run) for run in runs) >= 300
     assert all(
-        len(load_points(run.spec("http://127.0.0.1:1"))) == LOAD_POINTS_A_RUN for run in runs
+        len(load_points(run.spec("http://127.0.0.1:1"))) == LOAD_POINTS_A_RUN
+        for run in runs
     )
 
 
@@ -520,12 +674,17 @@ async def test_a_delayed_way_adds_to_every_round_trip() -> None:
     target = free_port()
     port = free_port()
 
-    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def echo(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         writer.write(await reader.read(100))
         writer.close()
         await writer.wait_closed()
 
-    async with await asyncio.start_server(echo, "127.0.0.1", target), delaying(port, target, 30.0):
+    async with (
+        await asyncio.start_server(echo, "127.0.0.1", target),
+        delaying(port, target, 30.0),
+    ):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         sent = time.monotonic()
         writer.write(b"x")
@@ -548,7 +707,11 @@ async def test_threads_run_ahead_only_where_asked_for(with_threads: bool) -> Non
         "threading.Event().wait()"
     )
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        sys.executable,
+        "-c",
+        program,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
     )
     try:
         assert process.stdout is not None
@@ -556,10 +719,14 @@ async def test_threads_run_ahead_only_where_asked_for(with_threads: bool) -> Non
         run_ahead(process, with_threads=with_threads)
         (other,) = threads_of(process.pid) - {process.pid}
         assert os.getpriority(os.PRIO_PROCESS, process.pid) == -20
-        later_ones_do_not = bool(os.sched_getscheduler(process.pid) & os.SCHED_RESET_ON_FORK)
+        later_ones_do_not = bool(
+            os.sched_getscheduler(process.pid) & os.SCHED_RESET_ON_FORK
+        )
         assert later_ones_do_not is not with_threads
         usual = os.getpriority(os.PRIO_PROCESS, 0)
-        assert os.getpriority(os.PRIO_PROCESS, other) == (-20 if with_threads else usual)
+        assert os.getpriority(os.PRIO_PROCESS, other) == (
+            -20 if with_threads else usual
+        )
     finally:
         process.kill()
         await process.communicate()

@@ -83,12 +83,18 @@ class FakeKubectl:
         self.answers.append({"to": to, "unless": [unless], **how})
         self._write()
 
-    def fails(self, *to: str, error: str, once: bool = False, unless: str = "") -> None:
+    def fails(
+        self, *to: str, error: str, once: bool = False, unless: str = ""
+    ) -> None:
         """Fail with words on stderr and exit code 1."""
         self.answer(*to, error=error, code=1, once=once, unless=unless)
 
-    def gives(self, *to: str, body: Json, once: bool = False, unless: str = "") -> None:
-        self.answer(*to, out=json.dumps(body, indent=4) + "\n", once=once, unless=unless)
+    def gives(
+        self, *to: str, body: Json, once: bool = False, unless: str = ""
+    ) -> None:
+        self.answer(
+            *to, out=json.dumps(body, indent=4) + "\n", once=once, unless=unless
+        )
 
     def watch(
         self,
@@ -108,22 +114,33 @@ class FakeKubectl:
             json.dumps({"type": type_, "object": body}, indent=4)
             for type_, body in zip(types, bodies, strict=True)
         ]
-        self.answer(target, "--watch", out="\n".join(events) + "\n", once=once, stays=stays)
+        self.answer(
+            target, "--watch", out="\n".join(events) + "\n", once=once, stays=stays
+        )
 
     def commands(self) -> list[list[str]]:
         return [line["arguments"] for line in self._log()]
 
     def given(self, *to: str) -> list[str]:
         """Return the standard input of those commands."""
-        return [line["given"] for line in self._log() if set(to) <= set(line["arguments"])]
+        return [
+            line["given"]
+            for line in self._log()
+            if set(to) <= set(line["arguments"])
+        ]
 
     def _log(self) -> list[Json]:
         log = self.folder / "asked"
         return (
-            [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+            [
+                json.loads(line)
+                for line in log.read_text(encoding="utf-8").splitlines()
+            ]
             if log.exists()
             else []
         )
 
     def _write(self) -> None:
-        (self.folder / "answers").write_text(json.dumps(self.answers), encoding="utf-8")
+        (self.folder / "answers").write_text(
+            json.dumps(self.answers), encoding="utf-8"
+        )

@@ -15,7 +15,13 @@ from benchrun.judge.results import results
 from benchrun.judge.thresholds import judge_of
 from benchrun.measure import bucketed, encode
 from benchrun.measure.metrics_page import Sample
-from benchrun.plan import Owner, TimelinePart, load_points, stage_config_map, timeline_config_map
+from benchrun.plan import (
+    Owner,
+    TimelinePart,
+    load_points,
+    stage_config_map,
+    timeline_config_map,
+)
 from benchrun_client.contract import StageRecord
 from unit.decide.deliveries import sealed
 from unit.measure.loads import open_loop
@@ -30,7 +36,9 @@ LOG_READ: tuple[float, ...] = ()
 """The server's log told of no compiling."""
 
 
-def measured(sequence: int, *, failed: int = 0, output_percent: int = 100) -> StageRecord:
+def measured(
+    sequence: int, *, failed: int = 0, output_percent: int = 100
+) -> StageRecord:
     """Build the record of 120 requests at the stage's rate, the last `failed` of which failed."""
     stage_id = STAGES[sequence]
     rate = 4 if "rate=4" in STAGES[sequence] else 8
@@ -40,14 +48,19 @@ def measured(sequence: int, *, failed: int = 0, output_percent: int = 100) -> St
         duration_us=lambda i: 200_000 + 1_000 * ((7 * i + sequence) % 5),
     )
     ok = tuple(int(i < 120 - failed) for i in range(120))
-    asked_tokens = tuple(100 * tokens // output_percent for tokens in columns.output_tokens)
+    asked_tokens = tuple(
+        100 * tokens // output_percent for tokens in columns.output_tokens
+    )
     columns = columns.model_copy(update={"ok": ok, "asked_tokens": asked_tokens})
     begin = 1_000_000_000 + 100_000_000 * sequence
     length = max(
-        start + took for start, took in zip(columns.start_us, columns.e2el_us, strict=True)
+        start + took
+        for start, took in zip(columns.start_us, columns.e2el_us, strict=True)
     )
     moved = served(columns) | {"request_success_total": 120.0}
-    before = {"generation_tokens_total": sequence * moved["generation_tokens_total"]}
+    before = {
+        "generation_tokens_total": sequence * moved["generation_tokens_total"]
+    }
     return record(
         stage_id,
         run_uid=UID,
@@ -62,13 +75,21 @@ def measured(sequence: int, *, failed: int = 0, output_percent: int = 100) -> St
 
 def server_samples(stage: StageRecord) -> list[Sample]:
     """Return about one sample a second of a server that holds the client's requests in flight."""
-    seconds = range(1, (stage.last_receive_unix_us - stage.first_send_unix_us) // 1_000_000)
-    held = sum(stage.requests.e2el_us) / (stage.last_receive_unix_us - stage.first_send_unix_us)
+    seconds = range(
+        1, (stage.last_receive_unix_us - stage.first_send_unix_us) // 1_000_000
+    )
+    held = sum(stage.requests.e2el_us) / (
+        stage.last_receive_unix_us - stage.first_send_unix_us
+    )
     first_tokens = (stage.servers[0].before or {})["generation_tokens_total"]
     begin = stage.first_send_unix_us / 1e6
     # Not in step with the arrivals, which are more regular than real ones.
     return [
-        sample(begin + s + 0.037 * s % 0.25, running=held, generation_tokens=first_tokens + s)
+        sample(
+            begin + s + 0.037 * s % 0.25,
+            running=held,
+            generation_tokens=first_tokens + s,
+        )
         for s in seconds
     ]
 
@@ -89,12 +110,20 @@ def finished_run(
     **spec: Any,
 ) -> FinishedRun:
     """Build the run, judged as the operator does it, with the records in `kept` left."""
-    records = [measured(sequence) for sequence in range(4)] if records is None else records
-    body = spec_body(workloads=[workload(load=rates("4", "8"), requests=120)], repeats=2, **spec)
+    records = (
+        [measured(sequence) for sequence in range(4)]
+        if records is None
+        else records
+    )
+    body = spec_body(
+        workloads=[workload(load=rates("4", "8"), requests=120)], repeats=2, **spec
+    )
     typed = BenchmarkRunSpec.model_validate(body)
     samples = [each for record in records for each in server_samples(record)]
     servers = [_server(compilations)]
-    found = results(load_points(typed), records, samples, spec=typed, servers=servers)
+    found = results(
+        load_points(typed), records, samples, spec=typed, servers=servers
+    )
     status = BenchmarkRunStatus(
         phase="Completed",
         message="measured all 2 load points",
@@ -106,7 +135,9 @@ def finished_run(
         judge=judge_of(typed),
         servers=servers,
     )
-    return FinishedRun(_body(body, status), tuple(_stage(r) for r in records if r.sequence in kept))
+    return FinishedRun(
+        _body(body, status), tuple(_stage(r) for r in records if r.sequence in kept)
+    )
 
 
 def with_timeline_chunk(run: FinishedRun, samples: Sequence[Sample]) -> FinishedRun:
@@ -121,7 +152,9 @@ def listed(config_maps: Sequence[Json]) -> Json:
 
 
 def _stage(record: StageRecord) -> Json:
-    return stage_config_map(OWNER, sealed(record), timeline=timeline_part(server_samples(record)))
+    return stage_config_map(
+        OWNER, sealed(record), timeline=timeline_part(server_samples(record))
+    )
 
 
 def _server(compilations: tuple[float, ...] | None) -> ServerStatus:
@@ -130,7 +163,9 @@ def _server(compilations: tuple[float, ...] | None) -> ServerStatus:
         if compilations is None
         else CompiledKernels(count=len(compilations), at=list(compilations))
     )
-    return ServerStatus(engine="VLLM", role="server", addresses=["10.0.0.9"], compilations=known)
+    return ServerStatus(
+        engine="VLLM", role="server", addresses=["10.0.0.9"], compilations=known
+    )
 
 
 def timeline_part(samples: Sequence[Sample]) -> TimelinePart:
@@ -142,7 +177,12 @@ def _body(spec: Json, status: BenchmarkRunStatus) -> Json:
     return {
         "apiVersion": "benchrun.dev/v1alpha1",
         "kind": "BenchmarkRun",
-        "metadata": {"name": OWNER.name, "namespace": OWNER.namespace, "uid": UID, "generation": 1},
+        "metadata": {
+            "name": OWNER.name,
+            "namespace": OWNER.namespace,
+            "uid": UID,
+            "generation": 1,
+        },
         "spec": spec,
         "status": status.model_dump(mode="json", by_alias=True, exclude_none=True),
     }
@@ -151,6 +191,8 @@ def _body(spec: Json, status: BenchmarkRunStatus) -> Json:
 def _conditions(*, valid: bool) -> tuple[Condition, ...]:
     rows = [("Complete", "True"), ("Valid", "True" if valid else "False")]
     return tuple(
-        Condition.model_validate({"type": type_, "status": status, "reason": "Measured"})
+        Condition.model_validate(
+            {"type": type_, "status": status, "reason": "Measured"}
+        )
         for type_, status in rows
     )

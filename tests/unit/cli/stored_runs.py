@@ -9,16 +9,29 @@ from unit.plan.specs import Json, spec_body
 
 
 def body(
-    name: str, *, load_points: tuple[str, ...] = ("chat/rate=4",), cv: float = 1.0, **figures: Any
+    name: str,
+    *,
+    load_points: tuple[str, ...] = ("chat/rate=4",),
+    cv: float = 1.0,
+    **figures: Any,
 ) -> Json:
     """Build a run with five repeats of each load point."""
     status = run(
-        name, [row(load_point, repeats=5, cv=cv, **figures) for load_point in load_points]
+        name,
+        [
+            row(load_point, repeats=5, cv=cv, **figures)
+            for load_point in load_points
+        ],
     ).status
     return {
         "apiVersion": "benchrun.dev/v1alpha1",
         "kind": "BenchmarkRun",
-        "metadata": {"name": name, "namespace": "lab", "uid": f"uid-{name}", "generation": 1},
+        "metadata": {
+            "name": name,
+            "namespace": "lab",
+            "uid": f"uid-{name}",
+            "generation": 1,
+        },
         "spec": spec_body(),
         "status": status.model_dump(mode="json", by_alias=True, exclude_none=True),
     }

@@ -47,7 +47,15 @@ def test_all_that_is_known_comes_together(tmp_path: Path, capsys: Capture) -> No
     )
     assert (
         main(
-            ["check", "-f", path, "--model", str(tmp_path), "--gpu-memory=80GiB", "--weights=61GiB"]
+            [
+                "check",
+                "-f",
+                path,
+                "--model",
+                str(tmp_path),
+                "--gpu-memory=80GiB",
+                "--weights=61GiB",
+            ]
         )
         == 1
     )
@@ -58,7 +66,11 @@ def test_all_that_is_known_comes_together(tmp_path: Path, capsys: Capture) -> No
 def test_for_programs_it_is_json(tmp_path: Path, capsys: Capture) -> None:
     assert main(["check", "-f", written(tmp_path, manifest()), "-o", "json"]) == 0
     (only,) = json.loads(capsys.readouterr().out)
-    assert (only["kind"], only["name"], only["volume"]["stages"]) == ("BenchmarkRun", "chat", 2)
+    assert (only["kind"], only["name"], only["volume"]["stages"]) == (
+        "BenchmarkRun",
+        "chat",
+        2,
+    )
     assert {"level", "path", "text"} == set(only["remarks"][0])
 
 
@@ -66,7 +78,10 @@ def test_for_programs_it_is_json(tmp_path: Path, capsys: Capture) -> None:
     ("text", "message"),
     [
         ("", "holds no object"),
-        ("kind: Secret\napiVersion: v1\nmetadata: {name: s}\n", "holds no BenchmarkRun"),
+        (
+            "kind: Secret\napiVersion: v1\nmetadata: {name: s}\n",
+            "holds no BenchmarkRun",
+        ),
         ("a: [1\nb: 2\n", "line 2"),
         ("just words", "apiVersion and kind"),
     ],
@@ -80,7 +95,9 @@ def test_a_file_without_a_benchmark_is_an_error(
     assert message in capsys.readouterr().err
 
 
-def test_a_file_that_is_not_there_is_an_error(tmp_path: Path, capsys: Capture) -> None:
+def test_a_file_that_is_not_there_is_an_error(
+    tmp_path: Path, capsys: Capture
+) -> None:
     assert main(["check", "-f", str(tmp_path / "none.yaml")]) == 1
     assert "none.yaml" in capsys.readouterr().err
 
@@ -155,7 +172,10 @@ def test_how_large_a_run_is(sentence: str, fields: dict[str, Any]) -> None:
 
 
 def checked(
-    *remarks: Remark, name: str = "chat", kind: str = "BenchmarkRun", volume: Volume | None = None
+    *remarks: Remark,
+    name: str = "chat",
+    kind: str = "BenchmarkRun",
+    volume: Volume | None = None,
 ) -> Checked:
     return Checked(remarks, volume, kind=kind, name=name)
 
@@ -197,7 +217,8 @@ def test_errors_are_counted_even_where_there_are_none(
 
 def test_objects_are_distinguished_and_counted_together() -> None:
     lines = shown(
-        checked(error("a", "x"), volume=volume()), checked(error("b", "y"), name="", kind="")
+        checked(error("a", "x"), volume=volume()),
+        checked(error("b", "y"), name="", kind=""),
     )
     golden(*lines)
 
@@ -211,7 +232,12 @@ def test_what_a_manifest_holds_is_no_markup() -> None:
 
 def test_for_programs_nothing_is_worded() -> None:
     (output,) = as_json(
-        [checked(error("a", "x"), volume=volume(gpu_seconds=7, least_seconds=5, warmup_seconds=3))]
+        [
+            checked(
+                error("a", "x"),
+                volume=volume(gpu_seconds=7, least_seconds=5, warmup_seconds=3),
+            )
+        ]
     )
     assert output == {
         "kind": "BenchmarkRun",

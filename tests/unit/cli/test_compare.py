@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchrun.api import Bottleneck, Change, ComparedLoadPoint, ComparedRun, Comparison
+from benchrun.api import (
+    Bottleneck,
+    Change,
+    ComparedLoadPoint,
+    ComparedRun,
+    Comparison,
+)
 from benchrun.cli.__main__ import main
 from benchrun.cli.console_tables import COMPARISON_WIDTH, show_comparison
 from rich.console import Console
@@ -32,13 +38,37 @@ def file(tmp_path: Path) -> str:
     return written(tmp_path / "runs.yaml", *runs, unmeasured_noise("once"))
 
 
-def test_a_table_of_100_columns_and_what_it_rests_on(file: str, capsys: Capture) -> None:
+def test_a_table_of_100_columns_and_what_it_rests_on(
+    file: str, capsys: Capture
+) -> None:
     assert (
-        main(["compare", "-f", file, "old", "new", "-m", "OutputThroughput", "-m", "MeanTTFT"]) == 0
+        main(
+            [
+                "compare",
+                "-f",
+                file,
+                "old",
+                "new",
+                "-m",
+                "OutputThroughput",
+                "-m",
+                "MeanTTFT",
+            ]
+        )
+        == 0
     )
     output = capsys.readouterr().out.splitlines()
     assert [line.split() for line in output[1:6]] == [
-        ["load", "point", "figure", "baseline", "value", "change", "interval", "word"],
+        [
+            "load",
+            "point",
+            "figure",
+            "baseline",
+            "value",
+            "change",
+            "interval",
+            "word",
+        ],
         [
             "chat/rate=1",
             "OutputThroughput",
@@ -52,7 +82,18 @@ def test_a_table_of_100_columns_and_what_it_rests_on(file: str, capsys: Capture)
             "not",
             "detected",
         ],
-        ["chat/rate=1", "MeanTTFT", "43", "60", "+39.5", "%", "+36.7", "to", "+42.4", "Worse"],
+        [
+            "chat/rate=1",
+            "MeanTTFT",
+            "43",
+            "60",
+            "+39.5",
+            "%",
+            "+36.7",
+            "to",
+            "+42.4",
+            "Worse",
+        ],
         [
             "chat/rate=4",
             "OutputThroughput",
@@ -66,7 +107,18 @@ def test_a_table_of_100_columns_and_what_it_rests_on(file: str, capsys: Capture)
             "not",
             "detected",
         ],
-        ["chat/rate=4", "MeanTTFT", "43", "60", "+39.5", "%", "+36.7", "to", "+42.4", "Worse"],
+        [
+            "chat/rate=4",
+            "MeanTTFT",
+            "43",
+            "60",
+            "+39.5",
+            "%",
+            "+36.7",
+            "to",
+            "+42.4",
+            "Worse",
+        ],
     ]
     assert max(map(len, output)) <= 100
     assert "Within one server" in " ".join(" ".join(output).split())
@@ -75,7 +127,17 @@ def test_a_table_of_100_columns_and_what_it_rests_on(file: str, capsys: Capture)
 
 def test_fresh_servers_are_listed_with_commas(file: str, capsys: Capture) -> None:
     assert (
-        main(["compare", "-f", file, "old-0,old-1,old-2", "new-0,new-1,new-2", "-m", "MeanTTFT"])
+        main(
+            [
+                "compare",
+                "-f",
+                file,
+                "old-0,old-1,old-2",
+                "new-0,new-1,new-2",
+                "-m",
+                "MeanTTFT",
+            ]
+        )
         == 0
     )
     assert "Between servers" in " ".join(capsys.readouterr().out.split())
@@ -84,10 +146,30 @@ def test_fresh_servers_are_listed_with_commas(file: str, capsys: Capture) -> Non
 @pytest.mark.parametrize(
     ("code", "verdict", "after", "limit"),
     [
-        pytest.param(3, "regressed on these two servers: a figure", "new", "10", id="regressed"),
-        pytest.param(6, "undecided, one server a side:", "other", "10", id="not regressed"),
-        pytest.param(6, "undecided, one server a side:", "new", "60", id="within a wider limit"),
-        pytest.param(6, "underpowered:", "other", "0.5", id="the noise is larger than the limit"),
+        pytest.param(
+            3,
+            "regressed on these two servers: a figure",
+            "new",
+            "10",
+            id="regressed",
+        ),
+        pytest.param(
+            6, "undecided, one server a side:", "other", "10", id="not regressed"
+        ),
+        pytest.param(
+            6,
+            "undecided, one server a side:",
+            "new",
+            "60",
+            id="within a wider limit",
+        ),
+        pytest.param(
+            6,
+            "underpowered:",
+            "other",
+            "0.5",
+            id="the noise is larger than the limit",
+        ),
         pytest.param(6, "inconclusive:", "once", "10", id="no idea of the noise"),
     ],
 )
@@ -95,13 +177,27 @@ def test_the_gate_decides_the_exit_code(
     file: str, capsys: Capture, code: int, verdict: str, after: str, limit: str
 ) -> None:
     assert (
-        main(["compare", "-f", file, "old", after, "-m", "MeanTTFT", "--max-regression", limit])
+        main(
+            [
+                "compare",
+                "-f",
+                file,
+                "old",
+                after,
+                "-m",
+                "MeanTTFT",
+                "--max-regression",
+                limit,
+            ]
+        )
         == code
     )
     assert verdict in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("code", "after", "limit"), [(3, "new", "10"), (0, "other", "10")])
+@pytest.mark.parametrize(
+    ("code", "after", "limit"), [(3, "new", "10"), (0, "other", "10")]
+)
 def test_a_gate_with_one_server_a_side_passes_if_the_user_says_that_one_is_enough(
     file: str, capsys: Capture, code: int, after: str, limit: str
 ) -> None:
@@ -117,13 +213,19 @@ def test_a_gate_with_several_servers_a_side_keeps_its_words(
     tmp_path: Path, capsys: Capture, code: int, after: str
 ) -> None:
     ttft = {"old": 43.0, "new": 60.0}
-    sides = [[body(f"{name}{n}", MeanTTFT=ttft[name] + n / 100) for n in range(4)] for name in ttft]
+    sides = [
+        [body(f"{name}{n}", MeanTTFT=ttft[name] + n / 100) for n in range(4)]
+        for name in ttft
+    ]
     file = written(tmp_path / "runs.yaml", *sides[0], *sides[1])
     before = "old0,old1"
     others = {"old": "old2,old3", "new": "new0,new1"}
     gated = ["-m", "MeanTTFT", "--max-regression", "10", "-o", "json"]
     assert main(["compare", "-f", file, before, others[after], *gated]) == code
-    assert json.loads(capsys.readouterr().out)["gate"] == {3: "Regressed", 0: "NotRegressed"}[code]
+    assert (
+        json.loads(capsys.readouterr().out)["gate"]
+        == {3: "Regressed", 0: "NotRegressed"}[code]
+    )
 
 
 @pytest.mark.parametrize(
@@ -158,35 +260,54 @@ def test_the_least_change_that_matters_and_the_least_that_is_found(
 
 
 def test_json_for_programs(file: str, capsys: Capture) -> None:
-    assert main(["compare", "-f", file, "old", "new", "-o", "json", "-m", "MeanTTFT"]) == 0
+    assert (
+        main(["compare", "-f", file, "old", "new", "-o", "json", "-m", "MeanTTFT"])
+        == 0
+    )
     output = json.loads(capsys.readouterr().out)
     assert (output["outcome"], output["scope"], output["gate"]) == (
         "Worse",
         "WithinOneServer",
         None,
     )
-    assert [run["name"] for side in ("baseline", "candidate") for run in output[side]] == [
+    assert [
+        run["name"] for side in ("baseline", "candidate") for run in output[side]
+    ] == [
         "old",
         "new",
     ]
     assert output["baseline"][0]["digest"].startswith("sha256:")
-    assert output["loadPoints"][0]["changes"][0]["changePercent"] == pytest.approx(39.53, abs=0.01)
+    assert output["loadPoints"][0]["changes"][0]["changePercent"] == pytest.approx(
+        39.53, abs=0.01
+    )
 
 
 @pytest.fixture
 def steps(tmp_path: Path) -> str:
     """Two sizes of a step under all requests at once: more runs, and no more comes out."""
-    runs = [body(name, load_points=("chat/rate=inf", "chat/rate=4")) for name in ("small", "large")]
+    runs = [
+        body(name, load_points=("chat/rate=inf", "chat/rate=4"))
+        for name in ("small", "large")
+    ]
     for run, running, usage in zip(runs, (33, 267), (9.4, 78), strict=True):
         for row in run["status"]["results"]:
-            row["roles"] = [{"role": "server", "runningMean": running, "kvCacheMaxPercent": usage}]
+            row["roles"] = [
+                {
+                    "role": "server",
+                    "runningMean": running,
+                    "kvCacheMaxPercent": usage,
+                }
+            ]
     return written(tmp_path / "steps.yaml", *runs)
 
 
 def test_a_limit_that_both_sides_together_show_stands_under_the_table(
     steps: str, capsys: Capture
 ) -> None:
-    assert main(["compare", "-f", steps, "small", "large", "-m", "OutputThroughput"]) == 0
+    assert (
+        main(["compare", "-f", steps, "small", "large", "-m", "OutputThroughput"])
+        == 0
+    )
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 100
     golden(lines[4])
@@ -198,7 +319,11 @@ def test_a_limit_that_both_sides_together_show_stands_under_the_table(
 def test_limits_for_programs(steps: str, capsys: Capture) -> None:
     assert main(["compare", "-f", steps, "small", "large", "-o", "json"]) == 0
     (limit,) = json.loads(capsys.readouterr().out)["limits"]
-    assert (limit["loadPoint"], limit["limit"], limit["evidence"]["runningHigh"]) == (
+    assert (
+        limit["loadPoint"],
+        limit["limit"],
+        limit["evidence"]["runningHigh"],
+    ) == (
         "chat/rate=inf",
         "Compute",
         267,
@@ -214,13 +339,24 @@ def test_what_is_not_comparable_says_why(file: str, capsys: Capture) -> None:
 def test_traffic_that_differs_is_reported(tmp_path: Path, capsys: Capture) -> None:
     other = body("b")
     other["status"]["results"][0]["traffic"] = "another"
-    main(["compare", "-f", written(tmp_path / "two.yaml", body("a"), other), "a", "b"])
+    main(
+        [
+            "compare",
+            "-f",
+            written(tmp_path / "two.yaml", body("a"), other),
+            "a",
+            "b",
+        ]
+    )
     golden(capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [pytest.param(["old", "gone"], id="unknown name"), pytest.param(["old", ","], id="no name")],
+    [
+        pytest.param(["old", "gone"], id="unknown name"),
+        pytest.param(["old", ","], id="no name"),
+    ],
 )
 def test_a_run_that_is_not_there_is_an_error(
     file: str, capsys: Capture, arguments: list[str]
@@ -233,12 +369,16 @@ def test_a_run_that_is_not_there_is_an_error(
     ("message", "text"),
     [
         pytest.param(
-            "holds no BenchmarkRun", "kind: Pod\nmetadata: {name: a}\n", id="other objects"
+            "holds no BenchmarkRun",
+            "kind: Pod\nmetadata: {name: a}\n",
+            id="other objects",
         ),
         pytest.param("holds no BenchmarkRun", "- 1\n- 2\n", id="no object"),
         pytest.param("holds no BenchmarkRun", "", id="empty"),
         pytest.param("runs.yaml", "a: [\n", id="not YAML"),
-        pytest.param("runs.yaml", "!!python/object/apply:os.getcwd []\n", id="code"),
+        pytest.param(
+            "runs.yaml", "!!python/object/apply:os.getcwd []\n", id="code"
+        ),
     ],
 )
 def test_a_file_without_runs_is_an_error(
@@ -251,15 +391,31 @@ def test_a_file_without_runs_is_an_error(
 
 
 def test_a_name_may_not_mean_two_runs(tmp_path: Path, capsys: Capture) -> None:
-    files = [written(tmp_path / f"{n}.yaml", body("a", MeanTTFT=float(n))) for n in (40, 50)]
+    files = [
+        written(tmp_path / f"{n}.yaml", body("a", MeanTTFT=float(n)))
+        for n in (40, 50)
+    ]
     assert main(["compare", "-f", files[0], "-f", files[1], "a", "a"]) == 1
     golden(capsys.readouterr().err)
 
 
-def test_a_run_of_another_version_is_an_error(tmp_path: Path, capsys: Capture) -> None:
+def test_a_run_of_another_version_is_an_error(
+    tmp_path: Path, capsys: Capture
+) -> None:
     newer = body("b")
     newer["spec"]["fieldOfANewerOperator"] = 1
-    assert main(["compare", "-f", written(tmp_path / "two.yaml", body("a"), newer), "a", "b"]) == 1
+    assert (
+        main(
+            [
+                "compare",
+                "-f",
+                written(tmp_path / "two.yaml", body("a"), newer),
+                "a",
+                "b",
+            ]
+        )
+        == 1
+    )
     golden(capsys.readouterr().err.replace("\n", " "))
 
 
@@ -278,12 +434,15 @@ def test_without_files_kubectl_is_used(
         )
     kubectl = tmp_path / "kubectl"
     kubectl.write_text(
-        f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\ncat {tmp_path}/$3.json\n', encoding="utf-8"
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\ncat {tmp_path}/$3.json\n',
+        encoding="utf-8",
     )
     kubectl.chmod(kubectl.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     assert main(["compare", "old", "new", "-n", "lab", "-m", "MeanTTFT"]) == 0
-    assert (tmp_path / "asked").read_text(encoding="utf-8").count("--namespace=lab") == 2
+    assert (tmp_path / "asked").read_text(encoding="utf-8").count(
+        "--namespace=lab"
+    ) == 2
     golden(capsys.readouterr().out)
 
 
@@ -310,7 +469,9 @@ def load_point(
         high_percent=42.2,
         word=word,
     )
-    return ComparedLoadPoint(load_point=name, changes=[change], **{"paired": True, **fields})
+    return ComparedLoadPoint(
+        load_point=name, changes=[change], **{"paired": True, **fields}
+    )
 
 
 def comparison(
@@ -325,7 +486,9 @@ def comparison(
     )
 
 
-def shown(found: Comparison, *, coloured: bool = False, **limits: Bottleneck) -> list[str]:
+def shown(
+    found: Comparison, *, coloured: bool = False, **limits: Bottleneck
+) -> list[str]:
     out = io.StringIO()
     console = Console(
         file=out,
@@ -347,7 +510,10 @@ def shown(found: Comparison, *, coloured: bool = False, **limits: Bottleneck) ->
 def test_each_part_has_its_line() -> None:
     left_out = ComparedLoadPoint(load_point="rag/rate=1", reason="another GPU")
     found = comparison(
-        load_point(), load_point("chat/rate=8", paired=False), left_out, gate="Regressed"
+        load_point(),
+        load_point("chat/rate=8", paired=False),
+        left_out,
+        gate="Regressed",
     )
     golden("\n".join(" ".join(line.split()) for line in shown(found, limit=LIMIT)))
 
@@ -364,7 +530,9 @@ def test_figures_stand_under_one_another() -> None:
 
 
 def test_long_sentences_fold_at_100_columns_however_wide_the_terminal() -> None:
-    found = comparison(load_point(reason="word " * 60)).model_copy(update={"message": "word " * 60})
+    found = comparison(load_point(reason="word " * 60)).model_copy(
+        update={"message": "word " * 60}
+    )
     assert max(map(len, shown(found))) <= COMPARISON_WIDTH == 100
 
 
@@ -395,10 +563,14 @@ def test_outcomes_have_their_colours(colour: str, outcome: str) -> None:
     ],
 )
 def test_gates_have_theirs(colour: str, gate: str) -> None:
-    assert shown(comparison(gate=gate), coloured=True)[-1].startswith(f"\x1b[{colour}m")
+    assert shown(comparison(gate=gate), coloured=True)[-1].startswith(
+        f"\x1b[{colour}m"
+    )
 
 
 def test_names_of_runs_are_no_markup() -> None:
     out = io.StringIO()
-    show_comparison(Console(file=out, width=100), comparison(), before="[red]a[/red]", after="b")
+    show_comparison(
+        Console(file=out, width=100), comparison(), before="[red]a[/red]", after="b"
+    )
     golden(out.getvalue())

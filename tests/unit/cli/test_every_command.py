@@ -58,13 +58,19 @@ TROUBLES = {
 
 
 @pytest.mark.parametrize(
-    "command", [pytest.param(arguments, id=name) for name, arguments in ASKING.items()]
+    "command",
+    [pytest.param(arguments, id=name) for name, arguments in ASKING.items()],
 )
 @pytest.mark.parametrize(
-    ("message", "reported"), [pytest.param(*trouble, id=name) for name, trouble in TROUBLES.items()]
+    ("message", "reported"),
+    [pytest.param(*trouble, id=name) for name, trouble in TROUBLES.items()],
 )
 def test_a_cluster_that_says_no_is_one_line_and_1(
-    command: list[str], message: str, reported: str, kubectl: FakeKubectl, capsys: Capture
+    command: list[str],
+    message: str,
+    reported: str,
+    kubectl: FakeKubectl,
+    capsys: Capture,
 ) -> None:
     kubectl.fails(error=message)
     assert main([*command, "-n", "lab"]) == 1
@@ -75,7 +81,8 @@ def test_a_cluster_that_says_no_is_one_line_and_1(
 
 
 @pytest.mark.parametrize(
-    "command", [pytest.param(arguments, id=name) for name, arguments in ASKING.items()]
+    "command",
+    [pytest.param(arguments, id=name) for name, arguments in ASKING.items()],
 )
 def test_namespace_and_context_reach_kubectl(
     command: list[str], kubectl: FakeKubectl, capsys: Capture
@@ -83,17 +90,24 @@ def test_namespace_and_context_reach_kubectl(
     kubectl.fails(error="error: something new")
     main([*command, "-n", "lab", "--context", "dev"])
     assert kubectl.commands()
-    assert all({"--namespace=lab", "--context=dev"} <= set(words) for words in kubectl.commands())
+    assert all(
+        {"--namespace=lab", "--context=dev"} <= set(words)
+        for words in kubectl.commands()
+    )
     main(command)
     assert not {"--namespace=lab", "--context=dev"} & set(kubectl.commands()[-1])
 
 
-def test_help_lists_every_command_in_order_and_each_explains_itself(capsys: Capture) -> None:
+def test_help_lists_every_command_in_order_and_each_explains_itself(
+    capsys: Capture,
+) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--help"])
     assert ended.value.code == 0
     text = capsys.readouterr().out
-    names = [module.__name__.rpartition(".")[2].replace("_", "-") for module in COMMANDS]
+    names = [
+        module.__name__.rpartition(".")[2].replace("_", "-") for module in COMMANDS
+    ]
     places = [text.index(f"\n    {name} ") for name in names]
     assert places == sorted(places)
     for name in names:
@@ -112,7 +126,9 @@ def offline(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """Commands that need no cluster, with files: one each of those that print, draw tables, dump
     JSON and write bytes."""
     folder = tmp_path_factory.mktemp("files")
-    run, maps, wanted = (folder / name for name in ("run.yaml", "maps.yaml", "manifest.yaml"))
+    run, maps, wanted = (
+        folder / name for name in ("run.yaml", "maps.yaml", "manifest.yaml")
+    )
     made = finished_run()
     run.write_text(yaml.safe_dump(made.body), encoding="utf-8")
     maps.write_text(yaml.safe_dump(listed(made.config_maps)), encoding="utf-8")
@@ -121,7 +137,14 @@ def offline(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         "explain": ["explain", "Drift"],
         "check-json": ["check", "-f", str(wanted), "-o", "json"],
         "report": ["report", "-f", str(run)],
-        "export": ["export", "-f", str(run), "--records", str(maps), "--format=vllm"],
+        "export": [
+            "export",
+            "-f",
+            str(run),
+            "--records",
+            str(maps),
+            "--format=vllm",
+        ],
     }
 
 
@@ -133,7 +156,12 @@ def ended(arguments: list[str], stdout: int) -> tuple[int, str]:
     command = [sys.executable, "-m", "benchrun.cli", *arguments]
     environment = os.environ | {"PYTHONPATH": PYTHONPATH}
     done = subprocess.run(
-        command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, env=environment
+        command,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        env=environment,
     )
     return done.returncode, done.stderr
 
@@ -151,16 +179,24 @@ def test_a_reader_that_has_seen_enough_is_no_error(
 
 
 @pytest.mark.parametrize("name", ["explain", "report", "export"])
-def test_a_disk_that_is_full_is_an_error(name: str, offline: dict[str, list[str]]) -> None:
+def test_a_disk_that_is_full_is_an_error(
+    name: str, offline: dict[str, list[str]]
+) -> None:
     with Path("/dev/full").open("w") as full:
         code, message = ended(offline[name], full.fileno())
     assert code == 1
     golden(message)
 
 
-def test_a_terminal_without_bars_gets_question_marks(offline: dict[str, list[str]]) -> None:
+def test_a_terminal_without_bars_gets_question_marks(
+    offline: dict[str, list[str]],
+) -> None:
     command = [sys.executable, "-m", "benchrun.cli", *offline["report"]]
-    plain = {"PYTHONPATH": PYTHONPATH, "PYTHONIOENCODING": "ascii", "PATH": os.environ["PATH"]}
+    plain = {
+        "PYTHONPATH": PYTHONPATH,
+        "PYTHONIOENCODING": "ascii",
+        "PATH": os.environ["PATH"],
+    }
     done = subprocess.run(command, capture_output=True, check=False, env=plain)
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.isascii()

@@ -35,7 +35,9 @@ from unit.report.export.runs import (
 )
 
 OWNER = Owner(namespace=NAMESPACE, name=NAME, uid=UID)
-COMPLETE = Condition.model_validate({"type": "Complete", "status": "True", "reason": "Measured"})
+COMPLETE = Condition.model_validate(
+    {"type": "Complete", "status": "True", "reason": "Measured"}
+)
 INVALID = [
     row(LOAD_POINTS[0]),
     row(LOAD_POINTS[1], "Invalid", ["RateNotAchieved"]),
@@ -60,7 +62,9 @@ def stored(record: StageRecord) -> Json:
     return stage_config_map(OWNER, sealed(record), timeline=None)
 
 
-def saved(folder: Path, of_status: BenchmarkRunStatus, stages: Sequence[str]) -> list[str]:
+def saved(
+    folder: Path, of_status: BenchmarkRunStatus, stages: Sequence[str]
+) -> list[str]:
     """Arguments that name the files of a run."""
     body = {
         "apiVersion": "benchrun.dev/v1alpha1",
@@ -72,14 +76,22 @@ def saved(folder: Path, of_status: BenchmarkRunStatus, stages: Sequence[str]) ->
             "generation": 1,
         },
         "spec": spec().model_dump(mode="json", by_alias=True, exclude_none=True),
-        "status": of_status.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "status": of_status.model_dump(
+            mode="json", by_alias=True, exclude_none=True
+        ),
     }
     (folder / "run.yaml").write_text(yaml.safe_dump(body), encoding="utf-8")
     items = [stored(measured(stage_id)) for stage_id in stages]
     (folder / "records.json").write_text(
         json.dumps({"kind": "List", "items": items}), encoding="utf-8"
     )
-    return ["export", "-f", str(folder / "run.yaml"), "--records", str(folder / "records.json")]
+    return [
+        "export",
+        "-f",
+        str(folder / "run.yaml"),
+        "--records",
+        str(folder / "records.json"),
+    ]
 
 
 @pytest.fixture
@@ -87,9 +99,14 @@ def export(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> Export
     """The command with options, on a run with rows and stages as told."""
 
     def exported(
-        *options: str, rows: Any = None, stages: Sequence[str] = STAGES, ended: bool = True
+        *options: str,
+        rows: Any = None,
+        stages: Sequence[str] = STAGES,
+        ended: bool = True,
     ) -> Said:
-        of_status = status(rows).model_copy(update={"conditions": (COMPLETE,) if ended else ()})
+        of_status = status(rows).model_copy(
+            update={"conditions": (COMPLETE,) if ended else ()}
+        )
         code = main([*saved(tmp_path, of_status, stages), *options])
         output = capsysbinary.readouterr()
         return Said(code, output.out, " ".join(output.err.decode().split()))
@@ -99,26 +116,39 @@ def export(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> Export
 
 def made(folder: Path) -> list[str]:
     return sorted(
-        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file()
     )
 
 
 def test_standard_output_is_the_export_alone(export: Export) -> None:
     output = export("--format=csv")
     assert (output.code, output.err) == (0, "")
-    assert [each["stage"] for each in csv.DictReader(io.StringIO(output.out.decode()))] == list(
-        STAGES
-    )
+    assert [
+        each["stage"] for each in csv.DictReader(io.StringIO(output.out.decode()))
+    ] == list(STAGES)
 
 
 @pytest.mark.parametrize(
     ("name", "files"),
     [
         ("csv", ["replicas.csv", "requests.csv", "servers.csv", "stages.csv"]),
-        ("parquet", ["replicas.parquet", "requests.parquet", "servers.parquet", "stages.parquet"]),
+        (
+            "parquet",
+            [
+                "replicas.parquet",
+                "requests.parquet",
+                "servers.parquet",
+                "stages.parquet",
+            ],
+        ),
         (
             "llm-d",
-            sorted(f"benchmark_report_v0.2,_{each.replace('/', '-')}.yaml" for each in STAGES),
+            sorted(
+                f"benchmark_report_v0.2,_{each.replace('/', '-')}.yaml"
+                for each in STAGES
+            ),
         ),
         (
             "vllm",
@@ -128,8 +158,14 @@ def test_standard_output_is_the_export_alone(export: Export) -> None:
                     "capped-rate=40/summary.json",
                     "chat-concurrency=4/run=0.json",
                 ),
-                *("chat-concurrency=4/run=1.json", "chat-concurrency=4/summary.json"),
-                *("first-concurrency=2/run=0.json", "first-concurrency=2/summary.json"),
+                *(
+                    "chat-concurrency=4/run=1.json",
+                    "chat-concurrency=4/summary.json",
+                ),
+                *(
+                    "first-concurrency=2/run=0.json",
+                    "first-concurrency=2/summary.json",
+                ),
             ],
         ),
     ],
@@ -150,11 +186,17 @@ def test_an_output_path_without_suffix_is_a_folder(
 ) -> None:
     (tmp_path / "already").mkdir()
     export("--format=csv", f"--output={tmp_path}/{name}")
-    assert made(tmp_path / name) == ["replicas.csv", "requests.csv", "servers.csv", "stages.csv"]
+    assert made(tmp_path / name) == [
+        "replicas.csv",
+        "requests.csv",
+        "servers.csv",
+        "stages.csv",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("table", "rows"), [("requests", 80), ("servers", 4), ("replicas", 4), ("stages", 4)]
+    ("table", "rows"),
+    [("requests", 80), ("servers", 4), ("replicas", 4), ("stages", 4)],
 )
 def test_a_file_gets_the_table_requested(
     export: Export, tmp_path: Path, table: str, rows: int
@@ -169,7 +211,10 @@ def test_a_file_gets_the_table_requested(
 
 def test_stages_can_be_chosen(export: Export) -> None:
     output = export("--format=llm-d", f"--stage={CAPPED}")
-    assert yaml.safe_load(output.out)["scenario"]["load"]["metadata"]["description"] == CAPPED
+    assert (
+        yaml.safe_load(output.out)["scenario"]["load"]["metadata"]["description"]
+        == CAPPED
+    )
 
 
 # ---- what is left out
@@ -178,9 +223,9 @@ def test_stages_can_be_chosen(export: Export) -> None:
 
 def test_invalid_numbers_are_left_out_with_a_remark(export: Export) -> None:
     output = export("--format=vllm", rows=INVALID)
-    assert [json.loads(line)["benchrun_stage"] for line in output.out.splitlines()] == [
-        s for s in STAGES if s != CAPPED
-    ]
+    assert [
+        json.loads(line)["benchrun_stage"] for line in output.out.splitlines()
+    ] == [s for s in STAGES if s != CAPPED]
     golden(output.err)
 
 
@@ -191,12 +236,15 @@ def test_with_the_option_they_are_there_and_marked(export: Export) -> None:
         for each in map(json.loads, output.out.splitlines())
     }
     assert verdicts == {
-        stage_id: "Invalid" if stage_id == CAPPED else "Valid" for stage_id in STAGES
+        stage_id: "Invalid" if stage_id == CAPPED else "Valid"
+        for stage_id in STAGES
     }
     assert output.err == ""
 
 
-def test_where_nothing_can_be_trusted_nothing_is_exported(export: Export, tmp_path: Path) -> None:
+def test_where_nothing_can_be_trusted_nothing_is_exported(
+    export: Export, tmp_path: Path
+) -> None:
     output = export("--format=csv", f"--output={tmp_path / 'out'}", rows=EVERY)
     assert output.code == 1
     assert not (tmp_path / "out").exists()
@@ -216,7 +264,10 @@ def test_records_that_are_gone_are_reported(export: Export) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--format=llm-d"], "4 stages make 4 reports: give a folder, or one stage with --stage"),
+        (
+            ["--format=llm-d"],
+            "4 stages make 4 reports: give a folder, or one stage with --stage",
+        ),
         (
             ["--format=csv", "--stage=chat/concurrency=4/r3"],
             "there is no stage 'chat/concurrency=4/r3'; did you mean",
@@ -243,7 +294,9 @@ def test_a_run_without_records_says_why(export: Export) -> None:
     golden(output.err)
 
 
-def test_a_path_that_cannot_be_written_is_named(export: Export, tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_written_is_named(
+    export: Export, tmp_path: Path
+) -> None:
     (tmp_path / "plain").write_text("a file", encoding="utf-8")
     output = export("--format=csv", f"--output={tmp_path / 'plain' / 'x.csv'}")
     assert (output.code, str(tmp_path / "plain") in output.err) == (1, True)
@@ -258,7 +311,9 @@ def test_parquet_is_not_thrown_at_a_terminal(
     assert "--output" in output.err
 
 
-def refusal(export: Export, capsysbinary: pytest.CaptureFixture[bytes], name: str) -> str:
+def refusal(
+    export: Export, capsysbinary: pytest.CaptureFixture[bytes], name: str
+) -> str:
     """What is said of a format that can't be had."""
     with pytest.raises(SystemExit) as ended:
         export(f"--format={name}")
@@ -306,7 +361,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("package")
-def test_another_package_may_register_a_format(export: Export, tmp_path: Path) -> None:
+def test_another_package_may_register_a_format(
+    export: Export, tmp_path: Path
+) -> None:
     assert export("--format=names", f"--stage={CHAT}").out == CHAT.encode()
     export("--format=names", f"--output={tmp_path}/out/")
     assert made(tmp_path / "out") == ["names.txt"]

@@ -40,7 +40,9 @@ from unit.sweep.sweeps import NAME, decided, sweep_body
 
 Capture = pytest.CaptureFixture[str]
 OF_ITS_RUNS = f"--selector=benchrun.dev/sweep={NAME}"
-NOT_FOUND = 'Error from server (NotFound): benchmarkruns.benchrun.dev "seqs" not found'
+NOT_FOUND = (
+    'Error from server (NotFound): benchmarkruns.benchrun.dev "seqs" not found'
+)
 FORBIDDEN = (
     'Error from server (Forbidden): benchmarkruns.benchrun.dev is forbidden: User "eve" cannot list resource "benchmarkruns" '
     'in API group "benchrun.dev" in the namespace "lab"'
@@ -70,11 +72,15 @@ def sweep_manifest(sweep: FinishedSweep, **metadata: Any) -> Json:
 
 
 def applied(kubectl: FakeKubectl) -> None:
-    kubectl.answer("get", "benchmarksweeps.benchrun.dev", NAME, "--ignore-not-found")
+    kubectl.answer(
+        "get", "benchmarksweeps.benchrun.dev", NAME, "--ignore-not-found"
+    )
     kubectl.gives("apply", body=sweep_going_on(under_way=0))
 
 
-def watched(kubectl: FakeKubectl, *bodies: Json, runs: tuple[Json, ...] = ()) -> None:
+def watched(
+    kubectl: FakeKubectl, *bodies: Json, runs: tuple[Json, ...] = ()
+) -> None:
     kubectl.watch(*bodies, target=NAME)
     kubectl.watch(*runs or (run_of_sweep(1, running()),), target=OF_ITS_RUNS)
 
@@ -98,11 +104,16 @@ def test_the_exit_code_is_that_of_the_verdict(
     done = finished_sweep(measured)
     applied(kubectl)
     watched(kubectl, sweep_going_on(), done.body)
-    assert main(["run", "-f", file(tmp_path, sweep_manifest(done)), "-n", "lab"]) == code
+    assert (
+        main(["run", "-f", file(tmp_path, sweep_manifest(done)), "-n", "lab"])
+        == code
+    )
     output = capsys.readouterr().out
     assert output.startswith("BenchmarkSweep seqs in namespace lab created\n")
     assert "  Running · 0/3 runs\n" in output
-    assert f"seqs: {done.status.verdict} - {done.status.message}" in " ".join(output.split())
+    assert f"seqs: {done.status.verdict} - {done.status.message}" in " ".join(
+        output.split()
+    )
     assert "variant  load point" in output
 
 
@@ -118,7 +129,11 @@ def test_its_runs_go_by_in_a_log(tmp_path: Path, kubectl: FakeKubectl) -> None:
         out=json.dumps({"type": "ADDED", "object": batches().body}) + "\n",
         after=may_end,
     )
-    kubectl.watch(run_of_sweep(1, running(done=0)), run_of_sweep(1, ended()), target=OF_ITS_RUNS)
+    kubectl.watch(
+        run_of_sweep(1, running(done=0)),
+        run_of_sweep(1, ended()),
+        target=OF_ITS_RUNS,
+    )
     command = Command("run", "-f", file(tmp_path, sweep_manifest(batches())))
     output = command.until(f"base ({NAME}-v1-r1): Valid")
     assert f"base ({NAME}-v1-r1): Running · 0/4 · running 8" in output
@@ -161,7 +176,16 @@ def test_generate_name_makes_a_new_sweep_and_follows_that(
 ) -> None:
     kubectl.gives("create", body=sweep_going_on(under_way=0))
     watched(kubectl, batches().body)
-    assert main(["run", "-f", file(tmp_path, sweep_manifest(batches(), generateName="seqs-"))]) == 0
+    assert (
+        main(
+            [
+                "run",
+                "-f",
+                file(tmp_path, sweep_manifest(batches(), generateName="seqs-")),
+            ]
+        )
+        == 0
+    )
     assert ["get", "benchmarksweeps.benchrun.dev", NAME, "--watch"] in [
         line[:4] for line in kubectl.commands()
     ]
@@ -171,7 +195,9 @@ def test_one_that_has_ended_gets_no_second_measurement_and_does_not_look_so(
     tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
 ) -> None:
     done = batches()
-    kubectl.gives("get", "benchmarksweeps.benchrun.dev", "--ignore-not-found", body=done.body)
+    kubectl.gives(
+        "get", "benchmarksweeps.benchrun.dev", "--ignore-not-found", body=done.body
+    )
     kubectl.gives("apply", "--dry-run=server", body=done.body)
     assert main(["run", "-f", file(tmp_path, sweep_manifest(done))]) == 1
     output = capsys.readouterr().err
@@ -193,11 +219,16 @@ def test_a_run_and_a_sweep_together_the_worst_decides(
     tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
 ) -> None:
     kubectl.answer("get", "--ignore-not-found")
-    kubectl.answer("apply", out=json.dumps(run_body(running(), name="chat")), once=True)
+    kubectl.answer(
+        "apply", out=json.dumps(run_body(running(), name="chat")), once=True
+    )
     kubectl.answer("apply", out=json.dumps(sweep_going_on(under_way=0)), once=True)
     kubectl.watch(run_body(running()), run_body(ended("Invalid")), target="chat")
     watched(kubectl, sweep_going_on(), batches().body)
-    assert main(["run", "-f", file(tmp_path, manifest(), sweep_manifest(batches()))]) == 4
+    assert (
+        main(["run", "-f", file(tmp_path, manifest(), sweep_manifest(batches()))])
+        == 4
+    )
     output = capsys.readouterr().out
     assert "chat: Invalid - " in output
     assert "seqs: Valid - " in output
@@ -208,7 +239,9 @@ def test_ctrl_c_cancels_the_sweep_with_the_option_and_its_end_is_awaited(
 ) -> None:
     applied(kubectl)
     cancelled = sweep_object(
-        decided(sweep_body(cancel=True)).status.model_dump(mode="json", by_alias=True),
+        decided(sweep_body(cancel=True)).status.model_dump(
+            mode="json", by_alias=True
+        ),
         spec=sweep_body(),
     )
     kubectl.watch(sweep_going_on(), target=NAME, once=True)
@@ -224,23 +257,35 @@ def test_ctrl_c_cancels_the_sweep_with_the_option_and_its_end_is_awaited(
     )
     kubectl.answer("patch", "benchmarksweeps.benchrun.dev", NAME)
     command = Command(
-        "run", "-f", file(tmp_path, sweep_manifest(batches())), "--cancel-on-interrupt"
+        "run",
+        "-f",
+        file(tmp_path, sweep_manifest(batches())),
+        "--cancel-on-interrupt",
     )
     command.until("Running · 0/3 runs")
     code, output = command.interrupted(signal.SIGINT)
     assert code == 5
     assert f"cancelling {NAME}" in output
     patched = [line for line in kubectl.commands() if line[0] == "patch"]
-    assert [line[1:3] for line in patched] == [["benchmarksweeps.benchrun.dev", NAME]]
+    assert [line[1:3] for line in patched] == [
+        ["benchmarksweeps.benchrun.dev", NAME]
+    ]
 
 
 # ---- watch
 # -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_name_that_is_no_run_may_be_a_sweep(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_name_that_is_no_run_may_be_a_sweep(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
     kubectl.fails("benchmarkruns.benchrun.dev", NAME, "--watch", error=NOT_FOUND)
-    kubectl.gives("benchmarksweeps.benchrun.dev", NAME, "--ignore-not-found", body=sweep_going_on())
+    kubectl.gives(
+        "benchmarksweeps.benchrun.dev",
+        NAME,
+        "--ignore-not-found",
+        body=sweep_going_on(),
+    )
     watched(kubectl, sweep_going_on(), batches().body)
     assert main(["watch", NAME]) == 0
     assert "seqs: Valid - measured 3 of 3 variants" in capsys.readouterr().out
@@ -249,17 +294,26 @@ def test_a_name_that_is_no_run_may_be_a_sweep(kubectl: FakeKubectl, capsys: Capt
 def test_what_was_found_to_be_a_sweep_is_known_as_one(kubectl: FakeKubectl) -> None:
     """Whoever stops waiting is told how to end a sweep, not a run."""
     kubectl.fails("benchmarkruns.benchrun.dev", NAME, "--watch", error=NOT_FOUND)
-    kubectl.gives("benchmarksweeps.benchrun.dev", NAME, "--ignore-not-found", body=sweep_going_on())
+    kubectl.gives(
+        "benchmarksweeps.benchrun.dev",
+        NAME,
+        "--ignore-not-found",
+        body=sweep_going_on(),
+    )
     watched(kubectl, batches().body)
     targets = {NAME: FollowedObject(Kubectl("lab"))}
     out = io.StringIO()
     console = Console(file=out, width=200)
-    assert asyncio.run(follow(targets, LogReporter(console, several=False))).codes == {NAME: 0}
+    assert asyncio.run(
+        follow(targets, LogReporter(console, several=False))
+    ).codes == {NAME: 0}
     say_how_to_go_on(targets, console)
     golden(out.getvalue())
 
 
-def test_a_sweep_that_is_deleted_meanwhile_ends_it(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_sweep_that_is_deleted_meanwhile_ends_it(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
     kubectl.watch(sweep_going_on(), sweep_going_on(), target=NAME, last="DELETED")
     kubectl.watch(run_of_sweep(1, running()), target=OF_ITS_RUNS)
     assert main(["watch", NAME, "--sweep"]) == 1
@@ -287,12 +341,16 @@ def test_a_run_and_a_sweep_of_one_name_are_distinguished_by_hand() -> None:
 # ---------------------------------------------------------------------------------------------------
 
 
-def view(*runs: Json, width: int = 120, height: int = 40, **going_on: Any) -> list[str]:
+def view(
+    *runs: Json, width: int = 120, height: int = 40, **going_on: Any
+) -> list[str]:
     sweep = updated_sweep(None, sweep_going_on(**going_on))
     for run in runs:
         sweep = with_run(sweep, run)
     now = BEGIN + timedelta(seconds=100)
-    return drawn(full(live_view(sweep, now=now), width=width, height=height), width=width)
+    return drawn(
+        full(live_view(sweep, now=now), width=width, height=height), width=width
+    )
 
 
 def test_a_run_that_goes_on_is_shown_below_the_sweep() -> None:
@@ -309,13 +367,16 @@ def test_several_runs_that_go_on_have_a_line_each() -> None:
     runs = [run_of_sweep(number, running()) for number in (1, 2, 3)]
     lines = view(*runs, under_way=3, maxParallel=3)
     assert [line.split("  ")[0] for line in lines[3:6]] == [
-        f"{name} (seqs-v{number}-r1)" for number, name in ((1, "base"), (2, "wide"), (3, "wider"))
+        f"{name} (seqs-v{number}-r1)"
+        for number, name in ((1, "base"), (2, "wide"), (3, "wider"))
     ]
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 @pytest.mark.parametrize("height", [24, 50])
-def test_no_line_is_wider_than_the_terminal_and_all_fit_its_height(width: int, height: int) -> None:
+def test_no_line_is_wider_than_the_terminal_and_all_fit_its_height(
+    width: int, height: int
+) -> None:
     lines = view(run_of_sweep(1, running()), width=width, height=height)
     assert max(map(len, lines)) <= width
     if width >= 80:
@@ -324,9 +385,16 @@ def test_no_line_is_wider_than_the_terminal_and_all_fit_its_height(width: int, h
 
 def test_on_a_terminal_it_is_drawn_and_removed(kubectl: FakeKubectl) -> None:
     kubectl.fails("benchmarkruns.benchrun.dev", NAME, "--watch", error=NOT_FOUND)
-    kubectl.gives("benchmarksweeps.benchrun.dev", NAME, "--ignore-not-found", body=sweep_going_on())
+    kubectl.gives(
+        "benchmarksweeps.benchrun.dev",
+        NAME,
+        "--ignore-not-found",
+        body=sweep_going_on(),
+    )
     watched(kubectl, sweep_going_on(), batches().body)
     code, screen = on_a_terminal("watch", NAME, width=100, height=30)
     assert code == 0
-    assert screen.rindex("\x1b[?25h") > screen.rindex("\x1b[?25l"), "the cursor is shown again"
+    assert screen.rindex("\x1b[?25h") > screen.rindex("\x1b[?25l"), (
+        "the cursor is shown again"
+    )
     assert "while running goes from 33 to 276" in " ".join(screen.split())

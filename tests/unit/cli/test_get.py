@@ -4,7 +4,12 @@ import pytest
 from benchrun.cli.__main__ import main
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.golden_messages import golden
-from unit.report.finished_sweeps import Measured, batches, finished_sweep, sweep_object
+from unit.report.finished_sweeps import (
+    Measured,
+    batches,
+    finished_sweep,
+    sweep_object,
+)
 from unit.report.going_on import ended, run_body, running
 from unit.sweep.sweeps import decided, sweep_body
 
@@ -15,7 +20,11 @@ SWEEPS = "benchmarksweeps.benchrun.dev"
 
 def test_a_table_of_all_runs(kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.gives(
-        "get", RUNS, body={"items": [run_body(running(), name="a"), run_body(ended(), name="b")]}
+        "get",
+        RUNS,
+        body={
+            "items": [run_body(running(), name="a"), run_body(ended(), name="b")]
+        },
     )
     kubectl.gives("get", SWEEPS, body={"items": []})
     assert main(["get", "-n", "lab", "-l", "team=x"]) == 0
@@ -33,7 +42,10 @@ def test_a_table_of_all_runs(kubectl: FakeKubectl, capsys: Capture) -> None:
 
 def test_get_lists_all_namespaces(kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.gives(
-        "get", RUNS, "--all-namespaces", body={"items": [run_body(running(), namespace="far")]}
+        "get",
+        RUNS,
+        "--all-namespaces",
+        body={"items": [run_body(running(), namespace="far")]},
     )
     kubectl.gives("get", SWEEPS, "--all-namespaces", body={"items": []})
     assert main(["get", "-A", "-n", "lab"]) == 0
@@ -41,7 +53,9 @@ def test_get_lists_all_namespaces(kubectl: FakeKubectl, capsys: Capture) -> None
     assert "--namespace=lab" not in kubectl.commands()[0]
 
 
-@pytest.mark.parametrize("options", [[], ["-n", "lab"], ["-n", "lab", "-l", "a=b"], ["-A"]])
+@pytest.mark.parametrize(
+    "options", [[], ["-n", "lab"], ["-n", "lab", "-l", "a=b"], ["-A"]]
+)
 def test_an_empty_list_prints_a_message(
     options: list[str], kubectl: FakeKubectl, capsys: Capture
 ) -> None:
@@ -64,7 +78,9 @@ def test_a_summary_is_no_verdict(kubectl: FakeKubectl) -> None:
 
 
 @pytest.mark.parametrize("option", [["-A"], ["-l", "a=b"]])
-def test_a_name_and_a_choice_do_not_go_together(option: list[str], capsys: Capture) -> None:
+def test_a_name_and_a_choice_do_not_go_together(
+    option: list[str], capsys: Capture
+) -> None:
     assert main(["get", "chat", *option]) == 1
     golden(capsys.readouterr().err)
 
@@ -73,7 +89,9 @@ def test_a_run_of_another_version_cannot_be_summed_up(
     kubectl: FakeKubectl, capsys: Capture
 ) -> None:
     kubectl.gives(
-        "get", "chat", body={**run_body(running()), "status": {"progress": {"stages": 1}}}
+        "get",
+        "chat",
+        body={**run_body(running()), "status": {"progress": {"stages": 1}}},
     )
     assert main(["get", "chat"]) == 1
     golden(capsys.readouterr().err)
@@ -85,7 +103,9 @@ def test_a_run_of_another_version_cannot_be_summed_up(
 
 def test_sweeps_stand_below_the_runs(kubectl: FakeKubectl, capsys: Capture) -> None:
     going_on = sweep_object(
-        decided().status.model_dump(mode="json", by_alias=True), name="new", spec=sweep_body()
+        decided().status.model_dump(mode="json", by_alias=True),
+        name="new",
+        spec=sweep_body(),
     )
     kubectl.gives("get", RUNS, body={"items": [run_body(ended())]})
     kubectl.gives("get", SWEEPS, body={"items": [batches().body, going_on]})
@@ -108,10 +128,16 @@ def test_sweeps_alone_are_listed_too(kubectl: FakeKubectl, capsys: Capture) -> N
     assert main(["get", "--wide"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[0] == "sweep"
-    assert lines[1].split()[-3:] == ["10000", "Qwen/Qwen3-4B", "vllm/vllm-openai:v0.32.0"]
+    assert lines[1].split()[-3:] == [
+        "10000",
+        "Qwen/Qwen3-4B",
+        "vllm/vllm-openai:v0.32.0",
+    ]
 
 
-def test_who_may_not_see_sweeps_sees_runs(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_who_may_not_see_sweeps_sees_runs(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
     kubectl.gives("get", RUNS, body={"items": [run_body(ended())]})
     kubectl.fails(
         "get",
@@ -120,7 +146,10 @@ def test_who_may_not_see_sweeps_sees_runs(kubectl: FakeKubectl, capsys: Capture)
         '"benchmarksweeps" in API group "benchrun.dev" in the namespace "lab"',
     )
     assert main(["get"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["run", "chat"]
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
+        "run",
+        "chat",
+    ]
 
 
 def test_a_sweep_is_summed_up_where_there_is_no_such_run(
@@ -134,12 +163,17 @@ def test_a_sweep_is_summed_up_where_there_is_no_such_run(
     )
     kubectl.gives("get", RUNS, body={"items": []})
     kubectl.gives(
-        "get", SWEEPS, "seqs", body=finished_sweep({"base": Measured(), "wide": None}).body
+        "get",
+        SWEEPS,
+        "seqs",
+        body=finished_sweep({"base": Measured(), "wide": None}).body,
     )
     assert main(["get", "seqs", "-n", "lab"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("lab/seqs: Valid - measured 1 of 2 variants")
     lines_shown = [" ".join(line.split()) for line in lines]
     assert "runs 1 completed, 1 failed" in lines_shown
-    assert "note wide: OutOfGPUMemory in seqs-v2-r1: CUDA out of memory" in lines_shown
+    assert (
+        "note wide: OutOfGPUMemory in seqs-v2-r1: CUDA out of memory" in lines_shown
+    )
     assert lines[-1] == "$ benchrun report seqs -n lab"

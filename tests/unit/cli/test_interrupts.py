@@ -48,7 +48,9 @@ class Command:
             output += line
             if text in line:
                 return output
-        raise AssertionError(f"ended without {text!r}: {output}{self.process.communicate()[1]}")
+        raise AssertionError(
+            f"ended without {text!r}: {output}{self.process.communicate()[1]}"
+        )
 
     def interrupted(self, number: signal.Signals) -> tuple[int, str]:
         """Its exit code and the rest of what it says."""
@@ -62,7 +64,9 @@ def path(tmp_path: Path, kubectl: FakeKubectl) -> Iterator[str]:
     """A manifest whose run is new, and goes on until it is cancelled."""
     kubectl.answer("get", "chat", "--ignore-not-found")
     kubectl.gives("apply", body=fresh())
-    kubectl.watch(run_body(running()), once=True)  # the first one; others are to follow
+    kubectl.watch(
+        run_body(running()), once=True
+    )  # the first one; others are to follow
     file = tmp_path / "run.yaml"
     file.write_text(yaml.safe_dump(manifest()), encoding="utf-8")
     yield str(file)
@@ -76,12 +80,16 @@ def path(tmp_path: Path, kubectl: FakeKubectl) -> Iterator[str]:
 
 def _is_ours(pid: Path, folder: Path) -> bool:
     try:
-        return str(folder / "kubectl") in (pid / "cmdline").read_text(encoding="utf-8")
+        return str(folder / "kubectl") in (pid / "cmdline").read_text(
+            encoding="utf-8"
+        )
     except OSError:
         return False
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
 def test_an_interrupt_leaves_the_run_running_by_default(
     path: str, kubectl: FakeKubectl, number: signal.Signals, code: int
 ) -> None:
@@ -152,13 +160,17 @@ def test_an_interrupt_while_an_event_loop_is_made_leaves_no_traceback() -> None:
     assert (child.stdout, child.stderr) == ("130\n", "")
 
 
-def test_a_timeout_cancels_too_with_the_option(path: str, kubectl: FakeKubectl) -> None:
+def test_a_timeout_cancels_too_with_the_option(
+    path: str, kubectl: FakeKubectl
+) -> None:
     kubectl.gives("get", "chat", body=run_body(running()), unless="--watch")
     kubectl.answer("patch")
     kubectl.watch(run_body(ended("Cancelled")))
     command = Command("run", "-f", path, "--cancel-on-interrupt", "--timeout=1s")
     out, error = command.process.communicate(timeout=30)
-    assert (command.process.returncode, "cancelling chat" in out) == (5, True), out + error
+    assert (command.process.returncode, "cancelling chat" in out) == (5, True), (
+        out + error
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -177,10 +189,15 @@ def test_a_run_that_is_just_being_created_is_cancelled_too(
     for _ in polling("kubectl is asked to create the run", seconds=30):
         if any("create" in arguments for arguments in kubectl.commands()):
             break
-    os.killpg(command.process.pid, number)  # as a terminal does: kubectl gets it, too
+    os.killpg(
+        command.process.pid, number
+    )  # as a terminal does: kubectl gets it, too
     let_go.write_text("go on", encoding="utf-8")
     out, error = command.process.communicate(timeout=30)
-    assert (command.process.returncode, "cancelling chat-x7f2k" in out) == (5, True), out + error
+    assert (command.process.returncode, "cancelling chat-x7f2k" in out) == (
+        5,
+        True,
+    ), out + error
 
 
 def test_missing_permission_to_cancel_is_reported_without_waiting(
@@ -199,7 +216,9 @@ def test_missing_permission_to_cancel_is_reported_without_waiting(
     golden(output)
 
 
-def test_one_that_has_ended_meanwhile_is_not_cancelled(path: str, kubectl: FakeKubectl) -> None:
+def test_one_that_has_ended_meanwhile_is_not_cancelled(
+    path: str, kubectl: FakeKubectl
+) -> None:
     kubectl.gives("get", "chat", body=run_body(ended()), unless="--watch")
     kubectl.watch(run_body(ended()))
     command = Command("run", "-f", path, "--cancel-on-interrupt")
@@ -229,7 +248,8 @@ def test_a_kubectl_that_does_not_end_is_killed_when_its_end_is_not_awaited_any_m
         pid = await first
         task.cancel()
         assert isinstance(
-            (await asyncio.gather(task, return_exceptions=True))[0], asyncio.CancelledError
+            (await asyncio.gather(task, return_exceptions=True))[0],
+            asyncio.CancelledError,
         )
         return pid
 

@@ -24,7 +24,10 @@ from unit.golden_messages import golden
 
 Capture = pytest.CaptureFixture[str]
 Judge = Callable[..., tuple[int, str]]
-ONE_FAILED = [measured(0, failed=1), *(measured(sequence) for sequence in range(1, 4))]
+ONE_FAILED = [
+    measured(0, failed=1),
+    *(measured(sequence) for sequence in range(1, 4)),
+]
 """Of 120 requests: 0.83 %, which the spec allows."""
 SHORT_OUTPUT = [measured(sequence, output_percent=90) for sequence in range(4)]
 
@@ -36,7 +39,13 @@ def saved(folder: Path, run: FinishedRun) -> list[str]:
     (folder / "records" / "all.yaml").write_text(
         yaml.safe_dump(listed(run.config_maps)), encoding="utf-8"
     )
-    return ["judge", "-f", str(folder / "run.yaml"), "--records", str(folder / "records")]
+    return [
+        "judge",
+        "-f",
+        str(folder / "run.yaml"),
+        "--records",
+        str(folder / "records"),
+    ]
 
 
 def printed(capture: Capture) -> str:
@@ -67,8 +76,12 @@ def test_the_same_thresholds_give_the_same_verdict(judge: Judge) -> None:
 
 def not_judged(run: FinishedRun) -> FinishedRun:
     """The run as it ends where the judge's process failed."""
-    status = {key: run.body["status"][key] for key in ("phase", "conditions", "servers")}
-    return replace(run, body={**run.body, "status": {**status, "verdict": "Unknown"}})
+    status = {
+        key: run.body["status"][key] for key in ("phase", "conditions", "servers")
+    }
+    return replace(
+        run, body={**run.body, "status": {**status, "verdict": "Unknown"}}
+    )
 
 
 def test_a_run_that_could_not_be_judged_when_it_ended_is_judged(
@@ -78,15 +91,18 @@ def test_a_run_that_could_not_be_judged_when_it_ended_is_judged(
     now = as_json(saved(tmp_path, not_judged(run)), capsys)
     repeated = as_json(saved(tmp_path, run), capsys)
     assert now["verdict"] == "Valid"
-    assert (now["results"], now["findings"]) == (repeated["results"], repeated["findings"])
+    assert (now["results"], now["findings"]) == (
+        repeated["results"],
+        repeated["findings"],
+    )
     assert (now["storedVerdict"], now["differences"]) == ("Unknown", [])
 
 
 def test_the_table_is_that_of_the_report(tmp_path: Path, capsys: Capture) -> None:
     arguments = saved(tmp_path, finished_run())
-    stored = yaml.safe_load((tmp_path / "run.yaml").read_text(encoding="utf-8"))["status"][
-        "results"
-    ]
+    stored = yaml.safe_load((tmp_path / "run.yaml").read_text(encoding="utf-8"))[
+        "status"
+    ]["results"]
     now = as_json(arguments, capsys)["results"]
     assert [{**row, "findings": set(row["findings"])} for row in now] == [
         {**row, "findings": set(row["findings"])} for row in stored
@@ -95,7 +111,9 @@ def test_the_table_is_that_of_the_report(tmp_path: Path, capsys: Capture) -> Non
 
 
 @pytest.mark.parametrize("name", ["max-failed-percent", "max_failed_percent"])
-def test_a_stricter_threshold_makes_a_load_point_invalid(judge: Judge, name: str) -> None:
+def test_a_stricter_threshold_makes_a_load_point_invalid(
+    judge: Judge, name: str
+) -> None:
     code, output = judge(finished_run(ONE_FAILED), "--threshold", f"{name}=0.5")
     assert code == 4
     assert "chat/rate=8: was" not in output
@@ -103,28 +121,47 @@ def test_a_stricter_threshold_makes_a_load_point_invalid(judge: Judge, name: str
 
 
 def test_a_looser_threshold_makes_a_load_point_valid(judge: Judge) -> None:
-    code, output = judge(finished_run(SHORT_OUTPUT), "--threshold", "output-suspect-percent=85")
+    code, output = judge(
+        finished_run(SHORT_OUTPUT), "--threshold", "output-suspect-percent=85"
+    )
     assert code == 0
     golden(output)
 
 
 def test_the_last_of_two_lines_stands(judge: Judge) -> None:
-    lines = ["--threshold=max-failed-percent=0.5", "--threshold=max-failed-percent=1"]
+    lines = [
+        "--threshold=max-failed-percent=0.5",
+        "--threshold=max-failed-percent=1",
+    ]
     assert judge(finished_run(ONE_FAILED), *lines)[0] == 0
 
 
 @pytest.mark.parametrize(
     ("severity", "code", "sentence"),
     [
-        pytest.param("Off", 0, "was Suspect, now Valid: no OutputTooShort", id="off"),
-        pytest.param("Note", 0, "was Suspect, now Valid: OutputTooShort is less severe", id="less"),
         pytest.param(
-            "Invalid", 4, "was Suspect, now Invalid: OutputTooShort is more severe", id="more"
+            "Off", 0, "was Suspect, now Valid: no OutputTooShort", id="off"
+        ),
+        pytest.param(
+            "Note",
+            0,
+            "was Suspect, now Valid: OutputTooShort is less severe",
+            id="less",
+        ),
+        pytest.param(
+            "Invalid",
+            4,
+            "was Suspect, now Invalid: OutputTooShort is more severe",
+            id="more",
         ),
     ],
 )
-def test_another_severity(judge: Judge, severity: str, code: int, sentence: str) -> None:
-    ended, output = judge(finished_run(SHORT_OUTPUT), "--severity", f"OutputTooShort={severity}")
+def test_another_severity(
+    judge: Judge, severity: str, code: int, sentence: str
+) -> None:
+    ended, output = judge(
+        finished_run(SHORT_OUTPUT), "--severity", f"OutputTooShort={severity}"
+    )
     assert (ended, f"chat/rate=8: {sentence}" in output) == (code, True)
     assert f"severities: OutputTooShort={severity}" in output
 
@@ -137,8 +174,13 @@ def test_severities_of_the_spec_stay_but_for_those_that_are_changed(
         {"code": "TooFewSamples", "severity": "Off"},
     ]
     run = finished_run(SHORT_OUTPUT, validity={"severities": overrides})
-    output = as_json([*saved(tmp_path, run), "--severity=OutputTooShort=Note"], capsys)
-    assert output["judge"]["overrides"] == ["OutputTooShort=Note", "TooFewSamples=Off"]
+    output = as_json(
+        [*saved(tmp_path, run), "--severity=OutputTooShort=Note"], capsys
+    )
+    assert output["judge"]["overrides"] == [
+        "OutputTooShort=Note",
+        "TooFewSamples=Off",
+    ]
     assert [finding["code"] for finding in output["findings"]] == ["OutputTooShort"]
     assert output["differences"] == [
         {
@@ -171,7 +213,9 @@ def test_a_log_that_tells_of_no_compiling_is_checked(judge: Judge) -> None:
     golden(output)
 
 
-def test_compilations_that_were_not_kept_are_not_forgotten_silently(judge: Judge) -> None:
+def test_compilations_that_were_not_kept_are_not_forgotten_silently(
+    judge: Judge,
+) -> None:
     run = finished_run(compilations=IN_THE_SECOND)
     del run.body["status"]["servers"][0]["compilations"]
     code, output = judge(run)
@@ -183,22 +227,31 @@ def test_compilations_that_were_not_kept_are_not_forgotten_silently(judge: Judge
 # -------------------------------------------------------------------------------------------
 
 
-def test_a_lost_record_is_reported_and_not_held_against_its_load_point(judge: Judge) -> None:
+def test_a_lost_record_is_reported_and_not_held_against_its_load_point(
+    judge: Judge,
+) -> None:
     code, output = judge(finished_run(kept=(0, 1, 2)))
     assert (code, "judged: Valid" in output) == (0, True)
     golden(output)
 
 
-def test_a_load_point_without_any_record_is_not_judged(tmp_path: Path, capsys: Capture) -> None:
+def test_a_load_point_without_any_record_is_not_judged(
+    tmp_path: Path, capsys: Capture
+) -> None:
     output = as_json(saved(tmp_path, finished_run(kept=(0, 2))), capsys)
     assert [row["loadPoint"] for row in output["results"]] == ["chat/rate=4"]
     golden(*output["notes"])
 
 
-def test_a_stage_that_was_never_measured_stays_missing(tmp_path: Path, capsys: Capture) -> None:
+def test_a_stage_that_was_never_measured_stays_missing(
+    tmp_path: Path, capsys: Capture
+) -> None:
     run = finished_run([measured(0), measured(1), measured(2)], kept=(0, 1))
     output = as_json(saved(tmp_path, run), capsys)
-    assert [(row["verdict"], "RecordMissing" in row["findings"]) for row in output["results"]] == [
+    assert [
+        (row["verdict"], "RecordMissing" in row["findings"])
+        for row in output["results"]
+    ] == [
         ("Valid", False),
         ("Invalid", True),
     ]
@@ -207,7 +260,9 @@ def test_a_stage_that_was_never_measured_stays_missing(tmp_path: Path, capsys: C
 
 def test_a_timeline_that_was_cut_is_reported(judge: Judge) -> None:
     run = finished_run()
-    run.body["status"]["truncated"] = [{"field": "timeline", "total": 5, "included": 3}]
+    run.body["status"]["truncated"] = [
+        {"field": "timeline", "total": 5, "included": 3}
+    ]
     golden(judge(run)[1])
 
 
@@ -234,7 +289,13 @@ def test_config_maps_of_others_are_passed_over(judge: Judge) -> None:
 
 def test_a_record_of_another_run_is_not_believed(judge: Judge) -> None:
     run = finished_run(
-        [measured(0), *(measured(s).model_copy(update={"run_uid": "uid-2"}) for s in (1, 2, 3))]
+        [
+            measured(0),
+            *(
+                measured(s).model_copy(update={"run_uid": "uid-2"})
+                for s in (1, 2, 3)
+            ),
+        ]
     )
     golden(judge(run)[1])
 
@@ -243,15 +304,20 @@ def test_chunks_of_the_timeline_count_once(tmp_path: Path, capsys: Capture) -> N
     run = finished_run()
     twice = with_timeline_chunk(run, server_samples(measured(0)))
     (samples, repeated) = (
-        as_json(saved(tmp_path, each), capsys)["results"][0]["roles"] for each in (run, twice)
+        as_json(saved(tmp_path, each), capsys)["results"][0]["roles"]
+        for each in (run, twice)
     )
     assert samples == repeated
     assert samples[0]["samples"] > 20
 
 
-def test_a_row_whose_codes_were_cut_is_compared_by_its_verdict(judge: Judge) -> None:
+def test_a_row_whose_codes_were_cut_is_compared_by_its_verdict(
+    judge: Judge,
+) -> None:
     run = finished_run(SHORT_OUTPUT)
-    run.body["status"]["truncated"] = [{"field": "results[].findings", "total": 4, "included": 2}]
+    run.body["status"]["truncated"] = [
+        {"field": "results[].findings", "total": 4, "included": 2}
+    ]
     golden(
         judge(run, "--threshold", "window-seconds=60")[1],
         judge(run, "--severity", "OutputTooShort=Invalid")[1],
@@ -262,7 +328,10 @@ def test_truncated_rows_have_few_figures(tmp_path: Path, capsys: Capture) -> Non
     run = finished_run(kept=(0, 1, 2))
     del run.body["status"]["results"][1]
     output = as_json(saved(tmp_path, run), capsys)
-    assert [row["loadPoint"] for row in output["results"]] == ["chat/rate=4", "chat/rate=8"]
+    assert [row["loadPoint"] for row in output["results"]] == [
+        "chat/rate=4",
+        "chat/rate=8",
+    ]
     assert (output["differences"], output["notes"]) == (
         [],
         ["chat/rate=8: not all of its records are kept"],
@@ -337,7 +406,9 @@ def test_without_files_kubectl_is_used(
 ) -> None:
     run = finished_run(ONE_FAILED)
     (tmp_path / "run.json").write_text(json.dumps(run.body), encoding="utf-8")
-    (tmp_path / "cms.json").write_text(json.dumps(listed(run.config_maps)), encoding="utf-8")
+    (tmp_path / "cms.json").write_text(
+        json.dumps(listed(run.config_maps)), encoding="utf-8"
+    )
     kubectl = tmp_path / "kubectl"
     kubectl.write_text(
         f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\n'
@@ -346,7 +417,10 @@ def test_without_files_kubectl_is_used(
     )
     kubectl.chmod(kubectl.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    assert main(["judge", "judged", "-n", "lab", "--threshold=max-failed-percent=0.5"]) == 4
+    assert (
+        main(["judge", "judged", "-n", "lab", "--threshold=max-failed-percent=0.5"])
+        == 4
+    )
     assert (tmp_path / "asked").read_text(encoding="utf-8").splitlines() == [
         "get benchmarkruns.benchrun.dev judged --output=json --namespace=lab",
         f"get configmaps --selector=benchrun.dev/run-uid={UID},benchrun.dev/role in "

@@ -25,7 +25,9 @@ FORBIDDEN = (
             "NoCluster",
             id="no kubeconfig",
         ),
-        pytest.param(REFUSED.format("10.0.0.1:6443"), "NoCluster", id="cluster down"),
+        pytest.param(
+            REFUSED.format("10.0.0.1:6443"), "NoCluster", id="cluster down"
+        ),
         pytest.param(
             "Unable to connect to the server: dial tcp: lookup nowhere: no such host",
             "NoCluster",
@@ -37,7 +39,9 @@ FORBIDDEN = (
             id="no such context",
         ),
         pytest.param(
-            'error: context "prod" does not exist', "NoContext", id="no such context, newer words"
+            'error: context "prod" does not exist',
+            "NoContext",
+            id="no such context, newer words",
         ),
         pytest.param(
             "error: You must be logged in to the server (Unauthorized)",
@@ -72,7 +76,9 @@ FORBIDDEN = (
             id="may not write",
         ),
         pytest.param(
-            FORBIDDEN.format("", "list", "at the cluster scope"), "Forbidden", id="may not list all"
+            FORBIDDEN.format("", "list", "at the cluster scope"),
+            "Forbidden",
+            id="may not list all",
         ),
         pytest.param(
             'Error from server (NotFound): error when creating "STDIN": namespaces "lab" not found',
@@ -99,7 +105,11 @@ FORBIDDEN = (
             "Other",
             id="several problems stand under one another",
         ),
-        pytest.param("error: something\n  new\n", "Other", id="what is not known is passed on"),
+        pytest.param(
+            "error: something\n  new\n",
+            "Other",
+            id="what is not known is passed on",
+        ),
         pytest.param("", "Other", id="nothing"),
     ],
 )
@@ -114,8 +124,15 @@ def test_each_kubectl_error_prints_one_line_with_the_remedy(
 @pytest.mark.parametrize(
     ("namespace", "others", "line"),
     [
-        pytest.param(None, ["chat-1", "rag"], "in this namespace; did you mean chat-1?", id="near"),
-        pytest.param("lab", ["rag"], "in namespace lab; there are: rag", id="others"),
+        pytest.param(
+            None,
+            ["chat-1", "rag"],
+            "in this namespace; did you mean chat-1?",
+            id="near",
+        ),
+        pytest.param(
+            "lab", ["rag"], "in namespace lab; there are: rag", id="others"
+        ),
         pytest.param(
             "lab",
             [f"z{n}" for n in range(12)],
@@ -131,11 +148,15 @@ def test_each_kubectl_error_prints_one_line_with_the_remedy(
         ),
     ],
 )
-def test_a_run_that_is_not_there(namespace: str | None, others: list[str], line: str) -> None:
+def test_a_run_that_is_not_there(
+    namespace: str | None, others: list[str], line: str
+) -> None:
     golden(str(no_such("BenchmarkRun", "chat", namespace, others)))
 
 
-NOT_FOUND = 'Error from server (NotFound): benchmarkruns.benchrun.dev "chta" not found'
+NOT_FOUND = (
+    'Error from server (NotFound): benchmarkruns.benchrun.dev "chta" not found'
+)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +170,10 @@ NOT_FOUND = 'Error from server (NotFound): benchmarkruns.benchrun.dev "chta" not
     ],
 )
 def test_every_command_names_those_that_there_are(
-    what: str, command: list[str], kubectl: FakeKubectl, capsys: pytest.CaptureFixture[str]
+    what: str,
+    command: list[str],
+    kubectl: FakeKubectl,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     kubectl.fails("get", "chta", error=NOT_FOUND, unless="--ignore-not-found")
     kubectl.answer("get", "chta", "--ignore-not-found")
@@ -162,7 +186,9 @@ def test_who_may_not_list_gets_no_names(
     kubectl: FakeKubectl, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kubectl.fails("get", "chta", error=NOT_FOUND)
-    kubectl.fails("get", error=FORBIDDEN.format("", "list", 'in the namespace "lab"'))
+    kubectl.fails(
+        "get", error=FORBIDDEN.format("", "list", 'in the namespace "lab"')
+    )
     assert main(["get", "chta"]) == 1
     golden(capsys.readouterr().err)
 
@@ -184,6 +210,13 @@ def test_every_command_needs_kubectl(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    for command in (["get"], ["watch", "chat"], ["logs", "chat"], ["report", "chat"]):
+    for command in (
+        ["get"],
+        ["watch", "chat"],
+        ["logs", "chat"],
+        ["report", "chat"],
+    ):
         assert main(command) == 1
-        assert "kubectl was not found on PATH; install it" in capsys.readouterr().err
+        assert (
+            "kubectl was not found on PATH; install it" in capsys.readouterr().err
+        )

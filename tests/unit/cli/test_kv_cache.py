@@ -77,7 +77,10 @@ def test_weights_are_read_from_the_index(tmp_path: Path, capsys: Capture) -> Non
     (folder / "model.safetensors.index.json").write_text(
         json.dumps({"metadata": {"total_size": 64 * 2**30}})
     )
-    assert main(["kv-cache", str(folder), "--gpu-memory=48GiB", "--serve", "-tp=4"]) == 0
+    assert (
+        main(["kv-cache", str(folder), "--gpu-memory=48GiB", "--serve", "-tp=4"])
+        == 0
+    )
     golden(printed(capsys))
 
 
@@ -87,13 +90,22 @@ def test_weights_are_read_from_the_headers(tmp_path: Path, capsys: Capture) -> N
         header = json.dumps(
             {"w": {"dtype": "BF16", "shape": [1], "data_offsets": [0, size]}}
         ).encode()
-        (folder / f"{name}.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
+        (folder / f"{name}.safetensors").write_bytes(
+            struct.pack("<Q", len(header)) + header
+        )
     assert main(["kv-cache", str(folder), "--gpu-memory=48GiB"]) == 0
     golden(printed(capsys))
 
 
-def test_a_limit_that_does_not_fit_is_reported(tmp_path: Path, capsys: Capture) -> None:
-    words = ["kv-cache", str(model(tmp_path, QWEN_32B)), "--serve", "--kv-cache-memory-bytes=8GiB"]
+def test_a_limit_that_does_not_fit_is_reported(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    words = [
+        "kv-cache",
+        str(model(tmp_path, QWEN_32B)),
+        "--serve",
+        "--kv-cache-memory-bytes=8GiB",
+    ]
     assert main(words) == 0
     golden(printed(capsys))
 
@@ -162,7 +174,9 @@ def lines(text: str) -> list[str]:
 
 
 def test_its_example_prints_what_it_shows(capsys: Capture) -> None:
-    (block,) = re.findall(r"^```console\n\$ (.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    (block,) = re.findall(
+        r"^```console\n\$ (.*?)^```", PAGE, re.MULTILINE | re.DOTALL
+    )
     command, shown = re.split(r"(?<!\\)\n", block, maxsplit=1)
     name, *words = shlex.split(command.replace("\\\n", " "))
     assert name == "benchrun"
@@ -179,7 +193,9 @@ SAID = (
 
 
 @pytest.mark.parametrize("output", ["table", "json"])
-def test_a_limit_beyond_the_models_own_is_reported(output: str, capsys: Capture) -> None:
+def test_a_limit_beyond_the_models_own_is_reported(
+    output: str, capsys: Capture
+) -> None:
     words = ["kv-cache", "models/Qwen2.5-32B-Instruct", "-o", output, "--serve"]
     assert main([*words, "--max-model-len=65536"]) == 0
     assert SAID in capsys.readouterr().out
@@ -200,7 +216,9 @@ def test_overriding_the_model_gives_a_note(capsys: Capture) -> None:
 
 def test_an_index_states_the_total_size() -> None:
     assert (
-        bytes_by_index({"metadata": {"total_size": 65_527_752_704}, "weight_map": {}})
+        bytes_by_index(
+            {"metadata": {"total_size": 65_527_752_704}, "weight_map": {}}
+        )
         == 65_527_752_704
     )
 
@@ -240,11 +258,19 @@ def test_an_index_without_it_is_rejected(index: dict[str, Any]) -> None:
         (["model.safetensors"], True),
         (["consolidated.safetensors"], True),
         (["consolidated.safetensors", "model.safetensors"], False),
-        (["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"], True),
+        (
+            [
+                "model-00001-of-00002.safetensors",
+                "model-00002-of-00002.safetensors",
+            ],
+            True,
+        ),
         (["model-00001-of-00002.safetensors"], False),
     ],
 )
-def test_files_are_one_models_weights_whole_and_once(names: list[str], is_known: bool) -> None:
+def test_files_are_one_models_weights_whole_and_once(
+    names: list[str], is_known: bool
+) -> None:
     if is_known:
         check_files(names)
         return

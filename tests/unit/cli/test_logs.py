@@ -19,10 +19,17 @@ CONTAINERS = {"server": "vllm", "client": "client"}
 
 
 def pod(
-    name: str, role: str, *, begun: bool = True, restarts: int = 0, run: str = "uid-chat"
+    name: str,
+    role: str,
+    *,
+    begun: bool = True,
+    restarts: int = 0,
+    run: str = "uid-chat",
 ) -> Json:
     state: Json = (
-        {"running": {"startedAt": at(1)}} if begun else {"waiting": {"reason": "ContainerCreating"}}
+        {"running": {"startedAt": at(1)}}
+        if begun
+        else {"waiting": {"reason": "ContainerCreating"}}
     )
     container = CONTAINERS[role]
     kind = "Job" if role == "client" else "ReplicaSet"
@@ -47,7 +54,9 @@ def pod(
         },
         "spec": {"containers": [{"name": container}]},
         "status": {
-            "containerStatuses": [{"name": container, "state": state, "restartCount": restarts}]
+            "containerStatuses": [
+                {"name": container, "state": state, "restartCount": restarts}
+            ]
         },
     }
 
@@ -56,19 +65,29 @@ def selected(role: str) -> str:
     return f"--selector=benchrun.dev/run-uid=uid-chat,{role}"
 
 
-def pods(kubectl: FakeKubectl, role: str, *listed: Json, once: bool = False) -> None:
-    kubectl.gives("get", "pods", selected(role), body={"items": list(listed)}, once=once)
+def pods(
+    kubectl: FakeKubectl, role: str, *listed: Json, once: bool = False
+) -> None:
+    kubectl.gives(
+        "get", "pods", selected(role), body={"items": list(listed)}, once=once
+    )
 
 
 def run_is(kubectl: FakeKubectl, status: Any, *, once: bool = False) -> None:
-    kubectl.gives("get", "benchmarkruns.benchrun.dev", body=run_body(status), once=once)
+    kubectl.gives(
+        "get", "benchmarkruns.benchrun.dev", body=run_body(status), once=once
+    )
 
 
-def test_with_two_pods_each_line_names_its_pod(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_with_two_pods_each_line_names_its_pod(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
     run_is(kubectl, running())
     pods(kubectl, SERVER, pod("s", "server"))
     pods(kubectl, CLIENT, pod("c", "client"))
-    kubectl.answer("logs", "s", out="loading\n[bold]ready[/bold] " + "x" * 300 + "\n")
+    kubectl.answer(
+        "logs", "s", out="loading\n[bold]ready[/bold] " + "x" * 300 + "\n"
+    )
     kubectl.answer("logs", "c", out='{"schema":"benchrun.headline/1"}\n')
     assert main(["logs", "chat", "-n", "lab", "--tail=5"]) == 0
     assert capsys.readouterr().out.splitlines() == [
@@ -76,7 +95,13 @@ def test_with_two_pods_each_line_names_its_pod(kubectl: FakeKubectl, capsys: Cap
         "server | [bold]ready[/bold] " + "x" * 300,
         'client | {"schema":"benchrun.headline/1"}',
     ]
-    assert ["logs", "s", "--container=server", "--tail=5", "--namespace=lab"] in kubectl.commands()
+    assert [
+        "logs",
+        "s",
+        "--container=server",
+        "--tail=5",
+        "--namespace=lab",
+    ] in kubectl.commands()
 
 
 @pytest.mark.parametrize(
@@ -90,7 +115,9 @@ def test_with_two_pods_each_line_names_its_pod(kubectl: FakeKubectl, capsys: Cap
         ),
     ],
 )
-def test_lines_of_one_pod(log: str, printed: str, kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_lines_of_one_pod(
+    log: str, printed: str, kubectl: FakeKubectl, capsys: Capture
+) -> None:
     run_is(kubectl, running())
     pods(kubectl, SERVER, pod("s", "server"))
     kubectl.answer("logs", "s", out=log)
@@ -98,7 +125,9 @@ def test_lines_of_one_pod(log: str, printed: str, kubectl: FakeKubectl, capsys: 
     assert capsys.readouterr().out == printed
 
 
-def test_pods_that_only_carry_the_label_are_not_read(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_pods_that_only_carry_the_label_are_not_read(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
     foreign = pod("s2", "server")
     foreign["metadata"]["ownerReferences"] = []
     run_is(kubectl, running())
@@ -108,14 +137,20 @@ def test_pods_that_only_carry_the_label_are_not_read(kubectl: FakeKubectl, capsy
     assert capsys.readouterr().out == "ours\n"
 
 
-def test_several_pods_of_a_role_are_named(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_several_pods_of_a_role_are_named(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
     run_is(kubectl, running())
     pods(kubectl, SERVER, pod("s-0", "server"), pod("s-1", "server"))
     pods(kubectl, CLIENT, pod("c", "client"))
     for name in ("s-0", "s-1", "c"):
         kubectl.answer("logs", name, out="here\n")
     assert main(["logs", "chat"]) == 0
-    assert capsys.readouterr().out.splitlines() == ["s-0 | here", "s-1 | here", "client | here"]
+    assert capsys.readouterr().out.splitlines() == [
+        "s-0 | here",
+        "s-1 | here",
+        "client | here",
+    ]
 
 
 def test_what_has_not_begun_is_reported_with_what_it_waits_for(
@@ -149,7 +184,9 @@ def test_when_nothing_is_kept_that_is_reported_with_where_to_look(
     golden(output)
 
 
-def test_a_pod_that_goes_during_a_request_is_gone(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_pod_that_goes_during_a_request_is_gone(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
     run_is(kubectl, ended("Failed", log_tail="last"))
     pods(kubectl, SERVER, pod("s", "server"))
     kubectl.fails("logs", error='Error from server (NotFound): pods "s" not found')
@@ -157,7 +194,9 @@ def test_a_pod_that_goes_during_a_request_is_gone(kubectl: FakeKubectl, capsys: 
     assert capsys.readouterr().out.splitlines()[-1] == "last"
 
 
-def test_missing_permission_to_read_logs_is_reported(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_missing_permission_to_read_logs_is_reported(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
     run_is(kubectl, running())
     pods(kubectl, SERVER, pod("s", "server"))
     kubectl.fails(

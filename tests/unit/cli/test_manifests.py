@@ -32,7 +32,9 @@ def file(folder: Path, text: str | bytes, name: str = "run.yaml") -> str:
 
 
 def test_several_documents_come_in_order(tmp_path: Path) -> None:
-    found = manifests_in([file(tmp_path, f"# first\n---\n{DATA}---\n{RUN}---\n# nothing here\n")])
+    found = manifests_in(
+        [file(tmp_path, f"# first\n---\n{DATA}---\n{RUN}---\n# nothing here\n")]
+    )
     assert [(each.kind, each.name, each.namespace) for each in found] == [
         ("ConfigMap", None, "lab"),
         ("BenchmarkRun", "chat", None),
@@ -40,7 +42,9 @@ def test_several_documents_come_in_order(tmp_path: Path) -> None:
     assert found[1].source.endswith("run.yaml, document 2")
 
 
-@pytest.mark.parametrize("begin", ["", "\ufeff", "# ü\n", "\ufeff# ü\n---\n", "%YAML 1.1\n---\n"])
+@pytest.mark.parametrize(
+    "begin", ["", "\ufeff", "# ü\n", "\ufeff# ü\n---\n", "%YAML 1.1\n---\n"]
+)
 def test_each_is_handed_on_as_it_is_written(tmp_path: Path, begin: str) -> None:
     found = manifests_in([file(tmp_path, f"{begin}{DATA}---\n{RUN}")])
     assert "value: 12:30" in found[1].text
@@ -59,19 +63,28 @@ def test_json_may_be_indented_with_tabs(tmp_path: Path) -> None:
 
 
 def test_yaml_may_begin_with_a_brace(tmp_path: Path) -> None:
-    (found,) = manifests_in([file(tmp_path, "{apiVersion: v1, kind: Secret, metadata: {name: a}}")])
+    (found,) = manifests_in(
+        [file(tmp_path, "{apiVersion: v1, kind: Secret, metadata: {name: a}}")]
+    )
     assert (found.kind, found.name) == ("Secret", "a")
 
 
 def test_a_kind_may_be_called_a_list(tmp_path: Path) -> None:
     (found,) = manifests_in(
-        [file(tmp_path, "{apiVersion: x.dev/v1, kind: AllowList, metadata: {name: a}}")]
+        [
+            file(
+                tmp_path,
+                "{apiVersion: x.dev/v1, kind: AllowList, metadata: {name: a}}",
+            )
+        ]
     )
     assert found.kind == "AllowList"
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(RUN.encode())))
+    monkeypatch.setattr(
+        "sys.stdin", SimpleNamespace(buffer=io.BytesIO(RUN.encode()))
+    )
     (found,) = manifests_in(["-"])
     assert (found.name, found.source) == ("chat", "standard input")
 
@@ -87,13 +100,18 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param("just words", id="words"),
         pytest.param("kind: A\nmetadata: {name: a}", id="no version"),
         pytest.param(RUN.replace("name: chat", "label: a"), id="no name"),
-        pytest.param(RUN.replace("name: chat", "name: chat\n  generateName: chat-"), id="both"),
+        pytest.param(
+            RUN.replace("name: chat", "name: chat\n  generateName: chat-"),
+            id="both",
+        ),
         pytest.param(f"{RUN}---\nkind: A\n", id="the second"),
         pytest.param("apiVersion: v1\nkind: ConfigMapList\nitems: []", id="list"),
         pytest.param(b"#" * (MAX_BYTES + 1), id="too large"),
     ],
 )
-def test_an_invalid_manifest_is_named_with_its_position(tmp_path: Path, text: str | bytes) -> None:
+def test_an_invalid_manifest_is_named_with_its_position(
+    tmp_path: Path, text: str | bytes
+) -> None:
     path = file(tmp_path, text)
     with pytest.raises(CommandError) as refused:
         manifests_in([path])

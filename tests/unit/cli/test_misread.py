@@ -29,7 +29,14 @@ def file(folder: Path, text: str | bytes, name: str = "m.yaml") -> Path:
 
 
 @pytest.mark.parametrize(
-    "day", ["2026-02-30", "2026-13-45", "2026-01-01", "2026-01-01T00:00:00Z", "2026-1-1 0:0:0"]
+    "day",
+    [
+        "2026-02-30",
+        "2026-13-45",
+        "2026-01-01",
+        "2026-01-01T00:00:00Z",
+        "2026-1-1 0:0:0",
+    ],
 )
 def test_what_looks_like_a_date_is_a_string(tmp_path: Path, day: str) -> None:
     run = f"apiVersion: benchrun.dev/v1alpha1\nkind: BenchmarkRun\nmetadata:\n  name: {day}\n"
@@ -38,7 +45,9 @@ def test_what_looks_like_a_date_is_a_string(tmp_path: Path, day: str) -> None:
     assert [each.name for each in runs_in(tmp_path / "m.yaml")] == [day]
 
 
-def test_a_label_with_a_date_is_no_fault_of_the_manifest(tmp_path: Path, capsys: Capture) -> None:
+def test_a_label_with_a_date_is_no_fault_of_the_manifest(
+    tmp_path: Path, capsys: Capture
+) -> None:
     dated = manifest(metadata={"name": "chat", "labels": {"day": "DAY"}})
     path = file(tmp_path, yaml.safe_dump(dated).replace("DAY", "2026-02-30"))
     assert main(["check", "-f", str(path)]) == 0
@@ -56,16 +65,26 @@ def test_a_label_with_a_date_is_no_fault_of_the_manifest(tmp_path: Path, capsys:
         ('"2026-01-01"', "2026-01-01"),
     ],
 )
-def test_other_values_are_what_they_were(tmp_path: Path, text: str, value: object) -> None:
-    path = file(tmp_path, f"kind: BenchmarkRun\nmetadata: {{name: a}}\nspec: {{x: {text}}}\n")
+def test_other_values_are_what_they_were(
+    tmp_path: Path, text: str, value: object
+) -> None:
+    path = file(
+        tmp_path,
+        f"kind: BenchmarkRun\nmetadata: {{name: a}}\nspec: {{x: {text}}}\n",
+    )
     assert runs_in(path)[0].spec == {"x": value}
 
 
-@pytest.mark.parametrize("value", ["!!timestamp 2026-13-45", "!!int five", "!!float five"])
+@pytest.mark.parametrize(
+    "value", ["!!timestamp 2026-13-45", "!!int five", "!!float five"]
+)
 def test_a_value_that_is_not_of_its_type_names_the_file(
     tmp_path: Path, value: str, capsys: Capture
 ) -> None:
-    path = file(tmp_path, f"kind: BenchmarkRun\nmetadata: {{name: a}}\nspec: {{x: {value}}}\n")
+    path = file(
+        tmp_path,
+        f"kind: BenchmarkRun\nmetadata: {{name: a}}\nspec: {{x: {value}}}\n",
+    )
     for command in (
         ["check", "-f", str(path)],
         ["run", "-f", str(path)],
@@ -80,7 +99,11 @@ def test_a_value_that_is_not_of_its_type_names_the_file(
 # ---- files of objects
 # ------------------------------------------------------------------------------------------------
 
-RUN = {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkRun", "metadata": {"name": "a"}}
+RUN = {
+    "apiVersion": "benchrun.dev/v1alpha1",
+    "kind": "BenchmarkRun",
+    "metadata": {"name": "a"},
+}
 MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}}
 
 
@@ -93,7 +116,9 @@ MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}}
             [{"kind": "List", "items": [RUN]}, {"items": [MAP, None, 7, RUN]}],
             id="lists-with-holes",
         ),
-        pytest.param([None, RUN, "words", ["list"], RUN, MAP], id="among-other-things"),
+        pytest.param(
+            [None, RUN, "words", ["list"], RUN, MAP], id="among-other-things"
+        ),
     ],
 )
 def test_runs_and_config_maps_are_found_wherever_they_are(
@@ -115,7 +140,11 @@ def test_files_of_a_folder_are_read_in_order(tmp_path: Path) -> None:
     for name in ("b.yaml", "a.json", "c.yml", "d.txt", "e.yaml.bak", "README"):
         file(tmp_path, json.dumps({**MAP, "metadata": {"name": name}}), name)
     found: list[Any] = list(config_maps_in(tmp_path))
-    assert [each["metadata"]["name"] for each in found] == ["a.json", "b.yaml", "c.yml"]
+    assert [each["metadata"]["name"] for each in found] == [
+        "a.json",
+        "b.yaml",
+        "c.yml",
+    ]
 
 
 def test_one_broken_file_of_a_folder_is_named(tmp_path: Path) -> None:
@@ -129,7 +158,9 @@ def test_one_broken_file_of_a_folder_is_named(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("message", ["", "Logged in as eve\n{}", "[]", "null", '{"a": ', "<html>"])
+@pytest.mark.parametrize(
+    "message", ["", "Logged in as eve\n{}", "[]", "null", '{"a": ', "<html>"]
+)
 def test_a_kubectl_that_gives_no_object_is_named(
     message: str, kubectl: FakeKubectl, capsys: Capture
 ) -> None:
@@ -140,14 +171,18 @@ def test_a_kubectl_that_gives_no_object_is_named(
         assert repr(message[:100]) in output
 
 
-def test_a_kubectl_that_is_killed_ended_without_a_word(kubectl: FakeKubectl) -> None:
+def test_a_kubectl_that_is_killed_ended_without_a_word(
+    kubectl: FakeKubectl,
+) -> None:
     kubectl.answer("get", out='{"kind": ', code=137)
     with pytest.raises(KubectlError, match="kubectl failed"):
         Kubectl().get("chat")
 
 
 def test_words_that_came_with_success_are_no_error(kubectl: FakeKubectl) -> None:
-    kubectl.answer("get", out='{"kind": "BenchmarkRun"}', error="Warning: v1alpha1 is old\n")
+    kubectl.answer(
+        "get", out='{"kind": "BenchmarkRun"}', error="Warning: v1alpha1 is old\n"
+    )
     assert Kubectl().get("chat") == {"kind": "BenchmarkRun"}
 
 
@@ -161,7 +196,9 @@ def test_nobody_of_that_name_is_none_and_no_error(kubectl: FakeKubectl) -> None:
 
 
 @pytest.mark.parametrize("limit", ["five", "-1", "nan", "inf", "5%", ""])
-def test_a_limit_that_is_no_percentage_says_what_one_is(limit: str, capsys: Capture) -> None:
+def test_a_limit_that_is_no_percentage_says_what_one_is(
+    limit: str, capsys: Capture
+) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["compare", "a", "b", f"--max-regression={limit}"])
     assert ended.value.code == 2
@@ -180,7 +217,14 @@ def test_several_near_names_are_all_shown_as_they_are_written() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["frobnicate"], ["get", "--no-such"], ["run"], ["judge", "x", "-o", "xml"]]
+    "command",
+    [
+        [],
+        ["frobnicate"],
+        ["get", "--no-such"],
+        ["run"],
+        ["judge", "x", "-o", "xml"],
+    ],
 )
 def test_a_mistaken_command_line_is_2_as_argparse_has_it(
     command: list[str], capsys: Capture

@@ -24,7 +24,9 @@ def saved(folder: Path, run: FinishedRun, **status: Any) -> Path:
     file = folder / "run.yaml"
     body = {**run.body, "status": {**run.body["status"], **status}}
     file.write_text(yaml.safe_dump(body), encoding="utf-8")
-    (folder / "records.yaml").write_text(yaml.safe_dump(listed(run.config_maps)), encoding="utf-8")
+    (folder / "records.yaml").write_text(
+        yaml.safe_dump(listed(run.config_maps)), encoding="utf-8"
+    )
     return file
 
 
@@ -44,14 +46,22 @@ def test_a_wide_report_lists_every_stage_and_whose_setting_each_is(
         for line in output
         if line and line[0].startswith("chat/") and line[0].endswith(("/r1", "/r2"))
     ]
-    assert stages == ["chat/rate=4/r1", "chat/rate=8/r1", "chat/rate=4/r2", "chat/rate=8/r2"]
+    assert stages == [
+        "chat/rate=4/r1",
+        "chat/rate=8/r1",
+        "chat/rate=4/r2",
+        "chat/rate=8/r2",
+    ]
     assert ["requests", "120", "client", "workloads[chat].requests"] in output
     assert main(["report", "-f", file]) == 0
     assert "workloads[chat].requests" not in capsys.readouterr().out
 
 
 def test_markdown_goes_to_standard_output(tmp_path: Path, capsys: Capture) -> None:
-    assert main(["report", "-f", str(saved(tmp_path, finished_run())), "--markdown"]) == 0
+    assert (
+        main(["report", "-f", str(saved(tmp_path, finished_run())), "--markdown"])
+        == 0
+    )
     assert capsys.readouterr().out.startswith("## judged: Valid\n\n")
 
 
@@ -78,7 +88,9 @@ def test_the_html_file_holds_its_charts(tmp_path: Path, capsys: Capture) -> None
     assert f"wrote {page}" in capsys.readouterr().out
 
 
-def test_a_run_of_the_cluster_brings_its_records(tmp_path: Path, kubectl: FakeKubectl) -> None:
+def test_a_run_of_the_cluster_brings_its_records(
+    tmp_path: Path, kubectl: FakeKubectl
+) -> None:
     run = finished_run()
     page = tmp_path / "report.html"
     kubectl.answer("configmaps", out=json.dumps(listed(run.config_maps)))
@@ -87,7 +99,9 @@ def test_a_run_of_the_cluster_brings_its_records(tmp_path: Path, kubectl: FakeKu
     assert "TTFT: to the first token" in page.read_text(encoding="utf-8")
 
 
-def test_the_table_asks_for_no_records(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_the_table_asks_for_no_records(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
     kubectl.answer("judged", out=json.dumps(finished_run().body))
     assert main(["report", "judged"]) == 0
     assert "judged: Valid" in capsys.readouterr().out
@@ -95,7 +109,18 @@ def test_the_table_asks_for_no_records(kubectl: FakeKubectl, capsys: Capture) ->
 
 def test_without_records_the_page_says_what_it_lacks(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    assert main(["report", "-f", str(saved(tmp_path, finished_run())), "--html", str(page)]) == 0
+    assert (
+        main(
+            [
+                "report",
+                "-f",
+                str(saved(tmp_path, finished_run())),
+                "--html",
+                str(page),
+            ]
+        )
+        == 0
+    )
     assert "No records of requests were kept." in page.read_text(encoding="utf-8")
 
 
@@ -109,12 +134,21 @@ def test_the_exit_code_is_that_of_the_verdict(
         {"type": "Valid", "status": "False", "reason": "x"},
     ]
     assert (
-        main(["report", "-f", str(saved(tmp_path, finished_run(), conditions=conditions)), *form])
+        main(
+            [
+                "report",
+                "-f",
+                str(saved(tmp_path, finished_run(), conditions=conditions)),
+                *form,
+            ]
+        )
         == 4
     )
 
 
-def test_a_run_that_goes_on_has_no_page_yet(tmp_path: Path, capsys: Capture) -> None:
+def test_a_run_that_goes_on_has_no_page_yet(
+    tmp_path: Path, capsys: Capture
+) -> None:
     file = saved(tmp_path, finished_run(), conditions=[])
     page = tmp_path / "report.html"
     assert main(["report", "-f", str(file), "--html", str(page)]) == 1
@@ -122,9 +156,22 @@ def test_a_run_that_goes_on_has_no_page_yet(tmp_path: Path, capsys: Capture) -> 
     golden(capsys.readouterr().err)
 
 
-def test_a_file_that_can_t_be_written_is_reported(tmp_path: Path, capsys: Capture) -> None:
+def test_a_file_that_can_t_be_written_is_reported(
+    tmp_path: Path, capsys: Capture
+) -> None:
     file = saved(tmp_path, finished_run())
-    assert main(["report", "-f", str(file), "--html", str(tmp_path / "no" / "such.html")]) == 1
+    assert (
+        main(
+            [
+                "report",
+                "-f",
+                str(file),
+                "--html",
+                str(tmp_path / "no" / "such.html"),
+            ]
+        )
+        == 1
+    )
     golden(capsys.readouterr().err)
 
 
@@ -153,11 +200,16 @@ def test_the_other_forms_do_without_the_extra(
 ) -> None:
     for module in ("vl_convert", "jinja2"):
         monkeypatch.setitem(sys.modules, module, None)
-    assert main(["report", "-f", str(saved(tmp_path, finished_run())), "--markdown"]) == 0
+    assert (
+        main(["report", "-f", str(saved(tmp_path, finished_run())), "--markdown"])
+        == 0
+    )
     assert "judged" in capsys.readouterr().out
 
 
-def test_a_page_and_markdown_at_once_is_a_mistake(tmp_path: Path, capsys: Capture) -> None:
+def test_a_page_and_markdown_at_once_is_a_mistake(
+    tmp_path: Path, capsys: Capture
+) -> None:
     with pytest.raises(SystemExit):
         main(["report", "x", "--html", str(tmp_path / "x"), "--markdown"])
     assert "not allowed with" in capsys.readouterr().err
@@ -170,10 +222,14 @@ def test_a_page_and_markdown_at_once_is_a_mistake(tmp_path: Path, capsys: Captur
 def test_a_sweep_is_reported_where_there_is_no_such_run(
     kubectl: FakeKubectl, tmp_path: Path, capsys: Capture
 ) -> None:
-    error = 'Error from server (NotFound): benchmarkruns.benchrun.dev "seqs" not found'
+    error = (
+        'Error from server (NotFound): benchmarkruns.benchrun.dev "seqs" not found'
+    )
     kubectl.fails("get", "benchmarkruns.benchrun.dev", "seqs", error=error)
     kubectl.gives("get", "benchmarkruns.benchrun.dev", body={"items": []})
-    kubectl.gives("get", "benchmarksweeps.benchrun.dev", "seqs", body=batches().body)
+    kubectl.gives(
+        "get", "benchmarksweeps.benchrun.dev", "seqs", body=batches().body
+    )
     page = tmp_path / "sweep.html"
     assert main(["report", "seqs", "--html", str(page)]) == 0
     assert "compute is the limit" in page.read_text(encoding="utf-8")
@@ -197,6 +253,10 @@ def test_the_command_imports_nothing_of_the_extra() -> None:
     )
     environment = os.environ | {"PYTHONPATH": PYTHONPATH}
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
     )
     assert done.stdout == "\n"

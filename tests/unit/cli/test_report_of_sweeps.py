@@ -13,7 +13,12 @@ from unit.cli.finished_runs import timeline_part
 from unit.judge.comparison.sides import row, run
 from unit.measure.timelines import gauge_samples
 from unit.plan.specs import concurrencies, spec_body, workload
-from unit.report.finished_sweeps import FinishedSweep, Measured, batches, finished_sweep
+from unit.report.finished_sweeps import (
+    FinishedSweep,
+    Measured,
+    batches,
+    finished_sweep,
+)
 from unit.report.going_on import run_body, running
 from unit.sweep import simulated
 from unit.sweep.simulated import SimulatedCluster, SimulatedOperator
@@ -31,7 +36,9 @@ def body(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         simulated,
         "figures",
         lambda name: essence(
-            run(name, [row(repeats=5, cv=1.0, OutputThroughput=throughput[name])]).status
+            run(
+                name, [row(repeats=5, cv=1.0, OutputThroughput=throughput[name])]
+            ).status
         ),
     )
     cluster = SimulatedCluster(sweep_body(THREE))
@@ -55,7 +62,13 @@ def file(tmp_path: Path, body: dict[str, Any]) -> str:
     path = tmp_path / "sweeps.json"
     path.write_text(
         json.dumps(
-            {"kind": "List", "items": [{"kind": "BenchmarkRun", "metadata": {"name": NAME}}, body]}
+            {
+                "kind": "List",
+                "items": [
+                    {"kind": "BenchmarkRun", "metadata": {"name": NAME}},
+                    body,
+                ],
+            }
         )
     )
     return str(path)
@@ -66,21 +79,58 @@ def lines(output: str) -> list[list[str]]:
 
 
 def test_figures_then_changes_then_who_did_best(file: str, capsys: Capture) -> None:
-    assert main(["report", NAME, "--sweep", "-f", file]) == 2, "a run failed: the table has a hole"
+    assert main(["report", NAME, "--sweep", "-f", file]) == 2, (
+        "a run failed: the table has a hole"
+    )
     output = lines(capsys.readouterr().out)
     assert output[0][:2] == ["seqs:", "Valid"]
-    assert ["base", "chat/rate=4", "1", "9.4", "1000", "43", "11", "1440", "Valid"] in output
-    assert ["wide", "chat/rate=4", "1", "9.4", "1250", "43", "11", "1440", "Valid"] in output
+    assert [
+        "base",
+        "chat/rate=4",
+        "1",
+        "9.4",
+        "1000",
+        "43",
+        "11",
+        "1440",
+        "Valid",
+    ] in output
+    assert [
+        "wide",
+        "chat/rate=4",
+        "1",
+        "9.4",
+        "1250",
+        "43",
+        "11",
+        "1440",
+        "Valid",
+    ] in output
     assert ["wider", "chat/rate=4", "0", *"-----", "OutOfGPUMemory"] in output
-    [change] = [line for line in output if line[:3] == ["wide", "chat/rate=4", "OutputThroughput"]]
+    [change] = [
+        line
+        for line in output
+        if line[:3] == ["wide", "chat/rate=4", "OutputThroughput"]
+    ]
     assert (change[3:7], change[-1]) == (["1000", "1250", "+25.0", "%"], "Better")
-    assert ["chat", "throughput", "wide", "chat/rate=4", "1250", "-", "0%"] in output
+    assert [
+        "chat",
+        "throughput",
+        "wide",
+        "chat/rate=4",
+        "1250",
+        "-",
+        "0%",
+    ] in output
 
 
 def test_a_remark_explains_the_table(file: str, capsys: Capture) -> None:
     main(["report", NAME, "--sweep", "-f", file])
     output = " ".join(capsys.readouterr().out.split())
-    assert "against base, within one server: the intervals hold the noise of repeats" in output
+    assert (
+        "against base, within one server: the intervals hold the noise of repeats"
+        in output
+    )
     assert "wider: OutOfGPUMemory in seqs-v3-r1: CUDA out of memory" in output
 
 
@@ -89,7 +139,9 @@ def test_a_report_by_name_queries_the_cluster_for_the_sweep(
     options: list[str], kubectl: FakeKubectl, body: dict[str, Any], capsys: Capture
 ) -> None:
     kubectl.fails("get", "benchmarkruns.benchrun.dev", NAME, error=NO_RUN)
-    kubectl.answer("get", "benchmarksweeps.benchrun.dev", NAME, out=json.dumps(body))
+    kubectl.answer(
+        "get", "benchmarksweeps.benchrun.dev", NAME, out=json.dumps(body)
+    )
     assert main(["report", NAME, "-n", "lab", *options]) == 2
     assert "against base" in capsys.readouterr().out
 
@@ -97,7 +149,9 @@ def test_a_report_by_name_queries_the_cluster_for_the_sweep(
 def test_where_a_run_has_its_name_the_option_says_which_is_meant(
     kubectl: FakeKubectl, body: dict[str, Any], capsys: Capture
 ) -> None:
-    kubectl.gives("get", "benchmarkruns.benchrun.dev", NAME, body=run_body(running()))
+    kubectl.gives(
+        "get", "benchmarkruns.benchrun.dev", NAME, body=run_body(running())
+    )
     kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body=body)
     assert main(["report", NAME]) == 0
     assert "against base" not in capsys.readouterr().out
@@ -120,12 +174,16 @@ def test_a_sweep_that_was_not_looked_at_yet(
 
 def test_a_file_without_it_is_named(file: str, capsys: Capture) -> None:
     assert main(["report", "other", "--sweep", "-f", file]) == 1
-    assert "holds no BenchmarkSweep other" in " ".join(capsys.readouterr().err.split())
+    assert "holds no BenchmarkSweep other" in " ".join(
+        capsys.readouterr().err.split()
+    )
     assert main(["report", "other", "--sweep", "-f", f"{file}.none"]) == 1
     assert "No such file" in " ".join(capsys.readouterr().err.split())
 
 
-def test_a_sweep_without_a_name_is_that_of_the_file(file: str, capsys: Capture) -> None:
+def test_a_sweep_without_a_name_is_that_of_the_file(
+    file: str, capsys: Capture
+) -> None:
     assert main(["report", "--sweep", "-f", file]) == 2
     assert "against base" in capsys.readouterr().out
     assert main(["report", "--sweep"]) == 1
@@ -143,12 +201,20 @@ def test_a_name_that_is_none_is_answered_with_those_that_there_are(
     for resource in ("benchmarkruns", "benchmarksweeps"):
         error = f'Error from server (NotFound): {resource}.benchrun.dev "sqes" not found'
         kubectl.fails(
-            "get", f"{resource}.benchrun.dev", "sqes", error=error, unless="--ignore-not-found"
+            "get",
+            f"{resource}.benchrun.dev",
+            "sqes",
+            error=error,
+            unless="--ignore-not-found",
         )
-    kubectl.answer("get", "benchmarksweeps.benchrun.dev", "sqes", "--ignore-not-found")
+    kubectl.answer(
+        "get", "benchmarksweeps.benchrun.dev", "sqes", "--ignore-not-found"
+    )
     kubectl.gives("get", "benchmarkruns.benchrun.dev", body={"items": []})
     kubectl.gives(
-        "get", "benchmarksweeps.benchrun.dev", body={"items": [{"metadata": {"name": "seqs"}}]}
+        "get",
+        "benchmarksweeps.benchrun.dev",
+        body={"items": [{"metadata": {"name": "seqs"}}]},
     )
     assert main(["report", "sqes", "-n", "lab", *options]) == 1
     assert (
@@ -177,7 +243,9 @@ def written(folder: Path, found: FinishedSweep) -> str:
     ids=["Valid", "Invalid", "a run failed"],
 )
 @pytest.mark.parametrize(
-    "form", [[], ["--markdown"], ["--html", "page.html"]], ids=["tables", "Markdown", "HTML"]
+    "form",
+    [[], ["--markdown"], ["--html", "page.html"]],
+    ids=["tables", "Markdown", "HTML"],
 )
 def test_the_exit_code_is_that_of_the_verdict(
     code: int,
@@ -187,10 +255,23 @@ def test_the_exit_code_is_that_of_the_verdict(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["report", NAME, "-f", written(tmp_path, finished_sweep(measured)), *form]) == code
+    assert (
+        main(
+            [
+                "report",
+                NAME,
+                "-f",
+                written(tmp_path, finished_sweep(measured)),
+                *form,
+            ]
+        )
+        == code
+    )
 
 
-def test_a_wide_table_is_as_wide_as_it_must_be(tmp_path: Path, capsys: Capture) -> None:
+def test_a_wide_table_is_as_wide_as_it_must_be(
+    tmp_path: Path, capsys: Capture
+) -> None:
     file = written(tmp_path, batches())
     assert main(["report", NAME, "-f", file]) == 0
     narrow = capsys.readouterr().out.splitlines()
@@ -200,20 +281,42 @@ def test_a_wide_table_is_as_wide_as_it_must_be(tmp_path: Path, capsys: Capture) 
     wide = capsys.readouterr().out.splitlines()
     assert len(wide[1]) > TABLE_WIDTH
     assert lines("\n".join(wide))[2] == [
-        *("10000", "chat/rate=inf", "1", "20.3", "81.2", "81", "25400", "81", "43", "11", "1440"),
+        *(
+            "10000",
+            "chat/rate=inf",
+            "1",
+            "20.3",
+            "81.2",
+            "81",
+            "25400",
+            "81",
+            "43",
+            "11",
+            "1440",
+        ),
         *("33", "491", "9.4%", "0.2%", "Valid"),
     ]
 
 
 @pytest.mark.parametrize(
-    ("columns", "is_pivot"), [(TABLE_WIDTH, False), (400, True)], ids=["too narrow", "wide enough"]
+    ("columns", "is_pivot"),
+    [(TABLE_WIDTH, False), (400, True)],
+    ids=["too narrow", "wide enough"],
 )
 def test_changes_stand_side_by_side_where_no_load_point_is_cut(
-    columns: int, is_pivot: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    columns: int,
+    is_pivot: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    load_points = [f"chat/concurrency={users}" for users in (8, 16, 32, 64, 128, 256, 512)]
-    template = spec_body(workloads=[workload(load=concurrencies(8, 16, 32, 64, 128, 256, 512))])
+    load_points = [
+        f"chat/concurrency={users}" for users in (8, 16, 32, 64, 128, 256, 512)
+    ]
+    template = spec_body(
+        workloads=[workload(load=concurrencies(8, 16, 32, 64, 128, 256, 512))]
+    )
     found = finished_sweep(
         {"base": Measured(), "other": Measured()},
         load_points=load_points,
@@ -224,23 +327,34 @@ def test_changes_stand_side_by_side_where_no_load_point_is_cut(
     _, _, output = capsys.readouterr().out.partition("against base")
     headers, *rows = lines(output.partition("Pareto")[0])[1:]
     assert (headers[:2] == ["figure", "variant"]) is is_pivot
-    words = [word for row in rows for word in row if word in ("Equivalent", "detected")]
+    words = [
+        word for row in rows for word in row if word in ("Equivalent", "detected")
+    ]
     assert len(words) == len(load_points) * len(found.status.results[-1].changes)
     assert "other" in output
 
 
 def test_markdown_goes_to_standard_output(tmp_path: Path, capsys: Capture) -> None:
-    assert main(["report", NAME, "-f", written(tmp_path, batches()), "--markdown"]) == 0
+    assert (
+        main(["report", NAME, "-f", written(tmp_path, batches()), "--markdown"])
+        == 0
+    )
     assert capsys.readouterr().out.startswith("## seqs: Valid\n\n")
 
 
-def test_a_page_shows_the_variants_over_time_by_what_their_runs_kept(tmp_path: Path) -> None:
+def test_a_page_shows_the_variants_over_time_by_what_their_runs_kept(
+    tmp_path: Path,
+) -> None:
     """Of the third variant nothing was kept."""
     found = batches()
     runs = [{**each, "spec": spec_body()} for each in found.runs]
     chunks = [
         timeline_config_map(
-            Owner(namespace="lab", name=each["metadata"]["name"], uid=each["metadata"]["uid"]),
+            Owner(
+                namespace="lab",
+                name=each["metadata"]["name"],
+                uid=each["metadata"]["uid"],
+            ),
             chunk=0,
             timeline=timeline_part(gauge_samples([(33.0, 9.0, 0.5)] * 20)),
         )
@@ -249,16 +363,34 @@ def test_a_page_shows_the_variants_over_time_by_what_their_runs_kept(tmp_path: P
     files = {"sweep.json": [found.body, *runs], "kept.json": chunks}
     for name, items in files.items():
         (tmp_path / name).write_text(
-            json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), encoding="utf-8"
+            json.dumps({"apiVersion": "v1", "kind": "List", "items": items}),
+            encoding="utf-8",
         )
     sweep, kept, page = (str(tmp_path / name) for name in (*files, "page.html"))
-    assert main(["report", NAME, "--sweep", "-f", sweep, "--records", kept, "--html", page]) == 0
+    assert (
+        main(
+            [
+                "report",
+                NAME,
+                "--sweep",
+                "-f",
+                sweep,
+                "--records",
+                kept,
+                "--html",
+                page,
+            ]
+        )
+        == 0
+    )
     output = Path(page).read_text(encoding="utf-8")
     assert "Variants over time" in output
     assert "Samples of the servers of 10000, 80000, each" in output
 
 
-def test_a_sweep_that_goes_on_has_no_page_yet(tmp_path: Path, capsys: Capture) -> None:
+def test_a_sweep_that_goes_on_has_no_page_yet(
+    tmp_path: Path, capsys: Capture
+) -> None:
     going_on = {
         "kind": "BenchmarkSweep",
         "metadata": {"name": NAME},
@@ -294,7 +426,10 @@ def large() -> FinishedSweep:
     load_points = [f"{'w' * 12}/concurrency={users}" for users in EIGHT]
     template = spec_body(workloads=[workload("w" * 12, load=concurrencies(*EIGHT))])
     return finished_sweep(
-        measured | {"lame": None}, load_points=load_points, replications=2, template=template
+        measured | {"lame": None},
+        load_points=load_points,
+        replications=2,
+        template=template,
     )
 
 
@@ -310,7 +445,9 @@ def shown_rows(output: str) -> list[list[str]]:
 def test_rows_that_the_status_has_no_room_for_come_from_the_runs(
     kubectl: FakeKubectl, large: FinishedSweep, capsys: Capture
 ) -> None:
-    assert {"results", "results[].metrics"} <= {cut.field for cut in large.status.truncated}
+    assert {"results", "results[].metrics"} <= {
+        cut.field for cut in large.status.truncated
+    }
     kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body=large.body)
     kubectl.gives(
         "get",
@@ -327,16 +464,23 @@ def test_rows_that_the_status_has_no_room_for_come_from_the_runs(
 
 
 def test_a_file_may_hold_the_sweep_and_its_runs(
-    large: FinishedSweep, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    large: FinishedSweep,
+    tmp_path: Path,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")  # so that the table is in one piece
     file = tmp_path / "all.json"
-    file.write_text(json.dumps({"kind": "List", "items": [large.body, *large.runs]}))
+    file.write_text(
+        json.dumps({"kind": "List", "items": [large.body, *large.runs]})
+    )
     assert main(["report", NAME, "-f", str(file)]) == 2
     assert len(shown_rows(capsys.readouterr().out)) == 32 * 8
 
 
-@pytest.mark.parametrize("gone", ["one run", "all runs", "figures of one", "somebody else's"])
+@pytest.mark.parametrize(
+    "gone", ["one run", "all runs", "figures of one", "somebody else's"]
+)
 def test_where_runs_are_gone_the_status_is_shown_with_what_is_missing(
     gone: str, large: FinishedSweep, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -362,7 +506,11 @@ def test_who_may_not_read_runs_sees_the_status(
     kubectl: FakeKubectl, large: FinishedSweep, capsys: Capture
 ) -> None:
     kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body=large.body)
-    kubectl.fails("get", "benchmarkruns.benchrun.dev", error="Error from server (Forbidden): no")
+    kubectl.fails(
+        "get",
+        "benchmarkruns.benchrun.dev",
+        error="Error from server (Forbidden): no",
+    )
     assert main(["report", NAME, "--sweep"]) == 2
     assert len(shown_rows(capsys.readouterr().out)) == len(large.status.results)
 
@@ -371,7 +519,9 @@ def test_whoever_watched_it_sees_the_whole_table_too(
     kubectl: FakeKubectl, large: FinishedSweep, capsys: Capture
 ) -> None:
     kubectl.watch(large.body, target=NAME)
-    kubectl.watch(run_body(running()), target=f"--selector=benchrun.dev/sweep={NAME}")
+    kubectl.watch(
+        run_body(running()), target=f"--selector=benchrun.dev/sweep={NAME}"
+    )
     kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body=large.body)
     kubectl.gives(
         "get",
@@ -383,12 +533,16 @@ def test_whoever_watched_it_sees_the_whole_table_too(
     assert len(shown_rows(capsys.readouterr().out)) == 32 * 8
 
 
-@pytest.mark.parametrize("gone", ["benchmarksweeps.benchrun.dev", "benchmarkruns.benchrun.dev"])
+@pytest.mark.parametrize(
+    "gone", ["benchmarksweeps.benchrun.dev", "benchmarkruns.benchrun.dev"]
+)
 def test_what_is_gone_after_watching_leaves_the_table_of_the_status(
     gone: str, kubectl: FakeKubectl, large: FinishedSweep, capsys: Capture
 ) -> None:
     kubectl.watch(large.body, target=NAME)
-    kubectl.watch(run_body(running()), target=f"--selector=benchrun.dev/sweep={NAME}")
+    kubectl.watch(
+        run_body(running()), target=f"--selector=benchrun.dev/sweep={NAME}"
+    )
     kubectl.fails("get", gone, error="Error from server (Forbidden): no")
     kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body=large.body)
     kubectl.gives("get", "benchmarkruns.benchrun.dev", body={"items": large.runs})

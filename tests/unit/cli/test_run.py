@@ -35,7 +35,10 @@ def file(folder: Path, *bodies: Json) -> str:
 
 def fresh(name: str = "chat") -> Json:
     """As the API server answers to a new one."""
-    return {**run_body(BenchmarkRunStatus(), name=name), "status": {"observedGeneration": -1}}
+    return {
+        **run_body(BenchmarkRunStatus(), name=name),
+        "status": {"observedGeneration": -1},
+    }
 
 
 def new(kubectl: FakeKubectl, name: str = "chat") -> None:
@@ -55,7 +58,11 @@ def new(kubectl: FakeKubectl, name: str = "chat") -> None:
     ids=["Valid", "Suspect", "Invalid", "Failed", "Cancelled"],
 )
 def test_the_exit_code_is_that_of_the_verdict(
-    end: BenchmarkRunStatus, code: int, tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+    end: BenchmarkRunStatus,
+    code: int,
+    tmp_path: Path,
+    kubectl: FakeKubectl,
+    capsys: Capture,
 ) -> None:
     new(kubectl)
     kubectl.watch(run_body(running(done=0)), run_body(end))
@@ -75,7 +82,9 @@ def test_stages_and_their_figures_go_by_in_a_log(
     moments = [run_body(running(done=done), name="judged") for done in (0, 1, 3)]
     kubectl.watch(*moments, {**run.body, "metadata": moments[0]["metadata"]})
     assert main(["run", "-f", file(tmp_path, manifest("judged"))]) == 0
-    lines = [line for line in capsys.readouterr().out.splitlines() if "  stage " in line]
+    lines = [
+        line for line in capsys.readouterr().out.splitlines() if "  stage " in line
+    ]
     assert [line.split("  ")[1].split(":")[0] for line in lines] == [
         "stage 1/4 chat/rate=4/r1",
         "stage 2/4 chat/rate=8/r1",
@@ -101,9 +110,9 @@ def test_without_access_to_records_stages_go_by_without_figures(
     )
     assert main(["run", "-f", file(tmp_path, manifest())]) == 0
     assert "stage 1/4 chat/rate=8/r1: measured" in capsys.readouterr().out
-    assert sum("configmaps" in arguments for arguments in kubectl.commands()) == 1, (
-        "asked again though it is forbidden"
-    )
+    assert (
+        sum("configmaps" in arguments for arguments in kubectl.commands()) == 1
+    ), "asked again though it is forbidden"
 
 
 def test_generate_name_makes_a_new_run_and_follows_that(
@@ -121,7 +130,9 @@ def test_generate_name_makes_a_new_run_and_follows_that(
     golden(capsys.readouterr().out)
 
 
-def test_no_wait_only_applies(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_no_wait_only_applies(
+    tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+) -> None:
     new(kubectl)
     assert main(["run", "--no-wait", "-f", file(tmp_path, manifest())]) == 0
     assert not any("--watch" in arguments for arguments in kubectl.commands())
@@ -141,7 +152,10 @@ def test_a_dataset_is_applied_before_its_run_and_handed_on_unchanged(
     new(kubectl)
     kubectl.watch(run_body(ended()))
     assert main(["run", "-f", file(tmp_path, data, manifest())]) == 0
-    assert [yaml.safe_load(text) for text in kubectl.given("apply")] == [data, manifest()]
+    assert [yaml.safe_load(text) for text in kubectl.given("apply")] == [
+        data,
+        manifest(),
+    ]
 
 
 def test_a_file_without_a_run_is_applied_and_that_is_all(
@@ -160,7 +174,10 @@ def test_a_file_without_a_run_is_applied_and_that_is_all(
 def test_a_broken_second_document_leaves_nothing_running(
     tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
 ) -> None:
-    assert main(["run", "-f", file(tmp_path, manifest(), {"kind": "BenchmarkRun"})]) == 1
+    assert (
+        main(["run", "-f", file(tmp_path, manifest(), {"kind": "BenchmarkRun"})])
+        == 1
+    )
     assert "run.yaml, document 2: " in capsys.readouterr().err
     assert kubectl.commands() == []
 
@@ -194,7 +211,10 @@ def test_one_that_has_ended_gets_no_second_measurement_and_does_not_look_so(
 
 @pytest.mark.parametrize("status", [running(), ended()], ids=["under way", "ended"])
 def test_another_spec_under_its_name_is_rejected_with_what_to_do(
-    status: BenchmarkRunStatus, tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+    status: BenchmarkRunStatus,
+    tmp_path: Path,
+    kubectl: FakeKubectl,
+    capsys: Capture,
 ) -> None:
     kubectl.gives("get", "chat", "--ignore-not-found", body=run_body(status))
     kubectl.fails(
@@ -205,7 +225,10 @@ def test_another_spec_under_its_name_is_rejected_with_what_to_do(
     path = file(tmp_path, manifest())
     assert main(["run", "-f", path]) == 1
     output = capsys.readouterr().err
-    assert all(remedy in output for remedy in ("generateName: chat-", "kubectl delete bmr chat\n"))
+    assert all(
+        remedy in output
+        for remedy in ("generateName: chat-", "kubectl delete bmr chat\n")
+    )
     golden(output)
 
 
@@ -221,9 +244,16 @@ def two(kubectl: FakeKubectl) -> None:
 
 
 def watched(
-    kubectl: FakeKubectl, name: str, *statuses: BenchmarkRunStatus, last: str = "MODIFIED"
+    kubectl: FakeKubectl,
+    name: str,
+    *statuses: BenchmarkRunStatus,
+    last: str = "MODIFIED",
 ) -> None:
-    kubectl.watch(*(run_body(status, name=name) for status in statuses), last=last, target=name)
+    kubectl.watch(
+        *(run_body(status, name=name) for status in statuses),
+        last=last,
+        target=name,
+    )
 
 
 def test_several_runs_are_followed_at_once_and_the_worst_decides(
@@ -234,7 +264,9 @@ def test_several_runs_are_followed_at_once_and_the_worst_decides(
     watched(kubectl, "b", running(), ended("Valid"))
     assert main(["run", "-f", file(tmp_path, manifest("a"), manifest("b"))]) == 4
     output = capsys.readouterr().out
-    assert [line[0] for line in output.splitlines() if "  Running · 1/4" in line] in (
+    assert [
+        line[0] for line in output.splitlines() if "  Running · 1/4" in line
+    ] in (
         ["a", "b"],
         ["b", "a"],
     )
@@ -286,7 +318,10 @@ def test_runs_of_one_name_in_two_namespaces_are_distinguished_by_hand(
 def test_two_namespaces_that_disagree_are_rejected(
     tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
 ) -> None:
-    assert main(["run", "-n", "lab", "-f", file(tmp_path, manifest(namespace="prod"))]) == 1
+    assert (
+        main(["run", "-n", "lab", "-f", file(tmp_path, manifest(namespace="prod"))])
+        == 1
+    )
     assert kubectl.commands() == []
     golden(capsys.readouterr().err)
 
@@ -295,7 +330,8 @@ def test_the_cluster_is_not_the_files_fault(
     tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
 ) -> None:
     kubectl.fails(
-        "get", error="The connection to the server localhost:8080 was refused - did you specify ..."
+        "get",
+        error="The connection to the server localhost:8080 was refused - did you specify ...",
     )
     assert main(["run", "-f", file(tmp_path, manifest())]) == 1
     golden(capsys.readouterr().err)

@@ -22,7 +22,9 @@ from unit.report.going_on import ended, run_body
 from unit.report.statuses import result, status
 
 
-def shown(status: BenchmarkRunStatus, *, wide: bool = False, terminal: bool = False) -> str:
+def shown(
+    status: BenchmarkRunStatus, *, wide: bool = False, terminal: bool = False
+) -> str:
     out = io.StringIO()
     console = Console(
         file=out,
@@ -56,10 +58,14 @@ def test_a_pipe_gets_no_colours() -> None:
 def test_the_reasons_stand_under_the_table() -> None:
     lines = shown(status(result())).splitlines()
     table = next(
-        i for i, line in enumerate(lines) if line.startswith("load point") and "verdict" in line
+        i
+        for i, line in enumerate(lines)
+        if line.startswith("load point") and "verdict" in line
     )
     reason = next(
-        i for i, line in enumerate(lines) if "Requests waited in 40 of 40 readings" in line
+        i
+        for i, line in enumerate(lines)
+        if "Requests waited in 40 of 40 readings" in line
     )
     assert table < reason
     assert "waiting  SequenceLimit" in lines[reason]
@@ -94,7 +100,9 @@ def test_lines_stay_within_the_width_and_figures_in_one_piece() -> None:
 
 
 def test_a_wide_table_takes_the_room_that_it_needs() -> None:
-    found = result(LONG, metrics={**result().metrics, "total_token_throughput": 25_400.0})
+    found = result(
+        LONG, metrics={**result().metrics, "total_token_throughput": 25_400.0}
+    )
     lines = shown(status(found), wide=True).splitlines()
     assert lines[2].split()[:4] == [LONG, "3.46", "812", "25400"]
     assert len(lines[2]) > TABLE_WIDTH
@@ -102,19 +110,26 @@ def test_a_wide_table_takes_the_room_that_it_needs() -> None:
 
 
 def test_intervals_are_shown_when_requested() -> None:
-    assert "at most" in shown(status(result()), wide=True).partition("SequenceLimit")[2]
+    assert (
+        "at most"
+        in shown(status(result()), wide=True).partition("SequenceLimit")[2]
+    )
     assert "83.25" not in shown(status(result()))
     assert "83.25" in shown(status(result()), wide=True)
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Cancelled"])
 def test_of_a_run_that_ended_early_its_end_comes_first(phase: str) -> None:
-    early = status(result()).model_copy(update={"phase": phase, "message": "the server restarted"})
+    early = status(result()).model_copy(
+        update={"phase": phase, "message": "the server restarted"}
+    )
     lines = shown(early).splitlines()
     golden(*lines[:2])
 
 
-def test_sentences_fold_at_the_edge_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sentences_fold_at_the_edge_of_the_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     output = [
         Text.from_ansi(line).plain.rstrip()
@@ -138,7 +153,12 @@ def evil_run() -> dict[str, Any]:
         "sentence": EVIL,
     }
     headline = {"loadPoint": EVIL, "throughput": "1", "p99TTFT": "1"}
-    status = {**body["status"], "message": EVIL, "findings": [finding], "headline": headline}
+    status = {
+        **body["status"],
+        "message": EVIL,
+        "findings": [finding],
+        "headline": headline,
+    }
     return {**body, "status": status}
 
 
@@ -159,7 +179,9 @@ def test_no_command_passes_on_what_a_terminal_would_obey(
     assert OBEYED.search(output.out + output.err) is None
 
 
-def test_a_followed_run_cannot_steer_the_terminal(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_followed_run_cannot_steer_the_terminal(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
     kubectl.watch(evil_run())
     main(["watch", "chat"])
     output = capsys.readouterr()
@@ -180,10 +202,16 @@ def test_a_report_of_a_file_cannot_steer_the_terminal(
         "sentence": EVIL,
         "meaning": EVIL,
     }
-    status = {**run.body["status"], "message": EVIL, "logTail": EVIL, "findings": [finding]}
+    status = {
+        **run.body["status"],
+        "message": EVIL,
+        "logTail": EVIL,
+        "findings": [finding],
+    }
     file = tmp_path / "run.yaml"
     file.write_text(
-        yaml.safe_dump(json.loads(json.dumps({**run.body, "status": status}))), encoding="utf-8"
+        yaml.safe_dump(json.loads(json.dumps({**run.body, "status": status}))),
+        encoding="utf-8",
     )
     main(["report", "-f", str(file), *form])
     output = capsys.readouterr().out
@@ -191,7 +219,9 @@ def test_a_report_of_a_file_cannot_steer_the_terminal(
     assert OBEYED.search(output) is None
 
 
-def test_an_error_of_kubectl_is_shown_alike(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_an_error_of_kubectl_is_shown_alike(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
     kubectl.fails("get", error=f"error: {EVIL}")
     assert main(["get"]) == 1
     output = capsys.readouterr().err

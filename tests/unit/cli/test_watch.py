@@ -23,9 +23,13 @@ DOWN = (
 )
 
 
-def test_lines_then_tables_then_the_code(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_lines_then_tables_then_the_code(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
     kubectl.watch(
-        run_body(running(done=0)), run_body(running(live=live(90))), run_body(ended("Invalid"))
+        run_body(running(done=0)),
+        run_body(running(live=live(90))),
+        run_body(ended("Invalid")),
     )
     assert main(["watch", "chat", "-n", "lab", "--context", "dev"]) == 4
     output = capsys.readouterr()
@@ -55,7 +59,11 @@ def test_a_watch_that_the_api_server_ends_is_restarted(
     last: str, kubectl: FakeKubectl, capsys: Capture
 ) -> None:
     kubectl.watch(
-        run_body(running(done=0)), run_body(running(done=0)), last=last, once=True, stays=False
+        run_body(running(done=0)),
+        run_body(running(done=0)),
+        last=last,
+        once=True,
+        stays=False,
     )
     kubectl.watch(run_body(ended()))
     assert main(["watch", "chat"]) == 0
@@ -89,16 +97,23 @@ def test_a_status_that_claims_any_number_of_stages_is_not_read_record_by_record(
     kubectl.watch(*map(run_body, claimed), run_body(ended()))
     kubectl.fails("configmaps", error="Error from server (NotFound): not found")
     assert main(["watch", "chat"]) == 0
-    assert sum("configmaps" in arguments for arguments in kubectl.commands()) == MAX_STAGES
+    assert (
+        sum("configmaps" in arguments for arguments in kubectl.commands())
+        == MAX_STAGES
+    )
 
 
-def test_a_run_that_is_deleted_meanwhile_ends_it(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_run_that_is_deleted_meanwhile_ends_it(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
     kubectl.watch(run_body(running()), run_body(running()), last="DELETED")
     assert main(["watch", "chat"]) == 1
     golden(capsys.readouterr().err)
 
 
-def test_access_that_is_taken_away_ends_it(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_access_that_is_taken_away_ends_it(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
     kubectl.watch(run_body(running()), once=True, stays=False)
     kubectl.fails(
         "--watch",
@@ -109,14 +124,17 @@ def test_access_that_is_taken_away_ends_it(kubectl: FakeKubectl, capsys: Capture
     golden(capsys.readouterr().err)
 
 
-def test_a_timeout_ends_the_watching_and_not_the_run(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_timeout_ends_the_watching_and_not_the_run(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
     kubectl.watch(run_body(running()))
     assert main(["watch", "chat", "-n", "lab", "--timeout", "0.2s"]) == 124
     output = capsys.readouterr()
     assert output.err == "benchrun: chat: not ended within the timeout\n"
     assert "the run goes on in the cluster" in output.out
     assert (
-        'kubectl patch bmr chat -n lab --type=merge -p \'{"spec":{"cancel":true}}\'' in output.out
+        'kubectl patch bmr chat -n lab --type=merge -p \'{"spec":{"cancel":true}}\''
+        in output.out
     )
     assert not any("patch" in arguments for arguments in kubectl.commands())
 
@@ -154,11 +172,15 @@ def test_a_run_that_has_ended_is_shown_without_reading_its_records(
 ) -> None:
     kubectl.watch(run_body(ended()))
     assert main(["watch", "chat"]) == 0
-    assert [arguments[1] for arguments in kubectl.commands()] == ["benchmarkruns.benchrun.dev"]
+    assert [arguments[1] for arguments in kubectl.commands()] == [
+        "benchmarkruns.benchrun.dev"
+    ]
     assert "stage" not in capsys.readouterr().out
 
 
-def test_a_status_of_another_version_is_an_error(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_status_of_another_version_is_an_error(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
     kubectl.watch({**run_body(running()), "status": {"progress": {"stages": 1}}})
     assert main(["watch", "chat"]) == 1
     golden(capsys.readouterr().err)
@@ -174,7 +196,8 @@ def test_too_many_runs_are_too_many(kubectl: FakeKubectl, capsys: Capture) -> No
     "text",
     [
         pytest.param(
-            '{\n    "a": {\n        "b": "}"\n    }\n}\n{\n    "a": 2\n}\n', id="spread over lines"
+            '{\n    "a": {\n        "b": "}"\n    }\n}\n{\n    "a": 2\n}\n',
+            id="spread over lines",
         ),
         pytest.param('{"a": {"b": "}"}}\n{"a": 2}\n', id="a line each"),
     ],

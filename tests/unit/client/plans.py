@@ -66,7 +66,9 @@ def sharegpt(path: str, **changes: Any) -> ShareGPTData:
     return ShareGPTData(file=DataFile(path=path), **changes)
 
 
-def plan(*stages: Stage, target: dict[str, Any] | None = None, **changes: Any) -> Plan:
+def plan(
+    *stages: Stage, target: dict[str, Any] | None = None, **changes: Any
+) -> Plan:
     """Build a plan of one stage, or of those given."""
     return Plan(
         **{
@@ -97,7 +99,12 @@ def raw_stage(**changes: Any) -> RawStage:
     """
 
     def made(kind: Callable[..., T], **defaults: Any) -> T:
-        return kind(**{name: changes.pop(name, default) for name, default in defaults.items()})
+        return kind(
+            **{
+                name: changes.pop(name, default)
+                for name, default in defaults.items()
+            }
+        )
 
     instants = made(
         Instants,
@@ -107,7 +114,11 @@ def raw_stage(**changes: Any) -> RawStage:
         ok=[True, False],
         ended=[True, False],
     )
-    of_node = {"lost_segments": None, "node_cpu_seconds": None, "stolen_seconds": None}
+    of_node = {
+        "lost_segments": None,
+        "node_cpu_seconds": None,
+        "stolen_seconds": None,
+    }
     cost = made(
         ClientCost,
         cpu_seconds=0.5,
@@ -120,9 +131,19 @@ def raw_stage(**changes: Any) -> RawStage:
     served = ServedModel(id="tiny")
     before = {"request_success_total": 1.0}
     after = {"request_success_total": 2.0}
-    of_server = {"version": "0.32.0", "settings": "c" * 32, "models": models, "served": served}
+    of_server = {
+        "version": "0.32.0",
+        "settings": "c" * 32,
+        "models": models,
+        "served": served,
+    }
     edge = made(
-        ServerEdge, address="10.0.0.1:8000", role="server", before=before, after=after, **of_server
+        ServerEdge,
+        address="10.0.0.1:8000",
+        role="server",
+        before=before,
+        after=after,
+        **of_server,
     )
     return RawStage(
         **{

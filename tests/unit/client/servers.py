@@ -24,13 +24,17 @@ def serving_paths(handlers: dict[str, Handler]) -> AbstractAsyncContextManager[s
     return _serving(handlers, tls=None)
 
 
-def serving_tls(context: ssl.SSLContext, **handlers: Handler) -> AbstractAsyncContextManager[str]:
+def serving_tls(
+    context: ssl.SSLContext, **handlers: Handler
+) -> AbstractAsyncContextManager[str]:
     """Serve handlers by path behind TLS, as localhost."""
     return _serving(_paths(handlers), tls=context)
 
 
 def _paths(handlers: dict[str, Handler]) -> dict[str, Handler]:
-    return {"/" + name.replace("_", "/"): handler for name, handler in handlers.items()}
+    return {
+        "/" + name.replace("_", "/"): handler for name, handler in handlers.items()
+    }
 
 
 @asynccontextmanager
@@ -50,7 +54,9 @@ async def _serving(
         await runner.cleanup()
 
 
-def answering(status: int, *, text: str = "", content_type: str = "text/plain") -> Handler:
+def answering(
+    status: int, *, text: str = "", content_type: str = "text/plain"
+) -> Handler:
     """Build a handler that always gives the same answer."""
 
     async def answer(_: web.Request) -> web.Response:

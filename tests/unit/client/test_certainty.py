@@ -31,16 +31,22 @@ INF = math.inf
 Values = Sequence[float | None]
 
 
-def in_order(*stages: Values, users: int = 4, is_steady: bool = True) -> RequestSample:
+def in_order(
+    *stages: Values, users: int = 4, is_steady: bool = True
+) -> RequestSample:
     """Requests of closed loops, sent one after the other."""
     shapes = [
-        stage_shape(range(len(own)), range(len(own)), users=users, is_steady=is_steady)
+        stage_shape(
+            range(len(own)), range(len(own)), users=users, is_steady=is_steady
+        )
         for own in stages
     ]
     return RequestSample(shapes, stages)
 
 
-def spread(count: int, seed: int, *, level: float = 1000.0, sigma: float = 0.3) -> list[float]:
+def spread(
+    count: int, seed: int, *, level: float = 1000.0, sigma: float = 0.3
+) -> list[float]:
     random = Random(seed)
     return [level * random.lognormvariate(0, sigma) for _ in range(count)]
 
@@ -54,12 +60,19 @@ def wandering(count: int) -> list[float]:
 
 
 @pytest.mark.parametrize("percent", [50.0, 90.0, 99.0])
-def test_near_constant_values_decide_whatever_their_correlation(percent: float) -> None:
+def test_near_constant_values_decide_whatever_their_correlation(
+    percent: float,
+) -> None:
     sample = in_order(wandering(200))
-    assert [decided(sample, percent, limit).outcome for limit in (2100, 480)] == ["Met", "Missed"]
+    assert [decided(sample, percent, limit).outcome for limit in (2100, 480)] == [
+        "Met",
+        "Missed",
+    ]
 
 
-@pytest.mark.parametrize(("count", "outcome"), [(29, "Inconclusive"), (30, "Met"), (50, "Met")])
+@pytest.mark.parametrize(
+    ("count", "outcome"), [(29, "Inconclusive"), (30, "Met"), (50, "Met")]
+)
 def test_a_far_limit_is_met_from_30_requests_on(count: int, outcome: str) -> None:
     """Batches that scatter so widely, one with a value of a thousand times the others, decide
     nothing."""
@@ -93,7 +106,9 @@ def test_less_than_three_rounds_have_no_interval_and_decide_nothing(
     ("limit", "outcome"),
     [(1700, "Met"), (1400, "Inconclusive"), (750, "Inconclusive"), (600, "Missed")],
 )
-def test_a_near_limit_is_not_decided_in_one_stretch(limit: float, outcome: str) -> None:
+def test_a_near_limit_is_not_decided_in_one_stretch(
+    limit: float, outcome: str
+) -> None:
     sample = in_order(spread(4000, 3, sigma=0.1))
     assert decided(sample, 50, limit).outcome == outcome
     is_below = limit < 1000
@@ -113,7 +128,9 @@ def test_three_repeats_that_agree_decide_it() -> None:
 def test_repeats_that_differ_widen_the_interval() -> None:
     levels = [800, 1200, 900, 1100]
     alike = interval(in_order(*(spread(1000, n, sigma=0.1) for n in range(4))), 50)
-    stages = [spread(1000, n, level=level, sigma=0.1) for n, level in enumerate(levels)]
+    stages = [
+        spread(1000, n, level=level, sigma=0.1) for n, level in enumerate(levels)
+    ]
     differ = interval(in_order(*stages), 50)
     assert alike is not None
     assert differ is not None
@@ -137,7 +154,9 @@ def test_stages_that_were_sent_the_same_are_worth_one() -> None:
 
 
 def test_a_smaller_error_widens_the_interval() -> None:
-    wide, narrow = (interval(in_order(spread(1000, 6)), 90, error=e) for e in (0.001, 0.025))
+    wide, narrow = (
+        interval(in_order(spread(1000, 6)), 90, error=e) for e in (0.001, 0.025)
+    )
     assert wide is not None
     assert narrow is not None
     assert wide.low < narrow.low < narrow.high < wide.high
@@ -153,7 +172,9 @@ def test_batches_that_resemble_their_neighbours_widen_the_interval() -> None:
     )
     assert rising is not None
     assert shuffled is not None
-    assert math.log(rising.high / rising.low) > 2 * math.log(shuffled.high / shuffled.low)
+    assert math.log(rising.high / rising.low) > 2 * math.log(
+        shuffled.high / shuffled.low
+    )
 
 
 def test_a_percentile_that_few_busy_times_decide_has_a_wider_upper_end() -> None:
@@ -206,7 +227,10 @@ def test_only_counted_requests_count() -> None:
 def test_requests_sent_at_once_are_one_observation() -> None:
     def burst(repeats: int, step: float = 1.0) -> RequestSample:
         shape = stage_shape([0.0] * 400, range(400), at_once=True)
-        values = [[1000 + i + step * repeat for i in range(400)] for repeat in range(repeats)]
+        values = [
+            [1000 + i + step * repeat for i in range(400)]
+            for repeat in range(repeats)
+        ]
         return RequestSample([shape] * repeats, values)
 
     assert interval(burst(1), 50) is None
@@ -220,7 +244,9 @@ def test_requests_sent_at_once_are_one_observation() -> None:
 # Failed requests, and what is missing.
 
 
-@pytest.mark.parametrize(("failed", "outcome"), [(0, "Met"), (10, "Inconclusive"), (30, "Missed")])
+@pytest.mark.parametrize(
+    ("failed", "outcome"), [(0, "Met"), (10, "Inconclusive"), (30, "Missed")]
+)
 def test_a_failed_request_is_above_every_limit(failed: int, outcome: str) -> None:
     values: list[float | None] = [1.0] * 1000
     for place in range(failed):
@@ -232,9 +258,13 @@ def test_a_failed_request_is_above_every_limit(failed: int, outcome: str) -> Non
     assert decided(sample, 99.0, 0.6).outcome == "Missed"
 
 
-@pytest.mark.parametrize(("failed", "outcome"), [(0, "Met"), (10, "Inconclusive"), (60, "Missed")])
+@pytest.mark.parametrize(
+    ("failed", "outcome"), [(0, "Met"), (10, "Inconclusive"), (60, "Missed")]
+)
 def test_three_repeats_with_failed_requests(failed: int, outcome: str) -> None:
-    own: list[int | float] = [INF if i % 1000 < failed else 1000 + i % 7 for i in range(1000)]
+    own: list[int | float] = [
+        INF if i % 1000 < failed else 1000 + i % 7 for i in range(1000)
+    ]
     own = [own[i * 7 % 1000] for i in range(1000)]
     assert decided(in_order(own, own[1:], own[2:]), 99.0, 3000).outcome == outcome
 
@@ -258,7 +288,9 @@ def test_the_ends_are_never_bounded(percent: float) -> None:
 
 
 @pytest.mark.parametrize(("count", "is_enough"), [(99, False), (100, True)])
-def test_a_percentile_takes_five_values_beyond_it(count: int, is_enough: bool) -> None:
+def test_a_percentile_takes_five_values_beyond_it(
+    count: int, is_enough: bool
+) -> None:
     assert is_bounded(in_order(spread(count, 9)), 95) is is_enough
 
 
@@ -268,7 +300,9 @@ def test_a_tail_takes_twelve_rounds_of_every_stage(
     rounds: int, is_enough: bool, repeats: int
 ) -> None:
     """The longest answers find their level last, in each repeat anew."""
-    sample = in_order(*[spread(rounds * 100, each) for each in range(repeats)], users=100)
+    sample = in_order(
+        *[spread(rounds * 100, each) for each in range(repeats)], users=100
+    )
     assert [is_bounded(sample, percent) for percent in (50, 90, 95, 99)] == [
         *(True, True),
         *(is_enough, is_enough),
@@ -285,15 +319,23 @@ def test_a_tail_takes_forty_rounds_in_all_where_requests_arrive_at_a_rate(
     begins = [50.0 * number for number in range(count)]
     values = [spread(count, each) for each in range(repeats)]
     # Twenty are in flight.
-    shapes = [stage_shape(begins, [begin + 1000.0 for begin in begins]) for _ in values]
+    shapes = [
+        stage_shape(begins, [begin + 1000.0 for begin in begins]) for _ in values
+    ]
     sample = RequestSample(shapes, values)
-    assert [is_bounded(sample, percent) for percent in (50, 90, 95)] == [True, True, is_enough]
+    assert [is_bounded(sample, percent) for percent in (50, 90, 95)] == [
+        True,
+        True,
+        is_enough,
+    ]
 
 
 # Queues.
 
 
-def queued(servers: int, load: float, requests: int, seed: int) -> tuple[list[float], list[float]]:
+def queued(
+    servers: int, load: float, requests: int, seed: int
+) -> tuple[list[float], list[float]]:
     """Arrivals and time in the system of an M/M/k queue in its steady state; the mean service takes
     1,000."""
     random = Random(seed)
@@ -331,7 +373,9 @@ def true_percentile(servers: int, load: float, percent: float) -> float:
     high = 1000.0
     while high - low > 1e-9:
         middle = (low + high) / 2
-        low, high = (middle, high) if above(middle) > 1 - percent / 100 else (low, middle)
+        low, high = (
+            (middle, high) if above(middle) > 1 - percent / 100 else (low, middle)
+        )
     return 1000 * low
 
 
@@ -359,14 +403,18 @@ def test_intervals_hold_the_truth_and_outcomes_at_the_limit_are_seldom_wrong(
 ) -> None:
     runs = 60
     percents = (50.0, 90.0, 95.0)
-    truth = {percent: true_percentile(servers, load, percent) for percent in percents}
+    truth = {
+        percent: true_percentile(servers, load, percent) for percent in percents
+    }
     wrong = Counter[tuple[float, str]]()
     given = Counter[float]()
     missing = Counter[float]()
     for seed in range(runs):
         values = sample_of(servers, load, requests, seed)
         for percent, limit in truth.items():
-            wrong[percent, decided(values, percent, limit, one_stretch=False).outcome] += 1
+            wrong[
+                percent, decided(values, percent, limit, one_stretch=False).outcome
+            ] += 1
             if (ends := interval(values, percent)) is not None:
                 given[percent] += 1
                 missing[percent] += not ends.low <= limit <= ends.high
@@ -382,7 +430,9 @@ def test_a_limit_well_away_from_the_percentile_is_decided(
     factor: float, word: str, percent: float
 ) -> None:
     limit = factor * true_percentile(8, 0.5, percent)
-    found = [decided(sample_of(8, 0.5, 2000, seed), percent, limit) for seed in range(20)]
+    found = [
+        decided(sample_of(8, 0.5, 2000, seed), percent, limit) for seed in range(20)
+    ]
     assert sum(each.outcome == word for each in found) >= 17
 
 
@@ -405,7 +455,12 @@ def test_values_of_two_levels_are_not_called_by_the_level_they_happen_to_show(
 
 @pytest.mark.parametrize(
     ("failed", "outcome", "has_interval"),
-    [(1, "Met", True), (3, "Met", True), (9, "Inconclusive", False), (40, "Missed", False)],
+    [
+        (1, "Met", True),
+        (3, "Met", True),
+        (9, "Inconclusive", False),
+        (40, "Missed", False),
+    ],
 )
 def test_a_few_failed_requests_leave_p99_decided(
     failed: int, outcome: str, has_interval: bool
@@ -432,7 +487,10 @@ def test_requests_to_decide_are_more_than_there_are() -> None:
     found = decided(in_order(values), 50, value / 1.5)
     assert (found.outcome, found.requests_to_decide) == ("Inconclusive", 600)
     shape = stage_shape(range(200), range(200), users=1, is_steady=False)
-    assert decided(RequestSample([shape], [values]), 50, 2000).requests_to_decide is None
+    assert (
+        decided(RequestSample([shape], [values]), 50, 2000).requests_to_decide
+        is None
+    )
 
 
 def closed_loop(users: int, requests: int, seed: int) -> list[float]:
@@ -449,16 +507,24 @@ def closed_loop(users: int, requests: int, seed: int) -> list[float]:
 
 def test_a_closed_loop_whose_neighbours_are_alike() -> None:
     truth = 1000 * math.exp(NormalDist().inv_cdf(0.9))
-    samples = [in_order(closed_loop(16, 3200, seed), users=16) for seed in range(50)]
-    found = Counter(decided(each, 90, truth, one_stretch=False).outcome for each in samples)
+    samples = [
+        in_order(closed_loop(16, 3200, seed), users=16) for seed in range(50)
+    ]
+    found = Counter(
+        decided(each, 90, truth, one_stretch=False).outcome for each in samples
+    )
     assert max(found["Met"], found["Missed"]) <= 3
-    assert sum(decided(each, 90, 3 * truth).outcome == "Met" for each in samples) >= 45
+    assert (
+        sum(decided(each, 90, 3 * truth).outcome == "Met" for each in samples) >= 45
+    )
 
 
 # Gaps between tokens.
 
 
-def steps_of_an_engine(seed: int, *, streams: int = 64, steps: int = 2000) -> GapSample:
+def steps_of_an_engine(
+    seed: int, *, streams: int = 64, steps: int = 2000
+) -> GapSample:
     """All streams get a token in the same step, whose time is drawn: the gaps of a step are
     equal."""
     random = Random(seed)
@@ -476,9 +542,13 @@ def steps_of_an_engine(seed: int, *, streams: int = 64, steps: int = 2000) -> Ga
 def test_gaps_of_one_step_are_one_observation() -> None:
     limit = 1e4 * math.exp(0.5 * NormalDist().inv_cdf(0.95))
     samples = [steps_of_an_engine(seed) for seed in range(30)]
-    found = Counter(decided(each, 95, limit, one_stretch=False).outcome for each in samples)
+    found = Counter(
+        decided(each, 95, limit, one_stretch=False).outcome for each in samples
+    )
     assert max(found["Met"], found["Missed"]) <= 2
-    assert sum(decided(each, 95, 2 * limit).outcome == "Met" for each in samples) >= 27
+    assert (
+        sum(decided(each, 95, 2 * limit).outcome == "Met" for each in samples) >= 27
+    )
 
 
 def test_gaps_without_slices_are_decided_by_a_far_limit_alone() -> None:
@@ -486,14 +556,21 @@ def test_gaps_without_slices_are_decided_by_a_far_limit_alone() -> None:
     gaps = GapCounts(us=(1000, 2000), count=(10_000, 1))
     sample = GapSample([shape], [(gaps, None)], [0.0])
     assert interval(sample, 50) is None
-    assert [decided(sample, 50, limit).outcome for limit in (4000, 3000)] == ["Met", "Inconclusive"]
+    assert [decided(sample, 50, limit).outcome for limit in (4000, 3000)] == [
+        "Met",
+        "Inconclusive",
+    ]
 
 
 def test_failed_requests_are_endless_gaps() -> None:
     gaps = GapCounts(us=(1000,), count=(10_000,))
     shape = stage_shape(range(640), range(640), users=4)
     sample = GapSample([shape], [(gaps, None)], [0.1])
-    assert (sample.count, sample.percentile(90), sample.percentile(95)) == (11_000, 1000, INF)
+    assert (sample.count, sample.percentile(90), sample.percentile(95)) == (
+        11_000,
+        1000,
+        INF,
+    )
 
 
 def test_a_sample_is_let_go_of_at_once() -> None:

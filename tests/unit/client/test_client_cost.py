@@ -50,7 +50,9 @@ async def test_a_loop_held_up_is_late_for_every_tick_within_and_a_tick_less_for_
     )
 
 
-async def test_ticks_are_as_many_as_were_due_until_the_last_answer_and_none_is_early() -> None:
+async def test_ticks_are_as_many_as_were_due_until_the_last_answer_and_none_is_early() -> (
+    None
+):
     loop = asyncio.get_running_loop()
     started = loop.time()
     probe = LagProbe(loop, tick_seconds=TICK)
@@ -116,14 +118,18 @@ async def test_the_account_runs_from_the_first_send_to_the_last_answer() -> None
     ("expected", "text"),
     [
         pytest.param(
-            7, "usage_usec 5\nnr_periods 9\nnr_throttled 7\nthrottled_usec 12\n", id="limited"
+            7,
+            "usage_usec 5\nnr_periods 9\nnr_throttled 7\nthrottled_usec 12\n",
+            id="limited",
         ),
         pytest.param(None, "usage_usec 5\n", id="no-controller"),
         pytest.param(None, "nr_throttled many\n", id="no-number"),
         pytest.param(None, "\n", id="empty-line"),
     ],
 )
-def test_throttled_periods_are_read(tmp_path: Path, expected: int | None, text: str) -> None:
+def test_throttled_periods_are_read(
+    tmp_path: Path, expected: int | None, text: str
+) -> None:
     file = tmp_path / "cpu.stat"
     file.write_text(text)
     assert throttled_periods([tmp_path / "missing", file]) == expected
@@ -137,9 +143,15 @@ def test_throttled_periods_are_read(tmp_path: Path, expected: int | None, text: 
             "cpu  500 100 300 9000 70 50 150 400 100 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n",
             id="a guest",
         ),
-        pytest.param((11.0, 0.0), "cpu  500 100 300 9000 70 50 150 0\n", id="on its own machine"),
         pytest.param(
-            None, "cpu  500 100 300 9000 70 50 150\n", id="a kernel that does not count steal"
+            (11.0, 0.0),
+            "cpu  500 100 300 9000 70 50 150 0\n",
+            id="on its own machine",
+        ),
+        pytest.param(
+            None,
+            "cpu  500 100 300 9000 70 50 150\n",
+            id="a kernel that does not count steal",
         ),
         pytest.param(None, "cpu  500 100 300 many 70 50 150 0\n", id="no-number"),
         pytest.param(None, "", id="empty"),

@@ -46,7 +46,9 @@ def delivery(*envelopes: Envelope) -> Delivery:
 
 
 def document(**changes: Any) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(gzip.decompress(seal(record_of(raw_stage()))[1]))
+    made: dict[str, Any] = json.loads(
+        gzip.decompress(seal(record_of(raw_stage()))[1])
+    )
     return {**made, **changes}
 
 
@@ -72,13 +74,19 @@ def test_the_largest_head_there_may_be_fits() -> None:
         digest="a" * 64,
     )
     failed = ClientProgress(
-        version=1, phase="Failed", failure=Failure(reason="A" * 60, message="\x01" * 2000)
+        version=1,
+        phase="Failed",
+        failure=Failure(reason="A" * 60, message="\x01" * 2000),
     )
-    head = Delivery(run_uid="\x01" * 64, progress=failed, records=(longest,) * MAX_ENVELOPES)
+    head = Delivery(
+        run_uid="\x01" * 64, progress=failed, records=(longest,) * MAX_ENVELOPES
+    )
     assert len(pack_delivery(head, ())) <= MAX_HEAD_BYTES
 
 
-OLD_HEAD = b'{"run_uid":"run-1","progress":{"version":1,"phase":"Measuring"},"records":['
+OLD_HEAD = (
+    b'{"run_uid":"run-1","progress":{"version":1,"phase":"Measuring"},"records":['
+)
 
 
 @pytest.mark.parametrize(
@@ -86,14 +94,20 @@ OLD_HEAD = b'{"run_uid":"run-1","progress":{"version":1,"phase":"Measuring"},"re
     [
         pytest.param(None, OLD_HEAD + b"]}", id="version-1"),
         pytest.param(
-            None, OLD_HEAD + b'{"payload":"' + b"A" * 200_000 + b'"}]}', id="version-1-with-records"
+            None,
+            OLD_HEAD + b'{"payload":"' + b"A" * 200_000 + b'"}]}',
+            id="version-1-with-records",
         ),
         pytest.param(1, b'{"contract":1}\n', id="an-earlier-one"),
-        pytest.param(3, b'{"contract":3,"anything":[1,{}]}\n\x00\x01', id="a-later-one"),
+        pytest.param(
+            3, b'{"contract":3,"anything":[1,{}]}\n\x00\x01', id="a-later-one"
+        ),
         pytest.param(3, b'{"contract":3}', id="a-later-one-without-bodies"),
     ],
 )
-def test_another_version_is_known_as_such(theirs: int | None, answer: bytes) -> None:
+def test_another_version_is_known_as_such(
+    theirs: int | None, answer: bytes
+) -> None:
     with pytest.raises(ContractMismatch) as mismatch:
         unpack_delivery(answer)
     assert mismatch.value.theirs == theirs
@@ -124,10 +138,12 @@ GOOD = pack_delivery(delivery(ONE[0]), [ONE[1]])
         pytest.param(GOOD.replace(b'"size":10', b'"size":-5'), id="negative-size"),
         pytest.param(GOOD.replace(b'"size":10', b'"size":1000001'), id="oversized"),
         pytest.param(
-            GOOD.replace(b'"sequence":0', b'"sequence":1024'), id="beyond-the-last-record"
+            GOOD.replace(b'"sequence":0', b'"sequence":1024'),
+            id="beyond-the-last-record",
         ),
         pytest.param(
-            GOOD.replace(b'"sequence":0', b'"sequence":0,"payload":""'), id="one-field-more"
+            GOOD.replace(b'"sequence":0', b'"sequence":0,"payload":""'),
+            id="one-field-more",
         ),
     ],
 )
@@ -162,7 +178,9 @@ def test_a_record_tells_how_users_began_and_one_without_it_is_still_read() -> No
     assert open_record(packed(json.dumps(document()))).user_start is None
 
 
-@pytest.mark.parametrize("begun", [{"mode": "Later", "seconds": 1}, {"mode": "Spread"}])
+@pytest.mark.parametrize(
+    "begun", [{"mode": "Later", "seconds": 1}, {"mode": "Spread"}]
+)
 def test_another_beginning_of_users_is_refused(begun: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="user_start"):
         open_record(packed(json.dumps(document(user_start=begun))))
@@ -200,20 +218,26 @@ def test_a_plan_has_the_whole_load_and_nothing_that_it_has_not() -> None:
     [{"start": "Spread"}, {"think_seconds": {"mean_seconds": "1"}}],
     ids=["start", "think_seconds"],
 )
-def test_only_users_begin_and_think(load: dict[str, Any], users: dict[str, Any]) -> None:
+def test_only_users_begin_and_think(
+    load: dict[str, Any], users: dict[str, Any]
+) -> None:
     assert stage(load=load).load.kind == load["kind"]
     with pytest.raises(ValidationError, match=next(iter(users))):
         stage(load={**load, **users})
 
 
-@pytest.mark.parametrize("text", ["0", "0.0", "-1", "inf", "nan", "1e3", "", "\u0662", "1" * 25])
+@pytest.mark.parametrize(
+    "text", ["0", "0.0", "-1", "inf", "nan", "1e3", "", "\u0662", "1" * 25]
+)
 def test_a_rate_is_a_decimal_above_zero(text: str) -> None:
     with pytest.raises(ValidationError, match="requests_per_second"):
         contract.RateLoad(requests_per_second=text)
 
 
 def test_an_envelope_says_what_is_in_the_record() -> None:
-    record = record_of(raw_stage(stage_id="chat/search-02/r1", probe=Probe(ends_search=True)))
+    record = record_of(
+        raw_stage(stage_id="chat/search-02/r1", probe=Probe(ends_search=True))
+    )
     envelope, body = seal(record)
     assert open_record(body) == record
     assert envelope == Envelope(
@@ -242,14 +266,17 @@ FILL = 7 * MEBIBYTE
 @pytest.mark.parametrize("each", REPEATED.values(), ids=REPEATED)
 def test_a_record_that_unfolds_is_rejected_before_it_is_parsed(each: str) -> None:
     """7.7 kB that were 2 to 3.4 GiB of objects and 10 s of work."""
-    body = packed('{"gaps":{"us":[' + ",".join([each] * (FILL // (len(each) + 1))) + "]}}")
+    body = packed(
+        '{"gaps":{"us":[' + ",".join([each] * (FILL // (len(each) + 1))) + "]}}"
+    )
     assert len(body) < 100_000
     assert _peak_bytes_refused(body) < 2 * MAX_RECORD_BYTES
 
 
 def _columns(values: str, length: int) -> str:
     return ",".join(
-        f'"{name}":[{",".join([values] * length)}]' for name in contract.RequestColumns.model_fields
+        f'"{name}":[{",".join([values] * length)}]'
+        for name in contract.RequestColumns.model_fields
     )
 
 
@@ -258,16 +285,25 @@ def _columns(values: str, length: int) -> str:
     [
         pytest.param('{"requests":{' + _columns("-1", 60_000) + "}}", id="columns"),
         pytest.param(
-            '{"requests":{' + _columns('""', MAX_REQUESTS_A_STAGE) + "}}", id="columns-of-texts"
+            '{"requests":{' + _columns('""', MAX_REQUESTS_A_STAGE) + "}}",
+            id="columns-of-texts",
         ),
-        pytest.param('{"servers":[' + ",".join(["{}"] * 15_000) + "]}", id="servers"),
         pytest.param(
-            '{"scalars":{' + ",".join(f'"{n}":[]' for n in range(8_000)) + "}}", id="scalars"
+            '{"servers":[' + ",".join(["{}"] * 15_000) + "]}", id="servers"
         ),
-        pytest.param("{" + ",".join(f'"{n}":0' for n in range(15_000)) + "}", id="unknown-fields"),
+        pytest.param(
+            '{"scalars":{' + ",".join(f'"{n}":[]' for n in range(8_000)) + "}}",
+            id="scalars",
+        ),
+        pytest.param(
+            "{" + ",".join(f'"{n}":0' for n in range(15_000)) + "}",
+            id="unknown-fields",
+        ),
     ],
 )
-def test_a_record_that_is_not_too_large_to_be_one_costs_little_to_refuse(text: str) -> None:
+def test_a_record_that_is_not_too_large_to_be_one_costs_little_to_refuse(
+    text: str,
+) -> None:
     assert _peak_bytes_refused(packed(text)) < 64 * MEBIBYTE
 
 
@@ -301,7 +337,16 @@ def test_an_invalid_record_is_rejected_in_one_line(body: bytes) -> None:
     assert str(refused.value).isprintable()
 
 
-NO_NUMBERS = ["1e999", "-1e999", "Infinity", "NaN", "1e308", "1e17", "9" * 400, "9" * 5000]
+NO_NUMBERS = [
+    "1e999",
+    "-1e999",
+    "Infinity",
+    "NaN",
+    "1e308",
+    "1e17",
+    "9" * 400,
+    "9" * 5000,
+]
 
 
 @pytest.mark.parametrize("number", NO_NUMBERS)
@@ -316,7 +361,9 @@ NO_NUMBERS = ["1e999", "-1e999", "Infinity", "NaN", "1e308", "1e17", "9" * 400, 
         '"servers":[{"address":"a","before":{"prompt_tokens_total":%s},"after":null}]',
     ],
 )
-def test_numbers_that_nobody_can_reckon_with_are_rejected(number: str, field: str) -> None:
+def test_numbers_that_nobody_can_reckon_with_are_rejected(
+    number: str, field: str
+) -> None:
     changed = json.dumps(document())[:-1] + "," + field % number + "}"
     with pytest.raises(ValueError):
         open_record(packed(changed))
@@ -326,7 +373,15 @@ def test_numbers_that_nobody_can_reckon_with_are_rejected(number: str, field: st
     "changes",
     [
         {"servers": [{"address": "a", "before": None, "after": None}] * 65},
-        {"servers": [{"address": "a", "before": {str(n): 0 for n in range(65)}, "after": None}]},
+        {
+            "servers": [
+                {
+                    "address": "a",
+                    "before": {str(n): 0 for n in range(65)},
+                    "after": None,
+                }
+            ]
+        },
         {"scalars": {str(n): 0 for n in range(201)}},
         {"errors": {str(n): 1 for n in range(9)}},
         {"gaps": {"us": list(range(50_001)), "count": [1] * 50_001}},
@@ -342,8 +397,12 @@ def test_more_than_a_record_holds_is_rejected(changes: dict[str, Any]) -> None:
         open_record(packed(json.dumps(document(**changes))))
 
 
-def test_a_record_too_large_to_be_stored_is_not_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchrun_client.contract.record_delivery.MAX_PACKED_BYTES", 100)
+def test_a_record_too_large_to_be_stored_is_not_sealed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "benchrun_client.contract.record_delivery.MAX_PACKED_BYTES", 100
+    )
     with pytest.raises(ValueError, match="bytes, packed"):
         seal(record_of(raw_stage()))
 
@@ -354,7 +413,10 @@ def test_gaps_ascend() -> None:
 
 
 def _messages(model: type[BaseModel]) -> list[type[BaseModel]]:
-    return [model, *(found for each in model.__subclasses__() for found in _messages(each))]
+    return [
+        model,
+        *(found for each in model.__subclasses__() for found in _messages(each)),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -366,7 +428,9 @@ def _messages(model: type[BaseModel]) -> list[type[BaseModel]]:
     ],
     ids=lambda message: message.__name__,
 )
-def test_every_list_text_and_number_has_its_bounds(message: type[BaseModel]) -> None:
+def test_every_list_text_and_number_has_its_bounds(
+    message: type[BaseModel],
+) -> None:
     schema = message.model_json_schema()
     unbounded = [
         path
@@ -381,7 +445,8 @@ def _unbounded(schema: dict[str, Any], path: str) -> list[str]:
     closed = "enum" in schema or "const" in schema
     missing = {
         "array": "maxItems" not in schema,
-        "string": "maxLength" not in schema and "$" not in schema.get("pattern", "")[-1:],
+        "string": "maxLength" not in schema
+        and "$" not in schema.get("pattern", "")[-1:],
         "number": not {"maximum", "exclusiveMaximum"} & schema.keys(),
         "integer": not {"maximum", "exclusiveMaximum"} & schema.keys(),
         "object": "properties" not in schema and "maxProperties" not in schema,
@@ -406,12 +471,19 @@ def test_a_token_and_its_digest() -> None:
 def test_the_largest_record_is_taken() -> None:
     """Not what a benchmark gives: of every kind as much as there may be, and small enough to be
     stored."""
-    columns = {name: [1] * MAX_REQUESTS_A_STAGE for name in contract.RequestColumns.model_fields}
+    columns = {
+        name: [1] * MAX_REQUESTS_A_STAGE
+        for name in contract.RequestColumns.model_fields
+    }
     counters = {str(n): 1e15 for n in range(64)}
     largest = document(
         requests=columns,
         gaps={"us": list(range(50_000)), "count": [10**12] * 50_000},
-        gap_slices={"edges_us": [10**16] * 16, "gaps": [10**12] * 40, "above": [10**12 - 1] * 640},
+        gap_slices={
+            "edges_us": [10**16] * 16,
+            "gaps": [10**12] * 40,
+            "above": [10**12 - 1] * 640,
+        },
         servers=[
             {
                 "address": "http://[fd00::1]:8000",
@@ -429,32 +501,63 @@ def test_the_largest_record_is_taken() -> None:
     assert len(record.requests.ok) == MAX_REQUESTS_A_STAGE
 
 
-PENALTIES = {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+PENALTIES = {
+    "repetition_penalty": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+}
 
 
 @pytest.mark.parametrize(
     ("sampling", "words", "body"),
     [
-        pytest.param(SamplingParams(), "greedy", {"temperature": 0.0, **PENALTIES}, id="greedy"),
+        pytest.param(
+            SamplingParams(),
+            "greedy",
+            {"temperature": 0.0, **PENALTIES},
+            id="greedy",
+        ),
         pytest.param(
             SamplingParams(temperature=0.7),
             "temperature 0.7",
-            {"temperature": 0.7, "top_p": 1.0, "top_k": -1, "min_p": 0.0, **PENALTIES},
+            {
+                "temperature": 0.7,
+                "top_p": 1.0,
+                "top_k": -1,
+                "min_p": 0.0,
+                **PENALTIES,
+            },
             id="drawn",
         ),
         pytest.param(
             SamplingParams(
-                temperature=1, top_p=0.9, top_k=20, repetition_penalty=1.1, stop=("a", "b")
+                temperature=1,
+                top_p=0.9,
+                top_k=20,
+                repetition_penalty=1.1,
+                stop=("a", "b"),
             ),
             "temperature 1, top-p 0.9, top-k 20, repetition penalty 1.1, 2 stop texts",
-            {"temperature": 1.0, "top_p": 0.9, "top_k": 20, "min_p": 0.0, **PENALTIES}
+            {
+                "temperature": 1.0,
+                "top_p": 0.9,
+                "top_k": 20,
+                "min_p": 0.0,
+                **PENALTIES,
+            }
             | {"repetition_penalty": 1.1, "stop": ["a", "b"]},
             id="everything",
         ),
         pytest.param(
             SamplingParams(temperature=1, min_p=0.05),
             "temperature 1, min-p 0.05",
-            {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "min_p": 0.05, **PENALTIES},
+            {
+                "temperature": 1.0,
+                "top_p": 1.0,
+                "top_k": -1,
+                "min_p": 0.05,
+                **PENALTIES,
+            },
             id="min-p",
         ),
         pytest.param(
@@ -486,7 +589,9 @@ def test_what_nobody_asked_for_is_left_out_of_the_plan() -> None:
 
 
 @pytest.mark.parametrize("name", ["temperature", "top_p", "repetition_penalty"])
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 2.5, "x" * 100])
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), -1.0, 2.5, "x" * 100]
+)
 def test_a_hostile_records_sampling_is_rejected(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=name):
         open_record(packed(json.dumps(document(sampling={name: value}))))
@@ -494,7 +599,9 @@ def test_a_hostile_records_sampling_is_rejected(name: str, value: object) -> Non
 
 def test_a_record_from_before_sampling_and_connections_were_noted_is_read() -> None:
     older = {
-        name: value for name, value in document().items() if name not in ("sampling", "connections")
+        name: value
+        for name, value in document().items()
+        if name not in ("sampling", "connections")
     }
     record = open_record(packed(json.dumps(older)))
     assert (record.sampling, record.connections) == (None, None)

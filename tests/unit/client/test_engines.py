@@ -2,11 +2,19 @@
 
 import pytest
 from benchrun.api import SAMPLE_FIGURES
-from benchrun_client.engines import ENGINES, Engine, EngineName, ServedFiles, Setting
+from benchrun_client.engines import (
+    ENGINES,
+    Engine,
+    EngineName,
+    ServedFiles,
+    Setting,
+)
 
 SGLANG = ENGINES["SGLang"]
 NAMES = sorted(ENGINES)
-MODEL = ServedFiles("/model", "tiny", revision="r1", tokenizer="org/tokenizer", chat_template="/t")
+MODEL = ServedFiles(
+    "/model", "tiny", revision="r1", tokenizer="org/tokenizer", chat_template="/t"
+)
 
 
 @pytest.fixture(params=NAMES)
@@ -61,7 +69,9 @@ def test_a_command_carries_what_it_has_a_placeholder_for() -> None:
     command = ["python3", "-m", "sglang.launch_server", "--model-path", "$(MODEL)"]
     assert SGLANG.command_problem(command) is None
     assert SGLANG.filled_in(command, MODEL)[-1] == "/model"
-    assert not any("--model-path" in arg for arg in SGLANG.serve_args(MODEL, command))
+    assert not any(
+        "--model-path" in arg for arg in SGLANG.serve_args(MODEL, command)
+    )
 
 
 @pytest.mark.parametrize(

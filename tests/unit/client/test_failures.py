@@ -22,7 +22,12 @@ from benchrun_client.failures import (
 from benchrun_client.http_session import HttpAnswer
 from benchrun_client.load.client_cost import lost_segments, throttled_periods
 from benchrun_client.record_process import MAX_HEADLINE_BYTES, headline
-from benchrun_client.run import MAX_PLAN_BYTES, SHOWN_ERRORS, peek_run_uid, read_plan
+from benchrun_client.run import (
+    MAX_PLAN_BYTES,
+    SHOWN_ERRORS,
+    peek_run_uid,
+    read_plan,
+)
 from benchrun_client.server.readiness import pinned
 from hypothesis import given, strategies as st
 from unit.client.plans import TOKEN, TOKEN_DIGEST, plan, stage
@@ -31,7 +36,9 @@ from unit.measure.records import record
 
 
 def test_an_unexpected_error_becomes_its_first_line() -> None:
-    failure = as_failure(ValueError("\nno such flag\nTraceback (most recent call last):\n  ..."))
+    failure = as_failure(
+        ValueError("\nno such flag\nTraceback (most recent call last):\n  ...")
+    )
     assert failure.reason == "ClientError"
     golden(failure.message)
 
@@ -41,8 +48,12 @@ def test_an_error_without_words_keeps_its_name() -> None:
 
 
 def test_bad_input_exits_2_and_everything_else_1() -> None:
-    codes = {reason: RunFailure(reason, "").exit_code for reason in get_args(Reason)}
-    assert {reason for reason, code in codes.items() if code == 2} == set(get_args(BadInput))
+    codes = {
+        reason: RunFailure(reason, "").exit_code for reason in get_args(Reason)
+    }
+    assert {reason for reason, code in codes.items() if code == 2} == set(
+        get_args(BadInput)
+    )
     assert set(codes.values()) == {1, 2}
 
 
@@ -52,7 +63,9 @@ def test_a_termination_message_fits_whatever_it_says(
 ) -> None:
     file = tmp_path / "termination-log"
     monkeypatch.setenv(TERMINATION_LOG_VARIABLE, str(file))
-    leave_termination_message(RunFailure("CanaryFailed", character * 100_000).to_message())
+    leave_termination_message(
+        RunFailure("CanaryFailed", character * 100_000).to_message()
+    )
     assert file.stat().st_size <= MAX_TERMINATION_BYTES
     shown = Failure.model_validate_json(file.read_bytes())
     assert shown.reason == "CanaryFailed"
@@ -63,16 +76,22 @@ def test_a_termination_message_fits_whatever_it_says(
 def test_a_termination_message_that_cannot_be_written_harms_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(TERMINATION_LOG_VARIABLE, str(tmp_path / "no" / "such" / "folder"))
+    monkeypatch.setenv(
+        TERMINATION_LOG_VARIABLE, str(tmp_path / "no" / "such" / "folder")
+    )
     leave_termination_message(Failure(reason="ClientError", message="x"))
     assert list(tmp_path.iterdir()) == []
 
 
 @given(st.text(max_size=50), st.integers(1, 60))
-def test_a_cut_is_seen_and_only_made_where_it_must_be(text: str, characters: int) -> None:
+def test_a_cut_is_seen_and_only_made_where_it_must_be(
+    text: str, characters: int
+) -> None:
     cut = shorten(text, characters)
     assert len(cut) <= characters
-    assert cut == text or (len(text) > characters and cut == text[: characters - 1] + "…")
+    assert cut == text or (
+        len(text) > characters and cut == text[: characters - 1] + "…"
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,8 +121,13 @@ def test_the_first_line_that_says_something(line: str, text: str) -> None:
 def test_a_failure_stays_what_it_is() -> None:
     failure = RunFailure("ModelGated", "x" * 2000)
     assert as_failure(failure) is failure
-    assert (len(failure.message), failure.message[-1]) == (MAX_MESSAGE_CHARACTERS, "…")
-    assert failure.to_message() == Failure(reason="ModelGated", message=failure.message)
+    assert (len(failure.message), failure.message[-1]) == (
+        MAX_MESSAGE_CHARACTERS,
+        "…",
+    )
+    assert failure.to_message() == Failure(
+        reason="ModelGated", message=failure.message
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,8 +138,13 @@ def test_a_failure_stays_what_it_is() -> None:
         (SystemExit(3), "SystemExit: 3"),
     ],
 )
-def test_any_other_error_is_ours_with_its_name(error: BaseException, words: str) -> None:
-    assert (as_failure(error).reason, as_failure(error).message) == ("ClientError", words)
+def test_any_other_error_is_ours_with_its_name(
+    error: BaseException, words: str
+) -> None:
+    assert (as_failure(error).reason, as_failure(error).message) == (
+        "ClientError",
+        words,
+    )
 
 
 def test_without_a_place_for_a_termination_message_none_is_written(
@@ -132,7 +161,9 @@ def test_without_a_place_for_a_termination_message_none_is_written(
 
 
 @given(st.integers(0, 150), st.integers(3, 80))
-def test_a_headline_fits_and_keeps_the_first_figures(count: int, width: int) -> None:
+def test_a_headline_fits_and_keeps_the_first_figures(
+    count: int, width: int
+) -> None:
     scalars = {f"{n:0{width}d}": float(n) for n in range(count)}
     line = headline(record(scalars=scalars), digest="d" * 64)
     assert len(line) <= MAX_HEADLINE_BYTES
@@ -148,7 +179,9 @@ def test_a_headline_fits_and_keeps_the_first_figures(count: int, width: int) -> 
 
 
 def test_a_short_one_has_every_figure() -> None:
-    line = json.loads(headline(record(scalars={"a": 1.5, "b": None}), digest="d" * 64))
+    line = json.loads(
+        headline(record(scalars={"a": 1.5, "b": None}), digest="d" * 64)
+    )
     assert (line["scalars"], line["run_uid"], line["sequence"]) == (
         {"a": 1.5, "b": None},
         "uid-1",
@@ -182,7 +215,9 @@ def test_each_wrong_field_is_named_and_many_are_counted(tmp_path: Path) -> None:
 
 def test_a_field_within_a_stage_is_named_with_its_place(tmp_path: Path) -> None:
     broken = {**json.loads(stage().model_dump_json()), "requests": 0}
-    assert plan_error(tmp_path, body(stages=[broken])).startswith("stages.0.requests: ")
+    assert plan_error(tmp_path, body(stages=[broken])).startswith(
+        "stages.0.requests: "
+    )
 
 
 @pytest.mark.parametrize("text", ["", "[]", "7", "null", b"\xff\xfe", "[" * 5000])
@@ -209,7 +244,9 @@ def test_a_folder_is_no_plan(tmp_path: Path) -> None:
 def test_the_first_file_that_tells_counts(tmp_path: Path) -> None:
     files = [tmp_path / str(n) for n in range(4)]
     for file, text in zip(
-        files[1:], ("usage_usec 5\n", "nr_throttled 7\n", "nr_throttled 8\n"), strict=True
+        files[1:],
+        ("usage_usec 5\n", "nr_throttled 7\n", "nr_throttled 8\n"),
+        strict=True,
     ):
         file.write_text(text, encoding="utf-8")
     assert throttled_periods(files) == 7
@@ -224,12 +261,18 @@ def test_the_first_file_that_tells_counts(tmp_path: Path) -> None:
             "TcpExt: B TCPDSACKRecv\nTcpExt: 3 2\n",
             5,
         ),
-        ("Tcp: InSegs RetransSegs\nTcp: 9\n", "TcpExt: TCPDSACKRecv\nTcpExt: 2\n", None),
+        (
+            "Tcp: InSegs RetransSegs\nTcp: 9\n",
+            "TcpExt: TCPDSACKRecv\nTcpExt: 2\n",
+            None,
+        ),
         ("Tcp: RetransSegs\nTcp: x\n", "TcpExt: TCPDSACKRecv\nTcpExt: 2\n", None),
         ("Tcp: RetransSegs\nTcp: 7\n", "", None),
     ],
 )
-def test_segments_that_tcp_lost(tmp_path: Path, snmp: str, netstat: str, count: int | None) -> None:
+def test_segments_that_tcp_lost(
+    tmp_path: Path, snmp: str, netstat: str, count: int | None
+) -> None:
     assert lost_segments(tmp_path) is None
     (tmp_path / "snmp").write_text(snmp, encoding="utf-8")
     (tmp_path / "netstat").write_text(netstat, encoding="utf-8")
@@ -279,7 +322,9 @@ def written(tmp_path: Path, text: str) -> Path:
         pytest.param("stages", body(stages=[]), id="no-stages"),
         pytest.param("surprise", body(surprise=1), id="unknown-field"),
         pytest.param(
-            "health_deadline_seconds", body(health_deadline_seconds=-1), id="out-of-bounds"
+            "health_deadline_seconds",
+            body(health_deadline_seconds=-1),
+            id="out-of-bounds",
         ),
         pytest.param("schema", body(schema="benchrun.plan/99"), id="other-version"),
         pytest.param("larger than", "x" * (MAX_PLAN_BYTES + 1), id="huge"),
@@ -295,7 +340,11 @@ def test_a_broken_plan_is_rejected_naming_what_is_wrong(
 
 def test_a_rejected_plan_does_not_print_values(tmp_path: Path) -> None:
     with pytest.raises(RunFailure) as failure:
-        read_plan(written(tmp_path, body(token_digest=TOKEN_DIGEST * 10, target=TOKEN_DIGEST)))
+        read_plan(
+            written(
+                tmp_path, body(token_digest=TOKEN_DIGEST * 10, target=TOKEN_DIGEST)
+            )
+        )
     assert TOKEN_DIGEST not in failure.value.message
 
 

@@ -23,7 +23,11 @@ async def test_a_file_is_fetched_whole() -> None:
         (
             "DatasetInvalid",
             "HTML page",
-            {"status": 200, "text": "<html>login</html>", "content_type": "text/html"},
+            {
+                "status": 200,
+                "text": "<html>login</html>",
+                "content_type": "text/html",
+            },
         ),
         ("DatasetNotFound", "answered 403 Forbidden", {"status": 403}),
         ("DatasetInvalid", "larger than 0 MiB", {"status": 200, "text": "x" * 11}),
@@ -60,7 +64,9 @@ async def test_an_endless_file_is_given_up_at_the_bound() -> None:
 
 
 def test_a_url_is_shown_without_its_secrets() -> None:
-    shown = shown_url("https://user:password@host:8443/a/rows.json?signature=secret#x")
+    shown = shown_url(
+        "https://user:password@host:8443/a/rows.json?signature=secret#x"
+    )
     assert shown == "https://host:8443/a/rows.json"
 
 
@@ -70,7 +76,9 @@ async def test_a_redirect_to_an_html_page_is_named() -> None:
 
     page = answering(200, text="<html>", content_type="text/html")
     async with serving(rows=redirect, login=page) as url:
-        with pytest.raises(RunFailure, match=r"/rows .*http://.*/login\)") as failure:
+        with pytest.raises(
+            RunFailure, match=r"/rows .*http://.*/login\)"
+        ) as failure:
             await fetch(DataFile(url=f"{url}/rows"), max_bytes=10_000)
     assert failure.value.reason == "DatasetInvalid"
     assert "secret" not in failure.value.message

@@ -48,12 +48,18 @@ def printed(folder: Path, code: str, **files: str) -> str:
         "import light_imports\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", setup + code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", setup + code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     return done.stdout.strip()
 
 
-def test_nothing_is_loaded_for_names_in_annotations_and_base_classes(tmp_path: Path) -> None:
+def test_nothing_is_loaded_for_names_in_annotations_and_base_classes(
+    tmp_path: Path,
+) -> None:
     code = """
 serve = light_imports.vllm_benchmark()
 print(serve.is_tensor(1), serve.SampleRequest is dict, sys.modules.keys() & {"torch", "vllm.lora", "vllm.env_override"})
@@ -73,7 +79,10 @@ before = light_imports.transformers()
 serve = light_imports.vllm_benchmark()
 print(before.HAS_TORCH, serve.f(), serve.has, sys.modules["torch"].IMPORTED)
 """
-    assert printed(tmp_path, code, vllm__benchmarks__serve=benchmark) == "False 7 True True"
+    assert (
+        printed(tmp_path, code, vllm__benchmarks__serve=benchmark)
+        == "False 7 True True"
+    )
 
 
 def test_a_torch_that_came_after_the_tokenizer_does_not_meet_transformers_without_it(
@@ -90,7 +99,12 @@ import torch
 print(light_imports.vllm_benchmark().Adapter.__name__, "vllm.lora" in sys.modules)
 """
     assert (
-        printed(tmp_path, code, vllm__benchmarks__serve=benchmark, vllm__lora__request=lora)
+        printed(
+            tmp_path,
+            code,
+            vllm__benchmarks__serve=benchmark,
+            vllm__lora__request=lora,
+        )
         == "Adapter False"
     )
 
@@ -106,13 +120,21 @@ except TypeError as error:
     assert printed(tmp_path, code) == "TypeError"
 
 
-def test_transformers_are_loaded_without_torch_unless_it_is_there(tmp_path: Path) -> None:
+def test_transformers_are_loaded_without_torch_unless_it_is_there(
+    tmp_path: Path,
+) -> None:
     assert (
-        printed(tmp_path, 'print(light_imports.transformers().HAS_TORCH, "torch" in sys.modules)')
+        printed(
+            tmp_path,
+            'print(light_imports.transformers().HAS_TORCH, "torch" in sys.modules)',
+        )
         == "False False"
     )
     assert (
-        printed(tmp_path, "import torch\nprint(light_imports.transformers().HAS_TORCH)") == "True"
+        printed(
+            tmp_path, "import torch\nprint(light_imports.transformers().HAS_TORCH)"
+        )
+        == "True"
     )
 
 

@@ -26,7 +26,9 @@ SOURCE_ROOT = Path(benchrun_client.__file__).parent.parent
 class Client:
     """A running client process."""
 
-    def __init__(self, process: subprocess.Popen[str], port: int, termination_log: Path) -> None:
+    def __init__(
+        self, process: subprocess.Popen[str], port: int, termination_log: Path
+    ) -> None:
         self.process = process
         self._port = port
         self._termination_log = termination_log
@@ -46,7 +48,8 @@ class Client:
 
     def _delivery(self) -> Delivery:
         request = urllib.request.Request(
-            f"http://127.0.0.1:{self._port}/records", headers={"Authorization": f"Bearer {TOKEN}"}
+            f"http://127.0.0.1:{self._port}/records",
+            headers={"Authorization": f"Bearer {TOKEN}"},
         )
         with urllib.request.urlopen(request) as response:
             return unpack_delivery(response.read())[0]

@@ -90,7 +90,9 @@ async def test_the_server_furthest_in_its_startup_counts() -> None:
 
 
 @pytest.mark.parametrize("status", [404, 405, 503])
-async def test_a_gateway_without_a_health_check_is_probed_by_its_models(status: int) -> None:
+async def test_a_gateway_without_a_health_check_is_probed_by_its_models(
+    status: int,
+) -> None:
     """It would refuse by itself, without a server behind it."""
     requests: Counter[str] = Counter()
 
@@ -116,7 +118,10 @@ async def test_the_way_to_a_refusal_is_not_the_way_to_the_server() -> None:
 
 
 async def test_a_long_way_ends_it_early() -> None:
-    async with serving(health=after(0.1)) as url, aiohttp.ClientSession() as session:
+    async with (
+        serving(health=after(0.1)) as url,
+        aiohttp.ClientSession() as session,
+    ):
         start = time.monotonic()
         trips = await measure_round_trips(session, [url], VLLM, seconds=0.5)
         took = time.monotonic() - start

@@ -4,15 +4,25 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import pytest
-from benchrun_client.contract import GapCounts, GapSlices, Plateau, counted_gaps, failed_ratio
+from benchrun_client.contract import (
+    GapCounts,
+    GapSlices,
+    Plateau,
+    counted_gaps,
+    failed_ratio,
+)
 from benchrun_client.stage_record import gap_counts, gap_slices
 from unit.measure.records import requests
 
-COLUMNS = requests(start_us=[0], ttft_us=[0], e2el_us=[4_000_000], output_tokens=[9])
+COLUMNS = requests(
+    start_us=[0], ttft_us=[0], e2el_us=[4_000_000], output_tokens=[9]
+)
 """A stage of four seconds, so of forty slices of 0.1 s."""
 
 
-def stage(slices: Sequence[Mapping[int, int]]) -> tuple[GapCounts, GapSlices | None]:
+def stage(
+    slices: Sequence[Mapping[int, int]],
+) -> tuple[GapCounts, GapSlices | None]:
     counters = [Counter(each) for each in slices]
     return gap_counts(sum(counters, Counter[int]())), gap_slices(counters)
 
@@ -54,11 +64,16 @@ def test_the_whole_stage_counts_where_there_is_no_steady_part() -> None:
 
 
 @pytest.mark.parametrize("window", [(1_010_000, 1_190_000), (1_000_000, 1_900_000)])
-def test_a_part_without_a_slice_that_has_gaps_has_none(window: tuple[int, int]) -> None:
+def test_a_part_without_a_slice_that_has_gaps_has_none(
+    window: tuple[int, int],
+) -> None:
     quiet = [{10_000: 7}] * 10 + [{}] * 10 + [{10_000: 7}] * 20
     gaps, slices = stage(quiet)
     assert counted_gaps(COLUMNS, gaps, slices, part(*window)) == (GapCounts(), None)
-    assert counted_gaps(COLUMNS, gaps, None, part(0, 4_000_000)) == (GapCounts(), None)
+    assert counted_gaps(COLUMNS, gaps, None, part(0, 4_000_000)) == (
+        GapCounts(),
+        None,
+    )
 
 
 def test_gaps_that_were_rounded_over_an_edge_still_count() -> None:

@@ -29,7 +29,9 @@ def test_a_completion_counts_special_tokens() -> None:
 
 def test_a_chat_counts_the_template_and_no_special_tokens() -> None:
     assert TokenCounter(
-        HubTokenizer(["system", "user", "end", *WORDS], chat_template="{{ messages }}")
+        HubTokenizer(
+            ["system", "user", "end", *WORDS], chat_template="{{ messages }}"
+        )
     ).count([WORDS[0]], api="Chat") == [4]
 
 
@@ -43,7 +45,10 @@ def test_a_chat_without_a_template_here_counts_as_a_completion() -> None:
     [
         pytest.param(1, "Completions", None, id="a special token"),
         pytest.param(
-            2, "Chat", "{{ messages }}", id="the template's words, without special tokens"
+            2,
+            "Chat",
+            "{{ messages }}",
+            id="the template's words, without special tokens",
         ),
         pytest.param(1, "Chat", None, id="no template here: as a completion"),
     ],
@@ -56,10 +61,15 @@ def test_every_prompt_begins_with_the_shared_prefix(
 
 
 def loaded(
-    template: bytes | None, folder: Path, monkeypatch: pytest.MonkeyPatch, tokenizer: object
+    template: bytes | None,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tokenizer: object,
 ) -> TokenCounter:
     """The tokenizer with a template from a file; None: there is no file."""
-    hub = SimpleNamespace(AutoTokenizer=SimpleNamespace(from_pretrained=lambda *_, **__: tokenizer))
+    hub = SimpleNamespace(
+        AutoTokenizer=SimpleNamespace(from_pretrained=lambda *_, **__: tokenizer)
+    )
     monkeypatch.setitem(sys.modules, "transformers", hub)
     file = folder / "template.jinja"
     if template is not None:
@@ -107,16 +117,26 @@ def test_the_commit_is_that_of_the_files_in_the_cache(
         return None if found is None else found[1]
 
     utils = SimpleNamespace(
-        hub=SimpleNamespace(cached_file=cached_file, extract_commit_hash=extract_commit_hash)
+        hub=SimpleNamespace(
+            cached_file=cached_file, extract_commit_hash=extract_commit_hash
+        )
     )
     auto = SimpleNamespace(from_pretrained=lambda *_, **__: HubTokenizer())
     monkeypatch.setitem(
-        sys.modules, "transformers", SimpleNamespace(AutoTokenizer=auto, utils=utils)
+        sys.modules,
+        "transformers",
+        SimpleNamespace(AutoTokenizer=auto, utils=utils),
     )
-    target = plan(target={"tokenizer": "org/model", "tokenizer_revision": "main"}).target
+    target = plan(
+        target={"tokenizer": "org/model", "tokenizer_revision": "main"}
+    ).target
     assert load_tokenizer(target).commit == commit
     assert calls == [
-        ("org/model", "tokenizer_config.json", {"revision": "main", "local_files_only": True})
+        (
+            "org/model",
+            "tokenizer_config.json",
+            {"revision": "main", "local_files_only": True},
+        )
     ]
 
 
@@ -143,12 +163,23 @@ class Silent(HubTokenizer):
 @pytest.mark.parametrize(
     ("template", "tokenizer", "words"),
     [
-        pytest.param(b"{{", Refusing(), r"line 7.*unexpected '}'", id="does not compile"),
-        pytest.param(b"hello", Silent(), "leaves out the user's message", id="without the message"),
+        pytest.param(
+            b"{{", Refusing(), r"line 7.*unexpected '}'", id="does not compile"
+        ),
+        pytest.param(
+            b"hello",
+            Silent(),
+            "leaves out the user's message",
+            id="without the message",
+        ),
         pytest.param(b" \n", HubTokenizer(), "2 characters", id="empty"),
-        pytest.param(b"x" * 65_537, HubTokenizer(), "65,537 characters", id="too long"),
+        pytest.param(
+            b"x" * 65_537, HubTokenizer(), "65,537 characters", id="too long"
+        ),
         pytest.param(b"\xff", HubTokenizer(), "not valid UTF-8", id="binary"),
-        pytest.param(None, HubTokenizer(), "ConfigMap or key does not exist", id="not there"),
+        pytest.param(
+            None, HubTokenizer(), "ConfigMap or key does not exist", id="not there"
+        ),
     ],
 )
 def test_a_template_that_cannot_be_used_ends_the_run_before_a_server_is_started(
@@ -160,7 +191,10 @@ def test_a_template_that_cannot_be_used_ends_the_run_before_a_server_is_started(
 ) -> None:
     with pytest.raises(RunFailure, match=words) as failure:
         loaded(template, tmp_path, monkeypatch, tokenizer)
-    assert (failure.value.reason, failure.value.exit_code) == ("ChatTemplateInvalid", 2)
+    assert (failure.value.reason, failure.value.exit_code) == (
+        "ChatTemplateInvalid",
+        2,
+    )
 
 
 def test_words_are_those_of_one_token_without_special_and_broken_ones() -> None:
@@ -195,10 +229,16 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
             id="gated",
         ),
         pytest.param(
-            "ModelGated", "401 Client Error: Unauthorized for url", "tokenSecretRef", id="private"
+            "ModelGated",
+            "401 Client Error: Unauthorized for url",
+            "tokenSecretRef",
+            id="private",
         ),
         pytest.param(
-            "TokenizerNotFound", "x is not a valid model identifier", "model.name", id="unknown"
+            "TokenizerNotFound",
+            "x is not a valid model identifier",
+            "model.name",
+            id="unknown",
         ),
         pytest.param(
             "TokenizerNotFound",
@@ -214,7 +254,9 @@ def test_what_the_hub_says_becomes_a_reason_and_advice(
     def from_pretrained(name: str, *, revision: str | None) -> object:
         raise OSError(words)
 
-    hub = SimpleNamespace(AutoTokenizer=SimpleNamespace(from_pretrained=from_pretrained))
+    hub = SimpleNamespace(
+        AutoTokenizer=SimpleNamespace(from_pretrained=from_pretrained)
+    )
     monkeypatch.setitem(sys.modules, "transformers", hub)
     with pytest.raises(RunFailure, match=advice) as failure:
         load_tokenizer(plan(target={"tokenizer": "org/model"}).target)
@@ -235,7 +277,11 @@ def test_what_the_hub_says_becomes_a_reason_and_advice(
             {"max_position_embeddings": 8192, "rope_scaling": {"factor": 0.5}},
             id="never-shorter",
         ),
-        pytest.param(4096, {"text_config": {"max_position_embeddings": 4096}}, id="multimodal"),
+        pytest.param(
+            4096,
+            {"text_config": {"max_position_embeddings": 4096}},
+            id="multimodal",
+        ),
         pytest.param(None, {}, id="unknown"),
         pytest.param(None, [], id="no-object"),
         pytest.param(None, {"max_position_embeddings": "many"}, id="no-number"),
@@ -261,8 +307,14 @@ def test_the_context_of_a_hub_name_is_unknown() -> None:
     ("reason", "words"),
     [
         ("ModelGated", "403 Client Error: Forbidden for url: https://hub/x"),
-        ("TokenizerNotFound", "Caused by ProxyError: Tunnel connection failed: 403 Client Error"),
-        ("TokenizerNotFound", "407 Client Error: Proxy Authentication Required, 401 Client Error"),
+        (
+            "TokenizerNotFound",
+            "Caused by ProxyError: Tunnel connection failed: 403 Client Error",
+        ),
+        (
+            "TokenizerNotFound",
+            "407 Client Error: Proxy Authentication Required, 401 Client Error",
+        ),
     ],
 )
 def test_a_proxy_that_refuses_is_not_the_hub(reason: str, words: str) -> None:

@@ -18,7 +18,12 @@ from benchrun_client.contract import (
 from benchrun_client.datasets.row_pools import PromptRequest, prompts_digest
 from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import TokenCounter
-from benchrun_client.traffic import Material, check_lengths, find_material, write_traffic
+from benchrun_client.traffic import (
+    Material,
+    check_lengths,
+    find_material,
+    write_traffic,
+)
 from unit.client.plans import plan, sharegpt, sharegpt_stage, stage, warmup
 from unit.client.words import WORDS, HubTokenizer
 from unit.golden_messages import golden
@@ -28,7 +33,8 @@ COUNTER = TokenCounter(HubTokenizer())
 
 def rows_file(tmp_path: Path, rows: int) -> str:
     turns = [
-        [{"value": " ".join(WORDS[n : n + 6])}, {"value": " ".join(WORDS[:5])}] for n in range(rows)
+        [{"value": " ".join(WORDS[n : n + 6])}, {"value": " ".join(WORDS[:5])}]
+        for n in range(rows)
     ]
     file = tmp_path / "rows.json"
     file.write_text(json.dumps([{"conversations": pair} for pair in turns]))
@@ -46,7 +52,9 @@ def test_every_stage_and_warmup_gets_its_own_samples(tmp_path: Path) -> None:
     traffic = write_traffic(mixed, find_material(mixed, COUNTER), COUNTER)
     assert [len(samples) for samples in traffic.stages] == [4, 3, 4]
     assert [len(samples) for samples in traffic.warmups] == [2, 5]
-    prompts = [s.prompt for samples in (*traffic.stages, *traffic.warmups) for s in samples]
+    prompts = [
+        s.prompt for samples in (*traffic.stages, *traffic.warmups) for s in samples
+    ]
     assert len(set(prompts)) == len(prompts)
 
 
@@ -55,10 +63,17 @@ def shared(path: str) -> Plan:
     return plan(
         stage(id="a/concurrency=2/r1", workload="a", requests=3, seed=7),
         stage(id="a/concurrency=4/r1", workload="a", requests=5, seed=7),
-        sharegpt_stage(path, id="b/concurrency=2/r1", workload="b", requests=6, seed=8),
-        sharegpt_stage(path, id="b/concurrency=2/r2", workload="b", requests=4, seed=8),
+        sharegpt_stage(
+            path, id="b/concurrency=2/r1", workload="b", requests=6, seed=8
+        ),
+        sharegpt_stage(
+            path, id="b/concurrency=2/r2", workload="b", requests=4, seed=8
+        ),
         stage(id="a/concurrency=2/r2", workload="a", requests=3, seed=7),
-        warmups=(warmup(workload="a", seed=70), warmup(workload="b", seed=80, data=sharegpt(path))),
+        warmups=(
+            warmup(workload="a", seed=70),
+            warmup(workload="b", seed=80, data=sharegpt(path)),
+        ),
         cache_policy="Share",
     )
 
@@ -78,7 +93,9 @@ def test_under_share_all_stages_of_a_workload_send_the_same_and_rows_may_repeat(
     assert not prompts & {s.prompt for samples in traffic.warmups for s in samples}
 
 
-def test_under_share_a_file_needs_rows_for_the_longest_stage_only(tmp_path: Path) -> None:
+def test_under_share_a_file_needs_rows_for_the_longest_stage_only(
+    tmp_path: Path,
+) -> None:
     path = rows_file(tmp_path, 5)
     with pytest.raises(RunFailure, match="needs 6"):
         find_material(shared(path), COUNTER)
@@ -89,9 +106,13 @@ def test_under_every_other_policy_equal_seeds_still_make_different_prompts(
     policy: CachePolicy,
 ) -> None:
     given = plan(
-        stage(seed=7), stage(seed=7, repeat=2, id="chat/concurrency=2/r2"), cache_policy=policy
+        stage(seed=7),
+        stage(seed=7, repeat=2, id="chat/concurrency=2/r2"),
+        cache_policy=policy,
     )
-    first, second = write_traffic(given, find_material(given, COUNTER), COUNTER).stages
+    first, second = write_traffic(
+        given, find_material(given, COUNTER), COUNTER
+    ).stages
     assert not {s.prompt for s in first} & {s.prompt for s in second}
 
 
@@ -125,7 +146,9 @@ def test_a_file_is_in_exactly_one_place() -> None:
 @pytest.mark.parametrize("context_tokens", [40, 41])
 def test_a_request_that_fills_the_context_is_accepted(context_tokens: int) -> None:
     full = plan(stage(data=RandomData(input_tokens=30, output_tokens=10)))
-    check_lengths(full, Material(), context_tokens=context_tokens, whose="the model")
+    check_lengths(
+        full, Material(), context_tokens=context_tokens, whose="the model"
+    )
 
 
 def test_a_request_longer_than_the_context_is_rejected_with_both_numbers() -> None:
@@ -138,7 +161,9 @@ def test_a_request_longer_than_the_context_is_rejected_with_both_numbers() -> No
 
 def test_drawn_lengths_are_checked_by_the_longest() -> None:
     lengths = DrawnLengths(mean=10, stdev=5, min=1, max=30)
-    drawn = plan(stage(data=RandomData(input_lengths=lengths, output_lengths=lengths)))
+    drawn = plan(
+        stage(data=RandomData(input_lengths=lengths, output_lengths=lengths))
+    )
     check_lengths(drawn, Material(), context_tokens=60, whose="the model")
     with pytest.raises(RunFailure) as raised:
         check_lengths(drawn, Material(), context_tokens=59, whose="the model")
@@ -146,9 +171,16 @@ def test_drawn_lengths_are_checked_by_the_longest() -> None:
 
 
 def test_rows_are_checked_by_their_own_lengths() -> None:
-    material = Material(rows={(0, 0): (PromptRequest("a", 5, 5), PromptRequest("b", 20, 25))})
+    material = Material(
+        rows={(0, 0): (PromptRequest("a", 5, 5), PromptRequest("b", 20, 25))}
+    )
     with pytest.raises(RunFailure, match="45 tokens"):
-        check_lengths(plan(sharegpt_stage("x")), material, context_tokens=44, whose="the model")
+        check_lengths(
+            plan(sharegpt_stage("x")),
+            material,
+            context_tokens=44,
+            whose="the model",
+        )
 
 
 def test_the_digest_tells_prompts_order_and_output_lengths_apart() -> None:
@@ -169,16 +201,23 @@ def test_the_digest_tells_prompts_order_and_output_lengths_apart() -> None:
 
 def trace_file(tmp_path: Path, requests: int, **line: int) -> TimedTraceData:
     lines = [
-        {"timestamp": n, "input_length": 30, "output_length": 4, **line} for n in range(requests)
+        {"timestamp": n, "input_length": 30, "output_length": 4, **line}
+        for n in range(requests)
     ]
     file = tmp_path / "trace.jsonl"
     file.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
-    return TimedTraceData(file=DataFile(path=str(file)), unit="Seconds", block_tokens=8)
+    return TimedTraceData(
+        file=DataFile(path=str(file)), unit="Seconds", block_tokens=8
+    )
 
 
-def test_a_warm_up_repeats_a_short_trace_and_a_stage_does_not(tmp_path: Path) -> None:
+def test_a_warm_up_repeats_a_short_trace_and_a_stage_does_not(
+    tmp_path: Path,
+) -> None:
     data = trace_file(tmp_path, 3)
-    given = plan(stage(data=data, requests=3), warmups=(warmup(data=data, requests=7),))
+    given = plan(
+        stage(data=data, requests=3), warmups=(warmup(data=data, requests=7),)
+    )
     traffic = write_traffic(given, find_material(given, COUNTER), COUNTER)
     assert [s.at_seconds for s in traffic.stages[0]] == [0, 1, 2]
     assert len(traffic.warmups[0]) == 7
@@ -199,10 +238,17 @@ def test_recorded_lengths_are_checked_too(tmp_path: Path) -> None:
 
 
 def test_prefixes_count_with_what_follows_them() -> None:
-    data = PrefixRepetitionData(prefixes=2, prefix_tokens=20, suffix_tokens=10, output_tokens=5)
+    data = PrefixRepetitionData(
+        prefixes=2, prefix_tokens=20, suffix_tokens=10, output_tokens=5
+    )
     given = plan(stage(data=data))
     with pytest.raises(RunFailure) as raised:
-        check_lengths(given, find_material(given, COUNTER), context_tokens=34, whose="the server")
+        check_lengths(
+            given,
+            find_material(given, COUNTER),
+            context_tokens=34,
+            whose="the server",
+        )
     golden(str(raised.value))
 
 
@@ -241,8 +287,13 @@ def test_what_was_read_is_reported_once_for_each_workload(
     tmp_path: Path, policy: CachePolicy
 ) -> None:
     path = rows_file(tmp_path, 20)
-    stages = [sharegpt_stage(path, id=f"chat/concurrency=2/r{n}", repeat=n, seed=n) for n in (1, 2)]
-    given = plan(*stages, warmups=(warmup(data=sharegpt(path)),), cache_policy=policy)
+    stages = [
+        sharegpt_stage(path, id=f"chat/concurrency=2/r{n}", repeat=n, seed=n)
+        for n in (1, 2)
+    ]
+    given = plan(
+        *stages, warmups=(warmup(data=sharegpt(path)),), cache_policy=policy
+    )
     ((facts,),) = find_material(given, COUNTER).datasets.values()
     assert (facts.source, facts.rows_read, facts.rows_used) == (
         path,

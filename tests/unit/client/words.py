@@ -13,7 +13,11 @@ class WordCounter(TokenCounter):
     """A counter of words as tokens, plus `special` for a completion and `template` for a chat."""
 
     def __init__(
-        self, *, special: int = 0, template: int = 0, double: frozenset[str] = frozenset()
+        self,
+        *,
+        special: int = 0,
+        template: int = 0,
+        double: frozenset[str] = frozenset(),
     ) -> None:
         self._overhead = {"Completions": special, "Chat": template}
         self._double = double
@@ -22,7 +26,8 @@ class WordCounter(TokenCounter):
 
     def count(self, texts: Sequence[str], *, api: Api) -> list[int]:
         return [
-            self._overhead[api] + sum(2 if w in self._double else 1 for w in text.split())
+            self._overhead[api]
+            + sum(2 if w in self._double else 1 for w in text.split())
             for text in texts
         ]
 
@@ -37,7 +42,9 @@ class HubTokenizer:
     Words it does not know are a token per letter.
     """
 
-    def __init__(self, words: Sequence[str] = WORDS, *, chat_template: str | None = None) -> None:
+    def __init__(
+        self, words: Sequence[str] = WORDS, *, chat_template: str | None = None
+    ) -> None:
         self._vocabulary = ["<s>", *words]
         self._known = set(words)
         self.all_special_ids = [0]
@@ -59,8 +66,14 @@ class HubTokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         return " ".join(self._vocabulary[i] for i in ids)
 
-    def __call__(self, texts: Sequence[str], *, add_special_tokens: bool) -> dict[str, Any]:
-        return {"input_ids": [self._encode(text, special=add_special_tokens) for text in texts]}
+    def __call__(
+        self, texts: Sequence[str], *, add_special_tokens: bool
+    ) -> dict[str, Any]:
+        return {
+            "input_ids": [
+                self._encode(text, special=add_special_tokens) for text in texts
+            ]
+        }
 
     def apply_chat_template(
         self, messages: Any, *, tokenize: bool, add_generation_prompt: bool

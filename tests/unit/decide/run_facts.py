@@ -32,7 +32,10 @@ def _lingering(scene: scenes.Scene) -> scenes.Scene:
 def _newer(scene: scenes.Scene) -> scenes.Scene:
     """Add what an operator of a later version may have written before it was rolled back."""
     status = {**scene.status, "phase": "Rebalancing", "newField": {"x": [1]}}
-    conditions = [{**c, "reason": "OfALaterVersion"} for c in scene.status.get("conditions", [])]
+    conditions = [
+        {**c, "reason": "OfALaterVersion"}
+        for c in scene.status.get("conditions", [])
+    ]
     later = {
         "type": OF_A_LATER_VERSION,
         "status": "True",
@@ -44,7 +47,10 @@ def _newer(scene: scenes.Scene) -> scenes.Scene:
 
 
 def _foreign(scene: scenes.Scene) -> scenes.Scene:
-    return replace(scene, objects=tuple(replace(c, owner_uid="another-run") for c in scene.objects))
+    return replace(
+        scene,
+        objects=tuple(replace(c, owner_uid="another-run") for c in scene.objects),
+    )
 
 
 def _judged(value: Judgement | None) -> Change:
@@ -57,12 +63,17 @@ def _judged(value: Judgement | None) -> Change:
 
 
 JUDGED = Judgement(
-    verdict="Valid", valid_reason="AllValid", message="measured", measured_anything=True
+    verdict="Valid",
+    valid_reason="AllValid",
+    message="measured",
+    measured_anything=True,
 )
 
 
 def _leaving(kind: str, role: str) -> Change:
-    return lambda scene: scene.without(kind, role).having((kind, role), deleting=True)
+    return lambda scene: scene.without(kind, role).having(
+        (kind, role), deleting=True
+    )
 
 
 MILESTONES: Mapping[str, scenes.Scene] = {
@@ -75,9 +86,13 @@ MILESTONES: Mapping[str, scenes.Scene] = {
     "server healthy": scenes.Scene().server_healthy(),
     "measuring": scenes.Scene().measuring(),
     "measuring with objectives": scenes.Scene()
-    .with_spec(objectives=[{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 25}])
+    .with_spec(
+        objectives=[{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 25}]
+    )
     .measuring(),
-    "measuring with a baseline": scenes.Scene().with_spec(baseline={"name": "before"}).measuring(),
+    "measuring with a baseline": scenes.Scene()
+    .with_spec(baseline={"name": "before"})
+    .measuring(),
     "one stored": scenes.Scene().measuring().arrived(0).settled().stored(0),
     "url: fresh": scenes.Scene(spec=scenes.URL_ENDPOINT),
     "url: client ready": scenes.Scene(spec=scenes.URL_ENDPOINT).client_ready(),
@@ -87,9 +102,18 @@ MILESTONES: Mapping[str, scenes.Scene] = {
     "offline: measuring": scenes.Scene(spec=scenes.OFFLINE).measuring(),
     "service: fresh": scenes.Scene(spec=scenes.SERVICE_ENDPOINT),
     "service: measuring": scenes.Scene(spec=scenes.SERVICE_ENDPOINT).measuring(),
-    "completed": scenes.Scene().measuring().arrived(0, 1).answered().settled().stored(0, 1),
+    "completed": scenes.Scene()
+    .measuring()
+    .arrived(0, 1)
+    .answered()
+    .settled()
+    .stored(0, 1),
     "failed": scenes.Scene().measuring().without(*scenes.DEPLOYMENT).settled(),
-    "ending": scenes.Scene().measuring().arrived(0).without(*scenes.DEPLOYMENT).settled(),
+    "ending": scenes.Scene()
+    .measuring()
+    .arrived(0)
+    .without(*scenes.DEPLOYMENT)
+    .settled(),
     "all measured": scenes.Scene().measuring().arrived(0, 1).settled().stored(0, 1),
     "cancelled": scenes.Scene().measuring().with_spec(cancel=True).settled(),
     "refused": scenes.Scene().with_spec(**scenes.REFUSED).settled(),
@@ -99,7 +123,9 @@ CHANGES: Mapping[str, Change] = {
     "suspend": lambda s: s.with_spec(suspend=True),
     "resume": lambda s: s.with_spec(suspend=False),
     "cancel": lambda s: s.with_spec(cancel=True),
-    "no deadlines": lambda s: s.with_spec(startupDeadlineSeconds=0, runDeadlineSeconds=0),
+    "no deadlines": lambda s: s.with_spec(
+        startupDeadlineSeconds=0, runDeadlineSeconds=0
+    ),
     "short deadlines": lambda s: s.with_spec(
         pendingDeadlineSeconds=50, startupDeadlineSeconds=50, runDeadlineSeconds=50
     ),
@@ -109,10 +135,13 @@ CHANGES: Mapping[str, Change] = {
     "operator restarts": scenes.Scene.operator_restarted,
     "status was never written": lambda s: replace(s, status={}),
     "client is silent": lambda s: s.client(silent=True),
-    "client speaks another contract": lambda s: s.client(mismatch="the client speaks version 1"),
+    "client speaks another contract": lambda s: s.client(
+        mismatch="the client speaks version 1"
+    ),
     "client has lost a record": lambda s: s.client(lost_record=0),
     "client's clock is a year ahead": lambda s: s.reports(
-        healthy_unix_us=scenes.unix_us(3e7), first_request_unix_us=scenes.unix_us(4e7)
+        healthy_unix_us=scenes.unix_us(3e7),
+        first_request_unix_us=scenes.unix_us(4e7),
     ),
     "client's clock says nonsense": lambda s: s.reports(
         healthy_unix_us=10**15, first_request_unix_us=0
@@ -120,7 +149,11 @@ CHANGES: Mapping[str, Change] = {
     "name is taken": lambda s: s.knowing(conflict="Job br-qwen-6316e01c-client"),
     "a quota is full": lambda s: s.knowing(
         refused_object=RefusedObject(
-            "Deployment", "br-qwen-6316e01c-server", "server", "exceeded quota: x", curable=True
+            "Deployment",
+            "br-qwen-6316e01c-server",
+            "server",
+            "exceeded quota: x",
+            curable=True,
         )
     ),
     "spec makes no valid pod": lambda s: s.knowing(
@@ -130,12 +163,21 @@ CHANGES: Mapping[str, Change] = {
     ),
     "records are refused": lambda s: s.knowing(
         refused_object=RefusedObject(
-            "ConfigMap", "br-qwen-6316e01c-stage-000", "stage", "exceeded quota: x", curable=True
+            "ConfigMap",
+            "br-qwen-6316e01c-stage-000",
+            "stage",
+            "exceeded quota: x",
+            curable=True,
         )
     ),
     "API server has no time": lambda s: s.knowing(
         refused_object=RefusedObject(
-            "Job", "br-qwen-6316e01c-client", "client", "timeout", curable=True, is_transient=True
+            "Job",
+            "br-qwen-6316e01c-client",
+            "client",
+            "timeout",
+            curable=True,
+            is_transient=True,
         )
     ),
     "log was read": lambda s: s.log_read(scenes.SERVER_DIED.message),
@@ -154,10 +196,14 @@ CHANGES: Mapping[str, Change] = {
     "deployment is gone": lambda s: s.without(*scenes.DEPLOYMENT),
     "deployment is leaving": _leaving(*scenes.DEPLOYMENT),
     "deployment comes back": lambda s: s.having(scenes.DEPLOYMENT),
-    "client pod is pending": lambda s: s.pod("client", phase="Pending", ip=None, ready=False),
+    "client pod is pending": lambda s: s.pod(
+        "client", phase="Pending", ip=None, ready=False
+    ),
     "client pod is ready": lambda s: s.pod("client", ready=True),
     "client pod is leaving": lambda s: s.pod("client", deleting=True),
-    "client pod succeeded": lambda s: s.pod("client", phase="Succeeded", ready=False),
+    "client pod succeeded": lambda s: s.pod(
+        "client", phase="Succeeded", ready=False
+    ),
     "client pod failed": lambda s: s.pod(
         "client", phase="Failed", ready=False, terminated=scenes.SERVER_DIED
     ),
@@ -171,8 +217,12 @@ CHANGES: Mapping[str, Change] = {
     "server died": lambda s: s.pod(
         "server", terminated=scenes.SERVER_DIED, phase="Failed", ready=False
     ),
-    "server restarted": lambda s: s.pod("server", restarts=1, last_terminated=scenes.SERVER_DIED),
-    "server pod is replaced": lambda s: s.pod("server", name="server-2", ready=False),
+    "server restarted": lambda s: s.pod(
+        "server", restarts=1, last_terminated=scenes.SERVER_DIED
+    ),
+    "server pod is replaced": lambda s: s.pod(
+        "server", name="server-2", ready=False
+    ),
     "server pod is leaving": lambda s: s.pod("server", deleting=True),
     "an old server pod lingers": _lingering,
     "client waits": lambda s: s.reports(phase="Waiting"),
@@ -205,10 +255,14 @@ class Story:
         return scene.at(scene.seconds + self.seconds_later)
 
 
-def stories(*, starts: tuple[str, ...] = tuple(MILESTONES)) -> st.SearchStrategy[Story]:
+def stories(
+    *, starts: tuple[str, ...] = tuple(MILESTONES)
+) -> st.SearchStrategy[Story]:
     return st.builds(
         Story,
         start=st.sampled_from(starts),
-        changes=st.lists(st.sampled_from(tuple(CHANGES)), max_size=5, unique=True).map(tuple),
+        changes=st.lists(
+            st.sampled_from(tuple(CHANGES)), max_size=5, unique=True
+        ).map(tuple),
         seconds_later=st.sampled_from((0, 1, 30, 100, 20_000)),
     )

@@ -48,14 +48,19 @@ CONTEXT = Context(client_image="client:1", channel_key=b"key of this operator")
 PLAN_DIGEST = "c" * 64
 TWO_STAGES = spec_body(workloads=[workload("chat", load=rates("1", "4"))])
 SERVICE_ENDPOINT = endpoint_body(
-    {"serviceRef": {"name": "prod"}}, workloads=[workload("chat", load=rates("1", "4"))]
+    {"serviceRef": {"name": "prod"}},
+    workloads=[workload("chat", load=rates("1", "4"))],
 )
 URL_ENDPOINT = endpoint_body(
-    {"url": "http://llm.example"}, workloads=[workload("chat", load=rates("1", "4"))]
+    {"url": "http://llm.example"},
+    workloads=[workload("chat", load=rates("1", "4"))],
 )
 OFFLINE = spec_body(
     server=None,
-    offline={"image": "vllm/vllm-openai:v0.32.0", "resources": {"limits": {"nvidia.com/gpu": 1}}},
+    offline={
+        "image": "vllm/vllm-openai:v0.32.0",
+        "resources": {"limits": {"nvidia.com/gpu": 1}},
+    },
     workloads=[workload("chat", load={"batchSizes": [1, 4]})],
 )
 
@@ -151,11 +156,15 @@ class Scene:
             for q in (decision.last_words, *decision.lookups)
             if isinstance(q, LogTail | Compilations | Judging)
         ]
-        unanswered = [query for query in queries if query not in self.collected.answers]
+        unanswered = [
+            query for query in queries if query not in self.collected.answers
+        ]
         if not unanswered:
             return self
         answers: dict[Query[Any], Answer[Any]] = {
-            q: Answer(self.judgement(q, baseline) if isinstance(q, Judging) else None)
+            q: Answer(
+                self.judgement(q, baseline) if isinstance(q, Judging) else None
+            )
             for q in unanswered
         }
         return self.with_answers(answers).answered(baseline)
@@ -164,8 +173,12 @@ class Scene:
         """Judge the run as the judge's process does."""
         spec = BenchmarkRunSpec.model_validate_json(self._accepted())
         stored = {c.sequence for c in self.objects if c.role == names.ROLE_STAGE}
-        known = sorted(s for s in self.measured if s in stored | self.collected.sequences)
-        identity = RunIdentity(namespace=OWNER.namespace, name=OWNER.name, uid=OWNER.uid)
+        known = sorted(
+            s for s in self.measured if s in stored | self.collected.sequences
+        )
+        identity = RunIdentity(
+            namespace=OWNER.namespace, name=OWNER.name, uid=OWNER.uid
+        )
         judgement, document = judged_run(
             Surroundings(
                 identity=identity,
@@ -180,7 +193,9 @@ class Scene:
             [self.measured[s] for s in known],
             self.collected.samples.unstored,
         )
-        return Evaluation(judgement, PackedResult.of(packed_document(document).data))
+        return Evaluation(
+            judgement, PackedResult.of(packed_document(document).data)
+        )
 
     # ---- the run
     # ---------------------------------------------------------------------------------------------------
@@ -190,7 +205,8 @@ class Scene:
 
     def with_status(self, status: BenchmarkRunStatus) -> Self:
         return replace(
-            self, status=status.model_dump(mode="json", by_alias=True, exclude_none=True)
+            self,
+            status=status.model_dump(mode="json", by_alias=True, exclude_none=True),
         )
 
     def at(self, seconds: float) -> Self:
@@ -207,7 +223,10 @@ class Scene:
         """Return the scene with more objects, by kind and role."""
         return replace(
             self,
-            objects=(*self.objects, *(_child(kind, role, **changes) for kind, role in identities)),
+            objects=(
+                *self.objects,
+                *(_child(kind, role, **changes) for kind, role in identities),
+            ),
         )
 
     def without(self, kind: str, role: str) -> Self:
@@ -224,7 +243,11 @@ class Scene:
         """Return the scene with one more pod of the server role, like the existing one."""
         like = next(p for p in self.pods if p.role == names.ROLE_SERVER)
         return replace(
-            self, pods=(*self.pods, replace(like, name=name, uid=f"{name}-uid", **changes))
+            self,
+            pods=(
+                *self.pods,
+                replace(like, name=name, uid=f"{name}-uid", **changes),
+            ),
         )
 
     def pod(self, role: str, **changes: Any) -> Self:
@@ -260,18 +283,30 @@ class Scene:
     def server_pending(self) -> Self:
         """Return the scene with a Deployment (or LeaderWorkerSet) whose pod has no node."""
         workload = (
-            GROUPS if self.spec.get("server", {}).get("nodesPerReplica", 1) > 1 else DEPLOYMENT
+            GROUPS
+            if self.spec.get("server", {}).get("nodesPerReplica", 1) > 1
+            else DEPLOYMENT
         )
         return (
-            self.client_ready().having(workload).pod(names.ROLE_SERVER).at(SERVER_CREATED).settled()
+            self.client_ready()
+            .having(workload)
+            .pod(names.ROLE_SERVER)
+            .at(SERVER_CREATED)
+            .settled()
         )
 
     def server_loading(self) -> Self:
         """Return the scene with the server's pod running and loading its weights."""
         started = {"node": "n1", "ip": "10.0.0.9", "phase": "Running"}
-        times = {"scheduled_at": instant(SCHEDULED), "started_at": instant(SCHEDULED)}
+        times = {
+            "scheduled_at": instant(SCHEDULED),
+            "started_at": instant(SCHEDULED),
+        }
         return (
-            self.server_pending().pod(names.ROLE_SERVER, **started, **times).at(SCHEDULED).settled()
+            self.server_pending()
+            .pod(names.ROLE_SERVER, **started, **times)
+            .at(SCHEDULED)
+            .settled()
         )
 
     def server_healthy(self) -> Self:
@@ -282,7 +317,9 @@ class Scene:
             else self.client_ready()
         )
         return (
-            scene.reports(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY)).at(HEALTHY).settled()
+            scene.reports(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY))
+            .at(HEALTHY)
+            .settled()
         )
 
     def measuring(self) -> Self:
@@ -297,7 +334,9 @@ class Scene:
     def arrived(self, *sequences: int, **changes: Any) -> Self:
         """Return the scene with records received that are in no ConfigMap yet."""
         if changes:
-            return self.delivered(*(record(s, *self._place(s), **changes) for s in sequences))
+            return self.delivered(
+                *(record(s, *self._place(s), **changes) for s in sequences)
+            )
         return self._with(*(plain(s, *self._place(s)) for s in sequences))
 
     def delivered(self, *records: StageRecord) -> Self:
@@ -306,17 +345,23 @@ class Scene:
     def stored(self, *sequences: int) -> Self:
         """Return the scene with records in ConfigMaps, and no longer in memory."""
         maps = tuple(_stage_map(s) for s in sequences)
-        left = {s: a for s, a in self.collected.arrivals.items() if s not in sequences}
-        measured = {s: plain(s, *self._place(s))[0] for s in sequences} | dict(self.measured)
-        return replace(self, objects=(*self.objects, *maps), measured=measured).knowing(
-            arrivals=left
+        left = {
+            s: a for s, a in self.collected.arrivals.items() if s not in sequences
+        }
+        measured = {s: plain(s, *self._place(s))[0] for s in sequences} | dict(
+            self.measured
         )
+        return replace(
+            self, objects=(*self.objects, *maps), measured=measured
+        ).knowing(arrivals=left)
 
     def _with(self, *deliveries: tuple[StageRecord, Sealed]) -> Self:
         collected = deepcopy(self.collected)
         for _, came in deliveries:
             collected.take(came)
-        measured = {record.sequence: record for record, _ in deliveries} | dict(self.measured)
+        measured = {record.sequence: record for record, _ in deliveries} | dict(
+            self.measured
+        )
         return replace(self, collected=collected, measured=measured)
 
     def _place(self, sequence: int) -> tuple[str, str]:
@@ -334,11 +379,15 @@ class Scene:
 
     def log_read(self, text: str | None = None) -> Self:
         """Return the scene with the query of the server's last words answered."""
-        return self.with_answers({LogTail("server-1", "server", previous=False): Answer(text)})
+        return self.with_answers(
+            {LogTail("server-1", "server", previous=False): Answer(text)}
+        )
 
     def endpoint_found(self, *addresses: str) -> Self:
         """Return the scene with the query of the pods behind the Service answered."""
-        return self.with_answers({EndpointPods("prod", 8000): Answer(addresses or None)})
+        return self.with_answers(
+            {EndpointPods("prod", 8000): Answer(addresses or None)}
+        )
 
     def client(self, **changes: Any) -> Self:
         """Return the scene with another known state of the connection to the client."""
@@ -346,19 +395,30 @@ class Scene:
 
     def reports(self, **changes: Any) -> Self:
         """Return the scene after a report of the client; what it reported before still holds."""
-        old = self.collected.client.progress or ClientProgress(version=0, phase="Preparing")
-        return self.client(progress=old.model_copy(update={**changes, "version": old.version + 1}))
+        old = self.collected.client.progress or ClientProgress(
+            version=0, phase="Preparing"
+        )
+        return self.client(
+            progress=old.model_copy(update={**changes, "version": old.version + 1})
+        )
 
     def fails(self, reason: str, message: str) -> Self:
         """Return the scene after the client's report that it can't measure."""
-        return self.reports(phase="Failed", failure=Failure(reason=reason, message=message))
+        return self.reports(
+            phase="Failed", failure=Failure(reason=reason, message=message)
+        )
 
     def sampled(self, *seconds: float) -> Self:
         """Return the scene with samples of the server at these instants, none stored yet."""
         samples = deepcopy(self.collected.samples)
         for s in seconds:
             samples.add(
-                Sample(at=instant(s).timestamp(), role="server", pod="server-1", running=4.0)
+                Sample(
+                    at=instant(s).timestamp(),
+                    role="server",
+                    pod="server-1",
+                    running=4.0,
+                )
             )
         return self.knowing(samples=samples)
 
@@ -373,9 +433,13 @@ class Scene:
     def _accepted(self) -> str:
         """Return, as JSON, the spec by which records were received, before it was refused."""
         accepted = {
-            name: value for name, value in self.spec.items() if (name, value) not in UNREADABLE
+            name: value
+            for name, value in self.spec.items()
+            if (name, value) not in UNREADABLE
         }
-        return BenchmarkRunSpec.model_validate(accepted).model_dump_json(by_alias=True)
+        return BenchmarkRunSpec.model_validate(accepted).model_dump_json(
+            by_alias=True
+        )
 
 
 UNREADABLE = [*REFUSED.items(), *NEWER.items()]
@@ -383,36 +447,53 @@ UNREADABLE = [*REFUSED.items(), *NEWER.items()]
 _MEASURING = {"first_request_unix_us": unix_us(FIRST_REQUEST)}
 
 SERVER_DIED = Termination(
-    exit_code=2, reason="Error", message="vllm: error: unrecognized arguments: --nonsense"
+    exit_code=2,
+    reason="Error",
+    message="vllm: error: unrecognized arguments: --nonsense",
 )
 
 
 @lru_cache(maxsize=64)
 def plan_digest(spec_json: str) -> str:
     return plan_of_client(
-        OWNER, BenchmarkRunSpec.model_validate_json(spec_json), token_digest="d" * 64
+        OWNER,
+        BenchmarkRunSpec.model_validate_json(spec_json),
+        token_digest="d" * 64,
     ).digest()
 
 
 @lru_cache(maxsize=256)
 def _stage_id(spec_json: str, sequence: int) -> str:
-    return planned_stages(BenchmarkRunSpec.model_validate_json(spec_json), run_uid=OWNER.uid)[
-        sequence
-    ].id
+    return planned_stages(
+        BenchmarkRunSpec.model_validate_json(spec_json), run_uid=OWNER.uid
+    )[sequence].id
 
 
 def _child(kind: str, role: str, **changes: Any) -> Child:
     planned = names.plan_name(OWNER.name, OWNER.uid)
-    name = planned if role == names.ROLE_PLAN else names.child_name(OWNER.name, OWNER.uid, role)
-    name = names.group_name(OWNER.name, OWNER.uid) if kind == "LeaderWorkerSet" else name
-    child = Child(kind, name, f"{kind}-uid", role, owner_uid=OWNER.uid, deleting=False)
+    name = (
+        planned
+        if role == names.ROLE_PLAN
+        else names.child_name(OWNER.name, OWNER.uid, role)
+    )
+    name = (
+        names.group_name(OWNER.name, OWNER.uid)
+        if kind == "LeaderWorkerSet"
+        else name
+    )
+    child = Child(
+        kind, name, f"{kind}-uid", role, owner_uid=OWNER.uid, deleting=False
+    )
     return replace(child, **changes)
 
 
 def _stage_map(sequence: int) -> Child:
     name = names.stage_name(OWNER.name, OWNER.uid, sequence)
     return replace(
-        _child("ConfigMap", names.ROLE_STAGE), name=name, uid=f"stage-{sequence}", sequence=sequence
+        _child("ConfigMap", names.ROLE_STAGE),
+        name=name,
+        uid=f"stage-{sequence}",
+        sequence=sequence,
     )
 
 

@@ -58,7 +58,8 @@ class SimulatedClient:
         """
         digest = self.plan.digest()
         listed = [
-            arrival(sequence, stage.id, digest) for sequence, stage in enumerate(self.plan.stages)
+            arrival(sequence, stage.id, digest)
+            for sequence, stage in enumerate(self.plan.stages)
         ]
         return [*listed, *_searched(self.plan, digest, first_sequence=len(listed))]
 
@@ -72,10 +73,16 @@ class SimulatedClient:
             return self._report(phase="Waiting")
         began = self.healthy_at + WARM_UP_SECONDS
         if now < began:
-            return self._report(phase="WarmingUp", healthy_unix_us=unix_us(self.healthy_at))
+            return self._report(
+                phase="WarmingUp", healthy_unix_us=unix_us(self.healthy_at)
+            )
         done = min((now - began) // STAGE_SECONDS, len(self._course))
         self.records += self._course[len(self.records) : done]
-        stage = self._course[done].envelope.stage_id if done < len(self._course) else None
+        stage = (
+            self._course[done].envelope.stage_id
+            if done < len(self._course)
+            else None
+        )
         return self._report(
             phase="Measuring" if stage is not None else "Done",
             stage=stage,
@@ -87,7 +94,9 @@ class SimulatedClient:
     def _report(self, **news: Any) -> None:
         progress = self.progress.model_copy(update=news)
         if progress != self.progress:
-            self.progress = progress.model_copy(update={"version": self.progress.version + 1})
+            self.progress = progress.model_copy(
+                update={"version": self.progress.version + 1}
+            )
 
 
 def _searched(plan: Plan, digest: str, *, first_sequence: int) -> Iterator[Sealed]:
@@ -138,7 +147,9 @@ class SimulatedCluster:
         uid = f"uid-{len(self.created)}"
         meta = {**manifest["metadata"], "uid": uid}
         self.manifests[identity] = manifest
-        self.objects[identity] = child_of(manifest["kind"], {**manifest, "metadata": meta})
+        self.objects[identity] = child_of(
+            manifest["kind"], {**manifest, "metadata": meta}
+        )
         self.created.append(f"{manifest['kind']} {self.objects[identity].role}")
 
     def delete(self, kind: str, name: str, uid: str | None) -> None:
@@ -180,11 +191,18 @@ class SimulatedCluster:
     def _remove_what_left(self) -> None:
         for identity, gone_at in list(self._leaving.items()):
             if self.now >= gone_at:
-                del self._leaving[identity], self.objects[identity], self.manifests[identity]
+                del (
+                    self._leaving[identity],
+                    self.objects[identity],
+                    self.manifests[identity],
+                )
 
     def _follow_owner(self, kind: str, role: str) -> None:
         """Create, advance or remove a pod: it exists as long as its controller."""
-        owner = next((c for c in self.objects.values() if (c.kind, c.role) == (kind, role)), None)
+        owner = next(
+            (c for c in self.objects.values() if (c.kind, c.role) == (kind, role)),
+            None,
+        )
         pod = self.pods.get(f"{role}-1")
         if owner is None or owner.deleting:
             self.pods.pop(f"{role}-1", None)
@@ -208,7 +226,9 @@ class SimulatedCluster:
                 pod, phase="Running", ip="10.0.0.9", started_at=instant(self.now)
             )
             if role == "client":
-                self.clients.append(SimulatedClient(self._mounted_plan(), started=self.now))
+                self.clients.append(
+                    SimulatedClient(self._mounted_plan(), started=self.now)
+                )
 
     def _advance_client(self) -> None:
         client = self.client
@@ -219,7 +239,9 @@ class SimulatedCluster:
         ready = client.progress.phase != "Preparing"
         self.pods["client-1"] = replace(self.pods["client-1"], ready=ready)
         if client.finished:
-            self.pods["client-1"] = replace(self.pods["client-1"], phase="Succeeded", ready=False)
+            self.pods["client-1"] = replace(
+                self.pods["client-1"], phase="Succeeded", ready=False
+            )
 
     def _advance_server(self) -> None:
         pod = self.pods.get("server-1")
@@ -230,7 +252,9 @@ class SimulatedCluster:
         ):
             return
         if self.server_is_broken:
-            ended = Termination(exit_code=2, reason="Error", message=self.server_log)
+            ended = Termination(
+                exit_code=2, reason="Error", message=self.server_log
+            )
             self.pods[pod.name] = replace(pod, terminated=ended, ready=False)
         else:
             self.pods[pod.name] = replace(pod, ready=True)

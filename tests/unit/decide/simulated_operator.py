@@ -53,7 +53,9 @@ class SimulatedOperator:
     status: dict[str, Any] = field(default_factory=dict)
     status_version: int = 0
     decision: Decision | None = None
-    open_lookups: dict[Query[Any], None] = field(default_factory=dict)  # queries under way
+    open_lookups: dict[Query[Any], None] = field(
+        default_factory=dict
+    )  # queries under way
     ends: list[str] = field(
         default_factory=list
     )  # reasons of warning and ending events that were posted
@@ -78,7 +80,9 @@ class SimulatedOperator:
         for position, identity in enumerate(identities):
             if (share >> position % 8) & 1:
                 _take_over(self.objects, self.cluster.objects, identity)
-        for position, pod in enumerate(sorted(self.cluster.pods.keys() | self.pods.keys())):
+        for position, pod in enumerate(
+            sorted(self.cluster.pods.keys() | self.pods.keys())
+        ):
             if (share >> (position + 5) % 8) & 1:
                 _take_over(self.pods, self.cluster.pods, pod)
 
@@ -96,10 +100,16 @@ class SimulatedOperator:
 
     def scrape(self) -> None:
         """Read a metrics page, if one is wanted and the server is there."""
-        if self.decision is None or not self.decision.scrape or "server-1" not in self.cluster.pods:
+        if (
+            self.decision is None
+            or not self.decision.scrape
+            or "server-1" not in self.cluster.pods
+        ):
             return
         at = instant(self.cluster.now).timestamp()
-        self.collected.samples.add(Sample(at=at, role="server", pod="server-1", running=1.0))
+        self.collected.samples.add(
+            Sample(at=at, role="server", pod="server-1", running=1.0)
+        )
 
     def look_up(self) -> None:
         """Answer all open queries."""
@@ -127,7 +137,9 @@ class SimulatedOperator:
     def _actions(self, decision: Decision) -> Iterator[Callable[[], None]]:
         self.collected.ending = decision.ending or self.collected.ending
         if decision.last_words is not None:
-            self.collected.answers[decision.last_words] = Answer(self.cluster.server_log)
+            self.collected.answers[decision.last_words] = Answer(
+                self.cluster.server_log
+            )
         self.open_lookups |= dict.fromkeys(
             q for q in decision.lookups if q not in self.collected.answers
         )
@@ -152,19 +164,29 @@ class SimulatedOperator:
 
     def _judgement(self, query: Judging) -> Evaluation:
         """Judge the run by all stored and received records."""
-        maps = [m for (kind, _), m in self.cluster.manifests.items() if kind == "ConfigMap"]
+        maps = [
+            m
+            for (kind, _), m in self.cluster.manifests.items()
+            if kind == "ConfigMap"
+        ]
         packed = [
             base64.b64decode(m["binaryData"][RECORD_KEY])
             for m in maps
             if RECORD_KEY in m.get("binaryData", {})
         ]
         opened = map(
-            open_record, [*packed, *(arrival.body for arrival in self.collected.arrivals.values())]
+            open_record,
+            [
+                *packed,
+                *(arrival.body for arrival in self.collected.arrivals.values()),
+            ],
         )
         records = {record.sequence: record for record in opened}
         judgement, document = judged_run(
             Surroundings(
-                identity=RunIdentity(namespace=OWNER.namespace, name=OWNER.name, uid=OWNER.uid),
+                identity=RunIdentity(
+                    namespace=OWNER.namespace, name=OWNER.name, uid=OWNER.uid
+                ),
                 servers=query.servers,
                 client=query.client,
                 instants=query.instants,
@@ -174,7 +196,9 @@ class SimulatedOperator:
             [records[s] for s in sorted(records)],
             (),
         )
-        return Evaluation(judgement, PackedResult.of(packed_document(document).data))
+        return Evaluation(
+            judgement, PackedResult.of(packed_document(document).data)
+        )
 
     def _let_go_what_is_stored(self) -> None:
         for child in self.objects.values():
@@ -195,15 +219,21 @@ class SimulatedOperator:
         self._learn(manifest["kind"], manifest["metadata"]["name"])
         if "timeline.json.gz" in manifest.get("binaryData", {}):
             self.collected.samples.stored(
-                through=float(manifest["metadata"]["annotations"][names.ANNOTATION_THROUGH])
+                through=float(
+                    manifest["metadata"]["annotations"][names.ANNOTATION_THROUGH]
+                )
             )
 
     def _acknowledge(self, decision: Decision) -> None:
         if decision.acknowledge is not None and self.cluster.client is not None:
-            self.cluster.client.through = max(self.cluster.client.through, decision.acknowledge)
+            self.cluster.client.through = max(
+                self.cluster.client.through, decision.acknowledge
+            )
 
     def _write(self, decision: Decision) -> None:
-        status = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        status = decision.status.model_dump(
+            mode="json", by_alias=True, exclude_none=True
+        )
         if status != self.status:
             written = self.cluster.write_status(status, version=self.status_version)
             self.status = dict(self.cluster.status)
@@ -225,9 +255,17 @@ class SimulatedOperator:
             spec=dict(self.spec),
             status=dict(self.status),
         )
-        children = Children(objects=tuple(self.objects.values()), pods=tuple(self.pods.values()))
+        children = Children(
+            objects=tuple(self.objects.values()), pods=tuple(self.pods.values())
+        )
         now = instant(self.cluster.now)
-        return Facts(run=run, children=children, collected=self.collected, now=now, context=CONTEXT)
+        return Facts(
+            run=run,
+            children=children,
+            collected=self.collected,
+            now=now,
+            context=CONTEXT,
+        )
 
 
 def _take_over(known: dict[K, V], real: dict[K, V], key: K) -> None:

@@ -6,7 +6,9 @@ from benchrun.decide import Decision
 
 def applied(decision: Decision) -> list[str]:
     """Return what is applied, in order: `Job client`, `ConfigMap stage 0`."""
-    return [_manifest_words(m["kind"], m["metadata"]["labels"]) for m in decision.apply]
+    return [
+        _manifest_words(m["kind"], m["metadata"]["labels"]) for m in decision.apply
+    ]
 
 
 def deleted(decision: Decision) -> list[str]:

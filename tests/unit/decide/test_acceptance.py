@@ -34,9 +34,18 @@ def _workloads(**changes: Any) -> dict[str, Any]:
         ("spec.model.name: ", {"model": {"name": ""}}),
         (
             "spec.model: revision needs source hub",
-            {"model": {"name": "m", "revision": "v", "source": {"path": {"path": "/m"}}}},
+            {
+                "model": {
+                    "name": "m",
+                    "revision": "v",
+                    "source": {"path": {"path": "/m"}},
+                }
+            },
         ),
-        ("spec.server.unknownField: ", {"server": {"image": "v", "unknownField": 1}}),
+        (
+            "spec.server.unknownField: ",
+            {"server": {"image": "v", "unknownField": 1}},
+        ),
         (
             "spec.server.args[0]: --port belongs to the operator",
             {"server": {"image": "v", "args": ["--port=1"]}},
@@ -46,12 +55,18 @@ def _workloads(**changes: Any) -> dict[str, Any]:
             {"server": {"image": "v", "command": ["vllm", "serve", "o/m"]}},
         ),
         ("spec.repeats: ", {"repeats": "3"}),
-        ("spec.workloads[1].load.requestRates[0]: must be above 0", _workloads(load=rates("0"))),
+        (
+            "spec.workloads[1].load.requestRates[0]: must be above 0",
+            _workloads(load=rates("0")),
+        ),
         (
             "spec.workloads[1].load: must set exactly one of",
             _workloads(load=rates("1") | concurrencies(1)),
         ),
-        ("spec.workloads[1].dataset: must set exactly one of", _workloads(dataset={})),
+        (
+            "spec.workloads[1].dataset: must set exactly one of",
+            _workloads(dataset={}),
+        ),
         (
             "spec.workloads[1]: must set exactly one of requests and durationSeconds",
             _workloads(durationSeconds=5),
@@ -67,7 +82,11 @@ def _workloads(**changes: Any) -> dict[str, Any]:
         ("spec.workloads: ", {"workloads": []}),
         (
             "spec.workloads: workloads have 66 load points",
-            {"workloads": [workload(n, load=concurrencies(*range(1, 23))) for n in "abc"]},
+            {
+                "workloads": [
+                    workload(n, load=concurrencies(*range(1, 23))) for n in "abc"
+                ]
+            },
         ),
         (
             "spec.repeats: 30 load points x 10 repeats = 300 stages",
@@ -114,12 +133,18 @@ def nested(levels: int) -> object:
 
 
 @pytest.mark.parametrize("levels", [MAX_DEPTH, 254, 300, 9_000])
-def test_a_free_field_that_is_nested_too_deep_is_refused_at_its_place(levels: int) -> None:
+def test_a_free_field_that_is_nested_too_deep_is_refused_at_its_place(
+    levels: int,
+) -> None:
     """pydantic writes no more than 255 levels; the API server takes 10,000."""
     pod = {"affinity": {"nodeAffinity": nested(levels)}}
     decision = Scene().with_spec(server={"image": "v", "pod": pod}).decide()
-    assert standing(decision.status, "Accepted") == {"Accepted": "False (InvalidSpec)"}
-    assert "spec.server.pod.affinity.nodeAffinity: " in (decision.status.message or "")
+    assert standing(decision.status, "Accepted") == {
+        "Accepted": "False (InvalidSpec)"
+    }
+    assert "spec.server.pod.affinity.nodeAffinity: " in (
+        decision.status.message or ""
+    )
 
 
 def test_a_free_field_may_be_as_deep_as_any_of_kubernetes_is() -> None:
@@ -129,14 +154,19 @@ def test_a_free_field_may_be_as_deep_as_any_of_kubernetes_is() -> None:
 
 def test_the_number_of_further_problems_is_reported() -> None:
     assert (
-        Scene().with_spec(repeats=0, model={"name": ""}).decide().status.message or ""
+        Scene().with_spec(repeats=0, model={"name": ""}).decide().status.message
+        or ""
     ).endswith("(and 1 more)")
 
 
 def test_refused_is_terminal_and_starts_nothing() -> None:
     refused = Scene().with_spec(repeats=0)
     decision = refused.decide()
-    assert (decision.status.phase, applied(decision), decision.forget) == ("Failed", [], True)
+    assert (decision.status.phase, applied(decision), decision.forget) == (
+        "Failed",
+        [],
+        True,
+    )
     assert standing(decision.status, "Accepted", "Failed", "Stalled", "Ready") == {
         "Accepted": "False (InvalidSpec)",
         "Failed": "True (InvalidSpec)",
@@ -151,15 +181,24 @@ UNREADABLE = Scene().measuring().arrived(0).with_spec(**REFUSED)
 
 def test_a_field_of_a_newer_operator_stops_no_run_that_it_accepted() -> None:
     decision = Scene().measuring().arrived(0).with_spec(**NEWER).decide()
-    assert (decision.status.phase, applied(decision)) == ("Running", ["ConfigMap stage 0"])
+    assert (decision.status.phase, applied(decision)) == (
+        "Running",
+        ["ConfigMap stage 0"],
+    )
     assert Scene().with_spec(**NEWER).decide().status.phase == "Failed"
 
 
 def test_what_it_accepted_and_we_cannot_read_is_left_alone_and_says_so() -> None:
     decision = UNREADABLE.decide()
-    assert (applied(decision), deleted(decision), decision.forget) == ([], [], False)
+    assert (applied(decision), deleted(decision), decision.forget) == (
+        [],
+        [],
+        False,
+    )
     assert decision.status.phase == "Running"
-    assert "accepted by an operator of another version" in (decision.status.message or "")
+    assert "accepted by an operator of another version" in (
+        decision.status.message or ""
+    )
     assert "spec.repeats" in (decision.status.message or "")
 
 
@@ -188,11 +227,17 @@ SUSPENDED = Scene().with_spec(suspend=True)
 
 def test_nothing_is_created() -> None:
     decision = SUSPENDED.decide()
-    assert (applied(decision), deleted(decision), decision.requeue_after_seconds) == ([], [], None)
+    assert (
+        applied(decision),
+        deleted(decision),
+        decision.requeue_after_seconds,
+    ) == ([], [], None)
 
 
 def test_a_client_that_waits_is_let_go() -> None:
-    assert deleted(Scene().client_ready().with_spec(suspend=True).decide()) == ["Job"]
+    assert deleted(Scene().client_ready().with_spec(suspend=True).decide()) == [
+        "Job"
+    ]
 
 
 def test_a_client_that_is_stopped_by_it_has_not_failed() -> None:
@@ -206,7 +251,9 @@ def test_a_client_that_is_stopped_by_it_has_not_failed() -> None:
 
 
 def test_a_suspended_run_sets_its_conditions() -> None:
-    assert standing(SUSPENDED.decide().status, "Ready", "Reconciling", "Stalled", "Accepted") == {
+    assert standing(
+        SUSPENDED.decide().status, "Ready", "Reconciling", "Stalled", "Accepted"
+    ) == {
         "Ready": "False (Suspended)",
         "Reconciling": "True (Suspended)",
         "Stalled": "False (Suspended)",
@@ -240,7 +287,11 @@ def test_no_deadline_runs_while_suspended_nor_counts_that_time_afterwards(
 
 def test_going_on_starts_like_a_fresh_run() -> None:
     resumed = SUSPENDED.settled().with_spec(suspend=False)
-    assert applied(resumed.decide()) == ["ConfigMap plan", "Job client", "Service server"]
+    assert applied(resumed.decide()) == [
+        "ConfigMap plan",
+        "Job client",
+        "Service server",
+    ]
 
 
 def test_going_on_waits_until_the_old_client_has_left() -> None:
@@ -259,12 +310,18 @@ def test_going_on_waits_until_the_old_client_has_left() -> None:
     [
         pytest.param(Scene().client_ready().having(DEPLOYMENT), id="server exists"),
         pytest.param(Scene().measuring(), id="measuring"),
-        pytest.param(Scene(spec=URL_ENDPOINT).server_healthy(), id="endpoint is being warmed up"),
+        pytest.param(
+            Scene(spec=URL_ENDPOINT).server_healthy(),
+            id="endpoint is being warmed up",
+        ),
     ],
 )
 def test_suspending_a_run_that_has_its_server_changes_nothing(scene: Scene) -> None:
     decision = scene.with_spec(suspend=True).decide()
-    assert (decision.status.phase, deleted(decision)) == (scene.decide().status.phase, [])
+    assert (decision.status.phase, deleted(decision)) == (
+        scene.decide().status.phase,
+        [],
+    )
 
 
 @pytest.mark.parametrize(
@@ -272,10 +329,16 @@ def test_suspending_a_run_that_has_its_server_changes_nothing(scene: Scene) -> N
     [
         pytest.param([], Scene(), id="before anything"),
         pytest.param(["Job"], Scene().client_created(), id="preparing"),
-        pytest.param(["Deployment", "Job"], Scene().server_pending(), id="waiting for a node"),
+        pytest.param(
+            ["Deployment", "Job"], Scene().server_pending(), id="waiting for a node"
+        ),
         pytest.param(["Deployment", "Job"], Scene().server_loading(), id="loading"),
         pytest.param(["Deployment", "Job"], Scene().measuring(), id="measuring"),
-        pytest.param(["Job"], Scene(spec=URL_ENDPOINT).measuring(), id="measuring an endpoint"),
+        pytest.param(
+            ["Job"],
+            Scene(spec=URL_ENDPOINT).measuring(),
+            id="measuring an endpoint",
+        ),
         pytest.param([], Scene().with_spec(suspend=True), id="suspended"),
     ],
 )
@@ -288,7 +351,12 @@ def test_everything_is_let_go_the_gpu_first(gone: list[str], scene: Scene) -> No
 
 def test_the_instant_of_release_is_noted() -> None:
     assert (
-        Scene().measuring().with_spec(cancel=True).at(100).ended().status.server_released_time
+        Scene()
+        .measuring()
+        .with_spec(cancel=True)
+        .at(100)
+        .ended()
+        .status.server_released_time
         == "2026-01-01T00:01:40Z"
     )
 

@@ -4,16 +4,32 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from unit.decide.scenes import DEPLOYMENT, JOB, PLAN, SERVICE, URL_ENDPOINT, Scene, instant
+from unit.decide.scenes import (
+    DEPLOYMENT,
+    JOB,
+    PLAN,
+    SERVICE,
+    URL_ENDPOINT,
+    Scene,
+    instant,
+)
 from unit.decide.summaries import applied, deleted, standing
 
 
 @pytest.mark.parametrize(
-    "owner", [pytest.param("another-run", id="another run's"), pytest.param(None, id="nobody's")]
+    "owner",
+    [
+        pytest.param("another-run", id="another run's"),
+        pytest.param(None, id="nobody's"),
+    ],
 )
 def test_an_object_with_our_name_and_labels_is_not_ours(owner: str | None) -> None:
     scene = Scene().having(PLAN, JOB, SERVICE, DEPLOYMENT, owner_uid=owner)
-    assert applied(scene.decide()) == ["ConfigMap plan", "Job client", "Service server"]
+    assert applied(scene.decide()) == [
+        "ConfigMap plan",
+        "Job client",
+        "Service server",
+    ]
 
 
 def test_nothing_of_others_is_ever_deleted() -> None:
@@ -31,11 +47,16 @@ def test_a_record_of_a_namesake_that_was_deleted_does_not_count() -> None:
     measured_before = tuple(
         replace(c, owner_uid="deleted-run") for c in Scene().stored(0, 1).objects
     )
-    assert replace(Scene(), objects=measured_before).decide().status.phase == "Preparing"
+    assert (
+        replace(Scene(), objects=measured_before).decide().status.phase
+        == "Preparing"
+    )
 
 
 def test_a_pod_of_another_run_reports_nothing_about_this_one() -> None:
-    scene = Scene().client_created().pod("client", ready=True, run_uid="another-run")
+    scene = (
+        Scene().client_created().pod("client", ready=True, run_uid="another-run")
+    )
     assert scene.decide().status.phase == "Preparing"
     assert scene.decide().pull is None
 
@@ -55,7 +76,10 @@ def test_a_taken_name_is_a_conflict_and_is_reported() -> None:
         .decide()
         .status
     )
-    assert (status.phase, "Job br-qwen-6316e01c-client" in (status.message or "")) == (
+    assert (
+        status.phase,
+        "Job br-qwen-6316e01c-client" in (status.message or ""),
+    ) == (
         "Failed",
         True,
     )
@@ -63,9 +87,12 @@ def test_a_taken_name_is_a_conflict_and_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    "scene", [Scene().server_healthy(), Scene().measuring(), Scene().measuring().stored(0)]
+    "scene",
+    [Scene().server_healthy(), Scene().measuring(), Scene().measuring().stored(0)],
 )
-@pytest.mark.parametrize(("reason", "gone"), [("ServerGone", DEPLOYMENT), ("ClientGone", JOB)])
+@pytest.mark.parametrize(
+    ("reason", "gone"), [("ServerGone", DEPLOYMENT), ("ClientGone", JOB)]
+)
 def test_a_run_that_lost_half_of_itself_has_failed(
     reason: str, gone: tuple[str, str], scene: Scene
 ) -> None:
@@ -80,9 +107,13 @@ def test_a_run_that_lost_half_of_itself_has_failed(
 @pytest.mark.parametrize(
     ("records", "failed"), [(1, "True (ServerGone)"), (2, "False (Measuring)")]
 )
-def test_a_server_is_not_missed_once_the_client_has_all_records(records: int, failed: str) -> None:
+def test_a_server_is_not_missed_once_the_client_has_all_records(
+    records: int, failed: str
+) -> None:
     """An operator that had seen them let go of it, and ended before it stored them."""
-    scene = Scene().measuring().stored(0).reports(records=records).without(*DEPLOYMENT)
+    scene = (
+        Scene().measuring().stored(0).reports(records=records).without(*DEPLOYMENT)
+    )
     assert standing(scene.ended().status, "Failed") == {"Failed": failed}
 
 
@@ -113,16 +144,25 @@ def test_before_that_nothing_was_measured_and_it_is_recreated(
 
 
 def test_an_object_that_is_being_deleted_is_not_recreated_under_its_name() -> None:
-    leaving = Scene().server_pending().without(*DEPLOYMENT).having(DEPLOYMENT, deleting=True)
+    leaving = (
+        Scene()
+        .server_pending()
+        .without(*DEPLOYMENT)
+        .having(DEPLOYMENT, deleting=True)
+    )
     assert applied(leaving.ended()) == []
 
 
 @pytest.mark.parametrize(
     ("kind", "changed"),
     [
-        pytest.param("Deployment", {"role": "other"}, id="a server with another role's label"),
         pytest.param(
-            "Deployment", {"deleting": True}, id="a server that somebody deletes in the background"
+            "Deployment", {"role": "other"}, id="a server with another role's label"
+        ),
+        pytest.param(
+            "Deployment",
+            {"deleting": True},
+            id="a server that somebody deletes in the background",
         ),
     ],
 )
@@ -130,7 +170,9 @@ def test_what_the_run_owns_is_released_whatever_somebody_did_to_it(
     kind: str, changed: dict[str, Any]
 ) -> None:
     scene = Scene().measuring().with_spec(cancel=True)
-    objects = tuple(replace(c, **changed) if c.kind == kind else c for c in scene.objects)
+    objects = tuple(
+        replace(c, **changed) if c.kind == kind else c for c in scene.objects
+    )
     scene = replace(scene, objects=objects)
     assert deleted(scene.decide()) == ["Deployment", "Job"]
     released = deleted(scene.knowing(released_at=instant(scene.seconds)).decide())

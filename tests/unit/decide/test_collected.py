@@ -4,7 +4,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from benchrun.decide import MAX_BACKLOG_BYTES, MAX_UNSTORED_SAMPLES, Collected, Samples
+from benchrun.decide import (
+    MAX_BACKLOG_BYTES,
+    MAX_UNSTORED_SAMPLES,
+    Collected,
+    Samples,
+)
 from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import MAX_PACKED_BYTES, Sealed
 from unit.measure.records import sealed_bytes
@@ -38,7 +43,9 @@ def test_the_end_of_a_search_is_remembered_when_its_record_is_let_go() -> None:
 
 
 @pytest.mark.parametrize(("first", "wanted"), [(0, 2), (2, 2), (3, 4), (7, 7)])
-def test_the_next_record_is_the_first_that_is_missing(first: int, wanted: int) -> None:
+def test_the_next_record_is_the_first_that_is_missing(
+    first: int, wanted: int
+) -> None:
     collected = Collected()
     for sequence in (0, 1, 3):
         collected.take(arrival(sequence))
@@ -60,7 +67,9 @@ def test_records_that_wait_to_be_stored_are_bounded_in_bytes() -> None:
 # ---------------------------------------------------------------------------------------------------------
 
 
-def test_samples_that_cannot_be_stored_stay_bounded_and_the_older_ones_are_coarser() -> None:
+def test_samples_that_cannot_be_stored_stay_bounded_and_the_older_ones_are_coarser() -> (
+    None
+):
     """Twelve hours of one server at one a second, while no pass succeeds."""
     samples = Samples()
     for at in range(43_200):
@@ -68,7 +77,14 @@ def test_samples_that_cannot_be_stored_stay_bounded_and_the_older_ones_are_coars
         assert len(samples.unstored) <= MAX_UNSTORED_SAMPLES
     instants = [s.at for s in samples.unstored]
     assert instants == sorted(instants)
-    assert max(b - a for a, b in pairwise(instants) if a >= 43_200 - MAX_UNSTORED_SAMPLES / 2) <= 2
+    assert (
+        max(
+            b - a
+            for a, b in pairwise(instants)
+            if a >= 43_200 - MAX_UNSTORED_SAMPLES / 2
+        )
+        <= 2
+    )
     assert instants[0] < 43_200 / 2
     assert instants[-1] == 43_199
 

@@ -18,10 +18,18 @@ from unit.plan.specs import Json
 
 BASELINE = {"name": "before", "maxRegressionPercent": "5", "metrics": ["MeanTTFT"]}
 ENOUGH = {**BASELINE, "oneServerIsEnough": True}
-ROW: tuple[ConditionType, ...] = ("Complete", "Succeeded", "Valid", "Ready", "Stalled")
+ROW: tuple[ConditionType, ...] = (
+    "Complete",
+    "Succeeded",
+    "Valid",
+    "Ready",
+    "Stalled",
+)
 
 
-def a_run(name: str = "before", *, ttft_ms: float | None = None, **changes: Any) -> Run:
+def a_run(
+    name: str = "before", *, ttft_ms: float | None = None, **changes: Any
+) -> Run:
     """The same measured before, with another mean TTFT if so told."""
     scene = Scene().with_spec(repeats=2).measuring().arrived(0, 1, 2, 3)
     status = scene.ended().status.model_dump(mode="json", by_alias=True)
@@ -29,7 +37,9 @@ def a_run(name: str = "before", *, ttft_ms: float | None = None, **changes: Any)
         if ttft_ms is not None:
             row["metrics"]["mean_ttft_ms"] = ttft_ms
     spec = {**TWO_STAGES, "repeats": 2}
-    return Run("lab", name, f"uid-{name}", 1, **{"spec": spec, "status": status, **changes})
+    return Run(
+        "lab", name, f"uid-{name}", 1, **{"spec": spec, "status": status, **changes}
+    )
 
 
 def ended(
@@ -40,7 +50,9 @@ def ended(
     **measured: Any,
 ) -> BenchmarkRunStatus:
     """The last status, once the baseline was looked up."""
-    scene = Scene().with_spec(baseline=baseline, repeats=2, objectives=list(objectives))
+    scene = Scene().with_spec(
+        baseline=baseline, repeats=2, objectives=list(objectives)
+    )
     return scene.measuring().arrived(0, 1, 2, 3, **measured).ended(before).status
 
 
@@ -62,11 +74,15 @@ def test_what_a_status_has_no_room_for_is_compared_all_the_same(
     monkeypatch.setattr(judged_run, "MAX_BYTES", 0)
     status = ended(before)
     assert status.results == []
-    assert standing(status, "NotRegressed") == {"NotRegressed": "Unknown (OneServerASide)"}
+    assert standing(status, "NotRegressed") == {
+        "NotRegressed": "Unknown (OneServerASide)"
+    }
 
 
 @pytest.mark.parametrize("end", [{"cancel": True}, {"runDeadlineSeconds": 1}])
-def test_a_run_that_ended_early_is_compared_with_nothing(end: dict[str, Any]) -> None:
+def test_a_run_that_ended_early_is_compared_with_nothing(
+    end: dict[str, Any],
+) -> None:
     scene = (
         Scene()
         .with_spec(baseline=BASELINE, repeats=2, **end)
@@ -81,7 +97,10 @@ def test_what_it_was_compared_with_stays_to_be_seen() -> None:
     before = a_run()
     comparison = ended(before).comparison
     assert comparison is not None
-    assert (comparison.baseline.name, comparison.baseline.uid) == ("before", "uid-before")
+    assert (comparison.baseline.name, comparison.baseline.uid) == (
+        "before",
+        "uid-before",
+    )
     assert comparison.baseline.digest == results_digest(before)
     assert (comparison.scope, comparison.outcome, comparison.gate) == (
         "WithinOneServer",
@@ -91,7 +110,8 @@ def test_what_it_was_compared_with_stays_to_be_seen() -> None:
     assert comparison.detectable_percent is not None
     assert 0 < comparison.detectable_percent < 0.1
     assert [
-        (load_point.load_point, load_point.paired) for load_point in comparison.load_points
+        (load_point.load_point, load_point.paired)
+        for load_point in comparison.load_points
     ] == [
         ("chat/rate=1", True),
         ("chat/rate=4", True),
@@ -101,10 +121,30 @@ def test_what_it_was_compared_with_stays_to_be_seen() -> None:
 @pytest.mark.parametrize(
     ("condition", "code", "answer", "before"),
     [
-        pytest.param("Unknown (OneServerASide)", 6, "Undecided", a_run(), id="the same"),
-        pytest.param("Unknown (OneServerASide)", 6, "Undecided", a_run(ttft_ms=40.0), id="better"),
-        pytest.param("False (RegressedHere)", 3, "RegressedHere", a_run(ttft_ms=15.0), id="worse"),
-        pytest.param("Unknown (Inconclusive)", 6, "Undecided", None, id="there is no baseline"),
+        pytest.param(
+            "Unknown (OneServerASide)", 6, "Undecided", a_run(), id="the same"
+        ),
+        pytest.param(
+            "Unknown (OneServerASide)",
+            6,
+            "Undecided",
+            a_run(ttft_ms=40.0),
+            id="better",
+        ),
+        pytest.param(
+            "False (RegressedHere)",
+            3,
+            "RegressedHere",
+            a_run(ttft_ms=15.0),
+            id="worse",
+        ),
+        pytest.param(
+            "Unknown (Inconclusive)",
+            6,
+            "Undecided",
+            None,
+            id="there is no baseline",
+        ),
     ],
 )
 def test_condition_and_exit_code(
@@ -127,9 +167,23 @@ def test_condition_and_exit_code(
 @pytest.mark.parametrize(
     ("condition", "code", "answer", "before"),
     [
-        pytest.param("True (NotRegressedHere)", 0, "NotRegressedHere", a_run(), id="the same"),
-        pytest.param("False (RegressedHere)", 3, "RegressedHere", a_run(ttft_ms=15.0), id="worse"),
-        pytest.param("Unknown (Inconclusive)", 6, "Undecided", None, id="there is no baseline"),
+        pytest.param(
+            "True (NotRegressedHere)", 0, "NotRegressedHere", a_run(), id="the same"
+        ),
+        pytest.param(
+            "False (RegressedHere)",
+            3,
+            "RegressedHere",
+            a_run(ttft_ms=15.0),
+            id="worse",
+        ),
+        pytest.param(
+            "Unknown (Inconclusive)",
+            6,
+            "Undecided",
+            None,
+            id="there is no baseline",
+        ),
     ],
 )
 def test_one_server_a_side_is_enough_if_the_spec_says_so(
@@ -166,24 +220,42 @@ def test_the_answers_come_first(
 
 
 def test_the_event_is_the_message() -> None:
-    scene = Scene().with_spec(baseline=BASELINE, repeats=2).measuring().arrived(0, 1, 2, 3)
+    scene = (
+        Scene()
+        .with_spec(baseline=BASELINE, repeats=2)
+        .measuring()
+        .arrived(0, 1, 2, 3)
+    )
     decision = scene.ended(a_run(ttft_ms=15.0))
     (event,) = decision.events
     assert event.message == decision.status.message
-    assert event.message.startswith("regressed on these two servers: MeanTTFT at chat/rate=")
+    assert event.message.startswith(
+        "regressed on these two servers: MeanTTFT at chat/rate="
+    )
 
 
 def test_a_run_that_was_not_measured_to_its_end_has_no_answer() -> None:
     scene = Scene().with_spec(baseline=BASELINE, objectives=[SLOW])
     assert scene.measuring().decide().status.answer is None
-    assert scene.with_spec(cancel=True).measuring().arrived(0).ended(a_run()).status.answer is None
+    assert (
+        scene.with_spec(cancel=True)
+        .measuring()
+        .arrived(0)
+        .ended(a_run())
+        .status.answer
+        is None
+    )
 
 
 @pytest.mark.parametrize(
     ("reason", "before"),
     [
-        pytest.param("there is no run before in the namespace", None, id="no such run"),
-        pytest.param("before has not finished", a_run(status={}), id="still measuring"),
+        pytest.param(
+            "there is no run before in the namespace", None, id="no such run"
+        ),
+        pytest.param(
+            "before has not finished", a_run(status={}), id="still measuring"
+        ),
         pytest.param(
             "before was written by another version of benchrun",
             a_run(spec={"what": 1}),
@@ -203,18 +275,24 @@ def test_a_baseline_that_reports_nothing_is_not_a_regression(
     assert status.comparison is not None
     assert status.comparison.outcome == "NotComparable"
     assert reason in message(status)
-    assert standing(status, "NotRegressed") == {"NotRegressed": "Unknown (Inconclusive)"}
+    assert standing(status, "NotRegressed") == {
+        "NotRegressed": "Unknown (Inconclusive)"
+    }
 
 
 def test_a_run_is_not_its_own_baseline() -> None:
-    itself = Run("lab", "qwen", Scene().facts().run.uid, 1, spec=dict(TWO_STAGES), status={})
+    itself = Run(
+        "lab", "qwen", Scene().facts().run.uid, 1, spec=dict(TWO_STAGES), status={}
+    )
     assert "named twice" in message(ended(itself))
 
 
 def test_a_load_point_with_failed_requests_can_pass_no_gate() -> None:
     status = ended(a_run(), requests=requests(ok=(1, 0)))
     assert "Invalid in qwen" in message(status)
-    assert standing(status, "NotRegressed") == {"NotRegressed": "Unknown (Inconclusive)"}
+    assert standing(status, "NotRegressed") == {
+        "NotRegressed": "Unknown (Inconclusive)"
+    }
     assert exit_code(status) == 4
 
 

@@ -10,8 +10,18 @@ from unit.decide.summaries import standing
 from unit.golden_messages import golden
 from unit.measure.records import requests
 
-ALL = tuple(t for t in get_args(ConditionType) if t not in ("ObjectivesMet", "NotRegressed"))
-ROW = ("Complete", "Failed", "Succeeded", "Valid", "Ready", "Stalled", "Reconciling")
+ALL = tuple(
+    t for t in get_args(ConditionType) if t not in ("ObjectivesMet", "NotRegressed")
+)
+ROW = (
+    "Complete",
+    "Failed",
+    "Succeeded",
+    "Valid",
+    "Ready",
+    "Stalled",
+    "Reconciling",
+)
 MET = [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 1000}]
 MISSED = [*MET, {"metric": "TTFT", "percentile": "99", "maxMilliseconds": 1}]
 NOBODY_ANSWERED = requests(ok=(0, 0), output_tokens=(0, 0))
@@ -25,9 +35,13 @@ HUNDRED = requests(
     output_tokens=[11] * 100,
 )
 MEASURED_OFTEN = Scene().measuring().arrived(0, 1, requests=HUNDRED)
-ONE_LOAD_POINT_INVALID = Scene().measuring().arrived(0).arrived(1, requests=requests(ok=(1, 0)))
+ONE_LOAD_POINT_INVALID = (
+    Scene().measuring().arrived(0).arrived(1, requests=requests(ok=(1, 0)))
+)
 ALL_FAILED = (
-    Scene().measuring().arrived(0, 1, requests=NOBODY_ANSWERED, diagnostic="404: no such model")
+    Scene()
+    .measuring()
+    .arrived(0, 1, requests=NOBODY_ANSWERED, diagnostic="404: no such model")
 )
 LATE = Scene().measuring().with_spec(runDeadlineSeconds=10).at(1000)
 
@@ -36,9 +50,18 @@ LATE = Scene().measuring().with_spec(runDeadlineSeconds=10).at(1000)
     ("phase", "row", "scene"),
     [
         pytest.param("Preparing", "F F U U F F T", Scene(), id="running"),
-        pytest.param("Running", "F F U U F F T", Scene().measuring(), id="measuring"),
-        pytest.param("Suspended", "F F U U F F T", Scene().with_spec(suspend=True), id="suspended"),
-        pytest.param("Completed", "T F T T T F F", MEASURED, id="measured and valid"),
+        pytest.param(
+            "Running", "F F U U F F T", Scene().measuring(), id="measuring"
+        ),
+        pytest.param(
+            "Suspended",
+            "F F U U F F T",
+            Scene().with_spec(suspend=True),
+            id="suspended",
+        ),
+        pytest.param(
+            "Completed", "T F T T T F F", MEASURED, id="measured and valid"
+        ),
         pytest.param(
             "Completed",
             "T F F F F T F",
@@ -64,9 +87,14 @@ LATE = Scene().measuring().with_spec(runDeadlineSeconds=10).at(1000)
             id="server failed",
         ),
         pytest.param("Failed", "F T F F F T F", LATE, id="deadline"),
-        pytest.param("Failed", "F T F F F T F", ALL_FAILED, id="all requests failed"),
         pytest.param(
-            "Cancelled", "F T F U F T F", Scene().measuring().with_spec(cancel=True), id="cancelled"
+            "Failed", "F T F F F T F", ALL_FAILED, id="all requests failed"
+        ),
+        pytest.param(
+            "Cancelled",
+            "F T F U F T F",
+            Scene().measuring().with_spec(cancel=True),
+            id="cancelled",
         ),
         pytest.param(
             "Cancelled",
@@ -74,7 +102,9 @@ LATE = Scene().measuring().with_spec(runDeadlineSeconds=10).at(1000)
             Scene().with_spec(cancel=True),
             id="cancelled before anything",
         ),
-        pytest.param("Failed", "F T F F F T F", Scene().with_spec(repeats=0), id="refused"),
+        pytest.param(
+            "Failed", "F T F F F T F", Scene().with_spec(repeats=0), id="refused"
+        ),
     ],
 )
 def test_row(phase: str, row: str, scene: Scene) -> None:
@@ -88,12 +118,19 @@ def test_row(phase: str, row: str, scene: Scene) -> None:
     ("expected", "objectives", "scene"),
     [
         pytest.param("absent", [], MEASURED, id="none asked for"),
-        pytest.param("Unknown (Measuring)", MET, Scene().measuring(), id="not judged yet"),
+        pytest.param(
+            "Unknown (Measuring)", MET, Scene().measuring(), id="not judged yet"
+        ),
         pytest.param("True (ObjectivesMet)", MET, MEASURED_OFTEN, id="met"),
         pytest.param(
-            "Unknown (ObjectivesInconclusive)", MET, MEASURED, id="too few requests to tell"
+            "Unknown (ObjectivesInconclusive)",
+            MET,
+            MEASURED,
+            id="too few requests to tell",
         ),
-        pytest.param("False (ObjectivesMissed)", MISSED, MEASURED_OFTEN, id="one is missed"),
+        pytest.param(
+            "False (ObjectivesMissed)", MISSED, MEASURED_OFTEN, id="one is missed"
+        ),
         pytest.param(
             "Unknown (ObjectivesInconclusive)",
             MET,
@@ -102,7 +139,9 @@ def test_row(phase: str, row: str, scene: Scene) -> None:
         ),
     ],
 )
-def test_objectives(expected: str, objectives: list[dict[str, object]], scene: Scene) -> None:
+def test_objectives(
+    expected: str, objectives: list[dict[str, object]], scene: Scene
+) -> None:
     status = scene.with_spec(objectives=objectives).ended().status
     assert standing(status, "ObjectivesMet") == {"ObjectivesMet": expected}
     golden(status.answer or "no answer", status.message)
@@ -116,7 +155,9 @@ def test_objectives_that_were_not_met_are_named_the_missed_ones_first(
     monkeypatch.setattr(judged_run, "MAX_BYTES", room)
     one_long = Scene().measuring().arrived(0, requests=HUNDRED).arrived(1)
     status = one_long.with_spec(objectives=MISSED).ended().status
-    (message,) = (each.message for each in status.conditions if each.type == "ObjectivesMet")
+    (message,) = (
+        each.message for each in status.conditions if each.type == "ObjectivesMet"
+    )
     outcomes = [text.partition(":")[0] for text in message.split("; ")]
     assert outcomes == sorted(outcomes, key="Missed".__ne__)
     assert {"Missed", "Inconclusive"} == set(outcomes)
@@ -128,10 +169,16 @@ def test_objectives_that_were_not_met_are_named_the_missed_ones_first(
     [
         pytest.param("True (AllValid)", MEASURED, id="valid"),
         pytest.param(
-            "False (InvalidLoadPoints)", ONE_LOAD_POINT_INVALID, id="a load point is invalid"
+            "False (InvalidLoadPoints)",
+            ONE_LOAD_POINT_INVALID,
+            id="a load point is invalid",
         ),
-        pytest.param("False (AllRequestsFailed)", ALL_FAILED, id="all requests failed"),
-        pytest.param("Unknown (Cancelled)", Scene().with_spec(cancel=True), id="cancelled"),
+        pytest.param(
+            "False (AllRequestsFailed)", ALL_FAILED, id="all requests failed"
+        ),
+        pytest.param(
+            "Unknown (Cancelled)", Scene().with_spec(cancel=True), id="cancelled"
+        ),
     ],
 )
 def test_reason_of_valid(expected: str, scene: Scene) -> None:
@@ -139,7 +186,8 @@ def test_reason_of_valid(expected: str, scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(
-    "scene", [Scene(), Scene().measuring(), MEASURED.answered().settled(), LATE.log_read()]
+    "scene",
+    [Scene(), Scene().measuring(), MEASURED.answered().settled(), LATE.log_read()],
 )
 def test_every_condition_is_there_from_the_first_pass_on(scene: Scene) -> None:
     assert {c.type for c in scene.settled().ended().status.conditions} == set(ALL)
@@ -149,12 +197,23 @@ def test_waiting_conditions_follow_the_way() -> None:
     def waits(scene: Scene) -> dict[str, str]:
         return {
             name: text.split()[0]
-            for name, text in standing(scene.ended().status, "ClientReady", "ServerReady").items()
+            for name, text in standing(
+                scene.ended().status, "ClientReady", "ServerReady"
+            ).items()
         }
 
-    assert waits(Scene().client_created()) == {"ClientReady": "False", "ServerReady": "False"}
-    assert waits(Scene().server_loading()) == {"ClientReady": "True", "ServerReady": "False"}
-    assert waits(Scene().server_healthy()) == {"ClientReady": "True", "ServerReady": "True"}
+    assert waits(Scene().client_created()) == {
+        "ClientReady": "False",
+        "ServerReady": "False",
+    }
+    assert waits(Scene().server_loading()) == {
+        "ClientReady": "True",
+        "ServerReady": "False",
+    }
+    assert waits(Scene().server_healthy()) == {
+        "ClientReady": "True",
+        "ServerReady": "True",
+    }
 
 
 @pytest.mark.parametrize(
@@ -168,13 +227,23 @@ def test_waiting_conditions_follow_the_way() -> None:
     ],
 )
 def test_nobody_is_ready_any_more_when_the_run_has_ended(scene: Scene) -> None:
-    expected = {"ClientReady": "False (Finished)", "ServerReady": "False (Finished)"}
+    expected = {
+        "ClientReady": "False (Finished)",
+        "ServerReady": "False (Finished)",
+    }
     assert standing(scene.ended().status, "ClientReady", "ServerReady") == expected
 
 
 def test_a_transition_time_moves_only_with_the_status() -> None:
     first = Scene().settled()
-    later = Scene().client_ready().with_status(first.ended().status).at(500).ended().status
+    later = (
+        Scene()
+        .client_ready()
+        .with_status(first.ended().status)
+        .at(500)
+        .ended()
+        .status
+    )
     times = {c.type: c.last_transition_time for c in later.conditions}
     assert times["ClientReady"] == "2026-01-01T00:08:20Z"
     assert times["Reconciling"] == times["Ready"] == "2026-01-01T00:00:00Z"

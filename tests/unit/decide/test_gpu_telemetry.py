@@ -38,7 +38,10 @@ def decided(
 ) -> Decision:
     facts = scene.facts()
     return decide(
-        replace(facts, context=replace(facts.context, exporters=exporters, pod_road=road))
+        replace(
+            facts,
+            context=replace(facts.context, exporters=exporters, pod_road=road),
+        )
     )
 
 
@@ -58,14 +61,20 @@ def reason(decision: Decision) -> str | None:
 
 def test_the_node_of_a_server_with_gpus_is_requested() -> None:
     decision = decided(MEASURING)
-    assert (wanted(decision), page(decision), reason(decision)) == ([ASKED], None, None)
+    assert (wanted(decision), page(decision), reason(decision)) == (
+        [ASKED],
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
     "scene",
     [
         pytest.param(Scene().measuring(), id="a server without GPUs"),
-        pytest.param(Scene().server_loading().pod("server", gpus=2), id="one that loads"),
+        pytest.param(
+            Scene().server_loading().pod("server", gpus=2), id="one that loads"
+        ),
         pytest.param(Scene(spec=URL_ENDPOINT).measuring(), id="an endpoint"),
     ],
 )
@@ -88,11 +97,19 @@ def test_its_page_is_read_beside_the_servers_own() -> None:
 
 def test_through_the_api_server_where_pods_are_not_reached() -> None:
     path = "/api/v1/namespaces/gpu-operator/pods/dcgm-x:9400/proxy/metrics"
-    assert page(decided(FOUND, road="Proxy")) == ExporterEndpoint("gpu", path, namespace="lab")
+    assert page(decided(FOUND, road="Proxy")) == ExporterEndpoint(
+        "gpu", path, namespace="lab"
+    )
 
 
 def test_an_ipv6_address_stands_in_brackets() -> None:
-    found = page(decided(MEASURING.with_answers({ASKED: Answer(ExporterPod("dcgm-x", "fd00::7"))})))
+    found = page(
+        decided(
+            MEASURING.with_answers(
+                {ASKED: Answer(ExporterPod("dcgm-x", "fd00::7"))}
+            )
+        )
+    )
     assert found is not None
     assert found.url == "http://[fd00::7]:9400/metrics"
 
@@ -105,7 +122,9 @@ def test_a_node_without_exporter_is_the_reason_and_is_re_requested() -> None:
 
 def test_a_page_that_reports_nothing_is_the_reason() -> None:
     scene = FOUND.knowing(
-        exporter_troubles={("gpu", "server-1"): "the exporter's page has no GPU of this pod"}
+        exporter_troubles={
+            ("gpu", "server-1"): "the exporter's page has no GPU of this pod"
+        }
     )
     assert reason(decided(scene)) == "the exporter's page has no GPU of this pod"
 
@@ -113,9 +132,15 @@ def test_a_page_that_reports_nothing_is_the_reason() -> None:
 def test_a_server_over_several_nodes_has_gpus_elsewhere() -> None:
     """Half of its power would pass for all of it."""
     decision = decided(
-        with_worker(with_gpus(RUN.measuring())).with_answers({ASKED: Answer(EXPORTER)})
+        with_worker(with_gpus(RUN.measuring())).with_answers(
+            {ASKED: Answer(EXPORTER)}
+        )
     )
-    assert (wanted(decision), page(decision), reason(decision)) == ([], None, SEVERAL_NODES)
+    assert (wanted(decision), page(decision), reason(decision)) == (
+        [],
+        None,
+        SEVERAL_NODES,
+    )
 
 
 CPU = Exporter("cpu", "n1")
@@ -142,7 +167,9 @@ def test_its_troubles_are_no_reason_for_missing_figures_of_gpus() -> None:
     assert (
         reason(
             decided(
-                WITH_CADVISOR.knowing(exporter_troubles={("cpu", "server-1"): "broken"}),
+                WITH_CADVISOR.knowing(
+                    exporter_troubles={("cpu", "server-1"): "broken"}
+                ),
                 exporters=BOTH,
             )
         )

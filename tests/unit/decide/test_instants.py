@@ -20,7 +20,9 @@ def test_unix_microseconds_that_are_no_instant(micros: int | None) -> None:
 
 def test_unix_microseconds() -> None:
     assert from_unix_us(int(NOW.timestamp() * 1e6)) == NOW
-    assert from_unix_us(253_402_300_799_000_000) == datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    assert from_unix_us(253_402_300_799_000_000) == datetime(
+        9999, 12, 31, 23, 59, 59, tzinfo=UTC
+    )
     assert from_unix_us(10**16) == datetime(2286, 11, 20, 17, 46, 40, tzinfo=UTC)
 
 
@@ -39,9 +41,13 @@ def test_any_text_is_an_instant_in_utc_or_none(text: str) -> None:
 @pytest.mark.parametrize(
     ("claimed", "expected"),
     [
-        pytest.param(NOW - timedelta(minutes=1), NOW - timedelta(minutes=1), id="between"),
+        pytest.param(
+            NOW - timedelta(minutes=1), NOW - timedelta(minutes=1), id="between"
+        ),
         pytest.param(NOW + timedelta(days=365), NOW, id="a clock that is ahead"),
-        pytest.param(NOW - timedelta(days=365), EARLIER, id="a clock that is behind"),
+        pytest.param(
+            NOW - timedelta(days=365), EARLIER, id="a clock that is behind"
+        ),
         pytest.param(None, None, id="not said"),
     ],
 )

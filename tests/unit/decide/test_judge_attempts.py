@@ -16,7 +16,9 @@ def judges(decision: Decision) -> bool:
 
 def adopted(scene: Scene, *, counted: bool = False) -> Scene:
     """Another operator takes over."""
-    return replace(scene, collected=Collected(is_adopted=True, is_judging_counted=counted))
+    return replace(
+        scene, collected=Collected(is_adopted=True, is_judging_counted=counted)
+    )
 
 
 def ends(scene: Scene) -> Decision:
@@ -45,7 +47,10 @@ def unjudged(scene: Scene) -> Decision:
 def test_who_saw_it_begin_judges_without_a_write() -> None:
     decision = unjudged(MEASURED)
     assert judges(decision)
-    assert (decision.counts_judging, decision.status.judge_attempts) == (False, None)
+    assert (decision.counts_judging, decision.status.judge_attempts) == (
+        False,
+        None,
+    )
 
 
 @pytest.mark.parametrize("before", range(MAX_JUDGE_ATTEMPTS))
@@ -53,7 +58,10 @@ def test_who_takes_over_counts_before_it_is_judged(before: int) -> None:
     scene = adopted(with_attempts(MEASURED, before))
     decision = unjudged(scene)
     assert not judges(decision)
-    assert (decision.counts_judging, decision.status.judge_attempts) == (True, before + 1)
+    assert (decision.counts_judging, decision.status.judge_attempts) == (
+        True,
+        before + 1,
+    )
     counted = adopted(scene.with_status(decision.status), counted=True)
     assert judges(unjudged(counted))
     assert unjudged(counted).status.judge_attempts == before + 1

@@ -16,11 +16,19 @@ def pass_over(scene: Scene, *, left_out: bool = True) -> Decision:
     return decide(replace(facts, run=replace(facts.run, left_out=left_out)))
 
 
-@pytest.mark.parametrize(("phase", "changes"), [("Pending", {}), ("Suspended", {"suspend": True})])
-def test_a_run_that_was_not_begun_waits_and_says_so(phase: str, changes: dict[str, bool]) -> None:
+@pytest.mark.parametrize(
+    ("phase", "changes"), [("Pending", {}), ("Suspended", {"suspend": True})]
+)
+def test_a_run_that_was_not_begun_waits_and_says_so(
+    phase: str, changes: dict[str, bool]
+) -> None:
     decision = pass_over(Scene().with_spec(**changes))
     status = decision.status
-    assert (status.phase, status.accepted_time, applied(decision)) == (phase, None, [])
+    assert (status.phase, status.accepted_time, applied(decision)) == (
+        phase,
+        None,
+        [],
+    )
     assert Reason.NO_ROOM in {condition.reason for condition in status.conditions}
     assert [event.reason for event in decision.events] == [Reason.NO_ROOM]
     assert "delete runs" in (status.message or "")
@@ -45,7 +53,8 @@ def test_with_room_it_starts_and_its_clock_starts_then() -> None:
     started = pass_over(waiting, left_out=False)
     assert started.status.accepted_time is not None
     assert ("Job", names.ROLE_CLIENT) in {
-        (each["kind"], each["metadata"]["labels"][names.LABEL_ROLE]) for each in started.apply
+        (each["kind"], each["metadata"]["labels"][names.LABEL_ROLE])
+        for each in started.apply
     }
 
 
@@ -69,8 +78,16 @@ def test_what_goes_on_goes_on(scene: Scene) -> None:
     assert pass_over(scene) == pass_over(scene, left_out=False)
 
 
-def test_a_run_that_has_ended_lets_go_and_expires_by_what_is_kept_of_its_spec() -> None:
-    ended = Scene().with_spec(ttlSecondsAfterFinished=60).measuring().arrived(0, 1).answered()
+def test_a_run_that_has_ended_lets_go_and_expires_by_what_is_kept_of_its_spec() -> (
+    None
+):
+    ended = (
+        Scene()
+        .with_spec(ttlSecondsAfterFinished=60)
+        .measuring()
+        .arrived(0, 1)
+        .answered()
+    )
     ended = ended.settled()
     kept = replace(ended, spec={"ttlSecondsAfterFinished": 60})
     for seconds in (ended.seconds, ended.seconds + 59, ended.seconds + 61):

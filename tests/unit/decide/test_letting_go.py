@@ -16,9 +16,16 @@ LIMITS = {"startupDeadlineSeconds": 600, "runDeadlineSeconds": 1200}
 def lets_go(scene: Scene, **run: Any) -> bool:
     """Whether all servers are deleted by what is known of the run alone."""
     facts = scene.facts()
-    alone = replace(facts, run=replace(facts.run, **run), children=replace(facts.children, pods=()))
+    alone = replace(
+        facts,
+        run=replace(facts.run, **run),
+        children=replace(facts.children, pods=()),
+    )
     found = unneeded_servers(alone)
-    assert len(found) in (0, len([c for c in scene.objects if c.kind == "Deployment"]))
+    assert len(found) in (
+        0,
+        len([c for c in scene.objects if c.kind == "Deployment"]),
+    )
     return bool(found)
 
 
@@ -34,10 +41,27 @@ def test_a_server_that_is_needed_stays(scene: Scene) -> None:
         {"spec": {**MEASURING.spec, "cancel": True}},
         {"spec": {"cancel": True}},
         {"status": {**MEASURING.status, **FAILED}},
-        {"status": {**MEASURING.status, "ending": {"reason": "CrashLoop", "message": "m"}}},
-        {"status": {**MEASURING.status, "serverReleasedTime": "2026-01-01T00:01:00Z"}},
+        {
+            "status": {
+                **MEASURING.status,
+                "ending": {"reason": "CrashLoop", "message": "m"},
+            }
+        },
+        {
+            "status": {
+                **MEASURING.status,
+                "serverReleasedTime": "2026-01-01T00:01:00Z",
+            }
+        },
     ],
-    ids=["deleted", "cancelled", "cancelled, unreadable", "ended", "ends", "released before"],
+    ids=[
+        "deleted",
+        "cancelled",
+        "cancelled, unreadable",
+        "ended",
+        "ends",
+        "released before",
+    ],
 )
 def test_a_server_of_a_run_that_ends_goes(change: dict[str, Any]) -> None:
     assert lets_go(MEASURING, **change)
@@ -49,13 +73,21 @@ def test_a_server_of_a_run_that_ends_goes(change: dict[str, Any]) -> None:
         pytest.param(WAITING.with_spec(**LIMITS), SCHEDULED, 600, id="startup"),
         pytest.param(MEASURING.with_spec(**LIMITS), HEALTHY, 1200, id="run"),
         pytest.param(
-            MEASURING.with_spec(runDeadlineSeconds=0), SCHEDULED, 86_400, id="hold, without limit"
+            MEASURING.with_spec(runDeadlineSeconds=0),
+            SCHEDULED,
+            86_400,
+            id="hold, without limit",
         ),
         pytest.param(
-            MEASURING.with_spec(repeats=0), SCHEDULED, 86_400, id="hold, of another version"
+            MEASURING.with_spec(repeats=0),
+            SCHEDULED,
+            86_400,
+            id="hold, of another version",
         ),
     ],
 )
-def test_a_server_that_is_held_too_long_goes(scene: Scene, since: float, seconds: float) -> None:
+def test_a_server_that_is_held_too_long_goes(
+    scene: Scene, since: float, seconds: float
+) -> None:
     assert not lets_go(scene.at(since + seconds - 1))
     assert lets_go(scene.at(since + seconds + 1))

@@ -18,7 +18,11 @@ from unit.decide.summaries import applied, deleted, standing
 from unit.plan.specs import Json, rates, spec_body, workload
 
 TWO_NODES: Json = spec_body(
-    server={"image": "v", "nodesPerReplica": 2, "resources": {"limits": {"nvidia.com/gpu": 8}}},
+    server={
+        "image": "v",
+        "nodesPerReplica": 2,
+        "resources": {"limits": {"nvidia.com/gpu": 8}},
+    },
     workloads=[workload("chat", load=rates("1", "4"))],
 )
 RUN = Scene(spec=TWO_NODES)
@@ -33,7 +37,10 @@ def with_worker(scene: Scene, **changes: object) -> Scene:
 
 def with_gpus(scene: Scene) -> Scene:
     return replace(
-        scene, pods=tuple(replace(p, gpus=8 if p.role == "server" else 0) for p in scene.pods)
+        scene,
+        pods=tuple(
+            replace(p, gpus=8 if p.role == "server" else 0) for p in scene.pods
+        ),
     )
 
 
@@ -41,7 +48,12 @@ MEASURING = with_worker(with_gpus(RUN.measuring())).settled()
 
 
 def changed(scene: Scene, name: str, **changes: object) -> Scene:
-    pods = tuple(replace(pod, **changes) if pod.name == name else pod for pod in scene.pods)  # type: ignore[arg-type]
+    pods = tuple(
+        replace(pod, **changes)  # type: ignore[arg-type]
+        if pod.name == name
+        else pod
+        for pod in scene.pods
+    )
     return replace(scene, pods=pods).log_read()
 
 
@@ -55,8 +67,13 @@ def test_the_run_waits_for_a_node_until_every_pod_has_one() -> None:
     loading = RUN.server_loading()
     waiting = with_worker(loading, scheduled_at=None, node=None, phase="Pending")
     assert waiting.ended().status.phase == "WaitingForNode"
-    whole = with_worker(loading, scheduled_at=instant(SCHEDULED + 30)).ended().status
-    assert (whole.phase, whole.scheduled_time) == ("Starting", "2026-01-01T00:00:50Z")
+    whole = (
+        with_worker(loading, scheduled_at=instant(SCHEDULED + 30)).ended().status
+    )
+    assert (whole.phase, whole.scheduled_time) == (
+        "Starting",
+        "2026-01-01T00:00:50Z",
+    )
 
 
 def test_one_server_is_reported_by_its_leader_with_the_gpus_of_both() -> None:
@@ -74,7 +91,9 @@ def test_as_long_as_both_live_the_run_goes_on() -> None:
 
 @pytest.mark.parametrize("name", ["server-1", WORKER])
 def test_a_restart_of_either_is_the_end(name: str) -> None:
-    ended = changed(MEASURING, name, restarts=1, last_terminated=SERVER_DIED).ended()
+    ended = changed(
+        MEASURING, name, restarts=1, last_terminated=SERVER_DIED
+    ).ended()
     assert standing(ended.status, "Failed") == {"Failed": "True (ServerRestarted)"}
     assert name in (ended.status.message or "")
     assert deleted(ended)[0] == "LeaderWorkerSet"
@@ -86,7 +105,12 @@ def test_a_worker_that_was_replaced_under_its_own_name_is_the_end_before_it_star
 ) -> None:
     made = instant(FIRST_REQUEST + 10)
     scene = changed(
-        MEASURING, WORKER, uid="another", created_at=made, started_at=started, scheduled_at=None
+        MEASURING,
+        WORKER,
+        uid="another",
+        created_at=made,
+        started_at=started,
+        scheduled_at=None,
     )
     ended = scene.at(FIRST_REQUEST + 13).ended()
     assert standing(ended.status, "Failed") == {"Failed": "True (ServerRestarted)"}
@@ -97,7 +121,12 @@ def test_a_pod_that_was_made_when_the_server_was_ready_is_another_one(
     after_ready: int, phase: str
 ) -> None:
     """Within the two seconds by which clocks may differ it is not told."""
-    scene = changed(MEASURING, WORKER, created_at=instant(HEALTHY + after_ready), started_at=None)
+    scene = changed(
+        MEASURING,
+        WORKER,
+        created_at=instant(HEALTHY + after_ready),
+        started_at=None,
+    )
     assert scene.ended().status.phase == phase
 
 
@@ -112,13 +141,20 @@ def test_with_the_last_record_groups_and_service_are_released() -> None:
 
 
 def test_of_a_run_whose_spec_is_rejected_groups_are_released_too() -> None:
-    assert "LeaderWorkerSet" in deleted(MEASURING.with_spec(repeats=0, cancel=True).ended())
+    assert "LeaderWorkerSet" in deleted(
+        MEASURING.with_spec(repeats=0, cancel=True).ended()
+    )
 
 
 def missing(scene: Scene) -> Scene:
     words = "this cluster has no leaderworkersets.leaderworkerset.x-k8s.io"
     refused = RefusedObject(
-        "LeaderWorkerSet", "br-qwen-6316e", "server", words, curable=True, is_kind_missing=True
+        "LeaderWorkerSet",
+        "br-qwen-6316e",
+        "server",
+        words,
+        curable=True,
+        is_kind_missing=True,
     )
     return scene.knowing(refused_object=refused)
 
@@ -129,12 +165,16 @@ def test_without_the_kind_the_run_says_what_to_install_and_retries() -> None:
         "Ready": "False (NotInstalled)",
         "Failed": "False (NotInstalled)",
     }
-    assert "Install LeaderWorkerSet (https://lws.sigs.k8s.io)" in (decision.status.message or "")
+    assert "Install LeaderWorkerSet (https://lws.sigs.k8s.io)" in (
+        decision.status.message or ""
+    )
     assert applied(decision) == ["LeaderWorkerSet server"]
 
 
 def test_without_the_kind_the_pending_deadline_ends_the_wait() -> None:
-    scene = missing(RUN.client_ready().settled()).with_spec(pendingDeadlineSeconds=100)
+    scene = missing(RUN.client_ready().settled()).with_spec(
+        pendingDeadlineSeconds=100
+    )
     ended = scene.at(110).ended().status
     assert standing(ended, "Failed") == {"Failed": "True (PendingDeadlineExceeded)"}
     assert "leaderworkersets.leaderworkerset.x-k8s.io" in (ended.message or "")

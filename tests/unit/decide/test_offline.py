@@ -12,7 +12,9 @@ RUN = Scene(spec=OFFLINE)
 def test_no_gpu_is_taken_before_the_client_has_found_its_data() -> None:
     early = RUN.client_created().ended().apply
     assert "Deployment" not in [manifest["kind"] for manifest in early]
-    (deployment,) = [m for m in RUN.client_ready().ended().apply if m["kind"] == "Deployment"]
+    (deployment,) = [
+        m for m in RUN.client_ready().ended().apply if m["kind"] == "Deployment"
+    ]
     (engine,) = deployment["spec"]["template"]["spec"]["containers"]
     assert engine["command"][0] == "python3"
 
@@ -24,7 +26,13 @@ def test_its_figures_are_scraped_like_a_servers() -> None:
 
 
 def test_what_it_died_of_is_reported_at_the_field_that_describes_it() -> None:
-    status = RUN.server_loading().pod("server", terminated=SERVER_DIED).log_read().ended().status
+    status = (
+        RUN.server_loading()
+        .pod("server", terminated=SERVER_DIED)
+        .log_read()
+        .ended()
+        .status
+    )
     assert standing(status, "Failed")["Failed"] == "True (UsageError)"
     assert "spec.offline.args" in str(status.message)
     assert "spec.server" not in str(status.message)
@@ -56,8 +64,15 @@ def test_with_the_last_record_the_gpu_is_let_go() -> None:
 
 
 def test_a_restart_in_the_middle_is_another_engine() -> None:
-    restarted = RUN.measuring().pod("server", restarts=1, last_terminated=SERVER_DIED).log_read()
-    assert standing(restarted.ended().status, "Failed")["Failed"] == "True (ServerRestarted)"
+    restarted = (
+        RUN.measuring()
+        .pod("server", restarts=1, last_terminated=SERVER_DIED)
+        .log_read()
+    )
+    assert (
+        standing(restarted.ended().status, "Failed")["Failed"]
+        == "True (ServerRestarted)"
+    )
 
 
 def test_its_row_among_the_servers_has_its_image_and_gpus() -> None:

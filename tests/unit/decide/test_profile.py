@@ -16,18 +16,34 @@ from unit.plan.specs import endpoint_body, rates, spec_body, workload
 
 WORKLOADS = [workload("chat", load=rates("1", "4"))]
 SPEC = spec_body(workloads=WORKLOADS, measurement={"profile": {}})
-URL = endpoint_body({"url": "http://llm.example"}, workloads=WORKLOADS, measurement={"profile": {}})
-MEASURED = Scene(spec=SPEC).measuring().stored(0).at(300).arrived(1).reports(stage=PROFILE_STAGE)
+URL = endpoint_body(
+    {"url": "http://llm.example"}, workloads=WORKLOADS, measurement={"profile": {}}
+)
+MEASURED = (
+    Scene(spec=SPEC)
+    .measuring()
+    .stored(0)
+    .at(300)
+    .arrived(1)
+    .reports(stage=PROFILE_STAGE)
+)
 ENDLESS = MEASURED.at(FIRST_REQUEST + 14_400)
 
 
 def profile() -> StageRecord:
-    nothing = RequestColumns.model_validate(dict.fromkeys(RequestColumns.model_fields, ()))
-    found = ProfileResult(workload="chat", concurrency=4, problem="no room")
-    fields = {"stage_id": PROFILE_STAGE, "requests": nothing, "gaps": GapCounts(), "profile": found}
-    document = record(2, "chat/rate=1/r1", plan_digest(MEASURED._accepted())).model_copy(
-        update=fields
+    nothing = RequestColumns.model_validate(
+        dict.fromkeys(RequestColumns.model_fields, ())
     )
+    found = ProfileResult(workload="chat", concurrency=4, problem="no room")
+    fields = {
+        "stage_id": PROFILE_STAGE,
+        "requests": nothing,
+        "gaps": GapCounts(),
+        "profile": found,
+    }
+    document = record(
+        2, "chat/rate=1/r1", plan_digest(MEASURED._accepted())
+    ).model_copy(update=fields)
     return StageRecord.model_validate(document.model_dump(by_alias=True))
 
 
@@ -46,7 +62,9 @@ def test_the_server_stays_until_the_profile_is_there_and_measured_records_are_st
     assert decision.pull.stage_ids[-1] == PROFILE_STAGE
 
 
-@pytest.mark.parametrize("scene", [MEASURED, Scene(spec=URL).measuring().arrived(0, 1)])
+@pytest.mark.parametrize(
+    "scene", [MEASURED, Scene(spec=URL).measuring().arrived(0, 1)]
+)
 def test_with_the_profile_the_run_has_ended(scene: Scene) -> None:
     done = scene.delivered(profile())
     assert deleted(done.decide()) == (["Deployment"] if scene is MEASURED else [])
@@ -70,10 +88,17 @@ def test_with_the_profile_the_run_has_ended(scene: Scene) -> None:
             MEASURED.pod("server", restarts=1, last_terminated=SERVER_DIED),
             id="and was started again",
         ),
-        pytest.param(MEASURED.fails("ClientError", "out of memory"), id="the client failed"),
-        pytest.param(MEASURED.without("Deployment", "server"), id="somebody deleted the server"),
         pytest.param(
-            MEASURED.stored(1).operator_restarted().pod("client", phase="Succeeded"),
+            MEASURED.fails("ClientError", "out of memory"), id="the client failed"
+        ),
+        pytest.param(
+            MEASURED.without("Deployment", "server"),
+            id="somebody deleted the server",
+        ),
+        pytest.param(
+            MEASURED.stored(1)
+            .operator_restarted()
+            .pod("client", phase="Succeeded"),
             id="client has ended",
         ),
         pytest.param(ENDLESS, id="the run's time is up"),
@@ -99,12 +124,20 @@ def test_the_gpu_is_let_go_when_the_runs_time_is_up() -> None:
 
 def test_a_run_whose_server_was_released_for_it_never_goes_on() -> None:
     """What was wrong may not be seen any more once the server is gone."""
-    released = MEASURED.with_status(ENDLESS.decide().status).without("Deployment", "server")
+    released = MEASURED.with_status(ENDLESS.decide().status).without(
+        "Deployment", "server"
+    )
     assert released.decide().status.phase == "Collecting"
 
 
 def test_an_unmeasured_figure_stays_missing() -> None:
-    scene = Scene(spec=SPEC).measuring().stored(0).at(300).pod("server", terminated=SERVER_DIED)
+    scene = (
+        Scene(spec=SPEC)
+        .measuring()
+        .stored(0)
+        .at(300)
+        .pod("server", terminated=SERVER_DIED)
+    )
     assert scene.log_read().ended().status.phase == "Failed"
 
 

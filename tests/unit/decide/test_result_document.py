@@ -15,13 +15,19 @@ from unit.plan.specs import OWNER
 
 MEASURED = Scene().measuring().stored(0, 1).at(300)
 REFUSED = RefusedObject(
-    "ConfigMap", "br-qwen-6316e01c-doc-000000", names.ROLE_RESULT, "exceeded quota", curable=True
+    "ConfigMap",
+    "br-qwen-6316e01c-doc-000000",
+    names.ROLE_RESULT,
+    "exceeded quota",
+    curable=True,
 )
 
 
 def document_of(scene: Scene) -> PackedResult:
     """The document that the judge has answered with."""
-    values = (answer.value for answer in scene.answered().collected.answers.values())
+    values = (
+        answer.value for answer in scene.answered().collected.answers.values()
+    )
     (found,) = (value.document for value in values if isinstance(value, Evaluation))
     assert found is not None
     return found
@@ -48,28 +54,41 @@ def test_it_is_written_with_the_status_that_refers_to_it() -> None:
     assert packed is not None
     assert reference is not None
     assert reference.config_map == manifest["metadata"]["name"]
-    assert (reference.sha256, reference.bytes) == (PackedResult.of(packed).digest, len(packed))
+    assert (reference.sha256, reference.bytes) == (
+        PackedResult.of(packed).digest,
+        len(packed),
+    )
     assert open_result(packed).results == decision.status.results
     assert decision.forget
 
 
 def test_one_that_is_there_is_not_written_again() -> None:
-    there = replace(MEASURED, objects=(*MEASURED.objects, stored(document_of(MEASURED))))
+    there = replace(
+        MEASURED, objects=(*MEASURED.objects, stored(document_of(MEASURED)))
+    )
     decision = there.ended()
     assert (applied(decision), decision.status) == ([], MEASURED.ended().status)
 
 
 def test_a_refused_one_is_tried_again_for_ten_minutes() -> None:
-    refused = MEASURED.answered().knowing(refused_object=REFUSED, refused_at=instant(300))
+    refused = MEASURED.answered().knowing(
+        refused_object=REFUSED, refused_at=instant(300)
+    )
     decision = refused.at(301).decide()
-    assert (decision.forget, decision.apply, decision.status.phase) == (False, (), "Collecting")
+    assert (decision.forget, decision.apply, decision.status.phase) == (
+        False,
+        (),
+        "Collecting",
+    )
     again = refused.at(316).decide()
     assert (again.forget, applied(again)) == (False, ["ConfigMap result"])
     assert not any(isinstance(query, Judging) for query in again.lookups)
 
 
 def test_a_run_whose_document_is_refused_ends_without_it() -> None:
-    refused = MEASURED.answered().knowing(refused_object=REFUSED, refused_at=instant(300))
+    refused = MEASURED.answered().knowing(
+        refused_object=REFUSED, refused_at=instant(300)
+    )
     waiting = refused.settled()
     decision = waiting.at(300 + timedelta(minutes=11).total_seconds()).ended()
     status = decision.status
@@ -88,31 +107,48 @@ def test_it_stays_where_records_have_to_go() -> None:
     ]
     stay = kept([*records, document], result=document.name)
     assert [child.role for child in stay] == [names.ROLE_RESULT, names.ROLE_STAGE]
-    assert [child.role for child in kept([*records, document], result=None)] == ["stage", "stage"]
+    assert [child.role for child in kept([*records, document], result=None)] == [
+        "stage",
+        "stage",
+    ]
 
 
 def test_one_that_the_status_does_not_refer_to_goes_after_the_end() -> None:
     lost = stored(PackedResult.of(b"of an operator that died"))
     mine = stored(document_of(MEASURED))
-    ended = replace(MEASURED, objects=(*MEASURED.objects, lost, mine)).answered().settled()
-    decision = ended.without("Deployment", "server").without("Job", "client").ended()
+    ended = (
+        replace(MEASURED, objects=(*MEASURED.objects, lost, mine))
+        .answered()
+        .settled()
+    )
+    decision = (
+        ended.without("Deployment", "server").without("Job", "client").ended()
+    )
     assert [ref.name for ref in decision.delete] == [lost.name]
     assert "ConfigMap" in deleted(decision)
 
 
 def test_its_name_says_which_document_it_is() -> None:
     one, other = (
-        result_config_map(OWNER, PackedResult.of(data))["metadata"]["name"] for data in (b"1", b"2")
+        result_config_map(OWNER, PackedResult.of(data))["metadata"]["name"]
+        for data in (b"1", b"2")
     )
     assert one != other
-    assert len(names.result_name("r" * names.MAX_RUN_NAME, OWNER.uid, "f" * 64)) <= 63
+    assert (
+        len(names.result_name("r" * names.MAX_RUN_NAME, OWNER.uid, "f" * 64)) <= 63
+    )
 
 
 def test_the_one_that_was_written_is_known_by_its_digest_and_its_name() -> None:
     result = PackedResult.of(b"whole")
     manifest = result_config_map(OWNER, result)
     child = child_of("ConfigMap", manifest)
-    assert (child.role, child.owner_uid, child.result_digest, child.stored_bytes) == (
+    assert (
+        child.role,
+        child.owner_uid,
+        child.result_digest,
+        child.stored_bytes,
+    ) == (
         names.ROLE_RESULT,
         OWNER.uid,
         result.digest,

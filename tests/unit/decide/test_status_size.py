@@ -21,10 +21,12 @@ OBJECTIVES = [
     for p in PERCENTILES[:4]
 ]
 FACTS = ServerFacts(
-    version="v" * 100, reported={f"{i:03d}" + "k" * 60: "v" * 253 for i in range(40)}
+    version="v" * 100,
+    reported={f"{i:03d}" + "k" * 60: "v" * 253 for i in range(40)},
 )
 LONGEST_NAMES = [
-    workload(letter * 40, load=concurrencies(*range(99_968, 100_000))) for letter in "ab"
+    workload(letter * 40, load=concurrencies(*range(99_968, 100_000)))
+    for letter in "ab"
 ]
 LARGEST = (
     Scene()
@@ -41,7 +43,12 @@ LARGEST = (
     .measuring()
     .pod(
         "server",
-        args=("m", "--served-model-name=m", "--port=8000", *["--x=" + "a" * 4092] * 128),
+        args=(
+            "m",
+            "--served-model-name=m",
+            "--port=8000",
+            *["--x=" + "a" * 4092] * 128,
+        ),
         image="i" * 1024,
         image_digest="d" * 1024,
     )
@@ -66,7 +73,9 @@ def test_measured_with_every_objective_missed() -> None:
 
 def test_failed_with_a_long_message_and_a_long_log() -> None:
     files = tuple(_facts(part) for part in range(8))
-    died = Termination(exit_code=1, reason="Error", message="\N{COLLISION SYMBOL}" * 4096)
+    died = Termination(
+        exit_code=1, reason="Error", message="\N{COLLISION SYMBOL}" * 4096
+    )
     failed = (
         LARGEST.arrived(*range(63), datasets=files)
         .pod("server", restarts=1, last_terminated=died)
@@ -91,7 +100,9 @@ def _facts(part: int) -> DatasetFacts:
 
 def test_truncated_server_args_are_reported() -> None:
     (server,) = LARGEST.ended().status.servers
-    (note,) = [t for t in LARGEST.ended().status.truncated if t.field == "servers[].args"]
+    (note,) = [
+        t for t in LARGEST.ended().status.truncated if t.field == "servers[].args"
+    ]
     assert (note.total, note.included, len(server.args)) == (131, 3, 3)
 
 
@@ -101,10 +112,16 @@ def test_truncated_server_args_are_reported() -> None:
 WHY = "w" * 90  # longer than any reason why a rule could not look
 
 
-def test_every_rule_fires_in_every_load_point(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_rule_fires_in_every_load_point(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """What each rule finds where it must, all of it at every stage; and that none could look, which
     another finding tells."""
-    found = {code: findings_of(code, repeats=2)[code] for code in Code if code != Code.NOT_CHECKED}
+    found = {
+        code: findings_of(code, repeats=2)[code]
+        for code in Code
+        if code != Code.NOT_CHECKED
+    }
 
     def every_rule(stage: StageFacts) -> Iterable[StageFinding | NotChecked]:
         for code, finding in found.items():
@@ -130,10 +147,19 @@ WITH_BASELINE: Scene = LARGEST.with_spec(
 
 def test_measured_and_compared_at_64_load_points() -> None:
     scene = WITH_BASELINE.arrived(*range(64))
-    before = scene.ended().status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    before = scene.ended().status.model_dump(
+        mode="json", by_alias=True, exclude_none=True
+    )
     spec = {name: value for name, value in scene.spec.items() if name != "baseline"}
-    status = scene.ended(Run("lab", "b" * 40, "uid-b", 1, spec=spec, status=before)).status
+    status = scene.ended(
+        Run("lab", "b" * 40, "uid-b", 1, spec=spec, status=before)
+    ).status
     assert status.comparison is not None
-    assert f". {len(METRICS) * len(status.results)} figures: " in status.comparison.message
-    assert "comparison.loadPoints[].changes" in {note.field for note in status.truncated}
+    assert (
+        f". {len(METRICS) * len(status.results)} figures: "
+        in status.comparison.message
+    )
+    assert "comparison.loadPoints[].changes" in {
+        note.field for note in status.truncated
+    }
     assert size(status) < LIMIT_BYTES

@@ -23,7 +23,11 @@ def test_a_pass_without_news_changes_nothing() -> None:
 
 @pytest.mark.parametrize(
     "ended",
-    [SHOWN.arrived(0, 1), SHOWN.with_spec(cancel=True), SHOWN.without("Deployment", "server")],
+    [
+        SHOWN.arrived(0, 1),
+        SHOWN.with_spec(cancel=True),
+        SHOWN.without("Deployment", "server"),
+    ],
 )
 def test_an_ended_run_shows_none(ended: Scene) -> None:
     assert ended.ended().status.live is None
@@ -32,21 +36,35 @@ def test_an_ended_run_shows_none(ended: Scene) -> None:
 @pytest.mark.parametrize(
     ("expected", "before", "after"),
     [
-        pytest.param([], Scene(), Scene().client_created(), id="preparing is not worth one"),
         pytest.param(
-            [], Scene().client_created(), Scene().server_pending(), id="nor is waiting for a GPU"
+            [], Scene(), Scene().client_created(), id="preparing is not worth one"
         ),
-        pytest.param([], Scene().server_pending(), Scene().server_loading(), id="starting"),
+        pytest.param(
+            [],
+            Scene().client_created(),
+            Scene().server_pending(),
+            id="nor is waiting for a GPU",
+        ),
+        pytest.param(
+            [], Scene().server_pending(), Scene().server_loading(), id="starting"
+        ),
         pytest.param(
             [],
             Scene(spec=URL_ENDPOINT),
             Scene(spec=URL_ENDPOINT).client_ready(),
             id="endpoint asked",
         ),
-        pytest.param(["Running"], Scene().server_healthy(), Scene().measuring(), id="running"),
-        pytest.param(["Suspended"], Scene(), Scene().with_spec(suspend=True), id="suspended"),
         pytest.param(
-            ["Completed"], Scene().measuring(), Scene().measuring().arrived(0, 1), id="completed"
+            ["Running"], Scene().server_healthy(), Scene().measuring(), id="running"
+        ),
+        pytest.param(
+            ["Suspended"], Scene(), Scene().with_spec(suspend=True), id="suspended"
+        ),
+        pytest.param(
+            ["Completed"],
+            Scene().measuring(),
+            Scene().measuring().arrived(0, 1),
+            id="completed",
         ),
         pytest.param(
             ["Cancelled"],
@@ -62,10 +80,14 @@ def test_an_ended_run_shows_none(ended: Scene) -> None:
         ),
     ],
 )
-def test_a_change_emits_one_event(expected: list[str], before: Scene, after: Scene) -> None:
+def test_a_change_emits_one_event(
+    expected: list[str], before: Scene, after: Scene
+) -> None:
     changed = after.with_status(before.decide().status)
     assert [event.reason for event in changed.ended().events] == expected
-    assert [event.reason for event in changed.answered().settled().decide().events] == []
+    assert [
+        event.reason for event in changed.answered().settled().decide().events
+    ] == []
 
 
 def test_progress_within_a_phase_is_no_event() -> None:
@@ -76,9 +98,13 @@ def test_progress_within_a_phase_is_no_event() -> None:
     ("warning", "scene"),
     [
         pytest.param(False, Scene().measuring().arrived(0, 1), id="completed"),
-        pytest.param(False, Scene().with_spec(cancel=True), id="cancelled, as was wished"),
         pytest.param(
-            True, Scene().client_created().fails("DatasetNotFound", "no such file"), id="failed"
+            False, Scene().with_spec(cancel=True), id="cancelled, as was wished"
+        ),
+        pytest.param(
+            True,
+            Scene().client_created().fails("DatasetNotFound", "no such file"),
+            id="failed",
         ),
         pytest.param(True, Scene().with_spec(repeats=0), id="refused"),
     ],

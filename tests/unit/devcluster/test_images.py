@@ -90,7 +90,12 @@ def test_the_committed_files_agree_with_the_generator() -> None:
 
 
 def test_a_required_version_is_found_in_both_forms() -> None:
-    assert go_modules.required_version("require example.org/a v1.2.3\n", "example.org/a") == "1.2.3"
+    assert (
+        go_modules.required_version(
+            "require example.org/a v1.2.3\n", "example.org/a"
+        )
+        == "1.2.3"
+    )
     assert (
         go_modules.required_version(
             "require (\n\texample.org/a v1.2.4 // indirect\n)\n", "example.org/a"
@@ -98,7 +103,9 @@ def test_a_required_version_is_found_in_both_forms() -> None:
         == "1.2.4"
     )
     with pytest.raises(DevclusterError, match=r"requires no example\.org/b"):
-        go_modules.required_version("require example.org/a v1.2.3\n", "example.org/b")
+        go_modules.required_version(
+            "require example.org/a v1.2.3\n", "example.org/b"
+        )
 
 
 # The hand-written image: an archive whose parts refer to each other correctly.
@@ -120,9 +127,15 @@ def test_the_archive_holds_one_executable_and_its_digest() -> None:
     layer, _ = files["layer.tar"]
     config = json.loads(files["config.json"][0])
     assert json.loads(files["manifest.json"][0]) == [
-        {"Config": "config.json", "RepoTags": ["localhost/pause:dev"], "Layers": ["layer.tar"]}
+        {
+            "Config": "config.json",
+            "RepoTags": ["localhost/pause:dev"],
+            "Layers": ["layer.tar"],
+        }
     ]
-    assert config["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(layer).hexdigest()}"]
+    assert config["rootfs"]["diff_ids"] == [
+        f"sha256:{hashlib.sha256(layer).hexdigest()}"
+    ]
     assert config["config"]["Entrypoint"] == ["/pause"]
     assert unpack(layer) == {"pause": (b"\x7fELF...", 0o755)}
 
@@ -158,15 +171,24 @@ def test_paths_of_this_machine_stay_out() -> None:
 
 
 def test_settings_of_other_commands_stay_out() -> None:
-    assert package_index.pip_settings(["download.index-url='https://other.example/simple'"]) == {}
+    assert (
+        package_index.pip_settings(
+            ["download.index-url='https://other.example/simple'"]
+        )
+        == {}
+    )
 
 
 def test_the_variable_for_the_timeout_has_a_name_of_its_own() -> None:
-    assert package_index.pip_settings([":env:.default-timeout='180'"]) == {"timeout": "180"}
+    assert package_index.pip_settings([":env:.default-timeout='180'"]) == {
+        "timeout": "180"
+    }
 
 
 def test_several_indexes_survive_as_several_lines() -> None:
-    listed = ["global.extra-index-url='https://a.example/simple\\nhttps://b.example/simple'"]
+    listed = [
+        "global.extra-index-url='https://a.example/simple\\nhttps://b.example/simple'"
+    ]
     read = configparser.RawConfigParser()
     read.read_string(package_index.pip_conf(package_index.pip_settings(listed)))
     assert read["global"]["extra-index-url"].split() == [
@@ -202,7 +224,10 @@ Requires-Dist: only in the description
 
 
 def test_the_torch_family_and_extras_are_left_out() -> None:
-    assert vllm_cpu.requirements(METADATA) == ["torch-c-dlpack-ext==0.1.5", "transformers>=4.56"]
+    assert vllm_cpu.requirements(METADATA) == [
+        "torch-c-dlpack-ext==0.1.5",
+        "transformers>=4.56",
+    ]
 
 
 def test_the_package_metadata_says_cpu() -> None:
@@ -211,7 +236,9 @@ def test_the_package_metadata_says_cpu() -> None:
     assert "cpu" in card["Version"]
 
 
-def test_modules_are_compiled_once_for_containers_that_can_write_nothing(tmp_path: Path) -> None:
+def test_modules_are_compiled_once_for_containers_that_can_write_nothing(
+    tmp_path: Path,
+) -> None:
     venv = tmp_path / "cache/vllm-cpu/venv"
     model = tmp_path / "cache/models/tiny"
     for folder in (venv / "bin", venv / "lib", model):
@@ -245,16 +272,18 @@ def test_nothing_is_missing_where_everything_is_found() -> None:
 
 def test_a_package_is_named_once_however_many_of_its_programs_are_missing() -> None:
     absent = {"containerd", "ctr", "etcd"}
-    assert debian.missing(debian.CLUSTER.items(), lambda thing: thing not in absent) == [
+    assert debian.missing(
+        debian.CLUSTER.items(), lambda thing: thing not in absent
+    ) == [
         "containerd",
         "etcd-server",
     ]
 
 
 def test_files_count_as_well_as_programs() -> None:
-    assert debian.missing(debian.COMPILER.items(), lambda thing: not thing.startswith("/")) == [
-        "libc6-dev"
-    ]
+    assert debian.missing(
+        debian.COMPILER.items(), lambda thing: not thing.startswith("/")
+    ) == ["libc6-dev"]
 
 
 def test_the_complaint_is_one_line_with_the_remedy() -> None:

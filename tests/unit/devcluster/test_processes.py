@@ -13,7 +13,9 @@ from devcluster.running import run, succeeds, wait_until
 from devcluster.settings import Settings
 
 SETTINGS = settings.from_environment(
-    {"DEVCLUSTER_DIR": "/state", "DEVCLUSTER_CACHE": "/cache"}, home=Path("/"), here=Path("/")
+    {"DEVCLUSTER_DIR": "/state", "DEVCLUSTER_CACHE": "/cache"},
+    home=Path("/"),
+    here=Path("/"),
 )
 BY_NAME = {server.name: server for server in servers.servers(SETTINGS)}
 
@@ -29,7 +31,9 @@ def test_the_api_server_and_what_it_needs_come_first() -> None:
         "proxy",
         "dns",
     ]
-    assert [name for name, server in BY_NAME.items() if not server.after_api_server] == [
+    assert [
+        name for name, server in BY_NAME.items() if not server.after_api_server
+    ] == [
         "etcd",
         "containerd",
         "api-server",
@@ -46,7 +50,11 @@ def test_the_api_server_listens_where_kubeconfigs_point() -> None:
 
 
 def test_etcd_is_reached_from_the_node_alone() -> None:
-    addresses = [word.partition("=")[2] for word in BY_NAME["etcd"].command if "-urls=" in word]
+    addresses = [
+        word.partition("=")[2]
+        for word in BY_NAME["etcd"].command
+        if "-urls=" in word
+    ]
     assert len(addresses) == 3
     assert all(address.startswith("http://127.0.0.1:") for address in addresses)
 
@@ -86,7 +94,9 @@ def test_a_machine_without_cgroups_is_rejected(tmp_path: Path) -> None:
         cgroups.branches(SETTINGS_CGROUPS, tmp_path)
 
 
-def test_removing_takes_nested_branches_everywhere_and_nothing_else(tmp_path: Path) -> None:
+def test_removing_takes_nested_branches_everywhere_and_nothing_else(
+    tmp_path: Path,
+) -> None:
     for path in (
         f"cpu/{BRANCH}/kubepods/pod1",
         f"unified/{BRANCH}/kubepods",
@@ -116,9 +126,13 @@ def test_a_recorded_process_is_found(cluster: Settings) -> None:
     assert node_process.recorded(cluster) is None
 
 
-def test_a_process_that_started_at_another_time_is_not_ours(cluster: Settings) -> None:
+def test_a_process_that_started_at_another_time_is_not_ours(
+    cluster: Settings,
+) -> None:
     ours = node_process.record(cluster, os.getpid())
-    (cluster.directory / node_process.RECORD).write_text(f"{ours.pid} {ours.started - 1}\n")
+    (cluster.directory / node_process.RECORD).write_text(
+        f"{ours.pid} {ours.started - 1}\n"
+    )
     assert node_process.recorded(cluster) is None
 
 
@@ -155,7 +169,9 @@ def test_a_failure_reads_as_one_line_with_the_last_of_what_was_said() -> None:
 
 
 def test_a_program_that_is_not_there_is_named() -> None:
-    with pytest.raises(DevclusterError, match="there is no program no-such-program"):
+    with pytest.raises(
+        DevclusterError, match="there is no program no-such-program"
+    ):
         run("no-such-program", "--version")
     assert not succeeds("no-such-program")
 
@@ -169,6 +185,8 @@ def test_what_is_shown_goes_to_stderr_so_that_stdout_stays_clean(
 
 def test_waiting_ends_with_the_condition_or_with_the_remedy() -> None:
     answers = iter([False, False, True])
-    wait_until(lambda: next(answers), what="it", timeout_seconds=5, remedy="none needed")
+    wait_until(
+        lambda: next(answers), what="it", timeout_seconds=5, remedy="none needed"
+    )
     with pytest.raises(DevclusterError, match=r"^it: not within 0 s; look there$"):
         wait_until(lambda: False, what="it", timeout_seconds=0, remedy="look there")

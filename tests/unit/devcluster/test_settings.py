@@ -64,10 +64,18 @@ def test_the_cache_follows_xdg() -> None:
 @pytest.mark.parametrize(
     ("message", "variable", "value"),
     [
-        pytest.param("at most 12", "DEVCLUSTER_NAME", "thirteenchars", id="name-too-long"),
-        pytest.param("lower-case letters", "DEVCLUSTER_NAME", "Name", id="name-upper-case"),
-        pytest.param("lower-case letters", "DEVCLUSTER_NAME", "a/b", id="name-with-slash"),
-        pytest.param("lower-case letters", "DEVCLUSTER_NAME", "--", id="name-without-letters"),
+        pytest.param(
+            "at most 12", "DEVCLUSTER_NAME", "thirteenchars", id="name-too-long"
+        ),
+        pytest.param(
+            "lower-case letters", "DEVCLUSTER_NAME", "Name", id="name-upper-case"
+        ),
+        pytest.param(
+            "lower-case letters", "DEVCLUSTER_NAME", "a/b", id="name-with-slash"
+        ),
+        pytest.param(
+            "lower-case letters", "DEVCLUSTER_NAME", "--", id="name-without-letters"
+        ),
         pytest.param(
             "DEVCLUSTER_NODE_IP must be an IPv4 address",
             "DEVCLUSTER_NODE_IP",
@@ -75,7 +83,10 @@ def test_the_cache_follows_xdg() -> None:
             id="address-v6",
         ),
         pytest.param(
-            "must be two addresses of one /24", "DEVCLUSTER_NODE_IP", "10.9.0.1", id="other-link"
+            "must be two addresses of one /24",
+            "DEVCLUSTER_NODE_IP",
+            "10.9.0.1",
+            id="other-link",
         ),
         pytest.param(
             "must be two addresses of one /24",
@@ -90,19 +101,43 @@ def test_the_cache_follows_xdg() -> None:
             id="host-bits",
         ),
         pytest.param(
-            "must not overlap", "DEVCLUSTER_POD_CIDR", "10.96.3.0/24", id="pods-in-services"
+            "must not overlap",
+            "DEVCLUSTER_POD_CIDR",
+            "10.96.3.0/24",
+            id="pods-in-services",
         ),
         pytest.param(
-            "must not overlap", "DEVCLUSTER_SVC_CIDR", "10.198.0.0/16", id="services-over-link"
+            "must not overlap",
+            "DEVCLUSTER_SVC_CIDR",
+            "10.198.0.0/16",
+            id="services-over-link",
         ),
-        pytest.param("must be a whole number", "DEVCLUSTER_FAKE_GPUS", "-1", id="negative-gpus"),
-        pytest.param("must be a whole number", "DEVCLUSTER_FAKE_GPUS", "many", id="wordy-gpus"),
         pytest.param(
-            "too long for a unix socket", "DEVCLUSTER_DIR", "/" + "d" * 90, id="long-folder"
+            "must be a whole number",
+            "DEVCLUSTER_FAKE_GPUS",
+            "-1",
+            id="negative-gpus",
         ),
-        pytest.param("must not be below", "DEVCLUSTER_DIR", "/run/dc", id="covered-folder"),
         pytest.param(
-            "must not be below", "DEVCLUSTER_CACHE", "/var/lib/kubelet", id="covered-cache"
+            "must be a whole number",
+            "DEVCLUSTER_FAKE_GPUS",
+            "many",
+            id="wordy-gpus",
+        ),
+        pytest.param(
+            "too long for a unix socket",
+            "DEVCLUSTER_DIR",
+            "/" + "d" * 90,
+            id="long-folder",
+        ),
+        pytest.param(
+            "must not be below", "DEVCLUSTER_DIR", "/run/dc", id="covered-folder"
+        ),
+        pytest.param(
+            "must not be below",
+            "DEVCLUSTER_CACHE",
+            "/var/lib/kubelet",
+            id="covered-cache",
         ),
     ],
 )
@@ -133,7 +168,9 @@ def test_a_folder_without_a_record_holds_no_cluster(tmp_path: Path) -> None:
 
 def test_differences_are_named_by_their_variables() -> None:
     assert settings.differences(read(), read()) == []
-    assert settings.differences(read(), read(DEVCLUSTER_NAME="two", DEVCLUSTER_FAKE_GPUS="2")) == [
+    assert settings.differences(
+        read(), read(DEVCLUSTER_NAME="two", DEVCLUSTER_FAKE_GPUS="2")
+    ) == [
         "DEVCLUSTER_NAME=benchrun, not two",
         "DEVCLUSTER_FAKE_GPUS=8, not 2",
     ]

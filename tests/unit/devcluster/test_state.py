@@ -14,7 +14,9 @@ from devcluster.settings import Settings
 def cluster(tmp_path: Path) -> Settings:
     folder = tmp_path / "dc"
     folder.mkdir()
-    return settings.from_environment({"DEVCLUSTER_DIR": str(folder)}, home=tmp_path, here=tmp_path)
+    return settings.from_environment(
+        {"DEVCLUSTER_DIR": str(folder)}, home=tmp_path, here=tmp_path
+    )
 
 
 def test_an_empty_folder_becomes_the_clusters(cluster: Settings) -> None:
@@ -35,7 +37,9 @@ def test_a_folder_with_something_else_in_it_is_rejected_and_never_deleted(
     assert precious.exists()
 
 
-def test_other_settings_than_it_was_made_with_are_rejected(cluster: Settings) -> None:
+def test_other_settings_than_it_was_made_with_are_rejected(
+    cluster: Settings,
+) -> None:
     state.prepare(cluster)
     with pytest.raises(DevclusterError, match="DEVCLUSTER_FAKE_GPUS=8, not 2"):
         state.prepare(replace(cluster, fake_gpus=2))
@@ -47,7 +51,9 @@ def test_delete_removes_all_of_it(cluster: Settings) -> None:
     assert not cluster.directory.exists()
 
 
-def test_a_private_file_is_private_even_where_an_open_one_was(tmp_path: Path) -> None:
+def test_a_private_file_is_private_even_where_an_open_one_was(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "token"
     path.write_text("old and longer")
     state.write_whole(path, "new", mode=0o600)

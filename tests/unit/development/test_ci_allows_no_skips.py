@@ -45,8 +45,12 @@ def ran(
     return typed(".ci/run", folder=folder)
 
 
-@pytest.mark.parametrize("options", ["", "--numprocesses=2"], ids=["one process", "several"])
-def test_every_way_to_skip_fails_the_check_by_name(tmp_path: Path, options: str) -> None:
+@pytest.mark.parametrize(
+    "options", ["", "--numprocesses=2"], ids=["one process", "several"]
+)
+def test_every_way_to_skip_fails_the_check_by_name(
+    tmp_path: Path, options: str
+) -> None:
     done = ran(tmp_path, {"passes": PASSES, **SKIPPED}, options=options)
     assert done.returncode != 0
     (message,) = [

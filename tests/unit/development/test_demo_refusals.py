@@ -27,7 +27,9 @@ def test_the_simulator_is_on_no_cluster_but_the_embedded_one() -> None:
         pytest.param(None, "there is no file", id="no file"),
         pytest.param("a: [", "not YAML of Kubernetes objects", id="not YAML"),
         pytest.param(
-            "kind: BenchmarkRun\nmetadata: {generateName: x-}\n", "each with a name", id="no name"
+            "kind: BenchmarkRun\nmetadata: {generateName: x-}\n",
+            "each with a name",
+            id="no name",
         ),
         pytest.param(
             "kind: ConfigMap\nmetadata: {name: x}\n---\n",
@@ -54,7 +56,9 @@ def test_a_missing_program_is_named(tmp_path: Path) -> None:
     assert "kubectl is missing" in line
 
 
-def test_the_example_for_other_clusters_needs_nothing_that_only_the_embedded_one_has() -> None:
+def test_the_example_for_other_clusters_needs_nothing_that_only_the_embedded_one_has() -> (
+    None
+):
     run = yaml.safe_load((ROOT / "examples/quickstart-gpu.yaml").read_text())
     assert "source" not in run["spec"]["model"]  # the hub, which is the default
     assert run["spec"]["server"]["image"].startswith("vllm/vllm-openai:v")

@@ -33,7 +33,9 @@ def test_every_fault_of_the_catalogue_was_measured() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row["name"]))
-def test_what_was_measured_is_what_is_declared_and_in_time(row: dict[str, Any]) -> None:
+def test_what_was_measured_is_what_is_declared_and_in_time(
+    row: dict[str, Any],
+) -> None:
     fault = BY_NAME[row["name"]]
     declared = asdict(fault)
     if fault.or_reason and row["reason"] == fault.or_reason:
@@ -51,9 +53,17 @@ def test_every_fault_is_tried() -> None:
         *test_control_plane.STEPS,
         *test_control_plane.RELEASES,
     ]
-    assert sorted(f.name for f in played) == sorted(f.name for f in FAULTS if f.tried == "played")
-    with_real_pods = "".join(path.read_text() for path in (ROOT / "tests/e2e/faults").glob("*.py"))
-    untried = [f.name for f in FAULTS if f.tried == "real" and f'"{f.name}"' not in with_real_pods]
+    assert sorted(f.name for f in played) == sorted(
+        f.name for f in FAULTS if f.tried == "played"
+    )
+    with_real_pods = "".join(
+        path.read_text() for path in (ROOT / "tests/e2e/faults").glob("*.py")
+    )
+    untried = [
+        f.name
+        for f in FAULTS
+        if f.tried == "real" and f'"{f.name}"' not in with_real_pods
+    ]
     assert untried == []
 
 
@@ -71,9 +81,14 @@ def test_what_is_measured_again_takes_its_own_place(
 ) -> None:
     path = tmp_path / "there" / "faults.json"
     monkeypatch.setenv("FAULTS_FILE", str(path))
-    record(FULL, Measured(FULL.phase, FULL.reason, told_seconds=0.26, freed_seconds=None))
+    record(
+        FULL,
+        Measured(FULL.phase, FULL.reason, told_seconds=0.26, freed_seconds=None),
+    )
     for seconds in (4.0, 1.24):
-        measured = Measured(EVICTED.phase, EVICTED.reason, seconds, freed_seconds=-0.3)
+        measured = Measured(
+            EVICTED.phase, EVICTED.reason, seconds, freed_seconds=-0.3
+        )
         record(EVICTED, measured)
     found = json.loads(path.read_text())
     assert [row["name"] for row in found] == [EVICTED.name, FULL.name]
@@ -84,7 +99,9 @@ def test_what_is_measured_again_takes_its_own_place(
 
 
 AS_DECLARED = Measured("Failed", "Late", told_seconds=1.0, freed_seconds=1.0)
-LATE = Fault("late", "server", "It is late", "Late", waits_as="Waits", waits_seconds=60)
+LATE = Fault(
+    "late", "server", "It is late", "Late", waits_as="Waits", waits_seconds=60
+)
 
 
 def test_what_is_as_declared_passes() -> None:
@@ -113,7 +130,9 @@ def _row(fault: Fault, **measured: Any) -> dict[str, Any]:
 
 def test_a_row_says_state_reason_and_seconds() -> None:
     gone = Fault("a", "server", "It is gone", "Gone", tried="real")
-    full = Fault("b", "refusal", "It is full", "Late", waits_as="Full", waits_seconds=60)
+    full = Fault(
+        "b", "refusal", "It is full", "Late", waits_as="Full", waits_seconds=60
+    )
     page = faults_text(
         [
             _row(gone, told_seconds=0.4, freed_seconds=1.0),

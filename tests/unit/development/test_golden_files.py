@@ -11,10 +11,16 @@ UNIT = Path(__file__).parents[1]
 def test_every_kept_message_is_of_a_test() -> None:
     stale = []
     for file in (UNIT / "golden").glob("*.yaml"):
-        for module, tests in yaml.safe_load(file.read_text(encoding="utf-8")).items():
+        for module, tests in yaml.safe_load(
+            file.read_text(encoding="utf-8")
+        ).items():
             source = UNIT / file.stem / f"{module.replace('.', '/')}.py"
             names = (
-                set(re.findall(r"def (test_\w+)", source.read_text(encoding="utf-8")))
+                set(
+                    re.findall(
+                        r"def (test_\w+)", source.read_text(encoding="utf-8")
+                    )
+                )
                 if source.exists()
                 else set()
             )

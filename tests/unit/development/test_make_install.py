@@ -17,9 +17,15 @@ def helm_words(*variables: str) -> list[str]:
 @pytest.mark.parametrize(
     ("image", "repository", "tag"),
     [
-        pytest.param("docker.io/benchrun/x:dev", "docker.io/benchrun/x", "dev", id="registry"),
-        pytest.param("reg:5000/x:dev", "reg:5000/x", "dev", id="registry with a port"),
-        pytest.param("reg:5000/team/x", "reg:5000/team/x", "", id="port and no tag"),
+        pytest.param(
+            "docker.io/benchrun/x:dev", "docker.io/benchrun/x", "dev", id="registry"
+        ),
+        pytest.param(
+            "reg:5000/x:dev", "reg:5000/x", "dev", id="registry with a port"
+        ),
+        pytest.param(
+            "reg:5000/team/x", "reg:5000/team/x", "", id="port and no tag"
+        ),
         pytest.param("x:dev", "x", "dev", id="no registry"),
         pytest.param(
             "reg:5000/x@sha256:0a",

@@ -16,7 +16,9 @@ class Pages:
 
     async def answer(self, request: web.Request) -> web.Response:
         self.requests.append(request)
-        return web.Response(status=self.status, body=self.body, headers=self.headers)
+        return web.Response(
+            status=self.status, body=self.body, headers=self.headers
+        )
 
     async def start(self) -> TestServer:
         app = web.Application()

@@ -45,14 +45,18 @@ class Exchange:
     api: KubernetesApi
     connection: Connection
     requests: list[Request]
-    writes: list[tuple[str, ...]]  # verb, resource and code of every change that was counted
+    writes: list[
+        tuple[str, ...]
+    ]  # verb, resource and code of every change that was counted
 
 
 def gives(body: Json) -> Answer:
     return Answer(body=json.dumps(body).encode())
 
 
-def refuses(code: int, reason: str = "", message: str = "it said no", **headers: str) -> Answer:
+def refuses(
+    code: int, reason: str = "", message: str = "it said no", **headers: str
+) -> Answer:
     """Build a refusal with a Status object, like the API server's."""
     body = {
         "kind": "Status",
@@ -62,11 +66,17 @@ def refuses(code: int, reason: str = "", message: str = "it said no", **headers:
         "code": code,
     }
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(code, json.dumps(body).encode(), {"Content-Type": "application/json", **named})
+    return Answer(
+        code,
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json", **named},
+    )
 
 
 @asynccontextmanager
-async def answering(*answers: Answer, told: Told | None = None) -> AsyncIterator[Exchange]:
+async def answering(
+    *answers: Answer, told: Told | None = None
+) -> AsyncIterator[Exchange]:
     """Yield a connection to a server that gives these answers.
 
     One request more than there are answers gets a 599.
@@ -87,7 +97,9 @@ async def answering(*answers: Answer, told: Told | None = None) -> AsyncIterator
             )
         )
         response = left.pop(0) if left else Answer(599)
-        return web.Response(status=response.status, body=response.body, headers=response.headers)
+        return web.Response(
+            status=response.status, body=response.body, headers=response.headers
+        )
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
@@ -102,7 +114,9 @@ async def answering(*answers: Answer, told: Told | None = None) -> AsyncIterator
 
 
 @asynccontextmanager
-async def connected(url: str, *, told: Told | None = None) -> AsyncIterator[Exchange]:
+async def connected(
+    url: str, *, told: Told | None = None
+) -> AsyncIterator[Exchange]:
     """Yield a connection to whatever server is at the URL."""
     writes: list[tuple[str, ...]] = []
     found = Configuration(host=url)

@@ -4,7 +4,13 @@ import base64
 import logging
 
 import pytest
-from benchrun.effects import CHANNEL_KEY, ClusterError, Forbidden, Invalid, channel_key
+from benchrun.effects import (
+    CHANNEL_KEY,
+    ClusterError,
+    Forbidden,
+    Invalid,
+    channel_key,
+)
 from benchrun.plan import token_of
 from unit.effects.scripted_api import Answer, Exchange, answering, gives, refuses
 
@@ -14,7 +20,9 @@ KEY = bytes(range(32))
 
 
 def secret(key: bytes) -> Answer:
-    return gives({"kind": "Secret", "data": {"key": base64.b64encode(key).decode()}})
+    return gives(
+        {"kind": "Secret", "data": {"key": base64.b64encode(key).decode()}}
+    )
 
 
 async def requested_key(exchange: Exchange) -> bytes:
@@ -40,7 +48,10 @@ async def test_the_first_start_makes_one_of_32_random_bytes() -> None:
         ]
         manifest = exchange.requests[1].body
         assert manifest is not None
-        assert (manifest["metadata"]["name"], manifest["metadata"]["namespace"]) == (
+        assert (
+            manifest["metadata"]["name"],
+            manifest["metadata"]["namespace"],
+        ) == (
             CHANNEL_KEY,
             NAMESPACE,
         )
@@ -68,7 +79,9 @@ async def test_of_two_replicas_both_take_the_one_that_was_kept() -> None:
         secret(KEY[:31]),
     ],
 )
-async def test_a_secret_without_a_key_is_rejected_and_not_shown(found: Answer) -> None:
+async def test_a_secret_without_a_key_is_rejected_and_not_shown(
+    found: Answer,
+) -> None:
     async with answering(found) as exchange:
         with pytest.raises(Invalid) as refused:
             await requested_key(exchange)
@@ -83,16 +96,24 @@ async def test_a_secret_without_a_key_is_rejected_and_not_shown(found: Answer) -
         [refuses(500)],
         [refuses(404, "NotFound"), refuses(403, "Forbidden")],
         [refuses(404, "NotFound"), refuses(404, "NotFound")],
-        [refuses(404, "NotFound"), refuses(409, "AlreadyExists"), refuses(404, "NotFound")],
+        [
+            refuses(404, "NotFound"),
+            refuses(409, "AlreadyExists"),
+            refuses(404, "NotFound"),
+        ],
     ],
 )
-async def test_where_the_api_server_refuses_there_is_no_key(answers: list[Answer]) -> None:
+async def test_where_the_api_server_refuses_there_is_no_key(
+    answers: list[Answer],
+) -> None:
     async with answering(*answers) as exchange:
         with pytest.raises(ClusterError):
             await requested_key(exchange)
 
 
-async def test_the_channel_key_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_channel_key_is_not_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.DEBUG)
     async with answering(refuses(404, "NotFound"), secret(KEY)) as exchange:
         await requested_key(exchange)

@@ -38,7 +38,14 @@ def linked(
 ) -> ClientRecords:
     """To the client of a run with two stages."""
     target = PullTarget(
-        "client-pod", base_url, "uid-1", 0, token, plan_digest, stage_ids, tuple(searches)
+        "client-pod",
+        base_url,
+        "uid-1",
+        0,
+        token,
+        plan_digest,
+        stage_ids,
+        tuple(searches),
     )
     return ClientRecords(exchanger, target)
 
@@ -94,14 +101,18 @@ async def test_records_arrive_as_the_client_sealed_them(
     assert (pulled.progress.records, pulled.refused) == (2, ())
 
 
-async def test_a_record_is_never_opened(ledger: Ledger, link: ClientRecords) -> None:
+async def test_a_record_is_never_opened(
+    ledger: Ledger, link: ClientRecords
+) -> None:
     """The body of C1 and any other are the judge's to look at: here they are bytes."""
     ledger.add(opaque(b"neither gzip nor JSON"))
     pulled = await link.pull(from_sequence=0, seen_version=-1)
     assert [a.body for a in pulled.arrivals] == [b"neither gzip nor JSON"]
 
 
-async def test_what_is_known_is_not_resent(ledger: Ledger, link: ClientRecords) -> None:
+async def test_what_is_known_is_not_resent(
+    ledger: Ledger, link: ClientRecords
+) -> None:
     for n in (0, 1):
         ledger.add(sealed(n))
     pulled = await link.pull(from_sequence=1, seen_version=-1)
@@ -142,10 +153,18 @@ async def test_a_client_of_another_token_differs_from_a_silent_one(
 @pytest.mark.parametrize(
     ("why", "changes"),
     [
-        pytest.param("of run 'other-uid'", {"run_uid": "other-uid"}, id="other-run"),
+        pytest.param(
+            "of run 'other-uid'", {"run_uid": "other-uid"}, id="other-run"
+        ),
         pytest.param("another plan", {"plan_digest": "c" * 64}, id="other-plan"),
-        pytest.param("of stage 'chat/rate=8/r1'", {"stage_id": "chat/rate=8/r1"}, id="other-stage"),
-        pytest.param("the plan has 2 stages", {"sequence": 2}, id="beyond-the-plan"),
+        pytest.param(
+            "of stage 'chat/rate=8/r1'",
+            {"stage_id": "chat/rate=8/r1"},
+            id="other-stage",
+        ),
+        pytest.param(
+            "the plan has 2 stages", {"sequence": 2}, id="beyond-the-plan"
+        ),
         pytest.param("of no search", {"ends_search": "chat"}, id="ends-a-search"),
         pytest.param("digest", {"digest": "d" * 64}, id="other-bytes"),
     ],
@@ -166,8 +185,13 @@ async def test_where_nothing_tells_the_plans_digest_the_other_checks_stand(
     fetcher = Fetcher()
     ledger.add(sealed(0))
     ledger.add(sealed(1, run_uid="other"))
-    pulled = await linked(fetcher, url, plan_digest=None).pull(from_sequence=0, seen_version=-1)
-    assert ([a.envelope.sequence for a in pulled.arrivals], len(pulled.refused)) == ([0], 1)
+    pulled = await linked(fetcher, url, plan_digest=None).pull(
+        from_sequence=0, seen_version=-1
+    )
+    assert (
+        [a.envelope.sequence for a in pulled.arrivals],
+        len(pulled.refused),
+    ) == ([0], 1)
     await fetcher.close()
 
 
@@ -188,12 +212,22 @@ class Says:
         self._answer = answer
 
     async def fetch_bytes(
-        self, url: str, *, limit_bytes: int, timeout_seconds: float, headers: Mapping[str, str]
+        self,
+        url: str,
+        *,
+        limit_bytes: int,
+        timeout_seconds: float,
+        headers: Mapping[str, str],
     ) -> bytes:
         return self._answer
 
     async def post(
-        self, url: str, body: str, *, timeout_seconds: float, headers: Mapping[str, str]
+        self,
+        url: str,
+        body: str,
+        *,
+        timeout_seconds: float,
+        headers: Mapping[str, str],
     ) -> None:
         raise FetchError("HTTP 409", status=409)
 
@@ -201,7 +235,9 @@ class Says:
 def delivery(*records: Sealed, run_uid: str = "uid-1") -> bytes:
     progress = ClientProgress(version=1, phase="Measuring")
     head = Delivery(
-        run_uid=run_uid, progress=progress, records=tuple(envelope for envelope, _ in records)
+        run_uid=run_uid,
+        progress=progress,
+        records=tuple(envelope for envelope, _ in records),
     )
     return pack_delivery(head, [body for _, body in records])
 
@@ -211,11 +247,17 @@ def delivery(*records: Sealed, run_uid: str = "uid-1") -> bytes:
     [
         pytest.param("does not fit the contract", b"<html>", id="no-json"),
         pytest.param(
-            "does not fit the contract", b'{"contract": 2, "run_uid": "uid-1"}\n', id="no-progress"
+            "does not fit the contract",
+            b'{"contract": 2, "run_uid": "uid-1"}\n',
+            id="no-progress",
         ),
-        pytest.param("does not fit the contract", delivery() + b"more", id="more-than-said"),
+        pytest.param(
+            "does not fit the contract", delivery() + b"more", id="more-than-said"
+        ),
         pytest.param("of run 'uid-2'", delivery(run_uid="uid-2"), id="other-run"),
-        pytest.param("of run ''", delivery(sealed(), run_uid=""), id="records-of-no-run"),
+        pytest.param(
+            "of run ''", delivery(sealed(), run_uid=""), id="records-of-no-run"
+        ),
     ],
 )
 async def test_answer_of_somebody_else_is_rejected(why: str, answer: bytes) -> None:
@@ -245,7 +287,9 @@ async def test_a_client_of_another_version_is_known_as_such(
 
 
 async def test_client_that_has_not_read_its_plan_may_tell_how_far_it_is() -> None:
-    pulled = await linked(Says(delivery(run_uid=""))).pull(from_sequence=0, seen_version=-1)
+    pulled = await linked(Says(delivery(run_uid=""))).pull(
+        from_sequence=0, seen_version=-1
+    )
     assert pulled.progress.phase == "Measuring"
 
 

@@ -30,22 +30,38 @@ class Recorded:
     """Keeps what was asked, and answers with the same bytes."""
 
     answer: bytes = field(default_factory=delivery)
-    fetched: list[tuple[str, int, float, Mapping[str, str]]] = field(default_factory=list)
-    posted: list[tuple[str, str, float, Mapping[str, str]]] = field(default_factory=list)
+    fetched: list[tuple[str, int, float, Mapping[str, str]]] = field(
+        default_factory=list
+    )
+    posted: list[tuple[str, str, float, Mapping[str, str]]] = field(
+        default_factory=list
+    )
 
     async def fetch_bytes(
-        self, url: str, *, limit_bytes: int, timeout_seconds: float, headers: Mapping[str, str]
+        self,
+        url: str,
+        *,
+        limit_bytes: int,
+        timeout_seconds: float,
+        headers: Mapping[str, str],
     ) -> bytes:
         self.fetched.append((url, limit_bytes, timeout_seconds, headers))
         return self.answer
 
     async def post(
-        self, url: str, body: str, *, timeout_seconds: float, headers: Mapping[str, str]
+        self,
+        url: str,
+        body: str,
+        *,
+        timeout_seconds: float,
+        headers: Mapping[str, str],
     ) -> None:
         self.posted.append((url, body, timeout_seconds, headers))
 
 
-async def test_a_question_names_what_is_known_and_how_long_it_may_be_held_back() -> None:
+async def test_a_question_names_what_is_known_and_how_long_it_may_be_held_back() -> (
+    None
+):
     exchanger = Recorded()
     await linked(exchanger).pull(from_sequence=3, seen_version=-1)
     ((url, limit_bytes, timeout_seconds, headers),) = exchanger.fetched
@@ -65,7 +81,9 @@ def test_the_largest_record_fits_into_an_answer() -> None:
     assert MAX_PACKED_BYTES <= MAX_BODIES_BYTES < MAX_DELIVERY_BYTES
 
 
-async def test_an_acknowledgement_carries_the_token_and_is_not_waited_for_long() -> None:
+async def test_an_acknowledgement_carries_the_token_and_is_not_waited_for_long() -> (
+    None
+):
     exchanger = Recorded()
     assert await linked(exchanger).acknowledge(2) is True
     ((url, body, timeout_seconds, headers),) = exchanger.posted
@@ -74,8 +92,12 @@ async def test_an_acknowledgement_carries_the_token_and_is_not_waited_for_long()
     assert headers == {TOKEN_HEADER: TOKEN}
 
 
-@pytest.mark.parametrize("parts", [pytest.param(parts, id=name) for name, parts in BROKEN.items()])
-async def test_a_client_that_breaks_off_was_not_heard(parts: tuple[bytes, ...]) -> None:
+@pytest.mark.parametrize(
+    "parts", [pytest.param(parts, id=name) for name, parts in BROKEN.items()]
+)
+async def test_a_client_that_breaks_off_was_not_heard(
+    parts: tuple[bytes, ...],
+) -> None:
     fetcher = Fetcher()
     async with sending(*parts) as url:
         with pytest.raises(FetchError):
@@ -91,7 +113,9 @@ async def test_the_first_misfit_of_an_answer_is_reported_with_its_place() -> Non
         match=r"^answer does not fit the contract: progress\.version: Input should be",
     ):
         await linked(Recorded(answer)).pull(from_sequence=0, seen_version=-1)
-    with pytest.raises(UnusableAnswer, match=r"^answer does not fit the contract: document: "):
+    with pytest.raises(
+        UnusableAnswer, match=r"^answer does not fit the contract: document: "
+    ):
         await linked(Recorded(b"")).pull(from_sequence=0, seen_version=-1)
 
 
@@ -116,7 +140,9 @@ async def test_nonsense_is_rejected_in_few_words(answer: bytes) -> None:
 
 
 async def test_a_field_that_is_made_up_does_not_fill_the_log() -> None:
-    answer = delivery().replace(b'"records"', b'"\\u001b' + b"x" * 50_000 + b'":1,"records"')
+    answer = delivery().replace(
+        b'"records"', b'"\\u001b' + b"x" * 50_000 + b'":1,"records"'
+    )
     with pytest.raises(UnusableAnswer) as refused:
         await linked(Recorded(answer)).pull(from_sequence=0, seen_version=-1)
     assert len(str(refused.value)) < 400
@@ -137,11 +163,14 @@ async def test_each_refused_record_says_which_and_why_once() -> None:
         "record 1",
     ]
     assert all(
-        reason.isprintable() and reason.count("record ") == 1 for reason in pulled.refused
+        reason.isprintable() and reason.count("record ") == 1
+        for reason in pulled.refused
     ), pulled.refused
 
 
-async def test_the_progress_of_an_answer_whose_records_are_rejected_counts() -> None:
+async def test_the_progress_of_an_answer_whose_records_are_rejected_counts() -> (
+    None
+):
     answer = delivery(sealed(0, run_uid="another"))
     pulled = await linked(Recorded(answer)).pull(from_sequence=0, seen_version=-1)
     assert (pulled.progress.phase, len(pulled.refused)) == ("Measuring", 1)

@@ -90,7 +90,9 @@ def test_a_drift_is_followed() -> None:
     assert time.shown == pytest.approx(right, abs=TOLERANCE_SECONDS + 1)
 
 
-@pytest.mark.parametrize("date", [None, "", "soon", "Fri, 99 Foo 2027 25:00:00 GMT"])
+@pytest.mark.parametrize(
+    "date", [None, "", "soon", "Fri, 99 Foo 2027 25:00:00 GMT"]
+)
 def test_what_is_no_date_changes_nothing(date: str | None) -> None:
     time = Time()
     time.clock.told(date)
@@ -101,7 +103,9 @@ def test_what_is_no_date_changes_nothing(date: str | None) -> None:
 async def test_every_answer_of_the_api_server_tells_its_time(status: int) -> None:
     date = formatdate(T0, usegmt=True)
     told = list[str | None]()
-    async with answering(Answer(status, headers={"Date": date}), told=told.append) as exchange:
+    async with answering(
+        Answer(status, headers={"Date": date}), told=told.append
+    ) as exchange:
         with suppress(ClusterError):
             await exchange.connection.json("GET", "/api/v1/pods")
     assert told == [date]

@@ -46,7 +46,10 @@ async def test_outside_a_cluster_the_kubeconfig_tells(
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path)))
     found = await configuration(connections=5)
-    assert (found.host, found.connection_pool_maxsize) == ("https://10.0.0.1:6443", 5)
+    assert (found.host, found.connection_pool_maxsize) == (
+        "https://10.0.0.1:6443",
+        5,
+    )
     assert found.retries is None
     assert found.client_session_kwargs == {"trust_env": False}
     assert (await configuration()).connection_pool_maxsize == CONNECTIONS
@@ -62,10 +65,15 @@ async def test_without_kubeconfig_or_service_account_the_error_says_so(
 
 
 @pytest.mark.parametrize(
-    ("host", "token", "inside"), [(True, True, True), (True, False, False), (False, True, False)]
+    ("host", "token", "inside"),
+    [(True, True, True), (True, False, False), (False, True, False)],
 )
 def test_a_pod_with_a_service_account_is_in_a_cluster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: bool, token: bool, inside: bool
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    host: bool,
+    token: bool,
+    inside: bool,
 ) -> None:
     file = tmp_path / "token"
     if token:
@@ -78,12 +86,17 @@ def test_a_pod_with_a_service_account_is_in_a_cluster(
 
 
 @pytest.mark.parametrize(
-    ("limit", "read"), [(0, b""), (1, b"x"), (99, b"x" * 99), (100, b"x" * 100), (101, b"x" * 100)]
+    ("limit", "read"),
+    [(0, b""), (1, b"x"), (99, b"x" * 99), (100, b"x" * 100), (101, b"x" * 100)],
 )
-async def test_the_first_bytes_of_a_long_answer_are_read(limit: int, read: bytes) -> None:
+async def test_the_first_bytes_of_a_long_answer_are_read(
+    limit: int, read: bytes
+) -> None:
     async with answering(Answer(body=b"x" * 100)) as exchange:
         assert (
-            await exchange.connection.request("GET", "/", limit_bytes=limit, timeout_seconds=5)
+            await exchange.connection.request(
+                "GET", "/", limit_bytes=limit, timeout_seconds=5
+            )
             == read
         )
 
@@ -91,7 +104,9 @@ async def test_the_first_bytes_of_a_long_answer_are_read(limit: int, read: bytes
 async def test_an_answer_without_an_end_is_left_at_its_bound() -> None:
     chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
     async with (
-        sending(HEAD + b"Transfer-Encoding: chunked\r\n\r\n", *[chunk] * 4, stays=True) as url,
+        sending(
+            HEAD + b"Transfer-Encoding: chunked\r\n\r\n", *[chunk] * 4, stays=True
+        ) as url,
         connected(url) as exchange,
     ):
         data = await exchange.connection.request("GET", "/log", limit_bytes=70_000)
@@ -120,10 +135,14 @@ async def test_a_refusal_is_read_no_further_than_its_sentence() -> None:
     assert str(refused.value) == "x" * 300
 
 
-async def test_a_refusal_in_parts_is_read_to_its_end_and_its_connection_reused() -> None:
+async def test_a_refusal_in_parts_is_read_to_its_end_and_its_connection_reused() -> (
+    None
+):
     connections = 0
 
-    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def refuse(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         nonlocal connections
         connections += 1
         with suppress(asyncio.IncompleteReadError):
@@ -139,7 +158,9 @@ async def test_a_refusal_in_parts_is_read_to_its_end_and_its_connection_reused()
 
     async with (
         await asyncio.start_server(refuse, "127.0.0.1", 0) as server,
-        connected(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}") as exchange,
+        connected(
+            f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        ) as exchange,
     ):
         for _ in range(3):
             with pytest.raises(NotFound, match="gone!!"):
@@ -160,7 +181,11 @@ async def test_a_refusal_in_parts_is_read_to_its_end_and_its_connection_reused()
             "BenchmarkRun",
             ("lab", "r", "status"),
         ),
-        ("/apis/discovery.k8s.io/v1/namespaces/lab/endpointslices", "EndpointSlice", ("lab",)),
+        (
+            "/apis/discovery.k8s.io/v1/namespaces/lab/endpointslices",
+            "EndpointSlice",
+            ("lab",),
+        ),
         (
             "/apis/networking.k8s.io/v1/namespaces/lab/networkpolicies/n",
             "NetworkPolicy",
@@ -171,7 +196,11 @@ async def test_a_refusal_in_parts_is_read_to_its_end_and_its_connection_reused()
             "LeaderWorkerSet",
             ("lab", "g"),
         ),
-        ("/api/v1/namespaces/lab/pods/..%2F..%2Fsecrets", "Pod", ("lab", "../../secrets")),
+        (
+            "/api/v1/namespaces/lab/pods/..%2F..%2Fsecrets",
+            "Pod",
+            ("lab", "../../secrets"),
+        ),
     ],
 )
 def test_path(path: str, kind: str, parts: tuple[str | None, ...]) -> None:

@@ -34,9 +34,13 @@ def status(reason: str = "", message: str = "it said no", **details: Any) -> byt
         ),
         pytest.param(errors.Invalid, 400, status("BadRequest"), id="bad-request"),
         pytest.param(errors.Invalid, 415, b"", id="unsupported"),
-        pytest.param(errors.Forbidden, 401, status("Unauthorized"), id="who-are-you"),
+        pytest.param(
+            errors.Forbidden, 401, status("Unauthorized"), id="who-are-you"
+        ),
         pytest.param(errors.Forbidden, 403, status("Forbidden"), id="not-allowed"),
-        pytest.param(errors.Throttled, 429, status("TooManyRequests"), id="slow-down"),
+        pytest.param(
+            errors.Throttled, 429, status("TooManyRequests"), id="slow-down"
+        ),
         pytest.param(errors.Unavailable, 500, status("InternalError"), id="broken"),
         pytest.param(errors.Unavailable, 503, b"<html>", id="not-there"),
         pytest.param(errors.Unavailable, 302, b"", id="redirect"),
@@ -55,12 +59,16 @@ def test_status_code_and_reason_tell_the_error(
     [
         pytest.param(7.0, {"Retry-After": "7"}, id="told"),
         pytest.param(1.0, {}, id="not-told"),
-        pytest.param(1.0, {"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, id="date"),
+        pytest.param(
+            1.0, {"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, id="date"
+        ),
         pytest.param(60.0, {"Retry-After": "86400"}, id="too-long"),
         pytest.param(0.0, {"Retry-After": "-3"}, id="negative"),
     ],
 )
-def test_throttling_says_how_long_within_reason(seconds: float, header: dict[str, str]) -> None:
+def test_throttling_says_how_long_within_reason(
+    seconds: float, header: dict[str, str]
+) -> None:
     error = errors.error_of(429, b"", header)
     assert isinstance(error, errors.Throttled)
     assert error.retry_after_seconds == seconds
@@ -75,16 +83,24 @@ def test_throttling_says_how_long_within_reason(seconds: float, header: dict[str
         pytest.param("[1]", b"[1]", id="other-json"),
     ],
 )
-def test_message_is_the_servers_own_where_it_left_one(text: str, body: bytes) -> None:
+def test_message_is_the_servers_own_where_it_left_one(
+    text: str, body: bytes
+) -> None:
     assert str(errors.error_of(502, body, {})) == text
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(max_size=20),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["message", "reason", "details", "causes", "field", "code"]),
+            st.sampled_from(
+                ["message", "reason", "details", "causes", "field", "code"]
+            ),
             inner,
             max_size=4,
         )
@@ -94,7 +110,11 @@ JSON = st.recursive(
 BODY = st.binary(max_size=400) | JSON.map(lambda value: json.dumps(value).encode())
 
 
-@given(status=st.integers(300, 599), body=BODY, wait=st.text(max_size=12) | st.floats().map(str))
+@given(
+    status=st.integers(300, 599),
+    body=BODY,
+    wait=st.text(max_size=12) | st.floats().map(str),
+)
 def test_any_answer_is_an_error_of_ours_with_words_and_a_bounded_wait(
     status: int, body: bytes, wait: str
 ) -> None:
@@ -135,8 +155,14 @@ def test_waits_at_the_edges(wait: str, seconds: float) -> None:
             {"causes": [{"field": "spec"}, {"field": "metadata.uid"}]},
             id="among-others",
         ),
-        pytest.param(errors.Invalid, {"causes": [{"field": "metadata.uid.x"}]}, id="another-field"),
-        pytest.param(errors.Invalid, {"causes": [{"message": "metadata.uid"}]}, id="no-field"),
+        pytest.param(
+            errors.Invalid,
+            {"causes": [{"field": "metadata.uid.x"}]},
+            id="another-field",
+        ),
+        pytest.param(
+            errors.Invalid, {"causes": [{"message": "metadata.uid"}]}, id="no-field"
+        ),
         pytest.param(errors.Invalid, {"causes": []}, id="no-cause"),
         pytest.param(errors.Invalid, {"causes": None}, id="null-causes"),
         pytest.param(errors.Invalid, {"causes": "metadata.uid"}, id="text-causes"),
@@ -148,7 +174,9 @@ def test_waits_at_the_edges(wait: str, seconds: float) -> None:
 def test_only_a_uid_that_differs_makes_an_invalid_object_a_conflict(
     expected: type[errors.ClusterError], details: Any
 ) -> None:
-    error = errors.error_of(422, json.dumps({"message": "no", "details": details}).encode(), {})
+    error = errors.error_of(
+        422, json.dumps({"message": "no", "details": details}).encode(), {}
+    )
     assert type(error) is expected
 
 
@@ -170,7 +198,11 @@ def test_a_page_in_place_of_an_answer_is_cut(body: bytes) -> None:
 
 def test_what_was_found_in_place_of_ours_is_at_hand() -> None:
     error = errors.Occupied("taken", found={"metadata": {"uid": "u"}})
-    assert (error.code, error.found["metadata"]["uid"], isinstance(error, errors.Conflict)) == (
+    assert (
+        error.code,
+        error.found["metadata"]["uid"],
+        isinstance(error, errors.Conflict),
+    ) == (
         409,
         "u",
         True,

@@ -16,7 +16,9 @@ POD = {"kind": "Pod", "namespace": "lab", "name": "chat-0"}
 
 
 def slice_(
-    *endpoints: dict[str, Any], ports: Any = ({"name": "http", "port": 8000},), kind: str = "IPv4"
+    *endpoints: dict[str, Any],
+    ports: Any = ({"name": "http", "port": 8000},),
+    kind: str = "IPv4",
 ) -> Any:
     return {
         "addressType": kind,
@@ -31,7 +33,9 @@ def addresses(slices: list[Any], port: str = "http") -> tuple[str, ...]:
 
 def test_the_same_reason_of_the_same_run_is_the_same_event() -> None:
     one = event_body(RUN, Event("Running", "first"), now=NOW)
-    repeated = event_body(RUN, Event("Running", "worded otherwise"), now=NOW.replace(hour=13))
+    repeated = event_body(
+        RUN, Event("Running", "worded otherwise"), now=NOW.replace(hour=13)
+    )
     assert one["metadata"] == repeated["metadata"]
 
 
@@ -72,15 +76,15 @@ def test_addresses_are_those_that_are_ready_or_do_not_say() -> None:
 
 def test_addresses_have_the_port_that_was_requested() -> None:
     ports = ({"name": "http", "port": 8000}, {"name": "metrics", "port": 9090})
-    assert addresses([slice_({"addresses": ["10.0.0.1"]}, ports=ports)], "metrics") == (
-        "10.0.0.1:9090",
-    )
+    assert addresses(
+        [slice_({"addresses": ["10.0.0.1"]}, ports=ports)], "metrics"
+    ) == ("10.0.0.1:9090",)
 
 
 def test_a_single_port_has_no_name() -> None:
-    assert addresses([slice_({"addresses": ["10.0.0.1"]}, ports=({"port": 8000},))], "") == (
-        "10.0.0.1:8000",
-    )
+    assert addresses(
+        [slice_({"addresses": ["10.0.0.1"]}, ports=({"port": 8000},))], ""
+    ) == ("10.0.0.1:8000",)
 
 
 def test_ipv6_addresses_are_bracketed() -> None:
@@ -104,8 +108,12 @@ def test_addresses_are_bounded() -> None:
         {"kind": "Pod", "name": "a"},
     ],
 )
-def test_an_address_that_is_no_pod_of_the_namespace_is_not_taken(target: Any) -> None:
-    assert addresses([slice_({"addresses": ["10.0.0.1"], "targetRef": target})]) == ()
+def test_an_address_that_is_no_pod_of_the_namespace_is_not_taken(
+    target: Any,
+) -> None:
+    assert (
+        addresses([slice_({"addresses": ["10.0.0.1"], "targetRef": target})]) == ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,22 +143,37 @@ def test_an_address_that_is_no_pod_of_the_namespace_is_not_taken(target: Any) ->
     ],
 )
 def test_an_address_that_no_pod_has_is_not_taken(address: Any) -> None:
-    assert addresses([slice_({"addresses": [address, "10.0.0.9"]})]) == ("10.0.0.9:8000",)
+    assert addresses([slice_({"addresses": [address, "10.0.0.9"]})]) == (
+        "10.0.0.9:8000",
+    )
 
 
 @pytest.mark.parametrize("port", [0, -1, 65_536, "80", "80/x", True, None])
 def test_a_number_that_is_no_port_is_not_taken(port: Any) -> None:
     assert (
-        addresses([slice_({"addresses": ["10.0.0.1"]}, ports=({"name": "http", "port": port},))])
+        addresses(
+            [
+                slice_(
+                    {"addresses": ["10.0.0.1"]},
+                    ports=({"name": "http", "port": port},),
+                )
+            ]
+        )
         == ()
     )
 
 
 def test_an_event_steers_no_terminal() -> None:
-    assert event_body(RUN, Event("Failed", "\x1b[31mbad\x1b[0m"), now=NOW)["message"] == "bad"
+    assert (
+        event_body(RUN, Event("Failed", "\x1b[31mbad\x1b[0m"), now=NOW)["message"]
+        == "bad"
+    )
 
 
 def test_controller_is_the_owner_that_controls() -> None:
     owners = [{"uid": "a"}, {"uid": "b", "controller": True}]
-    assert raw.controller({"ownerReferences": owners}) == {"uid": "b", "controller": True}
+    assert raw.controller({"ownerReferences": owners}) == {
+        "uid": "b",
+        "controller": True,
+    }
     assert raw.controller({}) == {}

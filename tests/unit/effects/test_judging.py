@@ -56,7 +56,9 @@ def arrival(sequence: int, **changes: Any) -> Sealed:
 class Court:
     """A run of which this is stored, and a judge."""
 
-    def __init__(self, *outcomes: Judgement | Exception, baseline: str = "") -> None:
+    def __init__(
+        self, *outcomes: Judgement | Exception, baseline: str = ""
+    ) -> None:
         self.cluster = MemoryCluster()
         self.judge = Judge(*outcomes)
         self.children = Children()
@@ -68,7 +70,11 @@ class Court:
 
     def store(self, manifest: dict[str, Any], **meta: Any) -> None:
         body = json.loads(json.dumps(manifest))
-        body["metadata"] |= {"uid": body["metadata"]["name"], "resourceVersion": "500", **meta}
+        body["metadata"] |= {
+            "uid": body["metadata"]["name"],
+            "resourceVersion": "500",
+            **meta,
+        }
         self.cluster.add("ConfigMap", body)
         view = child_of("ConfigMap", {"metadata": body["metadata"]})
         self.children = Children(objects=(*self.children.objects, view))
@@ -99,7 +105,9 @@ async def test_everything_that_is_stored_comes_in_order_and_as_it_is() -> None:
     court = Court(JUDGED)
     court.store(timeline_config_map(OWNER, chunk=0, timeline=chunk(1)))
     court.store(stage_config_map(OWNER, arrival(0), timeline=chunk(2)))
-    court.store(stage_config_map(OWNER, arrival(1, ends_search="chat"), timeline=None))
+    court.store(
+        stage_config_map(OWNER, arrival(1, ends_search="chat"), timeline=None)
+    )
     court.arrivals = (arrival(2), arrival(3, ends_search="code"))
     court.samples = (sample(8.0), sample(9.0))
     assert await court.judged() == JUDGED
@@ -113,9 +121,12 @@ async def test_everything_that_is_stored_comes_in_order_and_as_it_is() -> None:
         ("timeline", "the latest samples"),
     ]
     records = [part for part in court.parts() if part.head.kind == "record"]
-    assert [part.data for part in records] == [f"packed {n}".encode() for n in range(4)]
+    assert [part.data for part in records] == [
+        f"packed {n}".encode() for n in range(4)
+    ]
     assert [part.head.envelope for part in records] == [
-        arrival(n, ends_search=[None, "chat", None, "code"][n]).envelope for n in range(4)
+        arrival(n, ends_search=[None, "chat", None, "code"][n]).envelope
+        for n in range(4)
     ]
     assert court.parts()[0].data == b"packed until 1"
     assert [s.at for s in decode(court.parts()[-1].data)] == [8.0, 9.0]
@@ -158,7 +169,10 @@ def test_a_stored_record_that_somebody_deleted_is_missed_and_not_waited_for(
         del court.cluster.objects["ConfigMap", NAMESPACE, name_of(0)]
         court.arrivals = kept
         await court.judged()
-        assert court.heads() == [("record", name_of(1)), *(("record", "record 0") for _ in kept)]
+        assert court.heads() == [
+            ("record", name_of(1)),
+            *(("record", "record 0") for _ in kept),
+        ]
         assert now() == 0
 
     run_fast(end())
@@ -176,9 +190,13 @@ def test_a_stored_record_that_somebody_deleted_is_missed_and_not_waited_for(
         {"more": "eA=="},
     ],
 )
-async def test_a_configmap_that_holds_no_record_is_passed_over(binary: object) -> None:
+async def test_a_configmap_that_holds_no_record_is_passed_over(
+    binary: object,
+) -> None:
     court = Court(JUDGED)
-    court.store(stage_config_map(OWNER, arrival(0), timeline=None) | {"binaryData": binary})
+    court.store(
+        stage_config_map(OWNER, arrival(0), timeline=None) | {"binaryData": binary}
+    )
     court.store(stage_config_map(OWNER, arrival(1), timeline=None))
     await court.judged()
     assert court.heads() == [("record", name_of(1))]
@@ -189,7 +207,9 @@ async def test_what_cannot_be_opened_is_the_judges_to_refuse() -> None:
     bomb = gzip.compress(b"[" + b"0," * 1_000_000 + b"0]")
     court.store(
         stage_config_map(
-            OWNER, arrival(0, data=bomb), timeline=TimelinePart(b"no timeline", through=1)
+            OWNER,
+            arrival(0, data=bomb),
+            timeline=TimelinePart(b"no timeline", through=1),
         )
     )
     assert await court.judged() == JUDGED
@@ -220,7 +240,10 @@ def test_while_the_api_server_is_away_it_is_retried(failures: int) -> None:
         back = asyncio.create_task(comes_back())
         assert await court.judged() == JUDGED
         await back
-        assert (len(court.judge.jobs), now()) == (failures + 1, JUDGE_RETRY_SECONDS * failures)
+        assert (len(court.judge.jobs), now()) == (
+            failures + 1,
+            JUDGE_RETRY_SECONDS * failures,
+        )
         assert court.heads() == [("record", name_of(0)), ("record", name_of(1))], (
             "from the beginning each time"
         )
@@ -232,7 +255,10 @@ class Busy(Judge):
     """Others take half an hour before each turn."""
 
     async def judge(
-        self, job: Job | SweepJob, parts: AsyncGenerator[JobPart, None], answer: type[A]
+        self,
+        job: Job | SweepJob,
+        parts: AsyncGenerator[JobPart, None],
+        answer: type[A],
     ) -> tuple[A, bytes]:
         await passing(1800)
         return await super().judge(job, parts, answer)
@@ -283,10 +309,13 @@ async def test_records_beyond_the_plan_are_not_read() -> None:
 async def test_no_more_of_the_timeline_is_read_than_the_run_can_have() -> None:
     court = Court(JUDGED)
     for number in range(5):
-        court.store(timeline_config_map(OWNER, chunk=number, timeline=chunk(number)))
+        court.store(
+            timeline_config_map(OWNER, chunk=number, timeline=chunk(number))
+        )
     await court.judged(replace(QUERY, most_chunks=2))
     assert court.heads() == [
-        ("timeline", names.timeline_name("chat", UID, number)) for number in range(2)
+        ("timeline", names.timeline_name("chat", UID, number))
+        for number in range(2)
     ]
 
 
@@ -327,11 +356,16 @@ async def test_the_baseline_comes_last_and_whole() -> None:
     court = Court(JUDGED, baseline="before")
     before = court.cluster.add(
         "BenchmarkRun",
-        run_body("before", uid="b", status=ENDED | {"results": [{"loadPoint": "c"}]}),
+        run_body(
+            "before", uid="b", status=ENDED | {"results": [{"loadPoint": "c"}]}
+        ),
     )
     court.samples = (sample(8.0),)
     await court.judged()
-    assert court.heads() == [("timeline", "the latest samples"), ("baseline", "before")]
+    assert court.heads() == [
+        ("timeline", "the latest samples"),
+        ("baseline", "before"),
+    ]
     assert json.loads(court.parts()[-1].data) == before
 
 
@@ -345,7 +379,11 @@ async def test_a_run_that_ended_early_is_not_compared() -> None:
     court = Court(JUDGED, baseline="before")
     court.cluster.broken_objects["before"] = NotFound("not to be asked for")
     await court.judged(EARLY)
-    assert (court.parts(), court.cluster.log, court.judge.jobs[0].ending is not None) == (
+    assert (
+        court.parts(),
+        court.cluster.log,
+        court.judge.jobs[0].ending is not None,
+    ) == (
         [],
         LABELS_READ,
         True,

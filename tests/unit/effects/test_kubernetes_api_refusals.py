@@ -20,7 +20,14 @@ from benchrun.effects import (
 from benchrun.observe import Run
 from benchrun_client.engines import ENGINES
 from unit.effects.raw_server import BROKEN, sending
-from unit.effects.scripted_api import Answer, Json, answering, connected, gives, refuses
+from unit.effects.scripted_api import (
+    Answer,
+    Json,
+    answering,
+    connected,
+    gives,
+    refuses,
+)
 
 VLLM = ENGINES["VLLM"]
 
@@ -45,7 +52,11 @@ async def listed(api: KubernetesApi) -> list[Json]:
 Operation = Callable[[KubernetesApi], Awaitable[Any]]
 WRITES: dict[str, tuple[str, str, Operation]] = {
     "create": ("POST", "services", lambda api: api.apply(manifest())),
-    "create-run": ("POST", "benchmarkruns", lambda api: api.apply(manifest("BenchmarkRun"))),
+    "create-run": (
+        "POST",
+        "benchmarkruns",
+        lambda api: api.apply(manifest("BenchmarkRun")),
+    ),
     "cancel-run": (
         "PATCH",
         "benchmarkruns",
@@ -57,16 +68,25 @@ WRITES: dict[str, tuple[str, str, Operation]] = {
         "benchmarkruns",
         lambda api: api.patch_status(RUN, resource_version="1", changes={"a": 1}),
     ),
-    "event": ("POST", "events", lambda api: api.create_event(RUN, Event("Failed", "why"), now=NOW)),
+    "event": (
+        "POST",
+        "events",
+        lambda api: api.create_event(RUN, Event("Failed", "why"), now=NOW),
+    ),
 }
 READS: dict[str, Operation] = {
     "get": lambda api: api.get("Pod", namespace="lab", name="p"),
     "list": listed,
-    "log-tail": lambda api: api.log_tail("lab", LogTail("p", "server", previous=False)),
-    "log-since": lambda api: api.log_since(
-        "lab", Compilations("p", "server", since="2026-11-21T12:00:00Z", engine=VLLM)
+    "log-tail": lambda api: api.log_tail(
+        "lab", LogTail("p", "server", previous=False)
     ),
-    "log-head": lambda api: api.log_head("lab", ServerStart("p", "u", "server", engine=VLLM)),
+    "log-since": lambda api: api.log_since(
+        "lab",
+        Compilations("p", "server", since="2026-11-21T12:00:00Z", engine=VLLM),
+    ),
+    "log-head": lambda api: api.log_head(
+        "lab", ServerStart("p", "u", "server", engine=VLLM)
+    ),
     "image-events": lambda api: api.image_events(
         "lab", ServerStart("p", "u", "server", engine=VLLM)
     ),
@@ -87,7 +107,12 @@ REFUSALS: list[tuple[type[ClusterError], Answer]] = [
     (Unavailable, refuses(503, "ServiceUnavailable")),
     (Unavailable, Answer(504)),
 ]
-SWALLOWED = {("cancel-run", 404), ("cancel-run", 409), ("delete", 404), ("delete", 409)}
+SWALLOWED = {
+    ("cancel-run", 404),
+    ("cancel-run", 409),
+    ("delete", 404),
+    ("delete", 409),
+}
 """Gone, or replaced by a namesake: just what was wanted."""
 
 
@@ -100,8 +125,13 @@ async def test_every_refusal_is_the_error_that_says_what_to_do(name: str) -> Non
                 continue
             with pytest.raises(ClusterError) as refused:
                 await EVERYTHING[name](exchange.api)
-            assert (type(refused.value), refused.value.code) == (expected, answer.status)
-    assert len(exchange.requests) == len(REFUSALS), "the queue asks again, with its own back-off"
+            assert (type(refused.value), refused.value.code) == (
+                expected,
+                answer.status,
+            )
+    assert len(exchange.requests) == len(REFUSALS), (
+        "the queue asks again, with its own back-off"
+    )
     counted = (
         [(*WRITES[name][:2], str(answer.status)) for _, answer in REFUSALS]
         if name in WRITES
@@ -118,20 +148,32 @@ async def test_throttling_says_when_to_come_back(seconds: str) -> None:
     assert refused.value.retry_after_seconds == float(seconds)
 
 
-async def test_without_a_connection_nothing_is_known_of_the_outcome(unused_port: int) -> None:
+async def test_without_a_connection_nothing_is_known_of_the_outcome(
+    unused_port: int,
+) -> None:
     async with connected(f"http://127.0.0.1:{unused_port}") as exchange:
         for operation in EVERYTHING.values():
             with pytest.raises(Unavailable, match="Connect") as refused:
                 await operation(exchange.api)
             assert refused.value.code is None
-    assert exchange.writes == [(verb, resource, "none") for verb, resource, _ in WRITES.values()]
+    assert exchange.writes == [
+        (verb, resource, "none") for verb, resource, _ in WRITES.values()
+    ]
 
 
-@pytest.mark.parametrize("parts", [pytest.param(parts, id=name) for name, parts in BROKEN.items()])
+@pytest.mark.parametrize(
+    "parts", [pytest.param(parts, id=name) for name, parts in BROKEN.items()]
+)
 @pytest.mark.parametrize("reset", [False, True])
-async def test_half_an_answer_is_none(reset: bool, parts: tuple[bytes, ...]) -> None:
+async def test_half_an_answer_is_none(
+    reset: bool, parts: tuple[bytes, ...]
+) -> None:
     async with sending(*parts, reset=reset) as url, connected(url) as exchange:
-        for name, verb in (("get", "GET"), ("status", "PATCH"), ("log-tail", "GET")):
+        for name, verb in (
+            ("get", "GET"),
+            ("status", "PATCH"),
+            ("log-tail", "GET"),
+        ):
             with pytest.raises(Unavailable, match=rf"^{verb} /api") as refused:
                 await EVERYTHING[name](exchange.api)
             assert refused.value.code is None
@@ -150,21 +192,29 @@ async def test_an_answer_that_is_no_object_is_no_answer() -> None:
     )
     async with answering(*(Answer(200, body) for body in bodies)) as exchange:
         for _ in bodies:
-            with pytest.raises(Unavailable, match=r"GET /api/v1/namespaces/lab/pods/p: "):
+            with pytest.raises(
+                Unavailable, match=r"GET /api/v1/namespaces/lab/pods/p: "
+            ):
                 await exchange.api.get("Pod", namespace="lab", name="p")
     assert len(exchange.requests) == len(bodies)
 
 
 async def test_a_redirect_is_not_followed_with_our_credentials() -> None:
-    async with answering(Answer(307, headers={"Location": "/elsewhere"}), gives({})) as exchange:
+    async with answering(
+        Answer(307, headers={"Location": "/elsewhere"}), gives({})
+    ) as exchange:
         with pytest.raises(Unavailable, match="redirected"):
             await exchange.api.get("Pod", namespace="lab", name="p")
     assert len(exchange.requests) == 1
 
 
-async def test_a_list_that_breaks_off_gives_what_came_before_and_then_the_error() -> None:
+async def test_a_list_that_breaks_off_gives_what_came_before_and_then_the_error() -> (
+    None
+):
     """A token that is too old ends in 410; the next listing begins anew."""
-    first = gives({"metadata": {"continue": "old"}, "items": [{"metadata": {"name": "a"}}]})
+    first = gives(
+        {"metadata": {"continue": "old"}, "items": [{"metadata": {"name": "a"}}]}
+    )
     async with answering(first, refuses(410, "Expired", "too old")) as exchange:
         listing = exchange.api.list("Pod", namespace="lab")
         assert (await anext(listing))["metadata"]["name"] == "a"
@@ -173,9 +223,17 @@ async def test_a_list_that_breaks_off_gives_what_came_before_and_then_the_error(
 
 
 @pytest.mark.parametrize(
-    "spec", [{}, {"spec": {}}, {"spec": {"ports": None}}, {"spec": {"ports": [{"port": 81}]}}]
+    "spec",
+    [
+        {},
+        {"spec": {}},
+        {"spec": {"ports": None}},
+        {"spec": {"ports": [{"port": 81}]}},
+    ],
 )
-async def test_a_service_without_that_port_is_reported_with_the_port(spec: Json) -> None:
+async def test_a_service_without_that_port_is_reported_with_the_port(
+    spec: Json,
+) -> None:
     async with answering(gives(spec)) as exchange:
         with pytest.raises(NotFound, match="Service vllm has no port 80"):
             await exchange.api.endpoint_addresses("lab", "vllm", 80)

@@ -32,7 +32,14 @@ from benchrun.effects import (
 )
 from benchrun.observe import Run, Sweep
 from benchrun_client.engines import ENGINES
-from unit.effects.scripted_api import Answer, Json, Request, answering, gives, refuses
+from unit.effects.scripted_api import (
+    Answer,
+    Json,
+    Request,
+    answering,
+    gives,
+    refuses,
+)
 
 VLLM = ENGINES["VLLM"]
 
@@ -47,15 +54,29 @@ OWNER = [{"uid": "uid-1", "controller": True}]
 
 def service(**metadata: object) -> Json:
     """A child of the run."""
-    meta = {"name": "chat-server", "namespace": "lab", "ownerReferences": OWNER, **metadata}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"clusterIP": "None"}}
+    meta = {
+        "name": "chat-server",
+        "namespace": "lab",
+        "ownerReferences": OWNER,
+        **metadata,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": meta,
+        "spec": {"clusterIP": "None"},
+    }
 
 
-async def test_an_object_that_was_never_seen_is_created_and_returned_by_its_metadata() -> None:
+async def test_an_object_that_was_never_seen_is_created_and_returned_by_its_metadata() -> (
+    None
+):
     async with answering(gives({"metadata": {"uid": "new"}})) as exchange:
         assert await exchange.api.apply(service()) == {"metadata": {"uid": "new"}}
     path = "/api/v1/namespaces/lab/services"
-    assert exchange.requests == [Request("POST", path, OURS, JSON, METADATA_ONLY, service())]
+    assert exchange.requests == [
+        Request("POST", path, OURS, JSON, METADATA_ONLY, service())
+    ]
     assert exchange.writes == [("POST", "services", "2xx")]
 
 
@@ -72,18 +93,25 @@ async def test_a_run_of_a_sweep_is_created_and_given_back_whole() -> None:
         "metadata": {"name": "s-v1-r1", "namespace": "lab"},
         "spec": {},
     }
-    async with answering(gives({"metadata": {}, "spec": {"repeats": 3}})) as exchange:
-        assert await exchange.api.apply(manifest) == {"metadata": {}, "spec": {"repeats": 3}}
+    async with answering(
+        gives({"metadata": {}, "spec": {"repeats": 3}})
+    ) as exchange:
+        assert await exchange.api.apply(manifest) == {
+            "metadata": {},
+            "spec": {"repeats": 3},
+        }
     assert exchange.requests == [Request("POST", RUNS, OURS, JSON, JSON, manifest)]
 
 
 async def test_a_run_is_cancelled_by_a_patch_of_that_very_run() -> None:
     async with answering(gives({"metadata": {"name": "chat"}})) as exchange:
-        assert await exchange.api.cancel_run(Ref("BenchmarkRun", "lab", "chat", "uid-1")) == {
-            "metadata": {"name": "chat"}
-        }
+        assert await exchange.api.cancel_run(
+            Ref("BenchmarkRun", "lab", "chat", "uid-1")
+        ) == {"metadata": {"name": "chat"}}
     body = {"metadata": {"uid": "uid-1"}, "spec": {"cancel": True}}
-    assert exchange.requests == [Request("PATCH", f"{RUNS}/chat", OURS, MERGE, JSON, body)]
+    assert exchange.requests == [
+        Request("PATCH", f"{RUNS}/chat", OURS, MERGE, JSON, body)
+    ]
 
 
 async def test_deletion_is_left_to_the_cluster_and_spares_a_namesake() -> None:
@@ -104,13 +132,18 @@ async def test_deletion_is_left_to_the_cluster_and_spares_a_namesake() -> None:
     ("declared", "plural"),
     [
         (RUN, "benchmarkruns"),
-        (Sweep(namespace="lab", name="chat", uid="uid-1", generation=1), "benchmarksweeps"),
+        (
+            Sweep(namespace="lab", name="chat", uid="uid-1", generation=1),
+            "benchmarksweeps",
+        ),
     ],
 )
 async def test_a_status_is_merged_into_one_version_of_one_object(
     declared: Run | Sweep, plural: str
 ) -> None:
-    async with answering(gives({"metadata": {"resourceVersion": "42"}})) as exchange:
+    async with answering(
+        gives({"metadata": {"resourceVersion": "42"}})
+    ) as exchange:
         written = await exchange.api.patch_status(
             declared, resource_version="41", changes={"phase": "Running"}
         )
@@ -143,8 +176,12 @@ def page(*items: str, then: str = "") -> Answer:
     )
 
 
-async def test_a_list_is_read_page_after_page_with_what_was_requested_on_each() -> None:
-    async with answering(page("a", "b", then="more"), page(then="still"), page("c")) as exchange:
+async def test_a_list_is_read_page_after_page_with_what_was_requested_on_each() -> (
+    None
+):
+    async with answering(
+        page("a", "b", then="more"), page(then="still"), page("c")
+    ) as exchange:
         found = [
             each
             async for each in exchange.api.list(
@@ -163,18 +200,22 @@ async def test_a_list_is_read_page_after_page_with_what_was_requested_on_each() 
     }
 
 
-async def test_a_page_of_large_objects_is_left_and_read_again_in_smaller_ones() -> None:
+async def test_a_page_of_large_objects_is_left_and_read_again_in_smaller_ones() -> (
+    None
+):
     large = page("x" * PAGE_BYTES)
     small = page("a", "b", then="more")
     async with answering(
         small, *[large] * 3, page("x" * PAGE_BYTES, then="last"), small, page("c")
     ) as exchange:
         found = [
-            each["metadata"]["name"][:1] async for each in exchange.api.list("Pod", namespace="lab")
+            each["metadata"]["name"][:1]
+            async for each in exchange.api.list("Pod", namespace="lab")
         ]
     assert found == ["a", "b", "x", "a", "b", "c"]
     asked = [
-        (request.query["limit"], request.query.get("continue")) for request in exchange.requests
+        (request.query["limit"], request.query.get("continue"))
+        for request in exchange.requests
     ]
     assert asked == [
         ("50", None),
@@ -197,11 +238,18 @@ async def test_no_single_object_is_larger_than_the_cluster_could_store() -> None
 
 
 @pytest.mark.parametrize(
-    "body", [{}, {"items": None, "metadata": None}, {"items": [], "metadata": {"continue": ""}}]
+    "body",
+    [
+        {},
+        {"items": None, "metadata": None},
+        {"items": [], "metadata": {"continue": ""}},
+    ],
 )
 async def test_an_empty_list_is_requested_once(body: Json) -> None:
     async with answering(gives(body)) as exchange:
-        assert [each async for each in exchange.api.list("Pod", namespace="lab")] == []
+        assert [
+            each async for each in exchange.api.list("Pod", namespace="lab")
+        ] == []
     (request,) = exchange.requests
     assert (request.path, request.query, request.accept) == (
         "/api/v1/namespaces/lab/pods",
@@ -211,11 +259,17 @@ async def test_an_empty_list_is_requested_once(body: Json) -> None:
 
 
 @pytest.mark.parametrize(("previous", "word"), [(True, "true"), (False, "false")])
-async def test_of_a_failed_container_the_end_of_the_log_is_kept(previous: bool, word: str) -> None:
+async def test_of_a_failed_container_the_end_of_the_log_is_kept(
+    previous: bool, word: str
+) -> None:
     text = b"first\n" + b"x" * LOG_BYTES + b"\nlast\n"
     async with answering(Answer(body=text)) as exchange:
         tail = await exchange.api.log_tail("lab", LogTail("p", "server", previous))
-    assert (len(tail), tail.endswith("x\nlast\n"), "first" in tail) == (LOG_BYTES, True, False)
+    assert (len(tail), tail.endswith("x\nlast\n"), "first" in tail) == (
+        LOG_BYTES,
+        True,
+        False,
+    )
     (request,) = exchange.requests
     assert request.path == "/api/v1/namespaces/lab/pods/p/log"
     assert request.query == {
@@ -229,7 +283,9 @@ async def test_of_a_failed_container_the_end_of_the_log_is_kept(previous: bool, 
 async def test_a_log_that_is_no_utf_8_is_read_all_the_same() -> None:
     async with answering(Answer(body=b"caf\xe9 \xff\n")) as exchange:
         assert (
-            await exchange.api.log_tail("lab", LogTail("p", "server", previous=False))
+            await exchange.api.log_tail(
+                "lab", LogTail("p", "server", previous=False)
+            )
             == "caf\ufffd \ufffd\n"
         )
 
@@ -243,10 +299,13 @@ async def test_a_log_that_is_no_utf_8_is_read_all_the_same() -> None:
         (LOG_RANGE_BYTES + 1, False),
     ],
 )
-async def test_a_log_that_fills_its_bound_may_have_more(length: int, complete: bool) -> None:
+async def test_a_log_that_fills_its_bound_may_have_more(
+    length: int, complete: bool
+) -> None:
     async with answering(Answer(body=b"x" * length)) as exchange:
         text, is_all = await exchange.api.log_since(
-            "lab", Compilations("p", "server", since="2026-11-21T12:00:00Z", engine=VLLM)
+            "lab",
+            Compilations("p", "server", since="2026-11-21T12:00:00Z", engine=VLLM),
         )
     assert (is_all, len(text)) == (complete, min(length, LOG_RANGE_BYTES))
     assert exchange.requests[0].query == {
@@ -258,20 +317,30 @@ async def test_a_log_that_fills_its_bound_may_have_more(length: int, complete: b
 
 
 async def test_addresses_are_looked_up_by_the_name_of_the_services_port() -> None:
-    ports = [{"name": "metrics", "port": 9090}, {"name": "http", "port": 80, "targetPort": 8000}]
+    ports = [
+        {"name": "metrics", "port": 9090},
+        {"name": "http", "port": 80, "targetPort": 8000},
+    ]
     slices = {
         "items": [
             {
                 "addressType": "IPv4",
                 "ports": [{"name": "http", "port": 8000}],
                 "endpoints": [
-                    {"addresses": ["10.0.0.1"], "targetRef": {"kind": "Pod", "namespace": "lab"}}
+                    {
+                        "addresses": ["10.0.0.1"],
+                        "targetRef": {"kind": "Pod", "namespace": "lab"},
+                    }
                 ],
             }
         ]
     }
-    async with answering(gives({"spec": {"ports": ports}}), gives(slices)) as exchange:
-        assert await exchange.api.endpoint_addresses("lab", "vllm", 80) == ("10.0.0.1:8000",)
+    async with answering(
+        gives({"spec": {"ports": ports}}), gives(slices)
+    ) as exchange:
+        assert await exchange.api.endpoint_addresses("lab", "vllm", 80) == (
+            "10.0.0.1:8000",
+        )
     assert [request.path for request in exchange.requests] == [
         "/api/v1/namespaces/lab/services/vllm",
         "/apis/discovery.k8s.io/v1/namespaces/lab/endpointslices",
@@ -283,7 +352,9 @@ async def test_addresses_are_looked_up_by_the_name_of_the_services_port() -> Non
 
 async def test_an_event_is_posted_beside_what_it_is_about() -> None:
     async with answering(gives({})) as exchange:
-        await exchange.api.create_event(RUN, Event("Failed", "no GPU", warning=True), now=NOW)
+        await exchange.api.create_event(
+            RUN, Event("Failed", "no GPU", warning=True), now=NOW
+        )
     (request,) = exchange.requests
     assert (request.method, request.path, exchange.writes) == (
         "POST",
@@ -292,7 +363,8 @@ async def test_an_event_is_posted_beside_what_it_is_about() -> None:
     )
     assert request.body is not None
     assert [
-        request.body[key] for key in ("type", "reason", "message", "count", "reportingComponent")
+        request.body[key]
+        for key in ("type", "reason", "message", "count", "reportingComponent")
     ] == ["Warning", "Failed", "no GPU", 1, "benchrun-operator"]
     assert request.body["metadata"]["name"].startswith("chat.")
 
@@ -306,23 +378,37 @@ async def test_a_name_cannot_lead_out_of_its_place() -> None:
 # What is asked of the API server about a server beside vLLM: how it started, and who tells of its
 # GPUs.
 
-WANTED = ServerStart(pod="chat-server-x", uid="uid-7", container="server", engine=VLLM)
+WANTED = ServerStart(
+    pod="chat-server-x", uid="uid-7", container="server", engine=VLLM
+)
 
 
 async def test_the_beginning_of_the_log_and_no_more_than_that() -> None:
     async with answering(Answer(body=b"x" * (LOG_HEAD_BYTES + 9))) as exchange:
         assert await exchange.api.log_head("lab", WANTED) == "x" * LOG_HEAD_BYTES
-    assert exchange.requests[0].path == "/api/v1/namespaces/lab/pods/chat-server-x/log"
-    assert exchange.requests[0].query == {"container": "server", "limitBytes": str(LOG_HEAD_BYTES)}
+    assert (
+        exchange.requests[0].path == "/api/v1/namespaces/lab/pods/chat-server-x/log"
+    )
+    assert exchange.requests[0].query == {
+        "container": "server",
+        "limitBytes": str(LOG_HEAD_BYTES),
+    }
 
 
 async def test_the_events_of_that_very_pod() -> None:
-    async with answering(gives({"items": [{"reason": "Pulled"}]}), gives({})) as exchange:
-        assert await exchange.api.image_events("lab", WANTED) == ({"reason": "Pulled"},)
+    async with answering(
+        gives({"items": [{"reason": "Pulled"}]}), gives({})
+    ) as exchange:
+        assert await exchange.api.image_events("lab", WANTED) == (
+            {"reason": "Pulled"},
+        )
         assert await exchange.api.image_events("lab", WANTED) == ()
     assert exchange.requests[0].path == "/api/v1/namespaces/lab/events"
     selector = "involvedObject.uid=uid-7,reason=Pulled"
-    assert exchange.requests[0].query == {"fieldSelector": selector, "limit": str(LIST_PAGE)}
+    assert exchange.requests[0].query == {
+        "fieldSelector": selector,
+        "limit": str(LIST_PAGE),
+    }
 
 
 def failed_create(of: str) -> Json:
@@ -333,7 +419,11 @@ def failed_create(of: str) -> Json:
     ("names", "about", "wanted"),
     [
         (["j"], "uid=uid-8", PodsRefused("Job", "j", "uid-8")),
-        (["br-r-1", "br-r-1-0"], "kind=StatefulSet", PodsRefused("StatefulSet", "br-r-1")),
+        (
+            ["br-r-1", "br-r-1-0"],
+            "kind=StatefulSet",
+            PodsRefused("StatefulSet", "br-r-1"),
+        ),
     ],
 )
 async def test_events_of_pods_that_could_not_be_made(
@@ -356,7 +446,11 @@ STARTING = {"metadata": {"name": "dcgm-y"}, "status": {}}
 
 @pytest.mark.parametrize(
     ("found", "items"),
-    [(ExporterPod("dcgm-x", "10.1.0.7"), [STARTING, NAMED]), (None, [STARTING]), (None, [])],
+    [
+        (ExporterPod("dcgm-x", "10.1.0.7"), [STARTING, NAMED]),
+        (None, [STARTING]),
+        (None, []),
+    ],
 )
 async def test_the_exporter_that_runs_on_that_node(
     found: ExporterPod | None, items: list[dict[str, object]]
@@ -377,20 +471,29 @@ NO_SUCH_PATH = Answer(404, b"404 page not found\n")
 
 
 def manifest(kind: str, version: str) -> Json:
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": "g", "namespace": "lab"}}
+    return {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {"name": "g", "namespace": "lab"},
+    }
 
 
 async def test_a_kind_that_is_not_served_differs_from_one_that_is() -> None:
     async with answering(NO_SUCH_PATH) as exchange:
         with pytest.raises(
-            NotServed, match=r"^this cluster has no leaderworkersets\.leaderworkerset\.x-k8s\.io$"
+            NotServed,
+            match=r"^this cluster has no leaderworkersets\.leaderworkerset\.x-k8s\.io$",
         ):
-            await exchange.api.apply(manifest("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"))
+            await exchange.api.apply(
+                manifest("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1")
+            )
     assert exchange.writes == [("POST", "leaderworkersets", "404")]
 
 
 async def test_a_missing_namespace_is_named_for_builtin_kinds() -> None:
-    async with answering(refuses(404, "NotFound", "namespaces lab not found")) as exchange:
+    async with answering(
+        refuses(404, "NotFound", "namespaces lab not found")
+    ) as exchange:
         with pytest.raises(NotFound, match="namespaces lab not found") as raised:
             await exchange.api.apply(manifest("Service", "v1"))
     assert not isinstance(raised.value, NotServed)
@@ -400,13 +503,18 @@ async def test_a_webhook_that_does_not_answer_is_a_refusal_with_its_name() -> No
     words = 'Internal error occurred: failed calling webhook "mleaderworkerset.kb.io": connection refused'
     async with answering(refuses(500, "InternalError", words)) as exchange:
         with pytest.raises(Forbidden, match=r"mleaderworkerset\.kb\.io"):
-            await exchange.api.apply(manifest("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"))
+            await exchange.api.apply(
+                manifest("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1")
+            )
 
 
 @pytest.mark.parametrize(
     ("kind", "path"),
     [
-        ("LeaderWorkerSet", "/apis/leaderworkerset.x-k8s.io/v1/namespaces/lab/leaderworkersets/g"),
+        (
+            "LeaderWorkerSet",
+            "/apis/leaderworkerset.x-k8s.io/v1/namespaces/lab/leaderworkersets/g",
+        ),
         ("Deployment", "/apis/apps/v1/namespaces/lab/deployments/g"),
     ],
 )

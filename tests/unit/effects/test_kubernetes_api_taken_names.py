@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 from benchrun.decide import Event
-from benchrun.effects import CHILD_KINDS, EXTENSION_KINDS, Conflict, Exists, NotFound, Occupied
+from benchrun.effects import (
+    CHILD_KINDS,
+    EXTENSION_KINDS,
+    Conflict,
+    Exists,
+    NotFound,
+    Occupied,
+)
 from benchrun.observe import Run
 from unit.effects.scripted_api import Json, answering, gives, refuses
 
@@ -56,27 +63,36 @@ async def test_what_somebody_else_controls_is_never_touched(
 ) -> None:
     found = there(ownerReferences=references)
     async with answering(TAKEN, gives(found)) as exchange:
-        with pytest.raises(Occupied, match="Service chat-server exists and is not ours") as refused:
+        with pytest.raises(
+            Occupied, match="Service chat-server exists and is not ours"
+        ) as refused:
             await exchange.api.apply(manifest(immutable=immutable))
     assert (refused.value.found, refused.value.code) == (found, 409)
     assert [request.method for request in exchange.requests] == ["POST", "GET"]
 
 
 async def test_a_manifest_without_a_controller_takes_nothing_over() -> None:
-    bare = {"kind": "Service", "metadata": {"name": "chat-server", "namespace": "lab"}}
+    bare = {
+        "kind": "Service",
+        "metadata": {"name": "chat-server", "namespace": "lab"},
+    }
     async with answering(TAKEN, gives(there())) as exchange:
         with pytest.raises(Occupied):
             await exchange.api.apply(bare)
 
 
-async def test_one_that_is_gone_before_it_was_looked_at_is_re_requested_later() -> None:
+async def test_one_that_is_gone_before_it_was_looked_at_is_re_requested_later() -> (
+    None
+):
     async with answering(TAKEN, refuses(404, "NotFound")) as exchange:
         with pytest.raises(NotFound):
             await exchange.api.apply(manifest())
     assert [request.method for request in exchange.requests] == ["POST", "GET"]
 
 
-async def test_a_run_of_the_sweep_that_exists_is_given_back_whole_and_left_alone() -> None:
+async def test_a_run_of_the_sweep_that_exists_is_given_back_whole_and_left_alone() -> (
+    None
+):
     found = {**there(ownerReferences=OURS), "spec": {"repeats": 3}}
     async with answering(TAKEN, gives(found)) as exchange:
         assert await exchange.api.apply(manifest("BenchmarkRun")) == found
@@ -89,7 +105,9 @@ async def test_a_run_of_the_sweep_that_exists_is_given_back_whole_and_left_alone
 async def test_a_run_of_that_name_that_is_not_the_sweeps_is_distinguished() -> None:
     found = there(ownerReferences=ANOTHERS)
     async with answering(TAKEN, gives(found)) as exchange:
-        with pytest.raises(Occupied, match="BenchmarkRun chat-server exists and is not ours"):
+        with pytest.raises(
+            Occupied, match="BenchmarkRun chat-server exists and is not ours"
+        ):
             await exchange.api.apply(manifest("BenchmarkRun"))
 
 

@@ -29,14 +29,19 @@ from unit.runtime.fast_time import FastLoop, now, passing, run_fast
 from unit.runtime.memory_lease import MemoryLease
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/benchrun/leases"
-LEASE: Json = {"metadata": {"name": "op", "resourceVersion": "7"}, "spec": {"holderIdentity": "a"}}
+LEASE: Json = {
+    "metadata": {"name": "op", "resourceVersion": "7"},
+    "spec": {"holderIdentity": "a"},
+}
 
 
 def api(connection: Connection) -> LeaseApi:
     return LeaseApi(connection, namespace="benchrun", name="op")
 
 
-async def test_it_is_read_and_made_and_replaced_by_name_with_the_version_that_was_read() -> None:
+async def test_it_is_read_and_made_and_replaced_by_name_with_the_version_that_was_read() -> (
+    None
+):
     async with answering(gives(LEASE), gives(LEASE), gives(LEASE)) as exchange:
         leases = api(exchange.connection)
         assert (
@@ -98,8 +103,12 @@ class WrongClock:
 class Process:
     """An elector that leads, as an operator lets it, until it is killed or another one leads."""
 
-    def __init__(self, lease: MemoryLease, identity: str, *, year: int = 2026) -> None:
-        self.elector = Elector(lease, identity=identity, now=WrongClock(year).now, monotonic=now)
+    def __init__(
+        self, lease: MemoryLease, identity: str, *, year: int = 2026
+    ) -> None:
+        self.elector = Elector(
+            lease, identity=identity, now=WrongClock(year).now, monotonic=now
+        )
         self.led_at: float | None = None
         self.has_ended = False
         self._task = asyncio.create_task(self._run())
@@ -291,7 +300,9 @@ def test_a_leader_whose_lease_another_took_ends() -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, FastLoop)
         loop.busy(LEASE_SECONDS)
-        assert not first.elector.leads, "told by the clock alone, before anything else is done"
+        assert not first.elector.leads, (
+            "told by the clock alone, before anything else is done"
+        )
         assert lease.lease is not None
         other = await lease.replace(
             {**lease.lease, "spec": {**lease.lease["spec"], "holderIdentity": "b"}}
@@ -348,9 +359,13 @@ def test_without_the_right_to_the_lease_nobody_leads_and_it_is_reported() -> Non
 
 
 @pytest.mark.parametrize("value", [None, "soon", -5, 0, 10**9])
-def test_a_lease_that_says_nonsense_is_waited_for_no_longer_than_a_minute(value: object) -> None:
+def test_a_lease_that_says_nonsense_is_waited_for_no_longer_than_a_minute(
+    value: object,
+) -> None:
     async def nonsense(lease: MemoryLease) -> None:
-        await lease.create({"holderIdentity": "b", "leaseDurationSeconds": value, "renewTime": 7})
+        await lease.create(
+            {"holderIdentity": "b", "leaseDurationSeconds": value, "renewTime": 7}
+        )
         process = Process(lease, "a")
         await passing(LONGEST_LEASE_SECONDS + 2 * WATCH_SECONDS)
         assert process.elector.leads

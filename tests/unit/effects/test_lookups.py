@@ -25,7 +25,9 @@ from unit.runtime.memory_cluster import MemoryCluster
 
 VLLM = ENGINES["VLLM"]
 
-ABOUT = About(Run(namespace=NAMESPACE, name="chat", uid=UID, generation=1), Children())
+ABOUT = About(
+    Run(namespace=NAMESPACE, name="chat", uid=UID, generation=1), Children()
+)
 Configured = Mapping[decision.ExporterKind, decision.Exporters]
 EXPORTERS: Configured = {
     "gpu": decision.Exporters("gpu-operator", "app=nvidia-dcgm-exporter", 9400)
@@ -33,7 +35,9 @@ EXPORTERS: Configured = {
 NO_EXPORTERS: Configured = {}
 EXPORTER = decision.ExporterPod("dcgm-x", "10.1.0.7")
 TAIL = decision.LogTail(pod="p", container="server", previous=True)
-LOG = decision.Compilations(pod="p", container="server", since="2026-11-21T11:59:00Z", engine=VLLM)
+LOG = decision.Compilations(
+    pod="p", container="server", since="2026-11-21T11:59:00Z", engine=VLLM
+)
 START = decision.ServerStart(pod="p", uid="u", container="server", engine=VLLM)
 PODS = decision.EndpointPods(service="vllm", port=8001)
 COMPILED = (
@@ -46,7 +50,11 @@ PULLED = {
     "message": 'Successfully pulled image "v" in 7.5s',
     "involvedObject": {"fieldPath": "spec.containers{server}"},
 }
-ERRORS = [Unavailable("down"), NotFound("gone", code=404), Forbidden("no", code=403)]
+ERRORS = [
+    Unavailable("down"),
+    NotFound("gone", code=404),
+    Forbidden("no", code=403),
+]
 
 
 @pytest.fixture
@@ -56,9 +64,13 @@ def cluster() -> MemoryCluster:
 
 
 async def found(
-    cluster: MemoryCluster, query: decision.Query[Any], exporters: Configured = EXPORTERS
+    cluster: MemoryCluster,
+    query: decision.Query[Any],
+    exporters: Configured = EXPORTERS,
 ) -> Any:
-    return await KINDS[type(query)].look_up(Tools(cluster, Judge(), exporters), ABOUT, query)
+    return await KINDS[type(query)].look_up(
+        Tools(cluster, Judge(), exporters), ABOUT, query
+    )
 
 
 async def test_the_end_of_the_failed_containers_log(cluster: MemoryCluster) -> None:
@@ -67,7 +79,8 @@ async def test_the_end_of_the_failed_containers_log(cluster: MemoryCluster) -> N
 
 
 @pytest.mark.parametrize(
-    ("log", "instants"), [(COMPILED, (1_795_262_370.5,)), ("INFO nothing of the kind", ())]
+    ("log", "instants"),
+    [(COMPILED, (1_795_262_370.5,)), ("INFO nothing of the kind", ())],
 )
 async def test_when_kernels_were_compiled(
     cluster: MemoryCluster, log: str, instants: tuple[float, ...]
@@ -85,9 +98,17 @@ async def test_as_many_compilations_as_are_kept(cluster: MemoryCluster) -> None:
 @pytest.mark.parametrize(
     ("log", "is_whole"),
     [
-        pytest.param("INFO nothing of the kind", False, id="none in the part that was read"),
-        pytest.param(COMPILED, False, id="one in the part that was read: there may be more"),
-        pytest.param("\n".join([COMPILED] * (MAX_COMPILATIONS + 1)), True, id="more than are kept"),
+        pytest.param(
+            "INFO nothing of the kind", False, id="none in the part that was read"
+        ),
+        pytest.param(
+            COMPILED, False, id="one in the part that was read: there may be more"
+        ),
+        pytest.param(
+            "\n".join([COMPILED] * (MAX_COMPILATIONS + 1)),
+            True,
+            id="more than are kept",
+        ),
     ],
 )
 async def test_compilations_that_are_not_known(
@@ -113,7 +134,10 @@ async def test_how_a_server_started(cluster: MemoryCluster) -> None:
     ("verb", "start"),
     [
         ("log head", decision.Start(StartupPhases(), image_pull_seconds=7.5)),
-        ("image events", decision.Start(StartupPhases(load=2.5), image_pull_seconds=None)),
+        (
+            "image events",
+            decision.Start(StartupPhases(load=2.5), image_pull_seconds=None),
+        ),
     ],
 )
 async def test_one_half_of_a_start_may_be_missing(
@@ -133,7 +157,9 @@ async def test_the_exporter_of_a_node(cluster: MemoryCluster) -> None:
         await found(cluster, decision.Exporter("gpu", "n2"))
 
 
-@pytest.mark.parametrize(("kind", "exporters"), [("gpu", NO_EXPORTERS), ("cpu", EXPORTERS)])
+@pytest.mark.parametrize(
+    ("kind", "exporters"), [("gpu", NO_EXPORTERS), ("cpu", EXPORTERS)]
+)
 async def test_without_exporters_nothing_is_queried(
     cluster: MemoryCluster, kind: decision.ExporterKind, exporters: Configured
 ) -> None:
@@ -148,7 +174,9 @@ async def test_the_pods_behind_a_service(cluster: MemoryCluster) -> None:
     assert cluster.log == [("endpoints", "vllm", "8001")]
 
 
-async def test_a_service_without_ready_pods_is_re_requested(cluster: MemoryCluster) -> None:
+async def test_a_service_without_ready_pods_is_re_requested(
+    cluster: MemoryCluster,
+) -> None:
     with pytest.raises(NotFoundOut, match="vllm"):
         await found(cluster, PODS)
     assert KINDS[decision.EndpointPods].retry_seconds == 4.0
@@ -165,7 +193,10 @@ async def test_a_service_without_ready_pods_is_re_requested(cluster: MemoryClust
     ],
 )
 async def test_what_the_api_server_says_no_to_is_passed_on(
-    cluster: MemoryCluster, verb: str, query: decision.Query[Any], error: ClusterError
+    cluster: MemoryCluster,
+    verb: str,
+    query: decision.Query[Any],
+    error: ClusterError,
 ) -> None:
     cluster.broken[verb] = error
     with pytest.raises(type(error), match=str(error)):

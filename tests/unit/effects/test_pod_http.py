@@ -43,7 +43,9 @@ class ApiServer:
         return runner
 
     async def _answer(self, request: web.Request) -> web.Response:
-        self.requests.append((request.method, request.path_qs, await request.text()))
+        self.requests.append(
+            (request.method, request.path_qs, await request.text())
+        )
         self.tokens.add(request.headers.get("Authorization"))
         self.run_tokens.add(request.headers.get(TOKEN_HEADER))
         if request.path.endswith("/stranger"):
@@ -51,7 +53,11 @@ class ApiServer:
         if request.path.endswith("/slow"):
             await asyncio.Event().wait()
         if request.path.endswith("/forbidden"):
-            body = {"kind": "Status", "message": "pods/proxy is forbidden", "reason": "Forbidden"}
+            body = {
+                "kind": "Status",
+                "message": "pods/proxy is forbidden",
+                "reason": "Forbidden",
+            }
             return web.json_response(body, status=403)
         if request.path.endswith("/away"):
             raise web.HTTPFound("/api/v1/secrets")
@@ -90,7 +96,10 @@ async def test_path_goes_to_the_api_server_with_its_credentials(
 
 async def test_word_is_posted_as_it_is(api: ApiServer, fetcher: Fetcher) -> None:
     await fetcher.post(
-        f"{POD}/ack", '{"through":2}', timeout_seconds=5, headers={TOKEN_HEADER: "t"}
+        f"{POD}/ack",
+        '{"through":2}',
+        timeout_seconds=5,
+        headers={TOKEN_HEADER: "t"},
     )
     ((method, path, body),) = api.requests
     assert (method, path) == ("POST", f"{POD}/ack")
@@ -104,7 +113,10 @@ async def test_the_runs_token_goes_with_a_question_beside_our_credentials(
 ) -> None:
     place = api.url if road else POD
     page = await fetcher.fetch_bytes(
-        f"{place}/records", limit_bytes=100, timeout_seconds=5, headers={TOKEN_HEADER: "t"}
+        f"{place}/records",
+        limit_bytes=100,
+        timeout_seconds=5,
+        headers={TOKEN_HEADER: "t"},
     )
     assert (page, api.run_tokens, api.tokens) == (
         b"x" * 100,
@@ -112,7 +124,9 @@ async def test_the_runs_token_goes_with_a_question_beside_our_credentials(
         {None if road else "Bearer secret"},
     )
     with pytest.raises(FetchError) as refused:
-        await fetcher.fetch_bytes(f"{place}/stranger", limit_bytes=100, timeout_seconds=5)
+        await fetcher.fetch_bytes(
+            f"{place}/stranger", limit_bytes=100, timeout_seconds=5
+        )
     assert refused.value.status == 401
 
 
@@ -145,10 +159,14 @@ async def test_anything_but_a_whole_answer_is_an_error(
     fetcher: Fetcher, what: str, path: str, limit_bytes: int
 ) -> None:
     with pytest.raises(FetchError, match=what):
-        await fetcher.fetch(POD + path, limit_bytes=limit_bytes, timeout_seconds=0.5)
+        await fetcher.fetch(
+            POD + path, limit_bytes=limit_bytes, timeout_seconds=0.5
+        )
 
 
-Serve = Callable[[Callable[[web.Request], Awaitable[web.StreamResponse]]], Awaitable[str]]
+Serve = Callable[
+    [Callable[[web.Request], Awaitable[web.StreamResponse]]], Awaitable[str]
+]
 
 
 @pytest.fixture
@@ -156,7 +174,9 @@ async def serve() -> AsyncIterator[Serve]:
     """Starts a real server around a handler; gives its URL."""
     servers: list[TestServer] = []
 
-    async def start(handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> str:
+    async def start(
+        handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
+    ) -> str:
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", handler)
         server = TestServer(app)
@@ -169,7 +189,9 @@ async def serve() -> AsyncIterator[Serve]:
         await server.close()
 
 
-async def test_page_without_end_is_given_up_at_the_limit(fetcher: Fetcher, serve: Serve) -> None:
+async def test_page_without_end_is_given_up_at_the_limit(
+    fetcher: Fetcher, serve: Serve
+) -> None:
     sent = 0
 
     async def endless(request: web.Request) -> web.StreamResponse:
@@ -181,25 +203,36 @@ async def test_page_without_end_is_given_up_at_the_limit(fetcher: Fetcher, serve
             sent += 65_536
 
     with pytest.raises(FetchError, match="more than 100000 bytes"):
-        await fetcher.fetch(await serve(endless), limit_bytes=100_000, timeout_seconds=5)
+        await fetcher.fetch(
+            await serve(endless), limit_bytes=100_000, timeout_seconds=5
+        )
     assert sent < 50_000_000
 
 
 async def test_nobody_there_is_an_error(fetcher: Fetcher, unused_port: int) -> None:
     with pytest.raises(FetchError):
         await fetcher.fetch(
-            f"http://127.0.0.1:{unused_port}/metrics", limit_bytes=100, timeout_seconds=5
+            f"http://127.0.0.1:{unused_port}/metrics",
+            limit_bytes=100,
+            timeout_seconds=5,
         )
 
 
-@pytest.mark.parametrize("url", ["http://[::1", "ftp://127.0.0.1/metrics", "http://"])
-async def test_bad_url_is_an_error_like_any_other(fetcher: Fetcher, url: str) -> None:
+@pytest.mark.parametrize(
+    "url", ["http://[::1", "ftp://127.0.0.1/metrics", "http://"]
+)
+async def test_bad_url_is_an_error_like_any_other(
+    fetcher: Fetcher, url: str
+) -> None:
     with pytest.raises(FetchError):
         await fetcher.fetch(url, limit_bytes=100, timeout_seconds=5)
 
 
 async def test_proxy_of_the_environment_is_not_used_for_pods(
-    fetcher: Fetcher, serve: Serve, unused_port: int, monkeypatch: pytest.MonkeyPatch
+    fetcher: Fetcher,
+    serve: Serve,
+    unused_port: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{unused_port}")
     direct = Fetcher()
@@ -208,7 +241,12 @@ async def test_proxy_of_the_environment_is_not_used_for_pods(
         return web.Response(text="up 1\n")
 
     try:
-        assert await direct.fetch(await serve(page), limit_bytes=100, timeout_seconds=5) == "up 1\n"
+        assert (
+            await direct.fetch(
+                await serve(page), limit_bytes=100, timeout_seconds=5
+            )
+            == "up 1\n"
+        )
     finally:
         await direct.close()
 
@@ -217,7 +255,9 @@ async def test_post_sends_json(fetcher: Fetcher, serve: Serve) -> None:
     received: list[tuple[str, str, str]] = []
 
     async def take(request: web.Request) -> web.Response:
-        received.append((request.method, request.content_type, await request.text()))
+        received.append(
+            (request.method, request.content_type, await request.text())
+        )
         return web.Response(status=204)
 
     await fetcher.post(await serve(take), '{"through": 1}', timeout_seconds=5)
@@ -225,21 +265,33 @@ async def test_post_sends_json(fetcher: Fetcher, serve: Serve) -> None:
 
 
 async def fetched(
-    fetcher: Fetcher, url: str, *, limit_bytes: int = 100, timeout_seconds: float = 5
+    fetcher: Fetcher,
+    url: str,
+    *,
+    limit_bytes: int = 100,
+    timeout_seconds: float = 5,
 ) -> str:
-    return await fetcher.fetch(url, limit_bytes=limit_bytes, timeout_seconds=timeout_seconds)
+    return await fetcher.fetch(
+        url, limit_bytes=limit_bytes, timeout_seconds=timeout_seconds
+    )
 
 
-@pytest.mark.parametrize("parts", [pytest.param(parts, id=name) for name, parts in BROKEN.items()])
+@pytest.mark.parametrize(
+    "parts", [pytest.param(parts, id=name) for name, parts in BROKEN.items()]
+)
 @pytest.mark.parametrize("reset", [False, True])
-async def test_half_a_page_is_none(fetcher: Fetcher, parts: tuple[bytes, ...], reset: bool) -> None:
+async def test_half_a_page_is_none(
+    fetcher: Fetcher, parts: tuple[bytes, ...], reset: bool
+) -> None:
     async with sending(*parts, reset=reset) as url:
         with pytest.raises(FetchError) as refused:
             await fetched(fetcher, f"{url}/metrics")
     assert str(refused.value), "the log says why"
 
 
-async def test_after_a_page_that_broke_off_the_next_is_read(fetcher: Fetcher) -> None:
+async def test_after_a_page_that_broke_off_the_next_is_read(
+    fetcher: Fetcher,
+) -> None:
     whole = HEAD + b"Content-Length: 5\r\n\r\n"
     async with sending(whole, b"up") as url:
         with pytest.raises(FetchError):
@@ -250,7 +302,9 @@ async def test_after_a_page_that_broke_off_the_next_is_read(fetcher: Fetcher) ->
         assert await fetched(fetcher, url) == "up 1\n"
 
 
-@pytest.mark.parametrize(("limit", "fits"), [(5, True), (6, True), (4, False), (0, False)])
+@pytest.mark.parametrize(
+    ("limit", "fits"), [(5, True), (6, True), (4, False), (0, False)]
+)
 async def test_a_page_may_be_as_long_as_its_bound(
     pages: Pages, fetcher: Fetcher, limit: int, fits: bool
 ) -> None:
@@ -261,7 +315,9 @@ async def test_a_page_may_be_as_long_as_its_bound(
             await fetched(fetcher, pages.url, limit_bytes=limit)
 
 
-async def test_a_page_that_trickles_for_ever_is_given_up_in_time(fetcher: Fetcher) -> None:
+async def test_a_page_that_trickles_for_ever_is_given_up_in_time(
+    fetcher: Fetcher,
+) -> None:
     """Every byte comes soon after the one before: only the whole can be too slow."""
 
     async def trickle(request: web.Request) -> web.StreamResponse:
@@ -276,17 +332,23 @@ async def test_a_page_that_trickles_for_ever_is_given_up_in_time(fetcher: Fetche
     async with TestServer(app) as server:
         with pytest.raises(FetchError, match="TimeoutError"):
             await fetched(
-                fetcher, str(server.make_url("/")), limit_bytes=2**40, timeout_seconds=0.05
+                fetcher,
+                str(server.make_url("/")),
+                limit_bytes=2**40,
+                timeout_seconds=0.05,
             )
 
 
-async def test_invalid_utf_8_is_read_nevertheless(pages: Pages, fetcher: Fetcher) -> None:
+async def test_invalid_utf_8_is_read_nevertheless(
+    pages: Pages, fetcher: Fetcher
+) -> None:
     pages.body = b"up 1\n\xff\n"
     assert await fetched(fetcher, pages.url) == "up 1\n\ufffd\n"
 
 
 @pytest.mark.parametrize(
-    "content_type", ["text/html", "application/json", "text/plain; charset=utf-16", "nonsense"]
+    "content_type",
+    ["text/html", "application/json", "text/plain; charset=utf-16", "nonsense"],
 )
 async def test_the_bytes_count_and_not_what_they_are_called(
     pages: Pages, fetcher: Fetcher, content_type: str
@@ -299,10 +361,15 @@ async def test_no_cookie_is_kept(pages: Pages, fetcher: Fetcher) -> None:
     pages.headers = {"Set-Cookie": "session=1; Path=/"}
     await fetched(fetcher, pages.url)
     await fetched(fetcher, pages.url)
-    assert [request.headers.get("Cookie") for request in pages.requests] == [None, None]
+    assert [request.headers.get("Cookie") for request in pages.requests] == [
+        None,
+        None,
+    ]
 
 
-async def test_a_page_is_requested_uncompressed(pages: Pages, fetcher: Fetcher) -> None:
+async def test_a_page_is_requested_uncompressed(
+    pages: Pages, fetcher: Fetcher
+) -> None:
     """To compress it would cost the server that is measured time, once a second."""
     await fetched(fetcher, pages.url)
     (request,) = pages.requests
@@ -321,12 +388,16 @@ async def test_a_page_that_is_compressed_all_the_same_is_not_unpacked(
         await fetched(fetcher, pages.url, limit_bytes=50_000)
 
 
-async def test_an_address_that_was_not_requested_is_ignored(fetcher: Fetcher) -> None:
+async def test_an_address_that_was_not_requested_is_ignored(
+    fetcher: Fetcher,
+) -> None:
     """Once: who went on answering on a connection that was kept filled the operator's memory, 25
     MiB a second."""
     received = asyncio.Event()
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def answer(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(HEAD + b"Content-Length: 5\r\n\r\nup 1\n")
         assert await reader.read() == b"", "the connection is closed"
@@ -341,19 +412,23 @@ async def test_an_address_that_was_not_requested_is_ignored(fetcher: Fetcher) ->
 
 
 @pytest.mark.parametrize("status", [200, 201, 204])
-async def test_any_success_will_do(pages: Pages, fetcher: Fetcher, status: int) -> None:
+async def test_any_success_will_do(
+    pages: Pages, fetcher: Fetcher, status: int
+) -> None:
     pages.status = status
     pages.body = b""
     await fetcher.post(pages.url, "{}", timeout_seconds=5)
-    assert [(request.method, request.content_type) for request in pages.requests] == [
-        ("POST", "application/json")
-    ]
+    assert [
+        (request.method, request.content_type) for request in pages.requests
+    ] == [("POST", "application/json")]
 
 
 @pytest.mark.parametrize(
     "status", [300, 301, 302, 303, 307, 400, 403, 404, 409, 413, 429, 500, 503]
 )
-async def test_only_success_counts(pages: Pages, fetcher: Fetcher, status: int) -> None:
+async def test_only_success_counts(
+    pages: Pages, fetcher: Fetcher, status: int
+) -> None:
     pages.status = status
     pages.headers = {"Location": "/elsewhere", "Retry-After": "1"}
     with pytest.raises(FetchError, match=f"HTTP {status}"):
@@ -363,7 +438,9 @@ async def test_only_success_counts(pages: Pages, fetcher: Fetcher, status: int) 
     assert len(pages.requests) == 2, "nothing is retried, no redirect followed"
 
 
-async def test_the_answer_to_what_was_posted_is_bounded_too(pages: Pages, fetcher: Fetcher) -> None:
+async def test_the_answer_to_what_was_posted_is_bounded_too(
+    pages: Pages, fetcher: Fetcher
+) -> None:
     pages.body = b"x" * MAX_ANSWER_BYTES
     await fetcher.post(pages.url, "{}", timeout_seconds=5)
     pages.body += b"x"
@@ -371,7 +448,9 @@ async def test_the_answer_to_what_was_posted_is_bounded_too(pages: Pages, fetche
         await fetcher.post(pages.url, "{}", timeout_seconds=5)
 
 
-async def test_a_server_that_reports_nothing_to_it_is_given_up_in_time(fetcher: Fetcher) -> None:
+async def test_a_server_that_reports_nothing_to_it_is_given_up_in_time(
+    fetcher: Fetcher,
+) -> None:
     async with sending(stays=True) as url:
         with pytest.raises(FetchError, match="TimeoutError"):
             await fetcher.post(url, "{}", timeout_seconds=0.05)
@@ -388,11 +467,19 @@ async def test_of_large_answers_so_many_are_read_at_a_time_and_small_ones_go_pas
     places = Places(1)
     monkeypatch.setattr(connection, "_large_answers", places)
     fetcher = Fetcher()
-    async with sending(body_of(4 * SMALL_ANSWER_BYTES)) as large, sending(body_of(100)) as small:
+    async with (
+        sending(body_of(4 * SMALL_ANSWER_BYTES)) as large,
+        sending(body_of(100)) as small,
+    ):
         async with places.taken("another"):
             with pytest.raises(FetchError):
                 await fetcher.fetch(large, limit_bytes=2**20, timeout_seconds=0.1)
-            assert len(await fetcher.fetch(small, limit_bytes=2**20, timeout_seconds=5)) == 100
+            assert (
+                len(
+                    await fetcher.fetch(small, limit_bytes=2**20, timeout_seconds=5)
+                )
+                == 100
+            )
         assert (
             len(await fetcher.fetch(large, limit_bytes=2**20, timeout_seconds=5))
             == 4 * SMALL_ANSWER_BYTES

@@ -27,7 +27,9 @@ from unit.runtime.judges import Judge
 from unit.runtime.memory_cluster import MemoryCluster
 
 OTHER = run_key(NAMESPACE, "other")
-ABOUT = About(Run(namespace=NAMESPACE, name="chat", uid=UID, generation=1), Children())
+ABOUT = About(
+    Run(namespace=NAMESPACE, name="chat", uid=UID, generation=1), Children()
+)
 SECONDS = 5.0
 AGAIN_SECONDS = 4.0
 
@@ -55,7 +57,9 @@ class Desk:
     """Look-ups of two kinds, and what came of them."""
 
     def __init__(
-        self, outcome: Callable[[], str] = lambda: "found", takes_seconds: float = 1.0
+        self,
+        outcome: Callable[[], str] = lambda: "found",
+        takes_seconds: float = 1.0,
     ) -> None:
         self.outcome = outcome
         self.takes_seconds = takes_seconds
@@ -65,8 +69,12 @@ class Desk:
         self.news: list[tuple[Key, float]] = []
         kinds: dict[type[Query[Any]], Kind] = {
             Slow: Kind(self._look_up, seconds=SECONDS),
-            Repeated: Kind(self._look_up, seconds=SECONDS, retry_seconds=AGAIN_SECONDS),
-            Watched: Kind(self._look_up, seconds=SECONDS, again_seconds=AGAIN_SECONDS),
+            Repeated: Kind(
+                self._look_up, seconds=SECONDS, retry_seconds=AGAIN_SECONDS
+            ),
+            Watched: Kind(
+                self._look_up, seconds=SECONDS, again_seconds=AGAIN_SECONDS
+            ),
         }
         tools = Tools(MemoryCluster(), Judge())
         self.lookups: LookUps = LookUps(
@@ -80,7 +88,9 @@ class Desk:
         about: About = ABOUT,
         answers: Answers | None = None,
     ) -> None:
-        self.lookups.ask(key, about, queries, self.answers if answers is None else answers)
+        self.lookups.ask(
+            key, about, queries, self.answers if answers is None else answers
+        )
 
     async def _look_up(self, tools: Tools, about: About, query: Query[Any]) -> str:
         self.requests.append(now())
@@ -206,7 +216,11 @@ async def test_few_of_a_kind_are_looked_up_at_once_over_all_runs() -> None:
     desk = Desk()
     slots = 3
     for number in range(slots * AT_ONCE):
-        desk.ask(Slow(str(number)), key=run_key(NAMESPACE, str(number)), answers=Answers())
+        desk.ask(
+            Slow(str(number)),
+            key=run_key(NAMESPACE, str(number)),
+            answers=Answers(),
+        )
     await passing(slots + 0.5)
     assert (desk.most_at_once, len(desk.news)) == (8, slots * AT_ONCE)
 
@@ -216,7 +230,11 @@ async def test_another_namespace_does_not_wait_for_those_that_came_before() -> N
     desk = Desk()
     elsewhere = run_key("another", "chat")
     for number in range(3 * AT_ONCE):
-        desk.ask(Slow(str(number)), key=run_key(NAMESPACE, str(number)), answers=Answers())
+        desk.ask(
+            Slow(str(number)),
+            key=run_key(NAMESPACE, str(number)),
+            answers=Answers(),
+        )
     desk.ask(Slow(), key=elsewhere)
     await passing(1.5)
     assert (elsewhere, 1.0) in desk.news
@@ -226,16 +244,27 @@ async def test_another_namespace_does_not_wait_for_those_that_came_before() -> N
 @scenario
 async def test_what_waits_holds_no_spec_but_its_bytes() -> None:
     desk = Desk()
-    about = replace(ABOUT, run=replace(ABOUT.run, spec={"free": [[]] * 1000}, status={"a": 1}))
+    about = replace(
+        ABOUT, run=replace(ABOUT.run, spec={"free": [[]] * 1000}, status={"a": 1})
+    )
     for query in (Slow(), decision.Judging(ended_early=False)):
         waiting = about.waiting(query)
-        assert (waiting.run.spec, waiting.run.status, len(waiting.spec) < 100) == ({}, {}, True)
-    assert about.waiting(decision.Judging(ended_early=False)).whole().run.spec == about.run.spec
+        assert (waiting.run.spec, waiting.run.status, len(waiting.spec) < 100) == (
+            {},
+            {},
+            True,
+        )
+    assert (
+        about.waiting(decision.Judging(ended_early=False)).whole().run.spec
+        == about.run.spec
+    )
     await desk.lookups.close()
 
 
 @scenario
-async def test_a_kind_does_not_wait_for_another_and_waiting_is_not_counted() -> None:
+async def test_a_kind_does_not_wait_for_another_and_waiting_is_not_counted() -> (
+    None
+):
     desk = Desk(takes_seconds=SECONDS - 1)
     for number in range(2 * AT_ONCE):
         desk.ask(Slow(str(number)))
@@ -243,7 +272,9 @@ async def test_a_kind_does_not_wait_for_another_and_waiting_is_not_counted() -> 
     await passing(SECONDS - 0.5)
     assert desk.answers.value(Repeated()) == "found"
     await passing(SECONDS)
-    assert [answer.value for answer in desk.answers.values()] == ["found"] * (2 * AT_ONCE + 1)
+    assert [answer.value for answer in desk.answers.values()] == ["found"] * (
+        2 * AT_ONCE + 1
+    )
 
 
 @scenario
@@ -280,7 +311,11 @@ async def test_what_is_looked_up_for_an_earlier_run_is_not_waited_for() -> None:
     answers = Answers()
     desk.ask(Slow())
     await passing(0.5)
-    desk.ask(Slow(), about=replace(ABOUT, run=replace(ABOUT.run, uid="later")), answers=answers)
+    desk.ask(
+        Slow(),
+        about=replace(ABOUT, run=replace(ABOUT.run, uid="later")),
+        answers=answers,
+    )
     await passing(10)
     assert (answers, desk.requests) == ({Slow(): Answer("found")}, [0.0, 0.5])
 
@@ -327,7 +362,8 @@ def test_every_kind_of_question_has_a_handler_and_a_time() -> None:
     }
     assert set(KINDS) == queries - {Query}
     assert {
-        type_.__name__: (kind.seconds, kind.retry_seconds) for type_, kind in KINDS.items()
+        type_.__name__: (kind.seconds, kind.retry_seconds)
+        for type_, kind in KINDS.items()
     } == {
         "Compilations": (5.0, None),
         "EndpointPods": (10.0, 4.0),

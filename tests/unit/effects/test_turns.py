@@ -58,7 +58,9 @@ async def test_of_one_place_namespaces_take_turns() -> None:
     assert room.places.free == 1
 
 
-async def test_the_last_of_several_places_is_for_a_namespace_that_has_none() -> None:
+async def test_the_last_of_several_places_is_for_a_namespace_that_has_none() -> (
+    None
+):
     room = Room(3)
     await room.come("a0", "a1", "a2", "a3")
     assert room.here == ["a0", "a1"]
@@ -66,12 +68,16 @@ async def test_the_last_of_several_places_is_for_a_namespace_that_has_none() -> 
     assert room.here == ["a0", "a1", "b0"]
 
 
-async def test_a_place_that_comes_free_is_for_the_namespace_that_has_the_fewest() -> None:
+async def test_a_place_that_comes_free_is_for_the_namespace_that_has_the_fewest() -> (
+    None
+):
     room = Room(5)
     await room.come("a0", "a1", "a2", "a3", "b0", "a4", "b1")
     assert room.here == ["a0", "a1", "a2", "a3", "b0"]
     await room.leave("a1")
-    assert room.here == ["a0", "a2", "a3", "b0"], "the last is for a third namespace"
+    assert room.here == ["a0", "a2", "a3", "b0"], (
+        "the last is for a third namespace"
+    )
     await room.leave("a0")
     assert room.here == ["a2", "a3", "b0", "b1"]
 
@@ -87,7 +93,9 @@ async def test_who_gives_up_leaves_no_place_taken(gives_up: str) -> None:
     assert (room.here, room.places.free) == ([], 1)
 
 
-async def test_who_gives_up_in_the_moment_of_his_turn_leaves_it_to_the_next() -> None:
+async def test_who_gives_up_in_the_moment_of_his_turn_leaves_it_to_the_next() -> (
+    None
+):
     room = Room(1)
     await room.come("a0", "b0", "c0")
     room._tasks["b0"].cancel()
@@ -98,11 +106,20 @@ async def test_who_gives_up_in_the_moment_of_his_turn_leaves_it_to_the_next() ->
     assert room.places.free == 1
 
 
-def test_a_lane_gives_the_first_of_a_namespace_and_puts_that_namespace_last() -> None:
+def test_a_lane_gives_the_first_of_a_namespace_and_puts_that_namespace_last() -> (
+    None
+):
     lane: Lane[Key] = Lane()
-    keys = [run_key(namespace, name) for namespace, name in ("ax", "ay", "bx", "by")]
+    keys = [
+        run_key(namespace, name) for namespace, name in ("ax", "ay", "bx", "by")
+    ]
     for key in keys:
         lane.add(key)
     assert lane.take_of("b") == keys[2]
     assert lane.namespaces == ("a", "b")
-    assert [lane.take(), lane.take(), lane.take(), lane.take()] == [keys[0], keys[3], keys[1], None]
+    assert [lane.take(), lane.take(), lane.take(), lane.take()] == [
+        keys[0],
+        keys[3],
+        keys[1],
+        None,
+    ]

@@ -41,7 +41,9 @@ def test_equal_seeds_draw_equal_inputs() -> None:
     "data",
     [
         pytest.param(b"[" * 900 + b"]" * 900, id="nested"),
-        pytest.param(b'{"n":' + b"9" * 4200 + b"}", id="more digits than are written"),
+        pytest.param(
+            b'{"n":' + b"9" * 4200 + b"}", id="more digits than are written"
+        ),
         pytest.param(b'{"n":1e999,"m":NaN}', id="no number"),
         pytest.param(b"", id="nothing"),
         pytest.param(b"\xff\n{", id="no text"),

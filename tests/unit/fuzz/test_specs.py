@@ -7,7 +7,13 @@ from fuzz.mutations import leaf_by_leaf
 from fuzz.specs import MOST_SECONDS, Tally, changed, drawn, report, tally_of
 from unit.api.examples import EXAMPLES
 
-FAST = ("quickstart", "existing-endpoint", "engine-alone", "disaggregated-tiny", "sweep-simulator")
+FAST = (
+    "quickstart",
+    "existing-endpoint",
+    "engine-alone",
+    "disaggregated-tiny",
+    "sweep-simulator",
+)
 
 
 def assert_right(tally: Tally, count: int) -> None:
@@ -16,14 +22,18 @@ def assert_right(tally: Tally, count: int) -> None:
     assert tally.worst_seconds < MOST_SECONDS, report(tally)
 
 
-def test_specs_drawn_from_the_schemas_are_refused_at_a_field_or_come_to_an_end() -> None:
+def test_specs_drawn_from_the_schemas_are_refused_at_a_field_or_come_to_an_end() -> (
+    None
+):
     tally = tally_of(drawn(60))
     assert_right(tally, 60)
     ended = sum(n for name, n in tally.outcomes.items() if name.endswith("ended"))
     assert ended > 60 / 3, "most are to be accepted"
 
 
-def test_examples_changed_in_one_leaf_are_refused_at_a_field_or_come_to_an_end() -> None:
+def test_examples_changed_in_one_leaf_are_refused_at_a_field_or_come_to_an_end() -> (
+    None
+):
     few = [each for each in EXAMPLES if each.name in FAST]
     assert len(few) == len(FAST)
     assert_right(tally_of(changed(200, of=few)), 200)

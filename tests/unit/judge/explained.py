@@ -35,7 +35,10 @@ class LoadPoint:
         # Without generated tokens at the server's edges, samples are chosen by the clocks.
         servers = (
             edge(
-                rises={"num_preemptions_total": preemptions, "prefix_cache_queries_total": 1000.0}
+                rises={
+                    "num_preemptions_total": preemptions,
+                    "prefix_cache_queries_total": 1000.0,
+                }
             ),
         )
         values: dict[str, Any] = {
@@ -45,7 +48,9 @@ class LoadPoint:
             "last_receive_unix_us": round((1000 + begins_at + seconds) * 1e6),
             "scalars": {"duration": seconds},
         }
-        self.record: StageRecord = record(self.load_point.stage_ids[0], **(values | changes))
+        self.record: StageRecord = record(
+            self.load_point.stage_ids[0], **(values | changes)
+        )
         made = gauge_samples(
             gauges,
             prompt_rates=prompt_rate,
@@ -59,7 +64,9 @@ def _later(sample: Sample, seconds: float) -> Sample:
     return replace(sample, at=sample.at + seconds)
 
 
-def answered(count: int, *, prompt: int = 100, output: int = 50, **changes: Any) -> RequestColumns:
+def answered(
+    count: int, *, prompt: int = 100, output: int = 50, **changes: Any
+) -> RequestColumns:
     """Build the columns of so many requests of these lengths, of one second each."""
     values: dict[str, Any] = {
         "ttft_us": [100_000] * count,
@@ -89,13 +96,19 @@ def judged(
         else {"concurrencies": [int(v) for v in values]}
     )
     whose = (
-        {} if args is None else {"endpoint": None, "server": {"image": "vllm", "args": list(args)}}
+        {}
+        if args is None
+        else {"endpoint": None, "server": {"image": "vllm", "args": list(args)}}
     )
     return results(
         [point.load_point for point in points],
         [point.record for point in points],
         [sample for point in points for sample in point.samples],
-        spec=spec(workloads=[workload(load=load)], validity={"severities": _off(off)}, **whose),
+        spec=spec(
+            workloads=[workload(load=load)],
+            validity={"severities": _off(off)},
+            **whose,
+        ),
         servers=servers,
     ).results
 

@@ -21,26 +21,43 @@ FOUND_BY: dict[Code, StageRecord] = {
     Code.ALL_REQUESTS_FAILED: record(
         requests=requests(ok=(0, 0)), errors={"e" * 300: 2}, diagnostic="d" * 1000
     ),
-    Code.REQUESTS_FAILED: record(requests=requests(ok=(0, 1)), errors={"e" * 300: 1}),
+    Code.REQUESTS_FAILED: record(
+        requests=requests(ok=(0, 1)), errors={"e" * 300: 1}
+    ),
     Code.NO_OUTPUT: record(requests=requests(output_tokens=(0, 0))),
-    Code.SERVER_RESTARTED: record(servers=(edge("a" * 300, after={START_TIME: 5000.0}),)),
+    Code.SERVER_RESTARTED: record(
+        servers=(edge("a" * 300, after={START_TIME: 5000.0}),)
+    ),
     Code.COUNTERS_RESET: record(
         servers=(
             edge(
-                "a" * 300, before={"prompt_tokens_total": 9.0}, after={"prompt_tokens_total": 1.0}
+                "a" * 300,
+                before={"prompt_tokens_total": 9.0},
+                after={"prompt_tokens_total": 1.0},
             ),
         )
     ),
     Code.PREFIX_CACHE_CONTAMINATED: record(
-        servers=(edge(rises={"prefix_cache_hits_total": 9.0, "prefix_cache_queries_total": 10.0}),)
+        servers=(
+            edge(
+                rises={
+                    "prefix_cache_hits_total": 9.0,
+                    "prefix_cache_queries_total": 10.0,
+                }
+            ),
+        )
     ),
     Code.CACHE_RESET_FAILED: record(
         cache_reset=CacheReset(succeeded=False, attempts=9, answer="a" * 300)
     ),
-    Code.FOREIGN_TRAFFIC: record(servers=(edge(rises={"request_success_total": 3.0}),)),
+    Code.FOREIGN_TRAFFIC: record(
+        servers=(edge(rises={"request_success_total": 3.0}),)
+    ),
     Code.OUTPUT_TOO_SHORT: record(requests=requests(asked_tokens=(128, 128))),
     Code.STREAM_TRUNCATED: record(requests=requests(ended=(1, 0))),
-    Code.REQUESTS_REJECTED: record(requests=requests(ok=(0, 1)), errors={"Too Many Requests": 1}),
+    Code.REQUESTS_REJECTED: record(
+        requests=requests(ok=(0, 1)), errors={"Too Many Requests": 1}
+    ),
     Code.REQUESTS_ABORTED: record(
         servers=(edge(rises={**served(requests()), "finished_abort_total": 2.0}),)
     ),
@@ -87,12 +104,20 @@ FOUND_BY: dict[Code, StageRecord] = {
         )
     ),
     Code.REPLICAS_UNEQUAL: record(
-        servers=(edge("a" * 300), edge("b" * 300).model_copy(update={"after": None}))
+        servers=(
+            edge("a" * 300),
+            edge("b" * 300).model_copy(update={"after": None}),
+        )
     ),
     Code.LOAD_UNEVEN: record(
-        servers=(edge("a" * 300, rises={"request_success_total": 99.0}), edge("b", rises={}))
+        servers=(
+            edge("a" * 300, rises={"request_success_total": 99.0}),
+            edge("b", rises={}),
+        )
     ),
-    Code.TOKEN_COUNTS_DISAGREE: record(servers=(edge(rises={"generation_tokens_total": 44.0}),)),
+    Code.TOKEN_COUNTS_DISAGREE: record(
+        servers=(edge(rises={"generation_tokens_total": 44.0}),)
+    ),
     Code.PREEMPTED: record(servers=(edge(rises={"num_preemptions_total": 1.0}),)),
     Code.CHUNKS_ARE_NOT_TOKENS: record(gaps=GapCounts(us=(9_000,), count=(9,))),
     Code.WARMUP_INCOMPLETE: record(
@@ -127,7 +152,9 @@ def findings_of(code: Code, *, repeats: int = 1) -> dict[str, Finding]:
         else Scene([FOUND_BY[code]], planned=load_point(repeats=repeats))
     )
     load = {"requestRates": ["4"]} | (
-        {"maxConcurrency": scene.planned.load.cap} if scene.planned.load.capped else {}
+        {"maxConcurrency": scene.planned.load.cap}
+        if scene.planned.load.capped
+        else {}
     )
     base = (
         SPEC

@@ -18,7 +18,15 @@ from benchrun.measure import in_flight, stage_windows
 from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import StageRecord
 from unit.judge.stages import open_loop_load, users, with_compilations
-from unit.measure.records import STAGE, client, edge, record, requests, sample, served
+from unit.measure.records import (
+    STAGE,
+    client,
+    edge,
+    record,
+    requests,
+    sample,
+    served,
+)
 
 BEGIN = 1000.0
 """Unix seconds of the first send."""
@@ -51,7 +59,8 @@ class Server:
     def capacity(self) -> float:
         """Return the requests a second that it can serve for long."""
         return min(
-            1 / self.prefill_seconds, self.slots / (self.prefill_seconds + self.decode_seconds)
+            1 / self.prefill_seconds,
+            self.slots / (self.prefill_seconds + self.decode_seconds),
         )
 
 
@@ -67,7 +76,9 @@ def open_loop(
     for gap in gaps:
         due += gap * stretch
         instants.append(due)
-    return _stage(server, iter(instants), None, chance, open_loop_load(rate=rate), stage_id)
+    return _stage(
+        server, iter(instants), None, chance, open_loop_load(rate=rate), stage_id
+    )
 
 
 def closed_loop(
@@ -113,7 +124,9 @@ def _stage(
         factor = server.slower(sent, number)
         prompt, output = _lengths(server, chance)
         begin = max(sent + NETWORK_SECONDS, heappop(free), prefill_free)
-        prefilled = begin + factor * prompt * server.prefill_seconds * _around_one(server, chance)
+        prefilled = begin + factor * prompt * server.prefill_seconds * _around_one(
+            server, chance
+        )
         prefill_free = prefilled
         first = prefilled + server.held_up(number)
         first += (
@@ -121,10 +134,14 @@ def _stage(
             if chance.random() < server.hiccup_chance
             else 0.0
         )
-        last = first + factor * output * server.decode_seconds * _around_one(server, chance)
+        last = first + factor * output * server.decode_seconds * _around_one(
+            server, chance
+        )
         heappush(free, last)
         answered = last + NETWORK_SECONDS
-        rows.append((sent, first + NETWORK_SECONDS - sent, answered - sent, prompt, output))
+        rows.append(
+            (sent, first + NETWORK_SECONDS - sent, answered - sent, prompt, output)
+        )
         if ready is not None:
             mean = load.load.mean_think_seconds
             thought = chance.expovariate(1 / mean) if mean else 0.0
@@ -143,7 +160,9 @@ def _around_one(server: Server, chance: random.Random) -> float:
 
 
 def _measured(
-    rows: list[tuple[float, float, float, float, float]], load: ExpectedStage, stage_id: str
+    rows: list[tuple[float, float, float, float, float]],
+    load: ExpectedStage,
+    stage_id: str,
 ) -> StageFacts:
     begin = rows[0][0]
     last = max(row[0] + row[2] for row in rows)

@@ -19,7 +19,15 @@ from benchrun_client.contract import (
     StageRecord,
 )
 from unit.judge.queues import Server, open_loop
-from unit.measure.records import client, edge, load_point, record, requests, sample, served
+from unit.measure.records import (
+    client,
+    edge,
+    load_point,
+    record,
+    requests,
+    sample,
+    served,
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,9 @@ def _columns(factor: float = 1.0) -> RequestColumns:
 def _cold() -> StageRecord:
     ttft_us = [900_000] * 3 + [20_000] * 97
     return record(
-        requests=requests(ttft_us=ttft_us, e2el_us=[1_000_000] * 100, output_tokens=[10] * 100)
+        requests=requests(
+            ttft_us=ttft_us, e2el_us=[1_000_000] * 100, output_tokens=[10] * 100
+        )
     )
 
 
@@ -69,10 +79,15 @@ def _slower_each_time() -> Scene:
 
 
 def _in_step() -> StageRecord:
-    begins = [round(1e6 * (r + place / 100)) for r in range(12) for place in range(8)]
+    begins = [
+        round(1e6 * (r + place / 100)) for r in range(12) for place in range(8)
+    ]
     ttft_us = [10_000 * (1 + place) for _ in range(12) for place in range(8)]
     columns = requests(
-        start_us=begins, ttft_us=ttft_us, e2el_us=[999_000] * 96, output_tokens=[10] * 96
+        start_us=begins,
+        ttft_us=ttft_us,
+        e2el_us=[999_000] * 96,
+        output_tokens=[10] * 96,
     )
     return record(
         USERS.stage_ids[0],
@@ -90,7 +105,9 @@ def _on_gpus(**figures: float) -> list[Sample]:
 def _gpu_sample(place: int, figures: Mapping[str, float]) -> Sample:
     first: Mapping[str, float] = {"gpu_xid": 0.0}
     values: dict[str, Any] = dict(figures if place else first)
-    return sample(1000.2 + place, gpu_joules=700.0 * place, sm_clock_mhz=1980.0, **values)
+    return sample(
+        1000.2 + place, gpu_joules=700.0 * place, sm_clock_mhz=1980.0, **values
+    )
 
 
 GPU_SERVER = (ServerStatus(engine="VLLM", role="server", gpus=1),)
@@ -101,7 +118,11 @@ def _behind_the_client(*, cores: float) -> StageRecord:
 
     Its API server used so many cores for ten seconds.
     """
-    rises = {**served(requests()), "time_to_first_token_seconds_sum": 0.02, PROCESS_CPU: 10 * cores}
+    rises = {
+        **served(requests()),
+        "time_to_first_token_seconds_sum": 0.02,
+        PROCESS_CPU: 10 * cores,
+    }
     return record(servers=(edge(rises=rises),))
 
 
@@ -116,7 +137,8 @@ def _evenly_sent(*, slower_at_first: float = 1.0) -> StageRecord:
     It takes `slower_at_first` times as long.
     """
     e2el = [
-        round(100_000 * (slower_at_first if i < 70 else 1.0)) + i * 619 % 997 for i in range(200)
+        round(100_000 * (slower_at_first if i < 70 else 1.0)) + i * 619 % 997
+        for i in range(200)
     ]
     columns = requests(
         start_us=[250_000 * i for i in range(200)],
@@ -129,9 +151,15 @@ def _evenly_sent(*, slower_at_first: float = 1.0) -> StageRecord:
 
 SCENES: Mapping[Code, Scene] = {
     Code.RECORD_NOT_STORED: Scene([record()], unstored=(record().stage_id,)),
-    Code.RATE_NOT_ACHIEVED: Scene([record(requests=requests(start_us=(0, 9_000_000)))]),
-    Code.CONCURRENCY_NOT_REACHED: Scene([record(USERS.stage_ids[0])], planned=USERS),
-    Code.CLIENT_SATURATED: Scene([record(client=client(cpu_seconds=9.0, lag_p99_us=99_000))]),
+    Code.RATE_NOT_ACHIEVED: Scene(
+        [record(requests=requests(start_us=(0, 9_000_000)))]
+    ),
+    Code.CONCURRENCY_NOT_REACHED: Scene(
+        [record(USERS.stage_ids[0])], planned=USERS
+    ),
+    Code.CLIENT_SATURATED: Scene(
+        [record(client=client(cpu_seconds=9.0, lag_p99_us=99_000))]
+    ),
     Code.PATH_SLOW: Scene(
         [record(round_trips=RoundTrips(count=20, median_us=20_000, p95_us=31_000))]
     ),
@@ -143,11 +171,14 @@ SCENES: Mapping[Code, Scene] = {
     ),
     Code.COMPILATION_IN_WINDOW: Scene([record()], compilations=(1005.0,)),
     Code.COLD_START: Scene([_cold()]),
-    Code.NOT_STEADY_STATE: Scene([open_loop(OVERLOADED, rate=4.0, count=200, seed=1).record]),
+    Code.NOT_STEADY_STATE: Scene(
+        [open_loop(OVERLOADED, rate=4.0, count=200, seed=1).record]
+    ),
     Code.DRIFT: _slower_each_time(),
     Code.REPEATS_DISAGREE: _slower_each_time(),
     Code.LITTLES_LAW_BROKEN: Scene(
-        [record()], samples=[sample(1000.2 + i / 2, running=50.0) for i in range(20)]
+        [record()],
+        samples=[sample(1000.2 + i / 2, running=50.0) for i in range(20)],
     ),
     Code.WINDOW_TOO_SHORT: Scene([record(scalars={"duration": 5.0})]),
     Code.TOO_FEW_SAMPLES: Scene([_evenly_sent()]),
@@ -161,7 +192,9 @@ SCENES: Mapping[Code, Scene] = {
         [record(servers=(edge("p", role="prefill"), edge("d", role="decode")))],
         samples=[
             *(
-                sample(1000.2 + i, role="prefill", pod="p", running=1.0, waiting=9.0)
+                sample(
+                    1000.2 + i, role="prefill", pod="p", running=1.0, waiting=9.0
+                )
                 for i in range(9)
             ),
             *(
@@ -172,26 +205,40 @@ SCENES: Mapping[Code, Scene] = {
     ),
     Code.WRONG_SERVER: Scene(
         [record(servers=(edge("10.0.0.9:8000"),))],
-        servers=(ServerStatus(engine="VLLM", role="server", addresses=["10.0.0.1"]),),
+        servers=(
+            ServerStatus(engine="VLLM", role="server", addresses=["10.0.0.1"]),
+        ),
     ),
     Code.WRONG_MODEL: Scene(
         [
             record(
                 servers=(
                     edge().model_copy(
-                        update={"served": ServedModel(id="Qwen/Qwen3-4B", root="r" * 600)}
+                        update={
+                            "served": ServedModel(
+                                id="Qwen/Qwen3-4B", root="r" * 600
+                            )
+                        }
                     ),
                 )
             )
         ],
-        servers=(ServerStatus(engine="VLLM", role="server", addresses=["10.0.0.9"]),),
+        servers=(
+            ServerStatus(engine="VLLM", role="server", addresses=["10.0.0.9"]),
+        ),
     ),
     Code.USERS_IN_STEP: Scene([_in_step()], planned=USERS),
     Code.GPU_SLOWED: Scene(
-        [record()], samples=_on_gpus(gpu_slowed=1.0, gpu_power_capped=0.0), servers=GPU_SERVER
+        [record()],
+        samples=_on_gpus(gpu_slowed=1.0, gpu_power_capped=0.0),
+        servers=GPU_SERVER,
     ),
-    Code.GPU_ERRORS: Scene([record()], samples=_on_gpus(gpu_xid=94.0), servers=GPU_SERVER),
-    Code.GPU_SHARED: Scene([record()], samples=_on_gpus(gpu_pods=2.0), servers=GPU_SERVER),
+    Code.GPU_ERRORS: Scene(
+        [record()], samples=_on_gpus(gpu_xid=94.0), servers=GPU_SERVER
+    ),
+    Code.GPU_SHARED: Scene(
+        [record()], samples=_on_gpus(gpu_pods=2.0), servers=GPU_SERVER
+    ),
     Code.SERVER_THROTTLED: Scene(
         [record()],
         samples=[

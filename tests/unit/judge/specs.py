@@ -4,7 +4,10 @@ from typing import Any
 
 from benchrun.api import BenchmarkRunSpec
 
-SERVER = {"image": "vllm/vllm-openai:v0.32.0", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+SERVER = {
+    "image": "vllm/vllm-openai:v0.32.0",
+    "resources": {"limits": {"nvidia.com/gpu": 1}},
+}
 
 
 def spec(**changes: Any) -> BenchmarkRunSpec:

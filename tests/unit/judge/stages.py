@@ -8,7 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from benchrun.api import CompiledKernels, ServerStatus, Severity
-from benchrun.judge.rules.rule import Code, Found, NotChecked, StageFacts, StageFinding
+from benchrun.judge.rules.rule import (
+    Code,
+    Found,
+    NotChecked,
+    StageFacts,
+    StageFinding,
+)
 from benchrun.judge.stage_facts import ExpectedStage
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import Window
@@ -41,13 +47,17 @@ def open_loop_load(
 ) -> ExpectedStage:
     """Build an open loop at four requests a second, or all at once where the rate is None."""
     if rate is None:
-        return replace(OPEN_LOOP, load=AtOnceLoad(max_concurrency=concurrency), **changes)
+        return replace(
+            OPEN_LOOP, load=AtOnceLoad(max_concurrency=concurrency), **changes
+        )
     text = spelled(repr(rate))
     load = RateLoad(requests_per_second=text, max_concurrency=concurrency)
     return replace(OPEN_LOOP, load=load, **changes)
 
 
-def users(concurrency: int, *, think_seconds: float = 0.0, **changes: Any) -> ExpectedStage:
+def users(
+    concurrency: int, *, think_seconds: float = 0.0, **changes: Any
+) -> ExpectedStage:
     """Build a closed loop of users, who think for so long on average."""
     think = ThinkTime(mean_seconds=f"{think_seconds}") if think_seconds else None
     load = UsersLoad(concurrency=concurrency, think_seconds=think)
@@ -77,7 +87,9 @@ def context(
     Unless `compilations` says otherwise, its server log could be read and shows no compiling.
     """
     known = with_compilations(servers, compilations)
-    return lambda record: StageFacts(record, load, thresholds or Thresholds(), windows, known)
+    return lambda record: StageFacts(
+        record, load, thresholds or Thresholds(), windows, known
+    )
 
 
 def with_compilations(

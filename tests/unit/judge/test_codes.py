@@ -47,7 +47,9 @@ def test_the_words_of_findings_are_those_that_were_reviewed() -> None:
         GOLDEN.write_text(yaml.safe_dump(shown, sort_keys=False, width=120))
         pytest.fail(f"{GOLDEN.name} was written anew; read its diff")
     assert yaml.safe_load(GOLDEN.read_text()) == shown
-    assert list(shown) == list(yaml.safe_load(GOLDEN.read_text())), "in the order of results"
+    assert list(shown) == list(yaml.safe_load(GOLDEN.read_text())), (
+        "in the order of results"
+    )
 
 
 def test_every_code_has_a_sentence_and_a_short_text() -> None:
@@ -55,7 +57,8 @@ def test_every_code_has_a_sentence_and_a_short_text() -> None:
     for code in Code:
         page = page_of(code)
         assert all(
-            20 < len(text) < 300 and text.endswith(".") for text in (page.meaning, page.remedy)
+            20 < len(text) < 300 and text.endswith(".")
+            for text in (page.meaning, page.remedy)
         ), code
 
 
@@ -71,7 +74,9 @@ def test_the_page_has_all_sections(code: Code) -> None:
     assert 15 <= len(text.splitlines()) <= 40
 
 
-@pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem
+)
 def test_links_lead_to_pages(page: Path) -> None:
     for target in re.findall(r"\]\(([A-Za-z]+\.md)\)", page.read_text()):
         assert (PAGES / target).exists()

@@ -41,7 +41,10 @@ A_DOLLAR_A_SECOND = CostStatus(currency="USD", per_hour=3600.0)
 
 def servers(*gpus: int) -> list[ServerStatus]:
     """One entry a role, each with so many GPUs."""
-    return [ServerStatus(engine="VLLM", role=f"role-{i}", gpus=held) for i, held in enumerate(gpus)]
+    return [
+        ServerStatus(engine="VLLM", role=f"role-{i}", gpus=held)
+        for i, held in enumerate(gpus)
+    ]
 
 
 def measured(**metrics: float | None) -> Result:
@@ -68,8 +71,12 @@ def test_a_price_of_the_whole_does_not_look_at_gpus() -> None:
 
 
 @pytest.mark.parametrize("held", [servers(), servers(0, 0)])
-def test_without_a_gpu_its_price_is_not_that_of_the_servers(held: list[ServerStatus]) -> None:
-    assert cost_status(Cost(per_gpu_hour="2.49"), held) == CostStatus(currency="USD", per_hour=None)
+def test_without_a_gpu_its_price_is_not_that_of_the_servers(
+    held: list[ServerStatus],
+) -> None:
+    assert cost_status(Cost(per_gpu_hour="2.49"), held) == CostStatus(
+        currency="USD", per_hour=None
+    )
 
 
 def test_without_a_price_nothing_is_reported() -> None:
@@ -80,14 +87,17 @@ def test_without_a_price_nothing_is_reported() -> None:
 def test_costs_match_a_calculation_by_hand() -> None:
     """A dollar a second, for 2,000 tokens out a second and 8,000 in."""
     row = with_costs(
-        measured(output_throughput=2_000, total_token_throughput=10_000), A_DOLLAR_A_SECOND
+        measured(output_throughput=2_000, total_token_throughput=10_000),
+        A_DOLLAR_A_SECOND,
     )
     assert row.metrics["cost_per_million_output_tokens"] == 500.0
     assert row.metrics["cost_per_million_total_tokens"] == 100.0
 
 
 def test_five_digits() -> None:
-    row = with_costs(measured(output_throughput=3, total_token_throughput=7), A_DOLLAR_A_SECOND)
+    row = with_costs(
+        measured(output_throughput=3, total_token_throughput=7), A_DOLLAR_A_SECOND
+    )
     assert [row.metrics[key] for key in COSTS] == [333_330.0, 142_860.0]
 
 
@@ -95,32 +105,49 @@ def test_five_digits() -> None:
     ("metrics", "price"),
     [
         pytest.param(
-            {"output_throughput": 10, "total_token_throughput": 10}, None, id="no price known"
+            {"output_throughput": 10, "total_token_throughput": 10},
+            None,
+            id="no price known",
         ),
-        pytest.param({"output_throughput": 0, "total_token_throughput": 0}, 3600.0, id="no token"),
         pytest.param(
-            {"output_throughput": None, "total_token_throughput": None}, 3600.0, id="no duration"
+            {"output_throughput": 0, "total_token_throughput": 0},
+            3600.0,
+            id="no token",
+        ),
+        pytest.param(
+            {"output_throughput": None, "total_token_throughput": None},
+            3600.0,
+            id="no duration",
         ),
         pytest.param({}, 3600.0, id="nothing measured"),
     ],
 )
-def test_an_unknown_cost_is_null(metrics: dict[str, Any], price: float | None) -> None:
-    row = with_costs(measured(**metrics), CostStatus(currency="USD", per_hour=price))
+def test_an_unknown_cost_is_null(
+    metrics: dict[str, Any], price: float | None
+) -> None:
+    row = with_costs(
+        measured(**metrics), CostStatus(currency="USD", per_hour=price)
+    )
     assert [row.metrics[key] for key in COSTS] == [None, None]
 
 
 def test_prompts_alone_have_a_cost_of_all_tokens() -> None:
     row = with_costs(
-        measured(output_throughput=0, total_token_throughput=1_000_000), A_DOLLAR_A_SECOND
+        measured(output_throughput=0, total_token_throughput=1_000_000),
+        A_DOLLAR_A_SECOND,
     )
     assert [row.metrics[key] for key in COSTS] == [None, 1.0]
 
 
-def test_repeats_are_priced_together_and_failed_requests_answer_for_nothing() -> None:
+def test_repeats_are_priced_together_and_failed_requests_answer_for_nothing() -> (
+    None
+):
     """Twice 10 s; of two requests with 5 tokens each, one failed in the second repeat."""
     stages = [
         record(
-            "chat/rate=4/r1", requests=requests(output_tokens=(5, 5)), scalars={"duration": 10.0}
+            "chat/rate=4/r1",
+            requests=requests(output_tokens=(5, 5)),
+            scalars={"duration": 10.0},
         ),
         record(
             "chat/rate=4/r2",
@@ -129,13 +156,21 @@ def test_repeats_are_priced_together_and_failed_requests_answer_for_nothing() ->
         ),
     ]
     [row] = results(
-        [load_point(repeats=2)], stages, [], spec=spec(cost={"perHour": "3600"}), servers=servers(1)
+        [load_point(repeats=2)],
+        stages,
+        [],
+        spec=spec(cost={"perHour": "3600"}),
+        servers=servers(1),
     ).results
-    assert row.metrics["cost_per_million_output_tokens"] == pytest.approx(20 / 15 * 1e6, rel=1e-4)
+    assert row.metrics["cost_per_million_output_tokens"] == pytest.approx(
+        20 / 15 * 1e6, rel=1e-4
+    )
 
 
 def test_rows_of_a_run_without_a_price_have_no_such_figures() -> None:
-    [row] = results([load_point()], [record()], [], spec=spec(), servers=servers(1)).results
+    [row] = results(
+        [load_point()], [record()], [], spec=spec(), servers=servers(1)
+    ).results
     assert not set(COSTS) & set(row.metrics)
 
 
@@ -145,7 +180,9 @@ PRICES: dict[str, Any] = {
 }
 
 
-def read(hits: float, *, looked_up: float = 1000.0, **external: float) -> ServerEdge:
+def read(
+    hits: float, *, looked_up: float = 1000.0, **external: float
+) -> ServerEdge:
     """Counters of a server that found so many of the prompt tokens that it looked up."""
     return edge(
         rises={PREFIX_QUERIES: looked_up, PREFIX_HITS: hits},
@@ -165,16 +202,21 @@ def read(hits: float, *, looked_up: float = 1000.0, **external: float) -> Server
 def test_cached_tokens_have_a_price_of_their_own(hits: float, euros: float) -> None:
     """1,000 tokens in and 10 out, by hand, in millionths."""
     stage = record(
-        requests=requests(input_tokens=(400, 600), output_tokens=(5, 5)), servers=(read(hits),)
+        requests=requests(input_tokens=(400, 600), output_tokens=(5, 5)),
+        servers=(read(hits),),
     )
-    judged = results([load_point()], [stage], [], spec=spec(cost=PRICES), servers=servers(2))
+    judged = results(
+        [load_point()], [stage], [], spec=spec(cost=PRICES), servers=servers(2)
+    )
     assert [judged.results[0].metrics[key] for key in COSTS] == [
         rounded(euros / 10),
         rounded(euros / 1010),
     ]
 
 
-def test_each_stage_counts_by_its_own_hits_and_failed_requests_for_nothing() -> None:
+def test_each_stage_counts_by_its_own_hits_and_failed_requests_for_nothing() -> (
+    None
+):
     cold = record(
         "chat/rate=4/r1",
         requests=requests(input_tokens=(500, 500), output_tokens=(5, 5)),
@@ -187,24 +229,36 @@ def test_each_stage_counts_by_its_own_hits_and_failed_requests_for_nothing() -> 
     )
     euros = 1000 * 3 + 50 * 3 + 450 * 0.3 + 15 * 15
     found = token_costs([cold, warm], Cost.model_validate(PRICES))
-    assert found == {OUTPUT_COST: rounded(euros / 15), TOTAL_COST: rounded(euros / 1515)}
+    assert found == {
+        OUTPUT_COST: rounded(euros / 15),
+        TOTAL_COST: rounded(euros / 1515),
+    }
 
 
-def test_a_second_tier_is_cached_too_and_a_cache_that_is_off_finds_nothing() -> None:
+def test_a_second_tier_is_cached_too_and_a_cache_that_is_off_finds_nothing() -> (
+    None
+):
     columns = requests(input_tokens=(400, 600), output_tokens=(5, 5))
     prices = Cost.model_validate(PRICES)
     off = record(requests=columns, servers=(read(0, looked_up=0),))
     assert token_costs([off], prices)[OUTPUT_COST] == rounded((3000 + 150) / 10)
     behind = record(
-        requests=columns, servers=(read(200, **{EXTERNAL_HITS: 300.0, EXTERNAL_QUERIES: 800.0}),)
+        requests=columns,
+        servers=(read(200, **{EXTERNAL_HITS: 300.0, EXTERNAL_QUERIES: 800.0}),),
     )
-    assert token_costs([behind], prices)[OUTPUT_COST] == rounded((500 * 3 + 500 * 0.3 + 150) / 10)
+    assert token_costs([behind], prices)[OUTPUT_COST] == rounded(
+        (500 * 3 + 500 * 0.3 + 150) / 10
+    )
 
 
 @pytest.mark.parametrize(
-    "edges", [(), (ServerEdge(address="a", before=None, after=None),)], ids=["none", "unread"]
+    "edges",
+    [(), (ServerEdge(address="a", before=None, after=None),)],
+    ids=["none", "unread"],
 )
-def test_hits_that_are_not_known_leave_the_cost_unknown(edges: tuple[ServerEdge, ...]) -> None:
+def test_hits_that_are_not_known_leave_the_cost_unknown(
+    edges: tuple[ServerEdge, ...],
+) -> None:
     assert token_costs([record(servers=edges)], Cost.model_validate(PRICES)) == {
         OUTPUT_COST: None,
         TOTAL_COST: None,
@@ -213,22 +267,40 @@ def test_hits_that_are_not_known_leave_the_cost_unknown(edges: tuple[ServerEdge,
 
 def test_prices_of_tokens_are_reported_and_have_no_hour() -> None:
     status = cost_status(Cost.model_validate(PRICES), servers(2))
-    assert status == CostStatus(currency="EUR", per_million_tokens="3 input, 0.3 cached, 15 output")
+    assert status == CostStatus(
+        currency="EUR", per_million_tokens="3 input, 0.3 cached, 15 output"
+    )
     row = measured(output_throughput=10.0, total_token_throughput=10.0)
     assert with_costs(row, status) == row
     assert token_costs([record()], PER_HOUR) == token_costs([record()], None) == {}
 
 
-def role(name: str, watts: float | None = None, reason: str | None = None) -> RoleFigures:
-    return RoleFigures(role=name, gpu_power_mean_watts=watts, no_power_reason=reason)
+def role(
+    name: str, watts: float | None = None, reason: str | None = None
+) -> RoleFigures:
+    return RoleFigures(
+        role=name, gpu_power_mean_watts=watts, no_power_reason=reason
+    )
 
 
 @pytest.mark.parametrize(
     ("expected", "gpus", "roles"),
     [
-        ({TOKENS_PER_JOULE: 3.0}, GpuFigures(output_tokens_per_joule=3.0), [role("server", 400.0)]),
-        ({TOKENS_PER_JOULE: None}, GpuFigures(), [role("prefill", 300.0), role("decode")]),
-        ({TOKENS_PER_JOULE: None}, GpuFigures(), [role("server", None, "not renewed")]),
+        (
+            {TOKENS_PER_JOULE: 3.0},
+            GpuFigures(output_tokens_per_joule=3.0),
+            [role("server", 400.0)],
+        ),
+        (
+            {TOKENS_PER_JOULE: None},
+            GpuFigures(),
+            [role("prefill", 300.0), role("decode")],
+        ),
+        (
+            {TOKENS_PER_JOULE: None},
+            GpuFigures(),
+            [role("server", None, "not renewed")],
+        ),
         ({}, GpuFigures(), [role("server")]),
         ({}, GpuFigures(), []),
     ],
@@ -243,19 +315,30 @@ def test_it_stands_in_the_row_of_a_run_whose_gpus_were_read() -> None:
     """250 J and five tokens a second, by the server's own counter."""
     stage = record(servers=(edge(rises={GENERATION_TOKENS: 100.0}),))
     read = [
-        sample(1001.0 + t, gpu_joules=250.0 * t, generation_tokens=1.0 + 5 * t) for t in range(6)
+        sample(1001.0 + t, gpu_joules=250.0 * t, generation_tokens=1.0 + 5 * t)
+        for t in range(6)
     ]
     [row] = results([load_point()], [stage], read, spec=spec()).results
-    assert (row.metrics[TOKENS_PER_JOULE], row.roles[0].gpu_power_mean_watts) == (0.02, 250.0)
+    assert (row.metrics[TOKENS_PER_JOULE], row.roles[0].gpu_power_mean_watts) == (
+        0.02,
+        250.0,
+    )
     [once] = results([load_point()], [stage], read[:2], spec=spec()).results
-    assert (once.metrics[TOKENS_PER_JOULE], once.roles[0].no_power_reason) == (None, NOT_RENEWED)
-    [other] = results([load_point()], [record()], [sample(1005.0)], spec=spec()).results
+    assert (once.metrics[TOKENS_PER_JOULE], once.roles[0].no_power_reason) == (
+        None,
+        NOT_RENEWED,
+    )
+    [other] = results(
+        [load_point()], [record()], [sample(1005.0)], spec=spec()
+    ).results
     assert TOKENS_PER_JOULE not in other.metrics
 
 
 def test_gpus_of_every_role_share_the_throughput() -> None:
     held = total_gpus(servers(2, 0, 4))
-    assert with_throughput_per_gpu(measured(output_throughput=1000.0), held).metrics == {
+    assert with_throughput_per_gpu(
+        measured(output_throughput=1000.0), held
+    ).metrics == {
         "output_throughput": 1000.0,
         PER_GPU: 166.67,
     }
@@ -268,16 +351,25 @@ def test_without_a_gpu_nothing_is_reported(held: list[ServerStatus]) -> None:
 
 
 @pytest.mark.parametrize("metrics", [{}, {"output_throughput": None}])
-def test_an_unknown_throughput_has_an_unknown_share(metrics: dict[str, float | None]) -> None:
+def test_an_unknown_throughput_has_an_unknown_share(
+    metrics: dict[str, float | None],
+) -> None:
     assert with_throughput_per_gpu(measured(**metrics), 2).metrics[PER_GPU] is None
 
 
 def test_rows_of_a_run_have_it_beside_their_costs() -> None:
     """Ten tokens in ten seconds, by two roles of two GPUs each."""
-    stage = record(requests=requests(output_tokens=(5, 5)), scalars={"duration": 10.0})
+    stage = record(
+        requests=requests(output_tokens=(5, 5)), scalars={"duration": 10.0}
+    )
     for of_spec in (spec(), spec(cost={"perHour": "3600"})):
-        [row] = results([load_point()], [stage], [], spec=of_spec, servers=servers(2, 2)).results
-        assert (row.metrics["output_throughput"], row.metrics[PER_GPU]) == (1.0, 0.25)
+        [row] = results(
+            [load_point()], [stage], [], spec=of_spec, servers=servers(2, 2)
+        ).results
+        assert (row.metrics["output_throughput"], row.metrics[PER_GPU]) == (
+            1.0,
+            0.25,
+        )
     assert row.metrics["cost_per_million_output_tokens"] == 1e6
 
 

@@ -36,8 +36,14 @@ FINDINGS = st.lists(
     ("missing", "measured"),
     [
         pytest.param([], ["chat/rate=4/r1", "chat/rate=4/r2"], id="all there"),
-        pytest.param(["chat/rate=4/r2"], ["chat/rate=4/r1"], id="the last is missing"),
-        pytest.param(["chat/rate=4/r1", "chat/rate=4/r2"], ["other/rate=4/r1"], id="none is there"),
+        pytest.param(
+            ["chat/rate=4/r2"], ["chat/rate=4/r1"], id="the last is missing"
+        ),
+        pytest.param(
+            ["chat/rate=4/r1", "chat/rate=4/r2"],
+            ["other/rate=4/r1"],
+            id="none is there",
+        ),
     ],
 )
 def test_missing_records(missing: list[str], measured: list[str]) -> None:
@@ -45,7 +51,9 @@ def test_missing_records(missing: list[str], measured: list[str]) -> None:
     assert [(f.code, f.severity, f.stage_id) for f in found] == [
         (Code.RECORD_MISSING, "Invalid", s) for s in missing
     ]
-    assert all(f.evidence == {"planned": 2, "measured": 2 - len(missing)} for f in found)
+    assert all(
+        f.evidence == {"planned": 2, "measured": 2 - len(missing)} for f in found
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,10 +62,14 @@ def test_missing_records(missing: list[str], measured: list[str]) -> None:
         pytest.param("Valid", [], id="nothing found"),
         pytest.param("Valid", ["Note", "Note"], id="a note is no blemish"),
         pytest.param("Suspect", ["Note", "Suspect"], id="a suspicion is"),
-        pytest.param("Invalid", ["Suspect", "Invalid", "Note"], id="the worst counts"),
+        pytest.param(
+            "Invalid", ["Suspect", "Invalid", "Note"], id="the worst counts"
+        ),
     ],
 )
-def test_verdict_of_a_stage(verdict: Verdict, severities: Sequence[Severity]) -> None:
+def test_verdict_of_a_stage(
+    verdict: Verdict, severities: Sequence[Severity]
+) -> None:
     found = [StageFinding(Code.NO_OUTPUT, severity, "s") for severity in severities]
     assert verdict_of_findings(found) == verdict
 
@@ -68,7 +80,9 @@ def test_verdict_of_a_stage(verdict: Verdict, severities: Sequence[Severity]) ->
         pytest.param(None, [], id="none of nothing"),
         pytest.param("Unknown", ["Unknown"], id="unknown alone"),
         pytest.param("Valid", ["Unknown", "Valid"], id="unknown beside something"),
-        pytest.param("Suspect", ["Valid", "Suspect", "Valid"], id="suspect above valid"),
+        pytest.param(
+            "Suspect", ["Valid", "Suspect", "Valid"], id="suspect above valid"
+        ),
         pytest.param("Invalid", ["Invalid", "Suspect"], id="invalid above all"),
     ],
 )
@@ -77,9 +91,15 @@ def test_the_worst(expected: Verdict | None, verdicts: list[Verdict]) -> None:
 
 
 def test_rules_do_not_stop_each_other() -> None:
-    stage = record(requests=requests(ok=(0, 0)), servers=(edge(after={START_TIME: 2.0}),))
+    stage = record(
+        requests=requests(ok=(0, 0)), servers=(edge(after={START_TIME: 2.0}),)
+    )
     codes = [finding.code for finding in judge_stage(context()(stage))]
-    assert codes == [Code.ALL_REQUESTS_FAILED, Code.SERVER_RESTARTED, Code.NOT_CHECKED]
+    assert codes == [
+        Code.ALL_REQUESTS_FAILED,
+        Code.SERVER_RESTARTED,
+        Code.NOT_CHECKED,
+    ]
 
 
 def test_a_good_stage_has_no_findings() -> None:
@@ -91,21 +111,37 @@ def test_one_entry_a_code_with_the_worst_stages_evidence() -> None:
         [
             StageFinding(Code.NOT_CHECKED, "Note", "a/r1"),
             StageFinding(
-                Code.PREFIX_CACHE_CONTAMINATED, "Suspect", "a/r1", {"hitPercent": 9.0}, weight=9.0
+                Code.PREFIX_CACHE_CONTAMINATED,
+                "Suspect",
+                "a/r1",
+                {"hitPercent": 9.0},
+                weight=9.0,
             ),
             StageFinding(
-                Code.PREFIX_CACHE_CONTAMINATED, "Invalid", "a/r2", {"hitPercent": 12.0}, weight=12.0
+                Code.PREFIX_CACHE_CONTAMINATED,
+                "Invalid",
+                "a/r2",
+                {"hitPercent": 12.0},
+                weight=12.0,
             ),
             StageFinding(
-                Code.PREFIX_CACHE_CONTAMINATED, "Invalid", "a/r3", {"hitPercent": 90.0}, weight=90.0
+                Code.PREFIX_CACHE_CONTAMINATED,
+                "Invalid",
+                "a/r3",
+                {"hitPercent": 90.0},
+                weight=90.0,
             ),
         ]
     )
-    assert [(f.code, f.severity, f.count, f.worst_stage, f.evidence) for f in found] == [
+    assert [
+        (f.code, f.severity, f.count, f.worst_stage, f.evidence) for f in found
+    ] == [
         ("PrefixCacheContaminated", "Invalid", 3, "a/r3", {"hitPercent": 90.0}),
         ("NotChecked", "Note", 1, "a/r1", {}),
     ]
-    assert found[0].sentence.startswith("90 % of the prompt tokens were in the prefix cache")
+    assert found[0].sentence.startswith(
+        "90 % of the prompt tokens were in the prefix cache"
+    )
     assert found[0].meaning == page_of(Code.PREFIX_CACHE_CONTAMINATED).meaning
 
 
@@ -116,10 +152,15 @@ def test_a_sentence_is_cut_at_a_thousand_bytes() -> None:
     assert entry.sentence.endswith("…")
 
 
-def test_many_findings_keep_their_sentences_and_lose_their_words_from_the_end() -> None:
+def test_many_findings_keep_their_sentences_and_lose_their_words_from_the_end() -> (
+    None
+):
     evidence = {"error": "e" * 60}
     found = aggregate(
-        [StageFinding(code, "Suspect", f"{'a' * 60}/r1", evidence) for code in list(Code)]
+        [
+            StageFinding(code, "Suspect", f"{'a' * 60}/r1", evidence)
+            for code in list(Code)
+        ]
     )
     explained = [bool(each.meaning) for each in found]
     assert explained == sorted(explained, reverse=True)
@@ -136,17 +177,25 @@ def test_the_earliest_of_equally_bad_stages_is_named() -> None:
 
 
 @given(FINDINGS)
-def test_entries_are_one_a_code_and_worst_first(findings: list[StageFinding]) -> None:
+def test_entries_are_one_a_code_and_worst_first(
+    findings: list[StageFinding],
+) -> None:
     entries = aggregate(findings)
     assert sorted(e.code for e in entries) == sorted({f.code for f in findings})
     severities = [["Note", "Suspect", "Invalid"].index(e.severity) for e in entries]
     assert severities == sorted(severities, reverse=True)
     for entry in entries:
-        assert entry.count == len({f.stage_id for f in findings if f.code == entry.code})
+        assert entry.count == len(
+            {f.stage_id for f in findings if f.code == entry.code}
+        )
 
 
 @given(FINDINGS)
 def test_the_worst_entry_is_the_runs_verdict(findings: list[StageFinding]) -> None:
     entries = aggregate(findings)
-    expected = "Valid" if not entries or entries[0].severity == "Note" else entries[0].severity
+    expected = (
+        "Valid"
+        if not entries or entries[0].severity == "Note"
+        else entries[0].severity
+    )
     assert verdict_of_findings(findings) == expected

@@ -28,7 +28,12 @@ def row(
     """A load point; `objectives`: their outcomes."""
     outcomes = [
         ObjectiveResult.model_validate(
-            {"metric": "TTFT", "percentile": "99", "maxMilliseconds": 500, "outcome": outcome}
+            {
+                "metric": "TTFT",
+                "percentile": "99",
+                "maxMilliseconds": 500,
+                "outcome": outcome,
+            }
         )
         for outcome in objectives.split()
     ]
@@ -48,9 +53,12 @@ def row(
 def best(rows: list[Result], ttft: dict[str, float] | None = None) -> str | None:
     """Which load is the best; `ttft`: p99 TTFT by load, unknown for others."""
     known = {
-        f"chat/rate={load}": P99TTFT(each, f"{each} ms") for load, each in (ttft or {}).items()
+        f"chat/rate={load}": P99TTFT(each, f"{each} ms")
+        for load, each in (ttft or {}).items()
     }
-    found = headline(rows, lambda load_point: known.get(load_point, P99TTFT(None, "-")))
+    found = headline(
+        rows, lambda load_point: known.get(load_point, P99TTFT(None, "-"))
+    )
     return found.load_point if found else None
 
 
@@ -79,7 +87,11 @@ def best(rows: list[Result], ttft: dict[str, float] | None = None) -> str | None
         ),
         pytest.param(
             "chat/rate=2",
-            [row("1", "Suspect"), row("2", "Suspect", throughput=900), row("3", "Invalid")],
+            [
+                row("1", "Suspect"),
+                row("2", "Suspect", throughput=900),
+                row("3", "Invalid"),
+            ],
             id="Suspect where none is Valid",
         ),
         pytest.param(
@@ -89,17 +101,26 @@ def best(rows: list[Result], ttft: dict[str, float] | None = None) -> str | None
         ),
         pytest.param(
             "chat/rate=1",
-            [row("1", objectives="Met Met"), row("2", throughput=2000, objectives="Met Missed")],
+            [
+                row("1", objectives="Met Met"),
+                row("2", throughput=2000, objectives="Met Missed"),
+            ],
             id="one that meets every objective before a faster one that does not",
         ),
         pytest.param(
             "chat/rate=1",
-            [row("1", objectives="Met"), row("2", throughput=2000, objectives="Inconclusive")],
+            [
+                row("1", objectives="Met"),
+                row("2", throughput=2000, objectives="Inconclusive"),
+            ],
             id="with certainty",
         ),
         pytest.param(
             "chat/rate=2",
-            [row("1", objectives="Missed"), row("2", throughput=2000, objectives="Missed")],
+            [
+                row("1", objectives="Missed"),
+                row("2", throughput=2000, objectives="Missed"),
+            ],
             id="the highest throughput where none meets them",
         ),
         pytest.param(
@@ -116,10 +137,16 @@ def test_which_load_point(load_point: str | None, rows: list[Result]) -> None:
 
 def test_of_equal_throughputs_the_one_with_the_lowest_ttft_is_best() -> None:
     """A load beyond capacity has the same throughput, and requests that wait for a minute."""
-    rows = [row("4", throughput=500), row("8", throughput=980), row("16", throughput=1000)]
+    rows = [
+        row("4", throughput=500),
+        row("8", throughput=980),
+        row("16", throughput=1000),
+    ]
     assert best(rows, {"4": 50, "8": 180, "16": 82_000}) == "chat/rate=8"
     rows[1] = row("8", throughput=969)
-    assert best(rows, {"4": 50, "8": 180, "16": 82_000}) == "chat/rate=16", "3.1 % less"
+    assert best(rows, {"4": 50, "8": 180, "16": 82_000}) == "chat/rate=16", (
+        "3.1 % less"
+    )
 
 
 def test_of_equals_without_a_ttft_the_highest_throughput_is_best() -> None:
@@ -144,15 +171,15 @@ def test_figures() -> None:
     ],
 )
 def test_figures_of_a_suspect_load_point_are_marked(ttft: str, marked: str) -> None:
-    assert headline([row("4", "Suspect")], lambda _: P99TTFT(143.0, ttft)) == Headline(
-        load_point="chat/rate=4", throughput="812?", p99_ttft=marked
-    )
+    assert headline(
+        [row("4", "Suspect")], lambda _: P99TTFT(143.0, ttft)
+    ) == Headline(load_point="chat/rate=4", throughput="812?", p99_ttft=marked)
 
 
 def test_a_figure_that_is_not_known_is_a_dash() -> None:
-    assert headline([row("4", throughput=None)], lambda _: P99TTFT(None, "-")) == Headline(
-        load_point="chat/rate=4", throughput="-", p99_ttft="-"
-    )
+    assert headline(
+        [row("4", throughput=None)], lambda _: P99TTFT(None, "-")
+    ) == Headline(load_point="chat/rate=4", throughput="-", p99_ttft="-")
 
 
 @pytest.mark.parametrize(
@@ -183,10 +210,14 @@ def test_short_numbers(text: str, value: float | None) -> None:
             open_loop_load(concurrency=2),
             id="a cap under a rate: since it was due",
         ),
-        pytest.param("20.0 ms", 570, users(2), id="users have no queue in the client"),
+        pytest.param(
+            "20.0 ms", 570, users(2), id="users have no queue in the client"
+        ),
     ],
 )
-def test_the_p99_of_a_load_point(text: str, count: int, load: ExpectedStage) -> None:
+def test_the_p99_of_a_load_point(
+    text: str, count: int, load: ExpectedStage
+) -> None:
     columns = requests(
         start_us=[250_000 * i for i in range(count)],
         ttft_us=[20_000] * count,
@@ -195,7 +226,9 @@ def test_the_p99_of_a_load_point(text: str, count: int, load: ExpectedStage) -> 
         queue_us=[5000] * count,
     )
     stage = record(requests=columns)
-    context = LoadPointContext(load_point(), Thresholds(), load, ["99"], (measured(stage, load),))
+    context = LoadPointContext(
+        load_point(), Thresholds(), load, ["99"], (measured(stage, load),)
+    )
     found = p99_ttft(context)
     assert found.text == text
     assert found.milliseconds == float(text.split()[0].rstrip("?"))
@@ -204,6 +237,10 @@ def test_the_p99_of_a_load_point(text: str, count: int, load: ExpectedStage) -> 
 def test_nothing_answered_has_no_p99() -> None:
     nothing = record(requests=requests(ok=(0, 0)))
     failed = LoadPointContext(
-        load_point(), Thresholds(), OPEN_LOOP, ["99"], (measured(nothing, OPEN_LOOP),)
+        load_point(),
+        Thresholds(),
+        OPEN_LOOP,
+        ["99"],
+        (measured(nothing, OPEN_LOOP),),
     )
     assert p99_ttft(failed) == (None, "-")

@@ -11,14 +11,19 @@ from hypothesis import given, strategies as st
 from unit.measure.records import record, requests
 
 
-def objective(metric: str = "TTFT", *, percentile: str = "99", at_most_ms: int = 25) -> Objective:
+def objective(
+    metric: str = "TTFT", *, percentile: str = "99", at_most_ms: int = 25
+) -> Objective:
     return Objective.model_validate(
         {"metric": metric, "percentile": percentile, "maxMilliseconds": at_most_ms}
     )
 
 
 def outcome(
-    values_us: Iterable[float], *, percentile: str = "99", verdict: Verdict = "Valid"
+    values_us: Iterable[float],
+    *,
+    percentile: str = "99",
+    verdict: Verdict = "Valid",
 ) -> ObjectiveResult:
     """Of a limit of 25 ms."""
     (found,) = objective_results(
@@ -30,7 +35,9 @@ def outcome(
 def sample(values_us: Iterable[float]) -> RequestSample:
     """Of one user, who sends one request after the other."""
     values = list(values_us)
-    return RequestSample([stage_shape(range(len(values)), range(len(values)), users=1)], [values])
+    return RequestSample(
+        [stage_shape(range(len(values)), range(len(values)), users=1)], [values]
+    )
 
 
 def of_100_ms(slow: int, count: int) -> list[float]:
@@ -44,26 +51,60 @@ def of_100_ms(slow: int, count: int) -> list[float]:
 @pytest.mark.parametrize(
     ("word", "values", "percentile"),
     [
-        pytest.param("Met", of_100_ms(0, 368), "99", id="enough requests, none above"),
-        pytest.param("Met", of_100_ms(0, 50), "99", id="fifty requests far below the limit"),
-        pytest.param("Inconclusive", [20_000.0] * 400, "99", id="near the limit in one stretch"),
         pytest.param(
-            "Inconclusive", of_100_ms(3, 368), "99", id="the limit lies within the interval"
+            "Met", of_100_ms(0, 368), "99", id="enough requests, none above"
         ),
-        pytest.param("Met", of_100_ms(3, 1000), "99", id="the upper end is the fourth from above"),
         pytest.param(
-            "Inconclusive", of_100_ms(4, 1000), "99", id="and one more is above the limit"
+            "Met", of_100_ms(0, 50), "99", id="fifty requests far below the limit"
         ),
-        pytest.param("Missed", of_100_ms(18, 1000), "99", id="the lower end is above"),
-        pytest.param("Inconclusive", of_100_ms(4, 100), "99", id="four of a hundred are above"),
-        pytest.param("Missed", of_100_ms(10, 100), "99", id="ten of a hundred cannot be chance"),
+        pytest.param(
+            "Inconclusive",
+            [20_000.0] * 400,
+            "99",
+            id="near the limit in one stretch",
+        ),
+        pytest.param(
+            "Inconclusive",
+            of_100_ms(3, 368),
+            "99",
+            id="the limit lies within the interval",
+        ),
+        pytest.param(
+            "Met",
+            of_100_ms(3, 1000),
+            "99",
+            id="the upper end is the fourth from above",
+        ),
+        pytest.param(
+            "Inconclusive",
+            of_100_ms(4, 1000),
+            "99",
+            id="and one more is above the limit",
+        ),
+        pytest.param(
+            "Missed", of_100_ms(18, 1000), "99", id="the lower end is above"
+        ),
+        pytest.param(
+            "Inconclusive",
+            of_100_ms(4, 100),
+            "99",
+            id="four of a hundred are above",
+        ),
+        pytest.param(
+            "Missed",
+            of_100_ms(10, 100),
+            "99",
+            id="ten of a hundred cannot be chance",
+        ),
         pytest.param(
             "Inconclusive",
             [1.0, 25_001.0],
             "99",
             id="certain, but the interpolated figure is below",
         ),
-        pytest.param("Inconclusive", of_100_ms(0, 2), "50", id="two requests bound no median"),
+        pytest.param(
+            "Inconclusive", of_100_ms(0, 2), "50", id="two requests bound no median"
+        ),
         pytest.param("Met", [16_000.0] * 100, "50", id="two thirds of the limit"),
         pytest.param("Missed", [38_000.0] * 100, "50", id="half above the limit"),
         pytest.param("Inconclusive", [], "99", id="nothing measured"),
@@ -75,7 +116,9 @@ def test_an_objective(word: str, values: list[float], percentile: str) -> None:
 
 @pytest.mark.parametrize("verdict", ["Invalid", "Unknown"])
 @pytest.mark.parametrize("slow", [0, 1000])
-def test_numbers_that_mean_nothing_prove_nothing(verdict: Verdict, slow: int) -> None:
+def test_numbers_that_mean_nothing_prove_nothing(
+    verdict: Verdict, slow: int
+) -> None:
     assert outcome(of_100_ms(slow, 1000), verdict=verdict).outcome == "Inconclusive"
 
 
@@ -93,8 +136,13 @@ def test_a_result_names_what_was_requested_and_what_was_measured() -> None:
     )
 
 
-@given(st.lists(st.integers(1, 50_000), max_size=500), st.sampled_from(["50", "90", "99"]))
-def test_met_and_missed_agree_with_what_was_measured(values: list[int], percentile: str) -> None:
+@given(
+    st.lists(st.integers(1, 50_000), max_size=500),
+    st.sampled_from(["50", "90", "99"]),
+)
+def test_met_and_missed_agree_with_what_was_measured(
+    values: list[int], percentile: str
+) -> None:
     found = outcome(values, percentile=percentile)
     if found.outcome == "Met":
         assert (found.measured_milliseconds or 0) <= 25
@@ -103,22 +151,30 @@ def test_met_and_missed_agree_with_what_was_measured(values: list[int], percenti
 
 
 @pytest.mark.parametrize(
-    ("metric", "measured"), [("TTFT", 25.0), ("TPOT", 10.0), ("ITL", 10.0), ("E2EL", 125.0)]
+    ("metric", "measured"),
+    [("TTFT", 25.0), ("TPOT", 10.0), ("ITL", 10.0), ("E2EL", 125.0)],
 )
 def test_each_latency_has_its_own(metric: str, measured: float) -> None:
     (found,) = objective_results(
-        [objective(metric, percentile="50")], latency_samples([record()], users=1), "Valid"
+        [objective(metric, percentile="50")],
+        latency_samples([record()], users=1),
+        "Valid",
     )
     assert (found.metric, found.measured_milliseconds) == (metric, measured)
 
 
 def test_a_latency_that_is_not_shown_is_not_judged() -> None:
-    (found,) = objective_results([objective("ITL")], {"ttft": sample([1.0])}, "Valid")
+    (found,) = objective_results(
+        [objective("ITL")], {"ttft": sample([1.0])}, "Valid"
+    )
     assert (found.measured_milliseconds, found.outcome) == (None, "Inconclusive")
 
 
 def test_the_wait_in_the_clients_queue_counts() -> None:
-    samples = {"ttft": sample(of_100_ms(0, 368)), QUEUED_TTFT: sample(of_100_ms(368, 368))}
+    samples = {
+        "ttft": sample(of_100_ms(0, 368)),
+        QUEUED_TTFT: sample(of_100_ms(368, 368)),
+    }
     (found,) = objective_results([objective()], samples, "Valid")
     assert (found.measured_milliseconds, found.outcome) == (100.0, "Missed")
 
@@ -147,7 +203,10 @@ def answers(failed: int, count: int) -> ObjectiveResult:
     for place in range(failed):
         ok[place * count // failed] = 0
     columns = requests(
-        ttft_us=[10_000] * count, e2el_us=[12_000] * count, output_tokens=[2] * count, ok=ok
+        ttft_us=[10_000] * count,
+        e2el_us=[12_000] * count,
+        output_tokens=[2] * count,
+        ok=ok,
     )
     (found,) = objective_results(
         [objective()], latency_samples([record(requests=columns)], users=1), "Valid"
@@ -162,7 +221,10 @@ def answers(failed: int, count: int) -> ObjectiveResult:
         pytest.param(3, "Met", 10.0, id="certainly fewer than one percent"),
         pytest.param(9, "Inconclusive", 10.0, id="nearly one percent"),
         pytest.param(
-            10, "Inconclusive", None, id="one percent: p99 is a failed request, which may be chance"
+            10,
+            "Inconclusive",
+            None,
+            id="one percent: p99 is a failed request, which may be chance",
         ),
         pytest.param(25, "Missed", None, id="so many that it is none"),
         pytest.param(900, "Missed", None, id="most"),
@@ -184,6 +246,8 @@ def test_failed_requests_have_gaps_without_end() -> None:
         ok=[0] * 50 + [1] * 950,
     )
     (found,) = objective_results(
-        [objective("ITL")], latency_samples([record(requests=columns)], users=1), "Valid"
+        [objective("ITL")],
+        latency_samples([record(requests=columns)], users=1),
+        "Valid",
     )
     assert (found.outcome, found.measured_milliseconds) == ("Missed", None)

@@ -29,11 +29,15 @@ def of_batches(count: int = 12, size: int = 4) -> StageRecord:
         e2el_us=[SECOND] * total,
         output_tokens=[16] * total,
     )
-    return record(requests=columns, gaps=GapCounts(), scalars={"duration": float(count)})
+    return record(
+        requests=columns, gaps=GapCounts(), scalars={"duration": float(count)}
+    )
 
 
 def offline_load(load: dict[str, object]) -> ExpectedStage:
-    body = spec_body(server=None, offline={"image": "v"}, workloads=[workload(load=load)])
+    body = spec_body(
+        server=None, offline={"image": "v"}, workloads=[workload(load=load)]
+    )
     spec = BenchmarkRunSpec.model_validate(body)
     return expected_stage(spec, load_points(spec)[-1])
 
@@ -41,7 +45,12 @@ def offline_load(load: dict[str, object]) -> ExpectedStage:
 def test_a_batch_is_a_bound_and_no_closed_loop() -> None:
     expected = offline_load({"batchSizes": [1, 4]})
     load = expected.load
-    assert (load.rate, load.cap, load.closed_loop, load.capped) == (None, 4, False, False)
+    assert (load.rate, load.cap, load.closed_loop, load.capped) == (
+        None,
+        4,
+        False,
+        False,
+    )
     assert load.whole_batches
     assert expected.offline
     assert not load.all_at_once
@@ -55,7 +64,9 @@ def test_all_at_once_is_what_was_requested_and_no_news() -> None:
 
 
 @pytest.mark.parametrize(("found", "offline"), [(0, True), (2, False)])
-def test_a_late_client_bends_no_time_that_the_engine_takes(found: int, offline: bool) -> None:
+def test_a_late_client_bends_no_time_that_the_engine_takes(
+    found: int, offline: bool
+) -> None:
     late = of_batches().model_copy(
         update={"client": client(lag_p99_us=10 * SECOND, throttled_periods=3)}
     )
@@ -66,7 +77,9 @@ def test_a_late_client_bends_no_time_that_the_engine_takes(found: int, offline: 
 @pytest.mark.parametrize(("found", "offline"), [(0, True), (1, False)])
 def test_gaps_that_nobody_counts_are_no_chunks(found: int, offline: bool) -> None:
     load = open_loop_load(rate=None, offline=offline)
-    assert len(list(chunks_are_not_tokens(context(load=load)(of_batches())))) == found
+    assert (
+        len(list(chunks_are_not_tokens(context(load=load)(of_batches())))) == found
+    )
 
 
 def test_batches_have_no_plateau_and_nobody_asks_for_one() -> None:
@@ -75,4 +88,6 @@ def test_batches_have_no_plateau_and_nobody_asks_for_one() -> None:
 
 
 def test_between_batches_nothing_is_under_way_and_within_them_all_of_it() -> None:
-    assert StageFacts(of_batches(), BATCHES).mean_in_flight == pytest.approx(4.0, rel=0.01)
+    assert StageFacts(of_batches(), BATCHES).mean_in_flight == pytest.approx(
+        4.0, rel=0.01
+    )

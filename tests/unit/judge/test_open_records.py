@@ -32,11 +32,15 @@ class Packed(Sequence[StageRecord]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[StageRecord]: ...
 
-    def __getitem__(self, index: int | slice) -> StageRecord | Sequence[StageRecord]:
+    def __getitem__(
+        self, index: int | slice
+    ) -> StageRecord | Sequence[StageRecord]:
         if isinstance(index, slice):
             return [self[place] for place in range(*index.indices(len(self)))]
         opened = open_record(self._packed[index])
-        self._opened = [each for each in self._opened if each() is not None] + [weakref.ref(opened)]
+        self._opened = [each for each in self._opened if each() is not None] + [
+            weakref.ref(opened)
+        ]
         self.most_open = max(self.most_open, len(self._opened))
         return opened
 
@@ -44,9 +48,13 @@ class Packed(Sequence[StageRecord]):
 def test_records_are_opened_for_their_load_point_and_let_go_after_it() -> None:
     load_points = [load_point(value=value, repeats=REPEATS) for value in VALUES]
     # As measured: every load point once before any is repeated.
-    stages = [each.stage_ids[repeat] for repeat in range(REPEATS) for each in load_points]
+    stages = [
+        each.stage_ids[repeat] for repeat in range(REPEATS) for each in load_points
+    ]
     records = [record(stage, sequence=place) for place, stage in enumerate(stages)]
-    run_spec = spec(workloads=[workload(load={"requestRates": VALUES})], repeats=REPEATS)
+    run_spec = spec(
+        workloads=[workload(load={"requestRates": VALUES})], repeats=REPEATS
+    )
     packed = Packed(records)
     gc.disable()  # what is let go goes at once, without a search for circles
     try:

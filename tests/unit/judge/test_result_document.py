@@ -22,9 +22,13 @@ from benchrun.judge.judged_run import Evaluation, Surroundings, judged_run
 from unit.judge.specs import spec, workload
 from unit.measure.records import record, requests, sample
 
-IDENTITY = RunIdentity(namespace="lab", name="chat", uid="uid", labels={"team": "red"})
+IDENTITY = RunIdentity(
+    namespace="lab", name="chat", uid="uid", labels={"team": "red"}
+)
 SERVERS = [
-    ServerStatus(engine="VLLM", role="server", pod="server-0", gpus=2, args=["--model", "m"])
+    ServerStatus(
+        engine="VLLM", role="server", pod="server-0", gpus=2, args=["--model", "m"]
+    )
 ]
 TTFT = {"metric": "TTFT", "percentile": "99", "maxMilliseconds": 40}
 
@@ -37,8 +41,12 @@ def evaluated(count: int = 2, **changes: Any) -> Evaluation:
         objectives=[TTFT],
         cost={"perHour": "2"},
     )
-    records = [record(f"chat/rate={rate}/r1", sequence=n) for n, rate in enumerate(rates)]
-    samples = [sample(1000.0 + i, running=i, waiting=2.0, kv_cache=0.5) for i in range(20)]
+    records = [
+        record(f"chat/rate={rate}/r1", sequence=n) for n, rate in enumerate(rates)
+    ]
+    samples = [
+        sample(1000.0 + i, running=i, waiting=2.0, kv_cache=0.5) for i in range(20)
+    ]
     run = Surroundings(identity=IDENTITY, servers=SERVERS, **changes)
     return judged_run(run, asked, records, samples)
 
@@ -53,14 +61,23 @@ def test_it_reads_back_as_it_was_written() -> None:
 
 def test_what_is_written_has_no_field_that_the_model_lacks() -> None:
     text = result_json(evaluated().document)
-    assert ResultDocument.model_validate_json(text, extra="forbid") == evaluated().document
+    assert (
+        ResultDocument.model_validate_json(text, extra="forbid")
+        == evaluated().document
+    )
 
 
 def test_its_figures_are_those_of_the_status() -> None:
     judgement, document = evaluated()
     status = document.status()
-    assert (status.results, status.findings) == (judgement.results, judgement.findings)
-    assert (status.verdict, status.headline) == (judgement.verdict, judgement.headline)
+    assert (status.results, status.findings) == (
+        judgement.results,
+        judgement.findings,
+    )
+    assert (status.verdict, status.headline) == (
+        judgement.verdict,
+        judgement.headline,
+    )
     assert (status.cost, status.judge) == (judgement.cost, judgement.judge)
     assert status.servers == SERVERS
 
@@ -81,9 +98,14 @@ def test_it_says_how_the_run_ended() -> None:
 
 
 def test_what_the_cluster_knows_besides_stays() -> None:
-    written = BenchmarkRunStatus(completion_time="2026-01-01T00:00:00Z", log_tail="end")
+    written = BenchmarkRunStatus(
+        completion_time="2026-01-01T00:00:00Z", log_tail="end"
+    )
     status = evaluated().document.status(written)
-    assert (status.completion_time, status.log_tail) == ("2026-01-01T00:00:00Z", "end")
+    assert (status.completion_time, status.log_tail) == (
+        "2026-01-01T00:00:00Z",
+        "end",
+    )
     assert len(status.results) == 2
 
 
@@ -101,11 +123,18 @@ def test_a_stage_has_what_exports_show_of_it() -> None:
     assert first.servers[0].address == first.replicas[0].address
     assert first.metrics["cost_per_million_output_tokens"] is not None
     ttft = first.distributions["ttft"]
-    assert (ttft.count, ttft.mean) == (first.completed, first.metrics["mean_ttft_ms"])
+    assert (ttft.count, ttft.mean) == (
+        first.completed,
+        first.metrics["mean_ttft_ms"],
+    )
     assert first.uncertain == row.uncertain
     assert "99" in ttft.unbounded
     assert ttft.least <= ttft.percentiles["50"] <= ttft.greatest
-    assert {"input_tokens", "asked_tokens", "output_tokens"} <= first.distributions.keys()
+    assert {
+        "input_tokens",
+        "asked_tokens",
+        "output_tokens",
+    } <= first.distributions.keys()
 
 
 def test_the_servers_over_time_need_no_samples() -> None:
@@ -119,7 +148,9 @@ def test_the_servers_over_time_need_no_samples() -> None:
 
 
 def test_no_figure_is_infinite_or_no_number() -> None:
-    failed = record("chat/rate=4/r1", requests=requests(ok=(0, 0), output_tokens=(0, 0)))
+    failed = record(
+        "chat/rate=4/r1", requests=requests(ok=(0, 0), output_tokens=(0, 0))
+    )
     run = Surroundings(identity=IDENTITY)
     document = judged_run(run, spec(objectives=[TTFT]), [failed], ()).document
 
@@ -151,12 +182,20 @@ def test_what_matters_least_is_dropped_first_and_named() -> None:
     [
         pytest.param(b"{", "EOF", id="no JSON"),
         pytest.param(b"[]", "benchrun.result/1", id="a list"),
-        pytest.param(b'{"schema": "benchrun.result/2"}', "benchrun.result/2", id="a later one"),
-        pytest.param(b'{"schema": "benchrun.result/1"}', "run: ", id="a part of one"),
+        pytest.param(
+            b'{"schema": "benchrun.result/2"}',
+            "benchrun.result/2",
+            id="a later one",
+        ),
+        pytest.param(
+            b'{"schema": "benchrun.result/1"}', "run: ", id="a part of one"
+        ),
         pytest.param(b" " * (MAX_RESULT_BYTES + 1), "larger than", id="too large"),
     ],
 )
-def test_what_is_no_document_is_refused_in_a_line(text: bytes, message: str) -> None:
+def test_what_is_no_document_is_refused_in_a_line(
+    text: bytes, message: str
+) -> None:
     with pytest.raises(ValueError, match=message) as raised:
         read_result(text)
     assert "\n" not in str(raised.value)

@@ -8,16 +8,27 @@ from typing import Any
 import pytest
 from benchrun.api import BenchmarkRunSpec, Result
 from benchrun.judge.results import results
-from benchrun_client.contract import Connections, GapCounts, SamplingParams, StageRecord
+from benchrun_client.contract import (
+    Connections,
+    GapCounts,
+    SamplingParams,
+    StageRecord,
+)
 from unit.judge.specs import spec, workload
 from unit.measure.records import load_point, record, requests
 
-CAPPED = spec(workloads=[workload(load={"requestRates": ["4"], "maxConcurrency": 2})])
+CAPPED = spec(
+    workloads=[workload(load={"requestRates": ["4"], "maxConcurrency": 2})]
+)
 PERCENTILES = {
-    f"p{p}_{latency}_ms" for p in (50, 99) for latency in ("ttft", "tpot", "itl", "e2el")
+    f"p{p}_{latency}_ms"
+    for p in (50, 99)
+    for latency in ("ttft", "tpot", "itl", "e2el")
 }
 
-WAVES = [round(100_000 + 90_000 * math.sin(i / 20)) + i * 619 % 1000 for i in range(1000)]
+WAVES = [
+    round(100_000 + 90_000 * math.sin(i / 20)) + i * 619 % 1000 for i in range(1000)
+]
 """Answer times in microseconds that rise and fall together, as those of a queue do."""
 
 
@@ -28,7 +39,10 @@ def row(*records: StageRecord, run_spec: BenchmarkRunSpec | None = None) -> Resu
     cap = used.workloads[0].load.max_concurrency
     planned = load_point(repeats=repeats, max_concurrency=cap)
     (found,) = results([planned], records, [], spec=used).results
-    assert Result.model_validate(json.loads(found.model_dump_json(by_alias=True))) == found
+    assert (
+        Result.model_validate(json.loads(found.model_dump_json(by_alias=True)))
+        == found
+    )
     return found
 
 
@@ -41,7 +55,11 @@ def stage(count: int, repeat: int = 1, **changes: Any) -> StageRecord:
         "e2el_us": [120_001 + i for i in any_order],
         "output_tokens": [11] * count,
     }
-    own = {name: changes.pop(name) for name in (*columns, "queue_us", "ok") if name in changes}
+    own = {
+        name: changes.pop(name)
+        for name in (*columns, "queue_us", "ok")
+        if name in changes
+    }
     values = {
         "requests": requests(**{**columns, **own}),
         "scalars": {"duration": count / 4},
@@ -73,7 +91,11 @@ def test_intervals_hold_the_percentile_and_widen_with_waves() -> None:
 
 def test_intervals_have_five_digits() -> None:
     found = row(
-        stage(1000, start_us=[200_000_000 * i for i in range(1000)], e2el_us=[123_456_789] * 1000)
+        stage(
+            1000,
+            start_us=[200_000_000 * i for i in range(1000)],
+            e2el_us=[123_456_789] * 1000,
+        )
     )
     assert found.intervals["p50_e2el_ms"] == [123_460.0, 123_460.0]
 
@@ -113,20 +135,29 @@ def test_goodput_needs_objectives() -> None:
         pytest.param(4.0, TTFT_AND_TPOT[:1], id="TTFT at most 21 ms: all"),
         pytest.param(0.0, TTFT_AND_TPOT, id="TPOT at most 9 ms, too: none"),
         pytest.param(
-            4.0, [{"metric": "ITL", "maxMilliseconds": 1}], id="ITL is no limit on requests"
+            4.0,
+            [{"metric": "ITL", "maxMilliseconds": 1}],
+            id="ITL is no limit on requests",
         ),
     ],
 )
 def test_goodput(goodput: float, objectives: list[dict[str, Any]]) -> None:
     assert (
-        row(stage(100), run_spec=spec(objectives=objectives)).metrics["request_goodput"] == goodput
+        row(stage(100), run_spec=spec(objectives=objectives)).metrics[
+            "request_goodput"
+        ]
+        == goodput
     )
 
 
 # ---- the client's queue
 # ---------------------------------------------------------------------------------------------
 
-WITH_QUEUE = {"client_queue_time", "e2el_including_client_queue", "ttft_including_client_queue"}
+WITH_QUEUE = {
+    "client_queue_time",
+    "e2el_including_client_queue",
+    "ttft_including_client_queue",
+}
 
 
 def test_a_cap_under_a_rate_shows_the_wait_it_causes() -> None:
@@ -144,11 +175,19 @@ def test_without_a_cap_there_is_no_such_figure() -> None:
 
 def test_objectives_and_goodput_count_from_when_a_request_was_due() -> None:
     objectives = [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 100}]
-    capped = CAPPED.model_copy(update={"objectives": spec(objectives=objectives).objectives})
+    capped = CAPPED.model_copy(
+        update={"objectives": spec(objectives=objectives).objectives}
+    )
     met = row(stage(400), run_spec=capped)
     missed = row(stage(400, queue_us=[180_000] * 400), run_spec=capped)
-    assert (met.objectives[0].outcome, met.metrics["request_goodput"]) == ("Met", 4.0)
-    assert (missed.objectives[0].outcome, missed.metrics["request_goodput"]) == ("Missed", 0.0)
+    assert (met.objectives[0].outcome, met.metrics["request_goodput"]) == (
+        "Met",
+        4.0,
+    )
+    assert (missed.objectives[0].outcome, missed.metrics["request_goodput"]) == (
+        "Missed",
+        0.0,
+    )
 
 
 # ---- the steady state
@@ -160,9 +199,12 @@ def test_steady_figures_leave_out_ramp_and_drain() -> None:
     found = row(stage(400, ttft_us=[90_000] * 30 + [20_000] * 370))
     assert found.steady["p99_ttft_ms"] == found.steady["mean_ttft_ms"] == 20.0
     assert found.metrics["p99_ttft_ms"] == 90.0
-    assert {"request_throughput", "output_throughput", "median_e2el_ms", "mean_tpot_ms"} < set(
-        found.steady
-    )
+    assert {
+        "request_throughput",
+        "output_throughput",
+        "median_e2el_ms",
+        "mean_tpot_ms",
+    } < set(found.steady)
     assert found.steady["request_throughput"] == pytest.approx(4.0, rel=0.01)
 
 
@@ -210,21 +252,38 @@ def test_traffic_is_reported_by_the_prompts_in_order_of_repeats() -> None:
 def test_gaps_between_chunks_of_several_tokens_are_not_shown() -> None:
     chunks = stage(400, gaps=GapCounts(us=(20_000,), count=(2000,)))
     found = row(
-        chunks, stage(400, 2), run_spec=spec(objectives=[{"metric": "ITL", "maxMilliseconds": 100}])
+        chunks,
+        stage(400, 2),
+        run_spec=spec(objectives=[{"metric": "ITL", "maxMilliseconds": 100}]),
     )
     assert "ChunksAreNotTokens" in found.findings
     assert found.steady
-    shown = (*found.metrics, *found.steady, *found.intervals, *found.repeat_cv_percent)
+    shown = (
+        *found.metrics,
+        *found.steady,
+        *found.intervals,
+        *found.repeat_cv_percent,
+    )
     assert not any("itl" in key for key in shown)
-    assert (found.objectives[0].outcome, found.objectives[0].measured_milliseconds) == (
+    assert (
+        found.objectives[0].outcome,
+        found.objectives[0].measured_milliseconds,
+    ) == (
         "Inconclusive",
         None,
     )
 
 
 def test_a_load_point_without_records_reports_nothing() -> None:
-    found = results([load_point(), load_point(value="8")], [record()], [], spec=spec()).results[1]
-    assert (found.intervals, found.uncertain, found.steady, found.traffic) == ({}, [], {}, None)
+    found = results(
+        [load_point(), load_point(value="8")], [record()], [], spec=spec()
+    ).results[1]
+    assert (found.intervals, found.uncertain, found.steady, found.traffic) == (
+        {},
+        [],
+        {},
+        None,
+    )
     assert (found.waiting, found.bottleneck) == (None, None)
 
 
@@ -241,10 +300,15 @@ def test_a_load_point_without_records_reports_nothing() -> None:
         (None, [SamplingParams(), SamplingParams(temperature=0.7)]),
     ],
 )
-def test_how_tokens_were_chosen(expected: str | None, each: list[SamplingParams | None]) -> None:
+def test_how_tokens_were_chosen(
+    expected: str | None, each: list[SamplingParams | None]
+) -> None:
     assert (
         row(
-            *(stage(10, number, sampling=sampling) for number, sampling in enumerate(each, 1))
+            *(
+                stage(10, number, sampling=sampling)
+                for number, sampling in enumerate(each, 1)
+            )
         ).sampling
         == expected
     )
@@ -256,11 +320,20 @@ def test_set_up_of_connections_stands_beside_ttft() -> None:
         Connections(opened=2, total_us=2500, longest_us=2000),
         Connections(opened=1, total_us=500, longest_us=500),
     )
-    found = row(*(stage(10 * n, n, connections=each) for n, each in enumerate(parts, 1)))
-    assert (found.metrics["mean_connect_ms"], found.metrics["max_connect_ms"]) == (0.1, 2.0)
+    found = row(
+        *(stage(10 * n, n, connections=each) for n, each in enumerate(parts, 1))
+    )
+    assert (found.metrics["mean_connect_ms"], found.metrics["max_connect_ms"]) == (
+        0.1,
+        2.0,
+    )
 
 
-@pytest.mark.parametrize("known", [[], [Connections(opened=0, total_us=0, longest_us=0)]])
+@pytest.mark.parametrize(
+    "known", [[], [Connections(opened=0, total_us=0, longest_us=0)]]
+)
 def test_set_up_that_was_not_noted_is_not_zero(known: list[Connections]) -> None:
-    records = [stage(10, n, connections=each) for n, each in enumerate([None, *known], 1)]
+    records = [
+        stage(10, n, connections=each) for n, each in enumerate([None, *known], 1)
+    ]
     assert not any("connect" in key for key in row(*records).metrics)

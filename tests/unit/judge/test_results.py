@@ -58,7 +58,9 @@ def test_a_row_of_one_good_stage() -> None:
         "4",
     )
     assert (row.repeats, row.repeats_planned, row.verdict) == (1, 1, "Valid")
-    assert row.metrics == pooled_metrics([record()], pools_of([record()]), ["50", "99"])
+    assert row.metrics == pooled_metrics(
+        [record()], pools_of([record()]), ["50", "99"]
+    )
     assert row.roles == [
         RoleFigures(
             role="server",
@@ -81,10 +83,16 @@ def test_a_row_of_one_good_stage() -> None:
 
 
 def test_rows_follow_the_plan_not_the_records() -> None:
-    load_points = [load_point(value="inf"), load_point(value="1"), load_point("other")]
+    load_points = [
+        load_point(value="inf"),
+        load_point(value="1"),
+        load_point("other"),
+    ]
     records = [record(c.stage_ids[0]) for c in reversed(load_points)]
     found = judge(
-        load_points, records, run_spec=spec(workloads=[workload("chat"), workload("other")])
+        load_points,
+        records,
+        run_spec=spec(workloads=[workload("chat"), workload("other")]),
     )
     assert [row.load_point for row in found.results] == [
         "chat/rate=inf",
@@ -94,7 +102,10 @@ def test_rows_follow_the_plan_not_the_records() -> None:
 
 
 def test_repeats_are_pooled() -> None:
-    both = [record("chat/rate=4/r1"), record("chat/rate=4/r2", requests=requests(ttft_us=(5, 5)))]
+    both = [
+        record("chat/rate=4/r1"),
+        record("chat/rate=4/r2", requests=requests(ttft_us=(5, 5))),
+    ]
     (row,) = judge([load_point(repeats=2)], both).results
     assert row.metrics == pooled_metrics(both, pools_of(both), ["50", "99"])
     assert (row.repeats, row.metrics["completed"]) == (2, 4)
@@ -134,7 +145,9 @@ def test_nothing_measured_is_unknown(records: list[StageRecord]) -> None:
     assert judge([load_point(), load_point(value="8")], records) == Judged()
 
 
-def test_a_bad_repeat_makes_its_load_point_and_the_run_invalid_but_not_its_neighbours() -> None:
+def test_a_bad_repeat_makes_its_load_point_and_the_run_invalid_but_not_its_neighbours() -> (
+    None
+):
     load_points = [load_point(repeats=2), load_point(value="8", repeats=2)]
     records = [
         *[record(s) for c in load_points for s in c.stage_ids][:3],
@@ -142,19 +155,34 @@ def test_a_bad_repeat_makes_its_load_point_and_the_run_invalid_but_not_its_neigh
     ]
     judged = judge(load_points, records)
     assert [row.verdict for row in judged.results] == ["Valid", "Invalid"]
-    assert ["RequestsFailed" in row.findings for row in judged.results] == [False, True]
-    assert (judged.results[1].findings[0], judged.verdict) == ("RequestsFailed", "Invalid")
+    assert ["RequestsFailed" in row.findings for row in judged.results] == [
+        False,
+        True,
+    ]
+    assert (judged.results[1].findings[0], judged.verdict) == (
+        "RequestsFailed",
+        "Invalid",
+    )
 
 
 def test_the_specs_threshold_judges() -> None:
     lenient = spec(validity={"maxFailedPercent": "50"})
-    assert judge([load_point()], [failing("chat/rate=4/r1")], run_spec=lenient).verdict == "Valid"
+    assert (
+        judge([load_point()], [failing("chat/rate=4/r1")], run_spec=lenient).verdict
+        == "Valid"
+    )
     assert judge([load_point()], [failing("chat/rate=4/r1")]).verdict == "Invalid"
 
 
-def test_the_headline_is_the_highest_valid_load_point_and_marks_what_is_uncertain() -> None:
+def test_the_headline_is_the_highest_valid_load_point_and_marks_what_is_uncertain() -> (
+    None
+):
     load_points = [load_point(value=value) for value in ("16", "4", "inf")]
-    records = [record("chat/rate=16/r1"), record("chat/rate=4/r1"), failing("chat/rate=inf/r1")]
+    records = [
+        record("chat/rate=16/r1"),
+        record("chat/rate=4/r1"),
+        failing("chat/rate=inf/r1"),
+    ]
     assert judge(load_points, records).headline == Headline(
         load_point="chat/rate=16", throughput="2.20", p99_ttft="29.9? ms"
     )
@@ -164,7 +192,9 @@ def test_the_headline_is_the_highest_valid_load_point_and_marks_what_is_uncertai
 # ---------------------------------------------------------------------------------------------
 
 ASKED_FOR_EVERYTHING: dict[str, Any] = {
-    "measurement": {"percentiles": ["10", "25", "50", "75", "90", "95", "99", "99.9"]},
+    "measurement": {
+        "percentiles": ["10", "25", "50", "75", "90", "95", "99", "99.9"]
+    },
     "objectives": [
         {"metric": m, "percentile": p, "maxMilliseconds": 1}
         for m in ("TTFT", "TPOT", "ITL", "E2EL")
@@ -207,7 +237,13 @@ def sixty_four_load_points(
         for i, stage_id in enumerate(stages)
     ]
     samples = [
-        sample(1000.0 + i, running=i / 7, waiting=i * 10.0, prompt_tokens=i * 1e4, kv_cache=0.99)
+        sample(
+            1000.0 + i,
+            running=i / 7,
+            waiting=i * 10.0,
+            prompt_tokens=i * 1e4,
+            kv_cache=0.99,
+        )
         for i in range(10)
     ]
     return judge(
@@ -222,20 +258,31 @@ def sixty_four_load_points(
     ("requested", "servers"),
     [
         pytest.param({}, (edge(),), id="defaults"),
-        pytest.param(ASKED_FOR_EVERYTHING, (edge(),), id="every percentile and objective"),
+        pytest.param(
+            ASKED_FOR_EVERYTHING, (edge(),), id="every percentile and objective"
+        ),
         pytest.param(ASKED_FOR_EVERYTHING, RESTARTED, id="all invalid"),
     ],
 )
 def test_sixty_four_load_points_fit_the_status(
     requested: dict[str, Any], servers: tuple[ServerEdge, ...]
 ) -> None:
-    status = status_of(sixty_four_load_points(record(requests=MANY, servers=servers), requested))
+    status = status_of(
+        sixty_four_load_points(record(requests=MANY, servers=servers), requested)
+    )
     assert len(status.model_dump_json(by_alias=True).encode()) < 92_000
     assert len(status.results) == 64
-    assert BenchmarkRunStatus.model_validate_json(status.model_dump_json(by_alias=True)) == status
+    assert (
+        BenchmarkRunStatus.model_validate_json(
+            status.model_dump_json(by_alias=True)
+        )
+        == status
+    )
 
 
-def with_every_rule_firing(rows: Sequence[Result]) -> tuple[list[Result], list[Finding]]:
+def with_every_rule_firing(
+    rows: Sequence[Result],
+) -> tuple[list[Result], list[Finding]]:
     """As long as sentences and evidence are, without the words that are left out of so many."""
     findings = [
         Finding(
@@ -255,7 +302,8 @@ def with_every_rule_firing(rows: Sequence[Result]) -> tuple[list[Result], list[F
 def test_sixty_four_load_points_fit_beside_every_finding() -> None:
     stage = record(requests=MANY)
     load_points = [
-        load_point(value=f"{n}.000001", max_concurrency=64) for n in range(100_000_000, 100_000_064)
+        load_point(value=f"{n}.000001", max_concurrency=64)
+        for n in range(100_000_000, 100_000_064)
     ]
     run_spec = spec(workloads=[workload(load=CAPPED)], **ASKED_FOR_EVERYTHING)
     one = judge(
@@ -267,14 +315,20 @@ def test_sixty_four_load_points_fit_beside_every_finding() -> None:
         [one.model_copy(update={"load_point": each.id}) for each in load_points]
     )
     kept, truncated = fitted(rows, findings)
-    status = BenchmarkRunStatus(results=list(kept), findings=findings, truncated=list(truncated))
+    status = BenchmarkRunStatus(
+        results=list(kept), findings=findings, truncated=list(truncated)
+    )
     assert len(status.model_dump_json(by_alias=True).encode()) < 82_200
     assert len(kept) == 64
-    assert {"results[].metrics", "results[].findings"} <= {cut.field for cut in truncated}
+    assert {"results[].metrics", "results[].findings"} <= {
+        cut.field for cut in truncated
+    }
 
 
 def test_truncated_results_are_reported() -> None:
-    judged = status_of(sixty_four_load_points(record(requests=MANY), ASKED_FOR_EVERYTHING))
+    judged = status_of(
+        sixty_four_load_points(record(requests=MANY), ASKED_FOR_EVERYTHING)
+    )
     cuts = {cut.field: (cut.total, cut.included) for cut in judged.truncated}
     assert cuts["results[].metrics"] == (
         64 * (8 + 4 * 11 + 3 * 10 + 1),
@@ -295,17 +349,33 @@ def test_ordinary_results_are_not_cut() -> None:
     )
     assert status_of(judged).truncated == []
     assert status_of(judged).results == judged.results
-    assert all("std_ttft_ms" in row.metrics and row.objectives for row in judged.results)
+    assert all(
+        "std_ttft_ms" in row.metrics and row.objectives for row in judged.results
+    )
 
 
 @given(st.lists(st.integers(1, 6), max_size=6), st.integers(1, 3))
-def test_the_run_is_as_good_as_its_worst_row(measured: list[int], repeats: int) -> None:
-    load_points = {n: load_point(value=str(n), repeats=repeats) for n in range(1, 7)}
-    records = [record(stage) for n in set(measured) for stage in load_points[n].stage_ids]
+def test_the_run_is_as_good_as_its_worst_row(
+    measured: list[int], repeats: int
+) -> None:
+    load_points = {
+        n: load_point(value=str(n), repeats=repeats) for n in range(1, 7)
+    }
+    records = [
+        record(stage) for n in set(measured) for stage in load_points[n].stage_ids
+    ]
     judged = judge(list(load_points.values()), records)
-    expected = "Unknown" if not records else "Valid" if len(set(measured)) == 6 else "Invalid"
+    expected = (
+        "Unknown"
+        if not records
+        else "Valid"
+        if len(set(measured)) == 6
+        else "Invalid"
+    )
     assert judged.verdict == expected
-    assert [row.verdict for row in judged.results].count("Valid") == len(set(measured))
+    assert [row.verdict for row in judged.results].count("Valid") == len(
+        set(measured)
+    )
 
 
 def facts(**changes: Any) -> DatasetFacts:
@@ -341,24 +411,33 @@ def test_each_workload_is_reported_once_with_its_counts() -> None:
 
 
 def test_parts_of_a_mix_are_distinguished() -> None:
-    found = dataset_statuses([stage("chat/rate=1/r1", facts(part=0), facts(part=2))], workloads=1)
+    found = dataset_statuses(
+        [stage("chat/rate=1/r1", facts(part=0), facts(part=2))], workloads=1
+    )
     assert [d.name for d in found] == ["chat/0", "chat/2"]
 
 
 def test_the_end_of_a_long_name_is_kept() -> None:
     (found,) = dataset_statuses(
-        [stage("chat/rate=1/r1", facts(source="/" + "d" * 280 + "/rows.jsonl"))], workloads=1
+        [stage("chat/rate=1/r1", facts(source="/" + "d" * 280 + "/rows.jsonl"))],
+        workloads=1,
     )
     assert len(found.source) == 160
     assert found.source.endswith("d/rows.jsonl")
 
 
 def test_entries_beyond_the_status_size_are_truncated_with_a_remark() -> None:
-    records = [stage(f"w{n}/rate=1/r1", facts(part=0), facts(part=1)) for n in range(16)]
+    records = [
+        stage(f"w{n}/rate=1/r1", facts(part=0), facts(part=1)) for n in range(16)
+    ]
     workloads = [workload(f"w{n}") for n in range(16)]
     judgement, document = judged_run(RUN, spec(workloads=workloads), records, ())
     (cut,) = [each for each in judgement.truncated if each.field == "datasets"]
-    assert (len(judgement.datasets), cut.total, cut.included) == (MAX_DATASETS, 32, MAX_DATASETS)
+    assert (len(judgement.datasets), cut.total, cut.included) == (
+        MAX_DATASETS,
+        32,
+        MAX_DATASETS,
+    )
     assert len(document.datasets) == 32
 
 
@@ -370,16 +449,26 @@ def test_no_more_records_are_opened_than_it_takes_to_meet_all_workloads() -> Non
             stage("chat/rate=2/r1"),
         ]
     )
-    assert [d.name for d in dataset_statuses(records, workloads=2)] == ["chat", "bulk"]
+    assert [d.name for d in dataset_statuses(records, workloads=2)] == [
+        "chat",
+        "bulk",
+    ]
     assert [record.stage_id for record in records] == ["chat/rate=2/r1"]
 
 
 def test_what_is_said_of_objectives_does_not_depend_on_the_room_for_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = spec(objectives=[{"metric": "TTFT", "percentile": "99", "maxMilliseconds": 40}])
+    asked = spec(
+        objectives=[{"metric": "TTFT", "percentile": "99", "maxMilliseconds": 40}]
+    )
     for room in (MAX_BYTES, 600):
         monkeypatch.setattr("benchrun.judge.judged_run.MAX_BYTES", room)
         found = judged_run(RUN, asked, [record()], ()).judgement
-        kept = [outcome.outcome for each in found.results for outcome in each.objectives]
-        assert (found.objectives_met, kept) == ("Unknown", ["Inconclusive"] if room > 600 else [])
+        kept = [
+            outcome.outcome for each in found.results for outcome in each.objectives
+        ]
+        assert (found.objectives_met, kept) == (
+            "Unknown",
+            ["Inconclusive"] if room > 600 else [],
+        )

@@ -20,8 +20,13 @@ def searching(*others: dict[str, Any], **search: Any) -> BenchmarkRunSpec:
     """To 5 %, from 1 to 64."""
     fields = {"axis": "RequestRate", "from": "1", "to": "64", **search}
     return spec(
-        workloads=[workload("chat", load={"search": fields}, requests=100), *others],
-        objectives=[{"metric": "TTFT", "percentile": "90", "maxMilliseconds": LIMIT_MS}],
+        workloads=[
+            workload("chat", load={"search": fields}, requests=100),
+            *others,
+        ],
+        objectives=[
+            {"metric": "TTFT", "percentile": "90", "maxMilliseconds": LIMIT_MS}
+        ],
     )
 
 
@@ -63,12 +68,22 @@ def confirmed(probe: int, value: str, slow: int = 0, **changes: Any) -> StageRec
 
 def judged(run_spec: BenchmarkRunSpec, records: Sequence[StageRecord]) -> Judged:
     return results(
-        (*load_points(run_spec), *probed_load_points(run_spec, records)), records, (), spec=run_spec
+        (*load_points(run_spec), *probed_load_points(run_spec, records)),
+        records,
+        (),
+        spec=run_spec,
     )
 
 
-def test_the_bracket_is_the_highest_load_that_met_and_the_lowest_above_that_did_not() -> None:
-    looks = [stage(1, "1", 0), stage(2, "2", 60), stage(3, "1.414", 0), stage(4, "1.45", 60)]
+def test_the_bracket_is_the_highest_load_that_met_and_the_lowest_above_that_did_not() -> (
+    None
+):
+    looks = [
+        stage(1, "1", 0),
+        stage(2, "2", 60),
+        stage(3, "1.414", 0),
+        stage(4, "1.45", 60),
+    ]
     found = judged(searching(), [*looks, confirmed(5, "1.414")])
     (answer,) = found.searches
     assert (answer.outcome, answer.lower, answer.upper, answer.upper_outcome) == (
@@ -77,7 +92,9 @@ def test_the_bracket_is_the_highest_load_that_met_and_the_lowest_above_that_did_
         "1.45",
         "Missed",
     )
-    assert answer.resolution_percent == pytest.approx(100 * (1.45 / 1.414 - 1), abs=0.001)
+    assert answer.resolution_percent == pytest.approx(
+        100 * (1.45 / 1.414 - 1), abs=0.001
+    )
     assert (answer.probes, answer.stages) == (5, 5)
     assert (
         answer.sentence
@@ -123,14 +140,22 @@ def test_the_highest_load_requested_is_met() -> None:
     (answer,) = judged(
         searching(to="2"), [stage(1, "1", 0), stage(2, "2", 0), confirmed(3, "2")]
     ).searches
-    assert (answer.outcome, answer.lower, answer.upper) == ("AtUpperBound", "2", None)
+    assert (answer.outcome, answer.lower, answer.upper) == (
+        "AtUpperBound",
+        "2",
+        None,
+    )
 
 
 def test_a_load_that_was_not_confirmed_is_not_the_answer() -> None:
     looks = [stage(1, "1", 0), stage(2, "2", 0), stage(3, "2.08", 60)]
     records = [*looks, confirmed(4, "2", 10, ends=False), confirmed(5, "1.904")]
     (answer,) = judged(searching(), records).searches
-    assert (answer.lower, answer.upper, answer.upper_outcome) == ("1.904", "2", "Inconclusive")
+    assert (answer.lower, answer.upper, answer.upper_outcome) == (
+        "1.904",
+        "2",
+        "Inconclusive",
+    )
     # Wider than the tolerance of 5 %: 2 / 1.904.
     assert answer.outcome == "Inconclusive"
 
@@ -138,7 +163,8 @@ def test_a_load_that_was_not_confirmed_is_not_the_answer() -> None:
 def test_a_confirmation_that_contradicts_what_was_found_leaves_it_open() -> None:
     looks = [stage(1, "1", 0), stage(2, "2", 0), stage(3, "2.08", 60)]
     (answer,) = judged(
-        searching(), [*looks, confirmed(4, "2", 100, ends=False), confirmed(5, "1.92")]
+        searching(),
+        [*looks, confirmed(4, "2", 100, ends=False), confirmed(5, "1.92")],
     ).searches
     assert (answer.outcome, answer.lower, answer.upper, answer.upper_outcome) == (
         "Inconclusive",
@@ -149,7 +175,9 @@ def test_a_confirmation_that_contradicts_what_was_found_leaves_it_open() -> None
     assert "at 2 they were met before" in answer.sentence
 
 
-def test_without_any_load_confirmed_the_objectives_are_neither_met_nor_missed() -> None:
+def test_without_any_load_confirmed_the_objectives_are_neither_met_nor_missed() -> (
+    None
+):
     records = [
         stage(1, "1", 0),
         stage(2, "1.04", 60),
@@ -166,20 +194,32 @@ def test_without_any_load_confirmed_the_objectives_are_neither_met_nor_missed() 
 
 
 def test_a_search_of_old_that_confirmed_nothing_says_so() -> None:
-    (answer,) = judged(searching(), [stage(1, "1", 0), stage(2, "1.04", 60, ends=True)]).searches
-    assert (answer.outcome, answer.lower, answer.upper) == ("Inconclusive", "1", "1.04")
+    (answer,) = judged(
+        searching(), [stage(1, "1", 0), stage(2, "1.04", 60, ends=True)]
+    ).searches
+    assert (answer.outcome, answer.lower, answer.upper) == (
+        "Inconclusive",
+        "1",
+        "1.04",
+    )
     assert "no later stages confirmed it" in answer.sentence
 
 
 def test_probes_ran_out() -> None:
     (answer,) = judged(
-        searching(maxProbes=2), [stage(1, "1", 0), stage(2, "2", 60), confirmed(3, "1")]
+        searching(maxProbes=2),
+        [stage(1, "1", 0), stage(2, "2", 60), confirmed(3, "1")],
     ).searches
     assert (answer.outcome, answer.resolution_percent) == ("ProbeLimit", 100.0)
 
 
 def test_a_load_whose_numbers_cannot_be_trusted_meets_nothing() -> None:
-    records = [stage(1, "1", 0), stage(2, "2", 0, failed=30), stage(3, "4", 60), confirmed(4, "1")]
+    records = [
+        stage(1, "1", 0),
+        stage(2, "2", 0, failed=30),
+        stage(3, "4", 60),
+        confirmed(4, "1"),
+    ]
     (answer,) = judged(searching(), records).searches
     assert (answer.outcome, answer.lower, answer.upper, answer.upper_outcome) == (
         "Inconclusive",
@@ -195,15 +235,22 @@ def test_a_search_cut_short_is_incomplete_and_tells_what_it_found() -> None:
 
 
 def test_a_load_that_a_client_reports_as_two_probes_is_counted_once() -> None:
-    (answer,) = judged(searching(), [stage(1, "1", 0), stage(2, "1", 60, ends=True)]).searches
+    (answer,) = judged(
+        searching(), [stage(1, "1", 0), stage(2, "1", 60, ends=True)]
+    ).searches
     assert (answer.outcome, answer.stages) == ("Incomplete", 1)
 
 
 @pytest.mark.parametrize(
     "records",
     [
-        pytest.param([stage(1, "1", 0), stage(3, "1.04", 60, ends=True)], id="probe"),
-        pytest.param([stage(1, "1", 0), stage(2, "1.04", 60, repeat=2, ends=True)], id="repeat"),
+        pytest.param(
+            [stage(1, "1", 0), stage(3, "1.04", 60, ends=True)], id="probe"
+        ),
+        pytest.param(
+            [stage(1, "1", 0), stage(2, "1.04", 60, repeat=2, ends=True)],
+            id="repeat",
+        ),
         pytest.param([stage(2, "1.04", 60, ends=True)], id="first"),
     ],
 )
@@ -213,7 +260,9 @@ def test_a_record_missing_in_between_is_noticed(records: list[StageRecord]) -> N
 
 
 def test_a_missing_repeat_makes_its_load_point_invalid() -> None:
-    found = judged(searching(), [stage(1, "1", 0), stage(2, "1.04", 60, repeat=2, ends=True)])
+    found = judged(
+        searching(), [stage(1, "1", 0), stage(2, "1.04", 60, repeat=2, ends=True)]
+    )
     assert "RecordMissing" in found.results[1].findings
 
 
@@ -222,7 +271,11 @@ def test_nothing_measured_at_all() -> None:
 
 
 def test_the_runs_verdict_and_headline_are_of_the_load_found() -> None:
-    looks = [stage(1, "1", 0, failed=1), stage(2, "2", 60, failed=30), stage(3, "1.04", 60)]
+    looks = [
+        stage(1, "1", 0, failed=1),
+        stage(2, "2", 60, failed=30),
+        stage(3, "1.04", 60),
+    ]
     found = judged(searching(), [*looks, confirmed(4, "1")])
     by_load_point = {row.load_point: row.verdict for row in found.results}
     assert by_load_point["chat/rate=2"] == "Invalid"
@@ -232,12 +285,19 @@ def test_the_runs_verdict_and_headline_are_of_the_load_found() -> None:
 
 
 def test_neighbours_are_as_narrow_as_users_get() -> None:
-    def users(probe: int, value: str, slow: int, *, ends: bool = False) -> StageRecord:
+    def users(
+        probe: int, value: str, slow: int, *, ends: bool = False
+    ) -> StageRecord:
         return stage(probe, value, slow, ends=ends, axis="Concurrency")
 
     run_spec = searching(axis="Concurrency", tolerancePercent="1", to="8")
     (answer,) = judged(
-        run_spec, [users(1, "1", 0), users(2, "2", 60), confirmed(3, "1", axis="Concurrency")]
+        run_spec,
+        [
+            users(1, "1", 0),
+            users(2, "2", 60),
+            confirmed(3, "1", axis="Concurrency"),
+        ],
     ).searches
     assert (answer.axis, answer.outcome, answer.lower, answer.upper) == (
         "Concurrency",

@@ -31,7 +31,9 @@ def test_an_answer_of_one_token_has_no_tpot() -> None:
 
 
 def test_mean_in_flight_is_all_latencies_over_the_duration() -> None:
-    assert StageFacts(SOME_FAILED, open_loop_load()).mean_in_flight == pytest.approx(0.0034)
+    assert StageFacts(
+        SOME_FAILED, open_loop_load()
+    ).mean_in_flight == pytest.approx(0.0034)
 
 
 def test_batches_are_milliseconds() -> None:
@@ -48,9 +50,12 @@ def test_throughput_is_that_of_the_middle() -> None:
     """Ten answers of five tokens each second, for twenty seconds: the first and the last second are
     left out."""
     ends = [100_000 * i + 50_000 for i in range(200)]
-    columns = requests(ttft_us=ends, e2el_us=ends, output_tokens=[5] * 200, start_us=[0] * 200)
+    columns = requests(
+        ttft_us=ends, e2el_us=ends, output_tokens=[5] * 200, start_us=[0] * 200
+    )
     shape = StageFacts(
-        record(requests=columns, scalars={"duration": 20.0}), open_loop_load(rate=None)
+        record(requests=columns, scalars={"duration": 20.0}),
+        open_loop_load(rate=None),
     )
     assert shape.batches["outputTokensPerSecond"] == [50.0] * 18
 
@@ -75,10 +80,19 @@ def test_demand(waiting: int, load: ExpectedStage) -> None:
         start_us=[0, 1_000_000, 2_000_000],
         queue_us=[0, 1_000_000, 2_000_000],
     )
-    assert StageFacts(record(requests=columns), load).demand.at(500_000) == 1 + waiting
+    assert (
+        StageFacts(record(requests=columns), load).demand.at(500_000) == 1 + waiting
+    )
 
 
 def test_the_plateau_is_that_of_the_load_requested() -> None:
-    assert isinstance(open_loop(Server(), rate=10, count=200, seed=1).plateau, Plateau)
-    assert isinstance(closed_loop(Server(), concurrency=8, count=100, seed=1).plateau, Plateau)
-    assert StageFacts(SOME_FAILED, open_loop_load(rate=None)).plateau is NoPlateau.ALL_AT_ONCE
+    assert isinstance(
+        open_loop(Server(), rate=10, count=200, seed=1).plateau, Plateau
+    )
+    assert isinstance(
+        closed_loop(Server(), concurrency=8, count=100, seed=1).plateau, Plateau
+    )
+    assert (
+        StageFacts(SOME_FAILED, open_loop_load(rate=None)).plateau
+        is NoPlateau.ALL_AT_ONCE
+    )

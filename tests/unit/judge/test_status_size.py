@@ -39,7 +39,8 @@ def row(number: int) -> Result:
         repeats=1,
         repeats_planned=1,
         metrics={
-            f"{figure}_ttft_ms": 1.0 for figure in ("mean", "median", "std", "p50", "p9", "p99.9")
+            f"{figure}_ttft_ms": 1.0
+            for figure in ("mean", "median", "std", "p50", "p9", "p99.9")
         },
         objectives=[ObjectiveResult.model_validate(each) for each in objectives],
         verdict="Valid",
@@ -50,7 +51,9 @@ ROWS = [row(number) for number in range(10)]
 
 
 def size(rows: tuple[Result, ...] | list[Result]) -> int:
-    return sum(len(each.model_dump_json(by_alias=True).encode()) + 1 for each in rows)
+    return sum(
+        len(each.model_dump_json(by_alias=True).encode()) + 1 for each in rows
+    )
 
 
 def contents(rows: list[Result]) -> str:
@@ -62,17 +65,33 @@ def contents(rows: list[Result]) -> str:
 @pytest.mark.parametrize(
     ("kept", "spared"),
     [
-        pytest.param("10 x mean median p50 p9 p99.9 std; 4 objectives", 0, id="all of it"),
-        pytest.param("10 x mean median p50 p9 p99.9; 4 objectives", 1, id="deviations go first"),
-        pytest.param("10 x mean p50 p9 p99.9; 4 objectives", 200, id="then medians"),
         pytest.param(
-            "10 x mean p99.9; 4 objectives", 400, id="then all percentiles but the highest"
+            "10 x mean median p50 p9 p99.9 std; 4 objectives", 0, id="all of it"
         ),
-        pytest.param("10 x mean p99.9; 3 objectives", 750, id="then objectives that are open"),
-        pytest.param("10 x mean; 3 objectives", 2300, id="then that percentile"),
-        pytest.param("10 x mean; 2 objectives", 2500, id="then those that were met"),
         pytest.param(
-            "10 x mean; 1 objectives", 4000, id="then all objectives but the one missed by most"
+            "10 x mean median p50 p9 p99.9; 4 objectives",
+            1,
+            id="deviations go first",
+        ),
+        pytest.param(
+            "10 x mean p50 p9 p99.9; 4 objectives", 200, id="then medians"
+        ),
+        pytest.param(
+            "10 x mean p99.9; 4 objectives",
+            400,
+            id="then all percentiles but the highest",
+        ),
+        pytest.param(
+            "10 x mean p99.9; 3 objectives", 750, id="then objectives that are open"
+        ),
+        pytest.param("10 x mean; 3 objectives", 2300, id="then that percentile"),
+        pytest.param(
+            "10 x mean; 2 objectives", 2500, id="then those that were met"
+        ),
+        pytest.param(
+            "10 x mean; 1 objectives",
+            4000,
+            id="then all objectives but the one missed by most",
         ),
         pytest.param("10 x mean; 0 objectives", 5450, id="then all objectives"),
         pytest.param("7 x mean; 0 objectives", 7000, id="then rows from the end"),
@@ -82,21 +101,28 @@ def contents(rows: list[Result]) -> str:
 def test_the_most_important_fields_are_kept(kept: str, spared: int) -> None:
     rows, _ = fitted(ROWS, max_bytes=size(ROWS) - spared)
     assert contents(rows) == kept
-    assert [each.load_point for each in rows] == [each.load_point for each in ROWS[: len(rows)]]
+    assert [each.load_point for each in rows] == [
+        each.load_point for each in ROWS[: len(rows)]
+    ]
 
 
 def test_the_objective_that_stays_is_the_one_missed_by_most() -> None:
     rows, _ = fitted(ROWS, max_bytes=size(ROWS) - 4000)
-    assert {o.measured_milliseconds for each in rows for o in each.objectives} == {300}
+    assert {o.measured_milliseconds for each in rows for o in each.objectives} == {
+        300
+    }
 
 
 def test_how_repeats_scatter_stays_longer_than_all_objectives_but_one() -> None:
     """A later run may be compared with this one."""
     given_rows = [
-        each.model_copy(update={"repeat_cv_percent": {"mean_ttft_ms": 1.0}}) for each in ROWS
+        each.model_copy(update={"repeat_cv_percent": {"mean_ttft_ms": 1.0}})
+        for each in ROWS
     ]
     rows, _ = fitted(given_rows, max_bytes=size(given_rows) - 4000)
-    assert {(len(each.objectives), len(each.repeat_cv_percent)) for each in rows} == {(1, 1)}
+    assert {
+        (len(each.objectives), len(each.repeat_cv_percent)) for each in rows
+    } == {(1, 1)}
 
 
 @given(st.integers(0, 12_000))
@@ -116,13 +142,19 @@ def test_kept_rows_fit_the_limit(max_bytes: int) -> None:
             id="and objectives",
         ),
         pytest.param(
-            {"results": (10, 7), "results[].metrics": (60, 7), "results[].objectives": (40, 0)},
+            {
+                "results": (10, 7),
+                "results[].metrics": (60, 7),
+                "results[].objectives": (40, 0),
+            },
             7000,
             id="and rows",
         ),
     ],
 )
-def test_truncated_fields_are_reported(reported: dict[str, tuple[int, int]], spared: int) -> None:
+def test_truncated_fields_are_reported(
+    reported: dict[str, tuple[int, int]], spared: int
+) -> None:
     _, truncated = fitted(ROWS, max_bytes=size(ROWS) - spared)
     assert {cut.field: (cut.total, cut.included) for cut in truncated} == reported
 
@@ -135,7 +167,9 @@ def test_no_results_need_no_room() -> None:
 # ------------------------------------------------------------------------------------------
 
 
-def full_row(number: int, *, word: Literal["None", "KVCacheFull"] = "KVCacheFull") -> Result:
+def full_row(
+    number: int, *, word: Literal["None", "KVCacheFull"] = "KVCacheFull"
+) -> Result:
     """All that a row may hold beside figures and objectives."""
     keys = [
         f"{p}_{latency}_ms"
@@ -158,7 +192,9 @@ def full_row(number: int, *, word: Literal["None", "KVCacheFull"] = "KVCacheFull
             "traffic": "a" * 64,
             "waiting": Waiting(reason=word, sentence="w" * 50, evidence={"a": 1.0}),
             "bottleneck": Bottleneck(
-                limit="None" if word == "None" else "KVMemory", sentence="b", evidence={"b": 2.0}
+                limit="None" if word == "None" else "KVMemory",
+                sentence="b",
+                evidence={"b": 2.0},
             ),
             "explanations": [
                 Explanation(
@@ -203,7 +239,9 @@ def test_the_worst_codes_stay() -> None:
     rows, truncated = fitted([full_row(1)], max_bytes=800)
     assert rows[0].findings == [f"Code{n}" for n in range(3)]
     assert [
-        (cut.total, cut.included) for cut in truncated if cut.field == "results[].findings"
+        (cut.total, cut.included)
+        for cut in truncated
+        if cut.field == "results[].findings"
     ] == [(9, 3)]
 
 
@@ -212,7 +250,9 @@ def test_that_nothing_limits_goes_before_what_limits() -> None:
     reasons = []
     for max_bytes in range(4000, 0, -25):
         rows, _ = fitted(both, max_bytes=max_bytes)
-        reasons.append(tuple(each.waiting.reason if each.waiting else None for each in rows))
+        reasons.append(
+            tuple(each.waiting.reason if each.waiting else None for each in rows)
+        )
     assert list(dict.fromkeys(reasons)) == [
         ("None", "KVCacheFull"),
         (None, "KVCacheFull"),
@@ -225,10 +265,21 @@ def test_that_nothing_limits_goes_before_what_limits() -> None:
 def test_findings_take_their_room_first() -> None:
     rows = [full_row(number) for number in range(8)]
     finding = Finding(
-        code="A", severity="Note", count=1, worst_stage="s", sentence="s" * 1000, remedy="r" * 1000
+        code="A",
+        severity="Note",
+        count=1,
+        worst_stage="s",
+        sentence="s" * 1000,
+        remedy="r" * 1000,
     )
-    alone, beside = (fitted(rows, found, max_bytes=9000)[0] for found in ([], [finding] * 2))
-    assert size(beside) <= 9000 - 2 * len(finding.model_dump_json(by_alias=True)) < size(alone)
+    alone, beside = (
+        fitted(rows, found, max_bytes=9000)[0] for found in ([], [finding] * 2)
+    )
+    assert (
+        size(beside)
+        <= 9000 - 2 * len(finding.model_dump_json(by_alias=True))
+        < size(alone)
+    )
 
 
 def test_every_list_that_was_cut_is_named() -> None:
@@ -237,11 +288,23 @@ def test_every_list_that_was_cut_is_named() -> None:
         "results",
         *(
             f"results[].{name}"
-            for name in ("metrics", "steady", "intervals", "objectives", "findings", "roles")
+            for name in (
+                "metrics",
+                "steady",
+                "intervals",
+                "objectives",
+                "findings",
+                "roles",
+            )
         ),
         *(
             f"results[].{name}"
-            for name in ("waiting", "waiting.evidence", "bottleneck", "bottleneck.evidence")
+            for name in (
+                "waiting",
+                "waiting.evidence",
+                "bottleneck",
+                "bottleneck.evidence",
+            )
         ),
         "results[].repeatCvPercent",
         "results[].byRepeat",

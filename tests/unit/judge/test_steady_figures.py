@@ -9,7 +9,9 @@ from unit.measure.records import load_point, record, requests
 USERS = load_point(axis="Concurrency", value="8")
 
 
-def row(ttft_us: list[int], *, limit_ms: int = 100, percentile: str = "99") -> Result:
+def row(
+    ttft_us: list[int], *, limit_ms: int = 100, percentile: str = "99"
+) -> Result:
     """Eight users who send four requests a second together, each answered after 100 ms more than
     its TTFT."""
     count = len(ttft_us)
@@ -19,10 +21,18 @@ def row(ttft_us: list[int], *, limit_ms: int = 100, percentile: str = "99") -> R
         e2el_us=[each + 100_000 for each in ttft_us],
         output_tokens=[11] * count,
     )
-    measured = record(USERS.stage_ids[0], requests=columns, scalars={"duration": count / 4})
+    measured = record(
+        USERS.stage_ids[0], requests=columns, scalars={"duration": count / 4}
+    )
     asked = spec(
         workloads=[workload(load={"concurrencies": [8]})],
-        objectives=[{"metric": "TTFT", "percentile": percentile, "maxMilliseconds": limit_ms}],
+        objectives=[
+            {
+                "metric": "TTFT",
+                "percentile": percentile,
+                "maxMilliseconds": limit_ms,
+            }
+        ],
     )
     (found,) = results([USERS], [measured], [], spec=asked).results
     return found

@@ -25,18 +25,23 @@ SERVER = Server(slots=8, prefill_seconds=0.005)
 
 def which(*stages: StageFacts) -> ThroughputOf | None:
     return throughput_of(
-        stages, [each for stage in stages for each in findings(not_steady_state(stage))]
+        stages,
+        [each for stage in stages for each in findings(not_steady_state(stage))],
     )
 
 
 def long_answers() -> StageRecord:
     """Four requests a second for 60 s, each answered in 30 s with its first token after 3: 240 of
     them, until second 89.75."""
-    columns = loads.open_loop(240, gap_us=SECOND // 4, duration_us=lambda i: 30 * SECOND)
+    columns = loads.open_loop(
+        240, gap_us=SECOND // 4, duration_us=lambda i: 30 * SECOND
+    )
     return record(requests=columns, scalars={"duration": 89.75})
 
 
-def test_an_open_loop_of_60_s_with_answers_of_30_s_has_its_rate_and_not_a_third_less() -> None:
+def test_an_open_loop_of_60_s_with_answers_of_30_s_has_its_rate_and_not_a_third_less() -> (
+    None
+):
     """The plateau is from second 30 to 59.75: 119 answers of 11 tokens, and as many prompts of
     100."""
     [found] = results(
@@ -51,11 +56,17 @@ def test_an_open_loop_of_60_s_with_answers_of_30_s_has_its_rate_and_not_a_third_
     assert found.steady["output_throughput"] == pytest.approx(44.0, rel=1e-3)
     assert found.steady["total_token_throughput"] == pytest.approx(444.0, rel=1e-3)
     assert found.throughput_of == "Arrivals"
-    assert [found.figure(key) for key in THROUGHPUTS] == [found.steady[key] for key in THROUGHPUTS]
+    assert [found.figure(key) for key in THROUGHPUTS] == [
+        found.steady[key] for key in THROUGHPUTS
+    ]
     assert found.figure("mean_ttft_ms") == found.metrics["mean_ttft_ms"]
     assert found.metrics[PER_GPU] == pytest.approx(22.0, rel=1e-3)
-    assert found.metrics["cost_per_million_output_tokens"] == pytest.approx(1e6 / 44, rel=1e-3)
-    assert found.metrics["cost_per_million_total_tokens"] == pytest.approx(1e6 / 444, rel=1e-3)
+    assert found.metrics["cost_per_million_output_tokens"] == pytest.approx(
+        1e6 / 44, rel=1e-3
+    )
+    assert found.metrics["cost_per_million_total_tokens"] == pytest.approx(
+        1e6 / 444, rel=1e-3
+    )
 
 
 def test_the_headline_is_that_of_the_plateau() -> None:
@@ -72,23 +83,39 @@ def test_the_headline_is_that_of_the_plateau() -> None:
 @pytest.mark.parametrize("times", [0.3, 0.7, 0.9])
 def test_below_capacity_it_is_that_of_the_arrivals(times: float, seed: int) -> None:
     assert (
-        which(open_loop(SERVER, rate=times * SERVER.capacity, count=1000, seed=seed)) == "Arrivals"
+        which(
+            open_loop(SERVER, rate=times * SERVER.capacity, count=1000, seed=seed)
+        )
+        == "Arrivals"
     )
 
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize(("times", "count"), [(1.1, 2000), (1.3, 600), (2.0, 600)])
-def test_beyond_capacity_it_is_that_of_the_server(times: float, count: int, seed: int) -> None:
+def test_beyond_capacity_it_is_that_of_the_server(
+    times: float, count: int, seed: int
+) -> None:
     assert (
-        which(open_loop(SERVER, rate=times * SERVER.capacity, count=count, seed=seed)) == "Plateau"
+        which(
+            open_loop(SERVER, rate=times * SERVER.capacity, count=count, seed=seed)
+        )
+        == "Plateau"
     )
 
 
 def test_users_have_a_plateau_and_what_has_none_is_taken_whole() -> None:
     stage = closed_loop(SERVER, concurrency=8, count=200, seed=1)
-    at_once = context(load=open_loop_load(rate=None, concurrency=None))(stage.record)
+    at_once = context(load=open_loop_load(rate=None, concurrency=None))(
+        stage.record
+    )
     short = context(load=users(8))(record())
-    assert [which(stage), which(stage, stage), which(at_once), which(stage, short), which()] == [
+    assert [
+        which(stage),
+        which(stage, stage),
+        which(at_once),
+        which(stage, short),
+        which(),
+    ] == [
         "Plateau",
         "Plateau",
         "Stage",
@@ -100,7 +127,9 @@ def test_users_have_a_plateau_and_what_has_none_is_taken_whole() -> None:
 def test_a_trace_that_the_server_keeps_up_with_is_that_of_the_arrivals() -> None:
     stage = open_loop(SERVER, rate=0.5 * SERVER.capacity, count=1000, seed=1)
     slow = open_loop(SERVER, rate=2 * SERVER.capacity, count=400, seed=1)
-    assert [which(context(load=trace())(each.record)) for each in (stage, slow)] == [
+    assert [
+        which(context(load=trace())(each.record)) for each in (stage, slow)
+    ] == [
         "Arrivals",
         "Stage",
     ]
@@ -110,8 +139,13 @@ def test_requests_that_fail_are_not_served() -> None:
     """One in ten, below capacity."""
     stage = open_loop(SERVER, rate=0.5 * SERVER.capacity, count=1000, seed=1).record
     ok = tuple(int(i % 10 != 0) for i in range(1000))
-    failing = stage.model_copy(update={"requests": stage.requests.model_copy(update={"ok": ok})})
-    assert which(context(load=open_loop_load(rate=0.5 * SERVER.capacity))(failing)) == "Plateau"
+    failing = stage.model_copy(
+        update={"requests": stage.requests.model_copy(update={"ok": ok})}
+    )
+    assert (
+        which(context(load=open_loop_load(rate=0.5 * SERVER.capacity))(failing))
+        == "Plateau"
+    )
 
 
 def test_the_scatter_is_that_of_the_same_throughput() -> None:
@@ -140,9 +174,18 @@ def test_the_scatter_is_that_of_the_same_throughput() -> None:
 
 
 def closed_loop_record(repeat: int, *, last_us: int) -> StageRecord:
-    columns = loads.closed_loop(200, 4, duration_us=lambda i: last_us if i == 199 else SECOND)
-    duration = max(a + b for a, b in zip(columns.start_us, columns.e2el_us, strict=True)) / 1e6
-    return record(f"chat/concurrency=4/r{repeat}", requests=columns, scalars={"duration": duration})
+    columns = loads.closed_loop(
+        200, 4, duration_us=lambda i: last_us if i == 199 else SECOND
+    )
+    duration = (
+        max(a + b for a, b in zip(columns.start_us, columns.e2el_us, strict=True))
+        / 1e6
+    )
+    return record(
+        f"chat/concurrency=4/r{repeat}",
+        requests=columns,
+        scalars={"duration": duration},
+    )
 
 
 # ---- comparisons
@@ -165,9 +208,17 @@ def test_arrivals_on_both_sides_are_no_question() -> None:
         run("b", [row_with("Arrivals", 80, steady=99)]),
         limit=5,
     )
-    assert words(found) == {"OutputThroughput": "NotComparable", "MeanTTFT": "Equivalent"}
+    assert words(found) == {
+        "OutputThroughput": "NotComparable",
+        "MeanTTFT": "Equivalent",
+    }
     change = found.load_points[0].changes[0]
-    assert (change.baseline, change.value, change.change_percent, change.low_percent) == (
+    assert (
+        change.baseline,
+        change.value,
+        change.change_percent,
+        change.low_percent,
+    ) == (
         100,
         99,
         None,
@@ -188,11 +239,17 @@ def test_a_gate_of_nothing_but_arrivals_stays_open() -> None:
     ("baseline", "candidate", "values", "expected"),
     [
         pytest.param(
-            "Arrivals", "Plateau", (100, 70), "Plateau", id="the candidate no longer keeps up"
+            "Arrivals",
+            "Plateau",
+            (100, 70),
+            "Plateau",
+            id="the candidate no longer keeps up",
         ),
         pytest.param("Plateau", "Plateau", (100, 70), "Plateau", id="two plateaus"),
         pytest.param("Plateau", "Stage", (200, 200), "Stage", id="one has none"),
-        pytest.param(None, "Plateau", (200, 200), None, id="one is of an older version"),
+        pytest.param(
+            None, "Plateau", (200, 200), None, id="one is of an older version"
+        ),
         pytest.param(None, None, (200, 200), None, id="both are"),
     ],
 )
@@ -222,7 +279,9 @@ def test_fresh_servers_are_compared_by_it_too() -> None:
         run(f"b{i}", [row_with("Plateau", 100, steady=value)])
         for i, value in enumerate((80, 80.1, 79.9))
     ]
-    assert words(compare(kept, lost, metrics=["OutputThroughput"])) == {"OutputThroughput": "Worse"}
+    assert words(compare(kept, lost, metrics=["OutputThroughput"])) == {
+        "OutputThroughput": "Worse"
+    }
     same = [
         run(f"c{i}", [row_with("Arrivals", 100, steady=value)])
         for i, value in enumerate((98, 98.1, 97.9))
@@ -234,12 +293,19 @@ def test_fresh_servers_are_compared_by_it_too() -> None:
 
 def test_what_sweeps_and_small_statuses_keep_of_it() -> None:
     found = row_with("Plateau", 100, steady=70)
-    found = found.model_copy(update={"steady": {**found.steady, "p99_ttft_ms": 9.0}})
+    found = found.model_copy(
+        update={"steady": {**found.steady, "p99_ttft_ms": 9.0}}
+    )
     [kept] = essence(run("a", [found]).status).results
-    assert (kept.throughput_of, kept.figure(KEYS["OutputThroughput"])) == ("Plateau", 70)
+    assert (kept.throughput_of, kept.figure(KEYS["OutputThroughput"])) == (
+        "Plateau",
+        70,
+    )
     size = len(found.model_dump_json(by_alias=True))
     [cut], _ = fitted([found], max_bytes=size - 100)
-    assert {key: cut.steady[key] for key in THROUGHPUTS} == dict.fromkeys(THROUGHPUTS, 70)
+    assert {key: cut.steady[key] for key in THROUGHPUTS} == dict.fromkeys(
+        THROUGHPUTS, 70
+    )
 
 
 def test_requests_of_no_stage_are_of_nothing() -> None:

@@ -16,18 +16,29 @@ from unit.plan.specs import UID, Json, rates, spec_body, workload
 PLAN_DIGEST = "c" * 64
 TWO_STAGES = spec_body(workloads=[workload("chat", load=rates("1", "4"))])
 STAGES = tuple(
-    stage.id for stage in planned_stages(BenchmarkRunSpec.model_validate(TWO_STAGES), run_uid=UID)
+    stage.id
+    for stage in planned_stages(
+        BenchmarkRunSpec.model_validate(TWO_STAGES), run_uid=UID
+    )
 )
 SERVERS = [ServerStatus(engine="VLLM", role="server", pod="server-0", gpus=1)]
 
 
 def job(spec: Json = TWO_STAGES, **changes: Any) -> Job:
     """Build the job of a run of two stages."""
-    values = {"name": "qwen", "namespace": "lab", "uid": UID, "spec": spec, "servers": SERVERS}
+    values = {
+        "name": "qwen",
+        "namespace": "lab",
+        "uid": UID,
+        "spec": spec,
+        "servers": SERVERS,
+    }
     return Job(**(values | {"client": ClientStatus(image="client:1")} | changes))
 
 
-def measured(sequence: int, stage_id: str | None = None, **changes: Any) -> StageRecord:
+def measured(
+    sequence: int, stage_id: str | None = None, **changes: Any
+) -> StageRecord:
     """Build the record of a stage."""
     values = {"run_uid": UID, "plan_digest": PLAN_DIGEST, "sequence": sequence}
     return record(stage_id or STAGES[sequence], **(values | changes))
@@ -37,7 +48,9 @@ def part(measured_stage: StageRecord, **fields: Any) -> JobPart:
     """Build a record in its envelope; `fields` replace those of the envelope."""
     envelope, data = seal(measured_stage)
     changed = envelope.model_copy(update=fields)
-    return JobPart.of("record", data, name=f"stage-{envelope.sequence}", envelope=changed)
+    return JobPart.of(
+        "record", data, name=f"stage-{envelope.sequence}", envelope=changed
+    )
 
 
 def records() -> list[JobPart]:
@@ -59,5 +72,7 @@ def forged_timeline(columns: str) -> JobPart:
 def baseline(data: object) -> JobPart:
     """Build the part with the run to compare with."""
     return JobPart.of(
-        "baseline", data if isinstance(data, bytes) else json.dumps(data).encode(), name="before"
+        "baseline",
+        data if isinstance(data, bytes) else json.dumps(data).encode(),
+        name="before",
     )

@@ -16,9 +16,22 @@ from benchrun.api import MAX_PACKED_RESULT_BYTES, Judgement, Truncated
 from benchrun.api.sweep import SweepTable, TabledRun
 from benchrun.effects import JudgeChild, NotJudged, TooSlow
 from benchrun.judge_process.judge_job import judge_job
-from benchrun.judge_process.messages import MAX_JUDGEMENT_BYTES, DocumentHead, JobPart, SweepJob
+from benchrun.judge_process.messages import (
+    MAX_JUDGEMENT_BYTES,
+    DocumentHead,
+    JobPart,
+    SweepJob,
+)
 from unit.judge.comparison.sides import row as table_row, run as status_of
-from unit.judge_process.jobs import STAGES, forged_timeline, job, measured, part, records, timeline
+from unit.judge_process.jobs import (
+    STAGES,
+    forged_timeline,
+    job,
+    measured,
+    part,
+    records,
+    timeline,
+)
 from unit.measure.records import requests, sample, sealed_bytes
 from unit.plan.specs import UID
 from unit.sweep.sweeps import sweep_body
@@ -41,7 +54,9 @@ def nothing_is_left() -> Iterator[None]:
 def children(pid: int | None = None) -> list[int]:
     """Also those that have ended and that nobody asked about."""
     tasks = Path(f"/proc/{pid or os.getpid()}/task").glob("*/children")
-    return sorted(int(child) for task in tasks for child in task.read_text().split())
+    return sorted(
+        int(child) for task in tasks for child in task.read_text().split()
+    )
 
 
 def large(count: int = 20_000) -> JobPart:
@@ -88,8 +103,14 @@ async def test_a_judgement_is_that_of_the_judge_itself() -> None:
 
 async def test_a_run_and_a_sweep_are_judged_by_one_process() -> None:
     child = JudgeChild()
-    runs = tuple(TabledRun(variant=name, name=f"run-{name}", uid=name) for name in ("base", "wide"))
-    figures = [table_row(OutputThroughput=1000.0), table_row(OutputThroughput=2000.0)]
+    runs = tuple(
+        TabledRun(variant=name, name=f"run-{name}", uid=name)
+        for name in ("base", "wide")
+    )
+    figures = [
+        table_row(OutputThroughput=1000.0),
+        table_row(OutputThroughput=2000.0),
+    ]
     parts = [
         JobPart.of(
             "run",
@@ -103,11 +124,16 @@ async def test_a_run_and_a_sweep_are_judged_by_one_process() -> None:
         given(*parts),
         SweepTable,
     )
-    assert [(row.variant, row.runs, row.metrics["output_throughput"]) for row in table.results] == [
+    assert [
+        (row.variant, row.runs, row.metrics["output_throughput"])
+        for row in table.results
+    ] == [
         ("base", 1, 1000.0),
         ("wide", 1, 2000.0),
     ]
-    assert (await child.judge(job(), given(*records()), Judgement))[0].measured_anything
+    assert (await child.judge(job(), given(*records()), Judgement))[
+        0
+    ].measured_anything
     assert len(children()) == 1
     await child.close()
 
@@ -118,7 +144,9 @@ async def test_a_sweep_of_what_is_no_status_is_not_judged() -> None:
     part = JobPart.of("run", b'{"results": 5}', name="base")
     with pytest.raises(NotJudged):
         await child.judge(
-            SweepJob(spec=sweep_body(), baseline="base", runs=(run,)), given(part), SweepTable
+            SweepJob(spec=sweep_body(), baseline="base", runs=(run,)),
+            given(part),
+            SweepTable,
         )
     await child.close()
 
@@ -136,7 +164,10 @@ async def test_jobs_one_after_the_other_are_judged_by_one_process() -> None:
 
 async def test_jobs_that_come_together_wait_for_each_other() -> None:
     child = JudgeChild()
-    jobs = [child.judge(job(name=f"run-{n}"), given(*records()), Judgement) for n in range(4)]
+    jobs = [
+        child.judge(job(name=f"run-{n}"), given(*records()), Judgement)
+        for n in range(4)
+    ]
     assert all(found.measured_anything for found, _ in await asyncio.gather(*jobs))
     await child.close()
 
@@ -147,7 +178,9 @@ async def test_a_judge_without_work_ends_by_itself() -> None:
     async with asyncio.timeout(30):
         while children():  # noqa: ASYNC110  nothing tells that a process of others has ended
             await asyncio.sleep(0.01)
-    assert (await child.judge(job(), given(*records()), Judgement))[0].measured_anything
+    assert (await child.judge(job(), given(*records()), Judgement))[
+        0
+    ].measured_anything
     await child.close()
 
 
@@ -155,40 +188,58 @@ async def test_what_unfolds_is_rejected_and_the_rest_is_judged() -> None:
     child = JudgeChild()
     gaps = gzip.compress(b'{"gaps":{"us":[' + b"0," * 3_900_000 + b"0]}}")
     digest = hashlib.sha256(gaps).hexdigest()
-    envelope = sealed_bytes(0, gaps, run_uid=UID, stage_id=STAGES[0], digest=digest).envelope
+    envelope = sealed_bytes(
+        0, gaps, run_uid=UID, stage_id=STAGES[0], digest=digest
+    ).envelope
     bomb = JobPart.of("record", gaps, name="bomb", envelope=envelope)
     many = forged_timeline('"at":[' + "0," * 1_900_000 + "0]")
-    judgement, _ = await child.judge(job(), given(bomb, many, part(measured(1))), Judgement)
+    judgement, _ = await child.judge(
+        job(), given(bomb, many, part(measured(1))), Judgement
+    )
     await child.close()
     assert (judgement.refused_count, judgement.measured_anything) == (2, True)
 
 
-async def test_a_judge_that_needs_too_much_memory_gives_up_and_the_next_run_is_judged() -> None:
+async def test_a_judge_that_needs_too_much_memory_gives_up_and_the_next_run_is_judged() -> (
+    None
+):
     small = JudgeChild(memory_bytes=60 * MIB)
     whole = JudgeChild()
     assert "MemoryError" in await reason(small, large())
-    assert (await whole.judge(job(), given(large()), Judgement))[0].measured_anything
+    assert (await whole.judge(job(), given(large()), Judgement))[
+        0
+    ].measured_anything
     await whole.close()
 
 
-async def test_a_judge_that_needs_too_much_time_of_the_processor_is_killed() -> None:
+async def test_a_judge_that_needs_too_much_time_of_the_processor_is_killed() -> (
+    None
+):
     assert "SIG" in await reason(JudgeChild(cpu_seconds=1), *[large()] * 100)
 
 
 async def test_a_judge_that_takes_too_long_is_killed(tmp_path: Path) -> None:
-    child = JudgeChild(wall_seconds=0.5, command=fake(tmp_path, "import time; time.sleep(600)"))
+    child = JudgeChild(
+        wall_seconds=0.5, command=fake(tmp_path, "import time; time.sleep(600)")
+    )
     assert "0.5 s" in await reason(child, *records())
 
 
-async def test_a_judge_that_never_stops_complaining_is_killed(tmp_path: Path) -> None:
+async def test_a_judge_that_never_stops_complaining_is_killed(
+    tmp_path: Path,
+) -> None:
     script = "import sys\nwhile True: sys.stderr.write('x' * 10_000)"
     assert "0.5 s" in await reason(
         JudgeChild(wall_seconds=0.5, command=fake(tmp_path, script)), *records()
     )
 
 
-async def test_a_judge_that_neither_reads_nor_ends_stops_nobody(tmp_path: Path) -> None:
-    child = JudgeChild(wall_seconds=0.5, command=fake(tmp_path, "import time; time.sleep(600)"))
+async def test_a_judge_that_neither_reads_nor_ends_stops_nobody(
+    tmp_path: Path,
+) -> None:
+    child = JudgeChild(
+        wall_seconds=0.5, command=fake(tmp_path, "import time; time.sleep(600)")
+    )
     full = JobPart.of("baseline", bytes(2 * MIB), name="more than a pipe holds")
     assert "0.5 s" in await reason(child, *[full] * 8)
 
@@ -198,26 +249,52 @@ async def test_a_judge_that_neither_reads_nor_ends_stops_nobody(tmp_path: Path) 
     [
         pytest.param("print('no judgement')", "not a judgement", id="text"),
         pytest.param("print('[]')", "not a judgement", id="JSON"),
-        pytest.param('print(\'{"verdict": "Splendid"}\')', "not a judgement", id="another verdict"),
+        pytest.param(
+            'print(\'{"verdict": "Splendid"}\')',
+            "not a judgement",
+            id="another verdict",
+        ),
         pytest.param("print('\\x00' * 100)", "not a judgement", id="bytes"),
-        pytest.param(f"print('x' * {4 * MAX_JUDGEMENT_BYTES})", "larger than", id="too much"),
-        pytest.param("print('x', end='')", "without an error message", id="half a line"),
+        pytest.param(
+            f"print('x' * {4 * MAX_JUDGEMENT_BYTES})", "larger than", id="too much"
+        ),
+        pytest.param(
+            "print('x', end='')", "without an error message", id="half a line"
+        ),
         pytest.param("pass", "without an error message", id="nothing"),
         pytest.param("print('{}')", "without an error message", id="no document"),
         pytest.param("print('{}'); print('[]')", "not a judgement", id="no head"),
-        pytest.param(f"print('{{}}'); print({NO_DOCUMENT!r})", "digest", id="another document"),
-        pytest.param(f"print('{{}}'); print({TOO_LARGE!r})", "not a judgement", id="a large one"),
-        pytest.param("import sys; sys.exit('\\x1b[2Jno room')", "?[2Jno room", id="its last words"),
+        pytest.param(
+            f"print('{{}}'); print({NO_DOCUMENT!r})",
+            "digest",
+            id="another document",
+        ),
+        pytest.param(
+            f"print('{{}}'); print({TOO_LARGE!r})",
+            "not a judgement",
+            id="a large one",
+        ),
+        pytest.param(
+            "import sys; sys.exit('\\x1b[2Jno room')",
+            "?[2Jno room",
+            id="its last words",
+        ),
     ],
 )
-async def test_invalid_output_gives_no_judgement(tmp_path: Path, script: str, message: str) -> None:
-    words = await reason(JudgeChild(command=fake(tmp_path, script), wall_seconds=20), *records())
+async def test_invalid_output_gives_no_judgement(
+    tmp_path: Path, script: str, message: str
+) -> None:
+    words = await reason(
+        JudgeChild(command=fake(tmp_path, script), wall_seconds=20), *records()
+    )
     assert message in words
     assert len(words) <= 300
 
 
 async def test_a_judge_that_cannot_be_started_is_none() -> None:
-    assert "started" in await reason(JudgeChild(command=("/nonexistent/python",)), *records())
+    assert "started" in await reason(
+        JudgeChild(command=("/nonexistent/python",)), *records()
+    )
 
 
 async def test_a_judge_that_is_killed_costs_its_run_and_no_other() -> None:
@@ -232,7 +309,9 @@ async def test_a_judge_that_is_killed_costs_its_run_and_no_other() -> None:
 
     with pytest.raises(NotJudged, match="SIGKILL"):
         await child.judge(job(), killing(), Judgement)
-    assert (await child.judge(job(), given(*records()), Judgement))[0].measured_anything
+    assert (await child.judge(job(), given(*records()), Judgement))[
+        0
+    ].measured_anything
     await child.close()
 
 
@@ -268,12 +347,16 @@ async def test_a_job_that_is_given_up_leaves_nothing_behind() -> None:
     with pytest.raises(asyncio.CancelledError):
         await judging
     assert children() == []
-    assert (await child.judge(job(), given(*records()), Judgement))[0].measured_anything
+    assert (await child.judge(job(), given(*records()), Judgement))[
+        0
+    ].measured_anything
     await child.close()
 
 
 @pytest.mark.parametrize("error", [LookupError, TimeoutError, ConnectionResetError])
-async def test_what_cannot_be_read_is_the_readers_own_matter(error: type[Exception]) -> None:
+async def test_what_cannot_be_read_is_the_readers_own_matter(
+    error: type[Exception],
+) -> None:
     child = JudgeChild()
 
     async def unreadable() -> AsyncGenerator[JobPart, None]:
@@ -282,7 +365,9 @@ async def test_what_cannot_be_read_is_the_readers_own_matter(error: type[Excepti
 
     with pytest.raises(error):
         await child.judge(job(), unreadable(), Judgement)
-    assert (await child.judge(job(), given(*records()), Judgement))[0].measured_anything
+    assert (await child.judge(job(), given(*records()), Judgement))[
+        0
+    ].measured_anything
     await child.close()
 
 
@@ -305,7 +390,10 @@ async def test_the_judge_gets_nothing_of_the_operators_environment(
 def test_every_list_of_a_judgement_may_be_cut_at_once() -> None:
     cut = [Truncated(field=f"list {n}", total=2, included=1) for n in range(17)]
     assert (
-        Judgement.model_validate_json(Judgement(truncated=cut).model_dump_json()).truncated == cut
+        Judgement.model_validate_json(
+            Judgement(truncated=cut).model_dump_json()
+        ).truncated
+        == cut
     )
 
 

@@ -33,16 +33,26 @@ def test_a_run_that_fits_is_judged_whole() -> None:
         judgement.measured_anything,
         judgement.all_requests_failed,
     ) == (0, True, False)
-    assert [row.load_point for row in judgement.results] == ["chat/rate=1", "chat/rate=4"]
+    assert [row.load_point for row in judgement.results] == [
+        "chat/rate=1",
+        "chat/rate=4",
+    ]
     assert judgement.client is not None
     assert (judgement.client.image, judgement.client.engine) == ("client:1", "vllm")
     assert judgement.client.chat_template is None
 
 
-def test_the_chat_template_that_the_client_was_given_is_that_of_its_records() -> None:
+def test_the_chat_template_that_the_client_was_given_is_that_of_its_records() -> (
+    None
+):
     digest = "a" * 64
     found = judged(
-        jobs.job(), [jobs.part(jobs.measured(0, chat_template=digest, tokenizer_commit="c" * 40))]
+        jobs.job(),
+        [
+            jobs.part(
+                jobs.measured(0, chat_template=digest, tokenizer_commit="c" * 40)
+            )
+        ],
     ).client
     assert found is not None
     assert (found.chat_template, found.commit) == (digest, "c" * 40)
@@ -58,14 +68,22 @@ def test_the_chat_template_that_the_client_was_given_is_that_of_its_records() ->
         pytest.param({"ends_search": "chat"}, id="end of a search"),
     ],
 )
-def test_a_body_that_differs_from_its_envelope_is_left_out(changed: dict[str, Any]) -> None:
+def test_a_body_that_differs_from_its_envelope_is_left_out(
+    changed: dict[str, Any],
+) -> None:
     judgement = judged(
-        jobs.job(), [jobs.part(jobs.measured(0), **changed), jobs.part(jobs.measured(1))]
+        jobs.job(),
+        [jobs.part(jobs.measured(0), **changed), jobs.part(jobs.measured(1))],
     )
     assert judgement.refused_count == 1
-    by_load_point = {row.load_point: (row.repeats, row.verdict) for row in judgement.results}
+    by_load_point = {
+        row.load_point: (row.repeats, row.verdict) for row in judgement.results
+    }
     load_point, other = (stage.removesuffix("/r1") for stage in jobs.STAGES)
-    assert (by_load_point[load_point], by_load_point[other][0]) == ((0, "Invalid"), 1)
+    assert (by_load_point[load_point], by_load_point[other][0]) == (
+        (0, "Invalid"),
+        1,
+    )
     assert "RecordMissing" in findings(judgement)
 
 
@@ -73,7 +91,9 @@ def test_a_body_that_differs_from_its_envelope_is_left_out(changed: dict[str, An
     "forged",
     [
         pytest.param(jobs.measured(0, run_uid="another"), id="another run"),
-        pytest.param(jobs.measured(0, jobs.STAGES[1]), id="another place than the plan's"),
+        pytest.param(
+            jobs.measured(0, jobs.STAGES[1]), id="another place than the plan's"
+        ),
         pytest.param(jobs.measured(7, "chat/rate=9/r1"), id="beyond the plan"),
         pytest.param(
             jobs.measured(0, probe=Probe(ends_search=True)),
@@ -84,7 +104,8 @@ def test_a_body_that_differs_from_its_envelope_is_left_out(changed: dict[str, An
             id="another load than the plan's",
         ),
         pytest.param(
-            jobs.measured(0, servers=(edge(role="janitor"),)), id="a role that there is not"
+            jobs.measured(0, servers=(edge(role="janitor"),)),
+            id="a role that there is not",
         ),
     ],
 )
@@ -92,7 +113,11 @@ def test_a_record_that_agrees_with_its_envelope_and_not_with_the_plan_is_left_ou
     forged: Any,
 ) -> None:
     judgement = judged(jobs.job(), [jobs.part(forged)])
-    assert (judgement.refused_count, judgement.measured_anything, judgement.verdict) == (
+    assert (
+        judgement.refused_count,
+        judgement.measured_anything,
+        judgement.verdict,
+    ) == (
         1,
         False,
         "Unknown",
@@ -100,10 +125,16 @@ def test_a_record_that_agrees_with_its_envelope_and_not_with_the_plan_is_left_ou
 
 
 def test_a_probe_beyond_what_its_search_may_choose_is_left_out() -> None:
-    search = {"search": {"axis": "Concurrency", "from": "1", "to": "8", "maxProbes": 4}}
+    search = {
+        "search": {"axis": "Concurrency", "from": "1", "to": "8", "maxProbes": 4}
+    }
     objectives = [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 500}]
-    spec = spec_body(workloads=[workload("chat", load=search, requests=8)], objectives=objectives)
-    sent = requests(ttft_us=[20_000] * 8, e2el_us=[120_000] * 8, output_tokens=[11] * 8)
+    spec = spec_body(
+        workloads=[workload("chat", load=search, requests=8)], objectives=objectives
+    )
+    sent = requests(
+        ttft_us=[20_000] * 8, e2el_us=[120_000] * 8, output_tokens=[11] * 8
+    )
     good, far = (
         jobs.part(
             jobs.measured(
@@ -117,7 +148,10 @@ def test_a_probe_beyond_what_its_search_may_choose_is_left_out() -> None:
         for n, users in enumerate(["4", "64"])
     )
     judgement = judged(jobs.job(spec), [good, far])
-    assert (judgement.refused_count, [row.load_point for row in judgement.results]) == (
+    assert (
+        judgement.refused_count,
+        [row.load_point for row in judgement.results],
+    ) == (
         1,
         ["chat/concurrency=4"],
     )
@@ -155,40 +189,68 @@ def test_a_record_that_unfolds_is_rejected_before_it_is_parsed() -> None:
     assert (judgement.refused_count, judgement.measured_anything) == (1, True)
 
 
-@pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "Infinity", "1e308", "1" + "0" * 400])
-def test_a_number_of_a_record_that_nobody_can_reckon_with_is_rejected(number: str) -> None:
+@pytest.mark.parametrize(
+    "number", ["1e999", "-1e999", "NaN", "Infinity", "1e308", "1" + "0" * 400]
+)
+def test_a_number_of_a_record_that_nobody_can_reckon_with_is_rejected(
+    number: str,
+) -> None:
     whole = jobs.measured(0).model_dump(mode="json", by_alias=True)
-    text = json.dumps(whole | {"scalars": {"duration": "HERE"}}).replace('"HERE"', number)
+    text = json.dumps(whole | {"scalars": {"duration": "HERE"}}).replace(
+        '"HERE"', number
+    )
     assert judged(jobs.job(), [packed(text)]).refused_count == 1
 
 
 @pytest.mark.parametrize(
     "forged",
     [
-        pytest.param(jobs.forged_timeline('"at":[1e999],"running":[1]'), id="1e999 as instant"),
-        pytest.param(jobs.forged_timeline('"at":[1000],"running":[1e999]'), id="1e999 as figure"),
-        pytest.param(jobs.forged_timeline('"at":[1000],"running":[NaN]'), id="not a number"),
         pytest.param(
-            jobs.timeline(sample(1000.5, running=1e308), sample(1001.5, running=1e308)),
+            jobs.forged_timeline('"at":[1e999],"running":[1]'),
+            id="1e999 as instant",
+        ),
+        pytest.param(
+            jobs.forged_timeline('"at":[1000],"running":[1e999]'),
+            id="1e999 as figure",
+        ),
+        pytest.param(
+            jobs.forged_timeline('"at":[1000],"running":[NaN]'), id="not a number"
+        ),
+        pytest.param(
+            jobs.timeline(
+                sample(1000.5, running=1e308), sample(1001.5, running=1e308)
+            ),
             id="1e308 twice",
         ),
-        pytest.param(jobs.forged_timeline('"at":[1000],"running":[{}]'), id="an object as figure"),
+        pytest.param(
+            jobs.forged_timeline('"at":[1000],"running":[{}]'),
+            id="an object as figure",
+        ),
         pytest.param(jobs.forged_timeline('"at":5'), id="no list"),
         pytest.param(jobs.forged_timeline('"at":["x"]'), id="text as instant"),
         pytest.param(jobs.forged_timeline('"at":[[[]]]'), id="lists in lists"),
-        pytest.param(JobPart.of("timeline", b"garbage", name="timeline-0"), id="garbage"),
+        pytest.param(
+            JobPart.of("timeline", b"garbage", name="timeline-0"), id="garbage"
+        ),
         pytest.param(JobPart.of("timeline", b"", name="timeline-0"), id="empty"),
         pytest.param(
-            JobPart.of("timeline", gzip.compress(b"[" * 100_000), name="timeline-0"),
+            JobPart.of(
+                "timeline", gzip.compress(b"[" * 100_000), name="timeline-0"
+            ),
             id="deeply nested",
         ),
         pytest.param(jobs.baseline(b"{"), id="baseline cut short"),
         pytest.param(jobs.baseline([]), id="baseline that is no object"),
     ],
 )
-def test_what_cannot_be_read_is_rejected_and_the_rest_is_judged(forged: JobPart) -> None:
+def test_what_cannot_be_read_is_rejected_and_the_rest_is_judged(
+    forged: JobPart,
+) -> None:
     judgement = judged(jobs.job(), [forged, *jobs.records()])
-    assert (judgement.refused_count, [row.repeats for row in judgement.results]) == (1, [1, 1])
+    assert (
+        judgement.refused_count,
+        [row.repeats for row in judgement.results],
+    ) == (1, [1, 1])
     assert forged.head.name in judgement.refused[0]
 
 
@@ -207,8 +269,16 @@ BASELINE = jobs.TWO_STAGES | {"baseline": {"name": "before"}}
     ("found", "refused"),
     [
         pytest.param([], 0, id="there is none"),
-        pytest.param([jobs.baseline({"metadata": {"name": "before"}})], 0, id="of another version"),
-        pytest.param([jobs.baseline({"metadata": 5, "spec": [], "status": "x"})], 0, id="nonsense"),
+        pytest.param(
+            [jobs.baseline({"metadata": {"name": "before"}})],
+            0,
+            id="of another version",
+        ),
+        pytest.param(
+            [jobs.baseline({"metadata": 5, "spec": [], "status": "x"})],
+            0,
+            id="nonsense",
+        ),
         pytest.param([jobs.baseline(b"{")], 1, id="unreadable"),
     ],
 )
@@ -221,7 +291,10 @@ def test_a_baseline_that_cannot_be_read_is_not_comparable(
         "NotComparable",
         "Inconclusive",
     )
-    assert (judgement.not_regressed, judgement.not_regressed_reason) == ("Unknown", "Inconclusive")
+    assert (judgement.not_regressed, judgement.not_regressed_reason) == (
+        "Unknown",
+        "Inconclusive",
+    )
     assert judgement.refused_count == refused
 
 
@@ -231,12 +304,16 @@ def test_a_baseline_with_absurd_figures_ends_in_a_judgement(figure: float) -> No
     for row in ours["results"]:
         row |= {"verdict": "Valid", "repeats": 2}
         row["metrics"] = dict.fromkeys(row["metrics"], figure)
-        row["repeatCvPercent"] = dict.fromkeys(("mean_ttft_ms", "output_throughput"), figure)
+        row["repeatCvPercent"] = dict.fromkeys(
+            ("mean_ttft_ms", "output_throughput"), figure
+        )
     status = {
         "completionTime": "2026-01-01T00:00:00Z",
         "results": ours["results"],
         "client": ours["client"],
-        "servers": [server.model_dump(mode="json", by_alias=True) for server in jobs.SERVERS],
+        "servers": [
+            server.model_dump(mode="json", by_alias=True) for server in jobs.SERVERS
+        ],
     }
     before = {
         "metadata": {"name": "before", "uid": "uid-before"},
@@ -249,7 +326,9 @@ def test_a_baseline_with_absurd_figures_ends_in_a_judgement(figure: float) -> No
 
 
 def test_a_run_that_ended_early_is_compared_with_nothing() -> None:
-    judgement = judged(jobs.job(BASELINE, ending={"reason": "ServerGone"}), jobs.records())
+    judgement = judged(
+        jobs.job(BASELINE, ending={"reason": "ServerGone"}), jobs.records()
+    )
     assert (judgement.comparison, judgement.not_regressed) == (None, None)
 
 

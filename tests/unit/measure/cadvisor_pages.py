@@ -30,7 +30,10 @@ def cadvisor_page(
         ("prod", *container[1:]),
         (container[0], "other", "server"),
     ]
-    rows = [(container, periods, throttled, waiting), *((each, 1e6, 9e5, 8e5) for each in others)]
+    rows = [
+        (container, periods, throttled, waiting),
+        *((each, 1e6, 9e5, 8e5) for each in others),
+    ]
     text = []
     for name, place, counted in (
         (PERIODS, 1, "Number of elapsed enforcement period intervals."),
@@ -44,7 +47,8 @@ def cadvisor_page(
         text += [f"# HELP {name} {counted}", f"# TYPE {name} counter"]
         for row in rows:
             held = ",".join(
-                f'{label}="{value}"' for label, value in zip(labels, row[0], strict=True)
+                f'{label}="{value}"'
+                for label, value in zip(labels, row[0], strict=True)
             )
             text.append(
                 f'{name}{{id="/kubepods.slice/x",image="server",name="y",{held}}} {row[place]} 1764000000000'

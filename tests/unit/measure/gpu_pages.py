@@ -21,13 +21,22 @@ _HELP = {
     "DCGM_FI_DEV_XID_ERRORS": ("Value of the last XID error encountered.", "gauge"),
     "DCGM_FI_DEV_FB_USED": ("Framebuffer memory used (in MiB).", "gauge"),
     "DCGM_FI_DEV_FB_FREE": ("Framebuffer memory free (in MiB).", "gauge"),
-    "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": ("Total number of double-bit volatile ECC errors.", "counter"),
+    "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": (
+        "Total number of double-bit volatile ECC errors.",
+        "counter",
+    ),
     "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": (
         "Number of remapped rows for uncorrectable errors",
         "counter",
     ),
-    "DCGM_FI_DEV_CLOCKS_EVENT_REASONS": ("Current clock event reasons (bitmask).", "gauge"),
-    "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS": ("Current clock throttle reasons (bitmask).", "gauge"),
+    "DCGM_FI_DEV_CLOCKS_EVENT_REASONS": (
+        "Current clock event reasons (bitmask).",
+        "gauge",
+    ),
+    "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS": (
+        "Current clock throttle reasons (bitmask).",
+        "gauge",
+    ),
 }
 
 
@@ -55,7 +64,13 @@ class Gpu:
 
     def line(self, name: str, value: float) -> str:
         held = (
-            dict(zip(self.labels, (self.container, self.namespace, self.pod), strict=True))
+            dict(
+                zip(
+                    self.labels,
+                    (self.container, self.namespace, self.pod),
+                    strict=True,
+                )
+            )
             if self.pod
             else {}
         )
@@ -88,7 +103,9 @@ def _family(name: str, gpus: Sequence[Gpu]) -> str:
     values = [(gpu, _value(gpu, name)) for gpu in gpus]
     lines = [gpu.line(name, value) for gpu, value in values if value is not None]
     return (
-        "\n".join([f"# HELP {name} {text}", f"# TYPE {name} {kind}", *lines, ""]) if lines else ""
+        "\n".join([f"# HELP {name} {text}", f"# TYPE {name} {kind}", *lines, ""])
+        if lines
+        else ""
     )
 
 

@@ -14,7 +14,12 @@ Duration = Callable[[int], int]
 
 
 def closed_loop(
-    count: int, users: int, *, duration_us: Duration, tokens: int = 11, ramp_us: int = 100
+    count: int,
+    users: int,
+    *,
+    duration_us: Duration,
+    tokens: int = 11,
+    ramp_us: int = 100,
 ) -> RequestColumns:
     """Build a stage of users who send as soon as they are answered.
 
@@ -34,7 +39,11 @@ def open_loop(
     count: int, *, gap_us: int, duration_us: Duration, tokens: int = 11
 ) -> RequestColumns:
     """Build a stage of one request every `gap_us`, whatever the server does."""
-    return _sent([gap_us * i for i in range(count)], [duration_us(i) for i in range(count)], tokens)
+    return _sent(
+        [gap_us * i for i in range(count)],
+        [duration_us(i) for i in range(count)],
+        tokens,
+    )
 
 
 def _sent(starts: list[int], durations: list[int], tokens: int) -> RequestColumns:

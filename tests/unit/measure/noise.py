@@ -23,7 +23,9 @@ def correlated(
     return series
 
 
-def queueing(random: Random, count: int, *, utilisation: float, servers: int = 8) -> list[float]:
+def queueing(
+    random: Random, count: int, *, utilisation: float, servers: int = 8
+) -> list[float]:
     """Draw latencies, in order of arrival, of Poisson arrivals at servers that take about 1.
 
     A `utilisation` above 1 lets the queue grow.

@@ -64,15 +64,23 @@ def requests(
     e2el = tuple(e2el_us)
     output = tuple(output_tokens)
     return RequestColumns(
-        start_us=tuple(1000 * i for i in range(len(ttft))) if start_us is None else tuple(start_us),
+        start_us=tuple(1000 * i for i in range(len(ttft)))
+        if start_us is None
+        else tuple(start_us),
         queue_us=(0,) * len(ttft) if queue_us is None else tuple(queue_us),
         ttft_us=ttft,
         e2el_us=e2el,
-        input_tokens=(100,) * len(ttft) if input_tokens is None else tuple(input_tokens),
+        input_tokens=(100,) * len(ttft)
+        if input_tokens is None
+        else tuple(input_tokens),
         output_tokens=output,
         asked_tokens=output if asked_tokens is None else tuple(asked_tokens),
-        ended=(1,) * len(ttft) if ended is None else tuple(1 if each else 0 for each in ended),
-        ok=(1,) * len(ttft) if ok is None else tuple(1 if each else 0 for each in ok),
+        ended=(1,) * len(ttft)
+        if ended is None
+        else tuple(1 if each else 0 for each in ended),
+        ok=(1,) * len(ttft)
+        if ok is None
+        else tuple(1 if each else 0 for each in ok),
     )
 
 
@@ -113,9 +121,12 @@ def gaps_of(columns: RequestColumns) -> GapCounts:
 
     A quarter are 9 ms, a quarter 11 ms, the rest 10 ms.
     """
-    gaps = sum(max(0, tokens - 1) for tokens in compress(columns.output_tokens, columns.ok))
+    gaps = sum(
+        max(0, tokens - 1) for tokens in compress(columns.output_tokens, columns.ok)
+    )
     return GapCounts(
-        us=(9_000, 10_000, 11_000), count=(gaps // 4, gaps - 2 * (gaps // 4), gaps // 4)
+        us=(9_000, 10_000, 11_000),
+        count=(gaps // 4, gaps - 2 * (gaps // 4), gaps // 4),
     )
 
 
@@ -125,7 +136,9 @@ def spread(gaps: GapCounts) -> GapSlices | None:
     place = 0
     for us, count in zip(gaps.us, gaps.count, strict=True):
         for i, of_slice in enumerate(slices):
-            of_slice[us] += count // len(slices) + ((i - place) % len(slices) < count % len(slices))
+            of_slice[us] += count // len(slices) + (
+                (i - place) % len(slices) < count % len(slices)
+            )
         place += count
     return gap_slices(slices)
 
@@ -134,12 +147,17 @@ def served(columns: RequestColumns) -> dict[str, float]:
     """Return the counters of a server that answers these requests and no others."""
     prompts = float(sum(compress(columns.input_tokens, columns.ok)))
     return {
-        "generation_tokens_total": float(sum(compress(columns.output_tokens, columns.ok))),
+        "generation_tokens_total": float(
+            sum(compress(columns.output_tokens, columns.ok))
+        ),
         "prefix_cache_queries_total": prompts,
         "prompt_tokens_total": prompts,
         "request_success_total": float(sum(columns.ok)),
         "time_to_first_token_seconds_count": float(sum(columns.ok)),
-        "time_to_first_token_seconds_sum": sum(compress(columns.ttft_us, columns.ok)) / 1e6,
+        "time_to_first_token_seconds_sum": sum(
+            compress(columns.ttft_us, columns.ok)
+        )
+        / 1e6,
     }
 
 
@@ -174,7 +192,9 @@ def edge(
     moved = served(requests()) if rises is None else rises
     end = {name: value + moved.get(name, 0.0) for name, value in start.items()}
     finished = end if after is None else end | dict(after)
-    return ServerEdge(address=address, role=role, before=start, after=finished, served=SERVED)
+    return ServerEdge(
+        address=address, role=role, before=start, after=finished, served=SERVED
+    )
 
 
 def sample(at: float, **changes: Any) -> Sample:
@@ -200,7 +220,9 @@ def load_of(stage_id: str) -> Load:
     """Build the load that the id of a stage says; four requests a second where it says none."""
     name, _, value = (*stage_id.split("/"), "rate=4")[1].partition("=")
     axes = {kind.name_in_ids: kind.axis for kind in KINDS}
-    return load_at(axes[name], value) if name in axes else load_at("RequestRate", "4")
+    return (
+        load_at(axes[name], value) if name in axes else load_at("RequestRate", "4")
+    )
 
 
 def load_point(
@@ -214,11 +236,16 @@ def load_point(
     load = load_at(axis, value, **options)
     load_point_id = f"{workload}/{load.label}"
     return LoadPoint(
-        load_point_id, workload, load, tuple(f"{load_point_id}/r{n}" for n in range(1, repeats + 1))
+        load_point_id,
+        workload,
+        load,
+        tuple(f"{load_point_id}/r{n}" for n in range(1, repeats + 1)),
     )
 
 
-def sealed_bytes(sequence: int = 0, body: bytes = b"packed", **changes: Any) -> Sealed:
+def sealed_bytes(
+    sequence: int = 0, body: bytes = b"packed", **changes: Any
+) -> Sealed:
     """Put any bytes into an envelope, as if they were a packed record."""
     values: dict[str, Any] = {
         "sequence": sequence,

@@ -18,7 +18,9 @@ from benchrun_client.contract import START_TIME, ServerEdge
 from unit.measure.records import ZERO, edge, record, sample
 
 UNREAD = ServerEdge(address="b", before=ZERO, after=None)
-SILENT = ServerEdge(address="b", before={START_TIME: 1000.0}, after={START_TIME: 1000.0})
+SILENT = ServerEdge(
+    address="b", before={START_TIME: 1000.0}, after={START_TIME: 1000.0}
+)
 RESTARTED = edge("b", after={START_TIME: 2000.0})
 FALLEN = edge("b", before={PREFIX_QUERIES: 500.0}, after={PREFIX_QUERIES: 20.0})
 
@@ -28,16 +30,22 @@ FALLEN = edge("b", before={PREFIX_QUERIES: 500.0}, after={PREFIX_QUERIES: 20.0})
     [
         pytest.param(200.0, (edge(),), id="one server"),
         pytest.param(
-            500.0, (edge(), edge("b", rises={PREFIX_QUERIES: 300.0})), id="servers are summed"
+            500.0,
+            (edge(), edge("b", rises={PREFIX_QUERIES: 300.0})),
+            id="servers are summed",
         ),
         pytest.param(None, (), id="no server at all says nothing"),
         pytest.param(None, (edge(), UNREAD), id="an edge that was not read"),
         pytest.param(None, (edge(), SILENT), id="a server without log stats"),
-        pytest.param(None, (edge(), RESTARTED), id="a restart, though the counter rose"),
+        pytest.param(
+            None, (edge(), RESTARTED), id="a restart, though the counter rose"
+        ),
         pytest.param(None, (edge(), FALLEN), id="a fall is a reset, not 0"),
     ],
 )
-def test_rise_over_servers(expected: float | None, edges: tuple[ServerEdge, ...]) -> None:
+def test_rise_over_servers(
+    expected: float | None, edges: tuple[ServerEdge, ...]
+) -> None:
     assert rise(edges, PREFIX_QUERIES) == expected
 
 
@@ -62,7 +70,9 @@ def test_any_fallen_counter_spoils_the_others() -> None:
         ),
     ],
 )
-def test_resets(restarted: bool, reset: bool, fallen: tuple[str, ...], server: ServerEdge) -> None:
+def test_resets(
+    restarted: bool, reset: bool, fallen: tuple[str, ...], server: ServerEdge
+) -> None:
     assert (is_restarted(server), is_reset(server), fallen_counters(server)) == (
         restarted,
         reset,
@@ -80,7 +90,9 @@ WORSE = [1e308, float("inf"), float("-inf"), float("nan"), -1.0, 1.1e15]
 @pytest.mark.parametrize("value", WORSE)
 def test_a_counter_that_no_server_has_has_not_risen(value: float) -> None:
     honest = edge(before={GENERATION_TOKENS: 0.0})
-    forged = honest.model_copy(update={"after": {**(honest.after or {}), GENERATION_TOKENS: value}})
+    forged = honest.model_copy(
+        update={"after": {**(honest.after or {}), GENERATION_TOKENS: value}}
+    )
     edges = [forged] * 3
     assert rise(edges, GENERATION_TOKENS) is None
     assert not any(map(is_reset, edges))
@@ -89,7 +101,9 @@ def test_a_counter_that_no_server_has_has_not_risen(value: float) -> None:
 @pytest.mark.parametrize("value", WORSE)
 def test_samples_are_found_without_it(value: float) -> None:
     snapshot = {START_TIME: value, GENERATION_TOKENS: value}
-    stage = record(servers=(edge().model_copy(update={"before": snapshot, "after": snapshot}),))
+    stage = record(
+        servers=(edge().model_copy(update={"before": snapshot, "after": snapshot}),)
+    )
     (window,) = pod_windows(stage, [sample(stage.first_send_unix_us / 1e6)])
     assert len(window.samples) == 1
 
@@ -97,4 +111,7 @@ def test_samples_are_found_without_it(value: float) -> None:
 @pytest.mark.parametrize("value", WORSE)
 def test_a_duration_that_no_stage_has_is_taken_from_the_clock(value: float) -> None:
     stage = record().model_copy(update={"scalars": {"duration": value}})
-    assert duration_seconds(stage) == (stage.last_receive_unix_us - stage.first_send_unix_us) / 1e6
+    assert (
+        duration_seconds(stage)
+        == (stage.last_receive_unix_us - stage.first_send_unix_us) / 1e6
+    )

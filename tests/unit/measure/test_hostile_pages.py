@@ -7,7 +7,14 @@ import time
 import tracemalloc
 
 import pytest
-from benchrun.measure import GREATEST, decode, encode, gpu_values, is_believable, metrics_page
+from benchrun.measure import (
+    GREATEST,
+    decode,
+    encode,
+    gpu_values,
+    is_believable,
+    metrics_page,
+)
 from benchrun.measure.metrics_page import (
     MAX_LABELS,
     MAX_LINE_CHARS,
@@ -41,7 +48,9 @@ def test_a_value_that_no_server_can_have_is_no_figure(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["NaN", "1e308", "-1"])
-def test_the_sum_of_engines_of_which_one_has_no_value_is_unknown(value: str) -> None:
+def test_the_sum_of_engines_of_which_one_has_no_value_is_unknown(
+    value: str,
+) -> None:
     sample = read(
         f'{RUNNING}{{engine="0"}} 3\n{RUNNING}{{engine="1"}} {value}\nvllm:num_requests_waiting 2\n'
     )
@@ -49,17 +58,27 @@ def test_the_sum_of_engines_of_which_one_has_no_value_is_unknown(value: str) -> 
 
 
 def test_a_sum_that_no_server_can_have_is_no_figure() -> None:
-    assert read(f'{RUNNING}{{engine="0"}} 9e14\n{RUNNING}{{engine="1"}} 9e14\n').running is None
+    assert (
+        read(
+            f'{RUNNING}{{engine="0"}} 9e14\n{RUNNING}{{engine="1"}} 9e14\n'
+        ).running
+        is None
+    )
 
 
 def test_the_largest_figures_go_into_a_timeline_and_come_back() -> None:
-    sample = read(f"{RUNNING} {GREATEST:.0f}\nprocess_start_time_seconds {GREATEST:.0f}\n")
+    sample = read(
+        f"{RUNNING} {GREATEST:.0f}\nprocess_start_time_seconds {GREATEST:.0f}\n"
+    )
     assert decode(encode((sample,))) == (sample,)
 
 
 def test_tokens_that_no_cache_holds_are_left_out() -> None:
     labels = 'num_gpu_blocks="999999999999999",block_size="999999999999999"'
-    assert parse_facts(f"vllm:cache_config_info{{{labels}}} 1\n", VLLM).kv_cache_tokens is None
+    assert (
+        parse_facts(f"vllm:cache_config_info{{{labels}}} 1\n", VLLM).kv_cache_tokens
+        is None
+    )
     many = "".join(
         f'vllm:cache_config_info{{engine="{n}",kv_cache_size_tokens="{10**15 - 1}"}} 1\n'
         for n in range(3)
@@ -74,14 +93,20 @@ def test_what_a_server_reports_steers_no_terminal() -> None:
 
 @pytest.mark.parametrize("value", ["NaN", "1e308", "-5"])
 def test_the_sum_of_gpus_of_which_one_has_no_value_is_unknown(value: str) -> None:
-    clocks = "".join(POWER.replace("POWER_USAGE", "SM_CLOCK") % (gpu, "1980") for gpu in range(2))
+    clocks = "".join(
+        POWER.replace("POWER_USAGE", "SM_CLOCK") % (gpu, "1980") for gpu in range(2)
+    )
     found = gpu_values(
-        POWER % (0, "300") + POWER % (1, value) + clocks, namespace="lab", pod="chat-0"
+        POWER % (0, "300") + POWER % (1, value) + clocks,
+        namespace="lab",
+        pod="chat-0",
     )
     assert (found["gpu_watts"], found["sm_clock_mhz"]) == (None, 1980)
     of_another = POWER.replace("chat-0", "chat-1") % (1, value)
     assert (
-        gpu_values(POWER % (0, "300") + of_another, namespace="lab", pod="chat-0")["gpu_watts"]
+        gpu_values(POWER % (0, "300") + of_another, namespace="lab", pod="chat-0")[
+            "gpu_watts"
+        ]
         == 300
     )
 
@@ -95,7 +120,9 @@ def test_a_page_of_gpus_that_reports_nothing_believable_is_rejected() -> None:
     "line",
     [
         pytest.param(f'{INFO}{{a="{"x" * MAX_LINE_CHARS}"}} 1', id="a long line"),
-        pytest.param(f"{INFO}{{" + 'a="",' * (MAX_LABELS + 1) + "} 1", id="many labels"),
+        pytest.param(
+            f"{INFO}{{" + 'a="",' * (MAX_LABELS + 1) + "} 1", id="many labels"
+        ),
         pytest.param(INFO + "{} 1 2 3", id="three numbers"),
         pytest.param(INFO + '{a="b"', id="labels without an end"),
         pytest.param(INFO + '{a="b\\"} 1', id="a value without an end"),
@@ -124,7 +151,9 @@ def test_labels_of_a_figure_are_not_parsed(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_labels_are_unescaped(written: str, value: str) -> None:
-    assert parse_facts(f'vllm:cache_config_info{{x="{written}",y="1"}} 1\n', VLLM).reported == {
+    assert parse_facts(
+        f'vllm:cache_config_info{{x="{written}",y="1"}} 1\n', VLLM
+    ).reported == {
         "x": value,
         "y": "1",
     }
@@ -142,7 +171,8 @@ HOSTILE = {
     "labels": (RUNNING + "{" + 'a="",' * 127 + "} 1\n") * 4000,
     "spaces": (RUNNING + "{" + " " * 8000 + "} 1\n") * 500,
     "many engines": "".join(
-        f'{RUNNING}{{engine="{n}",model_name="{"m" * 900}"}} 1\n' for n in range(4096)
+        f'{RUNNING}{{engine="{n}",model_name="{"m" * 900}"}} 1\n'
+        for n in range(4096)
     ),
     "no name": "a" * PAGE_BYTES + "!",
     "wide characters": "\U0001f600" * (PAGE_BYTES // 4),
@@ -173,7 +203,9 @@ def test_believable_numbers_are_finite_and_not_below_0(value: float) -> None:
 
 @given(
     st.lists(
-        st.sampled_from([RUNNING, "vllm:kv_cache_usage_perc", "process_start_time_seconds"]),
+        st.sampled_from(
+            [RUNNING, "vllm:kv_cache_usage_perc", "process_start_time_seconds"]
+        ),
         max_size=8,
     ),
     st.data(),
@@ -187,6 +219,7 @@ def test_whatever_numbers_a_page_has_its_sample_can_be_stored(
         | st.sampled_from(["1e999", "-1e999", "1_0"])
     )
     page = "# page\n" + "".join(
-        f'{name}{{engine="{n}"}} {data.draw(numbers)}\n' for n, name in enumerate(names)
+        f'{name}{{engine="{n}"}} {data.draw(numbers)}\n'
+        for n, name in enumerate(names)
     )
     assert len(decode(encode((read(page),)))) == 1

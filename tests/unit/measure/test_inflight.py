@@ -8,7 +8,12 @@ from hypothesis import given, strategies as st
 from unit.measure.records import requests
 
 ROWS = st.lists(
-    st.tuples(st.integers(0, 5_000), st.integers(0, 3_000), st.integers(0, 3_000), st.booleans()),
+    st.tuples(
+        st.integers(0, 5_000),
+        st.integers(0, 3_000),
+        st.integers(0, 3_000),
+        st.booleans(),
+    ),
     max_size=60,
 )
 Row = tuple[int, int, int, bool]
@@ -30,12 +35,18 @@ def under_way(rows: list[Row], instant: int) -> int:
     return sum(start <= instant < start + e2el for start, _, e2el, _ in rows)
 
 
-TWO_AND_A_HALF: list[Row] = [(0, 0, 100, True), (50, 30, 100, True), (100, 0, 50, True)]
+TWO_AND_A_HALF: list[Row] = [
+    (0, 0, 100, True),
+    (50, 30, 100, True),
+    (100, 0, 50, True),
+]
 
 
 def test_two_requests_that_overlap_and_one_that_takes_over() -> None:
     flight = in_flight(columns(TWO_AND_A_HALF))
-    assert [flight.at(instant) for instant in (-1, 0, 49, 50, 99, 100, 149, 150, 1000)] == [
+    assert [
+        flight.at(instant) for instant in (-1, 0, 49, 50, 99, 100, 149, 150, 1000)
+    ] == [
         0,
         1,
         1,
@@ -51,7 +62,11 @@ def test_two_requests_that_overlap_and_one_that_takes_over() -> None:
     assert flight.mean(25, 75) == 1.5
     assert flight.mean(-50, 0) == 0
     assert flight.mean(140, 240) == pytest.approx(0.2)
-    assert (flight.first_reaching(1), flight.first_reaching(2), flight.first_reaching(2.5)) == (
+    assert (
+        flight.first_reaching(1),
+        flight.first_reaching(2),
+        flight.first_reaching(2.5),
+    ) == (
         0,
         50,
         None,
@@ -66,14 +81,24 @@ def test_the_wait_in_the_client_counts_where_requested() -> None:
 
 def test_a_wait_that_began_before_the_first_send_counts_from_there() -> None:
     flight = in_flight(columns([(0, 40, 10, True)]), with_client_queue=True)
-    assert (flight.at(-41), flight.at(-40), flight.at(9), flight.at(10)) == (0, 1, 1, 0)
+    assert (flight.at(-41), flight.at(-40), flight.at(9), flight.at(10)) == (
+        0,
+        1,
+        1,
+        0,
+    )
     assert flight.mean(-40, 10) == 1
 
 
 def test_no_requests_are_none_at_any_time() -> None:
     flight = in_flight(columns([]))
     assert flight == InFlight([], [], [])
-    assert (flight.at(0), flight.maximum(), flight.first_reaching(0), flight.mean(0, 10)) == (
+    assert (
+        flight.at(0),
+        flight.maximum(),
+        flight.first_reaching(0),
+        flight.mean(0, 10),
+    ) == (
         0,
         0,
         None,
@@ -91,14 +116,18 @@ def test_an_interval_without_length_has_no_mean() -> None:
 
 
 @given(ROWS, st.integers(0, 9_000))
-def test_at_any_instant_it_is_what_counting_gives(rows: list[Row], instant: int) -> None:
+def test_at_any_instant_it_is_what_counting_gives(
+    rows: list[Row], instant: int
+) -> None:
     assert in_flight(columns(rows)).at(instant) == under_way(rows, instant)
 
 
 @given(ROWS)
 def test_the_maximum_is_that_of_all_instants(rows: list[Row]) -> None:
     flight = in_flight(columns(rows))
-    assert flight.maximum() == max((under_way(rows, row[0]) for row in rows), default=0)
+    assert flight.maximum() == max(
+        (under_way(rows, row[0]) for row in rows), default=0
+    )
     if flight.maximum():
         reached = flight.first_reaching(flight.maximum())
         assert reached is not None
@@ -106,12 +135,18 @@ def test_the_maximum_is_that_of_all_instants(rows: list[Row]) -> None:
 
 
 @given(ROWS)
-def test_the_mean_over_all_is_the_sum_of_durations_over_the_window(rows: list[Row]) -> None:
+def test_the_mean_over_all_is_the_sum_of_durations_over_the_window(
+    rows: list[Row],
+) -> None:
     assert in_flight(columns(rows)).mean(0, 8_000) == pytest.approx(
         sum(row[2] for row in rows) / 8_000
     )
-    waiting_too = in_flight(columns(rows), with_client_queue=True).mean(-3_000, 8_000)
-    assert waiting_too == pytest.approx(sum(row[1] + row[2] for row in rows) / 11_000)
+    waiting_too = in_flight(columns(rows), with_client_queue=True).mean(
+        -3_000, 8_000
+    )
+    assert waiting_too == pytest.approx(
+        sum(row[1] + row[2] for row in rows) / 11_000
+    )
 
 
 @given(ROWS, st.integers(0, 4_000), st.integers(30, 4_000), st.integers(1, 30))

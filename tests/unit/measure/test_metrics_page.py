@@ -18,7 +18,9 @@ from hypothesis import given, strategies as st
 
 VLLM = ENGINES["VLLM"]
 
-REAL_PAGE = (Path(__file__).parent / "pages" / "vllm-0.32.0.txt").read_text(encoding="utf-8")
+REAL_PAGE = (Path(__file__).parent / "pages" / "vllm-0.32.0.txt").read_text(
+    encoding="utf-8"
+)
 
 
 def read(text: str) -> Sample:
@@ -46,7 +48,9 @@ def test_a_real_page_of_vllm_0_32_after_one_request_of_6_and_20_tokens() -> None
 @pytest.mark.parametrize(
     ("figure", "expected", "page"),
     [
-        pytest.param("running", 3.0, "vllm:num_requests_running 3", id="without labels"),
+        pytest.param(
+            "running", 3.0, "vllm:num_requests_running 3", id="without labels"
+        ),
         pytest.param(
             "running",
             5.0,
@@ -84,7 +88,10 @@ def test_a_real_page_of_vllm_0_32_after_one_request_of_6_and_20_tokens() -> None
             id="the old name without _total",
         ),
         pytest.param(
-            "generation_tokens", 7.0, "vllm:generation_tokens 7", id="a counter without _total"
+            "generation_tokens",
+            7.0,
+            "vllm:generation_tokens 7",
+            id="a counter without _total",
         ),
         pytest.param(
             "requests_finished",
@@ -104,11 +111,22 @@ def test_a_real_page_of_vllm_0_32_after_one_request_of_6_and_20_tokens() -> None
             "vllm:generation_tokens_created 1.7e9",
             id="_created is no count",
         ),
-        pytest.param("running", None, "python_info 1", id="a page without log stats has no figure"),
+        pytest.param(
+            "running",
+            None,
+            "python_info 1",
+            id="a page without log stats has no figure",
+        ),
         pytest.param("running", None, "", id="nor has an empty page"),
-        pytest.param("running", None, "vllm:num_requests_running NaN", id="NaN is no figure"),
-        pytest.param("running", None, "vllm:num_requests_running +Inf", id="nor is infinity"),
-        pytest.param("running", 0.0, "vllm:num_requests_running 0", id="0 is a figure"),
+        pytest.param(
+            "running", None, "vllm:num_requests_running NaN", id="NaN is no figure"
+        ),
+        pytest.param(
+            "running", None, "vllm:num_requests_running +Inf", id="nor is infinity"
+        ),
+        pytest.param(
+            "running", 0.0, "vllm:num_requests_running 0", id="0 is a figure"
+        ),
         pytest.param(
             "running",
             2.0,
@@ -116,7 +134,10 @@ def test_a_real_page_of_vllm_0_32_after_one_request_of_6_and_20_tokens() -> None
             id="odd labels",
         ),
         pytest.param(
-            "start_time", 1.5e9, "process_start_time_seconds 1.5e+09", id="start of the process"
+            "start_time",
+            1.5e9,
+            "process_start_time_seconds 1.5e+09",
+            id="start of the process",
         ),
     ],
 )
@@ -132,17 +153,29 @@ def test_a_figure(figure: str, expected: float | None, page: str) -> None:
             "<html><body>502 Bad Gateway</body></html>",
             id="HTML",
         ),
-        pytest.param("not the text of a metrics endpoint", '{"detail":"Not Found"}', id="JSON"),
         pytest.param(
-            "not the text of a metrics endpoint", "\n\nupstream connect error", id="a proxy's words"
+            "not the text of a metrics endpoint",
+            '{"detail":"Not Found"}',
+            id="JSON",
         ),
         pytest.param(
-            "can't be parsed", "# page\nvllm:num_requests_running{engine= 3", id="a broken line"
+            "not the text of a metrics endpoint",
+            "\n\nupstream connect error",
+            id="a proxy's words",
         ),
         pytest.param(
-            "can't be parsed", "# page\nvllm:num_requests_running three", id="a word for a number"
+            "can't be parsed",
+            "# page\nvllm:num_requests_running{engine= 3",
+            id="a broken line",
         ),
-        pytest.param("at most", "vllm:num_requests_running 1\n" * 5000, id="too many series"),
+        pytest.param(
+            "can't be parsed",
+            "# page\nvllm:num_requests_running three",
+            id="a word for a number",
+        ),
+        pytest.param(
+            "at most", "vllm:num_requests_running 1\n" * 5000, id="too many series"
+        ),
     ],
 )
 def test_a_page_without_metrics_is_rejected(complaint: str, page: str) -> None:
@@ -196,15 +229,24 @@ def test_empty_facts_are_left_out() -> None:
             ['num_gpu_blocks="100",block_size="16"'],
             id="older servers: blocks x block size",
         ),
-        pytest.param((None,), ['num_gpu_blocks="None",block_size="16"'], id="blocks not yet known"),
+        pytest.param(
+            (None,),
+            ['num_gpu_blocks="None",block_size="16"'],
+            id="blocks not yet known",
+        ),
         pytest.param((None,), ['cache_dtype="auto"'], id="neither"),
         pytest.param(
             (300,),
-            ['engine="0",kv_cache_size_tokens="100"', 'engine="1",kv_cache_size_tokens="200"'],
+            [
+                'engine="0",kv_cache_size_tokens="100"',
+                'engine="1",kv_cache_size_tokens="200"',
+            ],
             id="all engines",
         ),
         pytest.param(
-            (None,), ['engine="0",kv_cache_size_tokens="100"', 'engine="1"'], id="one engine silent"
+            (None,),
+            ['engine="0",kv_cache_size_tokens="100"', 'engine="1"'],
+            id="one engine silent",
         ),
     ],
 )
@@ -233,9 +275,13 @@ def test_facts_of_garbage_are_rejected() -> None:
 
 def test_every_source_of_a_figure_is_declared() -> None:
     derived = {"gpu_pods", "gpu_slowed", "gpu_power_capped", "gpu_memory_total_mib"}
-    assert {*VLLM.sample_series, *GPU_SERIES, *CPU_SERIES, *derived} == set(SAMPLE_FIGURES)
+    assert {*VLLM.sample_series, *GPU_SERIES, *CPU_SERIES, *derived} == set(
+        SAMPLE_FIGURES
+    )
     figures = ROLE_FIGURES.values()
-    assert {figure.sample for figure in figures if figure.sample} <= set(SAMPLE_FIGURES)
+    assert {figure.sample for figure in figures if figure.sample} <= set(
+        SAMPLE_FIGURES
+    )
     counters = {
         name
         for figure in figures
@@ -258,12 +304,22 @@ sglang:prompt_tokens_total{model_name="m"} 640.0
 """
 
 
-def test_a_page_of_another_engine_gives_its_figures_and_none_that_it_has_not() -> None:
+def test_a_page_of_another_engine_gives_its_figures_and_none_that_it_has_not() -> (
+    None
+):
     sglang = ENGINES["SGLang"]
     sample = parse_sample(SGLANG_PAGE, sglang, at=1.0, role="server", pod="p")
-    assert (sample.running, sample.waiting, sample.prompt_tokens) == (5.0, 1.0, 640.0)
+    assert (sample.running, sample.waiting, sample.prompt_tokens) == (
+        5.0,
+        1.0,
+        640.0,
+    )
     assert sample.kv_cache == 0.75
-    assert (sample.preemptions, sample.prefix_hits, sample.start_time) == (None, None, None)
+    assert (sample.preemptions, sample.prefix_hits, sample.start_time) == (
+        None,
+        None,
+        None,
+    )
     assert parse_facts(SGLANG_PAGE, sglang) == ServerFacts(kv_cache_tokens=2000)
 
 

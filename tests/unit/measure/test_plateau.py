@@ -49,7 +49,9 @@ def between(start_us: int, end_us: int) -> Plateau:
     return Plateau(start_us, end_us, ())
 
 
-def test_a_closed_loop_has_its_users_over_the_latency_whatever_ramp_and_drain_do() -> None:
+def test_a_closed_loop_has_its_users_over_the_latency_whatever_ramp_and_drain_do() -> (
+    None
+):
     columns = closed_loop(400, 20, duration_us=lambda i: SECOND, ramp_us=50_000)
     metrics = plateau_metrics([with_plateau(columns, cap=20)], ("50", "99"))
     assert metrics["sent"] == 401 - 19 - 20 - 40
@@ -65,7 +67,11 @@ def test_an_open_loop_below_capacity_completes_what_it_sends() -> None:
     metrics = plateau_metrics(
         [
             with_plateau(
-                open_loop(1000, gap_us=10_000, duration_us=lambda i: SECOND + 997 * (i % 7)),
+                open_loop(
+                    1000,
+                    gap_us=10_000,
+                    duration_us=lambda i: SECOND + 997 * (i % 7),
+                ),
                 rate=100,
             )
         ],
@@ -77,7 +83,11 @@ def test_an_open_loop_below_capacity_completes_what_it_sends() -> None:
 
 def test_an_answer_that_ends_after_the_plateau_keeps_its_latency() -> None:
     stage = with_plateau(
-        open_loop(400, gap_us=10_000, duration_us=lambda i: SECOND * 9 if i == 350 else 1000),
+        open_loop(
+            400,
+            gap_us=10_000,
+            duration_us=lambda i: SECOND * 9 if i == 350 else 1000,
+        ),
         rate=100,
     )
     assert stage[1].end_us < 3_950_000
@@ -90,9 +100,14 @@ def test_several_stages_are_one_pool() -> None:
         for of in (lambda i: SECOND, lambda i: 2 * SECOND)
     )
     one, other, both = (
-        plateau_metrics(stages, ("99",)) for stages in ([fast], [slow], [fast, slow])
+        plateau_metrics(stages, ("99",))
+        for stages in ([fast], [slow], [fast, slow])
     )
-    assert (one["completed"], other["completed"], both["completed"]) == (121, 121, 242)
+    assert (one["completed"], other["completed"], both["completed"]) == (
+        121,
+        121,
+        242,
+    )
     assert both["request_throughput"] == pytest.approx(242 / (6 + 12), rel=0.01)
     assert (both["mean_e2el_ms"], both["p99_e2el_ms"]) == (1500, 2000)
 
@@ -109,7 +124,11 @@ def test_a_plateau_of_failures_completes_nothing_and_has_no_latency() -> None:
         update={"ok": (0,) * 200}
     )
     metrics = plateau_metrics([with_plateau(columns, cap=20)], ("99",))
-    assert (metrics["completed"], metrics["request_throughput"], metrics["output_throughput"]) == (
+    assert (
+        metrics["completed"],
+        metrics["request_throughput"],
+        metrics["output_throughput"],
+    ) == (
         0,
         0,
         0,
@@ -132,19 +151,30 @@ def test_a_plateau_of_failures_completes_nothing_and_has_no_latency() -> None:
 def test_tokens_come_evenly_from_the_first_to_the_last(
     tokens: float, start_us: int, end_us: int
 ) -> None:
-    columns = requests(start_us=[0], ttft_us=[100], e2el_us=[1100], output_tokens=[11])
-    assert output_tokens_in(columns, between(start_us, end_us)) == pytest.approx(tokens)
+    columns = requests(
+        start_us=[0], ttft_us=[100], e2el_us=[1100], output_tokens=[11]
+    )
+    assert output_tokens_in(columns, between(start_us, end_us)) == pytest.approx(
+        tokens
+    )
 
 
 @pytest.mark.parametrize(
-    "row", [(100, 100, 1), (100, 100, 5), (200, 100, 5)], ids=["one token", "at once", "odd"]
+    "row",
+    [(100, 100, 1), (100, 100, 5), (200, 100, 5)],
+    ids=["one token", "at once", "odd"],
 )
 def test_tokens_that_come_in_one_moment_belong_to_the_interval_that_ends_with_it(
     row: tuple[int, int, int],
 ) -> None:
     ttft, e2el, tokens = row
-    columns = requests(start_us=[0], ttft_us=[ttft], e2el_us=[e2el], output_tokens=[tokens])
-    assert [output_tokens_in(columns, between(a, b)) for a, b in ((0, ttft), (ttft, 500))] == [
+    columns = requests(
+        start_us=[0], ttft_us=[ttft], e2el_us=[e2el], output_tokens=[tokens]
+    )
+    assert [
+        output_tokens_in(columns, between(a, b))
+        for a, b in ((0, ttft), (ttft, 500))
+    ] == [
         tokens,
         0,
     ]
@@ -175,30 +205,45 @@ def test_two_intervals_share_out_all_answers_and_tokens(
     )
     first = between(-1, cut)
     second = between(cut, 11_000)
-    assert completed_in(columns, first) + completed_in(columns, second) == sum(columns.ok)
+    assert completed_in(columns, first) + completed_in(columns, second) == sum(
+        columns.ok
+    )
     answered = sum(row[3] for row in rows if row[4])
     shares = output_tokens_in(columns, first), output_tokens_in(columns, second)
     assert min(shares) >= 0
     assert sum(shares) == pytest.approx(answered, abs=1e-6)
 
 
-def test_an_answer_completed_at_a_border_belongs_to_the_interval_before_it() -> None:
+def test_an_answer_completed_at_a_border_belongs_to_the_interval_before_it() -> (
+    None
+):
     columns = requests(start_us=[0], ttft_us=[10], e2el_us=[100], output_tokens=[2])
-    assert [completed_in(columns, between(a, b)) for a, b in ((0, 99), (0, 100), (100, 200))] == [
+    assert [
+        completed_in(columns, between(a, b))
+        for a, b in ((0, 99), (0, 100), (100, 200))
+    ] == [
         0,
         1,
         0,
     ]
 
 
-def test_the_narrowed_record_holds_the_requests_of_the_plateau_and_its_gaps() -> None:
-    stage, found = with_plateau(closed_loop(160, 20, duration_us=lambda i: SECOND + i), cap=20)
+def test_the_narrowed_record_holds_the_requests_of_the_plateau_and_its_gaps() -> (
+    None
+):
+    stage, found = with_plateau(
+        closed_loop(160, 20, duration_us=lambda i: SECOND + i), cap=20
+    )
     narrowed = sent_in_plateau(stage, found)
-    inside = [at for at in stage.requests.start_us if found.start_us <= at <= found.end_us]
+    inside = [
+        at for at in stage.requests.start_us if found.start_us <= at <= found.end_us
+    ]
     assert narrowed.requests.start_us == tuple(sorted(inside))
     assert 80 <= len(narrowed.requests.ok) == len(found.started) < 160
     share = found.length_us / (max(stage.requests.start_us) + SECOND)
-    assert sum(narrowed.gaps.count) == pytest.approx(share * sum(stage.gaps.count), rel=0.1)
+    assert sum(narrowed.gaps.count) == pytest.approx(
+        share * sum(stage.gaps.count), rel=0.1
+    )
     assert sum(stage.gaps.count) == 10 * 160
     assert len(stage.requests.ok) == 160
 
@@ -207,9 +252,13 @@ def test_goodput_and_the_wait_in_the_client_are_of_the_steady_part_too() -> None
     """Every second request of the steady part is late; those before it all are."""
     columns = open_loop(400, gap_us=10_000, duration_us=lambda i: 1000)
     late = [i % 2 == 1 or i < 40 for i in range(400)]
-    columns = columns.model_copy(update={"queue_us": tuple(50_000 * each for each in late)})
+    columns = columns.model_copy(
+        update={"queue_us": tuple(50_000 * each for each in late)}
+    )
     stage = with_plateau(columns, rate=100)
-    metrics = plateau_metrics([stage], ("50",), queued=True, limits=RequestLimits(e2el_ms=10))
+    metrics = plateau_metrics(
+        [stage], ("50",), queued=True, limits=RequestLimits(e2el_ms=10)
+    )
     assert metrics["request_goodput"] == pytest.approx(50, rel=0.01)
     assert metrics["mean_client_queue_time_ms"] == pytest.approx(25, rel=0.02)
     assert metrics["sent"] == len(stage[1].started)
@@ -227,31 +276,48 @@ def found(
     return find_plateau(columns, in_flight(columns), sent_at(rate, cap))
 
 
-def test_a_closed_loop_stands_an_answer_after_95_percent_of_its_users_have_sent() -> None:
+def test_a_closed_loop_stands_an_answer_after_95_percent_of_its_users_have_sent() -> (
+    None
+):
     columns = closed_loop(200, 20, duration_us=lambda i: SECOND_STEADY)
     standing = found(columns, cap=20)
     assert isinstance(standing, Plateau)
-    assert standing.start_us == 18 * 100 + SECOND_STEADY  # the nineteenth user's first request
+    assert (
+        standing.start_us == 18 * 100 + SECOND_STEADY
+    )  # the nineteenth user's first request
     assert standing.end_us == max(columns.start_us) - 2 * SECOND_STEADY
     assert list(standing.started) == list(range(38, 160))
     assert standing.length_us == standing.end_us - standing.start_us
 
 
-def test_a_closed_loop_that_never_fills_its_cap_stands_where_it_is_fullest() -> None:
-    standing = found(closed_loop(200, 10, duration_us=lambda i: SECOND_STEADY), cap=64)
+def test_a_closed_loop_that_never_fills_its_cap_stands_where_it_is_fullest() -> (
+    None
+):
+    standing = found(
+        closed_loop(200, 10, duration_us=lambda i: SECOND_STEADY), cap=64
+    )
     assert isinstance(standing, Plateau)
     assert standing.start_us == 9 * 100 + SECOND_STEADY
 
 
-def test_an_open_loop_stands_after_two_mean_latencies_until_two_before_the_end() -> None:
-    standing = found(open_loop(2000, gap_us=10_000, duration_us=lambda i: SECOND_STEADY), rate=100)
+def test_an_open_loop_stands_after_two_mean_latencies_until_two_before_the_end() -> (
+    None
+):
+    standing = found(
+        open_loop(2000, gap_us=10_000, duration_us=lambda i: SECOND_STEADY),
+        rate=100,
+    )
     assert isinstance(standing, Plateau)
     assert (standing.start_us, standing.end_us) == (2 * SECOND_STEADY, 17_990_000)
     assert list(standing.started) == list(range(200, 1800))
 
 
-def test_an_open_loop_of_short_answers_stands_after_a_tenth_of_the_sending() -> None:
-    standing = found(open_loop(301, gap_us=10_000, duration_us=lambda i: 5_000), rate=100, cap=8)
+def test_an_open_loop_of_short_answers_stands_after_a_tenth_of_the_sending() -> (
+    None
+):
+    standing = found(
+        open_loop(301, gap_us=10_000, duration_us=lambda i: 5_000), rate=100, cap=8
+    )
     assert isinstance(standing, Plateau)
     assert (standing.start_us, standing.end_us) == (300_000, 2_990_000)
 
@@ -261,13 +327,18 @@ def test_at_most_three_tenths_of_sending_at_a_rate_are_left_out(
     seconds: float, stands: bool
 ) -> None:
     count = round(seconds * 100) + 1
-    standing = found(open_loop(count, gap_us=10_000, duration_us=lambda i: SECOND_STEADY), rate=100)
+    standing = found(
+        open_loop(count, gap_us=10_000, duration_us=lambda i: SECOND_STEADY),
+        rate=100,
+    )
     assert isinstance(standing, Plateau)
     assert standing.is_steady is stands
 
 
 def test_failed_requests_are_sent_too_but_say_nothing_of_the_latency() -> None:
-    columns = open_loop(2000, gap_us=10_000, duration_us=lambda i: SECOND_STEADY if i % 2 else 0)
+    columns = open_loop(
+        2000, gap_us=10_000, duration_us=lambda i: SECOND_STEADY if i % 2 else 0
+    )
     columns = columns.model_copy(update={"ok": tuple(i % 2 for i in range(2000))})
     standing = found(columns, rate=100)
     assert isinstance(standing, Plateau)
@@ -343,11 +414,16 @@ def test_a_stage_without_a_plateau_says_why(
 
 
 ROWS_STEADY = st.lists(
-    st.tuples(st.integers(0, 100_000), st.integers(0, 50_000), st.booleans()), max_size=120
+    st.tuples(st.integers(0, 100_000), st.integers(0, 50_000), st.booleans()),
+    max_size=120,
 )
 
 
-@given(ROWS_STEADY, st.one_of(st.none(), st.integers(1, 100)), st.sampled_from([INF, 0.5, 1000.0]))
+@given(
+    ROWS_STEADY,
+    st.one_of(st.none(), st.integers(1, 100)),
+    st.sampled_from([INF, 0.5, 1000.0]),
+)
 def test_any_record_has_a_plateau_of_enough_requests_or_a_reason(
     rows: list[tuple[int, int, bool]], cap: int | None, rate: float
 ) -> None:

@@ -25,9 +25,9 @@ GROUPS = st.lists(st.lists(st.floats(0, 1e6), max_size=12), max_size=6)
 
 def spread(groups: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
     """Coefficient of variation in percent, and the chance that noise explains it."""
-    return cv_percent([statistics.fmean(group) for group in groups if group]), groups_p_value(
-        groups
-    )
+    return cv_percent(
+        [statistics.fmean(group) for group in groups if group]
+    ), groups_p_value(groups)
 
 
 def test_a_worked_example() -> None:
@@ -40,7 +40,9 @@ def test_a_worked_example() -> None:
 
 
 @given(GROUPS)
-def test_the_spread_is_the_sample_deviation_of_the_means(groups: list[list[float]]) -> None:
+def test_the_spread_is_the_sample_deviation_of_the_means(
+    groups: list[list[float]],
+) -> None:
     cv, chance = spread(groups)
     means = [statistics.fmean(group) for group in groups if group]
     if len(means) >= 2 and statistics.fmean(means) > 1e-3:
@@ -75,7 +77,10 @@ def test_noise_is_seldom_taken_for_repeats_that_differ(correlation: float) -> No
     random = Random(21)
     alarms = 0
     for _ in range(100):
-        repeats = [batch_means(correlated(random, 400, correlation=correlation)) for _ in range(3)]
+        repeats = [
+            batch_means(correlated(random, 400, correlation=correlation))
+            for _ in range(3)
+        ]
         _, chance = spread(repeats)
         assert chance is not None
         alarms += chance < 0.01
@@ -121,14 +126,17 @@ FIGURES = {
 
 
 def stage(ttft_us: int, seconds: float = 10.0, tokens: int = 11) -> StageRecord:
-    columns = requests(ttft_us=[ttft_us] * 2, e2el_us=[200_000] * 2, output_tokens=[tokens] * 2)
+    columns = requests(
+        ttft_us=[ttft_us] * 2, e2el_us=[200_000] * 2, output_tokens=[tokens] * 2
+    )
     return record(requests=columns, scalars={"duration": seconds})
 
 
 def scatter(*records: StageRecord) -> dict[str, float]:
     """With the throughput of whole stages."""
     return repeat_cv_percent(
-        records, [{key: totals([each])[key] for key in THROUGHPUTS} for each in records]
+        records,
+        [{key: totals([each])[key] for key in THROUGHPUTS} for each in records],
     )
 
 

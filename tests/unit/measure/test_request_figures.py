@@ -31,7 +31,9 @@ def metrics(
     return pooled_metrics(records, pools_of(records), percentiles)
 
 
-def vllm_figures(stage: StageRecord, percentiles: tuple[str, ...]) -> dict[str, float]:
+def vllm_figures(
+    stage: StageRecord, percentiles: tuple[str, ...]
+) -> dict[str, float]:
     """`calculate_metrics` of vLLM's benchmark, from seconds, request by request."""
     columns = stage.requests
     rows = [
@@ -76,7 +78,10 @@ def vllm_figures(stage: StageRecord, percentiles: tuple[str, ...]) -> dict[str, 
             f"std_{name}_ms": 1000 * statistics.pstdev(seconds),
         }
         found |= {
-            f"p{p}_{name}_ms": numpy_linear([round(1e9 * s) for s in seconds], float(p)) / 1e6
+            f"p{p}_{name}_ms": numpy_linear(
+                [round(1e9 * s) for s in seconds], float(p)
+            )
+            / 1e6
             for p in percentiles
         }
     return found
@@ -94,7 +99,9 @@ ROWS = st.tuples(
 @st.composite
 def stages(draw: st.DrawFn) -> StageRecord:
     rows = draw(st.lists(ROWS, min_size=1, max_size=60))
-    counted = sorted(Counter(draw(st.lists(st.integers(0, 10**6), max_size=80))).items())
+    counted = sorted(
+        Counter(draw(st.lists(st.integers(0, 10**6), max_size=80))).items()
+    )
     return record(
         scalars={"duration": draw(st.floats(0.01, 10_000))},
         requests=requests(
@@ -104,7 +111,9 @@ def stages(draw: st.DrawFn) -> StageRecord:
             output_tokens=[row[3] for row in rows],
             ok=[row[4] for row in rows],
         ),
-        gaps=GapCounts(us=tuple(us for us, _ in counted), count=tuple(n for _, n in counted)),
+        gaps=GapCounts(
+            us=tuple(us for us, _ in counted), count=tuple(n for _, n in counted)
+        ),
     )
 
 
@@ -113,9 +122,9 @@ def test_one_stage_has_vllms_own_figures(stage: StageRecord) -> None:
     percentiles = ("50", "95", "99.9")
     ours = metrics(stage, percentiles=percentiles)
     theirs = vllm_figures(stage, percentiles)
-    assert {name for name, value in ours.items() if value is not None} - {ANSWERED_PERCENT} == set(
-        theirs
-    )
+    assert {name for name, value in ours.items() if value is not None} - {
+        ANSWERED_PERCENT
+    } == set(theirs)
     for name, value in theirs.items():
         assert ours[name] == pytest.approx(value, rel=6e-5, abs=2e-6), name
 
@@ -127,7 +136,12 @@ def test_pooled_counts_are_sums_and_rates_are_totals_over_summed_durations(
     pooled = metrics(one, other)
     single = [vllm_figures(stage, ()) for stage in (one, other)]
     duration = sum(s["duration"] for s in single)
-    for name in ("completed", "failed", "total_input_tokens", "total_output_tokens"):
+    for name in (
+        "completed",
+        "failed",
+        "total_input_tokens",
+        "total_output_tokens",
+    ):
         assert pooled[name] == sum(s[name] for s in single)
     assert pooled["request_throughput"] == pytest.approx(
         sum(s["completed"] for s in single) / duration, rel=6e-5
@@ -138,7 +152,9 @@ def test_pooled_counts_are_sums_and_rates_are_totals_over_summed_durations(
 
 
 @given(stages(), stages())
-def test_the_order_of_repeats_does_not_matter(one: StageRecord, other: StageRecord) -> None:
+def test_the_order_of_repeats_does_not_matter(
+    one: StageRecord, other: StageRecord
+) -> None:
     assert metrics(one, other) == metrics(other, one)
 
 
@@ -170,13 +186,16 @@ def test_keys_are_vllms() -> None:
         pytest.param("0.5", "0.5", id="below one"),
     ],
 )
-def test_percentiles_are_written_as_vllm_writes_them(word: str, percentile: str) -> None:
+def test_percentiles_are_written_as_vllm_writes_them(
+    word: str, percentile: str
+) -> None:
     assert percentile_word(percentile) == word
 
 
 def test_the_pool_of_two_repeats_is_not_the_mean_of_their_percentiles() -> None:
     slow = record(
-        "chat/rate=4/r2", requests=requests(ttft_us=(90_000, 90_000), e2el_us=(99_000, 99_000))
+        "chat/rate=4/r2",
+        requests=requests(ttft_us=(90_000, 90_000), e2el_us=(99_000, 99_000)),
     )
     assert latencies([record(), slow], "ttft").percentile(50) == 60_000
 
@@ -184,31 +203,50 @@ def test_the_pool_of_two_repeats_is_not_the_mean_of_their_percentiles() -> None:
 def test_failed_requests_have_no_latency() -> None:
     stage = record(
         requests=requests(
-            ttft_us=(1, 30_000), e2el_us=(1, 130_000), output_tokens=(0, 11), ok=(0, 1)
+            ttft_us=(1, 30_000),
+            e2el_us=(1, 130_000),
+            output_tokens=(0, 11),
+            ok=(0, 1),
         )
     )
     found = metrics(stage)
-    assert (found["completed"], found["failed"], found["mean_ttft_ms"]) == (1, 1, 30.0)
+    assert (found["completed"], found["failed"], found["mean_ttft_ms"]) == (
+        1,
+        1,
+        30.0,
+    )
     assert (found["total_input_tokens"], found["total_output_tokens"]) == (100, 11)
     assert failed_requests(stage) == 1
 
 
 def test_one_token_answers_have_no_tpot() -> None:
     stage = record(
-        requests=requests(ttft_us=(20, 20), e2el_us=(20, 1_000_020), output_tokens=(1, 101))
+        requests=requests(
+            ttft_us=(20, 20), e2el_us=(20, 1_000_020), output_tokens=(1, 101)
+        )
     )
     assert list(latencies([stage], "tpot").values) == [10_000.0]
 
 
 def test_nothing_answered_leaves_latencies_empty_and_rates_zero() -> None:
     found = metrics(record(requests=requests(ok=(0, 0)), gaps=GapCounts()))
-    assert (found["completed"], found["failed"], found["output_throughput"]) == (0, 2, 0.0)
-    assert {value for name, value in found.items() if name.endswith("_ms")} == {None}
+    assert (found["completed"], found["failed"], found["output_throughput"]) == (
+        0,
+        2,
+        0.0,
+    )
+    assert {value for name, value in found.items() if name.endswith("_ms")} == {
+        None
+    }
 
 
 def test_no_stage_at_all_has_no_rates() -> None:
     found = metrics()
-    assert (found["completed"], found["duration"], found["request_throughput"]) == (0, 0.0, None)
+    assert (found["completed"], found["duration"], found["request_throughput"]) == (
+        0,
+        0.0,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -220,7 +258,9 @@ def test_no_stage_at_all_has_no_rates() -> None:
         pytest.param(10.0, {"duration": None}, id="nor does null"),
     ],
 )
-def test_duration_of_a_stage(seconds: float, scalars: dict[str, float | None]) -> None:
+def test_duration_of_a_stage(
+    seconds: float, scalars: dict[str, float | None]
+) -> None:
     assert duration_seconds(record(scalars=scalars)) == seconds
 
 
@@ -238,17 +278,24 @@ def test_rounding(expected: float | None, value: float | None) -> None:
 
 
 def test_counts_are_not_rounded() -> None:
-    stage = record(requests=requests(output_tokens=(1_234_567, 1), ttft_us=(1, 1), e2el_us=(2, 2)))
+    stage = record(
+        requests=requests(
+            output_tokens=(1_234_567, 1), ttft_us=(1, 1), e2el_us=(2, 2)
+        )
+    )
     assert metrics(stage)["total_output_tokens"] == 1_234_568
 
 
 @pytest.mark.parametrize(
-    ("ok", "percent"), [((1, 1, 1, 1), None), ((1, 0, 1, 1), 75.0), ((0, 0, 0, 0), 0.0)]
+    ("ok", "percent"),
+    [((1, 1, 1, 1), None), ((1, 0, 1, 1), 75.0), ((0, 0, 0, 0), 0.0)],
 )
 def test_latencies_say_of_what_share_of_requests_they_are(
     ok: tuple[int, ...], percent: float | None
 ) -> None:
-    columns = requests(ttft_us=[1] * 4, e2el_us=[2] * 4, output_tokens=[2] * 4, ok=ok)
+    columns = requests(
+        ttft_us=[1] * 4, e2el_us=[2] * 4, output_tokens=[2] * 4, ok=ok
+    )
     assert metrics(record(requests=columns)).get(ANSWERED_PERCENT) == percent
 
 
@@ -265,7 +312,9 @@ def test_latencies_say_of_what_share_of_requests_they_are(
         pytest.param(1, RequestLimits(e2el_ms=120), id="E2EL"),
         pytest.param(2, RequestLimits(tpot_ms=10), id="TPOT kept"),
         pytest.param(0, RequestLimits(tpot_ms=9.9), id="TPOT not kept"),
-        pytest.param(0, RequestLimits(ttft_ms=20, tpot_ms=9.9), id="every limit counts"),
+        pytest.param(
+            0, RequestLimits(ttft_ms=20, tpot_ms=9.9), id="every limit counts"
+        ),
     ],
 )
 def test_limits(good: int, limits: RequestLimits) -> None:
@@ -278,7 +327,9 @@ def test_an_answer_of_one_token_has_no_time_per_token_to_keep() -> None:
 
 
 def test_a_failed_request_is_not_good() -> None:
-    assert goodput([record(requests=requests(ok=(1, 0)))], RequestLimits()) == pytest.approx(0.1)
+    assert goodput(
+        [record(requests=requests(ok=(1, 0)))], RequestLimits()
+    ) == pytest.approx(0.1)
 
 
 def test_the_wait_in_the_clients_queue_counts_with_the_option() -> None:
@@ -286,7 +337,9 @@ def test_the_wait_in_the_clients_queue_counts_with_the_option() -> None:
     limits = RequestLimits(ttft_ms=35)
     assert goodput([waited], limits) == pytest.approx(0.2)
     assert goodput([waited], limits, since_due=True) == pytest.approx(0.1)
-    assert goodput([waited], RequestLimits(e2el_ms=130), since_due=True) == pytest.approx(0.1)
+    assert goodput(
+        [waited], RequestLimits(e2el_ms=130), since_due=True
+    ) == pytest.approx(0.1)
 
 
 def test_repeats_are_pooled() -> None:
@@ -304,7 +357,10 @@ WAITED = record(requests=requests(queue_us=(0, 50_000)))
 
 
 def test_since_a_request_was_due() -> None:
-    means = {name: pool.mean() for name, pool in pools_of([WAITED], QUEUED_LATENCIES).items()}
+    means = {
+        name: pool.mean()
+        for name, pool in pools_of([WAITED], QUEUED_LATENCIES).items()
+    }
     assert means == {
         "client_queue_time": 25_000,
         "ttft_including_client_queue": 50_000,
@@ -314,8 +370,13 @@ def test_since_a_request_was_due() -> None:
 
 def test_failed_requests_are_left_out() -> None:
     failed = record(requests=requests(queue_us=(0, 50_000), ok=(1, 0)))
-    assert {pool.count for pool in pools_of([failed], QUEUED_LATENCIES).values()} == {1}
+    assert {
+        pool.count for pool in pools_of([failed], QUEUED_LATENCIES).values()
+    } == {1}
 
 
 def test_repeats_are_pooled_client_queue() -> None:
-    assert {pool.count for pool in pools_of([WAITED, record()], QUEUED_LATENCIES).values()} == {4}
+    assert {
+        pool.count
+        for pool in pools_of([WAITED, record()], QUEUED_LATENCIES).values()
+    } == {4}

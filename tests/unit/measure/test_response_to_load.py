@@ -31,21 +31,48 @@ def point(running: float, throughput: float, name: str = "p") -> OperatingPoint:
         pytest.param(True, False, point(33, 20.3), point(276, 20.0), id="no more"),
         pytest.param(True, False, point(10, 100), point(20, 60), id="less"),
         pytest.param(
-            True, False, point(10, 100), point(20, 104.9), id="up to five percent is none"
+            True,
+            False,
+            point(10, 100),
+            point(20, 104.9),
+            id="up to five percent is none",
         ),
         pytest.param(
-            False, False, point(10, 100), point(20, 110), id="ten for twice as many: neither"
+            False,
+            False,
+            point(10, 100),
+            point(20, 110),
+            id="ten for twice as many: neither",
         ),
-        pytest.param(False, True, point(10, 100), point(20, 124), id="a quarter for twice as many"),
-        pytest.param(False, True, point(10, 100), point(20, 200), id="as much more"),
         pytest.param(
-            False, False, point(10, 100), point(100, 150), id="half for ten times as many: neither"
+            False,
+            True,
+            point(10, 100),
+            point(20, 124),
+            id="a quarter for twice as many",
+        ),
+        pytest.param(
+            False, True, point(10, 100), point(20, 200), id="as much more"
+        ),
+        pytest.param(
+            False,
+            False,
+            point(10, 100),
+            point(100, 150),
+            id="half for ten times as many: neither",
         ),
     ],
 )
-def test_a_comparison(flat: bool, grows: bool, low: OperatingPoint, high: OperatingPoint) -> None:
+def test_a_comparison(
+    flat: bool, grows: bool, low: OperatingPoint, high: OperatingPoint
+) -> None:
     (pair,) = comparisons([high, low])
-    assert (pair.low, pair.high, pair.is_flat, pair.grows) == (low, high, flat, grows)
+    assert (pair.low, pair.high, pair.is_flat, pair.grows) == (
+        low,
+        high,
+        flat,
+        grows,
+    )
 
 
 def test_the_widest_first_and_none_too_near() -> None:
@@ -97,7 +124,9 @@ RISING = [4.0] * 16 + [8.0] * 15 + [16.0] * 15
     [
         pytest.param("flat", [1000.0] * 46, id="the same at four as at sixteen"),
         pytest.param("grows", [250.0 * r for r in RISING], id="as many times more"),
-        pytest.param("between", [1000.0 + 10 * r for r in RISING], id="a little more"),
+        pytest.param(
+            "between", [1000.0 + 10 * r for r in RISING], id="a little more"
+        ),
     ],
 )
 def test_a_load_point_whose_running_rises(word: str, rates: list[float]) -> None:
@@ -109,7 +138,10 @@ def test_a_load_point_whose_running_rises(word: str, rates: list[float]) -> None
     "running",
     [
         pytest.param([16.0] * 46, id="the same all along"),
-        pytest.param([16.0 + 15 * (-1) ** i for i in range(46)], id="readings that waver about it"),
+        pytest.param(
+            [16.0 + 15 * (-1) ** i for i in range(46)],
+            id="readings that waver about it",
+        ),
         pytest.param([4.0] * 10 + [16.0] * 10, id="few readings"),
     ],
 )
@@ -133,7 +165,9 @@ def test_parts_of_other_work_are_not_compared() -> None:
 
 
 def test_stages_do_not_run_into_each_other() -> None:
-    one, other = (gauge_samples([(running, 0.0, 0.5)] * 4) for running in (1.0, 2.0))
+    one, other = (
+        gauge_samples([(running, 0.0, 0.5)] * 4) for running in (1.0, 2.0)
+    )
     found = stretches([window(one), window(other)])
     assert [len(stretch) for stretch in found] == [3, 3]
     assert {pace.running for stretch in found for pace in stretch} == {1.0, 2.0}
@@ -143,11 +177,15 @@ def test_servers_are_apart() -> None:
     mixed = [
         s
         for pair in zip(
-            gauge_samples([(1, 0, 0.5)] * 3), gauge_samples([(9, 0, 0.5)] * 3, pod="b"), strict=True
+            gauge_samples([(1, 0, 0.5)] * 3),
+            gauge_samples([(9, 0, 0.5)] * 3, pod="b"),
+            strict=True,
         )
         for s in pair
     ]
-    assert [[pace.running for pace in stretch] for stretch in stretches([window(mixed)])] == [
+    assert [
+        [pace.running for pace in stretch] for stretch in stretches([window(mixed)])
+    ] == [
         [1, 1],
         [9, 9],
     ]
@@ -155,10 +193,20 @@ def test_servers_are_apart() -> None:
 
 def test_a_pace() -> None:
     first = sample(
-        10.0, running=2.0, waiting=0.0, kv_cache=0.25, prompt_tokens=100.0, generation_tokens=10.0
+        10.0,
+        running=2.0,
+        waiting=0.0,
+        kv_cache=0.25,
+        prompt_tokens=100.0,
+        generation_tokens=10.0,
     )
     last = sample(
-        14.0, running=4.0, waiting=1.0, kv_cache=0.75, prompt_tokens=500.0, generation_tokens=30.0
+        14.0,
+        running=4.0,
+        waiting=1.0,
+        kv_cache=0.75,
+        prompt_tokens=500.0,
+        generation_tokens=30.0,
     )
     ((pace,),) = stretches([window([first, last])])
     assert pace == Pace(4.0, 3.0, 0.5, 50.0, 100.0, 5.0)
@@ -174,18 +222,27 @@ def test_a_pace() -> None:
         {"generation_tokens": 1.0},
         {"at": 1.0},
     ],
-    ids=["no running", "no waiting", "no counter", "a counter that fell", "the same instant"],
+    ids=[
+        "no running",
+        "no waiting",
+        "no counter",
+        "a counter that fell",
+        "the same instant",
+    ],
 )
 def test_samples_that_make_no_pace(changes: dict[str, float | None]) -> None:
     whole = {"at": 2.0, "prompt_tokens": 9.0, "generation_tokens": 9.0}
     last = sample(**{**whole, **changes})  # type: ignore[arg-type]
-    assert stretches([window([sample(1.0, prompt_tokens=2.0, generation_tokens=2.0), last])]) == [
-        []
-    ]
+    assert stretches(
+        [window([sample(1.0, prompt_tokens=2.0, generation_tokens=2.0), last])]
+    ) == [[]]
 
 
 def test_a_mean_is_weighted_by_time() -> None:
-    paces = [Pace(1.0, 2.0, 0.0, None, 10.0, 1.0), Pace(3.0, 6.0, 4.0, 50.0, 30.0, 5.0)]
+    paces = [
+        Pace(1.0, 2.0, 0.0, None, 10.0, 1.0),
+        Pace(3.0, 6.0, 4.0, 50.0, 30.0, 5.0),
+    ]
     assert mean_pace(paces) == Pace(4.0, 5.0, 3.0, 50.0, 25.0, 4.0)
 
 
@@ -229,15 +286,20 @@ def test_a_throughput_that_wavers_is_steady() -> None:
     "changes",
     [
         pytest.param({"running": 3.0}, id="steps of 941 tokens are not full"),
-        pytest.param({"running": 24.0, "engines": 8}, id="nor those of eight engines"),
-        pytest.param({"lengths": MeanLengths(1000.0, 101.0)}, id="generation takes part"),
+        pytest.param(
+            {"running": 24.0, "engines": 8}, id="nor those of eight engines"
+        ),
+        pytest.param(
+            {"lengths": MeanLengths(1000.0, 101.0)}, id="generation takes part"
+        ),
         pytest.param({"lengths": None}, id="nothing was answered"),
         pytest.param(
             {"rates": [20_000.0] * 5 + [25_000.0] * 4},
             id="the throughput rises with the shrinking queue",
         ),
         pytest.param(
-            {"rates": [1e-9] * 5 + [25_000.0] * 4, "running": 40.0}, id="it was nothing at first"
+            {"rates": [1e-9] * 5 + [25_000.0] * 4, "running": 40.0},
+            id="it was nothing at first",
         ),
         pytest.param({"hits": 980.0}, id="prompts come from the prefix cache"),
     ],

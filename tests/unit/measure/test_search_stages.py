@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 from benchrun.judge_process.judge_job import load_problem
-from benchrun_client.contract import AtOnceLoad, Load, Probe, RateLoad, StageRecord, UsersLoad
+from benchrun_client.contract import (
+    AtOnceLoad,
+    Load,
+    Probe,
+    RateLoad,
+    StageRecord,
+    UsersLoad,
+)
 from hypothesis import given, strategies as st
 from unit.client.search.searches import search
 from unit.measure.records import record, requests
@@ -16,8 +23,12 @@ SEARCHES = (
 )
 
 
-def probed(stage_id: str = "chat/search-02/r1", load: Load = TWO, **changes: Any) -> StageRecord:
-    columns = requests(ttft_us=(1, 1, 1), e2el_us=(2, 2, 2), output_tokens=(2, 2, 2))
+def probed(
+    stage_id: str = "chat/search-02/r1", load: Load = TWO, **changes: Any
+) -> StageRecord:
+    columns = requests(
+        ttft_us=(1, 1, 1), e2el_us=(2, 2, 2), output_tokens=(2, 2, 2)
+    )
     values = {"sequence": 3, "requests": columns, "probe": Probe(ends_search=False)}
     return record(stage_id, load=load, **(values | changes))
 
@@ -71,7 +82,9 @@ def test_a_listed_stage_has_the_load_of_the_plan() -> None:
 
 @given(
     st.text(max_size=24)
-    | st.from_regex(r"-?[0-9]{0,9}(\.[0-9]{0,9})?([eE][+-]?[0-9]{1,9})?", fullmatch=True)
+    | st.from_regex(
+        r"-?[0-9]{0,9}(\.[0-9]{0,9})?([eE][+-]?[0-9]{1,9})?", fullmatch=True
+    )
 )
 def test_no_text_raises_but_one_that_is_no_rate(text: str) -> None:
     try:

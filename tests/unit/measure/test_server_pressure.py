@@ -30,7 +30,9 @@ def under(
     lengths: MeanLengths | None = LENGTHS,
     preemptions: float = 0,
 ) -> Pressure:
-    found = pressure([window(gauge_samples(gauges), preemptions=preemptions)], limits, lengths)
+    found = pressure(
+        [window(gauge_samples(gauges), preemptions=preemptions)], limits, lengths
+    )
     assert found is not None
     return found
 
@@ -46,7 +48,11 @@ def under(
             id="at the limit that is set",
         ),
         pytest.param(
-            Hold.STEP, [(2, 6, 0.1)] * 9, ServerLimits(sequences=4), 0, id="below it with room"
+            Hold.STEP,
+            [(2, 6, 0.1)] * 9,
+            ServerLimits(sequences=4),
+            0,
+            id="below it with room",
         ),
         pytest.param(
             Hold.SEQUENCES,
@@ -56,7 +62,11 @@ def under(
             id="at the limit, where all end together and few are told of meanwhile",
         ),
         pytest.param(
-            Hold.STEP, [(0, 6, 0.1)] * 9, ServerLimits(sequences=4), 0, id="none ever seen running"
+            Hold.STEP,
+            [(0, 6, 0.1)] * 9,
+            ServerLimits(sequences=4),
+            0,
+            id="none ever seen running",
         ),
         pytest.param(
             Hold.SEQUENCES,
@@ -72,9 +82,19 @@ def under(
             0,
             id="a ceiling that nothing else explains",
         ),
-        pytest.param(Hold.STEP, [(32, 6, 0.1)] * 4, UNKNOWN, 0, id="four readings are no ceiling"),
         pytest.param(
-            Hold.STEP, [(32 + i % 3, 6, 0.1) for i in range(9)], UNKNOWN, 0, id="nor is what wavers"
+            Hold.STEP,
+            [(32, 6, 0.1)] * 4,
+            UNKNOWN,
+            0,
+            id="four readings are no ceiling",
+        ),
+        pytest.param(
+            Hold.STEP,
+            [(32 + i % 3, 6, 0.1) for i in range(9)],
+            UNKNOWN,
+            0,
+            id="nor is what wavers",
         ),
         pytest.param(
             Hold.STEP,
@@ -141,7 +161,8 @@ def under(
         ),
         pytest.param(
             Hold.KV_CACHE,
-            [(40 + i, 60, 0.99) for i in range(6)] + [(50 + i, 60, 0.5) for i in range(3)],
+            [(40 + i, 60, 0.99) for i in range(6)]
+            + [(50 + i, 60, 0.5) for i in range(3)],
             UNKNOWN,
             0,
             id="most readings decide",
@@ -150,7 +171,10 @@ def under(
     ],
 )
 def test_hold(
-    hold: Hold | None, gauges: list[Gauges], limits: ServerLimits, preemptions: float
+    hold: Hold | None,
+    gauges: list[Gauges],
+    limits: ServerLimits,
+    preemptions: float,
 ) -> None:
     assert under(gauges, limits, preemptions=preemptions).hold is hold
 
@@ -159,10 +183,16 @@ def test_hold(
     ("hold", "running", "limits", "output_tokens"),
     [
         pytest.param(
-            None, 0, ServerLimits(sequences=16), 1, id="all of one token end with their step"
+            None,
+            0,
+            ServerLimits(sequences=16),
+            1,
+            id="all of one token end with their step",
         ),
         pytest.param(None, 14, ServerLimits(sequences=16), 12, id="one in twelve"),
-        pytest.param(Hold.STEP, 8, ServerLimits(sequences=16), 12, id="too few for that"),
+        pytest.param(
+            Hold.STEP, 8, ServerLimits(sequences=16), 12, id="too few for that"
+        ),
         pytest.param(
             Hold.STEP,
             1,
@@ -170,14 +200,24 @@ def test_hold(
             2,
             id="the tokens of a step allow fewer",
         ),
-        pytest.param(None, 8, ServerLimits(sequences=16, step_tokens=8000), 2, id="or as many"),
+        pytest.param(
+            None,
+            8,
+            ServerLimits(sequences=16, step_tokens=8000),
+            2,
+            id="or as many",
+        ),
     ],
 )
 def test_requests_that_end_with_a_step_are_not_counted_after_it(
     hold: Hold | None, running: int, limits: ServerLimits, output_tokens: float
 ) -> None:
     assert (
-        under([(running, 40, 0.1)] * 9, limits, lengths=MeanLengths(1000, output_tokens)).hold
+        under(
+            [(running, 40, 0.1)] * 9,
+            limits,
+            lengths=MeanLengths(1000, output_tokens),
+        ).hold
         is hold
     )
 
@@ -187,13 +227,23 @@ def test_requests_that_end_with_a_step_are_not_counted_after_it(
     [
         pytest.param(9, (64, 4, 0.1), UNKNOWN, id="a twentieth of those running"),
         pytest.param(0, (100, 4, 0.1), UNKNOWN, id="fewer are on their way in"),
-        pytest.param(9, (256, 1, 0.1), ServerLimits(sequences=256), id="one, at the limit"),
+        pytest.param(
+            9, (256, 1, 0.1), ServerLimits(sequences=256), id="one, at the limit"
+        ),
         pytest.param(9, (100, 1, 0.99), UNKNOWN, id="one, at a full cache"),
-        pytest.param(0, (256, 0, 0.99), ServerLimits(sequences=256), id="none, at the limit"),
+        pytest.param(
+            0, (256, 0, 0.99), ServerLimits(sequences=256), id="none, at the limit"
+        ),
     ],
 )
-def test_samples_with_a_queue_are_counted(queued: int, gauge: Gauges, limits: ServerLimits) -> None:
-    gauges = [gauge] * 9 if limits.sequences else [(gauge[0] + i % 2, *gauge[1:]) for i in range(9)]
+def test_samples_with_a_queue_are_counted(
+    queued: int, gauge: Gauges, limits: ServerLimits
+) -> None:
+    gauges = (
+        [gauge] * 9
+        if limits.sequences
+        else [(gauge[0] + i % 2, *gauge[1:]) for i in range(9)]
+    )
     assert under([(r, w, u) for r, w, u in gauges], limits).queued == queued
 
 
@@ -223,15 +273,19 @@ def test_figures() -> None:
 
 def test_an_idle_or_silent_server_is_under_no_pressure() -> None:
     assert pressure([], UNKNOWN, LENGTHS) is None
-    assert pressure([window(gauge_samples([(0, 0, 0.0)]))], UNKNOWN, LENGTHS) is None
-    assert pressure([window([sample(1000.0, running=None)])], UNKNOWN, LENGTHS) is None
+    assert (
+        pressure([window(gauge_samples([(0, 0, 0.0)]))], UNKNOWN, LENGTHS) is None
+    )
+    assert (
+        pressure([window([sample(1000.0, running=None)])], UNKNOWN, LENGTHS) is None
+    )
 
 
 def test_running_by_the_tokens_of_a_step() -> None:
     """Ten thousand tokens take eight prompts of 1251, each there for four steps."""
-    assert running_by_step(ServerLimits(step_tokens=10_000), MeanLengths(1251, 4)) == pytest.approx(
-        32, rel=0.01
-    )
+    assert running_by_step(
+        ServerLimits(step_tokens=10_000), MeanLengths(1251, 4)
+    ) == pytest.approx(32, rel=0.01)
     assert running_by_step(ServerLimits(step_tokens=512), MeanLengths(1251, 4)) == 4
     assert running_by_step(ServerLimits(), MeanLengths(1251, 4)) is None
     assert running_by_step(ServerLimits(step_tokens=512), None) is None
@@ -246,12 +300,18 @@ def test_running_by_the_tokens_of_a_step() -> None:
         pytest.param(1000, ["--max-num-seqs=1k"], id="thousands"),
         pytest.param(1024, ["--max-num-seqs=1K"], id="binary thousands"),
         pytest.param(2500, ["--max-num-seqs=2.5k"], id="decimals"),
-        pytest.param(2, ["--max-num-seqs=9", "--max-num-seqs", "2"], id="the last one holds"),
-        pytest.param(8, ["--max-num-seqs=2", "--data-parallel-size=4"], id="of all engines"),
+        pytest.param(
+            2, ["--max-num-seqs=9", "--max-num-seqs", "2"], id="the last one holds"
+        ),
+        pytest.param(
+            8, ["--max-num-seqs=2", "--data-parallel-size=4"], id="of all engines"
+        ),
         pytest.param(None, ["--max-num-seqs"], id="no value"),
         pytest.param(None, ["--max-num-seqs=many"], id="no number"),
         pytest.param(None, ["--max-num-seqs=0"], id="no limit at all"),
-        pytest.param(None, ["max-num-seqs=4", "--max-num-seqs-x=4"], id="other arguments"),
+        pytest.param(
+            None, ["max-num-seqs=4", "--max-num-seqs-x=4"], id="other arguments"
+        ),
     ],
 )
 def test_the_most_sequences(sequences: int | None, args: Sequence[str]) -> None:
@@ -259,7 +319,9 @@ def test_the_most_sequences(sequences: int | None, args: Sequence[str]) -> None:
 
 
 def test_tokens_of_a_step() -> None:
-    assert server_limits(["--max-num-batched-tokens", "8K"], VLLM).step_tokens == 8192
+    assert (
+        server_limits(["--max-num-batched-tokens", "8K"], VLLM).step_tokens == 8192
+    )
 
 
 def test_what_the_server_reports_fills_the_gaps() -> None:
@@ -269,8 +331,15 @@ def test_what_the_server_reports_fills_the_gaps() -> None:
         "kv_cache_size_tokens": "5000",
     }
     found = server_limits(["--max-num-seqs=3"], VLLM, reported)
-    assert (found.sequences, found.step_tokens, found.kv_cache_tokens) == (3, 2048, 5000)
-    assert server_limits((), VLLM, reported, kv_cache_tokens=6000).kv_cache_tokens == 6000
+    assert (found.sequences, found.step_tokens, found.kv_cache_tokens) == (
+        3,
+        2048,
+        5000,
+    )
+    assert (
+        server_limits((), VLLM, reported, kv_cache_tokens=6000).kv_cache_tokens
+        == 6000
+    )
 
 
 @pytest.mark.parametrize(
@@ -297,7 +366,11 @@ def test_the_caches_of_several_engines_hold_no_longer_prompts_together() -> None
     args = ["--data-parallel-size=8", "--max-num-batched-tokens=8192"]
     limits = server_limits(args, VLLM, kv_cache_tokens=800_000)
     assert (limits.engines, limits.step_tokens) == (8, 8192)
-    under = pressure([window(gauge_samples([(64, 8, 0.75)] * 6))], limits, MeanLengths(30_000, 10))
+    under = pressure(
+        [window(gauge_samples([(64, 8, 0.75)] * 6))],
+        limits,
+        MeanLengths(30_000, 10),
+    )
     assert under is not None
     assert under.hold is Hold.KV_CACHE
     assert running_by_step(limits, MeanLengths(4096, 10)) == 8 * 2 * 10

@@ -39,7 +39,9 @@ one in ten is taken for one."""
 
 @given(st.floats(0.1, 10_000), st.floats(0.1, 10_000), st.floats(0, 1))
 def test_the_incomplete_beta_function(a: float, b: float, x: float) -> None:
-    assert regularized_beta(a, b, x) == pytest.approx(special.betainc(a, b, x), rel=1e-9, abs=1e-10)
+    assert regularized_beta(a, b, x) == pytest.approx(
+        special.betainc(a, b, x), rel=1e-9, abs=1e-10
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,9 @@ def test_students_p_value(t: float, degrees: float) -> None:
 
 
 def test_a_tail_is_not_lost_to_rounding() -> None:
-    assert student_p_value(1e6, 10) == pytest.approx(2 * stats.t.sf(1e6, 10), rel=1e-8)
+    assert student_p_value(1e6, 10) == pytest.approx(
+        2 * stats.t.sf(1e6, 10), rel=1e-8
+    )
     assert student_p_value(3, 1e12) == pytest.approx(2 * stats.norm.sf(3), abs=1e-6)
     assert student_p_value(math.inf, 3) == 0
 
@@ -105,19 +109,27 @@ def test_welchs_test_and_interval(first: list[int], second: list[int]) -> None:
     low, high = expected.confidence_interval(0.95)
     assert found.p_value == pytest.approx(expected.pvalue, rel=1e-7, abs=1e-10)
     assert found.degrees_of_freedom == pytest.approx(expected.df)
-    assert found.estimate - found.reach(0.95) == pytest.approx(low, rel=1e-7, abs=1e-6)
-    assert found.estimate + found.reach(0.95) == pytest.approx(high, rel=1e-7, abs=1e-6)
+    assert found.estimate - found.reach(0.95) == pytest.approx(
+        low, rel=1e-7, abs=1e-6
+    )
+    assert found.estimate + found.reach(0.95) == pytest.approx(
+        high, rel=1e-7, abs=1e-6
+    )
 
 
 @pytest.mark.parametrize(("p_value", "second"), [(1, [5.0, 5.0]), (0, [6.0, 6.0])])
-def test_without_scatter_the_interval_is_a_point(p_value: float, second: list[float]) -> None:
+def test_without_scatter_the_interval_is_a_point(
+    p_value: float, second: list[float]
+) -> None:
     found = between([5.0, 5.0], second)
     assert found.estimate == second[0] - 5
     assert (found.reach(0.95), found.p_value) == (0, p_value)
 
 
 def test_a_change_in_percent() -> None:
-    found = ratio([99.0, 100.0, 101.0, 100.5, 99.5], [104.0, 105.0, 106.0, 105.5, 104.5])
+    found = ratio(
+        [99.0, 100.0, 101.0, 100.5, 99.5], [104.0, 105.0, 106.0, 105.5, 104.5]
+    )
     reach = found.reach(0.95)
     assert log_ratio_percent(found.estimate) == pytest.approx(5, abs=0.01)
     assert (
@@ -131,7 +143,9 @@ def test_a_change_in_percent() -> None:
 
 
 @given(SAMPLES, SAMPLES, st.floats(0.001, 1000))
-def test_a_ratio_knows_no_unit(first: list[float], second: list[float], unit: float) -> None:
+def test_a_ratio_knows_no_unit(
+    first: list[float], second: list[float], unit: float
+) -> None:
     one = ratio(first, second)
     other = ratio([unit * v for v in first], [unit * v for v in second])
     assert one.estimate == pytest.approx(other.estimate, rel=1e-6, abs=1e-9)
@@ -150,7 +164,9 @@ def test_an_interval_too_wide_for_a_number_is_without_bound() -> None:
 def yes(p_values: list[float], *, error: float = 0.05) -> list[bool]:
     return [
         p <= level
-        for p, level in zip(p_values, hochberg_levels(p_values, error=error), strict=True)
+        for p, level in zip(
+            p_values, hochberg_levels(p_values, error=error), strict=True
+        )
     ]
 
 
@@ -165,7 +181,9 @@ def yes(p_values: list[float], *, error: float = 0.05) -> list[bool]:
             id="all at once, if the largest is small",
         ),
         pytest.param(
-            [0.025, 0.025, 0.05], [0.02, 0.025, 0.06], id="the largest is not: half for the others"
+            [0.025, 0.025, 0.05],
+            [0.02, 0.025, 0.06],
+            id="the largest is not: half for the others",
         ),
         pytest.param(
             [0.05 / 3, 0.025, 0.025],
@@ -181,7 +199,9 @@ def test_levels(expected: list[float], p_values: list[float]) -> None:
 
 
 @given(P_VALUES)
-def test_a_smaller_p_value_is_never_a_no_where_a_larger_is_a_yes(p_values: list[float]) -> None:
+def test_a_smaller_p_value_is_never_a_no_where_a_larger_is_a_yes(
+    p_values: list[float],
+) -> None:
     answers = sorted(zip(p_values, yes(p_values), strict=True))
     assert [answer for _, answer in answers] == sorted(
         (answer for _, answer in answers), reverse=True
@@ -189,9 +209,14 @@ def test_a_smaller_p_value_is_never_a_no_where_a_larger_is_a_yes(p_values: list[
 
 
 @given(P_VALUES)
-def test_at_least_what_dividing_by_their_number_finds(p_values: list[float]) -> None:
+def test_at_least_what_dividing_by_their_number_finds(
+    p_values: list[float],
+) -> None:
     divided = [p <= 0.05 / len(p_values) for p in p_values]
-    assert all(found or not sure for found, sure in zip(yes(p_values), divided, strict=True))
+    assert all(
+        found or not sure
+        for found, sure in zip(yes(p_values), divided, strict=True)
+    )
 
 
 @pytest.mark.parametrize("together", [0.0, 0.5, 1.0])
@@ -202,7 +227,14 @@ def test_one_wrong_yes_in_twenty_families(together: float) -> None:
     wrong = 0
     for _ in range(families):
         common = draw.random()
-        wrong += any(yes([common if draw.random() < together else draw.random() for _ in range(5)]))
+        wrong += any(
+            yes(
+                [
+                    common if draw.random() < together else draw.random()
+                    for _ in range(5)
+                ]
+            )
+        )
     assert wrong / families < 0.06
 
 
@@ -219,7 +251,11 @@ def test_the_slope_is_the_median_of_all(values: list[int]) -> None:
     assert theil_sen_slope(values[:1]) == 0
 
 
-@given(st.lists(st.integers(0, 64), min_size=4, max_size=60), st.floats(0, 3), st.floats(0, 2))
+@given(
+    st.lists(st.integers(0, 64), min_size=4, max_size=60),
+    st.floats(0, 3),
+    st.floats(0, 2),
+)
 def test_at_equal_load_what_the_load_does_is_gone_and_a_slow_trend_is_not(
     loads: list[int], effect: float, trend: float
 ) -> None:
@@ -229,8 +265,12 @@ def test_at_equal_load_what_the_load_does_is_gone_and_a_slow_trend_is_not(
     mean = sum(loads) / len(loads)
     expected = 100 + effect * mean
     assert at_equal_load(values, loads) == pytest.approx([expected] * len(values))
-    adjusted = at_equal_load([value + trend * number for number, value in enumerate(values)], loads)
-    assert stats.linregress(range(len(adjusted)), adjusted).slope == pytest.approx(trend, abs=1e-6)
+    adjusted = at_equal_load(
+        [value + trend * number for number, value in enumerate(values)], loads
+    )
+    assert stats.linregress(range(len(adjusted)), adjusted).slope == pytest.approx(
+        trend, abs=1e-6
+    )
 
 
 @pytest.mark.parametrize(
@@ -242,23 +282,30 @@ def test_at_equal_load_what_the_load_does_is_gone_and_a_slow_trend_is_not(
         pytest.param(2 / 24, [[1, 2, 3, 4]], id="four in order"),
         pytest.param(2 / 24, [[4, 3, 2, 1]], id="four in reverse"),
         pytest.param(1.0, [[7, 7, 7, 7]], id="equal values"),
-        pytest.param(2 / 36, [[1, 2, 3], [7, 8, 9]], id="twice three, levels apart"),
+        pytest.param(
+            2 / 36, [[1, 2, 3], [7, 8, 9]], id="twice three, levels apart"
+        ),
         pytest.param(1.0, [[1, 2, 3], [9, 8, 7]], id="against each other"),
         pytest.param(2 / 32, [[1, 2]] * 5, id="five pairs"),
     ],
 )
-def test_chance_of_a_common_order(p_value: float, series: Sequence[Sequence[float]]) -> None:
+def test_chance_of_a_common_order(
+    p_value: float, series: Sequence[Sequence[float]]
+) -> None:
     assert order_p_value(series) == pytest.approx(p_value)
 
 
 def test_chances_are_those_of_all_orders() -> None:
     """Counted out: every order of a series of four beside every order of one of three."""
     orders = [
-        (one, other) for one, other in product(permutations(range(4)), permutations(range(3)))
+        (one, other)
+        for one, other in product(permutations(range(4)), permutations(range(3)))
     ]
     for order in orders[::17]:
         seen = abs(sum(map(surplus, order)))
-        as_far = sum(abs(sum(map(surplus, each))) >= seen for each in orders) / len(orders)
+        as_far = sum(abs(sum(map(surplus, each))) >= seen for each in orders) / len(
+            orders
+        )
         assert order_p_value(order) == pytest.approx(as_far)
 
 
@@ -271,7 +318,12 @@ def test_many_series_cost_little_and_lose_no_digits() -> None:
 def test_resemblance_of_neighbours_never_makes_an_order_rarer(
     values: list[int], inflation: float
 ) -> None:
-    assert 0 < order_p_value([values]) <= order_p_value([values], inflation=inflation) <= 1
+    assert (
+        0
+        < order_p_value([values])
+        <= order_p_value([values], inflation=inflation)
+        <= 1
+    )
 
 
 @given(VALUES)
@@ -313,10 +365,15 @@ def test_two_tests_of_a_series_cost_twice_the_chance() -> None:
     assert 0 < found.p_value < 1e-6
 
 
-@pytest.mark.parametrize(("count", "correlation"), [(200, 0.0), (200, 0.5), (1000, 0.9)])
+@pytest.mark.parametrize(
+    ("count", "correlation"), [(200, 0.0), (200, 0.5), (1000, 0.9)]
+)
 def test_noise_is_seldom_taken_for_a_trend(count: int, correlation: float) -> None:
     random = Random(11)
-    found = [trend(correlated(random, count, correlation=correlation)) for _ in range(SERIES)]
+    found = [
+        trend(correlated(random, count, correlation=correlation))
+        for _ in range(SERIES)
+    ]
     alarms = [each.p_value for each in found if each is not None]
     assert len(alarms) == SERIES
     assert sum(p < 0.05 for p in alarms) <= 0.05 * SERIES
@@ -325,8 +382,13 @@ def test_noise_is_seldom_taken_for_a_trend(count: int, correlation: float) -> No
 
 def test_a_busy_queue_is_seldom_taken_for_a_growing_one() -> None:
     random = Random(12)
-    found = [trend(queueing(random, 400, utilisation=0.8)[40:]) for _ in range(SERIES)]
-    assert sum(each is not None and each.p_value < 0.01 for each in found) <= 0.02 * SERIES
+    found = [
+        trend(queueing(random, 400, utilisation=0.8)[40:]) for _ in range(SERIES)
+    ]
+    assert (
+        sum(each is not None and each.p_value < 0.01 for each in found)
+        <= 0.02 * SERIES
+    )
 
 
 def test_a_growing_queue_is_found() -> None:

@@ -28,7 +28,9 @@ ELSEWHEN = 5.0
 
 def inside(stage: StageRecord, *samples: Sample) -> tuple[Sample, ...]:
     return tuple(
-        s for window in stage_windows(stage, samples, scrape_interval=1.0) for s in window.samples
+        s
+        for window in stage_windows(stage, samples, scrape_interval=1.0)
+        for s in window.samples
     )
 
 
@@ -36,35 +38,77 @@ def inside(stage: StageRecord, *samples: Sample) -> tuple[Sample, ...]:
     ("belongs", "tokens", "running", "waiting"),
     [
         pytest.param(True, 6.0, 1.0, 0.0, id="between the edges"),
-        pytest.param(True, 6.0, 0.0, 0.0, id="between the edges while idle: a pause of the load"),
-        pytest.param(True, 5.0, 1.0, 0.0, id="at the first edge with a prefill running"),
-        pytest.param(True, 5.0, 0.0, 3.0, id="at the first edge with requests waiting"),
-        pytest.param(False, 5.0, 0.0, 0.0, id="at the first edge while idle: before the stage"),
-        pytest.param(False, 5.0, None, None, id="at the first edge without a word on requests"),
-        pytest.param(False, 27.0, 0.0, 0.0, id="at the last edge while idle: after the stage"),
         pytest.param(
-            False, 27.0, 2.0, 0.0, id="at the last edge while busy: the next stage's prefill"
+            True,
+            6.0,
+            0.0,
+            0.0,
+            id="between the edges while idle: a pause of the load",
+        ),
+        pytest.param(
+            True, 5.0, 1.0, 0.0, id="at the first edge with a prefill running"
+        ),
+        pytest.param(
+            True, 5.0, 0.0, 3.0, id="at the first edge with requests waiting"
+        ),
+        pytest.param(
+            False,
+            5.0,
+            0.0,
+            0.0,
+            id="at the first edge while idle: before the stage",
+        ),
+        pytest.param(
+            False,
+            5.0,
+            None,
+            None,
+            id="at the first edge without a word on requests",
+        ),
+        pytest.param(
+            False, 27.0, 0.0, 0.0, id="at the last edge while idle: after the stage"
+        ),
+        pytest.param(
+            False,
+            27.0,
+            2.0,
+            0.0,
+            id="at the last edge while busy: the next stage's prefill",
         ),
         pytest.param(False, 4.0, 1.0, 0.0, id="before the first edge: the warm-up"),
         pytest.param(False, 28.0, 1.0, 0.0, id="past the last edge"),
         pytest.param(False, None, 1.0, 0.0, id="a reading without the count"),
     ],
 )
-@pytest.mark.parametrize("at", [DURING, ELSEWHEN], ids=["clocks agree", "clocks differ"])
+@pytest.mark.parametrize(
+    "at", [DURING, ELSEWHEN], ids=["clocks agree", "clocks differ"]
+)
 def test_a_sample_belongs_by_the_servers_count(
-    belongs: bool, tokens: float | None, running: float | None, waiting: float | None, at: float
+    belongs: bool,
+    tokens: float | None,
+    running: float | None,
+    waiting: float | None,
+    at: float,
 ) -> None:
     latest = sample(at, generation_tokens=tokens, running=running, waiting=waiting)
-    assert inside(record(servers=FROM_5_TO_27), latest) == ((latest,) if belongs else ())
+    assert inside(record(servers=FROM_5_TO_27), latest) == (
+        (latest,) if belongs else ()
+    )
 
 
-def test_a_bucket_that_reaches_into_the_next_stage_is_left_out_where_there_are_others() -> None:
+def test_a_bucket_that_reaches_into_the_next_stage_is_left_out_where_there_are_others() -> (
+    None
+):
     counts = ((6.0, 10.0), (12.0, 20.0), (22.0, 28.0))
     buckets = [
         read
         for n, pair in enumerate(counts)
         for read in bucketed(
-            [sample(DURING + n + i / 2, generation_tokens=each) for i, each in enumerate(pair)], 2
+            [
+                sample(DURING + n + i / 2, generation_tokens=each)
+                for i, each in enumerate(pair)
+            ],
+            2,
         )
     ]
     measured = record(servers=FROM_5_TO_27)
@@ -75,7 +119,11 @@ def test_a_bucket_that_reaches_into_the_next_stage_is_left_out_where_there_are_o
 def test_the_most_of_a_figure_is_the_most_of_its_buckets() -> None:
     usage = [0.4, 1.0, 0.5, 0.5]
     found = bucketed(
-        [sample(1001.0 + i, kv_cache=each, waiting=10 * each) for i, each in enumerate(usage)], 4
+        [
+            sample(1001.0 + i, kv_cache=each, waiting=10 * each)
+            for i, each in enumerate(usage)
+        ],
+        4,
     )
     of_role = figures([Window("server", found, (edge(),), expected=4.0)])
     assert (of_role.kv_cache_max_percent, of_role.waiting_max) == (100.0, 10.0)
@@ -89,33 +137,60 @@ def test_the_most_of_a_figure_is_the_most_of_its_buckets() -> None:
             (ServerEdge(address="a", before=ZERO, after=None),),
             id="the closing edge could not be read",
         ),
-        pytest.param((ServerEdge(address="a", before=None, after=ZERO),), id="nor the opening one"),
-        pytest.param((), id="no edges at all"),
-        pytest.param((edge(rises={PREFIX_QUERIES: 1.0}),), id="no token was generated"),
-        pytest.param((ServerEdge(address="a", before={}, after={}),), id="no counters"),
         pytest.param(
-            (edge("a", before={START_TIME: 7.0}), edge("b", before={START_TIME: 8.0})),
+            (ServerEdge(address="a", before=None, after=ZERO),),
+            id="nor the opening one",
+        ),
+        pytest.param((), id="no edges at all"),
+        pytest.param(
+            (edge(rises={PREFIX_QUERIES: 1.0}),), id="no token was generated"
+        ),
+        pytest.param(
+            (ServerEdge(address="a", before={}, after={}),), id="no counters"
+        ),
+        pytest.param(
+            (
+                edge("a", before={START_TIME: 7.0}),
+                edge("b", before={START_TIME: 8.0}),
+            ),
             id="unknown servers",
         ),
         pytest.param((edge("a"), edge("b")), id="servers that can't be told apart"),
     ],
 )
-def test_where_counts_cannot_tell_the_clients_clock_does(servers: tuple[ServerEdge, ...]) -> None:
-    before, during, after = (sample(at, generation_tokens=99.0) for at in (999.9, 1000.0, 1010.1))
+def test_where_counts_cannot_tell_the_clients_clock_does(
+    servers: tuple[ServerEdge, ...],
+) -> None:
+    before, during, after = (
+        sample(at, generation_tokens=99.0) for at in (999.9, 1000.0, 1010.1)
+    )
     assert inside(record(servers=servers), before, during, after) == (during,)
 
 
 def test_samples_of_an_earlier_process_are_excluded() -> None:
     instant = 1763748999.1234567
     servers = (
-        edge(before={START_TIME: instant, GENERATION_TOKENS: 5.0}, rises={GENERATION_TOKENS: 22.0}),
+        edge(
+            before={START_TIME: instant, GENERATION_TOKENS: 5.0},
+            rises={GENERATION_TOKENS: 22.0},
+        ),
     )
-    gone = sample(990.0, start_time=1763748888.0, generation_tokens=9.0, running=1.0)
+    gone = sample(
+        990.0, start_time=1763748888.0, generation_tokens=9.0, running=1.0
+    )
     there = sample(
-        DURING, start_time=round(instant, START_DECIMALS), generation_tokens=9.0, running=1.0
+        DURING,
+        start_time=round(instant, START_DECIMALS),
+        generation_tokens=9.0,
+        running=1.0,
     )
-    came_later = sample(DURING + 1, start_time=1763749555.0, generation_tokens=9.0, running=1.0)
-    assert inside(record(servers=servers), gone, there, came_later) == (there, came_later)
+    came_later = sample(
+        DURING + 1, start_time=1763749555.0, generation_tokens=9.0, running=1.0
+    )
+    assert inside(record(servers=servers), gone, there, came_later) == (
+        there,
+        came_later,
+    )
 
 
 def test_servers_are_matched_by_a_start_time_more_precise_than_kept() -> None:
@@ -149,7 +224,9 @@ def test_servers_are_matched_by_their_start_time() -> None:
 
 @given(
     counts=st.lists(st.integers(0, 60), min_size=1, max_size=40).map(sorted),
-    edges=st.lists(st.integers(0, 60), min_size=2, max_size=6, unique=True).map(sorted),
+    edges=st.lists(st.integers(0, 60), min_size=2, max_size=6, unique=True).map(
+        sorted
+    ),
     busy=st.booleans(),
 )
 def test_stages_in_a_row_never_share_a_sample(
@@ -178,7 +255,9 @@ def test_stages_in_a_row_never_share_a_sample(
         assert len(taken) == sum(edges[0] <= count < edges[-1] for count in counts)
 
 
-def only(stage: StageRecord, *samples: Sample, scrape_interval: float = 1.0) -> RoleFigures:
+def only(
+    stage: StageRecord, *samples: Sample, scrape_interval: float = 1.0
+) -> RoleFigures:
     (window,) = stage_windows(stage, samples, scrape_interval=scrape_interval)
     return figures([window])
 
@@ -199,7 +278,9 @@ def test_figures_of_a_role() -> None:
     samples = (
         sample(1001, running=1.0, waiting=0.0, kv_cache=0.1, generation_tokens=1.0),
         sample(1002, running=3.0, waiting=4.0, kv_cache=0.5, generation_tokens=9.0),
-        sample(1099, running=9.0, waiting=9.0, kv_cache=0.9, generation_tokens=22.0),
+        sample(
+            1099, running=9.0, waiting=9.0, kv_cache=0.9, generation_tokens=22.0
+        ),
     )
     assert only(stage, *samples) == RoleFigures(
         role="server",
@@ -227,7 +308,10 @@ def test_figures_of_a_role() -> None:
 )
 def test_coverage(percent: float, count: int, interval: float) -> None:
     samples = [sample(1000.0 + i / 10) for i in range(count)]
-    assert only(record(), *samples, scrape_interval=interval).coverage_percent == percent
+    assert (
+        only(record(), *samples, scrape_interval=interval).coverage_percent
+        == percent
+    )
 
 
 def test_coverage_counts_every_server_that_was_read_meanwhile() -> None:
@@ -239,9 +323,16 @@ def test_coverage_counts_every_server_that_was_read_meanwhile() -> None:
 def test_a_silent_page_leaves_figures_empty_but_counts_as_read() -> None:
     found = only(
         record(servers=()),
-        sample(1005, running=None, waiting=None, kv_cache=None, generation_tokens=None),
+        sample(
+            1005, running=None, waiting=None, kv_cache=None, generation_tokens=None
+        ),
     )
-    assert (found.running_mean, found.waiting_max, found.kv_cache_mean_percent, found.samples) == (
+    assert (
+        found.running_mean,
+        found.waiting_max,
+        found.kv_cache_mean_percent,
+        found.samples,
+    ) == (
         None,
         None,
         None,
@@ -254,9 +345,12 @@ def test_a_silent_page_leaves_figures_empty_but_counts_as_read() -> None:
     [
         pytest.param((edge(after={START_TIME: 2000.0}),), id="restart"),
         pytest.param(
-            (edge(before={PREEMPTIONS: 5.0}, after={PREEMPTIONS: 1.0}),), id="a fallen counter"
+            (edge(before={PREEMPTIONS: 5.0}, after={PREEMPTIONS: 1.0}),),
+            id="a fallen counter",
         ),
-        pytest.param((ServerEdge(address="a", before=ZERO, after=None),), id="an unread edge"),
+        pytest.param(
+            (ServerEdge(address="a", before=ZERO, after=None),), id="an unread edge"
+        ),
     ],
 )
 def test_counts_over_a_reset_are_none(servers: tuple[ServerEdge, ...]) -> None:
@@ -289,7 +383,12 @@ def test_stages_of_a_load_point_are_weighed_by_their_samples() -> None:
         )
 
     pooled = figures([window(1.0), window(4.0, 4.0, 4.0)])
-    assert (pooled.running_mean, pooled.running_max, pooled.samples, pooled.coverage_percent) == (
+    assert (
+        pooled.running_mean,
+        pooled.running_max,
+        pooled.samples,
+        pooled.coverage_percent,
+    ) == (
         3.25,
         4.0,
         4,
@@ -297,14 +396,18 @@ def test_stages_of_a_load_point_are_weighed_by_their_samples() -> None:
     )
 
 
-def fleet(*servers: str, pods: dict[str, list[tuple[float, float, float]]]) -> Window:
+def fleet(
+    *servers: str, pods: dict[str, list[tuple[float, float, float]]]
+) -> Window:
     """Instant, running and waiting, by pod."""
     samples = (
         sample(at, pod=pod, running=running, waiting=waiting)
         for pod, read in pods.items()
         for at, running, waiting in read
     )
-    return Window("server", tuple(samples), (), expected=6.0, servers=len(servers or pods))
+    return Window(
+        "server", tuple(samples), (), expected=6.0, servers=len(servers or pods)
+    )
 
 
 def test_running_and_waiting_of_three_servers_are_their_sum() -> None:
@@ -326,24 +429,39 @@ def test_servers_scraped_at_other_instants_count_with_their_latest_sample() -> N
         "b": [(1.5, 7.0, 0.0), (2.5, 3.0, 0.0)],
     }
     found = figures([fleet(pods=pods)])
-    assert (found.running_mean, found.running_max) == ((12 + 12 + 16 + 12 + 2) / 5, 16.0)
+    assert (found.running_mean, found.running_max) == (
+        (12 + 12 + 16 + 12 + 2) / 5,
+        16.0,
+    )
 
 
 def test_servers_that_are_equally_busy_add_up_however_few_their_samples() -> None:
     """Eight of ten running each, scraped one after another."""
-    pods = {f"s{n}": [(second + n / 1000, 10.0, 0.0) for second in range(10)] for n in range(8)}
+    pods = {
+        f"s{n}": [(second + n / 1000, 10.0, 0.0) for second in range(10)]
+        for n in range(8)
+    }
     assert figures([fleet(*pods, pods=pods)]).running_mean == 80.0
 
 
 def test_of_a_server_without_a_sample_the_sum_is_not_known() -> None:
     found = figures([fleet("a", "b", pods={"a": [(1.0, 5.0, 0.0)]})])
-    assert (found.running_mean, found.waiting_max, found.kv_cache_max_percent) == (None, None, 50.0)
+    assert (found.running_mean, found.waiting_max, found.kv_cache_max_percent) == (
+        None,
+        None,
+        50.0,
+    )
 
 
 def test_the_kv_cache_is_that_of_the_fullest_server() -> None:
-    samples = (sample(1.0, pod="a", kv_cache=0.2), sample(1.0, pod="b", kv_cache=0.9))
+    samples = (
+        sample(1.0, pod="a", kv_cache=0.2),
+        sample(1.0, pod="b", kv_cache=0.9),
+    )
     assert (
-        figures([Window("server", samples, (), expected=2.0, servers=2)]).kv_cache_max_percent
+        figures(
+            [Window("server", samples, (), expected=2.0, servers=2)]
+        ).kv_cache_max_percent
         == 90.0
     )
 
@@ -351,7 +469,9 @@ def test_the_kv_cache_is_that_of_the_fullest_server() -> None:
 def test_every_role_has_its_own_window_and_edges() -> None:
     servers = (
         edge("p", before={START_TIME: 1.0}, role="prefill"),
-        edge("d", before={START_TIME: 2.0}, rises={PREEMPTIONS: 7.0}, role="decode"),
+        edge(
+            "d", before={START_TIME: 2.0}, rises={PREEMPTIONS: 7.0}, role="decode"
+        ),
         edge("x", role="proxy"),
     )
     samples = (
@@ -369,13 +489,19 @@ def test_every_role_has_its_own_window_and_edges() -> None:
     ("expected", "servers"),
     [
         pytest.param((), (), id="no edges either: nothing to say"),
-        pytest.param((Window("server", (), (edge(),), 10.0),), (edge(),), id="the edges alone"),
+        pytest.param(
+            (Window("server", (), (edge(),), 10.0),),
+            (edge(),),
+            id="the edges alone",
+        ),
     ],
 )
 def test_without_samples_the_window_has_its_edges_only(
     expected: tuple[Window, ...], servers: Any
 ) -> None:
-    assert stage_windows(record(servers=servers), (), scrape_interval=1.0) == expected
+    assert (
+        stage_windows(record(servers=servers), (), scrape_interval=1.0) == expected
+    )
 
 
 @dataclass(frozen=True)
@@ -390,7 +516,11 @@ class Second:
 @st.composite
 def lives(draw: st.DrawFn) -> list[Second]:
     """A warm-up, then stages of prefill and decode with pauses between; tokens only rise."""
-    life = [Second(None, 0.0, 0.0), Second(None, 49.0, 1.0), Second(None, 50.0, 0.0)]
+    life = [
+        Second(None, 0.0, 0.0),
+        Second(None, 49.0, 1.0),
+        Second(None, 50.0, 0.0),
+    ]
     tokens = 50.0
     for stage in range(draw(st.integers(1, 4))):
         running = float(draw(st.integers(1, 9)))
@@ -408,7 +538,9 @@ def stages_of(life: list[Second], *, client_is_ahead: float) -> list[StageRecord
     """What the client would report of it."""
     found = []
     before = 50.0  # what the warm-up generated
-    for stage in sorted({second.stage for second in life if second.stage is not None}):
+    for stage in sorted(
+        {second.stage for second in life if second.stage is not None}
+    ):
         at = [i for i, second in enumerate(life) if second.stage == stage]
         after = life[at[-1]].tokens + 1
         found.append(
@@ -438,13 +570,17 @@ def samples_of(life: list[Second]) -> list[Sample]:
 
 
 @given(lives(), st.sampled_from([0.0, 30.0]))
-def test_every_sample_lands_in_its_stage(life: list[Second], client_is_ahead: float) -> None:
+def test_every_sample_lands_in_its_stage(
+    life: list[Second], client_is_ahead: float
+) -> None:
     samples = samples_of(life)
-    for number, stage in enumerate(stages_of(life, client_is_ahead=client_is_ahead)):
+    for number, stage in enumerate(
+        stages_of(life, client_is_ahead=client_is_ahead)
+    ):
         (window,) = stage_windows(stage, samples, scrape_interval=1.0)
-        assert [life[int(s.at - 1000)].stage for s in window.samples] == [number] * len(
-            window.samples
-        )
+        assert [life[int(s.at - 1000)].stage for s in window.samples] == [
+            number
+        ] * len(window.samples)
         assert len(window.samples) == sum(second.stage == number for second in life)
 
 

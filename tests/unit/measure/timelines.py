@@ -26,20 +26,32 @@ def gauge_samples(
     for i, (running, waiting, usage) in enumerate(gauges):
         prompt += every_seconds * _at(prompt_rates, i)
         generation += every_seconds * _at(generation_rates, i)
-        figures = {"running": running, "waiting": waiting, "kv_cache": usage} | changes
+        figures = {
+            "running": running,
+            "waiting": waiting,
+            "kv_cache": usage,
+        } | changes
         at = 1000.0 + (i + 1) * every_seconds
-        found.append(sample(at, prompt_tokens=prompt, generation_tokens=generation, **figures))
+        found.append(
+            sample(
+                at, prompt_tokens=prompt, generation_tokens=generation, **figures
+            )
+        )
     return found
 
 
-def window(samples: Sequence[Sample], *, preemptions: float = 0.0, hits: float = 0.0) -> Window:
+def window(
+    samples: Sequence[Sample], *, preemptions: float = 0.0, hits: float = 0.0
+) -> Window:
     """Build a stage's window of these samples, with 1000 prompt tokens looked up in the cache."""
     rises = {
         "num_preemptions_total": preemptions,
         "prefix_cache_hits_total": hits,
         "prefix_cache_queries_total": 1000.0,
     }
-    return Window("server", tuple(samples), (edge(rises=rises),), expected=float(len(samples)))
+    return Window(
+        "server", tuple(samples), (edge(rises=rises),), expected=float(len(samples))
+    )
 
 
 def _at(rates: float | Sequence[float], place: int) -> float:

@@ -42,7 +42,9 @@ def maker(role: str) -> Body:
     """Build the reference that a pod of the run has to its controller."""
     child = child_name("r", UID, role)
     return (
-        owner("Job", name=child) if role == "client" else owner("ReplicaSet", name=f"{child}-5d4f8")
+        owner("Job", name=child)
+        if role == "client"
+        else owner("ReplicaSet", name=f"{child}-5d4f8")
     )
 
 
@@ -128,10 +130,14 @@ def ended(
     return pod_of(pod_body(role, reported=reported))
 
 
-def waiting(reason: str, message: str = "", *, role: str = "server", **reported: Any) -> Pod:
+def waiting(
+    reason: str, message: str = "", *, role: str = "server", **reported: Any
+) -> Pod:
     """Build a pod whose container waits for that reason."""
     state = {"state": {"waiting": {"reason": reason, "message": message}}}
-    return pod_of(pod_body(role, reported=state | reported, status={"phase": "Pending"}))
+    return pod_of(
+        pod_body(role, reported=state | reported, status={"phase": "Pending"})
+    )
 
 
 def pending(message: str, *, role: str = "server") -> Pod:
@@ -139,7 +145,9 @@ def pending(message: str, *, role: str = "server") -> Pod:
     status = {
         "phase": "Pending",
         "podIP": None,
-        "conditions": [condition("PodScheduled", "False", "Unschedulable", message)],
+        "conditions": [
+            condition("PodScheduled", "False", "Unschedulable", message)
+        ],
         "containerStatuses": [],
     }
     return pod_of(pod_body(role, spec={"nodeName": None}, status=status))
@@ -155,7 +163,12 @@ def gone(
 ) -> Pod:
     """Build a pod that the cluster removed for a reason of its own."""
     metadata = {"deletionTimestamp": "2026-11-21T12:00:00Z"} if deleting else {}
-    status = {"phase": phase, "reason": reason, "message": message, "containerStatuses": []}
+    status = {
+        "phase": phase,
+        "reason": reason,
+        "message": message,
+        "containerStatuses": [],
+    }
     return pod_of(pod_body(role, status=status, metadata=metadata))
 
 

@@ -13,12 +13,16 @@ RETRIED = (
     f"{API}ERROR 02-02 14:28:39 [repo_utils.py:47] Error retrieving safetensors: Repo id must be "
     "in the form 'repo_name' or 'namespace/repo_name': '/models/acme'., retrying 1 of 2\n"
 )
-REFUSED = f'{API}INFO:     10.0.0.7:5 - "GET /v1/models HTTP/1.1" 401 Unauthorized\n'
+REFUSED = (
+    f'{API}INFO:     10.0.0.7:5 - "GET /v1/models HTTP/1.1" 401 Unauthorized\n'
+)
 ASKED = f"{API}INFO 02-02 14:28:39 [logger.py:40] Received request: prompt: 'CUDA out of memory'\n"
 WARNED = f"{API}WARNING 02-02 14:28:39 [x.py:1] Access to model weights: 403 Forbidden, skipped\n"
 NAMED = f"{API}INFO 02-02 14:28:39 [x.py:1] model='acme/GatedRepoError-is-a-gated-repository'\n"
 BENIGN = RETRIED + REFUSED + ASKED + WARNED + NAMED
-CORE_FAILED = f"{API}RuntimeError: Engine core initialization failed. See root cause above.\n"
+CORE_FAILED = (
+    f"{API}RuntimeError: Engine core initialization failed. See root cause above.\n"
+)
 CORE_DIED = (
     f"{API}vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack "
     "trace (above) for the root cause.\n"
@@ -29,10 +33,16 @@ WORKER_FAILED = (
 )
 BFLOAT16 = f"{API}ValueError: Bfloat16 is only supported on GPUs with compute capability of 8.0\n"
 ECC = f"{CORE}torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered\n"
-CUDA_OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB.\n"
+CUDA_OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB.\n"
+)
 GATED = "huggingface_hub.errors.GatedRepoError: 403 Client Error. Cannot access gated repo\n"
-DIRECT = "\nThe above exception was the direct cause of the following exception:\n\n"
-MEANWHILE = "\nDuring handling of the above exception, another exception occurred:\n\n"
+DIRECT = (
+    "\nThe above exception was the direct cause of the following exception:\n\n"
+)
+MEANWHILE = (
+    "\nDuring handling of the above exception, another exception occurred:\n\n"
+)
 TRACEBACK = 'Traceback (most recent call last):\n  File "/x.py", line 3, in f\n    raise g()\n'
 NO_CONFIG = "OSError: Can't load the configuration of 'acme/x'.\n"
 COMPILER = "gcc: error: unrecognized command-line option '-fx'\n"
@@ -58,14 +68,31 @@ def prefixed(prefix: str, text: str) -> str:
             )
             for program in (
                 *("vllm", "vllm serve", "vllm (offline)", "api_server.py"),
-                *("benchrun_client.proxy", "python3 -m vllm.entrypoints.openai.api_server"),
+                *(
+                    "benchrun_client.proxy",
+                    "python3 -m vllm.entrypoints.openai.api_server",
+                ),
             )
         ),
-        pytest.param("InvalidArgument", 1, BENIGN + BFLOAT16, id="benign lines, a refused value"),
-        pytest.param(None, 1, BENIGN + ECC + CORE_FAILED, id="benign lines, a broken GPU"),
+        pytest.param(
+            "InvalidArgument",
+            1,
+            BENIGN + BFLOAT16,
+            id="benign lines, a refused value",
+        ),
+        pytest.param(
+            None, 1, BENIGN + ECC + CORE_FAILED, id="benign lines, a broken GPU"
+        ),
         pytest.param(None, 139, BENIGN, id="benign lines, and ended by a signal"),
-        pytest.param(None, 1, CORE + CUDA_OOM + ECC, id="an earlier error that it got over"),
-        pytest.param("OutOfGPUMemory", 1, CORE + CUDA_OOM + CORE_DIED, id="an engine that died"),
+        pytest.param(
+            None, 1, CORE + CUDA_OOM + ECC, id="an earlier error that it got over"
+        ),
+        pytest.param(
+            "OutOfGPUMemory",
+            1,
+            CORE + CUDA_OOM + CORE_DIED,
+            id="an engine that died",
+        ),
         pytest.param(
             "OutOfGPUMemory",
             1,
@@ -78,25 +105,53 @@ def prefixed(prefix: str, text: str) -> str:
             f"{CORE}{CUDA_OOM}{API}KeyboardInterrupt: terminated\n",
             id="told to end when its engine was gone",
         ),
-        pytest.param("ModelGated", 1, chained(DIRECT, GATED, NO_CONFIG), id="what it came from"),
-        pytest.param("ModelGated", 1, chained(MEANWHILE, GATED, NO_CONFIG), id="while handled"),
         pytest.param(
             "ModelGated",
             1,
-            prefixed(CORE, chained(DIRECT, GATED, NO_CONFIG, "ValueError: no tokenizer\n")),
+            chained(DIRECT, GATED, NO_CONFIG),
+            id="what it came from",
+        ),
+        pytest.param(
+            "ModelGated",
+            1,
+            chained(MEANWHILE, GATED, NO_CONFIG),
+            id="while handled",
+        ),
+        pytest.param(
+            "ModelGated",
+            1,
+            prefixed(
+                CORE,
+                chained(DIRECT, GATED, NO_CONFIG, "ValueError: no tokenizer\n"),
+            ),
             id="what that came from",
         ),
-        pytest.param(None, 1, chained("", GATED, NO_CONFIG), id="two errors, not one of the other"),
         pytest.param(
-            "UsageError", 2, f"{BENIGN}vllm serve: error: argument --x: bad\n", id="usage"
+            None,
+            1,
+            chained("", GATED, NO_CONFIG),
+            id="two errors, not one of the other",
         ),
         pytest.param(
-            "OutOfGPUMemory", 2, COMPILER + CUDA_OOM, id="a compiler's complaint it got over"
+            "UsageError",
+            2,
+            f"{BENIGN}vllm serve: error: argument --x: bad\n",
+            id="usage",
         ),
-        pytest.param(None, 2, f"{API}INFO error: none\n", id="a phrase, no complaint"),
+        pytest.param(
+            "OutOfGPUMemory",
+            2,
+            COMPILER + CUDA_OOM,
+            id="a compiler's complaint it got over",
+        ),
+        pytest.param(
+            None, 2, f"{API}INFO error: none\n", id="a phrase, no complaint"
+        ),
     ],
 )
-def test_the_cause_is_the_error_that_ended_it(reason: str | None, exit_code: int, log: str) -> None:
+def test_the_cause_is_the_error_that_ended_it(
+    reason: str | None, exit_code: int, log: str
+) -> None:
     found = diagnose_server([ended(exit_code, log)], None, VLLM)
     assert (found.reason if found else None) == reason
 
@@ -105,7 +160,9 @@ def test_the_cause_is_the_error_that_ended_it(reason: str | None, exit_code: int
 def test_an_error_that_points_up_is_looked_for_there(hides: str) -> None:
     hidden = ended(1, hides)
     assert find_pod_with_hidden_cause([hidden], VLLM) == hidden
-    found = diagnose_server([hidden], None, VLLM, log_tail=BENIGN + CORE + CUDA_OOM + hides)
+    found = diagnose_server(
+        [hidden], None, VLLM, log_tail=BENIGN + CORE + CUDA_OOM + hides
+    )
     assert found is not None
     assert found.reason == "OutOfGPUMemory"
 

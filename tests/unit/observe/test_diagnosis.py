@@ -18,7 +18,15 @@ from benchrun.observe.last_words import MAX_CHARS
 from benchrun_client.contract import Failure
 from benchrun_client.engines import ENGINES
 from hypothesis import given, strategies as st
-from unit.observe.bodies import child, condition, ended, gone, pending, pod_body, waiting
+from unit.observe.bodies import (
+    child,
+    condition,
+    ended,
+    gone,
+    pending,
+    pod_body,
+    waiting,
+)
 from unit.observe.test_last_words import LOGS
 
 VLLM = ENGINES["VLLM"]
@@ -94,13 +102,25 @@ def tail(log: str) -> str:
             id="a word for a number",
         ),
         pytest.param(
-            "UsageError", True, "Invalid JSON", ended(2, tail("bad-json")), id="broken JSON"
+            "UsageError",
+            True,
+            "Invalid JSON",
+            ended(2, tail("bad-json")),
+            id="broken JSON",
         ),
         pytest.param(
-            "InvalidArgument", True, "(got 0)", ended(1, tail("tp0")), id="no GPU to split over"
+            "InvalidArgument",
+            True,
+            "(got 0)",
+            ended(1, tail("tp0")),
+            id="no GPU to split over",
         ),
         pytest.param(
-            "InvalidArgument", True, "(got 1.5)", ended(1, tail("util")), id="more than all memory"
+            "InvalidArgument",
+            True,
+            "(got 1.5)",
+            ended(1, tail("util")),
+            id="more than all memory",
         ),
         pytest.param(
             "InvalidArgument",
@@ -124,7 +144,11 @@ def tail(log: str) -> str:
             id="offline, not in the cache",
         ),
         pytest.param(
-            "ModelNotFound", True, "nobody/none", ended(1, NOT_VALID), id="no such model on the hub"
+            "ModelNotFound",
+            True,
+            "nobody/none",
+            ended(1, NOT_VALID),
+            id="no such model on the hub",
         ),
         pytest.param(
             "ModelNotFound",
@@ -133,8 +157,12 @@ def tail(log: str) -> str:
             ended(1, NOT_FOUND_401),
             id="a 401 that means missing",
         ),
-        pytest.param("ModelGated", True, "gated repo", ended(1, GATED), id="a gated model"),
-        pytest.param("ModelGated", True, "403", ended(1, FORBIDDEN), id="a hub that forbids"),
+        pytest.param(
+            "ModelGated", True, "gated repo", ended(1, GATED), id="a gated model"
+        ),
+        pytest.param(
+            "ModelGated", True, "403", ended(1, FORBIDDEN), id="a hub that forbids"
+        ),
         pytest.param(
             "ModelNotFound",
             False,
@@ -164,7 +192,11 @@ def tail(log: str) -> str:
             id="before it runs again",
         ),
         pytest.param(
-            "OutOfGPUMemory", False, "other processes", ended(1, GPU_TAKEN), id="a GPU in use: once"
+            "OutOfGPUMemory",
+            False,
+            "other processes",
+            ended(1, GPU_TAKEN),
+            id="a GPU in use: once",
         ),
         pytest.param(
             "OutOfGPUMemory",
@@ -181,7 +213,11 @@ def tail(log: str) -> str:
             id="a GPU in use: twice",
         ),
         pytest.param(
-            "KVCacheTooSmall", True, "--max-model-len", ended(1, KV_NONE), id="no room for a cache"
+            "KVCacheTooSmall",
+            True,
+            "--max-model-len",
+            ended(1, KV_NONE),
+            id="no room for a cache",
         ),
         pytest.param(
             "KVCacheTooSmall",
@@ -277,7 +313,11 @@ def tail(log: str) -> str:
             id="evicted",
         ),
         pytest.param(
-            "Evicted", True, "NodeLost", gone("NodeLost", phase="Unknown"), id="its node is lost"
+            "Evicted",
+            True,
+            "NodeLost",
+            gone("NodeLost", phase="Unknown"),
+            id="its node is lost",
         ),
         pytest.param(
             "Evicted",
@@ -294,7 +334,13 @@ def tail(log: str) -> str:
             id="refused by its node",
         ),
         # what keeps happening
-        pytest.param("CrashLoop", True, "boom", ended(1, "boom", restarts=2), id="two restarts"),
+        pytest.param(
+            "CrashLoop",
+            True,
+            "boom",
+            ended(1, "boom", restarts=2),
+            id="two restarts",
+        ),
         pytest.param(
             "CrashLoop",
             True,
@@ -309,7 +355,11 @@ def tail(log: str) -> str:
             waiting(
                 "CrashLoopBackOff",
                 lastState={
-                    "terminated": {"exitCode": 139, "reason": "Error", "message": "segfault"}
+                    "terminated": {
+                        "exitCode": 139,
+                        "reason": "Error",
+                        "message": "segfault",
+                    }
                 },
             ),
             id="the kubelet backs off",
@@ -339,7 +389,9 @@ def tail(log: str) -> str:
         ),
     ],
 )
-def test_a_failing_server(reason: str, terminal: bool, message: str, pod: Pod) -> None:
+def test_a_failing_server(
+    reason: str, terminal: bool, message: str, pod: Pod
+) -> None:
     found = diagnose_server([pod], None, VLLM)
     assert found is not None
     assert (found.reason, found.terminal) == (reason, terminal)
@@ -353,11 +405,16 @@ def test_a_failing_server(reason: str, terminal: bool, message: str, pod: Pod) -
         pytest.param(waiting("ContainerCreating"), id="being made"),
         pytest.param(waiting("PodInitializing"), id="being initialised"),
         pytest.param(
-            ended(1, "something", restarts=0), id="one end that nobody knows: the next try may do"
+            ended(1, "something", restarts=0),
+            id="one end that nobody knows: the next try may do",
         ),
-        pytest.param(ended(1, "something", restarts=1, restarted=True), id="and running again"),
         pytest.param(
-            replace(ended(143, restarts=5), deleting=True), id="being deleted: containers end then"
+            ended(1, "something", restarts=1, restarted=True),
+            id="and running again",
+        ),
+        pytest.param(
+            replace(ended(143, restarts=5), deleting=True),
+            id="being deleted: containers end then",
         ),
     ],
 )
@@ -370,8 +427,12 @@ def test_no_pods_yet_is_no_failure() -> None:
     assert diagnose_server([], None, VLLM) is None
 
 
-def test_the_fetched_log_tells_the_cause_that_the_termination_message_hides() -> None:
-    found = diagnose_server([ended(1, tail("kv-small"))], None, VLLM, log_tail=LOGS["kv-small"])
+def test_the_fetched_log_tells_the_cause_that_the_termination_message_hides() -> (
+    None
+):
+    found = diagnose_server(
+        [ended(1, tail("kv-small"))], None, VLLM, log_tail=LOGS["kv-small"]
+    )
     assert found is not None
     assert (found.reason, found.terminal) == ("KVCacheTooSmall", True)
     assert "estimated maximum model length is 896" in found.message
@@ -384,7 +445,10 @@ def test_a_hidden_cause_is_given_up_on_after_two_restarts() -> None:
 
 
 def test_a_fetched_log_reports_nothing_of_a_pod_that_never_ended() -> None:
-    assert diagnose_server([pod_of(pod_body())], None, VLLM, log_tail=LOGS["kv-small"]) is None
+    assert (
+        diagnose_server([pod_of(pod_body())], None, VLLM, log_tail=LOGS["kv-small"])
+        is None
+    )
 
 
 QUOTA = (
@@ -392,9 +456,7 @@ QUOTA = (
     "used: requests.nvidia.com/gpu=4, limited: requests.nvidia.com/gpu=10"
 )
 POLICY = 'FailedCreate: pods "x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'
-WEBHOOK = (
-    'FailedCreate: admission webhook "policy" denied the request: images must come from the mirror'
-)
+WEBHOOK = 'FailedCreate: admission webhook "policy" denied the request: images must come from the mirror'
 
 
 @pytest.mark.parametrize(
@@ -428,12 +490,19 @@ def test_a_deployment_whose_pods_are_not_admitted(
 ) -> None:
     found = diagnose_server([], deployment, VLLM)
     assert found is not None
-    assert (found.reason, found.terminal, found.node_helps) == (reason, terminal, False)
+    assert (found.reason, found.terminal, found.node_helps) == (
+        reason,
+        terminal,
+        False,
+    )
     assert message in found.message
 
 
 def test_an_old_refusal_does_not_matter_once_there_is_a_pod() -> None:
-    assert diagnose_server([pod_of(pod_body())], child("Deployment", QUOTA), VLLM) is None
+    assert (
+        diagnose_server([pod_of(pod_body())], child("Deployment", QUOTA), VLLM)
+        is None
+    )
 
 
 def test_of_two_pods_the_one_that_is_refused_is_told() -> None:
@@ -445,16 +514,27 @@ def test_of_two_pods_the_one_that_is_refused_is_told() -> None:
 
 @pytest.mark.parametrize("role", ["server", "client"])
 def test_a_pod_with_scheduling_gates_waits_for_whoever_set_them(role: str) -> None:
-    why = condition("PodScheduled", "False", "SchedulingGated", "Scheduling is blocked")
-    spec = {"nodeName": None, "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
-    pod = pod_of(pod_body(role, spec=spec, status={"phase": "Pending", "conditions": [why]}))
+    why = condition(
+        "PodScheduled", "False", "SchedulingGated", "Scheduling is blocked"
+    )
+    spec = {
+        "nodeName": None,
+        "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}],
+    }
+    pod = pod_of(
+        pod_body(role, spec=spec, status={"phase": "Pending", "conditions": [why]})
+    )
     found = (
         diagnose_server([pod], None, VLLM)
         if role == "server"
         else diagnose_client([pod], None, VLLM)
     )
     assert found is not None
-    assert (found.reason, found.terminal, found.node_helps) == ("SchedulingGated", False, False)
+    assert (found.reason, found.terminal, found.node_helps) == (
+        "SchedulingGated",
+        False,
+        False,
+    )
     assert "kueue.x-k8s.io/admission" in found.message
 
 
@@ -467,7 +547,17 @@ def test_of_several_pods_the_one_that_cannot_be_helped_counts() -> None:
 
 
 LOG = st.sampled_from(
-    [*LOGS.values(), CUDA_OOM, GPU_TAKEN, KV_NONE, GATED, NOT_VALID, UNREACHABLE, "plain", ""]
+    [
+        *LOGS.values(),
+        CUDA_OOM,
+        GPU_TAKEN,
+        KV_NONE,
+        GATED,
+        NOT_VALID,
+        UNREACHABLE,
+        "plain",
+        "",
+    ]
 )
 
 
@@ -496,7 +586,9 @@ def test_every_message_is_bounded_and_free_of_tracebacks(
 
 
 def test_a_message_says_what_happened_and_what_to_change() -> None:
-    assert diagnose_server([ended(2, tail("unknown-flag"))], None, VLLM) == Diagnosis(
+    assert diagnose_server(
+        [ended(2, tail("unknown-flag"))], None, VLLM
+    ) == Diagnosis(
         reason="UsageError",
         message="vLLM refused its arguments: unrecognized arguments: --disable-log-requests. Correct spec.server.args for this "
         "version of vLLM (vllm serve --help=all in the image lists its flags).",
@@ -510,12 +602,21 @@ RUNNING = pod_of(pod_body())
 def test_a_cause_out_of_sight_is_worth_a_log() -> None:
     hidden = ended(1, LOGS["kv-small"][-2048:])
     assert find_pod_with_hidden_cause([RUNNING, hidden], VLLM) == hidden
-    assert find_pod_with_hidden_cause([RUNNING, ended(2, LOGS["unknown-flag"])], VLLM) is None
+    assert (
+        find_pod_with_hidden_cause([RUNNING, ended(2, LOGS["unknown-flag"])], VLLM)
+        is None
+    )
 
 
-OWN = Failure(reason="TokenizerNotFound", message="no tokenizer at /model").model_dump_json()
-DEADLINE = child("Job", "DeadlineExceeded: Job was active longer than specified deadline")
-BACKOFF = child("Job", "BackoffLimitExceeded: Job has reached the specified backoff limit")
+OWN = Failure(
+    reason="TokenizerNotFound", message="no tokenizer at /model"
+).model_dump_json()
+DEADLINE = child(
+    "Job", "DeadlineExceeded: Job was active longer than specified deadline"
+)
+BACKOFF = child(
+    "Job", "BackoffLimitExceeded: Job has reached the specified backoff limit"
+)
 
 
 @pytest.mark.parametrize(
@@ -546,14 +647,26 @@ BACKOFF = child("Job", "BackoffLimitExceeded: Job has reached the specified back
             "ClientFailed",
             True,
             "KeyError: 'a'",
-            ended(1, "Traceback (most recent call last):\nKeyError: 'a'", role="client"),
+            ended(
+                1,
+                "Traceback (most recent call last):\nKeyError: 'a'",
+                role="client",
+            ),
             id="a crash",
         ),
         pytest.param(
-            "ClientFailed", True, "exit code 139: Error", ended(139, role="client"), id="not a word"
+            "ClientFailed",
+            True,
+            "exit code 139: Error",
+            ended(139, role="client"),
+            id="not a word",
         ),
         pytest.param(
-            "ClientGone", True, "killed (exit code 137)", ended(137, role="client"), id="killed"
+            "ClientGone",
+            True,
+            "killed (exit code 137)",
+            ended(137, role="client"),
+            id="killed",
         ),
         pytest.param(
             "ClientGone",
@@ -580,7 +693,11 @@ BACKOFF = child("Job", "BackoffLimitExceeded: Job has reached the specified back
             "ContainerConfig",
             False,
             'configmap "plan" not found',
-            waiting("CreateContainerConfigError", 'configmap "plan" not found', role="client"),
+            waiting(
+                "CreateContainerConfigError",
+                'configmap "plan" not found',
+                role="client",
+            ),
             id="something missing",
         ),
         pytest.param(
@@ -591,7 +708,11 @@ BACKOFF = child("Job", "BackoffLimitExceeded: Job has reached the specified back
             id="no room",
         ),
         pytest.param(
-            "Evicted", True, "spec.client.pod", gone("Evicted", role="client"), id="evicted"
+            "Evicted",
+            True,
+            "spec.client.pod",
+            gone("Evicted", role="client"),
+            id="evicted",
         ),
         pytest.param(
             "Evicted",
@@ -602,7 +723,9 @@ BACKOFF = child("Job", "BackoffLimitExceeded: Job has reached the specified back
         ),
     ],
 )
-def test_a_failing_client(reason: str, terminal: bool, message: str, pod: Pod) -> None:
+def test_a_failing_client(
+    reason: str, terminal: bool, message: str, pod: Pod
+) -> None:
     found = diagnose_client([pod], child("Job"), VLLM)
     assert found is not None
     assert (found.reason, found.terminal) == (reason, terminal)
@@ -614,11 +737,16 @@ def test_a_failing_client(reason: str, terminal: bool, message: str, pod: Pod) -
     [
         pytest.param([], id="no pod yet"),
         pytest.param([pod_of(pod_body("client"))], id="running"),
-        pytest.param([ended(0, "done", reason="Completed", role="client")], id="ended well"),
         pytest.param(
-            [ended(0, OWN, reason="Completed", role="client")], id="ended well, whatever it wrote"
+            [ended(0, "done", reason="Completed", role="client")], id="ended well"
         ),
-        pytest.param([replace(ended(143, role="client"), deleting=True)], id="being deleted"),
+        pytest.param(
+            [ended(0, OWN, reason="Completed", role="client")],
+            id="ended well, whatever it wrote",
+        ),
+        pytest.param(
+            [replace(ended(143, role="client"), deleting=True)], id="being deleted"
+        ),
     ],
 )
 def test_a_client_without_a_diagnosis(pods: list[Pod]) -> None:
@@ -629,8 +757,15 @@ def test_a_client_without_a_diagnosis(pods: list[Pod]) -> None:
 @pytest.mark.parametrize(
     ("reason", "job", "pods"),
     [
-        pytest.param("RunDeadlineExceeded", DEADLINE, [], id="the Job's deadline, its pods gone"),
-        pytest.param("ClientGone", BACKOFF, [], id="a Job that gave up, its pods gone"),
+        pytest.param(
+            "RunDeadlineExceeded",
+            DEADLINE,
+            [],
+            id="the Job's deadline, its pods gone",
+        ),
+        pytest.param(
+            "ClientGone", BACKOFF, [], id="a Job that gave up, its pods gone"
+        ),
         pytest.param(
             "ClientGone",
             BACKOFF,
@@ -638,7 +773,10 @@ def test_a_client_without_a_diagnosis(pods: list[Pod]) -> None:
             id="its pod going",
         ),
         pytest.param(
-            "TokenizerNotFound", BACKOFF, [ended(3, OWN, role="client")], id="the pod knows better"
+            "TokenizerNotFound",
+            BACKOFF,
+            [ended(3, OWN, role="client")],
+            id="the pod knows better",
         ),
         pytest.param(
             "ClientFailed",

@@ -18,7 +18,13 @@ def pod(**labels: str) -> Json:
 
 @pytest.mark.parametrize(
     ("name", "run_uid"),
-    [(GROUP, UID), (f"{GROUP}-0", UID), (f"{GROUP}0", ""), ("br-chat-00000", ""), (None, "")],
+    [
+        (GROUP, UID),
+        (f"{GROUP}-0", UID),
+        (f"{GROUP}0", ""),
+        ("br-chat-00000", ""),
+        (None, ""),
+    ],
 )
 def test_a_pod_of_a_stateful_set_of_the_runs_group_is_the_runs(
     name: str | None, run_uid: str
@@ -28,7 +34,9 @@ def test_a_pod_of_a_stateful_set_of_the_runs_group_is_the_runs(
     assert pod_of(body).run_uid == run_uid
 
 
-@pytest.mark.parametrize(("label", "rank"), [("0", 0), ("1", 1), ("15", 15), ("", 0), ("first", 0)])
+@pytest.mark.parametrize(
+    ("label", "rank"), [("0", 0), ("1", 1), ("15", 15), ("", 0), ("first", 0)]
+)
 def test_a_pod_has_the_rank_that_it_is_labelled_with(label: str, rank: int) -> None:
     assert pod_of(pod(**{RANK: label})).rank == rank
 

@@ -10,7 +10,11 @@ IMAGE = '"vllm/vllm-openai:v0.32.0"'
 
 
 def pulled(
-    message: str, *, container: str = "server", reason: str = "Pulled", group: str = "containers"
+    message: str,
+    *,
+    container: str = "server",
+    reason: str = "Pulled",
+    group: str = "containers",
 ) -> dict[str, Any]:
     return {
         "reason": reason,
@@ -40,13 +44,18 @@ def pulled(
         (12.5, f"Successfully pulled image {IMAGE} in 12.5s"),
         (0.0000305, f"Successfully pulled image {IMAGE} in 30.5µs"),
         (0.0, f"Container image {IMAGE} already present on machine"),
-        (0.0, f"Container image {IMAGE} already present on machine and can be accessed by the pod"),
+        (
+            0.0,
+            f"Container image {IMAGE} already present on machine and can be accessed by the pod",
+        ),
         (None, f"Successfully pulled image {IMAGE} in a while"),
         (None, f"Successfully pulled image {IMAGE} in 5xs"),
         (None, f"Pulling image {IMAGE}"),
     ],
 )
-def test_pull_seconds_are_read_from_the_event(seconds: float | None, message: str) -> None:
+def test_pull_seconds_are_read_from_the_event(
+    seconds: float | None, message: str
+) -> None:
     found = image_pull_seconds([pulled(message)], container="server")
     assert found == (None if seconds is None else pytest.approx(seconds))
 
@@ -71,14 +80,19 @@ def test_a_container_that_is_restarted_finds_its_image_there() -> None:
 
 
 ANYTHING = st.recursive(
-    st.none() | st.text() | st.integers(), lambda s: st.lists(s) | st.dictionaries(st.text(), s)
+    st.none() | st.text() | st.integers(),
+    lambda s: st.lists(s) | st.dictionaries(st.text(), s),
 )
 
 
 @given(
     st.lists(
         st.fixed_dictionaries(
-            {"reason": st.just("Pulled"), "message": ANYTHING, "involvedObject": ANYTHING}
+            {
+                "reason": st.just("Pulled"),
+                "message": ANYTHING,
+                "involvedObject": ANYTHING,
+            }
         )
     )
 )

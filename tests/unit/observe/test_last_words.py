@@ -6,7 +6,12 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from benchrun.observe.last_words import MAX_CHARS, MAX_LINES, MAX_READ_CHARS, last_words
+from benchrun.observe.last_words import (
+    MAX_CHARS,
+    MAX_LINES,
+    MAX_READ_CHARS,
+    last_words,
+)
 from benchrun_client.engines import ENGINES
 from hypothesis import given, strategies as st
 
@@ -28,7 +33,9 @@ TERMINATION_MESSAGE_BYTES = 2048
             id="a flag it does not know",
         ),
         pytest.param(
-            "argument --max-num-seqs: invalid int value: 'abc'", "bad-int", id="a word for a number"
+            "argument --max-num-seqs: invalid int value: 'abc'",
+            "bad-int",
+            id="a word for a number",
         ),
         pytest.param(
             "argument --kv-transfer-config: 1 validation error for KVTransferConfig Invalid JSON: "
@@ -102,7 +109,9 @@ def test_no_traceback_and_no_path_of_source_gets_through(log: str) -> None:
             'Traceback (most recent call last):\n  File "/x.py", line 1, in <module>',
             id="a bare traceback",
         ),
-        pytest.param("Killed", "loading weights\nKilled\n\n", id="no error: the last line"),
+        pytest.param(
+            "Killed", "loading weights\nKilled\n\n", id="no error: the last line"
+        ),
         pytest.param(
             "Application shutdown complete.",
             "INFO 11-21 11:26:30 [launcher.py:3] Application shutdown complete.",
@@ -113,9 +122,13 @@ def test_no_traceback_and_no_path_of_source_gets_through(log: str) -> None:
             "KeyboardInterrupt: terminated",
             id="a probe that lost patience",
         ),
-        pytest.param("AssertionError", "x\nAssertionError\n", id="an error without words"),
         pytest.param(
-            "OSError: second", "ValueError: first\nOSError: second\n", id="the last of two errors"
+            "AssertionError", "x\nAssertionError\n", id="an error without words"
+        ),
+        pytest.param(
+            "OSError: second",
+            "ValueError: first\nOSError: second\n",
+            id="the last of two errors",
         ),
         pytest.param(
             "ValueError: cause",
@@ -174,17 +187,34 @@ def cost(log: str) -> float:
 
 
 @pytest.mark.parametrize(
-    "repeated", [" ", "[type=a, input_value=", "a.", "~", "^ ", '", line 1', "[a:1", "://a", "hf_"]
+    "repeated",
+    [
+        " ",
+        "[type=a, input_value=",
+        "a.",
+        "~",
+        "^ ",
+        '", line 1',
+        "[a:1",
+        "://a",
+        "hf_",
+    ],
 )
 def test_no_line_costs_more_than_many_short_ones(repeated: str) -> None:
     lines = "ValueError: x\n" * (MAX_READ_CHARS // 14)
-    one = f"FooError: x{repeated * (MAX_READ_CHARS // len(repeated))}"[: MAX_READ_CHARS - 20]
+    one = f"FooError: x{repeated * (MAX_READ_CHARS // len(repeated))}"[
+        : MAX_READ_CHARS - 20
+    ]
     assert cost(f"{one}y") < 5 * cost(lines)
 
 
-def test_a_log_is_read_once_and_so_many_lines_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_is_read_once_and_so_many_lines_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     read: list[int] = []
-    module = sys.modules["benchrun.observe.last_words"]  # the package has the function by its name
+    module = sys.modules[
+        "benchrun.observe.last_words"
+    ]  # the package has the function by its name
 
     def usage(lines: list[object]) -> str:
         read.append(len(lines))

@@ -6,8 +6,14 @@ from benchrun.observe import packed, unpacked
 from hypothesis import given, settings, strategies as st
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.text(), inner, max_size=8),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=8) | st.dictionaries(st.text(), inner, max_size=8)
+    ),
 )
 
 
@@ -19,7 +25,9 @@ def test_what_was_packed_comes_back(value: dict[str, object]) -> None:
 
 def test_the_order_of_keys_makes_no_difference() -> None:
     long = "x" * 1000
-    assert packed({"a": long, "b": {"c": 1, "d": 2}}) == packed({"b": {"d": 2, "c": 1}, "a": long})
+    assert packed({"a": long, "b": {"c": 1, "d": 2}}) == packed(
+        {"b": {"d": 2, "c": 1}, "a": long}
+    )
 
 
 def test_repetition_takes_no_memory() -> None:

@@ -31,7 +31,9 @@ CRASHED = {"terminated": {"exitCode": 1, "reason": "Error", "message": "x"}}
     [
         pytest.param(0, RUNNING, id="never"),
         pytest.param(1, ended(1), id="once, just now"),
-        pytest.param(1, ended(1, restarts=1, restarted=True), id="once, and runs again"),
+        pytest.param(
+            1, ended(1, restarts=1, restarted=True), id="once, and runs again"
+        ),
         pytest.param(2, ended(1, restarts=1), id="twice, just now"),
         pytest.param(
             3,
@@ -45,13 +47,17 @@ def test_how_often_a_container_ended(endings: int, pod: Pod) -> None:
     assert evidence_of(pod, VLLM, None).endings == endings
 
 
-HIDDEN = f"RuntimeError: Engine core initialization failed. {VLLM.cause_is_above[0]}"
+HIDDEN = (
+    f"RuntimeError: Engine core initialization failed. {VLLM.cause_is_above[0]}"
+)
 
 
 @pytest.mark.parametrize(
     ("log", "tail", "pod"),
     [
-        pytest.param("message", None, ended(1, "message"), id="its termination message"),
+        pytest.param(
+            "message", None, ended(1, "message"), id="its termination message"
+        ),
         pytest.param(
             "message",
             None,
@@ -59,9 +65,17 @@ HIDDEN = f"RuntimeError: Engine core initialization failed. {VLLM.cause_is_above
             id="that of the time before",
         ),
         pytest.param(
-            "message", "tail", ended(1, "message"), id="its message even when a tail was fetched"
+            "message",
+            "tail",
+            ended(1, "message"),
+            id="its message even when a tail was fetched",
         ),
-        pytest.param("tail", "tail", ended(1, ""), id="the fetched tail where there is no message"),
+        pytest.param(
+            "tail",
+            "tail",
+            ended(1, ""),
+            id="the fetched tail where there is no message",
+        ),
         pytest.param(
             "tail",
             "tail",
@@ -69,7 +83,9 @@ HIDDEN = f"RuntimeError: Engine core initialization failed. {VLLM.cause_is_above
             id="the fetched tail where the message points further up",
         ),
         pytest.param(HIDDEN, "", ended(1, HIDDEN), id="unless that is empty"),
-        pytest.param("", "tail", RUNNING, id="nothing of a container that never ended"),
+        pytest.param(
+            "", "tail", RUNNING, id="nothing of a container that never ended"
+        ),
     ],
 )
 def test_which_log_is_read(log: str, tail: str | None, pod: Pod) -> None:
@@ -93,15 +109,20 @@ HOPEFUL = finds_word("hopeful", terminal=False)
     ("reason", "logs"),
     [
         pytest.param("hopeful", ["hopeful"], id="one that may resolve"),
-        pytest.param("hopeless", ["hopeful", "hopeless"], id="the hopeless one of two pods"),
-        pytest.param("hopeful", ["hopeful hopeless"], id="of one pod the first check"),
+        pytest.param(
+            "hopeless", ["hopeful", "hopeless"], id="the hopeless one of two pods"
+        ),
+        pytest.param(
+            "hopeful", ["hopeful hopeless"], id="of one pod the first check"
+        ),
         pytest.param(None, ["fine"], id="none"),
         pytest.param(None, [], id="no pods"),
     ],
 )
 def test_which_diagnosis_wins(reason: str | None, logs: list[str]) -> None:
     found = first_diagnosis(
-        (evidence_of(ended(1, log), VLLM, None) for log in logs), [HOPEFUL, HOPELESS]
+        (evidence_of(ended(1, log), VLLM, None) for log in logs),
+        [HOPEFUL, HOPELESS],
     )
     assert (found.reason if found else None) == reason
 
@@ -109,7 +130,11 @@ def test_which_diagnosis_wins(reason: str | None, logs: list[str]) -> None:
 @pytest.mark.parametrize(
     ("reason", "pods"),
     [
-        pytest.param("Evicted", [gone("PreemptionByScheduler", deleting=True)], id="why it leaves"),
+        pytest.param(
+            "Evicted",
+            [gone("PreemptionByScheduler", deleting=True)],
+            id="why it leaves",
+        ),
         pytest.param(
             None,
             [replace(ended(1, "hopeless"), deleting=True)],
@@ -143,7 +168,11 @@ SELECTOR = "node(s) didn't match Pod's node affinity/selector"
 @pytest.mark.parametrize(
     ("structural", "message"),
     [
-        pytest.param(True, f"0/1 nodes are available: 1 {SELECTOR}.", id="one node, one selector"),
+        pytest.param(
+            True,
+            f"0/1 nodes are available: 1 {SELECTOR}.",
+            id="one node, one selector",
+        ),
         pytest.param(
             True,
             f"0/3 nodes are available: 1 node(s) had untolerated taint {{nvidia.com/gpu: }}, 2 "
@@ -200,7 +229,9 @@ SELECTOR = "node(s) didn't match Pod's node affinity/selector"
             id="a pod that takes nobody's place",
         ),
         pytest.param(
-            False, "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.", id="GPUs in use"
+            False,
+            "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.",
+            id="GPUs in use",
         ),
         pytest.param(
             False,
@@ -238,7 +269,9 @@ SELECTOR = "node(s) didn't match Pod's node affinity/selector"
             id="a taint that is not named",
         ),
         pytest.param(
-            False, "0/1 nodes are available: 1 node(s) were unschedulable.", id="a cordoned node"
+            False,
+            "0/1 nodes are available: 1 node(s) were unschedulable.",
+            id="a cordoned node",
         ),
         pytest.param(
             False,
@@ -250,8 +283,14 @@ SELECTOR = "node(s) didn't match Pod's node affinity/selector"
             "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.",
             id="not all nodes told",
         ),
-        pytest.param(False, "no nodes available to schedule pods", id="an empty cluster"),
-        pytest.param(False, "0/0 nodes are available: .", id="an empty cluster, in other words"),
+        pytest.param(
+            False, "no nodes available to schedule pods", id="an empty cluster"
+        ),
+        pytest.param(
+            False,
+            "0/0 nodes are available: .",
+            id="an empty cluster, in other words",
+        ),
         pytest.param(False, "the scheduler gave no reason", id="no reason"),
         pytest.param(False, "", id="nothing"),
     ],
@@ -277,8 +316,12 @@ def test_the_message_leaves_out_preemption() -> None:
     )
 
 
-def test_a_claim_that_is_missing_is_named_with_the_fields_that_name_claims() -> None:
-    message = '0/1 nodes are available: persistentvolumeclaim "none" not found. not found'
+def test_a_claim_that_is_missing_is_named_with_the_fields_that_name_claims() -> (
+    None
+):
+    message = (
+        '0/1 nodes are available: persistentvolumeclaim "none" not found. not found'
+    )
     pod = "spec.model.source.pvc and spec.{}.pod.volumes."
     for found, fields in (
         (

@@ -22,14 +22,21 @@ def all_of(kind: str) -> list[str]:
 
 
 def refused(reason: str, role: str) -> dict[str, Any]:
-    status = {"phase": "Failed", "reason": reason, "message": "the words", "containerStatuses": []}
+    status = {
+        "phase": "Failed",
+        "reason": reason,
+        "message": "the words",
+        "containerStatuses": [],
+    }
     return pod_body(role, status=status)
 
 
 def diagnosed(body: dict[str, Any], role: str) -> Diagnosis | None:
     pods = [pod_of(body)]
     return (
-        diagnose_client(pods, None, VLLM) if role == "client" else diagnose_server(pods, None, VLLM)
+        diagnose_client(pods, None, VLLM)
+        if role == "client"
+        else diagnose_server(pods, None, VLLM)
     )
 
 
@@ -38,18 +45,24 @@ def test_a_container_that_waits_is_told_in_the_kubelets_words(reason: str) -> No
     found = diagnose_server([waiting(reason, message="the words")], None, VLLM)
     assert found is not None
     assert "the words" in found.message
-    assert found.reason == ("ImagePull" if is_about_its_image(reason) else "ContainerConfig")
+    assert found.reason == (
+        "ImagePull" if is_about_its_image(reason) else "ContainerConfig"
+    )
 
 
 def is_about_its_image(reason: str) -> bool:
     others = ("RROUnsupported", "ImageVolumeMountFailed")
     files = ("pkg/kubelet/images/types.go", "k8s.io/cri-api/pkg/errors/errors.go")
-    return reason not in others and any(reason in REASONS["waiting"][file] for file in files)
+    return reason not in others and any(
+        reason in REASONS["waiting"][file] for file in files
+    )
 
 
 @pytest.mark.parametrize("reason", all_of("usual"))
 def test_a_pod_on_its_way_is_no_failure(reason: str) -> None:
-    assert diagnose_server([waiting(reason, message="the words")], None, VLLM) is None
+    assert (
+        diagnose_server([waiting(reason, message="the words")], None, VLLM) is None
+    )
 
 
 @pytest.mark.parametrize("role", ["server", "client"])
@@ -74,18 +87,25 @@ def test_a_pod_without_a_node_is_told_in_the_schedulers_words(reason: str) -> No
     found = diagnose_server([unscheduled(reason, "the words")], None, VLLM)
     assert found is not None
     gated = reason == "SchedulingGated"
-    assert (found.reason, found.terminal) == (reason if gated else "Unschedulable", False)
+    assert (found.reason, found.terminal) == (
+        reason if gated else "Unschedulable",
+        False,
+    )
     assert gated or "the words" in found.message
 
 
 @pytest.mark.parametrize("words", all_of("scheduler"))
 def test_each_word_of_the_scheduler_is_passed_on(words: str) -> None:
-    message = f"0/3 nodes are available: 3 {words}. preemption: 0/3 nodes are available"
+    message = (
+        f"0/3 nodes are available: 3 {words}. preemption: 0/3 nodes are available"
+    )
     found = diagnose_server([unscheduled("Unschedulable", message)], None, VLLM)
     assert found is not None
     assert (found.reason, f"3 {words}" in found.message) == ("Unschedulable", True)
     # Who has no room for a volume is not helped by a smaller server.
-    assert ("resources" in found.message) == (not is_about_volumes(words) and not lasts(words))
+    assert ("resources" in found.message) == (
+        not is_about_volumes(words) and not lasts(words)
+    )
 
 
 def is_about_volumes(words: str) -> bool:
@@ -98,6 +118,8 @@ def lasts(words: str) -> bool:
 
 def unscheduled(reason: str, message: str) -> Any:
     told = condition("PodScheduled", "False", reason, message)
-    body = pod_body(status={"phase": "Pending", "conditions": [told], "containerStatuses": []})
+    body = pod_body(
+        status={"phase": "Pending", "conditions": [told], "containerStatuses": []}
+    )
     body["spec"].pop("nodeName", None)
     return pod_of(body)

@@ -12,7 +12,9 @@ VLLM = ENGINES["VLLM"]
 
 PODS = {
     body["metadata"]["name"]: body
-    for body in json.loads((Path(__file__).parent / "pods-1.36.json").read_text(encoding="utf-8"))
+    for body in json.loads(
+        (Path(__file__).parent / "pods-1.36.json").read_text(encoding="utf-8")
+    )
 }
 EXPECTED = {
     "affinity-and-gpu": ("Unschedulable", True, "nodeSelector"),
@@ -26,7 +28,11 @@ EXPECTED = {
     "noroot": ("ContainerConfig", True, "securityContext"),
     "nosecret": ("ContainerConfig", False, 'secret "hf" not found'),
     "oom": ("OutOfMemory", True, "memory limit"),
-    "selector": ("Unschedulable", True, "didn't match Pod's node affinity/selector"),
+    "selector": (
+        "Unschedulable",
+        True,
+        "didn't match Pod's node affinity/selector",
+    ),
     "usage": ("UsageError", True, "unrecognized arguments: --disable-log-requests"),
 }
 

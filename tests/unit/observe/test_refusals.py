@@ -11,20 +11,31 @@ import yaml
 from benchrun.observe import Means, Place, quantity, refusal_of, refused_pods
 from hypothesis import given, strategies as st
 
-CASES = yaml.safe_load((Path(__file__).parent / "refusals.yaml").read_text(encoding="utf-8"))
+CASES = yaml.safe_load(
+    (Path(__file__).parent / "refusals.yaml").read_text(encoding="utf-8")
+)
 TEXTS = [case["text"] for of_means in CASES.values() for case in of_means.values()]
 
 
-@pytest.mark.parametrize("begins", ["", "FailedCreate: ", "FailedCreate: Error creating: "])
+@pytest.mark.parametrize(
+    "begins", ["", "FailedCreate: ", "FailedCreate: Error creating: "]
+)
 @pytest.mark.parametrize(
     ("means", "field", "text"),
     [
-        pytest.param(Means(means), case.get("change", ""), case["text"], id=f"{means}: {name}")
+        pytest.param(
+            Means(means),
+            case.get("change", ""),
+            case["text"],
+            id=f"{means}: {name}",
+        )
         for means, of_means in CASES.items()
         for name, case in of_means.items()
     ],
 )
-def test_what_it_means_and_what_to_change(means: Means, field: str, text: str, begins: str) -> None:
+def test_what_it_means_and_what_to_change(
+    means: Means, field: str, text: str, begins: str
+) -> None:
     found = refusal_of(begins + text, Place("server"))
     assert found.means == means
     assert field in found.remedy
@@ -35,22 +46,36 @@ def test_what_it_means_and_what_to_change(means: Means, field: str, text: str, b
 @pytest.mark.parametrize(
     ("role", "server", "fields"),
     [
-        ("server", "spec.server", ("spec.server.resources", "spec.server.pod.priorityClassName")),
+        (
+            "server",
+            "spec.server",
+            ("spec.server.resources", "spec.server.pod.priorityClassName"),
+        ),
         (
             "server",
             "spec.offline",
             ("spec.offline.resources", "spec.offline.pod.priorityClassName"),
         ),
-        ("client", "spec.server", ("spec.client.resources", "spec.client.pod.priorityClassName")),
+        (
+            "client",
+            "spec.server",
+            ("spec.client.resources", "spec.client.pod.priorityClassName"),
+        ),
         (
             "prefill",
             "spec.server",
-            ("spec.server.disaggregated.prefill.resources", "spec.server.pod.priorityClassName"),
+            (
+                "spec.server.disaggregated.prefill.resources",
+                "spec.server.pod.priorityClassName",
+            ),
         ),
         (
             "proxy",
             "spec.server",
-            ("spec.server.disaggregated.proxy.resources", "spec.client.pod.priorityClassName"),
+            (
+                "spec.server.disaggregated.proxy.resources",
+                "spec.client.pod.priorityClassName",
+            ),
         ),
     ],
 )
@@ -59,7 +84,10 @@ def test_the_field_is_that_of_the_part_of_the_run(
 ) -> None:
     place = Place(role, server)
     ruled = CASES["Ruling"]
-    texts = (ruled["a LimitRange's most"]["text"], ruled["no such priority"]["text"])
+    texts = (
+        ruled["a LimitRange's most"]["text"],
+        ruled["no such priority"]["text"],
+    )
     for field, text in zip(fields, texts, strict=True):
         assert field in refusal_of(text, place).remedy
 
@@ -93,14 +121,20 @@ TWO = "2026-01-01T00:00:02Z"
     ("words", "events"),
     [
         pytest.param("", [], id="none"),
-        pytest.param("b", [event("a", ONE), event("Error creating: b", TWO)], id="the newest"),
         pytest.param(
-            "b", [event("a", ONE), event("b", series={"lastObservedTime": TWO})], id="of a series"
+            "b", [event("a", ONE), event("Error creating: b", TWO)], id="the newest"
+        ),
+        pytest.param(
+            "b",
+            [event("a", ONE), event("b", series={"lastObservedTime": TWO})],
+            id="of a series",
         ),
         pytest.param("", [event("", None), {"message": 4}], id="what is no text"),
     ],
 )
-def test_why_pods_are_not_made_by_events(words: str, events: list[dict[str, Any]]) -> None:
+def test_why_pods_are_not_made_by_events(
+    words: str, events: list[dict[str, Any]]
+) -> None:
     assert refused_pods(events) == words
 
 

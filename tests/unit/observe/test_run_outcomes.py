@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 from benchrun.api import Result
-from benchrun.observe import HEADLINE_FIGURES, MAX_ROWS, FinishedRun, finished_run_of
+from benchrun.observe import (
+    HEADLINE_FIGURES,
+    MAX_ROWS,
+    FinishedRun,
+    finished_run_of,
+)
 from hypothesis import given, strategies as st
 from unit.measure.records import load_of
 
@@ -34,22 +39,33 @@ def found(**status: Any) -> FinishedRun:
 
 
 def test_figures_stand_in_a_fixed_order_and_others_are_left_out() -> None:
-    metrics = {name: float(place) for place, name in enumerate(HEADLINE_FIGURES)} | {
-        "std_ttft_ms": 9.0
-    }
+    metrics = {
+        name: float(place) for place, name in enumerate(HEADLINE_FIGURES)
+    } | {"std_ttft_ms": 9.0}
     run = found(results=[row(metrics=metrics)])
     assert run.ended_at == datetime(2026, 11, 21, 12, tzinfo=UTC)
-    assert (run.phase, run.verdict, run.load_points_left_out) == ("Completed", "Valid", 0)
+    assert (run.phase, run.verdict, run.load_points_left_out) == (
+        "Completed",
+        "Valid",
+        0,
+    )
     load_point = run.load_points[0]
     assert (load_point.load_point, load_point.workload, load_point.axis, load_point.value, load_point.verdict) == (
         "chat/rate=4", "chat", "RequestRate", "4", "Valid",
     )  # fmt: skip
-    assert load_point.figures == tuple(float(place) for place in range(len(HEADLINE_FIGURES)))
+    assert load_point.figures == tuple(
+        float(place) for place in range(len(HEADLINE_FIGURES))
+    )
 
 
 def test_figures_that_too_few_requests_bound_are_none() -> None:
     load_point = found(
-        results=[row(metrics={"p99_ttft_ms": 12.5, "median_ttft_ms": 3}, uncertain=["p99_ttft_ms"])]
+        results=[
+            row(
+                metrics={"p99_ttft_ms": 12.5, "median_ttft_ms": 3},
+                uncertain=["p99_ttft_ms"],
+            )
+        ]
     ).load_points[0]
     shown = dict(zip(HEADLINE_FIGURES, load_point.figures, strict=True))
     assert (shown["p99_ttft_ms"], shown["median_ttft_ms"]) == (None, 3.0)
@@ -67,7 +83,9 @@ def test_figures_that_too_few_requests_bound_are_none() -> None:
 )
 def test_a_non_finite_number_is_none(value: object) -> None:
     assert (
-        found(results=[row(metrics={"output_throughput": value})]).load_points[0].figures
+        found(results=[row(metrics={"output_throughput": value})])
+        .load_points[0]
+        .figures
         == (None,) * 8
     )
 
@@ -86,7 +104,10 @@ def test_figures_are_of_the_steady_part_where_the_row_says_so(
     ).load_points
     figures = dict(zip(HEADLINE_FIGURES, load_point.figures, strict=True))
     ttft = 1 if shown == 70 else 2
-    assert (figures["output_throughput"], figures["median_ttft_ms"]) == (shown, ttft)
+    assert (figures["output_throughput"], figures["median_ttft_ms"]) == (
+        shown,
+        ttft,
+    )
 
 
 def test_load_points_are_bounded_and_the_headlines_is_kept() -> None:
@@ -125,5 +146,10 @@ JSON = st.recursive(
 
 
 @given(results=JSON, headline=JSON, verdict=JSON)
-def test_nothing_in_a_status_raises(results: object, headline: object, verdict: object) -> None:
-    assert len(found(results=results, headline=headline, verdict=verdict).load_points) <= MAX_ROWS
+def test_nothing_in_a_status_raises(
+    results: object, headline: object, verdict: object
+) -> None:
+    assert (
+        len(found(results=results, headline=headline, verdict=verdict).load_points)
+        <= MAX_ROWS
+    )

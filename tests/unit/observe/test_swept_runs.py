@@ -36,9 +36,21 @@ def conditions(**types: tuple[str, str]) -> dict[str, Any]:
             conditions(Complete=("False", "Measuring"), Failed=("False", "x")),
             id="under-way",
         ),
-        pytest.param("Running", "", conditions(Complete=("Unknown", "x")), id="not-known"),
-        pytest.param("Completed", "", conditions(Complete=("True", "Measured")), id="completed"),
-        pytest.param("Failed", "CrashLoop", conditions(Failed=("True", "CrashLoop")), id="failed"),
+        pytest.param(
+            "Running", "", conditions(Complete=("Unknown", "x")), id="not-known"
+        ),
+        pytest.param(
+            "Completed",
+            "",
+            conditions(Complete=("True", "Measured")),
+            id="completed",
+        ),
+        pytest.param(
+            "Failed",
+            "CrashLoop",
+            conditions(Failed=("True", "CrashLoop")),
+            id="failed",
+        ),
         pytest.param(
             "Failed",
             "CrashLoop",
@@ -46,10 +58,16 @@ def conditions(**types: tuple[str, str]) -> dict[str, Any]:
             id="both",
         ),
         pytest.param(
-            "Cancelled", "Cancelled", conditions(Failed=("True", "Cancelled")), id="cancelled"
+            "Cancelled",
+            "Cancelled",
+            conditions(Failed=("True", "Cancelled")),
+            id="cancelled",
         ),
         pytest.param(
-            "Running", "", conditions(Failed=("False", "Cancelled")), id="was-not-cancelled"
+            "Running",
+            "",
+            conditions(Failed=("False", "Cancelled")),
+            id="was-not-cancelled",
         ),
         pytest.param("Running", "", {"conditions": "broken"}, id="nonsense"),
     ],
@@ -58,7 +76,11 @@ def test_the_state_of_a_run_follows_from_its_conditions(
     state: str, reason: str, status: dict[str, Any]
 ) -> None:
     found = seen(status)
-    assert (found.state, found.reason, found.ended) == (state, reason, state != "Running")
+    assert (found.state, found.reason, found.ended) == (
+        state,
+        reason,
+        state != "Running",
+    )
     assert found.message == ("m" if state in ("Failed", "Cancelled") else "")
 
 
@@ -67,7 +89,10 @@ def test_the_state_of_a_run_follows_from_its_conditions(
     [
         pytest.param(
             90.0,
-            {"scheduledTime": T.format("00:00"), "serverReleasedTime": T.format("01:30")},
+            {
+                "scheduledTime": T.format("00:00"),
+                "serverReleasedTime": T.format("01:30"),
+            },
             id="released",
         ),
         pytest.param(
@@ -81,24 +106,43 @@ def test_the_state_of_a_run_follows_from_its_conditions(
         ),
         pytest.param(
             300.0,
-            {"scheduledTime": T.format("00:00"), "completionTime": T.format("05:00")},
+            {
+                "scheduledTime": T.format("00:00"),
+                "completionTime": T.format("05:00"),
+            },
             id="at-the-end",
         ),
-        pytest.param(0.0, {"completionTime": T.format("05:00")}, id="never-had-a-node"),
-        pytest.param(0.0, {"scheduledTime": T.format("00:00")}, id="nobody-wrote-down-when"),
+        pytest.param(
+            0.0, {"completionTime": T.format("05:00")}, id="never-had-a-node"
+        ),
+        pytest.param(
+            0.0, {"scheduledTime": T.format("00:00")}, id="nobody-wrote-down-when"
+        ),
         pytest.param(
             0.0,
-            {"scheduledTime": T.format("05:00"), "completionTime": T.format("00:00")},
+            {
+                "scheduledTime": T.format("05:00"),
+                "completionTime": T.format("00:00"),
+            },
             id="clocks-differ",
         ),
         pytest.param(
-            0.0, {"scheduledTime": "soon", "completionTime": T.format("00:00")}, id="nonsense"
+            0.0,
+            {"scheduledTime": "soon", "completionTime": T.format("00:00")},
+            id="nonsense",
         ),
     ],
 )
-def test_how_long_it_held_its_server(seconds: float, status: dict[str, Any]) -> None:
-    assert seen({**conditions(Complete=("True", "Measured")), **status}).held_seconds == seconds
-    assert seen(status).held_seconds == 0.0, "of a run that goes on nothing is counted yet"
+def test_how_long_it_held_its_server(
+    seconds: float, status: dict[str, Any]
+) -> None:
+    assert (
+        seen({**conditions(Complete=("True", "Measured")), **status}).held_seconds
+        == seconds
+    )
+    assert seen(status).held_seconds == 0.0, (
+        "of a run that goes on nothing is counted yet"
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,9 +155,14 @@ def test_only_true_tells_a_run_to_end(cancel: object, cancelling: bool) -> None:
 
 def test_runs_by_name_with_their_uid() -> None:
     found = swept_runs(
-        [Run("lab", "a", "u-a", generation=1, deleting=True), Run("lab", "b", "u-b", generation=1)]
+        [
+            Run("lab", "a", "u-a", generation=1, deleting=True),
+            Run("lab", "b", "u-b", generation=1),
+        ]
     )
-    assert {name: (each.name, each.uid, each.deleting) for name, each in found.items()} == {
+    assert {
+        name: (each.name, each.uid, each.deleting) for name, each in found.items()
+    } == {
         "a": ("a", "u-a", True),
         "b": ("b", "u-b", False),
     }
@@ -122,7 +171,12 @@ def test_runs_by_name_with_their_uid() -> None:
 def test_words_are_bounded() -> None:
     status = {
         "conditions": [
-            {"type": "Failed", "status": "True", "reason": "r" * 500, "message": "m" * 50_000}
+            {
+                "type": "Failed",
+                "status": "True",
+                "reason": "r" * 500,
+                "message": "m" * 50_000,
+            }
         ]
     }
     assert (len(seen(status).reason), len(seen(status).message)) == (128, 2048)
@@ -131,11 +185,14 @@ def test_words_are_bounded() -> None:
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=8), inner, max_size=3)
     ),
     max_leaves=8,
 )
-KEYS = st.sampled_from(["conditions", "scheduledTime", "completionTime", "serverReleasedTime"])
+KEYS = st.sampled_from(
+    ["conditions", "scheduledTime", "completionTime", "serverReleasedTime"]
+)
 
 
 @given(st.dictionaries(KEYS, JSON), st.dictionaries(st.just("cancel"), JSON))

@@ -121,7 +121,9 @@ LEAVES = (
 )
 JSON = st.recursive(
     LEAVES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=5)
+    ),
     max_leaves=30,
 )
 OBJECTS = st.dictionaries(WORDS, JSON, max_size=6)
@@ -136,8 +138,13 @@ def test_any_object_is_a_run_of_some_sort(body: dict[str, Any]) -> None:
     assert run.created_at is None or run.created_at.tzinfo is not None
 
 
-@given(OBJECTS, st.sampled_from(["Deployment", "Job", "Service", "ConfigMap", "Unheard"]))
-def test_any_object_is_a_child_of_some_sort(body: dict[str, Any], kind: str) -> None:
+@given(
+    OBJECTS,
+    st.sampled_from(["Deployment", "Job", "Service", "ConfigMap", "Unheard"]),
+)
+def test_any_object_is_a_child_of_some_sort(
+    body: dict[str, Any], kind: str
+) -> None:
     child = child_of(kind, body)
     assert child.kind == kind
     assert child.sequence is None or child.sequence >= 0
@@ -155,7 +162,9 @@ def test_any_object_is_a_pod_of_some_sort(body: dict[str, Any]) -> None:
 
 
 @given(OBJECTS)
-def test_any_status_may_be_that_of_a_run_that_has_ended(status: dict[str, Any]) -> None:
+def test_any_status_may_be_that_of_a_run_that_has_ended(
+    status: dict[str, Any],
+) -> None:
     found = finished_run_of(status)
     if found is not None:
         assert len(found.load_points) <= MAX_ROWS
@@ -189,7 +198,9 @@ LINES = st.lists(
 
 
 @given(LINES)
-def test_whatever_a_log_holds_its_last_words_are_one_short_line(lines: list[str]) -> None:
+def test_whatever_a_log_holds_its_last_words_are_one_short_line(
+    lines: list[str],
+) -> None:
     words = last_words("\n".join(lines), VLLM)
     assert len(words) <= MAX_CHARS
     assert len(words.splitlines()) <= 1
@@ -251,7 +262,9 @@ def test_whatever_a_pod_left_behind_it_is_diagnosed_or_not(
         "lastState": {"terminated": ended},
     }
     metadata = {"labels": {names.LABEL_ROLE: role}, "name": "p"}
-    pod = pod_of({"metadata": metadata, "status": {**body, "containerStatuses": [container]}})
+    pod = pod_of(
+        {"metadata": metadata, "status": {**body, "containerStatuses": [container]}}
+    )
     for found in (
         diagnose_server([pod], None, VLLM, log_tail=log),
         diagnose_client([pod], None, VLLM),
@@ -262,7 +275,9 @@ def test_whatever_a_pod_left_behind_it_is_diagnosed_or_not(
 
 @given(
     st.text(max_size=200)
-    | st.text("0123456789/ nodesarvilb:.,()'", max_size=80).map("0/3 nodes are available: ".__add__)
+    | st.text("0123456789/ nodesarvilb:.,()'", max_size=80).map(
+        "0/3 nodes are available: ".__add__
+    )
 )
 def test_any_word_of_a_scheduler_is_structural_or_not(message: str) -> None:
     assert is_structural(message) in (True, False)

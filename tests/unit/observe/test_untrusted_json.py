@@ -13,7 +13,9 @@ NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
     [
         pytest.param(NOON, "2026-11-21T12:00:00Z", id="as Kubernetes writes it"),
         pytest.param(
-            NOON.replace(microsecond=250_000), "2026-11-21T12:00:00.250000Z", id="MicroTime"
+            NOON.replace(microsecond=250_000),
+            "2026-11-21T12:00:00.250000Z",
+            id="MicroTime",
         ),
         pytest.param(NOON, "2026-11-21T13:00:00+01:00", id="in another zone"),
         pytest.param(NOON, "2026-11-21T12:00:00", id="without a zone it is UTC"),
@@ -101,10 +103,17 @@ def test_mappings(expected: list[object], value: object) -> None:
 
 def test_a_condition_is_found_by_its_type() -> None:
     ready = {"type": "Ready", "status": "True"}
-    assert raw.condition({"conditions": [{"type": "Other"}, ready]}, "Ready") == ready
+    assert (
+        raw.condition({"conditions": [{"type": "Other"}, ready]}, "Ready") == ready
+    )
     assert raw.condition({"conditions": None}, "Ready") == {}
 
 
 @pytest.mark.parametrize("controller", ["true", 1, None, False])
 def test_only_a_true_controller_controls(controller: object) -> None:
-    assert raw.controller({"ownerReferences": [{"kind": "Job", "controller": controller}]}) == {}
+    assert (
+        raw.controller(
+            {"ownerReferences": [{"kind": "Job", "controller": controller}]}
+        )
+        == {}
+    )

@@ -60,10 +60,27 @@ def test_a_starting_pod() -> None:
 @pytest.mark.parametrize(
     ("expected", "taken", "started"),
     [
-        pytest.param(at(29), "2026-11-21T11:46:27Z", "2026-11-21T11:46:30Z", id="nearly right"),
-        pytest.param(at(30), "2026-12-21T11:46:26Z", "2026-12-21T11:46:30Z", id="days ahead"),
-        pytest.param(at(30), "2026-11-21T06:46:26Z", "2026-11-21T06:46:30Z", id="hours behind"),
-        pytest.param(at(30), "2026-11-21T11:47:00Z", "2026-11-21T11:46:30Z", id="set back since"),
+        pytest.param(
+            at(29),
+            "2026-11-21T11:46:27Z",
+            "2026-11-21T11:46:30Z",
+            id="nearly right",
+        ),
+        pytest.param(
+            at(30), "2026-12-21T11:46:26Z", "2026-12-21T11:46:30Z", id="days ahead"
+        ),
+        pytest.param(
+            at(30),
+            "2026-11-21T06:46:26Z",
+            "2026-11-21T06:46:30Z",
+            id="hours behind",
+        ),
+        pytest.param(
+            at(30),
+            "2026-11-21T11:47:00Z",
+            "2026-11-21T11:46:30Z",
+            id="set back since",
+        ),
         pytest.param(at(30), None, "2026-11-21T11:46:30Z", id="never told"),
         pytest.param(
             datetime(9999, 1, 1, tzinfo=UTC),
@@ -90,7 +107,9 @@ INITIALIZING = {"state": {"waiting": {"reason": "PodInitializing"}}}
     ("expected", "init"),
     [
         pytest.param(
-            "ImagePullBackOff", [{"state": {"waiting": PULLING}}], id="it can't be pulled"
+            "ImagePullBackOff",
+            [{"state": {"waiting": PULLING}}],
+            id="it can't be pulled",
         ),
         pytest.param(
             "ImagePullBackOff",
@@ -109,7 +128,9 @@ INITIALIZING = {"state": {"waiting": {"reason": "PodInitializing"}}}
 def test_what_an_init_container_waits_for_is_what_the_pod_waits_for(
     expected: str, init: Any
 ) -> None:
-    pod = pod_of(pod_body(reported=INITIALIZING, status={"initContainerStatuses": init}))
+    pod = pod_of(
+        pod_body(reported=INITIALIZING, status={"initContainerStatuses": init})
+    )
     assert pod.waiting_reason == expected
 
 
@@ -139,7 +160,11 @@ ENDED = Termination(exit_code=2, reason="Error", message="m")
             pod_body(metadata={"deletionTimestamp": "2026-11-21T12:00:00Z"}),
             id="deleting",
         ),
-        pytest.param({"terminated": ENDED}, pod_body(reported={"state": ended(2)}), id="ended"),
+        pytest.param(
+            {"terminated": ENDED},
+            pod_body(reported={"state": ended(2)}),
+            id="ended",
+        ),
         pytest.param(
             {"started_at": at(30), "last_terminated": ENDED, "restarts": 1},
             pod_body(reported={"lastState": ended(2), "restartCount": 1}),
@@ -153,7 +178,12 @@ ENDED = Termination(exit_code=2, reason="Error", message="m")
             },
             pod_body(
                 reported={
-                    "state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off"}}
+                    "state": {
+                        "waiting": {
+                            "reason": "ImagePullBackOff",
+                            "message": "Back-off",
+                        }
+                    }
                 }
             ),
             id="waiting",
@@ -162,7 +192,11 @@ ENDED = Termination(exit_code=2, reason="Error", message="m")
             {"unschedulable": "0/1 nodes", "scheduled_at": None},
             pod_body(
                 status={
-                    "conditions": [condition("PodScheduled", "False", "Unschedulable", "0/1 nodes")]
+                    "conditions": [
+                        condition(
+                            "PodScheduled", "False", "Unschedulable", "0/1 nodes"
+                        )
+                    ]
                 }
             ),
             id="unschedulable",
@@ -170,13 +204,27 @@ ENDED = Termination(exit_code=2, reason="Error", message="m")
         pytest.param(
             {"unschedulable": None, "scheduled_at": None},
             pod_body(
-                status={"conditions": [condition("PodScheduled", "False", "SchedulingGated")]}
+                status={
+                    "conditions": [
+                        condition("PodScheduled", "False", "SchedulingGated")
+                    ]
+                }
             ),
             id="gated is not unschedulable",
         ),
         pytest.param(
-            {"pod_reason": "Evicted", "pod_message": "low on memory", "phase": "Failed"},
-            pod_body(status={"phase": "Failed", "reason": "Evicted", "message": "low on memory"}),
+            {
+                "pod_reason": "Evicted",
+                "pod_message": "low on memory",
+                "phase": "Failed",
+            },
+            pod_body(
+                status={
+                    "phase": "Failed",
+                    "reason": "Evicted",
+                    "message": "low on memory",
+                }
+            ),
             id="evicted",
         ),
         pytest.param(
@@ -184,7 +232,12 @@ ENDED = Termination(exit_code=2, reason="Error", message="m")
             pod_body(
                 status={
                     "conditions": [
-                        condition("DisruptionTarget", "True", "PreemptionByScheduler", "preempted")
+                        condition(
+                            "DisruptionTarget",
+                            "True",
+                            "PreemptionByScheduler",
+                            "preempted",
+                        )
                     ]
                 }
             ),
@@ -194,7 +247,11 @@ ENDED = Termination(exit_code=2, reason="Error", message="m")
             {"pod_reason": None},
             pod_body(
                 status={
-                    "conditions": [condition("DisruptionTarget", "False", "PreemptionByScheduler")]
+                    "conditions": [
+                        condition(
+                            "DisruptionTarget", "False", "PreemptionByScheduler"
+                        )
+                    ]
                 }
             ),
             id="not to be disrupted after all",
@@ -210,7 +267,9 @@ ENDED = Termination(exit_code=2, reason="Error", message="m")
             id="AMD, as a number",
         ),
         pytest.param(
-            {"gpus": 0}, pod_body(container={"resources": {"limits": {"cpu": "8"}}}), id="no GPU"
+            {"gpus": 0},
+            pod_body(container={"resources": {"limits": {"cpu": "8"}}}),
+            id="no GPU",
         ),
         pytest.param(
             {"run_uid": ""},
@@ -224,7 +283,11 @@ ENDED = Termination(exit_code=2, reason="Error", message="m")
         ),
         pytest.param(
             {"run_uid": ""},
-            pod_body(metadata={"ownerReferences": [maker("server") | {"controller": False}]}),
+            pod_body(
+                metadata={
+                    "ownerReferences": [maker("server") | {"controller": False}]
+                }
+            ),
             id="owned but not controlled",
         ),
         pytest.param({"run_uid": UID}, pod_body("client"), id="of our Job"),
@@ -237,7 +300,11 @@ ENDED = Termination(exit_code=2, reason="Error", message="m")
             {"run_uid": ""},
             pod_body(
                 "client",
-                metadata={"ownerReferences": [owner("Job", name=f"{maker('client')['name']}-x")]},
+                metadata={
+                    "ownerReferences": [
+                        owner("Job", name=f"{maker('client')['name']}-x")
+                    ]
+                },
             ),
             id="of a Job whose name begins like ours",
         ),
@@ -246,7 +313,9 @@ ENDED = Termination(exit_code=2, reason="Error", message="m")
             pod_body(
                 "client",
                 metadata={
-                    "ownerReferences": [owner("ReplicaSet", name=f"{maker('client')['name']}-x")]
+                    "ownerReferences": [
+                        owner("ReplicaSet", name=f"{maker('client')['name']}-x")
+                    ]
                 },
             ),
             id="a client that no Job made",
@@ -272,37 +341,71 @@ def test_a_pod_differs_by(expected: dict[str, object], body: Body) -> None:
     ("restarts", "role", "containers"),
     [
         pytest.param(
-            3, "server", ["istio-proxy", "server"], id="a sidecar that was injected before"
+            3,
+            "server",
+            ["istio-proxy", "server"],
+            id="a sidecar that was injected before",
         ),
-        pytest.param(3, "client", ["server", "client"], id="the client's container by its name"),
-        pytest.param(3, "decode", ["server", "proxy"], id="any server role has the same"),
-        pytest.param(3, "server", ["renamed"], id="the only one, whatever its name"),
+        pytest.param(
+            3,
+            "client",
+            ["server", "client"],
+            id="the client's container by its name",
+        ),
+        pytest.param(
+            3, "decode", ["server", "proxy"], id="any server role has the same"
+        ),
+        pytest.param(
+            3, "server", ["renamed"], id="the only one, whatever its name"
+        ),
         pytest.param(0, "server", ["a", "b"], id="none of several strangers"),
     ],
 )
-def test_the_main_container(restarts: int, role: str, containers: list[str]) -> None:
+def test_the_main_container(
+    restarts: int, role: str, containers: list[str]
+) -> None:
     wanted = "client" if role == "client" else "server"
     statuses = [
-        {"name": n, "restartCount": 3 if n in (wanted, "renamed") else 7} for n in containers
+        {"name": n, "restartCount": 3 if n in (wanted, "renamed") else 7}
+        for n in containers
     ]
-    assert pod_of(pod_body(role, status={"containerStatuses": statuses})).restarts == restarts
+    assert (
+        pod_of(pod_body(role, status={"containerStatuses": statuses})).restarts
+        == restarts
+    )
 
 
 def test_long_texts_are_cut_and_of_a_log_the_end_is_kept() -> None:
-    state = {"terminated": {"exitCode": 1, "reason": "Error", "message": "a" * 5000 + "the end"}}
-    pod = pod_of(pod_body(reported={"state": state}, container={"args": ["x" * 900] * 500}))
+    state = {
+        "terminated": {
+            "exitCode": 1,
+            "reason": "Error",
+            "message": "a" * 5000 + "the end",
+        }
+    }
+    pod = pod_of(
+        pod_body(reported={"state": state}, container={"args": ["x" * 900] * 500})
+    )
     assert pod.terminated is not None
     assert len(pod.terminated.message) == MAX_MESSAGE_CHARS
     assert pod.terminated.message.endswith("the end")
-    assert (len(pod.args), len(pod.args[0])) == (4, 900), "as many as the status shows"
+    assert (len(pod.args), len(pod.args[0])) == (4, 900), (
+        "as many as the status shows"
+    )
     assert len(pod_of(pod_body(container={"args": [""] * 500})).args) == MAX_ARGS
 
 
 @pytest.mark.parametrize(
-    "bomb", [[[]] * MAX_VALUES, [{}] * MAX_VALUES, {str(n): n for n in range(MAX_VALUES)}]
+    "bomb",
+    [[[]] * MAX_VALUES, [{}] * MAX_VALUES, {str(n): n for n in range(MAX_VALUES)}],
 )
-def test_of_a_spec_with_too_many_values_nothing_is_kept_but_the_status_is(bomb: Any) -> None:
-    body = {"spec": {"server": {"pod": {"affinity": {"a": bomb}}}}, "status": {"phase": "Pending"}}
+def test_of_a_spec_with_too_many_values_nothing_is_kept_but_the_status_is(
+    bomb: Any,
+) -> None:
+    body = {
+        "spec": {"server": {"pod": {"affinity": {"a": bomb}}}},
+        "status": {"phase": "Pending"},
+    }
     for declared in (run_of(body), sweep_of(body)):
         assert (declared.spec, declared.status) == ({}, {"phase": "Pending"})
     few: Body = {"spec": {"a": [[]] * (MAX_VALUES - 2)}}
@@ -345,11 +448,17 @@ def test_a_child() -> None:
         pytest.param("", id="empty"),
         pytest.param("{", id="no JSON"),
         pytest.param("[]", id="no object"),
-        pytest.param(sealed_bytes(4).envelope.model_dump_json(), id="of another record"),
-        pytest.param(sealed_bytes(3, digest="d").envelope.model_dump_json(), id="no digest"),
+        pytest.param(
+            sealed_bytes(4).envelope.model_dump_json(), id="of another record"
+        ),
+        pytest.param(
+            sealed_bytes(3, digest="d").envelope.model_dump_json(), id="no digest"
+        ),
     ],
 )
-def test_an_envelope_that_is_not_that_of_the_record_is_none(annotation: str) -> None:
+def test_an_envelope_that_is_not_that_of_the_record_is_none(
+    annotation: str,
+) -> None:
     metadata = {
         "name": STAGE_3,
         "labels": {"benchrun.dev/role": "stage", "benchrun.dev/sequence": "3"},
@@ -365,7 +474,9 @@ def test_an_envelope_that_is_not_that_of_the_record_is_none(annotation: str) -> 
     [
         pytest.param(UID, [OURS], id="the run that controls it"),
         pytest.param(
-            UID, [owner("Deployment", controller=False), OURS], id="beside a further owner"
+            UID,
+            [owner("Deployment", controller=False), OURS],
+            id="beside a further owner",
         ),
         pytest.param(None, [], id="nobody"),
         pytest.param(
@@ -374,14 +485,21 @@ def test_an_envelope_that_is_not_that_of_the_record_is_none(annotation: str) -> 
             id="a namesake of another group",
         ),
         pytest.param(None, [owner("Deployment", UID)], id="another kind"),
-        pytest.param(None, [OURS | {"controller": False}], id="an owner that does not control"),
+        pytest.param(
+            None,
+            [OURS | {"controller": False}],
+            id="an owner that does not control",
+        ),
         pytest.param(None, [OURS | {"uid": ""}], id="no uid"),
     ],
 )
 def test_the_owner_is_the_controller_reference(
     owner_uid: str | None, references: list[Body]
 ) -> None:
-    assert child_of("Job", {"metadata": {"ownerReferences": references}}).owner_uid == owner_uid
+    assert (
+        child_of("Job", {"metadata": {"ownerReferences": references}}).owner_uid
+        == owner_uid
+    )
 
 
 @pytest.mark.parametrize(
@@ -392,11 +510,29 @@ def test_the_owner_is_the_controller_reference(
         pytest.param(STAGE_3, "stage", None, False, id="record of no stage"),
         pytest.param("evil", "stage", "3", False, id="record of another name"),
         pytest.param(
-            names.stage_name("y", UID, 3), "stage", "3", False, id="record of another run"
+            names.stage_name("y", UID, 3),
+            "stage",
+            "3",
+            False,
+            id="record of another run",
         ),
-        pytest.param(names.stage_name("x", "u", 3), "stage", "3", False, id="record of a namesake"),
-        pytest.param(names.timeline_name("x", UID, 12), "timeline", None, True, id="chunk"),
-        pytest.param(STAGE_3, "timeline", None, False, id="chunk that is called like a record"),
+        pytest.param(
+            names.stage_name("x", "u", 3),
+            "stage",
+            "3",
+            False,
+            id="record of a namesake",
+        ),
+        pytest.param(
+            names.timeline_name("x", UID, 12), "timeline", None, True, id="chunk"
+        ),
+        pytest.param(
+            STAGE_3,
+            "timeline",
+            None,
+            False,
+            id="chunk that is called like a record",
+        ),
         pytest.param("evil", "timeline", None, False, id="chunk of another name"),
         pytest.param(
             names.child_name("x", UID, "chunk-7"),
@@ -405,7 +541,13 @@ def test_the_owner_is_the_controller_reference(
             False,
             id="chunk not so spelled",
         ),
-        pytest.param("anything", "server", None, True, id="what it holds is let go by its owner"),
+        pytest.param(
+            "anything",
+            "server",
+            None,
+            True,
+            id="what it holds is let go by its owner",
+        ),
     ],
 )
 def test_the_owner_of_what_was_measured_counts_where_it_gives_such_names(
@@ -470,7 +612,12 @@ QUOTA = 'pods "x" is forbidden: exceeded quota: q, requested: requests.nvidia.co
             [condition("ReplicaFailure", "True", "FailedCreate")],
             id="another kind's condition",
         ),
-        pytest.param(None, "Service", [condition("Failed", "True", "x")], id="a kind without any"),
+        pytest.param(
+            None,
+            "Service",
+            [condition("Failed", "True", "x")],
+            id="a kind without any",
+        ),
     ],
 )
 def test_failure_conditions_of_a_child_are_read(
@@ -512,7 +659,9 @@ def test_a_run() -> None:
         pytest.param(True, "nvidia.com/mig-1g.10gb", id="a MIG slice"),
         pytest.param(True, "gpu.intel.com/i915", id="Intel"),
         pytest.param(False, "memory", id="memory"),
-        pytest.param(False, "example.com/gpu-monitor", id="something named after one"),
+        pytest.param(
+            False, "example.com/gpu-monitor", id="something named after one"
+        ),
     ],
 )
 def test_is_gpu(expected: bool, resource: str) -> None:
@@ -530,7 +679,8 @@ JUNK: st.SearchStrategy[Any] = st.recursive(
     | st.text(max_size=20)
     | st.just("2026-13-99T99:99:99Z"),
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=8), inner, max_size=3)
     ),
     max_leaves=8,
 )
@@ -578,7 +728,9 @@ def test_a_spoiled_object_never_raises(body: Body) -> None:
         value = getattr(pod, field.name)
         assert not isinstance(value, str) or len(value) <= MAX_MESSAGE_CHARS
     assert child_of("Job", body).kind == "Job"
-    assert run_of(body).spec == body.get("spec") or not isinstance(body.get("spec"), dict)
+    assert run_of(body).spec == body.get("spec") or not isinstance(
+        body.get("spec"), dict
+    )
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), JUNK))
@@ -595,7 +747,9 @@ def test_junk_never_raises(body: Body) -> None:
         ("batch.kubernetes.io/job-completion-index", "client"),
     ],
 )
-def test_a_pod_knows_its_place_among_those_that_work_together(label: str, role: str) -> None:
+def test_a_pod_knows_its_place_among_those_that_work_together(
+    label: str, role: str
+) -> None:
     body = pod_body(role)
     assert pod_of(body).rank == 0
     body["metadata"]["labels"][label] = "3"

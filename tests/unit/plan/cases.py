@@ -3,7 +3,14 @@
 They have every source, every dataset and every target.
 """
 
-from unit.plan.specs import Json, concurrencies, endpoint_body, rates, spec_body, workload
+from unit.plan.specs import (
+    Json,
+    concurrencies,
+    endpoint_body,
+    rates,
+    spec_body,
+    workload,
+)
 
 
 def _share_gpt(file: Json) -> Json:
@@ -16,7 +23,11 @@ def _share_gpt(file: Json) -> Json:
 
 
 _OBJECT: Json = {
-    "s3": {"bucket": "data", "key": "c.json", "credentialsSecretRef": {"name": "store"}}
+    "s3": {
+        "bucket": "data",
+        "key": "c.json",
+        "credentialsSecretRef": {"name": "store"},
+    }
 }
 
 CASES: dict[str, Json] = {
@@ -37,7 +48,9 @@ CASES: dict[str, Json] = {
     "image-volume": spec_body(
         model={
             "name": "qwen",
-            "source": {"imageVolume": {"reference": "registry.example/models/qwen:1"}},
+            "source": {
+                "imageVolume": {"reference": "registry.example/models/qwen:1"}
+            },
         }
     ),
     "path": spec_body(
@@ -48,10 +61,16 @@ CASES: dict[str, Json] = {
         }
     ),
     "sharegpt-configmap": spec_body(
-        workloads=[_share_gpt({"configMap": {"name": "talks", "key": "talks.json"}})]
+        workloads=[
+            _share_gpt({"configMap": {"name": "talks", "key": "talks.json"}})
+        ]
     ),
     "sharegpt-pvc": spec_body(
-        workloads=[_share_gpt({"pvc": {"claimName": "data", "path": "sharegpt/talks.json"}})]
+        workloads=[
+            _share_gpt(
+                {"pvc": {"claimName": "data", "path": "sharegpt/talks.json"}}
+            )
+        ]
     ),
     "dataset-files": spec_body(
         workloads=[
@@ -72,7 +91,9 @@ CASES: dict[str, Json] = {
             {
                 "name": "prompts",
                 "dataset": {
-                    "custom": {"file": {"configMap": {"name": "prompts", "key": "a.jsonl"}}}
+                    "custom": {
+                        "file": {"configMap": {"name": "prompts", "key": "a.jsonl"}}
+                    }
                 },
             },
             {
@@ -96,9 +117,13 @@ CASES: dict[str, Json] = {
     "every-dataset": spec_body(
         workloads=[
             workload(
-                "prefixes", dataset={"prefixRepetition": {"prefixes": 4}}, load=concurrencies(1, 8)
+                "prefixes",
+                dataset={"prefixRepetition": {"prefixes": 4}},
+                load=concurrencies(1, 8),
             ),
-            workload("daily", dataset={"agent": {"staticPrefix": {}, "outputTokens": 8}}),
+            workload(
+                "daily", dataset={"agent": {"staticPrefix": {}, "outputTokens": 8}}
+            ),
             workload(
                 "clock",
                 dataset={
@@ -110,7 +135,12 @@ CASES: dict[str, Json] = {
             ),
             workload(
                 "lines",
-                dataset={"custom": {"file": {"path": "/opt/prompts.jsonl"}, "promptField": "text"}},
+                dataset={
+                    "custom": {
+                        "file": {"path": "/opt/prompts.jsonl"},
+                        "promptField": "text",
+                    }
+                },
             ),
             workload(
                 "reviews",
@@ -137,7 +167,9 @@ CASES: dict[str, Json] = {
         ],
         measurement={"warmup": {"none": {}}},
     ),
-    "short-warm-up": spec_body(measurement={"warmup": {"auto": {"maxSeconds": 5}}, "seed": 7}),
+    "short-warm-up": spec_body(
+        measurement={"warmup": {"auto": {"maxSeconds": 5}}, "seed": 7}
+    ),
     "replicas": spec_body(
         server={
             "image": "vllm/vllm-openai:v0.32.0",
@@ -168,7 +200,9 @@ CASES: dict[str, Json] = {
             ],
             "args": ["--dtype=half"],
         },
-        chatTemplate={"inline": "{% for m in messages %}{{ m.content }}{% endfor %}"},
+        chatTemplate={
+            "inline": "{% for m in messages %}{{ m.content }}{% endfor %}"
+        },
     ),
     "chat-template-configmap": spec_body(
         chatTemplate={"configMap": {"name": "templates", "key": "chat.jinja"}},
@@ -185,10 +219,14 @@ CASES: dict[str, Json] = {
         },
         workloads=[
             workload("packed", load=rates("inf")),
-            workload("batches", load={"batchSizes": [1, 16]}, requests=32, api="Chat"),
+            workload(
+                "batches", load={"batchSizes": [1, 16]}, requests=32, api="Chat"
+            ),
         ],
     ),
-    "sharegpt-url": spec_body(workloads=[_share_gpt({"url": "https://data.example/talks.json"})]),
+    "sharegpt-url": spec_body(
+        workloads=[_share_gpt({"url": "https://data.example/talks.json"})]
+    ),
     "endpoint-url": endpoint_body(
         {
             "url": "https://llm.example/base/",
@@ -196,7 +234,9 @@ CASES: dict[str, Json] = {
             "caConfigMapRef": {"name": "company-ca"},
         }
     ),
-    "endpoint-service": endpoint_body({"serviceRef": {"name": "qwen-prod", "port": 8080}}),
+    "endpoint-service": endpoint_body(
+        {"serviceRef": {"name": "qwen-prod", "port": 8080}}
+    ),
     "env-and-placement": spec_body(
         server={
             "image": "vllm/vllm-openai:v0.32.0",
@@ -204,7 +244,10 @@ CASES: dict[str, Json] = {
             "env": [
                 {"name": "VLLM_LOGGING_LEVEL", "value": "DEBUG"},
                 {"name": "HOME", "value": "/data/home"},
-                {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "key"}}},
+                {
+                    "name": "KEY",
+                    "valueFrom": {"secretKeyRef": {"name": "keys", "key": "key"}},
+                },
             ],
             "resources": {
                 "limits": {"nvidia.com/gpu": 2, "memory": "64Gi"},
@@ -214,12 +257,21 @@ CASES: dict[str, Json] = {
             "pod": {
                 "nodeSelector": {"gpu": "h100"},
                 "tolerations": [
-                    {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+                    {
+                        "key": "nvidia.com/gpu",
+                        "operator": "Exists",
+                        "effect": "NoSchedule",
+                    }
                 ],
                 "runtimeClassName": "nvidia",
                 "priorityClassName": "benchmarks",
                 "imagePullSecrets": ["pull"],
-                "volumes": [{"name": "cache", "persistentVolumeClaim": {"claimName": "cache"}}],
+                "volumes": [
+                    {
+                        "name": "cache",
+                        "persistentVolumeClaim": {"claimName": "cache"},
+                    }
+                ],
                 "volumeMounts": [{"name": "cache", "mountPath": "/data"}],
             },
         },
@@ -232,7 +284,9 @@ CASES: dict[str, Json] = {
                         "requiredDuringSchedulingIgnoredDuringExecution": [
                             {
                                 "topologyKey": "kubernetes.io/hostname",
-                                "labelSelector": {"matchLabels": {"benchrun.dev/role": "server"}},
+                                "labelSelector": {
+                                    "matchLabels": {"benchrun.dev/role": "server"}
+                                },
                             }
                         ]
                     }
@@ -243,7 +297,8 @@ CASES: dict[str, Json] = {
         },
         workloads=[
             workload(
-                load=rates("1", "4", "inf") | {"maxConcurrency": 64, "burstiness": "0.5"},
+                load=rates("1", "4", "inf")
+                | {"maxConcurrency": 64, "burstiness": "0.5"},
                 api="Chat",
             )
         ],
@@ -251,7 +306,9 @@ CASES: dict[str, Json] = {
         pendingDeadlineSeconds=600,
     ),
     "reset": spec_body(
-        measurement={"cachePolicy": "Reset"}, workloads=[workload(load=rates("1", "4"))], repeats=2
+        measurement={"cachePolicy": "Reset"},
+        workloads=[workload(load=rates("1", "4"))],
+        repeats=2,
     ),
     "shards-in-one-pod": spec_body(
         client={
@@ -261,7 +318,8 @@ CASES: dict[str, Json] = {
         workloads=[workload(load=concurrencies(500))],
     ),
     "shards-in-pods": spec_body(
-        client={"parallelism": "Auto"}, workloads=[workload(load=rates("50", "250"))]
+        client={"parallelism": "Auto"},
+        workloads=[workload(load=rates("50", "250"))],
     ),
     "search": spec_body(
         workloads=[
@@ -280,6 +338,8 @@ CASES: dict[str, Json] = {
         ],
         objectives=[{"metric": "TTFT", "percentile": "95", "maxMilliseconds": 500}],
     ),
-    "share": spec_body(measurement={"cachePolicy": "Share", "order": "AsListed"}, repeats=2),
+    "share": spec_body(
+        measurement={"cachePolicy": "Share", "order": "AsListed"}, repeats=2
+    ),
 }
 ENDPOINT_ADDRESSES = {"endpoint-service": ("10.0.0.7:8080", "10.0.0.8:8080")}

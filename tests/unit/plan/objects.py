@@ -24,14 +24,20 @@ OPERATOR_NAMESPACE = "benchrun-system"
 
 
 def objects(
-    owner: Owner, spec: BenchmarkRunSpec, *, endpoint_addresses: tuple[str, ...] = ()
+    owner: Owner,
+    spec: BenchmarkRunSpec,
+    *,
+    endpoint_addresses: tuple[str, ...] = (),
 ) -> list[Manifest]:
     """Build the plan, the Job, and for each role a Service and its workload.
 
     In development mode there are NetworkPolicies, too.
     """
     plan = plan_of_client(
-        owner, spec, endpoint_addresses=endpoint_addresses, token_digest=TOKEN_DIGEST
+        owner,
+        spec,
+        endpoint_addresses=endpoint_addresses,
+        token_digest=TOKEN_DIGEST,
     )
     job = client_job(
         owner,
@@ -44,9 +50,14 @@ def objects(
         owner, spec, operator_namespace=OPERATOR_NAMESPACE, servers_only=True
     )
     started = server_roles(
-        owner, spec, client_image=spec.client.image or CLIENT_IMAGE, pull_policy="IfNotPresent"
+        owner,
+        spec,
+        client_image=spec.client.image or CLIENT_IMAGE,
+        pull_policy="IfNotPresent",
     )
-    servers = [make(owner, role) for role in started for make in (service, workload)]
+    servers = [
+        make(owner, role) for role in started for make in (service, workload)
+    ]
     meeting = [client_service(owner)] if division_of(spec).pods > 1 else []
     return [
         plan_config_map(owner, plan, spec.chat_template),

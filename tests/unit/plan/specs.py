@@ -24,7 +24,9 @@ def spec_body(**changes: Any) -> Json:
         },
         "workloads": [workload()],
     }
-    return {name: value for name, value in (body | changes).items() if value is not None}
+    return {
+        name: value for name, value in (body | changes).items() if value is not None
+    }
 
 
 def endpoint_body(endpoint: Json, **changes: Any) -> Json:
@@ -43,7 +45,11 @@ def workload(name: str = "chat", **changes: Any) -> Json:
         "load": {"requestRates": ["4"]},
         "requests": 100,
     }
-    return {field: value for field, value in (body | changes).items() if value is not None}
+    return {
+        field: value
+        for field, value in (body | changes).items()
+        if value is not None
+    }
 
 
 def rates(*values: str) -> Json:

@@ -30,7 +30,8 @@ from unit.plan.specs import OWNER
 
 UID = "uid-1"
 FEW = settings(
-    max_examples=60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+    max_examples=60,
+    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )
 """Two of three generated specs break a rule; they are passed over."""
 SPECS = RUN_SPECS.filter(
@@ -41,7 +42,9 @@ DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 @FEW
 @given(SPECS)
-def test_stages_are_distinguished_and_each_is_in_one_load_point(spec: BenchmarkRunSpec) -> None:
+def test_stages_are_distinguished_and_each_is_in_one_load_point(
+    spec: BenchmarkRunSpec,
+) -> None:
     planned = planned_stages(spec, run_uid=UID)
     ids = [stage.id for stage in planned]
     assert len(set(ids)) == len(ids)
@@ -49,14 +52,19 @@ def test_stages_are_distinguished_and_each_is_in_one_load_point(spec: BenchmarkR
         stage for load_point in load_points(spec) for stage in load_point.stage_ids
     )
     assert all(
-        s.id == f"{load_point_id(s.workload.name, s.load.label)}/r{s.repeat}" for s in planned
+        s.id == f"{load_point_id(s.workload.name, s.load.label)}/r{s.repeat}"
+        for s in planned
     )
-    assert [stage.repeat for stage in planned] == sorted(stage.repeat for stage in planned)
+    assert [stage.repeat for stage in planned] == sorted(
+        stage.repeat for stage in planned
+    )
 
 
 @FEW
 @given(SPECS)
-def test_no_two_stages_send_the_same_unless_they_are_to_share(spec: BenchmarkRunSpec) -> None:
+def test_no_two_stages_send_the_same_unless_they_are_to_share(
+    spec: BenchmarkRunSpec,
+) -> None:
     plan = plan_of_client(OWNER, spec, token_digest=TOKEN_DIGEST)
     seeds = [stage.seed for stage in plan.stages] + [
         seed for search in plan.searches for seed in search.seeds
@@ -84,7 +92,9 @@ def test_the_estimate_is_what_is_planned(spec: BenchmarkRunSpec) -> None:
         seconds = stage.workload.duration_seconds
         if seconds is not None:
             exact = Decimal(stage.load.value) * seconds
-            assert stage.requests == max(1, int(exact.to_integral_value(rounding=ROUND_CEILING)))
+            assert stage.requests == max(
+                1, int(exact.to_integral_value(rounding=ROUND_CEILING))
+            )
 
 
 @FEW
@@ -104,12 +114,18 @@ def test_the_order_of_a_repeat_hangs_on_the_seed_and_not_on_other_repeats(
 ) -> None:
     planned = planned_stages(spec, run_uid=UID)
     once = planned_stages(spec.model_copy(update={"repeats": 1}), run_uid=UID)
-    assert [stage.id for stage in planned[: len(once)]] == [stage.id for stage in once]
+    assert [stage.id for stage in planned[: len(once)]] == [
+        stage.id for stage in once
+    ]
     assert set(Counter(stage.repeat for stage in planned).values()) <= {len(once)}
 
 
 def pods_of(manifests: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [m["spec"]["template"]["spec"] for m in manifests if "template" in m.get("spec", {})]
+    return [
+        m["spec"]["template"]["spec"]
+        for m in manifests
+        if "template" in m.get("spec", {})
+    ]
 
 
 @FEW
@@ -120,7 +136,9 @@ def test_every_mount_has_its_volume_every_name_is_given_once_and_every_object_is
     manifests = objects(OWNER, spec)
     identities = [(m["kind"], m["metadata"]["name"]) for m in manifests]
     assert len(set(identities)) == len(identities)
-    assert all(m["metadata"]["ownerReferences"][0]["uid"] == OWNER.uid for m in manifests)
+    assert all(
+        m["metadata"]["ownerReferences"][0]["uid"] == OWNER.uid for m in manifests
+    )
     for pod in pods_of(manifests):
         volumes = [volume["name"] for volume in pod["volumes"]]
         assert len(set(volumes)) == len(volumes)
@@ -134,7 +152,9 @@ def test_every_mount_has_its_volume_every_name_is_given_once_and_every_object_is
 
 
 TEXTS = st.text(alphabet="ab=/r1-", min_size=1, max_size=6)
-PARTS = st.tuples(st.integers(0, 3), TEXTS, TEXTS, TEXTS, st.integers(1, 3), st.none() | TEXTS)
+PARTS = st.tuples(
+    st.integers(0, 3), TEXTS, TEXTS, TEXTS, st.integers(1, 3), st.none() | TEXTS
+)
 
 
 @given(PARTS, PARTS)
@@ -144,7 +164,11 @@ def test_seeds_of_stages_meet_only_where_every_part_does(
     def seed(parts: tuple[Any, ...]) -> int:
         base, workload, axis, value, repeat, uid = parts
         return stage_seed(
-            base=base, workload=workload, load=f"{axis}={value}", repeat=repeat, run_uid=uid
+            base=base,
+            workload=workload,
+            load=f"{axis}={value}",
+            repeat=repeat,
+            run_uid=uid,
         )
 
     same = (*one[:2], f"{one[2]}={one[3]}", *one[4:]) == (
@@ -160,10 +184,20 @@ def test_seeds_of_stages_meet_only_where_every_part_does(
     st.sampled_from(["chat", "search", "warmup", "shared", "1"]),
     st.integers(1, 32),
 )
-def test_seeds_of_different_kinds_never_meet(base: int, workload: str, number: int) -> None:
+def test_seeds_of_different_kinds_never_meet(
+    base: int, workload: str, number: int
+) -> None:
     found = [
-        stage_seed(base=base, workload=workload, load=f"rate={number}", repeat=1, run_uid=None),
-        probe_seed(base=base, workload=workload, probe=number, repeat=1, run_uid=None),
+        stage_seed(
+            base=base,
+            workload=workload,
+            load=f"rate={number}",
+            repeat=1,
+            run_uid=None,
+        ),
+        probe_seed(
+            base=base, workload=workload, probe=number, repeat=1, run_uid=None
+        ),
         warmup_seed(base=base, workload=workload, run_uid=None),
         shared_seed(base=base, workload=workload),
     ]
@@ -173,11 +207,21 @@ def test_seeds_of_different_kinds_never_meet(base: int, workload: str, number: i
 def test_the_seeds_and_places_of_the_first_release() -> None:
     """Written down: a change makes new runs incomparable, request by request, with all older
     ones."""
-    assert stage_seed(base=1, workload="chat", load="rate=4", repeat=1, run_uid=None) == 1316004095
-    assert stage_seed(base=1, workload="chat", load="rate=4", repeat=1, run_uid="u") == 3731032306
-    assert probe_seed(base=1, workload="chat", probe=1, repeat=1, run_uid=None) == 1875155769
+    assert (
+        stage_seed(base=1, workload="chat", load="rate=4", repeat=1, run_uid=None)
+        == 1316004095
+    )
+    assert (
+        stage_seed(base=1, workload="chat", load="rate=4", repeat=1, run_uid="u")
+        == 3731032306
+    )
+    assert (
+        probe_seed(base=1, workload="chat", probe=1, repeat=1, run_uid=None)
+        == 1875155769
+    )
     assert warmup_seed(base=1, workload="chat", run_uid=None) == 1961721500
     assert shared_seed(base=1, workload="chat") == 2527967054
     assert (
-        place_in_repeat(base=1, repeat=1, load_point="chat/rate=4").hex()[:16] == "4a165924fef2de74"
+        place_in_repeat(base=1, repeat=1, load_point="chat/rate=4").hex()[:16]
+        == "4a165924fef2de74"
     )

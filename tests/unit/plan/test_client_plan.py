@@ -48,7 +48,9 @@ def test_what_is_mounted_is_the_plan_itself() -> None:
     ("expected", "load"),
     [
         pytest.param(
-            RateLoad(requests_per_second="4", burstiness="1"), rates("4.0"), id="open loop"
+            RateLoad(requests_per_second="4", burstiness="1"),
+            rates("4.0"),
+            id="open loop",
         ),
         pytest.param(
             RateLoad(requests_per_second="4", max_concurrency=8, burstiness="0.5"),
@@ -64,7 +66,9 @@ def test_what_is_mounted_is_the_plan_itself() -> None:
             UsersLoad(
                 concurrency=16,
                 start="Together",
-                think_seconds=ThinkTime(mean_seconds="2.5", distribution="Constant"),
+                think_seconds=ThinkTime(
+                    mean_seconds="2.5", distribution="Constant"
+                ),
             ),
             concurrencies(16)
             | {
@@ -76,7 +80,9 @@ def test_what_is_mounted_is_the_plan_itself() -> None:
         pytest.param(
             AtOnceLoad(
                 start="Spread",
-                think_seconds=ThinkTime(mean_seconds="1", distribution="Exponential"),
+                think_seconds=ThinkTime(
+                    mean_seconds="1", distribution="Exponential"
+                ),
                 max_concurrency=8,
             ),
             rates("inf") | {"maxConcurrency": 8, "thinkSeconds": {"mean": "1"}},
@@ -96,12 +102,19 @@ def test_load_points(expected: Load, load: Json) -> None:
         else {"random": {}}
     )
     assert [
-        s.load for s in plan(spec_body(workloads=[workload(load=load, dataset=dataset)])).stages
+        s.load
+        for s in plan(
+            spec_body(workloads=[workload(load=load, dataset=dataset)])
+        ).stages
     ] == [expected]
 
 
 def offline(load: Json) -> Plan:
-    return plan(spec_body(server=None, offline={"image": "v"}, workloads=[workload(load=load)]))
+    return plan(
+        spec_body(
+            server=None, offline={"image": "v"}, workloads=[workload(load=load)]
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,10 +128,15 @@ def offline(load: Json) -> Plan:
         ),
     ],
 )
-def test_load_points_of_an_engine_without_api_server(expected: list[Load], load: Json) -> None:
+def test_load_points_of_an_engine_without_api_server(
+    expected: list[Load], load: Json
+) -> None:
     made = offline(load)
     assert (
-        sorted((s.load for s in made.stages), key=lambda point: point.batch_size or 0) == expected
+        sorted(
+            (s.load for s in made.stages), key=lambda point: point.batch_size or 0
+        )
+        == expected
     )
     assert made.target.offline
 
@@ -128,7 +146,9 @@ def test_load_points_of_an_engine_without_api_server(expected: list[Load], load:
     [
         pytest.param(132, rates("inf"), id="all at once: a stage has a hundred"),
         pytest.param(64, {"batchSizes": [1, 32]}, id="twice the largest batch"),
-        pytest.param(25_032, {"batchSizes": [40_000]}, id="as many as one load holds"),
+        pytest.param(
+            25_032, {"batchSizes": [40_000]}, id="as many as one load holds"
+        ),
     ],
 )
 def test_warm_up_of_an_engine_without_api_server(requests: int, load: Json) -> None:
@@ -145,28 +165,57 @@ def test_warm_up_of_an_engine_without_api_server(requests: int, load: Json) -> N
             concurrencies(1, 64, 8),
             id="the highest of all users, and a second round of 32",
         ),
-        pytest.param((232, 200), concurrencies(200), id="long prompts are not sent twice"),
+        pytest.param(
+            (232, 200), concurrencies(200), id="long prompts are not sent twice"
+        ),
     ],
 )
-def test_warm_up_is_of_the_highest_concurrency(expected: tuple[int, int], load: Json) -> None:
+def test_warm_up_is_of_the_highest_concurrency(
+    expected: tuple[int, int], load: Json
+) -> None:
     (warmup,) = plan(spec_body(workloads=[workload(load=load)])).warmups
-    assert (warmup.requests, warmup.concurrency, warmup.prompts) == (*expected, None)
+    assert (warmup.requests, warmup.concurrency, warmup.prompts) == (
+        *expected,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
     ("expected", "load", "requests", "args"),
     [
         pytest.param(8, rates("0.1"), 500, [], id="a low rate: eight"),
-        pytest.param(40, rates("4", "1"), 500, [], id="ten seconds of the highest rate"),
+        pytest.param(
+            40, rates("4", "1"), 500, [], id="ten seconds of the highest rate"
+        ),
         pytest.param(30, rates("4"), 30, [], id="but not more than a stage has"),
-        pytest.param(256, rates("100"), 5000, [], id="nor than run at once: vLLM's least default"),
+        pytest.param(
+            256,
+            rates("100"),
+            5000,
+            [],
+            id="nor than run at once: vLLM's least default",
+        ),
         pytest.param(256, rates("inf"), 5000, [], id="all at once"),
         pytest.param(
-            300, rates("inf"), 300, ["--max-num-seqs", "512"], id="all requests of a stage"
+            300,
+            rates("inf"),
+            300,
+            ["--max-num-seqs", "512"],
+            id="all requests of a stage",
         ),
-        pytest.param(512, rates("inf"), 5000, ["--max-num-seqs=512"], id="as the arguments say"),
         pytest.param(
-            1024, rates("inf"), 5000, ["--max-num-seqs=9999"], id="as many as one process sends"
+            512,
+            rates("inf"),
+            5000,
+            ["--max-num-seqs=512"],
+            id="as the arguments say",
+        ),
+        pytest.param(
+            1024,
+            rates("inf"),
+            5000,
+            ["--max-num-seqs=9999"],
+            id="as many as one process sends",
         ),
         pytest.param(
             256,
@@ -184,13 +233,18 @@ def test_warm_up_reaches_the_batch_that_a_rate_may_reach(
     (warmup,) = plan(
         spec_body(workloads=[workload(load=load, requests=requests)], server=server)
     ).warmups
-    assert (warmup.concurrency, warmup.requests) == (expected, expected + min(expected, 32))
+    assert (warmup.concurrency, warmup.requests) == (
+        expected,
+        expected + min(expected, 32),
+    )
     assert warmup.max_seconds == 60
 
 
 def test_a_warm_up_takes_no_more_rows_of_a_file_than_before() -> None:
     row = workload(
-        load=rates("inf"), dataset={"shareGPT": {"file": {"path": "/rows.json"}}}, requests=900
+        load=rates("inf"),
+        dataset={"shareGPT": {"file": {"path": "/rows.json"}}},
+        requests=900,
     )
     (warmup,) = plan(spec_body(workloads=[row])).warmups
     assert (warmup.concurrency, warmup.prompts) == (256, 16)
@@ -198,7 +252,9 @@ def test_a_warm_up_takes_no_more_rows_of_a_file_than_before() -> None:
 
 @pytest.mark.parametrize("policy", ["Isolate", "Reset", "Share"])
 def test_the_cache_policy_is_the_specs(policy: str) -> None:
-    assert plan(spec_body(measurement={"cachePolicy": policy})).cache_policy == policy
+    assert (
+        plan(spec_body(measurement={"cachePolicy": policy})).cache_policy == policy
+    )
 
 
 def test_no_warm_up_where_none_is_wanted() -> None:
@@ -209,17 +265,25 @@ def test_no_warm_up_where_none_is_wanted() -> None:
     ("seconds", "body"),
     [
         pytest.param(
-            0, spec_body(startupDeadlineSeconds=600), id="the operator watches a server's loading"
+            0,
+            spec_body(startupDeadlineSeconds=600),
+            id="the operator watches a server's loading",
         ),
         pytest.param(
-            600, endpoint_body({"url": "http://llm"}, startupDeadlineSeconds=600), id="an endpoint"
+            600,
+            endpoint_body({"url": "http://llm"}, startupDeadlineSeconds=600),
+            id="an endpoint",
         ),
         pytest.param(
-            0, endpoint_body({"url": "http://llm"}, startupDeadlineSeconds=0), id="without limit"
+            0,
+            endpoint_body({"url": "http://llm"}, startupDeadlineSeconds=0),
+            id="without limit",
         ),
     ],
 )
-def test_the_client_gives_up_an_endpoint_by_itself(seconds: int, body: Json) -> None:
+def test_the_client_gives_up_an_endpoint_by_itself(
+    seconds: int, body: Json
+) -> None:
     assert plan(body).health_deadline_seconds == seconds
 
 
@@ -238,13 +302,18 @@ def test_pages_behind_an_endpoints_service_are_snapshot_one_by_one() -> None:
         addresses=("10.0.0.7:8000", "10.0.0.8:8000"),
     ).target
     assert target.base_url == "http://prod.lab.svc:80"
-    assert target.metrics_urls == ("http://10.0.0.7:8000/metrics", "http://10.0.0.8:8000/metrics")
+    assert target.metrics_urls == (
+        "http://10.0.0.7:8000/metrics",
+        "http://10.0.0.8:8000/metrics",
+    )
     assert target.servers == 0
 
 
 def test_an_endpoints_url_is_used_as_it_is_but_for_its_last_slash() -> None:
     target = plan(
-        endpoint_body({"url": "https://llm.example/base/", "caConfigMapRef": {"name": "ca"}})
+        endpoint_body(
+            {"url": "https://llm.example/base/", "caConfigMapRef": {"name": "ca"}}
+        )
     ).target
     assert (target.base_url, target.metrics_urls) == (
         "https://llm.example/base",
@@ -273,7 +342,9 @@ def test_an_endpoints_url_is_used_as_it_is_but_for_its_last_slash() -> None:
         ),
     ],
 )
-def test_tokenizer_is_found_where_it_is(expected: tuple[str, str | None], model: Json) -> None:
+def test_tokenizer_is_found_where_it_is(
+    expected: tuple[str, str | None], model: Json
+) -> None:
     target: Target = plan(spec_body(model=model)).target
     assert (target.tokenizer, target.tokenizer_revision) == expected
 
@@ -288,18 +359,28 @@ def test_tokenizer_is_found_where_it_is(expected: tuple[str, str | None], model:
             id="the last one, in vLLM's units",
         ),
         pytest.param(None, [], id="left to vLLM"),
-        pytest.param(None, ["--max-model-len=auto"], id="left to vLLM in so many words"),
+        pytest.param(
+            None, ["--max-model-len=auto"], id="left to vLLM in so many words"
+        ),
         pytest.param(None, ["--max-model-len=-1"], id="left to vLLM as a number"),
     ],
 )
 def test_the_longest_request_is_what_the_servers_arguments_say(
     tokens: int | None, args: list[str]
 ) -> None:
-    assert plan(spec_body(server={"image": "vllm", "args": args})).target.context_tokens == tokens
+    assert (
+        plan(
+            spec_body(server={"image": "vllm", "args": args})
+        ).target.context_tokens
+        == tokens
+    )
 
 
 def test_an_endpoints_longest_request_is_unknown() -> None:
-    assert plan(endpoint_body({"url": "https://llm.example"})).target.context_tokens is None
+    assert (
+        plan(endpoint_body({"url": "https://llm.example"})).target.context_tokens
+        is None
+    )
 
 
 ASKED = {

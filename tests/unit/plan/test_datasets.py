@@ -27,7 +27,12 @@ def workload_with(dataset: Json, name: str = "chat") -> Workload:
 
 FIELDS: Json = {
     "random": {"inputTokens": 7, "outputTokens": 9, "generator": "VLLM", "seed": 0},
-    "prefixRepetition": {"prefixes": 4, "prefixTokens": 5, "suffixTokens": 9, "outputTokens": 3},
+    "prefixRepetition": {
+        "prefixes": 4,
+        "prefixTokens": 5,
+        "suffixTokens": 9,
+        "outputTokens": 3,
+    },
     "shareGPT": {
         "file": IN_IMAGE,
         "outputTokens": 2048,
@@ -71,7 +76,8 @@ FIELDS: Json = {
 
 
 @pytest.mark.parametrize(
-    "kind", sorted({data.model_fields["kind"].default for data in DATASETS} - {"agent"})
+    "kind",
+    sorted({data.model_fields["kind"].default for data in DATASETS} - {"agent"}),
 )
 def test_every_field_arrives(kind: str) -> None:
     fields = {to_snake(name): value for name, value in FIELDS[kind].items()}
@@ -83,7 +89,10 @@ def test_every_field_arrives(kind: str) -> None:
     ("expected", "agent"),
     [
         (AgentData(variants=1), {"staticPrefix": {}}),
-        (AgentData(variants=None, output_tokens=8), {"dynamicPrefix": {}, "outputTokens": 8}),
+        (
+            AgentData(variants=None, output_tokens=8),
+            {"dynamicPrefix": {}, "outputTokens": 8},
+        ),
         (
             AgentData(variants=1, turns=10, input_output_ratio=100),
             {"staticPrefix": {}, "turns": 10, "inputOutputRatio": 100},
@@ -108,7 +117,9 @@ def test_a_mix_takes_the_datasets_of_the_workloads_it_names() -> None:
     ]
     assert client_data(mixed, [mixed, *parts]) == MixData(
         parts=(
-            MixPartData(weight=3, data=RandomData(input_tokens=1024, output_tokens=128)),
+            MixPartData(
+                weight=3, data=RandomData(input_tokens=1024, output_tokens=128)
+            ),
             MixPartData(weight=1, data=AgentData(variants=1)),
         )
     )
@@ -121,7 +132,10 @@ def test_a_mix_takes_the_datasets_of_the_workloads_it_names() -> None:
             DataFile(path="/data/chat/configmap/c/k.json"),
             {"configMap": {"name": "c", "key": "k.json"}},
         ),
-        (DataFile(path="/data/chat/pvc/d/f.json"), {"pvc": {"claimName": "c", "path": "d/f.json"}}),
+        (
+            DataFile(path="/data/chat/pvc/d/f.json"),
+            {"pvc": {"claimName": "c", "path": "d/f.json"}},
+        ),
         (DataFile(url="https://d/x?y=1"), {"url": "https://d/x?y=1"}),
         (THERE, IN_IMAGE),
         (
@@ -159,12 +173,20 @@ def test_a_file_is_where_the_pod_has_it(expected: DataFile, file: Json) -> None:
 def test_files_of_workloads_never_share_a_name() -> None:
     files = [
         {"configMap": {"name": "c", "key": "k"}},
-        {"s3": {"bucket": "b-b", "key": "k", "credentialsSecretRef": {"name": "s"}}},
+        {
+            "s3": {
+                "bucket": "b-b",
+                "key": "k",
+                "credentialsSecretRef": {"name": "s"},
+            }
+        },
     ]
     parts = [{"custom": {"file": file}} for file in files]
     names = ["chat", "chat-0", "0-chat", "chat--1"]
     workloads = [
-        workload_with(part, f"{name}-{n}") for name in names for n, part in enumerate(parts)
+        workload_with(part, f"{name}-{n}")
+        for name in names
+        for n, part in enumerate(parts)
     ]
     placed = data_files(workloads)
     volumes = [volume["name"] for file in placed for volume in file.volumes]

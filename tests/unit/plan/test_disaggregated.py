@@ -32,19 +32,30 @@ def server(**changes: Any) -> Json:
         "kvTransfer": NIXL,
         **changes,
     }
-    return {"image": "vllm:1", "args": ["--max-model-len=2048"], "disaggregated": split}
+    return {
+        "image": "vllm:1",
+        "args": ["--max-model-len=2048"],
+        "disaggregated": split,
+    }
 
 
 def containers(**changes: Any) -> dict[str, Json]:
     """The main container of every role."""
     started = server_roles(
-        OWNER, spec(server=server(**changes)), client_image="client:1", pull_policy="Always"
+        OWNER,
+        spec(server=server(**changes)),
+        client_image="client:1",
+        pull_policy="Always",
     )
     return {role.name: role.pod_spec["containers"][0] for role in started}
 
 
 def kv_config(args: list[str]) -> Json:
-    (found,) = [arg.partition("=")[2] for arg in args if arg.startswith("--kv-transfer-config=")]
+    (found,) = [
+        arg.partition("=")[2]
+        for arg in args
+        if arg.startswith("--kv-transfer-config=")
+    ]
     config: Json = json.loads(found)
     return config
 
@@ -52,7 +63,9 @@ def kv_config(args: list[str]) -> Json:
 def test_a_deployment_and_a_service_for_each_role() -> None:
     made = objects(OWNER, spec(server=server()))
     replicas = {
-        m["metadata"]["name"]: m["spec"]["replicas"] for m in made if m["kind"] == "Deployment"
+        m["metadata"]["name"]: m["spec"]["replicas"]
+        for m in made
+        if m["kind"] == "Deployment"
     }
     assert replicas == {
         "br-qwen-6316e01c-prefill": 1,
@@ -73,17 +86,23 @@ def test_a_deployment_and_a_service_for_each_role() -> None:
 
 def test_roles_get_transfer_flags_then_server_flags_then_their_own() -> None:
     spoken = containers()
-    assert [arg for arg in spoken[ROLE_PREFILL]["args"] if arg.startswith("--max")] == [
+    assert [
+        arg for arg in spoken[ROLE_PREFILL]["args"] if arg.startswith("--max")
+    ] == [
         "--max-model-len=2048",
         "--max-num-seqs=8",
     ]
-    assert [arg for arg in spoken[ROLE_DECODE]["args"] if arg.startswith("--max")] == [
-        "--max-model-len=2048"
-    ]
+    assert [
+        arg for arg in spoken[ROLE_DECODE]["args"] if arg.startswith("--max")
+    ] == ["--max-model-len=2048"]
     for role in (ROLE_PREFILL, ROLE_DECODE):
         args = spoken[role]["args"]
         assert args[0] == "Qwen/Qwen3-4B"
-        transfer = next(n for n, arg in enumerate(args) if arg.startswith("--kv-transfer-config="))
+        transfer = next(
+            n
+            for n, arg in enumerate(args)
+            if arg.startswith("--kv-transfer-config=")
+        )
         assert kv_config(args[transfer : transfer + 1]) == {
             "kv_connector": "NixlConnector",
             "kv_role": "kv_both",
@@ -107,7 +126,9 @@ def test_roles_get_transfer_flags_then_server_flags_then_their_own() -> None:
         ),
     ],
 )
-def test_the_transfer_is_written_for_each_role(transfer: Json, prefill: Json, decode: Json) -> None:
+def test_the_transfer_is_written_for_each_role(
+    transfer: Json, prefill: Json, decode: Json
+) -> None:
     spoken = containers(kvTransfer=transfer)
     common = {"kv_connector": "C", "kv_role": "kv_both"}
     assert kv_config(spoken[ROLE_PREFILL]["args"]) == common | prefill
@@ -119,8 +140,12 @@ def test_each_pod_tells_nixl_its_own_address_unless_the_user_does() -> None:
     (own,) = [v for v in containers()[ROLE_DECODE]["env"] if v["name"] == named]
     assert own["valueFrom"] == {"fieldRef": {"fieldPath": "status.podIP"}}
     body = server() | {"env": [{"name": named, "value": "10.1.1.1"}]}
-    started = server_roles(OWNER, spec(server=body), client_image="c", pull_policy="Always")
-    (given,) = [v for v in started[0].pod_spec["containers"][0]["env"] if v["name"] == named]
+    started = server_roles(
+        OWNER, spec(server=body), client_image="c", pull_policy="Always"
+    )
+    (given,) = [
+        v for v in started[0].pod_spec["containers"][0]["env"] if v["name"] == named
+    ]
     assert given == {"name": named, "value": "10.1.1.1"}
 
 
@@ -155,9 +180,14 @@ def test_the_proxy_is_placed_as_the_client_is() -> None:
             "volumes": [{"name": "data"}],
         }
     }
-    body = server() | {"pod": {"imagePullSecrets": ["theirs"], "tolerations": [{"key": "gpu"}]}}
+    body = server() | {
+        "pod": {"imagePullSecrets": ["theirs"], "tolerations": [{"key": "gpu"}]}
+    }
     made = server_roles(
-        OWNER, spec(server=body, client=client), client_image="client:1", pull_policy="Always"
+        OWNER,
+        spec(server=body, client=client),
+        client_image="client:1",
+        pull_policy="Always",
     )
     (pod,) = (role.pod_spec for role in made if role.name == ROLE_PROXY)
     assert (pod["nodeSelector"], "tolerations" in pod) == ({"pool": "cpu"}, False)
@@ -166,7 +196,9 @@ def test_the_proxy_is_placed_as_the_client_is() -> None:
 
 
 def test_anothers_proxy_has_its_own_entry_point() -> None:
-    proxy = containers(proxy={"image": "theirs:2", "args": ["--to=$(DECODE_URL)"]})[ROLE_PROXY]
+    proxy = containers(proxy={"image": "theirs:2", "args": ["--to=$(DECODE_URL)"]})[
+        ROLE_PROXY
+    ]
     assert (proxy["image"], proxy["args"], "command" in proxy) == (
         "theirs:2",
         ["--to=$(DECODE_URL)"],
@@ -175,21 +207,33 @@ def test_anothers_proxy_has_its_own_entry_point() -> None:
 
 
 def test_the_client_asks_the_proxy_and_reads_the_pages_of_all() -> None:
-    target = plan_of_client(OWNER, spec(server=server()), token_digest=TOKEN_DIGEST).target
-    assert (target.base_url, target.servers) == ("http://br-qwen-6316e01c-proxy.lab.svc:8000", 1)
+    target = plan_of_client(
+        OWNER, spec(server=server()), token_digest=TOKEN_DIGEST
+    ).target
+    assert (target.base_url, target.servers) == (
+        "http://br-qwen-6316e01c-proxy.lab.svc:8000",
+        1,
+    )
     assert target.behind == (
         RoleTarget(
-            role="prefill", base_url="http://br-qwen-6316e01c-prefill.lab.svc:8000", servers=1
+            role="prefill",
+            base_url="http://br-qwen-6316e01c-prefill.lab.svc:8000",
+            servers=1,
         ),
         RoleTarget(
-            role="decode", base_url="http://br-qwen-6316e01c-decode.lab.svc:8000", servers=2
+            role="decode",
+            base_url="http://br-qwen-6316e01c-decode.lab.svc:8000",
+            servers=2,
         ),
     )
     assert target.context_tokens == 2048
 
 
 def test_a_plan_without_a_proxy_does_not_speak_of_one() -> None:
-    assert '"behind"' not in plan_of_client(OWNER, spec(), token_digest=TOKEN_DIGEST).to_json()
+    assert (
+        '"behind"'
+        not in plan_of_client(OWNER, spec(), token_digest=TOKEN_DIGEST).to_json()
+    )
     split = plan_of_client(OWNER, spec(server=server()), token_digest=TOKEN_DIGEST)
     assert '"behind"' in split.to_json()
     assert split.model_validate_json(split.to_json()) == split
@@ -210,5 +254,7 @@ def test_who_answers_and_by_which_arguments() -> None:
 def test_under_reset_both_roles_open_the_endpoint_and_are_fenced() -> None:
     body = spec(server=server(), measurement={"cachePolicy": "Reset"})
     made = objects(OWNER, body)
-    (selected,) = of_kind(made, "NetworkPolicy")["spec"]["podSelector"]["matchExpressions"]
+    (selected,) = of_kind(made, "NetworkPolicy")["spec"]["podSelector"][
+        "matchExpressions"
+    ]
     assert set(selected["values"]) == {"prefill", "decode", "proxy"}

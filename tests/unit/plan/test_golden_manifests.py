@@ -15,7 +15,12 @@ import pytest
 import yaml
 from benchrun.api import BenchmarkRunSpec
 from benchrun.api.crd import RUN, Schema
-from benchrun.plan import Manifest, TimelinePart, stage_config_map, timeline_config_map
+from benchrun.plan import (
+    Manifest,
+    TimelinePart,
+    stage_config_map,
+    timeline_config_map,
+)
 from benchrun_client.contract import PLAN_FILE, Sealed
 from unit.measure.records import sealed_bytes
 from unit.plan.cases import CASES, ENDPOINT_ADDRESSES
@@ -74,13 +79,17 @@ def of_known_kinds(manifest: Manifest) -> list[Manifest]:
     ]
 
 
-@pytest.mark.parametrize("version", [OLDEST_WITH_ALL_FIELDS, kubernetes_validate.latest_version()])
+@pytest.mark.parametrize(
+    "version", [OLDEST_WITH_ALL_FIELDS, kubernetes_validate.latest_version()]
+)
 @pytest.mark.parametrize("case", [*CASES, "stored"])
 def test_objects_fit_the_schema_of_their_kind(case: str, version: str) -> None:
-    manifests = [each for manifest in planned(case) for each in of_known_kinds(manifest)]
-    assert len([kubernetes_validate.validate(m, version, strict=True) for m in manifests]) == len(
-        manifests
-    )
+    manifests = [
+        each for manifest in planned(case) for each in of_known_kinds(manifest)
+    ]
+    assert len(
+        [kubernetes_validate.validate(m, version, strict=True) for m in manifests]
+    ) == len(manifests)
 
 
 def test_every_golden_file_has_its_case() -> None:
@@ -90,11 +99,17 @@ def test_every_golden_file_has_its_case() -> None:
 # No member of a union is without a golden file: its way into a manifest was looked at by somebody.
 
 
-def unions_of(schema: Schema, path: str = "spec") -> Iterator[tuple[str, tuple[str, ...]]]:
+def unions_of(
+    schema: Schema, path: str = "spec"
+) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Every place with a rule of this kind, and its members."""
     for rule in schema.get("x-kubernetes-validations", ()):
         if rule["message"].startswith("must set exactly one of "):
-            listed = rule["message"].removeprefix("must set exactly one of ").replace(" and ", ", ")
+            listed = (
+                rule["message"]
+                .removeprefix("must set exactly one of ")
+                .replace(" and ", ", ")
+            )
             yield path, tuple(listed.split(", "))
     for name, child in schema.get("properties", {}).items():
         yield from unions_of(child, f"{path}.{name}")
@@ -125,12 +140,16 @@ UNIONS = [
 
 
 @pytest.mark.parametrize(("path", "members"), UNIONS)
-def test_every_member_is_in_a_golden_file(path: str, members: tuple[str, ...]) -> None:
+def test_every_member_is_in_a_golden_file(
+    path: str, members: tuple[str, ...]
+) -> None:
     assert [member for member in members if f"{path}.{member}" not in SET] == []
 
 
 def test_every_place_of_a_file_is_in_a_golden_file() -> None:
     (places,) = {
-        members for path, members in unions_of(RUN.spec_schema()) if path.endswith(".file")
+        members
+        for path, members in unions_of(RUN.spec_schema())
+        if path.endswith(".file")
     }
     assert [place for place in places if place not in FILES] == []

@@ -4,7 +4,13 @@ import re
 
 import pytest
 from benchrun.names import MAX_RUN_NAME, group_name
-from benchrun.plan import Manifest, Owner, TimelinePart, stage_config_map, timeline_config_map
+from benchrun.plan import (
+    Manifest,
+    Owner,
+    TimelinePart,
+    stage_config_map,
+    timeline_config_map,
+)
 from unit.measure.records import sealed_bytes
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import UID, spec, workload
@@ -17,7 +23,8 @@ JOB_POD_SUFFIX = len("-0")
 
 def every_object(owner: Owner) -> list[Manifest]:
     talk = workload(
-        "w" * 40, dataset={"shareGPT": {"file": {"configMap": {"name": "c", "key": "k"}}}}
+        "w" * 40,
+        dataset={"shareGPT": {"file": {"configMap": {"name": "c", "key": "k"}}}},
     )
     stored = stage_config_map(owner, sealed_bytes(255), timeline=None)
     return [
@@ -36,7 +43,11 @@ def test_names_of_the_longest_run_are_dns_labels() -> None:
 
 
 def test_the_clients_host_name_is_a_dns_label() -> None:
-    assert len(of_kind(objects(LONGEST, spec()), "Job")["metadata"]["name"]) + JOB_POD_SUFFIX <= 63
+    assert (
+        len(of_kind(objects(LONGEST, spec()), "Job")["metadata"]["name"])
+        + JOB_POD_SUFFIX
+        <= 63
+    )
 
 
 def test_group_names_leave_room_for_pod_names_and_are_unique() -> None:
@@ -50,19 +61,27 @@ def test_group_names_leave_room_for_pod_names_and_are_unique() -> None:
 
 
 def test_labels_of_the_longest_run_are_label_values() -> None:
-    labels = [value for m in every_object(LONGEST) for value in m["metadata"]["labels"].values()]
+    labels = [
+        value
+        for m in every_object(LONGEST)
+        for value in m["metadata"]["labels"].values()
+    ]
     assert [value for value in labels if not LABEL_VALUE.fullmatch(value)] == []
 
 
 def test_volumes_of_the_longest_workload_are_dns_labels() -> None:
-    volumes = of_kind(every_object(LONGEST)[:4], "Job")["spec"]["template"]["spec"]["volumes"]
+    volumes = of_kind(every_object(LONGEST)[:4], "Job")["spec"]["template"]["spec"][
+        "volumes"
+    ]
     assert [v["name"] for v in volumes if not DNS_LABEL.fullmatch(v["name"])] == []
 
 
 @pytest.mark.parametrize("run", ["vllm", "vllm-server", "a"])
 def test_no_service_makes_a_variable_that_vllm_reads(run: str) -> None:
     """A Service `vllm-x` would put VLLM_X_PORT into every pod beside it."""
-    service = of_kind(objects(Owner(namespace="lab", name=run, uid=UID), spec()), "Service")
+    service = of_kind(
+        objects(Owner(namespace="lab", name=run, uid=UID), spec()), "Service"
+    )
     assert not service["metadata"]["name"].startswith("vllm")
 
 

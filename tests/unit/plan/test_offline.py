@@ -53,10 +53,17 @@ def test_the_code_is_copied_from_the_clients_image_where_it_takes_no_gpu(
     made = pod(client=client)
     (copy,) = made["initContainers"]
     assert copy["image"] == image
-    assert copy["command"] == ["cp", "-r", f"{IMAGE_CODE_DIRECTORY}/.", CODE_DIRECTORY]
+    assert copy["command"] == [
+        "cp",
+        "-r",
+        f"{IMAGE_CODE_DIRECTORY}/.",
+        CODE_DIRECTORY,
+    ]
     assert "nvidia.com/gpu" not in copy["resources"].get("limits", {})
     (engine,) = made["containers"]
-    (mount,) = [m for m in engine["volumeMounts"] if m["mountPath"] == CODE_DIRECTORY]
+    (mount,) = [
+        m for m in engine["volumeMounts"] if m["mountPath"] == CODE_DIRECTORY
+    ]
     assert mount["readOnly"] is True
     assert mount["name"] in {volume["name"] for volume in made["volumes"]}
 
@@ -70,7 +77,16 @@ def test_both_containers_give_up_their_privileges() -> None:
 
 
 def test_its_gpus_are_counted() -> None:
-    assert gpus(spec(server=None, offline=OFFLINE, workloads=[workload(load=rates("inf"))])) == 2
+    assert (
+        gpus(
+            spec(
+                server=None,
+                offline=OFFLINE,
+                workloads=[workload(load=rates("inf"))],
+            )
+        )
+        == 2
+    )
 
 
 def test_arguments_of_whatever_is_started() -> None:
@@ -84,5 +100,7 @@ def test_arguments_of_whatever_is_started() -> None:
 
 
 def test_a_server_has_no_copied_code() -> None:
-    made = of_kind(objects(OWNER, spec(**spec_body())), "Deployment")["spec"]["template"]["spec"]
+    made = of_kind(objects(OWNER, spec(**spec_body())), "Deployment")["spec"][
+        "template"
+    ]["spec"]
     assert "initContainers" not in made

@@ -4,17 +4,29 @@ import numpy
 import pytest
 from benchrun.plan.old_vllm_stream import old_draws
 
-RANGES = ((6300, 7700), (900, 1100), (2700, 3300), (9000, 11_000), (10_800, 13_200), (5, 5))
+RANGES = (
+    (6300, 7700),
+    (900, 1100),
+    (2700, 3300),
+    (9000, 11_000),
+    (10_800, 13_200),
+    (5, 5),
+)
 
 
 @pytest.mark.parametrize(
     ("inputs", "outputs", "requests", "total"),
-    [((6300, 7700), (2700, 3300), 10, 71_443), ((10_800, 13_200), (900, 1100), 1, 12_453)],
+    [
+        ((6300, 7700), (2700, 3300), 10, 71_443),
+        ((10_800, 13_200), (900, 1100), 1, 12_453),
+    ],
 )
 def test_input_tokens_are_those_that_the_tool_printed(
     inputs: tuple[int, int], outputs: tuple[int, int], requests: int, total: int
 ) -> None:
-    assert sum(old_draws(inputs, outputs, seed=0, requests=requests).inputs) == total
+    assert (
+        sum(old_draws(inputs, outputs, seed=0, requests=requests).inputs) == total
+    )
 
 
 @pytest.mark.parametrize("seed", [0, 1, 42, 2**31 - 1])

@@ -30,7 +30,11 @@ def variable(name: str, value: str) -> dict[str, Any]:
         ({}, [], []),
         ({"A": "1"}, [], [variable("A", "1")]),
         ({"A": "1"}, [(variable("A", "2"),)], [variable("A", "2")]),
-        ({"A": "1"}, [(variable("A", "2"),), (variable("A", "3"),)], [variable("A", "3")]),
+        (
+            {"A": "1"},
+            [(variable("A", "2"),), (variable("A", "3"),)],
+            [variable("A", "3")],
+        ),
         (
             {"A": "1", "B": "1"},
             [(variable("B", "2"), variable("C", "2"))],
@@ -58,7 +62,10 @@ DEFAULTS = {"cpu": "500m", "memory": "1Gi"}
     ("given", "expected"),
     [
         ({}, {"requests": DEFAULTS}),
-        ({"limits": {"cpu": "2"}}, {"limits": {"cpu": "2"}, "requests": {"memory": "1Gi"}}),
+        (
+            {"limits": {"cpu": "2"}},
+            {"limits": {"cpu": "2"}, "requests": {"memory": "1Gi"}},
+        ),
         ({"requests": {"cpu": "2"}}, {"requests": {"cpu": "2", "memory": "1Gi"}}),
         (
             {"limits": {"cpu": "2", "memory": "4Gi"}, "requests": {"cpu": "1"}},
@@ -137,7 +144,9 @@ def test_a_pod_runs_as_its_user_unless_the_spec_says_otherwise() -> None:
     }
     for given in ({}, {"runAsUser": 5}):
         assert (
-            pod_spec({}, [], PodOverrides(security_context=given), user=2000)["securityContext"]
+            pod_spec({}, [], PodOverrides(security_context=given), user=2000)[
+                "securityContext"
+            ]
             == given
         )
 
@@ -171,8 +180,14 @@ PODS = [
 
 def template(body: Json, what: str) -> Manifest:
     kind, _, pod = what.partition(" ")
-    spec = of_kind(objects(OWNER, BenchmarkRunSpec.model_validate(body)), kind)["spec"]
-    found = spec["leaderWorkerTemplate"][f"{pod}Template"] if kind == GROUPS else spec["template"]
+    spec = of_kind(objects(OWNER, BenchmarkRunSpec.model_validate(body)), kind)[
+        "spec"
+    ]
+    found = (
+        spec["leaderWorkerTemplate"][f"{pod}Template"]
+        if kind == GROUPS
+        else spec["template"]
+    )
     assert isinstance(found, dict)
     return found
 
@@ -192,7 +207,10 @@ def breaches(pod: Manifest) -> Iterable[str]:
             yield f"volume {volume['name']}"
     for container in (*pod["containers"], *pod.get("initContainers", ())):
         own = container["securityContext"]
-        if own.get("privileged") or own.get("allowPrivilegeEscalation") is not False:
+        if (
+            own.get("privileged")
+            or own.get("allowPrivilegeEscalation") is not False
+        ):
             yield "allowPrivilegeEscalation"
         if own["capabilities"] != {"drop": ["ALL"]}:
             yield "capabilities"
@@ -208,7 +226,10 @@ def test_pod_keeps_the_restricted_standard(case: str, kind: str) -> None:
 @pytest.mark.parametrize(("case", "kind"), PODS)
 def test_pod_holds_no_token_and_learns_no_neighbours(case: str, kind: str) -> None:
     pod = template(CASES[case], kind)["spec"]
-    assert (pod["automountServiceAccountToken"], pod["enableServiceLinks"]) == (False, False)
+    assert (pod["automountServiceAccountToken"], pod["enableServiceLinks"]) == (
+        False,
+        False,
+    )
 
 
 @pytest.mark.parametrize(("case", "kind"), PODS)
@@ -227,16 +248,24 @@ def test_client_cannot_write_to_its_image() -> None:
 def test_a_given_pod_security_context_replaces_the_default_whole() -> None:
     given = {"runAsUser": 0, "fsGroup": 3000}
     pod = template(
-        spec_body(server={"image": "v", "pod": {"securityContext": given}}), "Deployment"
+        spec_body(server={"image": "v", "pod": {"securityContext": given}}),
+        "Deployment",
     )["spec"]
     assert pod["securityContext"] == given
 
 
 def test_secrets_are_only_ever_references() -> None:
-    manifests = objects(OWNER, BenchmarkRunSpec.model_validate(CASES["endpoint-url"]))
-    (container,) = of_kind(manifests, "Job")["spec"]["template"]["spec"]["containers"]
+    manifests = objects(
+        OWNER, BenchmarkRunSpec.model_validate(CASES["endpoint-url"])
+    )
+    (container,) = of_kind(manifests, "Job")["spec"]["template"]["spec"][
+        "containers"
+    ]
     assert [v for v in container["env"] if v["name"] == "OPENAI_API_KEY"] == [
-        {"name": "OPENAI_API_KEY", "valueFrom": {"secretKeyRef": {"name": "llm", "key": "api-key"}}}
+        {
+            "name": "OPENAI_API_KEY",
+            "valueFrom": {"secretKeyRef": {"name": "llm", "key": "api-key"}},
+        }
     ]
 
 
@@ -256,7 +285,11 @@ SPLIT: Json = {
 
 def workloads(bound: int = DAY, **changes: Json | int) -> list[Manifest]:
     started = server_roles(
-        OWNER, spec(**changes), client_image="c", pull_policy="Always", max_hold_seconds=bound
+        OWNER,
+        spec(**changes),
+        client_image="c",
+        pull_policy="Always",
+        max_hold_seconds=bound,
     )
     return [workload(OWNER, role) for role in started]
 
@@ -273,28 +306,38 @@ def held(manifest: Manifest) -> str:
         pytest.param(1800, 0, DAY, DAY, id="no limit to measuring"),
         pytest.param(1800, 3600, 5460, 5460, id="as long as the bound"),
         pytest.param(1800, 3600, 5459, 5459, id="longer than the bound"),
-        pytest.param(604_800, 604_800, DAY, DAY, id="the greatest that can be written"),
+        pytest.param(
+            604_800, 604_800, DAY, DAY, id="the greatest that can be written"
+        ),
     ],
 )
 def test_seconds(startup: int, run: int, bound: int, expected: int) -> None:
-    [server] = workloads(bound, startupDeadlineSeconds=startup, runDeadlineSeconds=run)
+    [server] = workloads(
+        bound, startupDeadlineSeconds=startup, runDeadlineSeconds=run
+    )
     assert (server["kind"], held(server)) == ("Deployment", str(expected))
 
 
 def test_without_a_deadline_a_server_is_held_for_a_day() -> None:
-    [role] = server_roles(OWNER, spec(runDeadlineSeconds=0), client_image="c", pull_policy="Always")
+    [role] = server_roles(
+        OWNER, spec(runDeadlineSeconds=0), client_image="c", pull_policy="Always"
+    )
     assert role.hold_seconds == DAY
 
 
 def test_servers_over_several_nodes_carry_it_too() -> None:
     server = {"image": "v", "nodesPerReplica": 2}
-    [group] = workloads(server=server, startupDeadlineSeconds=1, runDeadlineSeconds=2)
+    [group] = workloads(
+        server=server, startupDeadlineSeconds=1, runDeadlineSeconds=2
+    )
     assert (group["kind"], held(group)) == ("LeaderWorkerSet", "64")
 
 
 def test_of_several_pods_the_last_has_a_deadline_to_start_of_its_own() -> None:
     [servers] = workloads(
-        server={"image": "v", "replicas": 2}, startupDeadlineSeconds=1, runDeadlineSeconds=2
+        server={"image": "v", "replicas": 2},
+        startupDeadlineSeconds=1,
+        runDeadlineSeconds=2,
     )
     assert held(servers) == "64"
 
@@ -320,7 +363,9 @@ URL = {"url": "http://llm.example"}
 @pytest.mark.parametrize(
     ("expected", "body"),
     [
-        pytest.param(600 + 1800 + 3600, spec_body(**LIMITED), id="all three deadlines"),
+        pytest.param(
+            600 + 1800 + 3600, spec_body(**LIMITED), id="all three deadlines"
+        ),
         pytest.param(
             WEEK + 1800 + 3600,
             spec_body(**LIMITED | {"pendingDeadlineSeconds": 0}),
@@ -336,7 +381,11 @@ URL = {"url": "http://llm.example"}
             spec_body(**LIMITED | {"runDeadlineSeconds": 0}),
             id="no limit to measuring",
         ),
-        pytest.param(1800 + 3600, endpoint_body(URL, **LIMITED), id="an endpoint waits for no GPU"),
+        pytest.param(
+            1800 + 3600,
+            endpoint_body(URL, **LIMITED),
+            id="an endpoint waits for no GPU",
+        ),
         pytest.param(
             1800 + DAY_JOB_DEADLINE,
             endpoint_body(URL, **LIMITED | {"runDeadlineSeconds": 0}),
@@ -350,7 +399,9 @@ def test_active_deadline(expected: int, body: Json) -> None:
 
 
 def test_the_bound_stands_for_limits_that_are_left_out() -> None:
-    body = spec_body(pendingDeadlineSeconds=1, startupDeadlineSeconds=0, runDeadlineSeconds=0)
+    body = spec_body(
+        pendingDeadlineSeconds=1, startupDeadlineSeconds=0, runDeadlineSeconds=0
+    )
     spec = BenchmarkRunSpec.model_validate(body)
     job = client_job(
         OWNER,
@@ -364,9 +415,15 @@ def test_the_bound_stands_for_limits_that_are_left_out() -> None:
 
 
 def test_a_client_is_never_tried_twice() -> None:
-    job = of_kind(objects(OWNER, BenchmarkRunSpec.model_validate(spec_body())), "Job")
+    job = of_kind(
+        objects(OWNER, BenchmarkRunSpec.model_validate(spec_body())), "Job"
+    )
     pod = job["spec"]["template"]["spec"]
-    assert (job["spec"]["backoffLimit"], job["spec"]["completions"], pod["restartPolicy"]) == (
+    assert (
+        job["spec"]["backoffLimit"],
+        job["spec"]["completions"],
+        pod["restartPolicy"],
+    ) == (
         0,
         1,
         "Never",

@@ -12,7 +12,14 @@ from benchrun.plan import (
     problem_with,
     searched,
 )
-from benchrun_client.contract import Envelope, Limit, Probe, Sealed, StageRecord, open_stage_id
+from benchrun_client.contract import (
+    Envelope,
+    Limit,
+    Probe,
+    Sealed,
+    StageRecord,
+    open_stage_id,
+)
 from unit.client.plans import TOKEN_DIGEST
 from unit.client.search.searches import search
 from unit.effects.test_client_records import Says, delivery, linked, sealed
@@ -46,7 +53,9 @@ def probed(
 
 
 def test_the_plan_asks_for_the_search_in_the_clients_words() -> None:
-    run_spec = spec(workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES)
+    run_spec = spec(
+        workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES
+    )
     plan = plan_of_client(OWNER, run_spec, token_digest=TOKEN_DIGEST)
     assert plan.stages == ()
     (search_plan,) = plan.searches
@@ -61,24 +70,42 @@ def test_the_plan_asks_for_the_search_in_the_clients_words() -> None:
         "64",
         "5",
     )
-    assert (search_plan.max_probes, search_plan.max_repeats, search_plan.requests) == (12, 6, 40)
-    assert search_plan.objectives == (Limit(metric="TTFT", percentile="90", max_milliseconds=200),)
+    assert (
+        search_plan.max_probes,
+        search_plan.max_repeats,
+        search_plan.requests,
+    ) == (12, 6, 40)
+    assert search_plan.objectives == (
+        Limit(metric="TTFT", percentile="90", max_milliseconds=200),
+    )
     assert len(set(search_plan.seeds)) == 12 + 3 * 6
 
 
 def test_listed_load_points_are_measured_first() -> None:
     run_spec = spec(
-        workloads=[workload("found", load=searching()), workload("listed", load=rates("2", "8"))],
+        workloads=[
+            workload("found", load=searching()),
+            workload("listed", load=rates("2", "8")),
+        ],
         objectives=OBJECTIVES,
     )
     plan = plan_of_client(OWNER, run_spec, token_digest=TOKEN_DIGEST)
     assert {stage.workload for stage in plan.stages} == {"listed"}
-    assert [search.workload for search in plan.searches] == ["found"] == [*searched(run_spec)]
-    assert {load_point.workload for load_point in load_points(run_spec)} == {"listed"}
+    assert (
+        [search.workload for search in plan.searches]
+        == ["found"]
+        == [*searched(run_spec)]
+    )
+    assert {load_point.workload for load_point in load_points(run_spec)} == {
+        "listed"
+    }
 
 
 def test_seeds_differ_per_run_when_the_cache_outlives_it() -> None:
-    body = {"workloads": [workload(load=searching(), requests=40)], "objectives": OBJECTIVES}
+    body = {
+        "workloads": [workload(load=searching(), requests=40)],
+        "objectives": OBJECTIVES,
+    }
     here = plan_of_client(OWNER, spec(**body), token_digest=TOKEN_DIGEST)
     there = plan_of_client(
         OWNER,
@@ -97,11 +124,20 @@ def test_seeds_differ_per_run_when_the_cache_outlives_it() -> None:
 @pytest.mark.parametrize(
     ("axis", "to", "warmup"), [("RequestRate", "64", 72), ("Concurrency", "64", 96)]
 )
-def test_the_warm_up_is_of_the_highest_concurrency(axis: str, to: str, warmup: int) -> None:
+def test_the_warm_up_is_of_the_highest_concurrency(
+    axis: str, to: str, warmup: int
+) -> None:
     load = searching(axis=axis, to=to) | {}
     load["search"]["from"] = "1"
-    run_spec = spec(workloads=[workload(load=load, requests=40)], objectives=OBJECTIVES)
-    assert plan_of_client(OWNER, run_spec, token_digest=TOKEN_DIGEST).warmups[0].requests == warmup
+    run_spec = spec(
+        workloads=[workload(load=load, requests=40)], objectives=OBJECTIVES
+    )
+    assert (
+        plan_of_client(OWNER, run_spec, token_digest=TOKEN_DIGEST)
+        .warmups[0]
+        .requests
+        == warmup
+    )
 
 
 def test_the_estimate_is_the_most_that_there_can_be() -> None:
@@ -123,7 +159,9 @@ def test_the_estimate_is_the_most_that_there_can_be() -> None:
 
 
 def test_each_load_measured_is_a_load_point_by_rising_load() -> None:
-    run_spec = spec(workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES)
+    run_spec = spec(
+        workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES
+    )
     records = [
         probed("chat", 1, "1"),
         probed("chat", 2, "2"),
@@ -132,7 +170,8 @@ def test_each_load_measured_is_a_load_point_by_rising_load() -> None:
     ]
     found = probed_load_points(run_spec, records)
     assert [
-        (load_point.id, load_point.load.axis, load_point.load.value) for load_point in found
+        (load_point.id, load_point.load.axis, load_point.load.value)
+        for load_point in found
     ] == [
         ("chat/rate=1", "RequestRate", "1"),
         ("chat/rate=1.414", "RequestRate", "1.414"),
@@ -142,13 +181,20 @@ def test_each_load_measured_is_a_load_point_by_rising_load() -> None:
 
 
 def test_a_confirmation_is_a_load_point_of_its_own_with_a_smaller_error() -> None:
-    run_spec = spec(workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES)
+    run_spec = spec(
+        workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES
+    )
     found = probed_load_points(
         run_spec,
-        [probed("chat", 1, "1"), probed("chat", 2, "2"), probed("chat", 3, "1", confirms=True)],
+        [
+            probed("chat", 1, "1"),
+            probed("chat", 2, "2"),
+            probed("chat", 3, "1", confirms=True),
+        ],
     )
     assert [
-        (load_point.id, load_point.load.value, load_point.confirms) for load_point in found
+        (load_point.id, load_point.load.value, load_point.confirms)
+        for load_point in found
     ] == [
         ("chat/rate=1", "1", False),
         ("chat/rate=1/confirmation", "1", True),
@@ -162,10 +208,18 @@ def test_a_confirmation_is_a_load_point_of_its_own_with_a_smaller_error() -> Non
     ]
 
 
-def test_a_repeat_that_is_missing_between_others_is_still_of_its_load_point() -> None:
-    run_spec = spec(workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES)
+def test_a_repeat_that_is_missing_between_others_is_still_of_its_load_point() -> (
+    None
+):
+    run_spec = spec(
+        workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES
+    )
     (found,) = probed_load_points(run_spec, [probed("chat", 1, "1", repeat=3)])
-    assert found.stage_ids == ("chat/search-01/r1", "chat/search-01/r2", "chat/search-01/r3")
+    assert found.stage_ids == (
+        "chat/search-01/r1",
+        "chat/search-01/r2",
+        "chat/search-01/r3",
+    )
 
 
 def test_without_a_search_nothing_is_probed_and_no_record_is_looked_at() -> None:
@@ -182,10 +236,17 @@ SEARCHES = (
 
 
 def envelope(
-    stage_id: str = "chat/search-02/r1", *, sequence: int = 3, ends_search: str | None = None
+    stage_id: str = "chat/search-02/r1",
+    *,
+    sequence: int = 3,
+    ends_search: str | None = None,
 ) -> Envelope:
     return sealed()[0].model_copy(
-        update={"stage_id": stage_id, "sequence": sequence, "ends_search": ends_search}
+        update={
+            "stage_id": stage_id,
+            "sequence": sequence,
+            "ends_search": ends_search,
+        }
     )
 
 
@@ -198,8 +259,13 @@ def envelope(
         ("users/search-02/r1", "users"),
     ],
 )
-def test_a_searchable_load_is_accepted(stage_id: str, ends_search: str | None) -> None:
-    assert problem_with(envelope(stage_id, ends_search=ends_search), LISTED, SEARCHES) is None
+def test_a_searchable_load_is_accepted(
+    stage_id: str, ends_search: str | None
+) -> None:
+    assert (
+        problem_with(envelope(stage_id, ends_search=ends_search), LISTED, SEARCHES)
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -238,14 +304,20 @@ def sent(stage_id: str, sequence: int, *, ends: bool = False) -> Sealed:
 
 async def pulled(*records: Sealed) -> Pulled:
     link = linked(
-        Says(delivery(*records)), stage_ids=("chat/concurrency=2/r1",), searches=SEARCHES[:1]
+        Says(delivery(*records)),
+        stage_ids=("chat/concurrency=2/r1",),
+        searches=SEARCHES[:1],
     )
     return await link.pull(from_sequence=0, seen_version=-1)
 
 
 async def test_an_envelope_tells_whether_its_search_ended() -> None:
-    came = await pulled(sent("chat/search-01/r1", 1), sent("chat/search-02/r1", 2, ends=True))
-    assert [(a.envelope.sequence, a.envelope.ends_search) for a in came.arrivals] == [
+    came = await pulled(
+        sent("chat/search-01/r1", 1), sent("chat/search-02/r1", 2, ends=True)
+    )
+    assert [
+        (a.envelope.sequence, a.envelope.ends_search) for a in came.arrivals
+    ] == [
         (1, None),
         (2, "chat"),
     ]
@@ -254,4 +326,6 @@ async def test_an_envelope_tells_whether_its_search_ended() -> None:
 async def test_a_forged_stage_is_rejected_and_the_others_are_taken() -> None:
     came = await pulled(sent("other/search-01/r1", 1), sent("chat/search-02/r1", 2))
     assert [a.envelope.sequence for a in came.arrivals] == [2]
-    assert came.refused == ("record 1: stage 'other/search-01/r1' is of no search of the plan",)
+    assert came.refused == (
+        "record 1: stage 'other/search-01/r1' is of no search of the plan",
+    )

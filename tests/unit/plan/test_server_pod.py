@@ -74,7 +74,12 @@ def containers(**server: Any) -> dict[str, Json]:
             id="carries the model",
         ),
         pytest.param(
-            [*MODULE, "--model=$(MODEL)", "--port=$(PORT)", "--served-model-name=$(SERVED_NAME)"],
+            [
+                *MODULE,
+                "--model=$(MODEL)",
+                "--port=$(PORT)",
+                "--served-model-name=$(SERVED_NAME)",
+            ],
             [*MODULE, "--model=Qwen/Qwen3-4B", PORT, NAME],
             ["--dtype=half"],
             id="carries all",
@@ -95,7 +100,10 @@ def test_the_operator_adds_what_a_command_does_not_carry(
 
 
 def test_servers_of_two_roles_begin_alike_and_carry_no_model_twice() -> None:
-    roles = {"kvTransfer": {"connector": "C"}, "decode": {"args": ["--max-num-seqs=4"]}}
+    roles = {
+        "kvTransfer": {"connector": "C"},
+        "decode": {"args": ["--max-num-seqs=4"]},
+    }
     started = containers(command=[*MODULE, "--model=$(MODEL)"], disaggregated=roles)
     for role in (ROLE_PREFILL, ROLE_DECODE):
         assert started[role]["command"] == [*MODULE, "--model=Qwen/Qwen3-4B"]
@@ -104,29 +112,45 @@ def test_servers_of_two_roles_begin_alike_and_carry_no_model_twice() -> None:
 
 
 def test_every_pod_of_a_server_over_several_nodes_begins_with_it() -> None:
-    run = spec(server={"image": "v", "command": ["vllm", "serve"], "nodesPerReplica": 2})
+    run = spec(
+        server={"image": "v", "command": ["vllm", "serve"], "nodesPerReplica": 2}
+    )
     (role,) = server_roles(OWNER, run, client_image="c", pull_policy="Always")
     (worker,) = worker_pod(VLLM, role.pod_spec)["containers"]
     assert worker["command"] == ["vllm", "serve"]
-    assert (worker["args"][0], worker["args"][-1]) == ("Qwen/Qwen3-4B", "--headless")
+    assert (worker["args"][0], worker["args"][-1]) == (
+        "Qwen/Qwen3-4B",
+        "--headless",
+    )
 
 
 def test_flags_in_a_command_are_read_like_arguments() -> None:
     command = [*MODULE, "--model", "$(MODEL)", "--max-model-len", "4096"]
-    run = spec(server={"image": "v", "command": command, "args": ["--max-num-seqs=9"]})
+    run = spec(
+        server={"image": "v", "command": command, "args": ["--max-num-seqs=9"]}
+    )
     assert run.server is not None
-    assert plan_of_client(OWNER, run, token_digest=TOKEN_DIGEST).target.context_tokens == 4096
+    assert (
+        plan_of_client(OWNER, run, token_digest=TOKEN_DIGEST).target.context_tokens
+        == 4096
+    )
     assert run.server.words_of("server") == [*command, "--max-num-seqs=9"]
     assert "--max-num-seqs=9" in answering_args(run)
 
 
 def test_flags_in_a_script_are_not_checked() -> None:
     run = spec(
-        server={"image": "v", "command": ["bash", "-c", "vllm serve $(MODEL) --max-model-len 4096"]}
+        server={
+            "image": "v",
+            "command": ["bash", "-c", "vllm serve $(MODEL) --max-model-len 4096"],
+        }
     )
     assert run.server is not None
     assert run.server.words_of("server") is None
-    assert plan_of_client(OWNER, run, token_digest=TOKEN_DIGEST).target.context_tokens is None
+    assert (
+        plan_of_client(OWNER, run, token_digest=TOKEN_DIGEST).target.context_tokens
+        is None
+    )
 
 
 # What `vllm serve` is told: ours first, the user's own flags last, so that theirs win.
@@ -138,7 +162,9 @@ PVC = {"pvc": {"claimName": "models", "path": "qwen"}}
     ("expected", "model"),
     [
         pytest.param(
-            ["org/m", "--served-model-name=org/m", "--port=8000"], {"name": "org/m"}, id="hub"
+            ["org/m", "--served-model-name=org/m", "--port=8000"],
+            {"name": "org/m"},
+            id="hub",
         ),
         pytest.param(
             ["org/m", "--served-model-name=org/m", "--port=8000", "--revision=v2"],
@@ -146,7 +172,12 @@ PVC = {"pvc": {"claimName": "models", "path": "qwen"}}
             id="hub at a revision",
         ),
         pytest.param(
-            ["org/m", "--served-model-name=org/m", "--port=8000", "--tokenizer=org/t"],
+            [
+                "org/m",
+                "--served-model-name=org/m",
+                "--port=8000",
+                "--tokenizer=org/t",
+            ],
             {"name": "org/m", "tokenizer": "org/t"},
             id="own tokenizer",
         ),
@@ -176,12 +207,14 @@ def test_the_users_flags_come_last_and_verbatim() -> None:
     assert started_args(spec(server={"image": "v", "args": flags}))[-2:] == flags
 
 
-def test_an_engine_whose_image_does_not_begin_with_its_server_has_a_command() -> None:
+def test_an_engine_whose_image_does_not_begin_with_its_server_has_a_command() -> (
+    None
+):
     run = spec(server={"image": "s", "engine": "SGLang"})
     assert run.server is not None
-    (container,) = engine_pod(OWNER, run, run.server, args=["--x"], resources=run.server.resources)[
-        "containers"
-    ]
+    (container,) = engine_pod(
+        OWNER, run, run.server, args=["--x"], resources=run.server.resources
+    )["containers"]
     command = ["python3", "-m", "sglang.launch_server"]
     assert (container["command"], container["args"]) == (command, ["--x"])
 
@@ -200,13 +233,21 @@ def kinds(body: Json) -> set[str]:
 
 
 def variables(body: Json) -> dict[str, Any]:
-    (container,) = of_kind(children(body), "Deployment")["spec"]["template"]["spec"]["containers"]
-    return {variable["name"]: variable.get("value") for variable in container["env"]}
+    (container,) = of_kind(children(body), "Deployment")["spec"]["template"][
+        "spec"
+    ]["containers"]
+    return {
+        variable["name"]: variable.get("value") for variable in container["env"]
+    }
 
 
 def with_variable(value: str, **changes: Any) -> Json:
     return spec_body(
-        server={"image": "v", "env": [{"name": "VLLM_SERVER_DEV_MODE", "value": value}]}, **changes
+        server={
+            "image": "v",
+            "env": [{"name": "VLLM_SERVER_DEV_MODE", "value": value}],
+        },
+        **changes,
     )
 
 
@@ -248,12 +289,16 @@ def profiled(**changes: Any) -> BenchmarkRunSpec:
 
 
 def pod(run_spec: BenchmarkRunSpec) -> Json:
-    (role,) = server_roles(OWNER, run_spec, client_image="client:1", pull_policy="IfNotPresent")
+    (role,) = server_roles(
+        OWNER, run_spec, client_image="client:1", pull_policy="IfNotPresent"
+    )
     return role.pod_spec
 
 
 def engine(run_spec: BenchmarkRunSpec) -> Json:
-    return next(each for each in pod(run_spec)["containers"] if each["name"] == "server")
+    return next(
+        each for each in pod(run_spec)["containers"] if each["name"] == "server"
+    )
 
 
 def image(tag: str) -> dict[str, Any]:
@@ -261,7 +306,17 @@ def image(tag: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "tag", [":v0.13.0", ":v0.32.0", ":0.32", ":latest", "", "@sha256:0123", ":v1.0", ":v0.130.1"]
+    "tag",
+    [
+        ":v0.13.0",
+        ":v0.32.0",
+        ":0.32",
+        ":latest",
+        "",
+        "@sha256:0123",
+        ":v1.0",
+        ":v0.130.1",
+    ],
 )
 def test_a_current_server_gets_an_argument(tag: str) -> None:
     *before, ours = engine(profiled(**image(tag)))["args"]
@@ -274,24 +329,41 @@ def test_a_current_server_gets_an_argument(tag: str) -> None:
         "ignore_frontend": True,
         "max_iterations": 500,
     }
-    assert engine(profiled(**image(tag)))["env"] == engine(spec(**image(tag)))["env"]
+    assert (
+        engine(profiled(**image(tag)))["env"] == engine(spec(**image(tag)))["env"]
+    )
 
 
 @pytest.mark.parametrize(
-    "tag", [":v0.8.4", ":0.12.0", ":v0.9", ":v0.10.1.1", ":v0.11.0-cu128", ":v0.8.4@sha256:01"]
+    "tag",
+    [
+        ":v0.8.4",
+        ":0.12.0",
+        ":v0.9",
+        ":v0.10.1.1",
+        ":v0.11.0-cu128",
+        ":v0.8.4@sha256:01",
+    ],
 )
 def test_an_older_one_would_end_at_it_and_gets_variables(tag: str) -> None:
     run_spec = profiled(**image(tag))
     assert engine(run_spec)["args"] == engine(spec(**image(tag)))["args"]
     variables = {each["name"]: each["value"] for each in engine(run_spec)["env"]}
-    assert variables["VLLM_TORCH_PROFILER_DIR"] == "/profile/br-qwen-6316e01c-server"
+    assert (
+        variables["VLLM_TORCH_PROFILER_DIR"] == "/profile/br-qwen-6316e01c-server"
+    )
     assert variables["VLLM_TORCH_PROFILER_WITH_STACK"] == "0"
 
 
-def test_the_reader_needs_no_image_of_its_own_and_takes_no_whole_core_away() -> None:
+def test_the_reader_needs_no_image_of_its_own_and_takes_no_whole_core_away() -> (
+    None
+):
     _, reader = pod(profiled())["containers"]
     command = reader["command"]
-    assert (reader["name"], reader["image"]) == ("trace-reader", "vllm/vllm-openai:v0.32.0")
+    assert (reader["name"], reader["image"]) == (
+        "trace-reader",
+        "vllm/vllm-openai:v0.32.0",
+    )
     assert (command[:2], command[3:]) == (
         ["python3", "-c"],
         ["/profile/br-qwen-6316e01c-server", "8092"],
@@ -309,14 +381,21 @@ def test_the_reader_needs_no_image_of_its_own_and_takes_no_whole_core_away() -> 
     ("profile", "volume"),
     [
         ({}, {"emptyDir": {"sizeLimit": "4Gi"}}),
-        ({"claimName": "traces"}, {"persistentVolumeClaim": {"claimName": "traces"}}),
+        (
+            {"claimName": "traces"},
+            {"persistentVolumeClaim": {"claimName": "traces"}},
+        ),
     ],
 )
-def test_the_trace_goes_with_the_pod_or_stays_on_a_claim(profile: Json, volume: Json) -> None:
-    assert {"name": "profile", **volume} in pod(profiled(profile=profile))["volumes"]
-    assert {"name": "profile", "mountPath": "/profile"} in engine(profiled(profile=profile))[
-        "volumeMounts"
+def test_the_trace_goes_with_the_pod_or_stays_on_a_claim(
+    profile: Json, volume: Json
+) -> None:
+    assert {"name": "profile", **volume} in pod(profiled(profile=profile))[
+        "volumes"
     ]
+    assert {"name": "profile", "mountPath": "/profile"} in engine(
+        profiled(profile=profile)
+    )["volumeMounts"]
 
 
 def test_without_a_profile_nothing_is_different() -> None:
@@ -326,9 +405,9 @@ def test_without_a_profile_nothing_is_different() -> None:
 
 def test_the_client_may_reach_the_reader_and_nobody_else() -> None:
     def ports(run_spec: BenchmarkRunSpec) -> set[int]:
-        rules = network_policy_manifests(OWNER, run_spec, operator_namespace="bench-system")[0][
-            "spec"
-        ]["ingress"]
+        rules = network_policy_manifests(
+            OWNER, run_spec, operator_namespace="bench-system"
+        )[0]["spec"]["ingress"]
         return {port["port"] for rule in rules for port in rule["ports"]}
 
     assert ports(profiled()) - ports(spec()) == {8092}
@@ -341,7 +420,10 @@ def profile_plan(run_spec: BenchmarkRunSpec) -> ProfilePlan:
 
 
 def test_the_last_workloads_highest_load_is_profiled_as_a_closed_loop() -> None:
-    workloads = [a_workload("first"), a_workload("second", load=concurrencies(2, 32))]
+    workloads = [
+        a_workload("first"),
+        a_workload("second", load=concurrencies(2, 32)),
+    ]
     found = profile_plan(profiled(workloads=workloads, profile={"seconds": 3}))
     load = found.load
     assert (load.workload, load.concurrency, load.requests, load.prompts) == (
@@ -351,7 +433,9 @@ def test_the_last_workloads_highest_load_is_profiled_as_a_closed_loop() -> None:
         None,
     )
     assert (found.seconds, found.max_seconds, found.reader_port) == (3, 300, 8092)
-    plan = plan_of_client(OWNER, profiled(workloads=workloads), token_digest="0" * 64)
+    plan = plan_of_client(
+        OWNER, profiled(workloads=workloads), token_digest="0" * 64
+    )
     assert load.seed not in {each.seed for each in plan.stages} | {
         each.seed for each in plan.warmups
     }
@@ -363,7 +447,9 @@ def test_a_profile_asks_for_no_more_prompts_than_seconds_of_load_need() -> None:
     ).load
     assert (large.concurrency, large.requests) == (1000, 1256)
     rows = {"shareGPT": {"file": {"path": "/data/rows.json"}}}
-    of_file = profile_plan(profiled(workloads=[a_workload(load=rates("100"), dataset=rows)])).load
+    of_file = profile_plan(
+        profiled(workloads=[a_workload(load=rates("100"), dataset=rows)])
+    ).load
     assert of_file.prompts == 16
 
 
@@ -376,24 +462,30 @@ def test_its_record_comes_after_those_of_all_stages() -> None:
     run_spec = profiled(workloads=[a_workload(load=rates("1", "4"))])
     planned = [stage.id for stage in planned_stages(run_spec, run_uid="u")]
     assert stage_ids(run_spec, run_uid="u") == (*planned, PROFILE_STAGE)
-    assert stage_ids(spec(workloads=[a_workload(load=rates("1", "4"))]), run_uid="u") == tuple(
-        planned
-    )
+    assert stage_ids(
+        spec(workloads=[a_workload(load=rates("1", "4"))]), run_uid="u"
+    ) == tuple(planned)
 
 
 def test_the_deployment_is_one_that_kubernetes_takes() -> None:
     import kubernetes_validate
 
-    (role,) = server_roles(OWNER, profiled(), client_image="client:1", pull_policy="IfNotPresent")
+    (role,) = server_roles(
+        OWNER, profiled(), client_image="client:1", pull_policy="IfNotPresent"
+    )
     kubernetes_validate.validate(workload(OWNER, role), "1.31", strict=True)
 
 
 def test_the_operators_image_holds_the_reader() -> None:
     root = Path(__file__).parents[3]
     copied = re.findall(
-        r"^COPY client-image/(benchrun_client\S*) ", (root / "Dockerfile").read_text(), re.MULTILINE
+        r"^COPY client-image/(benchrun_client\S*) ",
+        (root / "Dockerfile").read_text(),
+        re.MULTILINE,
     )
     shipped = "\n".join(
-        file.read_text() for path in copied for file in (root / "client-image" / path).rglob("*.py")
+        file.read_text()
+        for path in copied
+        for file in (root / "client-image" / path).rglob("*.py")
     )
     assert reader_source("vllm/trace_reader.py") in shipped

@@ -16,20 +16,34 @@ from benchrun.plan import (
     warmup_seed,
 )
 from benchrun_client.contract import spelled
-from unit.plan.specs import Json, concurrencies, endpoint_body, rates, spec, spec_body, workload
+from unit.plan.specs import (
+    Json,
+    concurrencies,
+    endpoint_body,
+    rates,
+    spec,
+    spec_body,
+    workload,
+)
 
-TWO = [workload("chat", load=rates("1", "inf")), workload("code", load=concurrencies(8))]
+TWO = [
+    workload("chat", load=rates("1", "inf")),
+    workload("code", load=concurrencies(8)),
+]
 EIGHT = [
     workload("chat", load=rates("1", "2", "4", "8")),
     workload("code", load=concurrencies(1, 2, 4, 8)),
 ]
 
 
-def order(*, repeats: int = 1, workloads: list[Json], **measurement: Any) -> list[str]:
+def order(
+    *, repeats: int = 1, workloads: list[Json], **measurement: Any
+) -> list[str]:
     return [
         s.id
         for s in planned_stages(
-            spec(workloads=workloads, repeats=repeats, measurement=measurement), run_uid="u"
+            spec(workloads=workloads, repeats=repeats, measurement=measurement),
+            run_uid="u",
         )
     ]
 
@@ -45,15 +59,30 @@ def test_as_listed_repeats_are_outermost_then_workloads_then_load_points() -> No
     ]
 
 
-def test_shuffled_every_repeat_holds_every_load_point_once_in_an_order_of_its_own() -> None:
+def test_shuffled_every_repeat_holds_every_load_point_once_in_an_order_of_its_own() -> (
+    None
+):
     shuffled, listed = (
-        order(workloads=EIGHT, repeats=3, order=how) for how in ("Shuffled", "AsListed")
+        order(workloads=EIGHT, repeats=3, order=how)
+        for how in ("Shuffled", "AsListed")
     )
     assert shuffled == order(workloads=EIGHT, repeats=3)
     repeats = [shuffled[n : n + 8] for n in (0, 8, 16)]
-    assert [set(repeat) for repeat in repeats] == [set(listed[n : n + 8]) for n in (0, 8, 16)]
-    assert len({tuple(stage.rpartition("/")[0] for stage in repeat) for repeat in repeats}) == 3
-    assert all(repeat != listed[8 * n : 8 * n + 8] for n, repeat in enumerate(repeats))
+    assert [set(repeat) for repeat in repeats] == [
+        set(listed[n : n + 8]) for n in (0, 8, 16)
+    ]
+    assert (
+        len(
+            {
+                tuple(stage.rpartition("/")[0] for stage in repeat)
+                for repeat in repeats
+            }
+        )
+        == 3
+    )
+    assert all(
+        repeat != listed[8 * n : 8 * n + 8] for n, repeat in enumerate(repeats)
+    )
 
 
 def test_the_seed_alone_decides_the_order_and_not_how_the_spec_is_written() -> None:
@@ -61,7 +90,9 @@ def test_the_seed_alone_decides_the_order_and_not_how_the_spec_is_written() -> N
     assert order(workloads=EIGHT, seed=3) != order(workloads=EIGHT, seed=4)
 
 
-def test_over_many_seeds_every_load_point_is_at_every_place_about_equally_often() -> None:
+def test_over_many_seeds_every_load_point_is_at_every_place_about_equally_often() -> (
+    None
+):
     places = Counter(
         place
         for seed in range(400)
@@ -86,7 +117,9 @@ def test_the_order_is_that_of_the_first_release() -> None:
 
 
 def test_a_load_point_pools_the_repeats_of_a_load_point() -> None:
-    found = load_points(spec(workloads=[workload("chat", load=rates("4", "1"))], repeats=3))
+    found = load_points(
+        spec(workloads=[workload("chat", load=rates("4", "1"))], repeats=3)
+    )
     assert [(c.id, c.stage_ids) for c in found] == [
         ("chat/rate=4", ("chat/rate=4/r1", "chat/rate=4/r2", "chat/rate=4/r3")),
         ("chat/rate=1", ("chat/rate=1/r1", "chat/rate=1/r2", "chat/rate=1/r3")),
@@ -101,8 +134,12 @@ def test_every_stage_is_in_exactly_one_load_point() -> None:
         ],
         repeats=3,
     )
-    pooled = [stage for load_point in load_points(given) for stage in load_point.stage_ids]
-    assert sorted(pooled) == sorted(s.id for s in planned_stages(given, run_uid="u"))
+    pooled = [
+        stage for load_point in load_points(given) for stage in load_point.stage_ids
+    ]
+    assert sorted(pooled) == sorted(
+        s.id for s in planned_stages(given, run_uid="u")
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,7 +163,9 @@ def test_a_load_value_has_one_spelling(expected: str, written: str) -> None:
     [
         pytest.param(240, "4", 60, id="whole"),
         pytest.param(91, "1.51", 60, id="rounded up"),
-        pytest.param(3, "0.1", 30, id="exact in decimals, though 0.1 is not in binary"),
+        pytest.param(
+            3, "0.1", 30, id="exact in decimals, though 0.1 is not in binary"
+        ),
         pytest.param(1, "0.001", 1, id="never none"),
     ],
 )
@@ -150,7 +189,10 @@ def test_a_duration_asks_for_rate_times_duration_requests(
     ],
 )
 def test_gpus_are_counted_whoever_makes_them(expected: int, limits: Json) -> None:
-    assert gpus(spec(server={"image": "v", "resources": {"limits": limits}})) == expected
+    assert (
+        gpus(spec(server={"image": "v", "resources": {"limits": limits}}))
+        == expected
+    )
 
 
 def test_estimate_is_the_least_gpu_time_of_open_loops() -> None:
@@ -168,7 +210,9 @@ def test_estimate_is_the_least_gpu_time_of_open_loops() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        pytest.param(spec_body(workloads=[workload(load=concurrencies(4))]), id="closed loop"),
+        pytest.param(
+            spec_body(workloads=[workload(load=concurrencies(4))]), id="closed loop"
+        ),
         pytest.param(spec_body(server={"image": "v"}), id="no GPU"),
     ],
 )
@@ -184,7 +228,8 @@ URL = {"url": "http://llm.example"}
 
 def seeds(body: Json, *, uid: str = "uid-1") -> dict[str, int]:
     return {
-        s.id: s.seed for s in planned_stages(BenchmarkRunSpec.model_validate(body), run_uid=uid)
+        s.id: s.seed
+        for s in planned_stages(BenchmarkRunSpec.model_validate(body), run_uid=uid)
     }
 
 
@@ -203,21 +248,29 @@ BEFORE = spec_body(workloads=[chat(rates("1", "4"))], repeats=2)
             id="a load point is added",
         ),
         pytest.param(
-            spec_body(workloads=[chat(rates("4", "1"))], repeats=2), id="load points change places"
+            spec_body(workloads=[chat(rates("4", "1"))], repeats=2),
+            id="load points change places",
         ),
         pytest.param(
-            spec_body(workloads=[workload("code"), chat(rates("1", "4"))], repeats=2),
+            spec_body(
+                workloads=[workload("code"), chat(rates("1", "4"))], repeats=2
+            ),
             id="a workload is added",
         ),
         pytest.param(
-            spec_body(workloads=[chat(rates("1", "4"))], repeats=5), id="repeats are added"
+            spec_body(workloads=[chat(rates("1", "4"))], repeats=5),
+            id="repeats are added",
         ),
         pytest.param(
             spec_body(workloads=[chat(rates("1.0", "4.000"))], repeats=2),
             id="numbers are spelled otherwise",
         ),
         pytest.param(
-            spec_body(workloads=[chat(rates("1", "4"))], repeats=2, model={"name": "other"}),
+            spec_body(
+                workloads=[chat(rates("1", "4"))],
+                repeats=2,
+                model={"name": "other"},
+            ),
             id="another model",
         ),
     ],
@@ -264,7 +317,10 @@ def test_two_runs_against_an_endpoint_send_different_traffic() -> None:
 
 def test_under_share_a_workload_has_one_seed_and_another_workload_another() -> None:
     body = spec_body(
-        workloads=[chat(rates("1", "4")), workload("code", load=concurrencies(1, 2))],
+        workloads=[
+            chat(rates("1", "4")),
+            workload("code", load=concurrencies(1, 2)),
+        ],
         repeats=3,
         measurement={"cachePolicy": "Share"},
     )
@@ -276,13 +332,19 @@ def test_under_share_a_workload_has_one_seed_and_another_workload_another() -> N
     assert not chats & set(seeds(BEFORE).values())
 
 
-def test_under_share_a_second_run_meets_what_the_first_one_left_in_an_endpoints_cache() -> None:
-    body = endpoint_body(URL, workloads=[chat(rates("1"))], measurement={"cachePolicy": "Share"})
+def test_under_share_a_second_run_meets_what_the_first_one_left_in_an_endpoints_cache() -> (
+    None
+):
+    body = endpoint_body(
+        URL, workloads=[chat(rates("1"))], measurement={"cachePolicy": "Share"}
+    )
     assert seeds(body, uid="uid-1") == seeds(body, uid="uid-2")
 
 
 def test_under_reset_prompts_are_those_of_isolate() -> None:
-    assert seeds(BEFORE | {"measurement": {"cachePolicy": "Reset"}}) == seeds(BEFORE)
+    assert seeds(BEFORE | {"measurement": {"cachePolicy": "Reset"}}) == seeds(
+        BEFORE
+    )
 
 
 def test_all_seeds_of_a_run_differ() -> None:
@@ -298,7 +360,10 @@ def test_all_seeds_of_a_run_differ() -> None:
 
 
 def test_warm_up_sends_other_traffic_than_any_stage() -> None:
-    assert warmup_seed(base=1, workload="chat", run_uid=None) not in seeds(BEFORE).values()
+    assert (
+        warmup_seed(base=1, workload="chat", run_uid=None)
+        not in seeds(BEFORE).values()
+    )
 
 
 def test_seeds_are_those_of_the_first_release() -> None:
@@ -310,7 +375,9 @@ def test_seeds_are_those_of_the_first_release() -> None:
 
 
 def division(client: Json, *workloads: Json, **changes: Any) -> Division:
-    body = spec_body(client=client, workloads=list(workloads) or [workload()], **changes)
+    body = spec_body(
+        client=client, workloads=list(workloads) or [workload()], **changes
+    )
     return division_of(BenchmarkRunSpec.model_validate(body))
 
 
@@ -323,30 +390,47 @@ def division(client: Json, *workloads: Json, **changes: Any) -> Division:
         pytest.param(1, rates("100"), id="100 requests a second are one's"),
         pytest.param(2, rates("100.5"), id="a fraction more is not"),
         pytest.param(3, rates("5", "250"), id="the highest counts"),
-        pytest.param(2, rates("inf"), id="all at once: as many streams as requests"),
         pytest.param(
-            1, {**rates("inf"), "maxConcurrency": 20}, id="under a cap: as many as may be under way"
+            2, rates("inf"), id="all at once: as many streams as requests"
         ),
         pytest.param(
-            1, {"search": {"axis": "RequestRate", "from": "1", "to": "900"}}, id="a search is one's"
+            1,
+            {**rates("inf"), "maxConcurrency": 20},
+            id="under a cap: as many as may be under way",
+        ),
+        pytest.param(
+            1,
+            {"search": {"axis": "RequestRate", "from": "1", "to": "900"}},
+            id="a search is one's",
         ),
     ],
 )
 def test_auto_follows_the_highest_load(expected: int, load: Json) -> None:
     searched = (
-        {"objectives": [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 500}]}
+        {
+            "objectives": [
+                {"metric": "TTFT", "percentile": "90", "maxMilliseconds": 500}
+            ]
+        }
         if "search" in load
         else {}
     )
     requests = 4000 if searched else 200
     assert (
-        division({"parallelism": "Auto"}, workload(load=load, requests=requests), **searched).shards
+        division(
+            {"parallelism": "Auto"},
+            workload(load=load, requests=requests),
+            **searched,
+        ).shards
         == expected
     )
 
 
 def test_auto_follows_the_workload_that_needs_most() -> None:
-    two = workload("few", load=concurrencies(4)), workload("many", load=concurrencies(400))
+    two = (
+        workload("few", load=concurrencies(4)),
+        workload("many", load=concurrencies(400)),
+    )
     assert division({"parallelism": "Auto"}, *two).shards == 3
 
 

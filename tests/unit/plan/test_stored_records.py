@@ -24,11 +24,16 @@ BYTES = "benchrun.dev/stored-bytes"
 
 
 def stage(
-    *, packed: bytes = b"record", timeline: bytes | None = None, ends_search: str | None = None
+    *,
+    packed: bytes = b"record",
+    timeline: bytes | None = None,
+    ends_search: str | None = None,
 ) -> Manifest:
     arrival = sealed_bytes(7, packed, ends_search=ends_search)
     return stage_config_map(
-        OWNER, arrival, timeline=TimelinePart(timeline, through=12.5) if timeline else None
+        OWNER,
+        arrival,
+        timeline=TimelinePart(timeline, through=12.5) if timeline else None,
     )
 
 
@@ -39,7 +44,9 @@ def test_what_is_put_in_comes_out_and_its_size_stands_beside_it(
     found = stage(packed=packed, timeline=timeline)
     assert stored_part(found, RECORD_KEY) == packed
     assert stored_part(found, TIMELINE_KEY) == timeline
-    assert found["metadata"]["annotations"][BYTES] == str(len(packed) + len(timeline or b""))
+    assert found["metadata"]["annotations"][BYTES] == str(
+        len(packed) + len(timeline or b"")
+    )
 
 
 def test_a_stage_tells_what_its_envelope_said() -> None:
@@ -58,12 +65,16 @@ def test_a_stage_tells_what_its_envelope_said() -> None:
         "digest": "d" * 64,
     }
     ended = json.loads(
-        stage(ends_search="chat")["metadata"]["annotations"]["benchrun.dev/envelope"]
+        stage(ends_search="chat")["metadata"]["annotations"][
+            "benchrun.dev/envelope"
+        ]
     )
     assert ended["ends_search"] == "chat"
 
 
-CHUNK = timeline_config_map(OWNER, chunk=2, timeline=TimelinePart(b"t", through=12.5))
+CHUNK = timeline_config_map(
+    OWNER, chunk=2, timeline=TimelinePart(b"t", through=12.5)
+)
 
 
 @pytest.mark.parametrize("found", [stage(), CHUNK])
@@ -84,7 +95,13 @@ def test_a_chunk_goes_with_the_timeline() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [{}, {"binaryData": None}, {"binaryData": []}, {"binaryData": {"other": "eA=="}}]
+    "body",
+    [
+        {},
+        {"binaryData": None},
+        {"binaryData": []},
+        {"binaryData": {"other": "eA=="}},
+    ],
 )
 def test_where_nothing_is_held_nothing_is_read(body: dict[str, object]) -> None:
     assert stored_part(body, RECORD_KEY) is None
@@ -102,7 +119,9 @@ def test_a_record_is_taken_for_the_run_and_the_number_that_it_says_only() -> Non
     body = stage(packed=seal(kept)[1])
     assert stored_record(body, run_uid=kept.run_uid, sequence=3) == kept
     for uid, sequence in ((kept.run_uid, 4), ("another", 3), (kept.run_uid, None)):
-        with pytest.raises(ValueError, match=f"^holds record 3 of run {kept.run_uid}$"):
+        with pytest.raises(
+            ValueError, match=f"^holds record 3 of run {kept.run_uid}$"
+        ):
             stored_record(body, run_uid=uid, sequence=sequence)
 
 

@@ -15,7 +15,9 @@ def spec(changes: Mapping[str, Any] | None = None) -> BenchmarkRunSpec:
     return BenchmarkRunSpec.model_validate(minimal(changes))
 
 
-def manifest(changes: Mapping[str, Any] | None = None, **outside: Any) -> dict[str, Any]:
+def manifest(
+    changes: Mapping[str, Any] | None = None, **outside: Any
+) -> dict[str, Any]:
     return {
         "apiVersion": "benchrun.dev/v1alpha1",
         "kind": "BenchmarkRun",
@@ -26,7 +28,10 @@ def manifest(changes: Mapping[str, Any] | None = None, **outside: Any) -> dict[s
 
 
 def checked(
-    changes: Mapping[str, Any] | None = None, *, known: Known = NOTHING_KNOWN, **outside: Any
+    changes: Mapping[str, Any] | None = None,
+    *,
+    known: Known = NOTHING_KNOWN,
+    **outside: Any,
 ) -> Checked:
     """Check the minimal object with these changes."""
     return check_run(manifest(changes, **outside), known)
@@ -34,4 +39,8 @@ def checked(
 
 def messages(found: Checked, level: Level) -> dict[str, str]:
     """Return the remarks of a level, by field."""
-    return {remark.path: remark.text for remark in found.remarks if remark.level == level}
+    return {
+        remark.path: remark.text
+        for remark in found.remarks
+        if remark.level == level
+    }

@@ -4,7 +4,9 @@ from benchrun.preflight.manifest_checks import Known, check_run
 from unit.plan.specs import rates, spec_body, workload
 
 
-def test_of_sglang_lengths_and_places_are_checked_and_the_rest_is_said_to_be_unknown() -> None:
+def test_of_sglang_lengths_and_places_are_checked_and_the_rest_is_said_to_be_unknown() -> (
+    None
+):
     args = ["--context-length=100", "--max-running-requests=2", "--no-such-flag"]
     body = spec_body(
         server={"image": "lmsysorg/sglang:v0.5", "engine": "SGLang", "args": args},
@@ -26,4 +28,6 @@ def test_a_flag_that_hides_something_is_named() -> None:
         workloads=[workload("chat", load=rates("1"))],
     )
     found = check_run({"spec": body}, Known()).remarks
-    assert [r.path for r in found if r.text.startswith(flag)] == ["spec.server.args[0]"]
+    assert [r.path for r in found if r.text.startswith(flag)] == [
+        "spec.server.args[0]"
+    ]

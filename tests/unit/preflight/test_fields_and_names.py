@@ -15,7 +15,11 @@ DATASET = "spec.workloads[0].dataset"
 @pytest.mark.parametrize(
     ("changes", "path", "text"),
     [
-        ({"model.revison": "x"}, "spec.model.revison", "unknown field; did you mean revision?"),
+        (
+            {"model.revison": "x"},
+            "spec.model.revison",
+            "unknown field; did you mean revision?",
+        ),
         (
             {"model.source": {"hubb": {}}},
             "spec.model.source.hubb",
@@ -63,11 +67,15 @@ DATASET = "spec.workloads[0].dataset"
 def test_an_unknown_field(changes: dict[str, Any], path: str, text: str) -> None:
     errors = messages(checked(changes), "Error")
     assert text in errors[path]
-    assert not text.startswith("unknown field") or errors[path].startswith("unknown field")
+    assert not text.startswith("unknown field") or errors[path].startswith(
+        "unknown field"
+    )
 
 
 def test_where_nothing_is_near_and_there_are_many_none_is_listed() -> None:
-    assert messages(checked({"zzzzzz": 1}), "Error") == {"spec.zzzzzz": "unknown field"}
+    assert messages(checked({"zzzzzz": 1}), "Error") == {
+        "spec.zzzzzz": "unknown field"
+    }
 
 
 @pytest.mark.parametrize(
@@ -83,17 +91,30 @@ def test_where_nothing_is_near_and_there_are_many_none_is_listed() -> None:
         ({"workloads.0.load": []}, LOAD),
         ({"workloads.0.load": {"concurrencies": [8, 8]}}, f"{LOAD}.concurrencies"),
         ({"workloads.0.api": "Chats"}, "spec.workloads[0].api"),
-        ({"server.resources": {"limits": {"cpu": "two"}}}, "spec.server.resources.limits.cpu"),
-        ({"server.resources": {"limits": {"cpu": -1}}}, "spec.server.resources.limits.cpu"),
+        (
+            {"server.resources": {"limits": {"cpu": "two"}}},
+            "spec.server.resources.limits.cpu",
+        ),
+        (
+            {"server.resources": {"limits": {"cpu": -1}}},
+            "spec.server.resources.limits.cpu",
+        ),
         (
             {
                 "workloads.0.dataset": {
-                    "texts": {"file": {"path": "/x"}, "column": "c", "textsPerPrompt": 20_000}
+                    "texts": {
+                        "file": {"path": "/x"},
+                        "column": "c",
+                        "textsPerPrompt": 20_000,
+                    }
                 }
             },
             f"{DATASET}.texts.textsPerPrompt",
         ),
-        ({"repeats": 100, "workloads.0.load": {"concurrencies": [1, 2, 3]}}, "spec.repeats"),
+        (
+            {"repeats": 100, "workloads.0.load": {"concurrencies": [1, 2, 3]}},
+            "spec.repeats",
+        ),
         ({"workloads.0.load.maxConcurrency": 0}, f"{LOAD}.maxConcurrency"),
     ],
 )
@@ -133,7 +154,8 @@ def test_what_kubectl_prints_can_be_checked() -> None:
     assert (
         messages(
             checked(
-                metadata={**metadata, "managedFields": [], "selfLink": "x"}, status={"phase": "x"}
+                metadata={**metadata, "managedFields": [], "selfLink": "x"},
+                status={"phase": "x"},
             ),
             "Error",
         )
@@ -152,7 +174,9 @@ def test_what_kubectl_prints_can_be_checked() -> None:
         ({"spec": []}, "spec"),
     ],
 )
-def test_an_error_around_the_spec_has_this_text(outside: dict[str, Any], path: str) -> None:
+def test_an_error_around_the_spec_has_this_text(
+    outside: dict[str, Any], path: str
+) -> None:
     golden(messages(checked(**outside), "Error")[path])
 
 

@@ -5,7 +5,11 @@ from typing import Any
 import pytest
 from benchrun.api import Workload
 from benchrun.preflight.manifest_checks import Known
-from benchrun.preflight.request_volume import LongestRequest, lengths_of, longest_request
+from benchrun.preflight.request_volume import (
+    LongestRequest,
+    lengths_of,
+    longest_request,
+)
 from benchrun.sizing import model_shape
 from unit.api.spec_cases import workload
 from unit.golden_messages import golden
@@ -13,7 +17,9 @@ from unit.preflight.checks import checked, messages
 from unit.sizing.configs import LLAMA_8B
 
 DATASET = "spec.workloads[0].dataset"
-RANDOM = {"workloads.0.dataset": {"random": {"inputTokens": 12_000, "outputTokens": 1000}}}
+RANDOM = {
+    "workloads.0.dataset": {"random": {"inputTokens": 12_000, "outputTokens": 1000}}
+}
 SHORT_MODEL = Known(shape=model_shape(LLAMA_8B | {"max_position_embeddings": 8192}))
 FILE = {"configMap": {"name": "c", "key": "k"}}
 
@@ -29,7 +35,9 @@ FILE = {"configMap": {"name": "c", "key": "k"}}
 def test_a_request_longer_than_a_sequence_is_an_error(
     args: list[str], known: Known, told_by: str
 ) -> None:
-    text = messages(checked({**RANDOM, "server.args": args}, known=known), "Error")[DATASET]
+    text = messages(checked({**RANDOM, "server.args": args}, known=known), "Error")[
+        DATASET
+    ]
     assert f"({told_by})" in text
     golden(text)
 
@@ -47,9 +55,16 @@ def test_rows_that_are_too_long_are_left_out_which_is_no_error(
     members: dict[str, Any], limit: int, fits: bool
 ) -> None:
     dataset = {"shareGPT": {"file": FILE, **members}}
-    found = checked({"workloads.0.dataset": dataset, "server.args": [f"--max-model-len={limit}"]})
+    found = checked(
+        {
+            "workloads.0.dataset": dataset,
+            "server.args": [f"--max-model-len={limit}"],
+        }
+    )
     assert DATASET not in messages(found, "Error")
-    assert ("longer rows are left out" in messages(found, "Note").get(DATASET, "")) is not fits
+    assert (
+        "longer rows are left out" in messages(found, "Note").get(DATASET, "")
+    ) is not fits
 
 
 @pytest.mark.parametrize(
@@ -83,12 +98,19 @@ def test_rows_that_are_too_long_are_left_out_which_is_no_error(
 def test_answers_that_leave_no_room_for_a_prompt_are_an_error(
     dataset: dict[str, Any], tokens: str
 ) -> None:
-    found = checked({"workloads.0.dataset": dataset, "server.args": ["--max-model-len=2000"]})
+    found = checked(
+        {"workloads.0.dataset": dataset, "server.args": ["--max-model-len=2000"]}
+    )
     golden(messages(found, "Error")[DATASET])
 
 
 def test_each_part_of_a_mix_is_looked_at() -> None:
-    prefixes = {"prefixes": 2, "prefixTokens": 4000, "suffixTokens": 90, "outputTokens": 10}
+    prefixes = {
+        "prefixes": 2,
+        "prefixTokens": 4000,
+        "suffixTokens": 90,
+        "outputTokens": 10,
+    }
     parts = {
         "a": {"random": {}},
         "b": {"prefixRepetition": prefixes},
@@ -98,7 +120,9 @@ def test_each_part_of_a_mix_is_looked_at() -> None:
         {**workload(), "dataset": {"mix": [{"workload": name} for name in parts]}},
         *({"name": name, "dataset": dataset} for name, dataset in parts.items()),
     ]
-    found = checked({"workloads": workloads, "server.args": ["--max-model-len=4096"]})
+    found = checked(
+        {"workloads": workloads, "server.args": ["--max-model-len=4096"]}
+    )
     assert list(messages(found, "Error")) == [f"{DATASET}.mix[1]"]
     assert f"{DATASET}.mix[2]" in messages(found, "NotChecked")
 
@@ -106,7 +130,12 @@ def test_each_part_of_a_mix_is_looked_at() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"server.args": ["--max-model-len=16384", "--hf-overrides.rope_scaling.factor=2"]},
+        {
+            "server.args": [
+                "--max-model-len=16384",
+                "--hf-overrides.rope_scaling.factor=2",
+            ]
+        },
         {
             "server.args": ["--max-model-len=16384"],
             "server.env": [{"name": "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "value": "1"}],
@@ -126,7 +155,9 @@ LOAD = "spec.workloads[0].load"
 ARGS = "spec.server.args"
 SHAPE = model_shape(LLAMA_8B)
 """128 KiB a token, 2 MiB a block."""
-ROOM = Known(shape=SHAPE, gpu_bytes=20 * GIB, weights_bytes=15 * GIB, overhead_bytes=GIB)
+ROOM = Known(
+    shape=SHAPE, gpu_bytes=20 * GIB, weights_bytes=15 * GIB, overhead_bytes=GIB
+)
 """4 GiB at a utilisation of 1: 2048 blocks, of which 2047 can be used."""
 SEARCHABLE: dict[str, Any] = {
     "objectives": [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 500}]
@@ -136,7 +167,10 @@ ALL = "--gpu-memory-utilization=1"
 
 def load(**members: Any) -> dict[str, Any]:
     """1024 + 128 tokens a request: 72 blocks, so 28 fit."""
-    return {"workloads.0.load": members, "server.args": [ALL, "--max-model-len=8192"]}
+    return {
+        "workloads.0.load": members,
+        "server.args": [ALL, "--max-model-len=8192"],
+    }
 
 
 @pytest.mark.parametrize(
@@ -147,11 +181,21 @@ def load(**members: Any) -> dict[str, Any]:
         (load(requestRates=["1"], maxConcurrency=64), "64"),
         (load(requestRates=["1", "inf"]), "100"),
         (load(requestRates=["1"]), None),
-        (load(search={"axis": "Concurrency", "from": "1", "to": "512"}) | SEARCHABLE, "512"),
-        (load(search={"axis": "RequestRate", "from": "1", "to": "512"}) | SEARCHABLE, None),
+        (
+            load(search={"axis": "Concurrency", "from": "1", "to": "512"})
+            | SEARCHABLE,
+            "512",
+        ),
+        (
+            load(search={"axis": "RequestRate", "from": "1", "to": "512"})
+            | SEARCHABLE,
+            None,
+        ),
     ],
 )
-def test_more_at_once_than_fit_is_a_warning(changes: dict[str, Any], too_many: str | None) -> None:
+def test_more_at_once_than_fit_is_a_warning(
+    changes: dict[str, Any], too_many: str | None
+) -> None:
     warnings = messages(checked(changes, known=ROOM), "Warning")
     if too_many is None:
         assert LOAD not in warnings
@@ -162,7 +206,9 @@ def test_more_at_once_than_fit_is_a_warning(changes: dict[str, Any], too_many: s
 
 
 def test_requests_that_only_the_data_tells_the_length_of_are_left_out() -> None:
-    changes = load(concurrencies=[5000]) | {"workloads.0.dataset": {"agent": {"staticPrefix": {}}}}
+    changes = load(concurrencies=[5000]) | {
+        "workloads.0.dataset": {"agent": {"staticPrefix": {}}}
+    }
     assert LOAD not in messages(checked(changes, known=ROOM), "Warning")
 
 
@@ -173,8 +219,13 @@ def test_engines_side_by_side_hold_more() -> None:
 
 
 def test_a_size_among_the_arguments_needs_no_gpu_memory() -> None:
-    changes = {"server.args": ["--kv-cache-memory-bytes=1GiB", "--max-model-len=4096"]}
-    assert "8,192 tokens" in messages(checked(changes, known=Known(shape=SHAPE)), "Note")[ARGS]
+    changes = {
+        "server.args": ["--kv-cache-memory-bytes=1GiB", "--max-model-len=4096"]
+    }
+    assert (
+        "8,192 tokens"
+        in messages(checked(changes, known=Known(shape=SHAPE)), "Note")[ARGS]
+    )
 
 
 # How long the requests of each dataset get.
@@ -206,13 +257,27 @@ def workload_with(dataset: dict[str, Any]) -> Workload:
             79,
         ),
         (
-            {"random": {"outputLengths": {"mean": 7, "stdev": 2, "min": 1, "max": 70}}},
+            {
+                "random": {
+                    "outputLengths": {"mean": 7, "stdev": 2, "min": 1, "max": 70}
+                }
+            },
             LongestRequest(1024, 70, drops_long_rows=False),
             1094,
         ),
-        ({"prefixRepetition": {}}, LongestRequest(512, 128, drops_long_rows=False), 640),
         (
-            {"prefixRepetition": {"prefixTokens": 100, "suffixTokens": 20, "outputTokens": 3}},
+            {"prefixRepetition": {}},
+            LongestRequest(512, 128, drops_long_rows=False),
+            640,
+        ),
+        (
+            {
+                "prefixRepetition": {
+                    "prefixTokens": 100,
+                    "suffixTokens": 20,
+                    "outputTokens": 3,
+                }
+            },
             LongestRequest(120, 3, drops_long_rows=False),
             123,
         ),
@@ -269,11 +334,21 @@ def workload_with(dataset: dict[str, Any]) -> Workload:
             None,
         ),
         (
-            {"huggingFace": {"repository": "a/b", "column": "c", "outputTokens": 9}},
+            {
+                "huggingFace": {
+                    "repository": "a/b",
+                    "column": "c",
+                    "outputTokens": 9,
+                }
+            },
             LongestRequest(None, 9, drops_long_rows=True),
             None,
         ),
-        ({"agent": {"staticPrefix": {}}}, LongestRequest(None, None, drops_long_rows=False), None),
+        (
+            {"agent": {"staticPrefix": {}}},
+            LongestRequest(None, None, drops_long_rows=False),
+            None,
+        ),
         (
             {"agent": {"dynamicPrefix": {}, "outputTokens": 9}},
             LongestRequest(None, None, drops_long_rows=False),
@@ -287,7 +362,9 @@ def workload_with(dataset: dict[str, Any]) -> Workload:
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
-def test_lengths(dataset: dict[str, Any], lengths: LongestRequest, total: int | None) -> None:
+def test_lengths(
+    dataset: dict[str, Any], lengths: LongestRequest, total: int | None
+) -> None:
     found = lengths_of(workload_with(dataset).dataset)
     assert (found, found.total) == (lengths, total)
 
@@ -309,7 +386,12 @@ OPEN: dict[str, Any] = {"custom": {"file": FILE_LENGTHS_OF}}
             101,
             id="the longest part of a mix",
         ),
-        pytest.param({"mix": [{"workload": "l"}, {"workload": "s"}]}, 50, 50, id="cut as well"),
+        pytest.param(
+            {"mix": [{"workload": "l"}, {"workload": "s"}]},
+            50,
+            50,
+            id="cut as well",
+        ),
         pytest.param(
             {"mix": [{"workload": "l"}, {"workload": "o"}]},
             50,
@@ -326,4 +408,7 @@ def test_the_longest_request_that_the_model_takes(
         workload_with(each).model_copy(update={"name": name})
         for name, each in (("s", SHORT), ("l", LONG), ("o", OPEN))
     ]
-    assert longest_request(workload_with(dataset), named, max_tokens=max_tokens) == longest
+    assert (
+        longest_request(workload_with(dataset), named, max_tokens=max_tokens)
+        == longest
+    )

@@ -4,7 +4,12 @@ together."""
 from typing import Any
 
 import pytest
-from benchrun.preflight.manifest_checks import Checked, Known, check_object, check_sweep
+from benchrun.preflight.manifest_checks import (
+    Checked,
+    Known,
+    check_object,
+    check_sweep,
+)
 from benchrun.preflight.request_volume import volume_of
 from benchrun.sizing import model_shape
 from unit.api.spec_cases import minimal
@@ -16,7 +21,10 @@ ARGS = "spec.template.server.args"
 
 
 def sweep(
-    template: dict[str, Any] | None = None, *, known: Known | None = None, **changes: Any
+    template: dict[str, Any] | None = None,
+    *,
+    known: Known | None = None,
+    **changes: Any,
 ) -> Checked:
     body = {
         "template": minimal(template),
@@ -35,7 +43,11 @@ def sweep(
 @pytest.mark.parametrize(
     ("body", "level", "text"),
     [
-        ({"kind": "Secret", "apiVersion": "v1"}, "Note", "not a benchmark; not checked"),
+        (
+            {"kind": "Secret", "apiVersion": "v1"},
+            "Note",
+            "not a benchmark; not checked",
+        ),
         ({"kind": "", "apiVersion": "v1"}, "Note", "not a benchmark; not checked"),
         (
             {"kind": "BenchmarkRuns", "apiVersion": "benchrun.dev/v1alpha1"},
@@ -49,9 +61,13 @@ def sweep(
         ),
     ],
 )
-def test_a_kind_that_is_none_of_ours(body: dict[str, Any], level: str, text: str) -> None:
+def test_a_kind_that_is_none_of_ours(
+    body: dict[str, Any], level: str, text: str
+) -> None:
     found = check_object(body, Known())
-    assert [(r.level, r.path, r.text) for r in found.remarks] == [(level, "kind", text)]
+    assert [(r.level, r.path, r.text) for r in found.remarks] == [
+        (level, "kind", text)
+    ]
     assert found.volume is None
 
 
@@ -94,7 +110,9 @@ def test_remarks_on_the_template_name_its_field() -> None:
         (4, "v0, v1, v2 and 1 more: vLLM 0.32.0 has no flag --nope"),
     ],
 )
-def test_variants_that_share_a_fault_are_named_together(variants: int, text: str) -> None:
+def test_variants_that_share_a_fault_are_named_together(
+    variants: int, text: str
+) -> None:
     wrong = [{"name": f"v{n}", "args": ["--nope"]} for n in range(variants)]
     found = sweep(matrix={"variants": [{"name": "base"}, *wrong]})
     assert messages(found, "Error") == {"spec.matrix": text}
@@ -102,7 +120,8 @@ def test_variants_that_share_a_fault_are_named_together(variants: int, text: str
 
 def test_a_template_argument_is_reported_at_the_template() -> None:
     found = sweep(
-        {"server.args": ["--nope"]}, matrix={"variants": [{"name": "a", "args": ["--neither"]}]}
+        {"server.args": ["--nope"]},
+        matrix={"variants": [{"name": "a", "args": ["--neither"]}]},
     )
     assert [(r.path, r.text) for r in found.remarks if r.level == "Error"] == [
         (f"{ARGS}[0]", "vLLM 0.32.0 has no flag --nope"),
@@ -110,7 +129,9 @@ def test_a_template_argument_is_reported_at_the_template() -> None:
     ]
 
 
-def test_the_config_of_the_templates_model_holds_for_variants_that_keep_it() -> None:
+def test_the_config_of_the_templates_model_holds_for_variants_that_keep_it() -> (
+    None
+):
     known = Known(
         shape=model_shape(LLAMA_8B | {"max_position_embeddings": 1000}),
         gpu_bytes=2**36,
@@ -120,8 +141,13 @@ def test_the_config_of_the_templates_model_holds_for_variants_that_keep_it() -> 
     found = sweep(known=known, matrix={"variants": [{"name": "base"}, other]})
     errors = messages(found, "Error")
     assert list(errors) == ["spec.template.workloads[0].dataset"]
-    assert messages(found, "NotChecked")["spec.template.workloads[0].dataset"].startswith("large: ")
-    golden(errors["spec.template.workloads[0].dataset"], messages(found, "NotChecked")[ARGS])
+    assert messages(found, "NotChecked")[
+        "spec.template.workloads[0].dataset"
+    ].startswith("large: ")
+    golden(
+        errors["spec.template.workloads[0].dataset"],
+        messages(found, "NotChecked")[ARGS],
+    )
 
 
 @pytest.mark.parametrize(
@@ -132,13 +158,20 @@ def test_the_config_of_the_templates_model_holds_for_variants_that_keep_it() -> 
         (None, None),
     ],
 )
-def test_a_budget_is_held_against_all_variants(budget: int | None, text: str | None) -> None:
+def test_a_budget_is_held_against_all_variants(
+    budget: int | None, text: str | None
+) -> None:
     template = {"server.resources": {"limits": {"nvidia.com/gpu": 1}}}
     changes: dict[str, Any] = {} if budget is None else {"gpuSecondsBudget": budget}
-    assert messages(sweep(template, **changes), "Warning").get("spec.gpuSecondsBudget") == text
+    assert (
+        messages(sweep(template, **changes), "Warning").get("spec.gpuSecondsBudget")
+        == text
+    )
 
 
-def test_a_budget_of_a_load_that_tells_no_time_is_not_held_against_anything() -> None:
+def test_a_budget_of_a_load_that_tells_no_time_is_not_held_against_anything() -> (
+    None
+):
     template = {
         "server.resources": {"limits": {"nvidia.com/gpu": 1}},
         "workloads.0.load": {"concurrencies": [1]},
@@ -150,9 +183,7 @@ def test_a_budget_of_a_load_that_tells_no_time_is_not_held_against_anything() ->
 
 
 def test_one_replication_is_told_what_three_would_tell() -> None:
-    text = (
-        "1: variants are compared within one server each; 3 show how much servers differ by chance"
-    )
+    text = "1: variants are compared within one server each; 3 show how much servers differ by chance"
     assert messages(sweep(), "Note")["spec.replications"] == text
 
 
@@ -189,7 +220,12 @@ def test_every_figure_of_the_volume_is_that_of_all_runs() -> None:
         "warmup_seconds",
     ):
         assert getattr(whole, figure) == 6 * getattr(one, figure), figure
-    assert (whole.stages, whole.open_stages, whole.least_seconds, whole.warmup_seconds) == (
+    assert (
+        whole.stages,
+        whole.open_stages,
+        whole.least_seconds,
+        whole.warmup_seconds,
+    ) == (
         12,
         6,
         600,
@@ -204,11 +240,19 @@ def test_every_figure_of_the_volume_is_that_of_all_runs() -> None:
             "variants": [
                 {
                     "name": "a",
-                    "model": {"name": "m", "revision": "r", "source": {"path": {"path": "/m"}}},
+                    "model": {
+                        "name": "m",
+                        "revision": "r",
+                        "source": {"path": {"path": "/m"}},
+                    },
                 }
             ]
         },
-        {"grid": [{"name": n, "values": [{"name": "1", "image": "x"}]} for n in "ab"]},
+        {
+            "grid": [
+                {"name": n, "values": [{"name": "1", "image": "x"}]} for n in "ab"
+            ]
+        },
     ],
 )
 def test_a_matrix_that_makes_no_runs(matrix: dict[str, Any]) -> None:
@@ -243,7 +287,11 @@ def test_each_object_is_checked_as_its_kind() -> None:
         manifest(),
         manifest({"repeats": 0}),
         {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hf"}},
-        {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkRune", "metadata": {"name": "x"}},
+        {
+            "apiVersion": "benchrun.dev/v1alpha1",
+            "kind": "BenchmarkRune",
+            "metadata": {"name": "x"},
+        },
     ]
     found = [check_object(body, Known()) for body in bodies]
     assert [(each.kind, each.name, each.has_errors) for each in found] == [

@@ -12,7 +12,8 @@ from unit.sizing.published import QWEN_2_5_7B
 
 GIB = 2**30
 SERVER, PREFILL, DECODE = (
-    f"spec.server.{role}args" for role in ("", "disaggregated.prefill.", "disaggregated.decode.")
+    f"spec.server.{role}args"
+    for role in ("", "disaggregated.prefill.", "disaggregated.decode.")
 )
 SEVEN_B = Known(shape=model_shape(QWEN_2_5_7B))
 EXPERTS = Known(
@@ -38,7 +39,9 @@ def roles(prefill: list[str], decode: list[str], gpus: int) -> dict[str, Any]:
     return {"server.disaggregated": split}
 
 
-def level_of(changes: Mapping[str, Any], path: str, known: Known, word: str) -> str | None:
+def level_of(
+    changes: Mapping[str, Any], path: str, known: Known, word: str
+) -> str | None:
     """Of the remark on this field with this word."""
     found = checked(changes, known=known).remarks
     return next((r.level for r in found if r.path == path and word in r.text), None)
@@ -71,7 +74,8 @@ def test_processes_and_gpus_of_one_node(
     levels = {
         each.level
         for each in checked(changes).remarks
-        if each.path == SERVER and ("GPU" in each.text or "vLLM will not start" in each.text)
+        if each.path == SERVER
+        and ("GPU" in each.text or "vLLM will not start" in each.text)
     }
     assert levels == ({level} if level else set())
 
@@ -79,7 +83,9 @@ def test_processes_and_gpus_of_one_node(
 def test_a_variable_that_hides_gpus_is_not_checked() -> None:
     hidden = {"server.env": [{"name": "CUDA_VISIBLE_DEVICES", "value": "0"}]}
     changes = one_node("-tp=2", gpus=1) | hidden
-    assert level_of(changes, SERVER, Known(), "CUDA_VISIBLE_DEVICES") == "NotChecked"
+    assert (
+        level_of(changes, SERVER, Known(), "CUDA_VISIBLE_DEVICES") == "NotChecked"
+    )
 
 
 def test_each_role_has_gpus_of_its_own() -> None:
@@ -90,7 +96,9 @@ def test_each_role_has_gpus_of_its_own() -> None:
 
 
 def test_heads_are_held_against_the_flags_of_each_role() -> None:
-    found = messages(checked(roles(["-tp=8"], ["-tp=4"], 8), known=SEVEN_B), "Error")
+    found = messages(
+        checked(roles(["-tp=8"], ["-tp=4"], 8), known=SEVEN_B), "Error"
+    )
     assert "28 attention heads" in found[PREFILL]
     assert DECODE not in found
 
@@ -115,7 +123,10 @@ def test_a_demand_that_is_not_met_is_an_error_without_a_figure(
     args: tuple[str, ...], word: str
 ) -> None:
     known = Known(
-        shape=SEVEN_B.shape, gpu_bytes=80 * GIB, weights_bytes=15 * GIB, overhead_bytes=GIB
+        shape=SEVEN_B.shape,
+        gpu_bytes=80 * GIB,
+        weights_bytes=15 * GIB,
+        overhead_bytes=GIB,
     )
     changes = one_node(*args, gpus=None)
     assert level_of(changes, SERVER, known, word) == "Error"
@@ -125,17 +136,25 @@ def test_a_demand_that_is_not_met_is_an_error_without_a_figure(
 @pytest.mark.parametrize(
     ("args", "word"),
     [
-        (("--max-num-batched-tokens=64", "--max-num-seqs=128"), "--max-num-seqs=128"),
+        (
+            ("--max-num-batched-tokens=64", "--max-num-seqs=128"),
+            "--max-num-seqs=128",
+        ),
         (("--enable-eplb",), "--enable-eplb needs"),
     ],
 )
-def test_demands_on_flags_alone_need_no_model(args: tuple[str, ...], word: str) -> None:
+def test_demands_on_flags_alone_need_no_model(
+    args: tuple[str, ...], word: str
+) -> None:
     assert level_of(one_node(*args, gpus=1), SERVER, Known(), word) == "Error"
     assert level_of(one_node(gpus=1), SERVER, Known(), word) is None
 
 
 def test_without_a_model_demands_are_not_checked_where_there_are_any() -> None:
-    assert level_of(one_node("-tp=2", gpus=2), SERVER, Known(), "heads") == "NotChecked"
+    assert (
+        level_of(one_node("-tp=2", gpus=2), SERVER, Known(), "heads")
+        == "NotChecked"
+    )
     assert level_of(one_node(gpus=1), SERVER, Known(), "heads") is None
 
 
@@ -155,7 +174,9 @@ def test_weights_that_do_not_follow_from_the_checkpoint_are_not_checked(
     changes = one_node(*args, gpus=8)
     found = checked(changes, known=EXPERTS)
     assert messages(found, "Error") == {}
-    assert level_of(changes, SERVER, EXPERTS, "the weights on a GPU") == "NotChecked"
+    assert (
+        level_of(changes, SERVER, EXPERTS, "the weights on a GPU") == "NotChecked"
+    )
     assert level_of(changes, SERVER, EXPERTS, "the KV cache holds") is None
 
 
@@ -173,7 +194,10 @@ def test_weights_in_32_bits_are_not_those_on_the_gpu() -> None:
 
 def test_what_a_script_gives_is_not_taken_for_nothing() -> None:
     known = Known(
-        shape=SEVEN_B.shape, gpu_bytes=80 * GIB, weights_bytes=15 * GIB, overhead_bytes=GIB
+        shape=SEVEN_B.shape,
+        gpu_bytes=80 * GIB,
+        weights_bytes=15 * GIB,
+        overhead_bytes=GIB,
     )
     script = {"server.command": ["bash", "-c", "vllm serve $(MODEL) -tp 4"]}
     changes = one_node(gpus=4) | script

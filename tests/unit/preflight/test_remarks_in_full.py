@@ -18,18 +18,26 @@ ARGS = "spec.server.args"
 LOAD = "spec.workloads[0].load"
 DATASET = "spec.workloads[0].dataset"
 SHAPE = model_shape(LLAMA_8B)
-ROOM = Known(shape=SHAPE, gpu_bytes=20 * GIB, weights_bytes=15 * GIB, overhead_bytes=GIB)
+ROOM = Known(
+    shape=SHAPE, gpu_bytes=20 * GIB, weights_bytes=15 * GIB, overhead_bytes=GIB
+)
 """With --gpu-memory-utilization=1: 4 GiB of cache, 2048 blocks of 16 tokens."""
 FULL = "--gpu-memory-utilization=1"
 FILE = {"configMap": {"name": "c", "key": "k"}}
 
 
 def load(**members: Any) -> dict[str, Any]:
-    return {"workloads.0.load": members, "server.args": [FULL, "--max-model-len=8192"]}
+    return {
+        "workloads.0.load": members,
+        "server.args": [FULL, "--max-model-len=8192"],
+    }
 
 
 def dataset(limit: int, **members: Any) -> dict[str, Any]:
-    return {"workloads.0.dataset": members, "server.args": [f"--max-model-len={limit}"]}
+    return {
+        "workloads.0.dataset": members,
+        "server.args": [f"--max-model-len={limit}"],
+    }
 
 
 Case = tuple[dict[str, Any], Known, Level, str]
@@ -43,8 +51,18 @@ CASES: dict[str, Case] = {
     "nothing told of model and memory": ({}, Known(), "NotChecked", ARGS),
     "no memory told": ({}, Known(shape=SHAPE, weights_bytes=1), "NotChecked", ARGS),
     "no weights told": ({}, Known(shape=SHAPE, gpu_bytes=GIB), "NotChecked", ARGS),
-    "a value that is none": ({"server.args": ["--max-num-seqs=many"]}, Known(), "Error", ARGS),
-    "a limit that is none": ({"server.args": ["--max-model-len=0"]}, Known(), "Error", ARGS),
+    "a value that is none": (
+        {"server.args": ["--max-num-seqs=many"]},
+        Known(),
+        "Error",
+        ARGS,
+    ),
+    "a limit that is none": (
+        {"server.args": ["--max-model-len=0"]},
+        Known(),
+        "Error",
+        ARGS,
+    ),
     "a size of the cache that is none": (
         {"server.args": ["--kv-cache-memory-bytes=half"]},
         Known(shape=SHAPE),
@@ -89,7 +107,12 @@ CASES: dict[str, Case] = {
         ARGS,
     ),
     "a flag that is not counted": (
-        {"server.args": ["--kv-cache-memory-bytes=1GiB", "--decode-context-parallel-size=1"]},
+        {
+            "server.args": [
+                "--kv-cache-memory-bytes=1GiB",
+                "--decode-context-parallel-size=1",
+            ]
+        },
         Known(shape=SHAPE),
         "NotChecked",
         ARGS,
@@ -108,7 +131,10 @@ CASES: dict[str, Case] = {
     ),
     "more users than fit": (load(concurrencies=[8, 29, 64]), ROOM, "Warning", LOAD),
     "more users than seats": (
-        {"workloads.0.load": {"concurrencies": [1, 2048]}, "server.args": ["--max-num-seqs=1024"]},
+        {
+            "workloads.0.load": {"concurrencies": [1, 2048]},
+            "server.args": ["--max-num-seqs=1024"],
+        },
         Known(),
         "Warning",
         LOAD,
@@ -120,7 +146,12 @@ CASES: dict[str, Case] = {
         "Error",
         DATASET,
     ),
-    "requests longer than a sequence": (dataset(1151, random={}), Known(), "Error", DATASET),
+    "requests longer than a sequence": (
+        dataset(1151, random={}),
+        Known(),
+        "Error",
+        DATASET,
+    ),
     "rows longer than a sequence": (
         dataset(2047, shareGPT={"file": FILE}),
         Known(),
@@ -146,7 +177,11 @@ CASES: dict[str, Case] = {
         "spec.workloads[0].requests",
     ),
     "an objective out of reach": (
-        {"objectives": [{"metric": "E2EL", "percentile": "99", "maxMilliseconds": 1}]},
+        {
+            "objectives": [
+                {"metric": "E2EL", "percentile": "99", "maxMilliseconds": 1}
+            ]
+        },
         Known(),
         "Warning",
         "spec.objectives",
@@ -171,15 +206,24 @@ CASES: dict[str, Case] = {
 def test_remark(case: str) -> None:
     changes, known, level, path = CASES[case]
     remarks = checked(changes, known=known).remarks
-    assert_golden("check", case, *(r.text for r in remarks if (r.level, r.path) == (level, path)))
+    assert_golden(
+        "check",
+        case,
+        *(r.text for r in remarks if (r.level, r.path) == (level, path)),
+    )
 
 
 @pytest.mark.parametrize(
     ("changes", "known", "silent"),
     [
-        pytest.param(load(concurrencies=[28]), ROOM, LOAD, id="as many users as fit"),
         pytest.param(
-            {"workloads.0.load": {"concurrencies": [32]}, "server.args": ["--max-num-seqs=32"]},
+            load(concurrencies=[28]), ROOM, LOAD, id="as many users as fit"
+        ),
+        pytest.param(
+            {
+                "workloads.0.load": {"concurrencies": [32]},
+                "server.args": ["--max-num-seqs=32"],
+            },
             Known(),
             LOAD,
             id="as many users as seats",
@@ -190,9 +234,17 @@ def test_remark(case: str) -> None:
             DATASET,
             id="room for a template",
         ),
-        pytest.param(dataset(1152, random={}), Known(), DATASET, id="a request that just fits"),
         pytest.param(
-            dataset(2048, shareGPT={"file": FILE}), Known(), DATASET, id="rows that just fit"
+            dataset(1152, random={}),
+            Known(),
+            DATASET,
+            id="a request that just fits",
+        ),
+        pytest.param(
+            dataset(2048, shareGPT={"file": FILE}),
+            Known(),
+            DATASET,
+            id="rows that just fit",
         ),
         pytest.param(
             dataset(129, texts={"file": FILE, "column": "c"}),
@@ -208,16 +260,26 @@ def test_remark(case: str) -> None:
         ),
         pytest.param({"repeats": 2}, Known(), "spec.repeats", id="two repeats"),
         pytest.param(
-            {"runDeadlineSeconds": 185}, Known(), "spec.runDeadlineSeconds", id="time enough"
+            {"runDeadlineSeconds": 185},
+            Known(),
+            "spec.runDeadlineSeconds",
+            id="time enough",
         ),
         pytest.param(
-            {"runDeadlineSeconds": 0}, Known(), "spec.runDeadlineSeconds", id="time without limit"
+            {"runDeadlineSeconds": 0},
+            Known(),
+            "spec.runDeadlineSeconds",
+            id="time without limit",
         ),
     ],
 )
-def test_a_good_run_prints_no_remark(changes: dict[str, Any], known: Known, silent: str) -> None:
+def test_a_good_run_prints_no_remark(
+    changes: dict[str, Any], known: Known, silent: str
+) -> None:
     assert [
-        remark for remark in checked(changes, known=known).remarks if remark.path == silent
+        remark
+        for remark in checked(changes, known=known).remarks
+        if remark.path == silent
     ] == []
 
 
@@ -230,6 +292,9 @@ def test_weights_are_divided_by_the_gpus_of_an_engine() -> None:
     for flags in (["-tp=4"], ["-pp=4"], ["-tp=2", "-pp=2"], ["-tp=4", "-dp=2"]):
         known = replace(ROOM, weights_bytes=60 * GIB)
         note = messages(
-            checked({"server.args": [FULL, "--max-model-len=8192", *flags]}, known=known), "Note"
+            checked(
+                {"server.args": [FULL, "--max-model-len=8192", *flags]}, known=known
+            ),
+            "Note",
         )[ARGS]
         assert "4 GiB a GPU" in note

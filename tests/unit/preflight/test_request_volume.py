@@ -21,10 +21,16 @@ PERCENTILES = st.lists(
 
 
 def warnings(changes: dict[str, Any]) -> list[Remark]:
-    return [remark for remark in sample_remarks(spec(changes)) if remark.level == "Warning"]
+    return [
+        remark
+        for remark in sample_remarks(spec(changes))
+        if remark.level == "Warning"
+    ]
 
 
-def run_changes(requests: int, repeats: int, percentiles: list[str]) -> dict[str, Any]:
+def run_changes(
+    requests: int, repeats: int, percentiles: list[str]
+) -> dict[str, Any]:
     return {
         "workloads.0.requests": requests,
         "repeats": repeats,
@@ -42,7 +48,9 @@ def number_after(text: str, words: str) -> int:
 def test_a_percentile_is_named_exactly_where_too_few_values_are_beyond_it(
     requests: int, repeats: int, percentiles: list[str]
 ) -> None:
-    short = [p for p in percentiles if requests * repeats < (least_count(float(p)) or 0)]
+    short = [
+        p for p in percentiles if requests * repeats < (least_count(float(p)) or 0)
+    ]
     found = warnings(run_changes(requests, repeats, percentiles))
     assert bool(found) is bool(short)
     if found:
@@ -62,7 +70,9 @@ def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
     needed = number_after(text, r"takes at least")
     assert needed == max(least_count(float(p)) or 0 for p in percentiles)
     if repeats > 1:
-        a_stage = int(text.split(" a stage")[0].rpartition(", ")[2].replace(",", ""))
+        a_stage = int(
+            text.split(" a stage")[0].rpartition(", ")[2].replace(",", "")
+        )
         assert a_stage * repeats >= needed > (a_stage - 1) * repeats
 
 
@@ -107,7 +117,10 @@ def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
         ),
         (
             {
-                "workloads": [workload("a", requests=1000), workload("b", requests=9)],
+                "workloads": [
+                    workload("a", requests=1000),
+                    workload("b", requests=9),
+                ],
                 "measurement": {"percentiles": ["90"]},
             },
             "spec.workloads[1].requests",
@@ -116,22 +129,32 @@ def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
         ),
     ],
 )
-def test_the_warning_has_this_text(changes: dict[str, Any], field: str, text: str) -> None:
-    assert [(remark.path, remark.text) for remark in warnings(changes)] == [(field, text)]
+def test_the_warning_has_this_text(
+    changes: dict[str, Any], field: str, text: str
+) -> None:
+    assert [(remark.path, remark.text) for remark in warnings(changes)] == [
+        (field, text)
+    ]
 
 
 @pytest.mark.parametrize(
     ("objectives", "unmet"),
     [
         ([("TTFT", "99"), ("TPOT", "50")], "TTFT p99"),
-        ([("TTFT", "99"), ("E2EL", "99"), ("ITL", "99.9")], "TTFT p99, E2EL p99, ITL p99.9"),
+        (
+            [("TTFT", "99"), ("E2EL", "99"), ("ITL", "99.9")],
+            "TTFT p99, E2EL p99, ITL p99.9",
+        ),
         ([("TTFT", "90")], None),
     ],
 )
 def test_unmeetable_objectives_are_named_without_their_percentile(
     objectives: list[tuple[str, str]], unmet: str | None
 ) -> None:
-    listed = [{"metric": metric, "percentile": p, "maxMilliseconds": 9} for metric, p in objectives]
+    listed = [
+        {"metric": metric, "percentile": p, "maxMilliseconds": 9}
+        for metric, p in objectives
+    ]
     found = warnings(run_changes(100, 1, ["50"]) | {"objectives": listed})
     texts = [remark.text for remark in found if remark.path == "spec.objectives"]
     assert len(texts) == (unmet is not None)
@@ -158,7 +181,11 @@ def test_loads_sent_at_once_take_three_repeats(
             "repeats": repeats,
         }
     )
-    levels = [remark.level for remark in sample_remarks(of_all) if remark.path == "spec.repeats"]
+    levels = [
+        remark.level
+        for remark in sample_remarks(of_all)
+        if remark.path == "spec.repeats"
+    ]
     assert levels == (["Warning"] if is_warned else [])
 
 
@@ -176,30 +203,54 @@ def test_loads_sent_at_once_take_three_repeats(
         },
         {
             "measurement": {"cachePolicy": "Reset"},
-            "dataset": {"texts": {"file": {"path": "/data/x"}, "column": "a", "order": "File"}},
+            "dataset": {
+                "texts": {
+                    "file": {"path": "/data/x"},
+                    "column": "a",
+                    "order": "File",
+                }
+            },
         },
     ],
 )
 def test_repeats_that_send_the_same_count_as_one(same: dict[str, Any]) -> None:
     """Of 100 requests in five repeats, and of five loads sent at once."""
     data = same.get("dataset", {"random": {"inputTokens": 9, "outputTokens": 9}})
-    at_once = workload("a", load={"requestRates": ["inf"]}, dataset=data, requests=100)
+    at_once = workload(
+        "a", load={"requestRates": ["inf"]}, dataset=data, requests=100
+    )
     objectives = [{"metric": "TTFT", "percentile": "99", "maxMilliseconds": 9}]
     measurement = {"percentiles": ["99"], **same["measurement"]}
     made = spec(
-        {"workloads": [at_once], "objectives": objectives, "repeats": 5, "measurement": measurement}
+        {
+            "workloads": [at_once],
+            "objectives": objectives,
+            "repeats": 5,
+            "measurement": measurement,
+        }
     )
-    paths = [remark.path for remark in sample_remarks(made) if remark.level == "Warning"]
-    assert paths == ["spec.repeats", "spec.workloads[0].requests", "spec.objectives"]
+    paths = [
+        remark.path for remark in sample_remarks(made) if remark.level == "Warning"
+    ]
+    assert paths == [
+        "spec.repeats",
+        "spec.workloads[0].requests",
+        "spec.objectives",
+    ]
 
 
 def test_repeats_are_requested_where_something_is_listed_beside_a_search() -> None:
     search = {"search": {"axis": "Concurrency", "from": "1", "to": "8"}}
     objectives = [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 9}]
     both = spec(
-        {"workloads": [workload("a", load=search), workload("b")], "objectives": objectives}
+        {
+            "workloads": [workload("a", load=search), workload("b")],
+            "objectives": objectives,
+        }
     )
-    alone = spec({"workloads": [workload("a", load=search)], "objectives": objectives})
+    alone = spec(
+        {"workloads": [workload("a", load=search)], "objectives": objectives}
+    )
     assert "spec.repeats" in [remark.path for remark in sample_remarks(both)]
     assert "spec.repeats" not in [remark.path for remark in sample_remarks(alone)]
 
@@ -213,14 +264,18 @@ def gate_remarks(**changes: object) -> dict[str, str]:
     }
     remarks = sample_remarks(spec({"baseline": baseline, **changes}))
     return {
-        remark.level: remark.text for remark in remarks if remark.path.startswith("spec.baseline")
+        remark.level: remark.text
+        for remark in remarks
+        if remark.path.startswith("spec.baseline")
     }
 
 
 def test_what_the_gate_can_find_is_told_before_it_takes_a_gpu() -> None:
     remarks = gate_remarks(repeats=5)
     assert list(remarks) == ["Note"]
-    assert list(gate_remarks(repeats=5, baseline={"maxRegressionPercent": "3"})) == ["Warning"]
+    assert list(
+        gate_remarks(repeats=5, baseline={"maxRegressionPercent": "3"})
+    ) == ["Warning"]
     assert list(gate_remarks(repeats=1)) == ["Warning"]
     golden(remarks["Note"])
 
@@ -231,15 +286,26 @@ def test_a_gate_that_can_only_fail_is_warned_of() -> None:
     golden(remarks["Warning"])
 
 
-def test_a_gate_on_percentiles_is_warned_of_since_one_run_a_side_never_passes_it() -> None:
+def test_a_gate_on_percentiles_is_warned_of_since_one_run_a_side_never_passes_it() -> (
+    None
+):
     def paths(*metrics: str) -> list[tuple[str, str]]:
-        baseline = {"name": "before", "metrics": list(metrics), "oneServerIsEnough": True}
+        baseline = {
+            "name": "before",
+            "metrics": list(metrics),
+            "oneServerIsEnough": True,
+        }
         remarks = sample_remarks(spec({"repeats": 5, "baseline": baseline}))
-        return [(r.level, r.path) for r in remarks if r.path.startswith("spec.baseline")]
+        return [
+            (r.level, r.path) for r in remarks if r.path.startswith("spec.baseline")
+        ]
 
     mixed = ("P99TTFT", "MeanTTFT")
     alone = ("P95ITL",)
-    assert paths(*mixed) == [("Warning", "spec.baseline.metrics"), ("Note", "spec.baseline")]
+    assert paths(*mixed) == [
+        ("Warning", "spec.baseline.metrics"),
+        ("Note", "spec.baseline"),
+    ]
     assert paths(*alone) == [("Warning", "spec.baseline.metrics")], (
         "no other question, whose power could be told"
     )
@@ -249,7 +315,9 @@ def test_a_gate_on_percentiles_is_warned_of_since_one_run_a_side_never_passes_it
 def test_a_search_takes_care_of_itself() -> None:
     search = {"axis": "Concurrency", "from": "1", "to": "64"}
     objectives = [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 500}]
-    found = checked({"workloads.0.load": {"search": search}, "objectives": objectives})
+    found = checked(
+        {"workloads.0.load": {"search": search}, "objectives": objectives}
+    )
     assert messages(found, "Warning") == {}
     assert "spec.repeats" not in messages(found, "Note")
 
@@ -270,7 +338,12 @@ def test_stages_requests_time_and_gpus_are_counted() -> None:
             }
         )
     )
-    assert (found.stages, found.requests, found.open_stages, found.gpus) == (9, 3600, 6, 2)
+    assert (found.stages, found.requests, found.open_stages, found.gpus) == (
+        9,
+        3600,
+        6,
+        2,
+    )
     assert (found.least_seconds, found.gpu_seconds, found.warmup_seconds) == (
         3 * (400 + 100),
         2 * 1500,
@@ -280,9 +353,19 @@ def test_stages_requests_time_and_gpus_are_counted() -> None:
 
 def test_a_closed_loop_has_no_known_duration() -> None:
     found = volume_of(
-        spec({"workloads.0.load": {"concurrencies": [4]}, "measurement": {"warmup": {"none": {}}}})
+        spec(
+            {
+                "workloads.0.load": {"concurrencies": [4]},
+                "measurement": {"warmup": {"none": {}}},
+            }
+        )
     )
-    assert (found.open_stages, found.least_seconds, found.gpu_seconds, found.warmup_seconds) == (
+    assert (
+        found.open_stages,
+        found.least_seconds,
+        found.gpu_seconds,
+        found.warmup_seconds,
+    ) == (
         0,
         0,
         None,
@@ -291,17 +374,31 @@ def test_a_closed_loop_has_no_known_duration() -> None:
 
 
 def test_a_search_counts_its_maximum_of_requests() -> None:
-    search = {"axis": "Concurrency", "from": "1", "to": "64", "maxProbes": 6, "maxRepeats": 2}
+    search = {
+        "axis": "Concurrency",
+        "from": "1",
+        "to": "64",
+        "maxProbes": 6,
+        "maxRepeats": 2,
+    }
     objectives = [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 500}]
-    found = volume_of(spec({"workloads.0.load": {"search": search}, "objectives": objectives}))
-    assert (found.stages, found.probe_stages, found.requests) == (6 + 3 * 2, 12, 1200)
+    found = volume_of(
+        spec({"workloads.0.load": {"search": search}, "objectives": objectives})
+    )
+    assert (found.stages, found.probe_stages, found.requests) == (
+        6 + 3 * 2,
+        12,
+        1200,
+    )
 
 
 @pytest.mark.parametrize(
     ("deadline", "level"),
     [(124, "Error"), (125, "Warning"), (184, "Warning"), (185, None), (0, None)],
 )
-def test_a_deadline_before_the_end_is_reported(deadline: int, level: str | None) -> None:
+def test_a_deadline_before_the_end_is_reported(
+    deadline: int, level: str | None
+) -> None:
     # 100 requests at 1/s and at 4/s; warm-up up to 60 s.
     found = checked({"runDeadlineSeconds": deadline})
     assert (DEADLINE in messages(found, "Error")) is (level == "Error")

@@ -11,21 +11,27 @@ from unit.golden_messages import golden
 from unit.preflight.checks import checked, messages
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in REFUSED.items()])
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=name) for name, case in REFUSED.items()]
+)
 def test_refused_where_the_api_server_refuses(case: Refused) -> None:
     found = checked(case.changes)
     errors = messages(found, "Error")
     assert found.has_errors
     assert found.volume is None
     assert [
-        path for path in errors if path.startswith(case.path) or case.path.startswith(path)
+        path
+        for path in errors
+        if path.startswith(case.path) or case.path.startswith(path)
     ] == list(errors)
     if case.message is not None:
         assert errors.keys() == {case.path}
         assert case.message in errors[case.path]
 
 
-@pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in ACCEPTED.items()])
+@pytest.mark.parametrize(
+    "spec", [pytest.param(spec, id=name) for name, spec in ACCEPTED.items()]
+)
 def test_what_is_accepted_has_no_error_of_form(spec: Spec) -> None:
     found = checked(spec=spec)
     assert [
@@ -49,19 +55,30 @@ def test_what_is_accepted_has_no_error_of_form(spec: Spec) -> None:
         ({"serverr": {}}, "spec.serverr"),
     ],
 )
-def test_unknown_fields_are_named_with_the_nearest(changes: dict[str, Any], path: str) -> None:
+def test_unknown_fields_are_named_with_the_nearest(
+    changes: dict[str, Any], path: str
+) -> None:
     golden(messages(checked(changes), "Error")[path])
 
 
 def test_a_value_of_another_type_is_shown() -> None:
-    assert messages(checked({"repeats": "2"}), "Error")["spec.repeats"].endswith("not '2'")
+    assert messages(checked({"repeats": "2"}), "Error")["spec.repeats"].endswith(
+        "not '2'"
+    )
 
 
 def test_all_problems_are_reported_at_once() -> None:
     errors = messages(
-        checked({"repeats": 0, "model.revison": "x", "workloads.0.api": "Responses"}), "Error"
+        checked(
+            {"repeats": 0, "model.revison": "x", "workloads.0.api": "Responses"}
+        ),
+        "Error",
     )
-    assert set(errors) == {"spec.repeats", "spec.model.revison", "spec.workloads[0].api"}
+    assert set(errors) == {
+        "spec.repeats",
+        "spec.model.revison",
+        "spec.workloads[0].api",
+    }
 
 
 @pytest.mark.parametrize(
@@ -78,7 +95,9 @@ def test_all_problems_are_reported_at_once() -> None:
         ({"spec": None}, "spec"),
     ],
 )
-def test_a_wrong_field_around_the_spec_is_an_error(outside: dict[str, Any], path: str) -> None:
+def test_a_wrong_field_around_the_spec_is_an_error(
+    outside: dict[str, Any], path: str
+) -> None:
     golden(messages(checked(**outside), "Error")[path])
 
 

@@ -24,14 +24,21 @@ VLLM = ENGINES["VLLM"]
 IMAGE = "vllm/vllm-openai:v0.32.0"
 
 
-def remarks(*args: str, image: str = IMAGE, version: str | None = None) -> list[Remark]:
+def remarks(
+    *args: str, image: str = IMAGE, version: str | None = None
+) -> list[Remark]:
     return flag_remarks(args, VLLM, image=image, version=version, path="args")
 
 
 @pytest.mark.parametrize(
     "args",
     [
-        ("--max-model-len=8k", "--enforce-eager", "--gpu-memory-utilization", "0.7"),
+        (
+            "--max-model-len=8k",
+            "--enforce-eager",
+            "--gpu-memory-utilization",
+            "0.7",
+        ),
         ("--max_model_len", "8192"),
         ("-tp", "4"),
         ("-tp=4",),
@@ -39,7 +46,11 @@ def remarks(*args: str, image: str = IMAGE, version: str | None = None) -> list[
         ("--no-enable-prefix-caching",),
         ("--kv-cache-dtype=fp8",),
         ("--speculative-config", '{"method": "ngram"}'),
-        ("--speculative-config.method=ngram", "--speculative-config.num_speculative_tokens", "3"),
+        (
+            "--speculative-config.method=ngram",
+            "--speculative-config.num_speculative_tokens",
+            "3",
+        ),
         ("--lora-modules", "a=/a", "b=/b"),
         ("--max-model-len", "-1"),
     ],
@@ -63,14 +74,18 @@ def test_flags_that_vllm_has(args: tuple[str, ...]) -> None:
         (("--max-model-len.tokens=4",), 0),
     ],
 )
-def test_what_vllm_would_end_on_is_an_error_at_its_place(args: tuple[str, ...], place: int) -> None:
+def test_what_vllm_would_end_on_is_an_error_at_its_place(
+    args: tuple[str, ...], place: int
+) -> None:
     errors = [remark for remark in remarks(*args) if remark.level == "Error"]
     assert [remark.path for remark in errors] == [f"args[{place}]"]
     golden(errors[0].text)
 
 
 @pytest.mark.parametrize(("args", "text"), [(("--disable-log-stats",), "metrics")])
-def test_what_works_against_the_measurement_is_a_warning(args: tuple[str, ...], text: str) -> None:
+def test_what_works_against_the_measurement_is_a_warning(
+    args: tuple[str, ...], text: str
+) -> None:
     warnings = [remark for remark in remarks(*args) if remark.level == "Warning"]
     assert len(warnings) == 1
     assert text in warnings[0].text
@@ -111,7 +126,9 @@ def test_flags_of_unknown_versions_are_not_checked(image: str) -> None:
 
 def test_the_tag_goes_before_the_users_word() -> None:
     """A sweep has several images, and one option."""
-    assert remarks("--no-such-flag", image=IMAGE, version="1.0") == remarks("--no-such-flag")
+    assert remarks("--no-such-flag", image=IMAGE, version="1.0") == remarks(
+        "--no-such-flag"
+    )
 
 
 def test_the_user_may_say_the_version() -> None:
@@ -203,9 +220,20 @@ def test_flags_that_argparse_accepts_have_no_remark(args: tuple[str, ...]) -> No
     [
         (
             ("--switch=yes",),
-            ("Error", "args[0]", "--switch is a switch and takes no value, here 'yes'"),
+            (
+                "Error",
+                "args[0]",
+                "--switch is a switch and takes no value, here 'yes'",
+            ),
         ),
-        (("--switch=",), ("Error", "args[0]", "--switch is a switch and takes no value, here ''")),
+        (
+            ("--switch=",),
+            (
+                "Error",
+                "args[0]",
+                "--switch is a switch and takes no value, here ''",
+            ),
+        ),
         (
             ("--switch", "on"),
             (
@@ -239,26 +267,58 @@ def test_flags_that_argparse_accepts_have_no_remark(args: tuple[str, ...]) -> No
             ),
         ),
         (("--one",), ("Error", "args[0]", "--one needs a value")),
-        (("--switch", "--one", "--switch=1"), ("Error", "args[1]", "--one needs a value")),
+        (
+            ("--switch", "--one", "--switch=1"),
+            ("Error", "args[1]", "--one needs a value"),
+        ),
         (
             ("--choice=blue",),
-            ("Error", "args[0]", "--choice does not take 'blue'; it takes red, green, grey"),
+            (
+                "Error",
+                "args[0]",
+                "--choice does not take 'blue'; it takes red, green, grey",
+            ),
         ),
         (
             ("--choice", "gren"),
-            ("Error", "args[1]", "--choice does not take 'gren'; did you mean green?"),
+            (
+                "Error",
+                "args[1]",
+                "--choice does not take 'gren'; did you mean green?",
+            ),
         ),
-        (("--many", "a", "c"), ("Error", "args[2]", "--many does not take 'c'; it takes a, b")),
+        (
+            ("--many", "a", "c"),
+            ("Error", "args[2]", "--many does not take 'c'; it takes a, b"),
+        ),
         (
             ("--level", "hihg"),
-            ("Error", "args[1]", "--level does not take 'hihg'; did you mean high?"),
+            (
+                "Error",
+                "args[1]",
+                "--level does not take 'hihg'; did you mean high?",
+            ),
         ),
         (
             ("--one.key=1",),
-            ("Error", "args[0]", "--one does not take dotted keys: its value is not a JSON object"),
+            (
+                "Error",
+                "args[0]",
+                "--one does not take dotted keys: its value is not a JSON object",
+            ),
         ),
-        (("--oone=1",), ("Error", "args[0]", "vLLM 9.9 has no flag --oone; did you mean --one?")),
-        (("--nothing-like-it",), ("Error", "args[0]", "vLLM 9.9 has no flag --nothing-like-it")),
+        (
+            ("--oone=1",),
+            (
+                "Error",
+                "args[0]",
+                "vLLM 9.9 has no flag --oone; did you mean --one?",
+            ),
+        ),
+        (
+            ("--nothing-like-it",),
+            ("Error", "args[0]", "vLLM 9.9 has no flag --nothing-like-it"),
+        ),
         (
             ("--disable-log",),
             (
@@ -286,7 +346,10 @@ def test_flags_that_argparse_accepts_have_no_remark(args: tuple[str, ...]) -> No
                 "two that begin so",
             ),
         ),
-        (("--one=1", "--one=2"), ("Note", "args[1]", "--one is given twice; the last one counts")),
+        (
+            ("--one=1", "--one=2"),
+            ("Note", "args[1]", "--one is given twice; the last one counts"),
+        ),
         (
             ("--switch", "--switch"),
             ("Note", "args[1]", "--switch is given twice; the last one counts"),
@@ -308,7 +371,9 @@ def test_an_abbreviation_of_two_flags_is_none() -> None:
 
 
 def test_after_an_unknown_flag_its_value_is_passed_over() -> None:
-    assert [path for _, path, _ in findings_of("--unknown", "value", "--switch=1")] == [
+    assert [
+        path for _, path, _ in findings_of("--unknown", "value", "--switch=1")
+    ] == [
         "args[0]",
         "args[2]",
     ]
@@ -316,12 +381,17 @@ def test_after_an_unknown_flag_its_value_is_passed_over() -> None:
         "args[0]",
         "args[1]",
     ]
-    assert [path for _, path, _ in findings_of("--unknown", "--switch")] == ["args[0]"]
+    assert [path for _, path, _ in findings_of("--unknown", "--switch")] == [
+        "args[0]"
+    ]
 
 
 def test_every_fault_is_reported_in_the_order_of_the_words() -> None:
     assert [
-        path for _, path, _ in findings_of("stray", "--one", "--switch=1", "--choice=blue")
+        path
+        for _, path, _ in findings_of(
+            "stray", "--one", "--switch=1", "--choice=blue"
+        )
     ] == [
         "args[0]",
         "args[1]",
@@ -337,10 +407,16 @@ def test_every_fault_is_reported_in_the_order_of_the_words() -> None:
         ("--disable-log-stats", "--disable-log-stats"),
     ],
 )
-def test_flags_that_work_against_the_measurement_are_warned_of(word: str, flag: str) -> None:
+def test_flags_that_work_against_the_measurement_are_warned_of(
+    word: str, flag: str
+) -> None:
     for version in ("0.32", "1.0", None):
         found = flag_remarks(
-            ["--seed=1", word], VLLM, image="vllm:latest", version=version, path="args"
+            ["--seed=1", word],
+            VLLM,
+            image="vllm:latest",
+            version=version,
+            path="args",
         )
         warnings = [r for r in found if r.level == "Warning"]
         assert [(r.path, r.text) for r in warnings] == [
@@ -349,10 +425,18 @@ def test_flags_that_work_against_the_measurement_are_warned_of(word: str, flag: 
 
 
 def test_of_a_version_without_a_table_nothing_is_claimed() -> None:
-    of_tag = flag_remarks(["--x"], VLLM, image="vllm:v1.2.3", version=None, path="args")
-    without = flag_remarks(["--x"], VLLM, image="vllm:latest", version=None, path="args")
+    of_tag = flag_remarks(
+        ["--x"], VLLM, image="vllm:v1.2.3", version=None, path="args"
+    )
+    without = flag_remarks(
+        ["--x"], VLLM, image="vllm:latest", version=None, path="args"
+    )
     assert [(r.level, r.path, r.text) for r in (*of_tag, *without)] == [
-        ("NotChecked", "args", "whether these flags exist in vLLM 1.2: flags are known of 0.32"),
+        (
+            "NotChecked",
+            "args",
+            "whether these flags exist in vLLM 1.2: flags are known of 0.32",
+        ),
         (
             "NotChecked",
             "args",
@@ -366,14 +450,20 @@ def test_every_flag_of_the_real_table_is_taken_by_the_walk() -> None:
     real = table_for("0.32")
     assert real is not None
     for name, flag in real.flags.items():
-        value = () if flag.takes == "nothing" else (flag.choices[0] if flag.choices else "1",)
+        value = (
+            ()
+            if flag.takes == "nothing"
+            else (flag.choices[0] if flag.choices else "1",)
+        )
         assert table_remarks([name, *value], real, path="args") == []
 
 
 def of_command(*command: str) -> dict[str, dict[str, str]]:
     """What is said of a command, by level."""
     found = checked({"server.command": list(command)})
-    return {level: said_of(found, level) for level in ("Error", "Warning", "NotChecked")}
+    return {
+        level: said_of(found, level) for level in ("Error", "Warning", "NotChecked")
+    }
 
 
 def test_flags_within_a_command_are_checked_at_their_place() -> None:
@@ -386,7 +476,9 @@ def test_flags_within_a_command_are_checked_at_their_place() -> None:
         "--max-model-lem=9",
     )
     assert set(found["Error"]) == {"spec.server.command[5]"}
-    assert "did you mean --max-model-len?" in found["Error"]["spec.server.command[5]"]
+    assert (
+        "did you mean --max-model-len?" in found["Error"]["spec.server.command[5]"]
+    )
     assert of_command("vllm", "serve", "$(MODEL)", "--enforce-eager")["Error"] == {}
     assert set(of_command("vllm", "serve", "--disable-log-stats")["Warning"]) >= {
         "spec.server.command[2]"
@@ -405,7 +497,9 @@ def test_flags_in_a_script_command_are_not_checked() -> None:
 ARGS = "spec.server.args"
 
 
-def about(level: str, *args: str, nodes: int = 2, gpus: int | None = 8) -> str | None:
+def about(
+    level: str, *args: str, nodes: int = 2, gpus: int | None = 8
+) -> str | None:
     """What is said of the arguments at this level."""
     resources = {"limits": {"nvidia.com/gpu": gpus}} if gpus is not None else {}
     server = {
@@ -425,7 +519,9 @@ def about(level: str, *args: str, nodes: int = 2, gpus: int | None = 8) -> str |
         ("-tp=8", "-pcp", "2"),
     ],
 )
-def test_sizes_that_two_nodes_of_eight_gpus_share_are_fine(args: tuple[str, ...]) -> None:
+def test_sizes_that_two_nodes_of_eight_gpus_share_are_fine(
+    args: tuple[str, ...],
+) -> None:
     assert (about("Error", *args), about("Warning", *args)) == (None, None)
 
 
@@ -436,7 +532,9 @@ def test_a_product_that_nodes_cannot_share_is_an_error() -> None:
 
 def test_more_processes_than_gpus_on_a_node_is_an_error() -> None:
     text = str(about("Error", "-tp=32"))
-    assert "16 parallel processes (tensor 32) on each of 2 nodes, but 8 GPUs" in text
+    assert (
+        "16 parallel processes (tensor 32) on each of 2 nodes, but 8 GPUs" in text
+    )
 
 
 def test_gpus_without_a_process_are_a_warning() -> None:
@@ -445,14 +543,20 @@ def test_gpus_without_a_process_are_a_warning() -> None:
 
 
 def test_a_cluster_without_gpus_has_no_gpu_remark() -> None:
-    assert (about("Error", "-tp=2", gpus=None), about("Warning", "-tp=2", gpus=None)) == (
+    assert (
+        about("Error", "-tp=2", gpus=None),
+        about("Warning", "-tp=2", gpus=None),
+    ) == (
         None,
         None,
     )
 
 
 def test_a_server_of_one_node_that_fills_its_gpus_has_no_remark() -> None:
-    assert (about("Error", "-tp=8", nodes=1), about("Warning", "-tp=8", nodes=1)) == (None, None)
+    assert (
+        about("Error", "-tp=8", nodes=1),
+        about("Warning", "-tp=8", nodes=1),
+    ) == (None, None)
 
 
 def test_a_value_that_is_no_number_is_reported_and_not_raised() -> None:
@@ -469,7 +573,11 @@ SPLIT = {"kvTransfer": {"connector": "NixlConnector"}}
 def named(**changes: Any) -> set[str]:
     """The fields of CPU limits that a note names."""
     changes = {name.replace("_", "."): value for name, value in changes.items()}
-    return {path for path in messages(checked(changes), "Note") if path.endswith("limits.cpu")}
+    return {
+        path
+        for path in messages(checked(changes), "Note")
+        if path.endswith("limits.cpu")
+    }
 
 
 @pytest.mark.parametrize(
@@ -489,7 +597,9 @@ def named(**changes: Any) -> set[str]:
         ),
     ],
 )
-def test_the_limit_of_each_role_is_named(changes: dict[str, Any], fields: set[str]) -> None:
+def test_the_limit_of_each_role_is_named(
+    changes: dict[str, Any], fields: set[str]
+) -> None:
     assert named(**changes) == fields
 
 
@@ -505,7 +615,9 @@ def offline(*args: str) -> dict[str, Any]:
 
 
 def test_a_flag_that_vllm_has_not_is_reported_at_its_place() -> None:
-    errors = messages(checked(offline("--max-model-len=4096", "--max-num-sequences=4")), "Error")
+    errors = messages(
+        checked(offline("--max-model-len=4096", "--max-num-sequences=4")), "Error"
+    )
     assert list(errors) == ["spec.offline.args[1]"]
     assert "has no flag --max-num-sequences" in errors["spec.offline.args[1]"]
 
@@ -516,11 +628,16 @@ def test_unknown_cache_size_is_reported_for_offline_runs() -> None:
     assert not any(path.startswith("spec.server") for path in paths)
 
 
-def test_prompts_longer_than_its_context_are_reported_before_a_gpu_is_taken() -> None:
+def test_prompts_longer_than_its_context_are_reported_before_a_gpu_is_taken() -> (
+    None
+):
     changes = offline("--max-model-len=100") | {
         "workloads.0.dataset": {"random": {"inputTokens": 128, "outputTokens": 16}}
     }
-    assert any(path.startswith("spec.workloads[0]") for path in messages(checked(changes), "Error"))
+    assert any(
+        path.startswith("spec.workloads[0]")
+        for path in messages(checked(changes), "Error")
+    )
 
 
 # Options of the load client among flags of the server, abbreviations, and images.
@@ -547,12 +664,16 @@ def test_an_option_of_the_client_is_an_error_that_names_the_field(
 ) -> None:
     if option == "--random-input" and image != IMAGE:
         return  # The beginning of a name is known where all names are.
-    errors = [each for each in remarks(option, image=image) if each.level == "Error"]
+    errors = [
+        each for each in remarks(option, image=image) if each.level == "Error"
+    ]
     assert [each.path for each in errors] == ["args[0]"]
     assert field in errors[0].text
 
 
-@pytest.mark.parametrize("option", ["--seed=1", "--tokenizer-mode=hf", "--lora-modules", "-tp=2"])
+@pytest.mark.parametrize(
+    "option", ["--seed=1", "--tokenizer-mode=hf", "--lora-modules", "-tp=2"]
+)
 def test_what_both_have_is_the_servers(option: str) -> None:
     assert [each for each in remarks(option) if "vllm bench" in each.text] == []
 
@@ -568,7 +689,9 @@ def test_what_both_have_is_the_servers(option: str) -> None:
         ("--max-num=8", "Error"),
     ],
 )
-def test_the_beginning_of_a_name_is_told_with_a_remedy(word: str, level: str) -> None:
+def test_the_beginning_of_a_name_is_told_with_a_remedy(
+    word: str, level: str
+) -> None:
     (first, *_) = remarks(word, *(["8"] if word.endswith("batched") else []))
     assert first.level == level
     assert "write it out" in first.text
@@ -589,7 +712,9 @@ def test_the_beginning_of_a_name_is_told_with_a_remedy(word: str, level: str) ->
         ("vllm:0.99999999999999999999.1", "NotChecked"),
     ],
 )
-def test_an_image_before_vllm_serve_needs_a_command(image: str, level: str | None) -> None:
+def test_an_image_before_vllm_serve_needs_a_command(
+    image: str, level: str | None
+) -> None:
     path = "spec.server.image"
     assert [each.level for each in entry_point_remarks(image, (), VLLM)] == (
         [level] if level else []
@@ -617,8 +742,12 @@ def test_the_users_word_on_the_version_holds_for_the_image() -> None:
         ("http://v1/api", None),
     ],
 )
-def test_a_url_with_the_path_of_the_api_is_an_error(url: str, base: str | None) -> None:
-    found = messages(checked({"server": absent(), "endpoint": {"url": url}}), "Error")
+def test_a_url_with_the_path_of_the_api_is_an_error(
+    url: str, base: str | None
+) -> None:
+    found = messages(
+        checked({"server": absent(), "endpoint": {"url": url}}), "Error"
+    )
     text = found.get("spec.endpoint.url")
     assert (text is None) is (base is None)
     assert base is None or str(text).endswith(f"leave the path out, {base}")

@@ -30,19 +30,27 @@ class Cluster:
 
     def __init__(self) -> None:
         self.objects: dict[str, Json] = {}
-        self.refused: dict[tuple[str, str], int] = {}  # status by verb and beginning of the path
-        self.calls: list[tuple[str, str, Json | None]] = []  # verb, path without its query, body
+        self.refused: dict[
+            tuple[str, str], int
+        ] = {}  # status by verb and beginning of the path
+        self.calls: list[
+            tuple[str, str, Json | None]
+        ] = []  # verb, path without its query, body
         self.pages = 0
         self.url = ""
-        self.now: int | None = 1_800_000_000  # by its own clock; None: it tells no time
-        self.takes: Callable[[list[Json]], None] = lambda page: None  # reads a page's objects
+        self.now: int | None = (
+            1_800_000_000  # by its own clock; None: it tells no time
+        )
+        self.takes: Callable[[list[Json]], None] = lambda page: (
+            None
+        )  # reads a page's objects
 
     def add(self, plural: str, body: Json) -> Json:
         """Add an object, as if another client had created it."""
         meta = body["metadata"]
-        self.objects[f"{KINDS[plural]}/namespaces/{meta['namespace']}/{plural}/{meta['name']}"] = (
-            body
-        )
+        self.objects[
+            f"{KINDS[plural]}/namespaces/{meta['namespace']}/{plural}/{meta['name']}"
+        ] = body
         return body
 
     def names(self, plural: str) -> list[str]:
@@ -54,9 +62,15 @@ class Cluster:
         ]
 
     def of(self, plural: str) -> list[Json]:
-        return [body for path, body in self.objects.items() if path.split("/")[-2] == plural]
+        return [
+            body
+            for path, body in self.objects.items()
+            if path.split("/")[-2] == plural
+        ]
 
-    def answer(self, verb: str, target: str, body: Json | None, accept: str) -> tuple[int, Json]:
+    def answer(
+        self, verb: str, target: str, body: Json | None, accept: str
+    ) -> tuple[int, Json]:
         path, _, query = target.partition("?")
         self.calls.append((verb, path, body))
         for (refused, beginning), status in self.refused.items():
@@ -65,19 +79,30 @@ class Cluster:
         if verb == "GET" and path.rsplit("/", 1)[1] in KINDS:
             whole = path.endswith("/pods")
             assert accept == ("application/json" if whole else METADATA)
-            return self._page(path, {key: values[0] for key, values in parse_qs(query).items()})
+            return self._page(
+                path, {key: values[0] for key, values in parse_qs(query).items()}
+            )
         if verb == "POST":
             assert body is not None
             self.add(
                 path.rsplit("/", 1)[1],
-                body | {"metadata": {"namespace": path.split("/")[-2], **body["metadata"]}},
+                body
+                | {
+                    "metadata": {
+                        "namespace": path.split("/")[-2],
+                        **body["metadata"],
+                    }
+                },
             )
             return 201, body
         if path not in self.objects:
             return 404, {"kind": "Status"}
         if verb == "DELETE":
             assert body is not None
-            if body["preconditions"]["uid"] != self.objects[path]["metadata"]["uid"]:
+            if (
+                body["preconditions"]["uid"]
+                != self.objects[path]["metadata"]["uid"]
+            ):
                 return 409, {"kind": "Status"}
             del self.objects[path]
             return 200, {"kind": "Status", "status": "Success"}
@@ -90,8 +115,16 @@ class Cluster:
         self.pages += 1
         *head, plural = path.split("/")
         label, _, roles = query["labelSelector"].partition(",")
-        assert roles == ("benchrun.dev/role in (server,prefill,decode)" if plural == "pods" else "")
-        namespace = f"/namespaces/{head[-1]}/" if head[-2] == "namespaces" else "/namespaces/"
+        assert roles == (
+            "benchrun.dev/role in (server,prefill,decode)"
+            if plural == "pods"
+            else ""
+        )
+        namespace = (
+            f"/namespaces/{head[-1]}/"
+            if head[-2] == "namespaces"
+            else "/namespaces/"
+        )
         found = sorted(
             (
                 (at, body)
@@ -100,12 +133,20 @@ class Cluster:
             ),
             key=lambda each: each[0],
         )
-        found = [(at, body) for at, body in found if label in body["metadata"]["labels"]]
-        fields = query["fieldSelector"].split(",") if "fieldSelector" in query else []
+        found = [
+            (at, body) for at, body in found if label in body["metadata"]["labels"]
+        ]
+        fields = (
+            query["fieldSelector"].split(",") if "fieldSelector" in query else []
+        )
         for field, _, namespace in (each.partition("!=") for each in fields):
             assert field in ("metadata.namespace", "spec.nodeName")
             if field == "metadata.namespace":
-                found = [(at, b) for at, b in found if b["metadata"]["namespace"] != namespace]
+                found = [
+                    (at, b)
+                    for at, b in found
+                    if b["metadata"]["namespace"] != namespace
+                ]
         assert ("spec.nodeName!=" in fields) == (plural == "pods")
         if plural == "pods":
             found = [(at, body) for at, body in found if body["spec"]["nodeName"]]
@@ -119,8 +160,16 @@ class Cluster:
         more = {"continue": page[-1][0]} if len(page) < len(found) else {}
         bodies = [body for _, body in page]
         self.takes(bodies)
-        items = bodies if plural == "pods" else [{"metadata": b["metadata"]} for b in bodies]
-        return 200, {"kind": "PartialObjectMetadataList", "metadata": more, "items": items}
+        items = (
+            bodies
+            if plural == "pods"
+            else [{"metadata": b["metadata"]} for b in bodies]
+        )
+        return 200, {
+            "kind": "PartialObjectMetadataList",
+            "metadata": more,
+            "items": items,
+        }
 
 
 @contextmanager
@@ -135,7 +184,9 @@ def serving(cluster: Cluster) -> Iterator[str]:
             body = json.loads(self.rfile.read(length)) if length else None
             assert self.command is not None
             assert self.headers["Authorization"] == "Bearer secret"
-            status, answer = cluster.answer(self.command, self.path, body, self.headers["Accept"])
+            status, answer = cluster.answer(
+                self.command, self.path, body, self.headers["Accept"]
+            )
             text = json.dumps(answer).encode()
             self.send_response_only(status)
             if cluster.now is not None:
@@ -151,7 +202,9 @@ def serving(cluster: Cluster) -> Iterator[str]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}
+    )
     thread.start()
     cluster.url = f"http://127.0.0.1:{server.server_port}"
     try:

@@ -36,6 +36,8 @@ def look(cluster: Cluster) -> LookAt:
         cluster.now = now
         state = "benchrun-system/benchrun-release"
         where = namespaces or ("",)
-        return Look(Api(len(where) * LISTS), state, max_hold_seconds=bound).at(where)
+        return Look(Api(len(where) * LISTS), state, max_hold_seconds=bound).at(
+            where
+        )
 
     return at

@@ -35,17 +35,34 @@ def server(
     """A server as the operator makes it, with its pod, which started then; `hold` and `metadata`
     replace what it says of itself."""
     owner = Owner(namespace, run, f"{run}-uid")
-    wanted = spec(startupDeadlineSeconds=1800, runDeadlineSeconds=HOUR, **changes.pop("spec", {}))
+    wanted = spec(
+        startupDeadlineSeconds=1800,
+        runDeadlineSeconds=HOUR,
+        **changes.pop("spec", {}),
+    )
     [role] = server_roles(owner, wanted, client_image="c", pull_policy="Always")
     manifest = workload(owner, role)
-    meta = {**manifest["metadata"], "uid": f"{run}-server-uid", **changes.pop("metadata", {})}
+    meta = {
+        **manifest["metadata"],
+        "uid": f"{run}-server-uid",
+        **changes.pop("metadata", {}),
+    }
     if "hold" in changes:
         meta["annotations"] = {names.ANNOTATION_HOLD: changes.pop("hold")}
     assert not changes
-    plural = {"Deployment": "deployments", "LeaderWorkerSet": "leaderworkersets"}[manifest["kind"]]
-    pod = {"name": f"{run}-pod", "namespace": namespace, "labels": meta["labels"], "uid": "p"}
+    plural = {"Deployment": "deployments", "LeaderWorkerSet": "leaderworkersets"}[
+        manifest["kind"]
+    ]
+    pod = {
+        "name": f"{run}-pod",
+        "namespace": namespace,
+        "labels": meta["labels"],
+        "uid": "p",
+    }
     status = {} if since is None else {"startTime": time_of(since)}
-    cluster.add("pods", {"metadata": pod, "spec": {"nodeName": node}, "status": status})
+    cluster.add(
+        "pods", {"metadata": pod, "spec": {"nodeName": node}, "status": status}
+    )
     return cluster.add(plural, {**manifest, "metadata": meta})
 
 
@@ -74,7 +91,11 @@ def test_a_server_is_released_when_it_was_held_longer_than_it_says(
     cluster: Cluster, look: LookAt
 ) -> None:
     server(cluster)
-    assert [look(T0), look(T0 + HOLD), len(cluster.names("deployments"))] == [0, 0, 1]
+    assert [look(T0), look(T0 + HOLD), len(cluster.names("deployments"))] == [
+        0,
+        0,
+        1,
+    ]
     assert [look(T0 + HOLD + 1), cluster.names("deployments")] == [0, []]
     [body] = [body for verb, _, body in cluster.calls if verb == "DELETE"]
     assert body == {
@@ -98,22 +119,33 @@ def test_the_run_gets_an_event(cluster: Cluster, look: LookAt) -> None:
         "name": "chat",
         "uid": "chat-uid",
     }
-    assert event["firstTimestamp"] == event["lastTimestamp"] == "2027-01-15T09:31:01Z"
-    assert {name, str(HOLD), str(HOLD + 1)} <= set(event["message"].replace(";", "").split())
+    assert (
+        event["firstTimestamp"] == event["lastTimestamp"] == "2027-01-15T09:31:01Z"
+    )
+    assert {name, str(HOLD), str(HOLD + 1)} <= set(
+        event["message"].replace(";", "").split()
+    )
 
 
-def test_groups_of_pods_are_ended_all_at_once(cluster: Cluster, look: LookAt) -> None:
+def test_groups_of_pods_are_ended_all_at_once(
+    cluster: Cluster, look: LookAt
+) -> None:
     server(cluster, spec={"server": {"image": "v", "nodesPerReplica": 2}})
     look(T0)
     look(T0 + HOLD + 1800 + 1)
     [body] = [body for verb, _, body in cluster.calls if verb == "DELETE"]
-    assert (cluster.names("leaderworkersets"), body and body["propagationPolicy"]) == (
+    assert (
+        cluster.names("leaderworkersets"),
+        body and body["propagationPolicy"],
+    ) == (
         [],
         "Foreground",
     )
 
 
-def test_waiting_for_a_node_is_not_holding_one(cluster: Cluster, look: LookAt) -> None:
+def test_waiting_for_a_node_is_not_holding_one(
+    cluster: Cluster, look: LookAt
+) -> None:
     server(cluster, node="")
     assert [look(T0 + day * DAY) for day in range(5)] == [0] * 5
     assert (deleted(cluster), STATE in cluster.objects) == ([], False)
@@ -125,13 +157,17 @@ def test_waiting_for_a_node_is_not_holding_one(cluster: Cluster, look: LookAt) -
 
 def test_a_proxy_on_a_node_starts_no_clock(cluster: Cluster, look: LookAt) -> None:
     """The GPUs of its run are still waited for."""
-    labels = server(cluster, node="")["metadata"]["labels"] | {names.LABEL_ROLE: names.ROLE_PROXY}
+    labels = server(cluster, node="")["metadata"]["labels"] | {
+        names.LABEL_ROLE: names.ROLE_PROXY
+    }
     proxy = {"name": "proxy", "namespace": "team-a", "labels": labels, "uid": "q"}
     cluster.add("pods", {"metadata": proxy, "spec": {"nodeName": "n"}})
     assert [look(T0), look(T0 + DAY), deleted(cluster)] == [0, 0, []]
 
 
-def test_the_clock_goes_on_while_a_pod_moves(cluster: Cluster, look: LookAt) -> None:
+def test_the_clock_goes_on_while_a_pod_moves(
+    cluster: Cluster, look: LookAt
+) -> None:
     server(cluster)
     look(T0)
     cluster.of("pods")[0]["spec"]["nodeName"] = ""
@@ -140,20 +176,41 @@ def test_the_clock_goes_on_while_a_pod_moves(cluster: Cluster, look: LookAt) -> 
 
 
 @pytest.mark.parametrize(
-    "written", ["", "-1", "0", "1e3", "12 ", "²", "9" * 5000, "0x10", "NaN", "inf", 7, None, ["1"]]
+    "written",
+    [
+        "",
+        "-1",
+        "0",
+        "1e3",
+        "12 ",
+        "²",
+        "9" * 5000,
+        "0x10",
+        "NaN",
+        "inf",
+        7,
+        None,
+        ["1"],
+    ],
 )
 def test_what_is_not_a_number_above_0_is_the_bound(
     cluster: Cluster, look: LookAt, written: object
 ) -> None:
     server(cluster, hold=written)
-    assert [look(T0), look(T0 + 7200, bound=7200), len(cluster.names("deployments"))] == [0, 0, 1]
+    assert [
+        look(T0),
+        look(T0 + 7200, bound=7200),
+        len(cluster.names("deployments")),
+    ] == [0, 0, 1]
     assert [look(T0 + 7201, bound=7200), cluster.names("deployments")] == [0, []]
 
 
 @pytest.mark.parametrize(
     "changed", [{"annotations": None}, {"annotations": "none"}, {"annotations": {}}]
 )
-def test_so_is_no_annotation_at_all(cluster: Cluster, look: LookAt, changed: Json) -> None:
+def test_so_is_no_annotation_at_all(
+    cluster: Cluster, look: LookAt, changed: Json
+) -> None:
     server(cluster, metadata=changed)
     look(T0)
     look(T0 + DAY)
@@ -173,7 +230,8 @@ def test_the_bound_caps_what_is_written(cluster: Cluster, look: LookAt) -> None:
     "changed",
     [
         pytest.param(
-            {"ownerReferences": [], "annotations": {}}, id="no owner, and no time to be held"
+            {"ownerReferences": [], "annotations": {}},
+            id="no owner, and no time to be held",
         ),
         pytest.param(
             {"ownerReferences": [], "labels": {names.LABEL_RUN: "chat"}},
@@ -190,34 +248,50 @@ def test_the_bound_caps_what_is_written(cluster: Cluster, look: LookAt) -> None:
         ),
     ],
 )
-def test_what_no_run_owns_is_left_alone(cluster: Cluster, look: LookAt, changed: Json) -> None:
+def test_what_no_run_owns_is_left_alone(
+    cluster: Cluster, look: LookAt, changed: Json
+) -> None:
     server(cluster, metadata=changed)
     assert [look(T0), look(T0 + 10 * DAY), deleted(cluster)] == [0, 0, []]
 
 
-LABELS = {names.LABEL_RUN: "chat", names.LABEL_RUN_UID: "chat-uid", names.LABEL_ROLE: "server"}
+LABELS = {
+    names.LABEL_RUN: "chat",
+    names.LABEL_RUN_UID: "chat-uid",
+    names.LABEL_ROLE: "server",
+}
 
 
 @pytest.mark.parametrize(
     "changed",
     [
         *(
-            pytest.param({"labels": {k: v for k, v in LABELS.items() if k != gone}}, id=gone)
+            pytest.param(
+                {"labels": {k: v for k, v in LABELS.items() if k != gone}}, id=gone
+            )
             for gone in LABELS
         ),
-        pytest.param({"labels": {**LABELS, names.LABEL_ROLE: "client"}}, id="another role"),
-        pytest.param({"labels": {**LABELS, names.LABEL_RUN_UID: "other"}}, id="another run"),
+        pytest.param(
+            {"labels": {**LABELS, names.LABEL_ROLE: "client"}}, id="another role"
+        ),
+        pytest.param(
+            {"labels": {**LABELS, names.LABEL_RUN_UID: "other"}}, id="another run"
+        ),
         pytest.param({"ownerReferences": []}, id="orphaned"),
         pytest.param({"ownerReferences": None}, id="null"),
         pytest.param({"ownerReferences": ["run", {"kind": []}]}, id="nonsense"),
-        pytest.param({"ownerReferences": [owner(controller=False)]}, id="no controller"),
+        pytest.param(
+            {"ownerReferences": [owner(controller=False)]}, id="no controller"
+        ),
     ],
 )
 def test_changed_labels_and_an_owner_that_let_it_go_keep_no_server(
     cluster: Cluster, look: LookAt, changed: Json
 ) -> None:
     name = server(cluster)["metadata"]["name"]
-    cluster.objects[f"/apis/apps/v1/namespaces/team-a/deployments/{name}"]["metadata"] |= changed
+    cluster.objects[f"/apis/apps/v1/namespaces/team-a/deployments/{name}"][
+        "metadata"
+    ] |= changed
     look(T0)
     assert [look(T0 + HOLD + 1), cluster.names("deployments")] == [0, []]
     [event] = cluster.of("events")
@@ -227,7 +301,9 @@ def test_changed_labels_and_an_owner_that_let_it_go_keep_no_server(
     )
 
 
-@pytest.mark.parametrize("finalizers", [["a/b"], ["orphan"], "foregroundDeletion", 7, None])
+@pytest.mark.parametrize(
+    "finalizers", [["a/b"], ["orphan"], "foregroundDeletion", 7, None]
+)
 def test_one_that_a_finalizer_keeps_from_its_deletion_in_the_background_is_deleted_in_the_foreground(
     cluster: Cluster, look: LookAt, finalizers: object
 ) -> None:
@@ -238,7 +314,9 @@ def test_one_that_a_finalizer_keeps_from_its_deletion_in_the_background_is_delet
 
 def test_broken_labels_raise_nothing(cluster: Cluster, look: LookAt) -> None:
     server(
-        cluster, run="odd", metadata={"labels": {names.LABEL_RUN: ["no"], names.LABEL_RUN_UID: {}}}
+        cluster,
+        run="odd",
+        metadata={"labels": {names.LABEL_RUN: ["no"], names.LABEL_RUN_UID: {}}},
     )
     server(cluster)
     look(T0)
@@ -253,15 +331,24 @@ def test_a_namesake_is_not_deleted_and_has_a_clock_of_its_own(
     cluster.refused["DELETE", "/apis/apps"] = 409
     assert [look(T0 + HOLD + 1), cluster.of("events")] == [0, []]
     del cluster.refused["DELETE", "/apis/apps"]
-    body["metadata"] |= {"uid": "another", "creationTimestamp": time_of(T0 + HOLD + 2)}
-    assert [look(T0 + HOLD + 2), look(T0 + 2 * HOLD + 2), len(cluster.names("deployments"))] == [
+    body["metadata"] |= {
+        "uid": "another",
+        "creationTimestamp": time_of(T0 + HOLD + 2),
+    }
+    assert [
+        look(T0 + HOLD + 2),
+        look(T0 + 2 * HOLD + 2),
+        len(cluster.names("deployments")),
+    ] == [
         0,
         0,
         1,
     ]
 
 
-def test_a_namespace_that_cannot_be_read_stops_no_other(cluster: Cluster, look: LookAt) -> None:
+def test_a_namespace_that_cannot_be_read_stops_no_other(
+    cluster: Cluster, look: LookAt
+) -> None:
     for namespace in ("team-a", "team-b"):
         server(cluster, namespace=namespace)
     look(T0, "team-a", "team-b")
@@ -280,8 +367,13 @@ def test_a_namespace_that_is_not_watched_any_more_is_looked_at_while_servers_are
         server(cluster, run=namespace, namespace=namespace)
     look(T0, "team-a", "team-b")
     assert look(T0 + HOLD + 1, "team-a") == 0
-    assert sorted(path.split("/")[5] for path in deleted(cluster)) == ["team-a", "team-b"]
-    cluster.objects = {path: body for path, body in cluster.objects.items() if path == STATE}
+    assert sorted(path.split("/")[5] for path in deleted(cluster)) == [
+        "team-a",
+        "team-b",
+    ]
+    cluster.objects = {
+        path: body for path, body in cluster.objects.items() if path == STATE
+    }
     look(T0 + HOLD + 2, "team-a")
     cluster.calls.clear()
     look(T0 + HOLD + 3, "team-a")
@@ -298,13 +390,19 @@ def test_where_its_servers_cannot_be_reached_the_look_fails_until_somebody_helps
         for api in ("api/v1", "apis/apps/v1", "apis/leaderworkerset.x-k8s.io/v1")
     }
     assert [look(T0 + HOLD + n, "team-a") for n in range(3)] == [3, 3, 3]
-    assert [line for line in capsys.readouterr().out.splitlines() if "watchNamespaces" in line]
+    assert [
+        line
+        for line in capsys.readouterr().out.splitlines()
+        if "watchNamespaces" in line
+    ]
     cluster.refused.clear()
     assert look(T0 + HOLD + 4, "team-a", "team-b") == 0  # its clock was kept
     assert cluster.names("deployments") == []
 
 
-def test_pods_that_cannot_be_read_stop_no_clock(cluster: Cluster, look: LookAt) -> None:
+def test_pods_that_cannot_be_read_stop_no_clock(
+    cluster: Cluster, look: LookAt
+) -> None:
     server(cluster)
     look(T0)
     cluster.refused["GET", "/api/v1/pods"] = 500
@@ -317,7 +415,11 @@ def test_groups_of_pods_may_be_a_kind_that_is_not_there(
 ) -> None:
     cluster.refused["GET", "/apis/leaderworkerset"] = status
     server(cluster)
-    assert [look(T0), look(T0 + HOLD + 1), cluster.names("deployments")] == [0, 0, []]
+    assert [look(T0), look(T0 + HOLD + 1), cluster.names("deployments")] == [
+        0,
+        0,
+        [],
+    ]
 
 
 def test_one_that_cannot_be_deleted_stops_no_other(
@@ -327,7 +429,8 @@ def test_one_that_cannot_be_deleted_stops_no_other(
         server(cluster, run=run)
     look(T0)
     cluster.refused[
-        "DELETE", f"/apis/apps/v1/namespaces/team-a/deployments/{cluster.names('deployments')[0]}"
+        "DELETE",
+        f"/apis/apps/v1/namespaces/team-a/deployments/{cluster.names('deployments')[0]}",
     ] = 503
     capsys.readouterr()
     assert look(T0 + HOLD + 1) == 1
@@ -337,7 +440,9 @@ def test_one_that_cannot_be_deleted_stops_no_other(
     assert [look(T0 + HOLD + 2), cluster.names("deployments")] == [0, []]
 
 
-def test_an_event_that_is_rejected_is_a_failure_and_no_more(cluster: Cluster, look: LookAt) -> None:
+def test_an_event_that_is_rejected_is_a_failure_and_no_more(
+    cluster: Cluster, look: LookAt
+) -> None:
     server(cluster)
     look(T0)
     cluster.refused["POST", "/api/v1/namespaces/team-a/events"] = 403
@@ -345,7 +450,8 @@ def test_an_event_that_is_rejected_is_a_failure_and_no_more(cluster: Cluster, lo
 
 
 @pytest.mark.parametrize(
-    "data", [None, {}, [1], "text", {"team-a.chat-uid": "x"}, {"team-a.chat-uid": 7}]
+    "data",
+    [None, {}, [1], "text", {"team-a.chat-uid": "x"}, {"team-a.chat-uid": 7}],
 )
 def test_lost_clocks_start_anew_and_never_early(
     cluster: Cluster, look: LookAt, data: object
@@ -353,7 +459,11 @@ def test_lost_clocks_start_anew_and_never_early(
     server(cluster)
     look(T0)
     cluster.objects[STATE]["data"] = data
-    assert [look(T0 + HOLD + 1), look(T0 + 2 * HOLD + 1), len(cluster.names("deployments"))] == [
+    assert [
+        look(T0 + HOLD + 1),
+        look(T0 + 2 * HOLD + 1),
+        len(cluster.names("deployments")),
+    ] == [
         0,
         0,
         1,
@@ -365,22 +475,33 @@ def test_a_look_before_a_stored_start_fails_and_changes_nothing(
     cluster: Cluster, look: LookAt
 ) -> None:
     """The clock of an API server, or of a node, is 5 hours behind for one look."""
-    names_of_all = [server(cluster, run=f"r{i}")["metadata"]["name"] for i in range(3)]
+    names_of_all = [
+        server(cluster, run=f"r{i}")["metadata"]["name"] for i in range(3)
+    ]
     assert [look(T0), look(T0 + 120)] == [0, 0]
     stored = dict(cluster.objects[STATE]["data"])
     assert look(T0 + 240 - 5 * HOUR) == 1
     assert (deleted(cluster), cluster.objects[STATE]["data"]) == ([], stored)
     assert look(T0 + 360) == 0
-    assert (cluster.names("deployments"), cluster.objects[STATE]["data"]) == (names_of_all, stored)
+    assert (cluster.names("deployments"), cluster.objects[STATE]["data"]) == (
+        names_of_all,
+        stored,
+    )
 
 
 def test_the_time_is_the_api_servers(cluster: Cluster, look: LookAt) -> None:
     server(cluster, since=T0)
-    assert [look(None), deleted(cluster), STATE in cluster.objects] == [1, [], False]
+    assert [look(None), deleted(cluster), STATE in cluster.objects] == [
+        1,
+        [],
+        False,
+    ]
     assert [look(T0 + HOLD + 1), cluster.names("deployments")] == [0, []]
 
 
-def test_clocks_that_cannot_be_read_are_not_overwritten(cluster: Cluster, look: LookAt) -> None:
+def test_clocks_that_cannot_be_read_are_not_overwritten(
+    cluster: Cluster, look: LookAt
+) -> None:
     server(cluster)
     look(T0)
     cluster.refused["GET", STATE] = 500
@@ -396,7 +517,9 @@ def test_clocks_of_what_is_gone_are_dropped_and_what_did_not_change_is_not_writt
     for now in (T0, T0 + 60, T0 + 120):
         look(now)
     assert cluster.objects[STATE]["data"] == {"team-a.chat-uid": str(T0)}
-    assert [verb for verb, path, _ in cluster.calls if verb in ("POST", "PUT")] == ["POST"]
+    assert [verb for verb, path, _ in cluster.calls if verb in ("POST", "PUT")] == [
+        "POST"
+    ]
     cluster.objects = {STATE: cluster.objects[STATE]}
     look(T0 + 180)
     assert cluster.objects[STATE]["data"] == {}
@@ -442,27 +565,43 @@ def test_what_is_too_large_together_is_read_one_by_one(
     assert [look(T0 + HOLD + 1), cluster.names("deployments")] == [0, []]
 
 
-def test_clocks_are_saved_before_anything_is_deleted(cluster: Cluster, look: LookAt) -> None:
+def test_clocks_are_saved_before_anything_is_deleted(
+    cluster: Cluster, look: LookAt
+) -> None:
     server(cluster, since=T0)
     look(T0 + HOLD + 1)
-    verbs = [verb for verb, path, _ in cluster.calls if verb == "DELETE" or "configmaps" in path]
+    verbs = [
+        verb
+        for verb, path, _ in cluster.calls
+        if verb == "DELETE" or "configmaps" in path
+    ]
     assert verbs == ["GET", "POST", "DELETE"]
 
 
-def test_a_server_is_gone_one_look_after_its_limit(cluster: Cluster, look: LookAt) -> None:
+def test_a_server_is_gone_one_look_after_its_limit(
+    cluster: Cluster, look: LookAt
+) -> None:
     """By its pod's own start: looks come every 120 s, and the first of them just missed it."""
     server(cluster, since=T0, hold="180")
     looks = range(T0 + 119, T0 + 600, 120)
-    gone = [now - T0 for now in looks if look(now) == 0 and not cluster.names("deployments")]
+    gone = [
+        now - T0
+        for now in looks
+        if look(now) == 0 and not cluster.names("deployments")
+    ]
     assert gone[0] == 239
 
 
-def test_the_clock_is_that_of_the_first_pod_with_a_node(cluster: Cluster, look: LookAt) -> None:
+def test_the_clock_is_that_of_the_first_pod_with_a_node(
+    cluster: Cluster, look: LookAt
+) -> None:
     server(cluster, since=T0)
     labels = cluster.of("pods")[0]["metadata"]["labels"]
     other = {"name": "second", "namespace": "team-a", "labels": labels, "uid": "q"}
     status = {"startTime": time_of(T0 - 60)}
-    cluster.add("pods", {"metadata": other, "spec": {"nodeName": "n"}, "status": status})
+    cluster.add(
+        "pods", {"metadata": other, "spec": {"nodeName": "n"}, "status": status}
+    )
     look(T0)
     assert cluster.objects[STATE]["data"] == {"team-a.chat-uid": str(T0 - 60)}
 
@@ -471,8 +610,12 @@ def test_the_clock_is_that_of_the_first_pod_with_a_node(cluster: Cluster, look: 
     ("created", "bound", "started", "since"),
     [
         pytest.param(-500, None, -100, -100, id="its start"),
-        pytest.param(-500, -101, -99, -101, id="its binding, by the API server's clock"),
-        pytest.param(-500, None, -5 * HOUR, -500, id="a node's clock that is behind"),
+        pytest.param(
+            -500, -101, -99, -101, id="its binding, by the API server's clock"
+        ),
+        pytest.param(
+            -500, None, -5 * HOUR, -500, id="a node's clock that is behind"
+        ),
         pytest.param(-500, None, 5 * HOUR, 0, id="a node's clock that is ahead"),
         pytest.param(-500, None, None, 0, id="not started yet"),
     ],
@@ -490,7 +633,9 @@ def test_a_nodes_clock_is_believed_between_the_pods_creation_and_now(
     pod["metadata"]["creationTimestamp"] = time_of(T0 + created)
     if bound is not None:
         condition = {"type": "PodScheduled", "status": "True"}
-        pod["status"]["conditions"] = [condition | {"lastTransitionTime": time_of(T0 + bound)}]
+        pod["status"]["conditions"] = [
+            condition | {"lastTransitionTime": time_of(T0 + bound)}
+        ]
     if started is not None:
         pod["status"]["startTime"] = time_of(T0 + started)
     look(T0)
@@ -498,9 +643,12 @@ def test_a_nodes_clock_is_believed_between_the_pods_creation_and_now(
 
 
 @pytest.mark.parametrize(
-    "status", [None, [], {"conditions": "x"}, {"conditions": [7, {}]}, {"startTime": "0001"}]
+    "status",
+    [None, [], {"conditions": "x"}, {"conditions": [7, {}]}, {"startTime": "0001"}],
 )
-def test_a_start_that_is_none_is_now(cluster: Cluster, look: LookAt, status: object) -> None:
+def test_a_start_that_is_none_is_now(
+    cluster: Cluster, look: LookAt, status: object
+) -> None:
     server(cluster)
     cluster.of("pods")[0]["status"] = status
     assert look(T0) == 0
@@ -515,7 +663,9 @@ def test_a_stored_start_is_not_lowered(cluster: Cluster, look: LookAt) -> None:
     assert cluster.objects[STATE]["data"] == {"team-a.chat-uid": str(T0)}
 
 
-def test_a_server_of_a_resumed_run_has_a_clock_of_its_own(cluster: Cluster, look: LookAt) -> None:
+def test_a_server_of_a_resumed_run_has_a_clock_of_its_own(
+    cluster: Cluster, look: LookAt
+) -> None:
     body = server(cluster, since=T0)
     look(T0)
     body["metadata"] |= {"uid": "resumed", "creationTimestamp": time_of(T0 + HOUR)}
@@ -524,10 +674,14 @@ def test_a_server_of_a_resumed_run_has_a_clock_of_its_own(cluster: Cluster, look
     again = server(cluster, since=T0 + HOUR + 900, metadata=body["metadata"])
     assert look(T0 + HOLD + HOUR) == 0
     assert cluster.names("deployments") == [again["metadata"]["name"]]
-    assert cluster.objects[STATE]["data"] == {"team-a.chat-uid": str(T0 + HOUR + 900)}
+    assert cluster.objects[STATE]["data"] == {
+        "team-a.chat-uid": str(T0 + HOUR + 900)
+    }
 
 
-def test_deployments_of_one_run_share_its_clock(cluster: Cluster, look: LookAt) -> None:
+def test_deployments_of_one_run_share_its_clock(
+    cluster: Cluster, look: LookAt
+) -> None:
     """A tenant makes more Deployments than there are clocks before another's server comes."""
     body = server(cluster, namespace="aaa", since=T0, hold="999999999")
     for number in range(200):
@@ -555,13 +709,19 @@ def test_where_clocks_are_bounded_each_namespace_keeps_its_share(
         *("aaa.r00-uid", "aaa.r01-uid"),
         *("zzz.v1-uid", "zzz.v2-uid"),
     }
-    for pod in cluster.of("pods"):  # what has no clock any more counts from its pod's start
-        pod["spec"]["nodeName"] = "" if pod["metadata"]["namespace"] == "zzz" else "n"
+    for pod in cluster.of(
+        "pods"
+    ):  # what has no clock any more counts from its pod's start
+        pod["spec"]["nodeName"] = (
+            "" if pod["metadata"]["namespace"] == "zzz" else "n"
+        )
     look(T0 + HOUR + HOLD + 1)
     assert cluster.names("deployments") == []
 
 
-def test_where_many_are_due_namespaces_take_turns(cluster: Cluster, look: LookAt) -> None:
+def test_where_many_are_due_namespaces_take_turns(
+    cluster: Cluster, look: LookAt
+) -> None:
     for number in range(9):
         server(cluster, run=f"r{number}", namespace="aaa", since=T0)
     server(cluster, namespace="zzz", since=T0 + HOUR)
@@ -583,7 +743,9 @@ def slow(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_namespace_with_huge_objects_hides_no_other(cluster: Cluster, look: LookAt) -> None:
+def test_a_namespace_with_huge_objects_hides_no_other(
+    cluster: Cluster, look: LookAt
+) -> None:
     for number in range(100):
         server(cluster, run=f"r{number:02d}", namespace="aaa", since=T0)
     server(cluster, namespace="zzz", since=T0)
@@ -593,7 +755,9 @@ def test_a_namespace_with_huge_objects_hides_no_other(cluster: Cluster, look: Lo
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_slow_namespace_is_read_whole_where_there_is_time(cluster: Cluster, look: LookAt) -> None:
+def test_a_slow_namespace_is_read_whole_where_there_is_time(
+    cluster: Cluster, look: LookAt
+) -> None:
     for number in range(4):
         server(cluster, run=f"r{number}", namespace="aaa", since=T0)
     assert [look(T0 + HOLD + 1), cluster.names("deployments")] == [0, []]
@@ -608,7 +772,10 @@ def test_none_is_expected_when_the_chart_is_uninstalled(
     assert main(["--expect-none=0"]) == 1
     assert f"team-a/{body['metadata']['name']}" in capsys.readouterr().out
     assert {verb for verb, _, _ in cluster.calls} == {"GET"}
-    body["metadata"] |= {"deletionTimestamp": AT, "finalizers": ["foregroundDeletion"]}
+    body["metadata"] |= {
+        "deletionTimestamp": AT,
+        "finalizers": ["foregroundDeletion"],
+    }
     assert main(["--expect-none=0"]) == 0
     cluster.refused["GET", "/apis/apps"] = 403
     assert main(["--expect-none=0"]) == 1
@@ -653,10 +820,13 @@ except SystemExit:
 
 
 def run(
-    *arguments: str, program: tuple[str, ...] = ("-m", "benchrun.runtime", "release")
+    *arguments: str,
+    program: tuple[str, ...] = ("-m", "benchrun.runtime", "release"),
 ) -> tuple[int, str]:
     """Exit code and what it said."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)
+    }
     done = subprocess.run(
         [sys.executable, *program, *arguments],
         env=environment,
@@ -669,22 +839,30 @@ def run(
 
 
 def test_a_look_by_hand(cluster: Cluster) -> None:
-    assert run("--namespace=team-a", "--namespace=team-b", "--state=ops/clocks") == (0, "")
+    assert run(
+        "--namespace=team-a", "--namespace=team-b", "--state=ops/clocks"
+    ) == (0, "")
     assert [path for _, path, _ in cluster.calls][:3] == [
         "/api/v1/namespaces/ops/configmaps/clocks",
         "/api/v1/namespaces/team-a/pods",
         "/apis/apps/v1/namespaces/team-a/deployments",
     ]
-    assert "/apis/leaderworkerset.x-k8s.io/v1/namespaces/team-b/leaderworkersets" in [
-        p for _, p, _ in cluster.calls
-    ]
+    assert (
+        "/apis/leaderworkerset.x-k8s.io/v1/namespaces/team-b/leaderworkersets"
+        in [p for _, p, _ in cluster.calls]
+    )
 
 
-def test_the_environment_of_the_cron_job(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_of_the_cron_job(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BENCHRUN_NAMESPACES", "team-a,team-b")
     monkeypatch.setenv("BENCHRUN_RELEASE_STATE", "ops/clocks")
     assert main([]) == 0
-    assert len([path for _, path, _ in cluster.calls if path.endswith("/deployments")]) == 4
+    assert (
+        len([path for _, path, _ in cluster.calls if path.endswith("/deployments")])
+        == 4
+    )
 
 
 def test_without_namespaces_the_whole_cluster(
@@ -724,13 +902,17 @@ def test_a_bound_that_would_release_everything_is_rejected(
         assert refused.value.code == 2
 
 
-def test_without_a_way_to_the_api_server_it_says_so(cluster: Cluster, tmp_path: Path) -> None:
+def test_without_a_way_to_the_api_server_it_says_so(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     (tmp_path / "kubeconfig").unlink()
     code, output = run()
     assert (code, "Traceback" in output) == (1, False)
 
 
-def test_an_api_server_that_is_gone_is_a_failure(cluster: Cluster, tmp_path: Path) -> None:
+def test_an_api_server_that_is_gone_is_a_failure(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text(file.read_text().replace(cluster.url, "http://127.0.0.1:1"))
     code, output = run()
@@ -746,7 +928,11 @@ def test_nothing_of_the_operator_is_imported() -> None:
         {"kopf", "aiohttp", "benchrun_client"}
     )
     ours = {module for module in imported if module.startswith("benchrun.")}
-    assert {module.split(".")[1] for module in ours} == {"names", "release", "runtime"}
+    assert {module.split(".")[1] for module in ours} == {
+        "names",
+        "release",
+        "runtime",
+    }
     assert {m for m in imported if m.startswith("benchrun.runtime.")} == {
         "benchrun.runtime.__main__"
     }

@@ -14,7 +14,16 @@ from benchrun.observe import Run, Sweep
 from benchrun.report.html import ReportedSweep
 from unit.judge.comparison.sides import row, run
 from unit.plan.specs import Json, rates, spec_body, workload
-from unit.sweep.sweeps import NAME, NAMESPACE, UID, a_run, decided, ended, failed, variant
+from unit.sweep.sweeps import (
+    NAME,
+    NAMESPACE,
+    UID,
+    a_run,
+    decided,
+    ended,
+    failed,
+    variant,
+)
 
 ALL_AT_ONCE = "chat/rate=inf"
 SCATTER = 0.01
@@ -36,7 +45,11 @@ class Measured:
 
 BATCHES: Mapping[str, Measured] = {
     "10000": Measured(
-        {"RequestThroughput": 20.3, "OutputThroughput": 81.0, "TotalTokenThroughput": 25_400.0},
+        {
+            "RequestThroughput": 20.3,
+            "OutputThroughput": 81.0,
+            "TotalTokenThroughput": 25_400.0,
+        },
         {
             "running_mean": 33,
             "waiting_mean": 491,
@@ -45,7 +58,11 @@ BATCHES: Mapping[str, Measured] = {
         },
     ),
     "80000": Measured(
-        {"RequestThroughput": 20.6, "OutputThroughput": 82.4, "TotalTokenThroughput": 25_800.0},
+        {
+            "RequestThroughput": 20.6,
+            "OutputThroughput": 82.4,
+            "TotalTokenThroughput": 25_800.0,
+        },
         {
             "running_mean": 267,
             "waiting_mean": 436,
@@ -54,7 +71,11 @@ BATCHES: Mapping[str, Measured] = {
         },
     ),
     "160000": Measured(
-        {"RequestThroughput": 20.0, "OutputThroughput": 80.0, "TotalTokenThroughput": 25_600.0},
+        {
+            "RequestThroughput": 20.0,
+            "OutputThroughput": 80.0,
+            "TotalTokenThroughput": 25_600.0,
+        },
         {
             "running_mean": 276,
             "waiting_mean": 367,
@@ -79,13 +100,17 @@ class FinishedSweep:
     @property
     def body(self) -> Json:
         """Return the object in the form of `kubectl get -o json`."""
-        status = self.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        status = self.status.model_dump(
+            mode="json", by_alias=True, exclude_none=True
+        )
         return sweep_object(status, name=self.name, spec=self.written)
 
     @property
     def reported(self) -> ReportedSweep:
         """Return the sweep in the form that a page takes."""
-        return ReportedSweep(Sweep(NAMESPACE, self.name, UID, 1, self.written), self.status)
+        return ReportedSweep(
+            Sweep(NAMESPACE, self.name, UID, 1, self.written), self.status
+        )
 
 
 def sweep_object(status: Json, *, name: str = NAME, spec: Json) -> Json:
@@ -116,7 +141,10 @@ def batches(**changes: Any) -> FinishedSweep:
     }
     at_once = workload(dataset={"texts": texts}, load=rates("inf"), requests=100)
     return finished_sweep(
-        BATCHES, load_points=(ALL_AT_ONCE,), template=spec_body(workloads=[at_once]), **changes
+        BATCHES,
+        load_points=(ALL_AT_ONCE,),
+        template=spec_body(workloads=[at_once]),
+        **changes,
     )
 
 
@@ -143,7 +171,8 @@ def finished_sweep(
     for number, (name, what) in enumerate(measured.items(), start=1):
         for replication in range(1, replications + 1):
             one = a_run(
-                f"{NAME}-v{number}-r{replication}", status=failed() if what is None else ended()
+                f"{NAME}-v{number}-r{replication}",
+                status=failed() if what is None else ended(),
             )
             runs.append(one)
             if what is not None:
@@ -151,7 +180,9 @@ def finished_sweep(
                     one.name, name, what, load_points, alone=replications == 1
                 )
     bodies = [_run_body(one, figures.get(one.uid)) for one in runs]
-    return FinishedSweep(written, decided(written, runs, figures=figures).status, runs=bodies)
+    return FinishedSweep(
+        written, decided(written, runs, figures=figures).status, runs=bodies
+    )
 
 
 def _run_body(one: Run, figures: BenchmarkRunStatus | None) -> Json:
@@ -182,12 +213,21 @@ def _run_body(one: Run, figures: BenchmarkRunStatus | None) -> Json:
 
 
 def _measured(
-    run_name: str, variant_name: str, what: Measured, load_points: Sequence[str], *, alone: bool
+    run_name: str,
+    variant_name: str,
+    what: Measured,
+    load_points: Sequence[str],
+    *,
+    alone: bool,
 ) -> BenchmarkRunStatus:
     draw = Random(f"{run_name} {variant_name}")
     return essence(
         run(
-            run_name, [_row(what, load_point, draw, alone=alone) for load_point in load_points]
+            run_name,
+            [
+                _row(what, load_point, draw, alone=alone)
+                for load_point in load_points
+            ],
         ).status
     )
 
@@ -195,7 +235,9 @@ def _measured(
 def _row(what: Measured, load_point: str, draw: Random, *, alone: bool) -> Result:
     """Build a variant's row; with one server alone, repeats give the noise."""
     figures: Json = {
-        name: value if value is None or alone else value * (1 + draw.gauss(0, SCATTER))
+        name: value
+        if value is None or alone
+        else value * (1 + draw.gauss(0, SCATTER))
         for name, value in {**what.figures, **what.at.get(load_point, {})}.items()
     }
     noise: Json = {"repeats": 5, "cv": 1.0} if alone else {}

@@ -26,7 +26,11 @@ def live(seconds: float = 80, **figures: Any) -> Live:
 
 
 def running(
-    *, done: int = 1, total: int = 4, stage: str | None = "chat/rate=8/r1", **changes: Any
+    *,
+    done: int = 1,
+    total: int = 4,
+    stage: str | None = "chat/rate=8/r1",
+    **changes: Any,
 ) -> BenchmarkRunStatus:
     """Build the status of a run that is measuring.
 
@@ -43,18 +47,26 @@ def running(
         "start_time": at(70),
         "conditions": (
             Condition(
-                type="ClientReady", status="True", reason="Ready", last_transition_time=at(10)
+                type="ClientReady",
+                status="True",
+                reason="Ready",
+                last_transition_time=at(10),
             ),
         ),
         "progress": Progress(
-            stages_total=total, stages_done=done, stage=stage, summary=f"{done}/{total}"
+            stages_total=total,
+            stages_done=done,
+            stage=stage,
+            summary=f"{done}/{total}",
         ),
         "live": live(),
     }
     return BenchmarkRunStatus(**(values | changes))
 
 
-def followed(status: BenchmarkRunStatus | None = None, **changes: Any) -> FollowedRun:
+def followed(
+    status: BenchmarkRunStatus | None = None, **changes: Any
+) -> FollowedRun:
     """Build a followed run that was just seen."""
     status = running() if status is None else status
     samples = (status.live,) if status.live is not None else ()
@@ -62,7 +74,9 @@ def followed(status: BenchmarkRunStatus | None = None, **changes: Any) -> Follow
     return FollowedRun(**(values | changes))
 
 
-def run_body(status: BenchmarkRunStatus, *, name: str = "chat", namespace: str = "lab") -> Json:
+def run_body(
+    status: BenchmarkRunStatus, *, name: str = "chat", namespace: str = "lab"
+) -> Json:
     """Build the object in the form of `kubectl get -o json`."""
     return {
         "apiVersion": "benchrun.dev/v1alpha1",
@@ -98,7 +112,8 @@ def ended(word: str = "Valid", **changes: Any) -> BenchmarkRunStatus:
         "live": None,
         "progress": Progress(stages_total=4, stages_done=4, summary="4/4"),
         "conditions": tuple(
-            Condition(type=type_, status=status, reason=why) for type_, status, why in rows
+            Condition(type=type_, status=status, reason=why)
+            for type_, status, why in rows
         ),
     }
     return running(**(values | changes))

@@ -2,7 +2,14 @@
 
 from typing import Any
 
-from benchrun.api import BenchmarkRunStatus, Bottleneck, ProfileStatus, Result, RoleFigures, Waiting
+from benchrun.api import (
+    BenchmarkRunStatus,
+    Bottleneck,
+    ProfileStatus,
+    Result,
+    RoleFigures,
+    Waiting,
+)
 
 WAITING = Waiting(
     reason="SequenceLimit",
@@ -49,7 +56,12 @@ def result(load_point: str = "chat/concurrency=8", **changes: Any) -> Result:
         "uncertain": ["p99_ttft_ms", "p99_e2el_ms"],
         "steady": {"p50_ttft_ms": 80.0},
         "roles": [
-            RoleFigures(role="server", running_mean=2.0, waiting_mean=6.0, kv_cache_max_percent=3.1)
+            RoleFigures(
+                role="server",
+                running_mean=2.0,
+                waiting_mean=6.0,
+                kv_cache_max_percent=3.1,
+            )
         ],
         "waiting": WAITING,
         "bottleneck": LIMIT,

@@ -3,7 +3,14 @@
 from typing import Any, get_args
 
 import pytest
-from benchrun.api import BenchmarkRunStatus, Change, ComparedLoadPoint, Gate, Truncated, Word
+from benchrun.api import (
+    BenchmarkRunStatus,
+    Change,
+    ComparedLoadPoint,
+    Gate,
+    Truncated,
+    Word,
+)
 from benchrun.report.comparison_rows import (
     GATES,
     LOG_RULE,
@@ -29,7 +36,9 @@ def change(**fields: Any) -> Change:
     return Change(**(values | fields))
 
 
-def load_point(name: str = "chat/rate=4", *changes: Change, **fields: Any) -> ComparedLoadPoint:
+def load_point(
+    name: str = "chat/rate=4", *changes: Change, **fields: Any
+) -> ComparedLoadPoint:
     return ComparedLoadPoint(load_point=name, changes=list(changes), **fields)
 
 
@@ -47,7 +56,9 @@ def test_every_column_of_a_figure() -> None:
 
 
 def test_figures_of_a_comparison_have_four_digits() -> None:
-    row = comparison_rows([load_point("c", change(baseline=1234.56, value=0.123456))]).rows[0]
+    row = comparison_rows(
+        [load_point("c", change(baseline=1234.56, value=0.123456))]
+    ).rows[0]
     assert row[2:4] == ("1235", "0.1235")
 
 
@@ -59,9 +70,9 @@ def test_an_unknown_value_is_a_dash_in_its_column() -> None:
         "low_percent": None,
         "high_percent": None,
     }
-    assert comparison_rows([load_point("c", change(**nothing, word="Unknown"))]).rows == (
-        ("c", "MeanTTFT", "-", "-", "-", "-", "Unknown"),
-    )
+    assert comparison_rows(
+        [load_point("c", change(**nothing, word="Unknown"))]
+    ).rows == (("c", "MeanTTFT", "-", "-", "-", "-", "Unknown"),)
 
 
 @pytest.mark.parametrize("word", get_args(Word))
@@ -70,7 +81,9 @@ def test_only_no_detectable_difference_is_shortened(word: Word) -> None:
     assert shown == ("not detected" if word == "NoDetectableDifference" else word)
 
 
-def test_a_row_a_figure_in_order_and_one_for_a_load_point_that_cannot_be_compared() -> None:
+def test_a_row_a_figure_in_order_and_one_for_a_load_point_that_cannot_be_compared() -> (
+    None
+):
     rows = comparison_rows(
         [
             load_point("b", change(metric="MeanTTFT"), change(metric="MeanTPOT")),
@@ -78,14 +91,23 @@ def test_a_row_a_figure_in_order_and_one_for_a_load_point_that_cannot_be_compare
             load_point("c"),
         ]
     ).rows
-    assert [row[:2] for row in rows] == [("b", "MeanTTFT"), ("b", "MeanTPOT"), ("a", "-")]
+    assert [row[:2] for row in rows] == [
+        ("b", "MeanTTFT"),
+        ("b", "MeanTPOT"),
+        ("a", "-"),
+    ]
     assert rows[2] == ("a", "-", "-", "-", "-", "-", "NotComparable")
 
 
 def test_reasons_are_reported_once_and_those_of_load_points_first() -> None:
     found = reasons(
         [
-            load_point("a", change(reason="one repeat"), change(reason="one repeat"), change()),
+            load_point(
+                "a",
+                change(reason="one repeat"),
+                change(reason="one repeat"),
+                change(),
+            ),
             load_point("b", change(reason="too few")),
             load_point("c", reason="another GPU"),
             load_point("d", reason="another GPU"),
@@ -115,7 +137,14 @@ def judged(
     verdict: str = "Valid", *findings: str, load_point: str = LOAD_POINT
 ) -> BenchmarkRunStatus:
     return BenchmarkRunStatus(
-        results=[result(load_point, axis="RequestRate", verdict=verdict, findings=list(findings))]
+        results=[
+            result(
+                load_point,
+                axis="RequestRate",
+                verdict=verdict,
+                findings=list(findings),
+            )
+        ]
     )
 
 
@@ -130,10 +159,16 @@ def only(
     ("before", "after", "sentence"),
     [
         pytest.param(
-            ("Valid",), ("Suspect", "Drift"), "was Valid, now Suspect: Drift", id="appeared"
+            ("Valid",),
+            ("Suspect", "Drift"),
+            "was Valid, now Suspect: Drift",
+            id="appeared",
         ),
         pytest.param(
-            ("Suspect", "Drift"), ("Valid",), "was Suspect, now Valid: no Drift", id="gone"
+            ("Suspect", "Drift"),
+            ("Valid",),
+            "was Suspect, now Valid: no Drift",
+            id="gone",
         ),
         pytest.param(
             ("Suspect", "Drift"),
@@ -171,7 +206,12 @@ def only(
             "was Suspect, now Invalid: Drift is more severe, ColdStart",
             id="both",
         ),
-        pytest.param(("Valid",), ("Unknown",), "was Valid, now Unknown", id="for-no-reason-told"),
+        pytest.param(
+            ("Valid",),
+            ("Unknown",),
+            "was Valid, now Unknown",
+            id="for-no-reason-told",
+        ),
     ],
 )
 def test_the_sentence_names_what_moved(
@@ -179,29 +219,46 @@ def test_the_sentence_names_what_moved(
 ) -> None:
     found = only(judged(*before), judged(*after))
     assert found.sentence == f"{LOAD_POINT}: {sentence}"
-    assert (found.load_point, found.was, found.now) == (LOAD_POINT, before[0], after[0])
+    assert (found.load_point, found.was, found.now) == (
+        LOAD_POINT,
+        before[0],
+        after[0],
+    )
 
 
 def test_appeared_and_gone_codes_are_listed() -> None:
-    found = only(judged("Suspect", "Drift", "ColdStart"), judged("Suspect", "Drift", "Preempted"))
+    found = only(
+        judged("Suspect", "Drift", "ColdStart"),
+        judged("Suspect", "Drift", "Preempted"),
+    )
     assert (found.appeared, found.gone) == (("Preempted",), ("ColdStart",))
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        pytest.param(judged("Suspect", "Drift"), judged("Suspect", "Drift"), id="the-same"),
+        pytest.param(
+            judged("Suspect", "Drift"), judged("Suspect", "Drift"), id="the-same"
+        ),
         pytest.param(
             judged("Suspect", "Drift", "ColdStart"),
             judged("Suspect", "ColdStart", "Drift"),
             id="in-another-order",
         ),
-        pytest.param(judged("Valid"), judged("Valid", "NotChecked"), id="not-checked-now"),
-        pytest.param(judged("Valid", "NotChecked"), judged("Valid"), id="not-checked-then"),
         pytest.param(
-            judged("Valid"), judged("Invalid", load_point="rag/rate=4"), id="a-load point-only-now"
+            judged("Valid"), judged("Valid", "NotChecked"), id="not-checked-now"
         ),
-        pytest.param(judged("Invalid"), BenchmarkRunStatus(), id="a-load point-only-then"),
+        pytest.param(
+            judged("Valid", "NotChecked"), judged("Valid"), id="not-checked-then"
+        ),
+        pytest.param(
+            judged("Valid"),
+            judged("Invalid", load_point="rag/rate=4"),
+            id="a-load point-only-now",
+        ),
+        pytest.param(
+            judged("Invalid"), BenchmarkRunStatus(), id="a-load point-only-then"
+        ),
     ],
 )
 def test_equal_servers_have_no_differences(
@@ -211,17 +268,20 @@ def test_equal_servers_have_no_differences(
 
 
 @pytest.mark.parametrize(
-    ("log_kept", "words"), [(True, f"no {LOG_RULE}"), (False, f"{LOG_RULE} was not checked")]
+    ("log_kept", "words"),
+    [(True, f"no {LOG_RULE}"), (False, f"{LOG_RULE} was not checked")],
 )
-def test_compilations_without_the_log_are_not_said_to_be_gone(log_kept: bool, words: str) -> None:
+def test_compilations_without_the_log_are_not_said_to_be_gone(
+    log_kept: bool, words: str
+) -> None:
     found = only(judged("Suspect", LOG_RULE), judged("Valid"), log_kept=log_kept)
     assert found.sentence == f"{LOAD_POINT}: was Suspect, now Valid: {words}"
 
 
 def test_other_codes_do_not_rest_on_the_log() -> None:
-    assert only(judged("Suspect", "Drift"), judged("Valid"), log_kept=False).sentence.endswith(
-        ": no Drift"
-    )
+    assert only(
+        judged("Suspect", "Drift"), judged("Valid"), log_kept=False
+    ).sentence.endswith(": no Drift")
 
 
 @pytest.mark.parametrize("side", ["stored", "now"])
@@ -244,10 +304,16 @@ def test_another_list_that_was_cut_hides_no_codes() -> None:
 
 def test_load_points_come_in_the_order_of_the_new_judgement() -> None:
     both = BenchmarkRunStatus(
-        results=[result(c, axis="RequestRate", verdict="Valid") for c in ("a/rate=1", "b/rate=1")]
+        results=[
+            result(c, axis="RequestRate", verdict="Valid")
+            for c in ("a/rate=1", "b/rate=1")
+        ]
     )
     now = BenchmarkRunStatus(
-        results=[result(c, axis="RequestRate", verdict="Invalid") for c in ("b/rate=1", "a/rate=1")]
+        results=[
+            result(c, axis="RequestRate", verdict="Invalid")
+            for c in ("b/rate=1", "a/rate=1")
+        ]
     )
     assert [each.load_point for each in differences(both, now, log_kept=True)] == [
         "b/rate=1",

@@ -37,7 +37,11 @@ from hypothesis import given, strategies as st
 def test_duration_as_words_column_and_clock(
     seconds: float, words: str, column: str, hands: str
 ) -> None:
-    assert (format_seconds(seconds), age(seconds), clock(seconds)) == (words, column, hands)
+    assert (format_seconds(seconds), age(seconds), clock(seconds)) == (
+        words,
+        column,
+        hands,
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,9 +60,13 @@ def test_written(text: str, seconds: float) -> None:
     assert parse_seconds(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "0", "0m", "-5s", "5 s", "5w", "1h30m", "inf", "nan", "1e3"])
+@pytest.mark.parametrize(
+    "text", ["", "0", "0m", "-5s", "5 s", "5w", "1h30m", "inf", "nan", "1e3"]
+)
 def test_an_invalid_duration_is_rejected(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a length of time; write 90s, 10m or 2h"):
+    with pytest.raises(
+        ValueError, match="is not a length of time; write 90s, 10m or 2h"
+    ):
         parse_seconds(text)
 
 
@@ -68,13 +76,18 @@ LENGTHS = st.floats(min_value=0, max_value=1e8, allow_nan=False)
 
 def parsed_seconds(text: str) -> int:
     """Seconds of `2 h 5 min`."""
-    return sum(int(number) * SECONDS[unit] for number, unit in re.findall(r"(\d+) ?([a-z]+)", text))
+    return sum(
+        int(number) * SECONDS[unit]
+        for number, unit in re.findall(r"(\d+) ?([a-z]+)", text)
+    )
 
 
 @given(LENGTHS)
 def test_a_duration_is_short_by_less_than_its_smallest_unit(seconds: float) -> None:
     text = format_seconds(seconds)
-    assert re.fullmatch(r"\d+ s|\d+ min( \d+ s)?|\d+ h( \d+ min)?|\d+ d", text), text
+    assert re.fullmatch(r"\d+ s|\d+ min( \d+ s)?|\d+ h( \d+ min)?|\d+ d", text), (
+        text
+    )
     smallest = 1 if seconds < 3599 else 60 if seconds < 86_399 else 86_400
     assert -0.5 <= seconds - parsed_seconds(text) < smallest + 0.5
 
@@ -97,7 +110,9 @@ def test_an_age_is_one_unit_and_rounded_down(seconds: float) -> None:
 @given(LENGTHS)
 def test_a_clock_counts_every_second(seconds: float) -> None:
     hands = [int(part) for part in clock(seconds).split(":")]
-    assert sum(part * 60**place for place, part in enumerate(reversed(hands))) == int(seconds)
+    assert sum(
+        part * 60**place for place, part in enumerate(reversed(hands))
+    ) == int(seconds)
     assert len(clock(seconds).split(":")[-1]) == 2
     assert (len(hands) == 3) is (int(seconds) >= 3600)
 
@@ -122,7 +137,11 @@ def test_a_clock_counts_every_second(seconds: float) -> None:
     ],
 )
 def test_edges(seconds: float, words: str, column: str, hands: str) -> None:
-    assert (format_seconds(seconds), age(seconds), clock(seconds)) == (words, column, hands)
+    assert (format_seconds(seconds), age(seconds), clock(seconds)) == (
+        words,
+        column,
+        hands,
+    )
 
 
 @given(st.integers(1, 999_999_999), st.sampled_from(["", "s", "m", "h", "d"]))
@@ -158,7 +177,9 @@ def test_an_almost_valid_duration_is_rejected(text: str) -> None:
     ("text", "seconds"),
     [("0.001s", 0.001), ("999999999.999d", 86_399_999_999_913.6), ("\t5m\n", 300)],
 )
-def test_the_least_and_the_most_that_can_be_written(text: str, seconds: float) -> None:
+def test_the_least_and_the_most_that_can_be_written(
+    text: str, seconds: float
+) -> None:
     assert parse_seconds(text) == pytest.approx(seconds)
 
 
@@ -166,7 +187,9 @@ def test_the_least_and_the_most_that_can_be_written(text: str, seconds: float) -
     ("values", "top", "drawn"),
     [
         pytest.param([0, 50, 100], 100.0, "▁▅█", id="from nothing to the top"),
-        pytest.param([0, 1, 2], None, "▁▅█", id="to the largest where no top is given"),
+        pytest.param(
+            [0, 1, 2], None, "▁▅█", id="to the largest where no top is given"
+        ),
         pytest.param([1, None, 1], 1.0, "█ █", id="a gap is no low bar"),
         pytest.param([0, 0, 0], None, "▁▁▁", id="nothing at all"),
         pytest.param([200, -5, 1], 100.0, "█▁▁", id="beyond the scale"),
@@ -187,7 +210,9 @@ def test_no_room_is_no_bar() -> None:
     assert sparkline([1, 2], width=0) == ""
 
 
-FINITE = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e15, max_value=1e15)
+FINITE = st.floats(
+    allow_nan=False, allow_infinity=False, min_value=-1e15, max_value=1e15
+)
 
 
 @pytest.mark.parametrize(
@@ -217,14 +242,18 @@ def test_digits(text: str, value: float, digits: int) -> None:
     assert figure(value, digits=digits) == text
 
 
-@pytest.mark.parametrize(("unit", "text"), [("", "8"), ("%", "8%"), (" ms", "8 ms"), ("?", "8?")])
+@pytest.mark.parametrize(
+    ("unit", "text"), [("", "8"), ("%", "8%"), (" ms", "8 ms"), ("?", "8?")]
+)
 def test_a_unit_follows_a_number(unit: str, text: str) -> None:
     assert figure(8.0, unit=unit) == text
     assert figure(None, unit=unit) == ABSENT, "there is no unit of nothing"
 
 
 @given(FINITE, st.integers(1, 6))
-def test_a_figure_is_a_plain_number_as_near_as_its_digits_allow(value: float, digits: int) -> None:
+def test_a_figure_is_a_plain_number_as_near_as_its_digits_allow(
+    value: float, digits: int
+) -> None:
     text = figure(value, digits=digits)
     assert re.fullmatch(r"-?\d+(\.\d+)?", text), text
     assert float(text) == float(f"{value:.{digits}g}")
@@ -291,7 +320,9 @@ def test_a_change_has_its_sign_and_one_decimal_until_it_doubles(
 def test_a_change_is_as_near_as_its_decimals_allow(percent: float) -> None:
     text = signed(percent)
     assert text[0] == "+-"[percent < 0 or str(percent) == "-0.0"]
-    assert abs(float(text) - percent) <= (0.0501 if abs(percent) < 99.95 else 0.5001)
+    assert abs(float(text) - percent) <= (
+        0.0501 if abs(percent) < 99.95 else 0.5001
+    )
 
 
 @pytest.mark.parametrize(
@@ -311,6 +342,13 @@ def test_an_interval_has_two_ends_or_is_none(
     text: str, low: float | None, high: float | None
 ) -> None:
     assert (
-        interval(Change(metric="MeanTTFT", low_percent=low, high_percent=high, word="Unknown"))
+        interval(
+            Change(
+                metric="MeanTTFT",
+                low_percent=low,
+                high_percent=high,
+                word="Unknown",
+            )
+        )
         == text
     )

@@ -6,14 +6,17 @@ from hypothesis import given, strategies as st
 from unit.golden_messages import golden
 
 
-def saturating(load: float, *, capacity: float = 100.0, service: float = 0.01) -> CurvePoint:
+def saturating(
+    load: float, *, capacity: float = 100.0, service: float = 0.01
+) -> CurvePoint:
     """M/M/1: response time service / (1 - utilisation), all that arrives completed."""
     return CurvePoint(load, load, service / (1 - load / capacity))
 
 
 def test_the_knee_of_a_queue_with_one_server_is_at_half_its_capacity() -> None:
     found = knee(
-        [saturating(load) for load in (10, 20, 30, 40, 50, 60, 70, 80, 90)], unit="requests/s"
+        [saturating(load) for load in (10, 20, 30, 40, 50, 60, 70, 80, 90)],
+        unit="requests/s",
     )
     assert found.load == 50
     golden(found.sentence)
@@ -42,7 +45,9 @@ def test_a_load_point_far_beyond_saturation_does_not_move_it() -> None:
         pytest.param((), id="none"),
     ],
 )
-def test_a_knee_that_is_not_bracketed_is_not_marked(loads: tuple[float, ...]) -> None:
+def test_a_knee_that_is_not_bracketed_is_not_marked(
+    loads: tuple[float, ...],
+) -> None:
     found = knee([saturating(load) for load in loads], unit="requests/s")
     assert found.load is None
     golden(found.sentence)
@@ -70,11 +75,17 @@ def test_one_repeat_reports_nothing_of_the_noise() -> None:
 
 
 def test_order_of_measurement_does_not_matter() -> None:
-    assert knee([saturating(load) for load in (90, 10, 50, 70, 30)], unit="").load == 50
+    assert (
+        knee([saturating(load) for load in (90, 10, 50, 70, 30)], unit="").load
+        == 50
+    )
 
 
 def test_points_without_throughput_are_passed_over() -> None:
-    assert knee([CurvePoint(5, 0, 0.0), *map(saturating, (20, 50, 90))], unit="").load == 50
+    assert (
+        knee([CurvePoint(5, 0, 0.0), *map(saturating, (20, 50, 90))], unit="").load
+        == 50
+    )
 
 
 @given(
@@ -90,7 +101,11 @@ def test_no_measured_load_has_more_power_than_the_knee(
     points = [CurvePoint(*row) for row in rows]
     found = knee(points, unit="")
     if found.load is not None:
-        at_knee = max(p.throughput / p.response_seconds for p in points if p.load == found.load)
+        at_knee = max(
+            p.throughput / p.response_seconds
+            for p in points
+            if p.load == found.load
+        )
         assert at_knee == max(p.throughput / p.response_seconds for p in points)
 
 
@@ -118,14 +133,18 @@ def test_the_sentence_names_where_the_knee_lies(points: list[CurvePoint]) -> Non
 
 def test_loads_are_shown_as_they_were_requested() -> None:
     points = [point(0.25, 1), point(0.5, 3), point(1.5, 2)]
-    assert knee(points, unit="requests/s").sentence == "The knee is at 0.5 requests/s."
+    assert (
+        knee(points, unit="requests/s").sentence == "The knee is at 0.5 requests/s."
+    )
 
 
 @pytest.mark.parametrize(
     ("low", "high", "left", "right"),
     [
         pytest.param(4, 4, (2.9, 2.8), (2.7, 2.6), id="none-reaches-it"),
-        pytest.param(2, 4, (2.9, 3.0), (2.7, 2.6), id="the-left-one-just-reaches-it"),
+        pytest.param(
+            2, 4, (2.9, 3.0), (2.7, 2.6), id="the-left-one-just-reaches-it"
+        ),
         pytest.param(4, 8, (2.9, 2.8), (2.7, 3.1), id="the-right-one-does"),
         pytest.param(2, 8, (3.0, 1.0), (3.0, 1.0), id="both-do"),
         pytest.param(4, 4, (5.0,), (5.0,), id="one-repeat-has-no-range"),
@@ -143,7 +162,9 @@ def test_neighbours_count_as_good_from_the_least_of_its_repeats_on(
     ]
     found = knee(points, unit="users")
     assert (found.low, found.load, found.high) == (low, 4, high)
-    assert ("not distinguishable from the others" in found.sentence) is (low != high)
+    assert ("not distinguishable from the others" in found.sentence) is (
+        low != high
+    )
 
 
 def test_a_neighbour_behind_one_that_is_worse_is_not_measured() -> None:
@@ -158,18 +179,28 @@ def test_a_neighbour_behind_one_that_is_worse_is_not_measured() -> None:
 
 
 def test_as_good_up_to_an_end_is_not_bracketed() -> None:
-    found = knee([point(1, 3, 3, 3.5), point(2, 4, 3, 4), point(4, 1, 1, 1)], unit="users")
+    found = knee(
+        [point(1, 3, 3, 3.5), point(2, 4, 3, 4), point(4, 1, 1, 1)], unit="users"
+    )
     assert (found.load, found.low, found.high) == (None, None, None)
     golden(found.sentence)
     everywhere = [point(1, 3, 3, 3.5), point(2, 4, 3, 4), point(4, 3, 3, 3)]
     golden(
         knee(everywhere, unit="users").sentence,
-        knee([point(1, 1, 1, 1), point(2, 4, 3, 4), point(4, 3, 3, 3)], unit="users").sentence,
+        knee(
+            [point(1, 1, 1, 1), point(2, 4, 3, 4), point(4, 3, 3, 3)], unit="users"
+        ).sentence,
     )
 
 
 @pytest.mark.parametrize(
-    "bad", [CurvePoint(2, 0, 1), CurvePoint(2, 1, 0), CurvePoint(2, -1, 1), CurvePoint(2, 1, -1)]
+    "bad",
+    [
+        CurvePoint(2, 0, 1),
+        CurvePoint(2, 1, 0),
+        CurvePoint(2, -1, 1),
+        CurvePoint(2, 1, -1),
+    ],
 )
 def test_a_point_without_power_is_no_point(bad: CurvePoint) -> None:
     golden(knee([point(1, 1), bad, point(4, 1)], unit="users").sentence)

@@ -34,19 +34,31 @@ def timed_steps(
     status: BenchmarkRunStatus, after: float = 100
 ) -> list[tuple[str, str, float | None]]:
     return [
-        (s.name, s.state, s.seconds) for s in steps(status, now=BEGIN + timedelta(seconds=after))
+        (s.name, s.state, s.seconds)
+        for s in steps(status, now=BEGIN + timedelta(seconds=after))
     ]
 
 
 @pytest.mark.parametrize("condition", ["False", "Unknown"])
 def test_a_client_that_is_not_ready_is_under_way(condition: str) -> None:
     not_yet = (
-        Condition(type="ClientReady", status=condition, reason="x", last_transition_time=at(10)),
+        Condition(
+            type="ClientReady",
+            status=condition,
+            reason="x",
+            last_transition_time=at(10),
+        ),
     )
     early = running(
-        conditions=not_yet, scheduled_time=None, server_ready_time=None, start_time=None
+        conditions=not_yet,
+        scheduled_time=None,
+        server_ready_time=None,
+        start_time=None,
     )
-    assert timed_steps(early, 7)[:2] == [("client", "UnderWay", 7), ("node", "ToCome", None)]
+    assert timed_steps(early, 7)[:2] == [
+        ("client", "UnderWay", 7),
+        ("node", "ToCome", None),
+    ]
 
 
 def test_while_a_node_is_sought_it_is_a_part_of_the_way() -> None:
@@ -63,10 +75,16 @@ def test_a_run_that_was_not_accepted_is_under_way_nowhere() -> None:
         "Done",
         "UnderWay",
     }
-    assert timed_steps(BenchmarkRunStatus(phase="Pending"))[0] == ("client", "ToCome", None)
+    assert timed_steps(BenchmarkRunStatus(phase="Pending"))[0] == (
+        "client",
+        "ToCome",
+        None,
+    )
 
 
-def test_parts_without_an_instant_before_one_with_it_are_done_but_not_timed() -> None:
+def test_parts_without_an_instant_before_one_with_it_are_done_but_not_timed() -> (
+    None
+):
     blurred = running(conditions=(), server_ready_time=None, scheduled_time=at(12))
     assert timed_steps(blurred) == [
         ("client", "Done", None),
@@ -88,8 +106,18 @@ def left(run: FollowedRun, after: float = 100) -> str | None:
 @pytest.mark.parametrize(
     ("done", "total", "after", "words"),
     [
-        (1, 2, 100, "about 10 s left"),  # 30 s for one and a half: half a stage to come
-        (2, 4, 120, "about 30 s left"),  # 50 s for two and a half: one and a half to come
+        (
+            1,
+            2,
+            100,
+            "about 10 s left",
+        ),  # 30 s for one and a half: half a stage to come
+        (
+            2,
+            4,
+            120,
+            "about 30 s left",
+        ),  # 50 s for two and a half: one and a half to come
         (3, 4, 140, "about 10 s left"),
         (1, 4, 60, "about 0 s left"),  # clocks differ
         (1, 1, 100, None),
@@ -103,31 +131,42 @@ def test_stages_are_taken_to_last_equally_long(
 
 
 @pytest.mark.parametrize("stage", ["chat/search-02/r1", None])
-def test_a_search_that_was_seen_has_the_most_there_can_be(stage: str | None) -> None:
+def test_a_search_that_was_seen_has_the_most_there_can_be(
+    stage: str | None,
+) -> None:
     run = followed(
-        running(stage=stage), stages=(StageLine(0, "chat/search-01/r1"), StageLine(1, None))
+        running(stage=stage),
+        stages=(StageLine(0, "chat/search-01/r1"), StageLine(1, None)),
     )
     assert left(run) == "at most 50 s left"
 
 
 def test_a_workload_called_search_is_no_search() -> None:
-    assert left(followed(running(stage="search-engine/rate=1/r1"))) == "about 50 s left"
+    assert (
+        left(followed(running(stage="search-engine/rate=1/r1")))
+        == "about 50 s left"
+    )
 
 
 @pytest.mark.parametrize(
-    ("seconds", "message"), [(SILENT_SECONDS - 1, None), (SILENT_SECONDS, NO_OPERATOR)]
+    ("seconds", "message"),
+    [(SILENT_SECONDS - 1, None), (SILENT_SECONDS, NO_OPERATOR)],
 )
 def test_a_silent_client_is_reported(seconds: float, message: str | None) -> None:
     run = updated_run(
-        None, {**run_body(BenchmarkRunStatus()), "status": {"observedGeneration": -1}}
+        None,
+        {**run_body(BenchmarkRunStatus()), "status": {"observedGeneration": -1}},
     )
     assert live_view(run, now=BEGIN + timedelta(seconds=seconds)).trouble == message
 
 
 @pytest.mark.parametrize(
-    "status", [{"observedGeneration": 0}, {"phase": "Pending", "observedGeneration": -1}]
+    "status",
+    [{"observedGeneration": 0}, {"phase": "Pending", "observedGeneration": -1}],
 )
-def test_an_operator_that_has_looked_is_not_missed(status: dict[str, object]) -> None:
+def test_an_operator_that_has_looked_is_not_missed(
+    status: dict[str, object],
+) -> None:
     run = updated_run(None, {**run_body(BenchmarkRunStatus()), "status": status})
     assert live_view(run, now=BEGIN + timedelta(hours=1)).trouble is None
 
@@ -161,7 +200,8 @@ def test_stages_are_bounded_and_the_latest_stay() -> None:
 
 def test_samples_of_the_same_instant_are_equal() -> None:
     run = updated_run(
-        followed(running(live=live(80, running=1))), run_body(running(live=live(80, running=9)))
+        followed(running(live=live(80, running=1))),
+        run_body(running(live=live(80, running=9))),
     )
     assert [each.running for each in run.samples] == [1]
 
@@ -173,7 +213,14 @@ def test_a_run_is_known_by_its_name() -> None:
 
 def test_a_run_that_reports_nothing_shows_nothing() -> None:
     shown = live_view(followed(BenchmarkRunStatus(phase="Preparing")), now=BEGIN)
-    assert (shown.phase, shown.message, shown.done, shown.total, shown.stage, shown.gauges) == (
+    assert (
+        shown.phase,
+        shown.message,
+        shown.done,
+        shown.total,
+        shown.stage,
+        shown.gauges,
+    ) == (
         "Preparing",
         "",
         0,
@@ -206,7 +253,16 @@ def test_more_is_never_drawn_lower(values: list[float]) -> None:
 
 @pytest.mark.parametrize(
     ("value", "bar"),
-    [(0.0, 0), (12.4, 0), (12.6, 1), (49.9, 3), (50.0, 4), (87.4, 6), (87.6, 7), (100.0, 7)],
+    [
+        (0.0, 0),
+        (12.4, 0),
+        (12.6, 1),
+        (49.9, 3),
+        (50.0, 4),
+        (87.4, 6),
+        (87.6, 7),
+        (100.0, 7),
+    ],
 )
 def test_bars_change_at_eighths(value: float, bar: int) -> None:
     assert sparkline([value], top=100.0, width=1) == BARS[bar]
@@ -254,12 +310,23 @@ def test_the_remaining_time_is_unknown(status: BenchmarkRunStatus) -> None:
 def test_gauges_show_every_sample_once() -> None:
     run = followed(running(live=live(75, running=4, waiting=16)))
     for seconds, running_now in ((75, 4), (80, 8), (80, 8), (85, 6)):
-        status = running(live=live(seconds, running=running_now, waiting=0 if seconds > 75 else 16))
+        status = running(
+            live=live(
+                seconds, running=running_now, waiting=0 if seconds > 75 else 16
+            )
+        )
         run = updated_run(run, run_body(status))
     gauges = {gauge.label: gauge for gauge in view(run).gauges}
-    assert (gauges["running"].values, gauges["waiting"].values) == ((4, 8, 6), (16, 0, 0))
+    assert (gauges["running"].values, gauges["waiting"].values) == (
+        (4, 8, 6),
+        (16, 0, 0),
+    )
     assert gauges["running"].top is None
-    assert (gauges["KV cache"].now, gauges["KV cache"].top, gauges["output"].now) == (
+    assert (
+        gauges["KV cache"].now,
+        gauges["KV cache"].top,
+        gauges["output"].now,
+    ) == (
         "40 %",
         100,
         "500 tok/s",
@@ -272,7 +339,10 @@ def test_without_a_sample_there_is_no_gauge() -> None:
 
 
 def test_a_figure_that_was_not_read_is_no_zero() -> None:
-    gauges = {g.label: g for g in view(followed(running(live=live(kv_cache_percent=None)))).gauges}
+    gauges = {
+        g.label: g
+        for g in view(followed(running(live=live(kv_cache_percent=None)))).gauges
+    }
     assert (gauges["KV cache"].values, gauges["KV cache"].now) == ((None,), "-")
 
 
@@ -286,7 +356,8 @@ def test_samples_are_bounded() -> None:
 
 def test_a_run_that_no_operator_looks_at_says_what_to_look_for() -> None:
     run = updated_run(
-        None, {**run_body(BenchmarkRunStatus()), "status": {"observedGeneration": -1}}
+        None,
+        {**run_body(BenchmarkRunStatus()), "status": {"observedGeneration": -1}},
     )
     assert view(run, 14).trouble is None
     assert view(run, 16).trouble == NO_OPERATOR
@@ -300,14 +371,22 @@ def test_trouble_is_over_when_something_is_heard() -> None:
 
 
 def test_stages_are_kept_in_order_and_once() -> None:
-    run = updated_run(followed(), run_body(running(done=2)), (StageLine(1, "b"), StageLine(0, "a")))
-    run = updated_run(run, run_body(running(done=3)), (StageLine(2, "c"), StageLine(1, "b again")))
+    run = updated_run(
+        followed(),
+        run_body(running(done=2)),
+        (StageLine(1, "b"), StageLine(0, "a")),
+    )
+    run = updated_run(
+        run, run_body(running(done=3)), (StageLine(2, "c"), StageLine(1, "b again"))
+    )
     assert [line.stage for line in view(run).stages] == ["a", "b again", "c"]
 
 
 def test_a_status_of_another_version_is_rejected() -> None:
     with pytest.raises(ValueError, match="stagesTotal"):
-        updated_run(None, {**run_body(running()), "status": {"progress": {"stagesDone": 1}}})
+        updated_run(
+            None, {**run_body(running()), "status": {"progress": {"stagesDone": 1}}}
+        )
 
 
 SCALARS: dict[str, Any] = {
@@ -321,7 +400,12 @@ SCALARS: dict[str, Any] = {
 def test_a_stage_in_a_line() -> None:
     line = stage_line(record("chat/rate=8/r1", sequence=3, scalars=SCALARS))
     assert (line.sequence, line.stage) == (3, "chat/rate=8/r1")
-    assert line.figures == ("7.98 req/s", "812 tok/s", "TTFT p50 43.2 ms", "p99 118 ms")
+    assert line.figures == (
+        "7.98 req/s",
+        "812 tok/s",
+        "TTFT p50 43.2 ms",
+        "p99 118 ms",
+    )
 
 
 def test_what_a_record_lacks_is_left_out_and_failures_are_reported() -> None:
@@ -340,21 +424,33 @@ def test_what_a_record_lacks_is_left_out_and_failures_are_reported() -> None:
 def printed(*moments: tuple[float, FollowedRun]) -> list[list[str]]:
     """Lines of each moment, one after the other."""
     log = Log()
-    return [log.lines(run, now=BEGIN + timedelta(seconds=seconds)) for seconds, run in moments]
+    return [
+        log.lines(run, now=BEGIN + timedelta(seconds=seconds))
+        for seconds, run in moments
+    ]
 
 
 def test_a_phase_change_prints_one_line() -> None:
     starting = followed(
-        running(phase="Starting", message="the server is starting on n1", progress=None, live=None)
+        running(
+            phase="Starting",
+            message="the server is starting on n1",
+            progress=None,
+            live=None,
+        )
     )
-    first, repeated, then = printed((20, starting), (25, starting), (72, followed(running(done=0))))
+    first, repeated, then = printed(
+        (20, starting), (25, starting), (72, followed(running(done=0)))
+    )
     assert repeated == []
     golden(*first, then[0])
 
 
 def test_another_message_is_a_line_while_the_server_loads() -> None:
     waiting = [
-        followed(running(phase="WaitingForNode", message=text, progress=None, live=None))
+        followed(
+            running(phase="WaitingForNode", message=text, progress=None, live=None)
+        )
         for text in ("a", "b")
     ]
     assert printed((1, waiting[0]), (2, waiting[1])) == [
@@ -365,10 +461,15 @@ def test_another_message_is_a_line_while_the_server_loads() -> None:
 
 def test_live_figures_are_a_sign_of_life_now_and_then() -> None:
     moments = [
-        (float(second), followed(running(live=live(second)))) for second in range(100, 171, 5)
+        (float(second), followed(running(live=live(second))))
+        for second in range(100, 171, 5)
     ]
     output = printed(*moments)
-    assert [100 + 5 * index for index, lines in enumerate(output) if lines] == [100, 130, 160]
+    assert [100 + 5 * index for index, lines in enumerate(output) if lines] == [
+        100,
+        130,
+        160,
+    ]
 
 
 def test_each_finished_stage_is_a_line_once() -> None:
@@ -382,13 +483,17 @@ def test_each_finished_stage_is_a_line_once() -> None:
 
 
 def test_a_stage_without_figures_was_measured_all_the_same() -> None:
-    done = followed(running(done=2), stages=(StageLine(0, None), StageLine(1, "chat/rate=4/r1")))
+    done = followed(
+        running(done=2), stages=(StageLine(0, None), StageLine(1, "chat/rate=4/r1"))
+    )
     golden(*printed((80, done))[0][:2])
 
 
 def test_trouble_is_reported_and_that_it_is_over() -> None:
     run = followed()
-    lines = printed((80, run), (81, followed(trouble="no answer; trying again")), (85, run))
+    lines = printed(
+        (80, run), (81, followed(trouble="no answer; trying again")), (85, run)
+    )
     assert lines[2][0].startswith("01:25  Running")
     golden(*lines[1])
 

@@ -22,7 +22,9 @@ HOSTILE = "x | y\n<script>alert(1)</script> @everyone #77 [a](http://e) `b` www.
 
 
 def test_the_verdict_comes_first() -> None:
-    assert markdown("nightly", status(result())).splitlines()[0] == "## nightly: Valid"
+    assert (
+        markdown("nightly", status(result())).splitlines()[0] == "## nightly: Valid"
+    )
 
 
 @pytest.mark.parametrize("phase", ["Cancelled", "Failed"])
@@ -32,8 +34,16 @@ def test_how_it_ended_comes_before_what_was_measured(phase: Phase) -> None:
 
 
 def test_tables_have_one_line_a_load_point() -> None:
-    lines = markdown("run", status(result(), result("chat/concurrency=16"))).splitlines()
-    assert sum(line.startswith("| chat/concurrency=") and "3.46" in line for line in lines) == 2
+    lines = markdown(
+        "run", status(result(), result("chat/concurrency=16"))
+    ).splitlines()
+    assert (
+        sum(
+            line.startswith("| chat/concurrency=") and "3.46" in line
+            for line in lines
+        )
+        == 2
+    )
     assert all(line.count("|") == lines[4].count("|") for line in lines[4:8])
 
 
@@ -55,7 +65,9 @@ def test_there_is_room_for_every_figure() -> None:
         "total_token_throughput": 25_400.0,
     }
     text = markdown(
-        "run", status(result("packed/rate=inf", metrics=metrics)), texts_per_prompt={"packed": 4}
+        "run",
+        status(result("packed/rate=inf", metrics=metrics)),
+        texts_per_prompt={"packed": 4},
     )
     assert "| load point | req/s | texts/s | tok/s | total tok/s |" in text
     assert "| packed/rate=inf | 20.3 | 81.2 | 81.2 | 25400 |" in text
@@ -69,8 +81,9 @@ def test_markdown_has_a_row_per_objective() -> None:
         measured_milliseconds=118.4,
         outcome="Met",
     )
-    assert "| chat/concurrency=8 | TTFT p99 at most 200 ms | 118.4 | Met |" in markdown(
-        "run", status(result(objectives=[kept]))
+    assert (
+        "| chat/concurrency=8 | TTFT p99 at most 200 ms | 118.4 | Met |"
+        in markdown("run", status(result(objectives=[kept])))
     )
 
 
@@ -93,19 +106,24 @@ def test_a_comparison_is_reported_with_its_intervals() -> None:
             ComparedLoadPoint(load_point="chat/rate=8", reason="another GPU"),
         ],
     )
-    text = markdown("run", status(result()).model_copy(update={"comparison": found}))
+    text = markdown(
+        "run", status(result()).model_copy(update={"comparison": found})
+    )
     assert "### Against before: Better" in text
     assert "-12.0 to -8.0" in text
     assert "- not compared: chat/rate=8: another GPU" in text
 
 
 def test_the_log_is_no_markup() -> None:
-    text = markdown("run", status().model_copy(update={"log_tail": "```\n# not a heading\n<b>"}))
+    text = markdown(
+        "run", status().model_copy(update={"log_tail": "```\n# not a heading\n<b>"})
+    )
     assert "    ```\n    # not a heading\n    <b>" in text
 
 
 @pytest.mark.parametrize(
-    "live", ["<script", " | y", "@everyone", "#77", "[a]", "http://", " `b` ", "www.e"]
+    "live",
+    ["<script", " | y", "@everyone", "#77", "[a]", "http://", " `b` ", "www.e"],
 )
 def test_strings_of_others_do_nothing(live: str) -> None:
     finding = Finding(
@@ -116,7 +134,9 @@ def test_strings_of_others_do_nothing(live: str) -> None:
         sentence=HOSTILE,
         remedy=HOSTILE,
     )
-    shown = status(result()).model_copy(update={"findings": [finding], "message": HOSTILE})
+    shown = status(result()).model_copy(
+        update={"findings": [finding], "message": HOSTILE}
+    )
     assert live not in markdown(HOSTILE, shown)
 
 

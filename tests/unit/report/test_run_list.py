@@ -4,9 +4,22 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from benchrun.api import BenchmarkRunStatus, Bottleneck, Condition, Finding, Headline, ServerStatus
+from benchrun.api import (
+    BenchmarkRunStatus,
+    Bottleneck,
+    Condition,
+    Finding,
+    Headline,
+    ServerStatus,
+)
 from benchrun.observe import run_of
-from benchrun.report.run_list import MAX_CODES, finding_codes, limit, run_list_rows, state
+from benchrun.report.run_list import (
+    MAX_CODES,
+    finding_codes,
+    limit,
+    run_list_rows,
+    state,
+)
 from benchrun.report.run_summary import Summary, run_summary
 from unit.golden_messages import golden
 from unit.plan.specs import Json
@@ -15,7 +28,9 @@ from unit.report.statuses import result
 
 WIDE = ("model", "vLLM", "GPU", "image")
 NOW = BEGIN + timedelta(hours=5)
-HEADLINE = Headline(load_point="chat/concurrency=8", throughput="812", p99_ttft="118? ms")
+HEADLINE = Headline(
+    load_point="chat/concurrency=8", throughput="812", p99_ttft="118? ms"
+)
 SERVER = ServerStatus(
     engine="VLLM",
     role="server",
@@ -30,7 +45,9 @@ SERVER = ServerStatus(
 
 def finding(code: str, severity: str) -> Finding:
     where = "chat/concurrency=8/r1"
-    return Finding(code=code, severity=severity, count=1, worst_stage=where, sentence="It is.")
+    return Finding(
+        code=code, severity=severity, count=1, worst_stage=where, sentence="It is."
+    )
 
 
 def measured(**changes: Any) -> BenchmarkRunStatus:
@@ -82,7 +99,9 @@ def test_what_a_run_answers_stands_beside_its_state() -> None:
     answering = measured(conditions=(*plain.conditions, *judged))
     bodies = [run_body(answering, name="gated"), run_body(plain, name="plain")]
     rows = run_list_rows(bodies, now=NOW)
-    shown = {cells[0]: dict(zip(rows.headers, cells, strict=True)) for cells in rows.rows}
+    shown = {
+        cells[0]: dict(zip(rows.headers, cells, strict=True)) for cells in rows.rows
+    }
     assert rows.headers[:3] == ("run", "state", "answer")
     assert shown["gated"]["answer"] == "Missed, NotRegressed"
     assert shown["plain"]["answer"] == "-"
@@ -105,7 +124,9 @@ def test_a_run_that_goes_on_has_no_figures_and_grows() -> None:
         (running(phase="WaitingForNode"), "WaitingForNode"),
     ],
 )
-def test_a_state_is_how_it_came_out_or_where_it_is(status: BenchmarkRunStatus, state: str) -> None:
+def test_a_state_is_how_it_came_out_or_where_it_is(
+    status: BenchmarkRunStatus, state: str
+) -> None:
     assert row(run_body(status))["state"] == state
     assert summary(status).word == state
 
@@ -121,7 +142,10 @@ def test_an_unseen_object_is_pending() -> None:
 
 
 def test_many_findings_are_counted() -> None:
-    many = [finding(code, "Suspect") for code in ("Drift", "ColdStart", "Preempted", "AllAtOnce")]
+    many = [
+        finding(code, "Suspect")
+        for code in ("Drift", "ColdStart", "Preempted", "AllAtOnce")
+    ]
     assert row(run_body(measured(findings=many)))["findings"] == "Drift +3"
 
 
@@ -137,24 +161,43 @@ def test_the_youngest_comes_first() -> None:
     bodies = [run_body(running(), name=name) for name in ("old", "young", "middle")]
     for body, seconds in zip(bodies, (0, 20, 10), strict=True):
         body["metadata"]["creationTimestamp"] = at(seconds)
-    assert [cells[0] for cells in run_list_rows(bodies, now=NOW).rows] == ["young", "middle", "old"]
+    assert [cells[0] for cells in run_list_rows(bodies, now=NOW).rows] == [
+        "young",
+        "middle",
+        "old",
+    ]
 
 
 def test_a_run_of_another_version_does_not_hide_the_others() -> None:
-    broken = {**run_body(running(), name="newer"), "status": {"progress": {"stages": 7}}}
+    broken = {
+        **run_body(running(), name="newer"),
+        "status": {"progress": {"stages": 7}},
+    }
     rows = run_list_rows([broken, run_body(measured())], now=NOW).rows
-    assert {cells[0]: cells[1] for cells in rows} == {"newer": "Pending", "chat": "Suspect"}
+    assert {cells[0]: cells[1] for cells in rows} == {
+        "newer": "Pending",
+        "chat": "Suspect",
+    }
 
 
 def summary(status: BenchmarkRunStatus, **spec: Any) -> Summary:
     body = run_body(status)
-    return run_summary(run_of({**body, "spec": {**body["spec"], **spec}}), status, now=NOW)
+    return run_summary(
+        run_of({**body, "spec": {**body["spec"], **spec}}), status, now=NOW
+    )
 
 
 def test_a_summary_says_what_was_measured_on_what_and_what_came_out() -> None:
     shown = summary(measured(), repeats=3)
-    assert (shown.title, shown.word, shown.sentence) == ("lab/chat", "Suspect", "ended: Suspect")
-    golden("\n".join(f"{name}: {fact}" for name, fact in shown.facts), *shown.look_further)
+    assert (shown.title, shown.word, shown.sentence) == (
+        "lab/chat",
+        "Suspect",
+        "ended: Suspect",
+    )
+    golden(
+        "\n".join(f"{name}: {fact}" for name, fact in shown.facts),
+        *shown.look_further,
+    )
 
 
 @pytest.mark.parametrize(
@@ -165,7 +208,10 @@ def test_a_summary_says_what_was_measured_on_what_and_what_came_out() -> None:
     ],
 )
 def test_an_endpoint_is_named(endpoint: Json, shown: str) -> None:
-    assert dict(summary(running(), server=None, endpoint=endpoint).facts)["endpoint"] == shown
+    assert (
+        dict(summary(running(), server=None, endpoint=endpoint).facts)["endpoint"]
+        == shown
+    )
 
 
 def test_the_summary_of_a_running_run_shows_how_to_follow_it() -> None:
@@ -186,7 +232,13 @@ NOW_RUN_LIST_WORDS = BEGIN + timedelta(hours=5)
 def found(*pairs: tuple[str, str]) -> BenchmarkRunStatus:
     made = [
         Finding.model_validate(
-            {"code": c, "severity": s, "count": 1, "worst_stage": "s", "sentence": "It is."}
+            {
+                "code": c,
+                "severity": s,
+                "count": 1,
+                "worst_stage": "s",
+                "sentence": "It is.",
+            }
         )
         for c, s in pairs
     ]
@@ -205,7 +257,9 @@ def found(*pairs: tuple[str, str]) -> BenchmarkRunStatus:
         ("A, B +1", 2, (("A", "Invalid"), ("B", "Invalid"), ("C", "Invalid"))),
     ],
 )
-def test_findings_worst_first(text: str, most: int, pairs: tuple[tuple[str, str], ...]) -> None:
+def test_findings_worst_first(
+    text: str, most: int, pairs: tuple[tuple[str, str], ...]
+) -> None:
     assert finding_codes(found(*pairs), most=most) == text
 
 
@@ -230,7 +284,9 @@ def test_states(text: str, fields: Json) -> None:
 
 def limited(load_point: str, limit: str | None) -> Any:
     bottleneck = (
-        Bottleneck.model_validate({"limit": limit, "sentence": "s"}) if limit is not None else None
+        Bottleneck.model_validate({"limit": limit, "sentence": "s"})
+        if limit is not None
+        else None
     )
     return result(load_point, axis="RequestRate", bottleneck=bottleneck)
 
@@ -240,7 +296,11 @@ def limited(load_point: str, limit: str | None) -> Any:
     [
         ("-", None, ()),
         ("-", None, (("a/rate=1", None), ("a/rate=2", "None"))),
-        ("Compute", None, (("a/rate=1", "None"), ("a/rate=2", "Compute"), ("a/rate=3", "Client"))),
+        (
+            "Compute",
+            None,
+            (("a/rate=1", "None"), ("a/rate=2", "Compute"), ("a/rate=3", "Client")),
+        ),
         ("Client", "a/rate=3", (("a/rate=2", "Compute"), ("a/rate=3", "Client"))),
         ("-", "a/rate=1", (("a/rate=1", "None"), ("a/rate=2", "Compute"))),
         ("-", "a/rate=9", (("a/rate=2", "Compute"),)),
@@ -254,7 +314,14 @@ def test_the_limit_is_that_of_the_headlines_load_point(
         if headline is not None
         else None
     )
-    assert limit(BenchmarkRunStatus(results=[limited(*row) for row in rows], headline=best)) == text
+    assert (
+        limit(
+            BenchmarkRunStatus(
+                results=[limited(*row) for row in rows], headline=best
+            )
+        )
+        == text
+    )
 
 
 @pytest.mark.parametrize(
@@ -264,14 +331,24 @@ def test_the_limit_is_that_of_the_headlines_load_point(
         (("-", "-"), [ServerStatus(engine="VLLM", role="server")]),
         (
             ("0.32.0", "-"),
-            [ServerStatus(engine="VLLM", role="server", version="0.32.0", gpu="H100")],
+            [
+                ServerStatus(
+                    engine="VLLM", role="server", version="0.32.0", gpu="H100"
+                )
+            ],
         ),
         (("-", "2"), [ServerStatus(engine="VLLM", role="server", gpus=2)]),
         (
             ("0.32.0", "3 H100"),
             [
                 ServerStatus(engine="VLLM", role="prefill", gpus=2),
-                ServerStatus(engine="VLLM", role="decode", gpus=1, gpu="H100", version="0.32.0"),
+                ServerStatus(
+                    engine="VLLM",
+                    role="decode",
+                    gpus=1,
+                    gpu="H100",
+                    version="0.32.0",
+                ),
                 ServerStatus(engine="VLLM", role="proxy"),
             ],
         ),
@@ -280,13 +357,17 @@ def test_the_limit_is_that_of_the_headlines_load_point(
 def test_the_row_shows_server_version_and_gpus(
     text: tuple[str, str], servers: list[ServerStatus]
 ) -> None:
-    rows = run_list_rows([run_body(ended(servers=servers))], now=NOW_RUN_LIST_WORDS, wide=True)
+    rows = run_list_rows(
+        [run_body(ended(servers=servers))], now=NOW_RUN_LIST_WORDS, wide=True
+    )
     row = dict(zip(rows.headers, rows.rows[0], strict=True))
     assert list(row)[-4:] == ["model", "vLLM", "GPU", "image"]
     assert (row["vLLM"], row["GPU"]) == text
 
 
-def test_runs_of_one_instant_are_in_order_of_their_names_and_those_without_one_last() -> None:
+def test_runs_of_one_instant_are_in_order_of_their_names_and_those_without_one_last() -> (
+    None
+):
     bodies = [run_body(running(), name=name) for name in ("a", "c", "b", "none")]
     del bodies[3]["metadata"]["creationTimestamp"]
     rows = run_list_rows(bodies, now=NOW_RUN_LIST_WORDS).rows

@@ -22,7 +22,13 @@ from benchrun.api import (
 )
 from benchrun.observe import run_of
 from benchrun.report.run_settings import kv_cache_text, settings_rows
-from benchrun.report.run_summary import Summary, missing_sentences, run_summary, startup_text, steps
+from benchrun.report.run_summary import (
+    Summary,
+    missing_sentences,
+    run_summary,
+    startup_text,
+    steps,
+)
 from unit.golden_messages import golden
 from unit.plan.specs import Json, spec_body, workload
 from unit.report.going_on import BEGIN, at, ended, run_body, running
@@ -33,7 +39,9 @@ NOW = BEGIN + timedelta(hours=5)
 
 def summary(status: BenchmarkRunStatus, **spec: Any) -> Summary:
     body = run_body(status)
-    return run_summary(run_of({**body, "spec": {**body["spec"], **spec}}), status, now=NOW)
+    return run_summary(
+        run_of({**body, "spec": {**body["spec"], **spec}}), status, now=NOW
+    )
 
 
 def fact(name: str, status: BenchmarkRunStatus, **spec: Any) -> str | None:
@@ -82,7 +90,9 @@ def test_the_image_that_really_ran_is_reported_by_its_digest() -> None:
         (None, None),
     ],
 )
-def test_the_client_is_its_engine(expected: str | None, client: ClientStatus | None) -> None:
+def test_the_client_is_its_engine(
+    expected: str | None, client: ClientStatus | None
+) -> None:
     assert fact("client", ended(client=client)) == expected
 
 
@@ -93,7 +103,11 @@ def test_the_client_is_its_engine(expected: str | None, client: ClientStatus | N
         ("workload", "chat, each load point 2 times", {"repeats": 2}),
         ("workload", "chat", {"repeats": "2x"}),
         ("workloads", "a, b", {"workloads": [workload("a"), workload("b")]}),
-        ("arguments", "--seed=1 -x", {"server": {"image": "i", "args": ["--seed=1", "-x"]}}),
+        (
+            "arguments",
+            "--seed=1 -x",
+            {"server": {"image": "i", "args": ["--seed=1", "-x"]}},
+        ),
         ("arguments", None, {"server": {"image": "i", "args": []}}),
         ("arguments", None, {"server": {"image": "i", "args": "--seed=1"}}),
         ("image", None, {"server": None, "endpoint": {"url": "http://x"}}),
@@ -103,7 +117,9 @@ def test_the_client_is_its_engine(expected: str | None, client: ClientStatus | N
         ("model", None, {"model": None}),
     ],
 )
-def test_the_summary_shows_the_requested_load(name: str, expected: str | None, spec: Json) -> None:
+def test_the_summary_shows_the_requested_load(
+    name: str, expected: str | None, spec: Json
+) -> None:
     assert fact(name, running(), **spec) == expected
 
 
@@ -155,9 +171,12 @@ def test_objectives_are_counted(expected: str | None, words: list[str]) -> None:
     assert fact("objectives", ended(results=rows)) == expected
 
 
-def compared(*changes: tuple[str, float | None], gate: Any = None) -> BenchmarkRunStatus:
+def compared(
+    *changes: tuple[str, float | None], gate: Any = None
+) -> BenchmarkRunStatus:
     made = [
-        Change(metric="MeanTTFT", change_percent=percent, word=word) for word, percent in changes
+        Change(metric="MeanTTFT", change_percent=percent, word=word)
+        for word, percent in changes
     ]
     load_points = [
         ComparedLoadPoint(load_point="a", changes=made[:1]),
@@ -179,7 +198,10 @@ def compared(*changes: tuple[str, float | None], gate: Any = None) -> BenchmarkR
     [
         ("", ()),
         ("; most: MeanTTFT -12.0 %", (("Better", 3.0), ("Worse", -12.0))),
-        ("; most: MeanTTFT +3.0 %", (("Better", 3.0), ("NoDetectableDifference", -12.0))),
+        (
+            "; most: MeanTTFT +3.0 %",
+            (("Better", 3.0), ("NoDetectableDifference", -12.0)),
+        ),
         ("", (("NoDetectableDifference", 99.0), ("Unknown", None))),
         ("; most: MeanTTFT +5.0 %", (("Worse", None), ("Worse", 5.0))),
         ("; most: MeanTTFT -", (("Worse", None),)),
@@ -197,18 +219,31 @@ def test_the_summary_shows_the_gate() -> None:
 
 def test_a_comparison_shows_before_and_after() -> None:
     waiting = Condition(
-        type="NotRegressed", status="Unknown", reason="Measuring", message="3 repeats find 9.9 %"
+        type="NotRegressed",
+        status="Unknown",
+        reason="Measuring",
+        message="3 repeats find 9.9 %",
     )
     golden(fact("power", ended(conditions=(waiting,))))
     comparison = Comparison(
-        baseline=ComparedRun(name="old"), outcome="Equivalent", message="m", detectable_percent=4.2
+        baseline=ComparedRun(name="old"),
+        outcome="Equivalent",
+        message="m",
+        detectable_percent=4.2,
     )
-    assert "a change of 4.2 % in" in (fact("power", ended(comparison=comparison)) or "")
+    assert "a change of 4.2 % in" in (
+        fact("power", ended(comparison=comparison)) or ""
+    )
 
 
 def test_lists_that_were_cut_are_reported() -> None:
-    cuts = [Truncated(field=name, included=1, total=9) for name in ("results", "timeline")]
-    expected = [text for name, text in summary(ended(truncated=cuts)).facts if name == "cut"]
+    cuts = [
+        Truncated(field=name, included=1, total=9)
+        for name in ("results", "timeline")
+    ]
+    expected = [
+        text for name, text in summary(ended(truncated=cuts)).facts if name == "cut"
+    ]
     golden(*expected)
 
 
@@ -246,8 +281,12 @@ def test_findings_are_named_where_one_costs_a_verdict(
 
 
 @pytest.mark.parametrize("limits", [(), (None,), ("None",), (None, "None")])
-def test_a_run_that_nothing_limits_has_no_limit(limits: tuple[str | None, ...]) -> None:
-    assert fact("limit", ended(results=[limited(limit) for limit in limits])) is None
+def test_a_run_that_nothing_limits_has_no_limit(
+    limits: tuple[str | None, ...],
+) -> None:
+    assert (
+        fact("limit", ended(results=[limited(limit) for limit in limits])) is None
+    )
 
 
 def test_the_first_limit_is_reported_with_its_load_point() -> None:
@@ -276,7 +315,8 @@ def timed_steps(
     status: BenchmarkRunStatus, *, after: float = 100
 ) -> list[tuple[str, str, float | None]]:
     return [
-        (s.name, s.state, s.seconds) for s in steps(status, now=BEGIN + timedelta(seconds=after))
+        (s.name, s.state, s.seconds)
+        for s in steps(status, now=BEGIN + timedelta(seconds=after))
     ]
 
 
@@ -298,7 +338,9 @@ def test_the_step_under_way_grows() -> None:
 
 
 def test_before_anything_happened() -> None:
-    assert [state for _, state, _ in timed_steps(BenchmarkRunStatus())] == ["ToCome"] * 5
+    assert [state for _, state, _ in timed_steps(BenchmarkRunStatus())] == [
+        "ToCome"
+    ] * 5
     assert timed_steps(BenchmarkRunStatus(accepted_time=at(0)), after=3)[0] == (
         "client",
         "UnderWay",
@@ -315,7 +357,9 @@ def test_an_endpoint_has_no_node() -> None:
     ]
 
 
-def test_when_the_run_has_ended_the_client_is_done_though_nobody_wrote_down_when() -> None:
+def test_when_the_run_has_ended_the_client_is_done_though_nobody_wrote_down_when() -> (
+    None
+):
     assert timed_steps(ended())[:3] == [
         ("client", "Done", None),
         ("node", "Done", None),
@@ -360,21 +404,30 @@ WHOLE = Startup(
         ("", 60.0, None),
     ],
 )
-def test_a_start_in_a_line(line: str, ready: float | None, startup: Startup | None) -> None:
+def test_a_start_in_a_line(
+    line: str, ready: float | None, startup: Startup | None
+) -> None:
     assert (
         startup_text(
-            ServerStatus(engine="VLLM", role="server", seconds_to_ready=ready, startup=startup)
+            ServerStatus(
+                engine="VLLM",
+                role="server",
+                seconds_to_ready=ready,
+                startup=startup,
+            )
         )
         == line
     )
 
 
 def test_startup_phases_stand_below_the_server() -> None:
-    server = ServerStatus(engine="VLLM", role="server", seconds_to_ready=185.0, startup=WHOLE)
-    ran = ended(servers=[server])
-    assert dict(run_summary(run_of(run_body(ran)), ran, now=BEGIN).facts)["start"] == startup_text(
-        server
+    server = ServerStatus(
+        engine="VLLM", role="server", seconds_to_ready=185.0, startup=WHOLE
     )
+    ran = ended(servers=[server])
+    assert dict(run_summary(run_of(run_body(ran)), ran, now=BEGIN).facts)[
+        "start"
+    ] == startup_text(server)
 
 
 @pytest.mark.parametrize(
@@ -387,8 +440,12 @@ def test_startup_phases_stand_below_the_server() -> None:
     ],
 )
 def test_how_much_of_a_load_point_is_left(lost: int, sentence: str) -> None:
-    stored = BenchmarkRunStatus(results=[result("a/rate=1", axis="RequestRate", repeats=3)])
-    assert missing_sentences(stored, {"a/rate=1": lost}) == [f"a/rate=1: {sentence}"]
+    stored = BenchmarkRunStatus(
+        results=[result("a/rate=1", axis="RequestRate", repeats=3)]
+    )
+    assert missing_sentences(stored, {"a/rate=1": lost}) == [
+        f"a/rate=1: {sentence}"
+    ]
 
 
 def test_a_missing_load_point_has_an_unknown_repeat_count() -> None:
@@ -406,7 +463,9 @@ def test_a_timeline_that_was_cut_is_reported_last_and_no_other_list_is() -> None
         Truncated(field=field, included=place, total=place + 3)
         for place, field in enumerate(("results", "findings", "timeline"))
     ]
-    sentences = missing_sentences(BenchmarkRunStatus(truncated=cut), {"a/rate=1": 1})
+    sentences = missing_sentences(
+        BenchmarkRunStatus(truncated=cut), {"a/rate=1": 1}
+    )
     assert sentences == [
         "a/rate=1: not all of its records are kept",
         "2 of 5 chunks of the timeline were kept: samples of the servers are missing, and "
@@ -417,20 +476,32 @@ def test_a_timeline_that_was_cut_is_reported_last_and_no_other_list_is() -> None
 # Which settings are the server's and which the client's, and what the server reported of its KV
 # cache.
 
-ARGS = ["--max-num-seqs=256", "--no-enable-prefix-caching", "--max-model-len", "16384"]
+ARGS = [
+    "--max-num-seqs=256",
+    "--no-enable-prefix-caching",
+    "--max-model-len",
+    "16384",
+]
 
 
 def test_each_setting_names_its_side_and_its_field() -> None:
     reported = {"gpu_memory_utilization": "0.9", "enable_prefix_caching": "True"}
     status = BenchmarkRunStatus(
-        servers=[ServerStatus(engine="VLLM", role="server", args=ARGS, reported=reported)]
+        servers=[
+            ServerStatus(engine="VLLM", role="server", args=ARGS, reported=reported)
+        ]
     )
-    spec = spec_body(workloads=[workload("mix", requests=128, ignoreEOS=False)], repeats=2)
+    spec = spec_body(
+        workloads=[workload("mix", requests=128, ignoreEOS=False)], repeats=2
+    )
     rows = {(row[0], row[3]): row[1:3] for row in settings_rows(spec, status).rows}
     assert rows["max-num-seqs", "server.args"] == ("256", "server")
     assert rows["max-model-len", "server.args"] == ("16384", "server")
     assert rows["enable-prefix-caching", "server.args"] == ("false", "server")
-    assert rows["gpu-memory-utilization", "server.args"] == ("0.9 (reported)", "server")
+    assert rows["gpu-memory-utilization", "server.args"] == (
+        "0.9 (reported)",
+        "server",
+    )
     assert rows["max-num-batched-tokens", "server.args"] == ("default", "server")
     assert rows["requests", "workloads[mix].requests"] == ("128", "client")
     assert rows["ignoreEOS", "workloads[mix].ignoreEOS"] == ("false", "client")
@@ -443,7 +514,9 @@ def test_each_setting_names_its_side_and_its_field() -> None:
 
 def test_a_spec_of_nobody_knows_what_has_no_settings_and_does_no_harm() -> None:
     hostile = {"workloads": [3, {"name": {}, "load": [[{}]]}], "measurement": "?"}
-    assert all(len(row) == 4 for row in settings_rows(hostile, BenchmarkRunStatus()).rows)
+    assert all(
+        len(row) == 4 for row in settings_rows(hostile, BenchmarkRunStatus()).rows
+    )
 
 
 def test_a_token_of_the_kv_cache_takes_what_was_available_over_the_tokens() -> None:
@@ -456,10 +529,16 @@ def test_a_token_of_the_kv_cache_takes_what_was_available_over_the_tokens() -> N
         reported={"available_kv_cache_gib": "50.83, 50.82"},
     )
     assert (
-        kv_cache_text(server) == "KV cache 416304 tokens in 50.8 GiB a GPU, 128 KiB a token and GPU"
+        kv_cache_text(server)
+        == "KV cache 416304 tokens in 50.8 GiB a GPU, 128 KiB a token and GPU"
     )
-    two = server.model_copy(update={"kv_cache_tokens": 832_608, "args": ["--data-parallel-size=2"]})
-    assert kv_cache_text(two) == "KV cache 832608 tokens in 50.8 GiB a GPU, 128 KiB a token and GPU"
+    two = server.model_copy(
+        update={"kv_cache_tokens": 832_608, "args": ["--data-parallel-size=2"]}
+    )
+    assert (
+        kv_cache_text(two)
+        == "KV cache 832608 tokens in 50.8 GiB a GPU, 128 KiB a token and GPU"
+    )
     by_variable = two.model_copy(update={"args": ["--data-parallel-size=$(DP)"]})
     assert (
         kv_cache_text(by_variable)
@@ -477,6 +556,9 @@ def test_memory_that_was_given_stands_for_what_vllm_did_not_measure() -> None:
         kv_cache_tokens=1_048_576,
         reported={"kv_cache_memory_bytes": "1073741824"},
     )
-    assert kv_cache_text(given) == "KV cache 1048576 tokens in 1 GiB a GPU, 1 KiB a token and GPU"
+    assert (
+        kv_cache_text(given)
+        == "KV cache 1048576 tokens in 1 GiB a GPU, 1 KiB a token and GPU"
+    )
     none = given.model_copy(update={"reported": {"kv_cache_memory_bytes": "None"}})
     assert kv_cache_text(none) == "KV cache 1048576 tokens"

@@ -114,7 +114,10 @@ def test_a_stage_has_the_numbers_of_the_load_generator() -> None:
 def test_the_zeros_of_one_token_answers_are_not_latencies() -> None:
     record = measured(FIRST)
     assert record.scalars["mean_itl_ms"] == 0
-    assert lines(block_of_stage(record, None, ["99"]).text)["Mean ITL (ms)"] == NOT_MEASURED
+    assert (
+        lines(block_of_stage(record, None, ["99"]).text)["Mean ITL (ms)"]
+        == NOT_MEASURED
+    )
 
 
 def test_gaps_between_chunks_are_not_gaps_between_tokens() -> None:
@@ -137,9 +140,15 @@ def test_tokens_that_the_client_counted_itself_are_not_the_server_s() -> None:
     assert found["Total input tokens"] == "1536"
 
 
-@pytest.mark.parametrize(("wide", "shown"), [(False, FEW_BLOCKS), (True, FEW_BLOCKS + 2)])
-def test_markdown_has_the_first_few_blocks_and_all_when_wide(wide: bool, shown: int) -> None:
-    rows = [result(f"chat/concurrency={users}") for users in range(1, FEW_BLOCKS + 3)]
+@pytest.mark.parametrize(
+    ("wide", "shown"), [(False, FEW_BLOCKS), (True, FEW_BLOCKS + 2)]
+)
+def test_markdown_has_the_first_few_blocks_and_all_when_wide(
+    wide: bool, shown: int
+) -> None:
+    rows = [
+        result(f"chat/concurrency={users}") for users in range(1, FEW_BLOCKS + 3)
+    ]
     text = markdown("run", status(*rows), wide=wide)
     assert text.count(f" {TITLE} =") == shown
     assert ("2 more are shown with --wide" in text) is not wide

@@ -34,7 +34,9 @@ class Text(HTMLParser):
         self._row = ""
         self.feed(page)
 
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(
+        self, tag: str, attributes: list[tuple[str, str | None]]
+    ) -> None:
         self._tag = tag
         self._row = "|" if tag == "tr" else self._row
         if tag == "svg":
@@ -77,13 +79,16 @@ def small() -> BenchmarkRunStatus:
     assert comparison is not None
     update = {
         "findings": [finding],
-        "comparison": comparison.model_copy(update={"load_points": comparison.load_points[:2]}),
+        "comparison": comparison.model_copy(
+            update={"load_points": comparison.load_points[:2]}
+        ),
         "profile": PROFILE,
         "log_tail": "INFO ready\n<b>ERROR</b> gone",
         "truncated": [Truncated(field="findings", included=1, total=9)],
     }
     return status(
-        result(objectives=objectives), result("chat/concurrency=16", verdict="Suspect")
+        result(objectives=objectives),
+        result("chat/concurrency=16", verdict="Suspect"),
     ).model_copy(update=update)
 
 
@@ -102,7 +107,10 @@ def terminal_comparison(console: Console) -> None:
 SURFACES: dict[str, Callable[[], str]] = {
     "run.terminal.txt": lambda: on_terminal(
         lambda console: show_result(
-            console, "chat", small().model_copy(update={"comparison": None}), wide=True
+            console,
+            "chat",
+            small().model_copy(update={"comparison": None}),
+            wide=True,
         )
     ),
     "sweep.terminal.txt": lambda: on_terminal(
@@ -112,9 +120,14 @@ SURFACES: dict[str, Callable[[], str]] = {
     "run.md": lambda: markdown("chat", small(), wide=True),
     "sweep.md": lambda: sweep_markdown("seqs", several().status),
     "run.html.txt": lambda: (
-        "\n".join(Text(page_of(with_status(reported(compared()), profile=PROFILE))).lines) + "\n"
+        "\n".join(
+            Text(page_of(with_status(reported(compared()), profile=PROFILE))).lines
+        )
+        + "\n"
     ),
-    "sweep.html.txt": lambda: "\n".join(Text(sweep_page_of(several())).lines) + "\n",
+    "sweep.html.txt": lambda: (
+        "\n".join(Text(sweep_page_of(several())).lines) + "\n"
+    ),
 }
 
 

@@ -23,7 +23,13 @@ from benchrun.report.sweep_rows import (
 from benchrun.report.tables import Rows
 from rich.console import Console
 from unit.plan.specs import spec_body
-from unit.report.finished_sweeps import BATCHES, FinishedSweep, Measured, batches, finished_sweep
+from unit.report.finished_sweeps import (
+    BATCHES,
+    FinishedSweep,
+    Measured,
+    batches,
+    finished_sweep,
+)
 from unit.report.html.reported_sweeps import page_of
 from unit.sweep.sweeps import NOW
 
@@ -36,14 +42,23 @@ def columns(rows: Rows, *headers: str) -> list[tuple[str, ...]]:
     return [tuple(row[place] for place in places) for row in rows.rows]
 
 
-def table(measured: dict[str, Measured | None], *, wide: bool = False, **spec: Any) -> Rows:
+def table(
+    measured: dict[str, Measured | None], *, wide: bool = False, **spec: Any
+) -> Rows:
     return variant_rows(finished_sweep(measured, **spec).status, wide=wide)
 
 
 def test_three_batch_sizes_beside_each_other() -> None:
     rows = variant_rows(batches().status, texts_per_prompt={"chat": 4}, wide=True)
     shown = columns(
-        rows, "variant", "req/s", "texts/s", "total tok/s", "running", "waiting", "KV max"
+        rows,
+        "variant",
+        "req/s",
+        "texts/s",
+        "total tok/s",
+        "running",
+        "waiting",
+        "KV max",
     )
     assert shown == [
         ("10000", "20.3", "81.2", "25400", "33", "491", "9.4%"),
@@ -60,27 +75,32 @@ def test_what_came_from_the_prefix_cache() -> None:
 
 def test_columns_in_which_nothing_was_measured_are_left_out() -> None:
     rows = table({"base": Measured()})
-    assert {"running", "waiting", "KV max", "hits", "texts/s"} & set(rows.headers) == set()
+    assert {"running", "waiting", "KV max", "hits", "texts/s"} & set(
+        rows.headers
+    ) == set()
 
 
 def test_throughput_per_gpu_is_shown_where_it_is_not_that_of_the_server() -> None:
     assert "per GPU" not in table({"base": Measured()}).headers
-    assert columns(table({"base": Measured()}, wide=True), "tok/s", "per GPU") == [("1200", "1200")]
+    assert columns(table({"base": Measured()}, wide=True), "tok/s", "per GPU") == [
+        ("1200", "1200")
+    ]
     template = {
         "model": {"name": "m"},
         "server": {"image": "i", "resources": {"limits": {"nvidia.com/gpu": 4}}},
     }
     whole = finished_sweep({"base": Measured()}).written["template"]
-    assert columns(table({"base": Measured()}, template=whole | template), "tok/s", "per GPU") == [
-        ("1200", "300")
-    ]
+    assert columns(
+        table({"base": Measured()}, template=whole | template), "tok/s", "per GPU"
+    ) == [("1200", "300")]
 
 
 def test_the_total_of_tokens_is_shown_where_there_are_no_latencies() -> None:
     assert "total tok/s" not in table(dict(BATCHES)).headers
     latencies = dict.fromkeys(("MeanTTFT", "MeanTPOT", "MeanITL", "MeanE2EL"))
     engine_alone: dict[str, Measured | None] = {
-        name: replace(each, figures={**each.figures, **latencies}) for name, each in BATCHES.items()
+        name: replace(each, figures={**each.figures, **latencies})
+        for name, each in BATCHES.items()
     }
     rows = table(engine_alone)
     assert columns(rows, "total tok/s", "running") == [
@@ -131,7 +151,10 @@ def undecided(**spec: Any) -> FinishedSweep:
     """A variant whose objective is not certain has more throughput than the best."""
     measured = {
         "base": Measured({"OutputThroughput": 343.0}, objective="Met"),
-        "wide": Measured({"OutputThroughput": 1370.0, "MeanTPOT": 11.01}, objective="Inconclusive"),
+        "wide": Measured(
+            {"OutputThroughput": 1370.0, "MeanTPOT": 11.01},
+            objective="Inconclusive",
+        ),
     }
     return finished_sweep(measured, **{"template": WITHOUT_GPUS, **spec})
 
@@ -162,7 +185,11 @@ def test_where_none_is_certain_the_table_says_so() -> None:
     }
     template = spec_body(objectives=OBJECTIVES)
     rows = best_rows(finished_sweep(measured, template=template).status)
-    assert columns(rows, "best", "load point", "tok/s per GPU")[1] == (NONE_CERTAIN, "-", "-")
+    assert columns(rows, "best", "load point", "tok/s per GPU")[1] == (
+        NONE_CERTAIN,
+        "-",
+        "-",
+    )
 
 
 def surfaces(found: FinishedSweep) -> dict[str, str]:
@@ -183,29 +210,44 @@ def surfaces(found: FinishedSweep) -> dict[str, str]:
 
 def test_who_is_undecided_is_shown_everywhere() -> None:
     for name, text in surfaces(undecided()).items():
-        shown = "wide at chat/rate=4 may be better than base" in " ".join(text.split())
+        shown = "wide at chat/rate=4 may be better than base" in " ".join(
+            text.split()
+        )
         assert shown is (name != "list"), name
 
 
 @pytest.mark.parametrize("gpus", [0, 1])
 def test_without_gpus_nothing_is_per_gpu(gpus: int) -> None:
     server = {"image": "i", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
-    shown = surfaces(undecided(template=spec_body(server=server, objectives=OBJECTIVES)))
+    shown = surfaces(
+        undecided(template=spec_body(server=server, objectives=OBJECTIVES))
+    )
     del shown["message"]
-    per_gpu = {name for name, text in shown.items() if re.search("per GPU|and GPU", text)}
+    per_gpu = {
+        name for name, text in shown.items() if re.search("per GPU|and GPU", text)
+    }
     assert per_gpu == (set(shown) if gpus else set())
 
 
-@pytest.mark.parametrize(("gpus", "unit", "shown"), [(0, "tok/s", "5"), (2, "tok/s per GPU", "5")])
-def test_a_status_of_the_version_before_is_shown(gpus: int, unit: str, shown: str) -> None:
+@pytest.mark.parametrize(
+    ("gpus", "unit", "shown"), [(0, "tok/s", "5"), (2, "tok/s per GPU", "5")]
+)
+def test_a_status_of_the_version_before_is_shown(
+    gpus: int, unit: str, shown: str
+) -> None:
     status = before(undecided().status, gpus, gpus)
     for rows in (best_rows(status), front_rows(status)):
-        assert {load_points[rows.headers.index(unit)] for load_points in rows.rows} == {shown}
+        assert {
+            load_points[rows.headers.index(unit)] for load_points in rows.rows
+        } == {shown}
 
 
 def test_a_mixed_status_of_the_version_before_is_not_shown_per_gpu() -> None:
     status = before(undecided().status, 0, 4)
-    assert columns(best_rows(status), "best", "tok/s") == [("wide", "20"), ("base", "5")]
+    assert columns(best_rows(status), "best", "tok/s") == [
+        ("wide", "20"),
+        ("base", "5"),
+    ]
 
 
 def before(status: BenchmarkSweepStatus, *gpus: int) -> BenchmarkSweepStatus:
@@ -218,7 +260,10 @@ def before(status: BenchmarkSweepStatus, *gpus: int) -> BenchmarkSweepStatus:
     return status.model_copy(
         update={
             "variants": variants,
-            "best": [each.model_copy(update=old | {"undecided": []}) for each in status.best],
+            "best": [
+                each.model_copy(update=old | {"undecided": []})
+                for each in status.best
+            ],
             "front": [each.model_copy(update=old) for each in status.front],
         }
     )
@@ -226,7 +271,9 @@ def before(status: BenchmarkSweepStatus, *gpus: int) -> BenchmarkSweepStatus:
 
 def test_sweeps_with_and_without_gpus_are_listed_by_server() -> None:
     two = {"image": "i", "resources": {"limits": {"nvidia.com/gpu": 2}}}
-    with_gpus = undecided(template=spec_body(server=two, objectives=OBJECTIVES)).body
+    with_gpus = undecided(
+        template=spec_body(server=two, objectives=OBJECTIVES)
+    ).body
     alone = sweep_list_rows([with_gpus], now=NOW)
     assert columns(alone, "tok/s per GPU") == [("685",)]
     both = sweep_list_rows([with_gpus, undecided().body], now=NOW)
@@ -239,18 +286,25 @@ def test_sweeps_with_and_without_gpus_are_listed_by_server() -> None:
 
 def test_markdown_has_the_verdict_every_table_and_what_limits() -> None:
     text = sweep_markdown("e4", batches().status, texts_per_prompt={"chat": 4})
-    assert text.startswith("## e4: Valid\n\nmeasured 3 of 3 variants; every row is valid\n")
+    assert text.startswith(
+        "## e4: Valid\n\nmeasured 3 of 3 variants; every row is valid\n"
+    )
     assert "| 80000 | chat/rate=inf | 1 | 20.6 | 82.4 | 82.4 | 25800 |" in text
     heads = "| variant | load point | figure | 10000 | its own | change | interval | word |"
     assert f"### Against 10000\n\n{heads}" in text
     assert "### Best\n" in text
     assert "### Pareto front\n" in text
-    assert "- 160000 at chat/rate=inf: Throughput stays flat from 10000 to 160000" in text
+    assert (
+        "- 160000 at chat/rate=inf: Throughput stays flat from 10000 to 160000"
+        in text
+    )
     assert "compute is the limit" in text
 
 
 def test_markdown_of_a_failed_variant_says_why() -> None:
-    text = sweep_markdown("s", finished_sweep({"base": Measured(), "wide": None}).status)
+    text = sweep_markdown(
+        "s", finished_sweep({"base": Measured(), "wide": None}).status
+    )
     assert "- wide: OutOfGPUMemory in seqs-v2-r1: CUDA out of memory" in text
 
 
@@ -260,9 +314,18 @@ def test_strings_of_others_do_nothing() -> None:
         update={
             "message": HOSTILE,
             "baseline": HOSTILE,
-            "variants": [each.model_copy(update={"message": HOSTILE}) for each in found.variants],
-            "results": [each.model_copy(update={"variant": HOSTILE}) for each in found.results],
+            "variants": [
+                each.model_copy(update={"message": HOSTILE})
+                for each in found.variants
+            ],
+            "results": [
+                each.model_copy(update={"variant": HOSTILE})
+                for each in found.results
+            ],
         }
     )
     text = sweep_markdown(HOSTILE, hostile)
-    assert not any(live in text for live in ("x | y", "<script", "@all", "#7", "[a]", "http://"))
+    assert not any(
+        live in text
+        for live in ("x | y", "<script", "@all", "#7", "[a]", "http://")
+    )

@@ -17,7 +17,11 @@ from benchrun.api import (
 from benchrun.observe import run_of
 from benchrun.report.markdown import markdown
 from benchrun.report.run_summary import run_summary
-from benchrun.report.sweep_rows import change_rows, configuration_change_rows, configuration_rows
+from benchrun.report.sweep_rows import (
+    change_rows,
+    configuration_change_rows,
+    configuration_rows,
+)
 from benchrun.report.tables import (
     Rows,
     explanation_rows,
@@ -58,7 +62,11 @@ def test_figures(text: str, value: float | None) -> None:
 def test_an_uncertain_percentile_is_marked_and_a_sure_one_is_not() -> None:
     rows = result_rows(status(result()))
     found = dict(zip(rows.headers, rows.rows[0], strict=True))
-    assert (found["TTFT p50"], found["p99"], found["E2EL p99"]) == ("81.2", "118?", "12300?")
+    assert (found["TTFT p50"], found["p99"], found["E2EL p99"]) == (
+        "81.2",
+        "118?",
+        "12300?",
+    )
     assert has_uncertain(rows)
     assert not has_uncertain(result_rows(status(result(uncertain=[]))))
 
@@ -80,15 +88,24 @@ def test_the_total_of_tokens_is_in_the_wide_table() -> None:
     )
     assert "total tok/s" not in load_points(result_rows(found))
     wide = load_points(result_rows(found, wide=True))
-    assert (wide["req/s"], wide["tok/s"], wide["total tok/s"]) == ("20.3", "81.2", "25400")
+    assert (wide["req/s"], wide["tok/s"], wide["total tok/s"]) == (
+        "20.3",
+        "81.2",
+        "25400",
+    )
 
 
-def test_throughput_of_a_gpu_stands_beside_that_of_all_where_there_are_several() -> None:
-    known = result(metrics=result().metrics | {"output_throughput_per_gpu": 203.085})
+def test_throughput_of_a_gpu_stands_beside_that_of_all_where_there_are_several() -> (
+    None
+):
+    known = result(
+        metrics=result().metrics | {"output_throughput_per_gpu": 203.085}
+    )
 
     def held(*gpus: int) -> BenchmarkRunStatus:
         servers = [
-            ServerStatus(engine="VLLM", role=f"role-{i}", gpus=each) for i, each in enumerate(gpus)
+            ServerStatus(engine="VLLM", role=f"role-{i}", gpus=each)
+            for i, each in enumerate(gpus)
         ]
         return status(known).model_copy(update={"servers": servers})
 
@@ -101,7 +118,8 @@ def test_throughput_of_a_gpu_stands_beside_that_of_all_where_there_are_several()
 
 def test_texts_a_second_stand_where_texts_are_packed() -> None:
     rows = result_rows(
-        status(result("packed/rate=1"), result("chat/rate=1")), texts_per_prompt={"packed": 40}
+        status(result("packed/rate=1"), result("chat/rate=1")),
+        texts_per_prompt={"packed": 40},
     )
     at = rows.headers.index("texts/s")
     assert [row[at] for row in rows.rows] == ["138", "-"]
@@ -129,7 +147,8 @@ def test_why_and_what_limits() -> None:
 def test_explanations_and_agreement_are_shown_in_wide_output() -> None:
     answers = [("TrueRun", "Noise"), ("AnswerLength", "StopToken")]
     expected = [
-        Explanation.model_validate({"question": q, "answer": a, "sentence": a}) for q, a in answers
+        Explanation.model_validate({"question": q, "answer": a, "sentence": a})
+        for q, a in answers
     ]
     rows = [
         explanation_rows(status(result(explanations=expected)), wide=wide).rows[2:]
@@ -141,7 +160,9 @@ def test_explanations_and_agreement_are_shown_in_wide_output() -> None:
     ]
 
 
-def test_stages_of_all_load_points_stand_in_the_order_in_which_they_were_measured() -> None:
+def test_stages_of_all_load_points_stand_in_the_order_in_which_they_were_measured() -> (
+    None
+):
     first = {
         "sequence": [0.0, 2.0],
         "mean_ttft_ms": [265.0, 122.0],
@@ -154,7 +175,10 @@ def test_stages_of_all_load_points_stand_in_the_order_in_which_they_were_measure
         "compilations": [2.0],
     }
     found = repeat_rows(
-        status(result("a/rate=1", by_repeat=first), result("b/rate=1", by_repeat=second))
+        status(
+            result("a/rate=1", by_repeat=first),
+            result("b/rate=1", by_repeat=second),
+        )
     )
     assert found.headers == ("stage", "TTFT", "hit tokens", "compiled")
     assert found.rows == (
@@ -165,7 +189,9 @@ def test_stages_of_all_load_points_stand_in_the_order_in_which_they_were_measure
 
 
 def test_a_result_without_explanations_has_no_row() -> None:
-    assert explanation_rows(status(result(waiting=None, bottleneck=None))).rows == ()
+    assert (
+        explanation_rows(status(result(waiting=None, bottleneck=None))).rows == ()
+    )
 
 
 def test_intervals() -> None:
@@ -199,11 +225,16 @@ def objective(**fields: object) -> ObjectiveResult:
 
 def test_a_row_an_objective_and_load_point() -> None:
     missed = objective(
-        metric="E2EL", percentile="99.9", measured_milliseconds=12_345.6, outcome="Missed"
+        metric="E2EL",
+        percentile="99.9",
+        measured_milliseconds=12_345.6,
+        outcome="Missed",
     )
     rows = objective_rows(
         status(
-            result("a/rate=1", axis="RequestRate", objectives=[objective(), missed]),
+            result(
+                "a/rate=1", axis="RequestRate", objectives=[objective(), missed]
+            ),
             result("b/rate=2"),
         )
     )
@@ -236,12 +267,14 @@ COST = CostStatus(currency="CHF", per_hour=4.98)
 
 def priced(**metrics: float | None) -> BenchmarkRunStatus:
     known = result()
-    return status(known.model_copy(update={"metrics": known.metrics | metrics})).model_copy(
-        update={"cost": COST}
-    )
+    return status(
+        known.model_copy(update={"metrics": known.metrics | metrics})
+    ).model_copy(update={"cost": COST})
 
 
-BOTH = priced(cost_per_million_output_tokens=1.7029, cost_per_million_total_tokens=0.21286)
+BOTH = priced(
+    cost_per_million_output_tokens=1.7029, cost_per_million_total_tokens=0.21286
+)
 
 
 def test_output_tokens_in_every_table_and_all_tokens_in_a_wide_one() -> None:
@@ -253,7 +286,10 @@ def test_output_tokens_in_every_table_and_all_tokens_in_a_wide_one() -> None:
 
 
 def test_without_a_price_there_is_no_column() -> None:
-    for rows in (result_rows(status(result()), wide=True), result_rows(priced(), wide=True)):
+    for rows in (
+        result_rows(status(result()), wide=True),
+        result_rows(priced(), wide=True),
+    ):
         assert not any("Mtok" in header for header in rows.headers)
 
 
@@ -270,7 +306,9 @@ def test_a_page_has_both() -> None:
         ("19.92 USD an hour", CostStatus(currency="USD", per_hour=19.92)),
         (
             "3 input, 0.3 cached, 15 output, EUR a million tokens",
-            CostStatus(currency="EUR", per_million_tokens="3 input, 0.3 cached, 15 output"),
+            CostStatus(
+                currency="EUR", per_million_tokens="3 input, 0.3 cached, 15 output"
+            ),
         ),
         (
             "not known: the price is per GPU, and no server holds one",
@@ -278,10 +316,15 @@ def test_a_page_has_both() -> None:
         ),
     ],
 )
-def test_the_price_itself_is_reported_with_the_run(expected: str, cost: CostStatus) -> None:
+def test_the_price_itself_is_reported_with_the_run(
+    expected: str, cost: CostStatus
+) -> None:
     ran = ended(cost=cost)
     assert price_text(cost) == expected
-    assert dict(run_summary(run_of(run_body(ran)), ran, now=BEGIN).facts)["price"] == expected
+    assert (
+        dict(run_summary(run_of(run_body(ran)), ran, now=BEGIN).facts)["price"]
+        == expected
+    )
 
 
 def finding(**fields: Any) -> Finding:
@@ -297,7 +340,9 @@ def finding(**fields: Any) -> Finding:
 
 
 def test_every_column_of_a_finding() -> None:
-    found = finding(code="RecordMissing", evidence={"planned": 3.0, "measured": 2.0})
+    found = finding(
+        code="RecordMissing", evidence={"planned": 3.0, "measured": 2.0}
+    )
     rows = finding_rows(status().model_copy(update={"findings": [found]}))
     assert dict(zip(rows.headers, rows.rows[0], strict=True)) == {
         "severity": "Suspect",
@@ -310,10 +355,12 @@ def test_every_column_of_a_finding() -> None:
 
 def test_a_finding_of_another_release_reads_as_it_was_written() -> None:
     """Also one whose code this release does not know."""
-    found = finding(code="Unheard", evidence={"planned": 3.0}, sentence="Nothing was heard.")
-    assert finding_rows(status().model_copy(update={"findings": [found]})).rows[0][3] == (
-        "Nothing was heard."
+    found = finding(
+        code="Unheard", evidence={"planned": 3.0}, sentence="Nothing was heard."
     )
+    assert finding_rows(status().model_copy(update={"findings": [found]})).rows[0][
+        3
+    ] == ("Nothing was heard.")
 
 
 def test_findings_stand_in_the_order_of_the_status() -> None:
@@ -322,7 +369,10 @@ def test_findings_stand_in_the_order_of_the_status() -> None:
         for code, severity in (("B", "Note"), ("A", "Invalid"))
     ]
     assert [
-        row[1] for row in finding_rows(status().model_copy(update={"findings": several})).rows
+        row[1]
+        for row in finding_rows(
+            status().model_copy(update={"findings": several})
+        ).rows
     ] == ["B", "A"]
 
 
@@ -341,7 +391,9 @@ NO_LIMIT = Bottleneck(limit="None", sentence="the server kept up")
     ],
 )
 def test_only_what_explains_something_has_a_row(
-    expected: tuple[str, ...], waiting: Waiting | None, bottleneck: Bottleneck | None
+    expected: tuple[str, ...],
+    waiting: Waiting | None,
+    bottleneck: Bottleneck | None,
 ) -> None:
     rows = explanation_rows(status(result(waiting=waiting, bottleneck=bottleneck)))
     assert rows.headers == ("load point", "", "", "explanation")
@@ -403,9 +455,18 @@ def test_configurations_stand_against_load_points_figure_by_figure() -> None:
         for row in several().status.results
         if row.metrics
     }
-    assert list(of_ttft) == ["baseline", "prefix-caching", "chunked-8192", "eager", "everything"]
-    assert [float(load_point) for load_point in of_ttft["prefix-caching"]] == pytest.approx(
-        [measured["prefix-caching", load_point] for load_point in LOAD_POINTS], rel=0.01
+    assert list(of_ttft) == [
+        "baseline",
+        "prefix-caching",
+        "chunked-8192",
+        "eager",
+        "everything",
+    ]
+    assert [
+        float(load_point) for load_point in of_ttft["prefix-caching"]
+    ] == pytest.approx(
+        [measured["prefix-caching", load_point] for load_point in LOAD_POINTS],
+        rel=0.01,
     )
 
 
@@ -439,13 +500,22 @@ def packed(
         "total_input_tokens": 2.0 * (119_980 + 26 * prompts),
     }
     return result(
-        f"{workload}/rate={rate}", metrics=metrics | {"failed": 0.0}, repeats=2, repeats_planned=2
+        f"{workload}/rate={rate}",
+        metrics=metrics | {"failed": 0.0},
+        repeats=2,
+        repeats_planned=2,
     )
 
 
 def test_texts_in_all_stand_against_their_packing() -> None:
     """The table of the original: n texts in one prompt against n prompts of one text."""
-    texts = {"all-400": 400, "all-40": 40, "single-400": 1, "single-40": 1, "packed-20": 20}
+    texts = {
+        "all-400": 400,
+        "all-40": 40,
+        "single-400": 1,
+        "single-40": 1,
+        "packed-20": 20,
+    }
     found = status(
         packed("all-400", 1, 5058, 16.8),
         packed("single-400", 400, 21_300, 65.8),

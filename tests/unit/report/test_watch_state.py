@@ -30,7 +30,10 @@ def view(sweep: FollowedSweep, seconds: float = 100) -> LiveView:
 def printed(*moments: tuple[float, FollowedSweep]) -> list[list[str]]:
     """Lines of each moment, one after the other."""
     log = Log()
-    return [log.lines(sweep, now=BEGIN + timedelta(seconds=seconds)) for seconds, sweep in moments]
+    return [
+        log.lines(sweep, now=BEGIN + timedelta(seconds=seconds))
+        for seconds, sweep in moments
+    ]
 
 
 # ---- what is known
@@ -55,7 +58,9 @@ def test_runs_that_go_on_are_known_by_their_variants() -> None:
 def test_a_run_that_ends_goes_over_to_those_that_have() -> None:
     sweep = followed(run_of_sweep(1, running()), run_of_sweep(1, ended("Suspect")))
     assert sweep.under_way == {}
-    assert [(run.title, run.status.verdict) for run in sweep.ended] == [(TITLE, "Suspect")]
+    assert [(run.title, run.status.verdict) for run in sweep.ended] == [
+        (TITLE, "Suspect")
+    ]
     repeated = with_run(sweep, run_of_sweep(1, ended("Suspect")))
     assert len(repeated.ended) == 1, "the API server tells of it more than once"
 
@@ -66,7 +71,11 @@ def test_runs_that_had_ended_before_are_no_news() -> None:
 
 
 def test_a_run_that_is_deleted_is_gone() -> None:
-    sweep = with_run(followed(run_of_sweep(1, running())), run_of_sweep(1, running()), deleted=True)
+    sweep = with_run(
+        followed(run_of_sweep(1, running())),
+        run_of_sweep(1, running()),
+        deleted=True,
+    )
     assert (sweep.under_way, sweep.ended) == ({}, ())
 
 
@@ -98,17 +107,34 @@ def test_runs_stand_in_place_of_stages() -> None:
 
 def test_the_time_left_takes_runs_for_equally_long() -> None:
     head = view(followed(sweep=sweep_going_on(done=("", ""))), 100)
-    assert view(followed(), 100).left is None, "nobody can tell before one has ended"
-    assert view(followed(sweep=sweep_going_on(done=("",), suspend=True)), 100).left is None
+    assert view(followed(), 100).left is None, (
+        "nobody can tell before one has ended"
+    )
+    assert (
+        view(followed(sweep=sweep_going_on(done=("",), suspend=True)), 100).left
+        is None
+    )
     golden(head.left)
 
 
 def test_a_run_that_goes_on_shows_all_that_its_own_screen_would() -> None:
     [run] = view(
-        followed(run_of_sweep(1, running()), run_of_sweep(1, running(live=live(90))))
+        followed(
+            run_of_sweep(1, running()), run_of_sweep(1, running(live=live(90)))
+        )
     ).under_way
-    assert (run.name, run.done, run.total, run.stage) == (TITLE, 1, 4, "chat/rate=8/r1")
-    assert [gauge.label for gauge in run.gauges] == ["running", "waiting", "KV cache", "output"]
+    assert (run.name, run.done, run.total, run.stage) == (
+        TITLE,
+        1,
+        4,
+        "chat/rate=8/r1",
+    )
+    assert [gauge.label for gauge in run.gauges] == [
+        "running",
+        "waiting",
+        "KV cache",
+        "output",
+    ]
     assert len(run.gauges[0].values) == 2
 
 
@@ -148,7 +174,10 @@ def test_the_end_of_a_run_is_a_line_and_then_how_many_have_ended() -> None:
     over = followed(going, done)
     counted = updated_sweep(over, sweep_going_on(done=("",)))
     lines = printed((100, before), (200, over), (201, counted))
-    assert (lines[1], lines[2]) == ([f"03:20  {TITLE}: Valid"], ["03:21  Running · 1/3 runs"])
+    assert (lines[1], lines[2]) == (
+        [f"03:20  {TITLE}: Valid"],
+        ["03:21  Running · 1/3 runs"],
+    )
 
 
 def test_the_failure_reason_is_printed_at_once() -> None:
@@ -163,21 +192,31 @@ def test_signs_of_life_come_from_the_runs_or_from_the_sweep_itself() -> None:
         (float(second), followed(run_of_sweep(1, running(live=live(second)))))
         for second in range(100, 171, 5)
     ]
-    assert [100 + 5 * index for index, lines in enumerate(printed(*moments)) if lines] == [
+    assert [
+        100 + 5 * index for index, lines in enumerate(printed(*moments)) if lines
+    ] == [
         100,
         130,
         160,
     ]
-    suspended = followed(sweep=sweep_going_on(done=("",), under_way=0, suspend=True))
+    suspended = followed(
+        sweep=sweep_going_on(done=("",), under_way=0, suspend=True)
+    )
     output = printed(*((float(second), suspended) for second in range(100, 171, 5)))
-    assert [100 + 5 * index for index, lines in enumerate(output) if lines] == [100, 130, 160]
+    assert [100 + 5 * index for index, lines in enumerate(output) if lines] == [
+        100,
+        130,
+        160,
+    ]
     golden(*output[0])
 
 
 def test_trouble_is_reported_and_that_it_is_over() -> None:
     sweep = followed(run_of_sweep(1, running()))
     lines = printed(
-        (80, sweep), (81, replace(sweep, trouble="no answer; trying again")), (85, sweep)
+        (80, sweep),
+        (81, replace(sweep, trouble="no answer; trying again")),
+        (85, sweep),
     )
     assert (lines[1], lines[2]) == (
         ["01:21  no answer; trying again"],

@@ -51,7 +51,13 @@ def swept_body(
 
 def owner(uid: str = UID, run: str = "chat") -> Json:
     """Build the reference that a child has to its run."""
-    return {"apiVersion": API_VERSION, "kind": KIND, "name": run, "uid": uid, "controller": True}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "name": run,
+        "uid": uid,
+        "controller": True,
+    }
 
 
 def child_body(
@@ -67,7 +73,9 @@ def child_body(
     **more: Any,
 ) -> Json:
     """Build an object of a run."""
-    marked = {} if run is None else names.labels(run=run, uid=owner_uid or "", role=role)
+    marked = (
+        {} if run is None else names.labels(run=run, uid=owner_uid or "", role=role)
+    )
     return {
         "metadata": {
             "name": name,
@@ -85,7 +93,12 @@ def child_body(
 
 
 def stage_body(
-    sequence: int = 0, *, digest: str = "d" * 64, uid: str = "", version: int = 300, **more: Any
+    sequence: int = 0,
+    *,
+    digest: str = "d" * 64,
+    uid: str = "",
+    version: int = 300,
+    **more: Any,
 ) -> Json:
     """Build the ConfigMap of a stage."""
     return child_body(
@@ -119,7 +132,12 @@ def pod_body(
             "nodeName": "node-1",
             "containers": [{"name": "server", "image": "vllm/vllm-openai:v0.32.0"}],
         },
-        status={"phase": "Running", "podIP": ip, "conditions": [], "containerStatuses": []},
+        status={
+            "phase": "Running",
+            "podIP": ip,
+            "conditions": [],
+            "containerStatuses": [],
+        },
     )
     body["metadata"]["ownerReferences"] = [
         {

@@ -21,7 +21,9 @@ process_start_time_seconds 1000.0
 
 def loop_now() -> datetime:
     """Return the event loop's time as wall-clock time."""
-    return datetime.fromtimestamp(1_000_000 + asyncio.get_running_loop().time(), UTC)
+    return datetime.fromtimestamp(
+        1_000_000 + asyncio.get_running_loop().time(), UTC
+    )
 
 
 class Web(Fetcher):
@@ -59,7 +61,12 @@ class Web(Fetcher):
         if self.takes_seconds > timeout_seconds:
             raise FetchError("too slow")
         page = next(
-            (page for end, page in self.pages.items() if url.partition("?")[0].endswith(end)), None
+            (
+                page
+                for end, page in self.pages.items()
+                if url.partition("?")[0].endswith(end)
+            ),
+            None,
         )
         if page is None:
             raise FetchError("HTTP 404", status=404)

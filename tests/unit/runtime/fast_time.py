@@ -20,7 +20,9 @@ class _JumpingSelector(selectors.SelectSelector):
         super().__init__()
         self.passed_seconds = 0.0
 
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+    def select(
+        self, timeout: float | None = None
+    ) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
         if not ready and timeout is None:
             raise AssertionError("everything waits for something that never comes")

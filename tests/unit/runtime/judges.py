@@ -18,7 +18,10 @@ class Judge(JudgeChild):
         self.document = b""
 
     async def judge(
-        self, job: Job | SweepJob, parts: AsyncGenerator[JobPart, None], answer: type[A]
+        self,
+        job: Job | SweepJob,
+        parts: AsyncGenerator[JobPart, None],
+        answer: type[A],
     ) -> tuple[A, bytes]:
         assert isinstance(job, Job)
         self.jobs.append(job)

@@ -9,8 +9,22 @@ from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from typing import Any
 
-from benchrun.decide import Compilations, Event, ExporterPod, Exporters, LogTail, Ref, ServerStart
-from benchrun.effects import ClusterError, Conflict, KubernetesApi, NotFound, Occupied
+from benchrun.decide import (
+    Compilations,
+    Event,
+    ExporterPod,
+    Exporters,
+    LogTail,
+    Ref,
+    ServerStart,
+)
+from benchrun.effects import (
+    ClusterError,
+    Conflict,
+    KubernetesApi,
+    NotFound,
+    Occupied,
+)
 from benchrun.names import KIND
 from benchrun.observe import Declared, untrusted_json as raw
 from benchrun.runtime.indexes import Indexes
@@ -51,7 +65,11 @@ class MemoryCluster(KubernetesApi):
 
     def writes(self) -> list[tuple[str, ...]]:
         """Return the requests that changed something, in order."""
-        return [entry for entry in self.log if entry[0] in ("apply", "delete", "status", "event")]
+        return [
+            entry
+            for entry in self.log
+            if entry[0] in ("apply", "delete", "status", "event")
+        ]
 
     async def apply(self, manifest: Json) -> Json:
         kind = manifest["kind"]
@@ -63,7 +81,9 @@ class MemoryCluster(KubernetesApi):
             if raw.controller(there["metadata"]).get("uid") != raw.controller(
                 manifest["metadata"]
             ).get("uid"):
-                raise Occupied(f"{kind} {meta['name']} exists and is not ours", found=there)
+                raise Occupied(
+                    f"{kind} {meta['name']} exists and is not ours", found=there
+                )
             return there
         body = copy.deepcopy(manifest)
         body["metadata"] |= {
@@ -99,7 +119,9 @@ class MemoryCluster(KubernetesApi):
         self, declared: Declared, *, resource_version: str, changes: Json
     ) -> Json:
         self._ask("status", declared.kind, declared.name)
-        body = await self.get(declared.kind, namespace=declared.namespace, name=declared.name)
+        body = await self.get(
+            declared.kind, namespace=declared.namespace, name=declared.name
+        )
         if (body["metadata"]["uid"], body["metadata"]["resourceVersion"]) != (
             declared.uid,
             resource_version,
@@ -130,7 +152,9 @@ class MemoryCluster(KubernetesApi):
             "metadata" if metadata_only else "whole",
         )
         for (k, ns, _), body in list(self.objects.items()):
-            labelled = selector is None or _selects(selector, body["metadata"].get("labels") or {})
+            labelled = selector is None or _selects(
+                selector, body["metadata"].get("labels") or {}
+            )
             if k == kind and namespace in (None, ns) and labelled:
                 yield {"metadata": body["metadata"]} if metadata_only else body
 
@@ -138,7 +162,9 @@ class MemoryCluster(KubernetesApi):
         await self._read("log", wanted.pod, wanted.container)
         return self.log_text
 
-    async def log_since(self, namespace: str, wanted: Compilations) -> tuple[str, bool]:
+    async def log_since(
+        self, namespace: str, wanted: Compilations
+    ) -> tuple[str, bool]:
         await self._read("log since", wanted.pod, wanted.since)
         return self.log_text, self.log_is_whole
 
@@ -146,19 +172,27 @@ class MemoryCluster(KubernetesApi):
         await self._read("log head", wanted.pod, wanted.container)
         return self.log_text
 
-    async def image_events(self, namespace: str, wanted: ServerStart) -> tuple[Json, ...]:
+    async def image_events(
+        self, namespace: str, wanted: ServerStart
+    ) -> tuple[Json, ...]:
         self._ask("image events", wanted.uid)
         return self.image_pulls
 
-    async def exporter_on(self, exporters: Exporters, node: str) -> ExporterPod | None:
+    async def exporter_on(
+        self, exporters: Exporters, node: str
+    ) -> ExporterPod | None:
         self._ask("exporter", exporters.namespace, node)
         return self.exporters.get(node)
 
-    async def endpoint_addresses(self, namespace: str, service: str, port: int) -> tuple[str, ...]:
+    async def endpoint_addresses(
+        self, namespace: str, service: str, port: int
+    ) -> tuple[str, ...]:
         self._ask("endpoints", service, str(port))
         return self.addresses
 
-    async def create_event(self, about: Declared, event: Event, *, now: datetime) -> None:
+    async def create_event(
+        self, about: Declared, event: Event, *, now: datetime
+    ) -> None:
         self._ask("event", event.reason, about.name)
         self.events.append(event)
 
@@ -187,7 +221,9 @@ def _merged(target: Json, changes: Json) -> Json:
             merged.pop(name, None)
         elif isinstance(value, dict):
             before = merged.get(name)
-            merged[name] = _merged(before if isinstance(before, dict) else {}, value)
+            merged[name] = _merged(
+                before if isinstance(before, dict) else {}, value
+            )
         else:
             merged[name] = value
     return merged
@@ -207,7 +243,9 @@ def merge(target: Json, changes: Json) -> Json:
 def _selects(selector: str, labels: Json) -> bool:
     """Return whether the labels fit a selector: `key` or `key=value`, separated by commas."""
     parts = [part.partition("=") for part in selector.split(",")]
-    return all(key in labels and value in ("", labels[key]) for key, _, value in parts)
+    return all(
+        key in labels and value in ("", labels[key]) for key, _, value in parts
+    )
 
 
 async def list_everything(

@@ -6,7 +6,14 @@ A write of a version that has been replaced is a conflict.
 import asyncio
 import copy
 
-from benchrun.effects import ClusterError, Conflict, Exists, Json, LeaseApi, NotFound
+from benchrun.effects import (
+    ClusterError,
+    Conflict,
+    Exists,
+    Json,
+    LeaseApi,
+    NotFound,
+)
 
 
 class MemoryLease(LeaseApi):
@@ -16,13 +23,17 @@ class MemoryLease(LeaseApi):
         self.lease: Json | None = None
         self.broken: ClusterError | None = None  # what every request fails with
         self.hangs = False
-        self.loses_answers = False  # writes are carried out and then nothing is heard of them
+        self.loses_answers = (
+            False  # writes are carried out and then nothing is heard of them
+        )
         self.writes = 0
         self._version = 0
 
     @property
     def holder(self) -> str:
-        return "" if self.lease is None else str(self.lease["spec"]["holderIdentity"])
+        return (
+            "" if self.lease is None else str(self.lease["spec"]["holderIdentity"])
+        )
 
     async def read(self) -> Json | None:
         await self._answer()
@@ -40,7 +51,10 @@ class MemoryLease(LeaseApi):
         await self._answer()
         if self.lease is None:
             raise NotFound("gone", code=404)
-        if lease["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
+        if (
+            lease["metadata"]["resourceVersion"]
+            != self.lease["metadata"]["resourceVersion"]
+        ):
             raise Conflict("the object has been modified", code=409)
         return self._written(lease)
 

@@ -38,10 +38,18 @@ NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 STAGE_0 = names.stage_name("chat", UID, 0)
 OWNER = Owner(namespace=NAMESPACE, name="chat", uid=UID)
 PULL = PullTarget(
-    pod="client", url="http://10.0.0.9:8090", run_uid=UID, from_sequence=0, token="t" * 64
+    pod="client",
+    url="http://10.0.0.9:8090",
+    run_uid=UID,
+    from_sequence=0,
+    token="t" * 64,
 )
 SCRAPE = ScrapeTarget(
-    role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=1, engine=VLLM
+    role="server",
+    pod="p",
+    url="http://10.0.0.1:8000/metrics",
+    interval_seconds=1,
+    engine=VLLM,
 )
 NO_EXPORTERS: Mapping[ExporterKind, Exporters] = {}
 RUNNING = BenchmarkRunStatus(observed_generation=1, phase="Running")
@@ -78,7 +86,9 @@ class Background(Sessions):
     def __len__(self) -> int:
         return self.active
 
-    def follow(self, key: object, run: object, memory: object, *, scrape: Any, pull: Any) -> None:
+    def follow(
+        self, key: object, run: object, memory: object, *, scrape: Any, pull: Any
+    ) -> None:
         self.followed.append((scrape, pull))
 
     async def acknowledge(self, key: object, through: int) -> bool:
@@ -101,16 +111,23 @@ class Scene:
         self.cluster = MemoryCluster()
         # By default the run was edited, and its status is written at once.
         self.cluster.add(
-            "BenchmarkRun", run_body(status={"observedGeneration": 0} if status is None else status)
+            "BenchmarkRun",
+            run_body(
+                status={"observedGeneration": 0} if status is None else status
+            ),
         )
         self.indexes = Indexes()
         self.sessions = Background(self.cluster.log)
         self.telemetry = Telemetry()
         self.judge = Judge()
         self.news: list[Key] = []
-        self.lookups = LookUps(Tools(self.cluster, self.judge, exporters), news=self.news.append)
+        self.lookups = LookUps(
+            Tools(self.cluster, self.judge, exporters), news=self.news.append
+        )
         self.facts_seen: list[Facts] = []
-        self.decide: Callable[[Facts], Decision] = lambda facts: Decision(status=RUNNING)
+        self.decide: Callable[[Facts], Decision] = lambda facts: Decision(
+            status=RUNNING
+        )
         self.reconciler = RunReconciler(
             cluster=self.cluster,
             indexes=self.indexes,
@@ -143,7 +160,9 @@ class Scene:
 
     def count(self, result: str) -> float:
         return (
-            self.telemetry.registry.get_sample_value("benchrun_reconcile_total", {"result": result})
+            self.telemetry.registry.get_sample_value(
+                "benchrun_reconcile_total", {"result": result}
+            )
             or 0.0
         )
 
@@ -153,9 +172,15 @@ class Scene:
 
 
 def manifest(
-    name: str = "br-chat-4e20caa2-server", kind: str = "Service", role: str = names.ROLE_SERVER
+    name: str = "br-chat-4e20caa2-server",
+    kind: str = "Service",
+    role: str = names.ROLE_SERVER,
 ) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": kind, "metadata": metadata(OWNER, name=name, role=role)}
+    return {
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": metadata(OWNER, name=name, role=role),
+    }
 
 
 def arrival(sequence: int = 0) -> Sealed:
@@ -163,7 +188,11 @@ def arrival(sequence: int = 0) -> Sealed:
 
 
 def stage(one: Sealed, samples: tuple[Sample, ...] = ()) -> dict[str, Any]:
-    part = TimelinePart(encode(bucketed(samples, 1)), through=samples[-1].at) if samples else None
+    part = (
+        TimelinePart(encode(bucketed(samples, 1)), through=samples[-1].at)
+        if samples
+        else None
+    )
     return stage_config_map(OWNER, one, timeline=part)
 
 

@@ -38,10 +38,15 @@ async def test_a_run_that_begins_later_is_not_adopted(scene: Scene) -> None:
     assert not scene.collected.is_adopted
 
 
-async def test_an_attempt_counts_when_it_is_written_and_the_next_pass_comes_at_once() -> None:
+async def test_an_attempt_counts_when_it_is_written_and_the_next_pass_comes_at_once() -> (
+    None
+):
     scene = Scene({"phase": "Running"})
     await scene.listed()
-    counts = {"status": RUNNING.model_copy(update={"judge_attempts": 1}), "counts_judging": True}
+    counts = {
+        "status": RUNNING.model_copy(update={"judge_attempts": 1}),
+        "counts_judging": True,
+    }
     scene.cluster.broken["status"] = Unavailable("down")
     with pytest.raises(Later):
         await scene.once(**counts)

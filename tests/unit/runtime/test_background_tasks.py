@@ -15,7 +15,9 @@ from unit.runtime.fast_time import in_fast_time, passing
     ids=["end", "error", "cancelled"],
 )
 @in_fast_time
-async def test_whatever_work_ends_by_it_is_begun_anew(error: BaseException | None) -> None:
+async def test_whatever_work_ends_by_it_is_begun_anew(
+    error: BaseException | None,
+) -> None:
     begun: list[None] = []
     restarts: list[None] = []
 
@@ -24,7 +26,9 @@ async def test_whatever_work_ends_by_it_is_begun_anew(error: BaseException | Non
         if error is not None:
             raise error
 
-    task = keep_doing("work", work, pauses=repeat(1.0), restarted=lambda: restarts.append(None))
+    task = keep_doing(
+        "work", work, pauses=repeat(1.0), restarted=lambda: restarts.append(None)
+    )
     await passing(2.5)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -43,7 +47,12 @@ async def test_it_has_ended_when_the_work_has() -> None:
             await asyncio.sleep(2)
             ended.append("work")
 
-    task = keep_doing("work", work, pauses=repeat(1.0), restarted=lambda: ended.append("restarted"))
+    task = keep_doing(
+        "work",
+        work,
+        pauses=repeat(1.0),
+        restarted=lambda: ended.append("restarted"),
+    )
     await passing(1)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

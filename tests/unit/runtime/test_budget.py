@@ -19,11 +19,15 @@ def test_a_namespace_may_borrow_what_others_leave() -> None:
     assert (budget.used, budget.used_by("a"), budget.share("a")) == (90, 90, 100)
 
 
-def test_what_was_borrowed_is_given_back_to_whoever_has_less_than_its_share() -> None:
+def test_what_was_borrowed_is_given_back_to_whoever_has_less_than_its_share() -> (
+    None
+):
     budget = Budget(100)
     for number, size in enumerate((40, 50, 10)):
         budget.hold(of("a", number), size)
-    assert budget.hold(B, 40) == (of("a", 1),), "the largest of the namespace that has most"
+    assert budget.hold(B, 40) == (of("a", 1),), (
+        "the largest of the namespace that has most"
+    )
     assert (budget.used_by("a"), budget.used_by("b"), budget.used) == (50, 40, 90)
 
 
@@ -32,7 +36,9 @@ def test_beyond_its_share_a_namespace_finds_no_room() -> None:
     budget.hold(A, 40)
     budget.hold(of("b", 1), 50)
     assert not budget.has_room(of("b", 2), 20)
-    assert budget.hold(of("b", 2), 20) == (of("b", 1),), "its own larger one makes room"
+    assert budget.hold(of("b", 2), 20) == (of("b", 1),), (
+        "its own larger one makes room"
+    )
     assert budget.hold(of("b", 3), 60) == (of("b", 3),)
 
 
@@ -40,7 +46,13 @@ def test_of_equal_ones_the_last_gives_back_so_that_nobody_changes_places() -> No
     budget = Budget(100)
     for number in range(5):
         budget.hold(of("a", number), 25)
-    assert [budget.of(of("a", number)) for number in range(5)] == [25, 25, 25, 25, 0]
+    assert [budget.of(of("a", number)) for number in range(5)] == [
+        25,
+        25,
+        25,
+        25,
+        0,
+    ]
     assert budget.hold(of("a", 4), 25) == (of("a", 4),)
 
 
@@ -51,7 +63,12 @@ def test_what_grows_counts_as_what_it_is_now() -> None:
     assert (budget.of(A), budget.used) == (90, 90)
     budget.let_go(A)
     budget.let_go(A)
-    assert (budget.of(A), budget.used, budget.share("b"), list(budget)) == (0, 0, 100, [])
+    assert (budget.of(A), budget.used, budget.share("b"), list(budget)) == (
+        0,
+        0,
+        100,
+        [],
+    )
 
 
 def test_one_thing_larger_than_everything_is_never_held() -> None:
@@ -81,7 +98,9 @@ def test_who_holds_most_is_to_give_back_once_it_is_too_much() -> None:
 
 
 SIZES = st.integers(1, 400)
-STEPS = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 9), SIZES), max_size=80)
+STEPS = st.lists(
+    st.tuples(st.sampled_from("abcd"), st.integers(0, 9), SIZES), max_size=80
+)
 
 
 @given(STEPS)

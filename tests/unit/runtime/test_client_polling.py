@@ -64,10 +64,14 @@ def answer(
 ) -> bytes:
     """`made`: how many records the client says that it has made."""
     progress = ClientProgress(
-        version=version, phase="Measuring", records=len(records) if made is None else made
+        version=version,
+        phase="Measuring",
+        records=len(records) if made is None else made,
     )
     head = Delivery(
-        run_uid=run_uid, progress=progress, records=tuple(envelope for envelope, _ in records)
+        run_uid=run_uid,
+        progress=progress,
+        records=tuple(envelope for envelope, _ in records),
     )
     return pack_delivery(head, [body for _, body in records])
 
@@ -94,7 +98,11 @@ class Scene:
         self.telemetry = Telemetry()
         self.news = 0
         self.follower = ClientPoller(
-            TARGET, self.collected, fetcher=self.web, telemetry=self.telemetry, news=self._tell
+            TARGET,
+            self.collected,
+            fetcher=self.web,
+            telemetry=self.telemetry,
+            news=self._tell,
         )
 
     async def go_on(self, seconds: float) -> None:
@@ -108,7 +116,9 @@ class Scene:
 
     def pauses(self) -> list[float]:
         """Between one question and the next."""
-        return [round(b - a, 3) for a, b in pairwise(at for _, at in self.web.requests)]
+        return [
+            round(b - a, 3) for a, b in pairwise(at for _, at in self.web.requests)
+        ]
 
     def value(self, name: str) -> float:
         return self.telemetry.registry.get_sample_value(name) or 0.0
@@ -125,13 +135,19 @@ def after(seconds: float, *answers: bytes | Exception) -> Scene:
 
 def test_records_are_kept_as_arrivals_and_reported() -> None:
     scene = after(0.5, answer(sealed(0), sealed(1)))
-    assert sorted(scene.collected.arrivals) == sorted(scene.collected.sequences) == [0, 1]
+    assert (
+        sorted(scene.collected.arrivals)
+        == sorted(scene.collected.sequences)
+        == [0, 1]
+    )
     assert scene.news == 1
     assert scene.value("benchrun_records_total") == 2
 
 
 def test_each_question_asks_for_what_is_not_known_yet() -> None:
-    scene = after(0.5, answer(sealed(0)), answer(sealed(1), version=2), answer(version=2))
+    scene = after(
+        0.5, answer(sealed(0)), answer(sealed(1), version=2), answer(version=2)
+    )
     assert scene.queries() == [
         "from=0&seen=-1&wait=20",
         "from=1&seen=1&wait=20",
@@ -154,7 +170,13 @@ def test_record_that_comes_twice_is_taken_once() -> None:
 
 
 def test_change_of_the_progress_is_reported_and_nothing_else_is() -> None:
-    scene = after(60, answer(version=1), answer(version=1), answer(version=2), answer(version=2))
+    scene = after(
+        60,
+        answer(version=1),
+        answer(version=1),
+        answer(version=2),
+        answer(version=2),
+    )
     assert scene.news == 2
     assert scene.collected.client.progress is not None
     assert scene.collected.client.progress.version == 2
@@ -162,8 +184,16 @@ def test_change_of_the_progress_is_reported_and_nothing_else_is() -> None:
 
 def test_next_stage_is_reported_with_the_record_of_the_one_before() -> None:
     assert after(0.5, answer(version=1), answer(version=2)).news == 1
-    assert after(NEXT_STAGE_SECONDS + 0.5, answer(version=1), answer(version=2)).news == 2
-    assert after(0.5, answer(version=1), answer(version=2), answer(sealed(0), version=3)).news == 2
+    assert (
+        after(NEXT_STAGE_SECONDS + 0.5, answer(version=1), answer(version=2)).news
+        == 2
+    )
+    assert (
+        after(
+            0.5, answer(version=1), answer(version=2), answer(sealed(0), version=3)
+        ).news
+        == 2
+    )
 
 
 def test_client_that_answers_at_once_without_news_is_polled_with_pauses() -> None:
@@ -184,7 +214,11 @@ def test_client_that_does_not_answer_is_polled_less_and_less_often() -> None:
 def test_an_unresponsive_client_is_reported_silent_once() -> None:
     assert after(SILENT_AFTER_SECONDS - 1, REFUSED).collected.client.silent is False
     scene = after(300, REFUSED)
-    assert (scene.collected.client.silent, scene.collected.client.answered, scene.news) == (
+    assert (
+        scene.collected.client.silent,
+        scene.collected.client.answered,
+        scene.news,
+    ) == (
         True,
         True,
         1,
@@ -195,7 +229,11 @@ def test_client_that_never_answers_the_first_question_counts_as_silent() -> None
     scene = Scene(answer())
     scene.web.takes_seconds = 1e9
     run_fast(scene.go_on(SILENT_AFTER_SECONDS + 1))
-    assert (len(scene.web.requests), scene.collected.client.silent, scene.news) == (1, True, 1)
+    assert (len(scene.web.requests), scene.collected.client.silent, scene.news) == (
+        1,
+        True,
+        1,
+    )
 
 
 def test_client_that_answers_is_no_longer_silent() -> None:
@@ -206,7 +244,9 @@ def test_client_that_answers_is_no_longer_silent() -> None:
 
 def test_client_that_is_only_not_understood_counts_as_silent_too() -> None:
     """Or it would keep every deadline from passing for as long as it likes."""
-    assert after(SILENT_AFTER_SECONDS + 1, b"<html>").collected.client.silent is True
+    assert (
+        after(SILENT_AFTER_SECONDS + 1, b"<html>").collected.client.silent is True
+    )
 
 
 def test_a_client_that_breaks_the_follower_counts_as_silent() -> None:
@@ -246,13 +286,18 @@ def test_a_rejected_record_slows_the_polling_of_a_busy_client() -> None:
     scene.web.pages["/records"] = changing()
     run_fast(scene.go_on(60))
     assert min(scene.pauses()) >= UNUSABLE_RETRY_SECONDS
-    assert (scene.collected.sequences, scene.value("benchrun_records_refused_total")) == (
+    assert (
+        scene.collected.sequences,
+        scene.value("benchrun_records_refused_total"),
+    ) == (
         set(),
         len(scene.web.requests),
     )
 
 
-def test_client_that_has_news_all_the_time_is_polled_ten_times_a_second_at_most() -> None:
+def test_client_that_has_news_all_the_time_is_polled_ten_times_a_second_at_most() -> (
+    None
+):
     scene = Scene(answer())
     versions = iter(range(1_000_000))
     scene.web.pages["/records"] = lambda: answer(version=next(versions))
@@ -260,7 +305,9 @@ def test_client_that_has_news_all_the_time_is_polled_ten_times_a_second_at_most(
     assert min(scene.pauses()) >= BETWEEN_ANSWERS_SECONDS
 
 
-def test_client_that_sends_the_same_records_with_every_change_is_polled_once_a_second() -> None:
+def test_client_that_sends_the_same_records_with_every_change_is_polled_once_a_second() -> (
+    None
+):
     """Some megabytes, whose digests are checked before they are passed over."""
     scene = Scene(answer())
     versions = iter(range(1_000_000))
@@ -270,8 +317,12 @@ def test_client_that_sends_the_same_records_with_every_change_is_polled_once_a_s
 
 
 UNUSABLE = [
-    pytest.param(answer(sealed(0, run_uid="another-run")), id="record-of-another-run"),
-    pytest.param(answer(sealed(0, plan_digest="f" * 64)), id="record-of-another-plan"),
+    pytest.param(
+        answer(sealed(0, run_uid="another-run")), id="record-of-another-run"
+    ),
+    pytest.param(
+        answer(sealed(0, plan_digest="f" * 64)), id="record-of-another-plan"
+    ),
     pytest.param(answer(sealed(0), sealed(1))[:-1], id="cut-short"),
     pytest.param(answer(run_uid="another-run"), id="another-run"),
     pytest.param(b'{"contract":3}\n', id="another-version"),
@@ -301,14 +352,19 @@ def test_one_answer_with_many_records_that_cannot_be_used_is_one() -> None:
     """All are counted. The next answer may be one of the client that replaces it."""
     many = answer(*(sealed(n, run_uid="another-run") for n in range(3)))
     scene = after(60, many, answer(sealed(0)))
-    assert (scene.collected.client.mismatch, scene.collected.sequences) == (None, {0})
+    assert (scene.collected.client.mismatch, scene.collected.sequences) == (
+        None,
+        {0},
+    )
     assert scene.value("benchrun_records_refused_total") == 3
 
 
 def test_answers_that_can_be_used_begin_the_count_anew() -> None:
     bad = b"<html>"
     good = answer(version=1)
-    assert after(60, bad, bad, good, bad, bad, good).collected.client.mismatch is None
+    assert (
+        after(60, bad, bad, good, bad, bad, good).collected.client.mismatch is None
+    )
 
 
 def test_good_record_beside_a_refused_one_is_taken() -> None:
@@ -317,7 +373,9 @@ def test_good_record_beside_a_refused_one_is_taken() -> None:
 
 
 def test_client_of_another_token_is_polled_slowly() -> None:
-    assert set(after(60, FetchError("HTTP 401", status=401)).pauses()) == {UNUSABLE_RETRY_SECONDS}
+    assert set(after(60, FetchError("HTTP 401", status=401)).pauses()) == {
+        UNUSABLE_RETRY_SECONDS
+    }
 
 
 # ---- records that are nowhere, records that are too many
@@ -330,13 +388,22 @@ def test_record_that_the_client_has_made_and_does_not_have_is_lost() -> None:
 
 
 def test_record_between_others_can_be_lost() -> None:
-    scene = after(1, answer(sealed(0), sealed(2), made=3), answer(sealed(2), made=3))
+    scene = after(
+        1, answer(sealed(0), sealed(2), made=3), answer(sealed(2), made=3)
+    )
     assert scene.collected.client.lost_record == 1
 
 
 @pytest.mark.parametrize("made", [0, 1])
-def test_record_that_is_not_made_yet_or_has_just_come_is_not_lost(made: int) -> None:
-    assert after(30, answer(*[sealed(0)][:made], made=made)).collected.client.lost_record is None
+def test_record_that_is_not_made_yet_or_has_just_come_is_not_lost(
+    made: int,
+) -> None:
+    assert (
+        after(
+            30, answer(*[sealed(0)][:made], made=made)
+        ).collected.client.lost_record
+        is None
+    )
 
 
 def test_record_that_was_refused_is_not_lost() -> None:
@@ -363,7 +430,9 @@ def test_client_is_not_polled_while_too_much_waits_to_be_stored() -> None:
 # -------------------------------------------------------------------------------------------------------
 
 
-def test_questions_and_acknowledgements_carry_the_token_and_nothing_else_does() -> None:
+def test_questions_and_acknowledgements_carry_the_token_and_nothing_else_does() -> (
+    None
+):
     async def both() -> Scene:
         scene = Scene(answer())
         await scene.go_on(0.1)

@@ -25,7 +25,9 @@ TARGET = ScrapeTarget(
     pod="chat-server-x",
     url="http://10.0.0.1:8000/metrics",
     interval_seconds=1,
-    exporters=(ExporterEndpoint("gpu", "http://10.1.0.7:9400/exporter", namespace="lab"),),
+    exporters=(
+        ExporterEndpoint("gpu", "http://10.1.0.7:9400/exporter", namespace="lab"),
+    ),
     engine=VLLM,
 )
 
@@ -34,7 +36,10 @@ class Scene:
     """A scraper with an exporter beside it, and what came of it."""
 
     def __init__(
-        self, exporter: str | Exception | Callable[[], str], *, target: ScrapeTarget = TARGET
+        self,
+        exporter: str | Exception | Callable[[], str],
+        *,
+        target: ScrapeTarget = TARGET,
     ) -> None:
         self.web = Web(metrics=PAGE, exporter=exporter, version='{"version": "1"}')
         self.collected = Collected()
@@ -76,7 +81,9 @@ def test_every_fifth_sample_has_gpu_figures() -> None:
 
 def test_each_exporter_sample_counts_once() -> None:
     energies = iter(range(1000, 10**9, 1000))
-    samples = with_gpu_figures(Scene(lambda: gpu_page(Gpu(millijoules=next(energies)))).after(60.0))
+    samples = with_gpu_figures(
+        Scene(lambda: gpu_page(Gpu(millijoules=next(energies)))).after(60.0)
+    )
     assert [sample.gpu_joules for sample in samples] == [
         float(n) for n in range(1, len(samples) + 1)
     ]
@@ -89,7 +96,9 @@ def test_an_exporter_that_hangs_does_not_hold_up_the_server() -> None:
     async def hanging(url: str, *, limit_bytes: int, timeout_seconds: float) -> str:
         if url.endswith("/exporter"):
             await passing(timeout_seconds)
-        return await fetch(url, limit_bytes=limit_bytes, timeout_seconds=timeout_seconds)
+        return await fetch(
+            url, limit_bytes=limit_bytes, timeout_seconds=timeout_seconds
+        )
 
     scene.web.fetch = hanging  # type: ignore[method-assign]
     samples = scene.after(100.0)
@@ -112,7 +121,9 @@ def test_an_exporter_that_is_gone_is_reported_once() -> None:
     assert scene.collected.exporter_troubles == {
         ("gpu", "chat-server-x"): "the exporter's metrics can't be read: HTTP 503"
     }
-    assert len(scene.news) == 2, "of the server that answers, and of the exporter that does not"
+    assert len(scene.news) == 2, (
+        "of the server that answers, and of the exporter that does not"
+    )
 
 
 def test_without_an_exporter_none_is_queried() -> None:
@@ -122,14 +133,19 @@ def test_without_an_exporter_none_is_queried() -> None:
 
 
 def test_cadvisor_is_read_beside_the_gpu_exporter() -> None:
-    cadvisor = ExporterEndpoint("cpu", "http://10.1.0.8:8080/cadvisor", namespace="lab")
-    scene = Scene(gpu_page(Gpu()), target=replace(TARGET, exporters=(*TARGET.exporters, cadvisor)))
+    cadvisor = ExporterEndpoint(
+        "cpu", "http://10.1.0.8:8080/cadvisor", namespace="lab"
+    )
+    scene = Scene(
+        gpu_page(Gpu()),
+        target=replace(TARGET, exporters=(*TARGET.exporters, cadvisor)),
+    )
     scene.web.pages["/cadvisor"] = cadvisor_page(periods=200, throttled=30)
     read = [s for s in scene.after(100.0) if s.cpu_periods is not None]
     assert len(read) == 20
-    assert {(s.cpu_periods, s.cpu_throttled_periods, s.gpu_watts) for s in read} == {
-        (200.0, 30.0, 412.5)
-    }
+    assert {
+        (s.cpu_periods, s.cpu_throttled_periods, s.gpu_watts) for s in read
+    } == {(200.0, 30.0, 412.5)}
 
 
 class UnstoredSamples(list[Sample]):

@@ -13,7 +13,14 @@ from benchrun.observe import Key, run_key, sweep_key
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later
 from benchrun.runtime.reconciler import MOST_FAILURES
-from unit.runtime.bodies import KEY, NAMESPACE, child_body, run_body, stage_body, swept_body
+from unit.runtime.bodies import (
+    KEY,
+    NAMESPACE,
+    child_body,
+    run_body,
+    stage_body,
+    swept_body,
+)
 from unit.runtime.fast_time import in_fast_time
 from unit.runtime.memory_cluster import MemoryCluster, list_everything, status_of
 from unit.runtime.scene import RUNNING, Scene as RunScene
@@ -33,7 +40,9 @@ FORGERIES = [
     pytest.param(forged(), id="it goes on"),
     pytest.param(forged(failed("OutOfGPUMemory")), id="it has failed"),
     pytest.param(forged(ended()), id="it is completed"),
-    pytest.param(forged(deletionTimestamp="2026-11-21T12:00:00Z"), id="a finalizer keeps it"),
+    pytest.param(
+        forged(deletionTimestamp="2026-11-21T12:00:00Z"), id="a finalizer keeps it"
+    ),
 ]
 
 
@@ -45,17 +54,24 @@ async def ends(scene: SweepScene) -> None:
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
-async def test_a_run_of_another_namespace_stands_for_none_of_the_sweep(forgery: Json) -> None:
+async def test_a_run_of_another_namespace_stands_for_none_of_the_sweep(
+    forgery: Json,
+) -> None:
     undisturbed = SweepScene()
     scene = SweepScene()
     scene.cluster.add(KIND, forgery)
     for each in (undisturbed, scene):
         await ends(each)
-    assert (scene.status, scene.status["phase"]) == (undisturbed.status, "Completed")
+    assert (scene.status, scene.status["phase"]) == (
+        undisturbed.status,
+        "Completed",
+    )
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
-async def test_it_hides_none_that_goes_on_from_being_cancelled(forgery: Json) -> None:
+async def test_it_hides_none_that_goes_on_from_being_cancelled(
+    forgery: Json,
+) -> None:
     scene = SweepScene()
     await scene.until_settled()
     scene.cluster.add(KIND, forgery)
@@ -99,9 +115,21 @@ RUN = run_key(NAMESPACE, "s-v1-r1")
 @pytest.mark.parametrize(
     ("after", "expected"),
     [
-        pytest.param(swept_body(version=101, ownerReferences=[]), [S], id="it is taken from it"),
-        pytest.param(swept_body(version=101, sweep="t", sweep_uid="u2"), [S], id="claimed by one"),
-        pytest.param(swept_body(version=101, status={"phase": "Running"}), [], id="it goes on"),
+        pytest.param(
+            swept_body(version=101, ownerReferences=[]),
+            [S],
+            id="it is taken from it",
+        ),
+        pytest.param(
+            swept_body(version=101, sweep="t", sweep_uid="u2"),
+            [S],
+            id="claimed by one",
+        ),
+        pytest.param(
+            swept_body(version=101, status={"phase": "Running"}),
+            [],
+            id="it goes on",
+        ),
     ],
 )
 def test_the_sweep_that_a_run_was_taken_from_is_woken(
@@ -120,7 +148,9 @@ def test_a_run_that_is_gone_wakes_its_sweep_whoever_finds_out(
     assert set(woken) == {S, RUN}
 
 
-async def test_a_list_wakes_what_it_has_news_of(indexes: Indexes, woken: list[Key]) -> None:
+async def test_a_list_wakes_what_it_has_news_of(
+    indexes: Indexes, woken: list[Key]
+) -> None:
     """The watches owed it: no event will come."""
     cluster = MemoryCluster()
     cluster.add(KIND, swept_body())
@@ -135,7 +165,9 @@ async def test_a_list_wakes_what_it_has_news_of(indexes: Indexes, woken: list[Ke
     assert set(woken) == {S, RUN, KEY}
 
 
-def test_the_run_that_an_object_was_taken_from_is_woken(indexes: Indexes, woken: list[Key]) -> None:
+def test_the_run_that_an_object_was_taken_from_is_woken(
+    indexes: Indexes, woken: list[Key]
+) -> None:
     indexes.heard("Deployment", child_body(), deleted=False)
     assert indexes.heard(
         "Deployment", child_body(version=201, run="other"), deleted=False
@@ -173,7 +205,9 @@ def test_a_late_answer_about_an_earlier_object_hides_no_later_one(
     assert indexes.learnt(kind, earlier) is None
     assert indexes.heard(kind, earlier, deleted=True) is None
     known = [run.uid for run in (indexes.run(KEY),) if run is not None]
-    assert known + [child.uid for child in indexes.children(KEY).objects] == ["later"]
+    assert known + [child.uid for child in indexes.children(KEY).objects] == [
+        "later"
+    ]
 
 
 def test_the_end_of_an_earlier_object_confirms_nothing_of_the_later_one() -> None:
@@ -206,11 +240,15 @@ class Replaced(MemoryCluster):
         raise NotFound("gone", code=404)
 
 
-async def test_a_run_that_was_made_anew_while_its_predecessor_was_looked_for_stays_known() -> None:
+async def test_a_run_that_was_made_anew_while_its_predecessor_was_looked_for_stays_known() -> (
+    None
+):
     scene = RunScene()
     await scene.listed()
     later = run_body(uid="later", version=2000)
-    scene.reconciler.cluster = Replaced(lambda: scene.indexes.heard(KIND, later, deleted=False))
+    scene.reconciler.cluster = Replaced(
+        lambda: scene.indexes.heard(KIND, later, deleted=False)
+    )
     with pytest.raises(Later):
         await scene.reconciler.guard(KEY, conflicts)
     run = scene.indexes.run(KEY)
@@ -236,7 +274,9 @@ async def test_failures_are_counted_of_each_object_by_itself() -> None:
     assert "phase" not in status_of(scene.cluster)
 
 
-async def test_what_goes_on_for_an_earlier_run_is_stopped_for_the_later_one() -> None:
+async def test_what_goes_on_for_an_earlier_run_is_stopped_for_the_later_one() -> (
+    None
+):
     scene = RunScene()
     await scene.listed()
     scene.cluster.hanging = {"log"}
@@ -252,7 +292,9 @@ async def test_what_goes_on_for_an_earlier_run_is_stopped_for_the_later_one() ->
     await scene.lookups.close()
 
 
-async def test_what_the_earlier_run_had_stored_does_not_count_for_the_later_one() -> None:
+async def test_what_the_earlier_run_had_stored_does_not_count_for_the_later_one() -> (
+    None
+):
     scene = RunScene()
     scene.cluster.add("ConfigMap", stage_body())
     scene.cluster.add(KIND, run_body(uid="later", version=2000))

@@ -82,21 +82,33 @@ def version(indexes: Indexes) -> str | None:
     return None if run is None else run.version
 
 
-def test_event_of_a_run_or_of_anything_with_its_label_names_the_run(indexes: Indexes) -> None:
+def test_event_of_a_run_or_of_anything_with_its_label_names_the_run(
+    indexes: Indexes,
+) -> None:
     assert indexes.heard("BenchmarkRun", run_body(), deleted=False) == KEY
     assert indexes.heard("Deployment", child_body(), deleted=False) == KEY
     assert indexes.heard("Pod", pod_body(), deleted=False) == KEY
 
 
-def test_an_object_whose_label_is_changed_belongs_to_the_other_run(indexes: Indexes) -> None:
+def test_an_object_whose_label_is_changed_belongs_to_the_other_run(
+    indexes: Indexes,
+) -> None:
     """Once: the first run could not be looked at any more when the object was gone, and was let
     go."""
     indexes.heard("Service", child_body(version=200), deleted=False)
-    other = indexes.heard("Service", child_body(version=201, run="other"), deleted=False)
+    other = indexes.heard(
+        "Service", child_body(version=201, run="other"), deleted=False
+    )
     assert other == run_key(KEY.namespace, "other")
-    assert (len(indexes.children(KEY).objects), len(indexes.children(other).objects)) == (0, 1)
+    assert (
+        len(indexes.children(KEY).objects),
+        len(indexes.children(other).objects),
+    ) == (0, 1)
     indexes.heard("Service", child_body(version=202, run="other"), deleted=True)
-    assert (indexes.children(KEY).objects, indexes.children(other).objects) == ((), ())
+    assert (indexes.children(KEY).objects, indexes.children(other).objects) == (
+        (),
+        (),
+    )
 
 
 def test_views_are_found_by_run(indexes: Indexes) -> None:
@@ -117,15 +129,27 @@ def test_views_are_found_by_run(indexes: Indexes) -> None:
     assert indexes.runs() == [KEY]
 
 
-def test_older_version_does_not_replace_a_newer_one_and_is_no_news(indexes: Indexes) -> None:
-    indexes.heard("BenchmarkRun", run_body(version=9, status={"message": "new"}), deleted=False)
+def test_older_version_does_not_replace_a_newer_one_and_is_no_news(
+    indexes: Indexes,
+) -> None:
+    indexes.heard(
+        "BenchmarkRun",
+        run_body(version=9, status={"message": "new"}),
+        deleted=False,
+    )
     assert (
-        indexes.heard("BenchmarkRun", run_body(version=8, status={"message": "old"}), deleted=False)
+        indexes.heard(
+            "BenchmarkRun",
+            run_body(version=8, status={"message": "old"}),
+            deleted=False,
+        )
         is None
     )
     assert (
         indexes.heard(
-            "BenchmarkRun", run_body(version=9, status={"message": "same"}), deleted=False
+            "BenchmarkRun",
+            run_body(version=9, status={"message": "same"}),
+            deleted=False,
         )
         is None
     )
@@ -137,26 +161,47 @@ def test_change_that_no_decision_looks_at_is_no_news_but_is_the_newest_version(
 ) -> None:
     indexes.heard("BenchmarkRun", run_body(version=9), deleted=False)
     indexes.heard("Deployment", child_body(version=9), deleted=False)
-    assert indexes.heard("Deployment", child_body(version=10), deleted=False) is None
-    assert indexes.heard("BenchmarkRun", run_body(version=10), deleted=False) is None
+    assert (
+        indexes.heard("Deployment", child_body(version=10), deleted=False) is None
+    )
+    assert (
+        indexes.heard("BenchmarkRun", run_body(version=10), deleted=False) is None
+    )
     assert version(indexes) == "10"
     assert (
         indexes.heard(
-            "BenchmarkRun", run_body(version=11, status={"message": "new"}), deleted=False
+            "BenchmarkRun",
+            run_body(version=11, status={"message": "new"}),
+            deleted=False,
         )
         == KEY
     )
 
 
 def test_versions_are_compared_as_numbers(indexes: Indexes) -> None:
-    indexes.heard("BenchmarkRun", run_body(version=9, status={"message": "old"}), deleted=False)
-    indexes.heard("BenchmarkRun", run_body(version=10, status={"message": "new"}), deleted=False)
+    indexes.heard(
+        "BenchmarkRun",
+        run_body(version=9, status={"message": "old"}),
+        deleted=False,
+    )
+    indexes.heard(
+        "BenchmarkRun",
+        run_body(version=10, status={"message": "new"}),
+        deleted=False,
+    )
     assert status_message(indexes) == "new"
 
 
-def test_object_recreated_under_the_same_name_replaces_the_old_one(indexes: Indexes) -> None:
+def test_object_recreated_under_the_same_name_replaces_the_old_one(
+    indexes: Indexes,
+) -> None:
     indexes.heard("BenchmarkRun", run_body(version=9), deleted=False)
-    assert indexes.heard("BenchmarkRun", run_body(uid="again", version=12), deleted=False) == KEY
+    assert (
+        indexes.heard(
+            "BenchmarkRun", run_body(uid="again", version=12), deleted=False
+        )
+        == KEY
+    )
     assert indexes.heard("BenchmarkRun", run_body(version=11), deleted=True) is None
     run = indexes.run(KEY)
     assert run is not None
@@ -177,9 +222,13 @@ def test_object_that_was_never_known_can_be_deleted(indexes: Indexes) -> None:
     assert indexes.heard("Job", child_body(), deleted=True) is None
 
 
-def test_deletion_requested_is_seen_before_the_watch_tells(indexes: Indexes) -> None:
+def test_deletion_requested_is_seen_before_the_watch_tells(
+    indexes: Indexes,
+) -> None:
     indexes.heard("Deployment", child_body(), deleted=False)
-    indexes.mark_deleting("Deployment", "lab", "br-chat-4e20caa2-server", "a-namesake")
+    indexes.mark_deleting(
+        "Deployment", "lab", "br-chat-4e20caa2-server", "a-namesake"
+    )
     indexes.mark_deleting("Deployment", "lab", "never-there", "child-1")
     assert [c.deleting for c in indexes.children(KEY).objects] == [False]
     indexes.mark_deleting("Deployment", "lab", "br-chat-4e20caa2-server", "child-1")
@@ -187,26 +236,45 @@ def test_deletion_requested_is_seen_before_the_watch_tells(indexes: Indexes) -> 
 
 
 def test_answer_to_our_own_write_counts_at_once(indexes: Indexes) -> None:
-    indexes.heard("BenchmarkRun", run_body(version=9, status={"message": "old"}), deleted=False)
+    indexes.heard(
+        "BenchmarkRun",
+        run_body(version=9, status={"message": "old"}),
+        deleted=False,
+    )
     indexes.learnt("BenchmarkRun", run_body(version=10, status={"message": "ours"}))
     assert (status_message(indexes), version(indexes)) == ("ours", "10")
     assert (
         indexes.heard(
-            "BenchmarkRun", run_body(version=10, status={"message": "ours"}), deleted=False
+            "BenchmarkRun",
+            run_body(version=10, status={"message": "ours"}),
+            deleted=False,
         )
         is None
     )
 
 
-def test_results_of_a_run_that_ended_are_not_kept_in_memory(indexes: Indexes) -> None:
+def test_results_of_a_run_that_ended_are_not_kept_in_memory(
+    indexes: Indexes,
+) -> None:
     indexes.heard("BenchmarkRun", run_body(status=FINISHED), deleted=False)
     run = indexes.run(KEY)
     assert run is not None
-    assert run.status == {"conditions": FINISHED["conditions"], "headline": FINISHED["headline"]}
+    assert run.status == {
+        "conditions": FINISHED["conditions"],
+        "headline": FINISHED["headline"],
+    }
 
 
-def test_the_table_of_a_sweep_that_ended_is_not_kept_in_memory(indexes: Indexes) -> None:
-    status = {"phase": "Completed", "results": [{}], "variants": [{}], "best": [{}], "front": [{}]}
+def test_the_table_of_a_sweep_that_ended_is_not_kept_in_memory(
+    indexes: Indexes,
+) -> None:
+    status = {
+        "phase": "Completed",
+        "results": [{}],
+        "variants": [{}],
+        "best": [{}],
+        "front": [{}],
+    }
     ended = {"conditions": [{"type": "Complete", "status": "True"}]}
     assert indexes.heard(
         "BenchmarkSweep", run_body("s", status=status | ended), deleted=False
@@ -223,7 +291,9 @@ def test_runs_of_a_sweep_are_those_that_it_made(indexes: Indexes) -> None:
         swept_body("s-v1-r1"),
         swept_body("s-v2-r10-a2"),
         swept_body("s-v3-r1", sweep_uid="a-namesake's"),
-        swept_body("s-v4-r1", sweep="t"),  # names another sweep than its own name does
+        swept_body(
+            "s-v4-r1", sweep="t"
+        ),  # names another sweep than its own name does
         swept_body("t-v1-r1"),
         swept_body("s-v5-r1", namespace="elsewhere"),
         swept_body("s"),
@@ -231,7 +301,10 @@ def test_runs_of_a_sweep_are_those_that_it_made(indexes: Indexes) -> None:
     ):
         indexes.heard("BenchmarkRun", body, deleted=False)
     sweep = Sweep("lab", "s", "u1", generation=1)
-    assert [run.name for run in indexes.runs_of(sweep)] == ["s-v1-r1", "s-v2-r10-a2"]
+    assert [run.name for run in indexes.runs_of(sweep)] == [
+        "s-v1-r1",
+        "s-v2-r10-a2",
+    ]
 
 
 def test_results_of_a_run_that_goes_on_are_kept(indexes: Indexes) -> None:
@@ -248,25 +321,33 @@ def test_results_of_a_run_that_goes_on_are_kept(indexes: Indexes) -> None:
         pytest.param(False, None, id="none"),
         pytest.param(False, [], id="empty"),
         pytest.param(False, [{"type": "Ready", "status": "True"}], id="other"),
-        pytest.param(False, [{"type": "Failed", "status": "False"}], id="not-failed"),
+        pytest.param(
+            False, [{"type": "Failed", "status": "False"}], id="not-failed"
+        ),
         pytest.param(True, [{"type": "Failed", "status": "True"}], id="failed"),
         pytest.param(True, [{"type": "Complete", "status": "True"}], id="complete"),
     ],
 )
-def test_run_has_ended_when_a_condition_says_so(ended: bool, conditions: object) -> None:
+def test_run_has_ended_when_a_condition_says_so(
+    ended: bool, conditions: object
+) -> None:
     assert is_finished({"conditions": conditions}) is ended
 
 
 def test_stored_stages_leave_with_their_run(indexes: Indexes) -> None:
     indexes.heard("BenchmarkRun", run_body(), deleted=False)
     indexes.learnt("ConfigMap", stage_body(0))
-    indexes.heard("Job", child_body("br-chat-4e20caa2-client", uid="job"), deleted=False)
+    indexes.heard(
+        "Job", child_body("br-chat-4e20caa2-client", uid="job"), deleted=False
+    )
     assert [c.sequence for c in indexes.children(KEY).objects] == [0, None]
     indexes.heard("BenchmarkRun", run_body(version=101), deleted=True)
     assert [c.kind for c in indexes.children(KEY).objects] == ["Job"]
 
 
-def test_watches_owe_what_we_wrote_until_they_tell(indexes: Indexes, seconds: Seconds) -> None:
+def test_watches_owe_what_we_wrote_until_they_tell(
+    indexes: Indexes, seconds: Seconds
+) -> None:
     assert indexes.silent_seconds() == 0
     indexes.learnt("Deployment", child_body(version=5))
     seconds.now = 7
@@ -294,14 +375,18 @@ def test_an_event_settles_a_write(
     assert indexes.silent_seconds() == silent
 
 
-def test_write_that_changed_nothing_owes_nothing(indexes: Indexes, seconds: Seconds) -> None:
+def test_write_that_changed_nothing_owes_nothing(
+    indexes: Indexes, seconds: Seconds
+) -> None:
     indexes.heard("Deployment", child_body(version=5), deleted=False)
     indexes.learnt("Deployment", child_body(version=5))
     seconds.now = 7
     assert indexes.silent_seconds() == 0
 
 
-def test_nobody_owes_what_is_not_watched(indexes: Indexes, seconds: Seconds) -> None:
+def test_nobody_owes_what_is_not_watched(
+    indexes: Indexes, seconds: Seconds
+) -> None:
     indexes.learnt("ConfigMap", stage_body())
     indexes.learnt("Deployment", child_body("foreign", run=None))
     seconds.now = 7
@@ -309,7 +394,10 @@ def test_nobody_owes_what_is_not_watched(indexes: Indexes, seconds: Seconds) -> 
 
 
 def listed(
-    indexes: Indexes, kind: str, *bodies: dict[str, object], namespace: str | None = None
+    indexes: Indexes,
+    kind: str,
+    *bodies: dict[str, object],
+    namespace: str | None = None,
 ) -> None:
     with indexes.listing(kind, namespace) as listing:
         for body in bodies:
@@ -320,7 +408,10 @@ def test_list_fills_and_removes_what_it_does_not_hold(indexes: Indexes) -> None:
     indexes.heard("Job", child_body("gone", uid="gone"), deleted=False)
     indexes.heard("Service", child_body("other-kind", uid="svc"), deleted=False)
     listed(indexes, "Job", child_body("there", uid="there"))
-    assert [c.name for c in indexes.children(KEY).objects] == ["there", "other-kind"]
+    assert [c.name for c in indexes.children(KEY).objects] == [
+        "there",
+        "other-kind",
+    ]
 
 
 def test_list_of_a_namespace_reports_nothing_of_another(indexes: Indexes) -> None:
@@ -347,7 +438,9 @@ def test_two_lists_under_way_do_not_end_each_other(indexes: Indexes) -> None:
     assert indexes.children(KEY).objects == ()
 
 
-def test_object_deleted_while_the_list_was_read_stays_deleted(indexes: Indexes) -> None:
+def test_object_deleted_while_the_list_was_read_stays_deleted(
+    indexes: Indexes,
+) -> None:
     indexes.heard("Job", child_body(version=5), deleted=False)
     with indexes.listing("Job", None) as listing:
         indexes.heard("Job", child_body(version=6), deleted=True)
@@ -376,7 +469,9 @@ def test_change_that_only_a_list_shows_is_owed_by_the_watch(
     assert indexes.silent_seconds() == 7
 
 
-def test_what_a_list_finds_gone_is_owed_no_more(indexes: Indexes, seconds: Seconds) -> None:
+def test_what_a_list_finds_gone_is_owed_no_more(
+    indexes: Indexes, seconds: Seconds
+) -> None:
     indexes.learnt("Job", child_body())
     listed(indexes, "Job")
     seconds.now = 7
@@ -394,10 +489,18 @@ def test_names_of_runs_do_not_mix_between_namespaces(indexes: Indexes) -> None:
         pytest.param({}, id="nothing"),
         pytest.param({"metadata": None}, id="no-metadata"),
         pytest.param(
-            {"metadata": {"name": "chat", "uid": "u", "resourceVersion": "1"}}, id="no-namespace"
+            {"metadata": {"name": "chat", "uid": "u", "resourceVersion": "1"}},
+            id="no-namespace",
         ),
         pytest.param(
-            {"metadata": {"namespace": "lab", "name": "chat", "resourceVersion": "1"}}, id="no-uid"
+            {
+                "metadata": {
+                    "namespace": "lab",
+                    "name": "chat",
+                    "resourceVersion": "1",
+                }
+            },
+            id="no-uid",
         ),
         *(
             pytest.param(
@@ -415,7 +518,9 @@ def test_names_of_runs_do_not_mix_between_namespaces(indexes: Indexes) -> None:
         ),
     ],
 )
-def test_object_that_does_not_say_which_it_is_is_passed_over(indexes: Indexes, body: Body) -> None:
+def test_object_that_does_not_say_which_it_is_is_passed_over(
+    indexes: Indexes, body: Body
+) -> None:
     for kind in ("BenchmarkRun", "BenchmarkSweep", "Deployment", "Pod"):
         assert indexes.heard(kind, body, deleted=False) is None
         assert indexes.heard(kind, body, deleted=True) is None
@@ -428,7 +533,9 @@ def test_object_that_does_not_say_which_it_is_is_passed_over(indexes: Indexes, b
 def test_versions_of_other_stores_than_etcd_are_longer(indexes: Indexes) -> None:
     assert (
         indexes.heard(
-            "BenchmarkRun", run_body(version=1_764_000_000_000_000_000_001), deleted=False
+            "BenchmarkRun",
+            run_body(version=1_764_000_000_000_000_000_001),
+            deleted=False,
         )
         == KEY
     )
@@ -452,10 +559,16 @@ def test_object_that_cannot_be_read_is_kept_by_its_metadata_and_stops_no_list(
     ]
     assert len(indexes.unreadable) == 1
     assert indexes.holds_server(KEY)
-    assert indexes.heard("Deployment", child_body(version=201), deleted=False) is None
+    assert (
+        indexes.heard("Deployment", child_body(version=201), deleted=False) is None
+    )
     assert len(indexes.unreadable) == 0
-    indexes.heard("Deployment", child_body(version=202, status="hostile"), deleted=False)
-    indexes.heard("Deployment", child_body(version=203, status="hostile"), deleted=True)
+    indexes.heard(
+        "Deployment", child_body(version=202, status="hostile"), deleted=False
+    )
+    indexes.heard(
+        "Deployment", child_body(version=203, status="hostile"), deleted=True
+    )
     assert len(indexes.unreadable) == 0
 
 
@@ -470,7 +583,9 @@ def test_object_of_which_not_even_the_metadata_can_be_read_is_passed_over(
     assert indexes.children(KEY).objects == ()
 
 
-@pytest.mark.parametrize("conditions", ["x", ["x"], [None], {"type": "Complete"}, 7])
+@pytest.mark.parametrize(
+    "conditions", ["x", ["x"], [None], {"type": "Complete"}, 7]
+)
 def test_conditions_of_any_sort_are_no_end(conditions: object) -> None:
     assert not is_finished({"conditions": conditions})
 
@@ -517,7 +632,8 @@ class Lacking(MemoryCluster):
 
 
 @pytest.mark.parametrize(
-    "error", [NotFound("404 page not found", code=404), Forbidden("no rights", code=403)]
+    "error",
+    [NotFound("404 page not found", code=404), Forbidden("no rights", code=403)],
 )
 async def test_everything_else_is_listed_where_the_kind_is_missing_or_not_ours_to_read(
     error: ClusterError,
@@ -531,7 +647,9 @@ async def test_everything_else_is_listed_where_the_kind_is_missing_or_not_ours_t
     assert indexes.runs() == [KEY]
 
 
-async def test_an_api_server_that_does_not_answer_is_not_taken_for_a_missing_kind() -> None:
+async def test_an_api_server_that_does_not_answer_is_not_taken_for_a_missing_kind() -> (
+    None
+):
     lister = Lister(Lacking(Unavailable("down")), Indexes(), ())
     await lister.list_all()
     assert not lister.known
@@ -542,10 +660,14 @@ async def test_groups_are_found_by_an_operator_that_has_just_started() -> None:
     indexes = Indexes()
     cluster.add(LEADER_WORKER_SET, child_body(GROUP))
     await list_everything(cluster, indexes, ())
-    assert [child.kind for child in indexes.children(KEY).objects] == [LEADER_WORKER_SET]
+    assert [child.kind for child in indexes.children(KEY).objects] == [
+        LEADER_WORKER_SET
+    ]
 
 
-async def test_groups_that_we_made_are_not_waited_for_on_a_watch_that_does_not_exist() -> None:
+async def test_groups_that_we_made_are_not_waited_for_on_a_watch_that_does_not_exist() -> (
+    None
+):
     clock = [0.0]
     indexes = Indexes(seconds=lambda: clock[0])
     indexes.learnt(LEADER_WORKER_SET, child_body(GROUP))
@@ -553,10 +675,17 @@ async def test_groups_that_we_made_are_not_waited_for_on_a_watch_that_does_not_e
     assert indexes.silent_seconds() == 0.0
 
 
-async def test_a_missing_kind_is_reported_and_retried_until_it_is_there(scene: Scene) -> None:
-    scene.cluster.broken["apply"] = NotServed("this cluster has no such kind", code=404)
+async def test_a_missing_kind_is_reported_and_retried_until_it_is_there(
+    scene: Scene,
+) -> None:
+    scene.cluster.broken["apply"] = NotServed(
+        "this cluster has no such kind", code=404
+    )
     group = manifest(GROUP, LEADER_WORKER_SET)
-    waits = [await scene.once(apply=(group,), requeue_after_seconds=100.0) for _ in range(3)]
+    waits = [
+        await scene.once(apply=(group,), requeue_after_seconds=100.0)
+        for _ in range(3)
+    ]
     assert waits == [0.0, 15.0, 15.0]
     refused = scene.facts_seen[-1].collected.refused_object
     assert refused is not None
@@ -572,9 +701,13 @@ async def test_a_missing_kind_is_reported_and_retried_until_it_is_there(scene: S
 # ------------------------------------------------------------------------------------
 
 
-def declaring(name: str, spec: Body, *, namespace: str = "lab", **more: Any) -> Body:
+def declaring(
+    name: str, spec: Body, *, namespace: str = "lab", **more: Any
+) -> Body:
     """A run with that spec."""
-    body = run_body(name, uid=f"uid-of-{namespace}-{name}", namespace=namespace, **more)
+    body = run_body(
+        name, uid=f"uid-of-{namespace}-{name}", namespace=namespace, **more
+    )
     return body | {"spec": spec}
 
 
@@ -594,12 +727,18 @@ def noise(size: int, seed: int) -> str:
     return random.Random(seed).randbytes(size).hex()
 
 
-MANY_VALUES = json.dumps({"suspend": True, "free": {f"k{n}": [[]] * 600 for n in range(32)}})
+MANY_VALUES = json.dumps(
+    {"suspend": True, "free": {f"k{n}": [[]] * 600 for n in range(32)}}
+)
 LONG_TEXT = json.dumps({"suspend": True, "free": "a" * 1_400_000})
 
 
-@pytest.mark.parametrize("spec", [MANY_VALUES, LONG_TEXT], ids=["many values", "a long text"])
-def test_twenty_suspended_runs_take_no_more_than_two_did(indexes: Indexes, spec: str) -> None:
+@pytest.mark.parametrize(
+    "spec", [MANY_VALUES, LONG_TEXT], ids=["many values", "a long text"]
+)
+def test_twenty_suspended_runs_take_no_more_than_two_did(
+    indexes: Indexes, spec: str
+) -> None:
     bodies = (declaring(str(number), json.loads(spec)) for number in range(20))
     assert memory_of(indexes, bodies) < 2_800_000
     assert indexes.left_out == {}
@@ -611,7 +750,11 @@ def test_twenty_suspended_runs_take_no_more_than_two_did(indexes: Indexes, spec:
 def test_whatever_tenants_declare_the_total_holds() -> None:
     indexes = Indexes(declared_bytes=1_000_000)
     bodies = (
-        declaring(str(number), {"free": noise(100_000, number)}, namespace=f"tenant-{number % 40}")
+        declaring(
+            str(number),
+            {"free": noise(100_000, number)},
+            namespace=f"tenant-{number % 40}",
+        )
         for number in range(80)
     )
     assert memory_of(indexes, bodies) < 1_500_000
@@ -621,11 +764,17 @@ def test_whatever_tenants_declare_the_total_holds() -> None:
 
 def test_a_namespace_below_its_share_loses_nothing_to_one_above() -> None:
     indexes = Indexes(declared_bytes=1_000_000)
-    indexes.heard("BenchmarkRun", declaring("small", {"free": noise(1_000, 0)}), deleted=False)
+    indexes.heard(
+        "BenchmarkRun", declaring("small", {"free": noise(1_000, 0)}), deleted=False
+    )
     for number in range(30):
-        body = declaring(str(number), {"free": noise(100_000, number)}, namespace="large")
+        body = declaring(
+            str(number), {"free": noise(100_000, number)}, namespace="large"
+        )
         indexes.heard("BenchmarkRun", body, deleted=False)
-    indexes.heard("BenchmarkRun", declaring("late", {"free": noise(1_000, 1)}), deleted=False)
+    indexes.heard(
+        "BenchmarkRun", declaring("late", {"free": noise(1_000, 1)}), deleted=False
+    )
     assert {key.namespace for key in indexes.left_out} == {"large"}
 
 
@@ -633,7 +782,11 @@ def filled(news: list[Key]) -> Indexes:
     """Indexes with two runs, and room for one: the second is left out."""
     indexes = Indexes(declared_bytes=15_000, wake=news.append)
     for name in ("first", "second"):
-        indexes.heard("BenchmarkRun", declaring(name, {"free": noise(10_000, 1)}), deleted=False)
+        indexes.heard(
+            "BenchmarkRun",
+            declaring(name, {"free": noise(10_000, 1)}),
+            deleted=False,
+        )
     return indexes
 
 
@@ -641,8 +794,16 @@ def test_what_there_is_no_room_for_is_known_by_its_metadata() -> None:
     indexes = filled([])
     run = indexes.run(run_key("lab", "second"))
     assert run is not None
-    assert (run.left_out, run.spec, run.status, run.uid) == (True, {}, {}, "uid-of-lab-second")
-    assert (list(indexes.left_out), indexes.returning()) == ([run_key("lab", "second")], [])
+    assert (run.left_out, run.spec, run.status, run.uid) == (
+        True,
+        {},
+        {},
+        "uid-of-lab-second",
+    )
+    assert (list(indexes.left_out), indexes.returning()) == (
+        [run_key("lab", "second")],
+        [],
+    )
 
 
 def test_it_is_looked_at_again_when_there_is_room() -> None:
@@ -679,12 +840,22 @@ def test_who_loses_its_place_to_another_is_looked_at() -> None:
 def test_every_change_of_what_was_left_out_is_news() -> None:
     indexes = filled([])
     body = declaring("second", {"free": noise(10_000, 1)}, version=101)
-    assert indexes.heard("BenchmarkRun", body, deleted=False) == run_key("lab", "second")
+    assert indexes.heard("BenchmarkRun", body, deleted=False) == run_key(
+        "lab", "second"
+    )
 
 
-def test_of_a_run_that_ended_memory_keeps_what_cancel_and_ttl_need(indexes: Indexes) -> None:
-    spec = {"ttlSecondsAfterFinished": 60, "cancel": True, "server": {"args": ["x"] * 100}}
-    indexes.heard("BenchmarkRun", declaring("chat", spec, status=FINISHED), deleted=False)
+def test_of_a_run_that_ended_memory_keeps_what_cancel_and_ttl_need(
+    indexes: Indexes,
+) -> None:
+    spec = {
+        "ttlSecondsAfterFinished": 60,
+        "cancel": True,
+        "server": {"args": ["x"] * 100},
+    }
+    indexes.heard(
+        "BenchmarkRun", declaring("chat", spec, status=FINISHED), deleted=False
+    )
     run = indexes.run(KEY)
     assert run is not None
     assert run.spec == {"ttlSecondsAfterFinished": 60, "cancel": True}

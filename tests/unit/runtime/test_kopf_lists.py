@@ -34,11 +34,18 @@ class Listed:
     """An API server with so many objects of so many bytes, that keeps what it was asked for."""
 
     def __init__(
-        self, count: int, size: int = 10, *, expires: int = 0, watched: Watched = (200, 410)
+        self,
+        count: int,
+        size: int = 10,
+        *,
+        expires: int = 0,
+        watched: Watched = (200, 410),
     ) -> None:
         self.count = count
         self.size = size
-        self.watched = watched  # status of a watch, and code of the error that ends it
+        self.watched = (
+            watched  # status of a watch, and code of the error that ends it
+        )
         self.refuses: list[int] = []  # statuses of the first lists
         self.expires = expires  # so many tokens, the first ones
         self.limits: list[int] = []
@@ -51,11 +58,15 @@ class Listed:
 
     async def answer(self, request: web.Request) -> web.Response:
         if "watch" in request.query and self.events:
-            lines = b"".join(json.dumps(event).encode() + b"\n" for event in self.events)
+            lines = b"".join(
+                json.dumps(event).encode() + b"\n" for event in self.events
+            )
             return web.Response(body=lines)
         if "watch" in request.query:
             status, code = self.watched
-            return web.json_response({"type": "ERROR", "object": {"code": code}}, status=status)
+            return web.json_response(
+                {"type": "ERROR", "object": {"code": code}}, status=status
+            )
         if self.refuses:
             return web.json_response({"kind": "Status"}, status=self.refuses.pop())
         first = int(request.query.get("continue", 0))
@@ -67,11 +78,19 @@ class Listed:
             return web.json_response(gone, status=410)
         last = min(first + limit, self.count)
         items = [self.object(number) for number in range(first, last)]
-        meta = {"resourceVersion": "7", "continue": str(last) if last < self.count else ""}
-        return web.json_response({"kind": "BenchmarkRunList", "metadata": meta, "items": items})
+        meta = {
+            "resourceVersion": "7",
+            "continue": str(last) if last < self.count else "",
+        }
+        return web.json_response(
+            {"kind": "BenchmarkRunList", "metadata": meta, "items": items}
+        )
 
     def object(self, number: int) -> dict[str, Any]:
-        return {"metadata": {"name": str(number), "uid": str(number)}, "spec": "x" * self.size}
+        return {
+            "metadata": {"name": str(number), "uid": str(number)},
+            "spec": "x" * self.size,
+        }
 
     async def heard(self, lists: int = 1) -> list[str]:
         """Names of the objects that a watch tells of which is begun so often."""
@@ -125,8 +144,12 @@ async def test_of_large_objects_a_page_has_few() -> None:
     assert set(server.limits) == {kopf_lists.SAFE_PAGE, 2 * kopf_lists.SAFE_PAGE}
 
 
-@pytest.mark.parametrize("watched", [(410, 410), (400, 400), (404, 404), (422, 422), (200, 500)])
-async def test_a_watch_that_is_refused_or_broken_off_begins_anew(watched: Watched) -> None:
+@pytest.mark.parametrize(
+    "watched", [(410, 410), (400, 400), (404, 404), (422, 422), (200, 500)]
+)
+async def test_a_watch_that_is_refused_or_broken_off_begins_anew(
+    watched: Watched,
+) -> None:
     assert await Listed(2, watched=watched).heard(lists=2) == ["0", "1", "0", "1"]
 
 
@@ -140,10 +163,16 @@ async def test_a_list_that_is_refused_begins_anew(status: int) -> None:
 async def test_kopf_is_given_no_objects() -> None:
     """It makes a task for each, copies it, and looks for handlers: three times our own work."""
     server = Listed(3)
-    changed = {"metadata": {"name": "0", "uid": "0", "resourceVersion": "9"}, "spec": "y"}
+    changed = {
+        "metadata": {"name": "0", "uid": "0", "resourceVersion": "9"},
+        "spec": "y",
+    }
     server.events = [{"type": "MODIFIED", "object": changed}, ERROR]
     assert await server.heard() == ["0", "1", "2", "0"]
-    assert server.told == [*[("benchmarkruns", None)] * 3, ("benchmarkruns", "MODIFIED")]
+    assert server.told == [
+        *[("benchmarkruns", None)] * 3,
+        ("benchmarkruns", "MODIFIED"),
+    ]
     version = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}}
     assert [event for event in server.given if isinstance(event, dict)] == [version]
 

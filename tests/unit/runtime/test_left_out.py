@@ -42,7 +42,9 @@ async def test_with_room_it_is_kept_from_then_on(full: Scene) -> None:
 async def test_its_server_is_deleted(full: Scene) -> None:
     full.cluster.add("Deployment", child_body())
     await full.listed()
-    await full.once(delete=(Ref("Deployment", NAMESPACE, "br-chat-4e20caa2-server", "child-1"),))
+    await full.once(
+        delete=(Ref("Deployment", NAMESPACE, "br-chat-4e20caa2-server", "child-1"),)
+    )
     assert ("delete", "Deployment", "br-chat-4e20caa2-server") in full.cluster.log
 
 
@@ -66,7 +68,9 @@ async def test_one_that_is_being_deleted_lets_its_server_go(full: Scene) -> None
     assert (full.facts_seen, SERVER in full.cluster.objects) == ([], False)
 
 
-async def test_another_that_has_its_name_by_now_inherits_nothing(full: Scene) -> None:
+async def test_another_that_has_its_name_by_now_inherits_nothing(
+    full: Scene,
+) -> None:
     await full.once()
     earlier = full.memories[KEY]
     full.cluster.add("BenchmarkRun", run_body(uid="later", version=2000))
@@ -78,7 +82,9 @@ async def test_another_that_has_its_name_by_now_inherits_nothing(full: Scene) ->
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["told", "found out"])
-async def test_where_little_is_known_its_server_goes_with_it(full: Scene, known: bool) -> None:
+async def test_where_little_is_known_its_server_goes_with_it(
+    full: Scene, known: bool
+) -> None:
     full.cluster.add("Deployment", child_body())
     await full.listed()
     going = {"deletionTimestamp": "2026-11-21T12:00:00Z", "resourceVersion": "2000"}

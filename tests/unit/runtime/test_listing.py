@@ -5,7 +5,14 @@ from benchrun import names
 from benchrun.effects import CHILD_KINDS, EXTENSION_KINDS, Forbidden, Unavailable
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.watching import ALL_NAMESPACES, VERIFIED_AFTER_SECONDS, Lister
-from unit.runtime.bodies import KEY, NAMESPACE, child_body, pod_body, run_body, stage_body
+from unit.runtime.bodies import (
+    KEY,
+    NAMESPACE,
+    child_body,
+    pod_body,
+    run_body,
+    stage_body,
+)
 from unit.runtime.fenced import Fenced
 from unit.runtime.memory_cluster import MemoryCluster, list_everything
 
@@ -25,14 +32,18 @@ async def test_everything_of_every_run_is_known_afterwards() -> None:
     await list_everything(filled(), indexes, ())
     children = indexes.children(KEY)
     assert indexes.runs() == [KEY]
-    assert [(c.kind, c.envelope and c.envelope.digest) for c in children.objects] == [
+    assert [
+        (c.kind, c.envelope and c.envelope.digest) for c in children.objects
+    ] == [
         ("ConfigMap", "e" * 64),
         ("Deployment", None),
     ]
     assert [p.name for p in children.pods] == ["br-chat-4e20caa2-server-x"]
 
 
-async def test_only_labelled_objects_are_requested_and_of_configmaps_only_metadata() -> None:
+async def test_only_labelled_objects_are_requested_and_of_configmaps_only_metadata() -> (
+    None
+):
     cluster = filled()
     await list_everything(cluster, Indexes(), ())
     listed = {entry[1]: entry[3:] for entry in cluster.log}
@@ -40,21 +51,33 @@ async def test_only_labelled_objects_are_requested_and_of_configmaps_only_metada
         (*CHILD_KINDS, *EXTENSION_KINDS), (names.LABEL_RUN, "whole")
     )
     owners = dict.fromkeys(("BenchmarkRun", "BenchmarkSweep"), ("*", "whole"))
-    assert listed == expected | owners | {"ConfigMap": (names.LABEL_RUN, "metadata")}
+    assert listed == expected | owners | {
+        "ConfigMap": (names.LABEL_RUN, "metadata")
+    }
 
 
-async def test_owners_come_last_so_that_none_is_known_without_its_children() -> None:
+async def test_owners_come_last_so_that_none_is_known_without_its_children() -> (
+    None
+):
     cluster = filled()
     await list_everything(cluster, Indexes(), ())
-    assert [entry[1] for entry in cluster.log[-2:]] == ["BenchmarkRun", "BenchmarkSweep"]
+    assert [entry[1] for entry in cluster.log[-2:]] == [
+        "BenchmarkRun",
+        "BenchmarkSweep",
+    ]
 
 
-async def test_what_a_cluster_may_lack_is_listed_when_the_other_children_could_be_read() -> None:
+async def test_what_a_cluster_may_lack_is_listed_when_the_other_children_could_be_read() -> (
+    None
+):
     """A right that is not there yet must not be taken for one that never will be, where all else
     can be read a moment later."""
     cluster = filled()
     await list_everything(cluster, Indexes(), ())
-    assert [entry[1] for entry in cluster.log[:-2]] == [*CHILD_KINDS, *EXTENSION_KINDS]
+    assert [entry[1] for entry in cluster.log[:-2]] == [
+        *CHILD_KINDS,
+        *EXTENSION_KINDS,
+    ]
 
 
 async def test_namespaces_are_listed_one_by_one() -> None:
@@ -83,12 +106,19 @@ async def test_an_unreadable_namespace_is_reported_and_stops_nobody_else() -> No
     cluster.add("BenchmarkRun", run_body())
     events: list[tuple[str, bool]] = []
     lister = Lister(
-        cluster, indexes, ("closed", NAMESPACE), turned=lambda *turn: events.append(turn)
+        cluster,
+        indexes,
+        ("closed", NAMESPACE),
+        turned=lambda *turn: events.append(turn),
     )
     await lister.list_all()
     assert indexes.runs() == [KEY]
     assert events == [("closed", True), (NAMESPACE, False)]
-    assert (lister.knows("closed"), lister.knows(NAMESPACE), bool(lister.known)) == (
+    assert (
+        lister.knows("closed"),
+        lister.knows(NAMESPACE),
+        bool(lister.known),
+    ) == (
         False,
         True,
         True,
@@ -144,7 +174,9 @@ async def test_an_object_deleted_before_the_watch_began_is_dropped() -> None:
 
 
 @pytest.mark.parametrize("namespaces", [(), (NAMESPACE,)])
-async def test_what_cannot_be_looked_for_is_not_counted_either(namespaces: tuple[str, ...]) -> None:
+async def test_what_cannot_be_looked_for_is_not_counted_either(
+    namespaces: tuple[str, ...],
+) -> None:
     seconds = [0.0]
     cluster = filled()
     indexes = Indexes(seconds=lambda: seconds[0])
@@ -180,7 +212,9 @@ async def test_what_is_not_overdue_is_not_looked_for() -> None:
     assert cluster.log == []
 
 
-async def test_watches_of_a_namespace_that_becomes_readable_have_their_whole_time() -> None:
+async def test_watches_of_a_namespace_that_becomes_readable_have_their_whole_time() -> (
+    None
+):
     seconds = [0.0]
     cluster = Fenced()
     indexes = Indexes(seconds=lambda: seconds[0])

@@ -28,14 +28,20 @@ def record(text: str, **more: Any) -> logging.LogRecord:
 
 def logged(text: str = "hello", **more: Any) -> dict[str, str]:
     entry: dict[str, str] = json.loads(JsonFormatter().format(record(text, **more)))
-    return {key: entry[key] for key in entry if key not in ("time", "level", "logger")}
+    return {
+        key: entry[key] for key in entry if key not in ("time", "level", "logger")
+    }
 
 
 @pytest.mark.parametrize(("kind", "field"), [(KIND, "run"), (SWEEP_KIND, "sweep")])
 async def test_an_entry_names_the_object_of_its_pass(kind: str, field: str) -> None:
     concerns(Key(kind, "team", "chat"))
     assert logged() == {"namespace": "team", field: "chat", "message": "hello"}
-    assert PlainFormatter().format(record("hello")).endswith(f": hello namespace=team {field}=chat")
+    assert (
+        PlainFormatter()
+        .format(record("hello"))
+        .endswith(f": hello namespace=team {field}=chat")
+    )
 
 
 async def test_a_stage_is_named_as_long_as_it_is_measured() -> None:
@@ -48,10 +54,16 @@ async def test_a_stage_is_named_as_long_as_it_is_measured() -> None:
 
 async def test_kopfs_own_entries_name_their_object() -> None:
     ref = {"kind": KIND, "namespace": "team", "name": "chat", "uid": "1"}
-    assert logged(k8s_ref=ref) == {"namespace": "team", "run": "chat", "message": "hello"}
+    assert logged(k8s_ref=ref) == {
+        "namespace": "team",
+        "run": "chat",
+        "message": "hello",
+    }
 
 
-@pytest.mark.parametrize("text", ["a\n2026-11-28 INFO forged: b", "a\x1b[2Jb", "a\rb", "a\u202eb"])
+@pytest.mark.parametrize(
+    "text", ["a\n2026-11-28 INFO forged: b", "a\x1b[2Jb", "a\rb", "a\u202eb"]
+)
 def test_no_text_begins_an_entry_or_steers_a_terminal(text: str) -> None:
     line = PlainFormatter().format(record(text))
     assert line.isprintable()
@@ -60,7 +72,9 @@ def test_no_text_begins_an_entry_or_steers_a_terminal(text: str) -> None:
 
 def test_an_entry_is_bounded() -> None:
     assert len(logged("x" * 1_000_000)["message"]) == MAX_CHARACTERS
-    assert len(PlainFormatter().format(record("x" * 1_000_000))) < MAX_CHARACTERS + 100
+    assert (
+        len(PlainFormatter().format(record("x" * 1_000_000))) < MAX_CHARACTERS + 100
+    )
 
 
 def test_a_traceback_is_indented() -> None:
@@ -68,7 +82,9 @@ def test_a_traceback_is_indented() -> None:
         raise ValueError("one\nforged")
     except ValueError as error:
         raised = (ValueError, error, error.__traceback__)
-    first, *rest = PlainFormatter().format(record("failed", exc_info=raised)).splitlines()
+    first, *rest = (
+        PlainFormatter().format(record("failed", exc_info=raised)).splitlines()
+    )
     assert first.endswith(": failed")
     assert all(line.startswith("  ") for line in rest)
     assert rest[-1].strip() == "forged"
@@ -93,4 +109,7 @@ def test_a_decision_is_told_by_what_it_changes() -> None:
         "decided: changes phase Failed, Failed=True (ServerGone); "
         "deletes Job br-chat-client; ends as ServerGone; next pass in 5.0 s"
     )
-    assert decided_in_words(status.model_dump(), Decision(status=status)) == "decided: nothing"
+    assert (
+        decided_in_words(status.model_dump(), Decision(status=status))
+        == "decided: nothing"
+    )

@@ -36,7 +36,10 @@ sys.exit(main.main())
 
 def test_the_deepest_object_that_an_api_server_takes_can_be_read() -> None:
     path = os.pathsep.join(part for part in sys.path if part)
-    environment = os.environ | {"PYTHONPATH": path, "BENCHRUN_CLIENT_IMAGE": "client"}
+    environment = os.environ | {
+        "PYTHONPATH": path,
+        "BENCHRUN_CLIENT_IMAGE": "client",
+    }
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env=environment,
@@ -74,7 +77,9 @@ def test_json_line_holds_everything(capsys: pytest.CaptureFixture[str]) -> None:
     assert "ValueError: broken" in entry["error"]
 
 
-def test_json_entry_with_line_breaks_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_entry_with_line_breaks_is_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     main.configure(level="INFO", log_format="json")
     logging.getLogger("x").info("a\nb")
     assert capsys.readouterr().err.count("\n") == 1
@@ -96,12 +101,16 @@ def test_level_is_obeyed_and_what_says_something_for_every_request_is_silent(
     assert capsys.readouterr().err == ""
 
 
-def test_a_complaint_that_is_repeated_at_every_try_is_let_through_once_in_a_while() -> None:
+def test_a_complaint_that_is_repeated_at_every_try_is_let_through_once_in_a_while() -> (
+    None
+):
     seconds = [0.0]
     sparing = main.Sparing(lambda: seconds[0])
 
     def passes(text: str) -> bool:
-        return sparing.filter(logging.LogRecord("x", logging.ERROR, "", 0, text, None, None))
+        return sparing.filter(
+            logging.LogRecord("x", logging.ERROR, "", 0, text, None, None)
+        )
 
     assert passes("Request attempt #1 failed; will retry: GET /a")
     assert not passes("Request attempt #2 failed; will retry: GET /a")
@@ -115,7 +124,9 @@ def test_a_complaint_that_is_repeated_at_every_try_is_let_through_once_in_a_whil
 
 # What the operator costs before it does anything.
 
-IMPORT_MIB = 100  # resident after importing everything; about 75 when this was written
+IMPORT_MIB = (
+    100  # resident after importing everything; about 75 when this was written
+)
 
 PROGRAM_FOOTPRINT = """
 import json, sys
@@ -136,9 +147,13 @@ class Imported(TypedDict):
 def imported() -> Imported:
     """A new process that imported the whole operator."""
     inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith("BENCHRUN_")
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("BENCHRUN_")
     }
-    environment = inherited | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    environment = inherited | {
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)
+    }
     answer = subprocess.run(
         [sys.executable, "-c", PROGRAM_FOOTPRINT],
         env=environment,
@@ -157,7 +172,9 @@ def test_typed_models_and_apis_of_the_kubernetes_client_are_never_imported(
     typed = [
         m
         for m in modules
-        if m.startswith(("kubernetes.aio.client.models.", "kubernetes.aio.client.api."))
+        if m.startswith(
+            ("kubernetes.aio.client.models.", "kubernetes.aio.client.api.")
+        )
     ]
     assert typed == []
 
@@ -193,7 +210,8 @@ def test_nothing_of_the_judge_is_imported(imported: Imported) -> None:
     assert [
         m
         for m in modules
-        if m.startswith(("benchrun.judge.", "benchrun.judge_process")) and m not in job
+        if m.startswith(("benchrun.judge.", "benchrun.judge_process"))
+        and m not in job
     ] == []
     assert "benchrun.judge" not in modules
 

@@ -4,7 +4,13 @@ for all others is asked for no more."""
 import os
 
 import pytest
-from benchrun.decide import FEW_UNSTORED_SAMPLES, SAMPLE_BYTES, Answer, Judging, LogTail
+from benchrun.decide import (
+    FEW_UNSTORED_SAMPLES,
+    SAMPLE_BYTES,
+    Answer,
+    Judging,
+    LogTail,
+)
 from benchrun.observe import Run, run_key
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import Measured, RunMemory
@@ -30,7 +36,11 @@ class Background:
     """Sessions of two namespaces that share what memory there is."""
 
     def __init__(self, measured: Measured) -> None:
-        self.web = Web(metrics=PAGE, version='{"version": "1"}', records=lambda: answer(sealed(0)))
+        self.web = Web(
+            metrics=PAGE,
+            version='{"version": "1"}',
+            records=lambda: answer(sealed(0)),
+        )
         self.measured = measured
         self.memory = RunMemory(uid=UID)
         self.sessions = Sessions(
@@ -64,7 +74,9 @@ async def test_a_client_is_asked_for_no_record_until_there_is_room() -> None:
     scene.measured.let_go(run_key(NAMESPACE, "earlier"))
     await passing(2)
     assert list(scene.memory.collected.arrivals) == [0]
-    assert scene.measured.records.of(KEY) == scene.memory.collected.backlog_bytes > 0
+    assert (
+        scene.measured.records.of(KEY) == scene.memory.collected.backlog_bytes > 0
+    )
     await scene.sessions.close()
 
 
@@ -101,16 +113,23 @@ async def test_with_room_every_sample_is_kept() -> None:
 async def test_what_a_run_holds_is_noted_and_let_go(scene: Scene) -> None:
     await scene.once()
     scene.collected.take(record(0, 500))
-    scene.collected.answers[LogTail("p", "server", previous=False)] = Answer("x" * 100)
+    scene.collected.answers[LogTail("p", "server", previous=False)] = Answer(
+        "x" * 100
+    )
     scene.collected.samples.add(sample(1))
     await scene.once()
     measured = scene.reconciler.measured
-    assert (measured.records.of(KEY), measured.samples.of(KEY)) == (600, SAMPLE_BYTES)
+    assert (measured.records.of(KEY), measured.samples.of(KEY)) == (
+        600,
+        SAMPLE_BYTES,
+    )
     await scene.once(forget=True)
     assert (measured.records.used, measured.samples.used) == (0, 0)
 
 
-async def test_what_waits_for_the_judge_is_held_though_it_is_stored(scene: Scene) -> None:
+async def test_what_waits_for_the_judge_is_held_though_it_is_stored(
+    scene: Scene,
+) -> None:
     await scene.once()
     scene.collected.take(record(0, 500))
     await scene.once(lookups=(Judging(ended_early=False),))

@@ -59,7 +59,9 @@ def test_stored_records_take_no_memory(memory: RunMemory) -> None:
     """A hundred records one after the other take what one takes."""
     for sequence in range(100):
         memory.collected.take(arrival(sequence))
-        memory.let_go_of_stored(Children(objects=tuple(stage(s, "d") for s in range(sequence))))
+        memory.let_go_of_stored(
+            Children(objects=tuple(stage(s, "d") for s in range(sequence)))
+        )
         assert list(memory.collected.arrivals) == [sequence]
     assert memory.collected.take(arrival(50)) is False
 

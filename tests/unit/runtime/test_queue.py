@@ -38,7 +38,9 @@ def highest() -> float:
 class Passes:
     """A handler that notes when it was called, and answers as told."""
 
-    def __init__(self, *answers: float | Exception | None, takes_seconds: float = 0.0) -> None:
+    def __init__(
+        self, *answers: float | Exception | None, takes_seconds: float = 0.0
+    ) -> None:
         self.calls: list[tuple[str, float]] = []
         self.at_once = 0
         self.most_at_once = 0
@@ -112,7 +114,9 @@ async def test_nothing_is_handled_before_start() -> None:
 
 
 @in_fast_time
-async def test_key_added_while_handled_is_handled_once_more_and_never_twice_at_a_time() -> None:
+async def test_key_added_while_handled_is_handled_once_more_and_never_twice_at_a_time() -> (
+    None
+):
     passes = Passes(takes_seconds=10)
     queue = await running(passes, workers=4)
     queue.add(run("a"))
@@ -125,7 +129,9 @@ async def test_key_added_while_handled_is_handled_once_more_and_never_twice_at_a
 
 
 @in_fast_time
-async def test_different_keys_are_handled_at_the_same_time_up_to_the_number_of_workers() -> None:
+async def test_different_keys_are_handled_at_the_same_time_up_to_the_number_of_workers() -> (
+    None
+):
     passes = Passes(takes_seconds=10)
     queue = await running(passes, workers=2)
     for key in "abc":
@@ -141,7 +147,11 @@ async def test_different_keys_are_handled_at_the_same_time_up_to_the_number_of_w
 @pytest.mark.parametrize(
     ("answers", "instants"),
     [
-        pytest.param((30.0, 5.0, None), [0, 30, 35], id="a pass says when the next one is due"),
+        pytest.param(
+            (30.0, 5.0, None),
+            [0, 30, 35],
+            id="a pass says when the next one is due",
+        ),
         pytest.param((0.0, None), [0, 0], id="zero means at once"),
         pytest.param(
             (RuntimeError(), RuntimeError(), 10.0, RuntimeError(), None),
@@ -188,7 +198,9 @@ async def test_the_earliest_deadline_wins() -> None:
 @pytest.mark.parametrize(
     ("passes", "event_at", "instants"),
     [
-        pytest.param(Passes(30.0, None), 10, [0, 10], id="an event replaces the wait"),
+        pytest.param(
+            Passes(30.0, None), 10, [0, 10], id="an event replaces the wait"
+        ),
         pytest.param(
             Passes(Later("throttled", seconds=42), None, takes_seconds=1),
             0.5,
@@ -248,7 +260,9 @@ async def test_jitter_shortens_a_pause_to_no_less_than_half() -> None:
     await queue.stop()
 
 
-def test_failure_of_one_key_does_not_hold_up_another(caplog: pytest.LogCaptureFixture) -> None:
+def test_failure_of_one_key_does_not_hold_up_another(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def handle(key: Key) -> float | None:
         handled.append(key.name)
         if key.name == "bad":
@@ -392,7 +406,9 @@ async def test_urgent_key_is_not_held_up_by_slow_passes_over_the_others() -> Non
 
 
 @in_fast_time
-async def test_key_that_became_urgent_while_it_waited_is_moved_up_and_handled_once() -> None:
+async def test_key_that_became_urgent_while_it_waited_is_moved_up_and_handled_once() -> (
+    None
+):
     holding: set[str] = set()
     passes = Passes(takes_seconds=1)
     queue = WorkQueue(passes, workers=1, urgent=lambda key: key.name in holding)
@@ -407,7 +423,9 @@ async def test_key_that_became_urgent_while_it_waited_is_moved_up_and_handled_on
     await queue.stop()
 
 
-async def test_passes_that_wait_for_nothing_do_not_keep_everybody_else_waiting() -> None:
+async def test_passes_that_wait_for_nothing_do_not_keep_everybody_else_waiting() -> (
+    None
+):
     """Of a thousand runs that a pass has nothing to write for, each is looked at in one go: without
     a pause the loop would do nothing else for seconds."""
     passes = Passes()

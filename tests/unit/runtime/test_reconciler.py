@@ -47,7 +47,10 @@ class Pass:
         self.telemetry = Telemetry()
         self.cluster = MemoryCluster()
         self._reconciler = Nothing(
-            cluster=self.cluster, indexes=Indexes(), now=lambda: NOW, telemetry=self.telemetry
+            cluster=self.cluster,
+            indexes=Indexes(),
+            now=lambda: NOW,
+            telemetry=self.telemetry,
         )
         self._outcome = outcome
 
@@ -84,7 +87,9 @@ class Pass:
 
 
 @pytest.mark.parametrize("seconds", [None, 0.0, 5.0])
-async def test_a_pass_that_went_well_says_when_the_next_is_due(seconds: float | None) -> None:
+async def test_a_pass_that_went_well_says_when_the_next_is_due(
+    seconds: float | None,
+) -> None:
     well = Pass(seconds)
     assert await well.made() == seconds
     assert (well.counted(), well.reads) == ({"success": 1}, 0)
@@ -101,23 +106,53 @@ async def test_a_pass_that_went_well_says_when_the_next_is_due(seconds: float | 
             id="throttled",
         ),
         pytest.param(
-            errors.Conflict("moved on", code=409), "conflict", RETRY_SECONDS, 1, id="conflict"
+            errors.Conflict("moved on", code=409),
+            "conflict",
+            RETRY_SECONDS,
+            1,
+            id="conflict",
         ),
         pytest.param(
-            errors.Exists("is there", code=409), "conflict", RETRY_SECONDS, 1, id="exists"
+            errors.Exists("is there", code=409),
+            "conflict",
+            RETRY_SECONDS,
+            1,
+            id="exists",
         ),
         pytest.param(
-            errors.Occupied("not ours", found={}), "conflict", RETRY_SECONDS, 1, id="occupied"
+            errors.Occupied("not ours", found={}),
+            "conflict",
+            RETRY_SECONDS,
+            1,
+            id="occupied",
         ),
         pytest.param(
-            errors.NotFound("gone", code=404), "notfound", RETRY_SECONDS, 0, id="not-found"
+            errors.NotFound("gone", code=404),
+            "notfound",
+            RETRY_SECONDS,
+            0,
+            id="not-found",
         ),
         pytest.param(
-            errors.Forbidden("no", code=403), "forbidden", RETRY_SECONDS, 0, id="forbidden"
+            errors.Forbidden("no", code=403),
+            "forbidden",
+            RETRY_SECONDS,
+            0,
+            id="forbidden",
         ),
-        pytest.param(errors.Invalid("never", code=422), "invalid", RETRY_SECONDS, 0, id="invalid"),
         pytest.param(
-            errors.Unavailable("no answer"), "unavailable", RETRY_SECONDS, 0, id="unavailable"
+            errors.Invalid("never", code=422),
+            "invalid",
+            RETRY_SECONDS,
+            0,
+            id="invalid",
+        ),
+        pytest.param(
+            errors.Unavailable("no answer"),
+            "unavailable",
+            RETRY_SECONDS,
+            0,
+            id="unavailable",
         ),
     ],
 )
@@ -128,7 +163,9 @@ async def test_a_refusal_is_retried_later(
     with pytest.raises(Later) as later:
         await refused.made()
     assert later.value.seconds == seconds
-    longest = LONGEST_CONFLICT_SECONDS if result == "conflict" else LONGEST_RETRY_SECONDS
+    longest = (
+        LONGEST_CONFLICT_SECONDS if result == "conflict" else LONGEST_RETRY_SECONDS
+    )
     assert later.value.longest_seconds == longest
     assert str(error) in str(later.value)
     assert later.value.__cause__ is error
@@ -173,8 +210,13 @@ async def holding(status: dict[str, Any] | None = None) -> Scene:
     scene = Scene(status)
     roles = {"client": names.ROLE_CLIENT, "relabelled": "monitoring"}
     for kind, name in HOLDERS:
-        scene.cluster.add(kind, child_body(name, uid=name, role=roles.get(name, names.ROLE_SERVER)))
-    scene.cluster.add("Deployment", child_body("theirs", uid="theirs", owner_uid="another-run"))
+        scene.cluster.add(
+            kind,
+            child_body(name, uid=name, role=roles.get(name, names.ROLE_SERVER)),
+        )
+    scene.cluster.add(
+        "Deployment", child_body("theirs", uid="theirs", owner_uid="another-run")
+    )
     scene.cluster.add("ConfigMap", stage_body())
     await scene.listed()
     scene.decide = broken
@@ -189,11 +231,16 @@ async def fails(scene: Scene, times: int = 1) -> None:
 
 
 def poisoned(scene: Scene) -> float:
-    return scene.telemetry.registry.get_sample_value("benchrun_runs_let_go_total") or 0.0
+    return (
+        scene.telemetry.registry.get_sample_value("benchrun_runs_let_go_total")
+        or 0.0
+    )
 
 
 def left(scene: Scene) -> set[str]:
-    return {name for kind, _, name in scene.cluster.objects if kind != "BenchmarkRun"}
+    return {
+        name for kind, _, name in scene.cluster.objects if kind != "BenchmarkRun"
+    }
 
 
 def test_it_takes_five_failures_or_a_minute() -> None:
@@ -201,7 +248,9 @@ def test_it_takes_five_failures_or_a_minute() -> None:
 
 
 @in_fast_time
-async def test_the_fifth_failure_in_a_row_lets_go_of_everything_and_says_so() -> None:
+async def test_the_fifth_failure_in_a_row_lets_go_of_everything_and_says_so() -> (
+    None
+):
     scene = await holding()
     await fails(scene, MOST_FAILURES - 1)
     assert scene.cluster.writes() == []
@@ -218,7 +267,8 @@ async def test_the_fifth_failure_in_a_row_lets_go_of_everything_and_says_so() ->
     )
     assert {c["type"]: c["status"] for c in status["conditions"]} == CONDITIONS
     assert (
-        next(c["reason"] for c in status["conditions"] if c["type"] == "Stalled") == "InternalError"
+        next(c["reason"] for c in status["conditions"] if c["type"] == "Stalled")
+        == "InternalError"
     )
     assert "OverflowError" in status["message"]
     assert "fsum" not in status["message"]
@@ -244,7 +294,9 @@ async def test_what_is_said_only_of_a_run_that_goes_on_goes_with_it() -> None:
 async def test_nothing_goes_on_for_it_after_that() -> None:
     scene = await holding()
     scene.cluster.hanging = {"log since"}
-    query = Compilations(pod="p", container="server", since="2026-11-21T12:00:00Z", engine=VLLM)
+    query = Compilations(
+        pod="p", container="server", since="2026-11-21T12:00:00Z", engine=VLLM
+    )
     await scene.once(lookups=(query,))
     await passing(0.1)
     scene.decide = broken
@@ -289,7 +341,9 @@ async def test_a_pass_that_succeeds_begins_the_count_anew() -> None:
     ],
 )
 @in_fast_time
-async def test_what_the_api_server_does_not_do_now_is_no_poison(error: errors.ClusterError) -> None:
+async def test_what_the_api_server_does_not_do_now_is_no_poison(
+    error: errors.ClusterError,
+) -> None:
     scene = await holding()
     scene.cluster.broken["status"] = error
     scene.decide = lambda facts: Decision(status=RUNNING)
@@ -316,7 +370,11 @@ async def test_a_status_that_is_rejected_for_ever_is() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [errors.Unavailable("down"), errors.Throttled("slow down", retry_after_seconds=1)]
+    "error",
+    [
+        errors.Unavailable("down"),
+        errors.Throttled("slow down", retry_after_seconds=1),
+    ],
 )
 @in_fast_time
 async def test_a_delete_that_fails_is_retried_and_keeps_no_other_from_being_tried(
@@ -327,7 +385,9 @@ async def test_a_delete_that_fails_is_retried_and_keeps_no_other_from_being_trie
     await fails(scene, MOST_FAILURES)
     assert left(scene) >= {"server"}
     assert left(scene).isdisjoint({"group", "client"})
-    assert "phase" not in status_of(scene.cluster), "it is not over before everything is let go"
+    assert "phase" not in status_of(scene.cluster), (
+        "it is not over before everything is let go"
+    )
     scene.cluster.broken_objects.clear()
     assert await scene.reconciler(KEY) is None
     assert "server" not in left(scene)
@@ -335,7 +395,9 @@ async def test_a_delete_that_fails_is_retried_and_keeps_no_other_from_being_trie
 
 
 @in_fast_time
-async def test_a_run_that_has_ended_keeps_its_status_and_lets_go_of_what_it_still_holds() -> None:
+async def test_a_run_that_has_ended_keeps_its_status_and_lets_go_of_what_it_still_holds() -> (
+    None
+):
     scene = await holding(status=ENDED)
     await fails(scene, MOST_FAILURES - 1)
     await scene.reconciler(KEY)
@@ -381,4 +443,8 @@ async def test_a_status_in_which_nothing_can_be_read_is_replaced() -> None:
     await scene.reconciler(KEY)
     status = status_of(scene.cluster)
     assert {c["type"]: c["status"] for c in status["conditions"]} == CONDITIONS
-    assert (status["phase"], "live" in status, "ending" in status) == ("Failed", False, False)
+    assert (status["phase"], "live" in status, "ending" in status) == (
+        "Failed",
+        False,
+        False,
+    )

@@ -35,7 +35,9 @@ async def gone(*, stored: bool) -> Scene:
 
 
 @pytest.mark.parametrize(("stored", "ending"), [(True, None), (False, GONE)])
-async def test_they_are_looked_for_before_the_run_ends(stored: bool, ending: Ending | None) -> None:
+async def test_they_are_looked_for_before_the_run_ends(
+    stored: bool, ending: Ending | None
+) -> None:
     scene = await gone(stored=stored)
     await scene.once()
     assert scene.collected.ending == ending
@@ -53,7 +55,9 @@ async def test_it_does_not_end_before_they_could_be_looked_for() -> None:
     assert scene.collected.ending is None
 
 
-async def test_they_are_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_they_are_not_waited_for_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(run_reconciler, "EVIDENCE_SECONDS", 0.0)
     scene = await gone(stored=True)
     scene.cluster.broken["list"] = Unavailable("no answer")
@@ -69,13 +73,20 @@ async def test_an_end_that_stands_is_not_looked_into_again() -> None:
     assert [entry for entry in scene.cluster.log if entry[0] == "list"] == []
 
 
-JOB_FAILED = Ending(Reason.CLIENT_FAILED, "The client's Job failed: BackoffLimitExceeded")
+JOB_FAILED = Ending(
+    Reason.CLIENT_FAILED, "The client's Job failed: BackoffLimitExceeded"
+)
 EVICTED = Ending(Reason.EVICTED, "the client's pod was evicted")
 
 
 def failed_client_pod() -> Json:
     body = child_body("br-chat-4e20caa2-client-0-x", role=names.ROLE_CLIENT)
-    job: Json = {"apiVersion": "batch/v1", "kind": "Job", "uid": "job", "controller": True}
+    job: Json = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "uid": "job",
+        "controller": True,
+    }
     job["name"] = names.child_name("chat", UID, names.ROLE_CLIENT)
     body["metadata"]["ownerReferences"] = [job]
     return {**body, "spec": {}, "status": {"phase": "Failed", "reason": "Evicted"}}
@@ -95,11 +106,16 @@ async def test_how_the_clients_pod_ended_is_looked_for() -> None:
     assert scene.collected.ending == EVICTED
 
 
-JOB: Json = {"kind": "Job", **child_body("br-chat-4e20caa2-client", role=names.ROLE_CLIENT)}
+JOB: Json = {
+    "kind": "Job",
+    **child_body("br-chat-4e20caa2-client", role=names.ROLE_CLIENT),
+}
 
 
 def _makes_a_client(facts: Facts) -> Decision:
-    has_measured = any(child.sequence is not None for child in facts.children.objects)
+    has_measured = any(
+        child.sequence is not None for child in facts.children.objects
+    )
     return Decision(status=RUNNING, apply=() if has_measured else (JOB,))
 
 
@@ -110,7 +126,9 @@ async def test_a_client_with_a_plan_is_made_anew_only_if_none_has_measured(
     """Another operator may have let go of it, with no right to write the status."""
     scene = Scene({"phase": "Preparing"})
     if planned:
-        scene.cluster.add("ConfigMap", child_body("br-chat-4e20caa2-plan", role=names.ROLE_PLAN))
+        scene.cluster.add(
+            "ConfigMap", child_body("br-chat-4e20caa2-plan", role=names.ROLE_PLAN)
+        )
     await scene.listed()
     scene.cluster.add("ConfigMap", stage_body())
     scene.decide = _makes_a_client

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 from benchrun.api import ServerStatus
-from benchrun.decide import Compilations, Decision, Ending, Event, Facts, LogTail, Ref
+from benchrun.decide import (
+    Compilations,
+    Decision,
+    Ending,
+    Event,
+    Facts,
+    LogTail,
+    Ref,
+)
 from benchrun.effects import ClusterError, Conflict, Invalid, Throttled, Unavailable
 from benchrun.observe import run_key
 from benchrun.runtime.queue import Later, WorkQueue
@@ -20,12 +28,16 @@ from unit.runtime.scene import RUNNING, Scene, manifest
 
 VLLM = ENGINES["VLLM"]
 
-SERVERS = tuple(Ref("Deployment", NAMESPACE, name, name) for name in ("prefill", "decode"))
+SERVERS = tuple(
+    Ref("Deployment", NAMESPACE, name, name) for name in ("prefill", "decode")
+)
 JOB = Ref("Job", NAMESPACE, "client", "client")
 DELETED = [("delete", ref.kind, ref.name) for ref in (*SERVERS, JOB)]
 ENDING = RUNNING.model_copy(update={"phase": "Collecting"})
 TAIL = LogTail(pod="p", container="server", previous=False)
-LOG = Compilations(pod="p", container="server", since="2026-11-21T12:00:00Z", engine=VLLM)
+LOG = Compilations(
+    pod="p", container="server", since="2026-11-21T12:00:00Z", engine=VLLM
+)
 ERRORS = [
     pytest.param(Conflict("moved on", code=409), id="409"),
     pytest.param(Invalid("never", code=422), id="422"),
@@ -58,20 +70,30 @@ async def served() -> Scene:
 
 def held(scene: Scene) -> list[str]:
     """What of it is still there."""
-    return [name for kind, _, name in scene.cluster.objects if kind in ("Deployment", "Job")]
+    return [
+        name
+        for kind, _, name in scene.cluster.objects
+        if kind in ("Deployment", "Job")
+    ]
 
 
-@pytest.mark.parametrize("verb", ["apply", "status", "get", "event", "log", "log since"])
+@pytest.mark.parametrize(
+    "verb", ["apply", "status", "get", "event", "log", "log since"]
+)
 @pytest.mark.parametrize("error", ERRORS)
 @in_fast_time
-async def test_servers_go_first_whatever_fails(verb: str, error: ClusterError) -> None:
+async def test_servers_go_first_whatever_fails(
+    verb: str, error: ClusterError
+) -> None:
     scene = await served()
     scene.cluster.broken[verb] = error
     with suppress(Later):
         await scene.once(**ending())
     assert (scene.cluster.writes()[:3], held(scene)) == (DELETED, [])
     assert [
-        child.deleting for child in scene.indexes.children(KEY).objects if child.kind != "Service"
+        child.deleting
+        for child in scene.indexes.children(KEY).objects
+        if child.kind != "Service"
     ] == [True] * 3
     await scene.lookups.close()
 
@@ -107,7 +129,9 @@ def test_a_log_that_never_comes_holds_the_server_for_a_second() -> None:
 
 
 @in_fast_time
-async def test_the_last_words_are_known_to_the_decision_that_follows_at_once() -> None:
+async def test_the_last_words_are_known_to_the_decision_that_follows_at_once() -> (
+    None
+):
     scene = await served()
     assert await scene.once(**ending(last_words=TAIL)) == 0.0
     assert "phase" not in status_of(scene.cluster)
@@ -136,7 +160,9 @@ async def test_a_delete_that_fails_keeps_nothing_else_from_being_done_and_the_pa
     with pytest.raises(Later) as later:
         await scene.once(**ending(last_words=last_words, forget=True))
     assert later.value.__cause__ is error
-    assert [entry for entry in scene.cluster.writes() if entry[0] == "delete"] == DELETED
+    assert [
+        entry for entry in scene.cluster.writes() if entry[0] == "delete"
+    ] == DELETED
     assert held(scene) == ["prefill"]
     assert status_of(scene.cluster)["phase"] == "Collecting"
     assert len(scene.memories) == 1
@@ -169,13 +195,17 @@ class Many:
             uid = f"uid-of-{name}"
             body = run_body(name, uid=uid, status={"observedGeneration": 0})
             self.scene.cluster.add("BenchmarkRun", body)
-            server = child_body(f"{name}-server", uid=f"{name}-server", run=name, owner_uid=uid)
+            server = child_body(
+                f"{name}-server", uid=f"{name}-server", run=name, owner_uid=uid
+            )
             self.scene.cluster.add("Deployment", server)
 
     def _decide(self, facts: Facts) -> Decision:
         name = facts.run.name
         server = Ref("Deployment", NAMESPACE, f"{name}-server", f"{name}-server")
-        stays = [child for child in facts.children.objects if child.kind == "Deployment"]
+        stays = [
+            child for child in facts.children.objects if child.kind == "Deployment"
+        ]
         return Decision(
             status=ENDING.model_copy(update=self._changes.get("status", {})),
             ending=self._changes.get("ending"),
@@ -194,14 +224,23 @@ class Many:
         queue.start()
         await passing(0.5)
         await queue.stop()
-        return [verb for verb, *_ in self.scene.cluster.log if verb in ("delete", "apply")]
+        return [
+            verb
+            for verb, *_ in self.scene.cluster.log
+            if verb in ("delete", "apply")
+        ]
 
 
 @in_fast_time
-async def test_all_servers_go_before_anything_else_is_done_about_their_runs() -> None:
+async def test_all_servers_go_before_anything_else_is_done_about_their_runs() -> (
+    None
+):
     """With an API server that takes half a second, 500 runs that ended together kept the last
     server for minutes: each wrote its record and status first."""
-    assert await Many("a", "b", "c", changes={}).log() == ["delete"] * 3 + ["apply"] * 3
+    assert (
+        await Many("a", "b", "c", changes={}).log()
+        == ["delete"] * 3 + ["apply"] * 3
+    )
 
 
 @pytest.mark.parametrize(
@@ -215,24 +254,34 @@ async def test_all_servers_go_before_anything_else_is_done_about_their_runs() ->
     ],
 )
 @in_fast_time
-async def test_what_nobody_could_find_out_later_is_written_at_once(changes: dict[str, Any]) -> None:
+async def test_what_nobody_could_find_out_later_is_written_at_once(
+    changes: dict[str, Any],
+) -> None:
     many = Many("a", changes=changes)
     assert await many.log() == ["delete", "apply"]
-    verbs = [verb for verb, *_ in many.scene.cluster.log if verb in ("delete", "apply", "status")]
+    verbs = [
+        verb
+        for verb, *_ in many.scene.cluster.log
+        if verb in ("delete", "apply", "status")
+    ]
     assert verbs == ["delete", "apply", "status"]
     assert len(many.scene.facts_seen) == 1
 
 
 @pytest.mark.parametrize("forget", [False, True])
 @in_fast_time
-async def test_what_cannot_be_stored_keeps_the_run_from_being_called_finished(forget: bool) -> None:
+async def test_what_cannot_be_stored_keeps_the_run_from_being_called_finished(
+    forget: bool,
+) -> None:
     scene = await served()
     scene.cluster.broken["apply"] = Unavailable("down")
     assert await scene.once(**ending(forget=forget)) == 0
     with pytest.raises(Later):
         await scene.once(**ending(forget=forget))
     assert held(scene) == []
-    assert status_of(scene.cluster).get("phase") == (None if forget else "Collecting")
+    assert status_of(scene.cluster).get("phase") == (
+        None if forget else "Collecting"
+    )
     assert len(scene.memories) == 1
     await scene.lookups.close()
 
@@ -246,7 +295,9 @@ async def test_a_run_that_is_being_deleted_lets_go_however_long_a_finalizer_keep
     of it is looked at."""
     scene = await served()
     leaving = run_body(
-        version=2000, deletionTimestamp="2026-11-21T12:00:00Z", finalizers=["example.com/slow"]
+        version=2000,
+        deletionTimestamp="2026-11-21T12:00:00Z",
+        finalizers=["example.com/slow"],
     )
     scene.indexes.heard("BenchmarkRun", leaving, deleted=False)
     if error is not None:
@@ -258,7 +309,12 @@ async def test_a_run_that_is_being_deleted_lets_go_however_long_a_finalizer_keep
 
 
 @in_fast_time
-async def test_a_client_that_goes_alone_as_of_a_suspended_run_is_no_release() -> None:
+async def test_a_client_that_goes_alone_as_of_a_suspended_run_is_no_release() -> (
+    None
+):
     scene = await served()
     await scene.once(delete=(JOB,))
-    assert ([ref.name for ref in SERVERS], scene.collected.released_at) == (held(scene), None)
+    assert ([ref.name for ref in SERVERS], scene.collected.released_at) == (
+        held(scene),
+        None,
+    )

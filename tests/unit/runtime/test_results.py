@@ -22,7 +22,11 @@ Sample = tuple[str, dict[str, str], float]
 
 
 def ended(
-    minute: int = 0, *, load_points: int = 1, verdict: str = "Valid", metrics: Any = None
+    minute: int = 0,
+    *,
+    load_points: int = 1,
+    verdict: str = "Valid",
+    metrics: Any = None,
 ) -> dict[str, Any]:
     """The status of a run that ended so many minutes after the first."""
     full = {name: float(place) for place, name in enumerate(HEADLINE_FIGURES)}
@@ -46,10 +50,17 @@ def ended(
 
 
 def observe(
-    indexes: Indexes, name: str, status: dict[str, Any], *, version: int = 1, deleted: bool = False
+    indexes: Indexes,
+    name: str,
+    status: dict[str, Any],
+    *,
+    version: int = 1,
+    deleted: bool = False,
 ) -> None:
     indexes.heard(
-        "BenchmarkRun", run_body(name, uid=name, version=version, status=status), deleted=deleted
+        "BenchmarkRun",
+        run_body(name, uid=name, version=version, status=status),
+        deleted=deleted,
     )
 
 
@@ -63,7 +74,9 @@ def samples(indexes: Indexes) -> list[Sample]:
     telemetry = Telemetry()
     telemetry.registry.register(ResultMetrics(indexes.results))
     families = text_string_to_metric_families(telemetry.page().decode())
-    of_runs = tuple(f"benchrun_run_{name}" for name in ("completion", "info", "load_points"))
+    of_runs = tuple(
+        f"benchrun_run_{name}" for name in ("completion", "info", "load_points")
+    )
     ours = [f for f in families if f.name.startswith(("benchrun_result", *of_runs))]
     return [(s.name, s.labels, s.value) for family in ours for s in family.samples]
 
@@ -74,11 +87,16 @@ def indexes() -> Indexes:
     return Indexes(result_runs=2)
 
 
-def test_finished_run_has_its_figures_and_its_verdict_on_the_page(indexes: Indexes) -> None:
+def test_finished_run_has_its_figures_and_its_verdict_on_the_page(
+    indexes: Indexes,
+) -> None:
     observe(
         indexes,
         "chat",
-        ended(verdict="Suspect", metrics={"output_throughput": 812.5, "p99_ttft_ms": None}),
+        ended(
+            verdict="Suspect",
+            metrics={"output_throughput": 812.5, "p99_ttft_ms": None},
+        ),
     )
     run = {"namespace": "lab", "run": "chat"}
     load_point = {
@@ -89,7 +107,11 @@ def test_finished_run_has_its_figures_and_its_verdict_on_the_page(indexes: Index
         "verdict": "Suspect",
     }
     assert samples(indexes) == [
-        ("benchrun_run_info", run | {"phase": "Completed", "verdict": "Suspect"}, 1),
+        (
+            "benchrun_run_info",
+            run | {"phase": "Completed", "verdict": "Suspect"},
+            1,
+        ),
         ("benchrun_run_completion_timestamp_seconds", run, FIRST.timestamp()),
         ("benchrun_run_load_points_left_out", run, 0),
         ("benchrun_result_info", run | load_point, 1),
@@ -106,7 +128,9 @@ def test_run_that_goes_on_is_not_shown(indexes: Indexes) -> None:
     assert samples(indexes) == []
 
 
-def test_newest_runs_stay_whatever_order_they_are_heard_in(indexes: Indexes) -> None:
+def test_newest_runs_stay_whatever_order_they_are_heard_in(
+    indexes: Indexes,
+) -> None:
     for name, minute in (("second", 2), ("third", 3), ("first", 1)):
         observe(indexes, name, ended(minute))
     assert shown(indexes) == ["second", "third"]
@@ -114,27 +138,37 @@ def test_newest_runs_stay_whatever_order_they_are_heard_in(indexes: Indexes) -> 
     assert shown(indexes) == ["fourth", "third"]
 
 
-def test_figures_leave_with_the_run_and_the_next_list_fills_the_place(indexes: Indexes) -> None:
+def test_figures_leave_with_the_run_and_the_next_list_fills_the_place(
+    indexes: Indexes,
+) -> None:
     for minute, name in enumerate(("first", "second", "third")):
         observe(indexes, name, ended(minute))
     observe(indexes, "third", ended(2), version=2, deleted=True)
     assert shown(indexes) == ["second"]
     with indexes.listing("BenchmarkRun", None) as listing:
         for minute, name in enumerate(("first", "second")):
-            indexes.listed(listing, run_body(name, uid=name, version=1, status=ended(minute)))
+            indexes.listed(
+                listing, run_body(name, uid=name, version=1, status=ended(minute))
+            )
     assert shown(indexes) == ["first", "second"]
 
 
-def test_figures_leave_with_a_run_that_a_list_no_longer_holds(indexes: Indexes) -> None:
+def test_figures_leave_with_a_run_that_a_list_no_longer_holds(
+    indexes: Indexes,
+) -> None:
     observe(indexes, "chat", ended())
     with indexes.listing("BenchmarkRun", None):
         pass
     assert shown(indexes) == []
 
 
-def test_run_recreated_under_the_name_does_not_show_the_old_ones_figures(indexes: Indexes) -> None:
+def test_run_recreated_under_the_name_does_not_show_the_old_ones_figures(
+    indexes: Indexes,
+) -> None:
     observe(indexes, "chat", ended())
-    indexes.heard("BenchmarkRun", run_body("chat", uid="again", version=9), deleted=False)
+    indexes.heard(
+        "BenchmarkRun", run_body("chat", uid="again", version=9), deleted=False
+    )
     assert shown(indexes) == []
 
 
@@ -156,10 +190,16 @@ def test_series_are_bounded_by_runs_load_points_and_figures() -> None:
     for minute in range(most + 3):
         observe(indexes, f"run-{minute}", ended(minute, load_points=64))
     found = samples(indexes)
-    assert len(found) == most * (3 + MAX_ROWS + MAX_ROWS * len(HEADLINE_FIGURES)) == most * 147
-    assert {value for name, _, value in found if name == "benchrun_run_load_points_left_out"} == {
-        64 - MAX_ROWS
-    }
+    assert (
+        len(found)
+        == most * (3 + MAX_ROWS + MAX_ROWS * len(HEADLINE_FIGURES))
+        == most * 147
+    )
+    assert {
+        value
+        for name, _, value in found
+        if name == "benchrun_run_load_points_left_out"
+    } == {64 - MAX_ROWS}
     assert not any(math.isnan(value) for _, _, value in found)
 
 
@@ -190,9 +230,15 @@ print(json.dumps([kept, length, tracemalloc.get_traced_memory()[1]]))
 def test_most_that_can_be_requested_takes_little_memory() -> None:
     """In a process of its own: the interpreter's table of shared words, which grows in leaps, holds
     those of other tests here."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)
+    }
     answer = subprocess.run(
-        [sys.executable, "-c", MOST], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", MOST],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     kept, length, most = json.loads(answer.stdout)
     assert kept < 2 * 2**20

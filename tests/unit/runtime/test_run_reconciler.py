@@ -9,12 +9,26 @@ import pytest
 from benchrun import names
 from benchrun.api import BenchmarkRunStatus, Blocked, as_json
 from benchrun.decide import Decision, Event, Facts, Ref
-from benchrun.effects import ClusterError, Forbidden, Invalid, NotFound, Throttled, Unavailable
+from benchrun.effects import (
+    ClusterError,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Throttled,
+    Unavailable,
+)
 from benchrun.observe import Declared
 from benchrun.runtime.queue import Later
 from benchrun.runtime.reconciler import REFUSED_RETRY_SECONDS
 from benchrun.runtime.run_reconciler import SECOND_LOOK_SECONDS
-from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body, run_body, stage_body
+from unit.runtime.bodies import (
+    KEY,
+    NAMESPACE,
+    UID,
+    child_body,
+    run_body,
+    stage_body,
+)
 from unit.runtime.memory_cluster import status_of
 from unit.runtime.scene import (
     ENDED,
@@ -40,11 +54,16 @@ async def test_decision_sees_run_children_and_time(scene: Scene) -> None:
     assert [c.name for c in facts.children.objects] == ["br-chat-4e20caa2-client"]
 
 
-async def test_live_figures_are_written_less_often_when_many_runs_go_on(scene: Scene) -> None:
+async def test_live_figures_are_written_less_often_when_many_runs_go_on(
+    scene: Scene,
+) -> None:
     await scene.once()
     scene.sessions.active = 200
     await scene.once()
-    assert [w.context.live_interval_seconds for w in scene.facts_seen] == [5.0, 10.0]
+    assert [w.context.live_interval_seconds for w in scene.facts_seen] == [
+        5.0,
+        10.0,
+    ]
 
 
 async def test_everything_is_done_in_order(scene: Scene) -> None:
@@ -66,7 +85,9 @@ async def test_everything_is_done_in_order(scene: Scene) -> None:
     ]
 
 
-async def test_passes_over_a_run_that_does_not_change_write_nothing(scene: Scene) -> None:
+async def test_passes_over_a_run_that_does_not_change_write_nothing(
+    scene: Scene,
+) -> None:
     await scene.once(apply=(manifest(),))
     scene.cluster.log.clear()
     for _ in range(5):
@@ -74,7 +95,9 @@ async def test_passes_over_a_run_that_does_not_change_write_nothing(scene: Scene
     assert scene.cluster.log == []
 
 
-async def test_object_just_applied_is_known_before_the_watch_tells(scene: Scene) -> None:
+async def test_object_just_applied_is_known_before_the_watch_tells(
+    scene: Scene,
+) -> None:
     await scene.once(apply=(manifest(),))
     await scene.once()
     assert [c.name for c in scene.facts_seen[1].children.objects] == [
@@ -86,7 +109,12 @@ async def test_child_that_exists_is_never_corrected(scene: Scene) -> None:
     await scene.once(apply=(manifest(),))
     changed = {**manifest(), "spec": {"clusterIP": "None"}}
     await scene.once(apply=(changed,))
-    assert "spec" not in scene.cluster.objects["Service", NAMESPACE, "br-chat-4e20caa2-server"]
+    assert (
+        "spec"
+        not in scene.cluster.objects[
+            "Service", NAMESPACE, "br-chat-4e20caa2-server"
+        ]
+    )
 
 
 async def test_requeue_is_what_the_decision_says(scene: Scene) -> None:
@@ -99,14 +127,20 @@ async def test_background_follows_the_decision(scene: Scene) -> None:
     assert scene.sessions.followed == [((SCRAPE,), PULL)]
 
 
-async def test_a_client_that_missed_the_first_notice_gets_another(scene: Scene) -> None:
+async def test_a_client_that_missed_the_first_notice_gets_another(
+    scene: Scene,
+) -> None:
     scene.sessions.hears = False
     await scene.once(acknowledge=1)
     scene.sessions.hears = True
     for _ in range(3):
         await scene.once(acknowledge=1)
     await scene.once(acknowledge=2)
-    assert [e[1] for e in scene.cluster.log if e[0] == "acknowledge"] == ["1", "1", "2"]
+    assert [e[1] for e in scene.cluster.log if e[0] == "acknowledge"] == [
+        "1",
+        "1",
+        "2",
+    ]
 
 
 async def test_status_is_written_with_what_changed(scene: Scene) -> None:
@@ -115,7 +149,9 @@ async def test_status_is_written_with_what_changed(scene: Scene) -> None:
 
 
 async def test_stale_pass_never_overwrites_and_rereads(scene: Scene) -> None:
-    scene.cluster.add("BenchmarkRun", run_body(version=150, status={"message": "somebody else's"}))
+    scene.cluster.add(
+        "BenchmarkRun", run_body(version=150, status={"message": "somebody else's"})
+    )
     with pytest.raises(Later):
         await scene.once(events=(Event("Running", "go"),))
     assert status_of(scene.cluster) == {"message": "somebody else's"}
@@ -139,12 +175,16 @@ async def test_run_recreated_under_the_same_name_is_not_given_the_old_ones_statu
 
 
 @pytest.mark.parametrize("uid", [UID, "made-anew"])
-async def test_what_came_to_be_during_a_pass_is_never_overwritten(scene: Scene, uid: str) -> None:
+async def test_what_came_to_be_during_a_pass_is_never_overwritten(
+    scene: Scene, uid: str
+) -> None:
     """Once the newest version that was known was named, not the one that was decided on: an end
     that another operator had just written was taken back, and a run made anew was given the status
     of the old one."""
     over = run_body(
-        uid=uid, version=150, status={"phase": "Completed", "message": "another operator's"}
+        uid=uid,
+        version=150,
+        status={"phase": "Completed", "message": "another operator's"},
     )
 
     async def meanwhile(ref: Ref) -> None:
@@ -156,7 +196,10 @@ async def test_what_came_to_be_during_a_pass_is_never_overwritten(scene: Scene, 
         patched.setattr(scene.cluster, "patch_status", blind_to_uids(scene))
         with pytest.raises(Later):
             await scene.once(delete=(Ref("Job", NAMESPACE, "old", "old"),))
-    assert status_of(scene.cluster) == {"phase": "Completed", "message": "another operator's"}
+    assert status_of(scene.cluster) == {
+        "phase": "Completed",
+        "message": "another operator's",
+    }
 
 
 def blind_to_uids(scene: Scene) -> Callable[..., Awaitable[dict[str, Any]]]:
@@ -166,9 +209,13 @@ def blind_to_uids(scene: Scene) -> Callable[..., Awaitable[dict[str, Any]]]:
     async def patch(
         declared: Declared, *, resource_version: str, changes: dict[str, Any]
     ) -> dict[str, Any]:
-        there = scene.cluster.objects[declared.kind, declared.namespace, declared.name]
+        there = scene.cluster.objects[
+            declared.kind, declared.namespace, declared.name
+        ]
         same = replace(declared, uid=there["metadata"]["uid"])
-        return await patch_status(same, resource_version=resource_version, changes=changes)
+        return await patch_status(
+            same, resource_version=resource_version, changes=changes
+        )
 
     return patch
 
@@ -183,14 +230,20 @@ async def test_run_that_turns_out_to_be_gone_is_forgotten(scene: Scene) -> None:
     assert len(scene.memories) == 0
 
 
-async def test_run_that_is_over_is_forgotten_after_its_status_was_written(scene: Scene) -> None:
+async def test_run_that_is_over_is_forgotten_after_its_status_was_written(
+    scene: Scene,
+) -> None:
     await scene.once(scrape=(SCRAPE,))
     scene.cluster.add("BenchmarkRun", run_body(version=2000))
     with pytest.raises(Later):
-        await scene.once(forget=True, status=RUNNING.model_copy(update={"message": "over"}))
+        await scene.once(
+            forget=True, status=RUNNING.model_copy(update={"message": "over"})
+        )
     assert (len(scene.memories), scene.sessions.stopped) == (1, 0)
     await scene.once(
-        forget=True, status=RUNNING.model_copy(update={"message": "over"}), requeue_after_seconds=9
+        forget=True,
+        status=RUNNING.model_copy(update={"message": "over"}),
+        requeue_after_seconds=9,
     )
     assert (len(scene.memories), scene.sessions.stopped) == (0, 1)
 
@@ -250,18 +303,26 @@ async def test_results_are_deleted_only_when_two_clocks_say_so(
     reconciler.now = lambda: NOW + timedelta(seconds=by_ours)
     reconciler.second_clock = lambda: NOW + timedelta(seconds=by_the_other)
     seconds = await reconciler(KEY)
-    assert (("BenchmarkRun", NAMESPACE, "chat") not in scene.cluster.objects) is is_deleted
+    assert (
+        ("BenchmarkRun", NAMESPACE, "chat") not in scene.cluster.objects
+    ) is is_deleted
     assert seconds == (None if is_deleted or not by_ours else SECOND_LOOK_SECONDS)
 
 
 @pytest.mark.parametrize("gone", [True, False])
-async def test_deleted_run_is_dropped_without_a_decision(scene: Scene, gone: bool) -> None:
+async def test_deleted_run_is_dropped_without_a_decision(
+    scene: Scene, gone: bool
+) -> None:
     await scene.once()
     body = run_body(version=2000, deletionTimestamp="2026-11-21T12:00:00Z")
     scene.indexes.heard("BenchmarkRun", body, deleted=gone)
     scene.cluster.log.clear()
     assert await scene.once() is None
-    assert (scene.cluster.log, len(scene.facts_seen), len(scene.memories)) == ([], 1, 0)
+    assert (scene.cluster.log, len(scene.facts_seen), len(scene.memories)) == (
+        [],
+        1,
+        0,
+    )
     assert scene.sessions.stopped == 1
 
 
@@ -284,7 +345,9 @@ def orphaned(scene: Scene) -> None:
     """The garbage collector takes the owner from what the run has, and then the run away."""
     for kind, name in (SERVER, JOB):
         heard_child(scene, kind, name)
-        body = child_body(name, uid=f"uid-of-{name.rpartition('-')[2]}", version=300)
+        body = child_body(
+            name, uid=f"uid-of-{name.rpartition('-')[2]}", version=300
+        )
         body["metadata"]["ownerReferences"] = []
         body["metadata"]["labels"][names.LABEL_ROLE] = name.rpartition("-")[2]
         scene.indexes.heard(kind, body, deleted=False)
@@ -311,7 +374,9 @@ async def test_what_a_run_held_goes_with_it_also_when_it_was_orphaned(
     assert scene.cluster.log[0][0] == "delete"
 
 
-async def test_what_could_not_be_deleted_of_a_run_that_is_gone_is_retried(scene: Scene) -> None:
+async def test_what_could_not_be_deleted_of_a_run_that_is_gone_is_retried(
+    scene: Scene,
+) -> None:
     orphaned(scene)
     scene.cluster.broken["delete"] = Unavailable("down")
     assert await scene.once() == REFUSED_RETRY_SECONDS
@@ -321,8 +386,12 @@ async def test_what_could_not_be_deleted_of_a_run_that_is_gone_is_retried(scene:
     "body",
     [
         pytest.param({"name": "somebodys-server"}, id="of-another-name"),
-        pytest.param({"name": SERVER[1], "owner_uid": None}, id="that-was-never-owned"),
-        pytest.param({"name": SERVER[1], "owner_uid": "other"}, id="of-another-run"),
+        pytest.param(
+            {"name": SERVER[1], "owner_uid": None}, id="that-was-never-owned"
+        ),
+        pytest.param(
+            {"name": SERVER[1], "owner_uid": "other"}, id="of-another-run"
+        ),
     ],
 )
 async def test_what_a_run_that_is_gone_did_not_make_stays(
@@ -335,17 +404,22 @@ async def test_what_a_run_that_is_gone_did_not_make_stays(
     assert deleted_by(scene) == []
 
 
-async def test_memory_of_a_run_is_not_handed_to_another_of_the_same_name(scene: Scene) -> None:
+async def test_memory_of_a_run_is_not_handed_to_another_of_the_same_name(
+    scene: Scene,
+) -> None:
     await scene.once()
     scene.collected.conflict = "Service x is not ours"
-    scene.indexes.heard("BenchmarkRun", run_body(uid="again", version=2000), deleted=False)
+    scene.indexes.heard(
+        "BenchmarkRun", run_body(uid="again", version=2000), deleted=False
+    )
     scene.cluster.add("BenchmarkRun", run_body(uid="again", version=2000))
     await scene.once()
     assert scene.facts_seen[1].collected.conflict is None
 
 
 @pytest.mark.parametrize(
-    "error", [Unavailable("down", code=503), Throttled("slow down", retry_after_seconds=1)]
+    "error",
+    [Unavailable("down", code=503), Throttled("slow down", retry_after_seconds=1)],
 )
 async def test_a_transient_failure_is_retried_and_the_status_written(
     scene: Scene, error: ClusterError
@@ -354,7 +428,9 @@ async def test_a_transient_failure_is_retried_and_the_status_written(
     scene.cluster.broken["apply"] = error
     with pytest.raises(Later, match=str(error)):
         await scene.once(
-            apply=(manifest(), manifest("b")), acknowledge=1, events=(Event("Running", "go"),)
+            apply=(manifest(), manifest("b")),
+            acknowledge=1,
+            events=(Event("Running", "go"),),
         )
     assert status_of(scene.cluster)["phase"] == "Running"
     assert [e[0] for e in scene.cluster.writes()] == ["apply", "status", "event"]
@@ -375,9 +451,12 @@ async def test_throttling_is_obeyed(scene: Scene) -> None:
     assert later.value.seconds == 17
 
 
-QUOTA = Forbidden('deployments.apps "x" is forbidden: exceeded quota: gpus', code=403)
+QUOTA = Forbidden(
+    'deployments.apps "x" is forbidden: exceeded quota: gpus', code=403
+)
 INVALID = Invalid(
-    'Deployment.apps "x" is invalid: spec.template.spec.tolerations[0]: nonsense', code=422
+    'Deployment.apps "x" is invalid: spec.template.spec.tolerations[0]: nonsense',
+    code=422,
 )
 
 
@@ -407,34 +486,51 @@ async def test_what_is_rejected_stands_in_the_status_and_is_retried_now_and_then
     scene: Scene,
 ) -> None:
     scene.cluster.broken["apply"] = QUOTA
-    waits = [await scene.once(apply=(manifest(),), requeue_after_seconds=100.0) for _ in range(4)]
+    waits = [
+        await scene.once(apply=(manifest(),), requeue_after_seconds=100.0)
+        for _ in range(4)
+    ]
     assert waits == [0.0, 15.0, 15.0, 15.0]
     assert status_of(scene.cluster)["phase"] == "Running"
     assert len(scene.cluster.events) == 1
     del scene.cluster.broken["apply"]
     assert await scene.once(apply=(manifest(),)) == 0.0
-    assert await scene.once(apply=(manifest(),), requeue_after_seconds=100.0) == 100.0
+    assert (
+        await scene.once(apply=(manifest(),), requeue_after_seconds=100.0) == 100.0
+    )
     assert scene.facts_seen[-1].collected.refused_object is None
 
 
-async def test_words_that_change_with_every_answer_do_not_make_it_spin(scene: Scene) -> None:
+async def test_words_that_change_with_every_answer_do_not_make_it_spin(
+    scene: Scene,
+) -> None:
     waits = []
     for request in range(3):
-        scene.cluster.broken["apply"] = Forbidden(f"denied (request {request})", code=403)
+        scene.cluster.broken["apply"] = Forbidden(
+            f"denied (request {request})", code=403
+        )
         waits.append(await scene.once(apply=(manifest(),)))
     assert waits == [0.0, 15.0, 15.0]
 
 
-async def test_nothing_is_acknowledged_or_finished_while_a_record_is_rejected(scene: Scene) -> None:
+async def test_nothing_is_acknowledged_or_finished_while_a_record_is_rejected(
+    scene: Scene,
+) -> None:
     scene.cluster.broken["apply"] = QUOTA
     one = arrival(0)
     two = arrival(1)
     for _ in range(3):
         await scene.once(apply=(stage(one), stage(two)), acknowledge=2, forget=True)
     assert [e for e in scene.cluster.log if e[0] in ("acknowledge", "status")] == []
-    assert ("apply", "ConfigMap", names.stage_name("chat", UID, 1)) in scene.cluster.log
+    assert (
+        "apply",
+        "ConfigMap",
+        names.stage_name("chat", UID, 1),
+    ) in scene.cluster.log
     await scene.once(acknowledge=2, forget=True)
-    assert [e[0] for e in scene.cluster.log if e[0] in ("acknowledge", "status")] == [
+    assert [
+        e[0] for e in scene.cluster.log if e[0] in ("acknowledge", "status")
+    ] == [
         "acknowledge",
         "status",
     ]
@@ -449,7 +545,10 @@ async def test_when_a_record_was_refused_and_what_the_run_waits_for_is_remembere
     scene.cluster.broken["apply"] = QUOTA
     scene.cluster.broken["status"] = Unavailable("down", code=503)
     await scene.once(apply=(stage(arrival()),), status=status)
-    assert (scene.collected.refused_at, scene.collected.blocked) == (scene.now(), blocked)
+    assert (scene.collected.refused_at, scene.collected.blocked) == (
+        scene.now(),
+        blocked,
+    )
     scene.cluster.broken.clear()
     await scene.once(status=RUNNING)
     assert scene.collected.blocked is None
@@ -458,7 +557,10 @@ async def test_when_a_record_was_refused_and_what_the_run_waits_for_is_remembere
 
 async def test_event_that_cannot_be_posted_fails_nothing(scene: Scene) -> None:
     scene.cluster.broken["event"] = Forbidden("no rights", code=403)
-    assert await scene.once(events=(Event("Running", "go"),), requeue_after_seconds=3) == 3
+    assert (
+        await scene.once(events=(Event("Running", "go"),), requeue_after_seconds=3)
+        == 3
+    )
 
 
 async def test_name_taken_by_somebody_else_is_decided_upon_and_never_overwritten(
@@ -466,7 +568,10 @@ async def test_name_taken_by_somebody_else_is_decided_upon_and_never_overwritten
 ) -> None:
     theirs = scene.cluster.add("Service", child_body(owner_uid=None, run=None))
     assert await scene.once(apply=(manifest(),)) == 0.0
-    assert scene.cluster.objects["Service", NAMESPACE, "br-chat-4e20caa2-server"] is theirs
+    assert (
+        scene.cluster.objects["Service", NAMESPACE, "br-chat-4e20caa2-server"]
+        is theirs
+    )
     await scene.once()
     assert (
         scene.facts_seen[1].collected.conflict
@@ -478,7 +583,10 @@ async def test_name_taken_by_another_run_is_a_conflict_too(scene: Scene) -> None
     theirs = scene.cluster.add("Service", child_body(owner_uid="another-run"))
     scene.indexes.heard("Service", theirs, deleted=False)
     await scene.once(apply=(manifest(),))
-    assert scene.cluster.objects["Service", NAMESPACE, "br-chat-4e20caa2-server"] is theirs
+    assert (
+        scene.cluster.objects["Service", NAMESPACE, "br-chat-4e20caa2-server"]
+        is theirs
+    )
     await scene.once()
     assert scene.facts_seen[1].collected.conflict is not None
 
@@ -489,7 +597,12 @@ async def test_run_that_ends_for_a_taken_name_does_end(scene: Scene) -> None:
     scene.cluster.add("Service", child_body(owner_uid=None, run=None))
     await scene.once(apply=(manifest(),))
     over = RUNNING.model_copy(update={"phase": "Failed"})
-    assert await scene.once(apply=(stage(arrival()), manifest()), status=over, forget=True) is None
+    assert (
+        await scene.once(
+            apply=(stage(arrival()), manifest()), status=over, forget=True
+        )
+        is None
+    )
     assert status_of(scene.cluster)["phase"] == "Failed"
     assert len(scene.memories) == 0
 
@@ -510,7 +623,9 @@ def planned(digest: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """A plan of that digest, and the client's Job that reads it."""
     noted = {"annotations": {names.ANNOTATION_PLAN_DIGEST: digest}}
     config_map = manifest(PLAN_NAME, "ConfigMap", names.ROLE_PLAN)
-    job = manifest(names.child_name("chat", UID, "client"), "Job", names.ROLE_CLIENT)
+    job = manifest(
+        names.child_name("chat", UID, "client"), "Job", names.ROLE_CLIENT
+    )
     config_map["metadata"] |= noted
     job["metadata"] |= noted
     return config_map, job

@@ -18,7 +18,11 @@ from unit.runtime.fast_time import in_fast_time, passing, run_fast
 VLLM = ENGINES["VLLM"]
 
 TARGET = ScrapeTarget(
-    role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=2, engine=VLLM
+    role="server",
+    pod="p",
+    url="http://10.0.0.1:8000/metrics",
+    interval_seconds=2,
+    engine=VLLM,
 )
 VERSION = '{"version": "0.32.0"}'
 
@@ -26,7 +30,9 @@ VERSION = '{"version": "0.32.0"}'
 class Scene:
     """A scraper, and what came of it."""
 
-    def __init__(self, web: Web, target: ScrapeTarget = TARGET, *, beside: int = 1) -> None:
+    def __init__(
+        self, web: Web, target: ScrapeTarget = TARGET, *, beside: int = 1
+    ) -> None:
         self.web = web
         self.collected = Collected()
         self.telemetry = Telemetry()
@@ -49,7 +55,9 @@ class Scene:
 
     def count(self, result: str) -> float:
         return (
-            self.telemetry.registry.get_sample_value("benchrun_scrapes_total", {"result": result})
+            self.telemetry.registry.get_sample_value(
+                "benchrun_scrapes_total", {"result": result}
+            )
             or 0.0
         )
 
@@ -105,7 +113,9 @@ async def test_runs_do_not_all_read_at_the_same_instant() -> None:
         )
         for n in range(20)
     ]
-    await asyncio.gather(*(Scene(w, t).go_on(1.5) for w, t in zip(webs, targets, strict=True)))
+    await asyncio.gather(
+        *(Scene(w, t).go_on(1.5) for w, t in zip(webs, targets, strict=True))
+    )
     first = [w.times_of("/metrics")[0] for w in webs]
     assert len(set(first)) > 15
     assert all(0 <= at < 1 for at in first)
@@ -121,7 +131,9 @@ def test_samples_carry_role_pod_and_the_instant_of_the_answer() -> None:
         100.0,
     )
     assert first.at >= 1_000_000
-    assert [round(s.at - first.at, 3) for s in scene.collected.samples.unstored] == [0, 2, 4, 6]
+    assert [
+        round(s.at - first.at, 3) for s in scene.collected.samples.unstored
+    ] == [0, 2, 4, 6]
     assert scene.count("success") == 4
 
 
@@ -135,8 +147,12 @@ def test_server_facts_are_requested_once() -> None:
     assert len(scene.web.times_of("/version")) == 1
 
 
-def test_facts_that_cannot_be_read_are_asked_for_again_and_the_samples_go_on() -> None:
-    page = PAGE + 'vllm:cache_config_info{engine="0",odd="' + "x" * 9000 + '"} 1.0\n'
+def test_facts_that_cannot_be_read_are_asked_for_again_and_the_samples_go_on() -> (
+    None
+):
+    page = (
+        PAGE + 'vllm:cache_config_info{engine="0",odd="' + "x" * 9000 + '"} 1.0\n'
+    )
     scene = after(10, Web(metrics=page, version=VERSION))
     assert scene.collected.server_facts == {}
     assert len(scene.collected.samples.unstored) >= 4
@@ -151,7 +167,11 @@ def test_server_that_does_not_tell_its_version_is_measured_all_the_same() -> Non
 
 def test_page_that_cannot_be_read_is_counted_and_logged_once() -> None:
     scene = after(100, Web(metrics=FetchError("refused")))
-    assert (scene.news, scene.count("failure"), scene.collected.samples.unstored) == (1, 50, [])
+    assert (
+        scene.news,
+        scene.count("failure"),
+        scene.collected.samples.unstored,
+    ) == (1, 50, [])
 
 
 BAD_FACTS = 'vllm:cache_config_info{block_size="16" 1\n'
@@ -168,7 +188,9 @@ def costing(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scrapers, "thread_time", lambda: next(clock))
 
 
-def test_a_page_that_costs_much_is_read_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_costs_much_is_read_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     costing(1.01, monkeypatch)
     times = after(100, Web(metrics=PAGE, version=VERSION)).web.times_of("/metrics")
     assert min(b - a for a, b in pairwise(times)) >= 20
@@ -191,18 +213,30 @@ def test_answer_that_is_no_metrics_page_is_a_failure() -> None:
 
 
 def test_page_that_comes_back_is_news() -> None:
-    assert after(100, Web(metrics=changing(PAGE, PAGE, "", "", PAGE), version=VERSION)).news == 3
+    assert (
+        after(
+            100, Web(metrics=changing(PAGE, PAGE, "", "", PAGE), version=VERSION)
+        ).news
+        == 3
+    )
 
 
 def test_server_that_started_anew_is_news() -> None:
     anew = PAGE.replace("start_time_seconds 1000.0", "start_time_seconds 2000.0")
-    assert after(100, Web(metrics=changing(PAGE, PAGE, anew), version=VERSION)).news == 2
+    assert (
+        after(100, Web(metrics=changing(PAGE, PAGE, anew), version=VERSION)).news
+        == 2
+    )
 
 
 # The version that a server says of itself, and every way in which it may say none.
 
 TARGET_SCRAPING_VERSIONS = ScrapeTarget(
-    role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=2, engine=VLLM
+    role="server",
+    pod="p",
+    url="http://10.0.0.1:8000/metrics",
+    interval_seconds=2,
+    engine=VLLM,
 )
 
 

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 from benchrun import names
 from benchrun.decide import PullTarget, ScrapeTarget
-from benchrun.effects import LEADER_WORKER_SET, ClusterError, FetchError, Forbidden, Unavailable
+from benchrun.effects import (
+    LEADER_WORKER_SET,
+    ClusterError,
+    FetchError,
+    Forbidden,
+    Unavailable,
+)
 from benchrun.observe import Key, Run, run_key
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import RunMemory
@@ -49,7 +55,11 @@ class Background:
     """Sessions against a small web."""
 
     def __init__(self) -> None:
-        self.web = Web(metrics=PAGE, version='{"version": "1"}', records=lambda: answer(sealed(0)))
+        self.web = Web(
+            metrics=PAGE,
+            version='{"version": "1"}',
+            records=lambda: answer(sealed(0)),
+        )
         self.cluster = MemoryCluster()
         self.indexes = Indexes()
         self.telemetry = Telemetry()
@@ -72,7 +82,9 @@ class Background:
         run: Run = RUN,
         memory: RunMemory | None = None,
     ) -> None:
-        self.sessions.follow(key, run, memory or self.memory, scrape=scrape, pull=pull)
+        self.sessions.follow(
+            key, run, memory or self.memory, scrape=scrape, pull=pull
+        )
 
     def restarted(self, task: str) -> float:
         """How often it was started again."""
@@ -95,7 +107,9 @@ class Background:
         return found
 
 
-def scenario(test: Callable[[Background], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+def scenario(
+    test: Callable[[Background], Coroutine[Any, Any, None]],
+) -> Callable[[], None]:
     """The test in jumping time, closed at the end."""
 
     def run() -> None:
@@ -135,7 +149,9 @@ async def test_pages_come_and_go_one_by_one(background: Background) -> None:
 
 
 @scenario
-async def test_nothing_goes_on_once_nothing_is_wanted(background: Background) -> None:
+async def test_nothing_goes_on_once_nothing_is_wanted(
+    background: Background,
+) -> None:
     background.follow(page("a"), pull=PULL)
     await passing(5)
     assert len(background.sessions) == 1
@@ -145,7 +161,9 @@ async def test_nothing_goes_on_once_nothing_is_wanted(background: Background) ->
 
 
 @scenario
-async def test_run_without_anything_to_do_costs_nothing(background: Background) -> None:
+async def test_run_without_anything_to_do_costs_nothing(
+    background: Background,
+) -> None:
     background.follow()
     assert len(background.sessions) == 0
 
@@ -158,13 +176,18 @@ async def test_client_is_followed_on_when_only_the_next_record_changes(
     await passing(3)
     background.follow(pull=replace(PULL, from_sequence=2))
     await passing(3)
-    assert [url.partition("?")[2].partition("&")[0] for url, _ in background.web.requests] == [
-        "from=0"
-    ] + ["from=1"] * 3 + ["from=2"] * (len(background.web.requests) - 4)
+    assert [
+        url.partition("?")[2].partition("&")[0]
+        for url, _ in background.web.requests
+    ] == ["from=0"] + ["from=1"] * 3 + ["from=2"] * (
+        len(background.web.requests) - 4
+    )
 
 
 @scenario
-async def test_a_question_under_way_is_not_left_for_the_same_client(background: Background) -> None:
+async def test_a_question_under_way_is_not_left_for_the_same_client(
+    background: Background,
+) -> None:
     background.web.takes_seconds = 30.0
     for sequence in range(5):
         background.follow(pull=replace(PULL, from_sequence=sequence))
@@ -183,7 +206,9 @@ async def test_a_question_under_way_is_not_left_for_the_same_client(background: 
 def test_client_that_is_another_one_is_followed_anew(another: PullTarget) -> None:
     @scenario
     async def anew(background: Background) -> None:
-        background.web.takes_seconds = 30.0  # the question to the one before is left
+        background.web.takes_seconds = (
+            30.0  # the question to the one before is left
+        )
         background.follow(pull=PULL)
         await passing(3)
         background.follow(pull=another)
@@ -208,7 +233,9 @@ async def test_runs_do_not_share_anything(background: Background) -> None:
 
 
 @scenario
-async def test_run_recreated_under_the_same_name_gets_its_own_tasks(background: Background) -> None:
+async def test_run_recreated_under_the_same_name_gets_its_own_tasks(
+    background: Background,
+) -> None:
     background.follow(page("a"))
     await passing(2.5)
     anew = RunMemory(uid="again")
@@ -219,7 +246,9 @@ async def test_run_recreated_under_the_same_name_gets_its_own_tasks(background: 
 
 
 @scenario
-async def test_acknowledgement_goes_to_the_client_that_is_followed(background: Background) -> None:
+async def test_acknowledgement_goes_to_the_client_that_is_followed(
+    background: Background,
+) -> None:
     assert await background.sessions.acknowledge(KEY, 1) is False
     background.follow(pull=PULL)
     assert await background.sessions.acknowledge(KEY, 1) is True
@@ -227,7 +256,9 @@ async def test_acknowledgement_goes_to_the_client_that_is_followed(background: B
 
 
 @scenario
-async def test_stopping_what_was_never_started_is_harmless(background: Background) -> None:
+async def test_stopping_what_was_never_started_is_harmless(
+    background: Background,
+) -> None:
     background.sessions.stop(OTHER)
 
 
@@ -236,15 +267,22 @@ async def test_stopping_what_was_never_started_is_harmless(background: Backgroun
 
 
 @scenario
-async def test_a_scraper_that_dies_is_restarted_and_counted(background: Background) -> None:
-    background.web.pages["/metrics"] = OverflowError("intermediate overflow in fsum")
+async def test_a_scraper_that_dies_is_restarted_and_counted(
+    background: Background,
+) -> None:
+    background.web.pages["/metrics"] = OverflowError(
+        "intermediate overflow in fsum"
+    )
     background.follow(page("a"))
     await passing(2.5)
     died = background.restarted("scrape")
     assert died >= 1
     background.web.pages["/metrics"] = PAGE
     await passing(20)
-    assert (await background.requests_in_the_next(10), background.restarted("scrape")) == (
+    assert (
+        await background.requests_in_the_next(10),
+        background.restarted("scrape"),
+    ) == (
         {"a": 10},
         died,
     )
@@ -252,13 +290,18 @@ async def test_a_scraper_that_dies_is_restarted_and_counted(background: Backgrou
 
 
 @scenario
-async def test_a_follower_that_dies_is_restarted_and_counted(background: Background) -> None:
+async def test_a_follower_that_dies_is_restarted_and_counted(
+    background: Background,
+) -> None:
     background.web.pages["/records"] = RecursionError("deep")
     background.follow(pull=PULL)
     await passing(0.5)
     background.web.pages["/records"] = answer(sealed(0))
     await passing(FIRST_RESTART_SECONDS)
-    assert (background.memory.collected.sequences, background.restarted("follow")) == ({0}, 1)
+    assert (
+        background.memory.collected.sequences,
+        background.restarted("follow"),
+    ) == ({0}, 1)
     assert await background.sessions.acknowledge(KEY, 1) is True
 
 
@@ -270,7 +313,10 @@ async def test_a_task_that_dies_whenever_it_is_started_is_started_less_and_less_
     background.follow(pull=PULL)
     await passing(3600)
     pauses = [b - a for (_, a), (_, b) in pairwise(background.web.requests)]
-    assert (pauses[0], max(pauses)) == (FIRST_RESTART_SECONDS, LONGEST_RESTART_SECONDS)
+    assert (pauses[0], max(pauses)) == (
+        FIRST_RESTART_SECONDS,
+        LONGEST_RESTART_SECONDS,
+    )
     assert pauses == sorted(pauses)
     assert background.memory.collected.client.silent
 
@@ -310,9 +356,13 @@ async def test_groups_that_nobody_watches_are_seen_to_come_change_and_go(
     for change in (
         lambda: None,
         lambda: background.cluster.change(
-            LEADER_WORKER_SET, there, {"metadata": {"deletionTimestamp": "2026-11-21T12:00:00Z"}}
+            LEADER_WORKER_SET,
+            there,
+            {"metadata": {"deletionTimestamp": "2026-11-21T12:00:00Z"}},
         ),
-        lambda: background.cluster.objects.pop((LEADER_WORKER_SET, NAMESPACE, GROUP)),
+        lambda: background.cluster.objects.pop(
+            (LEADER_WORKER_SET, NAMESPACE, GROUP)
+        ),
     ):
         change()
         await passing(2 * GROUP_SECONDS)
@@ -321,8 +371,12 @@ async def test_groups_that_nobody_watches_are_seen_to_come_change_and_go(
     assert background.cluster.log.count(LOOKED_UP) == 7
 
 
-@pytest.mark.parametrize("error", [Forbidden("no rights", code=403), Unavailable("down")])
-def test_what_is_known_stays_known_while_it_may_not_be_read(error: ClusterError) -> None:
+@pytest.mark.parametrize(
+    "error", [Forbidden("no rights", code=403), Unavailable("down")]
+)
+def test_what_is_known_stays_known_while_it_may_not_be_read(
+    error: ClusterError,
+) -> None:
     @scenario
     async def stays(background: Background) -> None:
         background.cluster.add(LEADER_WORKER_SET, child_body(GROUP))
@@ -330,7 +384,10 @@ def test_what_is_known_stays_known_while_it_may_not_be_read(error: ClusterError)
         await passing(1)
         background.cluster.broken["get"] = error
         await passing(10 * GROUP_SECONDS)
-        assert (known(background), background.restarted("read group")) == ([False], 0)
+        assert (known(background), background.restarted("read group")) == (
+            [False],
+            0,
+        )
 
     stays()
 
@@ -347,7 +404,9 @@ async def test_servers_of_one_node_are_no_groups(background: Background) -> None
 
 KILLED = {
     "status": {
-        "containerStatuses": [{"name": "server", "state": {"terminated": {"exitCode": 137}}}]
+        "containerStatuses": [
+            {"name": "server", "state": {"terminated": {"exitCode": 137}}}
+        ]
     }
 }
 
@@ -377,7 +436,10 @@ async def test_a_server_that_answers_no_more_is_looked_at_whatever_its_watch_say
     background.cluster.change("Pod", pod, KILLED)
     await passing(2)
     [known] = background.indexes.children(KEY).pods
-    assert (known.terminated is not None, KEY in background.enqueued) == (True, True)
+    assert (known.terminated is not None, KEY in background.enqueued) == (
+        True,
+        True,
+    )
     await passing(600)
     assert 8 <= looks(background) <= 16  # 2, 4, 8, ... then 60 s apart
 
@@ -396,7 +458,9 @@ async def test_a_pod_that_is_gone_is_forgotten_when_it_answers_no_more(
 
 
 @scenario
-async def test_a_client_that_answers_no_more_is_looked_at(background: Background) -> None:
+async def test_a_client_that_answers_no_more_is_looked_at(
+    background: Background,
+) -> None:
     pod = watched_once(background)
     background.follow(pull=PULL)
     await passing(5)
@@ -408,7 +472,9 @@ async def test_a_client_that_answers_no_more_is_looked_at(background: Background
 
 
 @scenario
-async def test_a_server_that_never_answered_is_not_looked_at(background: Background) -> None:
+async def test_a_server_that_never_answered_is_not_looked_at(
+    background: Background,
+) -> None:
     """It loads, for minutes."""
     background.web.pages["/metrics"] = FetchError("connection refused")
     watched_once(background)
@@ -418,7 +484,9 @@ async def test_a_server_that_never_answered_is_not_looked_at(background: Backgro
 
 
 @scenario
-async def test_pods_that_may_not_be_looked_at_stay_known(background: Background) -> None:
+async def test_pods_that_may_not_be_looked_at_stay_known(
+    background: Background,
+) -> None:
     watched_once(background)
     background.follow(page("a"))
     await passing(5)
@@ -433,11 +501,15 @@ def stored(sequence: int, owner_uid: str = UID) -> Json:
     """The ConfigMap of a record."""
     name = names.stage_name("chat", UID, sequence)
     labels = {names.LABEL_SEQUENCE: str(sequence)}
-    return child_body(name, role=names.ROLE_STAGE, owner_uid=owner_uid, labels=labels)
+    return child_body(
+        name, role=names.ROLE_STAGE, owner_uid=owner_uid, labels=labels
+    )
 
 
 @scenario
-async def test_a_record_that_another_operator_stored_is_not_lost(background: Background) -> None:
+async def test_a_record_that_another_operator_stored_is_not_lost(
+    background: Background,
+) -> None:
     """That one acknowledged it, and no watch reports records."""
     background.cluster.add("ConfigMap", stored(0))
     background.web.pages["/records"] = lambda: answer(made=1)
@@ -458,7 +530,9 @@ async def test_a_record_that_nobody_stored_is_lost(background: Background) -> No
 
 
 @scenario
-async def test_a_record_that_can_not_be_looked_for_is_not_lost_yet(background: Background) -> None:
+async def test_a_record_that_can_not_be_looked_for_is_not_lost_yet(
+    background: Background,
+) -> None:
     background.cluster.broken["get"] = Unavailable("no answer")
     background.web.pages["/records"] = lambda: answer(made=1)
     background.follow(pull=PULL)

@@ -74,12 +74,17 @@ def test_a_namespace_alone_says_where_exporters_are() -> None:
 
 def test_no_namespaces_is_the_whole_cluster() -> None:
     assert (
-        OperatorSettings.from_environment(IMAGE | {"BENCHRUN_NAMESPACES": " , "}).namespaces == ()
+        OperatorSettings.from_environment(
+            IMAGE | {"BENCHRUN_NAMESPACES": " , "}
+        ).namespaces
+        == ()
     )
 
 
 def test_ipv6_address_to_listen_on() -> None:
-    assert OperatorSettings.from_environment(IMAGE | {"BENCHRUN_LISTEN": "[::]:8080"}).listen == (
+    assert OperatorSettings.from_environment(
+        IMAGE | {"BENCHRUN_LISTEN": "[::]:8080"}
+    ).listen == (
         "::",
         8080,
     )
@@ -122,7 +127,10 @@ def test_bad_value_is_rejected_by_name(name: str, value: str) -> None:
 
 def test_the_operators_own_namespace_is_known_without_a_setting() -> None:
     """Its key and its Lease are there."""
-    assert OperatorSettings.from_environment(IMAGE).operator_namespace == "benchrun-system"
+    assert (
+        OperatorSettings.from_environment(IMAGE).operator_namespace
+        == "benchrun-system"
+    )
 
 
 def test_missing_image_is_rejected_by_name() -> None:

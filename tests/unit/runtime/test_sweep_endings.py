@@ -7,7 +7,14 @@ import pytest
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.decide import Ref
 from benchrun.decide.sweep.sweep_state import SweepDecision, SweepFacts
-from benchrun.effects import ClusterError, Conflict, Forbidden, Invalid, Throttled, Unavailable
+from benchrun.effects import (
+    ClusterError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    Throttled,
+    Unavailable,
+)
 from benchrun.names import KIND
 from benchrun.observe import Declared
 from benchrun.runtime.queue import Later
@@ -48,7 +55,9 @@ def let_go(scene: Scene) -> float | None:
 
 
 def cancelled(scene: Scene) -> list[str]:
-    runs = [body for (kind, _, _), body in scene.cluster.objects.items() if kind == KIND]
+    runs = [
+        body for (kind, _, _), body in scene.cluster.objects.items() if kind == KIND
+    ]
     return [run["metadata"]["name"] for run in runs if run["spec"].get("cancel")]
 
 
@@ -64,11 +73,21 @@ async def test_the_fifth_failure_in_a_row_ends_it_with_a_reason(
     assert cancelled(scene) == []
     assert await scene.once() is None
     assert cancelled(scene) == [FIRST, SECOND]
-    assert (scene.status["phase"], scene.status["observedGeneration"]) == ("Failed", 1)
-    assert conditions(scene)["Failed"] == conditions(scene)["Stalled"] == ("True", "InternalError")
+    assert (scene.status["phase"], scene.status["observedGeneration"]) == (
+        "Failed",
+        1,
+    )
+    assert (
+        conditions(scene)["Failed"]
+        == conditions(scene)["Stalled"]
+        == ("True", "InternalError")
+    )
     assert conditions(scene)["Complete"] == ("False", "InternalError")
     assert "completionTime" in scene.status
-    assert ("OverflowError" in scene.status["message"], "fsum" in scene.status["message"]) == (
+    assert (
+        "OverflowError" in scene.status["message"],
+        "fsum" in scene.status["message"],
+    ) == (
         True,
         False,
     )
@@ -91,10 +110,14 @@ class Strict(Scene):
         super().__init__(**spec)
         patch = self.cluster.patch_status
 
-        async def patched(declared: Declared, *, resource_version: str, changes: Json) -> Json:
+        async def patched(
+            declared: Declared, *, resource_version: str, changes: Json
+        ) -> Json:
             if "lost" in (changes.get("runs") or {}):
                 raise Invalid("status.runs.lost: unknown field", code=422)
-            return await patch(declared, resource_version=resource_version, changes=changes)
+            return await patch(
+                declared, resource_version=resource_version, changes=changes
+            )
 
         self.cluster.patch_status = patched  # type: ignore[method-assign]
 
@@ -112,7 +135,9 @@ async def test_a_status_that_is_refused_for_ever_ends_it_with_a_reason() -> None
 
 
 @in_fast_time
-async def test_a_run_that_can_never_be_cancelled_does_not_keep_it_from_its_end() -> None:
+async def test_a_run_that_can_never_be_cancelled_does_not_keep_it_from_its_end() -> (
+    None
+):
     scene = Scene(maxParallel=2)
     await scene.until_settled()
     cancel = scene.cluster.cancel_run
@@ -132,7 +157,9 @@ async def test_a_run_that_can_never_be_cancelled_does_not_keep_it_from_its_end()
 
 
 @in_fast_time
-async def test_it_is_not_over_before_its_runs_are_cancelled(spoilt: pytest.MonkeyPatch) -> None:
+async def test_it_is_not_over_before_its_runs_are_cancelled(
+    spoilt: pytest.MonkeyPatch,
+) -> None:
     spoilt.undo()
     scene = Scene()
     await scene.until_settled()
@@ -156,7 +183,9 @@ async def test_it_is_not_over_before_its_runs_are_cancelled(spoilt: pytest.Monke
     ],
 )
 @in_fast_time
-async def test_what_the_api_server_does_not_do_now_is_no_poison(error: ClusterError) -> None:
+async def test_what_the_api_server_does_not_do_now_is_no_poison(
+    error: ClusterError,
+) -> None:
     scene = Scene()
     scene.cluster.broken["status"] = error
     for _ in range(2 * MOST_FAILURES):
@@ -168,7 +197,9 @@ async def test_what_the_api_server_does_not_do_now_is_no_poison(error: ClusterEr
 
 
 @in_fast_time
-async def test_a_pass_that_succeeds_begins_the_count_anew(spoilt: pytest.MonkeyPatch) -> None:
+async def test_a_pass_that_succeeds_begins_the_count_anew(
+    spoilt: pytest.MonkeyPatch,
+) -> None:
     scene = Scene()
     await fails(scene, MOST_FAILURES - 1)
     spoilt.undo()
@@ -180,7 +211,9 @@ async def test_a_pass_that_succeeds_begins_the_count_anew(spoilt: pytest.MonkeyP
 
 
 @in_fast_time
-async def test_one_that_has_ended_keeps_its_status(spoilt: pytest.MonkeyPatch) -> None:
+async def test_one_that_has_ended_keeps_its_status(
+    spoilt: pytest.MonkeyPatch,
+) -> None:
     spoilt.undo()
     scene = Scene()
     for name in (FIRST, SECOND):
@@ -195,7 +228,9 @@ async def test_one_that_has_ended_keeps_its_status(spoilt: pytest.MonkeyPatch) -
 
 
 @in_fast_time
-async def test_a_namesake_begins_with_no_failures(spoilt: pytest.MonkeyPatch) -> None:
+async def test_a_namesake_begins_with_no_failures(
+    spoilt: pytest.MonkeyPatch,
+) -> None:
     scene = Scene()
     await fails(scene, MOST_FAILURES - 1)
     body = scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]

@@ -29,7 +29,11 @@ from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import SweepMemory
 from benchrun.runtime.queue import Later
 from benchrun.runtime.reconciler import REFUSED_RETRY_SECONDS
-from benchrun.runtime.sweep_reconciler import LEFTOVER_SECONDS, TABLES, SweepReconciler
+from benchrun.runtime.sweep_reconciler import (
+    LEFTOVER_SECONDS,
+    TABLES,
+    SweepReconciler,
+)
 from benchrun.runtime.telemetry import Telemetry
 from unit.judge.comparison.sides import row
 from unit.runtime.bodies import swept_body
@@ -52,12 +56,19 @@ class JudgeAtHand(JudgeChild):
         self.may_answer.set()
 
     async def judge(
-        self, job: Job | SweepJob, parts: AsyncGenerator[JobPart, None], answer: type[A]
+        self,
+        job: Job | SweepJob,
+        parts: AsyncGenerator[JobPart, None],
+        answer: type[A],
     ) -> tuple[A, bytes]:
         await self.may_answer.wait()
         if self.problem is not None:
             raise NotJudged(self.problem)
-        sent = [job.line(), *[part.head.line() + part.data async for part in parts], END]
+        sent = [
+            job.line(),
+            *[part.head.line() + part.data async for part in parts],
+            END,
+        ]
         found = read_job(io.BytesIO(b"".join(sent)))
         assert found is not None
         verb, received = found
@@ -120,22 +131,31 @@ class Scene:
             ]
             known = len(self.cluster.objects)
             retry = await self.once()
-            now = self.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]["metadata"]["resourceVersion"]
-            if retry != 0.0 and (version, known) == (now, len(self.cluster.objects)):
+            now = self.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]["metadata"][
+                "resourceVersion"
+            ]
+            if retry != 0.0 and (version, known) == (
+                now,
+                len(self.cluster.objects),
+            ):
                 return
         raise AssertionError("it does not come to rest")
 
     def end(self, name: str, status: Json | None = None) -> None:
         results = [row().model_dump(mode="json", by_alias=True)]
         body = self.cluster.objects[KIND, NAMESPACE, name]
-        self.cluster.change(KIND, body, {"status": status or {**ended(), "results": results}})
+        self.cluster.change(
+            KIND, body, {"status": status or {**ended(), "results": results}}
+        )
 
     def calls(self, *verbs: str) -> list[tuple[str, ...]]:
         return [entry for entry in self.cluster.log if entry[0] in verbs]
 
     @property
     def status(self) -> Json:
-        found: Json = self.cluster.objects[SWEEP_KIND, NAMESPACE, NAME].get("status") or {}
+        found: Json = (
+            self.cluster.objects[SWEEP_KIND, NAMESPACE, NAME].get("status") or {}
+        )
         return found
 
     def run_names(self) -> Iterator[str]:
@@ -186,10 +206,14 @@ async def test_figures_are_read_once_a_run(scene: Scene) -> None:
     assert scene.status["phase"] == "Completed"
 
 
-async def test_news_of_a_run_that_say_nothing_of_the_sweep_cost_nothing(scene: Scene) -> None:
+async def test_news_of_a_run_that_say_nothing_of_the_sweep_cost_nothing(
+    scene: Scene,
+) -> None:
     await scene.until_settled()
     run = scene.cluster.objects[KIND, NAMESPACE, FIRST]
-    scene.cluster.change(KIND, run, {"status": {"phase": "Running", "live": {"running": 3}}})
+    scene.cluster.change(
+        KIND, run, {"status": {"phase": "Running", "live": {"running": 3}}}
+    )
     assert await scene.once() is None
     assert [entry for entry in scene.cluster.log if entry[0] != "list"] == []
 
@@ -207,10 +231,15 @@ async def test_a_restarted_operator_creates_nothing_twice_and_comes_to_the_same_
             each.end(name)
         await each.until_settled()
     assert list(scene.run_names()) == [FIRST, SECOND]
-    assert (scene.status, scene.status["phase"]) == (undisturbed.status, "Completed")
+    assert (scene.status, scene.status["phase"]) == (
+        undisturbed.status,
+        "Completed",
+    )
 
 
-async def test_an_answer_that_was_lost_is_made_good_by_the_run_that_is_found(scene: Scene) -> None:
+async def test_an_answer_that_was_lost_is_made_good_by_the_run_that_is_found(
+    scene: Scene,
+) -> None:
     """It was created, and the operator died before it heard of it: the watch has not told the next
     one yet."""
     await scene.reconcile(SWEEP)
@@ -229,7 +258,10 @@ async def test_cancel_is_sent_to_what_runs_and_waited_for() -> None:
     body = scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]
     scene.cluster.change(SWEEP_KIND, body, {"spec": {"cancel": True}})
     await scene.once()
-    assert scene.calls("cancel") == [("cancel", KIND, FIRST), ("cancel", KIND, SECOND)]
+    assert scene.calls("cancel") == [
+        ("cancel", KIND, FIRST),
+        ("cancel", KIND, SECOND),
+    ]
     assert scene.status["phase"] == "Running"
     await scene.once()
     assert scene.calls("cancel") == []
@@ -267,7 +299,9 @@ async def test_newer_values_do_not_stop_a_cancelled_sweep_from_cancelling_runs(
     await scene.until_settled()
     sweep = scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]
     scene.cluster.change(
-        SWEEP_KIND, sweep, {"spec": {"cancel": True}, "status": {"phase": "Rebalancing"}}
+        SWEEP_KIND,
+        sweep,
+        {"spec": {"cancel": True}, "status": {"phase": "Rebalancing"}},
     )
     await scene.once()
     assert scene.cluster.objects[KIND, NAMESPACE, FIRST]["spec"]["cancel"] is True
@@ -300,14 +334,18 @@ async def test_a_run_of_that_name_that_belongs_to_another_is_a_conflict(
     theirs = scene.cluster.add(KIND, foreign(controller))
     assert await scene.once() == 0.0
     await scene.until_settled()
-    assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Failed"] == [
-        "Conflict"
-    ]
+    assert [
+        c["reason"] for c in scene.status["conditions"] if c["type"] == "Failed"
+    ] == ["Conflict"]
     assert scene.cluster.objects[KIND, NAMESPACE, FIRST] == theirs
 
 
-async def test_a_run_of_an_earlier_sweep_of_this_name_is_waited_for(scene: Scene) -> None:
-    scene.cluster.add(KIND, foreign({"kind": SWEEP_KIND, "name": NAME, "uid": "of-the-earlier"}))
+async def test_a_run_of_an_earlier_sweep_of_this_name_is_waited_for(
+    scene: Scene,
+) -> None:
+    scene.cluster.add(
+        KIND, foreign({"kind": SWEEP_KIND, "name": NAME, "uid": "of-the-earlier"})
+    )
     assert await scene.once() == 0.0
     assert await scene.once() == LEFTOVER_SECONDS
     assert "earlier sweep of this name" in scene.status["message"]
@@ -317,12 +355,14 @@ async def test_a_run_of_an_earlier_sweep_of_this_name_is_waited_for(scene: Scene
 
 
 async def test_what_is_forbidden_is_reported_and_retried(scene: Scene) -> None:
-    scene.cluster.broken["apply"] = Forbidden("exceeded quota: count/benchmarkruns", code=403)
+    scene.cluster.broken["apply"] = Forbidden(
+        "exceeded quota: count/benchmarkruns", code=403
+    )
     assert await scene.once() == 0.0
     assert await scene.once() == REFUSED_RETRY_SECONDS
-    assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Ready"] == [
-        "QuotaExceeded"
-    ]
+    assert [
+        c["reason"] for c in scene.status["conditions"] if c["type"] == "Ready"
+    ] == ["QuotaExceeded"]
     scene.cluster.broken.clear()
     await scene.once()
     assert list(scene.run_names()) == [FIRST]
@@ -338,11 +378,23 @@ async def test_a_reworded_answer_does_not_trigger_a_new_query(scene: Scene) -> N
 @pytest.mark.parametrize(
     ("expected", "error"),
     [
-        ((True, False, False), Forbidden("x is forbidden: no such right", code=403)),
-        ((True, True, False), Forbidden("exceeded quota: count/benchmarkruns", code=403)),
-        ((True, False, True), Forbidden('failed calling webhook "w": EOF', code=500)),
+        (
+            (True, False, False),
+            Forbidden("x is forbidden: no such right", code=403),
+        ),
+        (
+            (True, True, False),
+            Forbidden("exceeded quota: count/benchmarkruns", code=403),
+        ),
+        (
+            (True, False, True),
+            Forbidden('failed calling webhook "w": EOF', code=500),
+        ),
         ((True, False, True), Unavailable("down", code=503)),
-        ((True, False, False), Invalid("x is forbidden: a policy denied request: no", code=422)),
+        (
+            (True, False, False),
+            Invalid("x is forbidden: a policy denied request: no", code=422),
+        ),
         ((False, False, False), Invalid("spec.server.image: too long", code=422)),
     ],
 )
@@ -360,9 +412,9 @@ async def test_why_a_run_is_not_there(
 async def test_an_invalid_spec_ends_the_sweep(scene: Scene) -> None:
     scene.cluster.broken["apply"] = Invalid("spec.server.image: too long", code=422)
     await scene.until_settled()
-    assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Failed"] == [
-        "RunInvalid"
-    ]
+    assert [
+        c["reason"] for c in scene.status["conditions"] if c["type"] == "Failed"
+    ] == ["RunInvalid"]
     assert (
         "seqs-v1-r1 is refused by the API server: spec.server.image: too long"
         in scene.status["message"]
@@ -423,15 +475,22 @@ async def test_runs_of_a_sweep_that_a_finalizer_keeps_are_cancelled_unless_they_
     await scene.until_settled()
     meta = {"deletionTimestamp": "2026-11-21T12:00:00Z", "finalizers": finalizers}
     scene.cluster.change(
-        SWEEP_KIND, scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME], {"metadata": meta}
+        SWEEP_KIND,
+        scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME],
+        {"metadata": meta},
     )
     assert [await scene.once(), len(scene.reconcile.memories)] == [None, 0]
     assert [name for _, _, name in scene.calls("cancel")] == cancelled
     assert scene.calls("apply", "status") == []
-    assert [await scene.once(), scene.calls("cancel") if cancelled else []] == [None, []]
+    assert [await scene.once(), scene.calls("cancel") if cancelled else []] == [
+        None,
+        [],
+    ]
 
 
-async def test_a_sweep_that_is_gone_while_it_is_deleted_is_forgotten(scene: Scene) -> None:
+async def test_a_sweep_that_is_gone_while_it_is_deleted_is_forgotten(
+    scene: Scene,
+) -> None:
     await scene.until_settled()
     scene.indexes.mark_deleting(SWEEP_KIND, NAMESPACE, NAME, UID)
     del scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]
@@ -455,9 +514,13 @@ def test_a_sweeps_key_is_never_that_of_a_run() -> None:
     [
         pytest.param({}, SWEEP, id="of the sweep that gives such names"),
         pytest.param(None, None, id="of nobody"),
-        pytest.param({"name": "other"}, None, id="of a sweep that gives other names"),
+        pytest.param(
+            {"name": "other"}, None, id="of a sweep that gives other names"
+        ),
         pytest.param({"kind": KIND}, None, id="of another kind"),
-        pytest.param({"apiVersion": "evil.dev/v1"}, None, id="of another API group"),
+        pytest.param(
+            {"apiVersion": "evil.dev/v1"}, None, id="of another API group"
+        ),
         pytest.param({"uid": ""}, None, id="of no uid"),
     ],
 )
@@ -495,7 +558,9 @@ async def test_a_pass_does_not_wait_for_its_table(
     assert [row["runs"] for row in scene.status["results"]] == [1, 0]
 
 
-async def test_the_end_waits_for_its_table(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_end_waits_for_its_table(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("benchrun.runtime.sweep_reconciler.TABLE_SECONDS", 0.0)
     scene.judge.may_answer.clear()
     for name in (FIRST, SECOND):
@@ -525,7 +590,9 @@ async def test_a_run_that_ends_while_a_table_is_made_gets_one_too(
     await scene.once()  # its end is in the status
     monkeypatch.setattr("benchrun.runtime.sweep_reconciler.TABLE_SECONDS", 60.0)
     second = asyncio.create_task(scene.once())
-    for _ in range(100):  # it waits for the first table, and will not wait for another
+    for _ in range(
+        100
+    ):  # it waits for the first table, and will not wait for another
         await asyncio.sleep(0)
     assert not second.done()
     scene.judge.may_answer.set()
@@ -535,15 +602,17 @@ async def test_a_run_that_ends_while_a_table_is_made_gets_one_too(
     assert scene.status["phase"] == "Completed"
 
 
-async def test_a_sweep_whose_table_cannot_be_made_ends_and_says_so(scene: Scene) -> None:
+async def test_a_sweep_whose_table_cannot_be_made_ends_and_says_so(
+    scene: Scene,
+) -> None:
     scene.judge.problem = "killed by SIGXCPU"
     for name in (FIRST, SECOND):
         await scene.until_settled()
         scene.end(name)
     await scene.until_settled()
-    assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Complete"] == [
-        "NotJudged"
-    ]
+    assert [
+        c["reason"] for c in scene.status["conditions"] if c["type"] == "Complete"
+    ] == ["NotJudged"]
     assert "SIGXCPU" in scene.status["message"]
 
 
@@ -562,7 +631,9 @@ async def test_the_table_of_a_sweep_that_is_gone_is_not_made(
     assert making.cancelled()
 
 
-async def test_a_sweep_that_memory_has_no_room_for_is_read_in_every_pass(scene: Scene) -> None:
+async def test_a_sweep_that_memory_has_no_room_for_is_read_in_every_pass(
+    scene: Scene,
+) -> None:
     scene.indexes = scene.reconcile.indexes = Indexes(declared_bytes=10)
     await scene.once()
     assert ("get", SWEEP_KIND, NAME) in scene.cluster.log
@@ -570,11 +641,15 @@ async def test_a_sweep_that_memory_has_no_room_for_is_read_in_every_pass(scene: 
     scene.end(FIRST)
     await scene.once()
     await scene.once()
-    assert len(list(scene.run_names())) == 2, "its runs have no room either; their ends are known"
+    assert len(list(scene.run_names())) == 2, (
+        "its runs have no room either; their ends are known"
+    )
     assert scene.status["phase"] == "Running"
 
 
-async def test_few_tables_are_made_at_a_time_and_namespaces_take_turns(scene: Scene) -> None:
+async def test_few_tables_are_made_at_a_time_and_namespaces_take_turns(
+    scene: Scene,
+) -> None:
     """Each holds its sweep's spec, as long as it waits for the judge."""
     scene.judge.may_answer.clear()
     asked: list[str] = []
@@ -589,7 +664,10 @@ async def test_few_tables_are_made_at_a_time_and_namespaces_take_turns(scene: Sc
     tables = [
         asyncio.create_task(
             scene.reconcile._table(
-                sweep_key(namespace, str(number)), packed(sweep_body()), wanted, SweepMemory("u")
+                sweep_key(namespace, str(number)),
+                packed(sweep_body()),
+                wanted,
+                SweepMemory("u"),
             )
         )
         for number, namespace in enumerate("aaaaaaaab")

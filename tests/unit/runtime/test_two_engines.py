@@ -32,7 +32,12 @@ RUNNING = 2  # So many of them run, the others wait.
 PROMPT = "word " * 64
 TOKENS = 150
 PLACES = (f"--max-num-seqs={RUNNING}", "--max-model-len=2048")
-SIMULATED = ("--sim-ttft-ms=20", "--sim-tpot-ms=10", "--sim-kv-tokens=4096", *PLACES)
+SIMULATED = (
+    "--sim-ttft-ms=20",
+    "--sim-tpot-ms=10",
+    "--sim-kv-tokens=4096",
+    *PLACES,
+)
 NAMES: tuple[EngineName, ...] = ("VLLM", "SGLang")
 
 
@@ -45,7 +50,12 @@ def target_of(name: EngineName, url: str) -> ScrapeTarget:
 
 
 async def _completion(session: aiohttp.ClientSession, url: str) -> None:
-    body = {"model": "tiny", "prompt": PROMPT, "max_tokens": TOKENS, "ignore_eos": True}
+    body = {
+        "model": "tiny",
+        "prompt": PROMPT,
+        "max_tokens": TOKENS,
+        "ignore_eos": True,
+    }
     async with session.post(f"{url}/v1/completions", json=body) as response:
         assert response.status == 200
         await response.read()
@@ -61,21 +71,30 @@ async def measured(url: str, engine: Engine) -> StageRecord:
         after = await take_settled(
             session, urls, engine, before=before, completed=USERS, answering=[True]
         )
-        known = await identify(session, urls[0], engine, role="server", model="tiny")
+        known = await identify(
+            session, urls[0], engine, role="server", model="tiny"
+        )
     assert before[0] is not None
     assert after[0] is not None
-    counters: dict[str, Any] = {"before": before[0].counters, "after": after[0].counters}
+    counters: dict[str, Any] = {
+        "before": before[0].counters,
+        "after": after[0].counters,
+    }
     return record(
         first_send_unix_us=round(begun * 1e6),
         last_receive_unix_us=round(time.time() * 1e6),
         requests=requests(
-            ttft_us=[20_000] * USERS, e2el_us=[1_500_000] * USERS, output_tokens=[TOKENS] * USERS
+            ttft_us=[20_000] * USERS,
+            e2el_us=[1_500_000] * USERS,
+            output_tokens=[TOKENS] * USERS,
         ),
         servers=(ServerEdge(**{**known.model_dump(), **counters}),),
     )
 
 
-async def _runs(urls: dict[EngineName, str]) -> dict[EngineName, tuple[StageRecord, RunMemory]]:
+async def _runs(
+    urls: dict[EngineName, str],
+) -> dict[EngineName, tuple[StageRecord, RunMemory]]:
     operator = Sessions(
         cluster=MemoryCluster(),
         fetcher=Fetcher(),
@@ -88,8 +107,12 @@ async def _runs(urls: dict[EngineName, str]) -> dict[EngineName, tuple[StageReco
     for name, url in urls.items():
         run = Run(namespace="lab", name=name.lower(), uid=name, generation=1)
         key = run_key("lab", run.name)
-        operator.follow(key, run, memories[name], scrape=(target_of(name, url),), pull=None)
-    records = await asyncio.gather(*(measured(urls[name], ENGINES[name]) for name in urls))
+        operator.follow(
+            key, run, memories[name], scrape=(target_of(name, url),), pull=None
+        )
+    records = await asyncio.gather(
+        *(measured(urls[name], ENGINES[name]) for name in urls)
+    )
     await operator.close()
     await operator.fetcher.close()
     return {name: (records[n], memories[name]) for n, name in enumerate(urls)}
@@ -149,14 +172,20 @@ def test_what_an_engine_does_not_say_is_absent(
     (edge,) = found.servers
     assert edge.after is not None
     assert edge.settings is None
-    assert not [key for key in edge.after if "admission" in key or "spec_decode" in key]
-    assert {sample.start_time for sample in memory.collected.samples.unstored} == {None}
+    assert not [
+        key for key in edge.after if "admission" in key or "spec_decode" in key
+    ]
+    assert {sample.start_time for sample in memory.collected.samples.unstored} == {
+        None
+    }
     assert memory.collected.server_facts["server-1"].kv_cache_tokens == 4096
     assert memory.collected.server_facts["server-1"].reported == {}
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_the_prefix_cache_of_each_is_emptied_in_its_own_way(name: EngineName) -> None:
+async def test_the_prefix_cache_of_each_is_emptied_in_its_own_way(
+    name: EngineName,
+) -> None:
     variables = {"VLLM_SERVER_DEV_MODE": "1"}
     flags = (*SIMULATED, f"--sim-engine={name}")
     async with aiohttp.ClientSession() as session:

@@ -52,7 +52,9 @@ def test_every_kind_has_one_handler_by_its_full_name_and_no_other_handler_is_use
     writes nothing on the object."""
     handlers: list[tuple[str, ...]] = []
 
-    def event(*resource: str, id: str, registry: object) -> Callable[[object], None]:
+    def event(
+        *resource: str, id: str, registry: object
+    ) -> Callable[[object], None]:
         return lambda handler: handlers.append(resource)
 
     on = SimpleNamespace(event=event, login=lambda registry: lambda login: None)
@@ -62,11 +64,15 @@ def test_every_kind_has_one_handler_by_its_full_name_and_no_other_handler_is_use
 
 
 @pytest.mark.parametrize("event_type", [None, "ADDED", "MODIFIED"])
-def test_event_updates_the_index_and_enqueues_the_run(scene: Scene, event_type: str | None) -> None:
+def test_event_updates_the_index_and_enqueues_the_run(
+    scene: Scene, event_type: str | None
+) -> None:
     scene.send("BenchmarkRun", event_type, run_body())
     scene.send("Deployment", event_type, child_body())
     assert scene.enqueued == [KEY, KEY]
-    assert [c.name for c in scene.indexes.children(KEY).objects] == ["br-chat-4e20caa2-server"]
+    assert [c.name for c in scene.indexes.children(KEY).objects] == [
+        "br-chat-4e20caa2-server"
+    ]
 
 
 def test_event_without_news_enqueues_nothing(scene: Scene) -> None:
@@ -88,7 +94,9 @@ def test_event_of_a_sweep_enqueues_it(scene: Scene) -> None:
     assert scene.indexes.sweep(sweep_key(KEY.namespace, "s")) is not None
 
 
-def test_deleted_child_is_gone_from_the_index_and_its_run_is_looked_at(scene: Scene) -> None:
+def test_deleted_child_is_gone_from_the_index_and_its_run_is_looked_at(
+    scene: Scene,
+) -> None:
     scene.send("Job", "ADDED", child_body())
     scene.send("Job", "DELETED", child_body(version=201))
     assert scene.enqueued == [KEY, KEY]
@@ -98,13 +106,20 @@ def test_deleted_child_is_gone_from_the_index_and_its_run_is_looked_at(scene: Sc
 def test_events_are_counted(scene: Scene) -> None:
     scene.send("Job", "ADDED", child_body())
     labels = {"kind": "Job", "type": "ADDED"}
-    assert scene.telemetry.registry.get_sample_value("benchrun_watch_events_total", labels) == 1
+    assert (
+        scene.telemetry.registry.get_sample_value(
+            "benchrun_watch_events_total", labels
+        )
+        == 1
+    )
 
 
 def test_only_children_of_runs_cross_the_wire() -> None:
     selectors = {kind: watching.label_selector(kind) for kind in CHILD_KINDS}
     measured = "benchrun.dev/run,benchrun.dev/role notin (stage,timeline,result)"
-    assert selectors == dict.fromkeys(CHILD_KINDS, "benchrun.dev/run") | {"ConfigMap": measured}
+    assert selectors == dict.fromkeys(CHILD_KINDS, "benchrun.dev/run") | {
+        "ConfigMap": measured
+    }
 
 
 def test_kopf_stores_nothing_on_the_objects() -> None:
@@ -130,7 +145,9 @@ def test_kopf_is_reduced_to_watching() -> None:
 def test_nobody_can_set_the_finalizer_that_kopf_takes_off_its_objects() -> None:
     """Kopf patches it away from whoever has it, which our rights do not allow, and tries that for
     ever."""
-    one, other = (watching.kopf_settings(namespaces=0).persistence.finalizer for _ in range(2))
+    one, other = (
+        watching.kopf_settings(namespaces=0).persistence.finalizer for _ in range(2)
+    )
     assert one.startswith("benchrun.dev/")
     assert one != other
     assert 32 <= len(one.partition("/")[2]) <= 63, (
@@ -138,18 +155,24 @@ def test_nobody_can_set_the_finalizer_that_kopf_takes_off_its_objects() -> None:
     )
 
 
-@pytest.mark.parametrize(("namespaces", "longest"), [(0, 3), (1, 3), (50, 15), (1000, 30)])
+@pytest.mark.parametrize(
+    ("namespaces", "longest"), [(0, 3), (1, 3), (50, 15), (1000, 30)]
+)
 def test_kopf_never_runs_out_of_tries_and_tries_soon_where_that_costs_little(
     namespaces: int, longest: float
 ) -> None:
-    backoffs = watching.kopf_settings(namespaces=namespaces).networking.error_backoffs
+    backoffs = watching.kopf_settings(
+        namespaces=namespaces
+    ).networking.error_backoffs
     assert isinstance(backoffs, watching.Backoff)
     pauses = list(itertools.islice(backoffs, 1000))
     assert pauses[:2] == [1, 2]
     assert max(pauses) == pauses[-1] == longest
 
 
-def test_event_of_an_object_that_reports_nothing_is_passed_over(scene: Scene) -> None:
+def test_event_of_an_object_that_reports_nothing_is_passed_over(
+    scene: Scene,
+) -> None:
     for kind in KINDS:
         scene.send(kind, "MODIFIED", {"metadata": {"uid": "u"}})
     assert scene.enqueued == []

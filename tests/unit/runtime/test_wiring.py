@@ -13,7 +13,11 @@ from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.decide import Decision, Facts
 from benchrun.effects import LEASE_SECONDS, WATCH_SECONDS, Unavailable
 from benchrun.observe import run_key
-from benchrun.runtime.background_tasks import ENDS_REMEMBERED, ENDS_WITHIN_SECONDS, RESTART_SECONDS
+from benchrun.runtime.background_tasks import (
+    ENDS_REMEMBERED,
+    ENDS_WITHIN_SECONDS,
+    RESTART_SECONDS,
+)
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.settings import OperatorSettings
 from benchrun.runtime.telemetry import MAX_LAG_SECONDS, MAX_SILENCE_SECONDS
@@ -46,7 +50,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Fenced:
 
     monkeypatch.setattr(effects, "configuration", configuration)
     monkeypatch.setattr(effects, "channel_key", channel_key)
-    monkeypatch.setattr(effects, "KubernetesApi", lambda connection, *, count: there)
+    monkeypatch.setattr(
+        effects, "KubernetesApi", lambda connection, *, count: there
+    )
     return there
 
 
@@ -76,7 +82,9 @@ def counted(operator: Operator, name: str, **labels: str) -> float | None:
 async def status_of(operator: Operator, path: str) -> int:
     """Of one of its pages."""
     async with ClientSession() as client:
-        return (await client.get(f"http://127.0.0.1:{operator.health.port}{path}")).status
+        return (
+            await client.get(f"http://127.0.0.1:{operator.health.port}{path}")
+        ).status
 
 
 def changed() -> dict[str, Any]:
@@ -116,7 +124,9 @@ def test_a_task_that_has_ended_is_restarted_and_counted(task: str) -> None:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_a_task_that_ends_whenever_it_is_started_is_a_problem_until_it_goes_on() -> None:
+def test_a_task_that_ends_whenever_it_is_started_is_a_problem_until_it_goes_on() -> (
+    None
+):
     async def keeps_dying(operator: Operator) -> None:
         for _ in range(ENDS_REMEMBERED):
             assert operator.problems() == []
@@ -131,10 +141,15 @@ def test_a_task_that_ends_whenever_it_is_started_is_a_problem_until_it_goes_on()
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize(
     ("seconds", "problems"),
-    [(MAX_LAG_SECONDS - 2, []), (MAX_LAG_SECONDS + 2, ["the event loop is 31 s late"])],
+    [
+        (MAX_LAG_SECONDS - 2, []),
+        (MAX_LAG_SECONDS + 2, ["the event loop is 31 s late"]),
+    ],
     ids=["busy", "stuck"],
 )
-def test_a_loop_that_does_nothing_else_is_late(seconds: float, problems: list[str]) -> None:
+def test_a_loop_that_does_nothing_else_is_late(
+    seconds: float, problems: list[str]
+) -> None:
     async def blocked(operator: Operator) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, FastLoop)
@@ -151,9 +166,13 @@ def test_a_watch_that_does_not_tell_what_was_written_is_silent_until_it_does(
         await passing(MAX_SILENCE_SECONDS - A_MINUTE - 1)
         assert operator.problems() == []
         await passing(2)
-        assert operator.problems() == ["a watch is silent about a change that is 181 s old"]
+        assert operator.problems() == [
+            "a watch is silent about a change that is 181 s old"
+        ]
         operator.indexes.heard(
-            "BenchmarkRun", cluster.objects["BenchmarkRun", NAMESPACE, "chat"], deleted=False
+            "BenchmarkRun",
+            cluster.objects["BenchmarkRun", NAMESPACE, "chat"],
+            deleted=False,
         )
 
     assert problems_after(report_late) == []
@@ -167,7 +186,9 @@ def test_a_change_that_was_listed_and_is_gone_when_the_watch_begins_does_not_end
     async def gone(operator: Operator) -> None:
         del cluster.objects["Deployment", NAMESPACE, "br-chat-4e20caa2-server"]
         operator.indexes.heard(
-            "BenchmarkRun", cluster.objects["BenchmarkRun", NAMESPACE, "chat"], deleted=False
+            "BenchmarkRun",
+            cluster.objects["BenchmarkRun", NAMESPACE, "chat"],
+            deleted=False,
         )
         await passing(MAX_SILENCE_SECONDS)
         assert operator.indexes.children(KEY).objects == ()
@@ -176,7 +197,9 @@ def test_a_change_that_was_listed_and_is_gone_when_the_watch_begins_does_not_end
 
 
 @in_fast_time
-async def test_a_namespace_that_cannot_be_read_stops_nobody_else(cluster: Fenced) -> None:
+async def test_a_namespace_that_cannot_be_read_stops_nobody_else(
+    cluster: Fenced,
+) -> None:
     cluster.fenced.add("closed")
     elsewhere = run_body("elsewhere", uid="2")
     elsewhere["metadata"]["namespace"] = "closed"
@@ -185,8 +208,14 @@ async def test_a_namespace_that_cannot_be_read_stops_nobody_else(cluster: Fenced
     async with running(settings) as operator:
         assert ("status", "BenchmarkRun", "chat") in cluster.log
         assert operator.problems() == []
-        assert counted(operator, "benchrun_namespace_unreadable", namespace="closed") == 1
-        assert counted(operator, "benchrun_namespace_unreadable", namespace=NAMESPACE) == 0
+        assert (
+            counted(operator, "benchrun_namespace_unreadable", namespace="closed")
+            == 1
+        )
+        assert (
+            counted(operator, "benchrun_namespace_unreadable", namespace=NAMESPACE)
+            == 0
+        )
         golden(*[remark.split(":")[0] for remark in operator.remarks()])
         # A watch that tells of it changes nothing: its children are not known.
         key = operator.indexes.heard("BenchmarkRun", elsewhere, deleted=False)
@@ -198,7 +227,10 @@ async def test_a_namespace_that_cannot_be_read_stops_nobody_else(cluster: Fenced
         await passing(SETTINGS.resync_seconds)
         assert ("status", "BenchmarkRun", "elsewhere") in cluster.log
         assert operator.remarks() == []
-        assert counted(operator, "benchrun_namespace_unreadable", namespace="closed") == 0
+        assert (
+            counted(operator, "benchrun_namespace_unreadable", namespace="closed")
+            == 0
+        )
 
 
 SERVER = ("Deployment", NAMESPACE, "br-chat-4e20caa2-server")
@@ -206,7 +238,9 @@ SERVER = ("Deployment", NAMESPACE, "br-chat-4e20caa2-server")
 
 @in_fast_time
 @pytest.mark.parametrize("kind", ["NetworkPolicy", "Service", SWEEP_KIND])
-async def test_a_kind_that_runs_can_do_without_stops_no_run(cluster: Fenced, kind: str) -> None:
+async def test_a_kind_that_runs_can_do_without_stops_no_run(
+    cluster: Fenced, kind: str
+) -> None:
     cluster.fenced.add(kind)
     async with running() as operator:
         assert ("status", "BenchmarkRun", "chat") in cluster.log
@@ -215,7 +249,9 @@ async def test_a_kind_that_runs_can_do_without_stops_no_run(cluster: Fenced, kin
 
 @in_fast_time
 @pytest.mark.parametrize("kind", ["Job", "Pod", "ConfigMap"])
-async def test_a_kind_that_cannot_be_listed_keeps_no_server(cluster: Fenced, kind: str) -> None:
+async def test_a_kind_that_cannot_be_listed_keeps_no_server(
+    cluster: Fenced, kind: str
+) -> None:
     """Nothing else is done about the run: what is there of it is not known."""
     cluster.fenced.add(kind)
     cluster.add("Deployment", child_body())
@@ -237,13 +273,19 @@ async def test_a_server_that_is_needed_stays_where_a_kind_cannot_be_listed(
     async with running():
         assert SERVER in cluster.objects
         change = {"spec": {"cancel": True}}
-        cluster.change("BenchmarkRun", cluster.objects["BenchmarkRun", NAMESPACE, "chat"], change)
+        cluster.change(
+            "BenchmarkRun",
+            cluster.objects["BenchmarkRun", NAMESPACE, "chat"],
+            change,
+        )
         await passing(2 * SETTINGS.resync_seconds)
         assert SERVER not in cluster.objects
 
 
 @in_fast_time
-async def test_resync_goes_on_where_one_namespace_is_not_readable_any_more(cluster: Fenced) -> None:
+async def test_resync_goes_on_where_one_namespace_is_not_readable_any_more(
+    cluster: Fenced,
+) -> None:
     settings = SETTINGS.model_copy(update={"namespaces": ("closed", NAMESPACE)})
     async with running(settings) as operator:
         cluster.fenced.add("closed")
@@ -279,14 +321,20 @@ async def test_waiting_for_an_api_server_is_no_problem_of_this_process(
 def lease(monkeypatch: pytest.MonkeyPatch) -> MemoryLease:
     """What operators that elect a leader share."""
     there = MemoryLease()
-    monkeypatch.setattr(effects, "LeaseApi", lambda connection, *, namespace, name: there)
+    monkeypatch.setattr(
+        effects, "LeaseApi", lambda connection, *, namespace, name: there
+    )
     return there
 
 
 def electing(name: str) -> OperatorSettings:
     """Settings of one of several operators."""
     return SETTINGS.model_copy(
-        update={"leader_election": True, "operator_namespace": "benchrun", "pod_name": name}
+        update={
+            "leader_election": True,
+            "operator_namespace": "benchrun",
+            "pod_name": name,
+        }
     )
 
 
@@ -308,7 +356,9 @@ async def test_a_standby_knows_everything_is_live_and_ready_and_makes_no_pass(
         for operator in (leader, standby):
             assert await status_of(operator, "/readyz") == 200
             key = operator.indexes.heard(
-                "BenchmarkRun", cluster.add("BenchmarkRun", changed()), deleted=False
+                "BenchmarkRun",
+                cluster.add("BenchmarkRun", changed()),
+                deleted=False,
             )
             assert key is not None
             operator.enqueue(key)
@@ -355,7 +405,9 @@ async def test_an_operator_that_was_superseded_makes_no_pass_and_ends(
 ) -> None:
     async with running(electing("a")) as leader:
         assert lease.lease is not None
-        await lease.replace({**lease.lease, "spec": {**lease.lease["spec"], "holderIdentity": "b"}})
+        await lease.replace(
+            {**lease.lease, "spec": {**lease.lease["spec"], "holderIdentity": "b"}}
+        )
         before = passes(leader)
         await passing(LEASE_SECONDS)
         assert leader.is_superseded
@@ -364,11 +416,16 @@ async def test_an_operator_that_was_superseded_makes_no_pass_and_ends(
         leader.enqueue(KEY)
         await passing(2 * SETTINGS.resync_seconds)
         assert passes(leader) == before
-        assert counted(leader, "benchrun_tasks_restarted_total", task="leading") is None
+        assert (
+            counted(leader, "benchrun_tasks_restarted_total", task="leading")
+            is None
+        )
 
 
 @in_fast_time
-async def test_the_election_survives_its_own_task(cluster: Fenced, lease: MemoryLease) -> None:
+async def test_the_election_survives_its_own_task(
+    cluster: Fenced, lease: MemoryLease
+) -> None:
     async with running(electing("a")) as leader:
         await ends("leading")
         await passing(A_MINUTE)
@@ -397,7 +454,9 @@ def test_passes_are_made_by_the_api_servers_time() -> None:
         await operator.stop()
 
     run_fast(scenario())
-    assert {facts.now.strftime("%Y-%m-%d %H:%M") for facts in seen} == {"2027-01-15 08:00"}
+    assert {facts.now.strftime("%Y-%m-%d %H:%M") for facts in seen} == {
+        "2027-01-15 08:00"
+    }
 
 
 @pytest.mark.usefixtures("cluster")
@@ -408,7 +467,9 @@ def test_pods_behind_the_proxy_do_not_tell_the_time(
     told = list[object]()
     made = effects.Connection.__init__
 
-    def noting(self: effects.Connection, found: Configuration, **given: Any) -> None:
+    def noting(
+        self: effects.Connection, found: Configuration, **given: Any
+    ) -> None:
         told.append(given["told"])
         made(self, found, **given)
 
@@ -433,13 +494,17 @@ def test_pods_behind_the_proxy_do_not_tell_the_time(
 
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize("enabled", [False, True])
-def test_single_runs_stand_on_the_metrics_page_only_where_that_was_requested(enabled: bool) -> None:
+def test_single_runs_stand_on_the_metrics_page_only_where_that_was_requested(
+    enabled: bool,
+) -> None:
     live = Live(at="", running=1)
 
     async def scenario() -> str:
         operator = Operator(
             SETTINGS.model_copy(update={"run_metrics": enabled}),
-            decide=lambda facts: Decision(status=RUNNING.model_copy(update={"live": live})),
+            decide=lambda facts: Decision(
+                status=RUNNING.model_copy(update={"live": live})
+            ),
         )
         await operator.start()
         await passing(1)

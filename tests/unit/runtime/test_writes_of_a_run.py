@@ -57,12 +57,16 @@ class Written(MemoryCluster):
         self, declared: Declared, *, resource_version: str, changes: Json
     ) -> Json:
         if changes.keys() != {"live"}:
-            self.written.append(f"status {changes.get('phase', '')} {sorted(changes)}")
+            self.written.append(
+                f"status {changes.get('phase', '')} {sorted(changes)}"
+            )
         return await super().patch_status(
             declared, resource_version=resource_version, changes=changes
         )
 
-    async def create_event(self, about: Declared, event: Event, *, now: datetime) -> None:
+    async def create_event(
+        self, about: Declared, event: Event, *, now: datetime
+    ) -> None:
         self.written.append(f"event {event.reason}")
         await super().create_event(about, event, now=now)
 
@@ -133,17 +137,35 @@ class Play:
     def reads(self, running: float) -> None:
         collected = self.reconciler.memories.of(KEY, UID).collected
         at = self.time().timestamp()
-        collected.samples.add(Sample(at=at, role="server", pod=SERVER_POD, running=running))
+        collected.samples.add(
+            Sample(at=at, role="server", pod=SERVER_POD, running=running)
+        )
 
-    def pod(self, role: str, name: str, container: str, *, ready: bool | None) -> None:
+    def pod(
+        self, role: str, name: str, container: str, *, ready: bool | None
+    ) -> None:
         """As kubelet and scheduler write it; `ready` None: no node has taken it."""
         made_by = names.child_name("chat", UID, role)
-        body = child_body(name, uid=f"{name}-uid", version=self.version(), role=role)
-        kind, made_by = ("Job", made_by) if role == "client" else ("ReplicaSet", f"{made_by}-5d4f8")
-        body["metadata"]["ownerReferences"] = [{**owner(), "kind": kind, "name": made_by}]
+        body = child_body(
+            name, uid=f"{name}-uid", version=self.version(), role=role
+        )
+        kind, made_by = (
+            ("Job", made_by)
+            if role == "client"
+            else ("ReplicaSet", f"{made_by}-5d4f8")
+        )
+        body["metadata"]["ownerReferences"] = [
+            {**owner(), "kind": kind, "name": made_by}
+        ]
         body["metadata"]["creationTimestamp"] = self.text()
-        body["spec"] = {"containers": [{"name": container, "image": f"{container}:1"}]}
-        body["status"] = {"phase": "Pending"} if ready is None else self.running(container, ready)
+        body["spec"] = {
+            "containers": [{"name": container, "image": f"{container}:1"}]
+        }
+        body["status"] = (
+            {"phase": "Pending"}
+            if ready is None
+            else self.running(container, ready)
+        )
         self.cluster.add("Pod", body)
 
     def client_ends(self) -> None:
@@ -154,12 +176,29 @@ class Play:
 
     def running(self, container: str, ready: bool) -> Json:
         state = {"running": {"startedAt": self.text()}}
-        shown = {"name": container, "image": f"{container}:1", "imageID": "i@sha256:0"}
+        shown = {
+            "name": container,
+            "image": f"{container}:1",
+            "imageID": "i@sha256:0",
+        }
         conditions = [
-            {"type": "PodScheduled", "status": "True", "lastTransitionTime": self.text()},
-            {"type": "Ready", "status": str(ready), "lastTransitionTime": self.text()},
+            {
+                "type": "PodScheduled",
+                "status": "True",
+                "lastTransitionTime": self.text(),
+            },
+            {
+                "type": "Ready",
+                "status": str(ready),
+                "lastTransitionTime": self.text(),
+            },
         ]
-        container_status = {**shown, "ready": ready, "restartCount": 0, "state": state}
+        container_status = {
+            **shown,
+            "ready": ready,
+            "restartCount": 0,
+            "state": state,
+        }
         return {
             "phase": "Running",
             "podIP": "10.0.0.1",
@@ -214,7 +253,9 @@ async def played(judge_seconds: float) -> Play:
     ],
 )
 @in_fast_time
-async def test_a_run_is_written_a_few_times(judge_seconds: float, most: int) -> None:
+async def test_a_run_is_written_a_few_times(
+    judge_seconds: float, most: int
+) -> None:
     play = await played(judge_seconds)
     assert status_of(play.cluster)["phase"] == "Completed"
     assert len(play.cluster.written) == most, play.cluster.written

@@ -6,7 +6,11 @@ from typing import Any
 
 from benchrun.api import BenchmarkRunStatus, Blocked, Live, ServerStatus
 from benchrun.decide import Ending, Event, Ref
-from benchrun.runtime.run_reconciler import JUDGED_WITHIN_SECONDS, RUNS_A_SECOND, SETTLE_SECONDS
+from benchrun.runtime.run_reconciler import (
+    JUDGED_WITHIN_SECONDS,
+    RUNS_A_SECOND,
+    SETTLE_SECONDS,
+)
 from unit.runtime.fast_time import passing, run_fast
 from unit.runtime.memory_cluster import status_of
 from unit.runtime.scene import RUNNING, Scene
@@ -14,7 +18,9 @@ from unit.runtime.scene import RUNNING, Scene
 LIVE_SECONDS = 5.0
 
 
-def scenario(test: Callable[[Scene], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+def scenario(
+    test: Callable[[Scene], Coroutine[Any, Any, None]],
+) -> Callable[[], None]:
     """The test in jumping time, of a run whose status was written a minute ago."""
 
     def run() -> None:
@@ -37,7 +43,9 @@ def status(**changes: Any) -> BenchmarkRunStatus:
 
 
 def live(running: float) -> BenchmarkRunStatus:
-    return status(live=Live(at=f"2026-11-21T12:00:{running:02.0f}Z", running=running))
+    return status(
+        live=Live(at=f"2026-11-21T12:00:{running:02.0f}Z", running=running)
+    )
 
 
 def writes(scene: Scene) -> int:
@@ -54,7 +62,10 @@ async def test_changes_that_follow_closely_are_one_write(scene: Scene) -> None:
     )
     assert writes(scene) == 0
     await passing(SETTLE_SECONDS / 2)
-    assert await scene.once(status=status(start_time="b"), requeue_after_seconds=9) == 9
+    assert (
+        await scene.once(status=status(start_time="b"), requeue_after_seconds=9)
+        == 9
+    )
     assert (writes(scene), status_of(scene.cluster)["startTime"]) == (1, "b")
 
 
@@ -67,7 +78,9 @@ async def test_an_end_is_written_at_once(scene: Scene) -> None:
 @scenario
 async def test_why_a_run_ends_is_written_at_once(scene: Scene) -> None:
     """A new operator must not find another reason."""
-    await scene.once(status=status(start_time="a"), ending=Ending("Cancelled", "by hand"))
+    await scene.once(
+        status=status(start_time="a"), ending=Ending("Cancelled", "by hand")
+    )
     assert writes(scene) == 1
     assert scene.collected.ending == Ending("Cancelled", "by hand")
 
@@ -102,7 +115,9 @@ async def test_live_figures_are_written_at_intervals(scene: Scene) -> None:
 
 
 @scenario
-async def test_live_figures_of_many_runs_are_written_less_often(scene: Scene) -> None:
+async def test_live_figures_of_many_runs_are_written_less_often(
+    scene: Scene,
+) -> None:
     scene.sessions.active = 10 * RUNS_A_SECOND
     for second in range(1, 31):
         await scene.once(status=live(second))
@@ -131,7 +146,9 @@ async def test_what_is_measured_is_reported_with_its_results_where_they_come_soo
 
 
 @scenario
-async def test_why_what_is_measured_is_not_judged_yet_is_reported_soon(scene: Scene) -> None:
+async def test_why_what_is_measured_is_not_judged_yet_is_reported_soon(
+    scene: Scene,
+) -> None:
     """A quota takes no records, say."""
     blocked = Blocked(by="Records", since="2026-11-21T12:00:00Z")
     refused = status(phase="Collecting", blocked=blocked)
@@ -142,17 +159,26 @@ async def test_why_what_is_measured_is_not_judged_yet_is_reported_soon(scene: Sc
 
 
 @scenario
-async def test_what_the_servers_were_is_written_while_their_pods_are_there(scene: Scene) -> None:
+async def test_what_the_servers_were_is_written_while_their_pods_are_there(
+    scene: Scene,
+) -> None:
     server = ServerStatus(engine="VLLM", role="server", replicas=3)
     held = status(phase="Collecting", servers=[server])
     assert await scene.once(status=status(servers=[server])) is None
     await passing(60)
-    assert await scene.once(status=status(servers=[server], start_time="a")) == SETTLE_SECONDS
+    assert (
+        await scene.once(status=status(servers=[server], start_time="a"))
+        == SETTLE_SECONDS
+    )
     assert writes(scene) == 0
     await scene.once(
-        status=held, delete=(Ref("Deployment", "lab", "br-chat-4e20caa2-server", "u"),)
+        status=held,
+        delete=(Ref("Deployment", "lab", "br-chat-4e20caa2-server", "u"),),
     )
-    assert (writes(scene), status_of(scene.cluster)["servers"][0]["replicas"]) == (1, 3)
+    assert (writes(scene), status_of(scene.cluster)["servers"][0]["replicas"]) == (
+        1,
+        3,
+    )
 
 
 @scenario
@@ -166,7 +192,10 @@ async def test_a_change_that_is_taken_back_is_not_written(scene: Scene) -> None:
 
 @scenario
 async def test_events_come_after_the_status_that_they_tell_of(scene: Scene) -> None:
-    written = {"status": status(start_time="a"), "events": (Event("Running", "go"),)}
+    written = {
+        "status": status(start_time="a"),
+        "events": (Event("Running", "go"),),
+    }
     await scene.once(**written)
     assert scene.cluster.events == []
     await passing(SETTLE_SECONDS)

@@ -27,7 +27,9 @@ def serve() -> Iterator[Callable[..., Running]]:
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
     """Yield a client without a limit on connections."""
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0)
+    ) as session:
         yield session
 
 

@@ -20,14 +20,21 @@ def parsed(*arguments: str, **environment: str) -> Settings:
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("32768", 32768), ("32k", 32_000), ("32K", 32_768), ("25.6k", 25_600), ("2M", 2 * 2**20)],
+    [
+        ("32768", 32768),
+        ("32k", 32_000),
+        ("32K", 32_768),
+        ("25.6k", 25_600),
+        ("2M", 2 * 2**20),
+    ],
 )
 def test_lengths_take_vllms_suffixes(text: str, number: int) -> None:
     assert human_readable_int(text) == number
 
 
 @pytest.mark.parametrize(
-    "arguments", [("serve", "m"), ("m",), ("--model", "m"), ("--port=1", "m"), ("--model=m",)]
+    "arguments",
+    [("serve", "m"), ("m",), ("--model", "m"), ("--port=1", "m"), ("--model=m",)],
 )
 def test_the_model_is_found_wherever_it_stands(arguments: tuple[str, ...]) -> None:
     assert parsed(*arguments).model == "m"
@@ -38,21 +45,46 @@ def test_the_given_model_is_served() -> None:
         "org/model",
         *("--served-model-name", "a", "b"),
         *("--max-model-len", "4K", "--max_num_seqs=7", "--block-size", "32"),
-        *("--no-enable-prefix-caching", "--sim-kv-tokens", "64K", "--sim-ttft-ms", "80"),
+        *(
+            "--no-enable-prefix-caching",
+            "--sim-kv-tokens",
+            "64K",
+            "--sim-ttft-ms",
+            "80",
+        ),
     )
     assert settings.served_names == ("a", "b")
-    assert (settings.max_model_len, settings.max_sequences, settings.kv_blocks) == (4096, 7, 2048)
+    assert (settings.max_model_len, settings.max_sequences, settings.kv_blocks) == (
+        4096,
+        7,
+        2048,
+    )
     assert not settings.prefix_caching
     assert settings.timing.first_token_seconds == pytest.approx(0.08)
 
 
 def test_other_flags_of_vllm_are_taken_and_reported() -> None:
     settings = parsed(
-        *("m", "--enforce-eager", "--dtype=bfloat16", "-tp", "2", "--trust-remote-code"),
-        *("--ec-transfer-config", '{"ec_connector": "Some"}', "--compilation-config.mode", "3"),
+        *(
+            "m",
+            "--enforce-eager",
+            "--dtype=bfloat16",
+            "-tp",
+            "2",
+            "--trust-remote-code",
+        ),
+        *(
+            "--ec-transfer-config",
+            '{"ec_connector": "Some"}',
+            "--compilation-config.mode",
+            "3",
+        ),
     )
     assert settings.declared["enforce_eager"] is True
-    assert (settings.declared["dtype"], settings.declared["tensor_parallel_size"]) == (
+    assert (
+        settings.declared["dtype"],
+        settings.declared["tensor_parallel_size"],
+    ) == (
         "bfloat16",
         2,
     )
@@ -70,7 +102,10 @@ def test_keys_come_from_flag_or_environment_and_are_never_reported() -> None:
     ("arguments", "words"),
     [
         (("m", "--foo", "bar"), "vllm: error: unrecognized arguments: --foo bar\n"),
-        (("m", "--swap-space=4"), "vllm: error: unrecognized arguments: --swap-space=4\n"),
+        (
+            ("m", "--swap-space=4"),
+            "vllm: error: unrecognized arguments: --swap-space=4\n",
+        ),
         (
             ("m", "--ec-transfer-config", "{bad"),
             "vllm serve: error: argument --ec-transfer-config: invalid",
@@ -90,8 +125,14 @@ def test_usage_errors_read_and_end_as_vllms_do(
     ("argument", "words"),
     [
         ("--gpu-memory-utilization=0", "Input should be greater than 0"),
-        ("--max-num-seqs=0", "max_num_seqs\n  Input should be greater than or equal to 1"),
-        ("--stream-interval=0", "stream_interval\n  Input should be greater than or equal to 1"),
+        (
+            "--max-num-seqs=0",
+            "max_num_seqs\n  Input should be greater than or equal to 1",
+        ),
+        (
+            "--stream-interval=0",
+            "stream_interval\n  Input should be greater than or equal to 1",
+        ),
         (
             "--max-num-queued-reqs=-1",
             "max_num_queued_reqs\n  Input should be greater than or equal to 0",
@@ -106,11 +147,15 @@ def test_values_vllm_refuses_end_with_one(argument: str, words: str) -> None:
 
 
 def test_the_models_own_length_is_the_default_and_the_limit(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps({"max_position_embeddings": 2048}))
+    (tmp_path / "config.json").write_text(
+        json.dumps({"max_position_embeddings": 2048})
+    )
     assert parsed(str(tmp_path)).max_model_len == 2048
     with pytest.raises(Refusal, match="greater than the derived max_model_len"):
         parsed(str(tmp_path), "--max-model-len=4096")
-    allowed = parsed(str(tmp_path), "--max-model-len=4096", VLLM_ALLOW_LONG_MAX_MODEL_LEN="1")
+    allowed = parsed(
+        str(tmp_path), "--max-model-len=4096", VLLM_ALLOW_LONG_MAX_MODEL_LEN="1"
+    )
     assert allowed.max_model_len == 4096
 
 
@@ -125,7 +170,10 @@ def test_the_models_own_length_is_the_default_and_the_limit(tmp_path: Path) -> N
             "KV cache is needed, which is larger than the available KV cache memory",
         ),
         ("gated-model", "You are trying to access a gated repo."),
-        ("model-not-found", "org/m is not a local folder and is not a valid model identifier"),
+        (
+            "model-not-found",
+            "org/m is not a local folder and is not a valid model identifier",
+        ),
         ("not-enough-gpus", "is larger than the number of available GPUs"),
         ("crash", "Engine core initialization failed."),
     ],

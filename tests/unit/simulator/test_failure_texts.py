@@ -79,7 +79,9 @@ def test_every_real_log_has_its_start() -> None:
 
 
 @pytest.mark.parametrize("log", sorted(LOGS))
-def test_a_failed_start_reads_and_is_diagnosed_as_on_a_real_server(folder: Path, log: str) -> None:
+def test_a_failed_start_reads_and_is_diagnosed_as_on_a_real_server(
+    folder: Path, log: str
+) -> None:
     start = STARTS[log]
     real = LOGS[log]
     done = subprocess.run(
@@ -104,11 +106,24 @@ def test_a_failed_start_reads_and_is_diagnosed_as_on_a_real_server(folder: Path,
     assert ours[-start.last_lines :] == theirs[-start.last_lines :]
     assert last_words(done.stdout, VLLM) == last_words(real, VLLM)
     for length in (len(real), TERMINATION_MESSAGE_BYTES):
-        assert diagnosis(start.code, done.stdout[-length:]) == diagnosis(start.code, real[-length:])
+        assert diagnosis(start.code, done.stdout[-length:]) == diagnosis(
+            start.code, real[-length:]
+        )
 
 
 @pytest.mark.parametrize(
-    "text", ["{bad", "", "{", '{"a"', '{"a":', '{"a": 1', '{"a" 1}', '{"a": 1 "b"}', "{} x"]
+    "text",
+    [
+        "{bad",
+        "",
+        "{",
+        '{"a"',
+        '{"a":',
+        '{"a": 1',
+        '{"a" 1}',
+        '{"a": 1 "b"}',
+        "{} x",
+    ],
 )
 def test_broken_json_is_reported_in_the_words_of_pydantic(
     capsys: pytest.CaptureFixture[str], text: str
@@ -117,4 +132,6 @@ def test_broken_json_is_reported_in_the_words_of_pydantic(
         from_json(text)
     with pytest.raises(SystemExit):
         parse(["m", "--kv-transfer-config", text], environment={})
-    assert f"Invalid JSON: {real.value} [type=json_invalid" in capsys.readouterr().err
+    assert (
+        f"Invalid JSON: {real.value} [type=json_invalid" in capsys.readouterr().err
+    )

@@ -55,7 +55,12 @@ def test_canaries_fail_first() -> None:
 
 def test_the_process_dies_at_the_end_of_the_named_request() -> None:
     plan = FaultPlan(Faults(die_after_requests=3))
-    assert [plan.last_request_served() for _ in range(4)] == [False, False, True, False]
+    assert [plan.last_request_served() for _ in range(4)] == [
+        False,
+        False,
+        True,
+        False,
+    ]
 
 
 # Servers that change their speed.
@@ -92,14 +97,20 @@ def test_a_token_that_falls_due_before_the_slowdown_is_as_usual() -> None:
 
 
 def test_requests_alternate_in_groups() -> None:
-    alternating = factors(Changes(alternate_requests=2, alternate_percent=20), *range(6))
+    alternating = factors(
+        Changes(alternate_requests=2, alternate_percent=20), *range(6)
+    )
     assert alternating == pytest.approx([1, 1, 1.2, 1.2, 1, 1])
 
 
 def test_what_no_client_sent_goes_at_the_usual_speed() -> None:
     assert (
         Drift(
-            Changes(percent_per_1000_requests=9, alternate_requests=1, alternate_percent=50)
+            Changes(
+                percent_per_1000_requests=9,
+                alternate_requests=1,
+                alternate_percent=50,
+            )
         ).factor(0, now=1)
         == 1
     )
@@ -110,14 +121,19 @@ def test_what_no_client_sent_goes_at_the_usual_speed() -> None:
 
 def held_up(cold: Cold, *arrivals: float) -> list[float]:
     start = ColdStart(cold)
-    return [start.held_up_seconds(number, now=now) for number, now in enumerate(arrivals, 1)]
+    return [
+        start.held_up_seconds(number, now=now)
+        for number, now in enumerate(arrivals, 1)
+    ]
 
 
 @pytest.mark.parametrize(
     ("cold", "delays"),
     [
         pytest.param(Cold(), [0, 0, 0, 0], id="no request by default"),
-        pytest.param(Cold(requests=2, seconds=0.3), [0.3, 0.3, 0, 0], id="the first ones"),
+        pytest.param(
+            Cold(requests=2, seconds=0.3), [0.3, 0.3, 0, 0], id="the first ones"
+        ),
         pytest.param(
             Cold(requests=1, seconds=0.3, after_requests=2),
             [0, 0, 0.3, 0],
@@ -147,7 +163,9 @@ VLLMS_WARNING = re.compile(
 )
 
 
-def stalls(compilations: Compilations, *prompts: int) -> tuple[list[float], list[str]]:
+def stalls(
+    compilations: Compilations, *prompts: int
+) -> tuple[list[float], list[str]]:
     lines: list[str] = []
     compiler = Compiler(compilations, warn=lines.append)
     found = [
@@ -181,5 +199,10 @@ def test_each_power_of_two_compiles_once() -> None:
 
 
 def test_a_request_admitted_twice_compiles_once() -> None:
-    compiler = Compiler(Compilations(at_request=1, seconds=0.4), warn=lambda _: None)
-    assert [compiler.stall_seconds(1, prompt_tokens=5) for _ in range(2)] == [0.4, 0]
+    compiler = Compiler(
+        Compilations(at_request=1, seconds=0.4), warn=lambda _: None
+    )
+    assert [compiler.stall_seconds(1, prompt_tokens=5) for _ in range(2)] == [
+        0.4,
+        0,
+    ]

@@ -39,7 +39,11 @@ server."""
 REAL_RECOMPUTED = REAL["prefill"]
 PAGES = Path(__file__).parents[1] / "measure" / "pages"
 """Of two real servers that had handed prompts over."""
-NIXL = {"do_remote_decode": True, "do_remote_prefill": False, "remote_engine_id": None}
+NIXL = {
+    "do_remote_decode": True,
+    "do_remote_prefill": False,
+    "remote_engine_id": None,
+}
 
 
 def flag(role: str, folder: Path | None = None) -> str:
@@ -58,10 +62,14 @@ def server(serve: Serve, *flags: str) -> str:
         "--sim-ttft-ms=0",
         "--sim-tpot-ms=1",
     )
-    return serve(*ways, f"--sim-prefill-us-per-token={PREFILL_MS_PER_TOKEN * 100}", *flags).url
+    return serve(
+        *ways, f"--sim-prefill-us-per-token={PREFILL_MS_PER_TOKEN * 100}", *flags
+    ).url
 
 
-async def complete(http: aiohttp.ClientSession, url: str, **more: object) -> dict[str, Any]:
+async def complete(
+    http: aiohttp.ClientSession, url: str, **more: object
+) -> dict[str, Any]:
     body = {"prompt": "x" * PROMPT_TOKENS, "max_tokens": 1} | more
     async with http.post(f"{url}/v1/completions", json=body) as response:
         assert response.status == 200
@@ -69,7 +77,9 @@ async def complete(http: aiohttp.ClientSession, url: str, **more: object) -> dic
         return found
 
 
-async def prompt_counters(http: aiohttp.ClientSession, url: str) -> Mapping[str, float]:
+async def prompt_counters(
+    http: aiohttp.ClientSession, url: str
+) -> Mapping[str, float]:
     """The counters about where prompts came from, those at zero left out."""
     async with http.get(f"{url}/metrics") as response:
         page = await response.text()
@@ -88,10 +98,17 @@ async def prompt_counters(http: aiohttp.ClientSession, url: str) -> Mapping[str,
 
 @pytest.mark.parametrize(
     "roles",
-    [("kv_producer", "kv_consumer"), ("kv_both", "kv_both"), ("kv_consumer", "kv_producer")],
+    [
+        ("kv_producer", "kv_consumer"),
+        ("kv_both", "kv_both"),
+        ("kv_consumer", "kv_producer"),
+    ],
 )
 async def test_with_a_shared_folder_counters_rise_as_real_ones_whatever_the_roles(
-    serve: Serve, http: aiohttp.ClientSession, tmp_path: Path, roles: tuple[str, str]
+    serve: Serve,
+    http: aiohttp.ClientSession,
+    tmp_path: Path,
+    roles: tuple[str, str],
 ) -> None:
     prefill, decode = (server(serve, flag(role, tmp_path)) for role in roles)
     assert (await complete(http, prefill))["kv_transfer_params"] is None
@@ -105,9 +122,13 @@ async def test_blocks_handed_over_by_request_count_the_same(
 ) -> None:
     prefill = server(serve, flag("kv_producer"))
     decode = server(serve, flag("kv_consumer"))
-    params = (await complete(http, prefill, kv_transfer_params=NIXL))["kv_transfer_params"]
+    params = (await complete(http, prefill, kv_transfer_params=NIXL))[
+        "kv_transfer_params"
+    ]
     assert params["do_remote_prefill"] is True
-    assert (await complete(http, decode, kv_transfer_params=params))["kv_transfer_params"] is None
+    assert (await complete(http, decode, kv_transfer_params=params))[
+        "kv_transfer_params"
+    ] is None
     assert await prompt_counters(http, decode) == REAL["decode"]
 
 
@@ -120,10 +141,14 @@ async def test_a_request_that_names_no_blocks_is_computed(
     assert await prompt_counters(http, decode) == REAL_RECOMPUTED
 
 
-async def test_a_producer_fetches_nothing(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_a_producer_fetches_nothing(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     prefill = server(serve, flag("kv_producer"))
     await complete(
-        http, prefill, kv_transfer_params={"do_remote_prefill": True, "remote_engine_id": "x"}
+        http,
+        prefill,
+        kv_transfer_params={"do_remote_prefill": True, "remote_engine_id": "x"},
     )
     assert await prompt_counters(http, prefill) == REAL_RECOMPUTED
 
@@ -165,7 +190,11 @@ async def test_a_broken_transfer_shows_as_computing_all_of_it(
     [(100, 0), (129, 0), (130, 128), (257, 0), (258, 256), (897, 0), (3000, 2944)],
 )
 async def test_whole_blocks_are_found_but_for_one_token_beyond_them_as_measured_on_vllm(
-    serve: Serve, http: aiohttp.ClientSession, tmp_path: Path, tokens: int, fetched: int
+    serve: Serve,
+    http: aiohttp.ClientSession,
+    tmp_path: Path,
+    tokens: int,
+    fetched: int,
 ) -> None:
     prefill, decode = (server(serve, flag("kv_both", tmp_path)) for _ in range(2))
     for url in (prefill, decode):
@@ -179,25 +208,34 @@ async def test_what_the_own_cache_holds_is_not_fetched(
     serve: Serve, http: aiohttp.ClientSession, tmp_path: Path
 ) -> None:
     prefill, decode = (
-        serve(f"--block-size={BLOCK}", flag("kv_both", tmp_path)).url for _ in range(2)
+        serve(f"--block-size={BLOCK}", flag("kv_both", tmp_path)).url
+        for _ in range(2)
     )
     for url in (prefill, decode, decode):
         await complete(http, url)
     counters = await prompt_counters(http, decode)
-    assert counters['prompt_tokens_by_source_total{source="local_cache_hit"}'] == 896
-    assert counters['prompt_tokens_by_source_total{source="external_kv_transfer"}'] == 896
+    assert (
+        counters['prompt_tokens_by_source_total{source="local_cache_hit"}'] == 896
+    )
+    assert (
+        counters['prompt_tokens_by_source_total{source="external_kv_transfer"}']
+        == 896
+    )
     # The second time only what the cache has not is asked for.
     assert counters["external_prefix_cache_queries_total"] == 1000 + 104
 
 
 @pytest.mark.parametrize(
-    ("role", "told_of"), [("kv_producer", False), ("kv_both", True), ("kv_consumer", True)]
+    ("role", "told_of"),
+    [("kv_producer", False), ("kv_both", True), ("kv_consumer", True)],
 )
 async def test_the_gauge_of_fetching_is_there_only_where_blocks_are_fetched(
     serve: Serve, http: aiohttp.ClientSession, role: str, told_of: bool
 ) -> None:
     async with http.get(f"{server(serve, flag(role))}/metrics") as response:
-        assert ("vllm:num_requests_kv_fetch_by_stage" in await response.text()) is told_of
+        assert (
+            "vllm:num_requests_kv_fetch_by_stage" in await response.text()
+        ) is told_of
 
 
 @pytest.mark.parametrize(
@@ -205,7 +243,10 @@ async def test_the_gauge_of_fetching_is_there_only_where_blocks_are_fetched(
     [
         ("[1]", "Input should be an object"),
         ("null", "Input should be an object"),
-        ('{"kv_connector": "ExampleConnector"}', "Please specify kv_role when kv_connector is set"),
+        (
+            '{"kv_connector": "ExampleConnector"}',
+            "Please specify kv_role when kv_connector is set",
+        ),
         (
             '{"kv_connector": "ExampleConnector", "kv_role": "x"}',
             "Input should be 'kv_producer', 'kv_both' or",
@@ -220,14 +261,22 @@ def test_a_configuration_that_vllm_cannot_read_is_a_usage_error(
         parse(["m", "--kv-transfer-config", value], environment={})
     assert ended.value.code == 2
     error = capsys.readouterr().err
-    assert "argument --kv-transfer-config: 1 validation error for KVTransferConfig\n" in error
+    assert (
+        "argument --kv-transfer-config: 1 validation error for KVTransferConfig\n"
+        in error
+    )
     assert words in error
 
 
 def test_a_connector_that_vllm_does_not_know_ends_the_engine() -> None:
-    with pytest.raises(Refusal, match="Unsupported connector type: Nope") as refused:
+    with pytest.raises(
+        Refusal, match="Unsupported connector type: Nope"
+    ) as refused:
         parse(
-            ["m", '--kv-transfer-config={"kv_connector": "Nope", "kv_role": "kv_both"}'],
+            [
+                "m",
+                '--kv-transfer-config={"kv_connector": "Nope", "kv_role": "kv_both"}',
+            ],
             environment={},
         )
     assert refused.value.code == 1
@@ -235,10 +284,15 @@ def test_a_connector_that_vllm_does_not_know_ends_the_engine() -> None:
 
 @pytest.mark.parametrize("value", ["{}", '{"kv_role": "kv_both"}'])
 def test_without_a_connector_nothing_is_handed_over(value: str) -> None:
-    assert parse(["m", "--kv-transfer-config", value], environment={}).kv_transfer is None
+    assert (
+        parse(["m", "--kv-transfer-config", value], environment={}).kv_transfer
+        is None
+    )
 
 
-@pytest.mark.parametrize("page", ["vllm-0.32.0-prefill.txt", "vllm-0.32.0-decode.txt"])
+@pytest.mark.parametrize(
+    "page", ["vllm-0.32.0-prefill.txt", "vllm-0.32.0-decode.txt"]
+)
 async def test_names_and_labels_are_those_of_real_pages(
     serve: Serve, http: aiohttp.ClientSession, page: str
 ) -> None:

@@ -77,7 +77,9 @@ def test_an_idle_hit_cannot_be_spent_twice() -> None:
     assert kv.admit(hashes(list(range(16))), tokens=16) is None
 
 
-def test_the_block_unused_longest_is_evicted_first_and_a_prompt_from_its_tail() -> None:
+def test_the_block_unused_longest_is_evicted_first_and_a_prompt_from_its_tail() -> (
+    None
+):
     kv = cache(blocks=4)
     kv.release(admitted(kv, list(range(8))))
     kv.release(admitted(kv, list(range(100, 108))))
@@ -122,10 +124,15 @@ def test_without_prefix_caching_nothing_is_found() -> None:
 
 @given(
     st.lists(
-        st.tuples(st.lists(st.integers(0, 1), min_size=1, max_size=24), st.booleans()), max_size=30
+        st.tuples(
+            st.lists(st.integers(0, 1), min_size=1, max_size=24), st.booleans()
+        ),
+        max_size=30,
     )
 )
-def test_blocks_are_neither_lost_nor_invented(history: list[tuple[list[int], bool]]) -> None:
+def test_blocks_are_neither_lost_nor_invented(
+    history: list[tuple[list[int], bool]],
+) -> None:
     kv = cache(blocks=10)
     leases: list[Lease] = []
     for prompt, release_first in history:
@@ -136,7 +143,9 @@ def test_blocks_are_neither_lost_nor_invented(history: list[tuple[list[int], boo
             leases.append(lease)
             kv.grow(lease, tokens=len(prompt) + 5)
         distinct = {name for held in leases for name in held.shared}
-        assert 10 - kv.free_blocks == len(distinct) + sum(held.private for held in leases)
+        assert 10 - kv.free_blocks == len(distinct) + sum(
+            held.private for held in leases
+        )
         assert 0 <= kv.free_blocks <= 10
     for lease in leases:
         kv.release(lease)
@@ -150,7 +159,9 @@ def test_foreign_hits_are_whole_blocks_and_never_the_last_token() -> None:
     assert lease is not None
     assert lease.cached_tokens == cache.cached_tokens([], tokens=41) == 20
     assert (
-        KvCache(blocks=100, block_size=4, foreign_hits_percent=100).cached_tokens([], tokens=40)
+        KvCache(blocks=100, block_size=4, foreign_hits_percent=100).cached_tokens(
+            [], tokens=40
+        )
         == 36
     )
 
@@ -165,5 +176,7 @@ def test_own_hits_count_where_they_are_more() -> None:
 
 
 def test_without_prefix_caching_nobody_hits() -> None:
-    cache = KvCache(blocks=100, block_size=4, prefix_caching=False, foreign_hits_percent=50)
+    cache = KvCache(
+        blocks=100, block_size=4, prefix_caching=False, foreign_hits_percent=50
+    )
     assert cache.cached_tokens([], tokens=41) == 0

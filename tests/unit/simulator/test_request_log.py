@@ -35,11 +35,22 @@ LINE = {
 
 
 async def stream(
-    http: aiohttp.ClientSession, url: str, *, tokens: int = 10, request_id: str | None = None
+    http: aiohttp.ClientSession,
+    url: str,
+    *,
+    tokens: int = 10,
+    request_id: str | None = None,
 ) -> None:
     headers = {} if request_id is None else {"X-Request-Id": request_id}
-    body = {"prompt": "x" * 40, "max_tokens": tokens, "stream": True, "ignore_eos": True}
-    async with http.post(f"{url}/v1/completions", json=body, headers=headers) as response:
+    body = {
+        "prompt": "x" * 40,
+        "max_tokens": tokens,
+        "stream": True,
+        "ignore_eos": True,
+    }
+    async with http.post(
+        f"{url}/v1/completions", json=body, headers=headers
+    ) as response:
         text = await response.text()
     assert request_id is None or f'"id":"cmpl-{request_id}"' in text
 
@@ -48,7 +59,9 @@ async def test_a_line_says_what_was_sent_and_when(
     serve: Serve, http: aiohttp.ClientSession, truth: Truth, tmp_path: Path
 ) -> None:
     log = tmp_path / "truth.jsonl"
-    url = serve("--sim-ttft-ms=20", "--sim-tpot-ms=5", f"--sim-log-requests={log}").url
+    url = serve(
+        "--sim-ttft-ms=20", "--sim-tpot-ms=5", f"--sim-log-requests={log}"
+    ).url
     before = time.perf_counter()
     await stream(http, url, request_id="mine")
     await stream(http, url)
@@ -57,7 +70,11 @@ async def test_a_line_says_what_was_sent_and_when(
     # log's end is later.
     after = time.perf_counter()
     assert first.keys() == LINE
-    assert (first["request_id"], first["number"], second["number"]) == ("mine", 1, 2)
+    assert (first["request_id"], first["number"], second["number"]) == (
+        "mine",
+        1,
+        2,
+    )
     assert before < first["arrived_at"] == first["scheduled_at"]
     assert first["first_sent_at"] >= first["arrived_at"] + 0.020
     assert first["last_sent_at"] >= first["first_sent_at"]
@@ -78,7 +95,11 @@ async def test_a_line_says_what_was_sent_and_when(
 
 @pytest.mark.parametrize(
     ("flags", "sent", "chunks"),
-    [(("--stream-interval=4",), 10, 4), (("--sim-drop-end-percent=100",), 9, 9), ((), 10, 10)],
+    [
+        (("--stream-interval=4",), 10, 4),
+        (("--sim-drop-end-percent=100",), 9, 9),
+        ((), 10, 10),
+    ],
 )
 async def test_what_did_not_leave_is_not_called_sent(
     serve: Serve,
@@ -90,10 +111,16 @@ async def test_what_did_not_leave_is_not_called_sent(
     chunks: int,
 ) -> None:
     log = tmp_path / "truth.jsonl"
-    url = serve("--sim-ttft-ms=1", "--sim-tpot-ms=1", f"--sim-log-requests={log}", *flags).url
+    url = serve(
+        "--sim-ttft-ms=1", "--sim-tpot-ms=1", f"--sim-log-requests={log}", *flags
+    ).url
     await stream(http, url)
     (line,) = truth(log, 1)
-    assert (line["output_tokens"], line["sent_tokens"], line["chunks"]) == (10, sent, chunks)
+    assert (line["output_tokens"], line["sent_tokens"], line["chunks"]) == (
+        10,
+        sent,
+        chunks,
+    )
 
 
 @pytest.mark.parametrize("ending", ["sigterm", "death"])
@@ -102,7 +129,9 @@ async def test_nothing_is_lost_at_the_end(
 ) -> None:
     log = tmp_path / "truth.jsonl"
     flags = ("--sim-ttft-ms=1", "--sim-tpot-ms=1", f"--sim-log-requests={log}")
-    server = serve(*flags, *(["--sim-die-after-requests=3"] if ending == "death" else []))
+    server = serve(
+        *flags, *(["--sim-die-after-requests=3"] if ending == "death" else [])
+    )
     for _ in range(3):
         await stream(http, server.url)
     if ending == "sigterm":

@@ -9,11 +9,15 @@ from benchrun_simulator.scheduler import Scheduler
 from benchrun_simulator.sequence import Sequence
 from hypothesis import given, strategies as st
 
-TIMING = Timing(first_token_seconds=0.1, prefill_seconds_per_token=0.001, per_token_seconds=0.02)
+TIMING = Timing(
+    first_token_seconds=0.1, prefill_seconds_per_token=0.001, per_token_seconds=0.02
+)
 FOREVER = 1e9
 
 
-def scheduler(*, blocks: int = 1000, block_size: int = 4, max_sequences: int = 8) -> Scheduler:
+def scheduler(
+    *, blocks: int = 1000, block_size: int = 4, max_sequences: int = 8
+) -> Scheduler:
     return Scheduler(
         pace=Pace(TIMING),
         cache=KvCache(blocks=blocks, block_size=block_size),
@@ -22,7 +26,9 @@ def scheduler(*, blocks: int = 1000, block_size: int = 4, max_sequences: int = 8
 
 
 def sequence(*, prompt: list[int], tokens: int, at: float = 0.0) -> Sequence:
-    return Sequence(prompt=prompt, output=list(range(1000, 1000 + tokens)), arrived_at=at)
+    return Sequence(
+        prompt=prompt, output=list(range(1000, 1000 + tokens)), arrived_at=at
+    )
 
 
 def submit(target: Scheduler, *sequences: Sequence) -> None:
@@ -30,7 +36,9 @@ def submit(target: Scheduler, *sequences: Sequence) -> None:
         target.submit(one, now=one.arrived_at)
 
 
-def instants(target: Scheduler, *, until: float = FOREVER) -> list[tuple[Sequence, float]]:
+def instants(
+    target: Scheduler, *, until: float = FOREVER
+) -> list[tuple[Sequence, float]]:
     return list(target.advance(until))
 
 
@@ -76,7 +84,9 @@ def test_sequences_do_not_slow_each_other() -> None:
     assert {round(due_times(one, seen)[-1], 6) for one in many} == {0.281}
 
 
-def test_beyond_the_limit_they_wait_in_order_of_arrival_and_start_when_one_ends() -> None:
+def test_beyond_the_limit_they_wait_in_order_of_arrival_and_start_when_one_ends() -> (
+    None
+):
     target = scheduler(max_sequences=1)
     first, second, third = (sequence(prompt=[], tokens=2) for _ in range(3))
     submit(target, first, second, third)
@@ -95,8 +105,14 @@ def test_cached_tokens_cost_no_prefill_and_are_counted() -> None:
     submit(target, first)
     instants(target, until=0.5)
     submit(target, second)
-    assert due_times(second, instants(target)) == pytest.approx([1.0 + 0.1 + 2 * 0.001])
-    assert (second.cached_tokens, target.totals.prefix_hits, target.totals.prefix_queries) == (
+    assert due_times(second, instants(target)) == pytest.approx(
+        [1.0 + 0.1 + 2 * 0.001]
+    )
+    assert (
+        second.cached_tokens,
+        target.totals.prefix_hits,
+        target.totals.prefix_queries,
+    ) == (
         8,
         8,
         20,
@@ -126,7 +142,9 @@ def test_a_prompt_that_does_not_fit_waits_and_nobody_overtakes_it() -> None:
     assert small.scheduled_at == large.scheduled_at
 
 
-def test_without_blocks_to_grow_the_last_admitted_is_preempted_and_finishes_later() -> None:
+def test_without_blocks_to_grow_the_last_admitted_is_preempted_and_finishes_later() -> (
+    None
+):
     target = scheduler(blocks=3)
     old = sequence(prompt=[1, 2, 3], tokens=6)
     young = sequence(prompt=[4, 5, 6], tokens=6)
@@ -134,7 +152,9 @@ def test_without_blocks_to_grow_the_last_admitted_is_preempted_and_finishes_late
     seen = instants(target)
     assert target.totals.preemptions == 1
     assert (old.preemptions, young.preemptions) == (0, 1)
-    assert due_times(old, seen) == pytest.approx([0.103 + 0.02 * step for step in range(6)])
+    assert due_times(old, seen) == pytest.approx(
+        [0.103 + 0.02 * step for step in range(6)]
+    )
     # Resumed when `old` ended, with its one full block still in the cache and one token to compute
     # again.
     assert due_times(young, seen)[-1] > due_times(old, seen)[-1] + 0.1
@@ -155,7 +175,9 @@ def test_the_preempted_goes_before_those_that_wait() -> None:
 def test_the_preempted_keeps_its_first_admission() -> None:
     target = scheduler(blocks=3)
     submit(
-        target, sequence(prompt=[1, 2, 3], tokens=6), young := sequence(prompt=[4, 5, 6], tokens=6)
+        target,
+        sequence(prompt=[1, 2, 3], tokens=6),
+        young := sequence(prompt=[4, 5, 6], tokens=6),
     )
     instants(target)
     assert young.scheduled_at == 0.0
@@ -174,7 +196,11 @@ def test_a_request_is_preempted_once_though_there_is_room() -> None:
     first.number, second.number = 1, 2
     submit(target, first, second)
     seen = instants(target)
-    assert (target.totals.preemptions, first.preemptions, second.preemptions) == (1, 0, 1)
+    assert (target.totals.preemptions, first.preemptions, second.preemptions) == (
+        1,
+        0,
+        1,
+    )
     assert due_times(first, seen) == pytest.approx([0.15, 0.17, 0.19])
     # 48 tokens of the prompt are whole blocks, and found again.
     assert due_times(second, seen) == pytest.approx([0.15, 0.253, 0.273])
@@ -194,7 +220,11 @@ def test_an_aborted_sequence_reports_nothing_more_and_frees_its_place() -> None:
 
 def test_a_waiting_sequence_can_be_aborted() -> None:
     target = scheduler(max_sequences=1)
-    submit(target, sequence(prompt=[], tokens=1), waiting := sequence(prompt=[], tokens=1))
+    submit(
+        target,
+        sequence(prompt=[], tokens=1),
+        waiting := sequence(prompt=[], tokens=1),
+    )
     target.abort(waiting, now=0.01)
     assert target.waiting == 0
     assert due_times(waiting, instants(target)) == []
@@ -210,12 +240,16 @@ def test_jitter_delays_single_tokens_and_does_not_add_up() -> None:
     )
     one = sequence(prompt=[], tokens=4)
     submit(target, one)
-    assert due_times(one, instants(target)) == pytest.approx([0.105, 0.12, 0.15, 0.16])
+    assert due_times(one, instants(target)) == pytest.approx(
+        [0.105, 0.12, 0.15, 0.16]
+    )
 
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 20), st.integers(1, 20), st.floats(0, 2)), min_size=1, max_size=25
+        st.tuples(st.integers(0, 20), st.integers(1, 20), st.floats(0, 2)),
+        min_size=1,
+        max_size=25,
     ),
     st.integers(10, 40),
     st.integers(1, 6),
@@ -227,7 +261,8 @@ def test_every_sequence_gets_all_its_tokens_whatever_the_pressure(
     target = Scheduler(pace=Pace(TIMING), cache=kv, max_sequences=max_sequences)
     arrivals = sorted(load, key=lambda entry: entry[2])
     sequences = [
-        sequence(prompt=[7] * prompt, tokens=tokens, at=at) for prompt, tokens, at in arrivals
+        sequence(prompt=[7] * prompt, tokens=tokens, at=at)
+        for prompt, tokens, at in arrivals
     ]
     seen: list[tuple[Sequence, float]] = []
     for one in sequences:
@@ -256,7 +291,8 @@ def test_requests_that_run_count_as_those_that_wait() -> None:
     admission = Admission(max_requests=3, max_tokens=None)
     admission.check(unfinished=2, queued_tokens=0)
     with pytest.raises(
-        ApiError, match="The engine is currently busy and cannot accept new requests"
+        ApiError,
+        match="The engine is currently busy and cannot accept new requests",
     ) as refused:
         admission.check(unfinished=3, queued_tokens=0)
     assert refused.value.status == 503

@@ -12,20 +12,30 @@ Serve = Callable[..., Running]
 QUICK = ("--sim-ttft-ms=2", "--sim-tpot-ms=1")
 
 
-async def post(http: aiohttp.ClientSession, url: str, **body: Any) -> tuple[int, Any]:
+async def post(
+    http: aiohttp.ClientSession, url: str, **body: Any
+) -> tuple[int, Any]:
     async with http.post(url, json=body) as response:
         return response.status, await response.json()
 
 
 async def events(http: aiohttp.ClientSession, url: str, **body: Any) -> list[Any]:
     async with http.post(url, json={**body, "stream": True}) as response:
-        assert (response.status, response.content_type) == (200, "text/event-stream")
+        assert (response.status, response.content_type) == (
+            200,
+            "text/event-stream",
+        )
         text = await response.text()
     assert text.endswith("data: [DONE]\n\n")
-    return [json.loads(event.removeprefix("data: ")) for event in text.split("\n\n")[:-2]]
+    return [
+        json.loads(event.removeprefix("data: "))
+        for event in text.split("\n\n")[:-2]
+    ]
 
 
-async def test_small_endpoints_answer(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_small_endpoints_answer(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve("--sim-version=0.33.1").url
     for path in ("/health", "/ping"):
         async with http.get(f"{url}{path}") as response:
@@ -33,16 +43,23 @@ async def test_small_endpoints_answer(serve: Serve, http: aiohttp.ClientSession)
     async with http.get(f"{url}/version") as response:
         assert await response.json() == {"version": "0.33.1"}
     async with http.get(f"{url}/ready") as response:
-        assert (response.status, await response.json()) == (404, {"detail": "Not Found"})
+        assert (response.status, await response.json()) == (
+            404,
+            {"detail": "Not Found"},
+        )
     async with http.get(f"{url}/v1/completions") as response:
         assert (response.status, response.headers["allow"]) == (405, "POST")
 
 
-async def test_every_served_name_is_a_model(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_every_served_name_is_a_model(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve("--served-model-name", "one", "two", "--max-model-len=4K").url
     async with http.get(f"{url}/v1/models") as response:
         models = (await response.json())["data"]
-    assert [(model["id"], model["root"], model["max_model_len"]) for model in models] == [
+    assert [
+        (model["id"], model["root"], model["max_model_len"]) for model in models
+    ] == [
         ("one", "tiny", 4096),
         ("two", "tiny", 4096),
     ]
@@ -52,22 +69,34 @@ async def test_a_completion_has_as_many_tokens_as_requested(
     serve: Serve, http: aiohttp.ClientSession
 ) -> None:
     url = f"{serve(*QUICK).url}/v1/completions"
-    status, answer = await post(http, url, model="tiny", prompt="hello", max_tokens=7)
+    status, answer = await post(
+        http, url, model="tiny", prompt="hello", max_tokens=7
+    )
     assert status == 200
     assert (answer["object"], answer["choices"][0]["finish_reason"]) == (
         "text_completion",
         "length",
     )
     assert len(answer["choices"][0]["text"]) == 7
-    assert answer["usage"] == {"prompt_tokens": 5, "total_tokens": 12, "completion_tokens": 7}
+    assert answer["usage"] == {
+        "prompt_tokens": 5,
+        "total_tokens": 12,
+        "completion_tokens": 7,
+    }
 
 
-async def test_token_ids_are_a_prompt_too(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_token_ids_are_a_prompt_too(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = f"{serve(*QUICK).url}/v1/completions"
     _, by_text = await post(http, url, prompt="abc")
     _, by_ids = await post(http, url, prompt=[97, 98, 99])
     assert by_text["choices"] == by_ids["choices"]
-    assert by_ids["usage"] == {"prompt_tokens": 3, "total_tokens": 19, "completion_tokens": 16}
+    assert by_ids["usage"] == {
+        "prompt_tokens": 3,
+        "total_tokens": 19,
+        "completion_tokens": 16,
+    }
 
 
 async def test_a_stream_brings_a_chunk_a_token_then_the_usage(
@@ -76,21 +105,32 @@ async def test_a_stream_brings_a_chunk_a_token_then_the_usage(
     url = f"{serve(*QUICK).url}/v1/completions"
     body: dict[str, Any] = {"prompt": "hello", "max_tokens": 5}
     _, whole = await post(http, url, **body)
-    *tokens, usage = await events(http, url, **body, stream_options={"include_usage": True})
-    assert "".join(event["choices"][0]["text"] for event in tokens) == whole["choices"][0]["text"]
-    assert [event["choices"][0]["finish_reason"] for event in tokens] == [None] * 4 + ["length"]
+    *tokens, usage = await events(
+        http, url, **body, stream_options={"include_usage": True}
+    )
+    assert (
+        "".join(event["choices"][0]["text"] for event in tokens)
+        == whole["choices"][0]["text"]
+    )
+    assert [event["choices"][0]["finish_reason"] for event in tokens] == [
+        None
+    ] * 4 + ["length"]
     assert (usage["choices"], usage["usage"]) == ([], whole["usage"])
 
 
 async def test_without_include_usage_there_is_no_usage(
     serve: Serve, http: aiohttp.ClientSession
 ) -> None:
-    seen = await events(http, f"{serve(*QUICK).url}/v1/completions", prompt="hello", max_tokens=3)
+    seen = await events(
+        http, f"{serve(*QUICK).url}/v1/completions", prompt="hello", max_tokens=3
+    )
     assert len(seen) == 3
     assert not any("usage" in event for event in seen)
 
 
-async def test_a_chat_stream_opens_with_the_role(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_a_chat_stream_opens_with_the_role(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = f"{serve(*QUICK).url}/v1/chat/completions"
     messages = [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]
     seen = await events(
@@ -105,9 +145,13 @@ async def test_a_chat_stream_opens_with_the_role(serve: Serve, http: aiohttp.Cli
     assert seen[-1]["usage"]["prompt_tokens"] == len("user: hi\nassistant:")
 
 
-async def test_a_whole_chat_answer(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_a_whole_chat_answer(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = f"{serve(*QUICK).url}/v1/chat/completions"
-    _, answer = await post(http, url, messages=[{"role": "user", "content": "hi"}], max_tokens=3)
+    _, answer = await post(
+        http, url, messages=[{"role": "user", "content": "hi"}], max_tokens=3
+    )
     message = answer["choices"][0]["message"]
     assert (message["role"], len(message["content"])) == ("assistant", 3)
 
@@ -117,7 +161,11 @@ async def test_a_whole_chat_answer(serve: Serve, http: aiohttp.ClientSession) ->
     [
         pytest.param(
             {"model": "nope", "prompt": "a"},
-            *(404, "NotFoundError", "The model `nope` does not exist. Valid aliases: tiny."),
+            *(
+                404,
+                "NotFoundError",
+                "The model `nope` does not exist. Valid aliases: tiny.",
+            ),
             id="model",
         ),
         pytest.param(
@@ -164,9 +212,19 @@ async def test_a_whole_chat_answer(serve: Serve, http: aiohttp.ClientSession) ->
             "Token id 999 is out of vocabulary",
             id="vocabulary",
         ),
-        pytest.param({"prompt": "a", "max_tokens": "many"}, 400, "BadRequestError", "", id="type"),
         pytest.param(
-            {"prompt": "a", "n": 2}, 400, "BadRequestError", "The simulator answers neither", id="n"
+            {"prompt": "a", "max_tokens": "many"},
+            400,
+            "BadRequestError",
+            "",
+            id="type",
+        ),
+        pytest.param(
+            {"prompt": "a", "n": 2},
+            400,
+            "BadRequestError",
+            "The simulator answers neither",
+            id="n",
         ),
     ],
 )
@@ -180,7 +238,11 @@ async def test_refusals_are_worded_as_vllms(
 ) -> None:
     url = serve("--max-model-len=64").url
     got, answer = await post(http, f"{url}/v1/completions", **body)
-    assert (got, answer["error"]["type"], answer["error"]["code"]) == (status, kind, status)
+    assert (got, answer["error"]["type"], answer["error"]["code"]) == (
+        status,
+        kind,
+        status,
+    )
     assert answer["error"]["message"].startswith(message)
 
 
@@ -188,11 +250,15 @@ async def test_an_answer_ends_at_the_context_length(
     serve: Serve, http: aiohttp.ClientSession
 ) -> None:
     url = serve(*QUICK, "--max-model-len=64").url
-    _, answer = await post(http, f"{url}/v1/completions", prompt=[1] * 60, max_tokens=400)
+    _, answer = await post(
+        http, f"{url}/v1/completions", prompt=[1] * 60, max_tokens=400
+    )
     assert answer["usage"]["completion_tokens"] == 4
 
 
-async def test_a_body_that_is_no_json_is_a_400(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_a_body_that_is_no_json_is_a_400(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     async with http.post(f"{serve().url}/v1/completions", data=b"{bad") as response:
         assert response.status == 400
         assert "JSON decode error" in (await response.json())["error"]["message"]
@@ -220,14 +286,20 @@ async def test_tokenize_and_detokenize_are_inverse(
 ) -> None:
     url = serve().url
     _, tokens = await post(
-        http, f"{url}/tokenize", model="tiny", prompt="näive", add_special_tokens=False
+        http,
+        f"{url}/tokenize",
+        model="tiny",
+        prompt="näive",
+        add_special_tokens=False,
     )
     assert (tokens["count"], tokens["max_model_len"]) == (6, 8192)
     assert await post(http, f"{url}/detokenize", tokens=tokens["tokens"]) == (
         200,
         {"prompt": "näive"},
     )
-    _, chat = await post(http, f"{url}/tokenize", messages=[{"role": "user", "content": "hi"}])
+    _, chat = await post(
+        http, f"{url}/tokenize", messages=[{"role": "user", "content": "hi"}]
+    )
     assert chat["count"] == len("user: hi\nassistant:")
 
 
@@ -237,11 +309,18 @@ async def test_the_prefix_cache_can_be_reset_in_development_mode_only(
     closed = serve().url
     async with http.post(f"{closed}/reset_prefix_cache") as response:
         assert response.status == 404
-    url = serve("--sim-ttft-ms=2", "--sim-tpot-ms=50", variables={"VLLM_SERVER_DEV_MODE": "1"}).url
+    url = serve(
+        "--sim-ttft-ms=2",
+        "--sim-tpot-ms=50",
+        variables={"VLLM_SERVER_DEV_MODE": "1"},
+    ).url
     body = {"prompt": "hello", "max_tokens": 100, "stream": True}
     async with http.post(f"{url}/v1/completions", json=body) as response:
         await response.content.readany()
-        assert await post(http, f"{url}/reset_prefix_cache") == (200, {"success": False})
+        assert await post(http, f"{url}/reset_prefix_cache") == (
+            200,
+            {"success": False},
+        )
         response.close()
     while (await post(http, f"{url}/reset_prefix_cache"))[1] != {"success": True}:
         pass  # the test's own time limit ends this
@@ -252,7 +331,9 @@ async def test_cached_tokens_are_reported_when_requested(
 ) -> None:
     url = f"{serve(*QUICK, '--enable-prompt-tokens-details').url}/v1/completions"
     details = [
-        (await post(http, url, prompt="x" * 40))[1]["usage"]["prompt_tokens_details"]
+        (await post(http, url, prompt="x" * 40))[1]["usage"][
+            "prompt_tokens_details"
+        ]
         for _ in range(2)
     ]
     assert details == [{"cached_tokens": 0}, {"cached_tokens": 32}]

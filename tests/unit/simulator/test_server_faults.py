@@ -19,8 +19,15 @@ async def status(http: aiohttp.ClientSession, url: str) -> int:
         return response.status
 
 
-async def streamed(http: aiohttp.ClientSession, url: str, *, ignore_eos: bool = True) -> str:
-    body = {"prompt": "abc", "max_tokens": 10, "stream": True, "ignore_eos": ignore_eos}
+async def streamed(
+    http: aiohttp.ClientSession, url: str, *, ignore_eos: bool = True
+) -> str:
+    body = {
+        "prompt": "abc",
+        "max_tokens": 10,
+        "stream": True,
+        "ignore_eos": ignore_eos,
+    }
     async with http.post(f"{url}/v1/completions", json=body) as response:
         assert response.status == 200
         return await response.text()
@@ -35,9 +42,17 @@ async def test_the_canary_fails_while_health_is_fine(
     assert [await status(http, url) for _ in range(3)] == [500, 200, 200]
 
 
-async def test_a_share_of_requests_fails(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_a_share_of_requests_fails(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve(*QUICK, "--sim-error-percent=20").url
-    assert [await status(http, url) for _ in range(10)] == [200, 200, 200, 200, 500] * 2
+    assert [await status(http, url) for _ in range(10)] == [
+        200,
+        200,
+        200,
+        200,
+        500,
+    ] * 2
 
 
 async def test_a_truncated_stream_is_a_200_with_an_error_event(
@@ -49,16 +64,22 @@ async def test_a_truncated_stream_is_a_200_with_an_error_event(
     assert json.loads(error.removeprefix("data: "))["error"]["code"] == 500
 
 
-async def test_a_truncated_request_holds_nothing(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_a_truncated_request_holds_nothing(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve(*QUICK, "--sim-truncate-after-tokens=4").url
     await streamed(http, url)
     async with http.get(f"{url}/metrics") as response:
         text = await response.text()
     assert 'vllm:num_requests_running{engine="0",model_name="tiny"} 0.0\n' in text
-    assert 'vllm:generation_tokens_total{engine="0",model_name="tiny"} 4.0\n' in text
+    assert (
+        'vllm:generation_tokens_total{engine="0",model_name="tiny"} 4.0\n' in text
+    )
 
 
-async def test_a_connection_is_cut(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_a_connection_is_cut(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve(*QUICK, "--sim-reset-after-tokens=4").url
     with pytest.raises(aiohttp.ClientError):
         await streamed(http, url)

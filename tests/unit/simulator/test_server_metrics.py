@@ -42,7 +42,10 @@ async def complete(http: aiohttp.ClientSession, url: str, **body: Any) -> None:
 
 def family_line(family: Metric) -> tuple[str, str, frozenset[str]]:
     labels = frozenset(
-        label for sample in family.samples for label in sample.labels if label != "le"
+        label
+        for sample in family.samples
+        for label in sample.labels
+        if label != "le"
     )
     suffix = "_total" if family.type == "counter" else ""
     return family.name + suffix, family.type, labels
@@ -56,8 +59,13 @@ async def test_families_types_and_labels_are_those_of_vllm(
         name, kind, *named = line.split(" ")
         golden[name] = kind, frozenset(named[0].split(",") if named else [])
     families = await scrape(http, serve().url)
-    found = {name: (kind, labels) for name, kind, labels in map(family_line, families.values())}
-    found = {name: line for name, line in found.items() if not name.endswith("_created")}
+    found = {
+        name: (kind, labels)
+        for name, kind, labels in map(family_line, families.values())
+    }
+    found = {
+        name: line for name, line in found.items() if not name.endswith("_created")
+    }
     kind, labels = found.pop("vllm:cache_config_info")
     golden_kind, golden_labels = golden.pop("vllm:cache_config_info")
     assert kind == golden_kind
@@ -76,7 +84,10 @@ async def test_counters_and_histograms_tell_what_was_served(
     assert value(seen, "vllm:generation_tokens_total") == 10
     assert value(seen, "vllm:prefix_cache_queries_total") == 40
     assert value(seen, "vllm:prefix_cache_hits_total") == 16
-    assert value(seen, "vllm:prompt_tokens_by_source_total", source="local_cache_hit") == 16
+    assert (
+        value(seen, "vllm:prompt_tokens_by_source_total", source="local_cache_hit")
+        == 16
+    )
     assert value(seen, "vllm:request_success_total", finished_reason="length") == 2
     assert value(seen, "vllm:inter_token_latency_seconds_count") == 8
     for name in (
@@ -96,9 +107,14 @@ async def test_counters_and_histograms_tell_what_was_served(
     )
 
 
-async def test_gauges_follow_what_runs_and_waits(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_gauges_follow_what_runs_and_waits(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve(
-        "--sim-ttft-ms=1", "--sim-tpot-ms=20", "--max-num-seqs=2", "--sim-kv-tokens=16K"
+        "--sim-ttft-ms=1",
+        "--sim-tpot-ms=20",
+        "--max-num-seqs=2",
+        "--sim-kv-tokens=16K",
     ).url
     requests = [
         asyncio.ensure_future(complete(http, url, prompt="x" * 640, max_tokens=50))
@@ -107,20 +123,33 @@ async def test_gauges_follow_what_runs_and_waits(serve: Serve, http: aiohttp.Cli
     while value(seen := await scrape(http, url), "vllm:num_requests_waiting") != 3:
         pass
     assert value(seen, "vllm:num_requests_running") == 2
-    assert value(seen, "vllm:num_requests_waiting_by_reason", reason="capacity") == 3
+    assert (
+        value(seen, "vllm:num_requests_waiting_by_reason", reason="capacity") == 3
+    )
     # 640 tokens are 40 of 1024 blocks, 39 of them shared; each of the two also holds blocks of its
     # own.
     assert 41 / 1024 <= value(seen, "vllm:kv_cache_usage_perc") <= 60 / 1024
     await asyncio.gather(*requests)
     seen = await scrape(http, url)
-    assert value(seen, "vllm:num_requests_running") == value(seen, "vllm:kv_cache_usage_perc") == 0
+    assert (
+        value(seen, "vllm:num_requests_running")
+        == value(seen, "vllm:kv_cache_usage_perc")
+        == 0
+    )
     # One request takes 1 + 49 x 20 = 981 ms: two wait for one such span, the fifth for two.
-    assert value(seen, "vllm:request_queue_time_seconds_sum") == pytest.approx(4 * 0.981, abs=0.3)
+    assert value(seen, "vllm:request_queue_time_seconds_sum") == pytest.approx(
+        4 * 0.981, abs=0.3
+    )
 
 
-async def test_preemptions_are_counted(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_preemptions_are_counted(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve(
-        "--sim-ttft-ms=1", "--sim-tpot-ms=1", "--max-model-len=128", "--sim-kv-tokens=128"
+        "--sim-ttft-ms=1",
+        "--sim-tpot-ms=1",
+        "--max-model-len=128",
+        "--sim-kv-tokens=128",
     ).url
     bodies = [{"prompt": letter * 40, "max_tokens": 60} for letter in "ab"]
     await asyncio.gather(*(complete(http, url, **body) for body in bodies))
@@ -134,7 +163,8 @@ async def test_an_aborted_request_counts_its_tokens_but_no_request(
 ) -> None:
     url = serve("--sim-ttft-ms=1", "--sim-tpot-ms=30").url
     async with http.post(
-        f"{url}/v1/completions", json={"prompt": "abc", "max_tokens": 99, "stream": True}
+        f"{url}/v1/completions",
+        json={"prompt": "abc", "max_tokens": 99, "stream": True},
     ) as response:
         await response.content.readany()
         response.close()
@@ -143,7 +173,9 @@ async def test_an_aborted_request_counts_its_tokens_but_no_request(
     assert value(seen, "vllm:prompt_tokens_total") == 3
     assert value(seen, "vllm:generation_tokens_total") >= 1
     for reason in ("length", "abort"):
-        assert value(seen, "vllm:request_success_total", finished_reason=reason) == 0
+        assert (
+            value(seen, "vllm:request_success_total", finished_reason=reason) == 0
+        )
 
 
 async def test_the_cache_configuration_is_reported(
@@ -155,10 +187,16 @@ async def test_the_cache_configuration_is_reported(
         name: sample.labels[name]
         for name in ("block_size", "num_gpu_blocks", "kv_cache_size_tokens")
     }
-    assert info == {"block_size": "32", "num_gpu_blocks": "2048", "kv_cache_size_tokens": "65536"}
+    assert info == {
+        "block_size": "32",
+        "num_gpu_blocks": "2048",
+        "kv_cache_size_tokens": "65536",
+    }
 
 
-@pytest.mark.parametrize("arguments", [("--sim-metrics=none",), ("--disable-log-stats",)])
+@pytest.mark.parametrize(
+    "arguments", [("--sim-metrics=none",), ("--disable-log-stats",)]
+)
 async def test_without_statistics_only_the_process_is_left(
     serve: Serve, http: aiohttp.ClientSession, arguments: tuple[str, ...]
 ) -> None:
@@ -174,33 +212,51 @@ async def test_old_names(serve: Serve, http: aiohttp.ClientSession) -> None:
         "vllm:gpu_prefix_cache_hits",
         "vllm:time_per_output_token_seconds",
     }
-    new = {"vllm:kv_cache_usage_perc", "vllm:prefix_cache_hits", "vllm:inter_token_latency_seconds"}
+    new = {
+        "vllm:kv_cache_usage_perc",
+        "vllm:prefix_cache_hits",
+        "vllm:inter_token_latency_seconds",
+    }
     assert old <= families.keys()
     assert not new & families.keys()
 
 
 async def test_a_failing_page(serve: Serve, http: aiohttp.ClientSession) -> None:
-    async with http.get(f"{serve('--sim-metrics=http500').url}/metrics") as response:
+    async with http.get(
+        f"{serve('--sim-metrics=http500').url}/metrics"
+    ) as response:
         assert response.status == 500
 
 
-async def test_garbage_is_no_exposition(serve: Serve, http: aiohttp.ClientSession) -> None:
-    async with http.get(f"{serve('--sim-metrics=garbage').url}/metrics") as response:
+async def test_garbage_is_no_exposition(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
+    async with http.get(
+        f"{serve('--sim-metrics=garbage').url}/metrics"
+    ) as response:
         text = (await response.read()).decode(errors="replace")
     with pytest.raises(ValueError, match=r"."):
         list(text_string_to_metric_families(text))
 
 
-async def test_an_endless_page_does_not_end(serve: Serve, http: aiohttp.ClientSession) -> None:
-    async with http.get(f"{serve('--sim-metrics=endless').url}/metrics") as response:
+async def test_an_endless_page_does_not_end(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
+    async with http.get(
+        f"{serve('--sim-metrics=endless').url}/metrics"
+    ) as response:
         received = 0
         while received < 50_000 and (piece := await response.content.readany()):
             received += len(piece)
     assert received >= 50_000
 
 
-async def test_a_slow_page_holds_nothing_else_up(serve: Serve, http: aiohttp.ClientSession) -> None:
-    url = serve("--sim-slow-metrics-ms=700", "--sim-ttft-ms=1", "--sim-tpot-ms=1").url
+async def test_a_slow_page_holds_nothing_else_up(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
+    url = serve(
+        "--sim-slow-metrics-ms=700", "--sim-ttft-ms=1", "--sim-tpot-ms=1"
+    ).url
     loop = asyncio.get_running_loop()
     started = loop.time()
     page = asyncio.ensure_future(scrape(http, url))
@@ -223,7 +279,9 @@ def values(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
 
 def test_labels_of_any_content_come_back_as_they_went() -> None:
     odd = 'a "quoted"\\path\nline'
-    assert values(gauge("x", "about", [({"name": odd}, 1.5)])) == {("x", (("name", odd),)): 1.5}
+    assert values(gauge("x", "about", [({"name": odd}, 1.5)])) == {
+        ("x", (("name", odd),)): 1.5
+    }
 
 
 def test_a_counter_carries_its_suffix_and_its_creation() -> None:
@@ -236,7 +294,9 @@ def test_buckets_are_cumulative_and_bounds_inclusive() -> None:
     for value in (0.5, 1.0, 2.5, 9.0):
         histogram.observe(value)
     read = values(histogram.render({}, created=1.0))
-    assert [read["h_bucket", (("le", bound),)] for bound in ("1.0", "2.5", "+Inf")] == [
+    assert [
+        read["h_bucket", (("le", bound),)] for bound in ("1.0", "2.5", "+Inf")
+    ] == [
         2.0,
         3.0,
         4.0,
@@ -245,4 +305,6 @@ def test_buckets_are_cumulative_and_bounds_inclusive() -> None:
 
 
 def test_the_process_tells_when_it_started() -> None:
-    assert values(process_metrics(1234.5))["process_start_time_seconds", ()] == 1234.5
+    assert (
+        values(process_metrics(1234.5))["process_start_time_seconds", ()] == 1234.5
+    )

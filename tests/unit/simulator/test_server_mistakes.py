@@ -16,23 +16,31 @@ QUICK = ("--sim-ttft-ms=1", "--sim-tpot-ms=1")
 DEVELOPMENT = {"VLLM_SERVER_DEV_MODE": "1"}
 
 
-async def complete(http: aiohttp.ClientSession, url: str, **fields: Any) -> tuple[int, Any]:
+async def complete(
+    http: aiohttp.ClientSession, url: str, **fields: Any
+) -> tuple[int, Any]:
     body = {"prompt": "abc", "max_tokens": 10, "ignore_eos": True, **fields}
     async with http.post(f"{url}/v1/completions", json=body) as response:
         return response.status, await response.json()
 
 
-async def streamed(http: aiohttp.ClientSession, url: str, *, tokens: int = 10) -> list[str]:
+async def streamed(
+    http: aiohttp.ClientSession, url: str, *, tokens: int = 10
+) -> list[str]:
     body = {
         "prompt": "abc",
         "max_tokens": tokens,
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    async with http.post(f"{url}/v1/completions", json={**body, "ignore_eos": True}) as response:
+    async with http.post(
+        f"{url}/v1/completions", json={**body, "ignore_eos": True}
+    ) as response:
         assert response.status == 200
         return [
-            line.removeprefix("data: ") for line in (await response.text()).split("\n\n") if line
+            line.removeprefix("data: ")
+            for line in (await response.text()).split("\n\n")
+            if line
         ]
 
 
@@ -56,7 +64,9 @@ async def reset(http: aiohttp.ClientSession, url: str) -> bool:
         return bool((await response.json())["success"])
 
 
-async def test_a_gateway_rejects_a_share(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_a_gateway_rejects_a_share(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve(*QUICK, "--sim-reject-percent=25").url
     answers = [await complete(http, url) for _ in range(8)]
     assert [status for status, _ in answers] == [200, 200, 200, 429] * 2
@@ -67,8 +77,12 @@ async def test_a_gateway_rejects_a_share(serve: Serve, http: aiohttp.ClientSessi
 async def test_the_server_refuses_beyond_its_own_limit(
     serve: Serve, http: aiohttp.ClientSession
 ) -> None:
-    url = serve("--sim-ttft-ms=300", "--max-num-seqs=1", "--max-num-queued-reqs=3").url
-    answers = await asyncio.gather(*(complete(http, url, max_tokens=1) for _ in range(5)))
+    url = serve(
+        "--sim-ttft-ms=300", "--max-num-seqs=1", "--max-num-queued-reqs=3"
+    ).url
+    answers = await asyncio.gather(
+        *(complete(http, url, max_tokens=1) for _ in range(5))
+    )
     refused = [body for status, body in answers if status == 503]
     assert sorted(status for status, _ in answers) == [200, 200, 200, 503, 503]
     assert refused[0]["error"]["message"].startswith(
@@ -81,7 +95,9 @@ async def test_the_server_refuses_beyond_its_prefill_backlog(
     serve: Serve, http: aiohttp.ClientSession
 ) -> None:
     url = serve("--sim-ttft-ms=300", "--max-num-queued-tokens=5").url
-    answers = await asyncio.gather(*(complete(http, url, max_tokens=1) for _ in range(4)))
+    answers = await asyncio.gather(
+        *(complete(http, url, max_tokens=1) for _ in range(4))
+    )
     assert sorted(status for status, _ in answers) == [200, 200, 503, 503]
 
 
@@ -103,14 +119,23 @@ async def test_usage_counts_are_wrong_and_the_servers_own_right(
 ) -> None:
     url = serve(*QUICK, "--sim-usage-percent=90").url
     _, answer = await complete(http, url, prompt="x" * 20, max_tokens=50)
-    assert answer["usage"] == {"prompt_tokens": 18, "completion_tokens": 45, "total_tokens": 63}
+    assert answer["usage"] == {
+        "prompt_tokens": 18,
+        "completion_tokens": 45,
+        "total_tokens": 63,
+    }
     assert (
-        json.loads((await streamed(http, url, tokens=50))[-2])["usage"]["completion_tokens"] == 45
+        json.loads((await streamed(http, url, tokens=50))[-2])["usage"][
+            "completion_tokens"
+        ]
+        == 45
     )
     assert await metric(http, url, "vllm:generation_tokens_total") == 100
 
 
-@pytest.mark.parametrize(("tokens", "sizes"), [(11, [1, 4, 4, 2]), (1, [1]), (5, [1, 4])])
+@pytest.mark.parametrize(
+    ("tokens", "sizes"), [(11, [1, 4, 4, 2]), (1, [1]), (5, [1, 4])]
+)
 async def test_chunks_bundle_tokens(
     serve: Serve, http: aiohttp.ClientSession, tokens: int, sizes: list[int]
 ) -> None:
@@ -120,7 +145,9 @@ async def test_chunks_bundle_tokens(
     assert list(map(len, words(events))) == sizes
     assert "".join(words(events)) == whole["choices"][0]["text"]
     assert json.loads(events[-2])["usage"]["completion_tokens"] == tokens
-    assert await metric(http, url, "vllm:inter_token_latency_seconds_count") == 2 * (tokens - 1)
+    assert await metric(
+        http, url, "vllm:inter_token_latency_seconds_count"
+    ) == 2 * (tokens - 1)
 
 
 @pytest.mark.parametrize(
@@ -135,14 +162,19 @@ async def test_answers_are_short_although_the_end_is_to_be_ignored(
 ) -> None:
     url = serve(*QUICK, *flags).url
     _, answer = await complete(http, url)
-    assert (answer["usage"]["completion_tokens"], answer["choices"][0]["finish_reason"]) == (
+    assert (
+        answer["usage"]["completion_tokens"],
+        answer["choices"][0]["finish_reason"],
+    ) == (
         tokens,
         "stop",
     )
     assert await metric(http, url, "vllm:generation_tokens_total") == tokens
 
 
-async def test_others_are_served_too(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_others_are_served_too(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve(
         *QUICK,
         "--sim-foreign-rate=200",
@@ -162,15 +194,23 @@ async def test_prompts_are_found_that_this_client_never_sent(
     serve: Serve, http: aiohttp.ClientSession
 ) -> None:
     url = serve(
-        "--sim-ttft-ms=1", "--sim-prefill-us-per-token=1000", "--sim-foreign-hits-percent=50"
+        "--sim-ttft-ms=1",
+        "--sim-prefill-us-per-token=1000",
+        "--sim-foreign-hits-percent=50",
     ).url
     await complete(http, url, prompt="x" * 321, max_tokens=1)
     assert await metric(http, url, "vllm:prefix_cache_hits_total") == 160
     assert await metric(http, url, "vllm:prompt_tokens_cached_total") == 160
-    assert 0.162 <= await metric(http, url, "vllm:time_to_first_token_seconds_sum") < 0.322
+    assert (
+        0.162
+        <= await metric(http, url, "vllm:time_to_first_token_seconds_sum")
+        < 0.322
+    )
 
 
-async def test_counters_begin_anew(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_counters_begin_anew(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve(*QUICK, "--sim-counters-fall-at-request=3").url
     seen = []
     for _ in range(3):
@@ -197,8 +237,12 @@ async def test_the_process_seems_to_have_restarted(
 
 
 async def test_gauges_lie(serve: Serve, http: aiohttp.ClientSession) -> None:
-    url = serve("--sim-ttft-ms=400", "--max-num-seqs=2", "--sim-gauges-percent=150").url
-    requests = [asyncio.ensure_future(complete(http, url, max_tokens=1)) for _ in range(6)]
+    url = serve(
+        "--sim-ttft-ms=400", "--max-num-seqs=2", "--sim-gauges-percent=150"
+    ).url
+    requests = [
+        asyncio.ensure_future(complete(http, url, max_tokens=1)) for _ in range(6)
+    ]
     while await metric(http, url, "vllm:num_requests_waiting") != 1.5 * 4:
         pass
     assert await metric(http, url, "vllm:num_requests_waiting_by_reason") == 1.5 * 4
@@ -206,7 +250,9 @@ async def test_gauges_lie(serve: Serve, http: aiohttp.ClientSession) -> None:
     await asyncio.gather(*requests)
 
 
-async def test_a_share_of_scrapes_fails(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_a_share_of_scrapes_fails(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve("--sim-metrics-fail-percent=50").url
     seen = []
     for _ in range(4):
@@ -215,7 +261,9 @@ async def test_a_share_of_scrapes_fails(serve: Serve, http: aiohttp.ClientSessio
     assert seen == [200, 500, 200, 500]
 
 
-async def test_resets_fail_at_first(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_resets_fail_at_first(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve("--sim-reset-fails=2", variables=DEVELOPMENT).url
     assert [await reset(http, url) for _ in range(3)] == [False, False, True]
 
@@ -236,10 +284,13 @@ async def test_a_compilation_stalls_and_is_reported_in_the_log(
     server = serve(*QUICK, "--sim-jit-at-request=2", "--sim-jit-ms=300")
     first_tokens = []
     for _ in range(3):
-        before = await metric(http, server.url, "vllm:time_to_first_token_seconds_sum")
+        before = await metric(
+            http, server.url, "vllm:time_to_first_token_seconds_sum"
+        )
         await complete(http, server.url)
         first_tokens.append(
-            await metric(http, server.url, "vllm:time_to_first_token_seconds_sum") - before
+            await metric(http, server.url, "vllm:time_to_first_token_seconds_sum")
+            - before
         )
     assert min(first_tokens[0], first_tokens[2]) < 0.2
     assert first_tokens[1] >= 0.301
@@ -254,7 +305,9 @@ async def test_a_compilation_stalls_and_is_reported_in_the_log(
     )
 
 
-async def test_waiting_for_the_token_budget(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_waiting_for_the_token_budget(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     flags = (
         "--sim-prefill-serial",
         "--max-num-batched-tokens=100",
@@ -262,7 +315,9 @@ async def test_waiting_for_the_token_budget(serve: Serve, http: aiohttp.ClientSe
     )
     url = serve("--sim-ttft-ms=1", *flags).url
     requests = [
-        asyncio.ensure_future(complete(http, url, prompt=[number] * 100, max_tokens=1))
+        asyncio.ensure_future(
+            complete(http, url, prompt=[number] * 100, max_tokens=1)
+        )
         for number in range(4)
     ]
     while await metric(http, url, "vllm:num_requests_waiting") != 3:
@@ -272,7 +327,9 @@ async def test_waiting_for_the_token_budget(serve: Serve, http: aiohttp.ClientSe
     await asyncio.gather(*requests)
 
 
-async def test_one_request_is_preempted(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_one_request_is_preempted(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve(*QUICK, "--sim-preempt-at-request=2").url
     for _ in range(3):
         status, _ = await complete(http, url)
@@ -310,4 +367,6 @@ async def test_a_busy_front_end_is_in_no_ttft_of_the_server(
     await complete(http, url, max_tokens=1)
     assert time.perf_counter() - sent >= 0.040
     assert await metric(http, url, "vllm:time_to_first_token_seconds_sum") < 0.030
-    assert await metric(http, url, "process_cpu_seconds_total") >= cpu_before + 0.035
+    assert (
+        await metric(http, url, "process_cpu_seconds_total") >= cpu_before + 0.035
+    )

@@ -30,8 +30,15 @@ class Seen:
     per_token: float
 
 
-async def stream(http: aiohttp.ClientSession, url: str, *, prompt: str, tokens: int) -> Seen:
-    body = {"prompt": prompt, "max_tokens": tokens, "stream": True, "ignore_eos": True}
+async def stream(
+    http: aiohttp.ClientSession, url: str, *, prompt: str, tokens: int
+) -> Seen:
+    body = {
+        "prompt": prompt,
+        "max_tokens": tokens,
+        "stream": True,
+        "ignore_eos": True,
+    }
     sent = time.perf_counter()
     instants: list[float] = []
     async with http.post(f"{url}/v1/completions", json=body) as response:
@@ -41,8 +48,12 @@ async def stream(http: aiohttp.ClientSession, url: str, *, prompt: str, tokens: 
     return Seen(instants[0] - sent, (instants[-1] - instants[0]) / (tokens - 1))
 
 
-async def test_one_stream_is_exact(serve: Serve, http: aiohttp.ClientSession) -> None:
-    url = serve("--sim-ttft-ms=60", "--sim-prefill-us-per-token=500", "--sim-tpot-ms=10").url
+async def test_one_stream_is_exact(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
+    url = serve(
+        "--sim-ttft-ms=60", "--sim-prefill-us-per-token=500", "--sim-tpot-ms=10"
+    ).url
     expected = 0.060 + 80 * 0.0005
     seen: list[Seen] = []
     for letter in ascii_lowercase:
@@ -58,7 +69,9 @@ async def test_many_streams_stay_exact_by_the_servers_own_clock(
     serve: Serve, http: aiohttp.ClientSession, truth: Truth, tmp_path: Path
 ) -> None:
     log = tmp_path / "requests.jsonl"
-    url = serve("--sim-ttft-ms=100", "--sim-tpot-ms=20", f"--sim-log-requests={log}").url
+    url = serve(
+        "--sim-ttft-ms=100", "--sim-tpot-ms=20", f"--sim-log-requests={log}"
+    ).url
 
     async def closed_loop(number: int) -> None:
         for turn in range(2):
@@ -69,10 +82,17 @@ async def test_many_streams_stay_exact_by_the_servers_own_clock(
         log.write_text("")
         await asyncio.gather(*map(closed_loop, range(64)))
         records = truth(log, 128)
-        first_tokens = [record["first_sent_at"] - record["arrived_at"] for record in records]
-        per_token = [(record["last_sent_at"] - record["first_sent_at"]) / 29 for record in records]
+        first_tokens = [
+            record["first_sent_at"] - record["arrived_at"] for record in records
+        ]
+        per_token = [
+            (record["last_sent_at"] - record["first_sent_at"]) / 29
+            for record in records
+        ]
         assert min(first_tokens) >= 0.100
-        errors.append(max(median(first_tokens) - 0.100, 10 * abs(median(per_token) - 0.020)))
+        errors.append(
+            max(median(first_tokens) - 0.100, 10 * abs(median(per_token) - 0.020))
+        )
         if errors[-1] < 0.010:
             break
     # Measured on a quiet machine: 0.6 ms for the first token, 0.01 ms for the others.
@@ -84,9 +104,14 @@ async def test_beyond_the_running_limit_requests_queue(
 ) -> None:
     log = tmp_path / "requests.jsonl"
     url = serve(
-        "--sim-ttft-ms=200", "--sim-tpot-ms=10", "--max-num-seqs=1", f"--sim-log-requests={log}"
+        "--sim-ttft-ms=200",
+        "--sim-tpot-ms=10",
+        "--max-num-seqs=1",
+        f"--sim-log-requests={log}",
     ).url
-    await asyncio.gather(*(stream(http, url, prompt=letter, tokens=10) for letter in "abc"))
+    await asyncio.gather(
+        *(stream(http, url, prompt=letter, tokens=10) for letter in "abc")
+    )
     first, second, third = (record["scheduled_at"] for record in truth(log, 3))
     # Each request occupies the only place for 200 + 9 x 10 ms; admissions do not drift, whatever
     # the machine does.
@@ -99,7 +124,9 @@ def test_jitter_is_seeded_and_bounded() -> None:
         draw = jitter_source(parse(["m", *arguments], environment={}))
         return [draw() for _ in range(100)]
 
-    once, repeated, other = (delays("--sim-jitter-ms=5", f"--seed={seed}") for seed in (1, 1, 2))
+    once, repeated, other = (
+        delays("--sim-jitter-ms=5", f"--seed={seed}") for seed in (1, 1, 2)
+    )
     assert once == repeated != other
     assert 0 <= min(once) < max(once) <= 0.005
     assert set(delays()) == {0.0}

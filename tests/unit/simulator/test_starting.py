@@ -51,7 +51,9 @@ def seconds_until_healthy(*arguments: str) -> float:
     port = free_port()
     started = time.monotonic()
     words = command("tiny", *arguments, "--host=127.0.0.1", f"--port={port}")
-    with subprocess.Popen(words, env=environment(), stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        words, env=environment(), stdout=subprocess.DEVNULL
+    ) as process:
         while not healthy(port):
             assert process.poll() is None
         took = time.monotonic() - started
@@ -69,7 +71,10 @@ def test_nothing_is_imported_that_would_keep_it_from_being_healthy_soon() -> Non
         check=True,
         timeout=60,
     ).stderr
-    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in info.splitlines()}
+    imported = {
+        line.rpartition("|")[2].strip().partition(".")[0]
+        for line in info.splitlines()
+    }
     assert "benchrun_simulator" in imported
     assert imported & HEAVY == set()
 
@@ -79,10 +84,18 @@ def test_the_port_is_closed_while_it_loads() -> None:
 
 
 def test_the_log_tells_how_long_it_loaded() -> None:
-    words = command("tiny", "--sim-load-seconds=0.5", "--host=127.0.0.1", "--port=0")
-    with subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+    words = command(
+        "tiny", "--sim-load-seconds=0.5", "--host=127.0.0.1", "--port=0"
+    )
+    with subprocess.Popen(
+        words, env=environment(), stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
-        output = "".join(iter(process.stdout.readline, "INFO:     Application startup complete.\n"))
+        output = "".join(
+            iter(
+                process.stdout.readline, "INFO:     Application startup complete.\n"
+            )
+        )
         process.kill()
     phases = VLLM.startup_phases(output)
     assert phases.load is not None
@@ -98,7 +111,9 @@ def test_sigterm_ends_it_at_once(serve: Serve) -> None:
 
 def test_sigterm_ends_it_while_it_loads() -> None:
     words = command("tiny", "--sim-load-seconds=600")
-    with subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        words, env=environment(), stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         assert "non-default args: {'model_tag': 'tiny'" in process.stdout.readline()
         process.send_signal(signal.SIGTERM)
@@ -108,12 +123,18 @@ def test_sigterm_ends_it_while_it_loads() -> None:
 @pytest.mark.parametrize(
     ("argument", "code", "words"),
     [
-        ("--sim-fail-start=oom-gpu", 1, "torch.OutOfMemoryError: CUDA out of memory."),
+        (
+            "--sim-fail-start=oom-gpu",
+            1,
+            "torch.OutOfMemoryError: CUDA out of memory.",
+        ),
         ("--sim-fail-start=segfault", 139, "Segmentation fault"),
         ("--sim-fail-start=killed", 137, "Killed"),
     ],
 )
-def test_a_failed_start_says_why_and_ends(argument: str, code: int, words: str) -> None:
+def test_a_failed_start_says_why_and_ends(
+    argument: str, code: int, words: str
+) -> None:
     ended = run(argument)
     assert ended.returncode == code
     assert words in ended.stderr
@@ -126,7 +147,9 @@ def test_noise_fills_the_log() -> None:
 
 def test_a_start_that_fails_is_reported_by_the_launcher() -> None:
     with (
-        pytest.raises(RuntimeError, match="No available memory for the cache blocks"),
+        pytest.raises(
+            RuntimeError, match="No available memory for the cache blocks"
+        ),
         running("tiny", "--sim-fail-start=no-kv-cache-memory"),
     ):
         pass
@@ -142,9 +165,13 @@ def test_a_headless_worker_loads_listens_nowhere_and_ends_on_sigterm() -> None:
         f"--port={port}",
     ]
     words = command("tiny", *group, "--host=127.0.0.1")
-    with subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        words, env=environment(), stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
-        assert any("headless" in line and "Launching" in line for line in process.stdout)
+        assert any(
+            "headless" in line and "Launching" in line for line in process.stdout
+        )
         assert not healthy(port)
         process.terminate()
         assert process.wait(timeout=10) == 0

@@ -49,7 +49,11 @@ GEMMA_3_4B: Config = {
         "sliding_window": 1024,
         "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
     },
-    "vision_config": {"hidden_size": 1152, "num_hidden_layers": 27, "num_attention_heads": 16},
+    "vision_config": {
+        "hidden_size": 1152,
+        "num_hidden_layers": 27,
+        "num_attention_heads": 16,
+    },
 }
 GPT_OSS_20B: Config = {
     "model_type": "gpt_oss",

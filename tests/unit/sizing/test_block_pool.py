@@ -45,14 +45,18 @@ def engine(*flags: str) -> SizedEngine:
     """Of 16 tokens a block, 2 bytes a number, 1024 tokens a step, one step at a time; unless the
     flags say otherwise."""
     defaults = ("--max-num-batched-tokens=1024", "--no-async-scheduling")
-    return engine_of(ServeArgs.of((*defaults, *flags), VLLM), model_shape(configs.LLAMA_8B))
+    return engine_of(
+        ServeArgs.of((*defaults, *flags), VLLM), model_shape(configs.LLAMA_8B)
+    )
 
 
 @pytest.mark.parametrize(
     ("tokens", "blocks"),
     [(1, 1), (15, 1), (16, 1), (17, 2), (32, 2), (33, 3), (1600, 100), (1601, 101)],
 )
-def test_a_table_that_keeps_all_takes_a_block_for_each_begun(tokens: int, blocks: int) -> None:
+def test_a_table_that_keeps_all_takes_a_block_for_each_begun(
+    tokens: int, blocks: int
+) -> None:
     assert KEEPS_ALL.blocks(tokens, in_flight_tokens=0) == blocks
 
 
@@ -76,7 +80,9 @@ def test_a_table_with_a_window_keeps_that_and_what_is_in_flight(
 
 
 def test_a_sequence_takes_blocks_of_every_table() -> None:
-    pool = Pool((KEEPS_ALL, KEEPS_100, KEEPS_100), block_bytes=1, in_flight_tokens=0)
+    pool = Pool(
+        (KEEPS_ALL, KEEPS_100, KEEPS_100), block_bytes=1, in_flight_tokens=0
+    )
     assert pool.blocks_for(1600) == 100 + 8 + 8
 
 
@@ -84,16 +90,22 @@ def test_a_sequence_takes_blocks_of_every_table() -> None:
     ("flags", "bytes_of_a_block"),
     [
         pytest.param((), 3 * 8 * 32 * 2 * 16, id="one GPU"),
-        pytest.param(("--block-size=128",), 3 * 8 * 32 * 2 * 128, id="larger blocks"),
+        pytest.param(
+            ("--block-size=128",), 3 * 8 * 32 * 2 * 128, id="larger blocks"
+        ),
         pytest.param(("-tp=4",), 3 * 2 * 32 * 2 * 16, id="a quarter of the heads"),
         pytest.param(("-tp=16",), 3 * 1 * 32 * 2 * 16, id="one head at least"),
         pytest.param(("-pp=3",), 8 * 32 * 2 * 16, id="a layer a stage"),
         pytest.param(
-            ("-pp=2",), 2 * 8 * 32 * 2 * 16, id="two layers on the first stage, one on the second"
+            ("-pp=2",),
+            2 * 8 * 32 * 2 * 16,
+            id="two layers on the first stage, one on the second",
         ),
         pytest.param(("--kv-cache-dtype=fp8",), 3 * 8 * 32 * 16, id="FP8"),
         pytest.param(
-            ("-dp=2",), 3 * 8 * 32 * 2 * 16, id="engines side by side have each their own"
+            ("-dp=2",),
+            3 * 8 * 32 * 2 * 16,
+            id="engines side by side have each their own",
         ),
     ],
 )
@@ -108,16 +120,24 @@ def test_layers_that_keep_the_same_make_one_table(
 @pytest.mark.parametrize(
     ("near", "far", "tables"),
     [
-        pytest.param(5, 1, [1, 1, 1, 1, 1, 1], id="five to one: six tables of one layer"),
+        pytest.param(
+            5, 1, [1, 1, 1, 1, 1, 1], id="five to one: six tables of one layer"
+        ),
         pytest.param(10, 2, [2, 2, 2, 2, 2, 2], id="ten to two: six tables of two"),
         pytest.param(2, 2, [2, 2], id="as many: one each"),
         pytest.param(3, 2, [2, 2, 2], id="half as many again: cut to the smaller"),
         pytest.param(7, 5, [5, 7], id="less than that: padded to the larger"),
-        pytest.param(1, 4, [1, 1, 1, 1, 1], id="mostly full layers: they are dealt out, too"),
-        pytest.param(7, 3, [3, 3, 3, 3], id="what does not fit evenly: the last one is short"),
+        pytest.param(
+            1, 4, [1, 1, 1, 1, 1], id="mostly full layers: they are dealt out, too"
+        ),
+        pytest.param(
+            7, 3, [3, 3, 3, 3], id="what does not fit evenly: the last one is short"
+        ),
     ],
 )
-def test_layers_are_dealt_out_to_tables(near: int, far: int, tables: list[int]) -> None:
+def test_layers_are_dealt_out_to_tables(
+    near: int, far: int, tables: list[int]
+) -> None:
     pool = pool_of(shape_of(*[sliding()] * near, *[full()] * far), engine())
     assert sorted(group.layers for group in pool.groups) == tables
     assert {group.window_tokens for group in pool.groups} == {None, 100}
@@ -132,9 +152,14 @@ def test_layers_are_dealt_out_to_tables(near: int, far: int, tables: list[int]) 
         pytest.param(64, 160, 16, id="padding where not"),
     ],
 )
-def test_small_pages_take_more_tokens_or_padding(small: int, large: int, tokens: int) -> None:
+def test_small_pages_take_more_tokens_or_padding(
+    small: int, large: int, tokens: int
+) -> None:
     pool = pool_of(shape_of(sliding(values=small), full(values=large)), engine())
-    assert {(g.window_tokens, g.block_tokens) for g in pool.groups} == {(100, tokens), (None, 16)}
+    assert {(g.window_tokens, g.block_tokens) for g in pool.groups} == {
+        (100, tokens),
+        (None, 16),
+    }
     assert pool.block_bytes == large * 2 * 16
 
 
@@ -144,7 +169,9 @@ def test_windows_of_two_lengths_have_tables_of_their_own() -> None:
 
 
 def test_beside_latent_vectors_windows_gain_nothing() -> None:
-    pool = pool_of(shape_of(Layer(kind="Latent", heads=1, values=32), sliding()), engine())
+    pool = pool_of(
+        shape_of(Layer(kind="Latent", heads=1, values=32), sliding()), engine()
+    )
     assert [group.window_tokens for group in pool.groups] == [None]
     assert pool.block_bytes == 2 * 1024
 
@@ -152,7 +179,8 @@ def test_beside_latent_vectors_windows_gain_nothing() -> None:
 def test_a_latent_vector_with_an_index_key_is_one_table() -> None:
     pool = pool_of(
         shape_of(
-            Layer(kind="Latent", heads=1, values=576), Layer(kind="Index", heads=1, values=132)
+            Layer(kind="Latent", heads=1, values=576),
+            Layer(kind="Index", heads=1, values=132),
         ),
         engine(),
     )
@@ -173,12 +201,17 @@ def test_a_latent_vector_with_an_index_key_is_one_table() -> None:
 def test_what_is_in_flight_is_a_step_for_each_that_runs_at_once(
     flags: tuple[str, ...], in_flight: int
 ) -> None:
-    assert pool_of(shape_of(full(), sliding()), engine(*flags)).in_flight_tokens == in_flight
+    assert (
+        pool_of(shape_of(full(), sliding()), engine(*flags)).in_flight_tokens
+        == in_flight
+    )
 
 
 def test_layers_of_a_state_take_no_block() -> None:
     state = Layer(kind="State", heads=0, values=0)
-    assert pool_of(shape_of(full(), state), engine()) == pool_of(shape_of(full()), engine())
+    assert pool_of(shape_of(full(), state), engine()) == pool_of(
+        shape_of(full()), engine()
+    )
 
 
 def test_gemma_3_by_hand() -> None:
@@ -210,7 +243,16 @@ def test_one_block_is_kept_back(blocks: int, usable: int) -> None:
 
 @pytest.mark.parametrize(
     ("tokens", "sequences"),
-    [(1, 100), (16, 100), (17, 50), (48, 33), (800, 2), (801, 1), (1600, 1), (1601, 0)],
+    [
+        (1, 100),
+        (16, 100),
+        (17, 50),
+        (48, 33),
+        (800, 2),
+        (801, 1),
+        (1600, 1),
+        (1601, 0),
+    ],
 )
 def test_whole_sequences_are_counted(tokens: int, sequences: int) -> None:
     assert fit(101).sequences(tokens) == sequences
@@ -227,8 +269,12 @@ def test_whole_sequences_are_counted(tokens: int, sequences: int) -> None:
         pytest.param(0, 100, 0, id="nothing at all"),
     ],
 )
-def test_the_longest_that_fits_alone(blocks: int, limit: int | None, longest: int) -> None:
-    assert (fit(blocks).longest() if limit is None else fit(blocks).longest(limit)) == longest
+def test_the_longest_that_fits_alone(
+    blocks: int, limit: int | None, longest: int
+) -> None:
+    assert (
+        fit(blocks).longest() if limit is None else fit(blocks).longest(limit)
+    ) == longest
 
 
 def test_where_only_windows_are_kept_any_length_fits() -> None:
@@ -242,10 +288,13 @@ def test_tokens_are_reported_in_sequences_of_the_models_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cache_bytes", "blocks"), [(-1, 0), (0, 0), (2**21 - 1, 0), (2**21, 1), (101 * 2**21 - 1, 100)]
+    ("cache_bytes", "blocks"),
+    [(-1, 0), (0, 0), (2**21 - 1, 0), (2**21, 1), (101 * 2**21 - 1, 100)],
 )
 def test_blocks_are_whole(cache_bytes: int, blocks: int) -> None:
-    found = sizing(memory=GpuMemory(total=cache_bytes, utilization=1.0, weights=0, overhead=0)).fit
+    found = sizing(
+        memory=GpuMemory(total=cache_bytes, utilization=1.0, weights=0, overhead=0)
+    ).fit
     assert found is not None
     assert found.blocks == blocks
 
@@ -257,20 +306,29 @@ def test_a_number_of_blocks_that_is_given_holds_whatever_the_memory() -> None:
         assert found.blocks == 7
 
 
-@pytest.mark.parametrize(("tokens", "size"), [(1, 1000), (16, 1000), (17, 2000), (1600, 100_000)])
+@pytest.mark.parametrize(
+    ("tokens", "size"), [(1, 1000), (16, 1000), (17, 2000), (1600, 100_000)]
+)
 def test_a_sequence_is_reported_in_whole_blocks(tokens: int, size: int) -> None:
     assert POOL.sequence_bytes(tokens) == size
 
 
 def test_memory_is_what_is_used_less_weights_and_overhead() -> None:
-    memory = GpuMemory(total=80 * GIB, utilization=0.9, weights=15 * GIB, overhead=2 * GIB)
+    memory = GpuMemory(
+        total=80 * GIB, utilization=0.9, weights=15 * GIB, overhead=2 * GIB
+    )
     assert (memory.usable, memory.cache) == (72 * GIB, 55 * GIB)
     assert replace(memory, weights=72 * GIB).cache == -2 * GIB
 
 
-def sizing(*flags: str, memory: GpuMemory | None = None, lengths: tuple[int, ...] = ()) -> Sizing:
+def sizing(
+    *flags: str, memory: GpuMemory | None = None, lengths: tuple[int, ...] = ()
+) -> Sizing:
     return sizing_of(
-        SHAPE, engine_of(ServeArgs.of(flags, VLLM), SHAPE), memory=memory, lengths=lengths
+        SHAPE,
+        engine_of(ServeArgs.of(flags, VLLM), SHAPE),
+        memory=memory,
+        lengths=lengths,
     )
 
 
@@ -287,22 +345,27 @@ def test_with_memory_every_figure_is_known() -> None:
     found = sizing("--max-model-len=8192", memory=SMALL, lengths=(1000, 8192))
     assert found.fit is not None
     assert (found.fit.blocks, found.tokens, found.memory) == (2048, 32_768, SMALL)
-    assert [(n, found.pool.sequence_bytes(n), found.fit.sequences(n)) for n in found.lengths] == [
+    assert [
+        (n, found.pool.sequence_bytes(n), found.fit.sequences(n))
+        for n in found.lengths
+    ] == [
         (1000, 63 * 2**21, 2047 // 63),
         (8192, 2**30, 3),
     ]
 
 
 def test_a_size_among_the_flags_takes_the_place_of_the_memory() -> None:
-    found = sizing("--kv-cache-memory-bytes=1GiB", "--max-model-len=1024", memory=SMALL)
+    found = sizing(
+        "--kv-cache-memory-bytes=1GiB", "--max-model-len=1024", memory=SMALL
+    )
     assert found.fit is not None
     assert (found.fit.blocks, found.memory) == (512, None)
 
 
 def test_a_number_of_blocks_among_the_flags_needs_no_memory() -> None:
-    assert sizing("--num-gpu-blocks-override=65", "--max-model-len=1024").tokens == int(
-        65 / 64 * 1024
-    )
+    assert sizing(
+        "--num-gpu-blocks-override=65", "--max-model-len=1024"
+    ).tokens == int(65 / 64 * 1024)
 
 
 def test_a_cache_of_no_bytes_holds_nothing() -> None:
@@ -328,7 +391,9 @@ def test_tokens_are_left_out_where_no_limit_of_a_sequence_is_known() -> None:
         (131_072, [1024, 4096, 16_384, 65_536, 131_072]),
     ],
 )
-def test_common_lengths_end_with_the_longest(longest: int, lengths: list[int]) -> None:
+def test_common_lengths_end_with_the_longest(
+    longest: int, lengths: list[int]
+) -> None:
     assert list(sizing(f"--max-model-len={longest}").lengths) == lengths
 
 

@@ -26,14 +26,22 @@ INDEX = Layer(kind="Index", heads=1, values=132)
         ("nvfp4_4over6", 128 + 16, 288 + 36),
     ],
 )
-def test_a_head_of_keys_and_values_and_a_latent_vector(dtype: str, plain: int, latent: int) -> None:
+def test_a_head_of_keys_and_values_and_a_latent_vector(
+    dtype: str, plain: int, latent: int
+) -> None:
     assert (head_bytes(HEAD, dtype), head_bytes(LATENT, dtype)) == (plain, latent)
 
 
-@pytest.mark.parametrize(("dtype", "size"), [("fp8_ds_mla", 512 + 16 + 128), ("nvfp4_ds_mla", 352)])
-def test_deepseeks_formats_hold_a_latent_vector_with_its_scales(dtype: str, size: int) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "size"), [("fp8_ds_mla", 512 + 16 + 128), ("nvfp4_ds_mla", 352)]
+)
+def test_deepseeks_formats_hold_a_latent_vector_with_its_scales(
+    dtype: str, size: int
+) -> None:
     assert head_bytes(LATENT, dtype) == size
-    with pytest.raises(UnknownCacheType, match=rf"'{dtype}' is for latent vectors \(MLA\)"):
+    with pytest.raises(
+        UnknownCacheType, match=rf"'{dtype}' is for latent vectors \(MLA\)"
+    ):
         head_bytes(HEAD, dtype)
 
 

@@ -21,14 +21,21 @@ def counted(config: Config) -> Counter[tuple[str, int, int, int | None]]:
     ("config", "layers"),
     [
         pytest.param(
-            configs.QWEN_32B, {("Full", 8, 256, None): 64}, id="a window that is switched off"
+            configs.QWEN_32B,
+            {("Full", 8, 256, None): 64},
+            id="a window that is switched off",
         ),
         pytest.param(
-            configs.LLAMA_8B, {("Full", 8, 256, None): 32}, id="head size from the hidden size"
+            configs.LLAMA_8B,
+            {("Full", 8, 256, None): 32},
+            id="head size from the hidden size",
         ),
-        pytest.param(configs.DEEPSEEK_V3, {("Latent", 1, 576, None): 61}, id="latent"),
         pytest.param(
-            configs.DEEPSEEK_V3 | {"model_type": "deepseek_v32", "index_head_dim": 128},
+            configs.DEEPSEEK_V3, {("Latent", 1, 576, None): 61}, id="latent"
+        ),
+        pytest.param(
+            configs.DEEPSEEK_V3
+            | {"model_type": "deepseek_v32", "index_head_dim": 128},
             {("Latent", 1, 576, None): 61, ("Index", 1, 132, None): 61},
             id="latent with an indexer",
         ),
@@ -43,16 +50,21 @@ def counted(config: Config) -> Counter[tuple[str, int, int, int | None]]:
             id="listed layer types",
         ),
         pytest.param(
-            configs.MISTRAL_7B, {("Sliding", 8, 256, 4096): 32}, id="a window in every layer"
+            configs.MISTRAL_7B,
+            {("Sliding", 8, 256, 4096): 32},
+            id="a window in every layer",
         ),
         pytest.param(
             configs.QWEN3_NEXT,
             {("State", 0, 0, None): 36, ("Full", 2, 512, None): 12},
             id="linear attention",
         ),
-        pytest.param(configs.GPT_2, {("Full", 12, 128, None): 12}, id="other names"),
         pytest.param(
-            configs.LLAMA_8B | {"layer_types": ["chunked_attention", "full_attention"] * 16},
+            configs.GPT_2, {("Full", 12, 128, None): 12}, id="other names"
+        ),
+        pytest.param(
+            configs.LLAMA_8B
+            | {"layer_types": ["chunked_attention", "full_attention"] * 16},
             {("Full", 8, 256, None): 32},
             id="chunks keep every token",
         ),
@@ -62,13 +74,18 @@ def counted(config: Config) -> Counter[tuple[str, int, int, int | None]]:
             id="one KV head",
         ),
         pytest.param(
-            configs.LLAMA_8B | {"hybrid_override_pattern": "M-M*E", "num_hidden_layers": 5},
+            configs.LLAMA_8B
+            | {"hybrid_override_pattern": "M-M*E", "num_hidden_layers": 5},
             {("State", 0, 0, None): 2, ("Full", 8, 256, None): 1},
             id="a pattern of letters",
         ),
         pytest.param(
             configs.QWEN_32B
-            | {"use_sliding_window": True, "sliding_window": 4096, "max_window_layers": 60},
+            | {
+                "use_sliding_window": True,
+                "sliding_window": 4096,
+                "max_window_layers": 60,
+            },
             {("Full", 8, 256, None): 60, ("Sliding", 8, 256, 4096): 4},
             id="a window in the last layers",
         ),
@@ -79,7 +96,9 @@ def counted(config: Config) -> Counter[tuple[str, int, int, int | None]]:
         ),
     ],
 )
-def test_layers(config: Config, layers: dict[tuple[str, int, int, int | None], int]) -> None:
+def test_layers(
+    config: Config, layers: dict[tuple[str, int, int, int | None], int]
+) -> None:
     assert counted(config) == Counter(layers)
 
 
@@ -89,7 +108,10 @@ def test_layers(config: Config, layers: dict[tuple[str, int, int, int | None], i
         pytest.param(configs.LLAMA_8B, 131_072, id="newer scaling is in it"),
         pytest.param(
             configs.LLAMA_8B
-            | {"max_position_embeddings": 4096, "rope_scaling": {"type": "linear", "factor": 4.0}},
+            | {
+                "max_position_embeddings": 4096,
+                "rope_scaling": {"type": "linear", "factor": 4.0},
+            },
             16_384,
             id="older scaling is not",
         ),
@@ -111,9 +133,18 @@ def test_longest_sequence(config: Config, tokens: int | None) -> None:
             },
             "fp8",
         ),
-        ({"quant_method": "modelopt", "quantization": {"kv_cache_quant_algo": "FP8"}}, "fp8"),
         (
-            {"quant_method": "modelopt", "kv_cache_scheme": {"num_bits": 4, "type": "float"}},
+            {
+                "quant_method": "modelopt",
+                "quantization": {"kv_cache_quant_algo": "FP8"},
+            },
+            "fp8",
+        ),
+        (
+            {
+                "quant_method": "modelopt",
+                "kv_cache_scheme": {"num_bits": 4, "type": "float"},
+            },
             "nvfp4",
         ),
         ({"quant_method": "fp8"}, None),
@@ -123,7 +154,10 @@ def test_a_checkpoint_may_ask_for_a_type_of_its_cache(
     quantization: Config, dtype: str | None
 ) -> None:
     assert (
-        model_shape(configs.LLAMA_8B | {"quantization_config": quantization}).cache_dtype == dtype
+        model_shape(
+            configs.LLAMA_8B | {"quantization_config": quantization}
+        ).cache_dtype
+        == dtype
     )
 
 
@@ -137,7 +171,9 @@ def test_a_checkpoint_may_ask_for_a_type_of_its_cache(
             id="a word",
         ),
         pytest.param(
-            configs.LLAMA_8B | {"layer_types": ["telepathy"] * 32}, "telepathy", id="unknown layers"
+            configs.LLAMA_8B | {"layer_types": ["telepathy"] * 32},
+            "telepathy",
+            id="unknown layers",
         ),
         pytest.param(
             configs.LLAMA_8B | {"kv_lora_rank": 256},
@@ -145,13 +181,19 @@ def test_a_checkpoint_may_ask_for_a_type_of_its_cache(
             id="unknown latent attention",
         ),
         pytest.param(
-            configs.LLAMA_8B | {"is_encoder_decoder": True}, "encoder", id="encoder and decoder"
+            configs.LLAMA_8B | {"is_encoder_decoder": True},
+            "encoder",
+            id="encoder and decoder",
         ),
         pytest.param(
-            configs.DEEPSEEK_V3 | {"compress_ratios": [4]}, "compress_ratios", id="compressed"
+            configs.DEEPSEEK_V3 | {"compress_ratios": [4]},
+            "compress_ratios",
+            id="compressed",
         ),
         pytest.param(
-            configs.LLAMA_8B | {"layer_types": ["mamba"] * 32}, "no layer", id="no cache at all"
+            configs.LLAMA_8B | {"layer_types": ["mamba"] * 32},
+            "no layer",
+            id="no cache at all",
         ),
     ],
 )
@@ -164,7 +206,9 @@ def test_ignored_layers_are_reported() -> None:
     assert "36 layers keep a state" in model_shape(configs.QWEN3_NEXT).caveats[0]
     assert (
         "speculative"
-        in model_shape(configs.DEEPSEEK_V3 | {"num_nextn_predict_layers": 1}).caveats[0]
+        in model_shape(
+            configs.DEEPSEEK_V3 | {"num_nextn_predict_layers": 1}
+        ).caveats[0]
     )
     assert model_shape(configs.LLAMA_8B).caveats == ()
 
@@ -179,7 +223,9 @@ def test_a_number_that_is_none_is_named(name: str, value: object) -> None:
         model_shape(LLAMA_8B | {name: value})
 
 
-@pytest.mark.parametrize("name", ["num_hidden_layers", "num_attention_heads", "hidden_size"])
+@pytest.mark.parametrize(
+    "name", ["num_hidden_layers", "num_attention_heads", "hidden_size"]
+)
 def test_a_number_that_is_taken_away_is_named(name: str) -> None:
     with pytest.raises(UnknownShape, match=f"config.json does not say {name}"):
         model_shape(LLAMA_8B | {name: None})
@@ -201,14 +247,22 @@ def test_a_number_that_is_left_out_is_that_of_the_class() -> None:
         pytest.param({"model_type": None}, id="no type"),
         pytest.param({"model_type": 7}, id="a type that is a number"),
         pytest.param({"model_type": "plamo2"}, id="an unknown type"),
-        pytest.param({"model_type": "mllama_text_model"}, id="another unknown type"),
+        pytest.param(
+            {"model_type": "mllama_text_model"}, id="another unknown type"
+        ),
         pytest.param({"architectures": ["LlamaForCausalLMEagle3"]}, id="a draft"),
-        pytest.param({"architectures": "LlamaForCausalLM"}, id="architectures in a word"),
+        pytest.param(
+            {"architectures": "LlamaForCausalLM"}, id="architectures in a word"
+        ),
         pytest.param({"cross_attention_layers": [3, 8]}, id="layers that cross"),
         pytest.param({"layer_kinds": [0] * 32}, id="an unknown entry a layer"),
-        pytest.param({"whatever": [0] * 32}, id="an entry a layer of unknown meaning"),
+        pytest.param(
+            {"whatever": [0] * 32}, id="an entry a layer of unknown meaning"
+        ),
         pytest.param({"block_configs": [{}] * 32}, id="blocks of another type"),
-        pytest.param({"rope_scaling": {"rope_type": 3}}, id="a RoPE type that is a number"),
+        pytest.param(
+            {"rope_scaling": {"rope_type": 3}}, id="a RoPE type that is a number"
+        ),
     ],
 )
 def test_what_is_not_known_is_an_error(changes: Config) -> None:
@@ -218,7 +272,10 @@ def test_what_is_not_known_is_an_error(changes: Config) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "named"),
-    [({"use_cla": True}, "use_cla"), ({"cla_share_factor": 2, "use_cla": True}, "cla_share")],
+    [
+        ({"use_cla": True}, "use_cla"),
+        ({"cla_share_factor": 2, "use_cla": True}, "cla_share"),
+    ],
 )
 def test_a_key_that_may_decide_is_named(changes: Config, named: str) -> None:
     (caveat,) = model_shape(LLAMA_8B | changes).caveats
@@ -231,7 +288,9 @@ def test_a_key_that_is_off_decides_nothing(value: object) -> None:
 
 
 def test_a_wrapper_that_is_not_known_is_named() -> None:
-    (caveat,) = model_shape({"model_type": "new_vl", "text_config": LLAMA_8B}).caveats
+    (caveat,) = model_shape(
+        {"model_type": "new_vl", "text_config": LLAMA_8B}
+    ).caveats
     assert "new_vl" in caveat
 
 
@@ -243,13 +302,23 @@ def test_a_wrapper_that_is_not_known_is_named() -> None:
             "num_key_value_heads",
             id="KV heads a layer",
         ),
-        pytest.param(LLAMA_8B | {"num_key_value_heads": 0}, "num_key_value_heads", id="no KV head"),
-        pytest.param(LLAMA_8B | {"head_dim": "128"}, "head_dim", id="a head size in words"),
         pytest.param(
-            LLAMA_8B | {"hidden_size": 31}, "num_attention_heads 32", id="heads of no size"
+            LLAMA_8B | {"num_key_value_heads": 0},
+            "num_key_value_heads",
+            id="no KV head",
         ),
         pytest.param(
-            LLAMA_8B | {"v_head_dim": 64}, "v_head_dim", id="values of another size than keys"
+            LLAMA_8B | {"head_dim": "128"}, "head_dim", id="a head size in words"
+        ),
+        pytest.param(
+            LLAMA_8B | {"hidden_size": 31},
+            "num_attention_heads 32",
+            id="heads of no size",
+        ),
+        pytest.param(
+            LLAMA_8B | {"v_head_dim": 64},
+            "v_head_dim",
+            id="values of another size than keys",
         ),
         pytest.param(
             LLAMA_8B | {"max_position_embeddings": "long"},
@@ -257,16 +326,24 @@ def test_a_wrapper_that_is_not_known_is_named() -> None:
             id="a length in words",
         ),
         pytest.param(
-            LLAMA_8B | {"max_position_embeddings": 0}, "max_position_embeddings", id="no length"
+            LLAMA_8B | {"max_position_embeddings": 0},
+            "max_position_embeddings",
+            id="no length",
         ),
-        pytest.param(LLAMA_8B | {"rope_scaling": "linear"}, "rope_scaling", id="RoPE in a word"),
+        pytest.param(
+            LLAMA_8B | {"rope_scaling": "linear"},
+            "rope_scaling",
+            id="RoPE in a word",
+        ),
         pytest.param(
             LLAMA_8B | {"rope_scaling": {"type": "linear", "factor": "4"}},
             "factor",
             id="a factor in words",
         ),
         pytest.param(
-            LLAMA_8B | {"num_kv_shared_layers": 32}, "num_kv_shared_layers", id="all layers share"
+            LLAMA_8B | {"num_kv_shared_layers": 32},
+            "num_kv_shared_layers",
+            id="all layers share",
         ),
         pytest.param(
             LLAMA_8B | {"num_kv_shared_layers": 40},
@@ -279,7 +356,9 @@ def test_a_wrapper_that_is_not_known_is_named() -> None:
             id="layers without end",
         ),
         pytest.param(
-            LLAMA_8B | {"layer_types": "full_attention"}, "layer_types", id="layer types in a word"
+            LLAMA_8B | {"layer_types": "full_attention"},
+            "layer_types",
+            id="layer types in a word",
         ),
         pytest.param(
             LLAMA_8B | {"layer_types": ["full_attention"] * 31},
@@ -292,10 +371,14 @@ def test_a_wrapper_that_is_not_known_is_named() -> None:
             id="a pattern too short",
         ),
         pytest.param(
-            LLAMA_8B | {"hybrid_override_pattern": "M*?" * 11}, "'\\?'", id="an unknown letter"
+            LLAMA_8B | {"hybrid_override_pattern": "M*?" * 11},
+            "'\\?'",
+            id="an unknown letter",
         ),
         pytest.param(
-            LLAMA_8B | {"layers_block_type": ["hybrid"] * 32}, "'hybrid'", id="two kinds in a layer"
+            LLAMA_8B | {"layers_block_type": ["hybrid"] * 32},
+            "'hybrid'",
+            id="two kinds in a layer",
         ),
         pytest.param(
             LLAMA_8B | {"full_attention_interval": "4"},
@@ -307,14 +390,20 @@ def test_a_wrapper_that_is_not_known_is_named() -> None:
             "attn_layer_indices",
             id="one place in place of a list",
         ),
-        pytest.param(LLAMA_8B | {"attn_type_list": "1"}, "attn_type_list", id="kinds in a word"),
+        pytest.param(
+            LLAMA_8B | {"attn_type_list": "1"},
+            "attn_type_list",
+            id="kinds in a word",
+        ),
         pytest.param(
             LLAMA_8B | {"linear_attn_config": []},
             "linear_attn_config",
             id="a list in place of an object",
         ),
         pytest.param(
-            WINDOWED | {"sliding_window": "4096"}, "sliding_window", id="a window in words"
+            WINDOWED | {"sliding_window": "4096"},
+            "sliding_window",
+            id="a window in words",
         ),
         pytest.param(
             WINDOWED | {"sliding_window_pattern": [1]},
@@ -337,7 +426,9 @@ def test_a_wrapper_that_is_not_known_is_named() -> None:
             id="a place beyond the period",
         ),
         pytest.param(
-            {"text_config": {"model_type": "x"}}, "model_type 'x'", id="an empty text part"
+            {"text_config": {"model_type": "x"}},
+            "model_type 'x'",
+            id="an empty text part",
         ),
         pytest.param(
             LLAMA_8B | {"text_config": {"is_encoder_decoder": True}},
@@ -396,7 +487,10 @@ SIMPLE = (
     | st.just(10**400)
 )
 GARBAGE = st.recursive(
-    SIMPLE, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3)
+    SIMPLE,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3)
+    ),
 )
 
 
@@ -411,5 +505,7 @@ def test_whatever_stands_there_the_answer_is_a_shape_or_an_error_of_ours(
         shape = model_shape(base | changes)
     except UnknownShape:
         return
-    assert all(layer.values > 0 and layer.heads > 0 for layer in shape.caching_layers)
+    assert all(
+        layer.values > 0 and layer.heads > 0 for layer in shape.caching_layers
+    )
     assert shape.query_heads > 0

@@ -27,10 +27,16 @@ from benchrun_client.engines import ENGINES
 VLLM = ENGINES["VLLM"]
 
 FOLDER = Path(__file__).parent
-MODELS: Mapping[str, dict[str, Any]] = yaml.safe_load((FOLDER / "models.yaml").read_text())
-TOLD: Mapping[str, dict[str, Any]] = json.loads((FOLDER / "models.vllm-0.32.0.json").read_text())
+MODELS: Mapping[str, dict[str, Any]] = yaml.safe_load(
+    (FOLDER / "models.yaml").read_text()
+)
+TOLD: Mapping[str, dict[str, Any]] = json.loads(
+    (FOLDER / "models.vllm-0.32.0.json").read_text()
+)
 READ = {name: each for name, each in TOLD.items() if "refused" not in each}
-BUILT = {name: each for name, each in READ.items() if isinstance(each["kept"]["1"], list)}
+BUILT = {
+    name: each for name, each in READ.items() if isinstance(each["kept"]["1"], list)
+}
 UNSIZED = (*ENCODERS, *STATES_ONLY, "whisper")
 """Types that have no cache of the kind that is sized, which is an error."""
 NOT_A_DEMAND = (
@@ -57,7 +63,9 @@ def test_the_table_is_large_and_whole() -> None:
     """More than sixty models, and one of each type that is known."""
     assert TOLD.keys() == MODELS.keys()
     assert len(BUILT) >= 90
-    assert {text_type(config) for config in MODELS.values()} | {*OLDER} == {*defaults()}
+    assert {text_type(config) for config in MODELS.values()} | {*OLDER} == {
+        *defaults()
+    }
 
 
 @pytest.mark.parametrize("name", [each for each in MODELS if each not in SIZED])
@@ -68,7 +76,9 @@ def test_what_has_no_such_cache_is_an_error(name: str) -> None:
 
 def sizes(shape: ModelShape, gpus: int) -> Counter[tuple[int | None, float]]:
     """Layers that keep so many bytes a token on each GPU, by window."""
-    engine = engine_of(ServeArgs.of([f"--tensor-parallel-size={gpus}"], VLLM), shape)
+    engine = engine_of(
+        ServeArgs.of([f"--tensor-parallel-size={gpus}"], VLLM), shape
+    )
     return Counter(
         (each.window_tokens, float(token_bytes_per_gpu(each, engine)))
         for each in shape.caching_layers
@@ -80,7 +90,9 @@ def told(kept: list[Any]) -> Counter[tuple[int | None, float]]:
     found: Counter[tuple[int | None, float]] = Counter()
     for kind, window, token_bytes, count in kept:
         if kind != "MambaSpec":
-            found[None if kind == "ChunkedLocalAttentionSpec" else window, token_bytes] += count
+            found[
+                None if kind == "ChunkedLocalAttentionSpec" else window, token_bytes
+            ] += count
     return found
 
 
@@ -90,7 +102,9 @@ def test_each_layer_keeps_what_it_keeps_in_vllm(name: str) -> None:
     for gpus, kept in BUILT[name]["kept"].items():
         if isinstance(kept, list):
             assert sizes(shape, int(gpus)) == told(kept)
-    states = sum(count for kind, *_, count in BUILT[name]["kept"]["1"] if kind == "MambaSpec")
+    states = sum(
+        count for kind, *_, count in BUILT[name]["kept"]["1"] if kind == "MambaSpec"
+    )
     assert sum(layer.kind == "State" for layer in shape.layers) == states
 
 
@@ -112,10 +126,14 @@ def test_what_vllm_refuses_is_refused_and_nothing_else(name: str) -> None:
     answer = READ[name]
     shape = model_shape(MODELS[name])
     for gpus, kept in answer["kept"].items():
-        theirs = answer["verified"][gpus] or (kept if isinstance(kept, str) else None)
+        theirs = answer["verified"][gpus] or (
+            kept if isinstance(kept, str) else None
+        )
         if theirs is not None and any(word in theirs for word in NOT_A_DEMAND):
             theirs = None
-        ours = refusals(shape, ServeArgs.of([f"--tensor-parallel-size={gpus}"], VLLM))
+        ours = refusals(
+            shape, ServeArgs.of([f"--tensor-parallel-size={gpus}"], VLLM)
+        )
         assert bool(ours) == (theirs is not None), (gpus, ours, theirs)
     spread = refusals(shape, ServeArgs.of(["--enable-expert-parallel"], VLLM))
     assert bool(spread) == (answer["expert_parallel"] is not None)

@@ -44,7 +44,9 @@ def test_short_names_are_the_long_ones() -> None:
 
 @pytest.mark.parametrize(("text", "number"), [("1", 1), ("2", 2), ("1k", 1000)])
 def test_a_number_above_0_is_taken(text: str, number: int) -> None:
-    assert ServeArgs.of([f"--block-size={text}"], VLLM).whole("block-size") == number
+    assert (
+        ServeArgs.of([f"--block-size={text}"], VLLM).whole("block-size") == number
+    )
 
 
 def test_an_omitted_option_has_its_default() -> None:
@@ -61,12 +63,27 @@ def test_an_omitted_option_has_its_default() -> None:
         (["--no-async-scheduling", "--async-scheduling"], True),
         (["--no-async-scheduling", "--enforce-eager"], False),
         (["--async-scheduling", "--enforce-eager"], True),
-        (["--async-scheduling", "--no-async-scheduling", "--async-scheduling"], True),
-        (["--no-async-scheduling", "--async-scheduling", "--no-async-scheduling"], False),
+        (
+            ["--async-scheduling", "--no-async-scheduling", "--async-scheduling"],
+            True,
+        ),
+        (
+            [
+                "--no-async-scheduling",
+                "--async-scheduling",
+                "--no-async-scheduling",
+            ],
+            False,
+        ),
     ],
 )
-def test_the_last_of_a_switch_and_its_opposite_holds(words: list[str], value: bool) -> None:
-    assert ServeArgs.of(words, VLLM).switched("async-scheduling", default=True) is value
+def test_the_last_of_a_switch_and_its_opposite_holds(
+    words: list[str], value: bool
+) -> None:
+    assert (
+        ServeArgs.of(words, VLLM).switched("async-scheduling", default=True)
+        is value
+    )
 
 
 @pytest.mark.parametrize("value", ["0", "many", "-4"])
@@ -99,7 +116,9 @@ def test_a_share_is_above_0_and_at_most_1(value: str) -> None:
         ("-0.5", False),
     ],
 )
-def test_a_flag_begins_with_a_dash_and_is_no_negative_number(word: str, flag: bool) -> None:
+def test_a_flag_begins_with_a_dash_and_is_no_negative_number(
+    word: str, flag: bool
+) -> None:
     assert is_flag(word) is flag
 
 
@@ -116,11 +135,16 @@ def test_a_flag_begins_with_a_dash_and_is_no_negative_number(word: str, flag: bo
         (["--a", "-1"], {"a": "-1"}),
         (["--a=1", "--a"], {"a": None}),
         (["--a_b=1", "--a-b=2"], {"a-b": "2"}),
-        (["-dcp=2", "-dp=3"], {"decode-context-parallel-size": "2", "data-parallel-size": "3"}),
+        (
+            ["-dcp=2", "-dp=3"],
+            {"decode-context-parallel-size": "2", "data-parallel-size": "3"},
+        ),
     ],
     ids=" ".join,
 )
-def test_words_become_flags_with_values(words: list[str], given: dict[str, str | None]) -> None:
+def test_words_become_flags_with_values(
+    words: list[str], given: dict[str, str | None]
+) -> None:
     assert ServeArgs.of(words, VLLM).given == given
 
 
@@ -146,7 +170,9 @@ def test_a_flag_without_a_value_has_no_text_and_no_number() -> None:
     assert args.whole("block-size") is None
 
 
-@pytest.mark.parametrize(("text", "value"), [("0.5", 0.5), ("1", 1.0), ("1e-3", 0.001)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("0.5", 0.5), ("1", 1.0), ("1e-3", 0.001)]
+)
 def test_a_share_is_read_as_a_number(text: str, value: float) -> None:
     assert (
         ServeArgs.of([f"--gpu-memory-utilization={text}"], VLLM).value(
@@ -157,7 +183,9 @@ def test_a_share_is_read_as_a_number(text: str, value: float) -> None:
 
 
 @given(st.lists(st.text(alphabet="-=.ab1_ ", max_size=6), max_size=8))
-def test_any_words_can_be_read_and_the_last_of_a_flag_holds(words: list[str]) -> None:
+def test_any_words_can_be_read_and_the_last_of_a_flag_holds(
+    words: list[str],
+) -> None:
     given_flags = ServeArgs.of(words, VLLM).given
     flags = [word for word in words if is_flag(word)]
     assert len(given_flags) <= len(flags)
@@ -192,7 +220,9 @@ def test_tokens_are_read_as_vllm_reads_them(text: str, number: int) -> None:
 
 @pytest.mark.parametrize("read", [tokens_of, bytes_of])
 @pytest.mark.parametrize("text", ["9" * 400, "9" * 19])
-def test_more_than_any_machine_has_is_a_number(read: Callable[[str], int], text: str) -> None:
+def test_more_than_any_machine_has_is_a_number(
+    read: Callable[[str], int], text: str
+) -> None:
     assert read(text) == 2**63
 
 
@@ -220,7 +250,9 @@ def test_an_invalid_token_count_is_rejected(text: str) -> None:
         ("0", 0),
     ],
 )
-def test_memory_is_binary_with_an_i_and_decimal_without(text: str, number: int) -> None:
+def test_memory_is_binary_with_an_i_and_decimal_without(
+    text: str, number: int
+) -> None:
     assert bytes_of(text) == number
 
 
@@ -258,21 +290,34 @@ SHAPE = replace(model_shape(configs.LLAMA_8B), context_tokens=8192)
 
 
 @pytest.mark.parametrize(
-    "flags", [[], ["--max-model-len=8192"], ["--max-model-len=100"], ["--max-model-len=auto"]]
+    "flags",
+    [
+        [],
+        ["--max-model-len=8192"],
+        ["--max-model-len=100"],
+        ["--max-model-len=auto"],
+    ],
 )
 def test_a_length_within_the_context_has_no_remark(flags: list[str]) -> None:
-    assert beyond_context(ServeArgs.of(flags, VLLM), SHAPE, is_allowed=False) is None
+    assert (
+        beyond_context(ServeArgs.of(flags, VLLM), SHAPE, is_allowed=False) is None
+    )
 
 
 def test_where_the_model_has_no_limit_nothing_is_beyond_it() -> None:
     shape = replace(SHAPE, context_tokens=None)
     assert (
-        beyond_context(ServeArgs.of(["--max-model-len=1m"], VLLM), shape, is_allowed=False) is None
+        beyond_context(
+            ServeArgs.of(["--max-model-len=1m"], VLLM), shape, is_allowed=False
+        )
+        is None
     )
 
 
 def test_beyond_it_vllm_will_not_start_and_the_ways_out_are_reported() -> None:
-    found = beyond_context(ServeArgs.of(["--max-model-len=8193"], VLLM), SHAPE, is_allowed=False)
+    found = beyond_context(
+        ServeArgs.of(["--max-model-len=8193"], VLLM), SHAPE, is_allowed=False
+    )
     assert found is not None
     is_meant, sentence = found
     assert not is_meant
@@ -281,11 +326,19 @@ def test_beyond_it_vllm_will_not_start_and_the_ways_out_are_reported() -> None:
 
 @pytest.mark.parametrize(
     ("flags", "is_allowed"),
-    [([], True), (["--hf-overrides={}"], False), (["--hf-overrides.rope_scaling.factor=4"], False)],
+    [
+        ([], True),
+        (["--hf-overrides={}"], False),
+        (["--hf-overrides.rope_scaling.factor=4"], False),
+    ],
 )
-def test_allowing_a_longer_context_gives_a_warning(flags: list[str], is_allowed: bool) -> None:
+def test_allowing_a_longer_context_gives_a_warning(
+    flags: list[str], is_allowed: bool
+) -> None:
     found = beyond_context(
-        ServeArgs.of(["--max-model-len=16384", *flags], VLLM), SHAPE, is_allowed=is_allowed
+        ServeArgs.of(["--max-model-len=16384", *flags], VLLM),
+        SHAPE,
+        is_allowed=is_allowed,
     )
     assert found is not None
     is_meant, sentence = found

@@ -32,7 +32,12 @@ def test_a_setting_is_read_from_the_engines_flag(
     [
         ("VLLM", [], True, False),
         ("VLLM", ["--no-enable-prefix-caching"], False, True),
-        ("VLLM", ["--no-enable-prefix-caching", "--enable-prefix-caching"], True, True),
+        (
+            "VLLM",
+            ["--no-enable-prefix-caching", "--enable-prefix-caching"],
+            True,
+            True,
+        ),
         ("SGLang", [], True, False),
         ("SGLang", ["--disable-radix-cache"], False, True),
         ("SGLang", ["--no-enable-prefix-caching"], True, False),
@@ -50,7 +55,13 @@ def test_limits_of_sglang_are_those_that_its_flags_say() -> None:
     args = ["--max-running-requests=32", "--dp-size=2"]
     found = server_limits(args, ENGINES["SGLang"], kv_cache_tokens=4096)
     assert found == ServerLimits(
-        sequences=64, sequences_name="max-running-requests", kv_cache_tokens=4096, engines=2
+        sequences=64,
+        sequences_name="max-running-requests",
+        kv_cache_tokens=4096,
+        engines=2,
     )
     # What vLLM reports of itself is no label of SGLang's.
-    assert server_limits([], ENGINES["SGLang"], {"max_num_seqs": "2"}) == ServerLimits()
+    assert (
+        server_limits([], ENGINES["SGLang"], {"max_num_seqs": "2"})
+        == ServerLimits()
+    )

@@ -3,7 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
-from benchrun.sizing import Fit, ServeArgs, Sizing, engine_of, model_shape, sizing_of
+from benchrun.sizing import (
+    Fit,
+    ServeArgs,
+    Sizing,
+    engine_of,
+    model_shape,
+    sizing_of,
+)
 from benchrun_client.engines import ENGINES
 from hypothesis import given, strategies as st
 from unit.sizing import configs, published
@@ -39,8 +46,13 @@ BLOCKS = st.integers(0, 100_000)
 
 def sizing(config: dict[str, Any], flags: dict[str, Any], **others: Any) -> Sizing:
     shape = model_shape(config)
-    given_flags = {**flags, **{name.replace("_", "-"): value for name, value in others.items()}}
-    args = ServeArgs.of((f"--{name}={value}" for name, value in given_flags.items()), VLLM)
+    given_flags = {
+        **flags,
+        **{name.replace("_", "-"): value for name, value in others.items()},
+    }
+    args = ServeArgs.of(
+        (f"--{name}={value}" for name, value in given_flags.items()), VLLM
+    )
     return sizing_of(shape, engine_of(args, shape), lengths=(1,))
 
 
@@ -67,7 +79,9 @@ def test_a_larger_type_never_takes_less(
 def test_more_gpus_never_take_more_each_nor_less_together(
     config: dict[str, Any], flags: dict[str, Any], gpus: int, tokens: int
 ) -> None:
-    few, many = (sizing(config, flags, tensor_parallel_size=n) for n in (gpus, 2 * gpus))
+    few, many = (
+        sizing(config, flags, tensor_parallel_size=n) for n in (gpus, 2 * gpus)
+    )
     assert many.pool.sequence_bytes(tokens) <= few.pool.sequence_bytes(tokens)
     assert many.token_bytes >= few.token_bytes
     assert many.token_bytes <= 2 * few.token_bytes
@@ -79,7 +93,9 @@ def test_a_sequence_takes_no_less_than_its_tokens_beyond_the_windows(
 ) -> None:
     found = sizing(config, flags)
     gpus = found.engine.gpus
-    assert found.pool.sequence_bytes(tokens) * gpus >= found.far_token_bytes * tokens
+    assert (
+        found.pool.sequence_bytes(tokens) * gpus >= found.far_token_bytes * tokens
+    )
     assert found.far_token_bytes <= found.token_bytes
 
 
@@ -97,7 +113,11 @@ def test_the_longest_sequence_fits_and_one_token_more_does_not(
 
 @given(MODELS, FLAGS, BLOCKS, TOKENS, st.integers(1, 1000))
 def test_more_blocks_hold_no_less(
-    config: dict[str, Any], flags: dict[str, Any], blocks: int, tokens: int, more: int
+    config: dict[str, Any],
+    flags: dict[str, Any],
+    blocks: int,
+    tokens: int,
+    more: int,
 ) -> None:
     pool = sizing(config, flags).pool
     few = Fit(pool, blocks)
@@ -112,11 +132,15 @@ def test_sequences_never_take_more_blocks_than_there_are(
     config: dict[str, Any], flags: dict[str, Any], blocks: int, tokens: int
 ) -> None:
     pool = sizing(config, flags).pool
-    assert Fit(pool, blocks).sequences(tokens) * pool.blocks_for(tokens) <= max(0, blocks - 1)
+    assert Fit(pool, blocks).sequences(tokens) * pool.blocks_for(tokens) <= max(
+        0, blocks - 1
+    )
 
 
 @given(MODELS, FLAGS)
-def test_windows_only_ever_save(config: dict[str, Any], flags: dict[str, Any]) -> None:
+def test_windows_only_ever_save(
+    config: dict[str, Any], flags: dict[str, Any]
+) -> None:
     """On one stage: over many, layers of a table are rounded up on each."""
     found = sizing(config, flags, pipeline_parallel_size=1)
     all_kept = replace(found.engine, drops_beyond_window=False)
@@ -124,4 +148,6 @@ def test_windows_only_ever_save(config: dict[str, Any], flags: dict[str, Any]) -
     assert not without.drops
     assert without.token_bytes == found.token_bytes
     long = 1_000_000
-    assert not found.drops or found.pool.sequence_bytes(long) < without.pool.sequence_bytes(long)
+    assert not found.drops or found.pool.sequence_bytes(
+        long
+    ) < without.pool.sequence_bytes(long)

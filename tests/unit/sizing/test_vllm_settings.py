@@ -32,7 +32,11 @@ def engine(*flags: str, gpu_bytes: int | None = None) -> SizedEngine:
 def changed(*flags: str) -> dict[str, Any]:
     """What these flags make different from an engine without flags."""
     plain = asdict(engine())
-    return {name: value for name, value in asdict(engine(*flags)).items() if value != plain[name]}
+    return {
+        name: value
+        for name, value in asdict(engine(*flags)).items()
+        if value != plain[name]
+    }
 
 
 def test_without_flags_it_is_as_vllm_has_it() -> None:
@@ -59,8 +63,14 @@ def test_without_flags_it_is_as_vllm_has_it() -> None:
     [
         (["--tensor-parallel-size=4"], {"tensor_parallel": 4}),
         (["-tp", "4"], {"tensor_parallel": 4}),
-        (["--pipeline-parallel-size=3"], {"pipeline_parallel": 3, "steps_in_flight": 4}),
-        (["-pp=3", "--no-async-scheduling"], {"pipeline_parallel": 3, "steps_in_flight": 3}),
+        (
+            ["--pipeline-parallel-size=3"],
+            {"pipeline_parallel": 3, "steps_in_flight": 4},
+        ),
+        (
+            ["-pp=3", "--no-async-scheduling"],
+            {"pipeline_parallel": 3, "steps_in_flight": 3},
+        ),
         (["--data-parallel-size=2"], {"data_parallel": 2}),
         (["-dp=2"], {"data_parallel": 2}),
         (["--block-size=128"], {"block_tokens": 128}),
@@ -79,7 +89,13 @@ def test_without_flags_it_is_as_vllm_has_it() -> None:
         (["--kv-cache-memory-bytes=2GiB"], {"cache_bytes": 2 * GIB}),
         (["--num-gpu-blocks-override=99"], {"blocks": 99}),
         (["--disable-hybrid-kv-cache-manager"], {"drops_beyond_window": False}),
-        (["--disable-hybrid-kv-cache-manager", "--no-disable-hybrid-kv-cache-manager"], {}),
+        (
+            [
+                "--disable-hybrid-kv-cache-manager",
+                "--no-disable-hybrid-kv-cache-manager",
+            ],
+            {},
+        ),
         (["--enforce-eager", "--seed=1"], {}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -105,7 +121,10 @@ def test_each_flag_changes_what_it_is_about_and_nothing_else(
 def test_a_flag_that_is_not_counted_is_reported(flag: str) -> None:
     (caveat,) = engine(flag).caveats
     name = flag.lstrip("-").partition("=")[0].partition(".")[0]
-    assert caveat == f"--{'decode-context-parallel-size' if name == 'dcp' else name} is not counted"
+    assert (
+        caveat
+        == f"--{'decode-context-parallel-size' if name == 'dcp' else name} is not counted"
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,8 +142,14 @@ def test_a_flag_that_is_not_counted_is_reported(flag: str) -> None:
         (["--block-size="], "--block-size: '' is not a whole number"),
         (["--max-model-len=long"], "--max-model-len: 'long' is not a whole number"),
         (["--max-num-seqs=0"], "--max-num-seqs: 0 is not above 0"),
-        (["--max-num-batched-tokens=-5"], "--max-num-batched-tokens: '-5' is not a whole number"),
-        (["--num-gpu-blocks-override=0"], "--num-gpu-blocks-override: 0 is not above 0"),
+        (
+            ["--max-num-batched-tokens=-5"],
+            "--max-num-batched-tokens: '-5' is not a whole number",
+        ),
+        (
+            ["--num-gpu-blocks-override=0"],
+            "--num-gpu-blocks-override: 0 is not above 0",
+        ),
         (
             ["--kv-cache-memory-bytes=half"],
             "--kv-cache-memory-bytes: 'half' is not an amount of memory; write for",
@@ -169,7 +194,9 @@ def test_gpus_of_an_engine_are_those_of_tensor_and_pipeline() -> None:
 def test_a_step_grows_with_the_gpu(gpu_bytes: int | None, tokens: int) -> None:
     assert default_step_tokens(gpu_bytes) == tokens
     assert engine(gpu_bytes=gpu_bytes).step_tokens == tokens
-    assert engine("--max-num-batched-tokens=7", gpu_bytes=gpu_bytes).step_tokens == 7
+    assert (
+        engine("--max-num-batched-tokens=7", gpu_bytes=gpu_bytes).step_tokens == 7
+    )
 
 
 @pytest.mark.parametrize(
@@ -188,7 +215,10 @@ def test_a_step_grows_with_the_gpu(gpu_bytes: int | None, tokens: int) -> None:
 def test_a_model_is_computed_in_its_own_16_bits(
     stored: str | None, flags: list[str], computed: str
 ) -> None:
-    assert compute_dtype(ServeArgs.of(flags, VLLM), replace(SHAPE, dtype=stored)) == computed
+    assert (
+        compute_dtype(ServeArgs.of(flags, VLLM), replace(SHAPE, dtype=stored))
+        == computed
+    )
 
 
 @pytest.mark.parametrize(
@@ -207,16 +237,24 @@ def test_the_stored_type_is_found_under_either_name(
     assert model_shape(configs.LLAMA_8B | config).dtype == dtype
 
 
-def test_the_flag_for_the_cache_holds_over_the_checkpoint_and_that_over_the_model() -> None:
+def test_the_flag_for_the_cache_holds_over_the_checkpoint_and_that_over_the_model() -> (
+    None
+):
     shape = replace(SHAPE, cache_dtype="fp8", dtype="float16")
     assert (
-        engine_of(ServeArgs.of(["--kv-cache-dtype=bfloat16"], VLLM), shape).cache_dtype
+        engine_of(
+            ServeArgs.of(["--kv-cache-dtype=bfloat16"], VLLM), shape
+        ).cache_dtype
         == "bfloat16"
     )
-    assert engine_of(ServeArgs.of(["--kv-cache-dtype=auto"], VLLM), shape).cache_dtype == "fp8"
+    assert (
+        engine_of(ServeArgs.of(["--kv-cache-dtype=auto"], VLLM), shape).cache_dtype
+        == "fp8"
+    )
     assert (
         engine_of(
-            ServeArgs.of(["--kv-cache-dtype=auto"], VLLM), replace(shape, cache_dtype=None)
+            ServeArgs.of(["--kv-cache-dtype=auto"], VLLM),
+            replace(shape, cache_dtype=None),
         ).cache_dtype
         == "float16"
     )

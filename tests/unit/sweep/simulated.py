@@ -9,7 +9,11 @@ from typing import Any
 
 from benchrun.api import BenchmarkRunStatus, has_ended
 from benchrun.api.sweep import BenchmarkSweepStatus
-from benchrun.decide.sweep.sweep_state import SweepCollected, SweepDecision, SweepFacts
+from benchrun.decide.sweep.sweep_state import (
+    SweepCollected,
+    SweepDecision,
+    SweepFacts,
+)
 from benchrun.observe import Run, Sweep, swept_runs
 from unit.sweep.sweeps import (
     NAME,
@@ -53,7 +57,11 @@ class SimulatedCluster:
         self.runs[name] = replace(self.runs[name], spec={"cancel": True})
 
     def active(self) -> list[str]:
-        return [name for name, run in self.runs.items() if not swept_runs([run])[name].ended]
+        return [
+            name
+            for name, run in self.runs.items()
+            if not swept_runs([run])[name].ended
+        ]
 
     def end(self, name: str, fate: str) -> None:
         """End a run: as cancelled if it was told to, otherwise by its fate.
@@ -61,12 +69,16 @@ class SimulatedCluster:
         The fate is a reason of failure, or "" for a complete run.
         """
         cancelled = self.runs[name].spec["cancel"]
-        status = failed("Cancelled") if cancelled else failed(fate) if fate else ended()
+        status = (
+            failed("Cancelled") if cancelled else failed(fate) if fate else ended()
+        )
         self.runs[name] = replace(self.runs[name], status=status)
 
     @property
     def is_over(self) -> bool:
-        return has_ended(BenchmarkSweepStatus.model_validate(self.status).conditions)
+        return has_ended(
+            BenchmarkSweepStatus.model_validate(self.status).conditions
+        )
 
 
 @dataclass
@@ -88,13 +100,18 @@ class SimulatedOperator:
         )
         collected = SweepCollected(measured=dict(self.measured))
         return SweepFacts(
-            sweep, swept_runs(self.cluster.runs.values()), collected, later(self.seconds)
+            sweep,
+            swept_runs(self.cluster.runs.values()),
+            collected,
+            later(self.seconds),
         )
 
     def decide(self) -> SweepDecision:
         decision = decided_with_table(self.facts())
         if decision.read:
-            self.measured |= {self.cluster.runs[name].uid: figures(name) for name in decision.read}
+            self.measured |= {
+                self.cluster.runs[name].uid: figures(name) for name in decision.read
+            }
             decision = decided_with_table(self.facts())
         assert decision.read == ()
         return decision
@@ -104,7 +121,10 @@ class SimulatedOperator:
         decision = self.decide()
         steps = [
             *(partial(self.cluster.cancel, ref.name) for ref in decision.cancel),
-            *(partial(self.cluster.create, manifest) for manifest in decision.create),
+            *(
+                partial(self.cluster.create, manifest)
+                for manifest in decision.create
+            ),
             partial(self._write, decision),
         ]
         for number, step in enumerate(steps):

@@ -13,17 +13,29 @@ Spec = dict[str, Any]
 ACCEPTED: dict[str, Spec] = {
     "variants": {
         "template": minimal(),
-        "matrix": {"variants": [variant("base"), variant("wide", "--max-num-seqs=8")]},
+        "matrix": {
+            "variants": [variant("base"), variant("wide", "--max-num-seqs=8")]
+        },
     },
     "a grid with a baseline in another order": {
         "template": minimal(),
-        "matrix": {"grid": [axis("max-num-seqs", "64", "256"), axis("block-size", "16", "32")]},
+        "matrix": {
+            "grid": [
+                axis("max-num-seqs", "64", "256"),
+                axis("block-size", "16", "32"),
+            ]
+        },
         "baseline": "block-size=16,max-num-seqs=64",
         "replications": 3,
     },
     "a zip": {
         "template": minimal(),
-        "matrix": {"zip": [axis("max-num-seqs", "64", "256"), axis("block-size", "16", "32")]},
+        "matrix": {
+            "zip": [
+                axis("max-num-seqs", "64", "256"),
+                axis("block-size", "16", "32"),
+            ]
+        },
         "baseline": "max-num-seqs=256,block-size=32",
     },
     "everything that can be varied": {
@@ -33,7 +45,9 @@ ACCEPTED: dict[str, Spec] = {
                 {
                     "name": "other",
                     "args": ["--tensor-parallel-size=2"],
-                    "env": [{"name": "VLLM_ATTENTION_BACKEND", "value": "FLASHINFER"}],
+                    "env": [
+                        {"name": "VLLM_ATTENTION_BACKEND", "value": "FLASHINFER"}
+                    ],
                     "image": "vllm/vllm-openai:v0.31.0",
                     "model": {"name": "Qwen/Qwen3-8B"},
                     "resources": {"limits": {"nvidia.com/gpu": 2}},
@@ -53,7 +67,9 @@ ACCEPTED: dict[str, Spec] = {
 }
 
 
-def sweep(changes: dict[str, Any], *, template: dict[str, Any] | None = None) -> Spec:
+def sweep(
+    changes: dict[str, Any], *, template: dict[str, Any] | None = None
+) -> Spec:
     """Build an accepted sweep with top-level fields replaced.
 
     `template` sets fields of its template by dotted path.
@@ -62,7 +78,11 @@ def sweep(changes: dict[str, Any], *, template: dict[str, Any] | None = None) ->
 
 
 def refused(
-    path: str, message: str | None = None, *, template: dict[str, Any] | None = None, **changes: Any
+    path: str,
+    message: str | None = None,
+    *,
+    template: dict[str, Any] | None = None,
+    **changes: Any,
 ) -> Refused:
     """Build a sweep with one thing wrong."""
     return Refused(path, sweep(changes, template=template), message)
@@ -73,13 +93,17 @@ _ZIP = {"zip": [axis("a", "1", "2"), axis("b", "1", "2")]}
 _MANY = [str(n) for n in range(1, 33)]
 
 REFUSED: dict[str, Refused] = {
-    "no template": Refused("spec.template", {"matrix": ACCEPTED["variants"]["matrix"]}),
+    "no template": Refused(
+        "spec.template", {"matrix": ACCEPTED["variants"]["matrix"]}
+    ),
     "no matrix": Refused("spec.matrix", {"template": minimal()}),
     "an empty matrix": refused(
         "spec.matrix", "must set exactly one of grid, zip and variants", matrix={}
     ),
     "grid and zip": refused(
-        "spec.matrix", "must set exactly one of grid, zip and variants", matrix={**_GRID, **_ZIP}
+        "spec.matrix",
+        "must set exactly one of grid, zip and variants",
+        matrix={**_GRID, **_ZIP},
     ),
     "no axis": refused("spec.matrix.grid", matrix={"grid": []}),
     "no value": refused(
@@ -91,7 +115,8 @@ REFUSED: dict[str, Refused] = {
         matrix={"grid": [axis(name, *_MANY) for name in "abcd"]},
     ),
     "33 variants": refused(
-        "spec.matrix.variants", matrix={"variants": [variant(f"v{n}") for n in range(33)]}
+        "spec.matrix.variants",
+        matrix={"variants": [variant(f"v{n}") for n in range(33)]},
     ),
     "two variants of one name": refused(
         "spec.matrix.variants[1]", matrix={"variants": [variant("a"), variant("a")]}
@@ -121,7 +146,10 @@ REFUSED: dict[str, Refused] = {
         baseline="a=1,b=3",
     ),
     "a baseline with an axis missing": refused(
-        "spec.baseline", "no variant of the matrix is called a=1", matrix=_GRID, baseline="a=1"
+        "spec.baseline",
+        "no variant of the matrix is called a=1",
+        matrix=_GRID,
+        baseline="a=1",
     ),
     "a baseline across a zip": refused(
         "spec.baseline",
@@ -160,10 +188,15 @@ REFUSED: dict[str, Refused] = {
         "runs live as long as their sweep; remove ttlSecondsAfterFinished",
         template={"ttlSecondsAfterFinished": 60},
     ),
-    "a template that is invalid itself": refused("spec.template.repeats", template={"repeats": 0}),
+    "a template that is invalid itself": refused(
+        "spec.template.repeats", template={"repeats": 0}
+    ),
     "a template with too many stages": refused(
         "spec.template.repeats",
-        template={"repeats": 100, "workloads.0.load": {"requestRates": ["1", "2", "3"]}},
+        template={
+            "repeats": 100,
+            "workloads.0.load": {"requestRates": ["1", "2", "3"]},
+        },
     ),
     "a variable without value": refused(
         "spec.matrix.variants[0].env[0]",

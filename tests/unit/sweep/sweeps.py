@@ -46,10 +46,14 @@ def sweep_body(variants: Sequence[Json] = tuple(TWO), **changes: Any) -> Json:
         "matrix": {"variants": list(variants)},
         "order": "AsListed",
     }
-    return {name: value for name, value in (body | changes).items() if value is not None}
+    return {
+        name: value for name, value in (body | changes).items() if value is not None
+    }
 
 
-def sweep_spec(variants: Sequence[Json] = tuple(TWO), **changes: Any) -> BenchmarkSweepSpec:
+def sweep_spec(
+    variants: Sequence[Json] = tuple(TWO), **changes: Any
+) -> BenchmarkSweepSpec:
     """Parse `sweep_body`."""
     return BenchmarkSweepSpec.model_validate(sweep_body(variants, **changes))
 
@@ -58,11 +62,15 @@ def axis(name: str, *values: str) -> Json:
     """Build an axis of a flag of that name."""
     return {
         "name": name,
-        "values": [{"name": value, "args": [f"--{name}={value}"]} for value in values],
+        "values": [
+            {"name": value, "args": [f"--{name}={value}"]} for value in values
+        ],
     }
 
 
-def a_run(name: str, *, uid: str = "", status: Json | None = None, cancel: bool = False) -> Run:
+def a_run(
+    name: str, *, uid: str = "", status: Json | None = None, cancel: bool = False
+) -> Run:
     """Build a run of the sweep."""
     return Run(
         NAMESPACE,
@@ -75,9 +83,16 @@ def a_run(name: str, *, uid: str = "", status: Json | None = None, cancel: bool 
     )
 
 
-def ended(kind: str = "Complete", reason: str = "Measured", message: str = "measured") -> Json:
+def ended(
+    kind: str = "Complete", reason: str = "Measured", message: str = "measured"
+) -> Json:
     """Build the status of a run that is over: `Complete`, or `Failed` for a reason."""
-    condition = {"type": kind, "status": "True", "reason": reason, "message": message}
+    condition = {
+        "type": kind,
+        "status": "True",
+        "reason": reason,
+        "message": message,
+    }
     return {
         "conditions": [condition],
         "scheduledTime": SCHEDULED,
@@ -86,7 +101,9 @@ def ended(kind: str = "Complete", reason: str = "Measured", message: str = "meas
     }
 
 
-def failed(reason: str = "OutOfGPUMemory", message: str = "CUDA out of memory") -> Json:
+def failed(
+    reason: str = "OutOfGPUMemory", message: str = "CUDA out of memory"
+) -> Json:
     return ended("Failed", reason, message)
 
 
@@ -112,10 +129,18 @@ def facts(
         status = status.model_dump(mode="json", by_alias=True, exclude_none=True)
     known = {each.uid: measured() for each in runs} if figures is None else figures
     sweep = Sweep(
-        NAMESPACE, NAME, UID, generation=1, spec=spec or sweep_body(), status=status or {}
+        NAMESPACE,
+        NAME,
+        UID,
+        generation=1,
+        spec=spec or sweep_body(),
+        status=status or {},
     )
     return SweepFacts(
-        sweep, swept_runs(runs), SweepCollected(measured=dict(known), **collected), now
+        sweep,
+        swept_runs(runs),
+        SweepCollected(measured=dict(known), **collected),
+        now,
     )
 
 
@@ -130,7 +155,10 @@ def decided_with_table(seen: SweepFacts) -> SweepDecision:
     if decision.table is None:
         return decision
     return decide(
-        replace(seen, collected=replace(seen.collected, table=made(seen, decision.table)))
+        replace(
+            seen,
+            collected=replace(seen.collected, table=made(seen, decision.table)),
+        )
     )
 
 
@@ -140,7 +168,10 @@ def made(seen: SweepFacts, wanted: TableWanted) -> TableMade:
     measured = seen.collected.measured
     missing = dict(wanted.missing)
     return TableMade(
-        wanted, sweep_table(spec, wanted.runs, measured, baseline=wanted.baseline, missing=missing)
+        wanted,
+        sweep_table(
+            spec, wanted.runs, measured, baseline=wanted.baseline, missing=missing
+        ),
     )
 
 

@@ -26,7 +26,9 @@ from unit.sweep.sweeps import (
 )
 
 DONE = ended()
-REFUSED = NotCreated("seqs-v1-r1", "run seqs-v1-r1 is refused by the API server: no", curable=True)
+REFUSED = NotCreated(
+    "seqs-v1-r1", "run seqs-v1-r1 is refused by the API server: no", curable=True
+)
 
 
 def done(*names: str) -> list[Run]:
@@ -48,9 +50,16 @@ def test_a_new_sweep_starts_its_first_run_and_says_how_large_it_is() -> None:
     status = decision.status
     assert (status.phase, status.baseline) == ("Running", "base")
     assert status.estimate is not None
-    assert (status.estimate.variants, status.estimate.runs, status.estimate.stages) == (2, 4, 4)
+    assert (
+        status.estimate.variants,
+        status.estimate.runs,
+        status.estimate.stages,
+    ) == (2, 4, 4)
     assert status.estimate.requests == 400
-    assert [(v.name, v.number, v.gpus) for v in status.variants] == [("base", 1, 1), ("wide", 2, 1)]
+    assert [(v.name, v.number, v.gpus) for v in status.variants] == [
+        ("base", 1, 1),
+        ("wide", 2, 1),
+    ]
     assert status.runs is not None
     assert status.runs.summary == "0/4"
     assert condition(status, "Accepted") == ("True", "Accepted")
@@ -65,7 +74,9 @@ def test_what_a_sweep_can_find_is_told_while_it_goes_on(
     replications: int, values: int, questions: int
 ) -> None:
     template = {**spec_body(), "repeats": 2}
-    status = decided(sweep_body(replications=replications, template=template)).status
+    status = decided(
+        sweep_body(replications=replications, template=template)
+    ).status
     (awaited,) = (each for each in status.conditions if each.type == "Succeeded")
     unit = "repeats" if replications == 1 else "fresh servers"
     assert awaited.message == power_sentence(values, questions, unit=unit)
@@ -76,9 +87,15 @@ def test_what_a_sweep_can_find_is_told_while_it_goes_on(
     [
         pytest.param(1, [a_run("seqs-v1-r1")], [], id="the only place is taken"),
         pytest.param(1, done("seqs-v1-r1"), ["seqs-v2-r1"], id="one has ended"),
-        pytest.param(2, [a_run("seqs-v1-r1")], ["seqs-v2-r1"], id="a place is left"),
-        pytest.param(3, [], ["seqs-v1-r1", "seqs-v2-r1", "seqs-v1-r2"], id="three at once"),
-        pytest.param(1, done("seqs-v2-r1"), ["seqs-v1-r1"], id="one of the middle exists"),
+        pytest.param(
+            2, [a_run("seqs-v1-r1")], ["seqs-v2-r1"], id="a place is left"
+        ),
+        pytest.param(
+            3, [], ["seqs-v1-r1", "seqs-v2-r1", "seqs-v1-r2"], id="three at once"
+        ),
+        pytest.param(
+            1, done("seqs-v2-r1"), ["seqs-v1-r1"], id="one of the middle exists"
+        ),
         pytest.param(
             1,
             [a_run("seqs-v1-r1", status=failed("ImagePull"))],
@@ -90,7 +107,10 @@ def test_what_a_sweep_can_find_is_told_while_it_goes_on(
 def test_the_next_runs_in_order_and_never_one_that_exists(
     parallel: int, runs: list[Run], expected: list[str]
 ) -> None:
-    assert created(decided(sweep_body(replications=2, maxParallel=parallel), runs)) == expected
+    assert (
+        created(decided(sweep_body(replications=2, maxParallel=parallel), runs))
+        == expected
+    )
 
 
 def test_runs_of_a_variant_that_failed_by_its_settings_are_not_started() -> None:
@@ -101,7 +121,9 @@ def test_runs_of_a_variant_that_failed_by_its_settings_are_not_started() -> None
     assert (decision.status.runs.skipped, decision.status.runs.waiting) == (1, 1)
 
 
-def test_a_failure_that_does_not_lie_in_the_settings_leaves_the_variant_its_other_runs() -> None:
+def test_a_failure_that_does_not_lie_in_the_settings_leaves_the_variant_its_other_runs() -> (
+    None
+):
     runs = [a_run("seqs-v1-r1", status=failed("CrashLoop")), *done("seqs-v2-r1")]
     assert created(decided(sweep_body(replications=2), runs)) == ["seqs-v1-r2"]
 
@@ -125,7 +147,10 @@ def test_a_suspended_sweep_starts_nothing_and_lets_go_on_what_runs() -> None:
 
 
 def test_a_suspended_sweep_that_has_measured_everything_ends() -> None:
-    assert settled(sweep_body(suspend=True), done("seqs-v1-r1", "seqs-v2-r1")).phase == "Completed"
+    assert (
+        settled(sweep_body(suspend=True), done("seqs-v1-r1", "seqs-v2-r1")).phase
+        == "Completed"
+    )
 
 
 def test_what_the_api_server_refuses_is_reported_and_offered_again() -> None:
@@ -137,9 +162,15 @@ def test_what_the_api_server_refuses_is_reported_and_offered_again() -> None:
 
 def test_a_quota_is_named() -> None:
     quota = NotCreated(
-        "seqs-v1-r1", "run seqs-v1-r1 is refused: exceeded quota", curable=True, quota=True
+        "seqs-v1-r1",
+        "run seqs-v1-r1 is refused: exceeded quota",
+        curable=True,
+        quota=True,
     )
-    assert condition(settled(not_created=quota), "Complete") == ("False", "QuotaExceeded")
+    assert condition(settled(not_created=quota), "Complete") == (
+        "False",
+        "QuotaExceeded",
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,8 +190,13 @@ def test_no_run_is_started_that_would_go_beyond_the_budget(
 
 
 def test_the_budget_counts_gpus() -> None:
-    two = [variant("base", resources={"limits": {"nvidia.com/gpu": 2}}), variant("wide")]
-    assert settled(sweep_body(two), done("seqs-v1-r1")).gpu_seconds == 2 * HELD_SECONDS
+    two = [
+        variant("base", resources={"limits": {"nvidia.com/gpu": 2}}),
+        variant("wide"),
+    ]
+    assert (
+        settled(sweep_body(two), done("seqs-v1-r1")).gpu_seconds == 2 * HELD_SECONDS
+    )
 
 
 # ---- reading
@@ -169,7 +205,9 @@ def test_the_budget_counts_gpus() -> None:
 
 def test_an_ended_run_requests_figures_first() -> None:
     decision = decided(runs=done("seqs-v1-r1"), figures={})
-    assert decision == SweepDecision(status=BenchmarkSweepStatus(), read=("seqs-v1-r1",))
+    assert decision == SweepDecision(
+        status=BenchmarkSweepStatus(), read=("seqs-v1-r1",)
+    )
 
 
 def test_a_restarted_operator_does_not_read_again_what_is_in_the_table() -> None:
@@ -181,8 +219,13 @@ def test_a_restarted_operator_does_not_read_again_what_is_in_the_table() -> None
 
 def test_the_last_table_is_made_of_what_is_read_then() -> None:
     runs = done("seqs-v1-r1", "seqs-v2-r1")
-    unfinished = settled(runs=runs).model_copy(update={"conditions": (), "phase": "Running"})
-    assert decided(runs=runs, status=unfinished, figures={}).read == ("seqs-v1-r1", "seqs-v2-r1")
+    unfinished = settled(runs=runs).model_copy(
+        update={"conditions": (), "phase": "Running"}
+    )
+    assert decided(runs=runs, status=unfinished, figures={}).read == (
+        "seqs-v1-r1",
+        "seqs-v2-r1",
+    )
 
 
 # ---- ending
@@ -196,7 +239,14 @@ def test_all_measured() -> None:
     assert decision.forget
     assert [
         condition(status, type_)[0]
-        for type_ in ("Complete", "Failed", "Succeeded", "Valid", "Ready", "Stalled")
+        for type_ in (
+            "Complete",
+            "Failed",
+            "Succeeded",
+            "Valid",
+            "Ready",
+            "Stalled",
+        )
     ] == [
         "True",
         "False",
@@ -206,7 +256,9 @@ def test_all_measured() -> None:
         "False",
     ]
     assert condition(status, "Complete")[1] == "AllValid"
-    assert [(row.variant, row.load_point, row.verdict) for row in status.results] == [
+    assert [
+        (row.variant, row.load_point, row.verdict) for row in status.results
+    ] == [
         ("base", "chat/rate=4", "Valid"),
         ("wide", "chat/rate=4", "Valid"),
     ]
@@ -217,7 +269,9 @@ def test_an_edit_after_the_end_is_seen_and_changes_nothing_else() -> None:
     over = settled(runs=done("seqs-v1-r1", "seqs-v2-r1"))
     seen = facts(runs=done("seqs-v1-r1", "seqs-v2-r1"), status=over)
     edited = replace(seen, sweep=replace(seen.sweep, generation=2))
-    assert decide(edited).status == over.model_copy(update={"observed_generation": 2})
+    assert decide(edited).status == over.model_copy(
+        update={"observed_generation": 2}
+    )
 
 
 def test_a_failed_variant_is_a_row_with_its_reason() -> None:
@@ -242,7 +296,10 @@ def test_a_failed_variant_is_a_row_with_its_reason() -> None:
         "seqs-v2-r1",
         "CUDA out of memory",
     )
-    assert status.message == "measured 1 of 2 variants; 1 run ended early; wide: OutOfGPUMemory"
+    assert (
+        status.message
+        == "measured 1 of 2 variants; 1 run ended early; wide: OutOfGPUMemory"
+    )
 
 
 def test_nothing_was_measured() -> None:
@@ -261,7 +318,8 @@ def test_the_budget_is_spent_before_all_was_started() -> None:
 
 def test_a_spent_budget_waits_for_what_runs() -> None:
     status = settled(
-        sweep_body(THREE, gpuSecondsBudget=100), [*done("seqs-v1-r1"), a_run("seqs-v2-r1")]
+        sweep_body(THREE, gpuSecondsBudget=100),
+        [*done("seqs-v1-r1"), a_run("seqs-v2-r1")],
     )
     assert condition(status, "Failed")[0] == "False"
 
@@ -273,7 +331,9 @@ def test_too_many_failed() -> None:
     assert created(decision) == []
     assert condition(decision.status, "Reconciling") == ("True", "Ending")
     gone = [runs[0], a_run("seqs-v2-r1", status=failed("Cancelled"))]
-    over = settled(sweep_body(THREE, maxFailed=0, maxParallel=2), gone, status=decision.status)
+    over = settled(
+        sweep_body(THREE, maxFailed=0, maxParallel=2), gone, status=decision.status
+    )
     assert condition(over, "Failed") == ("True", "TooManyFailed")
 
 
@@ -289,10 +349,16 @@ def test_a_run_that_a_user_cancelled_is_no_failure() -> None:
 
 def test_cancel_ends_the_runs_first_and_each_is_reported_once() -> None:
     spec = sweep_body(THREE, cancel=True, maxParallel=2)
-    decision = decided(spec, [a_run("seqs-v1-r1"), a_run("seqs-v2-r1", cancel=True)])
-    assert [(ref.name, ref.uid) for ref in decision.cancel] == [("seqs-v1-r1", "uid-of-seqs-v1-r1")]
+    decision = decided(
+        spec, [a_run("seqs-v1-r1"), a_run("seqs-v2-r1", cancel=True)]
+    )
+    assert [(ref.name, ref.uid) for ref in decision.cancel] == [
+        ("seqs-v1-r1", "uid-of-seqs-v1-r1")
+    ]
     assert not decision.forget
-    over = settled(spec, [a_run(f"seqs-v{n}-r1", status=failed("Cancelled")) for n in (1, 2)])
+    over = settled(
+        spec, [a_run(f"seqs-v{n}-r1", status=failed("Cancelled")) for n in (1, 2)]
+    )
     assert over.phase == "Cancelled"
     assert condition(over, "Failed") == ("True", "Cancelled")
     assert condition(over, "Valid") == ("Unknown", "Cancelled")
@@ -305,7 +371,10 @@ def test_cancel_before_anything_was_started() -> None:
 
 def test_what_was_measured_before_the_cancel_stays_in_the_table() -> None:
     status = settled(sweep_body(cancel=True), done("seqs-v1-r1"))
-    assert (status.results[0].metrics["output_throughput"], status.results[1].reason) == (
+    assert (
+        status.results[0].metrics["output_throughput"],
+        status.results[1].reason,
+    ) == (
         1200,
         "not measured",
     )
@@ -318,7 +387,9 @@ def test_a_conflict_ends_it() -> None:
 
 def test_a_run_that_is_invalid_for_the_api_server_ends_it() -> None:
     never = NotCreated(
-        "seqs-v1-r1", "run seqs-v1-r1 is refused by the API server: bad", curable=False
+        "seqs-v1-r1",
+        "run seqs-v1-r1 is refused by the API server: bad",
+        curable=False,
     )
     assert condition(settled(not_created=never), "Failed") == ("True", "RunInvalid")
 
@@ -366,7 +437,11 @@ def test_a_status_of_a_newer_operator_is_read_as_far_as_it_can_be() -> None:
 def test_a_sweep_that_is_being_deleted_only_cancels_its_runs() -> None:
     seen = facts(runs=[a_run("seqs-v1-r1")])
     decision = decide(replace(seen, sweep=replace(seen.sweep, deleting=True)))
-    assert (decision.create, [ref.name for ref in decision.cancel], decision.forget) == (
+    assert (
+        decision.create,
+        [ref.name for ref in decision.cancel],
+        decision.forget,
+    ) == (
         (),
         ["seqs-v1-r1"],
         True,

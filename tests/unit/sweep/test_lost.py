@@ -42,13 +42,19 @@ def invalid(*codes: str) -> BenchmarkRunStatus:
     """Of a run that was measured to its end, with these findings."""
     found = measured(verdict="Invalid")
     return found.model_copy(
-        update={"results": [found.results[0].model_copy(update={"findings": list(codes)})]}
+        update={
+            "results": [
+                found.results[0].model_copy(update={"findings": list(codes)})
+            ]
+        }
     )
 
 
 def figures(*runs: Run, spoiled: str) -> dict[str, BenchmarkRunStatus]:
     restarted = invalid("RequestsFailed", "ServerRestarted")
-    return {run.uid: restarted if run.name == spoiled else measured() for run in runs}
+    return {
+        run.uid: restarted if run.name == spoiled else measured() for run in runs
+    }
 
 
 @pytest.mark.parametrize("reason", OUTSIDE)
@@ -85,27 +91,42 @@ def test_a_run_that_its_user_cancelled_is_not() -> None:
         pytest.param(1, lost(FIRST, SECOND), "seqs-v2-r1", id="not twice"),
         pytest.param(2, lost(FIRST, SECOND), THIRD, id="twice"),
         pytest.param(
-            0, lost(FIRST, SECOND), "seqs-v2-r1", id="no more, since the spec was changed"
+            0,
+            lost(FIRST, SECOND),
+            "seqs-v2-r1",
+            id="no more, since the spec was changed",
         ),
-        pytest.param(2, lost(SECOND), THIRD, id="the first one was deleted by somebody"),
-        pytest.param(3, lost(FIRST) + done(SECOND), "seqs-v2-r1", id="it is measured"),
+        pytest.param(
+            2, lost(SECOND), THIRD, id="the first one was deleted by somebody"
+        ),
+        pytest.param(
+            3, lost(FIRST) + done(SECOND), "seqs-v2-r1", id="it is measured"
+        ),
     ],
 )
-def test_a_lost_run_is_retried_up_to_the_limit(most: int, runs: list[Run], expected: str) -> None:
+def test_a_lost_run_is_retried_up_to_the_limit(
+    most: int, runs: list[Run], expected: str
+) -> None:
     assert created(decided(sweep_body(maxRetries=most), runs)) == [expected]
 
 
 def test_while_it_is_measured_again_nothing_else_is_started() -> None:
     decision = decided(runs=[*lost(FIRST), a_run(SECOND)])
     assert created(decision) == []
-    assert "0 of 2 runs have ended, seqs-v1-r1-a2 goes on" in (decision.status.message or "")
+    assert "0 of 2 runs have ended, seqs-v1-r1-a2 goes on" in (
+        decision.status.message or ""
+    )
     assert (counts(decision.status).running, counts(decision.status).lost) == (1, 1)
 
 
 def test_the_table_is_that_of_a_sweep_that_lost_nothing() -> None:
     whole = decided(runs=done(FIRST, "seqs-v2-r1")).status
     status = decided(runs=[*lost(FIRST), *done(SECOND, "seqs-v2-r1")]).status
-    assert (status.results, status.best, status.front) == (whole.results, whole.best, whole.front)
+    assert (status.results, status.best, status.front) == (
+        whole.results,
+        whole.best,
+        whole.front,
+    )
     assert (status.message, condition(status, "Succeeded")) == (
         whole.message,
         condition(whole, "Succeeded"),
@@ -120,9 +141,17 @@ def test_the_table_is_that_of_a_sweep_that_lost_nothing() -> None:
 def test_lost_once_more_than_is_allowed_it_has_failed_and_says_so() -> None:
     status = decided(runs=[*lost(FIRST, SECOND), *done("seqs-v2-r1")]).status
     assert condition(status, "Succeeded") == ("False", "RunsFailed")
-    assert (status.results[0].reason, status.results[0].verdict) == ("ServerRestarted", "Unknown")
+    assert (status.results[0].reason, status.results[0].verdict) == (
+        "ServerRestarted",
+        "Unknown",
+    )
     first = status.variants[0]
-    assert (first.failed, first.lost, first.reason, first.run) == (1, 1, "ServerRestarted", SECOND)
+    assert (first.failed, first.lost, first.reason, first.run) == (
+        1,
+        1,
+        "ServerRestarted",
+        SECOND,
+    )
 
 
 def test_what_was_lost_counts_as_failed_only_when_no_attempt_is_left() -> None:
@@ -135,21 +164,31 @@ def test_what_was_lost_counts_as_failed_only_when_no_attempt_is_left() -> None:
 
 
 def test_what_was_lost_has_cost_something() -> None:
-    status = decided(sweep_body(gpuSecondsBudget=int(2 * HELD_SECONDS)), lost(FIRST)).status
+    status = decided(
+        sweep_body(gpuSecondsBudget=int(2 * HELD_SECONDS)), lost(FIRST)
+    ).status
     assert status.gpu_seconds == HELD_SECONDS
-    over = decided(sweep_body(gpuSecondsBudget=int(2 * HELD_SECONDS) - 1), lost(FIRST)).status
+    over = decided(
+        sweep_body(gpuSecondsBudget=int(2 * HELD_SECONDS) - 1), lost(FIRST)
+    ).status
     assert condition(over, "Failed") == ("True", "GPUSecondsBudgetSpent")
 
 
 @pytest.mark.parametrize("stop", [{"cancel": True}, {"suspend": True}], ids=str)
-def test_nothing_is_measured_again_in_a_sweep_that_was_stopped(stop: dict[str, Any]) -> None:
+def test_nothing_is_measured_again_in_a_sweep_that_was_stopped(
+    stop: dict[str, Any],
+) -> None:
     decision = decided(sweep_body(**stop), lost(FIRST))
     assert created(decision) == []
     assert (counts(decision.status).lost, counts(decision.status).waiting) == (1, 2)
 
 
 def test_a_variant_that_fails_by_its_settings_is_not_tried_again() -> None:
-    runs = [*lost(FIRST), *done("seqs-v2-r1"), a_run("seqs-v1-r2", status=failed("UsageError"))]
+    runs = [
+        *lost(FIRST),
+        *done("seqs-v2-r1"),
+        a_run("seqs-v1-r2", status=failed("UsageError")),
+    ]
     decision = decided(sweep_body(replications=2), runs)
     assert created(decision) == ["seqs-v2-r2"]
     assert counts(decision.status).failed == 2
@@ -160,13 +199,17 @@ def test_a_restart_that_only_the_judge_saw_is_a_loss_too() -> None:
     known = figures(*runs, spoiled=FIRST)
     assert created(decided(runs=runs, figures=known)) == [SECOND]
     repeated = [*runs, *done(SECOND)]
-    status = decided(runs=repeated, figures=known | {repeated[-1].uid: measured()}).status
+    status = decided(
+        runs=repeated, figures=known | {repeated[-1].uid: measured()}
+    ).status
     assert (status.verdict, status.variants[0].lost) == ("Valid", 1)
 
 
 def test_the_last_attempt_stands_as_it_is() -> None:
     runs = done(FIRST, "seqs-v2-r1")
-    status = decided(sweep_body(maxRetries=0), runs, figures=figures(*runs, spoiled=FIRST)).status
+    status = decided(
+        sweep_body(maxRetries=0), runs, figures=figures(*runs, spoiled=FIRST)
+    ).status
     assert condition(status, "Succeeded") == ("False", "InvalidLoadPoints")
 
 
@@ -176,8 +219,12 @@ def test_an_invalid_run_whose_server_stayed_is_not_measured_again() -> None:
     assert decided(runs=runs, figures=known).status.phase == "Completed"
 
 
-def test_a_restarted_operator_reads_before_it_believes_a_run_that_is_in_no_table() -> None:
+def test_a_restarted_operator_reads_before_it_believes_a_run_that_is_in_no_table() -> (
+    None
+):
     runs = done(FIRST)
-    settled = decided(sweep_body(suspend=True), runs, figures=figures(*runs, spoiled=FIRST)).status
+    settled = decided(
+        sweep_body(suspend=True), runs, figures=figures(*runs, spoiled=FIRST)
+    ).status
     assert counts(settled).tabled == 0
     assert decided(runs=runs, status=settled, figures={}).read == (FIRST,)

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunSpec
-from benchrun.api.sweep import MAX_VARIANTS, BenchmarkSweepSpec, Matrix, combinations, named
+from benchrun.api.sweep import (
+    MAX_VARIANTS,
+    BenchmarkSweepSpec,
+    Matrix,
+    combinations,
+    named,
+)
 from benchrun.plan import Variant, planned_variants, spec_body
 from hypothesis import assume, given, strategies as st
 from pydantic import ValidationError
@@ -34,7 +40,10 @@ def names(body: dict[str, Any]) -> list[str]:
             {"grid": [axis("b", "1", "2"), axis("a", "3", "4")]},
             ["b=1,a=3", "b=1,a=4", "b=2,a=3", "b=2,a=4"],
         ),
-        ({"zip": [axis("b", "1", "2"), axis("a", "3", "4")]}, ["b=1,a=3", "b=2,a=4"]),
+        (
+            {"zip": [axis("b", "1", "2"), axis("a", "3", "4")]},
+            ["b=1,a=3", "b=2,a=4"],
+        ),
         (
             {"grid": [axis("a", "1"), axis("b", "2"), axis("c", "3", "4")]},
             ["a=1,b=2,c=3", "a=1,b=2,c=4"],
@@ -96,12 +105,18 @@ def test_no_other_name_means_one(body: dict[str, Any], name: str) -> None:
     ],
 )
 def test_a_grid_has_at_most_32_variants(sizes: list[int], taken: bool) -> None:
-    body = {"grid": [axis(f"a{n}", *(str(v) for v in range(size))) for n, size in enumerate(sizes)]}
+    body = {
+        "grid": [
+            axis(f"a{n}", *(str(v) for v in range(size)))
+            for n, size in enumerate(sizes)
+        ]
+    }
     if taken:
         assert len(names(body)) == math.prod(sizes)
     else:
         with pytest.raises(
-            ValidationError, match=f"the grid has {math.prod(sizes)} variants; the limit is 32"
+            ValidationError,
+            match=f"the grid has {math.prod(sizes)} variants; the limit is 32",
         ):
             matrix(body)
 
@@ -109,7 +124,9 @@ def test_a_grid_has_at_most_32_variants(sizes: list[int], taken: bool) -> None:
 def test_of_a_zip_the_lengths_count_and_not_their_product() -> None:
     axes = [axis(f"a{n}", *(str(v) for v in range(32))) for n in range(5)]
     assert len(names({"zip": axes})) == 32
-    with pytest.raises(ValidationError, match="axes of a zip must have the same number of values"):
+    with pytest.raises(
+        ValidationError, match="axes of a zip must have the same number of values"
+    ):
         matrix({"zip": [axis("a", "1", "2"), axis("b", "1")]})
 
 
@@ -128,7 +145,10 @@ def test_a_name_is_given_once(body: dict[str, Any], message: str) -> None:
 
 def test_what_is_laid_over_is_that_of_each_axis_in_order() -> None:
     body = {"grid": [axis("a", "1", "2"), axis("b", "3")]}
-    assert [[settings.args for settings in laid] for _, laid in combinations(matrix(body))] == [
+    assert [
+        [settings.args for settings in laid]
+        for _, laid in combinations(matrix(body))
+    ] == [
         [["--a=1"], ["--b=3"]],
         [["--a=2"], ["--b=3"]],
     ]
@@ -141,7 +161,10 @@ TEMPLATE = template_body(
         "image": "vllm:1",
         "args": ["--max-model-len=4096"],
         "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "1"}],
-        "resources": {"limits": {"nvidia.com/gpu": 1, "memory": "8Gi"}, "requests": {"cpu": "1"}},
+        "resources": {
+            "limits": {"nvidia.com/gpu": 1, "memory": "8Gi"},
+            "requests": {"cpu": "1"},
+        },
     }
 )
 
@@ -170,8 +193,14 @@ def test_flags_come_behind_those_of_the_template() -> None:
 
 
 def test_a_variable_of_the_same_name_is_replaced_and_others_stay() -> None:
-    found = server(variant("v", env=[{"name": "B", "value": "2"}, {"name": "C", "value": "3"}]))
-    assert {v["name"]: v["value"] for v in found["env"]} == {"A": "1", "B": "2", "C": "3"}
+    found = server(
+        variant("v", env=[{"name": "B", "value": "2"}, {"name": "C", "value": "3"}])
+    )
+    assert {v["name"]: v["value"] for v in found["env"]} == {
+        "A": "1",
+        "B": "2",
+        "C": "3",
+    }
 
 
 def test_amounts_that_are_not_named_stay() -> None:
@@ -183,7 +212,9 @@ def test_amounts_that_are_not_named_stay() -> None:
 
 
 def test_image_and_model_take_the_place_of_the_templates() -> None:
-    [only] = made(variant("v", image="vllm:2", model={"name": "other", "revision": "r1"}))
+    [only] = made(
+        variant("v", image="vllm:2", model={"name": "other", "revision": "r1"})
+    )
     body = spec_body(only.spec)
     assert (body["server"]["image"], body["model"]) == (
         "vllm:2",
@@ -197,38 +228,56 @@ def test_an_engine_without_api_server_is_varied_like_a_server() -> None:
         offline={"image": "vllm:1", "args": ["--max-model-len=4096"]},
         workloads=[workload(load={"requestRates": ["inf"]})],
     )
-    [only] = planned_variants(sweep_spec([variant("v", "--max-num-seqs=8")], template=offline))
+    [only] = planned_variants(
+        sweep_spec([variant("v", "--max-num-seqs=8")], template=offline)
+    )
     body = spec_body(only.spec)
     assert body["offline"]["args"] == ["--max-model-len=4096", "--max-num-seqs=8"]
     assert "server" not in body
 
 
 @pytest.mark.parametrize(
-    ("fields", "gpus"), [({"replicas": 3}, 3), ({"replicas": 2, "nodesPerReplica": 4}, 8)]
+    ("fields", "gpus"),
+    [({"replicas": 3}, 3), ({"replicas": 2, "nodesPerReplica": 4}, 8)],
 )
-def test_varied_replicas_and_nodes_count_their_gpus(fields: dict[str, int], gpus: int) -> None:
+def test_varied_replicas_and_nodes_count_their_gpus(
+    fields: dict[str, int], gpus: int
+) -> None:
     one, other = made(variant("one"), variant("other", **fields))
     assert (one.gpus, other.gpus) == (1, gpus)
     assert fields.items() <= spec_body(other.spec)["server"].items()
 
 
 @pytest.mark.parametrize("field", ["replicas", "nodesPerReplica"])
-def test_what_only_a_server_has_is_rejected_by_name_for_an_engine_without_one(field: str) -> None:
+def test_what_only_a_server_has_is_rejected_by_name_for_an_engine_without_one(
+    field: str,
+) -> None:
     offline = template_body(
-        server=None, offline={"image": "v"}, workloads=[workload(load={"batchSizes": [1]})]
+        server=None,
+        offline={"image": "v"},
+        workloads=[workload(load={"batchSizes": [1]})],
     )
-    with pytest.raises(ValueError, match=rf"spec\.matrix: variant two: {field} can't be set"):
-        planned_variants(sweep_spec([variant("two", **{field: 2})], template=offline))
+    with pytest.raises(
+        ValueError, match=rf"spec\.matrix: variant two: {field} can't be set"
+    ):
+        planned_variants(
+            sweep_spec([variant("two", **{field: 2})], template=offline)
+        )
 
 
 def test_gpus_are_those_of_the_variant() -> None:
-    two = made(variant("one"), variant("two", resources={"limits": {"nvidia.com/gpu": 2}}))
+    two = made(
+        variant("one"), variant("two", resources={"limits": {"nvidia.com/gpu": 2}})
+    )
     assert [(v.number, v.gpus) for v in two] == [(1, 1), (2, 2)]
 
 
 def test_settings_of_all_axes_are_laid_over_one_after_the_other() -> None:
     found = planned_variants(
-        sweep_spec(matrix={"grid": [axis("a", "1", "2"), axis("b", "3")]}, template=TEMPLATE)
+        sweep_spec(
+            matrix={"grid": [axis("a", "1", "2"), axis("b", "3")]},
+            template=TEMPLATE,
+        )
     )
     assert [v.spec.server.args[1:] for v in found if v.spec.server] == [
         ["--a=1", "--b=3"],
@@ -244,19 +293,31 @@ def test_settings_of_all_axes_are_laid_over_one_after_the_other() -> None:
         ({"nodesPerReplica": 2}, "nodesPerReplica"),
         ({"model": {"name": "m"}}, "model"),
         ({"env": [{"name": "A", "value": "1"}]}, "env A"),
-        ({"resources": {"limits": {"nvidia.com/gpu": 2}}}, "resources.limits nvidia.com/gpu"),
+        (
+            {"resources": {"limits": {"nvidia.com/gpu": 2}}},
+            "resources.limits nvidia.com/gpu",
+        ),
     ],
     ids=lambda case: str(case)[:20],
 )
-def test_two_axes_that_set_the_same_are_rejected(settings: dict[str, Any], what: str) -> None:
-    both = [{"name": name, "values": [{"name": "v", **settings}]} for name in ("one", "two")]
-    with pytest.raises(ValueError, match=rf"variant one=v,two=v: two axes set {what}"):
+def test_two_axes_that_set_the_same_are_rejected(
+    settings: dict[str, Any], what: str
+) -> None:
+    both = [
+        {"name": name, "values": [{"name": "v", **settings}]}
+        for name in ("one", "two")
+    ]
+    with pytest.raises(
+        ValueError, match=rf"variant one=v,two=v: two axes set {what}"
+    ):
         planned_variants(sweep_spec(matrix={"grid": both}, template=TEMPLATE))
 
 
 def test_a_variant_whose_run_is_none_is_rejected_by_name_and_field() -> None:
     many = variant("many", *(f"--x{n}" for n in range(32)))
-    crowded = TEMPLATE | {"server": TEMPLATE["server"] | {"args": [f"--y{n}" for n in range(100)]}}
+    crowded = TEMPLATE | {
+        "server": TEMPLATE["server"] | {"args": [f"--y{n}" for n in range(100)]}
+    }
     with pytest.raises(
         ValueError,
         match=r"^spec\.matrix: variant many: its run's spec\.server\.args: List should have",
@@ -267,7 +328,9 @@ def test_a_variant_whose_run_is_none_is_rejected_by_name_and_field() -> None:
 # The variants of a matrix: how many, and their names.
 
 
-@pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in ACCEPTED.items()])
+@pytest.mark.parametrize(
+    "spec", [pytest.param(spec, id=name) for name, spec in ACCEPTED.items()]
+)
 def test_each_variant_has_its_own_name(spec: Spec) -> None:
     matrix = BenchmarkSweepSpec.model_validate(spec).matrix
     names = [name for name, _ in combinations(matrix)]
@@ -276,7 +339,9 @@ def test_each_variant_has_its_own_name(spec: Spec) -> None:
 
 
 def test_a_grid_is_every_combination_and_a_zip_goes_in_step() -> None:
-    grid = BenchmarkSweepSpec.model_validate(ACCEPTED["a grid with a baseline in another order"])
+    grid = BenchmarkSweepSpec.model_validate(
+        ACCEPTED["a grid with a baseline in another order"]
+    )
     zipped = BenchmarkSweepSpec.model_validate(ACCEPTED["a zip"])
     assert [name for name, _ in combinations(grid.matrix)] == [
         "max-num-seqs=64,block-size=16",
@@ -288,4 +353,7 @@ def test_a_grid_is_every_combination_and_a_zip_goes_in_step() -> None:
         "max-num-seqs=64,block-size=16",
         "max-num-seqs=256,block-size=32",
     ]
-    assert named(grid.matrix, "block-size=16,max-num-seqs=64") == "max-num-seqs=64,block-size=16"
+    assert (
+        named(grid.matrix, "block-size=16,max-num-seqs=64")
+        == "max-num-seqs=64,block-size=16"
+    )

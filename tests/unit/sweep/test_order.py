@@ -31,8 +31,13 @@ def test_as_listed_every_variant_comes_once_before_any_is_replicated() -> None:
 
 def test_randomised_blocks_hold_every_variant_once_and_differ() -> None:
     runs = planned(replications=10, order="RandomisedBlocks")
-    blocks = [[run.variant.number for run in runs if run.replication == r] for r in range(1, 11)]
-    assert [run.replication for run in runs] == sorted(run.replication for run in runs)
+    blocks = [
+        [run.variant.number for run in runs if run.replication == r]
+        for r in range(1, 11)
+    ]
+    assert [run.replication for run in runs] == sorted(
+        run.replication for run in runs
+    )
     assert all(sorted(block) == [1, 2, 3] for block in blocks)
     assert len({tuple(block) for block in blocks}) > 1
 
@@ -40,7 +45,9 @@ def test_randomised_blocks_hold_every_variant_once_and_differ() -> None:
 def test_the_order_hangs_on_the_seed_and_not_on_the_name() -> None:
     def order(name: str, seed: int) -> list[tuple[str, int]]:
         template = spec_body(measurement={"seed": seed})
-        runs = planned(name, replications=5, order="RandomisedBlocks", template=template)
+        runs = planned(
+            name, replications=5, order="RandomisedBlocks", template=template
+        )
         return [(run.variant.name, run.replication) for run in runs]
 
     assert order("one", 1) == order("two", 1)
@@ -48,13 +55,19 @@ def test_the_order_hangs_on_the_seed_and_not_on_the_name() -> None:
 
 
 @given(
-    sweep=st.from_regex(rf"[a-z][a-z0-9-]{{0,{MAX_NAME - 2}}}[a-z0-9]", fullmatch=True),
+    sweep=st.from_regex(
+        rf"[a-z][a-z0-9-]{{0,{MAX_NAME - 2}}}[a-z0-9]", fullmatch=True
+    ),
     count=st.integers(1, 32),
     replications=st.integers(1, 4),
 )
-def test_names_are_short_and_each_is_given_once(sweep: str, count: int, replications: int) -> None:
+def test_names_are_short_and_each_is_given_once(
+    sweep: str, count: int, replications: int
+) -> None:
     runs = planned(
-        sweep, listed=[variant(f"v{n}") for n in range(count)], replications=replications
+        sweep,
+        listed=[variant(f"v{n}") for n in range(count)],
+        replications=replications,
     )
     names = [attempt.name for run in runs for attempt in attempts(run)]
     assert len(set(names)) == len(names) == count * replications * (1 + MAX_RETRIES)
@@ -81,9 +94,16 @@ def test_seeds_differ_by_block_and_are_equal_within_one() -> None:
     assert [len(of_block) for of_block in seeds.values()] == [1, 1, 1, 1]
     assert len(set.union(*seeds.values())) == 4
     assert seeds[1] == {7}
-    assert all(0 <= seed < 2**31 for of_block in seeds.values() for seed in of_block)
+    assert all(
+        0 <= seed < 2**31 for of_block in seeds.values() for seed in of_block
+    )
     sent = [
-        {stage.seed for stage in planned_stages(BenchmarkRunSpec.model_validate(spec), run_uid="")}
+        {
+            stage.seed
+            for stage in planned_stages(
+                BenchmarkRunSpec.model_validate(spec), run_uid=""
+            )
+        }
         for spec in specs
     ]
     assert sent[0] == sent[1]
@@ -92,7 +112,9 @@ def test_seeds_differ_by_block_and_are_equal_within_one() -> None:
 
 def test_the_block_of_a_run_stands_in_its_name() -> None:
     run_of = {
-        attempt.name: run for run in planned("s-v1-r9", replications=3) for attempt in attempts(run)
+        attempt.name: run
+        for run in planned("s-v1-r9", replications=3)
+        for attempt in attempts(run)
     }
     assert all(
         block_of(name, sweep_variant=run.variant.number) == run.replication

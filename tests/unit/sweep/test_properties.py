@@ -8,11 +8,15 @@ from hypothesis import given, settings, strategies as st
 from unit.sweep.simulated import OperatorDied, SimulatedCluster, SimulatedOperator
 from unit.sweep.sweeps import axis, sweep_body, variant
 
-FATES = st.sampled_from(["", "", "Evicted", "ServerRestarted", "ImagePull", "UsageError"])
+FATES = st.sampled_from(
+    ["", "", "Evicted", "ServerRestarted", "ImagePull", "UsageError"]
+)
 SPECS = st.builds(
     lambda matrix, **changes: sweep_body(matrix=matrix, **changes),
     st.one_of(
-        st.integers(1, 5).map(lambda n: {"variants": [variant(f"v{i}") for i in range(n)]}),
+        st.integers(1, 5).map(
+            lambda n: {"variants": [variant(f"v{i}") for i in range(n)]}
+        ),
         st.just({"grid": [axis("a", "1", "2"), axis("b", "1", "2")]}),
     ),
     replications=st.integers(1, 3),
@@ -25,7 +29,11 @@ SPECS = st.builds(
 
 
 def played(
-    spec: dict[str, Any], fates: dict[str, str], deaths: list[int | None], *, cancel_at: int = -1
+    spec: dict[str, Any],
+    fates: dict[str, str],
+    deaths: list[int | None],
+    *,
+    cancel_at: int = -1,
 ) -> SimulatedCluster:
     """A sweep from its creation to its end. In each round the operator makes passes until it has
     nothing to do, or dies in the first one; then the run that was created first ends."""
@@ -60,7 +68,10 @@ def until_settled(operator: SimulatedOperator) -> None:
 def fates_of(draw: st.DrawFn) -> dict[str, str]:
     attempts = ("", "-a2", "-a3", "-a4")
     names = [
-        f"seqs-v{v}-r{r}{attempt}" for v in range(1, 6) for r in range(1, 4) for attempt in attempts
+        f"seqs-v{v}-r{r}{attempt}"
+        for v in range(1, 6)
+        for r in range(1, 4)
+        for attempt in attempts
     ]
     return {name: draw(FATES) for name in names}
 
@@ -83,7 +94,10 @@ def test_a_sweep_ends_the_same_however_often_the_operator_dies(
 @settings(max_examples=60, deadline=None)
 @given(spec=SPECS, fates=fates_of(), deaths=DEATHS, cancel_at=st.integers(-1, 8))
 def test_runs_are_created_once_within_the_parallelism(
-    spec: dict[str, Any], fates: dict[str, str], deaths: list[int | None], cancel_at: int
+    spec: dict[str, Any],
+    fates: dict[str, str],
+    deaths: list[int | None],
+    cancel_at: int,
 ) -> None:
     cluster = played(spec, fates, deaths, cancel_at=cancel_at)
     assert len(set(cluster.created)) == len(cluster.created)
@@ -94,12 +108,16 @@ def test_runs_are_created_once_within_the_parallelism(
     assert status.estimate is not None
     counted = status.runs.completed + status.runs.failed + status.runs.cancelled
     assert counted + status.runs.lost == len(cluster.created)
-    assert counted + status.runs.skipped + status.runs.waiting == status.estimate.runs
+    assert (
+        counted + status.runs.skipped + status.runs.waiting == status.estimate.runs
+    )
 
 
 @settings(max_examples=40, deadline=None)
 @given(spec=SPECS, fates=fates_of(), seconds=st.floats(0, 1e6))
-def test_an_end_is_an_end(spec: dict[str, Any], fates: dict[str, str], seconds: float) -> None:
+def test_an_end_is_an_end(
+    spec: dict[str, Any], fates: dict[str, str], seconds: float
+) -> None:
     cluster = played(spec, fates, [])
     decision = SimulatedOperator(cluster, seconds=seconds).decide()
     assert (decision.create, decision.cancel, decision.events) == ((), (), ())

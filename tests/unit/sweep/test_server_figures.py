@@ -26,10 +26,18 @@ def side(*runs: MeasuredRun) -> Side:
 
 def test_means_over_the_runs_and_of_the_cache_the_most() -> None:
     first = read(
-        "a", running_mean=33, waiting_mean=0, kv_cache_max_percent=9.4, prefix_hit_percent=46
+        "a",
+        running_mean=33,
+        waiting_mean=0,
+        kv_cache_max_percent=9.4,
+        prefix_hit_percent=46,
     )
     second = read(
-        "b", running_mean=35, waiting_mean=2, kv_cache_max_percent=99, prefix_hit_percent=48
+        "b",
+        running_mean=35,
+        waiting_mean=2,
+        kv_cache_max_percent=99,
+        prefix_hit_percent=48,
     )
     assert server_figures(side(first, second), LOAD_POINT) == {
         "running_mean": 34,
@@ -66,7 +74,9 @@ def test_the_table_has_them_beside_the_figures_of_the_client() -> None:
     [found] = table(
         [one], baseline="base", planned=[LOAD_POINT], replications=1, missing={}
     ).results
-    assert {name: found.metrics[name] for name in SHOWN_FIGURES if name in found.metrics} == {
+    assert {
+        name: found.metrics[name] for name in SHOWN_FIGURES if name in found.metrics
+    } == {
         "running_mean": 12.346,
         "waiting_mean": 0,
         "kv_cache_max_percent": 3,

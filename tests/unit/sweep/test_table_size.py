@@ -3,7 +3,14 @@
 import json
 
 from benchrun.api import Change
-from benchrun.api.sweep import MAX_ROWS, BestVariant, FoundLoad, FrontPoint, SweepRow, SweepTable
+from benchrun.api.sweep import (
+    MAX_ROWS,
+    BestVariant,
+    FoundLoad,
+    FrontPoint,
+    SweepRow,
+    SweepTable,
+)
 from benchrun.judge.sweep.judged_sweep import MAX_BYTES, fitted
 from unit.plan.specs import concurrencies, spec_body, workload
 from unit.report.finished_sweeps import Measured, finished_sweep
@@ -24,7 +31,10 @@ def change(word: str) -> Change:
 
 
 def rows(count: int, words: list[str]) -> list[SweepRow]:
-    metrics: dict[str, float | None] = {"output_throughput": 1234.5, "mean_ttft_ms": 12.345}
+    metrics: dict[str, float | None] = {
+        "output_throughput": 1234.5,
+        "mean_ttft_ms": 12.345,
+    }
     changes = [change(word) for word in words]
     return [
         SweepRow(
@@ -44,9 +54,13 @@ def test_a_table_that_fits_is_unchanged() -> None:
 
 
 def test_what_did_not_change_goes_first_and_what_got_worse_last() -> None:
-    whole = SweepTable(results=rows(100, ["Worse", "Better", "NoDetectableDifference", "Unknown"]))
+    whole = SweepTable(
+        results=rows(100, ["Worse", "Better", "NoDetectableDifference", "Unknown"])
+    )
     kept = fitted(whole, max_bytes=30_000)
-    assert {change.word for row in kept.results for change in row.changes} == {"Worse"}
+    assert {change.word for row in kept.results for change in row.changes} == {
+        "Worse"
+    }
     assert len(kept.results) == 100
     assert [(t.field, t.total, t.included) for t in kept.truncated] == [
         ("results[].changes", 400, 100)
@@ -62,18 +76,27 @@ SERVER = {
 DERIVED = {"output_throughput_per_gpu": 1234.5, "total_token_throughput": 12_345.0}
 
 
-def with_figures(found: list[SweepRow], figures: dict[str, float]) -> list[SweepRow]:
-    return [row.model_copy(update={"metrics": row.metrics | figures}) for row in found]
+def with_figures(
+    found: list[SweepRow], figures: dict[str, float]
+) -> list[SweepRow]:
+    return [
+        row.model_copy(update={"metrics": row.metrics | figures}) for row in found
+    ]
 
 
 def test_server_side_tokens_win_over_word_counts_with_a_remark() -> None:
     whole = SweepTable(
-        results=with_figures(rows(100, ["Worse", "NoDetectableDifference"]), SERVER | DERIVED)
+        results=with_figures(
+            rows(100, ["Worse", "NoDetectableDifference"]), SERVER | DERIVED
+        )
     )
     kept = fitted(whole, max_bytes=36_000)
-    assert {change.word for row in kept.results for change in row.changes} == {"Worse"}
+    assert {change.word for row in kept.results for change in row.changes} == {
+        "Worse"
+    }
     assert all(
-        set(row.metrics) == {"output_throughput", "mean_ttft_ms", *DERIVED} for row in kept.results
+        set(row.metrics) == {"output_throughput", "mean_ttft_ms", *DERIVED}
+        for row in kept.results
     )
     assert [(t.field, t.total, t.included) for t in kept.truncated] == [
         ("results[].metrics", 800, 400),
@@ -83,10 +106,14 @@ def test_server_side_tokens_win_over_word_counts_with_a_remark() -> None:
 
 def test_what_other_figures_give_goes_before_whole_rows() -> None:
     kept = fitted(
-        SweepTable(results=with_figures(rows(100, []), SERVER | DERIVED)), max_bytes=20_000
+        SweepTable(results=with_figures(rows(100, []), SERVER | DERIVED)),
+        max_bytes=20_000,
     )
     assert len(kept.results) == 100
-    assert all(set(row.metrics) == {"output_throughput", "mean_ttft_ms"} for row in kept.results)
+    assert all(
+        set(row.metrics) == {"output_throughput", "mean_ttft_ms"}
+        for row in kept.results
+    )
     assert [(t.field, t.total, t.included) for t in kept.truncated] == [
         ("results[].metrics", 800, 200)
     ]
@@ -101,11 +128,15 @@ def test_rows_go_from_the_end_when_nothing_else_is_left() -> None:
 
 def test_searches_go_before_rows_with_a_remark() -> None:
     found = [
-        FoundLoad(workload=f"w{n}", axis="RequestRate", loads=["123.456"] * 10) for n in range(16)
+        FoundLoad(workload=f"w{n}", axis="RequestRate", loads=["123.456"] * 10)
+        for n in range(16)
     ]
     searches = {f"variant-{n}": found for n in range(32)}
     kept = fitted(SweepTable(results=rows(20, []), searches=searches))
-    assert (len(kept.results), kept.searches) == (20, {name: [] for name in searches})
+    assert (len(kept.results), kept.searches) == (
+        20,
+        {name: [] for name in searches},
+    )
     assert [(t.field, t.total, t.included) for t in kept.truncated] == [
         ("variants[].searches", 512, 0)
     ]
@@ -113,15 +144,28 @@ def test_searches_go_before_rows_with_a_remark() -> None:
 
 def test_every_list_keeps_its_bound() -> None:
     best = BestVariant(
-        workload="w", objective="throughput", variant="v", load_point="c", throughput_per_gpu=1.0
+        workload="w",
+        objective="throughput",
+        variant="v",
+        load_point="c",
+        throughput_per_gpu=1.0,
     )
     point = FrontPoint(
-        workload="w", variant="v", load_point="c", throughput_per_gpu=1.0, mean_tpot_ms=1.0
+        workload="w",
+        variant="v",
+        load_point="c",
+        throughput_per_gpu=1.0,
+        mean_tpot_ms=1.0,
     )
     kept = fitted(
-        SweepTable(results=rows(300, []), best=[best] * 100, front=[point] * 200), max_bytes=10**9
+        SweepTable(results=rows(300, []), best=[best] * 100, front=[point] * 200),
+        max_bytes=10**9,
     )
-    assert (len(kept.results), len(kept.best), len(kept.front)) == (MAX_ROWS, 64, 128)
+    assert (len(kept.results), len(kept.best), len(kept.front)) == (
+        MAX_ROWS,
+        64,
+        128,
+    )
 
 
 def test_the_largest_sweep_has_a_status_below_100_kb() -> None:
@@ -129,11 +173,14 @@ def test_the_largest_sweep_has_a_status_below_100_kb() -> None:
     template = spec_body(
         workloads=[workload("w" * 40, load=concurrencies(*range(1, 9)))],
         objectives=[
-            {"metric": "TTFT", "percentile": str(p), "maxMilliseconds": 1} for p in range(80, 96)
+            {"metric": "TTFT", "percentile": str(p), "maxMilliseconds": 1}
+            for p in range(80, 96)
         ],
     )
     cluster = SimulatedCluster(
-        sweep_body([variant(name) for name in names], template=template, replications=4)
+        sweep_body(
+            [variant(name) for name in names], template=template, replications=4
+        )
     )
     for number in range(1, 33):
         for replication in range(1, 5):
@@ -145,7 +192,9 @@ def test_the_largest_sweep_has_a_status_below_100_kb() -> None:
     assert MAX_BYTES < 100_000
 
 
-def test_a_sweep_of_256_rows_with_every_figure_measured_stays_below_100_kb() -> None:
+def test_a_sweep_of_256_rows_with_every_figure_measured_stays_below_100_kb() -> (
+    None
+):
     load_points = [f"{'w' * 12}/concurrency={users}" for users in range(8, 16)]
     server = {
         "running_mean": 123.456,
@@ -153,10 +202,15 @@ def test_a_sweep_of_256_rows_with_every_figure_measured_stays_below_100_kb() -> 
         "kv_cache_max_percent": 98.765,
         "prefix_hit_percent": 1.2,
     }
-    measured = {f"variant-{number:02d}": Measured(server=server) for number in range(32)}
+    measured = {
+        f"variant-{number:02d}": Measured(server=server) for number in range(32)
+    }
     load = workload("w" * 12, load=concurrencies(*range(8, 16)))
     found = finished_sweep(
-        measured, load_points=load_points, replications=2, template=spec_body(workloads=[load])
+        measured,
+        load_points=load_points,
+        replications=2,
+        template=spec_body(workloads=[load]),
     )
     assert len(json.dumps(found.body["status"])) < 100_000
     assert len(found.status.results) > 200, (

@@ -30,7 +30,9 @@ SGLANG = Engine(
     refused_variables={},
     flag_warnings=launch.FLAG_WARNINGS,
     flag_spellings=launch.FLAG_SPELLINGS,
-    readable_flags=frozenset({*launch.SETTING_FLAGS.values(), *launch.FLAGS_OFF.values()}),
+    readable_flags=frozenset(
+        {*launch.SETTING_FLAGS.values(), *launch.FLAGS_OFF.values()}
+    ),
     setting_flags=launch.SETTING_FLAGS,
     flags_off=launch.FLAGS_OFF,
     reported_settings={},

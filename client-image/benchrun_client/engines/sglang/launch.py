@@ -25,8 +25,12 @@ FLAG_WARNINGS = {
 }
 _PLAIN_HTTP = "the client uses plain HTTP; remove it"
 _ONE_NODE = "servers of SGLang are of one node here; remove it"
-_NO_KEY = "the client sends no key, and whoever may read the run could read it; remove it"
-_MODEL = "set model.name and model.source instead: the client needs the same tokenizer"
+_NO_KEY = (
+    "the client sends no key, and whoever may read the run could read it; remove it"
+)
+_MODEL = (
+    "set model.name and model.source instead: the client needs the same tokenizer"
+)
 OWNED_FLAGS = {
     "--model-path": _MODEL,
     "--model": _MODEL,
@@ -85,21 +89,29 @@ def serve_args(model: ServedFiles, command: Sequence[str]) -> list[str]:
         "tokenizer-path": model.tokenizer,
         "chat-template": model.chat_template,
     }
-    given = [f"--{flag}={value}" for flag, value in optional.items() if value is not None]
+    given = [
+        f"--{flag}={value}" for flag, value in optional.items() if value is not None
+    ]
     own = {
         "--model-path": f"--model-path={model.path}",
         "--served-model-name": f"--served-model-name={model.name}",
         "--port": f"--port={PORT}",
     }
     left = [
-        arg for flag, arg in own.items() if not any(PLACEHOLDERS[flag] in word for word in command)
+        arg
+        for flag, arg in own.items()
+        if not any(PLACEHOLDERS[flag] in word for word in command)
     ]
     return [*left, "--host=0.0.0.0", "--enable-metrics", *given]
 
 
 def filled_in(command: Sequence[str], model: ServedFiles) -> list[str]:
     """Return a command with the values of its placeholders."""
-    values = {"$(MODEL)": model.path, "$(SERVED_NAME)": model.name, "$(PORT)": str(PORT)}
+    values = {
+        "$(MODEL)": model.path,
+        "$(SERVED_NAME)": model.name,
+        "$(PORT)": str(PORT),
+    }
     return owned_flags.filled_in(command, values)
 
 
@@ -110,7 +122,9 @@ def owned_flag(
 
     The value is not repeated: it may be a secret.
     """
-    return owned_flags.first_owned(words, OWNED_FLAGS, FLAG_SPELLINGS, placeholders or {})
+    return owned_flags.first_owned(
+        words, OWNED_FLAGS, FLAG_SPELLINGS, placeholders or {}
+    )
 
 
 def command_problem(command: Sequence[str]) -> tuple[int, str] | None:

@@ -26,7 +26,9 @@ COUNTER_SERIES: Mapping[str, tuple[str, ...]] = {
     "request_success_total": ("sglang:num_requests_total",),
     "num_preemptions_total": ("sglang:num_retracted_requests_total",),
     "time_to_first_token_seconds_sum": ("sglang:time_to_first_token_seconds_sum",),
-    "time_to_first_token_seconds_count": ("sglang:time_to_first_token_seconds_count",),
+    "time_to_first_token_seconds_count": (
+        "sglang:time_to_first_token_seconds_count",
+    ),
     "request_queue_time_seconds_sum": ("sglang:queue_time_seconds_sum",),
     "request_queue_time_seconds_count": ("sglang:queue_time_seconds_count",),
     "finished_abort_total": ("sglang:num_aborted_requests_total",),

@@ -48,7 +48,11 @@ OWNED_FLAGS = {
     "--headless": _BY_NODES,
 }
 REFUSED_VARIABLES = {"VLLM_API_KEY": OWNED_FLAGS["--api-key"]}
-PLACEHOLDERS = {"--model": "$(MODEL)", "--served-model-name": "$(SERVED_NAME)", "--port": "$(PORT)"}
+PLACEHOLDERS = {
+    "--model": "$(MODEL)",
+    "--served-model-name": "$(SERVED_NAME)",
+    "--port": "$(PORT)",
+}
 """Flag owned by the operator -> the placeholder that a command may give as its value."""
 API_SERVER = "vllm.entrypoints.openai.api_server"
 """The module that images start with if they predate `vllm serve`. It takes the model by flag only:
@@ -140,7 +144,9 @@ begins so; no flag of vLLM that is not read begins like one of these."""
 _OLD_IMAGE = re.compile(r":v?0\.(?:[0-9]|1[0-2])(?:[^0-9/][^/]*)?$")
 """Image tags before 0.13, which introduced --profiler-config (vllm#29912). Older versions, and none
 after 0.15, take the same settings from environment variables."""
-MAX_PROFILED_STEPS = 500  # Most steps in a trace; a step has several thousand events.
+MAX_PROFILED_STEPS = (
+    500  # Most steps in a trace; a step has several thousand events.
+)
 
 
 def serve_args(model: ServedFiles, command: Sequence[str]) -> list[str]:
@@ -153,21 +159,29 @@ def serve_args(model: ServedFiles, command: Sequence[str]) -> list[str]:
         "tokenizer": model.tokenizer,
         "chat-template": model.chat_template,
     }
-    given = [f"--{flag}={value}" for flag, value in optional.items() if value is not None]
+    given = [
+        f"--{flag}={value}" for flag, value in optional.items() if value is not None
+    ]
     own = {
         "--model": model.path,
         "--served-model-name": f"--served-model-name={model.name}",
         "--port": f"--port={PORT}",
     }
     left = [
-        arg for flag, arg in own.items() if not any(PLACEHOLDERS[flag] in word for word in command)
+        arg
+        for flag, arg in own.items()
+        if not any(PLACEHOLDERS[flag] in word for word in command)
     ]
     return [*left, *given]
 
 
 def filled_in(command: Sequence[str], model: ServedFiles) -> list[str]:
     """Return a command with the values of its placeholders."""
-    values = {"$(MODEL)": model.path, "$(SERVED_NAME)": model.name, "$(PORT)": str(PORT)}
+    values = {
+        "$(MODEL)": model.path,
+        "$(SERVED_NAME)": model.name,
+        "$(PORT)": str(PORT),
+    }
     return owned_flags.filled_in(command, values)
 
 
@@ -178,7 +192,9 @@ def owned_flag(
 
     The value is not repeated: it may be a secret.
     """
-    return owned_flags.first_owned(words, OWNED_FLAGS, FLAG_SPELLINGS, placeholders or {})
+    return owned_flags.first_owned(
+        words, OWNED_FLAGS, FLAG_SPELLINGS, placeholders or {}
+    )
 
 
 def command_problem(command: Sequence[str]) -> tuple[int, str] | None:
@@ -192,8 +208,15 @@ def command_problem(command: Sequence[str]) -> tuple[int, str] | None:
     for place, (program, verb, word) in enumerate(
         zip(command, command[1:], command[2:], strict=False)
     ):
-        if program.rpartition("/")[2] == "vllm" and verb == "serve" and word[:1] not in ("-", "$"):
-            return place + 2, f"{word} would be the model: write {model}, or leave it out"
+        if (
+            program.rpartition("/")[2] == "vllm"
+            and verb == "serve"
+            and word[:1] not in ("-", "$")
+        ):
+            return (
+                place + 2,
+                f"{word} would be the model: write {model}, or leave it out",
+            )
     if API_SERVER in command and not any(model in word for word in command):
         return list(command).index(
             API_SERVER
@@ -219,11 +242,15 @@ def transfer_args(
     connector: str, role: str | None, settings: Mapping[str, object] | None
 ) -> list[str]:
     """Return --kv-transfer-config of a role, prefill or decode; None means kv_both."""
-    kv_role = {"prefill": "kv_producer", "decode": "kv_consumer", None: "kv_both"}[role]
+    kv_role = {"prefill": "kv_producer", "decode": "kv_consumer", None: "kv_both"}[
+        role
+    ]
     fields: dict[str, object] = {"kv_connector": connector, "kv_role": kv_role}
     if settings is not None:
         fields["kv_connector_extra_config"] = settings
-    return [f"--kv-transfer-config={json.dumps(fields, sort_keys=True, separators=(',', ':'))}"]
+    return [
+        f"--kv-transfer-config={json.dumps(fields, sort_keys=True, separators=(',', ':'))}"
+    ]
 
 
 def profiled(image: str, directory: str) -> tuple[list[str], dict[str, str]]:

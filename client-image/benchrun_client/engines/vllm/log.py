@@ -96,7 +96,9 @@ CAUSES = (
 _SECONDS = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"
 _PROCESS = re.compile(r"\((.{1,80}? pid=[0-9]{1,10})\) ")
 _LINES: Mapping[str, re.Pattern[str]] = {
-    "download": re.compile(rf"Time spent downloading weights for .{{1,1024}}: {_SECONDS} seconds"),
+    "download": re.compile(
+        rf"Time spent downloading weights for .{{1,1024}}: {_SECONDS} seconds"
+    ),
     "weights": re.compile(rf"\bLoading weights took {_SECONDS} seconds"),
     "model": re.compile(rf"\bModel loading took .{{1,40}} and {_SECONDS} seconds"),
     "compile": re.compile(
@@ -125,7 +127,9 @@ def startup_phases(log: str) -> StartupPhases:
     compiled = found.get("engine_compile", found.get("compile"))
     return StartupPhases(
         download=download,
-        load=_less(found["model"], download) if "model" in found else found.get("weights"),
+        load=_less(found["model"], download)
+        if "model" in found
+        else found.get("weights"),
         compile=compiled,
         warm_up=None if engine is None else _less(engine, compiled),
         chosen=_chosen(log),
@@ -172,7 +176,9 @@ _CHOICES: Mapping[str, re.Pattern[str]] = {
     "attention_backend": re.compile(
         r"\bUsing ([A-Za-z][A-Za-z0-9_ ]{1,40}?) (?:attention backend out of|backend on V1 engine)"
     ),
-    "moe_backend": re.compile(r"\bUsing '?([A-Za-z][A-Za-z0-9_ ']{1,60}) MoE backend\b"),
+    "moe_backend": re.compile(
+        r"\bUsing '?([A-Za-z][A-Za-z0-9_ ']{1,60}) MoE backend\b"
+    ),
     "dtype": re.compile(_CONFIG + r"dtype=(?:torch\.)?([A-Za-z0-9_]{1,30}), "),
     "quantization": re.compile(_CONFIG + r"quantization=([A-Za-z0-9_-]{1,40}), "),
     "available_kv_cache_gib": re.compile(
@@ -208,7 +214,9 @@ def _less(whole: float, part: float | None) -> float:
 
 def compilations(log: str) -> tuple[float, ...]:
     instants = (
-        _instant(line) for line in log.splitlines() if "JIT compilation during inference" in line
+        _instant(line)
+        for line in log.splitlines()
+        if "JIT compilation during inference" in line
     )
     return tuple(sorted(instant for instant in instants if instant is not None))
 

@@ -48,7 +48,9 @@ _COUNTERS = (
     "spec_decode_num_accepted_tokens_total",
 )
 _OTHERWISE = {
-    name: (f"vllm:gpu_{name}",) for name in _COUNTERS if name.startswith("prefix_cache_")
+    name: (f"vllm:gpu_{name}",)
+    for name in _COUNTERS
+    if name.startswith("prefix_cache_")
 }  # Name up to 0.9; 0.10 has it beside the new name.
 COUNTER_SERIES: Mapping[str, tuple[str, ...]] = {
     name: tuple(
@@ -63,7 +65,10 @@ COUNTER_SERIES: Mapping[str, tuple[str, ...]] = {
 """Name of a counter -> names of its series, newest first. A page that has several of them counts
 once. In a record they are summed over engines and reasons."""
 LABELLED_COUNTERS = {
-    f"finished_{reason}_total": ("vllm:request_success_total", f'finished_reason="{reason}"')
+    f"finished_{reason}_total": (
+        "vllm:request_success_total",
+        f'finished_reason="{reason}"',
+    )
     for reason in ("stop", "length", "abort", "error", "repetition")
 }  # One counter for each reason of `vllm.v1.engine.FinishReason`.
 MEASURED_SETTINGS = frozenset(
@@ -101,7 +106,9 @@ def cache_tokens(labels: Mapping[str, str]) -> int | None:
     It is kv_cache_size_tokens (0.12 and later), else blocks x block size; None if neither is known.
     """
     size, blocks, block_size = (
-        int(text) if re.fullmatch(r"[0-9]{1,15}", text := labels.get(name, "")) else None
+        int(text)
+        if re.fullmatch(r"[0-9]{1,15}", text := labels.get(name, ""))
+        else None
         for name in ("kv_cache_size_tokens", "num_gpu_blocks", "block_size")
     )
     if size is not None or blocks is None or block_size is None:

@@ -22,12 +22,16 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 CHUNK_BYTES = 1024 * 1024
-MAX_BYTES = 1024 * 1024 * 1024  # Largest unpacked trace: it takes half a minute to read.
+MAX_BYTES = (
+    1024 * 1024 * 1024
+)  # Largest unpacked trace: it takes half a minute to read.
 MAX_EVENTS = 2_000_000  # Most events kept of a trace; they take about 400 MB.
 MAX_NAMES = 20_000
 MAX_NAME_CHARACTERS = 160
 MAX_KERNELS = 12
-MAX_MICROSECONDS = 1e16  # Largest instant in a trace; Unix time is about 2e15 microseconds.
+MAX_MICROSECONDS = (
+    1e16  # Largest instant in a trace; Unix time is about 2e15 microseconds.
+)
 _BEGIN = re.compile(r'"traceEvents"\s*:\s*\[')
 _BETWEEN = re.compile(r"[\s,]*")
 # vLLM's name of a step, with the tokens of its prompts and of its answers
@@ -71,7 +75,9 @@ def events(pieces: Iterable[str]) -> Iterator[Any]:
         at = 0
         if not begun:
             found = _BEGIN.search(text)
-            at, begun = (found.end(), True) if found else (max(0, len(text) - 100), False)
+            at, begun = (
+                (found.end(), True) if found else (max(0, len(text) - 100), False)
+            )
         while begun:
             # It matches nothing, too.
             at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]
@@ -81,10 +87,14 @@ def events(pieces: Iterable[str]) -> Iterator[Any]:
                 event, at = decode(text, at)
             except ValueError:
                 if len(text) - at > CHUNK_BYTES:
-                    raise ValueError("the trace holds what is not an event") from None
+                    raise ValueError(
+                        "the trace holds what is not an event"
+                    ) from None
                 break  # The rest of the event is in the next piece.
             yield event
-    raise ValueError("the trace is cut short" if begun else "not a trace: it has no traceEvents")
+    raise ValueError(
+        "the trace is cut short" if begun else "not a trace: it has no traceEvents"
+    )
 
 
 class KeptTrace:
@@ -113,19 +123,32 @@ class KeptTrace:
         start = event.get("ts")
         length = event.get("dur")
         if not (
-            isinstance(kind, str) and isinstance(name, str) and _is_time(start) and _is_time(length)
+            isinstance(kind, str)
+            and isinstance(name, str)
+            and _is_time(start)
+            and _is_time(length)
         ):
             return
         if kind in self.steps and (step := _STEP.match(name)) is not None:
             self.steps[kind].append((int(step[1]) + int(step[2]), length))
         elif kind in ("kernel", "gpu_memcpy", "gpu_memset", "cpu_op"):
             thread = f"{event.get('pid')}/{event.get('tid')}"[:80]
-            spans = self.threads.setdefault(thread, []) if kind == "cpu_op" else self.on_gpu
-            known = name[:MAX_NAME_CHARACTERS] if len(self._names) < MAX_NAMES else "(other)"
+            spans = (
+                self.threads.setdefault(thread, [])
+                if kind == "cpu_op"
+                else self.on_gpu
+            )
+            known = (
+                name[:MAX_NAME_CHARACTERS]
+                if len(self._names) < MAX_NAMES
+                else "(other)"
+            )
             spans.append((start, -length, self._names.setdefault(known, known)))
         self._kept += 1
         if self._kept > MAX_EVENTS:
-            raise ValueError(f"the trace has more than {MAX_EVENTS} events; profile fewer seconds")
+            raise ValueError(
+                f"the trace has more than {MAX_EVENTS} events; profile fewer seconds"
+            )
 
     def summary(self) -> dict[str, Any]:
         """Sum the time of each kernel, and return the summary.
@@ -160,12 +183,23 @@ class KeptTrace:
             "busy_us": round(busy),
             "kernels_us": max(0, round(sum(times.values()))),
             "kernels": [
-                {"name": name, "total_us": max(0, round(time)), "count": counts[name]}
-                for name, time in sorted(times.items(), key=lambda of: -of[1])[:MAX_KERNELS]
+                {
+                    "name": name,
+                    "total_us": max(0, round(time)),
+                    "count": counts[name],
+                }
+                for name, time in sorted(times.items(), key=lambda of: -of[1])[
+                    :MAX_KERNELS
+                ]
             ],
             "steps": len(steps),
             "step_tokens": next(
-                (of[0] for of, so_far in zip(steps, passed, strict=True) if so_far >= half), None
+                (
+                    of[0]
+                    for of, so_far in zip(steps, passed, strict=True)
+                    if so_far >= half
+                ),
+                None,
             ),
         }
 
@@ -182,7 +216,11 @@ def summary_of(path: Path) -> dict[str, Any]:
             trace.take(event)
     except RecursionError:
         raise ValueError("the trace is nested too deeply") from None
-    return {"trace": path.name[-200:], "trace_bytes": path.stat().st_size, **trace.summary()}
+    return {
+        "trace": path.name[-200:],
+        "trace_bytes": path.stat().st_size,
+        **trace.summary(),
+    }
 
 
 class Reader(BaseHTTPRequestHandler):
@@ -198,9 +236,15 @@ class Reader(BaseHTTPRequestHandler):
         """
         try:
             paths = sorted(
-                p for p in Path(sys.argv[1]).glob("*.pt.trace.json*") if "async_llm" not in p.name
+                p
+                for p in Path(sys.argv[1]).glob("*.pt.trace.json*")
+                if "async_llm" not in p.name
             )
-            found = summary_of(paths[0]) if paths else {"problem": f"no trace in {sys.argv[1]}"}
+            found = (
+                summary_of(paths[0])
+                if paths
+                else {"problem": f"no trace in {sys.argv[1]}"}
+            )
         except (OSError, ValueError, MemoryError) as error:
             found = {"problem": f"{type(error).__name__}: {error}"[:200]}
         body = json.dumps(found).encode()

@@ -8,7 +8,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from benchrun.api.base import ATOMIC, DnsLabel, Rule, SpecModel, Text, Unique, exactly_one
+from benchrun.api.base import (
+    ATOMIC,
+    DnsLabel,
+    Rule,
+    SpecModel,
+    Text,
+    Unique,
+    exactly_one,
+)
 from benchrun.api.server import Disaggregated, Env, Model, Resources
 from benchrun.api.spec import BenchmarkRunSpec
 
@@ -16,13 +24,24 @@ MAX_AXES = 5
 MAX_VARIANTS = 32
 
 Args = Annotated[
-    list[Annotated[str, Field(max_length=4096)]], Field(max_length=32, json_schema_extra=ATOMIC)
+    list[Annotated[str, Field(max_length=4096)]],
+    Field(max_length=32, json_schema_extra=ATOMIC),
 ]
 SettingName = Annotated[
-    str, Field(min_length=1, max_length=24, pattern=r"^[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?$")
+    str,
+    Field(
+        min_length=1,
+        max_length=24,
+        pattern=r"^[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?$",
+    ),
 ]
 VariantName = Annotated[
-    str, Field(min_length=1, max_length=60, pattern=r"^[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?$")
+    str,
+    Field(
+        min_length=1,
+        max_length=60,
+        pattern=r"^[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?$",
+    ),
 ]
 
 
@@ -32,7 +51,8 @@ class VariantSettings(SpecModel):
     args: Args = Field(default_factory=list)
     """Flags appended to the template's; vLLM uses the last of duplicates."""
     env: Env = Field(
-        default_factory=list, description="Variables that add to or replace the template's."
+        default_factory=list,
+        description="Variables that add to or replace the template's.",
     )
     image: Text | None = Field(None, description="Another server image.")
     model: Model | None = Field(
@@ -64,7 +84,9 @@ class Axis(SpecModel):
 
     name: Annotated[DnsLabel, Field(max_length=20)]
     """Name, for example seqs; part of the variants' names."""
-    values: Annotated[list[Setting], Field(min_length=1, max_length=MAX_VARIANTS), Unique("name")]
+    values: Annotated[
+        list[Setting], Field(min_length=1, max_length=MAX_VARIANTS), Unique("name")
+    ]
     """Its values, at least one."""
 
 
@@ -74,7 +96,9 @@ class NamedVariant(VariantSettings):
     name: VariantName = Field(description="Name of the variant.")
 
 
-Axes = Annotated[list[Axis], Field(min_length=1, max_length=MAX_AXES), Unique("name")]
+Axes = Annotated[
+    list[Axis], Field(min_length=1, max_length=MAX_AXES), Unique("name")
+]
 
 
 def _product_cel(axes: str) -> str:
@@ -83,7 +107,8 @@ def _product_cel(axes: str) -> str:
     CEL has no product of a list, so the axes are multiplied one by one.
     """
     return " * ".join(
-        f"(size({axes}) > {n} ? size({axes}[{n}].values) : 1)" for n in range(MAX_AXES)
+        f"(size({axes}) > {n} ? size({axes}[{n}].values) : 1)"
+        for n in range(MAX_AXES)
     )
 
 
@@ -110,12 +135,17 @@ class Matrix(SpecModel):
         ),
     )
     grid: Axes | None = Field(
-        None, description="Every combination of the values, named axis=value,axis=value."
+        None,
+        description="Every combination of the values, named axis=value,axis=value.",
     )
     zip: Axes | None = None
     """The first values of all axes, then the second, and so on. Names as in a grid."""
     variants: (
-        Annotated[list[NamedVariant], Field(min_length=1, max_length=MAX_VARIANTS), Unique("name")]
+        Annotated[
+            list[NamedVariant],
+            Field(min_length=1, max_length=MAX_VARIANTS),
+            Unique("name"),
+        ]
         | None
     ) = None
     """Variants written out, each with a name. One without settings is the template."""
@@ -129,9 +159,14 @@ def combinations(matrix: Matrix) -> list[tuple[str, tuple[VariantSettings, ...]]
     if matrix.variants is not None:
         return [(variant.name, (variant,)) for variant in matrix.variants]
     axes = matrix.grid or matrix.zip or []
-    of_axes = [[(f"{axis.name}={value.name}", value) for value in axis.values] for axis in axes]
+    of_axes = [
+        [(f"{axis.name}={value.name}", value) for value in axis.values]
+        for axis in axes
+    ]
     together = (
-        itertools.product(*of_axes) if matrix.grid is not None else zip(*of_axes, strict=True)
+        itertools.product(*of_axes)
+        if matrix.grid is not None
+        else zip(*of_axes, strict=True)
     )
     return [
         (",".join(name for name, _ in parts), tuple(value for _, value in parts))
@@ -145,7 +180,10 @@ def named(matrix: Matrix, name: str) -> str | None:
     None: there is no such variant.
     """
     parts = sorted(name.split(","))
-    return next((own for own, _ in combinations(matrix) if sorted(own.split(",")) == parts), None)
+    return next(
+        (own for own, _ in combinations(matrix) if sorted(own.split(",")) == parts),
+        None,
+    )
 
 
 KIND = "BenchmarkSweep"
@@ -158,7 +196,14 @@ MAX_REPLICATIONS = 10
 MAX_RETRIES = 3
 MAX_RUNS = 128
 
-MUTABLE_FIELDS = ("maxParallel", "maxRetries", "maxFailed", "gpuSecondsBudget", "suspend", "cancel")
+MUTABLE_FIELDS = (
+    "maxParallel",
+    "maxRetries",
+    "maxFailed",
+    "gpuSecondsBudget",
+    "suspend",
+    "cancel",
+)
 """Everything else is immutable: other variants are another sweep."""
 
 Order = Literal["RandomisedBlocks", "AsListed"]
@@ -259,4 +304,6 @@ class BenchmarkSweepSpec(SpecModel):
     suspend: bool = Field(
         False, description="Start no further runs. Those that were started go on."
     )
-    cancel: bool = Field(False, description="End the sweep and cancel its runs. Can't be undone.")
+    cancel: bool = Field(
+        False, description="End the sweep and cancel its runs. Can't be undone."
+    )

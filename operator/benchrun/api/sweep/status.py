@@ -27,7 +27,9 @@ MAX_BEST = 64
 MAX_FRONT = 128
 MAX_UNDECIDED = 8
 
-SweepPhase = Literal["Pending", "Suspended", "Running", "Completed", "Failed", "Cancelled"]
+SweepPhase = Literal[
+    "Pending", "Suspended", "Running", "Completed", "Failed", "Cancelled"
+]
 Variant = Annotated[str, Field(max_length=253)]
 LoadPointId = Annotated[str, Field(max_length=160)]
 ShortReason = Annotated[str, Field(max_length=300)]
@@ -62,13 +64,17 @@ class RunCounts(StatusModel):
     failed: int = Field(0, description="Ended early, by themselves.")
     cancelled: int = Field(0, description="Cancelled.")
     skipped: int = Field(
-        0, description="Not started: the variant's settings made an earlier run fail."
+        0,
+        description="Not started: the variant's settings made an earlier run fail.",
     )
-    waiting: int = Field(0, description="Not created yet; after the sweep's end: never started.")
+    waiting: int = Field(
+        0, description="Not created yet; after the sweep's end: never started."
+    )
     lost: int = 0
     """Runs lost with a server or client and retried (spec.maxRetries); not among those above."""
     tabled: int = Field(
-        0, description="Ended runs that are in the table, with their figures or their reason."
+        0,
+        description="Ended runs that are in the table, with their figures or their reason.",
     )
     summary: str = Field(
         "", max_length=40, description="Ended runs of all, for the printer column."
@@ -78,7 +84,9 @@ class RunCounts(StatusModel):
 class FoundLoad(StatusModel):
     """What the searches of a variant's runs found for a workload with load.search."""
 
-    workload: Annotated[str, Field(max_length=40)] = Field(description="Name of the workload.")
+    workload: Annotated[str, Field(max_length=40)] = Field(
+        description="Name of the workload."
+    )
     axis: Axis = Field(description="What was varied.")
     loads: list[Annotated[str, Field(max_length=24)]] = entries(MAX_REPLICATIONS)
     """Highest load that met every objective, one entry a run; or `none`."""
@@ -94,9 +102,16 @@ class VariantStatus(StatusModel):
     -a2, -a3 and so on."""
     gpus: int = Field(0, description="GPUs its server asks for.")
     completed: int = Field(0, description="Runs measured to their end.")
-    failed: int = Field(0, description="Runs that ended early, but for those that were lost.")
-    lost: int = Field(0, description="Runs that were lost with a server or client and are retried.")
-    verdict: Verdict | None = Field(None, description="The worst verdict of its rows.")
+    failed: int = Field(
+        0, description="Runs that ended early, but for those that were lost."
+    )
+    lost: int = Field(
+        0,
+        description="Runs that were lost with a server or client and are retried.",
+    )
+    verdict: Verdict | None = Field(
+        None, description="The worst verdict of its rows."
+    )
     reason: Annotated[str, Field(max_length=128)] | None = None
     """Why a run of it failed, in the stable word that the run's condition Failed carries."""
     run: Annotated[str, Field(max_length=40)] | None = None
@@ -112,7 +127,11 @@ class VariantStatus(StatusModel):
 
 
 _MEANS, _MAXIMA = (
-    ", ".join(name for name, figure in SHOWN_FIGURES.items() if (figure.by == "max") == is_most)
+    ", ".join(
+        name
+        for name, figure in SHOWN_FIGURES.items()
+        if (figure.by == "max") == is_most
+    )
     for is_most in (False, True)
 )
 
@@ -121,8 +140,12 @@ class SweepRow(StatusModel):
     """One variant at one load point: its runs together."""
 
     variant: Variant = Field(description="Name of the variant.")
-    load_point: LoadPointId = Field(description="Workload and load point, for example chat/rate=4.")
-    runs: int = Field(0, description="Runs behind these figures, each a fresh server.")
+    load_point: LoadPointId = Field(
+        description="Workload and load point, for example chat/rate=4."
+    )
+    runs: int = Field(
+        0, description="Runs behind these figures, each a fresh server."
+    )
     left_out: int = 0
     """Runs that were measured to their end and are not behind them: Invalid here, or without this
     load point. The row is Suspect then, at best."""
@@ -142,7 +165,8 @@ class SweepRow(StatusModel):
     most 5 % have a wrong word anywhere; with scope WithinOneServer, a restart alone may make a
     difference."""
     paired: bool = Field(
-        False, description="Whether it was sent the same as the baseline, by digests."
+        False,
+        description="Whether it was sent the same as the baseline, by digests.",
     )
     limit: Bottleneck | None = None
     """The server's bottleneck, where this variant and the baseline show it together: more ran at
@@ -169,7 +193,9 @@ class UndecidedVariant(StatusModel):
     throughput_per_gpu: float | None = Field(
         None, description="The same by GPU; absent unless every variant has GPUs."
     )
-    why: ShortReason = Field(description="What is not certain, or why its figures do not count.")
+    why: ShortReason = Field(
+        description="What is not certain, or why its figures do not count."
+    )
     requests_to_decide: int | None = None
     """About how many requests each of its runs needs at this load point, over all repeats, to
     decide it; absent where it is not known, or more requests do not help."""
@@ -183,20 +209,26 @@ class UndecidedVariant(StatusModel):
         return f"about {about:,.0f} requests a run would decide it"
 
 
-THROUGHPUT = "throughput"  # The objective of a best variant that has no other condition.
+THROUGHPUT = (
+    "throughput"  # The objective of a best variant that has no other condition.
+)
 
 
 class BestVariant(StatusModel):
     """Who did best by one objective, in one workload; who would be better if it were decided."""
 
-    workload: Annotated[str, Field(max_length=40)] = Field(description="Name of the workload.")
+    workload: Annotated[str, Field(max_length=40)] = Field(
+        description="Name of the workload."
+    )
     objective: Annotated[str, Field(max_length=80)]
     """The limit that had to be kept, for example TTFT p99 <= 500 ms; `every objective`; or
     `throughput`, where none had to be."""
     variant: Variant | None = None
     """The one that kept it with certainty and has the most output tokens a second; per GPU where
     every variant has GPUs. Absent if none kept it with certainty."""
-    load_point: LoadPointId | None = Field(None, description="The load point at which it did.")
+    load_point: LoadPointId | None = Field(
+        None, description="The load point at which it did."
+    )
     throughput: float | None = None
     """Output tokens a second there, of the part of the stage that all load points of its workload
     have."""
@@ -214,7 +246,9 @@ class BestVariant(StatusModel):
     undecided: list[UndecidedVariant] = entries(MAX_UNDECIDED)
     """Variants with more throughput than the best whose objective is neither met nor missed with
     certainty, or whose load point is Invalid; the highest first."""
-    more_undecided: int = Field(0, description="Further ones, which have no room in the list.")
+    more_undecided: int = Field(
+        0, description="Further ones, which have no room in the list."
+    )
 
     @property
     def undecided_text(self) -> str | None:
@@ -226,8 +260,14 @@ class BestVariant(StatusModel):
             return None
         first, *others = self.undecided
         more = len(others) + self.more_undecided
-        names = f"{first.variant} at {first.load_point}" + (f" (and {more} more)" if more else "")
-        certain = f"better than {self.variant}" if self.variant is not None else "the best"
+        names = f"{first.variant} at {first.load_point}" + (
+            f" (and {more} more)" if more else ""
+        )
+        certain = (
+            f"better than {self.variant}"
+            if self.variant is not None
+            else "the best"
+        )
         return f"{self.objective}: {names} may be {certain}; {first.decided_by}"
 
 
@@ -238,14 +278,18 @@ class FrontPoint(StatusModel):
     noise or 1 % are equal.
     """
 
-    workload: Annotated[str, Field(max_length=40)] = Field(description="Name of the workload.")
+    workload: Annotated[str, Field(max_length=40)] = Field(
+        description="Name of the workload."
+    )
     variant: Variant = Field(description="Name of the variant.")
     load_point: LoadPointId = Field(description="Its load point.")
     throughput: float | None = Field(None, description="Output tokens a second.")
     throughput_per_gpu: float | None = Field(
         None, description="The same by GPU; absent unless every variant has GPUs."
     )
-    mean_tpot_ms: float = Field(description="Mean time per output token, in milliseconds.")
+    mean_tpot_ms: float = Field(
+        description="Mean time per output token, in milliseconds."
+    )
     is_distinct: bool | None = None
     """Whether it is shown to have more throughput and a higher TPOT than the point before it; false
     where the noise is not known."""
@@ -258,18 +302,27 @@ class BenchmarkSweepStatus(StatusModel):
         -1, description="Generation of the spec this status is about; -1: none yet."
     )
     phase: SweepPhase | None = Field(
-        None, description="Where the sweep is, for people; programs read the conditions."
+        None,
+        description="Where the sweep is, for people; programs read the conditions.",
     )
-    conditions: Conditions = Field((), description="Observations about the sweep, one a type.")
+    conditions: Conditions = Field(
+        (), description="Observations about the sweep, one a type."
+    )
     message: StatusText | None = Field(
         None, description="What goes on, or why the sweep ended; in a sentence."
     )
-    accepted_time: Instant | None = Field(None, description="When the spec was found good.")
+    accepted_time: Instant | None = Field(
+        None, description="When the spec was found good."
+    )
     completion_time: Instant | None = Field(
         None, description="When the sweep ended, however it did."
     )
-    estimate: SweepEstimate | None = Field(None, description="How large the sweep is.")
-    baseline: Variant | None = Field(None, description="Variant that the others are compared with.")
+    estimate: SweepEstimate | None = Field(
+        None, description="How large the sweep is."
+    )
+    baseline: Variant | None = Field(
+        None, description="Variant that the others are compared with."
+    )
     currency: Annotated[str, Field(max_length=3)] | None = None
     """Currency of every cost in this status, where the template names a price."""
     runs: RunCounts | None = Field(None, description="How many runs are where.")
@@ -284,14 +337,18 @@ class BenchmarkSweepStatus(StatusModel):
     where nothing is comparable."""
     detectable_percent: float | None = None
     """Change of the noisiest figure that is found with 80 % probability, by the noise measured."""
-    results: list[SweepRow] = entries(MAX_ROWS, "The table, one entry a variant and load point.")
+    results: list[SweepRow] = entries(
+        MAX_ROWS, "The table, one entry a variant and load point."
+    )
     best: list[BestVariant] = entries(
         MAX_BEST, "The best variant by each objective, and by throughput alone."
     )
     front: list[FrontPoint] = entries(MAX_FRONT)
     """Pareto front of throughput against TPOT, from the lowest TPOT on; per GPU where every variant
     has GPUs."""
-    verdict: Verdict | None = Field(None, description="The worst verdict of all rows.")
+    verdict: Verdict | None = Field(
+        None, description="The worst verdict of all rows."
+    )
     truncated: list[Truncated] = entries(
         16, "Lists above that were cut to keep this object small.", key="field"
     )
@@ -314,19 +371,21 @@ class SweepTable(StatusModel):
     scope: Scope | None = None
     detectable_percent: float | None = None
     verdict: Verdict | None = None  # The worst of all rows.
-    verdicts: Annotated[dict[Variant, Verdict], Field(max_length=MAX_VARIANTS)] = Field(
-        default_factory=dict
+    verdicts: Annotated[dict[Variant, Verdict], Field(max_length=MAX_VARIANTS)] = (
+        Field(default_factory=dict)
     )
     """By variant, of those that have figures."""
-    outcomes: Annotated[dict[Variant, Outcome], Field(max_length=MAX_VARIANTS)] = Field(
-        default_factory=dict
+    outcomes: Annotated[dict[Variant, Outcome], Field(max_length=MAX_VARIANTS)] = (
+        Field(default_factory=dict)
     )
     """By variant; the baseline has none."""
-    searches: Annotated[dict[Variant, list[FoundLoad]], Field(max_length=MAX_VARIANTS)] = Field(
-        default_factory=dict
-    )
+    searches: Annotated[
+        dict[Variant, list[FoundLoad]], Field(max_length=MAX_VARIANTS)
+    ] = Field(default_factory=dict)
     """By variant."""
-    truncated: Annotated[list[Truncated], Field(max_length=16)] = Field(default_factory=list)
+    truncated: Annotated[list[Truncated], Field(max_length=16)] = Field(
+        default_factory=list
+    )
 
 
 CHOSEN = ("attention_backend", "moe_backend", "dtype", "quantization")
@@ -367,7 +426,9 @@ def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
             each.model_copy(
                 update={
                     "args": [],
-                    "reported": {k: v for k, v in each.reported.items() if k in CHOSEN},
+                    "reported": {
+                        k: v for k, v in each.reported.items() if k in CHOSEN
+                    },
                 }
             )
             for each in status.servers
@@ -375,12 +436,18 @@ def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
         results=[
             Result(
                 **{name: getattr(row, name) for name in _COMPARED},
-                metrics={key: value for key, value in row.metrics.items() if key in _KEYS},
+                metrics={
+                    key: value for key, value in row.metrics.items() if key in _KEYS
+                },
                 steady={
-                    key: value for key, value in row.steady.items() if key in comparison.THROUGHPUTS
+                    key: value
+                    for key, value in row.steady.items()
+                    if key in comparison.THROUGHPUTS
                 },
                 repeat_cv_percent={
-                    key: value for key, value in row.repeat_cv_percent.items() if key in _KEYS
+                    key: value
+                    for key, value in row.repeat_cv_percent.items()
+                    if key in _KEYS
                 },
                 roles=[role] if (role := answering(row.roles)) is not None else [],
             )

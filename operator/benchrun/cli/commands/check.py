@@ -14,7 +14,13 @@ from rich.console import Console
 from rich.text import Text
 
 from benchrun.api import json_name
-from benchrun.cli import console_tables, errors, manifests, model_folder, shared_options
+from benchrun.cli import (
+    console_tables,
+    errors,
+    manifests,
+    model_folder,
+    shared_options,
+)
 from benchrun.cli.commands.kv_cache import add_memory_options
 from benchrun.preflight.manifest_checks import CHECKS, Checked, Known, check_object
 from benchrun.preflight.remark import LEVELS, Level
@@ -27,7 +33,15 @@ _WORDS: dict[Level, str] = {
     "Note": "note",
     "NotChecked": "not checked",
 }
-_VOLUME = ("runs", "stages", "requests", "gpus", "least_seconds", "warmup_seconds", "gpu_seconds")
+_VOLUME = (
+    "runs",
+    "stages",
+    "requests",
+    "gpus",
+    "least_seconds",
+    "warmup_seconds",
+    "gpu_seconds",
+)
 _COLOURS: dict[Level, str] = {
     "Error": "red",
     "Warning": "yellow",
@@ -40,16 +54,22 @@ def show_check(console: Console, checked: Sequence[Checked]) -> None:
     """Print each object's remarks, the worst first, and its volume; then the count of levels."""
     for each in checked:
         console.print(
-            Text.assemble((each.name or "(no name)", "bold"), f"  {each.kind or 'no kind'}")
+            Text.assemble(
+                (each.name or "(no name)", "bold"), f"  {each.kind or 'no kind'}"
+            )
         )
         if each.remarks:
             table = console_tables.empty_table("", "", "")
-            for remark in sorted(each.remarks, key=lambda remark: LEVELS.index(remark.level)):
+            for remark in sorted(
+                each.remarks, key=lambda remark: LEVELS.index(remark.level)
+            ):
                 level = Text(_WORDS[remark.level], style=_COLOURS[remark.level])
                 table.add_row(level, Text(remark.path), Text(remark.text))
             console.print(table)
         if each.volume is not None:
-            console.print(volume_sentence(each.volume), markup=False, soft_wrap=True)
+            console.print(
+                volume_sentence(each.volume), markup=False, soft_wrap=True
+            )
         console.print()
     counts = Counter(remark.level for each in checked for remark in each.remarks)
     shown = [level for level in LEVELS if counts[level] or level == "Error"]
@@ -75,7 +95,11 @@ def as_json(checked: Sequence[Checked]) -> list[dict[str, object]]:
 
 
 def volume_sentence(volume: Volume) -> str:
-    most = "at most, where searches take all their probes" if volume.probe_stages else ""
+    most = (
+        "at most, where searches take all their probes"
+        if volume.probe_stages
+        else ""
+    )
     runs = f"{_counted(volume.runs, 'run')}, " if volume.runs > 1 else ""
     parts = [
         (
@@ -86,7 +110,9 @@ def volume_sentence(volume: Volume) -> str:
     ]
     if volume.open_stages:
         others = (
-            ", the others as long as the server needs" if volume.stages > volume.open_stages else ""
+            ", the others as long as the server needs"
+            if volume.stages > volume.open_stages
+            else ""
         )
         parts.append(
             f"Those at a finite rate take {tables.format_seconds(volume.least_seconds)} at "
@@ -95,7 +121,9 @@ def volume_sentence(volume: Volume) -> str:
     else:
         parts.append("How long they take depends on the server.")
     if volume.warmup_seconds:
-        parts.append(f"Warm-up takes up to {tables.format_seconds(volume.warmup_seconds)}.")
+        parts.append(
+            f"Warm-up takes up to {tables.format_seconds(volume.warmup_seconds)}."
+        )
     if volume.gpu_seconds is not None:
         gpus = "all GPUs" if volume.runs > 1 else _counted(volume.gpus, "GPU")
         parts.append(
@@ -163,7 +191,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
     checked = [check_object(body, known) for body in bodies]
     has_errors = any(each.has_errors for each in checked)
     if not has_errors and not any(each.kind in CHECKS for each in checked):
-        raise errors.CommandError(f"{options.file} holds no {' and no '.join(CHECKS)}")
+        raise errors.CommandError(
+            f"{options.file} holds no {' and no '.join(CHECKS)}"
+        )
     if options.output == "json":
         print(json.dumps(as_json(checked), indent=2))
     else:

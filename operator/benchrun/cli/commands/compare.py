@@ -11,7 +11,12 @@ from typing import get_args
 
 from rich.console import Console
 
-from benchrun.api import DEFAULT_EQUIVALENCE_PERCENT, DEFAULT_METRICS, Bottleneck, ComparedMetric
+from benchrun.api import (
+    DEFAULT_EQUIVALENCE_PERCENT,
+    DEFAULT_METRICS,
+    Bottleneck,
+    ComparedMetric,
+)
 from benchrun.cli import cluster, console_tables, errors, manifests, shared_options
 from benchrun.judge.comparison import comparability, compare
 from benchrun.observe import view_builders, views
@@ -56,12 +61,27 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "look the names up in this file (kubectl get -o yaml or json) and not in the cluster; may "
         "be repeated"
     )
-    add("-f", "--file", action="append", type=Path, default=[], metavar="FILE", help=source)
+    add(
+        "-f",
+        "--file",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help=source,
+    )
     which = (
         f"figure to compare, may be repeated: {', '.join(metrics)} (default: "
         f"{', '.join(DEFAULT_METRICS)})"
     )
-    add("-m", "--metric", action="append", choices=metrics, metavar="FIGURE", help=which)
+    add(
+        "-m",
+        "--metric",
+        action="append",
+        choices=metrics,
+        metavar="FIGURE",
+        help=which,
+    )
     percent = shared_options.valid(_percent)
     gate = "exit with 3 if a figure got worse by more than this"
     add("--max-regression", type=percent, metavar="PERCENT", help=gate)
@@ -90,11 +110,13 @@ def run(options: argparse.Namespace, console: Console) -> int:
         else lambda name: view_builders.run_of(kubectl.get(name))
     )
     before, after = (
-        [find(name) for name in _names(side)] for side in (options.baseline, options.candidate)
+        [find(name) for name in _names(side)]
+        for side in (options.baseline, options.candidate)
     )
     read = comparability.measured_run
     baseline, candidate = (
-        [errors.readable(read, run, run.name) for run in side] for side in (before, after)
+        [errors.readable(read, run, run.name) for run in side]
+        for side in (before, after)
     )
     metrics = list(dict.fromkeys(options.metric or DEFAULT_METRICS))
     found = compare.compare(
@@ -126,7 +148,9 @@ def _in_files(paths: Sequence[Path]) -> Callable[[str], views.Run]:
     known: dict[str, views.Run] = {}
     for run in (run for path in paths for run in manifests.runs_in(path)):
         if known.setdefault(run.name, run) != run:
-            raise errors.CommandError(f"the files hold two different runs of the name {run.name}")
+            raise errors.CommandError(
+                f"the files hold two different runs of the name {run.name}"
+            )
 
     def find(name: str) -> views.Run:
         if name not in known:
@@ -146,7 +170,11 @@ def _as_json(
 ) -> dict[str, object]:
     sides = {
         side: [
-            {"name": run.name, "uid": run.uid, "digest": comparability.results_digest(run)}
+            {
+                "name": run.name,
+                "uid": run.uid,
+                "digest": comparability.results_digest(run),
+            }
             for run in runs
         ]
         for side, runs in (("baseline", before), ("candidate", after))
@@ -176,5 +204,7 @@ def _as_json(
 
 def _percent(text: str) -> float:
     if (number := shared_options.number_from_0(text)) is None:
-        raise ValueError(f"{text!r} is not a percentage of 0 or more; write 5 or 2.5")
+        raise ValueError(
+            f"{text!r} is not a percentage of 0 or more; write 5 or 2.5"
+        )
     return number

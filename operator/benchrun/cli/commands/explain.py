@@ -25,7 +25,9 @@ list of all."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("code", nargs="?", help="for example PrefixCacheContaminated")
+    parser.add_argument(
+        "code", nargs="?", help="for example PrefixCacheContaminated"
+    )
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
@@ -36,7 +38,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
         console.print(table)
         return PASSED
     if (
-        code := next((code for code in Code if code.lower() == options.code.lower()), None)
+        code := next(
+            (code for code in Code if code.lower() == options.code.lower()), None
+        )
     ) is None:
         raise errors.unknown("finding", options.code, list(Code))
     text = page_of(code).text

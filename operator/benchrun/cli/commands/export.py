@@ -28,7 +28,11 @@ def export_format(name: str) -> Format:
     registered = entry_points(group=GROUP)
     if name not in registered.names:
         raise ArgumentTypeError(
-            str(errors.unknown("format", name, sorted((*FORMATS, *registered.names))))
+            str(
+                errors.unknown(
+                    "format", name, sorted((*FORMATS, *registered.names))
+                )
+            )
         )
     entry = registered[name]
     try:
@@ -38,7 +42,9 @@ def export_format(name: str) -> Format:
             f"{entry.value} can't be loaded: {type(error).__name__}: {error}"
         ) from error
     if not isinstance(found, Format):
-        raise ArgumentTypeError(f"{entry.value} is not a {Format.__module__}.{Format.__qualname__}")
+        raise ArgumentTypeError(
+            f"{entry.value} is not a {Format.__module__}.{Format.__qualname__}"
+        )
     return found
 
 
@@ -52,7 +58,9 @@ are left out unless --include-invalid is given.
 Standard error lists what is left out. Verdict and findings go along wherever a format has a \
 place for them."""
 _WIDTH = max(map(len, FORMATS))
-_LIST = "\n".join(f"  {name:{_WIDTH}}  {each.summary}" for name, each in FORMATS.items())
+_LIST = "\n".join(
+    f"  {name:{_WIDTH}}  {each.summary}" for name, each in FORMATS.items()
+)
 EPILOG = f"""\
 formats:
 {_LIST}
@@ -106,7 +114,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
         if name not in known:
             raise errors.unknown("stage", name, known)
     wanted = formats.only(whole, options.stage) if options.stage else whole
-    kept, untrusted = (wanted, {}) if options.include_invalid else formats.trusted(wanted)
+    kept, untrusted = (
+        (wanted, {}) if options.include_invalid else formats.trusted(wanted)
+    )
     notes = [
         f"left out: {load_point}: {why}; --include-invalid exports it"
         for load_point, why in untrusted.items()
@@ -129,11 +139,15 @@ def run(options: argparse.Namespace, console: Console) -> int:
     return PASSED
 
 
-def _write(chosen: Format, table: TableName, kept: formats.ExportedRun, output: str) -> list[str]:
+def _write(
+    chosen: Format, table: TableName, kept: formats.ExportedRun, output: str
+) -> list[str]:
     """Write the export and return lines that say what was written where."""
     if output == STANDARD_OUTPUT:
         if not chosen.is_text and sys.stdout.isatty():
-            raise errors.CommandError("binary format: name a file or a folder with --output")
+            raise errors.CommandError(
+                "binary format: name a file or a folder with --output"
+            )
         sys.stdout.buffer.write(chosen.document(kept, table))
         return []
     path = Path(output)
@@ -145,7 +159,9 @@ def _write(chosen: Format, table: TableName, kept: formats.ExportedRun, output: 
             return [f"wrote {path / name}" for name in files]
         _write_file(path, chosen.document(kept, table))
     except OSError as error:
-        raise errors.CommandError(f"{error.filename or path}: {error.strerror}") from error
+        raise errors.CommandError(
+            f"{error.filename or path}: {error.strerror}"
+        ) from error
     return [f"wrote {path}"]
 
 

@@ -9,7 +9,13 @@ from rich.table import Table
 from rich.text import Text
 
 from benchrun.api import BenchmarkRunStatus
-from benchrun.cli import cluster, console_tables, errors, finished_results, shared_options
+from benchrun.cli import (
+    cluster,
+    console_tables,
+    errors,
+    finished_results,
+    shared_options,
+)
 from benchrun.observe import view_builders
 from benchrun.report import exit_codes, run_list, run_summary
 
@@ -34,17 +40,25 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     which = "name of a BenchmarkRun, else of a BenchmarkSweep; all are listed without one"
     parser.add_argument("name", nargs="?", metavar="NAME", help=which)
     parser.add_argument(
-        "-A", "--all-namespaces", action="store_true", help="list those of all namespaces"
+        "-A",
+        "--all-namespaces",
+        action="store_true",
+        help="list those of all namespaces",
     )
     parser.add_argument("-l", "--selector", help="list those with these labels")
-    parser.add_argument("--wide", action="store_true", help="list model, vLLM, GPU and image, too")
+    parser.add_argument(
+        "--wide", action="store_true", help="list model, vLLM, GPU and image, too"
+    )
     shared_options.add_cluster_options(parser)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
     kubectl = cluster.kubectl_of(options)
     now = datetime.now(UTC)
-    where: dict[str, Any] = {"all_namespaces": options.all_namespaces, "selector": options.selector}
+    where: dict[str, Any] = {
+        "all_namespaces": options.all_namespaces,
+        "selector": options.selector,
+    }
     if options.name is not None:
         if options.all_namespaces or options.selector:
             raise errors.CommandError(
@@ -63,40 +77,60 @@ def run(options: argparse.Namespace, console: Console) -> int:
         _say_none(console, options)
     shown = [
         rows(bodies, now=now, wide=options.wide, namespaces=options.all_namespaces)
-        for rows, bodies in ((run_list.run_list_rows, runs), (run_list.sweep_list_rows, sweeps))
+        for rows, bodies in (
+            (run_list.run_list_rows, runs),
+            (run_list.sweep_list_rows, sweeps),
+        )
         if bodies
     ]
     for number, table in enumerate(shown):
         console.print(
-            *([""] if number else []), console_tables.as_table(table, folded=FOLDED), sep="\n"
+            *([""] if number else []),
+            console_tables.as_table(table, folded=FOLDED),
+            sep="\n",
         )
     return exit_codes.PASSED
 
 
 def _say_none(console: Console, options: argparse.Namespace) -> None:
     chosen = f" with labels {options.selector}" if options.selector else ""
-    place = f"in namespace {options.namespace}" if options.namespace else "in this namespace"
+    place = (
+        f"in namespace {options.namespace}"
+        if options.namespace
+        else "in this namespace"
+    )
     remedy = "-A lists all"
     if options.all_namespaces:
         place = "in this cluster"
         remedy = "benchrun run -f FILE makes one; examples/ has some"
-    console.print(f"no runs{chosen} {place}; {remedy}", markup=False, soft_wrap=True)
+    console.print(
+        f"no runs{chosen} {place}; {remedy}", markup=False, soft_wrap=True
+    )
 
 
-def _summary(kubectl: cluster.Kubectl, name: str, now: datetime) -> run_summary.Summary:
+def _summary(
+    kubectl: cluster.Kubectl, name: str, now: datetime
+) -> run_summary.Summary:
     try:
         run = view_builders.run_of(kubectl.get(name))
     except errors.KubectlError as error:
         sweep = view_builders.sweep_of(kubectl.sweep_instead(name, error))
-        return run_summary.sweep_summary(sweep, finished_results.status_of(sweep), now=now)
+        return run_summary.sweep_summary(
+            sweep, finished_results.status_of(sweep), now=now
+        )
     return run_summary.run_summary(
-        run, errors.readable(BenchmarkRunStatus.model_validate, run.status, name), now=now
+        run,
+        errors.readable(BenchmarkRunStatus.model_validate, run.status, name),
+        now=now,
     )
 
 
 def _show(console: Console, summary: run_summary.Summary) -> None:
     width = console_tables.prose_width(console)
-    console.print(console_tables.title(summary.title, summary.word, summary.sentence), width=width)
+    console.print(
+        console_tables.title(summary.title, summary.word, summary.sentence),
+        width=width,
+    )
     facts = Table.grid(padding=(0, 2, 0, 0))
     facts.add_column(style="dim")
     for name, text in summary.facts:

@@ -13,21 +13,34 @@ from typing import get_args
 from pydantic import ValidationError
 from rich.console import Console
 
-from benchrun.api import CHANGEABLE, FIXED, BenchmarkRunStatus, RuleSeverity, json_name
+from benchrun.api import (
+    CHANGEABLE,
+    FIXED,
+    BenchmarkRunStatus,
+    RuleSeverity,
+    json_name,
+)
 from benchrun.cli import console_tables, errors, finished_results, shared_options
 from benchrun.judge import judged_run, thresholds
 from benchrun.judge.rules.warm_up import known_compilations
 from benchrun.report import comparison_rows, exit_codes, run_summary
 from benchrun.report.html import Reported
 
-THRESHOLDS = tuple(field.name.replace("_", "-") for field in fields(thresholds.Thresholds))
-DEFAULTS = ", ".join(
-    f"{field.name.replace('_', '-')} {field.default:g}" for field in fields(thresholds.Thresholds)
+THRESHOLDS = tuple(
+    field.name.replace("_", "-") for field in fields(thresholds.Thresholds)
 )
-SEVERITIES: tuple[str, ...] = get_args(RuleSeverity.model_fields["severity"].annotation)
+DEFAULTS = ", ".join(
+    f"{field.name.replace('_', '-')} {field.default:g}"
+    for field in fields(thresholds.Thresholds)
+)
+SEVERITIES: tuple[str, ...] = get_args(
+    RuleSeverity.model_fields["severity"].annotation
+)
 
 
-def changed(limits: thresholds.Thresholds, wanted: Sequence[str]) -> thresholds.Thresholds:
+def changed(
+    limits: thresholds.Thresholds, wanted: Sequence[str]
+) -> thresholds.Thresholds:
     """Return the thresholds with these changes, each `name=value`. Raises CommandError.
 
     Where a name is given twice, the last value counts.
@@ -51,11 +64,15 @@ def severities(wanted: Sequence[str]) -> list[RuleSeverity]:
     for text in wanted:
         code, severity = _split(text, "CODE=SEVERITY")
         if code in FIXED:
-            raise errors.CommandError(f"{code} can't be changed: its severity is fixed")
+            raise errors.CommandError(
+                f"{code} can't be changed: its severity is fixed"
+            )
         if code not in CHANGEABLE:
             raise errors.unknown("finding", code, CHANGEABLE)
         try:
-            found[code] = RuleSeverity.model_validate({"code": code, "severity": severity})
+            found[code] = RuleSeverity.model_validate(
+                {"code": code, "severity": severity}
+            )
         except ValidationError:
             raise errors.CommandError(
                 f"{text}: a severity is one of {', '.join(SEVERITIES)}"
@@ -94,7 +111,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="override a threshold; repeatable",
     )
     severity = "Off, Note, Suspect or Invalid for this finding; overrides the spec; repeatable"
-    add("--severity", action="append", default=[], metavar="CODE=SEVERITY", help=severity)
+    add(
+        "--severity",
+        action="append",
+        default=[],
+        metavar="CODE=SEVERITY",
+        help=severity,
+    )
     shared_options.add_output(parser)
     shared_options.add_cluster_options(parser, wide=True)
 
@@ -106,16 +129,25 @@ def run(options: argparse.Namespace, console: Console) -> int:
     stored = ended.status
     limits = changed(thresholds.thresholds_of(ended.spec), options.threshold)
     spec = judged_run.with_severities(ended.spec, wanted)
-    rejudged = judged_run.rejudge(spec, stored, ended.records, ended.samples, thresholds=limits)
+    rejudged = judged_run.rejudge(
+        spec, stored, ended.records, ended.samples, thresholds=limits
+    )
     log_kept = known_compilations(stored.servers) is not None
     found = comparison_rows.differences(stored, rejudged.status, log_kept=log_kept)
     notes = [*run_summary.missing_sentences(stored, rejudged.missing), *ended.notes]
     if options.output == "json":
         print(json.dumps(_as_json(ended, rejudged.status, found, notes), indent=2))
     else:
-        anew = {"phase": None, "message": _judged_by(stored, rejudged.status), "log_tail": None}
+        anew = {
+            "phase": None,
+            "message": _judged_by(stored, rejudged.status),
+            "log_tail": None,
+        }
         console_tables.show_result(
-            console, judged, rejudged.status.model_copy(update=anew), wide=options.wide
+            console,
+            judged,
+            rejudged.status.model_copy(update=anew),
+            wide=options.wide,
         )
         heading = "the run was not judged when it ended"
         if stored.judge is not None:
@@ -127,7 +159,11 @@ def run(options: argparse.Namespace, console: Console) -> int:
         console.print(heading, style="bold", markup=False)
         for line in (*(f"  {difference.sentence}" for difference in found), *notes):
             console.print(line, markup=False, soft_wrap=True)
-    return exit_codes.INVALID if rejudged.status.verdict == "Invalid" else exit_codes.PASSED
+    return (
+        exit_codes.INVALID
+        if rejudged.status.verdict == "Invalid"
+        else exit_codes.PASSED
+    )
 
 
 def _judged_by(stored: BenchmarkRunStatus, now: BenchmarkRunStatus) -> str:
@@ -139,9 +175,15 @@ def _judged_by(stored: BenchmarkRunStatus, now: BenchmarkRunStatus) -> str:
         else ""
     )
     limits = (
-        "the same" if stored.judge.thresholds_digest == now.judge.thresholds_digest else "other"
+        "the same"
+        if stored.judge.thresholds_digest == now.judge.thresholds_digest
+        else "other"
     )
-    overrides = f"; severities: {', '.join(now.judge.overrides)}" if now.judge.overrides else ""
+    overrides = (
+        f"; severities: {', '.join(now.judge.overrides)}"
+        if now.judge.overrides
+        else ""
+    )
     return (
         f"re-evaluated by version {now.judge.version} of the rules{other}, with {limits} "
         f"thresholds{overrides}"
@@ -155,7 +197,9 @@ def _as_json(
     notes: Sequence[str],
 ) -> dict[str, object]:
     fields = {"verdict", "judge", "headline", "results", "findings", "truncated"}
-    reported = now.model_dump(mode="json", by_alias=True, exclude_none=True, include=fields)
+    reported = now.model_dump(
+        mode="json", by_alias=True, exclude_none=True, include=fields
+    )
     of_run = {
         "name": run.declared.name,
         "uid": run.declared.uid,
@@ -165,7 +209,8 @@ def _as_json(
         **of_run,
         **reported,
         "differences": [
-            {json_name(name): value for name, value in asdict(each).items()} for each in found
+            {json_name(name): value for name, value in asdict(each).items()}
+            for each in found
         ],
         "notes": list(notes),
     }

@@ -28,7 +28,9 @@ from benchrun.sizing import (
 )
 
 
-def show_sizing(console: Console, name: str, sizing: Sizing, notes: Sequence[str]) -> None:
+def show_sizing(
+    console: Console, name: str, sizing: Sizing, notes: Sequence[str]
+) -> None:
     engine = sizing.engine
     shape = sizing.shape
     layer_count = sum(row.count for row in sizing.rows)
@@ -73,7 +75,9 @@ def as_json(sizing: Sizing, notes: Sequence[str]) -> dict[str, object]:
         "blockTokens": engine.block_tokens,
         "blockBytesPerGpu": sizing.pool.block_bytes,
         "blocks": None if fit is None else fit.blocks,
-        "cacheBytesPerGpu": None if fit is None else fit.blocks * sizing.pool.block_bytes,
+        "cacheBytesPerGpu": None
+        if fit is None
+        else fit.blocks * sizing.pool.block_bytes,
         "maxModelTokens": engine.max_tokens,
         "cacheTokens": sizing.tokens,
         "longestTokens": None
@@ -94,8 +98,16 @@ def as_json(sizing: Sizing, notes: Sequence[str]) -> dict[str, object]:
 def _token_sentence(sizing: Sizing) -> str:
     gpus = sizing.engine.gpus
     memory = serve_args.memory
-    each = f", {memory(sizing.token_bytes_per_gpu)} on each of {gpus} GPUs" if gpus > 1 else ""
-    beyond = f"; beyond the windows {memory(sizing.far_token_bytes)}" if sizing.drops else ""
+    each = (
+        f", {memory(sizing.token_bytes_per_gpu)} on each of {gpus} GPUs"
+        if gpus > 1
+        else ""
+    )
+    beyond = (
+        f"; beyond the windows {memory(sizing.far_token_bytes)}"
+        if sizing.drops
+        else ""
+    )
     return f"One token takes {memory(sizing.token_bytes)}{each}{beyond}."
 
 
@@ -104,14 +116,21 @@ def _show_fit(console: Console, sizing: Sizing, fit: block_pool.Fit) -> None:
     memory = sizing.memory
     longest = fit.longest()
     if memory is not None:
-        amounts = (memory.total, memory.usable, memory.weights, memory.overhead, memory.cache)
+        amounts = (
+            memory.total,
+            memory.usable,
+            memory.weights,
+            memory.overhead,
+            memory.cache,
+        )
         total, usable, weights, overhead, cache = map(serve_args.memory, amounts)
         product = f"Memory of a GPU: {total} x {memory.utilization:g} = {usable}"
         rest = f"less weights {weights}, less overhead {overhead}: {cache} for the KV cache."
         console.print(f"{product}, {rest}", markup=False, soft_wrap=True)
     if engine.data_parallel > 1:
         console.print(
-            f"The figures are those of one engine; there are {engine.data_parallel}.", markup=False
+            f"The figures are those of one engine; there are {engine.data_parallel}.",
+            markup=False,
         )
     table = console_tables.empty_table("", "")
     if sizing.tokens is not None:
@@ -133,14 +152,26 @@ def _longest(longest: int, limit: int | None) -> str:
 
 def _layer_table(sizing: Sizing) -> Table:
     table = console_tables.empty_table(
-        *("layers", "stored", "KV heads x values", "per token and layer", "per token"),
+        *(
+            "layers",
+            "stored",
+            "KV heads x values",
+            "per token and layer",
+            "per token",
+        ),
         numbers=("layers", "per token and layer", "per token"),
     )
     for row in sizing.rows:
         token_bytes = row.token_bytes * sizing.engine.tensor_parallel
-        sizes = (serve_args.memory(token_bytes), serve_args.memory(row.count * token_bytes))
+        sizes = (
+            serve_args.memory(token_bytes),
+            serve_args.memory(row.count * token_bytes),
+        )
         table.add_row(
-            str(row.count), _kept(row.layer), f"{row.layer.heads} x {row.layer.values}", *sizes
+            str(row.count),
+            _kept(row.layer),
+            f"{row.layer.heads} x {row.layer.values}",
+            *sizes,
         )
     return table
 
@@ -181,16 +212,28 @@ rest as "Available KV cache memory"."""
 def add_memory_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     amount = shared_options.valid(serve_args.bytes_of)
-    add("--gpu-memory", type=amount, metavar="SIZE", help="memory of one GPU, for example 80GiB")
+    add(
+        "--gpu-memory",
+        type=amount,
+        metavar="SIZE",
+        help="memory of one GPU, for example 80GiB",
+    )
     weights = (
-        "size of the whole model's weights, where no safetensors files are next to config.json"
+        "size of the whole model's weights, where no safetensors files are "
+        "next to config.json"
     )
     add("--weights", type=amount, metavar="SIZE", help=weights)
     beside = (
         "what a GPU holds beside weights and KV cache: activations, CUDA graphs (default: 2GiB, "
         "an estimate)"
     )
-    add("--overhead", type=amount, metavar="SIZE", default=DEFAULT_OVERHEAD_BYTES, help=beside)
+    add(
+        "--overhead",
+        type=amount,
+        metavar="SIZE",
+        default=DEFAULT_OVERHEAD_BYTES,
+        help=beside,
+    )
 
 
 def _tokens(text: str) -> int:
@@ -230,19 +273,32 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     tokens = shared_options.valid(_tokens)
     parser.add_argument(
-        "--length", action="append", type=tokens, default=[], metavar="TOKENS", help=length
+        "--length",
+        action="append",
+        type=tokens,
+        default=[],
+        metavar="TOKENS",
+        help=length,
     )
     shared_options.add_output(parser)
     flags = "the rest of the line is flags of `vllm serve`, verbatim"
-    parser.add_argument("--serve", nargs=argparse.REMAINDER, default=[], metavar="FLAG", help=flags)
+    parser.add_argument(
+        "--serve", nargs=argparse.REMAINDER, default=[], metavar="FLAG", help=flags
+    )
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
     sizing, unknown = _sizing(options)
     beyond = beyond_context(
-        serve_args.ServeArgs.of(options.serve, ENGINES[SIZED]), sizing.shape, is_allowed=False
+        serve_args.ServeArgs.of(options.serve, ENGINES[SIZED]),
+        sizing.shape,
+        is_allowed=False,
     )
-    notes = (*changes(sizing), *([beyond[1]] if beyond is not None else []), *unknown)
+    notes = (
+        *changes(sizing),
+        *([beyond[1]] if beyond is not None else []),
+        *unknown,
+    )
     if options.output == "json":
         print(json.dumps(as_json(sizing, notes), indent=2))
     else:
@@ -261,7 +317,11 @@ def _sizing(options: argparse.Namespace) -> tuple[Sizing, list[str]]:
         weights = options.weights
         if weights is None:
             weights = model_folder.weights_beside(path)
-        if options.gpu_memory is not None and weights is None and engine.cache_bytes is None:
+        if (
+            options.gpu_memory is not None
+            and weights is None
+            and engine.cache_bytes is None
+        ):
             raise errors.CommandError(
                 f"no weight files next to {path}; give their size with --weights"
             )
@@ -270,7 +330,10 @@ def _sizing(options: argparse.Namespace) -> tuple[Sizing, list[str]]:
         )
         why = demands.unknown_weights(shape, args) if memory is not None else None
         sized = sizing_of(
-            shape, engine, memory=memory if why is None else None, lengths=options.length
+            shape,
+            engine,
+            memory=memory if why is None else None,
+            lengths=options.length,
         )
         return sized, [] if why is None else [f"What fits is not known: {why}."]
     except demands.Refused as error:

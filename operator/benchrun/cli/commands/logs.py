@@ -23,7 +23,9 @@ and shown then."""
 ROLES = (*names.SERVING_ROLES, names.ROLE_CLIENT)
 DEFAULT_TAIL = 100
 MAX_TAIL_CHARACTERS = 8192
-LOOK_AGAIN_SECONDS = 2.0  # Seconds between two checks for new pods and for the end of the run.
+LOOK_AGAIN_SECONDS = (
+    2.0  # Seconds between two checks for new pods and for the end of the run.
+)
 
 
 @dataclass(slots=True)
@@ -67,19 +69,33 @@ class _Logs:
 
     def _has_ended(self) -> bool:
         body = self.kubectl.find(self.run.name)
-        if body is None or raw.text(raw.mapping(body.get("metadata")).get("uid")) != self.run.uid:
+        if (
+            body is None
+            or raw.text(raw.mapping(body.get("metadata")).get("uid"))
+            != self.run.uid
+        ):
             return True
         return view_builders.is_finished(raw.mapping(body.get("status")))
 
-    async def _print(self, pod: views.Pod, pods: Sequence[views.Pod], *options: str) -> None:
+    async def _print(
+        self, pod: views.Pod, pods: Sequence[views.Pod], *options: str
+    ) -> None:
         """Print a pod's log lines without control characters, or nothing where the pod is gone.
 
         Raises KubectlError.
         """
-        lead = f"{pod.role if len(pods) == 1 else pod.name} | " if len(self.roles) > 1 else ""
+        lead = (
+            f"{pod.role if len(pods) == 1 else pod.name} | "
+            if len(self.roles) > 1
+            else ""
+        )
         container = view_builders.main_container(pod.role)
         written = self.kubectl.lines(
-            "logs", pod.name, f"--container={container}", *options, f"--tail={self.tail}"
+            "logs",
+            pod.name,
+            f"--container={container}",
+            *options,
+            f"--tail={self.tail}",
         )
         try:
             async with aclosing(written) as lines:
@@ -92,11 +108,17 @@ class _Logs:
                 raise
 
 
-def _with_log(kubectl: cluster.Kubectl, run: views.Run, role: str) -> list[views.Pod]:
+def _with_log(
+    kubectl: cluster.Kubectl, run: views.Run, role: str
+) -> list[views.Pod]:
     """Return the run's pods whose container has started at least once, the oldest first."""
     selector = f"{names.LABEL_RUN_UID}={run.uid},{names.LABEL_ROLE}={role}"
     pods = map(view_builders.pod_of, kubectl.all("pods", selector=selector))
-    begun = [pod for pod in pods if pod.started_at is not None or pod.last_terminated is not None]
+    begun = [
+        pod
+        for pod in pods
+        if pod.started_at is not None or pod.last_terminated is not None
+    ]
     return sorted(
         (pod for pod in begun if pod.run_uid == run.uid),
         key=lambda pod: (str(pod.created_at), pod.name),
@@ -130,7 +152,11 @@ def run(options: argparse.Namespace, console: Console) -> int:
     logs = _Logs(kubectl, found, roles, options.tail, console)
     asyncio.run(logs.follow() if options.follow else logs.print_now())
     seen = logs.shown
-    left = view_builders.run_of(kubectl.get(options.name)) if len(seen) < len(roles) else found
+    left = (
+        view_builders.run_of(kubectl.get(options.name))
+        if len(seen) < len(roles)
+        else found
+    )
     servers = [role for role in roles if role != names.ROLE_CLIENT]
     kept = raw.text(left.status.get("logTail"), MAX_TAIL_CHARACTERS).rstrip("\n")
     if kept and servers and not seen & set(servers):
@@ -140,25 +166,34 @@ def run(options: argparse.Namespace, console: Console) -> int:
         )
         console.file.write(f"{plain_text(kept)}\n")
         seen.update(servers)
-    _explain_missing(left, [role for role in roles if role not in seen], anything=bool(seen))
+    _explain_missing(
+        left, [role for role in roles if role not in seen], anything=bool(seen)
+    )
     return PASSED
 
 
 def roles_of(run: views.Run) -> tuple[str, ...]:
     split = raw.mapping(run.spec.get("server")).get("disaggregated") is not None
     servers = (
-        (names.ROLE_PREFILL, names.ROLE_DECODE, names.ROLE_PROXY) if split else (names.ROLE_SERVER,)
+        (names.ROLE_PREFILL, names.ROLE_DECODE, names.ROLE_PROXY)
+        if split
+        else (names.ROLE_SERVER,)
     )
     return (*servers, names.ROLE_CLIENT)
 
 
-def _explain_missing(run: views.Run, silent: Sequence[str], *, anything: bool) -> None:
+def _explain_missing(
+    run: views.Run, silent: Sequence[str], *, anything: bool
+) -> None:
     """Print why these roles have no log. Raises CommandError where no role had anything to show."""
     if not silent:
         return
     who = " and ".join(silent)
     if not view_builders.is_finished(run.status):
-        waits = raw.text(run.status.get("message"), 1024) or "the operator has not seen the run yet"
+        waits = (
+            raw.text(run.status.get("message"), 1024)
+            or "the operator has not seen the run yet"
+        )
         text = f"{who}: no log yet ({waits}); -f waits for it"
     else:
         text = (
@@ -169,4 +204,6 @@ def _explain_missing(run: views.Run, silent: Sequence[str], *, anything: bool) -
         )
     if not anything:
         raise errors.CommandError(text)
-    console_tables.Terminal(stderr=True).print(text, style="dim", markup=False, soft_wrap=True)
+    console_tables.Terminal(stderr=True).print(
+        text, style="dim", markup=False, soft_wrap=True
+    )

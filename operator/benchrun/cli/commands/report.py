@@ -12,7 +12,9 @@ from benchrun.api import BenchmarkRunStatus, plain_text
 from benchrun.cli import console_tables, errors, finished_results, shared_options
 from benchrun.report import exit_codes, live_view, markdown, run_settings, tables
 
-SUMMARY = "show the result of a run or a sweep; the exit code is that of its verdict"
+SUMMARY = (
+    "show the result of a run or a sweep; the exit code is that of its verdict"
+)
 DESCRIPTION = """\
 Show the result of a run (or of a sweep, if no run has that name) on the terminal, as Markdown, \
 or as one HTML file.
@@ -32,7 +34,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     shared_options.add_sweep(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
-        "--html", type=Path, metavar="FILE", help="write one HTML file with everything"
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="write one HTML file with everything",
     )
     to_print = "print Markdown, for a pull request or the summary of a job"
     form.add_argument("--markdown", action="store_true", help=to_print)
@@ -41,7 +46,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     if options.sweep:
-        return finished_results.show_found(finished_results.named_sweep(options), options, console)
+        return finished_results.show_found(
+            finished_results.named_sweep(options), options, console
+        )
     try:
         found = finished_results.named_run(options)
     except errors.CommandError as error:
@@ -52,7 +59,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
         whole = finished_results.with_measurement(found, options)
         finished_results.write_page(options.html, whole, console)
         return exit_codes.exit_code(whole.status) or exit_codes.PASSED
-    status = errors.readable(BenchmarkRunStatus.model_validate, found.status, found.name)
+    status = errors.readable(
+        BenchmarkRunStatus.model_validate, found.status, found.name
+    )
     if (code := exit_codes.exit_code(status)) is None:
         console.print(live_view.progress_line(status), markup=False)
         return exit_codes.PASSED
@@ -60,7 +69,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if options.markdown:
         print(
             plain_text(
-                markdown.markdown(found.name, status, texts_per_prompt=texts, wide=options.wide)
+                markdown.markdown(
+                    found.name, status, texts_per_prompt=texts, wide=options.wide
+                )
             ),
             end="",
         )
@@ -69,5 +80,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
             console, found.name, status, texts_per_prompt=texts, wide=options.wide
         )
         if options.wide:
-            console.print(console_tables.as_table(run_settings.settings_rows(found.spec, status)))
+            console.print(
+                console_tables.as_table(
+                    run_settings.settings_rows(found.spec, status)
+                )
+            )
     return code

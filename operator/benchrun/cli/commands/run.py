@@ -6,7 +6,14 @@ from contextlib import nullcontext
 
 from rich.console import Console
 
-from benchrun.cli import cluster, errors, following, interrupts, manifests, shared_options
+from benchrun.cli import (
+    cluster,
+    errors,
+    following,
+    interrupts,
+    manifests,
+    shared_options,
+)
 from benchrun.cli.commands.watch import (
     EPILOG as EPILOG,
     add_timeout,
@@ -57,11 +64,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     kubectl = cluster.kubectl_of(options)
-    wanted = manifests.manifests_in(options.file)  # All are read before the first is applied.
+    wanted = manifests.manifests_in(
+        options.file
+    )  # All are read before the first is applied.
     started: list[manifests.Applied] = []
     try:
         with interrupts.sigterm_interrupts():
-            with interrupts.signals_deferred() if options.cancel_on_interrupt else nullcontext():
+            with (
+                interrupts.signals_deferred()
+                if options.cancel_on_interrupt
+                else nullcontext()
+            ):
                 _apply(wanted, kubectl, started, console)
             runs = _followed(started, kubectl)
             if options.no_wait or not runs:
@@ -97,7 +110,10 @@ def _followed(
     started: Sequence[manifests.Applied], kubectl: cluster.Kubectl
 ) -> dict[str, following.FollowedObject]:
     return following.by_name(
-        (each.name, following.FollowedObject(kubectl.within(each.namespace), each.kind))
+        (
+            each.name,
+            following.FollowedObject(kubectl.within(each.namespace), each.kind),
+        )
         for each in started
         if each.kind in cluster.RESOURCES
     )
@@ -112,7 +128,9 @@ def _sentence(each: manifests.Applied) -> str:
     )
 
 
-def _cancel(targets: Mapping[str, following.FollowedObject], console: Console) -> None:
+def _cancel(
+    targets: Mapping[str, following.FollowedObject], console: Console
+) -> None:
     """Cancel the runs and sweeps that have not ended.
 
     Raises CommandError for those that can't be cancelled, after all others are.
@@ -121,7 +139,9 @@ def _cancel(targets: Mapping[str, following.FollowedObject], console: Console) -
     for name, target in targets.items():
         resource = cluster.RESOURCES[target.kind]
         try:
-            if not is_finished(raw.mapping(target.kubectl.get(name, resource).get("status"))):
+            if not is_finished(
+                raw.mapping(target.kubectl.get(name, resource).get("status"))
+            ):
                 target.kubectl.cancel(name, resource=resource)
                 console.print(
                     f"cancelling {name}; a second Ctrl-C does not wait",

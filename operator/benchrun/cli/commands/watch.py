@@ -44,7 +44,9 @@ def follow_to_the_end(
 
     Raises CommandError.
     """
-    found = interrupts.run_interruptibly(_followed(targets, console, timeout_seconds))
+    found = interrupts.run_interruptibly(
+        _followed(targets, console, timeout_seconds)
+    )
     if len(found.errors) == 1 and not found.codes:
         raise next(iter(found.errors.values()))
     for name, target in targets.items():
@@ -69,19 +71,27 @@ async def _followed(
     # As wide as the terminal: lines that wrap can't be drawn over.
     screen = ScreenReporter(console_tables.Terminal(), several=several)
     with screen.live:
-        return await following.follow(targets, screen, timeout_seconds=timeout_seconds)
+        return await following.follow(
+            targets, screen, timeout_seconds=timeout_seconds
+        )
 
 
-def say_how_to_go_on(targets: Mapping[str, following.FollowedObject], console: Console) -> None:
+def say_how_to_go_on(
+    targets: Mapping[str, following.FollowedObject], console: Console
+) -> None:
     if targets:
         nouns = [target.noun for target in targets.values()]
         who = f"the {nouns[0]} goes on" if len(nouns) == 1 else "the runs go on"
         console.print(f"{who} in the cluster")
     for name, target in targets.items():
-        where = f" -n {target.kubectl.namespace}" if target.kubectl.namespace else ""
+        where = (
+            f" -n {target.kubectl.namespace}" if target.kubectl.namespace else ""
+        )
         short = spec.SHORT_NAME if target.is_sweep else SHORT_NAME
         console.print(
-            f"  to follow it:  benchrun watch {name}{where}", markup=False, soft_wrap=True
+            f"  to follow it:  benchrun watch {name}{where}",
+            markup=False,
+            soft_wrap=True,
         )
         patch = """--type=merge -p '{"spec":{"cancel":true}}'"""
         console.print(
@@ -91,7 +101,9 @@ def say_how_to_go_on(targets: Mapping[str, following.FollowedObject], console: C
         )
 
 
-def _show(console: Console, followed: Followed, kubectl: cluster.Kubectl, *, wide: bool) -> None:
+def _show(
+    console: Console, followed: Followed, kubectl: cluster.Kubectl, *, wide: bool
+) -> None:
     """Show the result of a run or sweep.
 
     For a sweep whose status was cut, the rest is read from the cluster where it gives it.
@@ -99,7 +111,11 @@ def _show(console: Console, followed: Followed, kubectl: cluster.Kubectl, *, wid
     texts = followed.texts_per_prompt
     if not isinstance(followed, FollowedSweep):
         console_tables.show_result(
-            console, followed.name, followed.status, texts_per_prompt=texts, wide=wide
+            console,
+            followed.name,
+            followed.status,
+            texts_per_prompt=texts,
+            wide=wide,
         )
         return
     status = followed.status
@@ -109,10 +125,14 @@ def _show(console: Console, followed: Followed, kubectl: cluster.Kubectl, *, wid
             status = finished_results.whole_table(
                 sweep, status, finished_results.runs_of(sweep, kubectl)
             )
-    console_tables.show_sweep(console, followed.name, status, texts_per_prompt=texts, wide=wide)
+    console_tables.show_sweep(
+        console, followed.name, status, texts_per_prompt=texts, wide=wide
+    )
 
 
-SUMMARY = "follow runs and sweeps to their ends; the exit code is that of the verdict"
+SUMMARY = (
+    "follow runs and sweeps to their ends; the exit code is that of the verdict"
+)
 DESCRIPTION = """\
 Follow runs and sweeps to their ends, then show their results.
 
@@ -124,7 +144,10 @@ Ctrl-C ends the watching; the run goes on."""
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "names", nargs="+", metavar="NAME", help="name of a BenchmarkRun, else of a BenchmarkSweep"
+        "names",
+        nargs="+",
+        metavar="NAME",
+        help="name of a BenchmarkRun, else of a BenchmarkSweep",
     )
     shared_options.add_sweep(parser)
     add_timeout(parser)

@@ -16,8 +16,20 @@ from benchrun.api import (
     swept_metrics,
     timestamp,
 )
-from benchrun.api.sweep import BenchmarkSweepStatus, SweepPhase, SweepReason, VariantStatus
-from benchrun.decide import CANCELLED, Ending, Event, Ref, Unacceptable, condition_table
+from benchrun.api.sweep import (
+    BenchmarkSweepStatus,
+    SweepPhase,
+    SweepReason,
+    VariantStatus,
+)
+from benchrun.decide import (
+    CANCELLED,
+    Ending,
+    Event,
+    Ref,
+    Unacceptable,
+    condition_table,
+)
 from benchrun.decide.patience import REFUSED_SECONDS, RETRIED_SECONDS
 from benchrun.decide.sweep.sweep_state import (
     NotCreated,
@@ -43,23 +55,33 @@ def decide(facts: SweepFacts) -> SweepDecision:
     status = read_leniently(BenchmarkSweepStatus, facts.sweep.status)
     if facts.sweep.deleting:
         return SweepDecision(
-            status=status, cancel=cancellations(facts.sweep, facts.runs.values()), forget=True
+            status=status,
+            cancel=cancellations(facts.sweep, facts.runs.values()),
+            forget=True,
         )
     if has_ended(status.conditions):
         # Tools wait for the generation to be seen, whatever was edited after the end.
-        seen = status.model_copy(update={"observed_generation": facts.sweep.generation})
+        seen = status.model_copy(
+            update={"observed_generation": facts.sweep.generation}
+        )
         return SweepDecision(
-            status=seen, cancel=cancellations(facts.sweep, facts.runs.values()), forget=True
+            status=seen,
+            cancel=cancellations(facts.sweep, facts.runs.values()),
+            forget=True,
         )
     try:
         spec, variants = accept_sweep(facts.sweep)
     except Unacceptable as error:
         return _refused(facts, status, str(error))
-    state = _noticed(SweepState(facts=facts, spec=spec, variants=variants, status=status))
+    state = _noticed(
+        SweepState(facts=facts, spec=spec, variants=variants, status=status)
+    )
     wanted = to_read(state)
     end = ending(state)
     starting = () if end is not None else state.to_start
-    waits = bool(state.waiting) and state.spec.suspend  # something is left to start, only not now
+    waits = (
+        bool(state.waiting) and state.spec.suspend
+    )  # something is left to start, only not now
     is_over = not starting and not state.active and (end is not None or not waits)
     if wanted and (is_over or not is_tabled(state)):
         return SweepDecision(status=status, read=wanted)
@@ -91,11 +113,17 @@ def _go_on(
     wanted = None if is_tabled(state) else table_wanted(state)
     made = table_made(state) if wanted is not None else None
     # The table anew only where one more run has ended.
-    counted = tabled(state, made) if made else counted_anew(state, tabled=tabled_runs(state))
+    counted = (
+        tabled(state, made)
+        if made
+        else counted_anew(state, tabled=tabled_runs(state))
+    )
     phase, reason, message = _step(state, end, starting)
     rows = condition_table.sweep_going_on(reason, message, power=_power(state))
     facts = state.facts
-    status = condition_table.standing(counted, rows, phase, message, of=facts.sweep, now=facts.now)
+    status = condition_table.standing(
+        counted, rows, phase, message, of=facts.sweep, now=facts.now
+    )
     is_news = state.status.phase != phase
     return SweepDecision(
         status=status,
@@ -120,15 +148,29 @@ def _step(
     )
     refused = state.facts.collected.not_created
     if end is not None:
-        return "Running", SweepReason.ENDING, sentence(f"{end.message}; {going} until cancelled")
+        return (
+            "Running",
+            SweepReason.ENDING,
+            sentence(f"{end.message}; {going} until cancelled"),
+        )
     if refused is not None and starting:
-        reason = SweepReason.QUOTA_EXCEEDED if refused.quota else SweepReason.RUN_REFUSED
+        reason = (
+            SweepReason.QUOTA_EXCEEDED if refused.quota else SweepReason.RUN_REFUSED
+        )
         return "Running", reason, sentence(f"{refused.message}; {going}")
     done = f"{len(state.ended)} of {len(state.planned)} runs have ended"
     if state.spec.suspend:
-        return "Suspended", SweepReason.SUSPENDED, f"suspended by spec.suspend; {done}, {going}"
+        return (
+            "Suspended",
+            SweepReason.SUSPENDED,
+            f"suspended by spec.suspend; {done}, {going}",
+        )
     if starting and not names and not state.ended:
-        return "Running", SweepReason.MEASURING, f"starting the first of {len(state.planned)} runs"
+        return (
+            "Running",
+            SweepReason.MEASURING,
+            f"starting the first of {len(state.planned)} runs",
+        )
     return "Running", SweepReason.MEASURING, f"{done}, {going}"
 
 
@@ -136,10 +178,20 @@ def _power(state: SweepState) -> str:
     """Return a sentence on what the sweep's comparisons can detect, before anything is measured."""
     spec = state.spec
     others = len(state.variants) - 1
-    questions = others * len(load_points(spec.template)) * len(swept_metrics(spec.replications))
+    questions = (
+        others
+        * len(load_points(spec.template))
+        * len(swept_metrics(spec.replications))
+    )
     if spec.replications == 1:
-        return power_sentence(spec.template.repeats, questions, unit="repeats") if others else ""
-    return power_sentence(spec.replications, questions, unit=SERVERS) if others else ""
+        return (
+            power_sentence(spec.template.repeats, questions, unit="repeats")
+            if others
+            else ""
+        )
+    return (
+        power_sentence(spec.replications, questions, unit=SERVERS) if others else ""
+    )
 
 
 def cancellations(sweep: Sweep, runs: Iterable[SweptRun]) -> tuple[Ref, ...]:
@@ -147,14 +199,22 @@ def cancellations(sweep: Sweep, runs: Iterable[SweptRun]) -> tuple[Ref, ...]:
 
     Of a sweep that is over, or whose plan can't be read, `runs` are all that it owns by uid.
     """
-    going_on = (run for run in runs if not run.ended and not run.cancelling and not run.deleting)
+    going_on = (
+        run
+        for run in runs
+        if not run.ended and not run.cancelling and not run.deleting
+    )
     return tuple(Ref(KIND, sweep.namespace, run.name, run.uid) for run in going_on)
 
 
-def _refused(facts: SweepFacts, status: BenchmarkSweepStatus, problem: str) -> SweepDecision:
+def _refused(
+    facts: SweepFacts, status: BenchmarkSweepStatus, problem: str
+) -> SweepDecision:
     problem = sentence(problem)
     rows = ended_early("sweep", SweepReason.INVALID_SPEC, problem)
-    ended = condition_table.standing(status, rows, "Failed", problem, of=facts.sweep, now=facts.now)
+    ended = condition_table.standing(
+        status, rows, "Failed", problem, of=facts.sweep, now=facts.now
+    )
     return SweepDecision(
         status=ended.model_copy(update={"completion_time": timestamp(facts.now)}),
         cancel=cancellations(facts.sweep, facts.runs.values()),
@@ -178,7 +238,9 @@ def to_read(state: SweepState) -> tuple[str, ...]:
     """Return the names of the runs whose figures the table needs and memory lacks."""
     measured = state.facts.collected.measured
     return tuple(
-        run.name for run in state.ended if run.state == "Completed" and run.uid not in measured
+        run.name
+        for run in state.ended
+        if run.state == "Completed" and run.uid not in measured
     )
 
 
@@ -195,7 +257,9 @@ def table_wanted(state: SweepState) -> TableWanted:
         ),
         # In the word of the first run that ended early.
         missing=tuple(
-            (variant.name, variant.reason) for variant in variants if variant.reason is not None
+            (variant.name, variant.reason)
+            for variant in variants
+            if variant.reason is not None
         ),
     )
 
@@ -239,7 +303,11 @@ def tabled(state: SweepState, made: TableMade) -> BenchmarkSweepStatus:
         )
     }
     currency = cost.currency if cost is not None else None
-    of_sweep = {"baseline": state.baseline, "currency": currency, "variants": variants}
+    of_sweep = {
+        "baseline": state.baseline,
+        "currency": currency,
+        "variants": variants,
+    }
     return counted.model_copy(update=of_sweep | of_table)
 
 
@@ -257,13 +325,18 @@ def counted_anew(state: SweepState, *, tabled: int) -> BenchmarkSweepStatus:
         tabled=tabled,
         summary=f"{len(state.ended)}/{len(state.planned)}",
     )
-    return state.status.model_copy(update={"runs": counts, "variants": variant_statuses(state)})
+    return state.status.model_copy(
+        update={"runs": counts, "variants": variant_statuses(state)}
+    )
 
 
 def variant_statuses(state: SweepState) -> list[VariantStatus]:
     """Return one entry per variant, as listed, with the outcome and verdict of the last table."""
     before = {variant.name: variant for variant in state.status.variants}
-    return [_variant(state, variant, before.get(variant.name)) for variant in state.variants]
+    return [
+        _variant(state, variant, before.get(variant.name))
+        for variant in state.variants
+    ]
 
 
 def _estimate(state: SweepState) -> api.SweepEstimate:
@@ -272,14 +345,21 @@ def _estimate(state: SweepState) -> api.SweepEstimate:
     stages = times * sum(one.stages for one in each)
     requests = times * sum(one.requests for one in each)
     return api.SweepEstimate(
-        variants=len(each), runs=len(state.planned), stages=stages, requests=requests
+        variants=len(each),
+        runs=len(state.planned),
+        stages=stages,
+        requests=requests,
     )
 
 
-def _variant(state: SweepState, variant: Variant, before: VariantStatus | None) -> VariantStatus:
+def _variant(
+    state: SweepState, variant: Variant, before: VariantStatus | None
+) -> VariantStatus:
     runs = state.of_variant(variant)
     before = before or VariantStatus(name=variant.name, number=variant.number)
-    early = next((run for run in runs if run.state in ("Failed", "Cancelled")), None)
+    early = next(
+        (run for run in runs if run.state in ("Failed", "Cancelled")), None
+    )
     return VariantStatus(
         name=variant.name,
         number=variant.number,
@@ -303,7 +383,9 @@ def ending(state: SweepState) -> Ending | None:
     if state.spec.cancel:
         return CANCELLED
     if collected.conflict is not None:
-        return Ending(SweepReason.CONFLICT, f"{collected.conflict}; rename one of the two")
+        return Ending(
+            SweepReason.CONFLICT, f"{collected.conflict}; rename one of the two"
+        )
     if (refused := collected.not_created) is not None and not refused.curable:
         return Ending(SweepReason.RUN_INVALID, refused.message)
     if refused is not None and has_lasted(refused, state.facts.now):
@@ -311,9 +393,7 @@ def ending(state: SweepState) -> Ending | None:
     failed = [run for run in state.ended if run.state == "Failed"]
     if limit is not None and len(failed) > limit:
         last = failed[-1]
-        message = (
-            f"{len(failed)} runs failed and spec.maxFailed is {limit}; {last.name}: {last.reason}"
-        )
+        message = f"{len(failed)} runs failed and spec.maxFailed is {limit}; {last.name}: {last.reason}"
         return Ending(SweepReason.TOO_MANY_FAILED, message)
     return None
 
@@ -336,7 +416,9 @@ def finish(state: SweepState, end: Ending | None, made: TableMade) -> SweepDecis
     Everything comes in one write, so that no reader ever sees an end without its table.
     """
     facts = state.facts
-    status = tabled(state, made).model_copy(update={"completion_time": timestamp(facts.now)})
+    status = tabled(state, made).model_copy(
+        update={"completion_time": timestamp(facts.now)}
+    )
     early = end or _without_a_table(state)
     if early is None:
         phase: SweepPhase = "Completed"
@@ -347,7 +429,9 @@ def finish(state: SweepState, end: Ending | None, made: TableMade) -> SweepDecis
         reason = early.reason
         message = sentence(early.message)
         rows = ended_early("sweep", reason, message)
-    status = condition_table.standing(status, rows, phase, message, of=facts.sweep, now=facts.now)
+    status = condition_table.standing(
+        status, rows, phase, message, of=facts.sweep, now=facts.now
+    )
     warning = phase == "Failed" or reason in (
         SweepReason.RUNS_FAILED,
         SweepReason.INVALID_LOAD_POINTS,
@@ -373,12 +457,15 @@ def _without_a_table(state: SweepState) -> Ending | None:
     if not any(run.state == "Completed" for run in state.ended):
         first = state.ended[0]
         return Ending(
-            SweepReason.ALL_FAILED, f"no run was measured to its end; {first.name}: {first.reason}"
+            SweepReason.ALL_FAILED,
+            f"no run was measured to its end; {first.name}: {first.reason}",
         )
     return None
 
 
-def _outcome(state: SweepState, status: BenchmarkSweepStatus, made: TableMade) -> tuple[str, str]:
+def _outcome(
+    state: SweepState, status: BenchmarkSweepStatus, made: TableMade
+) -> tuple[str, str]:
     """Return reason and message of a sweep whose runs have all ended.
 
     The message names the variants that may be better than the best.
@@ -392,15 +479,23 @@ def _outcome(state: SweepState, status: BenchmarkSweepStatus, made: TableMade) -
     return reason, sentence(f"{message}; {first.undecided_text}")
 
 
-def _measured(state: SweepState, status: BenchmarkSweepStatus, made: TableMade) -> tuple[str, str]:
+def _measured(
+    state: SweepState, status: BenchmarkSweepStatus, made: TableMade
+) -> tuple[str, str]:
     total = len(state.variants)
     missing = [v for v in status.variants if not v.completed]
     measured = f"measured {total - len(missing)} of {total} variants"
     early = sum(run.state != "Completed" for run in state.ended)
     if early:
-        first = f"; {missing[0].name}: {missing[0].reason or 'not measured'}" if missing else ""
+        first = (
+            f"; {missing[0].name}: {missing[0].reason or 'not measured'}"
+            if missing
+            else ""
+        )
         runs = "run" if early == 1 else "runs"
-        return SweepReason.RUNS_FAILED, sentence(f"{measured}; {early} {runs} ended early{first}")
+        return SweepReason.RUNS_FAILED, sentence(
+            f"{measured}; {early} {runs} ended early{first}"
+        )
     if made.table is None:
         return SweepReason.NOT_JUDGED, sentence(
             f"{measured}, but its table is not made: {made.problem}"

@@ -39,10 +39,18 @@ class NotCreated:
     message: str = field(compare=False)
     """Reason in a sentence that names the run; may change with every answer."""
     curable: bool  # whether the same run may be created later; otherwise it stays invalid
-    quota: bool = False  # whether a quota has no room for the run now, and may have later
-    retried: bool = False  # whether the API server, or a webhook that it calls, gave no answer
-    since: datetime | None = field(default=None, compare=False)  # time of the first failed attempt
-    leftover: bool = False  # whether a run of an earlier sweep of the same name still exists
+    quota: bool = (
+        False  # whether a quota has no room for the run now, and may have later
+    )
+    retried: bool = (
+        False  # whether the API server, or a webhook that it calls, gave no answer
+    )
+    since: datetime | None = field(
+        default=None, compare=False
+    )  # time of the first failed attempt
+    leftover: bool = (
+        False  # whether a run of an earlier sweep of the same name still exists
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +103,9 @@ class SweepDecision:
     """The table to make: it is not waited for; a new decision follows when it is there."""
     cancel: tuple[Ref, ...] = ()
     create: tuple[Manifest, ...] = ()
-    forget: bool = False  # whether the sweep is over: what memory holds of it is dropped
+    forget: bool = (
+        False  # whether the sweep is over: what memory holds of it is dropped
+    )
     events: tuple[Event, ...] = ()
 
 
@@ -134,7 +144,9 @@ class SweepState:
     def baseline(self) -> str:
         """Return the name of the variant that the others are compared with."""
         chosen = (
-            named(self.spec.matrix, self.spec.baseline) if self.spec.baseline is not None else None
+            named(self.spec.matrix, self.spec.baseline)
+            if self.spec.baseline is not None
+            else None
         )
         return chosen or self.variants[0].name
 
@@ -167,13 +179,19 @@ class SweepState:
             for planned in self.planned
             for run in self.tried[planned.name]
         )
-        return frozenset(number for number, run in tried if run.reason in OF_THE_SETTINGS)
+        return frozenset(
+            number for number, run in tried if run.reason in OF_THE_SETTINGS
+        )
 
     @cached_property
     def next_attempts(self) -> dict[str, PlannedRun]:
         """Return the next attempt at each lost run that has one left, by name in the plan."""
-        each = ((planned.name, self._following(planned)) for planned in self.planned)
-        return {name: following for name, following in each if following is not None}
+        each = (
+            (planned.name, self._following(planned)) for planned in self.planned
+        )
+        return {
+            name: following for name, following in each if following is not None
+        }
 
     def _following(self, planned: PlannedRun) -> PlannedRun | None:
         tried = self.tried[planned.name]
@@ -248,7 +266,9 @@ class SweepState:
         An earlier run of the same variant failed by its settings.
         """
         return tuple(
-            p for p in self.planned if not self.tried[p.name] and p.variant.number in self.hopeless
+            p
+            for p in self.planned
+            if not self.tried[p.name] and p.variant.number in self.hopeless
         )
 
     @cached_property
@@ -257,9 +277,13 @@ class SweepState:
 
         The next attempt at a lost run takes the place of the planned run.
         """
-        left_out = {planned.name for planned in self.skipped} | self._standing.keys()
+        left_out = {
+            planned.name for planned in self.skipped
+        } | self._standing.keys()
         return tuple(
-            self.next_attempts.get(p.name, p) for p in self.planned if p.name not in left_out
+            self.next_attempts.get(p.name, p)
+            for p in self.planned
+            if p.name not in left_out
         )
 
     @property
@@ -283,7 +307,10 @@ class SweepState:
             return True
         spent = sum(self.gpu_seconds)
         expected = fmean(self.gpu_seconds) if self.gpu_seconds else 0.0
-        return spent < budget and spent + expected * (len(self.active) + ahead + 1) <= budget
+        return (
+            spent < budget
+            and spent + expected * (len(self.active) + ahead + 1) <= budget
+        )
 
     @cached_property
     def gpu_seconds(self) -> tuple[float, ...]:
@@ -310,7 +337,8 @@ def _is_lost(run: SweptRun, figures: BenchmarkRunStatus | None) -> bool:
     if run.state != "Completed" or figures is None:
         return False
     return any(
-        row.verdict == "Invalid" and not _CODES_FROM_OUTSIDE.isdisjoint(row.findings)
+        row.verdict == "Invalid"
+        and not _CODES_FROM_OUTSIDE.isdisjoint(row.findings)
         for row in figures.results
     )
 
@@ -324,11 +352,15 @@ def accept_sweep(sweep: Sweep) -> tuple[BenchmarkSweepSpec, tuple[Variant, ...]]
         spec = BenchmarkSweepSpec.model_validate(sweep.spec)
         made = planned_variants(spec)
     except ValidationError as error:
-        raise Unacceptable(first_problem(error) if sweep.spec else NO_SPEC) from error
+        raise Unacceptable(
+            first_problem(error) if sweep.spec else NO_SPEC
+        ) from error
     except ValueError as error:
         raise Unacceptable(str(error)) from error
     points = len(load_points(spec.template))
     if len(made) * points > MAX_ROWS:
         rows = f"{len(made)} variants x {points} load points = {len(made) * points} rows"
-        raise Unacceptable(f"spec.template.workloads: {rows}; the limit is {MAX_ROWS}")
+        raise Unacceptable(
+            f"spec.template.workloads: {rows}; the limit is {MAX_ROWS}"
+        )
     return spec, made

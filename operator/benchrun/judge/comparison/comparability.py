@@ -36,7 +36,10 @@ class MeasuredRun:
 
     def row(self, load_point: str) -> api.Result | None:
         """Return the results of a load point, or None if the run does not have it."""
-        return next((row for row in self.status.results if row.load_point == load_point), None)
+        return next(
+            (row for row in self.status.results if row.load_point == load_point),
+            None,
+        )
 
     def traffic(self, load_point: str) -> str | None:
         """Return the digest of what was sent at a load point, or None if it is not known."""
@@ -45,7 +48,10 @@ class MeasuredRun:
 
     def workload(self, name: str) -> api.Workload | None:
         """Return the workload of that name, or None if there is none."""
-        return next((workload for workload in self.spec.workloads if workload.name == name), None)
+        return next(
+            (workload for workload in self.spec.workloads if workload.name == name),
+            None,
+        )
 
 
 def measured_run(run: Run) -> MeasuredRun:
@@ -63,7 +69,9 @@ def results_digest(run: Run) -> str:
 
     It shows later whether they are still the ones that were compared with.
     """
-    text = json.dumps(run.status.get("results", []), sort_keys=True, separators=(",", ":"))
+    text = json.dumps(
+        run.status.get("results", []), sort_keys=True, separators=(",", ":")
+    )
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
@@ -84,9 +92,14 @@ def _with_files(name: str, runs: Side) -> list[tuple[MeasuredRun, MeasuredRun]]:
 
     def reads_file(run: MeasuredRun) -> bool:
         workload = run.workload(name)
-        parts = api.datasets_of(workload, run.spec.workloads) if workload is not None else ()
+        parts = (
+            api.datasets_of(workload, run.spec.workloads)
+            if workload is not None
+            else ()
+        )
         return any(
-            part.file is not None or (part.single is not None and part.single.reads_hub)
+            part.file is not None
+            or (part.single is not None and part.single.reads_hub)
             for part in parts
         )
 
@@ -101,10 +114,12 @@ def _send_the_same(one: MeasuredRun, other: MeasuredRun) -> bool:
     """
     specs = (one.spec, other.spec)
     keyed = (
-        any(s.endpoint is not None for s in specs) and specs[0].measurement.cache_policy != "Share"
+        any(s.endpoint is not None for s in specs)
+        and specs[0].measurement.cache_policy != "Share"
     )
     first, second = (
-        (s.workloads, s.repeats, s.measurement.seed, s.measurement.cache_policy) for s in specs
+        (s.workloads, s.repeats, s.measurement.seed, s.measurement.cache_policy)
+        for s in specs
     )
     return not keyed and first == second
 
@@ -122,14 +137,22 @@ def obstacle(baseline: Side, candidate: Side, *, swept: bool = False) -> str | N
     if (reason := _not_two_sides(baseline, candidate)) is not None:
         return reason
     for what, value_of in _SAME.items():
-        known = [(run.name, value) for run in runs if (value := value_of(run)) is not None]
+        known = [
+            (run.name, value)
+            for run in runs
+            if (value := value_of(run)) is not None
+        ]
         for name, value in known if not (swept and _is_varied(what, runs)) else ():
             if value != known[0][1]:
-                return f"{what}: {known[0][1]} in {known[0][0]}, {value} in {name}"[:300]
+                return f"{what}: {known[0][1]} in {known[0][0]}, {value} in {name}"[
+                    :300
+                ]
     return _fell_back(runs)
 
 
-def load_point_obstacle(load_point: str, baseline: Side, candidate: Side) -> str | None:
+def load_point_obstacle(
+    load_point: str, baseline: Side, candidate: Side
+) -> str | None:
     """Return why this load point may not be compared, or None if it may."""
     runs = (*baseline, *candidate)
     workload = load_point.partition("/")[0]
@@ -159,18 +182,28 @@ def caveats(baseline: Side, candidate: Side) -> list[str]:
     """
     runs = (*baseline, *candidate)
     nodes = {server.node for run in runs for server in run.status.servers}
-    blind = any(server.gpus and server.gpu is None for run in runs for server in run.status.servers)
+    blind = any(
+        server.gpus and server.gpu is None
+        for run in runs
+        for server in run.status.servers
+    )
     sources = {_source_text(run.spec.model.source): run.name for run in runs}
-    origins = " and from ".join(f"{text} in {name}" for text, name in sources.items())
+    origins = " and from ".join(
+        f"{text} in {name}" for text, name in sources.items()
+    )
     # Old records do not say how the server sampled, which matters only beside records that do.
     sampling = {
-        run.name: [row.sampling for row in run.status.results if row.repeats] for run in runs
+        run.name: [row.sampling for row in run.status.results if row.repeats]
+        for run in runs
     }
     silent = [name for name, found in sampling.items() if None in found]
-    workloads = dict.fromkeys(workload.name for run in runs for workload in run.spec.workloads)
+    workloads = dict.fromkeys(
+        workload.name for run in runs for workload in run.spec.workloads
+    )
     pairs = [pair for name in workloads for pair in _with_files(name, runs)]
     found = {
-        "the kind of GPU is not known on every side": blind and (len(nodes) > 1 or None in nodes),
+        "the kind of GPU is not known on every side": blind
+        and (len(nodes) > 1 or None in nodes),
         f"the model comes from {origins}": len(sources) > 1,
         f"it is not known how tokens were chosen in {next(iter(silent), '')}": 0
         < len(silent)
@@ -179,10 +212,15 @@ def caveats(baseline: Side, candidate: Side) -> list[str]:
             starmap(_send_the_same, pairs)
         ),
     }
-    return [*(text for text, is_so in found.items() if is_so), *differences(baseline, candidate)]
+    return [
+        *(text for text, is_so in found.items() if is_so),
+        *differences(baseline, candidate),
+    ]
 
 
-MAX_CLOCK_PERCENT = 3.0  # Most difference of the sides' SM clocks in percent, as within a run.
+MAX_CLOCK_PERCENT = (
+    3.0  # Most difference of the sides' SM clocks in percent, as within a run.
+)
 
 
 def differences(baseline: Side, candidate: Side) -> Iterator[str]:
@@ -194,17 +232,27 @@ def differences(baseline: Side, candidate: Side) -> Iterator[str]:
     names = (baseline[0].name, candidate[0].name)
     for key in CHOSEN:
         chosen = [
-            {s.reported[key] for run in side for s in run.status.servers if key in s.reported}
+            {
+                s.reported[key]
+                for run in side
+                for s in run.status.servers
+                if key in s.reported
+            }
             for side in sides
         ]
         if all(chosen) and chosen[0] != chosen[1]:
             one, other = (
-                f"{', '.join(sorted(of))} in {name}" for of, name in zip(chosen, names, strict=True)
+                f"{', '.join(sorted(of))} in {name}"
+                for of, name in zip(chosen, names, strict=True)
             )
             yield f"{key.replace('_', ' ')}: {one}, {other}"
-    ids = dict.fromkeys(row.load_point for run in baseline for row in run.status.results)
+    ids = dict.fromkeys(
+        row.load_point for run in baseline for row in run.status.results
+    )
     load_points = [
-        load_point for load_point in ids if load_point_obstacle(load_point, *sides) is None
+        load_point
+        for load_point in ids
+        if load_point_obstacle(load_point, *sides) is None
     ]
     clocks = {
         load_point: pair
@@ -212,17 +260,25 @@ def differences(baseline: Side, candidate: Side) -> Iterator[str]:
         if all(pair := [_clock_mhz(side, load_point) for side in sides])
     }
     load_point = max(
-        clocks, key=lambda load_point: max(clocks[load_point]) / min(clocks[load_point]), default=""
+        clocks,
+        key=lambda load_point: max(clocks[load_point]) / min(clocks[load_point]),
+        default="",
     )
     if (
         load_point
-        and 100 * (1 - min(clocks[load_point]) / max(clocks[load_point])) > MAX_CLOCK_PERCENT
+        and 100 * (1 - min(clocks[load_point]) / max(clocks[load_point]))
+        > MAX_CLOCK_PERCENT
     ):
         before, after = clocks[load_point]
-        clocks_told = f"{before:.0f} MHz in {names[0]}, {after:.0f} MHz in {names[1]}"
+        clocks_told = (
+            f"{before:.0f} MHz in {names[0]}, {after:.0f} MHz in {names[1]}"
+        )
         yield f"SM clocks at {load_point}: {clocks_told}"
     requests = {
-        load_point: (_requests(baseline, load_point), _requests(candidate, load_point))
+        load_point: (
+            _requests(baseline, load_point),
+            _requests(candidate, load_point),
+        )
         for load_point in load_points
     }
     unlike = {
@@ -230,7 +286,9 @@ def differences(baseline: Side, candidate: Side) -> Iterator[str]:
         for load_point, pair in requests.items()
         if _fail_unlike(*pair, error=contract.ERROR / len(load_points))
     }
-    load_point = max(unlike, key=lambda load_point: max(unlike[load_point]), default="")
+    load_point = max(
+        unlike, key=lambda load_point: max(unlike[load_point]), default=""
+    )
     if load_point:
         one, other = (
             f"{x:.0f} of {n:.0f} in {name}"
@@ -241,8 +299,17 @@ def differences(baseline: Side, candidate: Side) -> Iterator[str]:
 
 def _clock_mhz(side: Side, load_point: str) -> float:
     """Return the mean SM clock over the servers in MHz, or 0 where it is not known."""
-    roles = (role for run in side if (row := run.row(load_point)) is not None for role in row.roles)
-    clocks = [role.sm_clock_mean_mhz for role in roles if role.sm_clock_mean_mhz is not None]
+    roles = (
+        role
+        for run in side
+        if (row := run.row(load_point)) is not None
+        for role in row.roles
+    )
+    clocks = [
+        role.sm_clock_mean_mhz
+        for role in roles
+        if role.sm_clock_mean_mhz is not None
+    ]
     return fmean(clocks) if clocks else 0.0
 
 
@@ -255,7 +322,9 @@ def _requests(side: Side, load_point: str) -> tuple[float, float]:
     return failed, failed + completed
 
 
-def _fail_unlike(one: tuple[float, float], other: tuple[float, float], *, error: float) -> bool:
+def _fail_unlike(
+    one: tuple[float, float], other: tuple[float, float], *, error: float
+) -> bool:
     """Return whether requests failed more often on one side than chance explains.
 
     Chance gives one side so few of all failed requests in at most `error` of the cases (J.
@@ -281,7 +350,9 @@ def _not_two_sides(baseline: Side, candidate: Side) -> str | None:
     """
     runs = (*baseline, *candidate)
     uids = [run.uid for run in runs]
-    if (twice := next((run.name for run in runs if uids.count(run.uid) > 1), None)) is not None:
+    if (
+        twice := next((run.name for run in runs if uids.count(run.uid) > 1), None)
+    ) is not None:
         return f"{twice} is named twice: compare different runs"
     for run in runs:
         if run.status.completion_time is None:
@@ -289,11 +360,17 @@ def _not_two_sides(baseline: Side, candidate: Side) -> str | None:
         # Figures of a run that failed were taken on a server in trouble.
         if api.is_true(run.status.conditions, "Failed"):
             return f"{run.name} did not measure to its end ({run.status.phase or 'Failed'})"
-    if min(len(baseline), len(candidate)) < 2 and not len(baseline) == len(candidate) == 1:
+    if (
+        min(len(baseline), len(candidate)) < 2
+        and not len(baseline) == len(candidate) == 1
+    ):
         return "one run against several: take one run a side, or at least two"
     for first, *others in (baseline, candidate):
         for run in others:
-            if (run.spec.started, run.spec.endpoint) != (first.spec.started, first.spec.endpoint):
+            if (run.spec.started, run.spec.endpoint) != (
+                first.spec.started,
+                first.spec.endpoint,
+            ):
                 return f"{first.name} and {run.name} stand on one side and differ in their server"
     return None
 
@@ -305,14 +382,19 @@ def _fell_back(runs: Side) -> str | None:
     """
     for one, other in combinations(runs, 2):
         twins = {
-            (server.role, server.image_digest): server.reported for server in other.status.servers
+            (server.role, server.image_digest): server.reported
+            for server in other.status.servers
         }
         for server in (
-            one.status.servers if one.spec.started == other.spec.started is not None else ()
+            one.status.servers
+            if one.spec.started == other.spec.started is not None
+            else ()
         ):
             theirs = twins.get((server.role, server.image_digest), {})
             for key in CHOSEN:
-                if key in theirs and theirs[key] != server.reported.get(key, theirs[key]):
+                if key in theirs and theirs[key] != server.reported.get(
+                    key, theirs[key]
+                ):
                     values = f"{server.reported[key]} in {one.name}, {theirs[key]} in {other.name}"
                     return f"{key.replace('_', ' ')}: {values}, though both were started alike"
     return None
@@ -340,31 +422,48 @@ def _is_varied(what: str, runs: Side) -> bool:
     """
     models = [run.spec.model for run in runs]
     return what == "GPUs" or (
-        what in ("model", "tokenizer", "tokenizer's commit") and models != models[:1] * len(models)
+        what in ("model", "tokenizer", "tokenizer's commit")
+        and models != models[:1] * len(models)
     )
 
 
 _SAME: Mapping[str, Callable[[MeasuredRun], object]] = {
-    "model": lambda run: "@".join(filter(None, (run.spec.model.name, run.spec.model.revision))),
+    "model": lambda run: "@".join(
+        filter(None, (run.spec.model.name, run.spec.model.revision))
+    ),
     "tokenizer": lambda run: run.spec.model.tokenizer or "the model's own",
-    "tokenizer's commit": lambda run: run.status.client and run.status.client.commit,
+    "tokenizer's commit": lambda run: (
+        run.status.client and run.status.client.commit
+    ),
     "chat template": _chat_template,
-    "server": lambda run: "a fresh server" if run.spec.started is not None else "an endpoint",
+    "server": lambda run: (
+        "a fresh server" if run.spec.started is not None else "an endpoint"
+    ),
     # The number of all devices; None behind an endpoint, where they are not counted.
     "GPUs": lambda run: (
-        sum(s.gpus for s in run.status.servers) if run.spec.started and run.status.servers else None
+        sum(s.gpus for s in run.status.servers)
+        if run.spec.started and run.status.servers
+        else None
     ),
     "GPU": lambda run: (
-        ", ".join(sorted({server.gpu for server in run.status.servers if server.gpu})) or None
+        ", ".join(
+            sorted({server.gpu for server in run.status.servers if server.gpu})
+        )
+        or None
     ),
     "client engine": lambda run: (
-        (c := run.status.client) and c.engine and f"{c.engine} {c.engine_version or ''}".strip()
+        (c := run.status.client)
+        and c.engine
+        and f"{c.engine} {c.engine_version or ''}".strip()
     ),
     "client image": lambda run: (
-        run.status.client and (run.status.client.image_digest or run.status.client.image)
+        run.status.client
+        and (run.status.client.image_digest or run.status.client.image)
     ),
     "cache policy": lambda run: run.spec.measurement.cache_policy,
-    "warm-up": lambda run: "none" if run.spec.measurement.warmup.none is not None else "auto",
+    "warm-up": lambda run: (
+        "none" if run.spec.measurement.warmup.none is not None else "auto"
+    ),
 }
 
 
@@ -374,7 +473,9 @@ def _workload_differs(workload: str, runs: Side) -> str | None:
     Its list of load points may differ.
     """
     (first_run, first), *others = [
-        (run, found) for run in runs if (found := run.workload(workload)) is not None
+        (run, found)
+        for run in runs
+        if (found := run.workload(workload)) is not None
     ]
     for run, other in others:
         is_same = _datasets(first, first_run.spec) == _datasets(other, run.spec)
@@ -406,8 +507,14 @@ _TRAFFIC: tuple[tuple[str, Callable[[api.Workload], object]], ...] = (
         for name in contract.SamplingParams.model_fields
     ),
     *(
-        (api.json_name(name), lambda workload, name=name: workload.load.options[name])
+        (
+            api.json_name(name),
+            lambda workload, name=name: workload.load.options[name],
+        )
         for name in api.LoadSpec().options
     ),
-    ("the number of requests", lambda workload: (workload.requests, workload.duration_seconds)),
+    (
+        "the number of requests",
+        lambda workload: (workload.requests, workload.duration_seconds),
+    ),
 )

@@ -13,10 +13,25 @@ from benchrun_client.contract import kind_of
 
 from benchrun import api
 from benchrun.judge.comparison import comparability
-from benchrun.judge.comparison.comparability import MeasuredRun, Side, load_point_obstacle, obstacle
-from benchrun.judge.comparison.figures import figure_of, rows_at, sentence, throughput_at
+from benchrun.judge.comparison.comparability import (
+    MeasuredRun,
+    Side,
+    load_point_obstacle,
+    obstacle,
+)
+from benchrun.judge.comparison.figures import (
+    figure_of,
+    rows_at,
+    sentence,
+    throughput_at,
+)
 from benchrun.judge.comparison.gate import HERE, answer, gate
-from benchrun.judge.comparison.hypotheses import MOST_PERCENT, Hypothesis, answers, family_error
+from benchrun.judge.comparison.hypotheses import (
+    MOST_PERCENT,
+    Hypothesis,
+    answers,
+    family_error,
+)
 from benchrun.judge.explain import bottleneck
 from benchrun.judge.explain.waiting import percent
 from benchrun.judge.throughput import compared_figure
@@ -35,16 +50,16 @@ class Compared(NamedTuple):
     detectable_percent: float | None
     """Smallest change in percent of the noisiest figure that is found with a probability of 80 %,
     by the measured noise."""
-    answer: str = ""  # Result of the gate, with which `message` begins; empty without a gate.
+    answer: str = (
+        ""  # Result of the gate, with which `message` begins; empty without a gate.
+    )
 
 
 _ONE_SERVER = (
     "This holds for these two servers only; for any start compare two or more servers a side (a "
     "sweep, or lists of runs in `benchrun compare`)"
 )
-_OPT_IN = (
-    ", or say that one is enough (spec.baseline.oneServerIsEnough: true, --one-server-is-enough)"
-)
+_OPT_IN = ", or say that one is enough (spec.baseline.oneServerIsEnough: true, --one-server-is-enough)"
 
 
 def compare(
@@ -65,14 +80,18 @@ def compare(
     if reason is not None:
         return not_comparable(reason, gated=max_regression_percent is not None)
     runs = (*baseline, *candidate)
-    ids = dict.fromkeys(row.load_point for run in runs for row in run.status.results)
+    ids = dict.fromkeys(
+        row.load_point for run in runs for row in run.status.results
+    )
     asked = []
     for load_point in ids:
-        hypotheses = load_point_obstacle(load_point, baseline, candidate) or hypotheses_at(
-            load_point, baseline, candidate, metrics
-        )
+        hypotheses = load_point_obstacle(
+            load_point, baseline, candidate
+        ) or hypotheses_at(load_point, baseline, candidate, metrics)
         asked.append(Pair(load_point, baseline, candidate, hypotheses))
-    load_points = compared_load_points(asked, equivalence_percent=equivalence_percent)
+    load_points = compared_load_points(
+        asked, equivalence_percent=equivalence_percent
+    )
     # Several runs at one endpoint have met one and the same server.
     fresh = (
         len(baseline) > 1
@@ -82,22 +101,39 @@ def compare(
     scope: api.Scope = "BetweenServers" if fresh else "WithinOneServer"
     outcome = outcome_of(load_points)
     suspects = {
-        row.load_point for run in runs for row in run.status.results if row.verdict == "Suspect"
+        row.load_point
+        for run in runs
+        for row in run.status.results
+        if row.verdict == "Suspect"
     }
     suspect = sum(load_point.load_point in suspects for load_point in load_points)
     least = detectable(asked)
     caveats = comparability.caveats(baseline, candidate)
     message = sentence(
-        load_points, scope, suspect=suspect, caveats=caveats, detectable_percent=least
+        load_points,
+        scope,
+        suspect=suspect,
+        caveats=caveats,
+        detectable_percent=least,
     )
     found = Compared(
-        scope if outcome != "NotComparable" else None, outcome, None, message, load_points, least
+        scope if outcome != "NotComparable" else None,
+        outcome,
+        None,
+        message,
+        load_points,
+        least,
     )
     if max_regression_percent is None:
         return found
-    measured = [each for each in asked if any(run.row(each.load_point) for run in baseline)]
+    measured = [
+        each for each in asked if any(run.row(each.load_point) for run in baseline)
+    ]
     required = [
-        (each.load_point, None if isinstance(each.hypotheses, str) else each.hypotheses)
+        (
+            each.load_point,
+            None if isinstance(each.hypotheses, str) else each.hypotheses,
+        )
         for each in measured
     ]
     word, why = gate(required, max_regression_percent=max_regression_percent)
@@ -107,7 +143,9 @@ def compare(
     if word in HERE.values():
         may_opt_in = word == "NotRegressedHere" and not one_server_is_enough
         advice = f"{_ONE_SERVER}{_OPT_IN if may_opt_in else ''}. "
-    return found._replace(gate=word, answer=begin, message=f"{begin}. {advice}{message}")
+    return found._replace(
+        gate=word, answer=begin, message=f"{begin}. {advice}{message}"
+    )
 
 
 def not_comparable(reason: str, *, gated: bool) -> Compared:
@@ -153,19 +191,28 @@ class Pair(NamedTuple):
 
 
 def hypotheses_at(
-    load_point: str, before: Side, after: Side, metrics: Iterable[api.ComparedMetric]
+    load_point: str,
+    before: Side,
+    after: Side,
+    metrics: Iterable[api.ComparedMetric],
 ) -> list[Hypothesis]:
     """Build the hypotheses about these metrics at a load point."""
     one = rows_at(load_point, before)
     other = rows_at(load_point, after)
     return [
-        Hypothesis(m, figure_of(m, load_point, before, other), figure_of(m, load_point, after, one))
+        Hypothesis(
+            m,
+            figure_of(m, load_point, before, other),
+            figure_of(m, load_point, after, one),
+        )
         for m in metrics
     ]
 
 
 def compared_load_points(
-    asked: Sequence[Pair], *, equivalence_percent: float = float(api.DEFAULT_EQUIVALENCE_PERCENT)
+    asked: Sequence[Pair],
+    *,
+    equivalence_percent: float = float(api.DEFAULT_EQUIVALENCE_PERCENT),
 ) -> list[api.ComparedLoadPoint]:
     """Test the hypotheses of all pairs together.
 
@@ -175,18 +222,24 @@ def compared_load_points(
     load_points = []
     for load_point, before, after, hypotheses in asked:
         if isinstance(hypotheses, str):
-            load_points.append(api.ComparedLoadPoint(load_point=load_point, reason=hypotheses))
+            load_points.append(
+                api.ComparedLoadPoint(load_point=load_point, reason=hypotheses)
+            )
             continue
         found = [next(changes) for _ in hypotheses]
         throughput_of = throughput_at(load_point, (*before, *after))
         # Paired: each run of one side has one of the other that sent the same.
         sent, same = (
-            sorted(run.traffic(load_point) or "" for run in side) for side in (before, after)
+            sorted(run.traffic(load_point) or "" for run in side)
+            for side in (before, after)
         )
         is_paired = "" not in sent and sent == same
         load_points.append(
             api.ComparedLoadPoint(
-                load_point=load_point, paired=is_paired, throughput_of=throughput_of, changes=found
+                load_point=load_point,
+                paired=is_paired,
+                throughput_of=throughput_of,
+                changes=found,
             )
         )
     return load_points
@@ -213,7 +266,11 @@ def detectable(asked: Sequence[Pair]) -> float | None:
         for hypothesis in hypotheses
         if (shift := hypothesis.detectable(error=error)) is not None
     ]
-    return float(f"{min(log_ratio_percent(max(shifts)), MOST_PERCENT):.3g}") if shifts else None
+    return (
+        float(f"{min(log_ratio_percent(max(shifts)), MOST_PERCENT):.3g}")
+        if shifts
+        else None
+    )
 
 
 # Only a load that keeps the server supplied shows a limit: under a rate, throughput is that of the
@@ -245,7 +302,11 @@ def limits(
         ]
         pairs = response_to_load.comparisons([p for p in points if p is not None])
         is_reversed = bool(pairs) and pairs[0].low.name != names[0]
-        if pairs and (limit := _limit_of(pairs[0], each, is_reversed=is_reversed)) is not None:
+        if (
+            pairs
+            and (limit := _limit_of(pairs[0], each, is_reversed=is_reversed))
+            is not None
+        ):
             found[each.load_point] = limit
     return found
 
@@ -260,8 +321,16 @@ def _may_grow(
 
     By the interval of the change, where there is one. `is_reversed`: the baseline ran more.
     """
-    change = next((c for c in load_point.changes if c.metric == "OutputThroughput"), None)
-    end = None if change is None else change.low_percent if is_reversed else change.high_percent
+    change = next(
+        (c for c in load_point.changes if c.metric == "OutputThroughput"), None
+    )
+    end = (
+        None
+        if change is None
+        else change.low_percent
+        if is_reversed
+        else change.high_percent
+    )
     if end is None:
         return False
     ratio = 1 + end / 100
@@ -306,7 +375,9 @@ def _limit_of(
         f"{bottleneck.growth(pair)}, where KV cache usage is {percent(usage)}: KV memory is the "
         "limit."
     )
-    return bottleneck.bottleneck_of("KVMemory", sentence, bottleneck.pair_evidence(pair))
+    return bottleneck.bottleneck_of(
+        "KVMemory", sentence, bottleneck.pair_evidence(pair)
+    )
 
 
 def _point(
@@ -318,7 +389,10 @@ def _point(
     supplied.
     """
     workloads = [run.workload(load_point.partition("/")[0]) for run in side]
-    if any(workload is not None and workload.load.think_seconds for workload in workloads):
+    if any(
+        workload is not None and workload.load.think_seconds
+        for workload in workloads
+    ):
         return None
     among = [row for run in both if (row := run.row(load_point)) is not None]
     rows = [row for run in side if (row := run.row(load_point)) is not None]
@@ -328,10 +402,14 @@ def _point(
     usage = [point.kv_percent for point in points if point.kv_percent is not None]
     running = fmean(point.running for point in points)
     throughput = fmean(point.throughput for point in points)
-    return response_to_load.OperatingPoint(name, running, throughput, max(usage, default=None))
+    return response_to_load.OperatingPoint(
+        name, running, throughput, max(usage, default=None)
+    )
 
 
-def _of_row(row: api.Result, among: Sequence[api.Result]) -> response_to_load.OperatingPoint | None:
+def _of_row(
+    row: api.Result, among: Sequence[api.Result]
+) -> response_to_load.OperatingPoint | None:
     # What runs in one role of several says nothing beside a whole server.
     throughput = compared_figure(row, "total_token_throughput", among=among)
     server = row.roles[0] if len(row.roles) == 1 else None
@@ -342,7 +420,8 @@ def _of_row(row: api.Result, among: Sequence[api.Result]) -> response_to_load.Op
     preemptions = server.preemptions or 0
     works_twice = 100 * preemptions > bottleneck.MAX_PREEMPTED_PERCENT * completed
     is_starved = (
-        api.Code.CLIENT_SATURATED in row.findings and (server.waiting_mean or 0.0) < MIN_WAITING
+        api.Code.CLIENT_SATURATED in row.findings
+        and (server.waiting_mean or 0.0) < MIN_WAITING
     )
     if not is_supplied or works_twice or is_starved:
         return None
@@ -385,7 +464,9 @@ def against_baseline(
     before = api.ComparedRun(name=baseline.name)
     if found is not None:
         before = api.ComparedRun(
-            name=baseline.name, uid=found.uid, digest=comparability.results_digest(found)
+            name=baseline.name,
+            uid=found.uid,
+            digest=comparability.results_digest(found),
         )
     condition, reason = _CONDITION[compared.gate]
     if compared.gate == "NotRegressedHere" and baseline.one_server_is_enough:
@@ -419,14 +500,19 @@ def judged_side(
     return MeasuredRun(name, uid, spec, status)
 
 
-def _compared(after: MeasuredRun, baseline: api.Baseline, found: Run | None) -> Compared:
+def _compared(
+    after: MeasuredRun, baseline: api.Baseline, found: Run | None
+) -> Compared:
     if found is None:
-        return not_comparable(f"there is no run {baseline.name} in the namespace", gated=True)
+        return not_comparable(
+            f"there is no run {baseline.name} in the namespace", gated=True
+        )
     try:
         before = comparability.measured_run(found)
     except ValueError:
         return not_comparable(
-            f"{baseline.name} was written by another version of benchrun", gated=True
+            f"{baseline.name} was written by another version of benchrun",
+            gated=True,
         )
     allowed = float(baseline.max_regression_percent)
     least = float(baseline.equivalence_percent)
@@ -441,4 +527,6 @@ def _compared(after: MeasuredRun, baseline: api.Baseline, found: Run | None) -> 
             one_server_is_enough=baseline.one_server_is_enough,
         )
     except (ArithmeticError, ValueError):
-        return not_comparable(f"the figures of {baseline.name} are out of range", gated=True)
+        return not_comparable(
+            f"the figures of {baseline.name} are out of range", gated=True
+        )

@@ -20,7 +20,8 @@ ROUNDING_ERROR = (10.0 ** (1 - SIGNIFICANT_DIGITS)) ** 2 / 12
 last digit are not exact."""
 ONE_REPEAT = "noise unknown: only one repeat"
 FEW_SERVERS = (
-    f"a percentile is compared between {api.MIN_SERVERS_OF_PERCENTILES} servers a side or more"
+    f"a percentile is compared between {api.MIN_SERVERS_OF_PERCENTILES} "
+    "servers a side or more"
 )
 NO_CV = "the results do not say how the repeats scatter"
 
@@ -29,7 +30,9 @@ NO_CV = "the results do not say how the repeats scatter"
 class NoisyFigure:
     """The value of a metric on one side, with its noise."""
 
-    value: float | None  # Geometric mean over the runs; None where a run has no value.
+    value: (
+        float | None
+    )  # Geometric mean over the runs; None where a run has no value.
     log_mean: Contrast | None = None  # None: the noise is not known.
     problem: str | None = None  # Why the value or the noise is None.
     of_arrivals: str | None = None
@@ -52,11 +55,19 @@ def figure_of(
     rows = rows_at(load_point, side)
     among = (*rows, *beside)
     found = _figure_of(api.KEYS[metric], side, rows, among=among)
-    is_of_arrivals = api.KEYS[metric] in api.THROUGHPUTS and common(among) == "Arrivals"
-    return replace(found, of_arrivals=arrivals_reason(rows[0])) if is_of_arrivals else found
+    is_of_arrivals = (
+        api.KEYS[metric] in api.THROUGHPUTS and common(among) == "Arrivals"
+    )
+    return (
+        replace(found, of_arrivals=arrivals_reason(rows[0]))
+        if is_of_arrivals
+        else found
+    )
 
 
-def throughput_at(load_point: str, runs: Sequence[MeasuredRun]) -> api.ThroughputOf | None:
+def throughput_at(
+    load_point: str, runs: Sequence[MeasuredRun]
+) -> api.ThroughputOf | None:
     """Return which throughput these runs are compared by at a load point."""
     return common(rows_at(load_point, runs))
 
@@ -79,7 +90,9 @@ def _figure_of(
         if value is None or not 0 < value < math.inf:
             return NoisyFigure(None, problem=f"{run.name} has no {key}")
         if key in row.uncertain:
-            return NoisyFigure(None, problem=f"{run.name} has too few requests for {key}")
+            return NoisyFigure(
+                None, problem=f"{run.name} has too few requests for {key}"
+            )
         values.append(math.log(value))
     if key.startswith("p") and len(values) < api.MIN_SERVERS_OF_PERCENTILES:
         return NoisyFigure(math.exp(fmean(values)), problem=FEW_SERVERS)
@@ -92,7 +105,9 @@ def _figure_of(
             if run.block is not None
         }
         return NoisyFigure(
-            math.exp(mean.estimate), noise, log_blocks=blocks if len(blocks) == len(values) else {}
+            math.exp(mean.estimate),
+            noise,
+            log_blocks=blocks if len(blocks) == len(values) else {},
         )
     row = rows[0]
     value = compared_figure(row, key, among=among)
@@ -101,7 +116,8 @@ def _figure_of(
         return NoisyFigure(value, problem=ONE_REPEAT if row.repeats < 2 else NO_CV)
     squared_error = math.log1p((cv / 100) ** 2) / row.repeats
     return NoisyFigure(
-        value, Contrast(values[0], max(squared_error, ROUNDING_ERROR), row.repeats - 1)
+        value,
+        Contrast(values[0], max(squared_error, ROUNDING_ERROR), row.repeats - 1),
     )
 
 
@@ -135,19 +151,28 @@ def sentence(
     ]
     if not changes:
         first = next(
-            (f": {load_point.load_point}: {load_point.reason}" for load_point in load_points),
+            (
+                f": {load_point.load_point}: {load_point.reason}"
+                for load_point in load_points
+            ),
             ": neither side has results",
         )
         return f"no load point is comparable{first}"
     counts: Counter[str] = Counter(change.word for _, change in changes)
     listed = ", ".join(
-        f"{counts[word]} {spoken}" for word, spoken in _SPOKEN.items() if counts[word]
+        f"{counts[word]} {spoken}"
+        for word, spoken in _SPOKEN.items()
+        if counts[word]
     )
     figures = "1 figure" if len(changes) == 1 else f"{len(changes)} figures"
     parts = [f"{figures}: {listed}", *_most_marked(changes)]
-    if left_out := [load_point for load_point in load_points if load_point.reason is not None]:
+    if left_out := [
+        load_point for load_point in load_points if load_point.reason is not None
+    ]:
         first = f"{left_out[0].load_point}: {left_out[0].reason}"
-        parts.append(f"{len(left_out)} of {len(load_points)} load points not comparable ({first})")
+        parts.append(
+            f"{len(left_out)} of {len(load_points)} load points not comparable ({first})"
+        )
     if suspect:
         parts.append(f"{suspect} of {len(load_points)} load points Suspect")
     parts += caveats
@@ -166,11 +191,19 @@ def _most_marked(changes: Sequence[tuple[str, api.Change]]) -> list[str]:
 
     Empty where nothing changed.
     """
-    for word, spoken, sign in (("Worse", "the worst", 1), ("Better", "the best", -1)):
-        found = [(load_point, change) for load_point, change in changes if change.word == word]
+    for word, spoken, sign in (
+        ("Worse", "the worst", 1),
+        ("Better", "the best", -1),
+    ):
+        found = [
+            (load_point, change)
+            for load_point, change in changes
+            if change.word == word
+        ]
         if found:
             signs = [
-                -sign if change.metric in api.HIGHER_IS_BETTER else sign for _, change in found
+                -sign if change.metric in api.HIGHER_IS_BETTER else sign
+                for _, change in found
             ]
             losses = [
                 by * (change.change_percent or 0)

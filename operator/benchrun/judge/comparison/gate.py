@@ -25,7 +25,10 @@ from benchrun.judge.comparison.hypotheses import Hypothesis, family_error
 from benchrun.measure import percent_text, significance
 
 ERROR = 1 - significance.CONFIDENCE
-HERE: Mapping[Gate, Gate] = {"Regressed": "RegressedHere", "NotRegressed": "NotRegressedHere"}
+HERE: Mapping[Gate, Gate] = {
+    "Regressed": "RegressedHere",
+    "NotRegressed": "NotRegressedHere",
+}
 """The word that replaces each gate result with one server on each side."""
 ONE_SERVER = "undecided, one server a side"
 _ANSWERS: Mapping[Gate, str] = {
@@ -67,7 +70,9 @@ class _Loss(NamedTuple):
 
 
 def gate(
-    required: Sequence[tuple[str, Sequence[Hypothesis] | None]], *, max_regression_percent: float
+    required: Sequence[tuple[str, Sequence[Hypothesis] | None]],
+    *,
+    max_regression_percent: float,
 ) -> tuple[Gate, str]:
     """Decide the gate: return its word, and the figure that decided in a sentence.
 
@@ -87,25 +92,46 @@ def gate(
     ]
     p_values = [loss.contrast.exceeds(loss.limit) for loss in losses]
     levels = significance.hochberg_levels(p_values, error=ERROR)
-    beyond = [found for found in zip(p_values, levels, losses, strict=True) if found[0] <= found[1]]
+    beyond = [
+        found
+        for found in zip(p_values, levels, losses, strict=True)
+        if found[0] <= found[1]
+    ]
     if beyond:
         _, level, loss = min(beyond, key=lambda found: found[0])
         return (
             "Regressed",
             f"{loss.bound(is_lower=True, error=level)}, {max_regression_percent:g} % is allowed",
         )
-    whole = bool(asked) and all(hypotheses is not None for _, hypotheses in required)
-    if whole and len(losses) == len(asked) and all(_is_within(loss) for loss in losses):
+    whole = bool(asked) and all(
+        hypotheses is not None for _, hypotheses in required
+    )
+    if (
+        whole
+        and len(losses) == len(asked)
+        and all(_is_within(loss) for loss in losses)
+    ):
         worst = max(
             losses,
             key=lambda loss: (
-                loss.contrast.estimate + loss.contrast.reach(1 - 2 * ERROR) - loss.limit
+                loss.contrast.estimate
+                + loss.contrast.reach(1 - 2 * ERROR)
+                - loss.limit
             ),
         )
-        return "NotRegressed", f"{worst.bound(is_lower=False, error=ERROR)}, the others less"
+        return (
+            "NotRegressed",
+            f"{worst.bound(is_lower=False, error=ERROR)}, the others less",
+        )
     if whole and (weak := _too_weak(asked, losses)) is not None:
-        return "Underpowered", f"noise can hide a change of {max_regression_percent:g} %: {weak}"
-    return "Inconclusive", f"not certain that every figure is within {max_regression_percent:g} %"
+        return (
+            "Underpowered",
+            f"noise can hide a change of {max_regression_percent:g} %: {weak}",
+        )
+    return (
+        "Inconclusive",
+        f"not certain that every figure is within {max_regression_percent:g} %",
+    )
 
 
 def _is_within(loss: _Loss) -> bool:
@@ -116,7 +142,9 @@ def _turned(contrast: significance.Contrast) -> significance.Contrast:
     return replace(contrast, estimate=-contrast.estimate)
 
 
-def _loss(load_point: str, hypothesis: Hypothesis, max_regression_percent: float) -> _Loss | None:
+def _loss(
+    load_point: str, hypothesis: Hypothesis, max_regression_percent: float
+) -> _Loss | None:
     """Return the loss of a figure with its limit, or None where the noise is not known."""
     contrast = hypothesis.contrast()
     share = max_regression_percent / 100
@@ -126,11 +154,16 @@ def _loss(load_point: str, hypothesis: Hypothesis, max_regression_percent: float
         return _Loss(load_point, hypothesis, contrast, math.log1p(share))
     # Nothing falls by more than 100 %.
     return _Loss(
-        load_point, hypothesis, _turned(contrast), -math.log1p(-share) if share < 1 else math.inf
+        load_point,
+        hypothesis,
+        _turned(contrast),
+        -math.log1p(-share) if share < 1 else math.inf,
     )
 
 
-def _too_weak(asked: Sequence[tuple[str, Hypothesis]], losses: Sequence[_Loss]) -> str | None:
+def _too_weak(
+    asked: Sequence[tuple[str, Hypothesis]], losses: Sequence[_Loss]
+) -> str | None:
     """Return, in words, the noisiest figure that can't be decided.
 
     It shows neither a change nor that it is within the limit, and a change from 0 to the limit had
@@ -145,9 +178,17 @@ def _too_weak(asked: Sequence[tuple[str, Hypothesis]], losses: Sequence[_Loss]) 
     if len(losses) < len(asked):
         return "the noise is not known"
     error = family_error([hypothesis for _, hypothesis in asked])
-    open_ones = [loss for loss in losses if not _is_within(loss) and loss.contrast.p_value > error]
-    found = [(loss.hypothesis.detectable(error=error) or 0.0, loss) for loss in open_ones]
-    least, loss = max(found, key=lambda each: each[0] - each[1].limit, default=(0.0, None))
+    open_ones = [
+        loss
+        for loss in losses
+        if not _is_within(loss) and loss.contrast.p_value > error
+    ]
+    found = [
+        (loss.hypothesis.detectable(error=error) or 0.0, loss) for loss in open_ones
+    ]
+    least, loss = max(
+        found, key=lambda each: each[0] - each[1].limit, default=(0.0, None)
+    )
     if loss is None or least <= loss.limit:
         return None
     return (

@@ -4,7 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from benchrun.api import DEFAULT_EQUIVALENCE_PERCENT, HIGHER_IS_BETTER, Change, ComparedMetric, Word
+from benchrun.api import (
+    DEFAULT_EQUIVALENCE_PERCENT,
+    HIGHER_IS_BETTER,
+    Change,
+    ComparedMetric,
+    Word,
+)
 from benchrun.judge.comparison.figures import ROUNDING_ERROR, NoisyFigure
 from benchrun.measure import detectable_shift, mean_of, rounded, significance
 
@@ -17,9 +23,8 @@ from benchrun.measure import detectable_shift, mean_of, rounded, significance
 # the interval's level.
 
 PERCENT_DIGITS = 4
-MOST_PERCENT = (
-    999_900.0  # An interval's end beyond this is written as this: with so few values it has no end.
-)
+# An interval's end beyond this is written as this: with so few values it has no end.
+MOST_PERCENT = 999_900.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +48,26 @@ class Hypothesis:
 
         Return None if the noise of a side is unknown, or if the request rate sets both figures.
         """
-        if self.of_arrivals or self.baseline.log_mean is None or self.candidate.log_mean is None:
+        if (
+            self.of_arrivals
+            or self.baseline.log_mean is None
+            or self.candidate.log_mean is None
+        ):
             return None
         if not self._is_blocked():
-            return significance.welch(self.baseline.log_mean, self.candidate.log_mean)
+            return significance.welch(
+                self.baseline.log_mean, self.candidate.log_mean
+            )
         before = self.baseline.log_blocks
         pairs = mean_of(
-            [value - before[block] for block, value in self.candidate.log_blocks.items()]
+            [
+                value - before[block]
+                for block, value in self.candidate.log_blocks.items()
+            ]
         )
-        return replace(pairs, squared_error=max(pairs.squared_error, 2 * ROUNDING_ERROR))
+        return replace(
+            pairs, squared_error=max(pairs.squared_error, 2 * ROUNDING_ERROR)
+        )
 
     def detectable(self, *, error: float) -> float | None:
         """Return the least true change, in logarithms, that a test finds with 80 % probability.
@@ -64,14 +80,21 @@ class Hypothesis:
         after = self.candidate.log_mean
         if contrast is None or before is None or after is None:
             return None
-        first, second = (round(side.degrees_of_freedom) + 1 for side in (before, after))
-        shift = detectable_shift(first, 0 if self._is_blocked() else second, error=error)
+        first, second = (
+            round(side.degrees_of_freedom) + 1 for side in (before, after)
+        )
+        shift = detectable_shift(
+            first, 0 if self._is_blocked() else second, error=error
+        )
         return shift * math.sqrt(contrast.squared_error)
 
     def _is_blocked(self) -> bool:
         """Return whether both sides were measured in the same blocks, and in enough of them."""
         blocks = self.baseline.log_blocks.keys()
-        return len(blocks) >= significance.MIN_BLOCKS and blocks == self.candidate.log_blocks.keys()
+        return (
+            len(blocks) >= significance.MIN_BLOCKS
+            and blocks == self.candidate.log_blocks.keys()
+        )
 
 
 def family_error(hypotheses: Sequence[Hypothesis]) -> float:
@@ -95,14 +118,22 @@ def answers(
     """
     contrasts = [hypothesis.contrast() for hypothesis in hypotheses]
     p_values = [contrast.p_value for contrast in contrasts if contrast is not None]
-    levels = significance.hochberg_levels(p_values, error=1 - significance.CONFIDENCE)
+    levels = significance.hochberg_levels(
+        p_values, error=1 - significance.CONFIDENCE
+    )
     changed = iter([p <= level for p, level in zip(p_values, levels, strict=True)])
     error = family_error(hypotheses)
     margin = math.log1p(equivalence_percent / 100)
     return [
         _unanswered(hypothesis)
         if contrast is None
-        else _answer(hypothesis, contrast, is_changed=next(changed), error=error, margin=margin)
+        else _answer(
+            hypothesis,
+            contrast,
+            is_changed=next(changed),
+            error=error,
+            margin=margin,
+        )
         for hypothesis, contrast in zip(hypotheses, contrasts, strict=True)
     ]
 
@@ -122,7 +153,11 @@ def _answer(
     word: Word = "NoDetectableDifference"
     if is_changed:
         low, high = (max(low, 0.0), high) if estimate > 0 else (low, min(high, 0.0))
-        word = "Better" if (estimate > 0) == (hypothesis.metric in HIGHER_IS_BETTER) else "Worse"
+        word = (
+            "Better"
+            if (estimate > 0) == (hypothesis.metric in HIGHER_IS_BETTER)
+            else "Worse"
+        )
     return Change(
         metric=hypothesis.metric,
         baseline=rounded(hypothesis.baseline.value),
@@ -143,8 +178,14 @@ def _unanswered(hypothesis: Hypothesis) -> Change:
     before = hypothesis.baseline
     after = hypothesis.candidate
     change = None
-    if before.value is not None and after.value is not None and not hypothesis.of_arrivals:
-        change = float(f"{100 * (after.value / before.value - 1):.{PERCENT_DIGITS}g}")
+    if (
+        before.value is not None
+        and after.value is not None
+        and not hypothesis.of_arrivals
+    ):
+        change = float(
+            f"{100 * (after.value / before.value - 1):.{PERCENT_DIGITS}g}"
+        )
     return Change(
         metric=hypothesis.metric,
         baseline=rounded(before.value),

@@ -32,14 +32,19 @@ def client_limits(finding: StageFinding) -> Bottleneck:
     thresholds.
     """
     crossed = str(finding.evidence.get("crossed", "")).split(", ")
-    seen = {name: value for name, value in finding.evidence.items() if name in crossed}
+    seen = {
+        name: value for name, value in finding.evidence.items() if name in crossed
+    }
     sentence = (
-        f"The client falls behind before the server does. {saturated_sentence(finding.evidence)}"
+        "The client falls behind before the server does. "
+        f"{saturated_sentence(finding.evidence)}"
     )
     return bottleneck_of("Client", sentence, seen)
 
 
-def throughput_is_flat(pair: OperatingPointPair, where: str, span: str = "") -> Bottleneck:
+def throughput_is_flat(
+    pair: OperatingPointPair, where: str, span: str = ""
+) -> Bottleneck:
     """Build the bottleneck Compute: more requests ran, and throughput did not grow.
 
     `where`: such as "from chat/rate=1 to chat/rate=4". `span`: the interval of the change, where it
@@ -68,7 +73,9 @@ def kept_up(pressure: Pressure, point: OperatingPoint | None) -> Bottleneck:
     )
     evidence = pressure_evidence(pressure, "waitingMean", "kvCacheMaxPercent")
     return bottleneck_of(
-        "None", sentence, {"runningMean": rounded(pressure.running_mean), **evidence}
+        "None",
+        sentence,
+        {"runningMean": rounded(pressure.running_mean), **evidence},
     )
 
 
@@ -81,10 +88,14 @@ def one_at_a_time(pressure: Pressure) -> Bottleneck:
         "No limit shows: at most 1 request was in flight at a time, so the latency of its steps "
         "alone decides."
     )
-    return bottleneck_of("None", sentence, {"runningMax": rounded(pressure.running_max)})
+    return bottleneck_of(
+        "None", sentence, {"runningMax": rounded(pressure.running_max)}
+    )
 
 
-def steps_are_full(full: response_to_load.FullSteps, pressure: Pressure) -> Bottleneck:
+def steps_are_full(
+    full: response_to_load.FullSteps, pressure: Pressure
+) -> Bottleneck:
     """Build the bottleneck Compute: the length of the queue did not change the throughput."""
     sentence = (
         f"Prompt throughput holds at {number(full.prompt_rate)} tok/s (changing by "
@@ -123,8 +134,14 @@ def held_back(pressure: Pressure, grew: OperatingPointPair | None) -> Bottleneck
         limit = "SequenceLimit"
         sentence = f"The limit on running requests: {held_at(pressure)}, {waited}."
     elif pressure.hold is Hold.KV_CACHE:
-        preempted = f", {number(pressure.preemptions)} preemptions" if pressure.preemptions else ""
-        fill = f"{running} running requests fill it (up to {usage} in use{preempted})"
+        preempted = (
+            f", {number(pressure.preemptions)} preemptions"
+            if pressure.preemptions
+            else ""
+        )
+        fill = (
+            f"{running} running requests fill it (up to {usage} in use{preempted})"
+        )
         limit = "KVMemory"
         sentence = f"KV memory is the limit: {fill}, {waited}."
     else:
@@ -135,7 +152,12 @@ def held_back(pressure: Pressure, grew: OperatingPointPair | None) -> Bottleneck
         )
     if grew is not None and limit != "Unknown":
         sentence = f"{sentence} {growth(grew)}."
-    figures = ("runningWhileQueued", "waitingMean", "kvCacheMaxPercent", "preemptions")
+    figures = (
+        "runningWhileQueued",
+        "waitingMean",
+        "kvCacheMaxPercent",
+        "preemptions",
+    )
     return bottleneck_of(limit, sentence, pressure_evidence(pressure, *figures))
 
 
@@ -158,7 +180,9 @@ def pair_evidence(pair: OperatingPointPair) -> Evidence:
     }
 
 
-def bottleneck_of(limit: LimitKind, sentence: str, evidence: Evidence) -> Bottleneck:
+def bottleneck_of(
+    limit: LimitKind, sentence: str, evidence: Evidence
+) -> Bottleneck:
     """Build a bottleneck; evidence that is None is left out."""
     kept = {name: value for name, value in evidence.items() if value is not None}
     return Bottleneck(limit=limit, sentence=sentence, evidence=kept)
@@ -204,8 +228,13 @@ class Observed:
     @property
     def works_twice(self) -> bool:
         """Return whether there were more than a few preemptions; False if unknown."""
-        preemptions = self.pressure.preemptions if self.pressure is not None else None
-        return preemptions is not None and 100 * preemptions > MAX_PREEMPTED_PERCENT * self.requests
+        preemptions = (
+            self.pressure.preemptions if self.pressure is not None else None
+        )
+        return (
+            preemptions is not None
+            and 100 * preemptions > MAX_PREEMPTED_PERCENT * self.requests
+        )
 
     @property
     def comparable(self) -> OperatingPoint | None:
@@ -227,7 +256,9 @@ def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottlene
     pressure = observed.pressure
     if pressure is None:
         return bottleneck_of(
-            "Unknown", "Bottleneck unknown: no sample caught the server busy.", {"samples": 0}
+            "Unknown",
+            "Bottleneck unknown: no sample caught the server busy.",
+            {"samples": 0},
         )
     if not observed.queues and observed.most_in_flight <= 1:
         return one_at_a_time(pressure)
@@ -240,15 +271,21 @@ def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottlene
     ]
     # The widest comparison with another load point that shows no gain.
     among = max(
-        (pair for pair in pairs if pair.is_flat), key=lambda pair: pair.running_ratio, default=None
+        (pair for pair in pairs if pair.is_flat),
+        key=lambda pair: pair.running_ratio,
+        default=None,
     )
     if among is not None:
-        return throughput_is_flat(among, f"from {among.low.name} to {among.high.name}")
+        return throughput_is_flat(
+            among, f"from {among.low.name} to {among.high.name}"
+        )
     stretches = observed.stretches
     busy = observed.always_busy
     # Samples within a load point can be compared only if they differ because the load did.
     is_phase = observed.works_twice or not observed.gauge_holds
-    inside = None if is_phase else response_to_load.within(stretches, always_busy=busy)
+    inside = (
+        None if is_phase else response_to_load.within(stretches, always_busy=busy)
+    )
     if inside is not None and inside.is_flat:
         return throughput_is_flat(inside, "within this load point")
     if not observed.queues:

@@ -13,7 +13,13 @@ from benchrun_client.engines import Engine, Setting
 
 from benchrun.api import Explanation, Result, ServerStatus
 from benchrun.judge.rules.kv_cache import prefix_hits
-from benchrun.judge.rules.rule import Code, Evidence, LoadPointContext, StageFacts, in_words
+from benchrun.judge.rules.rule import (
+    Code,
+    Evidence,
+    LoadPointContext,
+    StageFacts,
+    in_words,
+)
 from benchrun.judge.rules.warm_up import compiled_during
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import counters, rounded, sum_of_known
@@ -74,7 +80,9 @@ def figures_by_repeat(stages: Sequence[StageFacts]) -> dict[str, list[float]]:
         name: [value for row in rows if (value := row[name]) is not None]
         for name in (rows[0] if rows else ())
     }
-    return {name: values for name, values in columns.items() if len(values) == len(rows)}
+    return {
+        name: values for name, values in columns.items() if len(values) == len(rows)
+    }
 
 
 def _figures(stage: StageFacts) -> dict[str, float | None]:
@@ -85,11 +93,17 @@ def _figures(stage: StageFacts) -> dict[str, float | None]:
     return {
         "sequence": stage.record.sequence,
         "mean_input_tokens": rounded(tokens / answered) if answered else None,
-        "mean_ttft_ms": None if stage.expected.offline else rounded(stage.mean_ttft_ms),
-        "mean_e2el_ms": rounded(sum(stage.e2el_us) / answered / 1000) if answered else None,
+        "mean_ttft_ms": None
+        if stage.expected.offline
+        else rounded(stage.mean_ttft_ms),
+        "mean_e2el_ms": rounded(sum(stage.e2el_us) / answered / 1000)
+        if answered
+        else None,
         "prefix_hit_tokens": None if hits is None else hits.own + hits.external,
         "prefix_query_tokens": None if hits is None else hits.looked_up,
-        "prefix_beyond_percent": None if hits is None else rounded(hits.beyond_percent),
+        "prefix_beyond_percent": None
+        if hits is None
+        else rounded(hits.beyond_percent),
         "compilations": None if compiled is None else len(compiled),
     }
 
@@ -105,18 +119,25 @@ def with_true_runs(
     `earlier` names, for a load point, the earlier one whose prompts begin alike, if that is known.
     A row that has nothing to compare stays unchanged.
     """
-    seconds = next((s.startup.compile_seconds for s in servers if s.startup is not None), None)
+    seconds = next(
+        (s.startup.compile_seconds for s in servers if s.startup is not None), None
+    )
     answers = [
         _true_run(
             row,
-            next((r for r in rows if r.load_point == earlier.get(row.load_point)), None),
+            next(
+                (r for r in rows if r.load_point == earlier.get(row.load_point)),
+                None,
+            ),
             seconds,
             thresholds.prefix_hits_suspect_percent,
         )
         for row in rows
     ]
     return [
-        row if each is None else row.model_copy(update={"explanations": [each, *row.explanations]})
+        row
+        if each is None
+        else row.model_copy(update={"explanations": [each, *row.explanations]})
         for row, each in zip(rows, answers, strict=True)
     ]
 
@@ -152,7 +173,9 @@ def _true_run(
     compiled = row.by_repeat.get("compilations", [])
     warm = [
         place
-        for place, share in enumerate(row.by_repeat.get("prefix_beyond_percent", []))
+        for place, share in enumerate(
+            row.by_repeat.get("prefix_beyond_percent", [])
+        )
         if share > hits_from
     ]
     cold = [place for place in every if place not in warm]
@@ -162,8 +185,14 @@ def _true_run(
     }
     if warm:
         none = {"trueRepeats": "none", "otherRepeats": _numbers(warm)}
-        why = _apart(row, cold, warm) if cold else {**none, **_sent_before(row, earlier)}
-        return _explanation("TrueRun", "PrefixCache", {**why, **_hits(row, warm), **known})
+        why = (
+            _apart(row, cold, warm)
+            if cold
+            else {**none, **_sent_before(row, earlier)}
+        )
+        return _explanation(
+            "TrueRun", "PrefixCache", {**why, **_hits(row, warm), **known}
+        )
     evidence = (
         {**_apart(row, every[1:], every[:1]), **_hits(row, every), **known}
         if row.repeats > 1
@@ -183,7 +212,10 @@ def _sent_before(row: Result, earlier: Result | None) -> Evidence:
     """Return as evidence the earlier load point, and the prompt lengths there and in this row."""
     if earlier is None:
         return {}
-    tokens = [each.by_repeat.get("mean_input_tokens", [None])[0] for each in (earlier, row)]
+    tokens = [
+        each.by_repeat.get("mean_input_tokens", [None])[0]
+        for each in (earlier, row)
+    ]
     return {
         "earlierLoadPoint": earlier.load_point,
         "earlierTokens": tokens[0],
@@ -197,25 +229,43 @@ def _apart(row: Result, true: Sequence[int], others: Sequence[int]) -> Evidence:
     The latency is TTFT, or E2EL if TTFT is unknown. If both are unknown, the evidence only names
     the repeats.
     """
-    evidence: Evidence = {"trueRepeats": _numbers(true), "otherRepeats": _numbers(others)}
-    name = next((name for name in ("mean_ttft_ms", "mean_e2el_ms") if name in row.by_repeat), None)
+    evidence: Evidence = {
+        "trueRepeats": _numbers(true),
+        "otherRepeats": _numbers(others),
+    }
+    name = next(
+        (
+            name
+            for name in ("mean_ttft_ms", "mean_e2el_ms")
+            if name in row.by_repeat
+        ),
+        None,
+    )
     if name is None:
         return evidence
     usual, other = (
-        fmean(row.by_repeat[name][place] for place in places) for places in (true, others)
+        fmean(row.by_repeat[name][place] for place in places)
+        for places in (true, others)
     )
     change = rounded(100 * (other - usual) / usual) if usual else None
-    figures = {"figure": name[5:-3].upper(), "trueMs": rounded(usual), "otherMs": rounded(other)}
+    figures = {
+        "figure": name[5:-3].upper(),
+        "trueMs": rounded(usual),
+        "otherMs": rounded(other),
+    }
     return {**evidence, **figures, "changePercent": change}
 
 
 def _hits(row: Result, places: Sequence[int]) -> Evidence:
     hits, queries = (
-        row.by_repeat.get(name) for name in ("prefix_hit_tokens", "prefix_query_tokens")
+        row.by_repeat.get(name)
+        for name in ("prefix_hit_tokens", "prefix_query_tokens")
     )
     if not hits or not queries:
         return {}
-    found, asked = (sum(values[place] for place in places) for values in (hits, queries))
+    found, asked = (
+        sum(values[place] for place in places) for values in (hits, queries)
+    )
     return {
         "hitTokens": found,
         "lookedUpTokens": asked,
@@ -226,7 +276,9 @@ def _hits(row: Result, places: Sequence[int]) -> Evidence:
 def _numbers(places: Sequence[int]) -> str:
     """Return the repeats as text, counted from 1."""
     shown = ", ".join(str(place + 1) for place in places[:MAX_NAMED])
-    return shown + (f" and {len(places) - MAX_NAMED} more" if len(places) > MAX_NAMED else "")
+    return shown + (
+        f" and {len(places) - MAX_NAMED} more" if len(places) > MAX_NAMED else ""
+    )
 
 
 def length_explanations(
@@ -241,7 +293,9 @@ def length_explanations(
     """
     columns = [stage.requests for stage in load_point.stages]
     rows = (
-        compress(zip(c.input_tokens, c.output_tokens, c.asked_tokens, strict=True), c.ok)
+        compress(
+            zip(c.input_tokens, c.output_tokens, c.asked_tokens, strict=True), c.ok
+        )
         for c in columns
     )
     lengths = list(chain.from_iterable(rows))
@@ -252,12 +306,16 @@ def length_explanations(
     found = (
         _answer_length(load_point, lengths),
         _max_model_len(load_point, engine, lengths),
-        _step_tokens(step_tokens, engine, longest=max(prompt for prompt, _, _ in lengths)),
+        _step_tokens(
+            step_tokens, engine, longest=max(prompt for prompt, _, _ in lengths)
+        ),
     )
     return [each for each in found if each is not None]
 
 
-def _step_tokens(step_tokens: int | None, engine: Engine, *, longest: int) -> Explanation | None:
+def _step_tokens(
+    step_tokens: int | None, engine: Engine, *, longest: int
+) -> Explanation | None:
     """Explain that no prompt is longer than a step; return None if one is, or without a limit.
 
     A shorter prompt may be split too, in a step that other requests fill.
@@ -283,22 +341,33 @@ def _answer_length(
         return None
     edges = [counters.answering(stage.edges) for stage in load_point.stages]
     stop, length = (
-        sum_of_known(counters.finished(each, why) for each in edges) for why in ("stop", "length")
+        sum_of_known(counters.finished(each, why) for each in edges)
+        for why in ("stop", "length")
     )
     evidence: Evidence = {
         "requests": len(lengths),
         "expectedTokens": expected,
         "outputTokens": output,
     }
-    reasons = {"stop": stop, "length": length, "percent": rounded(100 * output / expected)}
+    reasons = {
+        "stop": stop,
+        "length": length,
+        "percent": rounded(100 * output / expected),
+    }
     answer = "StopToken" if stop else "TokenLimit" if length else "Unknown"
     found = _explanation("AnswerLength", answer, {**evidence, **reasons})
     by_choice = stop and not load_point.expected.ignore_eos
-    return found.model_copy(update={"sentence": f"{found.sentence} {_EOS}"}) if by_choice else found
+    return (
+        found.model_copy(update={"sentence": f"{found.sentence} {_EOS}"})
+        if by_choice
+        else found
+    )
 
 
 def _max_model_len(
-    load_point: LoadPointContext, engine: Engine, lengths: Sequence[tuple[int, int, int]]
+    load_point: LoadPointContext,
+    engine: Engine,
+    lengths: Sequence[tuple[int, int, int]],
 ) -> Explanation | None:
     """Explain the longest sequence if requests in flight together have more tokens than that.
 
@@ -307,13 +376,22 @@ def _max_model_len(
     unknown.
     """
     texts = [
-        edge.models or "" for stage in load_point.stages for edge in counters.answering(stage.edges)
+        edge.models or ""
+        for stage in load_point.stages
+        for edge in counters.answering(stage.edges)
     ]
     limit = max(
-        (int(found[1]) for text in texts for found in _MAX_MODEL_LEN.finditer(text)), default=None
+        (
+            int(found[1])
+            for text in texts
+            for found in _MAX_MODEL_LEN.finditer(text)
+        ),
+        default=None,
     )
     totals = [prompt + output for prompt, output, _ in lengths]
-    together = fmean(stage.mean_in_flight for stage in load_point.stages) * fmean(totals)
+    together = fmean(stage.mean_in_flight for stage in load_point.stages) * fmean(
+        totals
+    )
     if limit is None or together <= limit:
         return None
     evidence = {
@@ -333,10 +411,19 @@ def _max_model_len(
     return _explanation("MaxModelLen", "OneRequest", evidence, flag=flag)
 
 
-def _explanation(question: str, answer: str, evidence: Evidence, **words: str) -> Explanation:
+def _explanation(
+    question: str, answer: str, evidence: Evidence, **words: str
+) -> Explanation:
     """Return the explanation; `words` stand in its sentence and are no evidence."""
     known = {name: value for name, value in evidence.items() if value is not None}
-    sentence = in_words(_SENTENCES.get(answer) or _SENTENCES[question], {**known, **words}).strip()
+    sentence = in_words(
+        _SENTENCES.get(answer) or _SENTENCES[question], {**known, **words}
+    ).strip()
     return Explanation.model_validate(
-        {"question": question, "answer": answer, "sentence": sentence, "evidence": known}
+        {
+            "question": question,
+            "answer": answer,
+            "sentence": sentence,
+            "evidence": known,
+        }
     )

@@ -15,7 +15,12 @@ from benchrun.judge.explain.waiting import waiting
 from benchrun.judge.rules.load import overload_of
 from benchrun.judge.rules.rule import Code, LoadPointContext, StageFinding
 from benchrun.judge.throughput import kept_up, throughputs
-from benchrun.names import ANSWERING_ROLES, PREFILLING_ROLES, ROLE_PREFILL, ROLE_SERVER
+from benchrun.names import (
+    ANSWERING_ROLES,
+    PREFILLING_ROLES,
+    ROLE_PREFILL,
+    ROLE_SERVER,
+)
 
 Limits = Mapping[str, measure.ServerLimits]
 """Limits of one server, by role: all servers of a role are alike."""
@@ -34,7 +39,9 @@ class QueueExplanation(NamedTuple):
     ] = {}  # Empty unless prompts have servers of their own.
 
 
-Seen = Mapping[str, Observed]  # What the explanation of a load point rests on, by role.
+Seen = Mapping[
+    str, Observed
+]  # What the explanation of a load point rests on, by role.
 
 
 def explanations(
@@ -46,7 +53,9 @@ def explanations(
     """
     by_workload: dict[str, dict[str, Seen]] = {}
     for load_point_id, roles in seen.items():
-        by_workload.setdefault(load_point_id.partition("/")[0], {})[load_point_id] = roles
+        by_workload.setdefault(load_point_id.partition("/")[0], {})[
+            load_point_id
+        ] = roles
     return {
         load_point_id: _explanation(
             roles,
@@ -69,7 +78,9 @@ def _explanation(seen: Seen, others: Sequence[Seen]) -> QueueExplanation:
             for other in others
             if role in other and (point := other[role].comparable) is not None
         ]
-        by_role[role] = QueueExplanation(observed.waiting, bottleneck(observed, points))
+        by_role[role] = QueueExplanation(
+            observed.waiting, bottleneck(observed, points)
+        )
     # The role with the largest share of samples with a queue; of equal ones, the one that writes
     # answers.
     queued = {
@@ -80,12 +91,18 @@ def _explanation(seen: Seen, others: Sequence[Seen]) -> QueueExplanation:
     own = by_role[limiting]
     if len(by_role) == 1:
         return own
-    waiting = own.waiting.model_copy(update={"sentence": f"{limiting}: {own.waiting.sentence}"})
-    limit = own.bottleneck.model_copy(update={"sentence": f"{limiting}: {own.bottleneck.sentence}"})
+    waiting = own.waiting.model_copy(
+        update={"sentence": f"{limiting}: {own.waiting.sentence}"}
+    )
+    limit = own.bottleneck.model_copy(
+        update={"sentence": f"{limiting}: {own.bottleneck.sentence}"}
+    )
     return QueueExplanation(waiting, limit, by_role)
 
 
-def seen_at(load_point: LoadPointContext, found: Sequence[StageFinding], limits: Limits) -> Seen:
+def seen_at(
+    load_point: LoadPointContext, found: Sequence[StageFinding], limits: Limits
+) -> Seen:
     """Return what the explanation of a measured load point rests on, by role.
 
     `found` holds the findings of the load point, before the spec changes their severities.
@@ -93,7 +110,9 @@ def seen_at(load_point: LoadPointContext, found: Sequence[StageFinding], limits:
     windows = [window for stage in load_point.stages for window in stage.windows]
     roles = list(dict.fromkeys(window.role for window in windows)) or [ROLE_SERVER]
     return {
-        role: _observed(load_point, role, found, limits.get(role, measure.ServerLimits()))
+        role: _observed(
+            load_point, role, found, limits.get(role, measure.ServerLimits())
+        )
         for role in roles
     }
 
@@ -105,7 +124,10 @@ def _observed(
     limits: measure.ServerLimits,
 ) -> Observed:
     of_role = [
-        window for stage in load_point.stages for window in stage.windows if window.role == role
+        window
+        for stage in load_point.stages
+        for window in stage.windows
+        if window.role == role
     ]
     lengths = _lengths(load_point, role)
     overload = overload_of(load_point.stages, found)
@@ -156,7 +178,9 @@ def gauge_is_mean(gauge: float, by_counters: float | None) -> bool:
     gauge is read in one phase more often than in the others. So it is compared with the mean that
     follows from times, `by_counters`, and believed if that is None.
     """
-    return by_counters is None or abs(gauge - by_counters) <= GAUGE_APART * max(gauge, by_counters)
+    return by_counters is None or abs(gauge - by_counters) <= GAUGE_APART * max(
+        gauge, by_counters
+    )
 
 
 def running_by_counters(load_point: LoadPointContext) -> float | None:
@@ -165,14 +189,20 @@ def running_by_counters(load_point: LoadPointContext) -> float | None:
     Return None if the servers have several roles, or if the mean of a stage is unknown.
     """
     roles = {window.role for stage in load_point.stages for window in stage.windows}
-    each = [(stage.running_by_counters, stage.seconds) for stage in load_point.stages]
+    each = [
+        (stage.running_by_counters, stage.seconds) for stage in load_point.stages
+    ]
     parts = [(running, seconds) for running, seconds in each if running is not None]
     if len(roles) > 1 or not parts or len(parts) < len(each):
         return None
-    return sum(running * seconds for running, seconds in parts) / sum(s for _, s in parts)
+    return sum(running * seconds for running, seconds in parts) / sum(
+        s for _, s in parts
+    )
 
 
-def _by_times(under: measure.Pressure, running: float, waiting: float | None) -> measure.Pressure:
+def _by_times(
+    under: measure.Pressure, running: float, waiting: float | None
+) -> measure.Pressure:
     """Return the pressure with the numbers that follow from times, where gauges are no means.
 
     `running` and `waiting` replace the means of the gauges. Between two samples the KV cache may
@@ -192,7 +222,9 @@ def _by_times(under: measure.Pressure, running: float, waiting: float | None) ->
     )
 
 
-def _all_served(load_point: LoadPointContext, found: Sequence[StageFinding]) -> bool:
+def _all_served(
+    load_point: LoadPointContext, found: Sequence[StageFinding]
+) -> bool:
     """Return whether an open loop set the throughput: all that it sent was served."""
     return load_point.expected.load.is_open and kept_up(load_point.stages, found)
 
@@ -209,13 +241,23 @@ class _QueueTimes(NamedTuple):
 
 def _queue_times(load_point: LoadPointContext, role: str) -> _QueueTimes:
     """Return how long the requests to a role waited, and how many of them, on average."""
-    edges = [measure.counters.by_role(stage.edges).get(role, ()) for stage in load_point.stages]
+    edges = [
+        measure.counters.by_role(stage.edges).get(role, ())
+        for stage in load_point.stages
+    ]
     seconds, requests = (
-        measure.sum_of_all([measure.counters.rise(servers, counter) for servers in edges])
-        for counter in (measure.counters.QUEUE_TIME_SUM, measure.counters.QUEUE_TIME_COUNT)
+        measure.sum_of_all(
+            [measure.counters.rise(servers, counter) for servers in edges]
+        )
+        for counter in (
+            measure.counters.QUEUE_TIME_SUM,
+            measure.counters.QUEUE_TIME_COUNT,
+        )
     )
     lasted = sum(stage.seconds for stage in load_point.stages)
-    return _QueueTimes(measure.ratio(seconds, requests, 1000), measure.ratio(seconds, lasted))
+    return _QueueTimes(
+        measure.ratio(seconds, requests, 1000), measure.ratio(seconds, lasted)
+    )
 
 
 def _lengths(load_point: LoadPointContext, role: str) -> measure.MeanLengths | None:
@@ -249,7 +291,10 @@ def _point(
     )
     return (
         measure.OperatingPoint(
-            load_point.load_point.id, under.running_mean, tokens, under.kv_mean_percent
+            load_point.load_point.id,
+            under.running_mean,
+            tokens,
+            under.kv_mean_percent,
         )
         if under and tokens
         else None

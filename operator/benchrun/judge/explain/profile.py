@@ -20,7 +20,10 @@ from benchrun.measure import rounded
 
 MAX_NAME_CHARACTERS = 80
 MIN_KERNEL_PERCENT = 0.05
-_BEHIND = {"hostPercent": "no kernel ran in {} % of the time", "stepTokens": "a step has {} tokens"}
+_BEHIND = {
+    "hostPercent": "no kernel ran in {} % of the time",
+    "stepTokens": "a step has {} tokens",
+}
 LOST = "the server or its client ended before it was taken; every stage was measured before"
 
 
@@ -30,13 +33,28 @@ def profile_status(found: ProfileResult | None) -> ProfileStatus:
     It is Unknown with a reason where there is no record (None), or no kernel in its trace.
     """
     summary = found.summary if found is not None else None
-    if found is None or summary is None or not summary.kernels or not summary.window_us:
+    if (
+        found is None
+        or summary is None
+        or not summary.kernels
+        or not summary.window_us
+    ):
         empty = "the trace holds no kernel" if summary is not None else None
-        problem = LOST if found is None else found.problem or empty or "the reason is not known"
-        return ProfileStatus(limit="Unknown", sentence=f"No profile: {plain_text(problem)}.")
+        problem = (
+            LOST
+            if found is None
+            else found.problem or empty or "the reason is not known"
+        )
+        return ProfileStatus(
+            limit="Unknown", sentence=f"No profile: {plain_text(problem)}."
+        )
     limit, sentence = _limit(summary)
-    total = max(1, summary.kernels_us, sum(kernel.total_us for kernel in summary.kernels))
-    shares = [(kernel.name, 100 * kernel.total_us / total) for kernel in summary.kernels]
+    total = max(
+        1, summary.kernels_us, sum(kernel.total_us for kernel in summary.kernels)
+    )
+    shares = [
+        (kernel.name, 100 * kernel.total_us / total) for kernel in summary.kernels
+    ]
     name, share = shares[0]
     evidence: Evidence = {
         "workload": found.workload,
@@ -54,7 +72,9 @@ def profile_status(found: ProfileResult | None) -> ProfileStatus:
         sentence=(
             f"{sentence} The largest kernel is {_short(name)} with {percent(share)} of kernel time."
         ),
-        evidence={name: value for name, value in evidence.items() if value is not None},
+        evidence={
+            name: value for name, value in evidence.items() if value is not None
+        },
         kernels={
             _short(name): round(share, 1)
             for name, share in reversed(shares)
@@ -72,7 +92,9 @@ def _limit(summary: TraceSummary) -> tuple[ProfileLimit, str]:
     host = host_percent(summary)
     tokens = summary.step_tokens
     what = "kernel" if summary.device == "GPU" else "operator"
-    idle = f"no {what} ran in {percent(host)} of {number(summary.window_us / 1e6)} s"
+    idle = (
+        f"no {what} ran in {percent(host)} of {number(summary.window_us / 1e6)} s"
+    )
     if host >= PROFILE_HOST_PERCENT:
         wait = f"the {summary.device} waits for the process that starts them"
         return (
@@ -89,7 +111,10 @@ def _limit(summary: TraceSummary) -> tuple[ProfileLimit, str]:
     memory, compute = PROFILE_STEP_TOKENS[summary.device]
     half = f"{idle}; half of the step time is in steps of {tokens} tokens or more"
     if tokens >= compute:
-        return "Compute", f"Compute is the limit, by a rule of thumb: {half} (threshold {compute})."
+        return (
+            "Compute",
+            f"Compute is the limit, by a rule of thumb: {half} (threshold {compute}).",
+        )
     if tokens <= memory:
         return (
             "Memory",
@@ -101,7 +126,9 @@ def _limit(summary: TraceSummary) -> tuple[ProfileLimit, str]:
     )
 
 
-def profiled_row(results: Sequence[Result], profile: ProfileStatus | None) -> Result | None:
+def profiled_row(
+    results: Sequence[Result], profile: ProfileStatus | None
+) -> Result | None:
     """Return the load point whose load was profiled: the highest of its workload.
 
     None if there is no profile, or no row of its workload.
@@ -141,10 +168,17 @@ def with_profile(before: Bottleneck, profile: ProfileStatus) -> Bottleneck:
         for name, text in _BEHIND.items()
         if isinstance(v := profile.evidence.get(name), int | float)
     ]
-    word = "agrees" if profile.limit == "Compute" else f"says {profile.limit}, by a rule of thumb"
+    word = (
+        "agrees"
+        if profile.limit == "Compute"
+        else f"says {profile.limit}, by a rule of thumb"
+    )
     sentence = f"{before.sentence} The profile {word}: {', and '.join(known)}."
     return before.model_copy(
-        update={"sentence": sentence, "evidence": {**before.evidence, "profile": profile.limit}}
+        update={
+            "sentence": sentence,
+            "evidence": {**before.evidence, "profile": profile.limit},
+        }
     )
 
 
@@ -154,4 +188,8 @@ def _short(name: str) -> str:
     The names come from the trace, whose author is not trusted.
     """
     text = " ".join(plain_text(name).split())
-    return text if len(text) <= MAX_NAME_CHARACTERS else f"{text[: MAX_NAME_CHARACTERS - 1]}…"
+    return (
+        text
+        if len(text) <= MAX_NAME_CHARACTERS
+        else f"{text[: MAX_NAME_CHARACTERS - 1]}…"
+    )

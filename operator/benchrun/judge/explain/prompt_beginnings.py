@@ -13,7 +13,13 @@ from typing import NamedTuple
 from benchrun_client.contract import RandomData, length_range
 from benchrun_client.engines import Engine, Setting
 
-from benchrun.api import BenchmarkRunSpec, Explanation, Result, ServerStatus, Workload
+from benchrun.api import (
+    BenchmarkRunSpec,
+    Explanation,
+    Result,
+    ServerStatus,
+    Workload,
+)
 from benchrun.judge.rules.rule import Evidence, in_words
 from benchrun.measure import ratio, rounded
 from benchrun.plan import planned_stages, shared_seed
@@ -27,12 +33,16 @@ Family = tuple[str | int, ...]
 class Beginnings(NamedTuple):
     """Of the prompts of one stage."""
 
-    generator: str | None  # Name of the generator; None: the prompts are no random words.
+    generator: (
+        str | None
+    )  # Name of the generator; None: the prompts are no random words.
     requests: int
     test_request: bool
     sent_before: tuple[str, ...]
     """Earlier stages whose prompts these begin like, in order of sending."""
-    percent: float | None  # Percent of the prompt tokens that are in whole blocks sent before.
+    percent: (
+        float | None
+    )  # Percent of the prompt tokens that are in whole blocks sent before.
 
 
 class _Prompts(NamedTuple):
@@ -49,7 +59,9 @@ class _Sent(NamedTuple):
     tokens: list[int]  # Longest prompt sent in tokens, by the number of the prompt.
 
 
-def beginnings(spec: BenchmarkRunSpec, *, last: str, block_tokens: int) -> dict[str, Beginnings]:
+def beginnings(
+    spec: BenchmarkRunSpec, *, last: str, block_tokens: int
+) -> dict[str, Beginnings]:
     """Return how prompts begin of every stage up to the `last` one that was measured, by its id.
 
     In the order of the plan. Left out are stages of which nothing is known: their prompts are no
@@ -91,7 +103,9 @@ def _of_stage(
         percent=_percent(prompts.tokens, cached, block_tokens),
     )
     if prompts.family is not None:
-        _remember(sent.setdefault(prompts.family, _Sent([], [])), stage.id, prompts.tokens)
+        _remember(
+            sent.setdefault(prompts.family, _Sent([], [])), stage.id, prompts.tokens
+        )
     return found
 
 
@@ -101,10 +115,16 @@ def _random(workload: Workload) -> RandomData | None:
 
 
 def _name(data: RandomData) -> str:
-    return "benchrun" if data.generator == "Distinct" else f"vLLM {data.version or '0.32'}"
+    return (
+        "benchrun"
+        if data.generator == "Distinct"
+        else f"vLLM {data.version or '0.32'}"
+    )
 
 
-def _prompts(spec: BenchmarkRunSpec, stage: PlannedStage, data: RandomData) -> _Prompts:
+def _prompts(
+    spec: BenchmarkRunSpec, stage: PlannedStage, data: RandomData
+) -> _Prompts:
     workload = stage.workload.name
     seed = data.seed if data.generator == "VLLM" else None
     if seed is None and spec.measurement.cache_policy == "Share":
@@ -125,7 +145,9 @@ def _prompts(spec: BenchmarkRunSpec, stage: PlannedStage, data: RandomData) -> _
     return _Prompts(("0.9", seed, drawn.place), drawn.inputs)
 
 
-def _percent(tokens: Sequence[int], cached: Sequence[int], block: int) -> float | None:
+def _percent(
+    tokens: Sequence[int], cached: Sequence[int], block: int
+) -> float | None:
     """Return the percent of the tokens that a cache may hold, in whole blocks.
 
     The last token of a prompt is always computed, and with it its block.
@@ -148,7 +170,10 @@ def _remember(sent: _Sent, stage: str, tokens: Sequence[int]) -> None:
 
 def block_tokens_of(engine: Engine, servers: Sequence[ServerStatus]) -> int:
     """Return what the servers report of themselves, else what most servers of the engine have."""
-    texts = [engine.reported(Setting.BLOCK_TOKENS, server.reported) or "" for server in servers]
+    texts = [
+        engine.reported(Setting.BLOCK_TOKENS, server.reported) or ""
+        for server in servers
+    ]
     sizes = [int(text) for text in texts if text.isdecimal() and len(text) < 6]
     return max(1, *sizes) if sizes else engine.default_block_tokens
 
@@ -174,7 +199,9 @@ _MEANS: Mapping[str, str] = {
 
 
 def with_beginnings(
-    rows: Sequence[Result], found: Mapping[str, Beginnings], stages: Mapping[str, Sequence[str]]
+    rows: Sequence[Result],
+    found: Mapping[str, Beginnings],
+    stages: Mapping[str, Sequence[str]],
 ) -> list[Result]:
     """Return the rows, each with how its prompts begin where that raises a question.
 
@@ -182,12 +209,15 @@ def with_beginnings(
     measured of each load point, in order of repeats.
     """
     return [
-        _explained(row, [found[s] for s in stages[row.load_point] if s in found]) for row in rows
+        _explained(row, [found[s] for s in stages[row.load_point] if s in found])
+        for row in rows
     ]
 
 
 def _explained(row: Result, repeats: Sequence[Beginnings]) -> Result:
-    if not repeats or (repeats[0].generator in (None, _OWN) and not repeats[0].test_request):
+    if not repeats or (
+        repeats[0].generator in (None, _OWN) and not repeats[0].test_request
+    ):
         return row
     first, *later = repeats
     hits = row.by_repeat.get("prefix_hit_tokens", [0.0])[0]
@@ -202,7 +232,11 @@ def _explained(row: Result, repeats: Sequence[Beginnings]) -> Result:
         "hitPercent": rounded(ratio(hits, queries, 100)),
     }
     answer = (
-        "SentBefore" if first.sent_before else "TestRequest" if first.test_request else "NewPrompts"
+        "SentBefore"
+        if first.sent_before
+        else "TestRequest"
+        if first.test_request
+        else "NewPrompts"
     )
     known = {name: value for name, value in evidence.items() if value is not None}
     made = Explanation.model_validate(
@@ -226,7 +260,9 @@ def earlier_load_points(
 ) -> dict[str, str]:
     """Return, by load point, the one that sent prompts which begin alike before its first stage."""
     first = {
-        load_point: found[ids[0]] for load_point, ids in stages.items() if ids and ids[0] in found
+        load_point: found[ids[0]]
+        for load_point, ids in stages.items()
+        if ids and ids[0] in found
     }
     return {
         load_point: earlier
@@ -235,14 +271,18 @@ def earlier_load_points(
     }
 
 
-def _sentence(of: Beginnings, answer: str, evidence: Evidence, *, is_off: bool) -> str:
+def _sentence(
+    of: Beginnings, answer: str, evidence: Evidence, *, is_off: bool
+) -> str:
     words = dict(evidence)
     if of.generator is not None:
         words["begins"] = _GENERATORS[of.generator]
         words["means"] = _MEANS[answer]
     which = "the only prompt" if of.requests == 1 else "prompt 1"
     if of.test_request:
-        words["tested"] = f"A test request sent {which} before each stage, uncounted"
+        words["tested"] = (
+            f"A test request sent {which} before each stage, uncounted"
+        )
     if of.test_request and of.requests == 1:
         words["means"] = "Its TTFT is that of a cached prompt"
     if is_off:

@@ -5,7 +5,9 @@ from benchrun.judge.rules.load import Overload
 from benchrun.judge.rules.rule import number
 from benchrun.measure import Hold, MeanLengths, Pressure, ServerLimits, rounded
 
-MIN_QUEUED_SHARE = 0.1  # Share of the samples: a rarer queue is just the beginning of the load.
+MIN_QUEUED_SHARE = (
+    0.1  # Share of the samples: a rarer queue is just the beginning of the load.
+)
 MIN_QUEUE_MS = 1.0
 """Mean wait in milliseconds, by the servers' own count: a shorter one does not matter."""
 STAYED_SHARE = 0.95
@@ -17,7 +19,9 @@ def percent(value: float | None) -> str:
     return "an unknown share" if value is None else f"{number(value)} %"
 
 
-MIN_WAITING = 1.0  # Mean number of waiting requests: fewer are just entering the engine.
+MIN_WAITING = (
+    1.0  # Mean number of waiting requests: fewer are just entering the engine.
+)
 
 
 def waiting(
@@ -40,12 +44,21 @@ def waiting(
     """
     if pressure is None and queue_ms is not None and queue_ms < MIN_QUEUE_MS:
         found = Waiting(
-            reason="None", sentence="The server was idle in every sample.", evidence={"samples": 0}
+            reason="None",
+            sentence="The server was idle in every sample.",
+            evidence={"samples": 0},
         )
     elif pressure is None:
-        sentence = "Why requests waited is unknown: no sample caught the server busy."
-        found = Waiting(reason="Unknown", sentence=sentence, evidence={"samples": 0})
-    elif pressure.queued >= MIN_QUEUED_SHARE * pressure.samples and overload is not None:
+        sentence = (
+            "Why requests waited is unknown: no sample caught the server busy."
+        )
+        found = Waiting(
+            reason="Unknown", sentence=sentence, evidence={"samples": 0}
+        )
+    elif (
+        pressure.queued >= MIN_QUEUED_SHARE * pressure.samples
+        and overload is not None
+    ):
         found = _beyond_capacity(pressure, overload)
     else:
         reason, sentence = _reason(pressure, limits, lengths)
@@ -56,9 +69,15 @@ def waiting(
                 f"times, but only {pressure.queued} of {pressure.samples} samples show a queue: "
                 "they can't tell what it waited for."
             )
-        tokens = {"maxNumBatchedTokens": limits.step_tokens} if reason == "TokenBudget" else {}
+        tokens = (
+            {"maxNumBatchedTokens": limits.step_tokens}
+            if reason == "TokenBudget"
+            else {}
+        )
         found = Waiting(
-            reason=reason, sentence=sentence, evidence={**pressure_evidence(pressure), **tokens}
+            reason=reason,
+            sentence=sentence,
+            evidence={**pressure_evidence(pressure), **tokens},
         )
     if queue_ms is None:
         return found
@@ -104,7 +123,9 @@ def _reason(
         return "SequenceLimit", f"{queue} while {held_at(pressure)}{cache}."
     if pressure.hold is Hold.KV_CACHE:
         preempted = (
-            f", and {number(pressure.preemptions)} were preempted" if pressure.preemptions else ""
+            f", and {number(pressure.preemptions)} were preempted"
+            if pressure.preemptions
+            else ""
         )
         by = f"{number(pressure.queued_running)} running requests{preempted}"
         return (
@@ -137,7 +158,9 @@ def cache_in_use(pressure: Pressure, before: str) -> str:
     For example "with at most 9.4 % of the KV cache in use".
     """
     usage = pressure.kv_max_percent
-    return "" if usage is None else f"{before}{percent(usage)} of the KV cache in use"
+    return (
+        "" if usage is None else f"{before}{percent(usage)} of the KV cache in use"
+    )
 
 
 def held_at(pressure: Pressure) -> str:
@@ -187,7 +210,9 @@ def _beyond_capacity(pressure: Pressure, overload: Overload) -> Waiting:
     return Waiting(reason="BeyondCapacity", sentence=sentence, evidence=evidence)
 
 
-def pressure_evidence(pressure: Pressure, *names: str) -> dict[str, float | str | None]:
+def pressure_evidence(
+    pressure: Pressure, *names: str
+) -> dict[str, float | str | None]:
     """Return the named figures that are known; without names, all that are known."""
     figures = {
         "samples": pressure.samples,
@@ -199,4 +224,8 @@ def pressure_evidence(pressure: Pressure, *names: str) -> dict[str, float | str 
         "kvCacheMaxPercent": rounded(pressure.kv_max_percent),
         "preemptions": pressure.preemptions,
     }
-    return {name: value for name in names or figures if (value := figures[name]) is not None}
+    return {
+        name: value
+        for name in names or figures
+        if (value := figures[name]) is not None
+    }

@@ -37,32 +37,48 @@ _FAMILIES = [failures_and_tokens, sample_size, server_identity, kv_cache, replic
 _FAMILIES += [hardware, load, client, warm_up, steady_state, scraping, rule]
 SENTENCES: Mapping[Code, rule.Sentence] = {
     code: words
-    for (_, code), words in sorted(entry for f in _FAMILIES for entry in f.RULES.sentences.items())
+    for (_, code), words in sorted(
+        entry for f in _FAMILIES for entry in f.RULES.sentences.items()
+    )
 }
 """The sentence of every code, in the order in which findings of one severity are shown."""
 STAGE_RULES = tuple(
-    found for _, found in sorted(entry for f in _FAMILIES for entry in f.RULES.of_stages.items())
+    found
+    for _, found in sorted(
+        entry for f in _FAMILIES for entry in f.RULES.of_stages.items()
+    )
 )
-LOAD_POINT_RULES = tuple(found for f in _FAMILIES for found in f.RULES.of_load_points)
+LOAD_POINT_RULES = tuple(
+    found for f in _FAMILIES for found in f.RULES.of_load_points
+)
 RUN_RULES = tuple(found for f in _FAMILIES for found in f.RULES.of_runs)
 
 
 def evidence_sentence(code: Code, evidence: Evidence) -> str:
     """Return the evidence of a finding as a sentence of at most 1,000 bytes."""
     words = SENTENCES[code]
-    return sentence(rule.in_words(words, evidence) if isinstance(words, str) else words(evidence))
+    return sentence(
+        rule.in_words(words, evidence)
+        if isinstance(words, str)
+        else words(evidence)
+    )
 
 
 def judge_stage(stage: StageFacts) -> list[StageFinding]:
     """Return everything that any rule finds at one stage."""
-    return _with_note((each for find in STAGE_RULES for each in find(stage)), stage.id)
+    return _with_note(
+        (each for find in STAGE_RULES for each in find(stage)), stage.id
+    )
 
 
 def judge_load_point(load_point: LoadPointContext) -> list[StageFinding]:
     """Return everything found at the stages of a load point and at the load point as a whole."""
-    of_stages = [finding for stage in load_point.stages for finding in judge_stage(stage)]
+    of_stages = [
+        finding for stage in load_point.stages for finding in judge_stage(stage)
+    ]
     of_load_point = _with_note(
-        (each for find in LOAD_POINT_RULES for each in find(load_point)), load_point.load_point.id
+        (each for find in LOAD_POINT_RULES for each in find(load_point)),
+        load_point.load_point.id,
     )
     measured = {stage.id for stage in load_point.stages}
     return [
@@ -74,7 +90,12 @@ def judge_load_point(load_point: LoadPointContext) -> list[StageFinding]:
 
 def judge_run(run: RunContext) -> list[StageFinding]:
     """Return what the rules of whole runs find; each finding names its load point."""
-    return [each for find in RUN_RULES for each in find(run) if isinstance(each, StageFinding)]
+    return [
+        each
+        for find in RUN_RULES
+        for each in find(run)
+        if isinstance(each, StageFinding)
+    ]
 
 
 MAX_CODES = 24  # Most codes that the evidence of a finding holds.
@@ -84,9 +105,13 @@ def _with_note(found: Found, where: str) -> list[StageFinding]:
     """Return the findings, and a Note that names each rule whose input was missing and why."""
     every = list(found)
     findings = [each for each in every if isinstance(each, StageFinding)]
-    reasons = {each.code.value: each.why for each in every if isinstance(each, NotChecked)}
+    reasons = {
+        each.code.value: each.why for each in every if isinstance(each, NotChecked)
+    }
     evidence = dict(islice(reasons.items(), MAX_CODES))
-    note = StageFinding(Code.NOT_CHECKED, "Note", where, evidence, weight=len(reasons))
+    note = StageFinding(
+        Code.NOT_CHECKED, "Note", where, evidence, weight=len(reasons)
+    )
     return [*findings, note] if reasons else findings
 
 
@@ -94,7 +119,8 @@ def verdict_of_findings(findings: Iterable[StageFinding]) -> Verdict:
     """Return the verdict of a judged stage or load point; a Note leaves it Valid."""
     return (
         worst_verdict(
-            "Valid" if finding.severity == "Note" else finding.severity for finding in findings
+            "Valid" if finding.severity == "Note" else finding.severity
+            for finding in findings
         )
         or "Valid"
     )
@@ -116,7 +142,9 @@ def aggregate(findings: Iterable[StageFinding]) -> list[Finding]:
         by_code.setdefault(finding.code, []).append(finding)
     entries = [_entry(by_code[code]) for code in SENTENCES if code in by_code]
     ordered = sorted(entries, key=lambda entry: -SEVERITIES.index(entry.severity))
-    bare = [each.model_copy(update={"meaning": "", "remedy": ""}) for each in ordered]
+    bare = [
+        each.model_copy(update={"meaning": "", "remedy": ""}) for each in ordered
+    ]
     explained = 0
     room = MAX_FINDINGS_BYTES - json_bytes(bare, exclude_none=False)
     for whole, short in zip(ordered, bare, strict=True):
@@ -129,7 +157,10 @@ def aggregate(findings: Iterable[StageFinding]) -> list[Finding]:
 
 def _entry(found: list[StageFinding]) -> Finding:
     # max keeps the first of equals: the earliest stage.
-    worst = max(found, key=lambda finding: (SEVERITIES.index(finding.severity), finding.weight))
+    worst = max(
+        found,
+        key=lambda finding: (SEVERITIES.index(finding.severity), finding.weight),
+    )
     page = page_of(worst.code)
     return Finding(
         code=worst.code,

@@ -20,7 +20,14 @@ from benchrun.judge.rules.rule import (
     times,
 )
 from benchrun.judge.stage_facts import StageFacts
-from benchrun.measure import Distribution, counters, known, milliseconds, ratio, rounded
+from benchrun.measure import (
+    Distribution,
+    counters,
+    known,
+    milliseconds,
+    ratio,
+    rounded,
+)
 
 # Name of TTFT at the client that neither the servers nor the path account for, in evidence.
 GAP = "unexplainedMs"
@@ -47,7 +54,9 @@ class Sign(NamedTuple):
     name: str
     value: float
     threshold: float
-    invalid_factor: float = math.inf  # Multiple of the threshold above which the stage is Invalid.
+    invalid_factor: float = (
+        math.inf
+    )  # Multiple of the threshold above which the stage is Invalid.
 
     @property
     def load(self) -> float:
@@ -66,9 +75,17 @@ def client_saturated(stage: StageFacts) -> Found:
     crossed = crossed_signs(stage)
     if not crossed:
         known = client.lag_p99_us is not None or stage.expected.offline
-        return [] if known else [NotChecked(Code.CLIENT_SATURATED, "unknown: event-loop lag")]
-    worst = max(crossed, key=lambda sign: (sign.load > sign.invalid_factor, sign.load))
-    evidence: Evidence = {sign.name: rounded(sign.value) for sign in _signs(stage)} | {
+        return (
+            []
+            if known
+            else [NotChecked(Code.CLIENT_SATURATED, "unknown: event-loop lag")]
+        )
+    worst = max(
+        crossed, key=lambda sign: (sign.load > sign.invalid_factor, sign.load)
+    )
+    evidence: Evidence = {
+        sign.name: rounded(sign.value) for sign in _signs(stage)
+    } | {
         "eventLoopLagMaxMs": rounded(milliseconds(client.lag_max_us)),
         "proxyLookups": "true" if stage.record.engine.trust_env else "false",
         "serverTtftMs": rounded(stage.server_ttft_ms),
@@ -81,15 +98,25 @@ def client_saturated(stage: StageFacts) -> Found:
         else None,
     }
     severity = graded(worst.load, worst.invalid_factor)
-    return [StageFinding(Code.CLIENT_SATURATED, severity, stage.id, evidence, weight=worst.load)]
+    return [
+        StageFinding(
+            Code.CLIENT_SATURATED, severity, stage.id, evidence, weight=worst.load
+        )
+    ]
 
 
 def saturated_sentence(evidence: Evidence) -> str:
     """Return the sentence of a ClientSaturated finding, by the worst sign in its evidence."""
-    worst = _SENTENCES.get(str(evidence.get("worst")), "These thresholds were crossed: {crossed}")
+    worst = _SENTENCES.get(
+        str(evidence.get("worst")), "These thresholds were crossed: {crossed}"
+    )
     stolen = evidence.get("stolenPercent")
     is_shown = isinstance(stolen, int | float) and stolen >= SHOWN_STOLEN_PERCENT
-    also = ", and the hypervisor took {stolenPercent} % of the CPU of its node" if is_shown else ""
+    also = (
+        ", and the hypervisor took {stolenPercent} % of the CPU of its node"
+        if is_shown
+        else ""
+    )
     return in_words(f"{worst}: the client was short of CPU{also}.", evidence)
 
 
@@ -99,18 +126,28 @@ def client_throttled(stage: StageFacts) -> Found:
     if periods == 0 or stage.expected.offline:
         return []
     if periods is None:
-        return [NotChecked(Code.CLIENT_THROTTLED, "the client's cgroup could not be read")]
+        return [
+            NotChecked(
+                Code.CLIENT_THROTTLED, "the client's cgroup could not be read"
+            )
+        ]
     evidence = {
         "throttledPeriods": periods,
         "wallSeconds": rounded(stage.record.client.wall_seconds),
     }
-    return [StageFinding(Code.CLIENT_THROTTLED, "Suspect", stage.id, evidence, weight=periods)]
+    return [
+        StageFinding(
+            Code.CLIENT_THROTTLED, "Suspect", stage.id, evidence, weight=periods
+        )
+    ]
 
 
 def crossed_signs(stage: StageFacts) -> list[Sign]:
     """Return the signs of overload that are beyond their thresholds."""
     return [
-        sign for sign in _signs(stage) if sign.load > 1 and (sign.name != GAP or _made_gap(stage))
+        sign
+        for sign in _signs(stage)
+        if sign.load > 1 and (sign.name != GAP or _made_gap(stage))
     ]
 
 
@@ -126,7 +163,10 @@ def _made_gap(stage: StageFacts) -> bool:
     gap_ms = unexplained_gap_ms(stage) or 0.0
     if cores > thresholds.client_cores_suspect:
         return True
-    is_busy = cores > thresholds.client_cores_with_gap or lag_ms > _lag_threshold_ms(stage)
+    is_busy = (
+        cores > thresholds.client_cores_with_gap
+        or lag_ms > _lag_threshold_ms(stage)
+    )
     return is_busy and gap_ms <= thresholds.client_turns * lag_ms
 
 
@@ -143,10 +183,15 @@ def _signs(stage: StageFacts) -> list[Sign]:
     if gap_ms is not None:
         signs.append(Sign(GAP, gap_ms, gap_threshold_ms(stage), factor))
     if stage.load.has_due_instants:
-        late_ms = milliseconds(Distribution.of(stage.requests.queue_us).percentile(99)) or 0.0
+        late_ms = (
+            milliseconds(Distribution.of(stage.requests.queue_us).percentile(99))
+            or 0.0
+        )
         signs.append(Sign("sendLagP99Ms", late_ms, max_lag_ms, factor))
     if client.lag_p99_us is not None:
-        signs.append(Sign("eventLoopLagP99Ms", client.lag_p99_us / 1000, max_lag_ms, factor))
+        signs.append(
+            Sign("eventLoopLagP99Ms", client.lag_p99_us / 1000, max_lag_ms, factor)
+        )
     if cores is not None:
         signs.append(Sign("coresAProcess", cores, thresholds.client_cores_suspect))
     return signs
@@ -167,13 +212,17 @@ def _lag_threshold_ms(stage: StageFacts) -> float:
         for ms in (stage.server_ttft_ms, stage.mean_ttft_ms, stage.mean_decode_ms)
         if ms is not None
     ]
-    share = stage.thresholds.client_lag_suspect_percent / 100 * min(bent, default=0.0)
+    share = (
+        stage.thresholds.client_lag_suspect_percent / 100 * min(bent, default=0.0)
+    )
     return max(stage.thresholds.client_lag_suspect_ms, share)
 
 
 def gap_threshold_ms(stage: StageFacts) -> float:
     """Return how many ms longer TTFT may be at the client than at the servers."""
-    return _much_beside_ttft_ms(stage, floor_ms=stage.thresholds.ttft_gap_suspect_ms)
+    return _much_beside_ttft_ms(
+        stage, floor_ms=stage.thresholds.ttft_gap_suspect_ms
+    )
 
 
 def _much_beside_ttft_ms(stage: StageFacts, *, floor_ms: float) -> float:
@@ -182,7 +231,9 @@ def _much_beside_ttft_ms(stage: StageFacts, *, floor_ms: float) -> float:
     The result is a share of the TTFT at the servers, or at the client if that is unknown.
     """
     ttft_ms = (
-        stage.server_ttft_ms if stage.server_ttft_ms is not None else stage.mean_ttft_ms or 0.0
+        stage.server_ttft_ms
+        if stage.server_ttft_ms is not None
+        else stage.mean_ttft_ms or 0.0
     )
     return max(floor_ms, stage.thresholds.ttft_gap_suspect_percent / 100 * ttft_ms)
 
@@ -205,7 +256,9 @@ def unexplained_gap_ms(stage: StageFacts) -> float | None:
     gap_ms = stage.ttft_gap_ms
     made = stage.record.connections
     trip_ms = round_trip_ms(stage) or 0.0
-    connect_ms = trip_ms if made is None else made.total_us / 1000 / len(stage.requests.ok)
+    connect_ms = (
+        trip_ms if made is None else made.total_us / 1000 / len(stage.requests.ok)
+    )
     return (
         None
         if gap_ms is None
@@ -246,7 +299,11 @@ def shards_out_of_step(stage: StageFacts) -> Found:
         "processes": shards.count,
         "suspectMs": threshold,
     }
-    return [StageFinding(Code.SHARDS_OUT_OF_STEP, "Suspect", stage.id, evidence, weight=apart)]
+    return [
+        StageFinding(
+            Code.SHARDS_OUT_OF_STEP, "Suspect", stage.id, evidence, weight=apart
+        )
+    ]
 
 
 _CODES = [Code.FRONTEND_SATURATED, Code.CLIENT_SERVER_GAP]
@@ -266,7 +323,11 @@ def path_slow(stage: StageFacts) -> Found:
     thresholds = stage.thresholds
     evidence = dict[str, float | str | None]()
     by_share = thresholds.lost_segments_suspect_percent / 100 * len(stage.answered)
-    lost = Sign("lostSegments", lost_segments or 0, max(thresholds.lost_segments_suspect, by_share))
+    lost = Sign(
+        "lostSegments",
+        lost_segments or 0,
+        max(thresholds.lost_segments_suspect, by_share),
+    )
     limit_ms = _much_beside_ttft_ms(stage, floor_ms=thresholds.path_suspect_ms)
     trip = Sign("roundTripMs", round_trip_ms(stage) or 0.0, limit_ms)
     if trips is not None and trip.load > 1:
@@ -279,12 +340,19 @@ def path_slow(stage: StageFacts) -> Found:
             "serverTtftMs": rounded(stage.server_ttft_ms),
         }
     if lost.load > 1:
-        much = {"suspectSegments": rounded(lost.threshold), "answered": len(stage.answered)}
+        much = {
+            "suspectSegments": rounded(lost.threshold),
+            "answered": len(stage.answered),
+        }
         evidence |= {lost.name: lost_segments, **much}
     if evidence:
         return [
             StageFinding(
-                Code.PATH_SLOW, "Suspect", stage.id, evidence, weight=max(trip.load, lost.load)
+                Code.PATH_SLOW,
+                "Suspect",
+                stage.id,
+                evidence,
+                weight=max(trip.load, lost.load),
             )
         ]
     missing = [
@@ -292,7 +360,11 @@ def path_slow(stage: StageFacts) -> Found:
         for name, value in (("round trips", trips), ("lost packets", lost_segments))
         if value is None
     ]
-    return [NotChecked(Code.PATH_SLOW, f"unknown: {' and '.join(missing)}")] if missing else []
+    return (
+        [NotChecked(Code.PATH_SLOW, f"unknown: {' and '.join(missing)}")]
+        if missing
+        else []
+    )
 
 
 def gap_beyond_client(stage: StageFacts) -> Found:
@@ -305,7 +377,9 @@ def gap_beyond_client(stage: StageFacts) -> Found:
     if stage.expected.offline or not stage.answered:
         return []
     # Behind a proxy the API servers answer the proxy, whose own rule looks at it.
-    codes = [Code.CLIENT_SERVER_GAP] if counters.proxy_edges(stage.record) else _CODES
+    codes = (
+        [Code.CLIENT_SERVER_GAP] if counters.proxy_edges(stage.record) else _CODES
+    )
     gap_ms = unexplained_gap_ms(stage)
     threshold = gap_threshold_ms(stage)
     if gap_ms is None:
@@ -315,11 +389,15 @@ def gap_beyond_client(stage: StageFacts) -> Found:
     # CPU of the busiest server; None where no metrics page has it: with several API servers vLLM
     # leaves it out.
     used = known(
-        counters.rise_at(edge, counters.CPU) for edge in stage.edges if not counters.is_reset(edge)
+        counters.rise_at(edge, counters.CPU)
+        for edge in stage.edges
+        if not counters.is_reset(edge)
     )
     cores = max(used) / stage.seconds if used and stage.seconds > 0 else None
     is_full = (
-        cores is not None and cores > stage.thresholds.frontend_cores_suspect and codes is _CODES
+        cores is not None
+        and cores > stage.thresholds.frontend_cores_suspect
+        and codes is _CODES
     )
     if not is_full and any(sign.name == GAP for sign in crossed_signs(stage)):
         return []
@@ -337,16 +415,26 @@ def gap_beyond_client(stage: StageFacts) -> Found:
     if is_full:
         return [
             StageFinding(
-                Code.FRONTEND_SATURATED, "Suspect", stage.id, evidence, weight=cores or 0.0
+                Code.FRONTEND_SATURATED,
+                "Suspect",
+                stage.id,
+                evidence,
+                weight=cores or 0.0,
             )
         ]
     unknown = (
-        [NotChecked(Code.FRONTEND_SATURATED, "unknown: CPU seconds of the API server")]
+        [
+            NotChecked(
+                Code.FRONTEND_SATURATED, "unknown: CPU seconds of the API server"
+            )
+        ]
         if cores is None
         else []
     )
     return [
-        StageFinding(Code.CLIENT_SERVER_GAP, "Suspect", stage.id, evidence, weight=gap_ms),
+        StageFinding(
+            Code.CLIENT_SERVER_GAP, "Suspect", stage.id, evidence, weight=gap_ms
+        ),
         *unknown,
     ]
 

@@ -27,13 +27,19 @@ def requests_failed(stage: StageFacts) -> Found:
     failed = failed_requests(stage.record)
     errors = stage.record.errors
     # The server's own answer where the client kept it, else the most frequent error.
-    error = stage.record.diagnostic or max(errors, key=errors.__getitem__, default="")
+    error = stage.record.diagnostic or max(
+        errors, key=errors.__getitem__, default=""
+    )
     counts: Evidence = {"requests": requests, "failed": failed}
     text: Evidence = {"error": error[:MAX_ERROR_CHARS]} if error or errors else {}
     if failed == requests:
         return [
             StageFinding(
-                Code.ALL_REQUESTS_FAILED, "Invalid", stage.id, {**counts, **text}, weight=requests
+                Code.ALL_REQUESTS_FAILED,
+                "Invalid",
+                stage.id,
+                {**counts, **text},
+                weight=requests,
             )
         ]
     percent = 100 * failed / requests
@@ -46,23 +52,33 @@ def requests_failed(stage: StageFacts) -> Found:
         "maxFailedPercent": limit,
         **text,
     }
-    return [StageFinding(Code.REQUESTS_FAILED, "Invalid", stage.id, evidence, weight=percent)]
+    return [
+        StageFinding(
+            Code.REQUESTS_FAILED, "Invalid", stage.id, evidence, weight=percent
+        )
+    ]
 
 
 def no_output(stage: StageFacts) -> Found:
     """Find answers without a single token in the whole stage."""
     answered = sum(stage.requests.ok)
-    if answered == 0 or any(compress(stage.requests.output_tokens, stage.requests.ok)):
+    if answered == 0 or any(
+        compress(stage.requests.output_tokens, stage.requests.ok)
+    ):
         return []
     if not stage.counts_tokens:
         return [NotChecked(Code.NO_OUTPUT, _NO_COUNTS)]
     evidence = {"answered": answered, "outputTokens": 0}
-    return [StageFinding(Code.NO_OUTPUT, "Invalid", stage.id, evidence, weight=answered)]
+    return [
+        StageFinding(Code.NO_OUTPUT, "Invalid", stage.id, evidence, weight=answered)
+    ]
 
 
 # The load engine keeps only the reason phrase of a status; the last is nginx's.
 TOO_MANY_REQUESTS = frozenset({"too many requests"})
-SERVICE_UNAVAILABLE = frozenset({"service unavailable", "service temporarily unavailable"})
+SERVICE_UNAVAILABLE = frozenset(
+    {"service unavailable", "service temporarily unavailable"}
+)
 
 
 def requests_rejected(stage: StageFacts) -> Found:
@@ -72,10 +88,16 @@ def requests_rejected(stage: StageFacts) -> Found:
     count the answers alone tell.
     """
     too_many, unavailable = (
-        sum(count for text, count in stage.record.errors.items() if text.strip().lower() in phrases)
+        sum(
+            count
+            for text, count in stage.record.errors.items()
+            if text.strip().lower() in phrases
+        )
         for phrases in (TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE)
     )
-    counted = counters.rise(counters.of_engine(stage.edges), counters.ADMISSION_REJECTIONS)
+    counted = counters.rise(
+        counters.of_engine(stage.edges), counters.ADMISSION_REJECTIONS
+    )
     rejected = max(too_many + unavailable, counted or 0)
     if rejected == 0:
         return []
@@ -88,7 +110,11 @@ def requests_rejected(stage: StageFacts) -> Found:
         "rejectedByServers": counted,
         "rejectedPercent": rounded(percent),
     }
-    return [StageFinding(Code.REQUESTS_REJECTED, "Suspect", stage.id, evidence, weight=percent)]
+    return [
+        StageFinding(
+            Code.REQUESTS_REJECTED, "Suspect", stage.id, evidence, weight=percent
+        )
+    ]
 
 
 # The load engine counts truncated answers as successes. It asks every server for its count of
@@ -115,15 +141,24 @@ def output_too_short(stage: StageFacts) -> Found:
     """
     answers = _answers(stage)
     thresholds = stage.thresholds
-    stopped = counters.finished(counters.answering(stage.edges), "stop", "repetition") or 0.0
-    stopped_percent = 100 * stopped / max(1, answers.answered) if stage.expected.ignore_eos else 0.0
+    stopped = (
+        counters.finished(counters.answering(stage.edges), "stop", "repetition")
+        or 0.0
+    )
+    stopped_percent = (
+        100 * stopped / max(1, answers.answered)
+        if stage.expected.ignore_eos
+        else 0.0
+    )
     is_short = answers.percent < thresholds.output_suspect_percent
     if answers.answered == 0 or not (
         is_short or stopped_percent > thresholds.stopped_suspect_percent
     ):
         return []
     severity: Severity = (
-        "Invalid" if answers.percent < thresholds.output_invalid_percent else "Suspect"
+        "Invalid"
+        if answers.percent < thresholds.output_invalid_percent
+        else "Suspect"
     )
     if not stage.counts_tokens:
         return [NotChecked(Code.OUTPUT_TOO_SHORT, _NO_COUNTS)]
@@ -134,9 +169,16 @@ def output_too_short(stage: StageFacts) -> Found:
     }
     if stopped_percent:
         limit = thresholds.stopped_suspect_percent
-        evidence |= {"stoppedPercent": rounded(stopped_percent), "suspectStoppedPercent": limit}
+        evidence |= {
+            "stoppedPercent": rounded(stopped_percent),
+            "suspectStoppedPercent": limit,
+        }
     weight = max(100 - answers.percent, 0.0)
-    return [StageFinding(Code.OUTPUT_TOO_SHORT, severity, stage.id, evidence, weight=weight)]
+    return [
+        StageFinding(
+            Code.OUTPUT_TOO_SHORT, severity, stage.id, evidence, weight=weight
+        )
+    ]
 
 
 def stream_truncated(stage: StageFacts) -> Found:
@@ -149,7 +191,12 @@ def stream_truncated(stage: StageFacts) -> Found:
     if answers.answered == 0:
         return []
     if stage.record.streams is None and answers.unended == answers.answered:
-        return [NotChecked(Code.STREAM_TRUNCATED, "an older client did not note how streams ended")]
+        return [
+            NotChecked(
+                Code.STREAM_TRUNCATED,
+                "an older client did not note how streams ended",
+            )
+        ]
     percent = 100 * answers.unended / answers.answered
     if percent <= thresholds.truncated_invalid_percent:
         return []
@@ -160,14 +207,19 @@ def stream_truncated(stage: StageFacts) -> Found:
         "invalidPercent": thresholds.truncated_invalid_percent,
         **answers.evidence,
     }
-    return [StageFinding(Code.STREAM_TRUNCATED, "Invalid", stage.id, evidence, weight=percent)]
+    return [
+        StageFinding(
+            Code.STREAM_TRUNCATED, "Invalid", stage.id, evidence, weight=percent
+        )
+    ]
 
 
 def _answers(stage: StageFacts) -> _Answers:
     columns = stage.requests
     count = sum(columns.ok)
     expected, received = (
-        sum(compress(c, columns.ok)) for c in (columns.asked_tokens, columns.output_tokens)
+        sum(compress(c, columns.ok))
+        for c in (columns.asked_tokens, columns.output_tokens)
     )
     percent = 100 * received / expected if expected else 100.0
     evidence: Evidence = {
@@ -176,9 +228,14 @@ def _answers(stage: StageFacts) -> _Answers:
         "percent": rounded(percent),
         "ignoreEOS": "true" if stage.expected.ignore_eos else "false",
     }
-    closed = columns.ended if stage.record.streams is None else stage.record.streams.closed
+    closed = (
+        columns.ended
+        if stage.record.streams is None
+        else stage.record.streams.closed
+    )
     unended = sum(
-        ok and not (a or b) for ok, a, b in zip(columns.ok, columns.ended, closed, strict=True)
+        ok and not (a or b)
+        for ok, a, b in zip(columns.ok, columns.ended, closed, strict=True)
     )
     return _Answers(count, unended, percent, evidence)
 
@@ -199,11 +256,14 @@ def token_counts_disagree(stage: StageFacts) -> Found:
         return [NotChecked(Code.TOKEN_COUNTS_DISAGREE, _NO_COUNTS)]
     if counted == 0:
         return []
-    served = counters.rise(counters.answering(stage.edges), counters.GENERATION_TOKENS)
+    served = counters.rise(
+        counters.answering(stage.edges), counters.GENERATION_TOKENS
+    )
     if served is None:
         return [
             NotChecked(
-                Code.TOKEN_COUNTS_DISAGREE, "a server's generated tokens were not read at both ends"
+                Code.TOKEN_COUNTS_DISAGREE,
+                "a server's generated tokens were not read at both ends",
             )
         ]
     of_failed = sum(compress(columns.asked_tokens, [not ok for ok in columns.ok]))
@@ -219,7 +279,15 @@ def token_counts_disagree(stage: StageFacts) -> Found:
         "differencePercent": rounded(percent),
         "suspectPercent": threshold,
     }
-    return [StageFinding(Code.TOKEN_COUNTS_DISAGREE, "Suspect", stage.id, evidence, weight=percent)]
+    return [
+        StageFinding(
+            Code.TOKEN_COUNTS_DISAGREE,
+            "Suspect",
+            stage.id,
+            evidence,
+            weight=percent,
+        )
+    ]
 
 
 def chunks_are_not_tokens(stage: StageFacts) -> Found:
@@ -245,7 +313,11 @@ def chunks_are_not_tokens(stage: StageFacts) -> Found:
         "chunksPerToken": rounded(each),
         "noteBelow": limit,
     }
-    return [StageFinding(Code.CHUNKS_ARE_NOT_TOKENS, "Note", stage.id, evidence, weight=1 - each)]
+    return [
+        StageFinding(
+            Code.CHUNKS_ARE_NOT_TOKENS, "Note", stage.id, evidence, weight=1 - each
+        )
+    ]
 
 
 def requests_aborted(stage: StageFacts) -> Found:
@@ -257,7 +329,11 @@ def requests_aborted(stage: StageFacts) -> Found:
         return []
     broken = counters.finished(counters.answering(stage.edges), "abort", "error")
     if broken is None:
-        return [NotChecked(Code.REQUESTS_ABORTED, "no server reports why requests finished")]
+        return [
+            NotChecked(
+                Code.REQUESTS_ABORTED, "no server reports why requests finished"
+            )
+        ]
     requests = len(stage.requests.ok)
     failed = failed_requests(stage.record)
     percent = 100 * (broken - failed - stage.sent_again) / requests
@@ -272,7 +348,11 @@ def requests_aborted(stage: StageFacts) -> Found:
         "percent": rounded(percent),
         "suspectPercent": threshold,
     }
-    return [StageFinding(Code.REQUESTS_ABORTED, severity, stage.id, evidence, weight=percent)]
+    return [
+        StageFinding(
+            Code.REQUESTS_ABORTED, severity, stage.id, evidence, weight=percent
+        )
+    ]
 
 
 def prompt_tokens_disagree(stage: StageFacts) -> Found:
@@ -308,7 +388,15 @@ def prompt_tokens_disagree(stage: StageFacts) -> Found:
         "percent": rounded(percent),
         "suspectPercent": threshold,
     }
-    return [StageFinding(Code.PROMPT_TOKENS_DISAGREE, severity, stage.id, evidence, weight=percent)]
+    return [
+        StageFinding(
+            Code.PROMPT_TOKENS_DISAGREE,
+            severity,
+            stage.id,
+            evidence,
+            weight=percent,
+        )
+    ]
 
 
 def speculation_on_random_text(stage: StageFacts) -> Found:
@@ -319,11 +407,21 @@ def speculation_on_random_text(stage: StageFacts) -> Found:
     drafted = counters.rise(counters.answering(stage.edges), counters.SPECULATED)
     if not stage.expected.random_text or not drafted:
         return []
-    accepted = counters.rise(counters.answering(stage.edges), counters.SPECULATED_ACCEPTED)
-    accepted_percent = None if accepted is None else rounded(100 * accepted / drafted)
+    accepted = counters.rise(
+        counters.answering(stage.edges), counters.SPECULATED_ACCEPTED
+    )
+    accepted_percent = (
+        None if accepted is None else rounded(100 * accepted / drafted)
+    )
     evidence = {"draftTokens": drafted, "acceptedPercent": accepted_percent}
     return [
-        StageFinding(Code.SPECULATION_ON_RANDOM_TEXT, "Suspect", stage.id, evidence, weight=drafted)
+        StageFinding(
+            Code.SPECULATION_ON_RANDOM_TEXT,
+            "Suspect",
+            stage.id,
+            evidence,
+            weight=drafted,
+        )
     ]
 
 
@@ -341,7 +439,10 @@ RULES = Rules(
         165: speculation_on_random_text,
     },
     sentences={
-        (10, Code.ALL_REQUESTS_FAILED): "All {requests} requests failed.[ Error: {error}]",
+        (
+            10,
+            Code.ALL_REQUESTS_FAILED,
+        ): "All {requests} requests failed.[ Error: {error}]",
         (
             20,
             Code.REQUESTS_FAILED,

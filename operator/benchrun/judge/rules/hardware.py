@@ -49,7 +49,9 @@ def gpu_slowed(stage: StageFacts) -> Found:
     by_pod = renewed(stage.samples)
     read = [sample for samples in by_pod.values() for sample in samples]
     slowed, capped = (
-        100 * fmean(found) if (found := known(getattr(sample, name) for sample in read)) else None
+        100 * fmean(found)
+        if (found := known(getattr(sample, name) for sample in read))
+        else None
         for name in ("gpu_slowed", "gpu_power_capped")
     )
     clocks = [
@@ -79,10 +81,14 @@ def gpu_slowed(stage: StageFacts) -> Found:
         missing = (
             []
             if halves
-            else [f"the figures of the servers' GPUs were renewed fewer than {MIN_CLOCKS} times"]
+            else [
+                f"the figures of the servers' GPUs were renewed fewer than {MIN_CLOCKS} times"
+            ]
         )
         missing += (
-            ["the exporter does not have the reasons for lower clocks"] if slowed is None else []
+            ["the exporter does not have the reasons for lower clocks"]
+            if slowed is None
+            else []
         )
         wanted = missing and any(server.gpus for server in stage.servers)
         return [NotChecked(Code.GPU_SLOWED, "; ".join(missing))] if wanted else []
@@ -96,7 +102,11 @@ def gpu_slowed(stage: StageFacts) -> Found:
     }
     return [
         StageFinding(
-            Code.GPU_SLOWED, severity, stage.id, evidence, weight=max(fallen[0], slowed or 0.0)
+            Code.GPU_SLOWED,
+            severity,
+            stage.id,
+            evidence,
+            weight=max(fallen[0], slowed or 0.0),
         )
     ]
 
@@ -149,7 +159,11 @@ def gpu_clocks_differ(load_point: LoadPointContext) -> Found:
             }
             return [
                 StageFinding(
-                    Code.GPU_SLOWED, "Suspect", load_point.load_point.id, evidence, weight=change[0]
+                    Code.GPU_SLOWED,
+                    "Suspect",
+                    load_point.load_point.id,
+                    evidence,
+                    weight=change[0],
                 )
             ]
     return []
@@ -164,11 +178,18 @@ def gpus_unread(stage: StageFacts) -> Found:
         return []
     if not known(sample.gpu_pods for sample in stage.samples):
         codes = (Code.GPU_ERRORS, Code.GPU_SHARED)
-        return [NotChecked(code, "no figures of the servers' GPUs were read") for code in codes]
+        return [
+            NotChecked(code, "no figures of the servers' GPUs were read")
+            for code in codes
+        ]
     read = {figure for _, figure in stage.gpus}
     unread = [_ERRORS[figure][0] for figure in _ERRORS if figure not in read]
     return (
-        [NotChecked(Code.GPU_ERRORS, f"the exporter does not have: {', '.join(unread)}")]
+        [
+            NotChecked(
+                Code.GPU_ERRORS, f"the exporter does not have: {', '.join(unread)}"
+            )
+        ]
         if unread
         else []
     )
@@ -201,7 +222,9 @@ def gpu_errors(run: RunContext) -> Found:
             if after is not None:
                 where = {"error": error, "server": pod, "stage": stage.stage_id}
                 evidence: Evidence = {**where, "before": before, "after": after}
-                yield StageFinding(Code.GPU_ERRORS, severity, load_point_id, evidence, weight=after)
+                yield StageFinding(
+                    Code.GPU_ERRORS, severity, load_point_id, evidence, weight=after
+                )
 
 
 def _new_xid(known: float, values: Sequence[float]) -> tuple[float | None, float]:
@@ -230,9 +253,17 @@ def gpu_shared(stage: StageFacts) -> Found:
     """Find several pods on one GPU or a slice of it, or more memory in use than servers take."""
     pods = max(known(sample.gpu_pods for sample in stage.samples), default=0.0)
     if pods > 1:
-        return [StageFinding(Code.GPU_SHARED, "Suspect", stage.id, {"pods": pods}, weight=pods)]
-    used = max(known(sample.gpu_memory_mib for sample in stage.samples), default=0.0)
-    total = max(known(sample.gpu_memory_total_mib for sample in stage.samples), default=0.0)
+        return [
+            StageFinding(
+                Code.GPU_SHARED, "Suspect", stage.id, {"pods": pods}, weight=pods
+            )
+        ]
+    used = max(
+        known(sample.gpu_memory_mib for sample in stage.samples), default=0.0
+    )
+    total = max(
+        known(sample.gpu_memory_total_mib for sample in stage.samples), default=0.0
+    )
     shares = [_memory_share(server) for server in stage.servers if server.gpus]
     if pods and (not total or None in shares):
         return [
@@ -244,7 +275,8 @@ def gpu_shared(stage: StageFacts) -> Found:
     thresholds = stage.thresholds
     share = max(known(shares), default=1.0)
     margin = max(
-        thresholds.gpu_memory_margin_mib, thresholds.gpu_memory_margin_percent / 100 * total
+        thresholds.gpu_memory_margin_mib,
+        thresholds.gpu_memory_margin_percent / 100 * total,
     )
     suspect = round(share * total + margin)
     evidence: Evidence = {
@@ -287,18 +319,38 @@ def server_throttled(stage: StageFacts) -> Found:
         ("waitingPercent", waiting, stage.thresholds.cpu_waiting_suspect_percent),
     )
     if every := [
-        (most, pod, key, line) for key, of, line in kinds for pod, most in of.items() if most > line
+        (most, pod, key, line)
+        for key, of, line in kinds
+        for pod, most in of.items()
+        if most > line
     ]:
         percent, pod, key, line = max(every)
-        evidence: Evidence = {"server": pod, key: rounded(percent), "suspectPercent": line}
-        return [StageFinding(Code.SERVER_THROTTLED, "Suspect", stage.id, evidence, weight=percent)]
-    limited = sum(stage.expected.servers.get(role, 0) for role in stage.expected.cpu_limited)
+        evidence: Evidence = {
+            "server": pod,
+            key: rounded(percent),
+            "suspectPercent": line,
+        }
+        return [
+            StageFinding(
+                Code.SERVER_THROTTLED, "Suspect", stage.id, evidence, weight=percent
+            )
+        ]
+    limited = sum(
+        stage.expected.servers.get(role, 0) for role in stage.expected.cpu_limited
+    )
     why = f"CPU periods of {len(throttled)} of {limited} servers with a CPU limit were read"
-    return [NotChecked(Code.SERVER_THROTTLED, why)] if len(throttled) < limited else []
+    return (
+        [NotChecked(Code.SERVER_THROTTLED, why)] if len(throttled) < limited else []
+    )
 
 
 RULES = Rules(
-    of_stages={272: gpu_slowed, 274: gpu_shared, 276: gpus_unread, 278: server_throttled},
+    of_stages={
+        272: gpu_slowed,
+        274: gpu_shared,
+        276: gpus_unread,
+        278: server_throttled,
+    },
     of_load_points=(gpu_clocks_differ,),
     of_runs=(gpu_errors,),
     sentences={

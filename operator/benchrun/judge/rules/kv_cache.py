@@ -31,7 +31,9 @@ class PrefixHits(NamedTuple):
     external: float  # Tokens found in a cache behind the server's own.
     looked_up: float  # Tokens queried; 0: the cache is off, or no request arrived.
     percent: float
-    beyond_percent: float  # Percent found beyond what the dataset repeats on purpose.
+    beyond_percent: (
+        float  # Percent found beyond what the dataset repeats on purpose.
+    )
 
 
 def prefix_hits(stage: StageFacts) -> PrefixHits | None:
@@ -52,7 +54,11 @@ def prefix_hits(stage: StageFacts) -> PrefixHits | None:
         + _looked_up_again(stage, looked_up)
     )
     return PrefixHits(
-        hits, external_hits, looked_up, percent, max(percent - 100 * allowed_for / looked_up, 0.0)
+        hits,
+        external_hits,
+        looked_up,
+        percent,
+        max(percent - 100 * allowed_for / looked_up, 0.0),
     )
 
 
@@ -94,7 +100,13 @@ def prefix_cache(stage: StageFacts) -> Found:
         "cachePolicy": stage.expected.cache_policy,
     }
     return [
-        StageFinding(Code.PREFIX_CACHE_CONTAMINATED, severity, stage.id, evidence, weight=beyond)
+        StageFinding(
+            Code.PREFIX_CACHE_CONTAMINATED,
+            severity,
+            stage.id,
+            evidence,
+            weight=beyond,
+        )
     ]
 
 
@@ -104,26 +116,41 @@ def cache_reset(stage: StageFacts) -> Found:
     Judged by the answer of every server.
     """
     reset = stage.record.cache_reset
-    if stage.expected.cache_policy != "Reset" or (reset is not None and reset.succeeded):
+    if stage.expected.cache_policy != "Reset" or (
+        reset is not None and reset.succeeded
+    ):
         return []
     if reset is None:
         return [
             NotChecked(
-                Code.CACHE_RESET_FAILED, "the record does not say whether the cache was reset"
+                Code.CACHE_RESET_FAILED,
+                "the record does not say whether the cache was reset",
             )
         ]
     evidence: Evidence = {"attempts": reset.attempts, "answer": reset.answer}
     return [
-        StageFinding(Code.CACHE_RESET_FAILED, "Suspect", stage.id, evidence, weight=reset.attempts)
+        StageFinding(
+            Code.CACHE_RESET_FAILED,
+            "Suspect",
+            stage.id,
+            evidence,
+            weight=reset.attempts,
+        )
     ]
 
 
 def preempted(stage: StageFacts) -> Found:
     """Find preemptions: any is worth a Note, more than a few determine the tail (Suspect)."""
-    preemptions = counters.rise(counters.of_engine(stage.edges), counters.PREEMPTIONS)
+    preemptions = counters.rise(
+        counters.of_engine(stage.edges), counters.PREEMPTIONS
+    )
     requests = len(stage.requests.ok)
     if preemptions is None:
-        return [NotChecked(Code.PREEMPTED, "a server's preemptions were not read at both ends")]
+        return [
+            NotChecked(
+                Code.PREEMPTED, "a server's preemptions were not read at both ends"
+            )
+        ]
     if preemptions == 0:
         return []
     percent = 100 * preemptions / requests
@@ -131,7 +158,9 @@ def preempted(stage: StageFacts) -> Found:
     severity: Severity = "Suspect" if percent > threshold else "Note"
     counts = {"preemptions": preemptions, "requests": requests}
     evidence = {**counts, "percent": rounded(percent), "suspectPercent": threshold}
-    return [StageFinding(Code.PREEMPTED, severity, stage.id, evidence, weight=percent)]
+    return [
+        StageFinding(Code.PREEMPTED, severity, stage.id, evidence, weight=percent)
+    ]
 
 
 def kv_recomputed(stage: StageFacts) -> Found:
@@ -146,7 +175,9 @@ def kv_recomputed(stage: StageFacts) -> Found:
     fetched = counters.rise(servers, counters.EXTERNAL_HITS)
     cached = counters.rise(servers, counters.PREFIX_HITS)
     if prompts is None or fetched is None or cached is None:
-        why = "a decode server's fetched and cached tokens were not read at both ends"
+        why = (
+            "a decode server's fetched and cached tokens were not read at both ends"
+        )
         return [NotChecked(Code.KV_RECOMPUTED, why)]
     computed = max(prompts - fetched - cached, 0.0)
     percent = 100 * computed / prompts if prompts > 0 else 0.0
@@ -165,11 +196,20 @@ def kv_recomputed(stage: StageFacts) -> Found:
         "suspectPercent": thresholds.recomputed_suspect_percent,
         "invalidPercent": thresholds.recomputed_invalid_percent,
     }
-    return [StageFinding(Code.KV_RECOMPUTED, severity, stage.id, evidence, weight=percent)]
+    return [
+        StageFinding(
+            Code.KV_RECOMPUTED, severity, stage.id, evidence, weight=percent
+        )
+    ]
 
 
 RULES = Rules(
-    of_stages={70: prefix_cache, 80: cache_reset, 90: kv_recomputed, 170: preempted},
+    of_stages={
+        70: prefix_cache,
+        80: cache_reset,
+        90: kv_recomputed,
+        170: preempted,
+    },
     sentences={
         (
             100,

@@ -17,7 +17,13 @@ from benchrun.judge.rules.rule import (
     StageFinding,
 )
 from benchrun.judge.rules.steady_state import BEYOND_CAPACITY
-from benchrun.measure import Distribution, Plateau, failed_requests, milliseconds, rounded
+from benchrun.measure import (
+    Distribution,
+    Plateau,
+    failed_requests,
+    milliseconds,
+    rounded,
+)
 
 
 def rate_not_achieved(stage: StageFacts) -> Found:
@@ -36,13 +42,17 @@ def rate_not_achieved(stage: StageFacts) -> Found:
         return [NotChecked(Code.RATE_NOT_ACHIEVED, "a single request has no rate")]
     took = (max(starts) - min(starts)) / 1e6
     trace_seconds = (max(stage.due_us) - min(stage.due_us)) / 1e6
-    rate = stage.load.rate or (len(starts) / trace_seconds if trace_seconds > 0 else None)
+    rate = stage.load.rate or (
+        len(starts) / trace_seconds if trace_seconds > 0 else None
+    )
     if rate is None:
         return []  # a trace with all requests at one instant
     percent = 100 * len(starts) / rate / took if took > 0 else math.inf
     if percent >= thresholds.sent_rate_suspect_percent:
         return []
-    severity: Severity = "Invalid" if percent < thresholds.sent_rate_invalid_percent else "Suspect"
+    severity: Severity = (
+        "Invalid" if percent < thresholds.sent_rate_invalid_percent else "Suspect"
+    )
     evidence = {
         "requests": len(starts),
         "askedRate": rate,
@@ -53,7 +63,13 @@ def rate_not_achieved(stage: StageFacts) -> Found:
         "invalidPercent": thresholds.sent_rate_invalid_percent,
     }
     return [
-        StageFinding(Code.RATE_NOT_ACHIEVED, severity, stage.id, evidence, weight=100 - percent)
+        StageFinding(
+            Code.RATE_NOT_ACHIEVED,
+            severity,
+            stage.id,
+            evidence,
+            weight=100 - percent,
+        )
     ]
 
 
@@ -81,7 +97,9 @@ def concurrency_not_reached(stage: StageFacts) -> Found:
     limit *= max(0.0, 1 - thresholds.think_errors * thinking / requests**0.5)
     start = stage.flight.first_reaching(min(limit / 100 * users, most))
     mean = None if start is None else stage.flight.mean(start, last)
-    reached = most if mean is None else mean  # no time in between: one wave, sent at once
+    reached = (
+        most if mean is None else mean
+    )  # no time in between: one wave, sent at once
     percent = 100 * reached / users
     if percent >= limit:
         return []
@@ -94,7 +112,11 @@ def concurrency_not_reached(stage: StageFacts) -> Found:
     }
     return [
         StageFinding(
-            Code.CONCURRENCY_NOT_REACHED, "Suspect", stage.id, evidence, weight=100 - percent
+            Code.CONCURRENCY_NOT_REACHED,
+            "Suspect",
+            stage.id,
+            evidence,
+            weight=100 - percent,
         )
     ]
 
@@ -110,7 +132,8 @@ def queue_wait_hidden(stage: StageFacts) -> Found:
     mean = milliseconds(waits.mean()) or 0.0
     p99 = milliseconds(waits.percentile(99)) or 0.0
     threshold = max(
-        thresholds.queue_wait_note_ms, thresholds.queue_wait_note_percent / 100 * latency
+        thresholds.queue_wait_note_ms,
+        thresholds.queue_wait_note_percent / 100 * latency,
     )
     if max(mean, p99) <= threshold:
         return []
@@ -125,7 +148,9 @@ def queue_wait_hidden(stage: StageFacts) -> Found:
         "noteMs": thresholds.queue_wait_note_ms,
         "notePercent": thresholds.queue_wait_note_percent,
     }
-    return [StageFinding(Code.QUEUE_WAIT_HIDDEN, "Note", stage.id, evidence, weight=p99)]
+    return [
+        StageFinding(Code.QUEUE_WAIT_HIDDEN, "Note", stage.id, evidence, weight=p99)
+    ]
 
 
 def all_at_once(stage: StageFacts) -> Found:
@@ -148,33 +173,46 @@ class Overload(NamedTuple):
     seconds: float  # Seconds between the two counts.
 
 
-def overload_of(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -> Overload | None:
+def overload_of(
+    stages: Sequence[StageFacts], found: Sequence[StageFinding]
+) -> Overload | None:
     """Return the overload of the stage where it is most marked; None if no stage is overloaded."""
     beyond = [
         f
         for f in found
-        if f.code is Code.NOT_STEADY_STATE and f.evidence.get("cause") == BEYOND_CAPACITY
+        if f.code is Code.NOT_STEADY_STATE
+        and f.evidence.get("cause") == BEYOND_CAPACITY
     ]
     if not beyond:
         return None
     worst = max(beyond, key=lambda finding: finding.weight)
     stage = next((stage for stage in stages if stage.id == worst.stage_id), None)
     arrived, completed = (
-        worst.evidence.get(rate) for rate in ("arrivalsPerSecond", "completionsPerSecond")
+        worst.evidence.get(rate)
+        for rate in ("arrivalsPerSecond", "completionsPerSecond")
     )
-    if stage is None or not isinstance(arrived, float) or not isinstance(completed, float):
+    if (
+        stage is None
+        or not isinstance(arrived, float)
+        or not isinstance(completed, float)
+    ):
         return None
     demand = stage.demand
     # Under a cap the last sending is late: demand has fallen by then.
     first = min(stage.due_us)
     last = max(stage.due_us)
     middle = (first + last) // 2
-    return Overload(arrived, completed, demand.at(middle), demand.at(last), (last - middle) / 1e6)
+    return Overload(
+        arrived,
+        completed,
+        demand.at(middle),
+        demand.at(last),
+        (last - middle) / 1e6,
+    )
 
 
-MIN_USERS = (
-    8  # Fewest users of a closed loop. Fewer leave most tenths of a round empty in any case.
-)
+# Fewest users of a closed loop. Fewer leave most tenths of a round empty in any case.
+MIN_USERS = 8
 MIN_ROUNDS = 3
 PARTS_A_ROUND = 10
 
@@ -189,13 +227,21 @@ def users_in_step(stage: StageFacts) -> Found:
     where = stage.plateau
     users = stage.load.cap or 0
     thresholds = stage.thresholds
-    if not stage.load.closed_loop or users < MIN_USERS or not isinstance(where, Plateau):
+    if (
+        not stage.load.closed_loop
+        or users < MIN_USERS
+        or not isinstance(where, Plateau)
+    ):
         return []
     columns = stage.requests
     started = [i for i in where.started if columns.ok[i]]
     share = share_of_round(stage, where, started)
     if share is None:
-        return [NotChecked(Code.USERS_IN_STEP, f"fewer than {MIN_ROUNDS} rounds of the users")]
+        return [
+            NotChecked(
+                Code.USERS_IN_STEP, f"fewer than {MIN_ROUNDS} rounds of the users"
+            )
+        ]
     ttft_ms = sorted(columns.ttft_us[i] / 1000 for i in started)
     early = ttft_ms[len(ttft_ms) // 10]
     late = ttft_ms[-1 - len(ttft_ms) // 10]
@@ -211,10 +257,16 @@ def users_in_step(stage: StageFacts) -> Found:
         "p90TtftMs": rounded(late),
         "noteFactor": factor,
     }
-    return [StageFinding(Code.USERS_IN_STEP, "Note", stage.id, evidence, weight=1 - share)]
+    return [
+        StageFinding(
+            Code.USERS_IN_STEP, "Note", stage.id, evidence, weight=1 - share
+        )
+    ]
 
 
-def share_of_round(stage: StageFacts, where: Plateau, started: Sequence[int]) -> float | None:
+def share_of_round(
+    stage: StageFacts, where: Plateau, started: Sequence[int]
+) -> float | None:
     """Return in which share of a round requests begin; None if the plateau is too short.
 
     The share is 1 where they begin independently or in turns, 1 / `PARTS_A_ROUND` where all begin
@@ -230,7 +282,8 @@ def share_of_round(stage: StageFacts, where: Plateau, started: Sequence[int]) ->
     parts = int(PARTS_A_ROUND * rounds)
     width = where.length_us / parts
     counts = Counter(
-        min(parts - 1, int((stage.requests.start_us[i] - where.start_us) / width)) for i in started
+        min(parts - 1, int((stage.requests.start_us[i] - where.start_us) / width))
+        for i in started
     )
     mean = len(started) / parts
     squares = sum(count * count for count in counts.values()) / parts

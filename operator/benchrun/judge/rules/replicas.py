@@ -25,7 +25,9 @@ from benchrun.measure.request_figures import risen
 from benchrun.names import PREFILLING_ROLES
 
 MAX_NAMES_CHARS = 200
-MIN_SAMPLES = 5  # Fewest samples of a role: fewer say little about how often it is idle.
+MIN_SAMPLES = (
+    5  # Fewest samples of a role: fewer say little about how often it is idle.
+)
 
 
 def replicas_unequal(stage: StageFacts) -> Found:
@@ -35,13 +37,21 @@ def replicas_unequal(stage: StageFacts) -> Found:
     counted some of the answers.
     """
     if not stage.edges:
-        return [NotChecked(Code.REPLICAS_UNEQUAL, "no server's metrics endpoint was read")]
+        return [
+            NotChecked(
+                Code.REPLICAS_UNEQUAL, "no server's metrics endpoint was read"
+            )
+        ]
     by_role = counters.by_role(counters.of_engine(stage.edges))
-    return [found for servers in by_role.values() for found in _unequal(servers, stage)]
+    return [
+        found for servers in by_role.values() for found in _unequal(servers, stage)
+    ]
 
 
 def _unequal(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
-    halves = [edge for edge in servers if (edge.before is None) != (edge.after is None)]
+    halves = [
+        edge for edge in servers if (edge.before is None) != (edge.after is None)
+    ]
     # No server read at one end: the cause is the client or the network.
     partly_there = len(halves) if len(halves) < len(servers) else 0
     reported = {
@@ -52,7 +62,9 @@ def _unequal(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
     # Percentage of answers that no known server counted; 0 where that is not known.
     unknown_percent = 0.0
     answered = sum(stage.requests.ok)
-    finished = counters.rise(counters.answering(stage.edges), counters.REQUESTS_FINISHED)
+    finished = counters.rise(
+        counters.answering(stage.edges), counters.REQUESTS_FINISHED
+    )
     if stage.expected.through_service and answered and finished is not None:
         unknown_percent = 100 * max(answered - finished, 0) / answered
     threshold = stage.thresholds.unknown_servers_invalid_percent
@@ -63,18 +75,28 @@ def _unequal(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
             "readAtOneEndOnly": partly_there,
             **({"server": halves[0].address} if partly_there else {}),
             **{
-                f"{name}Named": _named(reported[name]) for name in _NAMED if len(reported[name]) > 1
+                f"{name}Named": _named(reported[name])
+                for name in _NAMED
+                if len(reported[name]) > 1
             },
             "byUnknownServersPercent": rounded(unknown_percent),
             "invalidPercent": threshold,
         }
         weight = partly_there + different + unknown_percent / 100
-        return [StageFinding(Code.REPLICAS_UNEQUAL, "Invalid", stage.id, evidence, weight=weight)]
-    silent = {name: [of(edge) is None for edge in servers] for name, of in _REPORTED.items()}
+        return [
+            StageFinding(
+                Code.REPLICAS_UNEQUAL, "Invalid", stage.id, evidence, weight=weight
+            )
+        ]
+    silent = {
+        name: [of(edge) is None for edge in servers]
+        for name, of in _REPORTED.items()
+    }
     # Models are missing from some gateways and from older records: missing at all of them is no
     # difference.
     unknown = any(
-        any(each) and not (name == "models" and all(each)) for name, each in silent.items()
+        any(each) and not (name == "models" and all(each))
+        for name, each in silent.items()
     )
     if len(servers) > 1 and (halves or unknown):
         return [
@@ -95,7 +117,9 @@ _NAMED = ("versions", "models")  # Settings are a digest, which names nothing.
 
 
 def _named(values: set[str]) -> str:
-    return "; ".join(value[: MAX_NAMES_CHARS // len(values)] for value in sorted(values))
+    return "; ".join(
+        value[: MAX_NAMES_CHARS // len(values)] for value in sorted(values)
+    )
 
 
 def load_uneven(stage: StageFacts) -> Found:
@@ -104,9 +128,13 @@ def load_uneven(stage: StageFacts) -> Found:
     Nothing is found if chance explains the distance.
     """
     if not stage.edges:
-        return [NotChecked(Code.LOAD_UNEVEN, "no server's metrics endpoint was read")]
+        return [
+            NotChecked(Code.LOAD_UNEVEN, "no server's metrics endpoint was read")
+        ]
     by_role = counters.by_role(counters.of_engine(stage.edges))
-    return [found for servers in by_role.values() for found in _uneven(servers, stage)]
+    return [
+        found for servers in by_role.values() for found in _uneven(servers, stage)
+    ]
 
 
 def _uneven(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
@@ -115,8 +143,15 @@ def _uneven(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
     if len(servers) == 1 or finished == 0:
         return []
     if finished is None:
-        return [NotChecked(Code.LOAD_UNEVEN, "a server's requests were not read at both ends")]
-    answered = [counters.rise_at(edge, counters.REQUESTS_FINISHED) or 0.0 for edge in servers]
+        return [
+            NotChecked(
+                Code.LOAD_UNEVEN, "a server's requests were not read at both ends"
+            )
+        ]
+    answered = [
+        counters.rise_at(edge, counters.REQUESTS_FINISHED) or 0.0
+        for edge in servers
+    ]
     equal = finished / len(servers)
     farthest = max(answered, key=lambda count: abs(count - equal))
     off_percent = 100 * abs(farthest - equal) / equal
@@ -136,7 +171,11 @@ def _uneven(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
         "suspectChance": thresholds.uneven_chance,
         "server": servers[answered.index(farthest)].address,
     }
-    return [StageFinding(Code.LOAD_UNEVEN, "Suspect", stage.id, evidence, weight=off_percent)]
+    return [
+        StageFinding(
+            Code.LOAD_UNEVEN, "Suspect", stage.id, evidence, weight=off_percent
+        )
+    ]
 
 
 def _chance(answered: float, *, requests: float, servers: int) -> float:
@@ -149,7 +188,9 @@ def _chance(answered: float, *, requests: float, servers: int) -> float:
     share = answered / requests
     equal = 1 / servers
     parts = ((share, equal), (1 - share, 1 - equal))
-    divergence = math.fsum(part * math.log(part / fair) for part, fair in parts if part > 0)
+    divergence = math.fsum(
+        part * math.log(part / fair) for part, fair in parts if part > 0
+    )
     return min(1.0, 2 * servers * math.exp(-requests * divergence))
 
 
@@ -167,7 +208,9 @@ def role_idle(stage: StageFacts) -> Found:
             idle = _idle(samples, in_steps=window.role in PREFILLING_ROLES)
             idle_percents[window.role] = 100 * idle / len(samples)
             queued_percents[window.role] = (
-                100 * sum((sample.waiting or 0) > 0 for sample in samples) / len(samples)
+                100
+                * sum((sample.waiting or 0) > 0 for sample in samples)
+                / len(samples)
             )
     if len(idle_percents) < 2:
         return []
@@ -176,7 +219,10 @@ def role_idle(stage: StageFacts) -> Found:
         return [NotChecked(Code.ROLE_IDLE, why)]
     threshold = stage.thresholds.idle_samples_percent
     queued = max(queued_percents, key=queued_percents.__getitem__)
-    idlest = max((role for role in idle_percents if role != queued), key=idle_percents.__getitem__)
+    idlest = max(
+        (role for role in idle_percents if role != queued),
+        key=idle_percents.__getitem__,
+    )
     idle_percent = idle_percents[idlest]
     queued_percent = queued_percents[queued]
     if min(idle_percent, queued_percent) <= threshold:
@@ -188,7 +234,11 @@ def role_idle(stage: StageFacts) -> Found:
         "queuedPercent": rounded(queued_percent),
         "notePercent": threshold,
     }
-    return [StageFinding(Code.ROLE_IDLE, "Note", stage.id, evidence, weight=idle_percent)]
+    return [
+        StageFinding(
+            Code.ROLE_IDLE, "Note", stage.id, evidence, weight=idle_percent
+        )
+    ]
 
 
 def _idle(samples: Sequence[Sample], *, in_steps: bool) -> int:
@@ -224,7 +274,11 @@ def proxy_saturated(stage: StageFacts) -> Found:
     if found is None:
         return []
     if found.added_mean_ms is None or found.cores is None:
-        return [NotChecked(Code.PROXY_SATURATED, "the proxy does not report what it adds")]
+        return [
+            NotChecked(
+                Code.PROXY_SATURATED, "the proxy does not report what it adds"
+            )
+        ]
     thresholds = stage.thresholds
     ttft_ms = stage.mean_ttft_ms
     limit_ms = max(
@@ -232,7 +286,9 @@ def proxy_saturated(stage: StageFacts) -> Found:
         thresholds.proxy_added_suspect_percent / 100 * (ttft_ms or 0.0),
     )
     late_ms = max(found.added_mean_ms, found.queued_mean_ms or 0.0)
-    weight = max(times(late_ms, limit_ms), times(found.cores, thresholds.proxy_cores_suspect))
+    weight = max(
+        times(late_ms, limit_ms), times(found.cores, thresholds.proxy_cores_suspect)
+    )
     if weight <= 1:
         return []
     evidence: Evidence = {
@@ -243,11 +299,20 @@ def proxy_saturated(stage: StageFacts) -> Found:
         "suspectCores": thresholds.proxy_cores_suspect,
         "meanTtftMs": rounded(ttft_ms),
     }
-    return [StageFinding(Code.PROXY_SATURATED, "Suspect", stage.id, evidence, weight=weight)]
+    return [
+        StageFinding(
+            Code.PROXY_SATURATED, "Suspect", stage.id, evidence, weight=weight
+        )
+    ]
 
 
 RULES = Rules(
-    of_stages={130: replicas_unequal, 140: load_uneven, 250: proxy_saturated, 260: role_idle},
+    of_stages={
+        130: replicas_unequal,
+        140: load_uneven,
+        250: proxy_saturated,
+        260: role_idle,
+    },
     sentences={
         (
             220,
@@ -257,7 +322,10 @@ RULES = Rules(
         "was read at one end of the stage only]; "
         "{byUnknownServersPercent} % of the answers came from unknown servers (threshold "
         "{invalidPercent} %).",
-        (230, Code.LOAD_UNEVEN): "{servers} servers answered between {smallestSharePercent} % and "
+        (
+            230,
+            Code.LOAD_UNEVEN,
+        ): "{servers} servers answered between {smallestSharePercent} % and "
         "{largestSharePercent} % of {requests} requests: {server} is {offPercent} % off an equal "
         "share (threshold {suspectPercent} %).",
         (

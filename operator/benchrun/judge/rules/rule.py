@@ -36,7 +36,9 @@ class StageFinding:
     """The deciding figures, and the threshold that they crossed."""
     weight: float = 0.0
     """Size of the effect, to pick the worst stage of a code; compared within the code only."""
-    default_severity: Severity | None = None  # The rule's own severity, if the spec changed it.
+    default_severity: Severity | None = (
+        None  # The rule's own severity, if the spec changed it.
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,11 @@ class LoadPointContext:
 
         Empty unless a cap may have held an open loop back.
         """
-        return pools_of(self.records, QUEUED_LATENCIES) if self.expected.load.capped else {}
+        return (
+            pools_of(self.records, QUEUED_LATENCIES)
+            if self.expected.load.capped
+            else {}
+        )
 
     @cached_property
     def parts(self) -> list[Plateau | None] | None:
@@ -99,7 +105,9 @@ class LoadPointContext:
         """Return the latencies of the requests that count, without failed requests."""
         if all(all(record.requests.ok) for record in self.records):
             return self.samples
-        return expected_samples(self.records, self.expected, parts=self.parts, failed=False)
+        return expected_samples(
+            self.records, self.expected, parts=self.parts, failed=False
+        )
 
     def summary(self) -> "list[StageSummary]":
         """Return what the rules of whole runs need of this load point."""
@@ -155,7 +163,10 @@ def in_words(template: str, evidence: Evidence) -> str:
     key becomes "?".
     """
     known = {key: value for key, value in evidence.items() if value is not None}
-    words = {k: _FIGURES.get(v, v) if isinstance(v, str) else number(v) for k, v in known.items()}
+    words = {
+        k: _FIGURES.get(v, v) if isinstance(v, str) else number(v)
+        for k, v in known.items()
+    }
     shown = defaultdict(lambda: "?", words)
     kept = re.sub(
         r"\[(.*?)\]",
@@ -233,7 +244,11 @@ def overridden(
         if severity == finding.severity:
             changed.append(finding)
         elif severity != "Off":
-            changed.append(replace(finding, severity=severity, default_severity=finding.severity))
+            changed.append(
+                replace(
+                    finding, severity=severity, default_severity=finding.severity
+                )
+            )
     return changed
 
 

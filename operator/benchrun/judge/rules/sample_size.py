@@ -3,7 +3,12 @@
 from collections.abc import Collection, Sequence
 from statistics import fmean
 
-from benchrun_client.contract import MIN_REPEATS, is_bounded, least_count, missing_rounds
+from benchrun_client.contract import (
+    MIN_REPEATS,
+    is_bounded,
+    least_count,
+    missing_rounds,
+)
 
 from benchrun.api import LoadPoint, as_many_as_fit
 from benchrun.judge.objectives import sample_of
@@ -30,7 +35,8 @@ def too_few_samples(load_point: LoadPointContext) -> Found:
         for percentile in load_point.percentiles
     ]
     wanted += [
-        (float(o.percentile), sample_of(o, load_point.answered)) for o in load_point.objectives
+        (float(o.percentile), sample_of(o, load_point.answered))
+        for o in load_point.objectives
     ]
     unbounded = {
         percentile: sample
@@ -43,11 +49,16 @@ def too_few_samples(load_point: LoadPointContext) -> Found:
     needed = {percentile: least_count(percentile) or 0 for percentile in unbounded}
     neediest, sample = max(unbounded.items(), key=lambda each: needed[each[0]])
     short = missing_rounds(sample, max(unbounded))
-    is_burst = all(stage.at_once for stage in sample.stages) and sample.repeats < MIN_REPEATS
+    is_burst = (
+        all(stage.at_once for stage in sample.stages)
+        and sample.repeats < MIN_REPEATS
+    )
     is_few = sample.count < needed[neediest]
     evidence: Evidence = {
         "samples": sample.count,
-        "percentiles": ", ".join(f"{percentile:g}" for percentile in sorted(unbounded)),
+        "percentiles": ", ".join(
+            f"{percentile:g}" for percentile in sorted(unbounded)
+        ),
         "percentile": f"{neediest:g}" if is_few else None,
         "needed": needed[neediest] if is_few else None,
         "rounds": rounded(short.seen) if short is not None else None,
@@ -59,7 +70,11 @@ def too_few_samples(load_point: LoadPointContext) -> Found:
     times_too_few = needed[neediest] / sample.count
     return [
         StageFinding(
-            Code.TOO_FEW_SAMPLES, "Note", load_point.load_point.id, evidence, weight=times_too_few
+            Code.TOO_FEW_SAMPLES,
+            "Note",
+            load_point.load_point.id,
+            evidence,
+            weight=times_too_few,
         )
     ]
 
@@ -83,13 +98,18 @@ def repeats_disagree(load_point: LoadPointContext) -> Found:
         chance = significance.groups_p_value(repeats)
         if cv is None or chance is None:
             continue
-        if cv > thresholds.repeats_cv_percent and chance < thresholds.chance_of_alarm:
+        if (
+            cv > thresholds.repeats_cv_percent
+            and chance < thresholds.chance_of_alarm
+        ):
             apart[figure] = cv, chance
     if not apart:
         return []
     worst = max(apart, key=lambda figure: apart[figure][0])
     weight, chance = apart[worst]
-    means = [sum(stage[worst]) / len(stage[worst]) for stage in stages if stage[worst]]
+    means = [
+        sum(stage[worst]) / len(stage[worst]) for stage in stages if stage[worst]
+    ]
     evidence = {
         "figure": worst,
         "cvPercent": rounded(weight),
@@ -103,12 +123,18 @@ def repeats_disagree(load_point: LoadPointContext) -> Found:
     }
     return [
         StageFinding(
-            Code.REPEATS_DISAGREE, "Suspect", load_point.load_point.id, evidence, weight=weight
+            Code.REPEATS_DISAGREE,
+            "Suspect",
+            load_point.load_point.id,
+            evidence,
+            weight=weight,
         )
     ]
 
 
-def missing_records(load_point: LoadPoint, measured: Collection[str]) -> list[StageFinding]:
+def missing_records(
+    load_point: LoadPoint, measured: Collection[str]
+) -> list[StageFinding]:
     """Return a finding for each repeat of the load point that has no record."""
     evidence = {
         "planned": len(load_point.stage_ids),
@@ -124,12 +150,16 @@ def missing_records(load_point: LoadPoint, measured: Collection[str]) -> list[St
 MAX_NAMED_CHARS = 400
 
 
-def unstored_records(load_point: LoadPoint, unstored: Sequence[str]) -> list[StageFinding]:
+def unstored_records(
+    load_point: LoadPoint, unstored: Sequence[str]
+) -> list[StageFinding]:
     """Return a finding for each stage of the load point whose record could not be stored.
 
     Each finding names the unstored stages of all load points, as far as there is room.
     """
-    named = ", ".join(as_many_as_fit(unstored, lambda stage: len(stage) + 2, MAX_NAMED_CHARS))
+    named = ", ".join(
+        as_many_as_fit(unstored, lambda stage: len(stage) + 2, MAX_NAMED_CHARS)
+    )
     evidence: Evidence = {"unstored": len(unstored), "stages": named}
     return [
         StageFinding(Code.RECORD_NOT_STORED, "Note", stage, evidence)
@@ -152,7 +182,10 @@ RULES = Rules(
             Code.REPEATS_DISAGREE,
         ): "{figure} is between {least} and {most} in {repeats} repeats: coefficient of "
         "variation {cvPercent} % (threshold {suspectPercent} %).",
-        (390, Code.RECORD_NOT_STORED): "{unstored} records could not be stored: {stages}.",
+        (
+            390,
+            Code.RECORD_NOT_STORED,
+        ): "{unstored} records could not be stored: {stages}.",
         (40, Code.RECORD_MISSING): "{measured} of {planned} repeats were measured.",
     },
 )

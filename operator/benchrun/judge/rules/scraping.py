@@ -6,7 +6,14 @@ from itertools import pairwise
 from statistics import median
 
 from benchrun.judge.rules.load import share_of_round
-from benchrun.judge.rules.rule import Code, Found, NotChecked, Rules, StageFacts, StageFinding
+from benchrun.judge.rules.rule import (
+    Code,
+    Found,
+    NotChecked,
+    Rules,
+    StageFacts,
+    StageFinding,
+)
 from benchrun.measure import (
     Plateau,
     Window,
@@ -29,14 +36,18 @@ def scrape_coverage(stage: StageFacts) -> Found:
     samples = sorted(stage.samples, key=lambda sample: sample.at)
     if not samples:
         return [
-            NotChecked(Code.SCRAPE_COVERAGE_LOW, "no sample of a server falls within the stage")
+            NotChecked(
+                Code.SCRAPE_COVERAGE_LOW,
+                "no sample of a server falls within the stage",
+            )
         ]
     servers = by_server(samples).values()
     gaps = [b.at - a.at for own in servers for a, b in pairwise(own)]
     if gaps and median(gaps) >= THINNED_INTERVALS * interval:
         return [
             NotChecked(
-                Code.SCRAPE_COVERAGE_LOW, "a long run's timeline keeps means of many samples"
+                Code.SCRAPE_COVERAGE_LOW,
+                "a long run's timeline keeps means of many samples",
             )
         ]
     expected = math.fsum(window.expected for window in stage.windows)
@@ -51,7 +62,13 @@ def scrape_coverage(stage: StageFacts) -> Found:
         "scrapeIntervalSeconds": interval,
     }
     return [
-        StageFinding(Code.SCRAPE_COVERAGE_LOW, "Note", stage.id, evidence, weight=100 - percent)
+        StageFinding(
+            Code.SCRAPE_COVERAGE_LOW,
+            "Note",
+            stage.id,
+            evidence,
+            weight=100 - percent,
+        )
     ]
 
 
@@ -82,12 +99,19 @@ def littles_law(stage: StageFacts) -> Found:
     held = _held(stage.windows)
     if len(held) < thresholds.littles_law_samples:
         return [
-            NotChecked(Code.LITTLES_LAW_BROKEN, "too few samples of the servers within the stage")
+            NotChecked(
+                Code.LITTLES_LAW_BROKEN,
+                "too few samples of the servers within the stage",
+            )
         ]
     # vLLM sets its gauges at the end of a step, without the requests that the step completed: of an
     # answer's steps, about one a token, the last is never seen.
     if not stage.counts_tokens:
-        return [NotChecked(Code.LITTLES_LAW_BROKEN, "the server does not count its tokens")]
+        return [
+            NotChecked(
+                Code.LITTLES_LAW_BROKEN, "the server does not count its tokens"
+            )
+        ]
     tokens = sum(map(stage.requests.output_tokens.__getitem__, stage.answered))
     if 100 * len(stage.answered) > thresholds.littles_law_suspect_percent * tokens:
         return [
@@ -96,17 +120,24 @@ def littles_law(stage: StageFacts) -> Found:
                 "answers of so few tokens are over before a gauge shows them",
             )
         ]
-    seen = [stage.flight.at(round(1e6 * at) - stage.record.first_send_unix_us) for at, _ in held]
+    seen = [
+        stage.flight.at(round(1e6 * at) - stage.record.first_send_unix_us)
+        for at, _ in held
+    ]
     client = math.fsum(seen) / len(seen)
     server = math.fsum(count for _, count in held) / len(held)
     gap = abs(client - server)
     throughput = len(stage.answered) / stage.seconds if stage.seconds > 0 else 0.0
     percent = 100 * gap / max(client, server) if gap > 0 else 0.0
     per_request_ms = 1000 * gap / throughput if throughput > 0 else 0.0
-    apart = [count - at_client for (_, count), at_client in zip(held, seen, strict=True)]
+    apart = [
+        count - at_client for (_, count), at_client in zip(held, seen, strict=True)
+    ]
     mean = mean_of(apart)
     # The error of the mean, with the correlation of neighbouring samples.
-    inflation = variance_inflation([[value - mean.estimate for value in apart]], fitted=1)
+    inflation = variance_inflation(
+        [[value - mean.estimate for value in apart]], fitted=1
+    )
     error = math.sqrt(mean.squared_error * inflation)
     line_ms = thresholds.littles_law_floor_ms
     if client > server:
@@ -116,7 +147,10 @@ def littles_law(stage: StageFacts) -> Found:
             request_figures.latencies([stage.record], "itl").percentile(99) or 0.0
         ) / 1000
         line_ms = max(line_ms, thresholds.littles_law_steps * long_step_ms)
-    if percent <= thresholds.littles_law_suspect_percent or per_request_ms <= line_ms:
+    if (
+        percent <= thresholds.littles_law_suspect_percent
+        or per_request_ms <= line_ms
+    ):
         return []
     by_noise = thresholds.littles_law_errors * error
     if gap <= by_noise:
@@ -140,7 +174,11 @@ def littles_law(stage: StageFacts) -> Found:
         "explainedByNoise": rounded(by_noise),
         "samples": len(held),
     }
-    return [StageFinding(Code.LITTLES_LAW_BROKEN, "Suspect", stage.id, evidence, weight=percent)]
+    return [
+        StageFinding(
+            Code.LITTLES_LAW_BROKEN, "Suspect", stage.id, evidence, weight=percent
+        )
+    ]
 
 
 def _in_step(stage: StageFacts) -> bool:
@@ -148,7 +186,9 @@ def _in_step(stage: StageFacts) -> bool:
     where = stage.plateau
     if not stage.load.closed_loop or not isinstance(where, Plateau):
         return False
-    share = share_of_round(stage, where, [i for i in where.started if stage.requests.ok[i]])
+    share = share_of_round(
+        stage, where, [i for i in where.started if stage.requests.ok[i]]
+    )
     return share is not None and 100 * share < stage.thresholds.in_step_note_percent
 
 
@@ -169,7 +209,9 @@ def _held(windows: Sequence[Window]) -> list[tuple[float, float]]:
     in_order = sorted(known, key=lambda sample: sample.at)
     for together in zip(*by_server(in_order).values(), strict=False):
         at = math.fsum(s.at for s in together) / len(together)
-        rounds.append((at, math.fsum((s.running or 0) + (s.waiting or 0) for s in together)))
+        rounds.append(
+            (at, math.fsum((s.running or 0) + (s.waiting or 0) for s in together))
+        )
     return rounds
 
 

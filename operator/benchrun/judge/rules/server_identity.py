@@ -48,19 +48,30 @@ def wrong_server(stage: StageFacts) -> Found:
             "role": first.role,
             "ownServers": ", ".join(own[first.role])[:MAX_CHARS],
         }
-        return [StageFinding(Code.WRONG_SERVER, "Invalid", stage.id, evidence, weight=len(foreign))]
+        return [
+            StageFinding(
+                Code.WRONG_SERVER,
+                "Invalid",
+                stage.id,
+                evidence,
+                weight=len(foreign),
+            )
+        ]
     if not known:
         return [NotChecked(Code.WRONG_SERVER, "the record names no server")]
     if any(is_own is None for _, is_own in known):
         return [
             NotChecked(
-                Code.WRONG_SERVER, "the addresses of the run's server pods are not all known"
+                Code.WRONG_SERVER,
+                "the addresses of the run's server pods are not all known",
             )
         ]
     return []
 
 
-def _is_own(edge: ServerEdge, own: Sequence[str], started: int | None) -> bool | None:
+def _is_own(
+    edge: ServerEdge, own: Sequence[str], started: int | None
+) -> bool | None:
     """Return whether a pod of the role has the server's address.
 
     None if the addresses of some pods are not known.
@@ -69,7 +80,9 @@ def _is_own(edge: ServerEdge, own: Sequence[str], started: int | None) -> bool |
     pods = {_ip(address) for address in own}
     if measured is None or measured in pods:
         return None if measured is None else True
-    alike = [pod for pod in pods if pod is not None and pod.version == measured.version]
+    alike = [
+        pod for pod in pods if pod is not None and pod.version == measured.version
+    ]
     return False if started is not None and len(alike) >= started else None
 
 
@@ -102,12 +115,24 @@ def wrong_model(stage: StageFacts) -> Found:
             "server": edge.address,
             "askedName": expected.served_name[-MAX_CHARS:],
             "listedName": served.id[-MAX_CHARS:],
-            "askedModel": expected.model[-MAX_CHARS:] if expected.model is not None else None,
-            "listedModel": served.root[-MAX_CHARS:] if served.root is not None else None,
+            "askedModel": expected.model[-MAX_CHARS:]
+            if expected.model is not None
+            else None,
+            "listedModel": served.root[-MAX_CHARS:]
+            if served.root is not None
+            else None,
         }
-        return [StageFinding(Code.WRONG_MODEL, "Invalid", stage.id, evidence, weight=len(wrong))]
+        return [
+            StageFinding(
+                Code.WRONG_MODEL, "Invalid", stage.id, evidence, weight=len(wrong)
+            )
+        ]
     reasons = (_missing(served, stage) for _, served in listed)
-    why = next(filter(None, reasons), None) if listed else "the record names no server"
+    why = (
+        next(filter(None, reasons), None)
+        if listed
+        else "the record names no server"
+    )
     return [] if why is None else [NotChecked(Code.WRONG_MODEL, why)]
 
 
@@ -117,11 +142,14 @@ def _is_wrong(edge: ServerEdge, served: ServedModel, stage: StageFacts) -> bool:
         # A gateway may know a model by names that it does not list. Nothing stands between a
         # Service and vLLM in its pods.
         return bool(expected.servers) or (
-            expected.through_service and counters.REQUESTS_FINISHED in (edge.after or {})
+            expected.through_service
+            and counters.REQUESTS_FINISHED in (edge.after or {})
         )
     source = _source(served)
     return (
-        source is not None and expected.model is not None and not _is_same(source, expected.model)
+        source is not None
+        and expected.model is not None
+        and not _is_same(source, expected.model)
     )
 
 
@@ -140,7 +168,9 @@ def _missing(served: ServedModel | None, stage: StageFacts) -> str | None:
     if served.id != expected.served_name:
         return "the endpoint does not list the name in the requests"
     unknown = expected.model not in (None, served.id) and _source(served) is None
-    return "a server does not report where its model comes from" if unknown else None
+    return (
+        "a server does not report where its model comes from" if unknown else None
+    )
 
 
 def _is_same(root: str, expected: str) -> bool:
@@ -158,7 +188,12 @@ def _is_same(root: str, expected: str) -> bool:
     return folders[-1] == model[-1] or "--".join(("models", *model)) in folders
 
 
-_READ = ("generation_tokens", "prompt_tokens", "requests_finished", "prefix_queries")
+_READ = (
+    "generation_tokens",
+    "prompt_tokens",
+    "requests_finished",
+    "prefix_queries",
+)
 """Names of the counters in the operator's samples."""
 
 
@@ -170,7 +205,9 @@ def server_restarted(stage: StageFacts) -> Found:
     start time again; behind a load balancer it comes back.
     """
     if _several_answer(stage.samples):
-        why = "several servers answer at one address: their start times come by turns"
+        why = (
+            "several servers answer at one address: their start times come by turns"
+        )
         return [NotChecked(Code.SERVER_RESTARTED, why)]
     if restarted := _restarted(stage):
         server, before, after = restarted[0]
@@ -179,20 +216,36 @@ def server_restarted(stage: StageFacts) -> Found:
         evidence: Evidence = {"servers": len(restarted), "server": server, **times}
         return [
             StageFinding(
-                Code.SERVER_RESTARTED, "Invalid", stage.id, evidence, weight=len(restarted)
+                Code.SERVER_RESTARTED,
+                "Invalid",
+                stage.id,
+                evidence,
+                weight=len(restarted),
             )
         ]
-    fallen = [(edge, fell[0]) for edge in stage.edges if (fell := counters.fallen_counters(edge))]
+    fallen = [
+        (edge, fell[0])
+        for edge in stage.edges
+        if (fell := counters.fallen_counters(edge))
+    ]
     if fallen:
         edge, counter = fallen[0]
         before = (edge.before or {}).get(counter)
         after = (edge.after or {}).get(counter)
-        return [_counter_fell(stage, len(fallen), edge.address, counter, before, after)]
+        return [
+            _counter_fell(stage, len(fallen), edge.address, counter, before, after)
+        ]
     fallen_between = _fallen_between_samples(stage)
-    read = any(edge.before is not None and edge.after is not None for edge in stage.edges)
+    read = any(
+        edge.before is not None and edge.after is not None for edge in stage.edges
+    )
     if fallen_between or read or len(stage.samples) > 1:
         return fallen_between
-    return [NotChecked(Code.SERVER_RESTARTED, "no server was read at both ends, or in between")]
+    return [
+        NotChecked(
+            Code.SERVER_RESTARTED, "no server was read at both ends, or in between"
+        )
+    ]
 
 
 def _several_answer(samples: Sequence[Sample]) -> bool:
@@ -226,7 +279,9 @@ def _counter_fell(
         "before": before,
         "after": after,
     }
-    return StageFinding(Code.COUNTERS_RESET, "Invalid", stage.id, evidence, weight=servers)
+    return StageFinding(
+        Code.COUNTERS_RESET, "Invalid", stage.id, evidence, weight=servers
+    )
 
 
 def _fallen_between_samples(stage: StageFacts) -> list[StageFinding]:
@@ -235,7 +290,9 @@ def _fallen_between_samples(stage: StageFacts) -> list[StageFinding]:
     A counter that began anew and rose past its old value shows only in samples.
     """
     last: dict[tuple[str, str], float] = {}
-    for sample, counter in product(sorted(stage.samples, key=lambda s: s.at), _READ):
+    for sample, counter in product(
+        sorted(stage.samples, key=lambda s: s.at), _READ
+    ):
         now = getattr(sample, counter)
         before = last.get((sample.pod, counter), now)
         if now is not None and now < before:
@@ -254,14 +311,20 @@ def _restarted(stage: StageFacts) -> list[tuple[str, float | None, float | None]
     restarted = list(filter(counters.is_restarted, stage.edges))
     if restarted:
         return [
-            (e.address, (e.before or {}).get(START_TIME), (e.after or {}).get(START_TIME))
+            (
+                e.address,
+                (e.before or {}).get(START_TIME),
+                (e.after or {}).get(START_TIME),
+            )
             for e in restarted
         ]
     starts: dict[str, set[float]] = {}
     for sample in stage.samples:
         if sample.start_time is not None:
             starts.setdefault(sample.pod, set()).add(sample.start_time)
-    return [(pod, min(seen), max(seen)) for pod, seen in starts.items() if len(seen) > 1]
+    return [
+        (pod, min(seen), max(seen)) for pod, seen in starts.items() if len(seen) > 1
+    ]
 
 
 # A request of the run finishes at most once: failed and aborted ones finish never or once; one that
@@ -277,8 +340,12 @@ def foreign_traffic(stage: StageFacts) -> Found:
     """
     threshold = stage.thresholds.foreign_invalid_percent
     sent = len(stage.requests.ok)
-    finished = counters.rise(counters.answering(stage.edges), counters.REQUESTS_FINISHED)
-    prompted = counters.rise(counters.answering(stage.edges), counters.PROMPT_TOKENS)
+    finished = counters.rise(
+        counters.answering(stage.edges), counters.REQUESTS_FINISHED
+    )
+    prompted = counters.rise(
+        counters.answering(stage.edges), counters.PROMPT_TOKENS
+    )
     if finished is None or prompted is None:
         return [
             NotChecked(
@@ -291,13 +358,21 @@ def foreign_traffic(stage: StageFacts) -> Found:
     # Without it the prompt is the client's count alone, which another tokenizer may double.
     columns = stage.requests
     sent_tokens = sum(columns.input_tokens)
-    slack = len(columns.ok) + sent_tokens - sum(compress(columns.input_tokens, columns.ended))
+    slack = (
+        len(columns.ok)
+        + sent_tokens
+        - sum(compress(columns.input_tokens, columns.ended))
+    )
     again = stage.sent_again
     more_requests = 100 * max(finished - sent - again, 0) / sent
     slack += again * max(columns.input_tokens, default=0)
     # A chat template adds tokens that older load engines don't count.
     comparable = stage.expected.api == "Completions" and sent_tokens > 0
-    more_tokens = 100 * max(prompted - sent_tokens - slack, 0) / sent_tokens if comparable else 0.0
+    more_tokens = (
+        100 * max(prompted - sent_tokens - slack, 0) / sent_tokens
+        if comparable
+        else 0.0
+    )
     more_percent = max(more_requests, more_tokens)
     if more_percent <= threshold:
         return []
@@ -311,19 +386,34 @@ def foreign_traffic(stage: StageFacts) -> Found:
         "morePromptTokensPercent": rounded(more_tokens),
         "invalidPercent": threshold,
     }
-    return [StageFinding(Code.FOREIGN_TRAFFIC, "Invalid", stage.id, evidence, weight=more_percent)]
+    return [
+        StageFinding(
+            Code.FOREIGN_TRAFFIC, "Invalid", stage.id, evidence, weight=more_percent
+        )
+    ]
 
 
 RULES = Rules(
-    of_stages={30: wrong_server, 40: wrong_model, 50: server_restarted, 60: foreign_traffic},
+    of_stages={
+        30: wrong_server,
+        40: wrong_model,
+        50: server_restarted,
+        60: foreign_traffic,
+    },
     sentences={
-        (50, Code.WRONG_SERVER): "{server} is not one of the run's {role} pods ({ownServers}).",
+        (
+            50,
+            Code.WRONG_SERVER,
+        ): "{server} is not one of the run's {role} pods ({ownServers}).",
         (
             60,
             Code.WRONG_MODEL,
         ): "The server at {server} lists the model {listedName}[ ({listedModel})]; the run "
         "expects {askedName}[ ({askedModel})].",
-        (70, Code.SERVER_RESTARTED): "{server} restarted. Servers that restarted: {servers}.",
+        (
+            70,
+            Code.SERVER_RESTARTED,
+        ): "{server} restarted. Servers that restarted: {servers}.",
         (
             80,
             Code.COUNTERS_RESET,

@@ -62,7 +62,9 @@ def not_steady_state(stage: StageFacts) -> Found:
     arriving = replace(where, end_us=max(stage.due_us))
     # Whether the number of requests in the system could have come to rest, even where some answers
     # are long.
-    is_long = arriving.length_us * len(stage.e2el_us) >= MIN_ANSWER_TIMES * sum(stage.e2el_us)
+    is_long = arriving.length_us * len(stage.e2el_us) >= MIN_ANSWER_TIMES * sum(
+        stage.e2el_us
+    )
     found = (
         _open_loop(stage, arriving) or _latencies(stage, where)
         if is_long
@@ -73,14 +75,23 @@ def not_steady_state(stage: StageFacts) -> Found:
 
 def _open_loop(stage: StageFacts, where: Plateau) -> Found:
     thresholds = stage.thresholds
-    in_system = stage.demand.means(where.start_us, where.end_us, parts=batches.BATCHES)
-    moved = _moved(stage, "requestsInSystem", in_system, thresholds.steady_change_percent)
+    in_system = stage.demand.means(
+        where.start_us, where.end_us, parts=batches.BATCHES
+    )
+    moved = _moved(
+        stage, "requestsInSystem", in_system, thresholds.steady_change_percent
+    )
     if moved is None:
         return []
-    arrived = sum(where.start_us < instant <= where.end_us for instant in stage.due_us)
+    arrived = sum(
+        where.start_us < instant <= where.end_us for instant in stage.due_us
+    )
     completed = completed_in(stage.requests, where)
     seconds = where.length_us / 1e6
-    short = moved.percent > 0 and 100 * completed < thresholds.steady_completed_percent * arrived
+    short = (
+        moved.percent > 0
+        and 100 * completed < thresholds.steady_completed_percent * arrived
+    )
     rates = {
         "arrivalsPerSecond": rounded(arrived / seconds),
         "completionsPerSecond": rounded(completed / seconds),
@@ -96,7 +107,10 @@ def _latencies(stage: StageFacts, where: Plateau) -> Found:
     answered = [i for i in where.started if rows.ok[i]]
     longer = [i for i in answered if rows.output_tokens[i] > 1]
     e2el = [rows.e2el_us[i] for i in answered] if stage.load.closed_loop else []
-    tpot = [(rows.e2el_us[i] - rows.ttft_us[i]) / (rows.output_tokens[i] - 1) for i in longer]
+    tpot = [
+        (rows.e2el_us[i] - rows.ttft_us[i]) / (rows.output_tokens[i] - 1)
+        for i in longer
+    ]
     starts = (rows.start_us[i] for i in longer)
     load = [
         stage.flight.mean(at + rows.ttft_us[i], at + rows.e2el_us[i]) or 0.0
@@ -105,7 +119,10 @@ def _latencies(stage: StageFacts, where: Plateau) -> Found:
     moved = _moved(stage, "e2el", e2el, thresholds.steady_change_percent)
     # Waves of the load are waves of TPOT, and would hide its trend.
     moved = moved or _moved(
-        stage, "tpot", significance.at_equal_load(tpot, load), thresholds.steady_tpot_percent
+        stage,
+        "tpot",
+        significance.at_equal_load(tpot, load),
+        thresholds.steady_tpot_percent,
     )
     return [_finding(stage, moved, {})] if moved is not None else []
 
@@ -120,10 +137,18 @@ def _standstill(stage: StageFacts) -> Found:
     gaps = Distribution.of_counts(zip(counts.us, counts.count, strict=True))
     usual_us = gaps.percentile(50) or 0.0
     stood_us = float(max(counts.us, default=0))
-    streams = sum(n for us, n in zip(counts.us, counts.count, strict=True) if us >= stood_us / 2)
+    streams = sum(
+        n
+        for us, n in zip(counts.us, counts.count, strict=True)
+        if us >= stood_us / 2
+    )
     once = stage.mean_in_flight / 2 <= streams <= 3 * stage.mean_in_flight
     waited_seconds = stage.seconds * fmean(stage.ttft_us) / 1e6
-    if stood_us < thresholds.standstill_factor * usual_us or not once or not waited_seconds:
+    if (
+        stood_us < thresholds.standstill_factor * usual_us
+        or not once
+        or not waited_seconds
+    ):
         return []
     late_percent = 100 * (stood_us / 1e6) ** 2 / 2 / waited_seconds
     if late_percent <= thresholds.standstill_suspect_percent:
@@ -136,7 +161,15 @@ def _standstill(stage: StageFacts) -> Found:
         "laterTtftPercent": rounded(late_percent),
         "suspectTtftPercent": thresholds.standstill_suspect_percent,
     }
-    return [StageFinding(Code.NOT_STEADY_STATE, "Suspect", stage.id, evidence, weight=late_percent)]
+    return [
+        StageFinding(
+            Code.NOT_STEADY_STATE,
+            "Suspect",
+            stage.id,
+            evidence,
+            weight=late_percent,
+        )
+    ]
 
 
 def _growing_queue(stage: StageFacts) -> Found:
@@ -148,14 +181,22 @@ def _growing_queue(stage: StageFacts) -> Found:
     due = stage.due_us
     waits = [requests.queue_us[i] + requests.ttft_us[i] for i in stage.answered]
     waits = waits[round(SKIPPED_SHARE * len(waits)) :]
-    moved = _moved(stage, "queueWaitAndTtft", waits, stage.thresholds.queue_growth_percent)
+    moved = _moved(
+        stage, "queueWaitAndTtft", waits, stage.thresholds.queue_growth_percent
+    )
     if moved is None or moved.percent < 0:
-        return [NotChecked(Code.NOT_STEADY_STATE, "answers took about as long as the sending")]
+        return [
+            NotChecked(
+                Code.NOT_STEADY_STATE, "answers took about as long as the sending"
+            )
+        ]
     arriving = (max(due) - min(due)) / 1e6
     whole = (stage.flight.instants_us[-1] - min(due)) / 1e6
     rates = {
         "arrivalsPerSecond": rounded(len(due) / arriving) if arriving > 0 else None,
-        "completionsPerSecond": rounded(len(stage.answered) / whole) if whole > 0 else None,
+        "completionsPerSecond": rounded(len(stage.answered) / whole)
+        if whole > 0
+        else None,
     }
     return [_finding(stage, moved, rates, BEYOND_CAPACITY)]
 
@@ -196,7 +237,11 @@ def _finding(
     trend = "latencies rise" if moved.percent > 0 else "latencies fall"
     evidence: Evidence = {"cause": cause or trend, **moved.evidence, **rates}
     return StageFinding(
-        Code.NOT_STEADY_STATE, "Suspect", stage.id, evidence, weight=abs(moved.percent)
+        Code.NOT_STEADY_STATE,
+        "Suspect",
+        stage.id,
+        evidence,
+        weight=abs(moved.percent),
     )
 
 
@@ -220,7 +265,9 @@ def first_part_differs(stage: StageFacts) -> Found:
 FIRST_PARTS = batches.BATCHES // 4
 
 
-def _first_part(stage: StageFacts, where: Plateau, figure: str) -> StageFinding | None:
+def _first_part(
+    stage: StageFacts, where: Plateau, figure: str
+) -> StageFinding | None:
     every = request_figures.request_values(stage.requests, figure)
     values = request_figures.known(every[position] for position in where.started)
     means = batches.batch_means(values)
@@ -233,7 +280,10 @@ def _first_part(stage: StageFacts, where: Plateau, figure: str) -> StageFinding 
     change = 100 * (after - before) / before if before else 0.0
     chance = _chance_of_difference(first, rest)
     thresholds = stage.thresholds
-    if abs(change) <= thresholds.first_part_percent or chance >= thresholds.chance_of_alarm:
+    if (
+        abs(change) <= thresholds.first_part_percent
+        or chance >= thresholds.chance_of_alarm
+    ):
         return None
     evidence: Evidence = {
         "figure": figure,
@@ -244,7 +294,9 @@ def _first_part(stage: StageFacts, where: Plateau, figure: str) -> StageFinding 
         "chance": rounded(chance),
         "suspectChance": thresholds.chance_of_alarm,
     }
-    return StageFinding(Code.FIRST_PART_DIFFERS, "Suspect", stage.id, evidence, weight=abs(change))
+    return StageFinding(
+        Code.FIRST_PART_DIFFERS, "Suspect", stage.id, evidence, weight=abs(change)
+    )
 
 
 def _chance_of_difference(first: Sequence[float], rest: Sequence[float]) -> float:
@@ -257,14 +309,19 @@ def _chance_of_difference(first: Sequence[float], rest: Sequence[float]) -> floa
     """
     residuals = [[mean - fmean(part) for mean in part] for part in (first, rest)]
     inflation = batches.variance_inflation(residuals, fitted=1)
-    separate = significance.welch(significance.mean_of(rest), significance.mean_of(first))
+    separate = significance.welch(
+        significance.mean_of(rest), significance.mean_of(first)
+    )
     freedom = len(first) + len(rest) - len(residuals)
-    variance = math.fsum(each * each for part in residuals for each in part) / freedom
+    variance = (
+        math.fsum(each * each for part in residuals for each in part) / freedom
+    )
     pooled = significance.Contrast(
         separate.estimate, variance * (1 / len(first) + 1 / len(rest)), freedom
     )
     tests = (
-        replace(test, squared_error=test.squared_error * inflation) for test in (separate, pooled)
+        replace(test, squared_error=test.squared_error * inflation)
+        for test in (separate, pooled)
     )
     return min(test.p_value for test in tests)
 
@@ -284,13 +341,22 @@ def window_too_short(stage: StageFacts) -> Found:
     if not any(stage.requests.ok):
         return []
     users = float(expected.load.cap or 0) if expected.load.closed_loop else 0.0
-    concurrency = (stage.expected_in_flight or 0.0) if users else stage.mean_in_flight
+    concurrency = (
+        (stage.expected_in_flight or 0.0) if users else stage.mean_in_flight
+    )
     round_seconds = sum(stage.e2el_us) / len(stage.e2el_us) / 1e6
-    fitting = thresholds.rounds_seconds / round_seconds if round_seconds > 0 else math.inf
-    rounds = min(thresholds.requests_a_user, max(thresholds.fewest_requests_a_user, fitting))
+    fitting = (
+        thresholds.rounds_seconds / round_seconds if round_seconds > 0 else math.inf
+    )
+    rounds = min(
+        thresholds.requests_a_user, max(thresholds.fewest_requests_a_user, fitting)
+    )
     needed = max(rounds * concurrency, thresholds.fewest_requests_a_user * users)
     needed = 0.0 if expected.load.all_at_once else needed
-    share = min(requests / needed if needed else 1.0, times(seconds, thresholds.window_seconds))
+    share = min(
+        requests / needed if needed else 1.0,
+        times(seconds, thresholds.window_seconds),
+    )
     # With fewer requests than a steady part needs, the marks of percentiles say so instead.
     is_long = requests >= MIN_REQUESTS and not expected.load.never_steady
     has_none = is_long and stage.steady_part is None
@@ -306,12 +372,20 @@ def window_too_short(stage: StageFacts) -> Found:
     }
     if has_none:
         evidence = {**evidence, "noSteadyPart": _why_none(stage)}
-    return [StageFinding(Code.WINDOW_TOO_SHORT, "Suspect", stage.id, evidence, weight=1 - share)]
+    return [
+        StageFinding(
+            Code.WINDOW_TOO_SHORT, "Suspect", stage.id, evidence, weight=1 - share
+        )
+    ]
 
 
 def _why_none(stage: StageFacts) -> str:
     where = stage.plateau
-    return where.value if isinstance(where, NoPlateau) else "answers are long for the sending"
+    return (
+        where.value
+        if isinstance(where, NoPlateau)
+        else "answers are long for the sending"
+    )
 
 
 def drift(run: RunContext) -> Found:
@@ -337,8 +411,14 @@ def _repeats(run: RunContext, figure: str) -> dict[str, _Repeats]:
     found = {}
     for load_point_id, stages in run.load_points.items():
         ordered = sorted(stages, key=lambda stage: stage.sequence)
-        found[load_point_id] = [batches for stage in ordered if (batches := stage.batches[figure])]
-    return {load_point_id: repeats for load_point_id, repeats in found.items() if len(repeats) > 1}
+        found[load_point_id] = [
+            batches for stage in ordered if (batches := stage.batches[figure])
+        ]
+    return {
+        load_point_id: repeats
+        for load_point_id, repeats in found.items()
+        if len(repeats) > 1
+    }
 
 
 def _drifting(
@@ -380,13 +460,19 @@ def _drifting(
             "suspectChanceOfSpread": thresholds.chance_of_alarm,
         }
         findings.append(
-            StageFinding(Code.DRIFT, "Suspect", load_point_id, evidence, weight=abs(change))
+            StageFinding(
+                Code.DRIFT, "Suspect", load_point_id, evidence, weight=abs(change)
+            )
         )
     return findings
 
 
 RULES = Rules(
-    of_stages={300: window_too_short, 305: first_part_differs, 310: not_steady_state},
+    of_stages={
+        300: window_too_short,
+        305: first_part_differs,
+        310: not_steady_state,
+    },
     of_runs=(drift,),
     sentences={
         (

@@ -45,7 +45,9 @@ def compiled_during(stage: StageFacts) -> Sequence[float] | None:
     return (
         None
         if known is None
-        else sorted(instant - first for instant in known if first <= instant <= last)
+        else sorted(
+            instant - first for instant in known if first <= instant <= last
+        )
     )
 
 
@@ -56,9 +58,18 @@ def compilation_in_window(stage: StageFacts) -> Found:
         return [NotChecked(Code.COMPILATION_IN_WINDOW, _unread(stage.servers))]
     if not inside:
         return []
-    evidence = {"compilations": len(inside), "firstAfterSeconds": rounded(inside[0])}
+    evidence = {
+        "compilations": len(inside),
+        "firstAfterSeconds": rounded(inside[0]),
+    }
     return [
-        StageFinding(Code.COMPILATION_IN_WINDOW, "Suspect", stage.id, evidence, weight=len(inside))
+        StageFinding(
+            Code.COMPILATION_IN_WINDOW,
+            "Suspect",
+            stage.id,
+            evidence,
+            weight=len(inside),
+        )
     ]
 
 
@@ -74,7 +85,9 @@ def _unread(servers: Sequence[ServerStatus]) -> str:
 def _silent_engine(servers: Sequence[ServerStatus]) -> str | None:
     """Return the engine whose log says nothing of compilations; None: all say it."""
     engines = (ENGINES[server.engine] for server in servers)
-    return next((engine.name for engine in engines if engine.compilations is None), None)
+    return next(
+        (engine.name for engine in engines if engine.compilations is None), None
+    )
 
 
 def cold_start(stage: StageFacts) -> Found:
@@ -107,7 +120,8 @@ def cold_start(stage: StageFacts) -> Found:
     others = stage.e2el_us[beginning.requests :]
     is_early = (
         users > 1
-        and median(first) - median(others) < (beginning.median_us - beginning.usual_us) / 2
+        and median(first) - median(others)
+        < (beginning.median_us - beginning.usual_us) / 2
     )
     if is_early or beginning.median_us <= max(1.0, longer) * beginning.slow_from_us:
         return []
@@ -123,7 +137,9 @@ def cold_start(stage: StageFacts) -> Found:
         "suspectFactor": thresholds.cold_start_factor,
     }
     weight = beginning.median_us / max(1.0, beginning.usual_us)
-    return [StageFinding(Code.COLD_START, "Suspect", stage.id, evidence, weight=weight)]
+    return [
+        StageFinding(Code.COLD_START, "Suspect", stage.id, evidence, weight=weight)
+    ]
 
 
 def _first_burst(stage: StageFacts, usual_us: float) -> int:
@@ -143,7 +159,9 @@ class _Beginning(NamedTuple):
     usual_us: float  # Median TTFT of all other requests in microseconds.
     slowest_other_us: float
     slow_from_us: float
-    chance: float  # Probability that a random order puts so many slow requests first.
+    chance: (
+        float  # Probability that a random order puts so many slow requests first.
+    )
     is_certain: bool
     """Whether chance is ruled out, or only the first request is slow and no other is a third as
     slow."""
@@ -154,7 +172,8 @@ def _slow_beginning(stage: StageFacts) -> _Beginning:
     thresholds = stage.thresholds
     usual = median(ttft_us)
     slow_from = max(
-        thresholds.cold_start_factor * usual, usual + 1000 * thresholds.cold_start_floor_ms
+        thresholds.cold_start_factor * usual,
+        usual + 1000 * thresholds.cold_start_floor_ms,
     )
     is_slow = [ttft > slow_from for ttft in ttft_us]
     row = len(list(takewhile(bool, is_slow)))
@@ -163,9 +182,13 @@ def _slow_beginning(stage: StageFacts) -> _Beginning:
     # That in a random order the first `row` are all among the `slow` ones.
     ways_to_pick = math.lgamma(slow + 1) - math.lgamma(slow - row + 1)
     chance = math.exp(
-        ways_to_pick - math.lgamma(len(ttft_us) + 1) + math.lgamma(len(ttft_us) - row + 1)
+        ways_to_pick
+        - math.lgamma(len(ttft_us) + 1)
+        + math.lgamma(len(ttft_us) - row + 1)
     )
-    outstanding = row == 1 and ttft_us[0] > thresholds.cold_start_factor * max(others)
+    outstanding = row == 1 and ttft_us[0] > thresholds.cold_start_factor * max(
+        others
+    )
     return _Beginning(
         requests=row,
         median_us=median(ttft_us[:row]) if row else 0.0,
@@ -173,7 +196,8 @@ def _slow_beginning(stage: StageFacts) -> _Beginning:
         slowest_other_us=max(others, default=0.0),
         slow_from_us=slow_from,
         chance=chance,
-        is_certain=row > 0 and (outstanding or chance <= thresholds.chance_of_alarm),
+        is_certain=row > 0
+        and (outstanding or chance <= thresholds.chance_of_alarm),
     )
 
 
@@ -195,7 +219,11 @@ def warmup_incomplete(stage: StageFacts) -> Found:
     }
     return [
         StageFinding(
-            Code.WARMUP_INCOMPLETE, "Note", stage.id, evidence, weight=missing / warmup.requests
+            Code.WARMUP_INCOMPLETE,
+            "Note",
+            stage.id,
+            evidence,
+            weight=missing / warmup.requests,
         )
     ]
 
@@ -231,7 +259,11 @@ def batch_not_warmed_up(run: RunContext) -> Found:
                 "stage": stage.stage_id,
             }
             yield StageFinding(
-                Code.WARMUP_INCOMPLETE, "Note", load_point_id, evidence, weight=1 - line / running
+                Code.WARMUP_INCOMPLETE,
+                "Note",
+                load_point_id,
+                evidence,
+                weight=1 - line / running,
             )
         warmed_up = max(warmed_up, running)
 

@@ -17,7 +17,13 @@ from benchrun.api import (
     Result,
     worst_verdict,
 )
-from benchrun.api.sweep import MAX_UNDECIDED, THROUGHPUT, BestVariant, FrontPoint, UndecidedVariant
+from benchrun.api.sweep import (
+    MAX_UNDECIDED,
+    THROUGHPUT,
+    BestVariant,
+    FrontPoint,
+    UndecidedVariant,
+)
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.figures import NoisyFigure, figure_of
 from benchrun.judge.comparison.hypotheses import Hypothesis
@@ -38,8 +44,15 @@ class Side:
         Only runs whose figures can be trusted; if there are none, all that have figures. So one
         server's bad luck does not spoil what the others measured.
         """
-        found = tuple((run, row) for run in self.runs if (row := run.row(load_point)) is not None)
-        return tuple((run, row) for run, row in found if row.verdict in TRUSTED) or found
+        found = tuple(
+            (run, row)
+            for run in self.runs
+            if (row := run.row(load_point)) is not None
+        )
+        return (
+            tuple((run, row) for run, row in found if row.verdict in TRUSTED)
+            or found
+        )
 
     def runs_at(self, load_point: str) -> tuple[MeasuredRun, ...]:
         """Return the same runs as `at`, without their figures."""
@@ -86,13 +99,22 @@ class Contender:
 
     def outcomes(self, objective: Objective) -> list[ObjectiveResult | None]:
         """Return each run's outcome of the objective, None where its status lacks it."""
-        limit = (objective.metric, float(objective.percentile), objective.max_milliseconds)
+        limit = (
+            objective.metric,
+            float(objective.percentile),
+            objective.max_milliseconds,
+        )
         return [
             next(
                 (
                     found
                     for found in row.objectives
-                    if (found.metric, float(found.percentile), found.max_milliseconds) == limit
+                    if (
+                        found.metric,
+                        float(found.percentile),
+                        found.max_milliseconds,
+                    )
+                    == limit
                 ),
                 None,
             )
@@ -102,12 +124,16 @@ class Contender:
     def keeps(self, objective: Objective) -> bool:
         """Return whether each run met the objective here, with certainty."""
         found = self.outcomes(objective)
-        return self.is_trusted and all(each and each.outcome == "Met" for each in found)
+        return self.is_trusted and all(
+            each and each.outcome == "Met" for each in found
+        )
 
     def misses(self, objective: Objective) -> bool:
         """Return whether some run missed the objective here, with certainty."""
         found = self.outcomes(objective)
-        return self.is_trusted and any(each and each.outcome == "Missed" for each in found)
+        return self.is_trusted and any(
+            each and each.outcome == "Missed" for each in found
+        )
 
     def is_open(self, objectives: Sequence[Objective]) -> bool:
         """Return whether all objectives may be met here, but not with certainty."""
@@ -116,7 +142,9 @@ class Contender:
         return not (self.is_trusted and all(map(self.keeps, objectives)))
 
 
-def contenders(sides: Sequence[Side], load_points: Sequence[str]) -> list[Contender]:
+def contenders(
+    sides: Sequence[Side], load_points: Sequence[str]
+) -> list[Contender]:
     """Return each variant at each load point where it has a throughput.
 
     The throughput is of the part of the stage that all trusted load points of its workload have.
@@ -145,7 +173,8 @@ def _contender(
 ) -> Contender | None:
     runs = side.runs_at(load_point)
     own, figure = (
-        figure_of("OutputThroughput", load_point, runs, beside=among) for among in ((), beside)
+        figure_of("OutputThroughput", load_point, runs, beside=among)
+        for among in ((), beside)
     )
     if figure.value is None:
         return None
@@ -162,7 +191,9 @@ def _contender(
         log_blocks=blocks,
         of_arrivals=own.of_arrivals,
     )
-    return Contender(side, load_point, each, figure_of("MeanTPOT", load_point, runs), gpus)
+    return Contender(
+        side, load_point, each, figure_of("MeanTPOT", load_point, runs), gpus
+    )
 
 
 def best_variants(
@@ -175,7 +206,8 @@ def best_variants(
     """
     criteria: list[tuple[str, Sequence[Objective]]] = [(THROUGHPUT, ())]
     criteria += [
-        (f"{o.metric} p{o.percentile} <= {o.max_milliseconds} ms", (o,)) for o in objectives
+        (f"{o.metric} p{o.percentile} <= {o.max_milliseconds} ms", (o,))
+        for o in objectives
     ]
     criteria += [("every objective", objectives)] if len(objectives) > 1 else []
     by_workload: dict[str, list[Contender]] = defaultdict(list)
@@ -190,16 +222,23 @@ def best_variants(
 
 
 def _best(
-    workload: str, name: str, limits: Sequence[Objective], among: Sequence[Contender]
+    workload: str,
+    name: str,
+    limits: Sequence[Objective],
+    among: Sequence[Contender],
 ) -> BestVariant | None:
     """Return the best that is certain, with the undecided variants, or None if there is neither."""
-    able = [each for each in among if each.is_trusted and all(map(each.keeps, limits))]
+    able = [
+        each for each in among if each.is_trusted and all(map(each.keeps, limits))
+    ]
     first = max(able, key=lambda each: each.throughput, default=None)
     undecided = _undecided(first, [each for each in among if each.is_open(limits)])
     found = BestVariant(
         workload=workload,
         objective=name,
-        undecided=[_as_undecided(each, limits) for each in undecided[:MAX_UNDECIDED]],
+        undecided=[
+            _as_undecided(each, limits) for each in undecided[:MAX_UNDECIDED]
+        ],
         more_undecided=len(undecided[MAX_UNDECIDED:]),
     )
     if first is None:
@@ -211,19 +250,31 @@ def _as_best(first: Contender, able: Sequence[Contender]) -> Mapping[str, object
     """Return the fields of the best among the contenders that are certain."""
     others = [each for each in _highest(able) if each.side is not first.side]
     # A variant stands there with its highest load point; all its load points were compared.
-    tied = [other for other in others if not _is_beaten(first, other, questions=len(able) - 1)]
+    tied = [
+        other
+        for other in others
+        if not _is_beaten(first, other, questions=len(able) - 1)
+    ]
     equals = 1 + sum(
-        not _is_beaten(first, c, questions=len(able) - 1) for c in able if c is not first
+        not _is_beaten(first, c, questions=len(able) - 1)
+        for c in able
+        if c is not first
     )
     # How much the highest of so many equals lies above their true value on average: the mean of the
     # largest of so many normal values (G. Blom, 1958; off by less than 5 %), in standard errors.
     # Effects of a block that all have in common are no part of these.
     errors = [
-        each.squared_error / 2 for other in tied if (each := _contrast(first, other)) is not None
+        each.squared_error / 2
+        for other in tied
+        if (each := _contrast(first, other)) is not None
     ]
-    errors = errors or [mean.squared_error for mean in (first.output.log_mean,) if mean is not None]
+    errors = errors or [
+        mean.squared_error for mean in (first.output.log_mean,) if mean is not None
+    ]
     above = NormalDist().inv_cdf((equals - 0.375) / (equals + 0.25))
-    optimism = 100 * math.expm1(above * math.sqrt(fmean(errors))) if errors else None
+    optimism = (
+        100 * math.expm1(above * math.sqrt(fmean(errors))) if errors else None
+    )
     return {
         "variant": first.side.variant.name,
         "load_point": first.load_point,
@@ -233,7 +284,9 @@ def _as_best(first: Contender, able: Sequence[Contender]) -> Mapping[str, object
     }
 
 
-def _undecided(best: Contender | None, open_ones: Sequence[Contender]) -> list[Contender]:
+def _undecided(
+    best: Contender | None, open_ones: Sequence[Contender]
+) -> list[Contender]:
     """Return the open contenders with more throughput than the best, one of each variant.
 
     A variant stands there with the highest of these load points. A contender that serves the same
@@ -244,7 +297,10 @@ def _undecided(best: Contender | None, open_ones: Sequence[Contender]) -> list[C
             each
             for each in open_ones
             if best is None
-            or (each.throughput > best.throughput and not _serve_the_same(best, each))
+            or (
+                each.throughput > best.throughput
+                and not _serve_the_same(best, each)
+            )
         ]
     )
 
@@ -261,13 +317,18 @@ def _throughputs(of: Contender) -> dict[str, float | None]:
     """Return the fields that every throughput in the status has."""
     each = rounded(of.throughput)
     whole = rounded(of.throughput * max(1, of.gpus))
-    return {"throughput": whole or 0.0, "throughput_per_gpu": each if of.gpus else None}
+    return {
+        "throughput": whole or 0.0,
+        "throughput_per_gpu": each if of.gpus else None,
+    }
 
 
 MAX_WHY = 300
 
 
-def _as_undecided(contender: Contender, limits: Sequence[Objective]) -> UndecidedVariant:
+def _as_undecided(
+    contender: Contender, limits: Sequence[Objective]
+) -> UndecidedVariant:
     """Build the entry of an undecided contender: why, and how many requests would decide it.
 
     That is the number of requests of a run: the most that any of its runs needs for any of these
@@ -284,7 +345,9 @@ def _as_undecided(contender: Contender, limits: Sequence[Objective]) -> Undecide
         known = [each for each in missing if each is not None]
         requests = max(known) if known and len(known) == len(missing) else None
         why = "; ".join(
-            _why(limit, contender.outcomes(limit)) for limit in limits if not contender.keeps(limit)
+            _why(limit, contender.outcomes(limit))
+            for limit in limits
+            if not contender.keeps(limit)
         )
     else:
         code = next((code for row in contender.rows for code in row.findings), None)
@@ -327,18 +390,26 @@ def _is_beaten(by: Contender, other: Contender, *, questions: int) -> bool:
     is among them with 95 %, though the highest was chosen by its figure.
     """
     contrast = _contrast(by, other)
-    return contrast is not None and contrast.exceeds(0.0) <= (1 - CONFIDENCE) / max(1, questions)
+    return contrast is not None and contrast.exceeds(0.0) <= (1 - CONFIDENCE) / max(
+        1, questions
+    )
 
 
 def _contrast(by: Contender, other: Contender) -> Contrast | None:
     # Where both kept up, their throughputs count as equal only if the load point and the number of
     # GPUs are the same.
-    own = other.output if _serve_the_same(other, by) else replace(other.output, of_arrivals=None)
+    own = (
+        other.output
+        if _serve_the_same(other, by)
+        else replace(other.output, of_arrivals=None)
+    )
     return Hypothesis("OutputThroughput", own, by.output).contrast()
 
 
 def _serve_the_same(one: Contender, other: Contender) -> bool:
-    kept_up = one.output.of_arrivals is not None and other.output.of_arrivals is not None
+    kept_up = (
+        one.output.of_arrivals is not None and other.output.of_arrivals is not None
+    )
     return kept_up and one.load_point == other.load_point and one.gpus == other.gpus
 
 
@@ -367,7 +438,10 @@ def _front(points: Sequence[Contender]) -> list[FrontPoint]:
     questions = len(points) - 1
     for each in sorted(points, key=lambda each: -each.throughput):
         if all(_has_lower_tpot(each, other, questions) for other in kept):
-            kept = [each, *(other for other in kept if _has_more(other, each, questions))]
+            kept = [
+                each,
+                *(other for other in kept if _has_more(other, each, questions)),
+            ]
     return [
         FrontPoint.model_validate(
             {
@@ -387,7 +461,9 @@ def _has_more(one: Contender, other: Contender, questions: int) -> bool:
     """Return whether `one` has more throughput than `other`; the same arrivals are equal."""
     if one.throughput <= other.throughput or _serve_the_same(other, one):
         return False
-    return _is_above(other.throughput, one.throughput, _contrast(one, other), questions)
+    return _is_above(
+        other.throughput, one.throughput, _contrast(one, other), questions
+    )
 
 
 def _has_lower_tpot(one: Contender, other: Contender, questions: int) -> bool:
@@ -406,15 +482,21 @@ def _tpot_contrast(one: Contender, other: Contender) -> Contrast | None:
 EQUAL_BELOW = 1 + float(DEFAULT_EQUIVALENCE_PERCENT) / 100
 
 
-def _is_above(low: float, high: float, contrast: Contrast | None, questions: int) -> bool:
+def _is_above(
+    low: float, high: float, contrast: Contrast | None, questions: int
+) -> bool:
     """Return whether `high` exceeds `low` by more than the least change that matters.
 
     Where the noise is known, it must exceed `low` by more than noise, too.
     """
     if high < low * EQUAL_BELOW:
         return False
-    return contrast is None or contrast.exceeds(0.0) <= (1 - CONFIDENCE) / max(1, questions)
+    return contrast is None or contrast.exceeds(0.0) <= (1 - CONFIDENCE) / max(
+        1, questions
+    )
 
 
 def _is_noise_known(one: Contender, other: Contender) -> bool:
-    return _contrast(other, one) is not None and _tpot_contrast(one, other) is not None
+    return (
+        _contrast(other, one) is not None and _tpot_contrast(one, other) is not None
+    )

@@ -36,12 +36,26 @@ from benchrun.judge.comparison.compare import (
 )
 from benchrun.judge.comparison.figures import figure_of, throughput_at
 from benchrun.judge.explain.profile import profiled_row, with_profile
-from benchrun.judge.status_size import cut_to, json_bytes, truncations, without_changes
-from benchrun.judge.sweep.best import Side, are_per_gpu, best_variants, contenders, pareto_front
+from benchrun.judge.status_size import (
+    cut_to,
+    json_bytes,
+    truncations,
+    without_changes,
+)
+from benchrun.judge.sweep.best import (
+    Side,
+    are_per_gpu,
+    best_variants,
+    contenders,
+    pareto_front,
+)
 from benchrun.measure import ANSWERED_PERCENT, known, rounded
 from benchrun.plan import Variant, block_of, in_block, load_points, planned_variants
 
-SHOWN: tuple[api.ComparedMetric, ...] = (*api.DEFAULT_METRICS, "TotalTokenThroughput")
+SHOWN: tuple[api.ComparedMetric, ...] = (
+    *api.DEFAULT_METRICS,
+    "TotalTokenThroughput",
+)
 OF_A_SPLIT_FIRST: tuple[api.ComparedMetric, ...] = ("MeanTTFT", "MeanE2EL")
 ONE_LEFT = "only one run a side was measured; the sweep compares between servers, which takes two"
 
@@ -61,9 +75,15 @@ def table(
     """
     load_points = load_points_of(sides, planned)
     base = next(side for side in sides if side.variant.name == baseline)
-    pairs = [(side, load_point) for side in sides if side is not base for load_point in load_points]
+    pairs = [
+        (side, load_point)
+        for side in sides
+        if side is not base
+        for load_point in load_points
+    ]
     asked = [
-        _asked(base, side, load_point, replications=replications) for side, load_point in pairs
+        _asked(base, side, load_point, replications=replications)
+        for side, load_point in pairs
     ]
     compared = {
         (side.variant.name, found.load_point): found
@@ -87,7 +107,9 @@ def table(
         )
         for side, load_point in shown
     ]
-    notes = {side.variant.name: _note(base, side) for side in sides if side is not base}
+    notes = {
+        side.variant.name: _note(base, side) for side in sides if side is not base
+    }
     rows = [
         r.model_copy(update={"reason": notes.pop(r.variant)})
         if r.changes and notes.get(r.variant)
@@ -101,10 +123,14 @@ def table(
         for side in sides
         if side is not base and side.runs
     }
-    scope: api.Scope | None = "BetweenServers" if replications > 1 else "WithinOneServer"
+    scope: api.Scope | None = (
+        "BetweenServers" if replications > 1 else "WithinOneServer"
+    )
     return SweepTable(
         results=rows,
-        scope=scope if any(load_point.changes for load_point in compared.values()) else None,
+        scope=scope
+        if any(load_point.changes for load_point in compared.values())
+        else None,
         detectable_percent=detectable(asked),
         outcomes=outcomes,
     )
@@ -119,10 +145,15 @@ def _asked(base: Side, side: Side, load_point: str, *, replications: int) -> Pai
     """
     before = base.runs_at(load_point)
     after = side.runs_at(load_point)
-    if (reason := _reason(base, side, load_point, replications=replications)) is not None:
+    if (
+        reason := _reason(base, side, load_point, replications=replications)
+    ) is not None:
         return Pair(load_point, before, after, reason[:300])
     servers = [each.variant.spec.server for each in (base, side)]
-    is_split = any(server is not None and server.disaggregated is not None for server in servers)
+    is_split = any(
+        server is not None and server.disaggregated is not None
+        for server in servers
+    )
     metrics = (
         *(OF_A_SPLIT_FIRST if is_split else ()),
         *api.swept_metrics(min(len(before), len(after))),
@@ -136,14 +167,18 @@ def _asked(base: Side, side: Side, load_point: str, *, replications: int) -> Pai
     return Pair(load_point, before, after, known)
 
 
-def _reason(base: Side, side: Side, load_point: str, *, replications: int) -> str | None:
+def _reason(
+    base: Side, side: Side, load_point: str, *, replications: int
+) -> str | None:
     if not side.runs:
         return "no run was measured to its end"
     if not base.runs:
         return f"the baseline {base.variant.name} has no run that was measured to its end"
     before = base.runs_at(load_point) or base.runs
     after = side.runs_at(load_point) or side.runs
-    reason = obstacle(before, after, swept=True) or load_point_obstacle(load_point, before, after)
+    reason = obstacle(before, after, swept=True) or load_point_obstacle(
+        load_point, before, after
+    )
     if reason is None and replications > 1 and len(after) == 1:
         return ONE_LEFT
     return reason
@@ -154,8 +189,14 @@ def _note(base: Side, side: Side) -> str | None:
 
     The table shows this note once for each variant, at its first load point with changes.
     """
-    comparable = base.runs and side.runs and obstacle(base.runs, side.runs, swept=True) is None
-    return "; ".join(differences(base.runs, side.runs))[:300] if comparable else None
+    comparable = (
+        base.runs
+        and side.runs
+        and obstacle(base.runs, side.runs, swept=True) is None
+    )
+    return (
+        "; ".join(differences(base.runs, side.runs))[:300] if comparable else None
+    )
 
 
 def _row(
@@ -171,7 +212,10 @@ def _row(
     if not found:
         reason = missing.get(side.variant.name, "not measured")
         return SweepRow(
-            variant=side.variant.name, load_point=load_point, verdict="Unknown", reason=reason[:300]
+            variant=side.variant.name,
+            load_point=load_point,
+            verdict="Unknown",
+            reason=reason[:300],
         )
     left_out = len(side.runs) - len(found)
     doubt: tuple[api.Verdict, ...] = ("Suspect",) if left_out else ()
@@ -185,12 +229,15 @@ def _row(
         changes=_changes(base, side, compared) if compared else [],
         paired=compared is not None and compared.paired,
         limit=None if compared is None else _limit(base, side, compared),
-        verdict=worst_verdict((*(row.verdict for _, row in found), *doubt)) or "Unknown",
+        verdict=worst_verdict((*(row.verdict for _, row in found), *doubt))
+        or "Unknown",
         reason=None if compared is None else compared.reason,
     )
 
 
-def _changes(base: Side, side: Side, compared: api.ComparedLoadPoint) -> list[api.Change]:
+def _changes(
+    base: Side, side: Side, compared: api.ComparedLoadPoint
+) -> list[api.Change]:
     """Return the changes without the values of both sides, which the rows show as metrics.
 
     A throughput keeps its values if the comparison took them from another part of the stage than
@@ -203,11 +250,14 @@ def _changes(base: Side, side: Side, compared: api.ComparedLoadPoint) -> list[ap
     kept = () if shown == {compared.throughput_of} else HIGHER_IS_BETTER
     bare = {"baseline": None, "value": None}
     return [
-        each if each.metric in kept else each.model_copy(update=bare) for each in compared.changes
+        each if each.metric in kept else each.model_copy(update=bare)
+        for each in compared.changes
     ]
 
 
-def _limit(base: Side, side: Side, compared: api.ComparedLoadPoint) -> api.Bottleneck | None:
+def _limit(
+    base: Side, side: Side, compared: api.ComparedLoadPoint
+) -> api.Bottleneck | None:
     """Return the limit that both sides together show, or None.
 
     Its evidence is left out, because its sentence has the numbers. What a profile of the load point
@@ -215,10 +265,12 @@ def _limit(base: Side, side: Side, compared: api.ComparedLoadPoint) -> api.Bottl
     """
     names = (base.variant.name, side.variant.name)
     load_point = compared.load_point
-    found = limits(base.runs_at(load_point), side.runs_at(load_point), [compared], names=names).get(
-        load_point
-    )
-    for status in (run.status for run in side.runs_at(load_point) if found is not None):
+    found = limits(
+        base.runs_at(load_point), side.runs_at(load_point), [compared], names=names
+    ).get(load_point)
+    for status in (
+        run.status for run in side.runs_at(load_point) if found is not None
+    ):
         row = profiled_row(status.results, status.profile)
         if (
             found is not None
@@ -231,25 +283,37 @@ def _limit(base: Side, side: Side, compared: api.ComparedLoadPoint) -> api.Bottl
     return None if found is None else found.model_copy(update={"evidence": {}})
 
 
-def _metrics(side: Side, load_point: str, *, per_gpu: bool) -> dict[str, float | None]:
-    shown = dict.fromkeys((*SHOWN, *api.swept_metrics(len(side.runs_at(load_point)))))
+def _metrics(
+    side: Side, load_point: str, *, per_gpu: bool
+) -> dict[str, float | None]:
+    shown = dict.fromkeys(
+        (*SHOWN, *api.swept_metrics(len(side.runs_at(load_point))))
+    )
     figures = {
-        api.KEYS[metric]: rounded(figure_of(metric, load_point, side.runs_at(load_point)).value)
+        api.KEYS[metric]: rounded(
+            figure_of(metric, load_point, side.runs_at(load_point)).value
+        )
         for metric in shown
     }
     throughput = figures[api.KEYS["OutputThroughput"]]
     if per_gpu and throughput is not None:
         figures[PER_GPU] = rounded(throughput / side.variant.gpus)
-    answered = known(row.metrics.get(ANSWERED_PERCENT) for _, row in side.at(load_point))
+    answered = known(
+        row.metrics.get(ANSWERED_PERCENT) for _, row in side.at(load_point)
+    )
     figures[ANSWERED_PERCENT] = min(answered, default=None)
     of_all = {key: value for key, value in figures.items() if value is not None}
     return of_all | costs(side, load_point) | server_figures(side, load_point)
 
 
-def _measured(variant: Variant, run: TabledRun, status: api.BenchmarkRunStatus) -> MeasuredRun:
+def _measured(
+    variant: Variant, run: TabledRun, status: api.BenchmarkRunStatus
+) -> MeasuredRun:
     """Build the measured run of a variant, with the seed of its block as it was sent."""
     block = block_of(run.name, sweep_variant=variant.number)
-    return MeasuredRun(run.name, run.uid, in_block(variant.spec, block or 1), status, block)
+    return MeasuredRun(
+        run.name, run.uid, in_block(variant.spec, block or 1), status, block
+    )
 
 
 def sweep_table(
@@ -283,7 +347,11 @@ def sweep_table(
     ]
     planned = [load_point.id for load_point in load_points(spec.template)]
     found = table(
-        sides, baseline=baseline, planned=planned, replications=spec.replications, missing=missing
+        sides,
+        baseline=baseline,
+        planned=planned,
+        replications=spec.replications,
+        missing=missing,
     )
     able = contenders(sides, load_points_of(sides, planned))
     names = [variant.name for variant in listed]
@@ -297,7 +365,11 @@ def sweep_table(
         "best": best_variants(able, spec.template.objectives),
         "front": pareto_front(able),
         "verdict": worst_verdict(row.verdict for row in found.results if row.runs),
-        "verdicts": {name: verdict for name, verdict in verdicts.items() if verdict is not None},
+        "verdicts": {
+            name: verdict
+            for name, verdict in verdicts.items()
+            if verdict is not None
+        },
         "searches": {side.variant.name: found_loads(side) for side in sides},
     }
     every = SweepTable.model_validate(dict(found) | update)
@@ -306,7 +378,12 @@ def sweep_table(
 
 def load_points_of(sides: Sequence[Side], planned: Sequence[str]) -> list[str]:
     """Return the ids of all planned load points, then those that only searches measured."""
-    measured = (row.load_point for side in sides for run in side.runs for row in run.status.results)
+    measured = (
+        row.load_point
+        for side in sides
+        for run in side.runs
+        for row in run.status.results
+    )
     return list(dict.fromkeys((*planned, *measured)))
 
 
@@ -360,7 +437,9 @@ def server_figures(side: Side, load_point: str) -> dict[str, float | None]:
         for name in api.SHOWN_FIGURES
     }
     return {
-        name: rounded((max if api.SHOWN_FIGURES[name].by == "max" else fmean)(of_all))
+        name: rounded(
+            (max if api.SHOWN_FIGURES[name].by == "max" else fmean)(of_all)
+        )
         for name, found in values.items()
         if (of_all := known(found)) and len(of_all) == len(found)
     }
@@ -383,12 +462,19 @@ def fitted(whole: SweepTable, *, max_bytes: int = MAX_BYTES) -> SweepTable:
 
     def size(found: SweepTable) -> int:
         return json_bytes(
-            [*found.results, *found.best, *found.front, *chain(*found.searches.values())]
+            [
+                *found.results,
+                *found.best,
+                *found.front,
+                *chain(*found.searches.values()),
+            ]
         )
 
     bounds = {"results": MAX_ROWS, "best": MAX_BEST, "front": MAX_FRONT}
     most = whole.model_copy(
-        update={name: getattr(whole, name)[:bound] for name, bound in bounds.items()}
+        update={
+            name: getattr(whole, name)[:bound] for name, bound in bounds.items()
+        }
     )
     kept = cut_to(max_bytes, most, size=size, cuts=_CUTS, shorter=_shorter)
     # Metrics of rows that are left out are not counted.
@@ -397,19 +483,25 @@ def fitted(whole: SweepTable, *, max_bytes: int = MAX_BYTES) -> SweepTable:
         for rows in (whole.results, kept.results)
     ]
     rows, *others = [(field, sum(of(whole)), sum(of(kept))) for field, of in _LISTS]
-    cut = truncations((rows, ("results[].metrics", metrics[0], metrics[1]), *others))
+    cut = truncations(
+        (rows, ("results[].metrics", metrics[0], metrics[1]), *others)
+    )
     return kept.model_copy(update={"truncated": cut})
 
 
 def _without(word: api.Word) -> "_Cut":
-    return lambda found: found.model_copy(update={"results": without_changes(found.results, word)})
+    return lambda found: found.model_copy(
+        update={"results": without_changes(found.results, word)}
+    )
 
 
 def _of_rows(field: str, value_of: Callable[[SweepRow], object]) -> "_Cut":
     """Return a cut that gives a field another value in every row."""
 
     def cut(found: SweepTable) -> SweepTable:
-        rows = [row.model_copy(update={field: value_of(row)}) for row in found.results]
+        rows = [
+            row.model_copy(update={field: value_of(row)}) for row in found.results
+        ]
         return found.model_copy(update={"results": rows})
 
     return cut
@@ -418,7 +510,9 @@ def _of_rows(field: str, value_of: Callable[[SweepRow], object]) -> "_Cut":
 def _without_figures(names: Collection[str]) -> "_Cut":
     return _of_rows(
         "metrics",
-        lambda row: {key: value for key, value in row.metrics.items() if key not in names},
+        lambda row: {
+            key: value for key, value in row.metrics.items() if key not in names
+        },
     )
 
 
@@ -430,7 +524,8 @@ def _undecided(most: int) -> "_Cut":
             each.model_copy(
                 update={
                     "undecided": each.undecided[:most],
-                    "more_undecided": each.more_undecided + len(each.undecided[most:]),
+                    "more_undecided": each.more_undecided
+                    + len(each.undecided[most:]),
                 }
             )
             for each in found.best
@@ -442,7 +537,9 @@ def _undecided(most: int) -> "_Cut":
 
 def _shorter(found: SweepTable) -> SweepTable:
     """Drop a tenth of the longest list, from its end."""
-    longest = max(("results", "best", "front"), key=lambda name: len(getattr(found, name)))
+    longest = max(
+        ("results", "best", "front"), key=lambda name: len(getattr(found, name))
+    )
     entries = getattr(found, longest)
     return found.model_copy(update={longest: entries[: len(entries) * 9 // 10]})
 
@@ -454,7 +551,9 @@ _CUTS: tuple[_Cut, ...] = (
     _without("NoDetectableDifference"),
     _without("Unknown"),
     lambda found: found.model_copy(
-        update={"best": [b.model_copy(update={"tied_with": []}) for b in found.best]}
+        update={
+            "best": [b.model_copy(update={"tied_with": []}) for b in found.best]
+        }
     ),
     _undecided(1),
     _of_rows("limit", lambda row: None),
@@ -463,15 +562,26 @@ _CUTS: tuple[_Cut, ...] = (
     _undecided(0),
     _without("Better"),
     _without("Worse"),
-    lambda found: found.model_copy(update={"searches": {name: [] for name in found.searches}}),
+    lambda found: found.model_copy(
+        update={"searches": {name: [] for name in found.searches}}
+    ),
 )
 _LISTS: tuple[tuple[str, Callable[[SweepTable], Iterable[int]]], ...] = (
     ("results", lambda found: (1 for _ in found.results)),
-    ("results[].changes", lambda found: (len(row.changes) for row in found.results)),
-    ("results[].limit", lambda found: (row.limit is not None for row in found.results)),
+    (
+        "results[].changes",
+        lambda found: (len(row.changes) for row in found.results),
+    ),
+    (
+        "results[].limit",
+        lambda found: (row.limit is not None for row in found.results),
+    ),
     ("best", lambda found: (1 for _ in found.best)),
     ("best[].tiedWith", lambda found: (len(best.tied_with) for best in found.best)),
-    ("best[].undecided", lambda found: (len(best.undecided) for best in found.best)),
+    (
+        "best[].undecided",
+        lambda found: (len(best.undecided) for best in found.best),
+    ),
     ("variants[].searches", lambda found: map(len, found.searches.values())),
     ("front", lambda found: (1 for _ in found.front)),
 )

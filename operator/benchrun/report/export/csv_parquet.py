@@ -52,11 +52,15 @@ def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
     if queued:
         shown = {
             **shown,
-            **request_figures.pools_of([stage.record], request_figures.QUEUED_LATENCIES),
+            **request_figures.pools_of(
+                [stage.record], request_figures.QUEUED_LATENCIES
+            ),
         }
     metrics = request_figures.pooled_metrics([stage.record], shown, percentiles)
     steady = {f"steady_{key}": stage.steady.get(key) for key in api.THROUGHPUTS}
-    throughputs = {key: stage.steady.get(key, metrics[key]) for key in api.THROUGHPUTS}
+    throughputs = {
+        key: stage.steady.get(key, metrics[key]) for key in api.THROUGHPUTS
+    }
     spent = (
         steady
         | tokens_per_joule(stage.gpus, stage.servers)
@@ -66,7 +70,9 @@ def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
     uncertain = percentile_intervals(
         formats.samples(stage, queued=queued), percentiles, metrics
     ).uncertain
-    return _StageRow(run, stage, {**metrics, **spent}, uncertain, api.answering(stage.servers))
+    return _StageRow(
+        run, stage, {**metrics, **spent}, uncertain, api.answering(stage.servers)
+    )
 
 
 def _number(name: str) -> ExportColumn[_StageRow]:
@@ -76,22 +82,32 @@ def _number(name: str) -> ExportColumn[_StageRow]:
 _STAGE_COLUMNS: tuple[ExportColumn[_StageRow], ...] = (
     *_KEYS,
     ExportColumn("workload", "text", lambda row: row.stage.workload.name),
-    ExportColumn("load_point", "text", lambda row: row.stage.load_point.partition("/")[2]),
+    ExportColumn(
+        "load_point", "text", lambda row: row.stage.load_point.partition("/")[2]
+    ),
     ExportColumn("repeat", "integer", lambda row: row.stage.repeat),
     ExportColumn("sequence", "integer", lambda row: row.stage.record.sequence),
     ExportColumn("request_rate", "number", lambda row: row.stage.request_rate),
-    ExportColumn("max_concurrency", "integer", lambda row: row.stage.max_concurrency),
+    ExportColumn(
+        "max_concurrency", "integer", lambda row: row.stage.max_concurrency
+    ),
     ExportColumn("verdict", "text", lambda row: row.stage.verdict),
     ExportColumn("findings", "texts", lambda row: row.stage.findings),
     ExportColumn("uncertain", "texts", lambda row: row.uncertain),
     ExportColumn("model", "text", lambda row: row.run.spec.model.name),
     ExportColumn(
-        "server_image", "text", lambda row: row.run.server.image if row.run.server else None
+        "server_image",
+        "text",
+        lambda row: row.run.server.image if row.run.server else None,
     ),
     ExportColumn(
-        "server_version", "text", lambda row: formats.server_version(row.stage, row.run.server)
+        "server_version",
+        "text",
+        lambda row: formats.server_version(row.stage, row.run.server),
     ),
-    ExportColumn("gpu", "text", lambda row: row.run.server.gpu if row.run.server else None),
+    ExportColumn(
+        "gpu", "text", lambda row: row.run.server.gpu if row.run.server else None
+    ),
     ExportColumn(
         "gpus",
         "integer",
@@ -102,26 +118,43 @@ _STAGE_COLUMNS: tuple[ExportColumn[_StageRow], ...] = (
         ),
     ),
     ExportColumn("engine", "text", lambda row: row.stage.record.engine.name),
-    ExportColumn("engine_version", "text", lambda row: row.stage.record.engine.version),
-    ExportColumn("prompts_digest", "text", lambda row: row.stage.record.prompts_digest),
+    ExportColumn(
+        "engine_version", "text", lambda row: row.stage.record.engine.version
+    ),
+    ExportColumn(
+        "prompts_digest", "text", lambda row: row.stage.record.prompts_digest
+    ),
     ExportColumn("began", "instant", lambda row: row.stage.began),
     ExportColumn("ended", "instant", lambda row: row.stage.ended),
-    ExportColumn("requests", "integer", lambda row: len(row.stage.record.requests.ok)),
-    ExportColumn("completed", "integer", lambda row: _whole(row.metrics["completed"])),
+    ExportColumn(
+        "requests", "integer", lambda row: len(row.stage.record.requests.ok)
+    ),
+    ExportColumn(
+        "completed", "integer", lambda row: _whole(row.metrics["completed"])
+    ),
     ExportColumn("failed", "integer", lambda row: _whole(row.metrics["failed"])),
     ExportColumn("duration_seconds", "number", lambda row: row.metrics["duration"]),
     ExportColumn(
-        "total_input_tokens", "integer", lambda row: _whole(row.metrics["total_input_tokens"])
+        "total_input_tokens",
+        "integer",
+        lambda row: _whole(row.metrics["total_input_tokens"]),
     ),
     ExportColumn(
-        "total_output_tokens", "integer", lambda row: _whole(row.metrics["total_output_tokens"])
+        "total_output_tokens",
+        "integer",
+        lambda row: _whole(row.metrics["total_output_tokens"]),
     ),
-    *map(_number, ("request_throughput", "output_throughput", "total_token_throughput")),
+    *map(
+        _number,
+        ("request_throughput", "output_throughput", "total_token_throughput"),
+    ),
 )
 
 
 def _of_role(name: str, attribute: str | None = None) -> ExportColumn[Any]:
-    return ExportColumn(name, "number", lambda row: getattr(row.figures, attribute or name, None))
+    return ExportColumn(
+        name, "number", lambda row: getattr(row.figures, attribute or name, None)
+    )
 
 
 _SPENT_COLUMNS: tuple[ExportColumn[_StageRow], ...] = (
@@ -170,18 +203,23 @@ def stage_table(run: ExportedRun) -> ExportTable:
 
 def _latency_names(run: ExportedRun) -> list[str]:
     percentiles = [
-        f"p{request_figures.percentile_word(each)}" for each in run.spec.measurement.percentiles
+        f"p{request_figures.percentile_word(each)}"
+        for each in run.spec.measurement.percentiles
     ]
     names = [
         f"{figure}_{each}_ms"
         for each in request_figures.LATENCIES
         for figure in ("mean", "median", "std", *percentiles)
     ]
-    if all(workload.load.max_concurrency is None for workload in run.spec.workloads):
+    if all(
+        workload.load.max_concurrency is None for workload in run.spec.workloads
+    ):
         return names
     queued = request_figures.QUEUED_LATENCIES
     return names + [
-        f"{figure}_{each}_ms" for each in queued for figure in ("mean", "median", *percentiles)
+        f"{figure}_{each}_ms"
+        for each in queued
+        for figure in ("mean", "median", *percentiles)
     ]
 
 
@@ -201,17 +239,33 @@ _SERVER_COLUMNS: tuple[ExportColumn[_RoleRow], ...] = (
     *_KEYS,
     ExportColumn("verdict", "text", lambda row: row.stage.verdict),
     ExportColumn("role", "text", lambda row: row.role),
-    ExportColumn("replicas", "integer", lambda row: row.started.replicas if row.started else None),
-    ExportColumn("server_image", "text", lambda row: row.started.image if row.started else None),
     ExportColumn(
-        "server_version", "text", lambda row: formats.server_version(row.stage, row.held, row.role)
+        "replicas",
+        "integer",
+        lambda row: row.started.replicas if row.started else None,
     ),
     ExportColumn(
-        "gpu", "text", lambda row: row.started.gpu if row.started and row.started.gpus else None
+        "server_image",
+        "text",
+        lambda row: row.started.image if row.started else None,
     ),
-    ExportColumn("gpus", "integer", lambda row: row.started.gpus if row.started else None),
     ExportColumn(
-        "kv_cache_tokens", "integer", lambda row: row.held.kv_cache_tokens if row.held else None
+        "server_version",
+        "text",
+        lambda row: formats.server_version(row.stage, row.held, row.role),
+    ),
+    ExportColumn(
+        "gpu",
+        "text",
+        lambda row: row.started.gpu if row.started and row.started.gpus else None,
+    ),
+    ExportColumn(
+        "gpus", "integer", lambda row: row.started.gpus if row.started else None
+    ),
+    ExportColumn(
+        "kv_cache_tokens",
+        "integer",
+        lambda row: row.held.kv_cache_tokens if row.held else None,
     ),
     # Columns keep their places: first those that the table of stages has, too.
     *map(
@@ -241,7 +295,14 @@ def server_table(run: ExportedRun) -> ExportTable:
         figures = {each.role: each for each in stage.servers}
         for role in dict.fromkeys((*held, *figures)):
             rows.append(
-                _RoleRow(run, stage, role, figures.get(role), held.get(role), started.get(role))
+                _RoleRow(
+                    run,
+                    stage,
+                    role,
+                    figures.get(role),
+                    held.get(role),
+                    started.get(role),
+                )
             )
     return table_of(_SERVER_COLUMNS, rows)
 
@@ -254,7 +315,9 @@ class _ReplicaRow(NamedTuple):
 
 def _of_replica(name: str) -> ExportColumn[_ReplicaRow]:
     return ExportColumn(
-        name, "number", lambda row: request_figures.rounded(getattr(row.replica.figures, name))
+        name,
+        "number",
+        lambda row: request_figures.rounded(getattr(row.replica.figures, name)),
     )
 
 
@@ -264,9 +327,19 @@ _REPLICA_COLUMNS: tuple[ExportColumn[_ReplicaRow], ...] = (
     ExportColumn("role", "text", lambda row: row.replica.figures.role),
     ExportColumn("address", "text", lambda row: row.replica.address),
     ExportColumn("pod", "text", lambda row: row.replica.pod),
-    ExportColumn("requests_finished", "integer", lambda row: _whole(row.replica.requests_finished)),
-    ExportColumn("prompt_tokens", "integer", lambda row: _whole(row.replica.prompt_tokens)),
-    ExportColumn("generation_tokens", "integer", lambda row: _whole(row.replica.generation_tokens)),
+    ExportColumn(
+        "requests_finished",
+        "integer",
+        lambda row: _whole(row.replica.requests_finished),
+    ),
+    ExportColumn(
+        "prompt_tokens", "integer", lambda row: _whole(row.replica.prompt_tokens)
+    ),
+    ExportColumn(
+        "generation_tokens",
+        "integer",
+        lambda row: _whole(row.replica.generation_tokens),
+    ),
     # From the server's own counters; `mean_ttft_ms` and `queue_ms` are the client's figures.
     ExportColumn(
         "server_mean_ttft_ms",
@@ -280,7 +353,9 @@ _REPLICA_COLUMNS: tuple[ExportColumn[_ReplicaRow], ...] = (
     ),
     *map(
         _of_replica,
-        dict.fromkeys(("prefix_hit_percent", "preemptions", *api.exported_figures("replicas"))),
+        dict.fromkeys(
+            ("prefix_hit_percent", "preemptions", *api.exported_figures("replicas"))
+        ),
     ),
 )
 
@@ -290,7 +365,11 @@ def replica_table(run: ExportedRun) -> ExportTable:
 
     The proxy is in the table of servers only.
     """
-    rows = (_ReplicaRow(run, stage, replica) for stage in run.stages for replica in stage.replicas)
+    rows = (
+        _ReplicaRow(run, stage, replica)
+        for stage in run.stages
+        for replica in stage.replicas
+    )
     return table_of(_REPLICA_COLUMNS, rows)
 
 
@@ -316,24 +395,40 @@ _REQUEST_COLUMNS: tuple[ExportColumn[_RequestRow], ...] = (
     ExportColumn("verdict", "text", lambda row: row.stage.verdict),
     ExportColumn("request", "integer", lambda row: row.number),
     ExportColumn("ok", "flag", lambda row: row.ok),
-    ExportColumn("start_ms", "number", lambda row: row.requests.start_us[row.number] / 1000),
-    ExportColumn("queue_ms", "number", lambda row: row.requests.queue_us[row.number] / 1000),
     ExportColumn(
-        "ttft_ms", "number", lambda row: row.requests.ttft_us[row.number] / 1000 if row.ok else None
+        "start_ms", "number", lambda row: row.requests.start_us[row.number] / 1000
     ),
-    ExportColumn("tpot_ms", "number", lambda row: request_figures.milliseconds(row.tpot_us)),
     ExportColumn(
-        "e2el_ms", "number", lambda row: row.requests.e2el_us[row.number] / 1000 if row.ok else None
+        "queue_ms", "number", lambda row: row.requests.queue_us[row.number] / 1000
     ),
-    ExportColumn("input_tokens", "integer", lambda row: row.requests.input_tokens[row.number]),
+    ExportColumn(
+        "ttft_ms",
+        "number",
+        lambda row: row.requests.ttft_us[row.number] / 1000 if row.ok else None,
+    ),
+    ExportColumn(
+        "tpot_ms", "number", lambda row: request_figures.milliseconds(row.tpot_us)
+    ),
+    ExportColumn(
+        "e2el_ms",
+        "number",
+        lambda row: row.requests.e2el_us[row.number] / 1000 if row.ok else None,
+    ),
+    ExportColumn(
+        "input_tokens", "integer", lambda row: row.requests.input_tokens[row.number]
+    ),
     ExportColumn(
         "output_tokens",
         "integer",
         lambda row: row.output_tokens,
     ),
-    ExportColumn("asked_tokens", "integer", lambda row: row.requests.asked_tokens[row.number]),
     ExportColumn(
-        "closed", "flag", lambda row: bool(row.requests.ended[row.number]) if row.ok else None
+        "asked_tokens", "integer", lambda row: row.requests.asked_tokens[row.number]
+    ),
+    ExportColumn(
+        "closed",
+        "flag",
+        lambda row: bool(row.requests.ended[row.number]) if row.ok else None,
     ),
 )
 
@@ -348,7 +443,9 @@ def request_table(run: ExportedRun) -> ExportTable:
     rows = (
         _RequestRow(run.uid, stage, sent, number, bool(sent.ok[number]), tpot_us)
         for stage, sent in stages
-        for number, tpot_us in enumerate(request_figures.request_values(sent, "tpot"))
+        for number, tpot_us in enumerate(
+            request_figures.request_values(sent, "tpot")
+        )
     )
     return table_of(_REQUEST_COLUMNS, rows)
 
@@ -366,7 +463,10 @@ _TABLES: Mapping[TableName, Callable[[ExportedRun], ExportTable]] = {
 
 
 def _register(
-    name: str, summary: str, write: Callable[[ExportedRun, TableName], bytes], is_text: bool = True
+    name: str,
+    summary: str,
+    write: Callable[[ExportedRun, TableName], bytes],
+    is_text: bool = True,
 ) -> None:
     def files(run: ExportedRun) -> Files:
         return {f"{table}.{name}": write(run, table) for table in formats.TABLES}

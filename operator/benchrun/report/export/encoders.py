@@ -12,7 +12,9 @@ from typing import Any, Generic, Literal, TypeVar
 Kind = Literal["text", "texts", "integer", "number", "flag", "instant"]
 Value = str | Sequence[str] | int | float | bool | datetime | None
 """Value of a load point; None: not known."""
-Files = Mapping[str, bytes]  # File contents by their path in a folder, with forward slashes.
+Files = Mapping[
+    str, bytes
+]  # File contents by their path in a folder, with forward slashes.
 Json = dict[str, Any]
 T = TypeVar("T")
 RUN_KEY = b"benchrun.run_uid"  # Key of the run's uid in the file's own metadata.
@@ -41,7 +43,9 @@ class ExportTable:
 
 def table_of(columns: Sequence[ExportColumn[T]], rows: Iterable[T]) -> ExportTable:
     """Build a table with the value of every column for every row."""
-    return ExportTable(columns, [tuple(column.value(row) for column in columns) for row in rows])
+    return ExportTable(
+        columns, [tuple(column.value(row) for column in columns) for row in rows]
+    )
 
 
 def as_json(value: Json | Sequence[Json]) -> bytes:
@@ -55,7 +59,8 @@ def as_json(value: Json | Sequence[Json]) -> bytes:
 def as_json_lines(values: Sequence[Json]) -> bytes:
     """Encode as JSON lines, one object each. Raises ValueError for NaN and infinity."""
     return "".join(
-        f"{json.dumps(value, ensure_ascii=False, allow_nan=False)}\n" for value in values
+        f"{json.dumps(value, ensure_ascii=False, allow_nan=False)}\n"
+        for value in values
     ).encode()
 
 
@@ -103,7 +108,11 @@ def _field(value: Value) -> str | int | float:
         return value
     text = value if isinstance(value, str) else ";".join(value)
     # A spreadsheet runs what begins like a formula, quoted or not. Numbers are left unchanged.
-    return f"'{text}" if text.startswith(_BEGIN_FORMULAS) and not _NUMBER.fullmatch(text) else text
+    return (
+        f"'{text}"
+        if text.startswith(_BEGIN_FORMULAS) and not _NUMBER.fullmatch(text)
+        else text
+    )
 
 
 def as_parquet(table: ExportTable, *, run_uid: str) -> bytes:

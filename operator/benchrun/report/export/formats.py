@@ -35,7 +35,9 @@ class ExportedStage:
     # From the servers' metrics endpoints, by role, including the proxy.
     servers: tuple[api.RoleFigures, ...]
     replicas: tuple[measure.Replica, ...]  # Each server of these roles.
-    gpus: measure.GpuFigures  # GPU figures of all roles together; unknown if a role has no samples.
+    gpus: (
+        measure.GpuFigures
+    )  # GPU figures of all roles together; unknown if a role has no samples.
     # Throughput within the steady state; empty where the stage has none.
     steady: Mapping[str, float | None]
     began: datetime  # When the first request was sent.
@@ -49,7 +51,11 @@ class ExportedStage:
     @property
     def judgement(self) -> str:
         """Return the verdict with the findings: `Suspect (Drift, ColdStart)`."""
-        return f"{self.verdict} ({', '.join(self.findings)})" if self.findings else self.verdict
+        return (
+            f"{self.verdict} ({', '.join(self.findings)})"
+            if self.findings
+            else self.verdict
+        )
 
     @property
     def request_rate(self) -> float | None:
@@ -92,7 +98,8 @@ class ExportedRun:
         names = dict.fromkeys(stage.load_point for stage in self.stages)
         by_repeat = sorted(self.stages, key=lambda stage: stage.repeat)
         return [
-            (name, [stage for stage in by_repeat if stage.load_point == name]) for name in names
+            (name, [stage for stage in by_repeat if stage.load_point == name])
+            for name in names
         ]
 
 
@@ -119,7 +126,9 @@ def exported(run: Reported) -> ExportedRun:
         expected = expected_stage(spec, load_point)
         where = StageFacts(record, expected).plateau
         sampled = measure.stage_windows(
-            record, run.samples, scrape_interval=spec.measurement.scrape_interval_seconds
+            record,
+            run.samples,
+            scrape_interval=spec.measurement.scrape_interval_seconds,
         )
         stage = ExportedStage(
             record=record,
@@ -140,7 +149,13 @@ def exported(run: Reported) -> ExportedRun:
         )
         stages.append(stage)
     return ExportedRun(
-        of.namespace, of.name, of.uid, spec, run.status, tuple(stages), labels=of.labels
+        of.namespace,
+        of.name,
+        of.uid,
+        spec,
+        run.status,
+        tuple(stages),
+        labels=of.labels,
     )
 
 
@@ -157,18 +172,23 @@ def server_version(
 
 
 def only(run: ExportedRun, stage_ids: Collection[str]) -> ExportedRun:
-    return replace(run, stages=tuple(stage for stage in run.stages if stage.id in stage_ids))
+    return replace(
+        run, stages=tuple(stage for stage in run.stages if stage.id in stage_ids)
+    )
 
 
 def trusted(run: ExportedRun) -> tuple[ExportedRun, Mapping[str, str]]:
     """Return the run without untrustworthy stages, and why each of their load points is missing."""
     left_out = {
-        stage.load_point: "not judged" if stage.verdict == "Unknown" else stage.judgement
+        stage.load_point: "not judged"
+        if stage.verdict == "Unknown"
+        else stage.judgement
         for stage in run.stages
         if stage.verdict not in api.TRUSTED
     }
     return replace(
-        run, stages=tuple(stage for stage in run.stages if stage.verdict in api.TRUSTED)
+        run,
+        stages=tuple(stage for stage in run.stages if stage.verdict in api.TRUSTED),
     ), left_out
 
 
@@ -180,7 +200,11 @@ def pools(stage: ExportedStage) -> measure.Pools:
     """
     hidden = "itl" if api.Code.CHUNKS_ARE_NOT_TOKENS in stage.findings else None
     measured = measure.pools_of([stage.record])
-    return {latency: pool for latency, pool in measured.items() if pool.count and latency != hidden}
+    return {
+        latency: pool
+        for latency, pool in measured.items()
+        if pool.count and latency != hidden
+    }
 
 
 def samples(stage: ExportedStage, *, queued: bool = False) -> measure.Samples:
@@ -190,7 +214,9 @@ def samples(stage: ExportedStage, *, queued: bool = False) -> measure.Samples:
     """
     of = stage.expected
     shown = pools(stage)
-    parts = None if of.load.never_steady else [StageFacts(stage.record, of).steady_part]
+    parts = (
+        None if of.load.never_steady else [StageFacts(stage.record, of).steady_part]
+    )
     found = measure.latency_samples(
         [stage.record],
         users=of.load.users,
@@ -213,7 +239,9 @@ def engine_figures(stage: ExportedStage) -> Mapping[str, float | int | None]:
     """
     measured = tuple(f"_{latency}_ms" for latency in pools(stage))
     return {
-        name: None if name.endswith(_LATENCIES) and not name.endswith(measured) else value
+        name: None
+        if name.endswith(_LATENCIES) and not name.endswith(measured)
+        else value
         for name, value in stage.record.scalars.items()
     }
 
@@ -232,7 +260,9 @@ def flags_of(run: ExportedRun, role: str | None = None) -> Flags:
 
     There are none at an endpoint, whose arguments are unknown.
     """
-    server = api.answering(each for each in run.status.servers if role in (None, each.role))
+    server = api.answering(
+        each for each in run.status.servers if role in (None, each.role)
+    )
     if server is not None and server.args:
         return parsed(server.args, run.spec.engine)
     # A server without roles has one set of arguments.
@@ -245,7 +275,10 @@ def flags_of(run: ExportedRun, role: str | None = None) -> Flags:
 
 def parsed(args: Sequence[str], engine: Engine) -> Flags:
     """Parse arguments as `ServeArgs` does, with the dashes in front of the names."""
-    return {f"--{name}": value for name, value in ServeArgs.of(args, engine).given.items()}
+    return {
+        f"--{name}": value
+        for name, value in ServeArgs.of(args, engine).given.items()
+    }
 
 
 def parallelism_of(flags: Flags, engine: Engine) -> dict[str, int]:
@@ -255,8 +288,14 @@ def parallelism_of(flags: Flags, engine: Engine) -> dict[str, int]:
     spreads experts whole, `ep` is left out.
     """
     names = {setting: f"--{flag}" for setting, flag in engine.setting_flags.items()}
-    given = {short: flags.get(names.get(size, "")) or "" for short, size in _SIZES.items()}
-    sizes = {name: max(1, int(value)) if value.isdecimal() else 1 for name, value in given.items()}
+    given = {
+        short: flags.get(names.get(size, "")) or ""
+        for short, size in _SIZES.items()
+    }
+    sizes = {
+        name: max(1, int(value)) if value.isdecimal() else 1
+        for name, value in given.items()
+    }
     if (experts := names.get(Setting.EXPERT_PARALLEL)) is None:
         return sizes
     return {**sizes, "ep": sizes["tp"] * sizes["dp"] if experts in flags else 1}

@@ -15,10 +15,23 @@ import yaml
 from benchrun_client.contract import StageRecord, is_bounded
 
 from benchrun.api import RoleFigures, total_gpus
-from benchrun.measure import Distribution, Pools, Samples, request_figures, rounded, totals
+from benchrun.measure import (
+    Distribution,
+    Pools,
+    Samples,
+    request_figures,
+    rounded,
+    totals,
+)
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY, ROLE_SERVER
 from benchrun.report.export import formats
-from benchrun.report.export.encoders import Files, Json, NotExportable, seconds, without_unknown
+from benchrun.report.export.encoders import (
+    Files,
+    Json,
+    NotExportable,
+    seconds,
+    without_unknown,
+)
 from benchrun.report.export.formats import (
     ExportedRun,
     ExportedStage,
@@ -64,7 +77,10 @@ def requests(record: StageRecord) -> Json:
     tokens = {"input_length": columns.input_tokens}
     if request_figures.counts_tokens(record):
         tokens["output_length"] = columns.output_tokens
-    pools = {name: Distribution.of(compress(values, ok)) for name, values in tokens.items()}
+    pools = {
+        name: Distribution.of(compress(values, ok))
+        for name, values in tokens.items()
+    }
     # Every percentile is exact: these are all lengths, not a sample.
     answered = {
         n: _statistics(pool, "count", _PERCENTILES, scale=float)
@@ -82,7 +98,11 @@ def latency(pools: Pools, samples: Samples) -> Json:
     found = {}
     for name, pool in pools.items():
         field, units = _LATENCIES[name]
-        bounded = {key: p for key, p in _PERCENTILES.items() if is_bounded(samples[name], p)}
+        bounded = {
+            key: p
+            for key, p in _PERCENTILES.items()
+            if is_bounded(samples[name], p)
+        }
         found[field] = _statistics(pool, units, bounded, scale=seconds)
     return found
 
@@ -90,7 +110,10 @@ def latency(pools: Pools, samples: Samples) -> Json:
 def throughput(record: StageRecord) -> Json:
     """Return the throughputs, one value each: a rate has no distribution over one stage."""
     measured = totals([record])
-    found = {field: _value(measured[name], units) for field, (name, units) in _THROUGHPUTS.items()}
+    found = {
+        field: _value(measured[name], units)
+        for field, (name, units) in _THROUGHPUTS.items()
+    }
     tokens = measured["total_input_tokens"]
     duration = measured["duration"]
     if tokens is not None and duration:
@@ -103,11 +126,17 @@ def resources(figures: RoleFigures) -> Json:
     return without_unknown(
         {
             "kv_cache_usage": _value(
-                figures.kv_cache_mean_percent, "percent", largest=figures.kv_cache_max_percent
+                figures.kv_cache_mean_percent,
+                "percent",
+                largest=figures.kv_cache_max_percent,
             ),
             "cache_hit_rate": _value(figures.prefix_hit_percent, "percent"),
-            "running_requests": _value(figures.running_mean, "count", largest=figures.running_max),
-            "waiting_requests": _value(figures.waiting_mean, "count", largest=figures.waiting_max),
+            "running_requests": _value(
+                figures.running_mean, "count", largest=figures.running_max
+            ),
+            "waiting_requests": _value(
+                figures.waiting_mean, "count", largest=figures.waiting_max
+            ),
             "preemptions": _value(figures.preemptions, "count"),
         }
     )
@@ -132,8 +161,14 @@ def _statistics(
     }
 
 
-def _value(mean: float | None, units: str, *, largest: float | None = None) -> Json | None:
-    return None if mean is None else without_unknown({"units": units, "mean": mean, "max": largest})
+def _value(
+    mean: float | None, units: str, *, largest: float | None = None
+) -> Json | None:
+    return (
+        None
+        if mean is None
+        else without_unknown({"units": units, "mean": mean, "max": largest})
+    )
 
 
 def scenario(run: ExportedRun, stage: ExportedStage) -> Json:
@@ -141,20 +176,29 @@ def scenario(run: ExportedRun, stage: ExportedStage) -> Json:
     server = run.spec.server
     split = server is not None and server.disaggregated is not None
     roles = (ROLE_PREFILL, ROLE_DECODE) if split else (ROLE_SERVER,)
-    return {"stack": [_server(run, stage, role) for role in roles], "load": _load(run, stage)}
+    return {
+        "stack": [_server(run, stage, role) for role in roles],
+        "load": _load(run, stage),
+    }
 
 
 def _server(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
     native: Json = {}
     if (server := run.spec.started) is not None:
-        variables = {each.name: each.value for each in server.env if each.value is not None}
+        variables = {
+            each.name: each.value for each in server.env if each.value is not None
+        }
         native = {
             "args": dict(flags_of(run, role)),
             "envars": variables,
             "config": {"image": server.image},
         }
     return {
-        "metadata": {"schema_version": _COMPONENT_SCHEMA, "label": role, "cfg_id": _digest(native)},
+        "metadata": {
+            "schema_version": _COMPONENT_SCHEMA,
+            "label": role,
+            "cfg_id": _digest(native),
+        },
         "standardized": _engine(run, stage, role),
         "native": native,
     }
@@ -172,7 +216,12 @@ def _engine(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
         run.spec.started.image if run.spec.started is not None else _UNKNOWN
     )
     if run.spec.started is None:
-        return {"kind": "generic", "tool": tool, "tool_version": version, "model": model}
+        return {
+            "kind": "generic",
+            "tool": tool,
+            "tool_version": version,
+            "model": model,
+        }
     of_role = [server for server in run.status.servers if server.role == role]
     gpu = next((server.gpu for server in of_role if server.gpu is not None), None)
     gpus = total_gpus(of_role)
@@ -317,4 +366,6 @@ def _as_yaml(value: Json) -> bytes:
 
 
 SUMMARY = "llm-d benchmark reports v0.2, one a stage"
-formats.FORMATS["llm-d"] = formats.Format(SUMMARY, llmd_files, lambda run, _: llmd_document(run))
+formats.FORMATS["llm-d"] = formats.Format(
+    SUMMARY, llmd_files, lambda run, _: llmd_document(run)
+)

@@ -22,8 +22,12 @@ def vllm_files(run: ExportedRun) -> Files:
     for load_point, stages in run.load_points():
         folder = load_point.replace("/", "-")
         for stage in stages:
-            files[f"{folder}/run={stage.repeat - 1}.json"] = as_json_lines([detailed(run, stage)])
-        files[f"{folder}/summary.json"] = as_json([summary(run, stage) for stage in stages])
+            files[f"{folder}/run={stage.repeat - 1}.json"] = as_json_lines(
+                [detailed(run, stage)]
+            )
+        files[f"{folder}/summary.json"] = as_json(
+            [summary(run, stage) for stage in stages]
+        )
     return files
 
 
@@ -54,7 +58,9 @@ def summary(run: ExportedRun, stage: ExportedStage) -> Json:
     model = run.spec.model
     backend = _BACKENDS[stage.workload.api]
     parallel = {}
-    if run.spec.started is not None:  # what `vllm bench sweep plot_pareto` divides by
+    if (
+        run.spec.started is not None
+    ):  # what `vllm bench sweep plot_pareto` divides by
         spread = formats.parallelism_of(formats.flags_of(run), run.spec.engine)
         names = {
             "tp": "tensor_parallel_size",
@@ -87,11 +93,15 @@ def _uncertain(run: formats.ExportedRun, stage: formats.ExportedStage) -> list[s
     """Return the percentiles that have no interval."""
     figures = formats.engine_figures(stage)
     percentiles = run.spec.measurement.percentiles
-    return percentile_intervals(formats.samples(stage), percentiles, figures).uncertain
+    return percentile_intervals(
+        formats.samples(stage), percentiles, figures
+    ).uncertain
 
 
 def _seconds(micros: Iterable[int], answered: Iterable[int]) -> list[float | None]:
-    return [us / 1e6 if ok else None for us, ok in zip(micros, answered, strict=True)]
+    return [
+        us / 1e6 if ok else None for us, ok in zip(micros, answered, strict=True)
+    ]
 
 
 SUMMARY = "result files of `vllm bench serve`, which `vllm bench sweep plot` reads"
@@ -99,6 +109,8 @@ formats.FORMATS["vllm"] = (
     formats.Format(  # in one file as `--append-result` writes it: a stage a line
         SUMMARY,
         vllm_files,
-        lambda run, _: as_json_lines([detailed(run, stage) for stage in run.stages]),
+        lambda run, _: as_json_lines(
+            [detailed(run, stage) for stage in run.stages]
+        ),
     )
 )

@@ -21,7 +21,13 @@ from benchrun.report.html.page_elements import (
     fold,
     section,
 )
-from benchrun.report.html.report_data import Curve, Reported, ReportedSweep, curves, restored
+from benchrun.report.html.report_data import (
+    Curve,
+    Reported,
+    ReportedSweep,
+    curves,
+    restored,
+)
 
 __all__ = [
     "Chart",

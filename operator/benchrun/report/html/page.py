@@ -57,12 +57,22 @@ SWEEP_SECTIONS: tuple[Callable[[ReportedSweep], Section | None], ...] = (
 def page(run: Reported, draw: Draw, *, made_by: str) -> str:
     """Build the whole page of a run. The same run always gives the same page."""
     whole = restored(run)
-    sections = [section for make in SECTIONS if (section := make(whole)) is not None]
+    sections = [
+        section for make in SECTIONS if (section := make(whole)) is not None
+    ]
     server = answering(run.status.servers)
     gpus = total_gpus(run.status.servers)
-    hardware = f"{gpus} x {server.gpu}" if server is not None and gpus and server.gpu else ""
-    version = f"vLLM {server.version}" if server is not None and server.version else ""
-    subtitle = " · ".join(word for word in (run.spec.model.name, hardware, version) if word)
+    hardware = (
+        f"{gpus} x {server.gpu}"
+        if server is not None and gpus and server.gpu
+        else ""
+    )
+    version = (
+        f"vLLM {server.version}" if server is not None and server.version else ""
+    )
+    subtitle = " · ".join(
+        word for word in (run.spec.model.name, hardware, version) if word
+    )
     word = run_list.outcome_word(run.status)
     return _render(
         run.declared,
@@ -77,14 +87,22 @@ def page(run: Reported, draw: Draw, *, made_by: str) -> str:
 
 def sweep_page(sweep: ReportedSweep, draw: Draw, *, made_by: str) -> str:
     """Build the whole page of a sweep. The same sweep always gives the same page."""
-    sections = [section for make in SWEEP_SECTIONS if (section := make(sweep)) is not None]
+    sections = [
+        section for make in SWEEP_SECTIONS if (section := make(sweep)) is not None
+    ]
     variants = len(sweep.status.variants)
     spec = sweep.spec
     replications = spec.replications if spec is not None else 1
     servers = f", each on {replications} fresh servers" if replications > 1 else ""
-    counted = f"{variants} variant{'' if variants == 1 else 's'}{servers}" if variants else ""
+    counted = (
+        f"{variants} variant{'' if variants == 1 else 's'}{servers}"
+        if variants
+        else ""
+    )
     subtitle = " · ".join(
-        part for part in (run_list.model(run_list.template(sweep.declared)), counted) if part
+        part
+        for part in (run_list.model(run_list.template(sweep.declared)), counted)
+        if part
     )
     word = run_list.outcome_word(sweep.status)
     return _render(
@@ -98,7 +116,9 @@ def sweep_page(sweep: ReportedSweep, draw: Draw, *, made_by: str) -> str:
     )
 
 
-def _render(of: Run | Sweep, sections: Sequence[Section], draw: Draw, **words: str) -> str:
+def _render(
+    of: Run | Sweep, sections: Sequence[Section], draw: Draw, **words: str
+) -> str:
     environment = Environment(
         loader=FunctionLoader(_text),
         autoescape=True,
@@ -110,7 +130,11 @@ def _render(of: Run | Sweep, sections: Sequence[Section], draw: Draw, **words: s
 
     def svg(chart: Chart) -> Markup:
         return Markup(
-            inline_svg(draw(chart.spec), prefix=f"chart{next(numbers)}-", label=chart.description)
+            inline_svg(
+                draw(chart.spec),
+                prefix=f"chart{next(numbers)}-",
+                label=chart.description,
+            )
         )
 
     environment.globals["svg"] = svg

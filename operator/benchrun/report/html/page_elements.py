@@ -102,7 +102,16 @@ class Heading(NamedTuple):
 
 
 Element = (
-    Prose | Verdict | Table | Chart | Charts | Fold | FindingCard | FactList | CodeBlock | Heading
+    Prose
+    | Verdict
+    | Table
+    | Chart
+    | Charts
+    | Fold
+    | FindingCard
+    | FactList
+    | CodeBlock
+    | Heading
 )
 
 
@@ -117,18 +126,28 @@ class Section(NamedTuple):
 def section(anchor: str, title: str, *elements: Element) -> Section:
     """Build a section without elements that hold nothing: a table without rows, an empty text."""
     return Section(
-        anchor, title, tuple(element for element in elements if _holds_something(element))
+        anchor,
+        title,
+        tuple(element for element in elements if _holds_something(element)),
     )
 
 
 def fold(summary: str, *elements: Element) -> Fold:
     """Build a fold, without elements that hold nothing; a fold without elements is not shown."""
-    return Fold(summary, tuple(element for element in elements if _holds_something(element)))
+    return Fold(
+        summary, tuple(element for element in elements if _holds_something(element))
+    )
 
 
 def _holds_something(element: Element) -> bool:
     match element:
-        case Prose(held) | CodeBlock(_, held) | Charts(held) | Fold(_, held) | FactList(_, held):
+        case (
+            Prose(held)
+            | CodeBlock(_, held)
+            | Charts(held)
+            | Fold(_, held)
+            | FactList(_, held)
+        ):
             return bool(held)
         case Table():
             return bool(element.rows.rows)

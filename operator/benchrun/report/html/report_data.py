@@ -5,7 +5,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from benchrun_client.contract import Axis, LoadKind, StageRecord, kind_of, open_stage
+from benchrun_client.contract import (
+    Axis,
+    LoadKind,
+    StageRecord,
+    kind_of,
+    open_stage,
+)
 from pydantic import ValidationError
 
 from benchrun.api import (
@@ -28,7 +34,9 @@ from benchrun.observe import Run, Sweep
 from benchrun.plan import probed_id, searched
 from benchrun.report.sweep_rows import is_per_gpu
 
-FIELDS = frozenset(f"results[].{name}" for name in ("metrics", "steady", "intervals", "objectives"))
+FIELDS = frozenset(
+    f"results[].{name}" for name in ("metrics", "steady", "intervals", "objectives")
+)
 """Fields that `restored` recomputes, by their names in `truncated`."""
 
 
@@ -39,13 +47,19 @@ class Reported:
     declared: Run
     spec: BenchmarkRunSpec
     status: BenchmarkRunStatus
-    records: Sequence[StageRecord] = ()  # The kept records, in the order of measurement.
+    records: Sequence[
+        StageRecord
+    ] = ()  # The kept records, in the order of measurement.
     samples: Sequence[Sample] = ()  # The servers' samples, oldest first.
     notes: Sequence[str] = ()  # Sentences on what could not be read.
 
     def records_of(self, load_point: str) -> list[StageRecord]:
         """Return the records of a load point that are kept, one for each repeat."""
-        return [record for record in self.records if self.load_point_of(record) == load_point]
+        return [
+            record
+            for record in self.records
+            if self.load_point_of(record) == load_point
+        ]
 
     def load_point_of(self, record: StageRecord) -> str:
         """Return the load point of a record: `chat/rate=4` for the stage `chat/rate=4/r2`.
@@ -81,7 +95,10 @@ def curves(status: BenchmarkRunStatus) -> list[Curve]:
     }
     for row in sorted(status.results, key=lambda row: float(row.value)):
         found[row.workload, row.axis].append(row)
-    return [Curve(workload, axis, tuple(rows)) for (workload, axis), rows in found.items()]
+    return [
+        Curve(workload, axis, tuple(rows))
+        for (workload, axis), rows in found.items()
+    ]
 
 
 def restored(run: Reported) -> Reported:
@@ -93,9 +110,14 @@ def restored(run: Reported) -> Reported:
         return run
     rows = [_restored(run, row) for row in run.status.results]
     whole = all(len(run.records_of(row.load_point)) == row.repeats for row in rows)
-    truncated = [cut for cut in run.status.truncated if not (whole and cut.field in FIELDS)]
+    truncated = [
+        cut for cut in run.status.truncated if not (whole and cut.field in FIELDS)
+    ]
     return replace(
-        run, status=run.status.model_copy(update={"results": rows, "truncated": truncated})
+        run,
+        status=run.status.model_copy(
+            update={"results": rows, "truncated": truncated}
+        ),
     )
 
 
@@ -103,15 +125,30 @@ def _restored(run: Reported, row: Result) -> Result:
     records = run.records_of(row.load_point)
     if not records or len(records) != row.repeats:
         return row
-    confirms = any(record.probe is not None and record.probe.confirms for record in records)
-    load_point = LoadPoint(row.load_point, row.workload, records[0].load, (), confirms)
+    confirms = any(
+        record.probe is not None and record.probe.confirms for record in records
+    )
+    load_point = LoadPoint(
+        row.load_point, row.workload, records[0].load, (), confirms
+    )
     limits = thresholds_of(run.spec)
     context = load_point_context(
-        load_point, records, run.samples, limits, spec=run.spec, servers=run.status.servers
+        load_point,
+        records,
+        run.samples,
+        limits,
+        spec=run.spec,
+        servers=run.status.servers,
     )
-    hidden = [code for code in Code if code is Code.CHUNKS_ARE_NOT_TOKENS and code in row.findings]
+    hidden = [
+        code
+        for code in Code
+        if code is Code.CHUNKS_ARE_NOT_TOKENS and code in row.findings
+    ]
     whole = measured_row(
-        context, [StageFinding(code, "Note", row.load_point) for code in hidden], spec=run.spec
+        context,
+        [StageFinding(code, "Note", row.load_point) for code in hidden],
+        spec=run.spec,
     )
     update = {
         "metrics": whole.metrics | row.metrics,
@@ -148,5 +185,7 @@ class ReportedSweep:
         output = row.metrics.get(KEYS["OutputThroughput"])
         if output is None or not is_per_gpu(self.status):
             return output
-        gpus = next(each.gpus for each in self.status.variants if each.name == row.variant)
+        gpus = next(
+            each.gpus for each in self.status.variants if each.name == row.variant
+        )
         return output / gpus

@@ -6,7 +6,19 @@ from xml.etree.ElementTree import Element
 
 # A chart's strings are not trusted: the library that draws might not escape one of them.
 TAGS = frozenset(
-    {"svg", "g", "path", "rect", "line", "text", "tspan", "circle", "defs", "clipPath", "title"}
+    {
+        "svg",
+        "g",
+        "path",
+        "rect",
+        "line",
+        "text",
+        "tspan",
+        "circle",
+        "defs",
+        "clipPath",
+        "title",
+    }
 )
 ATTRIBUTES = frozenset(
     {
@@ -75,11 +87,15 @@ def inline_svg(drawn: str, *, prefix: str, label: str) -> str:
         raise UnsafeSvg(f"a drawing is an svg, not {clean.tag}")
     clean.set("role", "img")
     clean.set("aria-label", label)
-    return ElementTree.tostring(clean, encoding="unicode", short_empty_elements=True)
+    return ElementTree.tostring(
+        clean, encoding="unicode", short_empty_elements=True
+    )
 
 
 def _cleaned(element: Element, prefix: str) -> Element:
-    tag = element.tag.removeprefix(_NAMESPACE) if isinstance(element.tag, str) else ""
+    tag = (
+        element.tag.removeprefix(_NAMESPACE) if isinstance(element.tag, str) else ""
+    )
     if tag not in TAGS:
         raise UnsafeSvg(f"a chart needs no element {element.tag}")
     kept = {
@@ -109,7 +125,11 @@ def _value(name: str, value: str, prefix: str) -> str:
         return prefix + value
     if local := _LOCAL_URL.fullmatch(value.strip()):
         return f"url(#{prefix}{local.group(1)})"
-    colour = _OWN_COLOUR.fullmatch(value) is not None or value.startswith(("rgb(", "rgba(", "hsl("))
-    if "url" in value.lower() or ("(" in value and name in ("fill", "stroke") and not colour):
+    colour = _OWN_COLOUR.fullmatch(value) is not None or value.startswith(
+        ("rgb(", "rgba(", "hsl(")
+    )
+    if "url" in value.lower() or (
+        "(" in value and name in ("fill", "stroke") and not colour
+    ):
         raise UnsafeSvg(f"a chart refers to nothing outside: {name}={value[:80]!r}")
     return value

@@ -14,7 +14,9 @@ CARD_WIDTH = 340
 CARD_HEIGHT = 225
 WIDE_WIDTH = 1080
 FONT_SIZE = 11.5
-CHARACTER_WIDTH = 7.2  # In pixels, for the widest font that a browser may fall back to.
+CHARACTER_WIDTH = (
+    7.2  # In pixels, for the widest font that a browser may fall back to.
+)
 RAMP = tuple(f"var(--ramp-{step})" for step in range(8))
 """Colours from the least to the greatest load."""
 INK = "var(--ink)"
@@ -38,8 +40,16 @@ OF_WORDS: Mapping[str, str] = {
     "NotComparable": GREY,
 }
 
-STROKES: ChartSpec = {"symbolType": "stroke", "symbolStrokeWidth": 3}  # Legend symbols for lines.
-DASHED: ChartSpec = {"type": "rule", "stroke": SOFT_INK, "strokeDash": [5, 3], "strokeWidth": 1.5}
+STROKES: ChartSpec = {
+    "symbolType": "stroke",
+    "symbolStrokeWidth": 3,
+}  # Legend symbols for lines.
+DASHED: ChartSpec = {
+    "type": "rule",
+    "stroke": SOFT_INK,
+    "strokeDash": [5, 3],
+    "strokeWidth": 1.5,
+}
 HAS_INTERVAL = "isValid(datum.low) && isValid(datum.high)"
 """Whether the figure of a row has an interval with both ends (a Vega expression)."""
 _FONT = "Arial, Helvetica, Liberation Sans, sans-serif"
@@ -64,13 +74,22 @@ _CONFIG: ChartSpec = {
         "labelSeparation": 6,
         "titlePadding": 6,
     },
-    "legend": {**_TEXT, "orient": "top", "offset": 4, "columnPadding": 24, "symbolSize": 80},
+    "legend": {
+        **_TEXT,
+        "orient": "top",
+        "offset": 4,
+        "columnPadding": 24,
+        "symbolSize": 80,
+    },
     "text": {"fill": INK, "fontSize": FONT_SIZE},
 }
 
 
 def card(
-    layers: Sequence[ChartSpec], rows: Rows | None = None, *, height: int = CARD_HEIGHT
+    layers: Sequence[ChartSpec],
+    rows: Rows | None = None,
+    *,
+    height: int = CARD_HEIGHT,
 ) -> ChartSpec:
     """Build a chart as wide as a phone, all its margins included.
 
@@ -78,7 +97,13 @@ def card(
     """
     fit = {"type": "fit", "contains": "padding"}
     return chart(
-        {"width": CARD_WIDTH, "height": height, "autosize": fit, **_data(rows), "layer": layers}
+        {
+            "width": CARD_WIDTH,
+            "height": height,
+            "autosize": fit,
+            **_data(rows),
+            "layer": layers,
+        }
     )
 
 
@@ -91,11 +116,17 @@ def ramp(count: int) -> list[str]:
     """Return the colours of `count` loads, from least to most load."""
     if count <= 1:
         return [RAMP[len(RAMP) // 2]]
-    return [RAMP[round(step * (len(RAMP) - 1) / (count - 1))] for step in range(count)]
+    return [
+        RAMP[round(step * (len(RAMP) - 1) / (count - 1))] for step in range(count)
+    ]
 
 
 def layer(
-    mark: ChartSpec, encoding: ChartSpec, rows: Rows | None = None, *, where: str | None = None
+    mark: ChartSpec,
+    encoding: ChartSpec,
+    rows: Rows | None = None,
+    *,
+    where: str | None = None,
 ) -> ChartSpec:
     """Build marks of one kind.
 
@@ -113,7 +144,9 @@ def quantitative(name: str, **channel: object) -> ChartSpec:
     return {"field": name, "type": "quantitative", **channel}
 
 
-def nominal(name: str, looks: Mapping[Any, str], legend: ChartSpec | None = None) -> ChartSpec:
+def nominal(
+    name: str, looks: Mapping[Any, str], legend: ChartSpec | None = None
+) -> ChartSpec:
     """Build a channel of colours or shapes by the field's value."""
     scale = {"domain": list(looks), "range": list(looks.values())}
     return {"field": name, "type": "nominal", "scale": scale, "legend": legend}
@@ -132,7 +165,11 @@ MARGIN = 1.15  # Factor of room around the values on a logarithmic axis.
 
 
 def latency_axis(
-    values: Sequence[float], *, from_zero: bool, title: str | None = None, least_span: float = 0.0
+    values: Sequence[float],
+    *,
+    from_zero: bool,
+    title: str | None = None,
+    least_span: float = 0.0,
 ) -> ChartSpec:
     """Build scale and axis for milliseconds; the axis is logarithmic where values differ widely.
 
@@ -149,7 +186,10 @@ def latency_axis(
         return {"scale": scale, "axis": axis}
     axis = {"labelExpr": MILLISECONDS, "title": title}
     if high / low < LOG_FROM_RATIO:
-        return {"scale": {"zero": from_zero, "nice": True}, "axis": {**axis, "tickCount": 5}}
+        return {
+            "scale": {"zero": from_zero, "nice": True},
+            "axis": {**axis, "tickCount": 5},
+        }
     low = low / MARGIN
     high = high * MARGIN
     scale = {"type": "log", "domain": [low, high], "clamp": True, "nice": False}
@@ -205,7 +245,11 @@ def cdf_points(distribution: Distribution) -> list[tuple[float, float]]:
         # In the tail, the share of values above shrinks from 1/120 of all to a single value.
         factor = (_EVEN / count) ** (1 / (_TAIL - 1))
         even = [round(count * step / _EVEN) for step in range(_EVEN)]
-        tail = [round(count - count / _EVEN * factor**step) for step in range(_TAIL)]
+        tail = [
+            round(count - count / _EVEN * factor**step) for step in range(_TAIL)
+        ]
         ranks = sorted({max(1, rank) for rank in (*even, *tail)} | {count})
     # Of equal values, the last has the share of all of them.
-    return list({distribution.at_rank(rank): rank / count for rank in ranks}.items())
+    return list(
+        {distribution.at_rank(rank): rank / count for rank in ranks}.items()
+    )

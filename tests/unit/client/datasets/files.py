@@ -18,7 +18,9 @@ def written(folder: Path, name: str, content: str | bytes) -> DataFile:
     return DataFile(path=str(file))
 
 
-def json_lines(folder: Path, rows: Iterable[Any], name: str = "rows.jsonl") -> DataFile:
+def json_lines(
+    folder: Path, rows: Iterable[Any], name: str = "rows.jsonl"
+) -> DataFile:
     """Write a file with a JSON value on each line."""
     return written(folder, name, "".join(f"{json.dumps(row)}\n" for row in rows))
 
@@ -38,7 +40,11 @@ def portion(data: Data, **changes: Any) -> Portion:
     )
 
 
-def drawn(*portions: Portion, context_tokens: int | None = None) -> list[tuple[PromptRequest, ...]]:
+def drawn(
+    *portions: Portion, context_tokens: int | None = None
+) -> list[tuple[PromptRequest, ...]]:
     """Return what a run that consists of these portions sends."""
-    supply = RunDatasets(portions, counter=WordCounter(special=1), context_tokens=context_tokens)
+    supply = RunDatasets(
+        portions, counter=WordCounter(special=1), context_tokens=context_tokens
+    )
     return [supply.draw(each) for each in portions]

@@ -22,7 +22,9 @@ EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
 def turns(*pairs: tuple[str, str]) -> dict[str, Any]:
-    return {"conversations": [{"from": role, "value": text} for role, text in pairs]}
+    return {
+        "conversations": [{"from": role, "value": text} for role, text in pairs]
+    }
 
 
 def conversation(folder: Path, *pairs: tuple[str, str]) -> DataFile:
@@ -31,7 +33,9 @@ def conversation(folder: Path, *pairs: tuple[str, str]) -> DataFile:
 
 def of_the_tiny_example(folder: Path) -> DataFile:
     config_map = next(
-        yaml.safe_load_all((EXAMPLES / "e3-which-optimisation-tiny.yaml").read_text())
+        yaml.safe_load_all(
+            (EXAMPLES / "e3-which-optimisation-tiny.yaml").read_text()
+        )
     )
     return written(folder, "agent.json", config_map["data"]["agent.json"])
 
@@ -42,7 +46,9 @@ def headers(samples: tuple[PromptRequest, ...]) -> list[tuple[str, date]]:
 
 
 def declared_share(samples: tuple[PromptRequest, ...]) -> float:
-    return sum(s.repeated_tokens for s in samples) / sum(s.input_tokens for s in samples)
+    return sum(s.repeated_tokens for s in samples) / sum(
+        s.input_tokens for s in samples
+    )
 
 
 def test_a_static_prefix_makes_copies_that_are_declared_but_for_the_first() -> None:
@@ -58,19 +64,28 @@ def test_a_dynamic_prefix_goes_back_a_day_a_request() -> None:
     (samples,) = drawn(portion(DYNAMIC, requests=40))
     found = headers(samples)
     newest = found[0][1]
-    assert [day for _, day in found] == [newest - timedelta(days=n) for n in range(40)]
+    assert [day for _, day in found] == [
+        newest - timedelta(days=n) for n in range(40)
+    ]
     assert len({time for time, _ in found}) == 1
 
 
 def test_repeated_variants_are_declared() -> None:
     (samples,) = drawn(portion(AgentData(variants=3), requests=8))
     assert [s.prompt for s in samples] == [samples[n % 3].prompt for n in range(8)]
-    assert [s.repeated_tokens > s.input_tokens / 2 for s in samples] == [False] * 3 + [True] * 5
+    assert [s.repeated_tokens > s.input_tokens / 2 for s in samples] == [
+        False
+    ] * 3 + [True] * 5
 
 
-def test_dynamic_requests_declare_what_stands_before_the_date_and_no_more(tmp_path: Path) -> None:
+def test_dynamic_requests_declare_what_stands_before_the_date_and_no_more(
+    tmp_path: Path,
+) -> None:
     file = conversation(
-        tmp_path, ("system", "You help."), ("human", "Tell me all."), ("gpt", "All of it.")
+        tmp_path,
+        ("system", "You help."),
+        ("human", "Tell me all."),
+        ("gpt", "All of it."),
     )
     (samples,) = drawn(portion(AgentData(file=file)))
     # "System: You help. User:" is in front of every request of the run, the time of day in front of
@@ -78,13 +93,21 @@ def test_dynamic_requests_declare_what_stands_before_the_date_and_no_more(tmp_pa
     assert [s.repeated_tokens for s in samples] == [4, 6, 6, 6]
 
 
-def test_stages_share_nothing_but_what_stands_before_the_date(tmp_path: Path) -> None:
+def test_stages_share_nothing_but_what_stands_before_the_date(
+    tmp_path: Path,
+) -> None:
     file = conversation(tmp_path, ("human", "Tell me all."), ("gpt", "All of it."))
-    stages = drawn(*(portion(AgentData(file=file, variants=1), seed=seed) for seed in range(60)))
+    stages = drawn(
+        *(
+            portion(AgentData(file=file, variants=1), seed=seed)
+            for seed in range(60)
+        )
+    )
     times = [headers(samples)[0][0] for samples in stages]
     assert len(set(times)) == 60
     assert all(
-        samples[0].prompt.startswith(time) for samples, time in zip(stages, times, strict=True)
+        samples[0].prompt.startswith(time)
+        for samples, time in zip(stages, times, strict=True)
     )
 
 
@@ -95,7 +118,10 @@ def test_equal_seeds_in_one_run_still_carry_different_times() -> None:
 
 def test_the_date_is_a_function_of_the_seed() -> None:
     # Written down when this was made: the clock has no part in it.
-    assert headers(drawn(portion(STATIC, seed=7))[0])[0] == ("11:47:25", date(2016, 9, 9))
+    assert headers(drawn(portion(STATIC, seed=7))[0])[0] == (
+        "11:47:25",
+        date(2016, 9, 9),
+    )
     assert drawn(portion(DYNAMIC, seed=7)) == drawn(portion(DYNAMIC, seed=7))
 
 
@@ -108,9 +134,14 @@ def test_the_conversation_goes_up_to_its_last_answer_whose_length_is_requested(
         ("tool", "Three."),
         ("assistant", "Four five six."),
     ]
-    (samples,) = drawn(portion(AgentData(file=conversation(tmp_path, *pairs)), requests=1))
+    (samples,) = drawn(
+        portion(AgentData(file=conversation(tmp_path, *pairs)), requests=1)
+    )
     (time, day), *_ = headers(samples)
-    assert samples[0].prompt == f"User: {time} {day}\nOne.\n\nAssistant: Two.\n\nTool: Three."
+    assert (
+        samples[0].prompt
+        == f"User: {time} {day}\nOne.\n\nAssistant: Two.\n\nTool: Three."
+    )
     assert samples[0].output_tokens == 4
 
 
@@ -118,7 +149,10 @@ def test_a_single_turn_is_sent_as_it_is(tmp_path: Path) -> None:
     file = conversation(tmp_path, ("user", "Tell me."))
     (samples,) = drawn(portion(AgentData(file=file, output_tokens=9), requests=1))
     (time, day), *_ = headers(samples)
-    assert (samples[0].prompt, samples[0].output_tokens) == (f"{time} {day}\nTell me.", 9)
+    assert (samples[0].prompt, samples[0].output_tokens) == (
+        f"{time} {day}\nTell me.",
+        9,
+    )
 
 
 def test_openais_messages_are_a_conversation_too(tmp_path: Path) -> None:
@@ -137,20 +171,24 @@ def test_the_built_in_conversation_is_long_with_a_short_answer() -> None:
     assert samples[0].input_tokens > 20 * samples[0].output_tokens
 
 
-@pytest.mark.parametrize("is_built_in", [True, False], ids=["built-in", "of the tiny example"])
+@pytest.mark.parametrize(
+    "is_built_in", [True, False], ids=["built-in", "of the tiny example"]
+)
 def test_other_days_share_hardly_a_token_and_the_same_day_shares_all(
     tmp_path: Path, is_built_in: bool
 ) -> None:
     data = DYNAMIC if is_built_in else AgentData(file=of_the_tiny_example(tmp_path))
     dynamic, static = drawn(
-        portion(data, requests=100), portion(data.model_copy(update={"variants": 1}), requests=100)
+        portion(data, requests=100),
+        portion(data.model_copy(update={"variants": 1}), requests=100),
     )
     assert declared_share(dynamic) < 0.05
     assert declared_share(static) > 0.95
     # Nor is more there than is declared.
     first, *others = dynamic
     assert all(
-        len(common_start(first.prompt, other.prompt)) < 0.05 * len(first.prompt) for other in others
+        len(common_start(first.prompt, other.prompt)) < 0.05 * len(first.prompt)
+        for other in others
     )
 
 
@@ -158,16 +196,21 @@ def test_declared_is_never_more_than_two_requests_have_in_common() -> None:
     (samples,) = drawn(portion(DYNAMIC, requests=50))
     for n, sample in enumerate(samples[1:], start=1):
         common = max(
-            len(common_start(sample.prompt, earlier.prompt).split()) for earlier in samples[:n]
+            len(common_start(sample.prompt, earlier.prompt).split())
+            for earlier in samples[:n]
         )
         assert 0 < sample.repeated_tokens <= common
 
 
 def test_the_answer_follows_from_the_ratio() -> None:
     (samples,) = drawn(portion(AgentData(variants=1, input_output_ratio=100)))
-    assert {s.output_tokens for s in samples} == {round(samples[0].input_tokens / 100)}
+    assert {s.output_tokens for s in samples} == {
+        round(samples[0].input_tokens / 100)
+    }
     assert 95 < samples[0].input_tokens / samples[0].output_tokens < 105
-    (short,) = drawn(portion(AgentData(variants=1, input_output_ratio=10_000), requests=1))
+    (short,) = drawn(
+        portion(AgentData(variants=1, input_output_ratio=10_000), requests=1)
+    )
     assert short[0].output_tokens == 1
 
 
@@ -202,20 +245,25 @@ def test_a_context_grows_turn_by_turn_and_declares_the_turn_before() -> None:
     assert len({s.output_tokens for s in samples}) > 1
 
 
-def test_all_turns_are_in_flight_at_any_time_and_those_of_a_conversation_far_apart() -> None:
+def test_all_turns_are_in_flight_at_any_time_and_those_of_a_conversation_far_apart() -> (
+    None
+):
     (samples,) = drawn(portion(GROWING, requests=40))
     lengths = sorted({s.input_tokens for s in samples})
     assert len(lengths) == 4
     for start in range(0, 40, 10):
         counts = [
-            sum(s.input_tokens == length for s in samples[start : start + 10]) for length in lengths
+            sum(s.input_tokens == length for s in samples[start : start + 10])
+            for length in lengths
         ]
         assert all(2 <= count <= 3 for count in counts)
     places: dict[date, list[int]] = {}
     for n, (_, day) in enumerate(headers(samples)):
         places.setdefault(day, []).append(n)
     assert {
-        later - earlier for positions in places.values() for earlier, later in pairwise(positions)
+        later - earlier
+        for positions in places.values()
+        for earlier, later in pairwise(positions)
     } == {10}
 
 
@@ -224,14 +272,20 @@ def test_growing_copies_declare_the_longest_that_was_sent() -> None:
     assert len({day for _, day in headers(samples)}) == 1
     for n, sample in enumerate(samples[1:], start=1):
         common = max(
-            len(common_start(sample.prompt, earlier.prompt).split()) for earlier in samples[:n]
+            len(common_start(sample.prompt, earlier.prompt).split())
+            for earlier in samples[:n]
         )
         assert sample.repeated_tokens <= common + 1
     assert declared_share(samples[3:]) == pytest.approx(1, abs=0.01)
 
 
 def test_more_turns_than_answers_are_rejected(tmp_path: Path) -> None:
-    pairs = [("human", "One."), ("gpt", "Two."), ("tool", "Three."), ("assistant", "Four.")]
+    pairs = [
+        ("human", "One."),
+        ("gpt", "Two."),
+        ("tool", "Three."),
+        ("assistant", "Four."),
+    ]
     file = conversation(tmp_path, *pairs)
     (samples,) = drawn(portion(AgentData(file=file, turns=2), requests=2))
     assert [s.prompt.count("Assistant:") for s in samples] == [0, 1]
@@ -244,17 +298,27 @@ def test_more_turns_than_answers_are_rejected(tmp_path: Path) -> None:
     ("message", "content"),
     [
         pytest.param("line 1, column 2: Expecting", "{", id="no JSON"),
-        pytest.param("holds 2 conversations; an agent dataset takes one", "[{}, {}]", id="two"),
-        pytest.param("holds a number; a conversation is an object", "7", id="a number"),
+        pytest.param(
+            "holds 2 conversations; an agent dataset takes one",
+            "[{}, {}]",
+            id="two",
+        ),
+        pytest.param(
+            "holds a number; a conversation is an object", "7", id="a number"
+        ),
         pytest.param('"items"; it has "turns"', '{"turns": []}', id="another key"),
-        pytest.param('"messages" must be a list of turns', '{"messages": []}', id="no turns"),
+        pytest.param(
+            '"messages" must be a list of turns', '{"messages": []}', id="no turns"
+        ),
         pytest.param(
             '"messages", turn 0: expected an object, got a text',
             '{"messages": ["hi"]}',
             id="a text",
         ),
         pytest.param(
-            'turn 0: "from" or "role" must be one of', '{"messages": [{"role": "boss"}]}', id="role"
+            'turn 0: "from" or "role" must be one of',
+            '{"messages": [{"role": "boss"}]}',
+            id="role",
         ),
         pytest.param(
             'turn 0: "from" or "role" must be one of',
@@ -267,7 +331,9 @@ def test_more_turns_than_answers_are_rejected(tmp_path: Path) -> None:
             id="no text",
         ),
         pytest.param(
-            "set outputTokens", '{"messages": [{"role": "user", "content": "a"}]}', id="no answer"
+            "set outputTokens",
+            '{"messages": [{"role": "user", "content": "a"}]}',
+            id="no answer",
         ),
         pytest.param(
             "no user's turn",
@@ -275,7 +341,9 @@ def test_more_turns_than_answers_are_rejected(tmp_path: Path) -> None:
             id="an answer",
         ),
         pytest.param(
-            "line 2: byte 3 of the line (0xff) is not UTF-8", b'[\n "\xff"]', id="bad UTF-8"
+            "line 2: byte 3 of the line (0xff) is not UTF-8",
+            b'[\n "\xff"]',
+            id="bad UTF-8",
         ),
     ],
 )

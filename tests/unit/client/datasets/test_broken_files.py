@@ -14,7 +14,11 @@ from benchrun_client.contract import (
     TimedTraceData,
 )
 from benchrun_client.datasets.agent import read_conversation
-from benchrun_client.datasets.text_datasets import read_custom, read_sharegpt, read_texts
+from benchrun_client.datasets.text_datasets import (
+    read_custom,
+    read_sharegpt,
+    read_texts,
+)
 from benchrun_client.datasets.timed_trace import read_trace
 from benchrun_client.failures import RunFailure, as_failure
 from unit.client.datasets.files import written
@@ -39,7 +43,10 @@ READERS: dict[str, tuple[Reader, str]] = {  # With a row that it takes.
         lambda file: read_texts(TextsData(file=file, column="t", format="JSONL")),
         '{"t": "a"}',
     ),
-    "timedTrace": (trace_of, '{"timestamp": 1, "input_length": 2, "output_length": 3}'),
+    "timedTrace": (
+        trace_of,
+        '{"timestamp": 1, "input_length": 2, "output_length": 3}',
+    ),
     "agent": (
         lambda file: read_conversation(AgentData(file=file)),
         '{"messages": [{"role": "user", "content": "a"}, {"role": "gpt", "content": "b"}]}',
@@ -56,18 +63,26 @@ BROKEN: dict[str, Callable[[str], str | bytes]] = {
         "{", '{"\\ud83d": 1, ', 1
     ),
     "a key twice": lambda row: row.replace("{", '{"x": 1, "x": 2, ', 1),
-    "a number of 5000 digits": lambda row: row.replace("{", f'{{"x": {"9" * 5000}, ', 1),
-    "nested deeply": lambda row: row.replace("{", f'{{"x": {"[" * 90_000}{"]" * 90_000}, ', 1),
+    "a number of 5000 digits": lambda row: row.replace(
+        "{", f'{{"x": {"9" * 5000}, ', 1
+    ),
+    "nested deeply": lambda row: row.replace(
+        "{", f'{{"x": {"[" * 90_000}{"]" * 90_000}, ', 1
+    ),
     "a list of numbers": lambda row: "[1, 2]",
     "other keys": lambda row: '{"nothing": 1}',
-    "keys with wrong types": lambda row: row.replace('"a"', "[7]").replace(": 2", ": {}"),
+    "keys with wrong types": lambda row: row.replace('"a"', "[7]").replace(
+        ": 2", ": {}"
+    ),
     "a web page": lambda row: "<!DOCTYPE html><html></html>",
 }
 
 
 @pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize("how", BROKEN)
-def test_a_broken_file_is_refused_with_its_name(tmp_path: Path, name: str, how: str) -> None:
+def test_a_broken_file_is_refused_with_its_name(
+    tmp_path: Path, name: str, how: str
+) -> None:
     read, row = READERS[name]
     with pytest.raises(RunFailure) as failure:
         read(written(tmp_path, "rows.data", BROKEN[how](row)))
@@ -84,7 +99,9 @@ def test_marks_and_line_ends_of_other_systems_are_read(
     read(written(tmp_path, "rows.data", change.replace("{}", row)))
 
 
-@pytest.mark.parametrize("number", ["1e400", "-1", "NaN", "Infinity", "9" * 400, "true", '"1"'])
+@pytest.mark.parametrize(
+    "number", ["1e400", "-1", "NaN", "Infinity", "9" * 400, "true", '"1"']
+)
 @pytest.mark.parametrize("name", ["custom", "timedTrace"])
 def test_a_number_that_is_none_is_refused_at_its_line(
     tmp_path: Path, name: str, number: str
@@ -112,5 +129,11 @@ def test_a_broken_table_is_refused_at_its_line(
     tmp_path: Path, content: str | bytes, place: str
 ) -> None:
     with pytest.raises(RunFailure) as failure:
-        read_texts(TextsData(file=written(tmp_path, "rows.csv", content), column="t", format="CSV"))
+        read_texts(
+            TextsData(
+                file=written(tmp_path, "rows.csv", content),
+                column="t",
+                format="CSV",
+            )
+        )
     assert f"rows.csv, {place}" in failure.value.message

@@ -14,12 +14,15 @@ from unit.golden_messages import golden
 
 def prompts(count: int, **fields: Any) -> list[dict[str, Any]]:
     return [
-        {"prompt": f"word{n} and so on", "output_tokens": n + 1, **fields} for n in range(count)
+        {"prompt": f"word{n} and so on", "output_tokens": n + 1, **fields}
+        for n in range(count)
     ]
 
 
 def test_each_line_is_a_request_with_its_own_length(tmp_path: Path) -> None:
-    ((first, *_, last),) = drawn(portion(CustomData(file=json_lines(tmp_path, prompts(4)))))
+    ((first, *_, last),) = drawn(
+        portion(CustomData(file=json_lines(tmp_path, prompts(4))))
+    )
     assert {first.input_tokens, last.input_tokens} == {5}
     by_prompt = {s.prompt: s.output_tokens for s in (first, last)}
     assert all(tokens == int(prompt[4]) + 1 for prompt, tokens in by_prompt.items())
@@ -27,20 +30,30 @@ def test_each_line_is_a_request_with_its_own_length(tmp_path: Path) -> None:
 
 def test_one_length_for_all_needs_none_in_the_file(tmp_path: Path) -> None:
     file = json_lines(tmp_path, [{"text": f"word{n}"} for n in range(4)])
-    (samples,) = drawn(portion(CustomData(file=file, prompt_field="text", output_tokens=7)))
+    (samples,) = drawn(
+        portion(CustomData(file=file, prompt_field="text", output_tokens=7))
+    )
     assert {s.output_tokens for s in samples} == {7}
 
 
-def test_each_line_is_used_once_in_a_run_whatever_its_stages_ask_for(tmp_path: Path) -> None:
+def test_each_line_is_used_once_in_a_run_whatever_its_stages_ask_for(
+    tmp_path: Path,
+) -> None:
     file = json_lines(tmp_path, prompts(10))
-    forced = portion(CustomData(file=file, output_tokens=3), requests=6, workload="forced")
+    forced = portion(
+        CustomData(file=file, output_tokens=3), requests=6, workload="forced"
+    )
     found = drawn(forced, portion(CustomData(file=file)))
     assert len({s.prompt for samples in found for s in samples}) == 10
 
 
 def test_what_all_prompts_begin_with_is_declared(tmp_path: Path) -> None:
     file = json_lines(
-        tmp_path, [{"prompt": f"Answer in one word. word{n}", "output_tokens": 1} for n in range(4)]
+        tmp_path,
+        [
+            {"prompt": f"Answer in one word. word{n}", "output_tokens": 1}
+            for n in range(4)
+        ],
     )
     (samples,) = drawn(portion(CustomData(file=file)))
     assert {s.repeated_tokens for s in samples} == {4}
@@ -71,7 +84,10 @@ def test_prompts_that_came_before_and_those_too_long_are_left_out_and_counted(
 @pytest.mark.parametrize(
     "content",
     [
-        pytest.param('{"prompt": "a", "output_tokens": 1}\n{"prompt": a}\n', id="a broken line"),
+        pytest.param(
+            '{"prompt": "a", "output_tokens": 1}\n{"prompt": a}\n',
+            id="a broken line",
+        ),
         pytest.param('"prompt"\n', id="no object"),
         pytest.param('\n{"text": "a"}\n', id="another field"),
         pytest.param('{"prompt": [1]}\n', id="no text"),
@@ -80,13 +96,22 @@ def test_prompts_that_came_before_and_those_too_long_are_left_out_and_counted(
         pytest.param('{"prompt": "a", "output_tokens": 0}', id="length 0"),
         pytest.param('{"prompt": "a", "output_tokens": 1.5}', id="half a token"),
         pytest.param('{"prompt": "a", "output_tokens": "9"}', id="in quotes"),
-        pytest.param(b'{"prompt": "a", "output_tokens": 1}\n{"prompt": "\xff"}', id="bytes"),
+        pytest.param(
+            b'{"prompt": "a", "output_tokens": 1}\n{"prompt": "\xff"}', id="bytes"
+        ),
         pytest.param("[" * 100_000, id="a bomb of brackets"),
         pytest.param("\n \n", id="empty"),
         pytest.param("\n<!DOCTYPE html><html>login", id="a page that was saved"),
-        pytest.param('{"prompt": "a", "n": ' + "9" * 5000 + "}", id="more digits than are read"),
-        pytest.param('{"prompt": "\\ud800", "output_tokens": 1}', id="half a character"),
-        pytest.param('{"\\ud800": 1, "prompt": "a"}', id="half a character in a name"),
+        pytest.param(
+            '{"prompt": "a", "n": ' + "9" * 5000 + "}",
+            id="more digits than are read",
+        ),
+        pytest.param(
+            '{"prompt": "\\ud800", "output_tokens": 1}', id="half a character"
+        ),
+        pytest.param(
+            '{"\\ud800": 1, "prompt": "a"}', id="half a character in a name"
+        ),
     ],
 )
 def test_a_broken_file_is_rejected_naming_file_line_and_field(
@@ -102,7 +127,9 @@ def test_a_broken_file_is_rejected_naming_file_line_and_field(
 def test_a_byte_order_mark_is_no_part_of_the_data(tmp_path: Path) -> None:
     content = b"\xef\xbb\xbf" + b'{"prompt": "a", "output_tokens": 1}'
     (samples,) = drawn(
-        portion(CustomData(file=written(tmp_path, "rows.jsonl", content)), requests=1)
+        portion(
+            CustomData(file=written(tmp_path, "rows.jsonl", content)), requests=1
+        )
     )
     assert samples[0].prompt == "a"
 

@@ -31,11 +31,17 @@ def new_kind(**members: Any) -> type[DatasetFields]:
 
 def test_a_new_kind_that_states_everything_is_one() -> None:
     data = new_kind(**STATED)(kind="web")
-    assert (data.longest, data.reads_hub, data.rows_per_prompt) == ((None, 7), True, 1)
+    assert (data.longest, data.reads_hub, data.rows_per_prompt) == (
+        (None, 7),
+        True,
+        1,
+    )
 
 
 @pytest.mark.parametrize("missing", STATED)
-def test_a_new_kind_that_leaves_something_out_is_refused_by_name(missing: str) -> None:
+def test_a_new_kind_that_leaves_something_out_is_refused_by_name(
+    missing: str,
+) -> None:
     members = {name: value for name, value in STATED.items() if name != missing}
     with pytest.raises(TypeError, match=rf"WebData does not state {missing}$"):
         new_kind(**members)
@@ -52,7 +58,9 @@ def test_random_words_are_made_up_without_end_or_follow_a_trace() -> None:
         "random",
         "prefixRepetition",
     }
-    assert {name for name, data in kinds.items() if data.reads_hub} == {"huggingFace"}
+    assert {name for name, data in kinds.items() if data.reads_hub} == {
+        "huggingFace"
+    }
     assert {name for name, data in kinds.items() if not data.drops_long_rows} == {
         "random",
         "prefixRepetition",

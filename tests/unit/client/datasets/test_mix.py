@@ -3,8 +3,19 @@
 from pathlib import Path
 
 import pytest
-from benchrun_client.contract import CustomData, MixableData, MixData, MixPartData, RandomData
-from benchrun_client.datasets.row_pools import PromptRequest, interleaved, portions_of, shared_out
+from benchrun_client.contract import (
+    CustomData,
+    MixableData,
+    MixData,
+    MixPartData,
+    RandomData,
+)
+from benchrun_client.datasets.row_pools import (
+    PromptRequest,
+    interleaved,
+    portions_of,
+    shared_out,
+)
 from benchrun_client.tokenizer import TokenCounter
 from benchrun_client.traffic import check_lengths, find_material, write_traffic
 from hypothesis import given, strategies as st
@@ -14,7 +25,9 @@ from unit.client.words import HubTokenizer
 
 
 def mix(*parts: tuple[int, MixableData]) -> MixData:
-    return MixData(parts=tuple(MixPartData(weight=weight, data=data) for weight, data in parts))
+    return MixData(
+        parts=tuple(MixPartData(weight=weight, data=data) for weight, data in parts)
+    )
 
 
 def random(tokens: int) -> RandomData:
@@ -25,20 +38,29 @@ def random(tokens: int) -> RandomData:
     requests=st.integers(0, 10_000),
     weights=st.lists(st.integers(1, 10_000), min_size=2, max_size=8),
 )
-def test_shares_add_up_and_are_less_than_one_request_off(requests: int, weights: list[int]) -> None:
+def test_shares_add_up_and_are_less_than_one_request_off(
+    requests: int, weights: list[int]
+) -> None:
     shares = shared_out(requests, weights)
     assert sum(shares) == requests
     exact = [requests * weight / sum(weights) for weight in weights]
-    assert all(abs(share - due) < 1 for share, due in zip(shares, exact, strict=True))
+    assert all(
+        abs(share - due) < 1 for share, due in zip(shares, exact, strict=True)
+    )
 
 
 def test_requests_come_by_weight_in_an_order_drawn_by_the_seed() -> None:
     data = mix((3, random(20)), (1, random(40)))
     given_plan = plan(
-        *(stage(id=f"m/concurrency=1/r{n}", seed=n, requests=40, data=data) for n in (1, 2))
+        *(
+            stage(id=f"m/concurrency=1/r{n}", seed=n, requests=40, data=data)
+            for n in (1, 2)
+        )
     )
     counter = TokenCounter(HubTokenizer())
-    first, second = write_traffic(given_plan, find_material(given_plan, counter), counter).stages
+    first, second = write_traffic(
+        given_plan, find_material(given_plan, counter), counter
+    ).stages
     lengths = [[s.input_tokens for s in samples] for samples in (first, second)]
     assert [sorted(each) for each in lengths] == [[20] * 30 + [40] * 10] * 2
     assert lengths[0] != lengths[1]
@@ -60,14 +82,22 @@ def test_parts_of_equal_datasets_have_seeds_of_their_own() -> None:
 
 
 def test_a_dataset_too_light_for_one_request_sends_none() -> None:
-    (only,) = portions_of(stage(requests=2, data=mix((1, random(9)), (1000, random(30)))))
+    (only,) = portions_of(
+        stage(requests=2, data=mix((1, random(9)), (1000, random(30))))
+    )
     assert (only.part, only.requests) == (1, 2)
 
 
-def test_rows_and_random_words_mix_and_what_was_read_is_reported_by_part(tmp_path: Path) -> None:
-    file = json_lines(tmp_path, [{"prompt": f"word{n}", "output_tokens": 3} for n in range(6)])
+def test_rows_and_random_words_mix_and_what_was_read_is_reported_by_part(
+    tmp_path: Path,
+) -> None:
+    file = json_lines(
+        tmp_path, [{"prompt": f"word{n}", "output_tokens": 3} for n in range(6)]
+    )
     data = mix((1, random(20)), (1, CustomData(file=file)))
-    given_plan = plan(stage(requests=8, data=data), warmups=(warmup(requests=4, data=data),))
+    given_plan = plan(
+        stage(requests=8, data=data), warmups=(warmup(requests=4, data=data),)
+    )
     counter = TokenCounter(HubTokenizer())
     material = find_material(given_plan, counter)
     traffic = write_traffic(given_plan, material, counter)

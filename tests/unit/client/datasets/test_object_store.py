@@ -4,7 +4,13 @@ told."""
 import pytest
 from aiohttp import web
 from benchrun_client.contract import DataFile, S3Object
-from benchrun_client.datasets.files import Credentials, fetch, name_of, object_url, signed_headers
+from benchrun_client.datasets.files import (
+    Credentials,
+    fetch,
+    name_of,
+    object_url,
+    signed_headers,
+)
 from benchrun_client.failures import RunFailure
 from unit.client.servers import answering, serving, serving_at
 
@@ -20,7 +26,9 @@ def place(**changes: object) -> S3Object:
 @pytest.mark.parametrize(
     ("url", "changes"),
     [
-        pytest.param("https://data.s3.eu-west-1.amazonaws.com/chat.jsonl", {}, id="at AWS"),
+        pytest.param(
+            "https://data.s3.eu-west-1.amazonaws.com/chat.jsonl", {}, id="at AWS"
+        ),
         pytest.param(
             "https://s3.eu-west-1.amazonaws.com/my.data/chat.jsonl",
             {"bucket": "my.data"},
@@ -38,7 +46,9 @@ def place(**changes: object) -> S3Object:
         ),
     ],
 )
-def test_an_object_url_has_endpoint_bucket_and_key(url: str, changes: dict[str, str]) -> None:
+def test_an_object_url_has_endpoint_bucket_and_key(
+    url: str, changes: dict[str, str]
+) -> None:
     assert object_url(place(**changes)) == url
 
 
@@ -55,13 +65,16 @@ async def test_an_object_is_requested_with_a_signature_by_its_encoded_path(
 
     async with serving_at("/data/a b+.csv", answer) as url:
         path = await fetch(
-            DataFile(s3=place(endpoint=url, key="a b+.csv", credentials=PREFIX)), max_bytes=10
+            DataFile(s3=place(endpoint=url, key="a b+.csv", credentials=PREFIX)),
+            max_bytes=10,
         )
     assert path.read_text() == "rows"
     path.unlink()
     (request,) = requests
     assert request.raw_path == "/data/a%20b%2B.csv"
-    assert request.headers["Authorization"].startswith("AWS4-HMAC-SHA256 Credential=key-id/")
+    assert request.headers["Authorization"].startswith(
+        "AWS4-HMAC-SHA256 Credential=key-id/"
+    )
     assert request.headers["Host"] == url.removeprefix("http://")
     assert "secret" not in str(request.headers)
 
@@ -76,9 +89,15 @@ async def test_without_a_secret_nothing_is_signed() -> None:
     path.unlink()
 
 
-async def test_missing_credentials_name_the_keys_that_the_secret_must_have() -> None:
-    with pytest.raises(RunFailure, match=r"s3://data/chat\.jsonl.*AWS_ACCESS_KEY_ID") as failure:
-        await fetch(DataFile(s3=place(credentials="BENCHRUN_S3_ABSENT")), max_bytes=10)
+async def test_missing_credentials_name_the_keys_that_the_secret_must_have() -> (
+    None
+):
+    with pytest.raises(
+        RunFailure, match=r"s3://data/chat\.jsonl.*AWS_ACCESS_KEY_ID"
+    ) as failure:
+        await fetch(
+            DataFile(s3=place(credentials="BENCHRUN_S3_ABSENT")), max_bytes=10
+        )
     assert failure.value.reason == "DatasetNotFound"
 
 
@@ -105,9 +124,14 @@ async def test_a_signed_request_is_not_led_on_to_another_server(
     async def lead_on(_: web.Request) -> web.Response:
         raise web.HTTPTemporaryRedirect(f"{elsewhere}/chat")
 
-    async with serving(chat=other) as elsewhere, serving_at("/data/chat.jsonl", lead_on) as url:
+    async with (
+        serving(chat=other) as elsewhere,
+        serving_at("/data/chat.jsonl", lead_on) as url,
+    ):
         with pytest.raises(RunFailure, match="answered 307"):
-            await fetch(DataFile(s3=place(endpoint=url, credentials=PREFIX)), max_bytes=10)
+            await fetch(
+                DataFile(s3=place(endpoint=url, credentials=PREFIX)), max_bytes=10
+            )
     assert requests == []
 
 
@@ -117,7 +141,9 @@ def test_an_object_is_called_by_its_bucket_and_key() -> None:
 
 # Signing a request for an object store, by AWS's own published examples.
 
-EXAMPLE = Credentials("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
+EXAMPLE = Credentials(
+    "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+)
 
 
 def test_the_example_of_aws_documentation_gets_its_signature() -> None:
@@ -139,9 +165,15 @@ def test_the_example_of_aws_documentation_gets_its_signature() -> None:
 def test_a_session_token_is_sent_and_signed() -> None:
     credentials = Credentials("key", "secret", "token")
     headers = signed_headers(
-        "http://store:9000/b/k", credentials, region="r", timestamp="20260101T000000Z"
+        "http://store:9000/b/k",
+        credentials,
+        region="r",
+        timestamp="20260101T000000Z",
     )
-    assert (headers["x-amz-security-token"], headers["host"]) == ("token", "store:9000")
+    assert (headers["x-amz-security-token"], headers["host"]) == (
+        "token",
+        "store:9000",
+    )
     assert (
         "SignedHeaders=host;x-amz-content-sha256;x-amz-date;x-amz-security-token,"
         in headers["authorization"]

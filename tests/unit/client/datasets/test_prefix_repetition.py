@@ -3,20 +3,31 @@ stage."""
 
 import pytest
 from benchrun_client.contract import Api, PrefixRepetitionData
-from benchrun_client.datasets.random_words import WordWriter, write_prefix_repetition
+from benchrun_client.datasets.random_words import (
+    WordWriter,
+    write_prefix_repetition,
+)
 from benchrun_client.datasets.row_pools import PromptRequest
 from benchrun_client.failures import RunFailure
 from unit.client.datasets.files import portion
 from unit.client.words import WORDS, WordCounter
 
-DATA = PrefixRepetitionData(prefixes=3, prefix_tokens=20, suffix_tokens=10, output_tokens=5)
+DATA = PrefixRepetitionData(
+    prefixes=3, prefix_tokens=20, suffix_tokens=10, output_tokens=5
+)
 COUNTER = WordCounter(special=1, template=6)
 
 
 def write(
-    writer: WordWriter, *, requests: int = 12, data: PrefixRepetitionData = DATA, **changes: object
+    writer: WordWriter,
+    *,
+    requests: int = 12,
+    data: PrefixRepetitionData = DATA,
+    **changes: object,
 ) -> tuple[PromptRequest, ...]:
-    return write_prefix_repetition(writer, portion(data, requests=requests, **changes), data)
+    return write_prefix_repetition(
+        writer, portion(data, requests=requests, **changes), data
+    )
 
 
 def writer() -> WordWriter:
@@ -28,7 +39,9 @@ def beginnings(samples: tuple[PromptRequest, ...], words: int) -> list[str]:
 
 
 @pytest.mark.parametrize(("api", "words"), [("Completions", 19), ("Chat", 14)])
-def test_prefixes_are_taken_in_turns_and_all_else_differs(api: Api, words: int) -> None:
+def test_prefixes_are_taken_in_turns_and_all_else_differs(
+    api: Api, words: int
+) -> None:
     samples = write(writer(), api=api)
     found = beginnings(samples, words)
     assert found == found[:3] * 4
@@ -39,7 +52,13 @@ def test_prefixes_are_taken_in_turns_and_all_else_differs(api: Api, words: int) 
 
 
 def test_a_prefix_is_declared_from_its_second_request_on() -> None:
-    assert [s.repeated_tokens for s in write(writer(), requests=5)] == [0, 0, 0, 19, 19]
+    assert [s.repeated_tokens for s in write(writer(), requests=5)] == [
+        0,
+        0,
+        0,
+        19,
+        19,
+    ]
 
 
 def test_fewer_requests_than_prefixes_share_nothing() -> None:
@@ -58,6 +77,8 @@ def test_stages_share_nothing() -> None:
 
 def test_a_prefix_that_the_template_fills_is_rejected() -> None:
     tight = DATA.model_copy(update={"prefix_tokens": 6})
-    with pytest.raises(RunFailure, match="prefixTokens 6 leaves no room") as failure:
+    with pytest.raises(
+        RunFailure, match="prefixTokens 6 leaves no room"
+    ) as failure:
         write(writer(), data=tight, api="Chat")
     assert failure.value.reason == "InvalidPlan"

@@ -19,16 +19,25 @@ def text(name: str, tokens: int) -> str:
     return f"{name} " * tokens
 
 
-def entry(name: str, *, prompt_tokens: int = 10, answer_tokens: int = 20) -> dict[str, Any]:
-    turns = {"human": text(name, prompt_tokens), "gpt": text("answer", answer_tokens)}
+def entry(
+    name: str, *, prompt_tokens: int = 10, answer_tokens: int = 20
+) -> dict[str, Any]:
+    turns = {
+        "human": text(name, prompt_tokens),
+        "gpt": text("answer", answer_tokens),
+    }
     return {
         "id": name,
-        "conversations": [{"from": role, "value": value} for role, value in turns.items()],
+        "conversations": [
+            {"from": role, "value": value} for role, value in turns.items()
+        ],
     }
 
 
 def talks(folder: Path, *entries: dict[str, Any], **changes: Any) -> ShareGPTData:
-    return ShareGPTData(file=written(folder, "rows.json", json.dumps(entries)), **changes)
+    return ShareGPTData(
+        file=written(folder, "rows.json", json.dumps(entries)), **changes
+    )
 
 
 def names(samples: tuple[PromptRequest, ...]) -> list[str]:
@@ -54,18 +63,29 @@ def test_each_row_is_used_once_in_a_run(tmp_path: Path) -> None:
     assert sorted(found) == sorted(f"row{n}" for n in range(12))
 
 
-def test_equal_plans_draw_equal_rows_and_another_seed_others(tmp_path: Path) -> None:
+def test_equal_plans_draw_equal_rows_and_another_seed_others(
+    tmp_path: Path,
+) -> None:
     data = talks(tmp_path, *(entry(f"row{n}") for n in range(100)))
     assert drawn(portion(data, seed=1)) == drawn(portion(data, seed=1))
     assert drawn(portion(data, seed=1)) != drawn(portion(data, seed=2))
 
 
-def test_lengths_are_those_of_the_row_unless_the_output_is_forced(tmp_path: Path) -> None:
-    own = talks(tmp_path, *(entry(f"row{n}", prompt_tokens=7, answer_tokens=9) for n in range(8)))
+def test_lengths_are_those_of_the_row_unless_the_output_is_forced(
+    tmp_path: Path,
+) -> None:
+    own = talks(
+        tmp_path,
+        *(entry(f"row{n}", prompt_tokens=7, answer_tokens=9) for n in range(8)),
+    )
     forced = own.model_copy(update={"output_tokens": 100})
     supply = plain(own, forced)
-    assert {(s.input_tokens, s.output_tokens) for s in supply.draw(portion(own))} == {(7, 9)}
-    assert {(s.input_tokens, s.output_tokens) for s in supply.draw(portion(forced))} == {(7, 100)}
+    assert {
+        (s.input_tokens, s.output_tokens) for s in supply.draw(portion(own))
+    } == {(7, 9)}
+    assert {
+        (s.input_tokens, s.output_tokens) for s in supply.draw(portion(forced))
+    } == {(7, 100)}
 
 
 @pytest.mark.parametrize(
@@ -78,13 +98,21 @@ def test_lengths_are_those_of_the_row_unless_the_output_is_forced(tmp_path: Path
         pytest.param(1024, 1024, None, True, id="longest"),
         pytest.param(1025, 4, None, False, id="prompt-too-long"),
         pytest.param(1024, 1025, None, False, id="total-too-long"),
-        pytest.param(1024, 4, 1025, True, id="a-forced-output-is-not-limited-by-vllms-2048"),
-        pytest.param(1024, 4, 3072, True, id="a-forced-output-that-just-fits-the-model"),
+        pytest.param(
+            1024, 4, 1025, True, id="a-forced-output-is-not-limited-by-vllms-2048"
+        ),
+        pytest.param(
+            1024, 4, 3072, True, id="a-forced-output-that-just-fits-the-model"
+        ),
         pytest.param(1024, 4, 3073, False, id="a-forced-output-that-does-not"),
     ],
 )
 def test_rows_are_usable_as_in_vllm_but_for_forced_lengths(
-    tmp_path: Path, prompt_tokens: int, answer_tokens: int, forced: int | None, usable: bool
+    tmp_path: Path,
+    prompt_tokens: int,
+    answer_tokens: int,
+    forced: int | None,
+    usable: bool,
 ) -> None:
     data = talks(
         tmp_path,
@@ -126,7 +154,9 @@ def test_limits_can_be_set(tmp_path: Path) -> None:
 
 def test_a_chat_is_measured_with_its_template(tmp_path: Path) -> None:
     data = talks(tmp_path, entry("a"))
-    supply = RunDatasets([portion(data)], counter=WordCounter(template=6), context_tokens=None)
+    supply = RunDatasets(
+        [portion(data)], counter=WordCounter(template=6), context_tokens=None
+    )
     (sample,) = supply.draw(portion(data, requests=1, api="Chat"))
     assert sample.input_tokens == 16
 
@@ -184,7 +214,11 @@ def test_rows_taken_by_earlier_stages_count_as_usable(tmp_path: Path) -> None:
             '[{"messages": []}, {"items": [], "messages": []}]',
             id="two-keys",
         ),
-        pytest.param("line 2, column 2: Expecting", '{"messages": []}\n{', id="json-lines-cut"),
+        pytest.param(
+            "line 2, column 2: Expecting",
+            '{"messages": []}\n{',
+            id="json-lines-cut",
+        ),
         pytest.param("holds a number", "7", id="no-list"),
         pytest.param(
             "a text holds half a character",
@@ -197,7 +231,9 @@ def test_rows_taken_by_earlier_stages_count_as_usable(tmp_path: Path) -> None:
             id="a-key-twice",
         ),
         pytest.param(
-            "entry 1: expected an object", '[{"conversations": []}, 7]', id="entry-no-object"
+            "entry 1: expected an object",
+            '[{"conversations": []}, 7]',
+            id="entry-no-object",
         ),
         pytest.param(
             'entry 0: "conversations" must be a list',
@@ -230,7 +266,9 @@ def test_rows_taken_by_earlier_stages_count_as_usable(tmp_path: Path) -> None:
             id="an-archive",
         ),
         pytest.param(
-            "line 3: byte 4 of the line (0xe9)", b'[{},\n{"a": "b"},\n{"x\xe9": 1}]', id="latin-1"
+            "line 3: byte 4 of the line (0xe9)",
+            b'[{},\n{"a": "b"},\n{"x\xe9": 1}]',
+            id="latin-1",
         ),
     ],
 )
@@ -264,7 +302,9 @@ MIXED = [
 """Of which some are too short and some too long."""
 
 
-def test_with_a_seed_rows_come_in_the_order_of_vllms_sampler(tmp_path: Path) -> None:
+def test_with_a_seed_rows_come_in_the_order_of_vllms_sampler(
+    tmp_path: Path,
+) -> None:
     alone = {"id": "alone", "conversations": [{"from": "human", "value": "alone"}]}
     data = talks(tmp_path, alone, *MIXED, alone, seed=42)
     stage = portion(data, requests=100)
@@ -286,14 +326,18 @@ def test_with_a_seed_rows_come_in_the_order_of_vllms_sampler(tmp_path: Path) -> 
     assert supply.facts([stage])[0].rows_used == 100
 
 
-def test_a_warm_up_takes_no_row_from_the_sampler_and_sends_none(tmp_path: Path) -> None:
+def test_a_warm_up_takes_no_row_from_the_sampler_and_sends_none(
+    tmp_path: Path,
+) -> None:
     data = talks(tmp_path, *(entry(f"row{n} of") for n in range(20)), seed=0)
     stage = portion(data, requests=20)
     warm_up = portion(data, warms_up=True)
     measured, unmeasured = drawn(stage, warm_up)
     assert len(unmeasured) == 4
     assert not {s.prompt for s in measured} & {s.prompt for s in unmeasured}
-    assert {s.input_tokens for s in unmeasured} == {s.input_tokens for s in measured}
+    assert {s.input_tokens for s in unmeasured} == {
+        s.input_tokens for s in measured
+    }
 
 
 # An agent's first turn a hundred times, with a date in front: one file has the same in each, the
@@ -307,10 +351,14 @@ def agent_file(folder: Path, *, is_dynamic: bool) -> ShareGPTData:
     for n in range(1, 101):
         date = first - timedelta(days=n if is_dynamic else 0)
         row = entry("question", prompt_tokens=51, answer_tokens=244)
-        row["conversations"][0]["value"] = f"{date} {row['conversations'][0]['value']}"
+        row["conversations"][0]["value"] = (
+            f"{date} {row['conversations'][0]['value']}"
+        )
         row["conversations"] += entry("more")["conversations"]
         rows.append({**row, "id": f"copy_{n}"})
-    return ShareGPTData(file=written(folder, "agent.json", json.dumps(rows, indent=2)))
+    return ShareGPTData(
+        file=written(folder, "agent.json", json.dumps(rows, indent=2))
+    )
 
 
 @pytest.mark.parametrize("seed", [None, 42])
@@ -318,7 +366,9 @@ def agent_file(folder: Path, *, is_dynamic: bool) -> ShareGPTData:
 def test_a_hundred_copies_are_sent_as_they_are_under_share(
     tmp_path: Path, is_dynamic: bool, seed: int | None
 ) -> None:
-    data = agent_file(tmp_path, is_dynamic=is_dynamic).model_copy(update={"seed": seed})
+    data = agent_file(tmp_path, is_dynamic=is_dynamic).model_copy(
+        update={"seed": seed}
+    )
     stage = portion(data, requests=100)
     warm_up = portion(data, requests=16, warms_up=True)
     supply = RunDatasets(
@@ -335,7 +385,9 @@ def test_a_hundred_copies_are_sent_as_they_are_under_share(
     assert (facts.rows_read, facts.rows_used, facts.rows_dropped) == (100, 100, {})
 
 
-def test_without_share_equal_rows_are_dropped_and_the_policy_is_named(tmp_path: Path) -> None:
+def test_without_share_equal_rows_are_dropped_and_the_policy_is_named(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(RunFailure, match="cachePolicy Share") as failure:
         drawn(portion(agent_file(tmp_path, is_dynamic=False), requests=100))
     assert failure.value.reason == "DatasetTooSmall"
@@ -348,12 +400,17 @@ SPELLINGS = [("from", "value"), ("role", "content")]
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("is_lines", [False, True])
 @pytest.mark.parametrize("keys", SPELLINGS)
-@pytest.mark.parametrize("key", ["conversations", "conversation", "messages", "items"])
+@pytest.mark.parametrize(
+    "key", ["conversations", "conversation", "messages", "items"]
+)
 def test_conversations_are_read_by_any_known_key(
     tmp_path: Path, key: str, keys: tuple[str, str], is_lines: bool, end: str
 ) -> None:
     role, words = keys
-    told = [{role: "user", words: text("ask", 10)}, {role: "assistant", words: text("reply", 20)}]
+    told = [
+        {role: "user", words: text("ask", 10)},
+        {role: "assistant", words: text("reply", 20)},
+    ]
     row = json.dumps({"id": 1, key: told})
     content = f"{row}{end}{end}" if is_lines else f"[{row}]{end}"
     data = ShareGPTData(file=written(tmp_path, "rows.json", "\ufeff" + content))
@@ -364,14 +421,25 @@ def test_conversations_are_read_by_any_known_key(
 @pytest.mark.parametrize(
     ("first", "key", "role"),
     [
-        pytest.param("ask", "messages", "system", id="an instruction is not the question"),
+        pytest.param(
+            "ask", "messages", "system", id="an instruction is not the question"
+        ),
         pytest.param("ask", "messages", "developer", id="nor is a developer's"),
-        pytest.param("rules", "conversations", "system", id="vLLM's reader takes the first turn"),
+        pytest.param(
+            "rules",
+            "conversations",
+            "system",
+            id="vLLM's reader takes the first turn",
+        ),
     ],
 )
-def test_which_turn_is_the_prompt(tmp_path: Path, first: str, key: str, role: str) -> None:
+def test_which_turn_is_the_prompt(
+    tmp_path: Path, first: str, key: str, role: str
+) -> None:
     told = [(role, "rules"), ("user", "ask"), ("assistant", "reply")]
     turns = [{"role": who, "content": text(words, 10)} for who, words in told]
-    data = ShareGPTData(file=written(tmp_path, "rows.json", json.dumps([{key: turns}])))
+    data = ShareGPTData(
+        file=written(tmp_path, "rows.json", json.dumps([{key: turns}]))
+    )
     (samples,) = drawn(portion(data, requests=1))
     assert names(samples) == [first]

@@ -23,11 +23,19 @@ def texts(file: DataFile, **changes: Any) -> TextsData:
     return TextsData(**{"file": file, "column": "review", **changes})
 
 
-def test_texts_are_packed_a_line_each_with_the_instruction_behind(tmp_path: Path) -> None:
-    data = texts(reviews(tmp_path, 12), texts_per_prompt=3, instruction="positive or negative?")
+def test_texts_are_packed_a_line_each_with_the_instruction_behind(
+    tmp_path: Path,
+) -> None:
+    data = texts(
+        reviews(tmp_path, 12),
+        texts_per_prompt=3,
+        instruction="positive or negative?",
+    )
     (samples,) = drawn(portion(data))
     lines = [s.prompt.splitlines() for s in samples]
-    assert {(len(of_one), of_one[-1]) for of_one in lines} == {(4, "positive or negative?")}
+    assert {(len(of_one), of_one[-1]) for of_one in lines} == {
+        (4, "positive or negative?")
+    }
     assert sorted(line for of_one in lines for line in of_one[:-1]) == sorted(
         f'review{n}, a "fine" film' for n in range(12)
     )
@@ -37,43 +45,71 @@ def test_texts_are_packed_a_line_each_with_the_instruction_behind(tmp_path: Path
 def test_as_many_tokens_are_requested_as_all_texts_need(
     tmp_path: Path, a_text: int, in_all: int
 ) -> None:
-    data = texts(reviews(tmp_path, 20), texts_per_prompt=5, output_tokens_per_text=a_text)
+    data = texts(
+        reviews(tmp_path, 20), texts_per_prompt=5, output_tokens_per_text=a_text
+    )
     assert {s.output_tokens for s in drawn(portion(data))[0]} == {in_all}
 
 
-def test_packed_and_single_texts_of_one_file_are_never_the_same_in_a_run(tmp_path: Path) -> None:
+def test_packed_and_single_texts_of_one_file_are_never_the_same_in_a_run(
+    tmp_path: Path,
+) -> None:
     file = reviews(tmp_path, 16)
-    found = drawn(portion(texts(file, texts_per_prompt=3)), portion(texts(file), workload="single"))
-    used = [line for samples in found for s in samples for line in s.prompt.splitlines()]
+    found = drawn(
+        portion(texts(file, texts_per_prompt=3)),
+        portion(texts(file), workload="single"),
+    )
+    used = [
+        line for samples in found for s in samples for line in s.prompt.splitlines()
+    ]
     assert len(used) == len(set(used)) == 16
 
 
-def test_the_same_content_in_two_places_is_never_sent_twice_either(tmp_path: Path) -> None:
+def test_the_same_content_in_two_places_is_never_sent_twice_either(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "copy").mkdir()
     one = texts(reviews(tmp_path, 8))
     copy = texts(reviews(tmp_path / "copy", 8))
     first = portion(one)
     second = portion(copy, workload="single", seed=2)
-    supply = RunDatasets([first, second], counter=WordCounter(), context_tokens=None)
-    assert len({s.prompt for each in (first, second) for s in supply.draw(each)}) == 8
+    supply = RunDatasets(
+        [first, second], counter=WordCounter(), context_tokens=None
+    )
+    assert (
+        len({s.prompt for each in (first, second) for s in supply.draw(each)}) == 8
+    )
     (facts,) = supply.facts([second])
-    assert (facts.rows_used, facts.source) == (4, str(tmp_path / "copy" / "reviews.csv"))
+    assert (facts.rows_used, facts.source) == (
+        4,
+        str(tmp_path / "copy" / "reviews.csv"),
+    )
     with pytest.raises(RunFailure) as raised:
         drawn(first, portion(copy, workload="single", requests=8))
     golden(str(raised.value))
 
 
-def test_duplicates_follow_each_other_and_all_but_the_first_are_declared(tmp_path: Path) -> None:
-    (samples,) = drawn(portion(texts(reviews(tmp_path, 3), duplicate=3), requests=7))
-    assert [s.prompt for s in samples] == [samples[n // 3 * 3].prompt for n in range(7)]
+def test_duplicates_follow_each_other_and_all_but_the_first_are_declared(
+    tmp_path: Path,
+) -> None:
+    (samples,) = drawn(
+        portion(texts(reviews(tmp_path, 3), duplicate=3), requests=7)
+    )
+    assert [s.prompt for s in samples] == [
+        samples[n // 3 * 3].prompt for n in range(7)
+    ]
     assert len({s.prompt for s in samples}) == 3
     assert [s.repeated_tokens for s in samples] == [0, 4, 4, 0, 4, 4, 0]
 
 
 def test_a_json_field_will_do_as_well(tmp_path: Path) -> None:
-    file = json_lines(tmp_path, [{"review": f"review{n}\n of two lines"} for n in range(4)])
+    file = json_lines(
+        tmp_path, [{"review": f"review{n}\n of two lines"} for n in range(4)]
+    )
     (samples,) = drawn(portion(texts(file, format="JSONL")))
-    assert sorted(s.prompt for s in samples) == [f"review{n} of two lines" for n in range(4)]
+    assert sorted(s.prompt for s in samples) == [
+        f"review{n} of two lines" for n in range(4)
+    ]
 
 
 PLURAL = "judge each line of these, a word a line"  # Nine words; as a tokenizer may count 26.
@@ -109,13 +145,17 @@ def lengths_of_reviews(count: int) -> list[int]:
 @pytest.fixture(scope="module")
 def film_reviews(tmp_path_factory: pytest.TempPathFactory) -> DataFile:
     """Four hundred, which are not drawn in the order of the file by any seed."""
-    rows = (" ".join([f"film{n}"] * length) for n, length in enumerate(lengths_of_reviews(400)))
+    rows = (
+        " ".join([f"film{n}"] * length)
+        for n, length in enumerate(lengths_of_reviews(400))
+    )
     folder = tmp_path_factory.mktemp("reviews")
     return written(folder, "r.csv", "review\n" + "\n".join(rows) + "\n")
 
 
 @pytest.mark.parametrize(
-    ("n", "packed", "single"), [(400, 120_006, 129_180), (40, 11_220, 12_114), (4, 1010, 1076)]
+    ("n", "packed", "single"),
+    [(400, 120_006, 129_180), (40, 11_220, 12_114), (4, 1010, 1076)],
 )
 def test_prompt_tokens_are_those_that_were_printed_by_hand(
     film_reviews: DataFile, n: int, packed: int, single: int
@@ -124,19 +164,34 @@ def test_prompt_tokens_are_those_that_were_printed_by_hand(
     the instructions alone."""
     one = texts(film_reviews, order="File", texts_per_prompt=n, instruction=PLURAL)
     many = texts(film_reviews, order="File", instruction=SINGULAR)
-    portions = portion(one, requests=1), portion(many, requests=n, seed=2, workload="single")
-    supply = RunDatasets(portions, counter=ReviewCounter(), context_tokens=131_072, shared=True)
+    portions = (
+        portion(one, requests=1),
+        portion(many, requests=n, seed=2, workload="single"),
+    )
+    supply = RunDatasets(
+        portions, counter=ReviewCounter(), context_tokens=131_072, shared=True
+    )
     found = [supply.draw(each) for each in portions]
-    assert [sum(s.input_tokens for s in samples) for samples in found] == [packed, single]
+    assert [sum(s.input_tokens for s in samples) for samples in found] == [
+        packed,
+        single,
+    ]
     assert [sum(s.output_tokens for s in samples) for samples in found] == [n, n]
-    assert [facts.rows_used for each in portions for facts in supply.facts([each])] == [n, n]
+    assert [
+        facts.rows_used for each in portions for facts in supply.facts([each])
+    ] == [n, n]
 
 
 @pytest.mark.parametrize(
     ("n", "instruction", "tokens"),
     [
         pytest.param(400, PLURAL, 12_000_600, id="packed"),
-        pytest.param(400, f"{{copy}} {PLURAL}", 12_000_700, id="packed, a new instruction each"),
+        pytest.param(
+            400,
+            f"{{copy}} {PLURAL}",
+            12_000_700,
+            id="packed, a new instruction each",
+        ),
         pytest.param(1, SINGULAR, 12_918_000, id="single"),
     ],
 )
@@ -146,17 +201,25 @@ def test_a_hundred_copies_have_a_hundred_times_the_tokens(
     """The table by hand has 12,000,600 and 12,000,700 for packed ones; for single ones a token more
     in each than the instruction of its first table has."""
     data = texts(
-        film_reviews, order="File", texts_per_prompt=n, instruction=instruction, duplicate=100
+        film_reviews,
+        order="File",
+        texts_per_prompt=n,
+        instruction=instruction,
+        duplicate=100,
     )
     whole = portion(data, requests=100 * 400 // n)
-    supply = RunDatasets([whole], counter=ReviewCounter(), context_tokens=131_072, shared=True)
+    supply = RunDatasets(
+        [whole], counter=ReviewCounter(), context_tokens=131_072, shared=True
+    )
     samples = supply.draw(whole)
     assert sum(s.input_tokens for s in samples) == tokens
     assert sum(s.output_tokens for s in samples) == 40_000
     assert sum(s.repeated_tokens == 0 for s in samples) == 400 // n
 
 
-def test_in_the_order_of_the_file_every_stage_sends_the_first_texts(tmp_path: Path) -> None:
+def test_in_the_order_of_the_file_every_stage_sends_the_first_texts(
+    tmp_path: Path,
+) -> None:
     data = texts(reviews(tmp_path, 12), order="File", texts_per_prompt=2)
     stages = [portion(data, requests=3, seed=seed) for seed in (1, 2)]
     first, second = drawn(*stages)
@@ -166,7 +229,9 @@ def test_in_the_order_of_the_file_every_stage_sends_the_first_texts(tmp_path: Pa
     ]
 
 
-def test_in_the_order_of_the_file_equal_texts_are_sent_and_declared(tmp_path: Path) -> None:
+def test_in_the_order_of_the_file_equal_texts_are_sent_and_declared(
+    tmp_path: Path,
+) -> None:
     file = written(tmp_path, "r.csv", "review\nfine  film\nbad film\nfine  film\n")
     (samples,) = drawn(portion(texts(file, order="File"), requests=3))
     # Spaces are tokens, and stay as they are.
@@ -176,7 +241,9 @@ def test_in_the_order_of_the_file_equal_texts_are_sent_and_declared(tmp_path: Pa
 
 def test_each_copy_can_end_with_its_own_instruction(tmp_path: Path) -> None:
     """What stands before the number is repeated; the rest is computed for each copy."""
-    data = texts(reviews(tmp_path, 2), duplicate=3, instruction="{copy} judge", order="File")
+    data = texts(
+        reviews(tmp_path, 2), duplicate=3, instruction="{copy} judge", order="File"
+    )
     (samples,) = drawn(portion(data, requests=5))
     assert [s.prompt.splitlines()[1] for s in samples] == [
         "0 judge",
@@ -190,7 +257,9 @@ def test_each_copy_can_end_with_its_own_instruction(tmp_path: Path) -> None:
 
 
 def test_a_warm_up_leaves_the_first_texts_to_the_stages(tmp_path: Path) -> None:
-    data = texts(reviews(tmp_path, 4), order="File", texts_per_prompt=2, instruction="judge")
+    data = texts(
+        reviews(tmp_path, 4), order="File", texts_per_prompt=2, instruction="judge"
+    )
     stage = portion(data, requests=2)
     warm_up = portion(data, requests=2, seed=3, warms_up=True)
     measured, unmeasured = drawn(stage, warm_up)
@@ -212,7 +281,9 @@ def test_empty_and_repeated_texts_are_left_out_and_counted(tmp_path: Path) -> No
 
 
 def test_prompts_too_long_for_the_model_are_left_out(tmp_path: Path) -> None:
-    file = written(tmp_path, "r.csv", "review\n" + "word " * 100 + "\nshort one\nshort two\n")
+    file = written(
+        tmp_path, "r.csv", "review\n" + "word " * 100 + "\nshort one\nshort two\n"
+    )
     (samples,) = drawn(portion(texts(file), requests=2), context_tokens=50)
     assert sorted(s.prompt for s in samples) == ["short one", "short two"]
 

@@ -8,7 +8,9 @@ WALL = 1_000_000.0
 """Unix time of a call."""
 
 
-def output(*, arrival: float, ttft: float, decode: float, tokens: int) -> SimpleNamespace:
+def output(
+    *, arrival: float, ttft: float, decode: float, tokens: int
+) -> SimpleNamespace:
     """Build one request's output; times in seconds, the arrival after the call.
 
     The engine's own clock begins anywhere.
@@ -19,7 +21,9 @@ def output(*, arrival: float, ttft: float, decode: float, tokens: int) -> Simple
         first_token_ts=77.0,
         last_token_ts=77.0 + decode,
     )
-    return SimpleNamespace(metrics=stats, outputs=[SimpleNamespace(token_ids=list(range(tokens)))])
+    return SimpleNamespace(
+        metrics=stats, outputs=[SimpleNamespace(token_ids=list(range(tokens)))]
+    )
 
 
 class RecordedEngine:
@@ -43,12 +47,16 @@ class RecordedEngine:
         chat_template: str | None,
     ) -> list[SimpleNamespace]:
         self.calls.append(
-            ("chat" if chat_template is None else f"chat by {chat_template}", list(messages))
+            (
+                "chat" if chat_template is None else f"chat by {chat_template}",
+                list(messages),
+            )
         )
         return self._answers(params)
 
     @staticmethod
     def _answers(params: Sequence[Any]) -> list[SimpleNamespace]:
         return [
-            output(arrival=0.0, ttft=0.1, decode=0.2, tokens=each.max_tokens) for each in params
+            output(arrival=0.0, ttft=0.1, decode=0.2, tokens=each.max_tokens)
+            for each in params
         ]

@@ -33,10 +33,15 @@ def _version_of_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def load(point: Load | None = None) -> EngineCall:
     samples = [
-        PromptRequest(prompt=word, input_tokens=10, output_tokens=8) for word in ("one", "two")
+        PromptRequest(prompt=word, input_tokens=10, output_tokens=8)
+        for word in ("one", "two")
     ]
     return EngineCall(
-        samples=samples, seed=1, load=point or AtOnceLoad(), api="Completions", ignore_eos=True
+        samples=samples,
+        seed=1,
+        load=point or AtOnceLoad(),
+        api="Completions",
+        ignore_eos=True,
     )
 
 
@@ -67,7 +72,9 @@ async def test_the_whole_load_is_requested_at_once() -> None:
         return web.Response(text=OfflineAnswer(times=TIMES).model_dump_json())
 
     async with serving(load=handler) as url:
-        await OfflineEngine(chat_template="{{ x }}").run(load(BatchLoad(size=2)), servers(url))
+        await OfflineEngine(chat_template="{{ x }}").run(
+            load(BatchLoad(size=2)), servers(url)
+        )
     (body,) = bodies
     assert (body["chat_template"], body["prompts"]) == ("{{ x }}", ["one", "two"])
     assert (body["output_tokens"], body["batch_size"]) == ([8, 8], 2)
@@ -77,7 +84,9 @@ async def test_the_whole_load_is_requested_at_once() -> None:
 async def test_what_the_engine_tells_is_what_is_recorded(heartbeats: int) -> None:
     engine = OfflineEngine()
     messages: list[str] = []
-    async with serving(load=answer_with(OfflineAnswer(times=TIMES), heartbeats=heartbeats)) as url:
+    async with serving(
+        load=answer_with(OfflineAnswer(times=TIMES), heartbeats=heartbeats)
+    ) as url:
         watched = replace(
             load(),
             on_send=lambda: messages.append("sent"),
@@ -98,7 +107,10 @@ async def test_figures_have_the_names_of_the_offline_commands() -> None:
     async with serving(load=answer_with(OfflineAnswer(times=TIMES))) as url:
         result = await OfflineEngine().run(load(), servers(url))
     assert result["elapsed_time"] == result["duration"] == 1.75
-    assert (result["num_requests"], result["total_num_tokens"]) == (2, 10 + 10 + 4 + 8)
+    assert (result["num_requests"], result["total_num_tokens"]) == (
+        2,
+        10 + 10 + 4 + 8,
+    )
     assert result["requests_per_second"] == pytest.approx(2 / 1.75)
     assert result["tokens_per_second"] == pytest.approx(32 / 1.75)
     assert "avg_latency" not in result
@@ -113,8 +125,14 @@ async def test_a_batch_has_the_latency_of_its_calls() -> None:
 
 FAULTS = {
     "refused": (answer_with(OfflineAnswer(error="too long")), "too long"),
-    "not understood": (answering(400, text="prompts: none"), "HTTP 400: prompts: none"),
-    "cut short": (answering(200, text='{"times": {'), "the engine ended in the middle of the load"),
+    "not understood": (
+        answering(400, text="prompts: none"),
+        "HTTP 400: prompts: none",
+    ),
+    "cut short": (
+        answering(200, text='{"times": {'),
+        "the engine ended in the middle of the load",
+    ),
     "silent": (answering(200), "the engine ended in the middle of the load"),
     "of another load": (
         answer_with(
@@ -135,7 +153,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_a_load_that_fails_is_failed_requests_with_the_reason(fault: str) -> None:
+async def test_a_load_that_fails_is_failed_requests_with_the_reason(
+    fault: str,
+) -> None:
     engine = OfflineEngine()
     handler, words = FAULTS[fault]
     async with serving(load=handler) as url:

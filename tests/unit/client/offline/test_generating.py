@@ -5,7 +5,12 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from benchrun_client.offline.engine_server import NoTimesKept, OfflineLoad, generated, times_of
+from benchrun_client.offline.engine_server import (
+    NoTimesKept,
+    OfflineLoad,
+    generated,
+    times_of,
+)
 from pydantic import ValidationError
 from unit.client.offline.engines import WALL, RecordedEngine, output
 
@@ -23,10 +28,16 @@ def sampling(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vllm", module)
 
 
-def test_a_request_begins_when_the_engine_takes_it_and_ends_with_its_last_token() -> None:
+def test_a_request_begins_when_the_engine_takes_it_and_ends_with_its_last_token() -> (
+    None
+):
     times = times_of(TWO, called_at=3.0, wall=WALL, took=2.0, as_batch=False)
     assert times.sent == pytest.approx((3.001, 3.25))
-    assert (times.ttft, times.e2el, times.output_tokens) == ((0.5, 0.75), (1.5, 0.75), (11, 1))
+    assert (times.ttft, times.e2el, times.output_tokens) == (
+        (0.5, 0.75),
+        (1.5, 0.75),
+        (11, 1),
+    )
     assert times.call_seconds == (2.0,)
 
 
@@ -42,9 +53,13 @@ def test_a_wall_clock_that_was_stepped_back_gives_no_negative_wait() -> None:
     assert (times.sent, times.ttft, times.e2el) == ((0.0,), (0.0,), (0.0,))
 
 
-def test_a_wall_clock_that_was_stepped_forward_puts_no_arrival_behind_the_call() -> None:
+def test_a_wall_clock_that_was_stepped_forward_puts_no_arrival_behind_the_call() -> (
+    None
+):
     late = [output(arrival=3600.0, ttft=0.1, decode=0.1, tokens=2)]
-    assert times_of(late, called_at=4.0, wall=WALL, took=1.0, as_batch=False).sent == (5.0,)
+    assert times_of(
+        late, called_at=4.0, wall=WALL, took=1.0, as_batch=False
+    ).sent == (5.0,)
 
 
 def test_an_engine_without_notes_is_said_to_have_none() -> None:
@@ -58,14 +73,22 @@ def test_an_engine_without_notes_is_said_to_have_none() -> None:
     ("size", "calls"),
     [
         pytest.param(None, [["a", "b", "c", "d", "e"]], id="all in one"),
-        pytest.param(2, [["a", "b"], ["c", "d"], ["e"]], id="the last batch is what is left"),
+        pytest.param(
+            2, [["a", "b"], ["c", "d"], ["e"]], id="the last batch is what is left"
+        ),
         pytest.param(5, [["a", "b", "c", "d", "e"]], id="one batch"),
-        pytest.param(9, [["a", "b", "c", "d", "e"]], id="fewer prompts than a batch holds"),
+        pytest.param(
+            9, [["a", "b", "c", "d", "e"]], id="fewer prompts than a batch holds"
+        ),
     ],
 )
-def test_prompts_are_put_to_the_engine_in_order(size: int | None, calls: list[list[str]]) -> None:
+def test_prompts_are_put_to_the_engine_in_order(
+    size: int | None, calls: list[list[str]]
+) -> None:
     engine = RecordedEngine()
-    load = OfflineLoad(prompts=tuple("abcde"), output_tokens=(1, 2, 3, 4, 5), batch_size=size)
+    load = OfflineLoad(
+        prompts=tuple("abcde"), output_tokens=(1, 2, 3, 4, 5), batch_size=size
+    )
     times = generated(engine, load)
     assert engine.calls == [("generate", call) for call in calls]
     assert times.output_tokens == (1, 2, 3, 4, 5)
@@ -75,10 +98,14 @@ def test_prompts_are_put_to_the_engine_in_order(size: int | None, calls: list[li
 
 @pytest.mark.usefixtures("sampling")
 def test_batches_follow_one_another() -> None:
-    load = OfflineLoad(prompts=("a", "b", "c"), output_tokens=(1, 1, 1), batch_size=1)
+    load = OfflineLoad(
+        prompts=("a", "b", "c"), output_tokens=(1, 1, 1), batch_size=1
+    )
     times = generated(RecordedEngine(), load)
     assert list(times.sent) == sorted(times.sent)
-    first, second, third = (sent + e2el for sent, e2el in zip(times.sent, times.e2el, strict=True))
+    first, second, third = (
+        sent + e2el for sent, e2el in zip(times.sent, times.e2el, strict=True)
+    )
     assert first <= times.sent[1]
     assert second <= times.sent[2]
     assert third <= times.took_seconds
@@ -87,10 +114,17 @@ def test_batches_follow_one_another() -> None:
 @pytest.mark.usefixtures("sampling")
 def test_chat_puts_each_prompt_into_a_turn_of_its_own() -> None:
     engine = RecordedEngine()
-    generated(engine, OfflineLoad(prompts=("hello",), output_tokens=(3,), api="Chat"))
+    generated(
+        engine, OfflineLoad(prompts=("hello",), output_tokens=(3,), api="Chat")
+    )
     generated(
         engine,
-        OfflineLoad(prompts=("hello",), output_tokens=(3,), api="Chat", chat_template="{{ x }}"),
+        OfflineLoad(
+            prompts=("hello",),
+            output_tokens=(3,),
+            api="Chat",
+            chat_template="{{ x }}",
+        ),
     )
     turns = [[{"role": "user", "content": "hello"}]]
     assert engine.calls == [("chat", turns), ("chat by {{ x }}", turns)]
@@ -98,17 +132,28 @@ def test_chat_puts_each_prompt_into_a_turn_of_its_own() -> None:
 
 @pytest.mark.usefixtures("sampling")
 @pytest.mark.parametrize("ignore_eos", [True, False])
-def test_answers_run_to_their_length_or_end_where_the_model_ends_them(ignore_eos: bool) -> None:
+def test_answers_run_to_their_length_or_end_where_the_model_ends_them(
+    ignore_eos: bool,
+) -> None:
     seen: list[Any] = []
 
     class Engine(RecordedEngine):
-        def generate(self, prompts: Any, params: Any, *, use_tqdm: bool) -> list[SimpleNamespace]:
+        def generate(
+            self, prompts: Any, params: Any, *, use_tqdm: bool
+        ) -> list[SimpleNamespace]:
             seen.extend(params)
             return super().generate(prompts, params, use_tqdm=use_tqdm)
 
-    generated(Engine(), OfflineLoad(prompts=("a",), output_tokens=(7,), ignore_eos=ignore_eos))
+    generated(
+        Engine(),
+        OfflineLoad(prompts=("a",), output_tokens=(7,), ignore_eos=ignore_eos),
+    )
     (params,) = seen
-    assert (params.max_tokens, params.ignore_eos, params.temperature) == (7, ignore_eos, 0.0)
+    assert (params.max_tokens, params.ignore_eos, params.temperature) == (
+        7,
+        ignore_eos,
+        0.0,
+    )
 
 
 def test_a_load_says_for_every_prompt_how_many_tokens_it_wants() -> None:

@@ -43,7 +43,12 @@ class Server:
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(
-            Asked(request.path_qs, request.headers, await request.read(), await request.json())
+            Asked(
+                request.path_qs,
+                request.headers,
+                await request.read(),
+                await request.json(),
+            )
         )
         self.came.set()
         try:
@@ -60,7 +65,9 @@ class Server:
         return web.Response(text=self.reset_answer)
 
     @asynccontextmanager
-    async def serving(self, *, address: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
+    async def serving(
+        self, *, address: str = "127.0.0.1", port: int = 0
+    ) -> AsyncIterator[str]:
         """Serve, and yield the URL."""
         app = web.Application(client_max_size=1 << 26)
         app.add_routes(
@@ -85,7 +92,9 @@ class Server:
 
 
 async def models(_: web.Request) -> web.Response:
-    return web.json_response({"object": "list", "data": [{"id": "m", "max_model_len": 4096}]})
+    return web.json_response(
+        {"object": "list", "data": [{"id": "m", "max_model_len": 4096}]}
+    )
 
 
 async def version(_: web.Request) -> web.Response:
@@ -99,7 +108,9 @@ async def tokens(request: web.Request) -> web.Response:
     )
 
 
-def saying(text: str, *, status: int = 200, content_type: str = "application/json") -> Handler:
+def saying(
+    text: str, *, status: int = 200, content_type: str = "application/json"
+) -> Handler:
     """Build a handler that always gives the same answer."""
 
     async def answer(_: web.Request) -> web.Response:
@@ -155,7 +166,9 @@ class Between:
             lines = (await response.text()).splitlines()
         return {
             name: float(value)
-            for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")
+            for name, value in (
+                line.rsplit(" ", 1) for line in lines if line[0] != "#"
+            )
         }
 
     async def outcomes(self) -> dict[str, int]:
@@ -170,7 +183,9 @@ class Between:
 
 
 @asynccontextmanager
-async def between(prefill: Server, decode: Server, *flags: str) -> AsyncIterator[Between]:
+async def between(
+    prefill: Server, decode: Server, *flags: str
+) -> AsyncIterator[Between]:
     """Yield a proxy between two servers that knows their addresses and is not watched."""
     async with (
         prefill.serving() as first,

@@ -11,7 +11,14 @@ import aiohttp
 import pytest
 from aiohttp import web
 from benchrun_client.proxy.server import parse, running_proxy
-from unit.client.proxy.between import ASKED, COMPLETIONS, Server, between, prefilling, saying
+from unit.client.proxy.between import (
+    ASKED,
+    COMPLETIONS,
+    Server,
+    between,
+    prefilling,
+    saying,
+)
 
 HANDED_OVER = {
     "do_remote_prefill": True,
@@ -40,7 +47,10 @@ def streaming(*pieces: bytes, go: asyncio.Event | None = None) -> Server:
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(
-            headers={"Content-Type": "text/event-stream; charset=utf-8", "X-Own": "1"}
+            headers={
+                "Content-Type": "text/event-stream; charset=utf-8",
+                "X-Own": "1",
+            }
         )
         await response.prepare(request)
         for number, piece in enumerate(pieces):
@@ -52,7 +62,9 @@ def streaming(*pieces: bytes, go: asyncio.Event | None = None) -> Server:
     return Server(answer)
 
 
-async def test_prefill_is_requested_one_token_and_decode_what_the_client_requested() -> None:
+async def test_prefill_is_requested_one_token_and_decode_what_the_client_requested() -> (
+    None
+):
     body = ASKED | {
         "stream": True,
         "stream_options": {"include_usage": True},
@@ -62,7 +74,9 @@ async def test_prefill_is_requested_one_token_and_decode_what_the_client_request
     }
     raw = json.dumps(body, indent=3).encode()
     async with between(prefilling(), streaming(*EVENTS)) as proxy:
-        async with proxy.http.post(f"{proxy.url}{COMPLETIONS}?x=1", data=raw) as response:
+        async with proxy.http.post(
+            f"{proxy.url}{COMPLETIONS}?x=1", data=raw
+        ) as response:
             assert await response.read() == b"".join(EVENTS)
         (first,) = proxy.prefill.requests
         (second,) = proxy.decode.requests
@@ -81,20 +95,28 @@ async def test_prefill_is_requested_one_token_and_decode_what_the_client_request
 
 @pytest.mark.parametrize("limit", ["max_tokens", "max_completion_tokens"])
 async def test_a_chat_is_limited_in_the_words_that_it_used(limit: str) -> None:
-    body: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}], limit: 9}
+    body: dict[str, Any] = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "hi"}],
+        limit: 9,
+    }
     async with between(prefilling(), Server(saying("{}"))) as proxy:
         assert (await proxy.ask(body, path="/v1/chat/completions"))[0] == 200
         (first,) = proxy.prefill.requests
         (second,) = proxy.decode.requests
-    assert {name: value for name, value in first.json.items() if name.startswith("max_")} == {
-        limit: 1
-    }
+    assert {
+        name: value for name, value in first.json.items() if name.startswith("max_")
+    } == {limit: 1}
     assert second.json == body
 
 
 async def test_what_prefill_says_about_its_blocks_goes_to_decode() -> None:
     answer = json.dumps({"id": "p", "kv_transfer_params": HANDED_OVER})
-    body = ASKED | {"prompt": "\ud800 \u00e4", "kv_transfer_params": {"own": 1}, "big": 2**80}
+    body = ASKED | {
+        "prompt": "\ud800 \u00e4",
+        "kv_transfer_params": {"own": 1},
+        "big": 2**80,
+    }
     async with between(prefilling(answer), Server(saying("{}"))) as proxy:
         assert (await proxy.ask(body))[0] == 200
         (first,) = proxy.prefill.requests
@@ -121,11 +143,16 @@ async def test_both_get_the_clients_headers_and_one_request_id() -> None:
             **{"X-Request-Id": "mine", "X-data-parallel-rank": "1", "TE": "x"},
         )
         await proxy.ask()
-        first, second = (server.requests for server in (proxy.prefill, proxy.decode))
+        first, second = (
+            server.requests for server in (proxy.prefill, proxy.decode)
+        )
     for request in (first, second):
         named = request[0].headers
         assert named["Authorization"] == "Bearer key"
-        assert (named["X-Request-Id"], named["X-data-parallel-rank"]) == ("mine", "1")
+        assert (named["X-Request-Id"], named["X-data-parallel-rank"]) == (
+            "mine",
+            "1",
+        )
         assert "TE" not in named
         assert named["Accept-Encoding"] == request[1].headers["Accept-Encoding"]
     made_up = {request[1].headers["X-Request-Id"] for request in (first, second)}
@@ -161,7 +188,9 @@ async def test_an_answer_comes_through_byte_by_byte_and_as_it_comes() -> None:
         between(prefilling(), streaming(*EVENTS, go=go)) as proxy,
         proxy.http.post(proxy.url + COMPLETIONS, json=ASKED) as response,
     ):
-        assert response.headers["Content-Type"] == "text/event-stream; charset=utf-8"
+        assert (
+            response.headers["Content-Type"] == "text/event-stream; charset=utf-8"
+        )
         assert response.headers["X-Own"] == "1"
         # The rest has not left its server: what comes now was not kept back.
         assert await response.content.readany() == EVENTS[0]
@@ -173,7 +202,8 @@ async def test_an_answer_comes_through_byte_by_byte_and_as_it_comes() -> None:
 async def test_a_packed_answer_stays_packed() -> None:
     async def packed(_: web.Request) -> web.Response:
         response = web.Response(
-            body=b'{"text": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}' * 9
+            body=b'{"text": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}'
+            * 9
         )
         response.enable_compression(web.ContentCoding.gzip)
         return response
@@ -189,9 +219,13 @@ async def test_a_packed_answer_stays_packed() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 429, 500, 503])
-async def test_a_refusal_of_prefill_is_passed_on_and_decode_is_spared(status: int) -> None:
+async def test_a_refusal_of_prefill_is_passed_on_and_decode_is_spared(
+    status: int,
+) -> None:
     error = '{"error": {"message": "too long", "code": 400}}'
-    async with between(Server(saying(error, status=status)), Server(saying("{}"))) as proxy:
+    async with between(
+        Server(saying(error, status=status)), Server(saying("{}"))
+    ) as proxy:
         assert await proxy.ask() == (status, error.encode())
         assert proxy.decode.requests == []
         assert await proxy.outcomes() == {"prefill_error": 1}
@@ -211,12 +245,16 @@ async def test_a_refusal_of_decode_is_passed_on(status: int) -> None:
         assert (await proxy.metrics())["benchrun_proxy_added_seconds_count"] == 0
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[1]", b"null", b'"x"', b"\xff\xfe", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[1]", b"null", b'"x"', b"\xff\xfe", b"[" * 100_000]
+)
 async def test_an_invalid_request_is_not_forwarded(body: bytes) -> None:
     async with between(prefilling(), Server(saying("{}"))) as proxy:
         async with proxy.http.post(proxy.url + COMPLETIONS, data=body) as response:
             assert response.status == 400
-            assert (await response.json())["error"]["message"].startswith("proxy: the body is not")
+            assert (await response.json())["error"]["message"].startswith(
+                "proxy: the body is not"
+            )
         assert (proxy.prefill.requests, proxy.decode.requests) == ([], [])
         assert await proxy.outcomes() == {"refused": 1}
 
@@ -251,7 +289,9 @@ async def test_what_decode_does_not_know_is_its_answer_too() -> None:
         assert (await proxy.ask(path="/detokenize"))[0] == 404
 
 
-@pytest.mark.parametrize("path", ["/metrics/", "/v1/embeddings", "/sleep", "/collective_rpc"])
+@pytest.mark.parametrize(
+    "path", ["/metrics/", "/v1/embeddings", "/sleep", "/collective_rpc"]
+)
 async def test_nothing_else_goes_anywhere(path: str) -> None:
     async with between(prefilling(), Server(saying("{}"))) as proxy:
         assert (await proxy.ask(path=path))[0] == 404
@@ -262,7 +302,11 @@ async def test_a_reset_is_done_by_every_server() -> None:
     async with between(prefilling(), Server(saying("{}"))) as proxy:
         status, body = await proxy.ask(path=RESET)
         assert (status, json.loads(body)["success"]) == (200, True)
-        assert proxy.prefill.resets == proxy.decode.resets == [f"{RESET}?reset_external=true"]
+        assert (
+            proxy.prefill.resets
+            == proxy.decode.resets
+            == [f"{RESET}?reset_external=true"]
+        )
 
 
 @pytest.mark.parametrize("role", ["prefill", "decode"])
@@ -276,7 +320,9 @@ async def test_one_server_that_did_not_makes_it_no_success(
         status, body = await proxy.ask(path=RESET)
         answer = json.loads(body)
         assert (status, answer["success"]) == (200, False)
-        assert answer["answer"].startswith(servers[role].url.removeprefix("http://"))
+        assert answer["answer"].startswith(
+            servers[role].url.removeprefix("http://")
+        )
 
 
 END_OF_CHUNKS = b"0\r\n\r\n"
@@ -329,7 +375,9 @@ async def test_a_server_that_dies_before_it_answers_is_named(role: str) -> None:
         await cut(request)
         return web.Response()
 
-    servers = {"prefill": prefilling(), "decode": Server(saying("{}"))} | {role: Server(die)}
+    servers = {"prefill": prefilling(), "decode": Server(saying("{}"))} | {
+        role: Server(die)
+    }
     async with between(servers["prefill"], servers["decode"]) as proxy:
         status, body = await proxy.ask()
         assert status == 502
@@ -365,7 +413,10 @@ async def test_a_port_that_nobody_listens_on_is_named(role: str) -> None:
                 f"http://127.0.0.1:{proxy.port}{COMPLETIONS}", json=ASKED
             ) as response:
                 assert response.status == 502
-                assert f"proxy: {role}: 127.0.0.1:" in (await response.json())["error"]["message"]
+                assert (
+                    f"proxy: {role}: 127.0.0.1:"
+                    in (await response.json())["error"]["message"]
+                )
 
 
 async def test_before_a_name_is_found_requests_are_refused() -> None:
@@ -376,10 +427,18 @@ async def test_before_a_name_is_found_requests_are_refused() -> None:
         "--address=127.0.0.1",
         "--port=0",
     ]
-    async with running_proxy(parse(words)) as proxy, aiohttp.ClientSession() as http:
+    async with (
+        running_proxy(parse(words)) as proxy,
+        aiohttp.ClientSession() as http,
+    ):
         for path in (COMPLETIONS, "/tokenize", "/reset_prefix_cache"):
-            async with http.post(f"http://127.0.0.1:{proxy.port}{path}", json=ASKED) as response:
-                assert (response.status, (await response.json())["error"]["type"]) == (
+            async with http.post(
+                f"http://127.0.0.1:{proxy.port}{path}", json=ASKED
+            ) as response:
+                assert (
+                    response.status,
+                    (await response.json())["error"]["type"],
+                ) == (
                     502,
                     "BadGateway",
                 )
@@ -394,7 +453,9 @@ async def test_a_prefill_answer_that_breaks_off_is_none() -> None:
 
 @pytest.mark.parametrize("role", ["prefill", "decode"])
 async def test_a_client_that_goes_away_takes_its_request_with_it(role: str) -> None:
-    servers = {"prefill": prefilling(), "decode": Server(saying("{}"))} | {role: Server(never)}
+    servers = {"prefill": prefilling(), "decode": Server(saying("{}"))} | {
+        role: Server(never)
+    }
     async with between(servers["prefill"], servers["decode"]) as proxy:
         going = asyncio.create_task(proxy.ask())
         await asyncio.wait_for(servers[role].came.wait(), 10)

@@ -31,10 +31,12 @@ def test_prometheus_reads_every_family() -> None:
         "process_start_time_seconds": "gauge",
     }
     assert [
-        sample.labels["outcome"] for sample in found["benchrun_proxy_requests"].samples
+        sample.labels["outcome"]
+        for sample in found["benchrun_proxy_requests"].samples
     ] == list(OUTCOMES)
     assert [
-        found[f"benchrun_proxy_{name}"].samples[0].value for name in ("in_flight", "queued")
+        found[f"benchrun_proxy_{name}"].samples[0].value
+        for name in ("in_flight", "queued")
     ] == [3, 4]
 
 
@@ -43,8 +45,17 @@ def test_a_histogram_counts_upwards() -> None:
     for seconds in (0.00025, 0.0004, 0.002, 7.0):
         metrics.added.observe(seconds)
     samples = families(metrics)["benchrun_proxy_added_seconds"].samples
-    buckets = {sample.labels["le"]: sample.value for sample in samples if "le" in sample.labels}
-    assert (buckets["0.00025"], buckets["0.0005"], buckets["0.0015"], buckets["0.002"]) == (
+    buckets = {
+        sample.labels["le"]: sample.value
+        for sample in samples
+        if "le" in sample.labels
+    }
+    assert (
+        buckets["0.00025"],
+        buckets["0.0005"],
+        buckets["0.0015"],
+        buckets["0.002"],
+    ) == (
         1,
         2,
         2,
@@ -82,7 +93,11 @@ def test_a_loop_that_is_held_up_is_late_for_every_tick() -> None:
     loop.now = 0.51
     loop.due[0]()
     samples = families(metrics)["benchrun_proxy_loop_lag_seconds"].samples
-    late = {sample.labels["le"]: sample.value for sample in samples if "le" in sample.labels}
+    late = {
+        sample.labels["le"]: sample.value
+        for sample in samples
+        if "le" in sample.labels
+    }
     # Of 25 ticks within half a second 15 are late by more than 0.2 s.
     assert (late["+Inf"], late["+Inf"] - late["0.2"]) == (25, 15)
 
@@ -98,4 +113,6 @@ async def test_start_and_cpu_time_are_those_of_the_process() -> None:
         == second["process_start_time_seconds"]
         <= time.time()
     )
-    assert 0 < first["process_cpu_seconds_total"] < second["process_cpu_seconds_total"]
+    assert (
+        0 < first["process_cpu_seconds_total"] < second["process_cpu_seconds_total"]
+    )

@@ -13,7 +13,9 @@ from unit.client.proxy.between import ASKED, Server, between, prefilling, saying
 class Holder:
     """Someone who wants a place, and keeps it until told otherwise."""
 
-    def __init__(self, places: InFlightLimit, order: list[int], number: int) -> None:
+    def __init__(
+        self, places: InFlightLimit, order: list[int], number: int
+    ) -> None:
         self._places = places
         self._order = order
         self._number = number
@@ -101,19 +103,29 @@ async def test_no_more_requests_are_under_way_than_may_be() -> None:
         now -= 1
         return web.Response(text="{}")
 
-    async with between(Server(hold), Server(saying("{}")), "--max-in-flight=2") as proxy:
+    async with between(
+        Server(hold), Server(saying("{}")), "--max-in-flight=2"
+    ) as proxy:
         tasks = [
-            asyncio.create_task(proxy.ask(ASKED | {"prompt": str(number)})) for number in range(5)
+            asyncio.create_task(proxy.ask(ASKED | {"prompt": str(number)}))
+            for number in range(5)
         ]
         # Two are under way and two wait: the fifth is told at once.
-        full, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        full, others = await asyncio.wait(
+            tasks, return_when=asyncio.FIRST_COMPLETED
+        )
         (refused,) = (task.result() for task in full)
         assert refused[0] == 503
         assert "the proxy is full" in json.loads(refused[1])["error"]["message"]
         found = await proxy.metrics()
-        assert (found["benchrun_proxy_in_flight"], found["benchrun_proxy_queued"]) == (2, 2)
+        assert (
+            found["benchrun_proxy_in_flight"],
+            found["benchrun_proxy_queued"],
+        ) == (2, 2)
         release.set()
-        assert {task.result()[0] for task in (await asyncio.wait(others))[0]} == {200}
+        assert {task.result()[0] for task in (await asyncio.wait(others))[0]} == {
+            200
+        }
         assert most == 2
         assert await proxy.outcomes() == {"ok": 4, "refused": 1}
 
@@ -125,7 +137,9 @@ async def test_a_client_that_goes_away_while_it_waits_is_never_sent() -> None:
         await release.wait()
         return web.Response(text="{}")
 
-    async with between(Server(hold), Server(saying("{}")), "--max-in-flight=1") as proxy:
+    async with between(
+        Server(hold), Server(saying("{}")), "--max-in-flight=1"
+    ) as proxy:
         first = asyncio.create_task(proxy.ask())
         await proxy.prefill.came.wait()
         waiting = asyncio.create_task(proxy.ask())
@@ -157,7 +171,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-async def test_the_wait_for_a_place_is_distinguished_from_what_the_proxy_adds(clock: Clock) -> None:
+async def test_the_wait_for_a_place_is_distinguished_from_what_the_proxy_adds(
+    clock: Clock,
+) -> None:
     release = asyncio.Event()
 
     async def hold(request: web.Request) -> web.StreamResponse:
@@ -165,7 +181,9 @@ async def test_the_wait_for_a_place_is_distinguished_from_what_the_proxy_adds(cl
             await release.wait()
         return web.Response(text="{}")
 
-    async with between(Server(hold), Server(saying("{}")), "--max-in-flight=1") as proxy:
+    async with between(
+        Server(hold), Server(saying("{}")), "--max-in-flight=1"
+    ) as proxy:
         first = asyncio.create_task(proxy.ask(ASKED | {"prompt": "slow"}))
         await proxy.prefill.came.wait()
         second = asyncio.create_task(proxy.ask())
@@ -178,11 +196,23 @@ async def test_the_wait_for_a_place_is_distinguished_from_what_the_proxy_adds(cl
     names = ("queue", "prefill", "added", "time_to_first_token")
     # The first was under way, the second waited, and its client waited for the first token all the
     # while.
-    assert [found[f"benchrun_proxy_{name}_seconds_sum"] for name in names] == [0.5, 0.5, 0, 1]
-    assert [found[f"benchrun_proxy_{name}_seconds_count"] for name in names] == [2, 2, 2, 2]
+    assert [found[f"benchrun_proxy_{name}_seconds_sum"] for name in names] == [
+        0.5,
+        0.5,
+        0,
+        1,
+    ]
+    assert [found[f"benchrun_proxy_{name}_seconds_count"] for name in names] == [
+        2,
+        2,
+        2,
+        2,
+    ]
 
 
-@pytest.mark.parametrize(("slow_role", "prefill_seconds"), [("prefill", 0.5), ("decode", 0)])
+@pytest.mark.parametrize(
+    ("slow_role", "prefill_seconds"), [("prefill", 0.5), ("decode", 0)]
+)
 async def test_what_a_server_takes_is_not_the_proxys_doing(
     clock: Clock, slow_role: str, prefill_seconds: float
 ) -> None:
@@ -190,7 +220,9 @@ async def test_what_a_server_takes_is_not_the_proxys_doing(
         clock.now += 0.5
         return web.Response(text="{}")
 
-    servers = {"prefill": prefilling(), "decode": Server(saying("{}"))} | {slow_role: Server(slow)}
+    servers = {"prefill": prefilling(), "decode": Server(saying("{}"))} | {
+        slow_role: Server(slow)
+    }
     async with between(servers["prefill"], servers["decode"]) as proxy:
         await proxy.ask()
         found = await proxy.metrics()

@@ -22,7 +22,13 @@ from benchrun_simulator.launch import Running, running
 from kit.polling import polling
 
 SOURCE_ROOT = Path(benchrun_client.__file__).parent.parent
-COMMAND = [sys.executable, "-m", "benchrun_client.proxy", "--engine=VLLM", "--address=127.0.0.1"]
+COMMAND = [
+    sys.executable,
+    "-m",
+    "benchrun_client.proxy",
+    "--engine=VLLM",
+    "--address=127.0.0.1",
+]
 OUTPUT_TOKENS = 20
 NAMED = {"X-Request-Id": "same"}
 
@@ -50,13 +56,19 @@ def transfer(role: str) -> str:
 
 
 @contextmanager
-def split(stack: ExitStack, *decode_flags: str) -> Iterator[tuple[str, Running, Running]]:
+def split(
+    stack: ExitStack, *decode_flags: str
+) -> Iterator[tuple[str, Running, Running]]:
     """A proxy between two simulated servers, ready."""
-    prefill = stack.enter_context(running("tiny", "--sim-ttft-ms=20", transfer("kv_producer")))
+    prefill = stack.enter_context(
+        running("tiny", "--sim-ttft-ms=20", transfer("kv_producer"))
+    )
     decode = stack.enter_context(
         running("tiny", "--sim-tpot-ms=2", transfer("kv_consumer"), *decode_flags)
     )
-    url, _ = stack.enter_context(proxy(f"--prefill={prefill.url}", f"--decode={decode.url}"))
+    url, _ = stack.enter_context(
+        proxy(f"--prefill={prefill.url}", f"--decode={decode.url}")
+    )
     wait_for(url, 200)
     yield url, prefill, decode
 
@@ -83,7 +95,9 @@ def complete(url: str, **more: object) -> bytes:
         "ignore_eos": True,
     } | more
     headers = {"Content-Type": "application/json", **NAMED}
-    request = urllib.request.Request(f"{url}/v1/completions", json.dumps(body).encode(), headers)
+    request = urllib.request.Request(
+        f"{url}/v1/completions", json.dumps(body).encode(), headers
+    )
     with urllib.request.urlopen(request) as response:
         response_body: bytes = response.read()
         return response_body
@@ -99,7 +113,11 @@ def page(url: str) -> dict[str, float]:
 
 
 def counted(url: str, name: str) -> float:
-    return sum(value for key, value in page(url).items() if key.startswith(f"vllm:{name}{{"))
+    return sum(
+        value
+        for key, value in page(url).items()
+        if key.startswith(f"vllm:{name}{{")
+    )
 
 
 def without_time(answer: bytes) -> list[Any]:
@@ -115,19 +133,29 @@ def without_time(answer: bytes) -> list[Any]:
     ]
 
 
-def test_a_stream_through_it_is_that_of_the_server_and_its_blocks_were_handed_over() -> None:
+def test_a_stream_through_it_is_that_of_the_server_and_its_blocks_were_handed_over() -> (
+    None
+):
     with ExitStack() as stack, split(stack) as (url, prefill, decode):
         before = counted(decode.url, "external_prefix_cache_hits_total")
         proofs = counted(prefill.url, "prompt_tokens_total")
         through = complete(
-            url, stream=True, prompt="p" * 300, stream_options={"include_usage": True}
+            url,
+            stream=True,
+            prompt="p" * 300,
+            stream_options={"include_usage": True},
         )
-        assert counted(decode.url, "external_prefix_cache_hits_total") - before == 288
+        assert (
+            counted(decode.url, "external_prefix_cache_hits_total") - before == 288
+        )
         # The prefill server generated one token for it, the decode server all of them.
         assert counted(prefill.url, "prompt_tokens_total") - proofs == 300
         assert counted(prefill.url, "generation_tokens_total") == 2
         past = complete(
-            decode.url, stream=True, prompt="p" * 300, stream_options={"include_usage": True}
+            decode.url,
+            stream=True,
+            prompt="p" * 300,
+            stream_options={"include_usage": True},
         )
         assert without_time(through) == without_time(past)
         assert through.endswith(b"data: [DONE]\n\n")
@@ -141,7 +169,10 @@ def test_a_server_that_is_killed_takes_readiness_away() -> None:
 
 
 def test_streams_that_its_server_cuts_are_cut() -> None:
-    with ExitStack() as stack, split(stack, "--sim-reset-after-tokens=5") as (url, _, _):
+    with (
+        ExitStack() as stack,
+        split(stack, "--sim-reset-after-tokens=5") as (url, _, _),
+    ):
         with pytest.raises(http.client.IncompleteRead) as broken:
             complete(url, stream=True)
         assert len(without_time(broken.value.partial)) == 5
@@ -158,17 +189,23 @@ def test_its_figures_add_up() -> None:
         assert found[f"benchrun_proxy_{name}_seconds_count"] == 5
     assert found["benchrun_proxy_prefill_seconds_sum"] >= 5 * 0.02
     assert (
-        found["benchrun_proxy_prefill_seconds_sum"] + found["benchrun_proxy_added_seconds_sum"]
+        found["benchrun_proxy_prefill_seconds_sum"]
+        + found["benchrun_proxy_added_seconds_sum"]
         < found["benchrun_proxy_time_to_first_token_seconds_sum"]
     )
     assert (
-        0 < found["benchrun_proxy_added_seconds_sum"] < found["benchrun_proxy_prefill_seconds_sum"]
+        0
+        < found["benchrun_proxy_added_seconds_sum"]
+        < found["benchrun_proxy_prefill_seconds_sum"]
     )
 
 
 def test_it_is_there_at_once_and_says_that_it_is_not_ready() -> None:
     started = time.monotonic()
-    with proxy("--prefill=http://127.0.0.1:1", "--decode=http://127.0.0.1:1") as (url, process):
+    with proxy("--prefill=http://127.0.0.1:1", "--decode=http://127.0.0.1:1") as (
+        url,
+        process,
+    ):
         took = time.monotonic() - started
         assert health(url) == 503
         assert process.stdout is not None
@@ -181,7 +218,10 @@ def test_it_is_there_at_once_and_says_that_it_is_not_ready() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_at_once(number: signal.Signals) -> None:
-    with proxy("--prefill=http://127.0.0.1:1", "--decode=http://127.0.0.1:1") as (_, process):
+    with proxy("--prefill=http://127.0.0.1:1", "--decode=http://127.0.0.1:1") as (
+        _,
+        process,
+    ):
         process.send_signal(number)
         assert process.wait(timeout=10) == 128 + number
 
@@ -209,9 +249,19 @@ def test_nothing_of_vllm_or_the_operator_is_imported() -> None:
         "m in sys.modules}))"
     )
     line = subprocess.run(
-        [sys.executable, "-c", listing], stdout=subprocess.PIPE, text=True, check=True
+        [sys.executable, "-c", listing],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     ).stdout.split()
-    assert not {"vllm", "torch", "numpy", "transformers", "benchrun", "kubernetes"} & set(line)
+    assert not {
+        "vllm",
+        "torch",
+        "numpy",
+        "transformers",
+        "benchrun",
+        "kubernetes",
+    } & set(line)
 
 
 BOTH = ["--engine=VLLM", "--prefill=http://p:8000/", "--decode=http://d:8000"]
@@ -254,7 +304,14 @@ def test_every_option_is_parsed() -> None:
         [*BOTH, "--foo"],
         *(
             [BOTH[0], f"--decode={url}"]
-            for url in ("d:8000", "https://d", "http://", "http://u:p@d", "http://d/x", "")
+            for url in (
+                "d:8000",
+                "https://d",
+                "http://",
+                "http://u:p@d",
+                "http://d/x",
+                "",
+            )
         ),
     ],
 )

@@ -44,7 +44,10 @@ async def watched(prefill: str, decode: str, *flags: str) -> AsyncIterator[Watch
         "--port=0",
         *flags,
     ]
-    async with running_proxy(parse(words)) as proxy, aiohttp.ClientSession() as http:
+    async with (
+        running_proxy(parse(words)) as proxy,
+        aiohttp.ClientSession() as http,
+    ):
         watching = asyncio.create_task(proxy.readiness.watch())
         try:
             yield Watched(http, f"http://127.0.0.1:{proxy.port}")
@@ -53,7 +56,9 @@ async def watched(prefill: str, decode: str, *flags: str) -> AsyncIterator[Watch
 
 
 @asynccontextmanager
-async def watched_between(prefill: Server, decode: Server) -> AsyncIterator[Watched]:
+async def watched_between(
+    prefill: Server, decode: Server
+) -> AsyncIterator[Watched]:
     async with (
         prefill.serving() as first,
         decode.serving() as second,
@@ -98,7 +103,9 @@ async def test_each_proof_has_a_prompt_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("role", ["prefill", "decode"])
-async def test_a_server_that_refuses_the_proof_is_named_with_its_words(role: str) -> None:
+async def test_a_server_that_refuses_the_proof_is_named_with_its_words(
+    role: str,
+) -> None:
     servers = {"prefill": prefilling(), "decode": Server(saying("{}"))}
     servers[role].answer = saying('{"error":\n "no KV"}', status=400)
     async with watched_between(**servers) as proxy:
@@ -139,10 +146,14 @@ async def test_a_server_that_dies_takes_readiness_away(role: str) -> None:
             name: await lives[name].enter_async_context(server.serving())
             for name, server in servers.items()
         }
-        proxy = await stack.enter_async_context(watched(urls["prefill"], urls["decode"]))
+        proxy = await stack.enter_async_context(
+            watched(urls["prefill"], urls["decode"])
+        )
         await proxy.comes_to(200)
         await lives[role].aclose()
-        await proxy.comes_to(503, words=f"{role}: {urls[role].removeprefix('http://')}: ")
+        await proxy.comes_to(
+            503, words=f"{role}: {urls[role].removeprefix('http://')}: "
+        )
 
 
 async def test_every_server_takes_part_and_requests_take_turns(
@@ -156,21 +167,33 @@ async def test_every_server_takes_part_and_requests_take_turns(
         url = await stack.enter_async_context(first.serving())
         port = int(url.rpartition(":")[2])
         for address, server in (("127.0.0.2", second), ("127.0.0.3", third)):
-            await stack.enter_async_context(server.serving(address=address, port=port))
+            await stack.enter_async_context(
+                server.serving(address=address, port=port)
+            )
         decode_url = await stack.enter_async_context(decode.serving())
         found = ["127.0.0.1"]
         name_with(monkeypatch, "prefill.invalid", found)
         proxy = await stack.enter_async_context(
-            watched(f"http://prefill.invalid:{port}", decode_url, "--prefill-replicas=3")
+            watched(
+                f"http://prefill.invalid:{port}", decode_url, "--prefill-replicas=3"
+            )
         )
-        await proxy.comes_to(503, words="prefill: prefill.invalid has 1 of 3 addresses")
+        await proxy.comes_to(
+            503, words="prefill: prefill.invalid has 1 of 3 addresses"
+        )
         found += ["127.0.0.2", "127.0.0.3"]
         await proxy.comes_to(200)
-        assert [len(server.requests) for server in (first, second, third, decode)] == [1, 1, 1, 3]
+        assert [
+            len(server.requests) for server in (first, second, third, decode)
+        ] == [1, 1, 1, 3]
         for _ in range(6):
-            async with proxy.http.post(proxy.url + COMPLETIONS, json=ASKED) as response:
+            async with proxy.http.post(
+                proxy.url + COMPLETIONS, json=ASKED
+            ) as response:
                 assert response.status == 200
-        assert [len(server.requests) for server in (first, second, third, decode)] == [3, 3, 3, 9]
+        assert [
+            len(server.requests) for server in (first, second, third, decode)
+        ] == [3, 3, 3, 9]
         # From the proof on names are not looked up.
         found.clear()
         third.healthy = False
@@ -181,11 +204,15 @@ async def test_every_server_takes_part_and_requests_take_turns(
         await proxy.comes_to(200)
 
 
-def name_with(monkeypatch: pytest.MonkeyPatch, name: str, addresses: list[str]) -> None:
+def name_with(
+    monkeypatch: pytest.MonkeyPatch, name: str, addresses: list[str]
+) -> None:
     """Have a name stand for these addresses, whichever they are when it is looked up."""
     look_up: Any = asyncio.BaseEventLoop.getaddrinfo
 
-    async def found(loop: asyncio.BaseEventLoop, host: str, port: int, **more: int) -> list[Any]:
+    async def found(
+        loop: asyncio.BaseEventLoop, host: str, port: int, **more: int
+    ) -> list[Any]:
         if host != name:
             request: list[Any] = await look_up(loop, host, port, **more)
             return request
@@ -219,7 +246,9 @@ async def test_a_decode_server_without_a_model_is_not_ready(
     prefill = prefilling()
     decode = Server(saying("{}"))
     async with watched_between(prefill, decode) as proxy:
-        await proxy.comes_to(503, words="decode: /v1/models names no model: HTTP 200")
+        await proxy.comes_to(
+            503, words="decode: /v1/models names no model: HTTP 200"
+        )
         assert prefill.requests == []
 
 
@@ -233,7 +262,11 @@ async def test_a_proof_fits_a_small_model(monkeypatch: pytest.MonkeyPatch) -> No
     async with watched_between(prefill, decode) as proxy:
         await proxy.comes_to(200)
     # Three words of 32 characters are 98 tokens where each character is one.
-    assert len(decode.requests[0].json["prompt"]) + decode.requests[0].json["max_tokens"] <= 120
+    assert (
+        len(decode.requests[0].json["prompt"])
+        + decode.requests[0].json["max_tokens"]
+        <= 120
+    )
 
 
 async def test_the_proof_has_the_key_of_the_pod_and_no_request_of_a_client_gets_it(

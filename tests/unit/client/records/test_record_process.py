@@ -23,7 +23,9 @@ async def test_records_come_back_sealed_in_order_with_their_headlines() -> None:
     stages = [raw_stage(sequence=n) for n in range(3)]
     made = [await recorder.record(packed(stage)) for stage in stages]
     await recorder.stop()
-    assert [open_record(body) for (_, body), _ in made] == [record_of(stage) for stage in stages]
+    assert [open_record(body) for (_, body), _ in made] == [
+        record_of(stage) for stage in stages
+    ]
     assert [json.loads(line)["digest"] for _, line in made] == [
         envelope.digest for (envelope, _), _ in made
     ]

@@ -6,7 +6,12 @@ from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
-from benchrun_client.contract import Acknowledgement, Delivery, Failure, unpack_delivery
+from benchrun_client.contract import (
+    Acknowledgement,
+    Delivery,
+    Failure,
+    unpack_delivery,
+)
 from benchrun_client.record_server import MAX_BODY_BYTES, RecordServer
 from benchrun_client.run_progress import RunProgress
 from unit.client.plans import TOKEN, TOKEN_DIGEST
@@ -37,7 +42,10 @@ class Client:
     """Asks one record server."""
 
     def __init__(
-        self, state: WatchedState, server: RecordServer, session: aiohttp.ClientSession
+        self,
+        state: WatchedState,
+        server: RecordServer,
+        session: aiohttp.ClientSession,
     ) -> None:
         self.state = state
         self.server = server
@@ -60,7 +68,9 @@ class Client:
             return await response.read()
 
     async def ack(self, body: bytes) -> int:
-        async with self._session.post("/ack", data=body, headers=self.headers) as response:
+        async with self._session.post(
+            "/ack", data=body, headers=self.headers
+        ) as response:
             return response.status
 
 
@@ -79,13 +89,17 @@ def ack(through: int) -> bytes:
     return Acknowledgement(through=through).model_dump_json().encode()
 
 
-async def test_ready_turns_200_once_everything_has_been_found(client: Client) -> None:
+async def test_ready_turns_200_once_everything_has_been_found(
+    client: Client,
+) -> None:
     assert await client.status("/ready") == 503
     client.state.ready = True
     assert await client.status("/ready") == 200
 
 
-async def test_a_poll_that_has_seen_nothing_is_answered_at_once(client: Client) -> None:
+async def test_a_poll_that_has_seen_nothing_is_answered_at_once(
+    client: Client,
+) -> None:
     delivery = await client.records("wait=30")
     assert (delivery.run_uid, delivery.progress.phase, delivery.records) == (
         "run-1",
@@ -114,7 +128,9 @@ async def test_a_poll_is_held_back_until_the_progress_moves(client: Client) -> N
     assert failure.reason == "CanaryFailed"
 
 
-async def test_a_poll_wakes_for_a_change_made_by_another_thread(client: Client) -> None:
+async def test_a_poll_wakes_for_a_change_made_by_another_thread(
+    client: Client,
+) -> None:
     seen = client.state.progress().version
     poll = asyncio.create_task(client.records(f"from=5&seen={seen}&wait=30"))
     assert await client.state.holds_back(poll)
@@ -122,7 +138,9 @@ async def test_a_poll_wakes_for_a_change_made_by_another_thread(client: Client) 
     assert (await poll).progress.phase == "Waiting"
 
 
-async def test_a_poll_ends_after_its_time_with_what_there_is(client: Client) -> None:
+async def test_a_poll_ends_after_its_time_with_what_there_is(
+    client: Client,
+) -> None:
     patient = asyncio.create_task(client.records("from=0&seen=1000&wait=30"))
     assert (await client.records("from=0&seen=1000&wait=0.2")).records == ()
     assert not patient.done()
@@ -169,7 +187,9 @@ async def test_strangers_neither_read_nor_acknowledge(
     client.headers = headers
     assert await client.status("/records") == 401
     assert await client.ack(ack(1)) == 401
-    assert [envelope.sequence for envelope in client.state.delivery(first=0)[0].records] == [0]
+    assert [
+        envelope.sequence for envelope in client.state.delivery(first=0)[0].records
+    ] == [0]
 
 
 async def test_a_stranger_has_not_heard_of_a_failure(client: Client) -> None:
@@ -182,7 +202,10 @@ async def test_a_stranger_has_not_heard_of_a_failure(client: Client) -> None:
 async def test_ready_and_metrics_need_no_token(client: Client) -> None:
     client.headers = {}
     client.state.ready = True
-    assert [await client.status(path) for path in ("/ready", "/metrics")] == [200, 200]
+    assert [await client.status(path) for path in ("/ready", "/metrics")] == [
+        200,
+        200,
+    ]
 
 
 async def test_why_the_plan_could_not_be_read_is_answered_without_a_token() -> None:
@@ -210,7 +233,9 @@ async def test_a_poll_of_before_the_plan_was_read_gets_nothing_after_it() -> Non
     server = RecordServer(state)
     port = await server.start(address="127.0.0.1", port=0)
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
-        stranger = asyncio.create_task(session.get("/records?from=0&seen=1000&wait=30"))
+        stranger = asyncio.create_task(
+            session.get("/records?from=0&seen=1000&wait=30")
+        )
         assert await state.holds_back(stranger)  # type: ignore[arg-type]
         state.begin(run_uid="run-1", token_digest=TOKEN_DIGEST)
         async with asyncio.timeout(30):
@@ -266,7 +291,9 @@ class Line:
     async def leave(self, path: str) -> None:
         """Ask, and go without waiting for the answer."""
         _, writer = await asyncio.open_connection("127.0.0.1", self._port)
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n{AUTHORIZATION}\r\n".encode())
+        writer.write(
+            f"GET {path} HTTP/1.1\r\nHost: x\r\n{AUTHORIZATION}\r\n".encode()
+        )
         await writer.drain()
         writer.transport.abort()
 
@@ -306,7 +333,9 @@ def records(body: bytes) -> list[int]:
         (405, "DELETE", "/ready"),
     ],
 )
-async def test_there_are_four_paths(line: Line, status: int, method: str, path: str) -> None:
+async def test_there_are_four_paths(
+    line: Line, status: int, method: str, path: str
+) -> None:
     assert (await line.get(path, method))[0] == status
 
 
@@ -329,14 +358,20 @@ async def test_no_wait_at_all_is_an_answer_at_once(line: Line, wait: str) -> Non
         "from=" + "9" * 5000,
     ],
 )
-async def test_a_query_that_is_not_a_number_is_rejected(line: Line, query: str) -> None:
+async def test_a_query_that_is_not_a_number_is_rejected(
+    line: Line, query: str
+) -> None:
     assert (await line.get(f"/records?{query}"))[0] == 400
 
 
-async def test_asking_from_before_the_first_gives_all(line: Line, state: WatchedState) -> None:
+async def test_asking_from_before_the_first_gives_all(
+    line: Line, state: WatchedState
+) -> None:
     for n in (0, 1):
         state.add(sealed(n))
-    assert [records((await line.get(f"/records?from={n}"))[1]) for n in (-5, 0, 1, 2)] == [
+    assert [
+        records((await line.get(f"/records?from={n}"))[1]) for n in (-5, 0, 1, 2)
+    ] == [
         [0, 1],
         [0, 1],
         [1],
@@ -352,7 +387,8 @@ async def test_asking_from_before_the_first_gives_all(line: Line, state: Watched
         pytest.param(b"GET /records?wait=30", id="half-a-line"),
         pytest.param(b"GET /records HTTP/1.1\r\nHost", id="half-a-head"),
         pytest.param(
-            b"POST /ack HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", id="half-a-body"
+            b"POST /ack HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+            id="half-a-body",
         ),
         pytest.param(b"\x16\x03\x01\x02\x00\x01\x00", id="tls"),
         pytest.param(
@@ -388,12 +424,15 @@ async def test_every_asker_that_waits_hears_of_the_same_change(
 ) -> None:
     seen = state.progress().version
     waiting = [
-        asyncio.create_task(line.get(f"/records?from=0&seen={seen}&wait=30")) for _ in range(8)
+        asyncio.create_task(line.get(f"/records?from=0&seen={seen}&wait=30"))
+        for _ in range(8)
     ]
     for _ in waiting:
         assert await state.holds_back(waiting[0])  # type: ignore[arg-type]
     state.add(sealed(0))
-    assert [records(body) for _, body in await asyncio.gather(*waiting)] == [[0]] * 8
+    assert [records(body) for _, body in await asyncio.gather(*waiting)] == [
+        [0]
+    ] * 8
 
 
 def posted(body: bytes, authorization: str = AUTHORIZATION) -> bytes:
@@ -422,7 +461,9 @@ def posted(body: bytes, authorization: str = AUTHORIZATION) -> bytes:
         pytest.param(204, ack(0), id="of-none"),
     ],
 )
-async def test_what_is_answered_to_an_acknowledgement(line: Line, status: int, body: bytes) -> None:
+async def test_what_is_answered_to_an_acknowledgement(
+    line: Line, status: int, body: bytes
+) -> None:
     assert int((await line.send(posted(body))).split()[1]) == status
 
 
@@ -449,15 +490,21 @@ async def test_after_a_failure_the_end_is_awaited_until_somebody_read_it(
     await asyncio.wait_for(server.wait_until_delivered(), 30)
 
 
-async def test_metrics_are_of_prometheus_form(line: Line, state: WatchedState) -> None:
+async def test_metrics_are_of_prometheus_form(
+    line: Line, state: WatchedState
+) -> None:
     state.add(sealed(0))
-    answered = await line.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    answered = await line.send(
+        b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    )
     head, _, body = answered.partition(b"\r\n\r\n")
     assert b"Content-Type: text/plain; version=0.0.4" in head
     lines = body.decode().splitlines()
     assert "benchrun_client_records 1" in lines
     families = [text.split()[2] for text in lines if text.startswith("# TYPE")]
-    assert [text.split()[2] for text in lines if text.startswith("# HELP")] == families
+    assert [
+        text.split()[2] for text in lines if text.startswith("# HELP")
+    ] == families
     assert sum(text.endswith(" 1") and "phase=" in text for text in lines) == 1, (
         "one phase at a time"
     )

@@ -52,7 +52,9 @@ def sequences(delivered: tuple[Delivery, tuple[bytes, ...]]) -> list[int]:
     return [each.sequence for each in delivery.records]
 
 
-def test_the_version_grows_with_phase_stage_record_and_failure_but_not_with_answers() -> None:
+def test_the_version_grows_with_phase_stage_record_and_failure_but_not_with_answers() -> (
+    None
+):
     book = state()
     versions = [book.progress().version]
     for change in (
@@ -87,21 +89,28 @@ def test_the_first_failure_stands_and_ends_all_phases() -> None:
     assert (book.progress().phase, book.progress().failure) == ("Failed", FAILURE)
 
 
-def test_a_delivery_starts_at_the_requested_record_and_is_bounded_in_number() -> None:
+def test_a_delivery_starts_at_the_requested_record_and_is_bounded_in_number() -> (
+    None
+):
     book = state(made=30)
     assert sequences(book.delivery(first=3)) == list(range(3, 3 + MAX_ENVELOPES))
     assert sequences(book.delivery(first=29)) == [29]
     assert sequences(book.delivery(first=30)) == []
 
 
-def test_a_delivery_is_bounded_in_size_but_never_empty_when_there_is_a_record() -> None:
+def test_a_delivery_is_bounded_in_size_but_never_empty_when_there_is_a_record() -> (
+    None
+):
     fit = MAX_BODIES_BYTES // MAX_PACKED_BYTES
     assert 1 <= fit < 8
-    assert sequences(state(made=8, size=MAX_PACKED_BYTES).delivery(first=0)) == list(range(fit))
+    assert sequences(
+        state(made=8, size=MAX_PACKED_BYTES).delivery(first=0)
+    ) == list(range(fit))
 
 
 @pytest.mark.parametrize(
-    "token", ["", TOKEN[:-1], TOKEN + "0", TOKEN.upper(), TOKEN_DIGEST, "ünïcode", "\udcff"]
+    "token",
+    ["", TOKEN[:-1], TOKEN + "0", TOKEN.upper(), TOKEN_DIGEST, "ünïcode", "\udcff"],
 )
 def test_a_wrong_token_opens_nothing(token: str) -> None:
     book = state()
@@ -114,7 +123,10 @@ def test_the_token_opens_both() -> None:
 
 
 def test_before_the_plan_is_read_anybody_may_read_and_nobody_acknowledge() -> None:
-    assert (RunProgress().may_read(""), RunProgress().may_acknowledge(TOKEN)) == (True, False)
+    assert (RunProgress().may_read(""), RunProgress().may_acknowledge(TOKEN)) == (
+        True,
+        False,
+    )
 
 
 def test_after_a_failure_the_records_made_are_stored() -> None:
@@ -148,7 +160,9 @@ class StateMachine(RuleBasedStateMachine):
     def _hear(self) -> None:
         self.woken += 1
 
-    @precondition(lambda self: self.made < MOST and not self.failed and not self.done)
+    @precondition(
+        lambda self: self.made < MOST and not self.failed and not self.done
+    )
     @rule()
     def a_record_is_made(self) -> None:
         before = self.woken
@@ -180,11 +194,16 @@ class StateMachine(RuleBasedStateMachine):
     @rule()
     def a_phase_begins(self) -> None:
         self.book.enter("Measuring", stage="a/rate=1/r1")
-        assert self.book.progress().phase == ("Failed" if self.failed else "Measuring")
+        assert self.book.progress().phase == (
+            "Failed" if self.failed else "Measuring"
+        )
 
     @rule()
     def it_fails(self) -> None:
-        assert self.book.fail(Failure(reason="ClientError", message="no")) is not self.failed
+        assert (
+            self.book.fail(Failure(reason="ClientError", message="no"))
+            is not self.failed
+        )
         self.failed = True
 
     @invariant()
@@ -197,7 +216,9 @@ class StateMachine(RuleBasedStateMachine):
     @invariant()
     def a_run_is_told_when_all_that_it_gives_is_stored(self) -> None:
         if not self.failed:
-            assert self.book.is_delivered() is (self.done and self.stored == self.made)
+            assert self.book.is_delivered() is (
+                self.done and self.stored == self.made
+            )
         elif self.book.is_delivered():
             assert self.stored == self.made
 
@@ -235,7 +256,10 @@ def test_answers_are_counted_while_others_read() -> None:
         book.count_answer()
     for thread in readers:
         thread.join()
-    assert (book.progress().requests_done, book.progress().version) == (1000, version)
+    assert (book.progress().requests_done, book.progress().version) == (
+        1000,
+        version,
+    )
     assert not book.has_news(first=0, seen=version)
 
 

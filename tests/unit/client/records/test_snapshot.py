@@ -68,7 +68,9 @@ def showing(*pages: str) -> Handler:
 
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf"])
-def test_the_sum_of_engines_of_which_one_has_no_value_is_unknown(value: str) -> None:
+def test_the_sum_of_engines_of_which_one_has_no_value_is_unknown(
+    value: str,
+) -> None:
     page = f'vllm:generation_tokens_total{{engine="0"}} 17\nvllm:generation_tokens_total{{engine="1"}} {value}\n'
     assert parse_metrics(page + "vllm:request_success_total 2\n", VLLM) == Snapshot(
         {"request_success_total": 2.0}, None
@@ -103,20 +105,29 @@ def test_wanted_counters_are_summed_over_engines_and_labels() -> None:
 
 def test_a_recorded_page_has_a_counter_for_each_reason() -> None:
     read = parse_metrics(
-        (Path(__file__).parents[2] / "measure/pages/vllm-0.32.0.txt").read_text(encoding="utf-8"),
+        (Path(__file__).parents[2] / "measure/pages/vllm-0.32.0.txt").read_text(
+            encoding="utf-8"
+        ),
         VLLM,
     )
     assert read is not None
-    reasons = {name: value for name, value in read.counters.items() if name.startswith("finished_")}
+    reasons = {
+        name: value
+        for name, value in read.counters.items()
+        if name.startswith("finished_")
+    }
     assert reasons == {
-        f"finished_{reason}_total": float(reason == "length") for reason in FINISH_REASONS
+        f"finished_{reason}_total": float(reason == "length")
+        for reason in FINISH_REASONS
     }
     assert read.counters["request_success_total"] == 1.0
 
 
 def test_a_reason_in_a_models_name_is_no_reason() -> None:
     line = 'vllm:request_success_total{finished_reason="odd",model_name="finished_reason=\\"stop\\""} 3\n'
-    assert parse_metrics(line, VLLM) == Snapshot({"request_success_total": 3.0}, None)
+    assert parse_metrics(line, VLLM) == Snapshot(
+        {"request_success_total": 3.0}, None
+    )
 
 
 def test_a_counter_that_a_server_does_not_have_is_absent_and_not_0() -> None:
@@ -134,10 +145,12 @@ def test_a_counter_that_nobody_can_reckon_with_is_left_out(value: str) -> None:
 
 
 def test_counters_that_are_too_large_together_are_left_out() -> None:
-    engines = "".join(f'vllm:prompt_tokens_total{{engine="{n}"}} 1e308\n' for n in range(3))
-    assert parse_metrics(engines + "vllm:generation_tokens_total 17\n", VLLM) == Snapshot(
-        {"generation_tokens_total": 17.0}, None
+    engines = "".join(
+        f'vllm:prompt_tokens_total{{engine="{n}"}} 1e308\n' for n in range(3)
     )
+    assert parse_metrics(
+        engines + "vllm:generation_tokens_total 17\n", VLLM
+    ) == Snapshot({"generation_tokens_total": 17.0}, None)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +161,10 @@ def test_counters_that_are_too_large_together_are_left_out() -> None:
             "process_start_time_seconds 1.0\nprocess_cpu_seconds_total 2.0\nother_total 3\n",
             id="another-server",
         ),
-        pytest.param("vllm:request_success_total\nvllm:num_requests_running{ x\n", id="cut-short"),
+        pytest.param(
+            "vllm:request_success_total\nvllm:num_requests_running{ x\n",
+            id="cut-short",
+        ),
         pytest.param('vllm:request_success_total{a="b"} much\n', id="no-number"),
         pytest.param("\x00\ufffd" * 100, id="garbage"),
     ],
@@ -173,7 +189,9 @@ async def silent(_: web.Request) -> web.Response:
     "handler",
     [
         pytest.param(answering(500, text=PAGE), id="error"),
-        pytest.param(answering(200, text="<html>", content_type="text/html"), id="html"),
+        pytest.param(
+            answering(200, text="<html>", content_type="text/html"), id="html"
+        ),
         pytest.param(endless, id="endless"),
         pytest.param(silent, id="silent"),
     ],
@@ -214,25 +232,42 @@ async def settled(before: float, completed: int, handler: Handler) -> Snapshots:
 @pytest.mark.parametrize(
     ("successes", "pages", "taken"),
     [
-        pytest.param(3, (page(11), page(12), page(13)), 13, id="until all successes are counted"),
-        pytest.param(0, (page(10, running=1), page(10)), 10, id="until nothing runs"),
-        pytest.param(1, ("garbage", page(11)), 11, id="through a page that fails once"),
+        pytest.param(
+            3,
+            (page(11), page(12), page(13)),
+            13,
+            id="until all successes are counted",
+        ),
+        pytest.param(
+            0, (page(10, running=1), page(10)), 10, id="until nothing runs"
+        ),
+        pytest.param(
+            1, ("garbage", page(11)), 11, id="through a page that fails once"
+        ),
         pytest.param(5, (page(12),), 12, id="no longer when the count never comes"),
     ],
 )
-async def test_a_snapshot_waits(successes: int, pages: tuple[str, ...], taken: int) -> None:
+async def test_a_snapshot_waits(
+    successes: int, pages: tuple[str, ...], taken: int
+) -> None:
     assert await settled(10, successes, showing(*pages)) == [snapshot(taken)]
 
 
 async def test_a_server_that_cannot_be_read_any_more_is_waited_for_until_it_is_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("benchrun_client.server.counter_snapshots.SETTLE_SECONDS", 0.01)
+    monkeypatch.setattr(
+        "benchrun_client.server.counter_snapshots.SETTLE_SECONDS", 0.01
+    )
     assert await settled(10, 3, showing(*["garbage"] * 9, page(0))) == [snapshot(0)]
 
 
-async def test_a_server_that_does_not_come_back_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchrun_client.server.counter_snapshots.GONE_SECONDS", 0.1)
+async def test_a_server_that_does_not_come_back_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "benchrun_client.server.counter_snapshots.GONE_SECONDS", 0.1
+    )
     assert await settled(10, 3, showing("garbage")) == [None]
 
 
@@ -245,18 +280,27 @@ async def test_a_server_that_counts_nothing_is_not_waited_for() -> None:
 
     async with serving(metrics=counting) as url, aiohttp.ClientSession() as session:
         assert await take_settled(
-            session, [f"{url}/metrics"], VLLM, before=[None], completed=5, answering=[True]
+            session,
+            [f"{url}/metrics"],
+            VLLM,
+            before=[None],
+            completed=5,
+            answering=[True],
         ) == [None]
     assert len(reads) == 1
 
 
 async def test_servers_are_idle_when_none_runs_a_request() -> None:
     async with (
-        serving(metrics=showing(page(1, running=2), page(2, running=1), page(3))) as busy,
+        serving(
+            metrics=showing(page(1, running=2), page(2, running=1), page(3))
+        ) as busy,
         serving(metrics=answering(500, text="")) as mute,
         aiohttp.ClientSession() as session,
     ):
-        assert await take_idle(session, [f"{busy}/metrics", f"{mute}/metrics"], VLLM) == [
+        assert await take_idle(
+            session, [f"{busy}/metrics", f"{mute}/metrics"], VLLM
+        ) == [
             snapshot(3),
             None,
         ]
@@ -340,7 +384,10 @@ def test_a_counter_that_appears_with_its_first_event_is_0_before() -> None:
     some = parse_metrics(ended + hits, SGLANG)
     assert none is not None
     assert some is not None
-    assert none.counters == {"request_success_total": 2.0, "prefix_cache_hits_total": 0.0}
+    assert none.counters == {
+        "request_success_total": 2.0,
+        "prefix_cache_hits_total": 0.0,
+    }
     assert some.counters["prefix_cache_hits_total"] == 64.0
 
 

@@ -50,10 +50,16 @@ def test_a_record_holds_every_request_in_microseconds() -> None:
         (32, 32),
         (4, 0),
     )
-    assert (columns.asked_tokens, columns.ended, columns.ok) == ((4, 4), (1, 0), (1, 0))
+    assert (columns.asked_tokens, columns.ended, columns.ok) == (
+        (4, 4),
+        (1, 0),
+        (1, 0),
+    )
 
 
-def test_requests_that_overtook_others_are_in_order_of_sending_with_all_that_is_theirs() -> None:
+def test_requests_that_overtook_others_are_in_order_of_sending_with_all_that_is_theirs() -> (
+    None
+):
     """The third request is an answered user's next one, sent before the second user began."""
     raw = raw_stage(
         due=[100.0, 103.0, 100.0],
@@ -97,15 +103,22 @@ def test_where_no_gaps_are_known_the_time_to_the_last_token_is() -> None:
     assert (record.requests.e2el_us, record.gaps.us) == ((600_000, 0), ())
 
 
-def test_instants_are_unix_time_and_the_idle_time_is_since_the_answer_before() -> None:
+def test_instants_are_unix_time_and_the_idle_time_is_since_the_answer_before() -> (
+    None
+):
     record = record_of(raw_stage())
     assert record.first_send_unix_us == 1_700_000_100_000_000
-    assert (record.last_receive_unix_us, record.idle_before_us) == (1_700_000_101_500_000, 250_000)
+    assert (record.last_receive_unix_us, record.idle_before_us) == (
+        1_700_000_101_500_000,
+        250_000,
+    )
 
 
 def test_gaps_and_errors_are_those_of_the_requests_they_belong_to() -> None:
     record = record_of(
-        raw_stage(itls=[[0.02, 0.03, 0.02], [9.0]], errors=["ignored", "Bad Request"])
+        raw_stage(
+            itls=[[0.02, 0.03, 0.02], [9.0]], errors=["ignored", "Bad Request"]
+        )
     )
     assert (record.gaps.us, record.gaps.count, record.errors) == (
         (20_000, 30_000),
@@ -126,7 +139,9 @@ def test_the_gap_behind_the_role_of_a_chat_is_not_one_between_tokens(
     gaps_ms: list[float], api: str, tokens: int
 ) -> None:
     record = record_of(
-        raw_stage(itls=[[0.00004, 0.02, 0.03], []], api=api, output_lens=[tokens, 0])
+        raw_stage(
+            itls=[[0.00004, 0.02, 0.03], []], api=api, output_lens=[tokens, 0]
+        )
     )
     assert record.gaps.us == tuple(round(1000 * gap) for gap in gaps_ms)
     assert record.requests.e2el_us[0] == 150_040
@@ -145,7 +160,9 @@ def test_connections_that_were_opened(
 ) -> None:
     raw = raw_stage()
     assert (
-        record_of(replace(raw, instants=replace(raw.instants, connects=connects))).connections
+        record_of(
+            replace(raw, instants=replace(raw.instants, connects=connects))
+        ).connections
         == noted
     )
 
@@ -158,18 +175,24 @@ def streamed(**notes: Any) -> StageRecord:
         "mean_tpot_ms": 1.0,
         "mean_ttft_ms": 2.0,
     }
-    return record_of(replace(raw, scalars=scalars, instants=replace(raw.instants, **notes)))
+    return record_of(
+        replace(raw, scalars=scalars, instants=replace(raw.instants, **notes))
+    )
 
 
 def test_tokens_that_no_server_has_counted_are_not_known() -> None:
-    record = streamed(closed=[True, True], ended=[True, False], first_chunks=[0.0, 0.0])
+    record = streamed(
+        closed=[True, True], ended=[True, False], first_chunks=[0.0, 0.0]
+    )
     assert record.requests.output_tokens == (4, 0)
     assert set(record.scalars) == {"mean_ttft_ms"}
     assert record.streams == Streams(closed=(1, 1), uncounted=1)
 
 
 def test_a_stream_that_broke_off_is_told_from_one_without_counts() -> None:
-    record = streamed(closed=[True, False], ended=[True, False], first_chunks=[0.0, 0.0])
+    record = streamed(
+        closed=[True, False], ended=[True, False], first_chunks=[0.0, 0.0]
+    )
     assert record.streams == Streams(closed=(1, 0))
 
 
@@ -186,7 +209,9 @@ def test_a_first_chunk_without_content_is_kept_beside_ttft() -> None:
     early = [raw.instants.sent[0] + 0.01, 0.0]
     record = streamed(closed=[True, True], ended=[True, True], first_chunks=early)
     assert record.requests.ttft_us == (200_000, 300_000)
-    assert record.streams == Streams(closed=(1, 1), first_chunk_us=(10_000, 300_000))
+    assert record.streams == Streams(
+        closed=(1, 1), first_chunk_us=(10_000, 300_000)
+    )
 
 
 def test_a_record_says_how_tokens_were_chosen() -> None:
@@ -205,7 +230,9 @@ def test_a_record_says_which_chat_template_was_given() -> None:
 
 
 def test_a_record_says_which_commit_of_the_tokenizer_was_used() -> None:
-    assert record_of(raw_stage(tokenizer_commit="c" * 40)).tokenizer_commit == "c" * 40
+    assert (
+        record_of(raw_stage(tokenizer_commit="c" * 40)).tokenizer_commit == "c" * 40
+    )
 
 
 def test_a_clock_stepped_back_gives_no_negative_figures() -> None:
@@ -224,7 +251,9 @@ def test_edges_keep_their_server_and_an_unread_metrics_stays_none() -> None:
     ("expected", "lags"),
     [
         pytest.param(
-            (99_000, 100_000), [n / 1000 for n in range(100, 0, -1)], id="a hundred ticks"
+            (99_000, 100_000),
+            [n / 1000 for n in range(100, 0, -1)],
+            id="a hundred ticks",
         ),
         pytest.param((7_000, 7_000), [0.001, 0.007], id="few ticks: the latest"),
         pytest.param((None, None), [], id="none: unknown, not 0"),
@@ -252,7 +281,9 @@ def test_what_became_of_the_warm_up_is_passed_on() -> None:
 def test_gaps_are_kept_by_time() -> None:
     """Two streams: one gap of 10 ms every 10 ms for a second, then one of 40 ms every 40 ms."""
     gaps = [0.01] * 100 + [0.04] * 25
-    raw = raw_stage(sent=[100.0, 100.0], ttfts=[0.0, 0.0], itls=[gaps, gaps], ok=[True, True])
+    raw = raw_stage(
+        sent=[100.0, 100.0], ttfts=[0.0, 0.0], itls=[gaps, gaps], ok=[True, True]
+    )
     found = record_of(raw).gap_slices
     assert found is not None
     assert sum(found.gaps) == 250
@@ -282,13 +313,21 @@ def test_a_record_of_the_version_before_is_read() -> None:
     for edge in stored["servers"]:
         del edge["models"]
     read = StageRecord.model_validate_json(json.dumps(stored))
-    assert (read.warmup, read.expected_input_tokens, [edge.models for edge in read.servers]) == (
+    assert (
+        read.warmup,
+        read.expected_input_tokens,
+        [edge.models for edge in read.servers],
+    ) == (
         None,
         None,
         [None],
     )
     assert read.gap_slices is None
-    assert (read.round_trips, read.client.node_cpu_seconds, read.client.stolen_seconds) == (
+    assert (
+        read.round_trips,
+        read.client.node_cpu_seconds,
+        read.client.stolen_seconds,
+    ) == (
         None,
         None,
         None,
@@ -297,9 +336,14 @@ def test_a_record_of_the_version_before_is_read() -> None:
 
 def test_path_and_node_are_passed_on() -> None:
     trips = RoundTrips(count=20, median_us=300, p95_us=900)
-    record = record_of(raw_stage(round_trips=trips, node_cpu_seconds=3.5, stolen_seconds=0.5))
+    record = record_of(
+        raw_stage(round_trips=trips, node_cpu_seconds=3.5, stolen_seconds=0.5)
+    )
     assert record.round_trips == trips
-    assert (record.client.node_cpu_seconds, record.client.stolen_seconds) == (3.5, 0.5)
+    assert (record.client.node_cpu_seconds, record.client.stolen_seconds) == (
+        3.5,
+        0.5,
+    )
 
 
 def test_a_long_diagnostic_is_cut() -> None:
@@ -358,7 +402,9 @@ def test_a_traceback_becomes_its_last_line() -> None:
 
 
 def test_only_the_most_frequent_errors_are_kept_and_none_is_long() -> None:
-    counts = error_counts([f"error {n} " + "x" * 1000 for n in range(20) for _ in range(n)])
+    counts = error_counts(
+        [f"error {n} " + "x" * 1000 for n in range(20) for _ in range(n)]
+    )
     assert list(counts.values()) == [19, 18, 17, 16, 15, 14, 13, 12]
     assert len(counts) == MAX_ERRORS
     assert {len(text) for text in counts} == {300}
@@ -392,7 +438,9 @@ def test_scalars_are_bounded_in_number_and_name() -> None:
 
 
 def test_a_headline_is_one_bounded_line_with_the_digest() -> None:
-    record = record_of(raw_stage(scalars={f"{'n' * 70}{n}": n * 1.000000001 for n in range(200)}))
+    record = record_of(
+        raw_stage(scalars={f"{'n' * 70}{n}": n * 1.000000001 for n in range(200)})
+    )
     line = headline(record, digest="d" * 64)
     assert len(line.encode()) <= MAX_HEADLINE_BYTES
     assert "\n" not in line

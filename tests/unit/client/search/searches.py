@@ -2,7 +2,13 @@
 
 from typing import Any
 
-from benchrun_client.contract import Limit, RandomData, SearchPlan, kind_of, most_search_stages
+from benchrun_client.contract import (
+    Limit,
+    RandomData,
+    SearchPlan,
+    kind_of,
+    most_search_stages,
+)
 
 TTFT_LIMIT = Limit(metric="TTFT", percentile="90", max_milliseconds=100)
 
@@ -27,9 +33,13 @@ def search(**changes: Any) -> SearchPlan:
     } | changes
     if "duration_seconds" in changes and "requests" not in changes:
         fields["requests"] = None
-    axis, start, think_seconds = (fields.pop(n, None) for n in ("axis", "start", "think_seconds"))
+    axis, start, think_seconds = (
+        fields.pop(n, None) for n in ("axis", "start", "think_seconds")
+    )
     value = fields["lowest"]
-    fields["lowest"] = kind_of(axis, value).of(value, start=start, think_seconds=think_seconds)
+    fields["lowest"] = kind_of(axis, value).of(
+        value, start=start, think_seconds=think_seconds
+    )
     stages = most_search_stages(fields["max_probes"], fields["max_repeats"])
     fields.setdefault("seeds", tuple(range(stages)))
     return SearchPlan(**fields)

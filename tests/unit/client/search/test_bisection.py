@@ -6,7 +6,13 @@ from decimal import Decimal
 from itertools import pairwise
 
 from benchrun_client.contract import CONFIRMATIONS, Outcome, SearchPlan, spelled
-from benchrun_client.search.bisection import Position, after, first, may_follow, stage_at
+from benchrun_client.search.bisection import (
+    Position,
+    after,
+    first,
+    may_follow,
+    stage_at,
+)
 from hypothesis import given, strategies as st
 from unit.client.search.searches import search
 
@@ -22,7 +28,9 @@ class Bracket:
     not_met: Decimal | None
 
 
-def walked(search_spec: SearchPlan, outcome: Callable[[Position], Outcome]) -> Steps:
+def walked(
+    search_spec: SearchPlan, outcome: Callable[[Position], Outcome]
+) -> Steps:
     """The whole course of a search whose outcomes are these."""
     steps: Steps = []
     here: Position | None = first(search_spec)
@@ -43,7 +51,8 @@ def confirmations(steps: Steps) -> Steps:
 
 def bracket(steps: Steps) -> Bracket:
     last = {
-        position.number: (position.value, outcome) for position, outcome in looks(steps)
+        position.number: (position.value, outcome)
+        for position, outcome in looks(steps)
     }.values()
     met = [value for value, outcome in last if outcome == "Met"]
     not_met = [value for value, outcome in last if outcome != "Met"]
@@ -61,7 +70,9 @@ def values(steps: Steps) -> list[str]:
 
 rates = st.decimals(min_value="0.01", max_value=10_000, places=2)
 tolerances = st.sampled_from(["1", "2.5", "5", "20", "100"])
-outcomes: st.SearchStrategy[Outcome] = st.sampled_from(["Met", "Missed", "Inconclusive"])
+outcomes: st.SearchStrategy[Outcome] = st.sampled_from(
+    ["Met", "Missed", "Inconclusive"]
+)
 
 
 @st.composite
@@ -83,19 +94,37 @@ def searches(draw: st.DrawFn) -> SearchPlan:
 
 def test_it_doubles_until_a_load_is_too_much_and_then_halves_the_bracket() -> None:
     steps = walked(search(), keeps(Decimal("11")))
-    assert values(looks(steps)) == ["1", "2", "4", "8", "16", "11.31", "9.512", "10.37", "10.83"]
+    assert values(looks(steps)) == [
+        "1",
+        "2",
+        "4",
+        "8",
+        "16",
+        "11.31",
+        "9.512",
+        "10.37",
+        "10.83",
+    ]
     assert bracket(steps) == Bracket(Decimal("10.83"), Decimal("11.31"))
 
 
-def test_a_load_is_looked_at_once_and_where_nothing_was_seen_it_bounds_the_search() -> None:
+def test_a_load_is_looked_at_once_and_where_nothing_was_seen_it_bounds_the_search() -> (
+    None
+):
     unclear = Decimal(4)
     steps = walked(
         search(),
         lambda p: (
-            "Inconclusive" if p.value == unclear else "Met" if p.value < unclear else "Missed"
+            "Inconclusive"
+            if p.value == unclear
+            else "Met"
+            if p.value < unclear
+            else "Missed"
         ),
     )
-    assert [(p.number, p.repeat) for p, _ in steps if p.value == unclear] == [(3, 1)]
+    assert [(p.number, p.repeat) for p, _ in steps if p.value == unclear] == [
+        (3, 1)
+    ]
     assert bracket(steps).not_met == unclear
 
 
@@ -104,11 +133,18 @@ def test_where_the_lowest_load_is_too_much_it_ends() -> None:
 
 
 def test_where_the_highest_load_is_kept_it_ends_there() -> None:
-    assert values(looks(walked(search(highest="6"), keeps(Decimal(100))))) == ["1", "2", "4", "6"]
+    assert values(looks(walked(search(highest="6"), keeps(Decimal(100))))) == [
+        "1",
+        "2",
+        "4",
+        "6",
+    ]
 
 
 def test_users_are_whole_and_the_bracket_ends_at_neighbours() -> None:
-    steps = walked(search(axis="Concurrency", tolerance_percent="1"), keeps(Decimal(5)))
+    steps = walked(
+        search(axis="Concurrency", tolerance_percent="1"), keeps(Decimal(5))
+    )
     assert values(looks(steps)) == ["1", "2", "4", "8", "6", "5"]
     assert bracket(steps) == Bracket(Decimal(5), Decimal(6))
 
@@ -118,10 +154,15 @@ def test_a_search_ends_within_bounds_and_never_repeats_a_load(
     search_spec: SearchPlan, data: st.DataObject
 ) -> None:
     steps = walked(search_spec, lambda _: data.draw(outcomes))
-    assert max(position.number for position, _ in looks(steps)) <= search_spec.max_probes
+    assert (
+        max(position.number for position, _ in looks(steps))
+        <= search_spec.max_probes
+    )
     assert len(steps) <= search_spec.most_stages
     assert max(position.repeat for position, _ in steps) <= search_spec.max_repeats
-    assert {(position.number, position.repeat) for position, _ in steps} <= set(search_spec.places)
+    assert {(position.number, position.repeat) for position, _ in steps} <= set(
+        search_spec.places
+    )
     for some, begin in (
         (looks(steps), 1),
         (confirmations(steps), search_spec.max_probes + 1),
@@ -130,13 +171,19 @@ def test_a_search_ends_within_bounds_and_never_repeats_a_load(
         assert of_some == set(range(begin, begin + len(of_some)))
     tried = {position.number: position.value for position, _ in looks(steps)}
     confirmed = list(
-        {position.number: position.value for position, _ in confirmations(steps)}.values()
+        {
+            position.number: position.value for position, _ in confirmations(steps)
+        }.values()
     )
     assert len(set(tried.values())) == len(tried)
     assert len(confirmed) <= CONFIRMATIONS
     assert all(higher > lower for higher, lower in pairwise(confirmed))
     for value in (*tried.values(), *confirmed):
-        assert Decimal(search_spec.lowest.value) <= value <= Decimal(search_spec.highest)
+        assert (
+            Decimal(search_spec.lowest.value)
+            <= value
+            <= Decimal(search_spec.highest)
+        )
         assert search_spec.lowest.axis == "RequestRate" or value == int(value)
 
 
@@ -147,7 +194,9 @@ def test_whatever_comes_the_highest_load_that_met_is_confirmed_first(
     steps = walked(search_spec, lambda _: data.draw(outcomes))
     met = bracket(steps).met
     tried = confirmations(steps)
-    assert [position.value for position, _ in tried][:1] == ([] if met is None else [met])
+    assert [position.value for position, _ in tried][:1] == (
+        [] if met is None else [met]
+    )
     # It ends with the first load that is confirmed, and looks for no other one after that.
     assert [outcome for _, outcome in tried[:-1]].count("Met") == 0
     assert looks(steps) + tried == steps
@@ -156,7 +205,13 @@ def test_whatever_comes_the_highest_load_that_met_is_confirmed_first(
 def test_the_load_found_is_confirmed_by_a_stage_of_its_own() -> None:
     steps = walked(search(highest="6"), keeps(Decimal(100)))
     (last, outcome) = steps[-1]
-    assert (last.number, last.repeat, spelled(last.value), last.confirmation, outcome) == (
+    assert (
+        last.number,
+        last.repeat,
+        spelled(last.value),
+        last.confirmation,
+        outcome,
+    ) == (
         13,
         1,
         "6",
@@ -167,24 +222,40 @@ def test_the_load_found_is_confirmed_by_a_stage_of_its_own() -> None:
     assert len(set(seeds)) == len(seeds)
 
 
-def unconfirmed(limit: Decimal, confirmed: Decimal) -> Callable[[Position], Outcome]:
+def unconfirmed(
+    limit: Decimal, confirmed: Decimal
+) -> Callable[[Position], Outcome]:
     """A server that keeps the objectives up to one load at first, and up to another one when that
     is to be confirmed."""
     return lambda position: (
-        "Met" if position.value <= (confirmed if position.confirmation else limit) else "Missed"
+        "Met"
+        if position.value <= (confirmed if position.confirmation else limit)
+        else "Missed"
     )
 
 
-def test_a_load_that_is_not_confirmed_gives_way_to_lower_ones_by_rising_steps() -> None:
-    steps = walked(search(tolerance_percent="10"), unconfirmed(Decimal(8), Decimal("5.2")))
+def test_a_load_that_is_not_confirmed_gives_way_to_lower_ones_by_rising_steps() -> (
+    None
+):
+    steps = walked(
+        search(tolerance_percent="10"), unconfirmed(Decimal(8), Decimal("5.2"))
+    )
     assert values(confirmations(steps)) == ["8", "7.272", "5.194"]
-    never = walked(search(tolerance_percent="10"), unconfirmed(Decimal(8), Decimal(1)))
+    never = walked(
+        search(tolerance_percent="10"), unconfirmed(Decimal(8), Decimal(1))
+    )
     assert values(confirmations(never)) == ["8", "7.272", "5.194"]
 
 
-def test_below_the_lowest_load_nothing_is_confirmed_and_users_fall_by_one_at_least() -> None:
-    search_spec = search(axis="Concurrency", lowest="4", highest="5", tolerance_percent="5")
-    assert values(confirmations(walked(search_spec, unconfirmed(Decimal(5), Decimal(0))))) == [
+def test_below_the_lowest_load_nothing_is_confirmed_and_users_fall_by_one_at_least() -> (
+    None
+):
+    search_spec = search(
+        axis="Concurrency", lowest="4", highest="5", tolerance_percent="5"
+    )
+    assert values(
+        confirmations(walked(search_spec, unconfirmed(Decimal(5), Decimal(0))))
+    ) == [
         "5",
         "4",
     ]
@@ -192,7 +263,8 @@ def test_below_the_lowest_load_nothing_is_confirmed_and_users_fall_by_one_at_lea
 
 def test_a_confirmation_is_repeated_while_it_is_not_certain() -> None:
     steps = walked(
-        search(highest="2"), lambda p: "Inconclusive" if p.confirmation and p.repeat < 3 else "Met"
+        search(highest="2"),
+        lambda p: "Inconclusive" if p.confirmation and p.repeat < 3 else "Met",
     )
     assert [(p.number, p.repeat) for p, _ in confirmations(steps)] == [
         (13, 1),
@@ -225,13 +297,21 @@ def test_enough_probes_bracket_the_truth_within_the_tolerance(
         assert found.met == high
         return
     assert truth < found.not_met
-    finest = Decimal(1) if search_spec.lowest.axis == "Concurrency" else Decimal("0.000001")
+    finest = (
+        Decimal(1)
+        if search_spec.lowest.axis == "Concurrency"
+        else Decimal("0.000001")
+    )
     width = found.not_met - found.met
-    assert width <= max(finest, found.met * Decimal(search_spec.tolerance_percent) / 100)
+    assert width <= max(
+        finest, found.met * Decimal(search_spec.tolerance_percent) / 100
+    )
 
 
 @given(search_spec=searches(), data=st.data())
-def test_what_may_follow_holds_what_does(search_spec: SearchPlan, data: st.DataObject) -> None:
+def test_what_may_follow_holds_what_does(
+    search_spec: SearchPlan, data: st.DataObject
+) -> None:
     here: Position | None = first(search_spec)
     while here is not None:
         foreseen = may_follow(search_spec, here)

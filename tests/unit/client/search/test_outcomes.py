@@ -36,7 +36,11 @@ CONFIRMATION = Position(2, 1, Decimal(1), confirmation=1)
 
 def limit(metric: str, percentile: str, milliseconds: int) -> Limit:
     return Limit.model_validate(
-        {"metric": metric, "percentile": percentile, "max_milliseconds": milliseconds}
+        {
+            "metric": metric,
+            "percentile": percentile,
+            "max_milliseconds": milliseconds,
+        }
     )
 
 
@@ -62,11 +66,17 @@ def stage(*ttft_ms: float, failed: int = 0, apart_seconds: float = 1.0) -> RawSt
     )
 
 
-def client_outcome(search_spec: SearchPlan, *stages: RawStage, here: Position = LOOK) -> Outcome:
-    return outcome_of(search_spec, here, [load_result(search_spec, here, each) for each in stages])
+def client_outcome(
+    search_spec: SearchPlan, *stages: RawStage, here: Position = LOOK
+) -> Outcome:
+    return outcome_of(
+        search_spec, here, [load_result(search_spec, here, each) for each in stages]
+    )
 
 
-def judged(search_spec: SearchPlan, *stages: RawStage, here: Position = LOOK) -> str:
+def judged(
+    search_spec: SearchPlan, *stages: RawStage, here: Position = LOOK
+) -> str:
     """By the operator, in the row of the load point."""
     load = {
         "search": {
@@ -84,7 +94,9 @@ def judged(search_spec: SearchPlan, *stages: RawStage, here: Position = LOOK) ->
         }
         for each in search_spec.objectives
     ]
-    run_spec = spec(workloads=[workload(load=load, requests=5000)], objectives=objectives)
+    run_spec = spec(
+        workloads=[workload(load=load, requests=5000)], objectives=objectives
+    )
     probe = Probe(ends_search=False, confirms=here.confirmation > 0)
     records = [
         record_of(
@@ -99,7 +111,9 @@ def judged(search_spec: SearchPlan, *stages: RawStage, here: Position = LOOK) ->
         for repeat, each in enumerate(stages, start=1)
     ]
     (load_point,) = probed_load_points(run_spec, records)
-    context = load_point_context(load_point, records, (), Thresholds(), spec=run_spec)
+    context = load_point_context(
+        load_point, records, (), Thresholds(), spec=run_spec
+    )
     return measured_row(context, (), spec=run_spec).objectives_outcome
 
 
@@ -113,9 +127,13 @@ def both(search_spec: SearchPlan, *stages: RawStage, here: Position = LOOK) -> s
 
 
 @pytest.mark.parametrize(
-    ("slow", "steers"), [(5, "Met"), (6, "Met"), (7, "Missed")], ids=["below", "at", "above"]
+    ("slow", "steers"),
+    [(5, "Met"), (6, "Met"), (7, "Missed")],
+    ids=["below", "at", "above"],
 )
-def test_a_look_that_is_not_certain_steers_by_what_it_saw(slow: int, steers: str) -> None:
+def test_a_look_that_is_not_certain_steers_by_what_it_saw(
+    slow: int, steers: str
+) -> None:
     stages = [stage(*[50] * (60 - slow), *[150] * slow)]
     assert judged(search(), *stages) == "Inconclusive"
     assert client_outcome(search(), *stages) == steers
@@ -132,9 +150,17 @@ def test_met_missed_and_neither() -> None:
     ("metric", "met", "missed"),
     [("TTFT", 30, 29), ("E2EL", 50, 49), ("TPOT", 10, 9), ("ITL", 10, 9)],
 )
-def test_each_latency_is_held_against_its_own_limit(metric: str, met: int, missed: int) -> None:
-    assert both(search(objectives=(limit(metric, "90", met),)), stage(*[30] * 100)) == "Met"
-    assert both(search(objectives=(limit(metric, "90", missed),)), stage(*[30] * 100)) == "Missed"
+def test_each_latency_is_held_against_its_own_limit(
+    metric: str, met: int, missed: int
+) -> None:
+    assert (
+        both(search(objectives=(limit(metric, "90", met),)), stage(*[30] * 100))
+        == "Met"
+    )
+    assert (
+        both(search(objectives=(limit(metric, "90", missed),)), stage(*[30] * 100))
+        == "Missed"
+    )
 
 
 def varied(count: int, seed: int) -> RawStage:
@@ -156,15 +182,23 @@ def test_a_stage_too_short_for_a_steady_part_is_never_met() -> None:
 
 
 def test_every_objective_counts() -> None:
-    search_spec = search(objectives=(limit("TTFT", "90", 100), limit("TPOT", "50", 5)))
+    search_spec = search(
+        objectives=(limit("TTFT", "90", 100), limit("TPOT", "50", 5))
+    )
     assert both(search_spec, stage(*[50] * 60)) == "Missed"
 
 
 @pytest.mark.parametrize(
     ("values", "look", "confirmation"),
-    [(200, "Inconclusive", "Inconclusive"), (400, "Met", "Inconclusive"), (800, "Met", "Met")],
+    [
+        (200, "Inconclusive", "Inconclusive"),
+        (400, "Met", "Inconclusive"),
+        (800, "Met", "Met"),
+    ],
 )
-def test_a_confirmation_takes_more_than_a_look(values: int, look: str, confirmation: str) -> None:
+def test_a_confirmation_takes_more_than_a_look(
+    values: int, look: str, confirmation: str
+) -> None:
     assert both(search(), varied(values, 0)) == look
     assert both(search(), varied(values, 0), here=CONFIRMATION) == confirmation
 
@@ -190,15 +224,21 @@ def test_failed_requests_are_counted_in_the_whole_stage() -> None:
     assert (found.requests, found.failed) == (63, 3)
 
 
-def test_where_too_many_fail_the_load_is_too_much_however_fast_the_others_were() -> None:
-    search_spec = search(objectives=(limit("TTFT", "50", 100),), max_failed_percent="2")
+def test_where_too_many_fail_the_load_is_too_much_however_fast_the_others_were() -> (
+    None
+):
+    search_spec = search(
+        objectives=(limit("TTFT", "50", 100),), max_failed_percent="2"
+    )
     assert client_outcome(search_spec, stage(*[50] * 98, failed=2)) != "Missed"
     assert client_outcome(search_spec, stage(*[50] * 97, failed=3)) == "Missed"
     assert client_outcome(search_spec, stage(failed=40)) == "Missed"
 
 
 def test_a_failed_request_is_above_every_limit() -> None:
-    search_spec = search(objectives=(limit("TTFT", "99", 100),), max_failed_percent="100")
+    search_spec = search(
+        objectives=(limit("TTFT", "99", 100),), max_failed_percent="100"
+    )
     assert both(search_spec, stage(*[50] * 990)) == "Met"
     assert both(search_spec, stage(*[50] * 990, failed=10)) != "Met"
 
@@ -216,7 +256,9 @@ def waits(chance: random.Random) -> list[float]:
 
 @pytest.mark.parametrize("here", [LOOK, CONFIRMATION])
 @pytest.mark.parametrize("axis", ["RequestRate", "Concurrency"])
-def test_every_stage_is_judged_as_the_operator_judges_it(here: Position, axis: str) -> None:
+def test_every_stage_is_judged_as_the_operator_judges_it(
+    here: Position, axis: str
+) -> None:
     seen = set()
     for seed in range(8):
         chance = random.Random(seed)
@@ -224,27 +266,42 @@ def test_every_stage_is_judged_as_the_operator_judges_it(here: Position, axis: s
         percentile = chance.choice(("50", "90", "95", "99"))
         search_spec = search(
             axis=axis,
-            objectives=(limit(metric, percentile, chance.choice((9, 10, 60, 120, 300, 900))),),
+            objectives=(
+                limit(
+                    metric, percentile, chance.choice((9, 10, 60, 120, 300, 900))
+                ),
+            ),
             max_failed_percent="100",
         )
         stages = [
-            stage(*waits(chance), apart_seconds=0.09, failed=chance.choice((0, 0, 1)))
+            stage(
+                *waits(chance), apart_seconds=0.09, failed=chance.choice((0, 0, 1))
+            )
             for _ in range(chance.choice((1, 3)))
         ]
         seen.add(both(search_spec, *stages, here=here))
     assert len(seen) >= 2
 
 
-def test_a_few_late_requests_close_together_do_not_hide_that_the_limit_is_kept() -> None:
+def test_a_few_late_requests_close_together_do_not_hide_that_the_limit_is_kept() -> (
+    None
+):
     # Far below the limit's load, two stages are enough.
     case = case_of(1, None, 0.6, 90, 1000)
     outcomes = []
     for seed in range(12):
         stages = [
-            simulated(case, 0.6 * case.truth, 1000, random.Random(seed * 10 + repeat))
+            simulated(
+                case, 0.6 * case.truth, 1000, random.Random(seed * 10 + repeat)
+            )
             for repeat in range(2)
         ]
-        times = [[end - begin for begin, end in zip(*each, strict=True)] for each in stages]
+        times = [
+            [end - begin for begin, end in zip(*each, strict=True)]
+            for each in stages
+        ]
         sample = RequestSample([stage_shape(*each) for each in stages], times)
-        outcomes.append(decided(sample, 90, case.limit_ms, one_stretch=False).outcome)
+        outcomes.append(
+            decided(sample, 90, case.limit_ms, one_stretch=False).outcome
+        )
     assert outcomes.count("Met") == 12

@@ -18,7 +18,13 @@ from benchrun_client.contract import (
 )
 from benchrun_client.datasets.row_pools import PromptRequest, prompts_digest
 from benchrun_client.failures import RunFailure
-from benchrun_client.search.bisection import Position, after, every_stage, first, stage_at
+from benchrun_client.search.bisection import (
+    Position,
+    after,
+    every_stage,
+    first,
+    stage_at,
+)
 from benchrun_client.search.prompt_writer import SearchPrompts
 from benchrun_client.tokenizer import TokenCounter
 from benchrun_client.traffic import check_lengths, find_material, write_traffic
@@ -37,7 +43,9 @@ def test_a_stage_is_named_by_probe_and_repeat_and_carries_the_load() -> None:
         2,
         RateLoad(requests_per_second="11.31"),
     )
-    assert second.seed == 12 + 3 + 1  # After twelve looks and the three stages of another load.
+    assert (
+        second.seed == 12 + 3 + 1
+    )  # After twelve looks and the three stages of another load.
     users = stage_at(search(axis="Concurrency"), Position(1, 1, Decimal(8)))
     assert users.load == UsersLoad(concurrency=8)
     think = ThinkTime(mean_seconds="2")
@@ -48,11 +56,18 @@ def test_a_stage_is_named_by_probe_and_repeat_and_carries_the_load() -> None:
 
 def test_requests_are_as_requested_or_rate_times_duration() -> None:
     assert stage_at(search(requests=50), Position(2, 1, Decimal(9))).requests == 50
-    assert stage_at(search(duration_seconds=10), Position(2, 1, Decimal("1.23"))).requests == 13
+    assert (
+        stage_at(
+            search(duration_seconds=10), Position(2, 1, Decimal("1.23"))
+        ).requests
+        == 13
+    )
 
 
 def test_a_seed_is_of_the_stage_and_not_of_its_load() -> None:
-    slow, fast = (stage_at(search(), Position(2, 1, Decimal(value))) for value in (2, 4))
+    slow, fast = (
+        stage_at(search(), Position(2, 1, Decimal(value))) for value in (2, 4)
+    )
     assert slow.seed == fast.seed
     seeds = [each.seed for each in every_stage(search())]
     assert len(set(seeds)) == len(seeds) == 12 + 3 * 3
@@ -74,7 +89,10 @@ def test_a_search_that_is_not_whole_is_rejected(changes: dict[str, object]) -> N
 
 def test_a_plan_without_a_search_reports_nothing_of_searches() -> None:
     assert "searches" not in plan().to_json()
-    assert '"think_seconds"' not in plan(searches=(search(axis="Concurrency"),)).to_json()
+    assert (
+        '"think_seconds"'
+        not in plan(searches=(search(axis="Concurrency"),)).to_json()
+    )
     searching = plan(searches=(search(),))
     assert Plan.model_validate_json(searching.to_json()) == searching
 
@@ -88,22 +106,37 @@ def test_a_plan_measures_something() -> None:
 # ----------------------------------------------------------------------------------------------------------
 
 
-def test_random_prompts_of_probes_are_left_for_later_and_begin_as_no_other() -> None:
+def test_random_prompts_of_probes_are_left_for_later_and_begin_as_no_other() -> (
+    None
+):
     given = plan(stage(), searches=(search(),), warmups=(warmup(),))
     traffic = write_traffic(given, find_material(given, COUNTER), COUNTER)
-    assert [len(samples) for samples in (*traffic.stages, *traffic.warmups)] == [4, 2]
-    assert {stage_id: len(samples) for stage_id, samples in traffic.probes.items()} == {
-        "chat/search-01/r1": 40
-    }
-    assert {tuple(s.prompt.split()[:8]) for s in traffic.stages[0]} <= set(traffic.starts)
+    assert [len(samples) for samples in (*traffic.stages, *traffic.warmups)] == [
+        4,
+        2,
+    ]
+    assert {
+        stage_id: len(samples) for stage_id, samples in traffic.probes.items()
+    } == {"chat/search-01/r1": 40}
+    assert {tuple(s.prompt.split()[:8]) for s in traffic.stages[0]} <= set(
+        traffic.starts
+    )
 
 
-def test_under_share_all_probes_send_the_same_prompts_as_many_as_they_need() -> None:
+def test_under_share_all_probes_send_the_same_prompts_as_many_as_they_need() -> (
+    None
+):
     policy: CachePolicy = "Share"
     search_spec = search(
-        max_probes=2, max_repeats=1, highest="4", duration_seconds=10, seeds=(3,) * 5
+        max_probes=2,
+        max_repeats=1,
+        highest="4",
+        duration_seconds=10,
+        seeds=(3,) * 5,
     )
-    given = plan(stage(workload="other"), searches=(search_spec,), cache_policy=policy)
+    given = plan(
+        stage(workload="other"), searches=(search_spec,), cache_policy=policy
+    )
     traffic = write_traffic(given, find_material(given, COUNTER), COUNTER)
     one = traffic.probes["chat/search-01/r1"]
     two = traffic.probes["chat/search-02/r1"]
@@ -112,9 +145,16 @@ def test_under_share_all_probes_send_the_same_prompts_as_many_as_they_need() -> 
 
 
 def test_a_searched_workload_is_held_against_the_context_too() -> None:
-    given = plan(searches=(search(data=RandomData(input_tokens=30, output_tokens=11)),))
+    given = plan(
+        searches=(search(data=RandomData(input_tokens=30, output_tokens=11)),)
+    )
     with pytest.raises(RunFailure, match="41 tokens"):
-        check_lengths(given, find_material(given, COUNTER), context_tokens=40, whose="the model")
+        check_lengths(
+            given,
+            find_material(given, COUNTER),
+            context_tokens=40,
+            whose="the model",
+        )
 
 
 class PromptWriter:
@@ -126,10 +166,14 @@ class PromptWriter:
     def write(self, search_spec: Stage, lengths: Sequence[int]) -> Future[bytes]:
         numbers = tuple(lengths)
         self.written.append((search_spec.id, numbers))
-        samples = tuple(PromptRequest(f"{search_spec.id} {n}", 2, 2) for n in range(numbers[-1]))
+        samples = tuple(
+            PromptRequest(f"{search_spec.id} {n}", 2, 2) for n in range(numbers[-1])
+        )
         done: Future[bytes] = Future()
         done.set_result(
-            pickle.dumps(((samples, {n: prompts_digest(samples[:n]) for n in numbers}), None))
+            pickle.dumps(
+                ((samples, {n: prompts_digest(samples[:n]) for n in numbers}), None)
+            )
         )
         return done
 
@@ -138,7 +182,11 @@ async def test_what_may_follow_is_written_once_and_for_either_outcome() -> None:
     search_spec = search(duration_seconds=10, max_repeats=2)
     writer = PromptWriter()
     prompts = SearchPrompts(
-        {"chat/search-01/r1": tuple(PromptRequest(f"first {n}", 2, 2) for n in range(10))},
+        {
+            "chat/search-01/r1": tuple(
+                PromptRequest(f"first {n}", 2, 2) for n in range(10)
+            )
+        },
         writer.write,
     )
     here = first(search_spec)
@@ -169,7 +217,9 @@ async def test_prompts_that_cannot_be_needed_any_more_are_let_go() -> None:
     assert following is not None
     prompts.write_ahead(search_spec, following)
     with pytest.raises(KeyError, match="chat/search-13/r1"):
-        await prompts.take(stage_at(search_spec, Position(13, 1, here.value, confirmation=1)))
+        await prompts.take(
+            stage_at(search_spec, Position(13, 1, here.value, confirmation=1))
+        )
 
 
 async def test_rows_that_were_drawn_before_are_sent_as_they_are() -> None:

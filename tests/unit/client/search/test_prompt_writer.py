@@ -26,10 +26,14 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def long(requests: int) -> Stage:
-    return stage(data=RandomData(input_tokens=20, output_tokens=4), requests=requests, seed=5)
+    return stage(
+        data=RandomData(input_tokens=20, output_tokens=4), requests=requests, seed=5
+    )
 
 
-def test_it_writes_the_longest_and_digests_every_length(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_writes_the_longest_and_digests_every_length(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def tokenizer(_: Target) -> TokenCounter:
         return TokenCounter(HubTokenizer())
 
@@ -47,12 +51,18 @@ def test_it_writes_the_longest_and_digests_every_length(monkeypatch: pytest.Monk
     assert not {s.prompt for s in samples} & {s.prompt for s in later[0]}
 
 
-async def test_a_tokenizer_that_is_not_there_is_reported_by_its_own_reason(tmp_path: Path) -> None:
+async def test_a_tokenizer_that_is_not_there_is_reported_by_its_own_reason(
+    tmp_path: Path,
+) -> None:
     writer = await PromptWriter.start()
     target = plan(target={"tokenizer": str(tmp_path / "nothing")}).target
     with pytest.raises(RunFailure) as failure:
         await writer.read_tokenizer(target)
-    assert failure.value.reason in ("TokenizerNotFound", "TokenizerUnusable", "ClientError")
+    assert failure.value.reason in (
+        "TokenizerNotFound",
+        "TokenizerUnusable",
+        "ClientError",
+    )
     await writer.stop()
 
 
@@ -60,6 +70,8 @@ async def test_a_writer_that_dies_is_reported_and_not_waited_for(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     writer = await PromptWriter.start()
-    with pytest.raises(RunFailure, match="the prompt writer process ended with code 1"):
+    with pytest.raises(
+        RunFailure, match="the prompt writer process ended with code 1"
+    ):
         await writer.write(long(3), (3,))
     assert "AttributeError" in capfd.readouterr().err

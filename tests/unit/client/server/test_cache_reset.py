@@ -50,7 +50,9 @@ async def reset_of(handler: Handler) -> CacheReset:
 async def test_a_reset_asks_for_external_tiers_too_and_believes_the_body() -> None:
     requests: Asked = []
     done = await reset_of(resetting(DONE, requests=requests))
-    assert done == CacheReset(succeeded=True, attempts=1, answer='{"success": true}')
+    assert done == CacheReset(
+        succeeded=True, attempts=1, answer='{"success": true}'
+    )
     assert requests == [("POST", "/reset_prefix_cache?reset_external=true")]
 
 
@@ -60,7 +62,9 @@ async def test_a_refusal_with_status_200_is_retried() -> None:
     )
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 408, 409, 429, 500, 503])
+@pytest.mark.parametrize(
+    "status", [400, 401, 403, 404, 405, 408, 409, 429, 500, 503]
+)
 async def test_only_what_another_attempt_may_change_is_retried(status: int) -> None:
     requests: Asked = []
     done = await reset_of(resetting((status, ""), DONE, requests=requests))
@@ -77,8 +81,12 @@ async def test_a_server_that_never_does_it_is_given_up_with_its_words() -> None:
     assert failed.answer == f'{url.removeprefix("http://")}: {{"success": false}}'
 
 
-async def test_an_empty_answer_is_that_of_older_versions_which_the_hit_ratio_will_check() -> None:
-    assert await reset_of(resetting((200, ""))) == CacheReset(succeeded=True, attempts=1, answer="")
+async def test_an_empty_answer_is_that_of_older_versions_which_the_hit_ratio_will_check() -> (
+    None
+):
+    assert await reset_of(resetting((200, ""))) == CacheReset(
+        succeeded=True, attempts=1, answer=""
+    )
 
 
 @pytest.mark.parametrize(
@@ -148,9 +156,14 @@ async def test_all_servers_must_do_it_and_those_that_did_get_no_second_request(
     assert (len(quick), len(slow)) == (1, 3)
 
 
-async def test_the_server_that_failed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_server_that_failed_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("benchrun_client.server.cache_reset.RESET_SECONDS", 0.2)
-    async with serving_at(PATH, resetting(DONE)) as good, serving_at(PATH, resetting(HELD)) as bad:
+    async with (
+        serving_at(PATH, resetting(DONE)) as good,
+        serving_at(PATH, resetting(HELD)) as bad,
+    ):
         failed = await reset(good, bad)
     assert failed.answer.startswith(bad.removeprefix("http://"))
 

@@ -46,7 +46,12 @@ async def canary(handler: Handler, *, api: Api = "Completions") -> None:
         aiohttp.ClientSession() as session,
     ):
         await send_canary(
-            session, url, api=api, model="tiny", run_uid="run-1", served=("big", "small")
+            session,
+            url,
+            api=api,
+            model="tiny",
+            run_uid="run-1",
+            served=("big", "small"),
         )
 
 
@@ -83,21 +88,51 @@ async def test_a_completion_with_a_token_is_good(api: Api) -> None:
             answering(404, text="nothing here"),
             id="plain-404",
         ),
-        pytest.param("EndpointNotFound", 'HTML page \\("Sign in please"\\)', html(200), id="page"),
-        pytest.param("EndpointNotFound", "502 with an HTML page", html(502), id="gateway-page"),
-        pytest.param("EndpointNotFound", "403 with an HTML page", html(403), id="login-page"),
-        pytest.param("CanaryFailed", "no event.* 'hello'", answering(200, text="hello"), id="text"),
-        pytest.param("CanaryFailed", "no event.*'.1.'", saying(200, [1]), id="json-list"),
+        pytest.param(
+            "EndpointNotFound",
+            'HTML page \\("Sign in please"\\)',
+            html(200),
+            id="page",
+        ),
+        pytest.param(
+            "EndpointNotFound",
+            "502 with an HTML page",
+            html(502),
+            id="gateway-page",
+        ),
+        pytest.param(
+            "EndpointNotFound", "403 with an HTML page", html(403), id="login-page"
+        ),
+        pytest.param(
+            "CanaryFailed",
+            "no event.* 'hello'",
+            answering(200, text="hello"),
+            id="text",
+        ),
+        pytest.param(
+            "CanaryFailed", "no event.*'.1.'", saying(200, [1]), id="json-list"
+        ),
         pytest.param(
             "ModelNotServed",
             "The model `tiny` does not exist. It serves: big, small. Requested: tiny",
-            saying(404, {"error": {"message": "The model `tiny` does not exist.", "code": 404}}),
+            saying(
+                404,
+                {
+                    "error": {
+                        "message": "The model `tiny` does not exist.",
+                        "code": 404,
+                    }
+                },
+            ),
             id="other-model",
         ),
         pytest.param(
             "ModelNotServed",
             "does not exist",
-            saying(404, {"object": "error", "message": "The model `tiny` does not exist."}),
+            saying(
+                404,
+                {"object": "error", "message": "The model `tiny` does not exist."},
+            ),
             id="other-model-in-old-words",
         ),
         pytest.param(
@@ -106,7 +141,9 @@ async def test_a_completion_with_a_token_is_good(api: Api) -> None:
             saying(401, {"error": "Unauthorized"}),
             id="no-key",
         ),
-        pytest.param("Unauthorized", "403: no", answering(403, text="no"), id="forbidden"),
+        pytest.param(
+            "Unauthorized", "403: no", answering(403, text="no"), id="forbidden"
+        ),
         pytest.param(
             "CanaryFailed",
             "500: EngineDead",
@@ -122,14 +159,23 @@ async def test_a_completion_with_a_token_is_good(api: Api) -> None:
         pytest.param(
             "CanaryFailed",
             "no event of a stream.*choices",
-            saying(200, {"choices": [{"text": " ok"}], "usage": {"completion_tokens": 2}}),
+            saying(
+                200,
+                {"choices": [{"text": " ok"}], "usage": {"completion_tokens": 2}},
+            ),
             id="not-streamed",
         ),
         pytest.param(
-            "CanaryFailed", "without a token", streaming("data: [DONE]\n\n"), id="no-token"
+            "CanaryFailed",
+            "without a token",
+            streaming("data: [DONE]\n\n"),
+            id="no-token",
         ),
         pytest.param(
-            "CanaryFailed", "an event that is no JSON", streaming("data: {7}\n\n"), id="no-json"
+            "CanaryFailed",
+            "an event that is no JSON",
+            streaming("data: {7}\n\n"),
+            id="no-json",
         ),
         pytest.param(
             "CanaryFailed",
@@ -137,10 +183,17 @@ async def test_a_completion_with_a_token_is_good(api: Api) -> None:
             streaming('data: {"error": {"message": "EngineDead"}}\n\n'),
             id="error-in-the-stream",
         ),
-        pytest.param("CanaryFailed", "more than", streaming("data: " + "x" * 300_000), id="long"),
+        pytest.param(
+            "CanaryFailed",
+            "more than",
+            streaming("data: " + "x" * 300_000),
+            id="long",
+        ),
     ],
 )
-async def test_a_bad_answer_has_a_reason(reason: str, words: str, handler: Handler) -> None:
+async def test_a_bad_answer_has_a_reason(
+    reason: str, words: str, handler: Handler
+) -> None:
     with pytest.raises(RunFailure, match=words) as failure:
         await canary(handler)
     assert failure.value.reason == reason
@@ -177,7 +230,12 @@ def test_an_empty_body_is_called_one() -> None:
             {"a": 4096, "b": None},
             saying(
                 200,
-                {"data": [{"id": "a", "max_model_len": 4096}, {"id": "b", "max_model_len": None}]},
+                {
+                    "data": [
+                        {"id": "a", "max_model_len": 4096},
+                        {"id": "b", "max_model_len": None},
+                    ]
+                },
             ),
             id="vllm",
         ),
@@ -189,7 +247,10 @@ def test_an_empty_body_is_called_one() -> None:
 async def test_served_models_are_what_the_server_lists(
     expected: dict[str, int | None], handler: Handler
 ) -> None:
-    async with serving(v1_models=handler) as url, aiohttp.ClientSession() as session:
+    async with (
+        serving(v1_models=handler) as url,
+        aiohttp.ClientSession() as session,
+    ):
         assert await served_models(session, url) == expected
 
 
@@ -197,7 +258,9 @@ NESTED = "[" * 5000 + "]" * 5000
 """Deeper than Python reads JSON."""
 
 
-def answer(status: int, body: str, content_type: str = "application/json") -> HttpAnswer:
+def answer(
+    status: int, body: str, content_type: str = "application/json"
+) -> HttpAnswer:
     return HttpAnswer(status, content_type, body)
 
 
@@ -205,7 +268,11 @@ def answer(status: int, body: str, content_type: str = "application/json") -> Ht
     ("words", "body"),
     [
         pytest.param("too long", '{"error": {"message": "too long"}}', id="vllm"),
-        pytest.param("too long", '{"object": "error", "message": "too long"}', id="older-vllm"),
+        pytest.param(
+            "too long",
+            '{"object": "error", "message": "too long"}',
+            id="older-vllm",
+        ),
         pytest.param("too long", '{"detail": "too long"}', id="fastapi"),
         pytest.param("too long", '{"error": "too long"}', id="a-word"),
         pytest.param(
@@ -213,11 +280,17 @@ def answer(status: int, body: str, content_type: str = "application/json") -> Ht
             '{"error": "first", "message": "second", "detail": "third"}',
             id="error-comes-first",
         ),
-        pytest.param("second", '{"error": null, "message": "second"}', id="null-says-nothing"),
         pytest.param(
-            "second", '{"error": {}, "message": "second"}', id="an-empty-one-says-nothing"
+            "second", '{"error": null, "message": "second"}', id="null-says-nothing"
         ),
-        pytest.param('[{"loc": "a"}]', '{"detail": [{"loc": "a"}]}', id="a-list-of-problems"),
+        pytest.param(
+            "second",
+            '{"error": {}, "message": "second"}',
+            id="an-empty-one-says-nothing",
+        ),
+        pytest.param(
+            '[{"loc": "a"}]', '{"detail": [{"loc": "a"}]}', id="a-list-of-problems"
+        ),
         pytest.param('{"code": 7}', '{"code": 7}', id="another-object"),
         pytest.param("[1, 2]", "[1, 2]", id="a-list"),
         pytest.param("7", "7", id="a-number"),
@@ -228,7 +301,9 @@ def answer(status: int, body: str, content_type: str = "application/json") -> Ht
         pytest.param('{"error":', '{"error": ', id="cut-short"),
         pytest.param("an HTML page", "<html><body>secret</body></html>", id="page"),
         pytest.param(
-            'an HTML page ("Sign in")', "  <TITLE lang=en>Sign\n in</title>", id="page-with-a-title"
+            'an HTML page ("Sign in")',
+            "  <TITLE lang=en>Sign\n in</title>",
+            id="page-with-a-title",
         ),
     ],
 )
@@ -253,16 +328,23 @@ def test_whatever_is_answered_has_short_words_on_one_line(
     assert len(words.splitlines()) == 1
 
 
-@given(st.text(max_size=100), st.integers(100, 599).filter(lambda status: status != 200))
+@given(
+    st.text(max_size=100),
+    st.integers(100, 599).filter(lambda status: status != 200),
+)
 def test_a_status_other_than_200_is_a_failure(body: str, status: int) -> None:
     found = refused(answer(status, body))
     assert (
-        str(status) in found.message or "HTML" in found.message or found.reason == "ModelNotServed"
+        str(status) in found.message
+        or "HTML" in found.message
+        or found.reason == "ModelNotServed"
     )
 
 
 def refused(answered: HttpAnswer, *, served: Sequence[str] = ()) -> RunFailure:
-    found = canary_failure(Completion(answered), where="http://s/v1", model="m", served=served)
+    found = canary_failure(
+        Completion(answered), where="http://s/v1", model="m", served=served
+    )
     assert found is not None
     return found
 
@@ -297,23 +379,35 @@ def test_the_first_of_many_models_are_listed() -> None:
 # ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("parts", [pytest.param(parts, id=name) for name, parts in BROKEN.items()])
+@pytest.mark.parametrize(
+    "parts", [pytest.param(parts, id=name) for name, parts in BROKEN.items()]
+)
 @pytest.mark.parametrize("reset", [False, True])
 async def test_half_an_answer_to_the_canary_is_a_reason_with_words(
     parts: tuple[bytes, ...], reset: bool
 ) -> None:
-    async with sending(*parts, reset=reset) as url, aiohttp.ClientSession() as session:
+    async with (
+        sending(*parts, reset=reset) as url,
+        aiohttp.ClientSession() as session,
+    ):
         with pytest.raises(
             RunFailure, match=r"/v1/completions: .+ on the first request"
         ) as failure:
-            await send_canary(session, url, api="Completions", model="m", run_uid="r", served=())
+            await send_canary(
+                session, url, api="Completions", model="m", run_uid="r", served=()
+            )
     assert failure.value.reason == "CanaryFailed"
 
 
 async def test_a_canary_that_is_not_answered_in_time_is_reported() -> None:
-    async with sending(stays=True) as url, open_session(tls=None, seconds=0.1) as session:
+    async with (
+        sending(stays=True) as url,
+        open_session(tls=None, seconds=0.1) as session,
+    ):
         with pytest.raises(RunFailure, match="on the first request") as failure:
-            await send_canary(session, url, api="Chat", model="m", run_uid="r", served=())
+            await send_canary(
+                session, url, api="Chat", model="m", run_uid="r", served=()
+            )
     assert failure.value.message.startswith(f"{url}/v1/chat/completions: ")
 
 
@@ -354,7 +448,9 @@ async def test_models_with_odd_lengths_are_served_all_the_same() -> None:
         assert await served_models(session, url) == {"a": None, "b": None, "c": 8}
 
 
-@pytest.mark.parametrize("parts", [pytest.param(parts, id=name) for name, parts in BROKEN.items()])
+@pytest.mark.parametrize(
+    "parts", [pytest.param(parts, id=name) for name, parts in BROKEN.items()]
+)
 async def test_models_that_break_off_are_none(parts: tuple[bytes, ...]) -> None:
     async with sending(*parts) as url, aiohttp.ClientSession() as session:
         assert await served_models(session, url) == {}

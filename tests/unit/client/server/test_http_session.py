@@ -32,7 +32,9 @@ def test_proxies_are_used_only_where_one_is_named(
     assert proxies_set(environment) is expected
 
 
-@pytest.mark.parametrize(("expected", "key"), [(None, ""), ("Bearer secret", "secret")])
+@pytest.mark.parametrize(
+    ("expected", "key"), [(None, ""), ("Bearer secret", "secret")]
+)
 async def test_the_api_key_goes_with_every_request(
     monkeypatch: pytest.MonkeyPatch, expected: str | None, key: str
 ) -> None:
@@ -69,7 +71,9 @@ async def test_an_answer_is_read_no_further_than_its_bound() -> None:
 
 
 @pytest.mark.parametrize("content", [None, "no certificate"])
-def test_certificates_that_cannot_be_read_are_reported(tmp_path: Path, content: str | None) -> None:
+def test_certificates_that_cannot_be_read_are_reported(
+    tmp_path: Path, content: str | None
+) -> None:
     file = tmp_path / "ca.crt"
     if content is not None:
         file.write_text(content)

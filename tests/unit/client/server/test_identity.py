@@ -49,7 +49,10 @@ def test_a_digest_is_of_the_length_that_a_record_takes() -> None:
     assert digest is not None
     assert len(digest) == 32
     assert set(digest) <= set("0123456789abcdef")
-    assert ServerEdge(address="a", before=None, after=None, settings=digest).settings == digest
+    assert (
+        ServerEdge(address="a", before=None, after=None, settings=digest).settings
+        == digest
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,12 +62,15 @@ def test_a_digest_is_of_the_length_that_a_record_takes() -> None:
         pytest.param(line(0) + line(1), id="several engines alike"),
         pytest.param(
             line(
-                num_gpu_blocks="998", kv_cache_size_tokens="15968", kv_cache_max_concurrency="3.9"
+                num_gpu_blocks="998",
+                kv_cache_size_tokens="15968",
+                kv_cache_max_concurrency="3.9",
             ),
             id="sizes",
         ),
         pytest.param(
-            "".join(f"vllm:noise_total {n}\n" for n in range(9)) + line(), id="the rest of the page"
+            "".join(f"vllm:noise_total {n}\n" for n in range(9)) + line(),
+            id="the rest of the page",
         ),
         pytest.param(
             "vllm:cache_config_info{"
@@ -86,7 +92,8 @@ def test_equally_configured_servers_have_equal_digests_whatever(page: str) -> No
         pytest.param(line(gpu_memory_utilization="0.9"), id="one label more"),
         pytest.param(line(0) + line(1, block_size="32"), id="one of its engines"),
         pytest.param(
-            line(kv_cache_dtype_skip_layers='[\\"a\\", \\"}\\"]'), id="quotes and braces within"
+            line(kv_cache_dtype_skip_layers='[\\"a\\", \\"}\\"]'),
+            id="quotes and braces within",
         ),
     ],
 )
@@ -95,7 +102,12 @@ def test_differently_configured_servers_have_different_digests(page: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "page", ["", "vllm:generation_tokens_total 1\n", 'vllm:cache_config_info_other{a="b"} 1\n']
+    "page",
+    [
+        "",
+        "vllm:generation_tokens_total 1\n",
+        'vllm:cache_config_info_other{a="b"} 1\n',
+    ],
 )
 def test_a_page_without_configuration_has_none(page: str) -> None:
     assert settings_digest(page, VLLM) is None
@@ -103,17 +115,25 @@ def test_a_page_without_configuration_has_none(page: str) -> None:
 
 async def identified(url: str) -> ServerEdge:
     async with aiohttp.ClientSession() as session:
-        return await identify(session, f"{url}/metrics", VLLM, role="decode", model="m")
+        return await identify(
+            session, f"{url}/metrics", VLLM, role="decode", model="m"
+        )
 
 
 def edge(url: str, **known: Any) -> ServerEdge:
     return ServerEdge(
-        address=url.removeprefix("http://"), role="decode", before=None, after=None, **known
+        address=url.removeprefix("http://"),
+        role="decode",
+        before=None,
+        after=None,
+        **known,
     )
 
 
 async def test_version_and_settings_are_requested_from_each_server() -> None:
-    version = answering(200, text='{"version": "0.32.0"}', content_type="application/json")
+    version = answering(
+        200, text='{"version": "0.32.0"}', content_type="application/json"
+    )
     async with serving(version=version, metrics=answering(200, text=PAGE)) as url:
         assert await identified(url) == edge(
             url, version="0.32.0", settings=settings_digest(PAGE, VLLM)
@@ -130,7 +150,9 @@ async def test_a_version_without_end_is_cut() -> None:
 
 async def test_a_server_is_known_by_host_and_port_and_never_by_a_password() -> None:
     async with serving() as url:
-        assert await identified(url.replace("http://", "http://user:secret@")) == edge(url)
+        assert await identified(
+            url.replace("http://", "http://user:secret@")
+        ) == edge(url)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +176,9 @@ async def test_a_server_that_is_gone_has_neither() -> None:
     assert await identified(url) == edge(url)
 
 
-async def test_the_version_is_requested_beside_the_page_under_a_path_of_its_own() -> None:
+async def test_the_version_is_requested_beside_the_page_under_a_path_of_its_own() -> (
+    None
+):
     paths: list[str] = []
 
     async def version(request: web.Request) -> web.Response:
@@ -174,7 +198,13 @@ MODEL = {
     "parent": None,
     "max_model_len": 4096,
 }
-ADAPTER = {"id": "lora", "created": 2, "root": "/loras/l", "parent": "m", "max_model_len": None}
+ADAPTER = {
+    "id": "lora",
+    "created": 2,
+    "root": "/loras/l",
+    "parent": "m",
+    "max_model_len": None,
+}
 
 
 @pytest.mark.parametrize(
@@ -210,7 +240,14 @@ def test_an_answer_that_is_no_list_of_models_tells_none(answer: object) -> None:
 def test_a_long_list_still_tells_whether_two_are_equal() -> None:
     def models_of(last: str) -> str:
         return (
-            models_text({"data": [*({"id": f"adapter-{n:03d}"} for n in range(100)), {"id": last}]})
+            models_text(
+                {
+                    "data": [
+                        *({"id": f"adapter-{n:03d}"} for n in range(100)),
+                        {"id": last},
+                    ]
+                }
+            )
             or ""
         )
 
@@ -222,27 +259,41 @@ def test_a_long_list_still_tells_whether_two_are_equal() -> None:
 
 
 async def test_models_are_requested_from_each_server() -> None:
-    answer = answering(200, text='{"data": [{"id": "m"}]}', content_type="application/json")
+    answer = answering(
+        200, text='{"data": [{"id": "m"}]}', content_type="application/json"
+    )
     async with serving(v1_models=answer) as url:
-        assert await identified(url) == edge(url, models="id=m", served=ServedModel(id="m"))
+        assert await identified(url) == edge(
+            url, models="id=m", served=ServedModel(id="m")
+        )
 
 
 @pytest.mark.parametrize(
     ("expected", "models"),
     [
-        pytest.param(ServedModel(id="m", root="/models/m"), [MODEL], id="the one asked for"),
+        pytest.param(
+            ServedModel(id="m", root="/models/m"), [MODEL], id="the one asked for"
+        ),
         pytest.param(
             ServedModel(id="m", root="/models/m"),
             [MODEL | {"id": "other"}, MODEL],
             id="not the first",
         ),
         pytest.param(
-            ServedModel(id="other", root="/models/m"), [MODEL | {"id": "other"}], id="another name"
+            ServedModel(id="other", root="/models/m"),
+            [MODEL | {"id": "other"}],
+            id="another name",
         ),
         pytest.param(ServedModel(id="m"), [{"id": "m"}], id="no root"),
-        pytest.param(ServedModel(id="m"), [{"id": "m", "root": 7}], id="a root that is not a text"),
         pytest.param(
-            ServedModel(id="m"), [{"id": "m", "root": "x" * 601}], id="a root that is too long"
+            ServedModel(id="m"),
+            [{"id": "m", "root": 7}],
+            id="a root that is not a text",
+        ),
+        pytest.param(
+            ServedModel(id="m"),
+            [{"id": "m", "root": "x" * 601}],
+            id="a root that is too long",
         ),
         pytest.param(
             ServedModel(id="m", root="/models/base"),
@@ -262,14 +313,20 @@ async def test_models_are_requested_from_each_server() -> None:
             [ADAPTER | {"id": "m", "parent": ["m"]}],
             id="of an adapter of nonsense",
         ),
-        pytest.param(ServedModel(id="x" * 300), [{"id": "x" * 999}], id="a name without end"),
-        pytest.param(ServedModel(id="?"), [{"id": "\ud800"}], id="half a character"),
+        pytest.param(
+            ServedModel(id="x" * 300), [{"id": "x" * 999}], id="a name without end"
+        ),
+        pytest.param(
+            ServedModel(id="?"), [{"id": "\ud800"}], id="half a character"
+        ),
         pytest.param(None, [{"root": "m"}, {"id": 7}, "m"], id="no names"),
         pytest.param(None, [], id="none"),
         pytest.param(None, "models", id="no list"),
     ],
 )
-def test_the_model_that_requests_name(expected: ServedModel | None, models: object) -> None:
+def test_the_model_that_requests_name(
+    expected: ServedModel | None, models: object
+) -> None:
     found = served_model({"object": "list", "data": models}, "m")
     assert found == expected
     if found is not None:

@@ -33,12 +33,18 @@ FOREVER = 0
     ("expected", "url", "address"),
     [
         ("http://10.0.0.7:8000", "http://br-x-server.ns.svc:8000", "10.0.0.7"),
-        ("http://10.0.0.7:8000/prefix", "http://br-x-server:8000/prefix/", "10.0.0.7"),
+        (
+            "http://10.0.0.7:8000/prefix",
+            "http://br-x-server:8000/prefix/",
+            "10.0.0.7",
+        ),
         ("http://10.0.0.7", "http://br-x-server", "10.0.0.7"),
         ("http://[fd00::7]:8000", "http://br-x-server:8000", "fd00::7"),
     ],
 )
-def test_an_address_takes_the_place_of_the_name(expected: str, url: str, address: str) -> None:
+def test_an_address_takes_the_place_of_the_name(
+    expected: str, url: str, address: str
+) -> None:
     assert pinned(url, address) == expected
 
 
@@ -50,7 +56,9 @@ async def test_a_name_with_one_address_in_each_family_is_one_server() -> None:
 
 
 async def test_without_servers_to_count_the_url_is_used_as_it_is() -> None:
-    target = plan(target={"base_url": "http://no.such.host.invalid/llm/", "servers": 0}).target
+    target = plan(
+        target={"base_url": "http://no.such.host.invalid/llm/", "servers": 0}
+    ).target
     assert await find_servers(target, ReadinessDeadline(FOREVER)) == Servers(
         VLLM, ("http://no.such.host.invalid/llm",), ()
     )
@@ -58,7 +66,10 @@ async def test_without_servers_to_count_the_url_is_used_as_it_is() -> None:
 
 async def test_behind_tls_the_name_stays_for_the_certificate_names_it() -> None:
     target = plan(
-        target={"base_url": "https://no.such.host.invalid", "metrics_urls": ("http://m/metrics",)}
+        target={
+            "base_url": "https://no.such.host.invalid",
+            "metrics_urls": ("http://m/metrics",),
+        }
     ).target
     assert await find_servers(target, ReadinessDeadline(FOREVER)) == Servers(
         VLLM, ("https://no.such.host.invalid",), ("http://m/metrics",)
@@ -67,12 +78,16 @@ async def test_behind_tls_the_name_stays_for_the_certificate_names_it() -> None:
 
 async def test_addresses_that_never_come_are_counted_at_the_deadline() -> None:
     target = plan(target={"base_url": "http://localhost:8000", "servers": 2}).target
-    with pytest.raises(RunFailure, match="within 1 s: localhost has 1 of 2 addresses") as failure:
+    with pytest.raises(
+        RunFailure, match="within 1 s: localhost has 1 of 2 addresses"
+    ) as failure:
         await find_servers(target, ReadinessDeadline(1))
     assert failure.value.reason == "EndpointNotReady"
 
 
-async def wait(url: str, *, seconds: int = FOREVER, refused: asyncio.Event | None = None) -> None:
+async def wait(
+    url: str, *, seconds: int = FOREVER, refused: asyncio.Event | None = None
+) -> None:
     """`refused` is set when the first request fails."""
     tracing = aiohttp.TraceConfig()
 
@@ -82,7 +97,9 @@ async def wait(url: str, *, seconds: int = FOREVER, refused: asyncio.Event | Non
 
     tracing.on_request_exception.append(failed)
     async with aiohttp.ClientSession(trace_configs=[tracing]) as session:
-        await wait_healthy(session, Servers(VLLM, (url,), ()), ReadinessDeadline(seconds))
+        await wait_healthy(
+            session, Servers(VLLM, (url,), ()), ReadinessDeadline(seconds)
+        )
 
 
 def after(failures: int, then: Handler) -> Handler:
@@ -109,7 +126,9 @@ def after(failures: int, then: Handler) -> Handler:
         pytest.param({}, id="no-such-server-at-all-is-for-the-canary"),
     ],
 )
-async def test_waiting_ends_when_the_server_is_up(handlers: dict[str, Handler]) -> None:
+async def test_waiting_ends_when_the_server_is_up(
+    handlers: dict[str, Handler],
+) -> None:
     async with serving(**handlers) as url:
         await asyncio.wait_for(wait(url), 10)
 
@@ -131,9 +150,13 @@ async def test_waiting_starts_before_anybody_listens() -> None:
 @pytest.mark.parametrize(
     ("problem", "handlers"),
     [
-        pytest.param("/health answers 503", {"health": answering(503)}, id="unhealthy"),
         pytest.param(
-            "/v1/models answers 503", {"v1_models": answering(503)}, id="models-unavailable"
+            "/health answers 503", {"health": answering(503)}, id="unhealthy"
+        ),
+        pytest.param(
+            "/v1/models answers 503",
+            {"v1_models": answering(503)},
+            id="models-unavailable",
         ),
     ],
 )
@@ -151,8 +174,20 @@ def certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
     file = folder / "tls.crt"
     key = folder / "tls.key"
     subject = ("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
-    made = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *subject)
-    subprocess.run([*made, "-keyout", key, "-out", file], check=True, capture_output=True)
+    made = (
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "1",
+        *subject,
+    )
+    subprocess.run(
+        [*made, "-keyout", key, "-out", file], check=True, capture_output=True
+    )
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(file, key)
     return file, context
@@ -165,8 +200,12 @@ async def test_an_untrusted_certificate_is_reported_at_once(
     async with serving_tls(context, health=answering(200)) as url:
         with pytest.raises(RunFailure, match="caConfigMapRef") as failure:
             await wait(url)
-        async with open_session(tls=tls_context(str(authority)), seconds=5) as session:
-            await wait_healthy(session, Servers(VLLM, (url,), ()), ReadinessDeadline(5))
+        async with open_session(
+            tls=tls_context(str(authority)), seconds=5
+        ) as session:
+            await wait_healthy(
+                session, Servers(VLLM, (url,), ()), ReadinessDeadline(5)
+            )
     assert failure.value.reason == "CertificateInvalid"
 
 
@@ -177,7 +216,9 @@ async def test_every_server_is_waited_for() -> None:
         aiohttp.ClientSession() as session,
     ):
         with pytest.raises(RunFailure, match=down):
-            await wait_healthy(session, Servers(VLLM, (up, down), ()), ReadinessDeadline(1))
+            await wait_healthy(
+                session, Servers(VLLM, (up, down), ()), ReadinessDeadline(1)
+            )
 
 
 async def test_a_server_that_was_replaced_while_it_loaded_is_found_at_its_new_address(
@@ -192,11 +233,16 @@ async def test_a_server_that_was_replaced_while_it_loaded_is_found_at_its_new_ad
         address = "127.0.0.2" if len(looked_up) == 1 else "127.0.0.1"
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
 
-    async with serving(health=answering(200)) as url, aiohttp.ClientSession() as session:
+    async with (
+        serving(health=answering(200)) as url,
+        aiohttp.ClientSession() as session,
+    ):
         monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", moved)
         name = url.replace("127.0.0.1", "servers.lab.svc")
         servers = await find_healthy(
-            session, plan(target={"base_url": name}).target, ReadinessDeadline(FOREVER)
+            session,
+            plan(target={"base_url": name}).target,
+            ReadinessDeadline(FOREVER),
         )
     assert looked_up == ["servers.lab.svc", "servers.lab.svc"]
     assert servers.urls == (url,)
@@ -206,7 +252,12 @@ async def test_addresses_that_never_answer_are_reported_at_the_deadline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("benchrun_client.server.readiness.LOOK_AGAIN_SECONDS", 0.1)
-    async with serving(health=answering(503)) as url, aiohttp.ClientSession() as session:
+    async with (
+        serving(health=answering(503)) as url,
+        aiohttp.ClientSession() as session,
+    ):
         with pytest.raises(RunFailure, match="/health answers 503") as late:
-            await find_healthy(session, plan(target={"base_url": url}).target, ReadinessDeadline(1))
+            await find_healthy(
+                session, plan(target={"base_url": url}).target, ReadinessDeadline(1)
+            )
     assert late.value.reason == "EndpointNotReady"

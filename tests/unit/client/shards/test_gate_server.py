@@ -24,7 +24,9 @@ from unit.golden_messages import golden
 VLLM = ENGINES["VLLM"]
 
 PLAN = plan()
-SERVERS = Servers(VLLM, ("http://10.0.0.1:8000",), ("http://10.0.0.1:8000/metrics",))
+SERVERS = Servers(
+    VLLM, ("http://10.0.0.1:8000",), ("http://10.0.0.1:8000/metrics",)
+)
 STAGE = "chat/concurrency=2/r1"
 
 
@@ -42,9 +44,14 @@ class Meeting:
         if answers == 7:
             self.heard_of_seven.set()
 
-    async def member(self, shard: int, *, plan: Plan = PLAN, answered: int = 0) -> GateClient:
+    async def member(
+        self, shard: int, *, plan: Plan = PLAN, answered: int = 0
+    ) -> GateClient:
         member = GateClient(
-            plan, shard=shard, address=f"127.0.0.1:{self.port}", answered=lambda: answered
+            plan,
+            shard=shard,
+            address=f"127.0.0.1:{self.port}",
+            answered=lambda: answered,
         )
         self.members.append(member)
         await member.join()
@@ -74,7 +81,11 @@ async def meeting(shards: int) -> AsyncIterator[Meeting]:
 
 def ended(shard: int) -> Ended:
     return Ended(
-        sequence=0, requests=3, succeeded=shard, began_late_seconds=0.001 * shard, answered_at=5.0
+        sequence=0,
+        requests=3,
+        succeeded=shard,
+        began_late_seconds=0.001 * shard,
+        answered_at=5.0,
     )
 
 
@@ -89,7 +100,10 @@ async def test_all_wait_before_a_stage_and_get_one_instant() -> None:
         at = (await opened).at
         assert [(await each).at for each in (first, second)] == [at, at]
         # All users are told how far apart they begin, over all shards.
-        assert [(await each).user_gap_seconds for each in (first, second)] == [0.25, 0.25]
+        assert [(await each).user_gap_seconds for each in (first, second)] == [
+            0.25,
+            0.25,
+        ]
         assert (await opened).error_seconds == 0.25
         # Far enough ahead for whoever knows the time worst.
         assert at > time.perf_counter() + here.gate.unix_minus_perf + 0.5
@@ -120,7 +134,9 @@ async def test_words_and_parts_of_a_stage_are_waited_for() -> None:
         await members[0].send(ended(1))
         await members[0].send(messages.ShardPart(sequence=0, packed=packed))
         await members[1].send(ended(2))
-        assert {shard: word.succeeded for shard, word in (await answer).items()} == {1: 1, 2: 2}
+        assert {
+            shard: word.succeeded for shard, word in (await answer).items()
+        } == {1: 1, 2: 2}
         assert not parts.done()
         await members[1].send(messages.ShardPart(sequence=0, packed=None))
         assert await parts == (packed,)
@@ -158,7 +174,9 @@ async def test_a_closed_connection_is_a_lost_shard() -> None:
         assert lost.value.reason == "ShardLost"
 
 
-async def test_a_silent_shard_is_lost_once_it_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_shard_is_lost_once_it_measures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("benchrun_client.shards.messages.BEAT_SECONDS", 3600)
     monkeypatch.setattr("benchrun_client.shards.messages.SILENT_SECONDS", 0.2)
     async with meeting(2) as here:
@@ -171,13 +189,17 @@ async def test_a_silent_shard_is_lost_once_it_measures(monkeypatch: pytest.Monke
             await asyncio.wait_for(here.gate.watch(), 5)
 
 
-async def test_a_silent_gate_is_a_lost_shard_0(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_gate_is_a_lost_shard_0(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def silent(_: GateServer) -> None:
         await asyncio.Event().wait()
 
     monkeypatch.setattr(GateServer, "_beat", silent)
     monkeypatch.setattr("benchrun_client.shards.messages.BEAT_SECONDS", 0.01)
-    monkeypatch.setattr("benchrun_client.shards.messages.PREPARING_SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(
+        "benchrun_client.shards.messages.PREPARING_SILENT_SECONDS", 0.2
+    )
     async with meeting(2) as here:
         await here.member(1)
         with pytest.raises(RunFailure) as lost:
@@ -252,7 +274,9 @@ async def test_the_first_may_come_last() -> None:
     gate = GateServer(PLAN, shards=2, on_answers=lambda _: None)
     port = await gate.start(address="127.0.0.1", port=0)
     await gate.close()
-    member = GateClient(PLAN, shard=1, address=f"127.0.0.1:{port}", answered=lambda: 0)
+    member = GateClient(
+        PLAN, shard=1, address=f"127.0.0.1:{port}", answered=lambda: 0
+    )
     joining = asyncio.create_task(member.join())
     done, _ = await asyncio.wait([joining], timeout=0.3)
     assert not done
@@ -276,7 +300,9 @@ def test_the_error_never_exceeds_the_stated_bound(
     ahead: float, ways: list[tuple[float, float]]
 ) -> None:
     for n, (there, back) in enumerate(ways):
-        found = offset_of(ClockAnswer(left=n, gate_time=n + there + ahead), came=n + there + back)
+        found = offset_of(
+            ClockAnswer(left=n, gate_time=n + there + ahead), came=n + there + back
+        )
         assert abs(found.seconds - ahead) <= found.error + 1e-6
 
 

@@ -16,7 +16,11 @@ from hypothesis import given, strategies as st
 
 CAPS = st.integers(min_value=1, max_value=40)
 LOADS: st.SearchStrategy[Load] = st.one_of(
-    st.builds(RateLoad, requests_per_second=st.just("3.5"), max_concurrency=st.none() | CAPS),
+    st.builds(
+        RateLoad,
+        requests_per_second=st.just("3.5"),
+        max_concurrency=st.none() | CAPS,
+    ),
     st.builds(AtOnceLoad, max_concurrency=st.none() | CAPS),
     st.builds(UsersLoad, concurrency=CAPS),
 )
@@ -24,7 +28,8 @@ LOADS: st.SearchStrategy[Load] = st.one_of(
 
 def shares(point: Load, *, requests: int, shards: int) -> list[Share]:
     return [
-        share_of(point, requests=requests, shard=Shard(shard, shards)) for shard in range(shards)
+        share_of(point, requests=requests, shard=Shard(shard, shards))
+        for shard in range(shards)
     ]
 
 
@@ -38,11 +43,17 @@ def test_requests_users_and_caps_are_divided_without_rest(
 ) -> None:
     divided = shares(point, requests=requests, shards=shards)
     users = min(point.cap or requests, requests)
-    assert sorted(i for share in divided for i in share.requests) == list(range(requests))
-    assert sorted(user for share in divided for user in share.users) == list(range(users))
+    assert sorted(i for share in divided for i in share.requests) == list(
+        range(requests)
+    )
+    assert sorted(user for share in divided for user in share.users) == list(
+        range(users)
+    )
     caps = [share.load.cap for share in divided if share.users]
     assert caps == [
-        None if point.cap is None else len(share.users) for share in divided if share.users
+        None if point.cap is None else len(share.users)
+        for share in divided
+        if share.users
     ]
     assert {share.load.request_rate for share in divided} == {point.request_rate}
 
@@ -52,12 +63,20 @@ def test_requests_users_and_caps_are_divided_without_rest(
     requests=st.integers(min_value=1, max_value=200),
     shards=st.integers(min_value=1, max_value=16),
 )
-def test_shares_differ_by_one_user_at_most(point: Load, requests: int, shards: int) -> None:
-    users = [len(share.users) for share in shares(point, requests=requests, shards=shards)]
+def test_shares_differ_by_one_user_at_most(
+    point: Load, requests: int, shards: int
+) -> None:
+    users = [
+        len(share.users)
+        for share in shares(point, requests=requests, shards=shards)
+    ]
     assert max(users) - min(users) <= 1
 
 
-@given(users=st.integers(min_value=1, max_value=40), shards=st.integers(min_value=1, max_value=16))
+@given(
+    users=st.integers(min_value=1, max_value=40),
+    shards=st.integers(min_value=1, max_value=16),
+)
 def test_all_requests_of_a_user_are_one_shards(users: int, shards: int) -> None:
     point = UsersLoad(concurrency=users)
     for share in shares(point, requests=users * 3, shards=shards):
@@ -65,7 +84,9 @@ def test_all_requests_of_a_user_are_one_shards(users: int, shards: int) -> None:
 
 
 def test_the_first_shard_always_has_the_first_request() -> None:
-    assert share_of(UsersLoad(concurrency=1), requests=5, shard=Shard(0, 16)).requests == (
+    assert share_of(
+        UsersLoad(concurrency=1), requests=5, shard=Shard(0, 16)
+    ).requests == (
         0,
         1,
         2,
@@ -75,7 +96,10 @@ def test_the_first_shard_always_has_the_first_request() -> None:
 
 
 def test_with_fewer_users_than_shards_some_have_nothing_to_do() -> None:
-    assert share_of(UsersLoad(concurrency=2), requests=9, shard=Shard(2, 3)).requests == ()
+    assert (
+        share_of(UsersLoad(concurrency=2), requests=9, shard=Shard(2, 3)).requests
+        == ()
+    )
 
 
 def module() -> Any:
@@ -100,7 +124,9 @@ def module() -> Any:
 async def test_instants_are_the_generators_and_nobody_waits_for_them() -> None:
     serve = module()
     began = time.monotonic()
-    instants, rates = await arrivals_of(serve, serve.get_request, 0.01, 2.0, requests=4)
+    instants, rates = await arrivals_of(
+        serve, serve.get_request, 0.01, 2.0, requests=4
+    )
     assert instants == pytest.approx([200.0, 400.0, 600.0, 800.0])
     assert rates == [0.01] * 4
     assert time.monotonic() - began < 60
@@ -118,20 +144,32 @@ FIRST = "run-0.run.lab.svc:8091"
 
 @pytest.mark.parametrize(
     ("index", "place", "siblings"),
-    [("0", Shard(0, 7), (1, 2)), ("1", Shard(3, 7), (4, 5)), ("2", Shard(6, 7), ())],
+    [
+        ("0", Shard(0, 7), (1, 2)),
+        ("1", Shard(3, 7), (4, 5)),
+        ("2", Shard(6, 7), ()),
+    ],
 )
 def test_the_pods_index_tells_its_shards(
     index: str, place: Shard, siblings: tuple[int, ...]
 ) -> None:
     setup = shard_setup(
-        shards=7, processes=3, shard=None, gate=FIRST, environment={"JOB_COMPLETION_INDEX": index}
+        shards=7,
+        processes=3,
+        shard=None,
+        gate=FIRST,
+        environment={"JOB_COMPLETION_INDEX": index},
     )
     assert (setup.shard, setup.siblings) == (place, siblings)
 
 
 def test_a_process_that_has_its_shard_starts_no_others() -> None:
     setup = shard_setup(
-        shards=4, processes=4, shard=2, gate=IN_THE_POD, environment={"JOB_COMPLETION_INDEX": "3"}
+        shards=4,
+        processes=4,
+        shard=2,
+        gate=IN_THE_POD,
+        environment={"JOB_COMPLETION_INDEX": "3"},
     )
     assert (setup.shard, setup.siblings) == (Shard(2, 4), ())
 
@@ -143,16 +181,21 @@ def test_outside_of_a_job_it_is_the_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gate", "address", "port"), [(IN_THE_POD, "127.0.0.1", 8091), (FIRST, "0.0.0.0", 8091)]
+    ("gate", "address", "port"),
+    [(IN_THE_POD, "127.0.0.1", 8091), (FIRST, "0.0.0.0", 8091)],
 )
 def test_the_gate_is_open_to_other_pods_only_where_there_are_any(
     gate: str, address: str, port: int
 ) -> None:
-    setup = shard_setup(shards=2, processes=1, shard=None, gate=gate, environment={})
+    setup = shard_setup(
+        shards=2, processes=1, shard=None, gate=gate, environment={}
+    )
     assert (setup.gate_address, setup.gate_port) == (address, port)
 
 
-SAMPLES = [PromptRequest(prompt=f"p{n}", input_tokens=1, output_tokens=1) for n in range(7)]
+SAMPLES = [
+    PromptRequest(prompt=f"p{n}", input_tokens=1, output_tokens=1) for n in range(7)
+]
 
 
 def load(place: Shard | None) -> EngineCall:
@@ -164,15 +207,28 @@ def load(place: Shard | None) -> EngineCall:
 
     divided = None
     if place is not None:
-        divided = Divided(shard=place, share=share_of(point, requests=7, shard=place), begin=begin)
+        divided = Divided(
+            shard=place, share=share_of(point, requests=7, shard=place), begin=begin
+        )
     return EngineCall(
-        samples=SAMPLES, seed=1, load=point, api="Completions", ignore_eos=True, divided=divided
+        samples=SAMPLES,
+        seed=1,
+        load=point,
+        api="Completions",
+        ignore_eos=True,
+        divided=divided,
     )
 
 
 def test_a_shard_sends_its_own_samples_under_its_own_cap() -> None:
     first, second = (load(Shard(shard, 2)).own for shard in (0, 1))
-    assert [sample.prompt for sample in first.samples] == ["p0", "p2", "p3", "p5", "p6"]
+    assert [sample.prompt for sample in first.samples] == [
+        "p0",
+        "p2",
+        "p3",
+        "p5",
+        "p6",
+    ]
     assert [sample.prompt for sample in second.samples] == ["p1", "p4"]
     assert (first.load.cap, second.load.cap) == (2, 1)
 

@@ -78,7 +78,9 @@ def stages(draw: st.DrawFn) -> RawStage:
         # Later than the one before: whom the merge puts first is else a matter of taste.
         sent += draw(micro) / 1e6
         ok = draw(st.booleans())
-        itls = draw(st.lists(micro.map(lambda us: us / 1e6), max_size=5)) if ok else []
+        itls = (
+            draw(st.lists(micro.map(lambda us: us / 1e6), max_size=5)) if ok else []
+        )
         ttft = draw(micro) / 1e6 if ok else 0.0
         rows.append(
             {
@@ -93,7 +95,9 @@ def stages(draw: st.DrawFn) -> RawStage:
                 "expected_lens": draw(st.integers(min_value=1, max_value=90)),
                 "output_lens": len(itls) + 1 if ok else 0,
                 "requested_lens": 6,
-                "errors": "" if ok else draw(st.sampled_from(["Bad Request", "Reset"])),
+                "errors": ""
+                if ok
+                else draw(st.sampled_from(["Bad Request", "Reset"])),
             }
         )
     return whole(rows)
@@ -101,18 +105,32 @@ def stages(draw: st.DrawFn) -> RawStage:
 
 def whole(rows: Sequence[dict[str, Any]], **changes: Any) -> RawStage:
     columns = {name: [row[name] for row in rows] for name in PER_REQUEST}
-    return raw_stage(**{**columns, "scalars": NAMES, "unix_minus_perf": 1_700_000_000.0, **changes})
+    return raw_stage(
+        **{
+            **columns,
+            "scalars": NAMES,
+            "unix_minus_perf": 1_700_000_000.0,
+            **changes,
+        }
+    )
 
 
 def rows_of(raw: RawStage) -> list[dict[str, Any]]:
     columns = {
-        name: getattr(raw.instants if name in INSTANTS else raw, name) for name in PER_REQUEST
+        name: getattr(raw.instants if name in INSTANTS else raw, name)
+        for name in PER_REQUEST
     }
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [
+        dict(zip(columns, row, strict=True))
+        for row in zip(*columns.values(), strict=True)
+    ]
 
 
 def on_another_clock(row: dict[str, Any], ahead: float) -> dict[str, Any]:
-    return {**row, **{name: row[name] + ahead for name in ("due", "sent", "answered")}}
+    return {
+        **row,
+        **{name: row[name] + ahead for name in ("due", "sent", "answered")},
+    }
 
 
 def split(raw: RawStage, shards: Sequence[int]) -> list[StageRecord]:
@@ -125,16 +143,22 @@ def split(raw: RawStage, shards: Sequence[int]) -> list[StageRecord]:
             for row, its in zip(rows_of(raw), shards, strict=True)
             if its == shard
         ]
-        parts.append(record_of(whole(rows, unix_minus_perf=raw.unix_minus_perf - ahead)))
+        parts.append(
+            record_of(whole(rows, unix_minus_perf=raw.unix_minus_perf - ahead))
+        )
     return parts
 
 
 @given(st.data())
-def test_a_stage_split_any_way_is_the_same_put_together(data: st.DataObject) -> None:
+def test_a_stage_split_any_way_is_the_same_put_together(
+    data: st.DataObject,
+) -> None:
     raw = data.draw(stages())
     shards = data.draw(
         st.lists(
-            st.integers(0, 3), min_size=len(raw.instants.sent), max_size=len(raw.instants.sent)
+            st.integers(0, 3),
+            min_size=len(raw.instants.sent),
+            max_size=len(raw.instants.sent),
         )
     )
     one = record_of(raw)
@@ -145,17 +169,27 @@ def test_a_stage_split_any_way_is_the_same_put_together(data: st.DataObject) -> 
         theirs = getattr(one.requests, name)
         # Another clock's instants are other floats: the last microsecond may round the other way.
         assert mine == (
-            pytest.approx(theirs, abs=2) if name in ("start_us", "queue_us") else theirs
+            pytest.approx(theirs, abs=2)
+            if name in ("start_us", "queue_us")
+            else theirs
         ), name
     assert (several.gaps, several.errors) == (one.gaps, one.errors)
-    assert several.first_send_unix_us == pytest.approx(one.first_send_unix_us, abs=2)
-    assert several.last_receive_unix_us == pytest.approx(one.last_receive_unix_us, abs=2)
+    assert several.first_send_unix_us == pytest.approx(
+        one.first_send_unix_us, abs=2
+    )
+    assert several.last_receive_unix_us == pytest.approx(
+        one.last_receive_unix_us, abs=2
+    )
     assert several.idle_before_us == pytest.approx(one.idle_before_us, abs=2)
     figures = figures_of(
         one.requests, one.gaps, duration_seconds=1, max_concurrency=7, wanted=NAMES
     )
-    latencies = [name for name in figures if name.endswith("_ms") and "queue" not in name]
-    assert [several.scalars[name] for name in latencies] == [figures[name] for name in latencies]
+    latencies = [
+        name for name in figures if name.endswith("_ms") and "queue" not in name
+    ]
+    assert [several.scalars[name] for name in latencies] == [
+        figures[name] for name in latencies
+    ]
 
 
 @given(stages())
@@ -164,12 +198,18 @@ def test_figures_are_those_of_their_definitions(raw: RawStage) -> None:
     columns = record.requests
     ok = [i for i, good in enumerate(record.requests.ok) if good]
     figures = figures_of(
-        columns, record.gaps, duration_seconds=2.0, max_concurrency=None, wanted=NAMES
+        columns,
+        record.gaps,
+        duration_seconds=2.0,
+        max_concurrency=None,
+        wanted=NAMES,
     )
     values = {
         "ttft": [columns.ttft_us[i] / 1000 for i in ok],
         "tpot": [
-            (columns.e2el_us[i] - columns.ttft_us[i]) / (columns.output_tokens[i] - 1) / 1000
+            (columns.e2el_us[i] - columns.ttft_us[i])
+            / (columns.output_tokens[i] - 1)
+            / 1000
             for i in ok
             if columns.output_tokens[i] > 1
         ],
@@ -181,7 +221,9 @@ def test_figures_are_those_of_their_definitions(raw: RawStage) -> None:
         "e2el": [columns.e2el_us[i] / 1000 for i in ok],
     }
     for latency, sample in values.items():
-        assert figures[f"mean_{latency}_ms"] == pytest.approx(fmean(sample) if sample else 0.0)
+        assert figures[f"mean_{latency}_ms"] == pytest.approx(
+            fmean(sample) if sample else 0.0
+        )
         assert figures[f"std_{latency}_ms"] == pytest.approx(
             pstdev(sample) if sample else 0.0, abs=1e-6
         )
@@ -190,8 +232,13 @@ def test_figures_are_those_of_their_definitions(raw: RawStage) -> None:
             (Fraction(50), "p50"),
             (Fraction("99.9"), "p99.9"),
         ):
-            assert figures[f"{name}_{latency}_ms"] == pytest.approx(linear(sample, percent))
-    assert (figures["completed"], figures["failed"]) == (len(ok), len(columns.ok) - len(ok))
+            assert figures[f"{name}_{latency}_ms"] == pytest.approx(
+                linear(sample, percent)
+            )
+    assert (figures["completed"], figures["failed"]) == (
+        len(ok),
+        len(columns.ok) - len(ok),
+    )
     assert figures["request_throughput"] == len(ok) / 2.0
     assert "max_output_tokens_per_s" not in figures
 
@@ -211,7 +258,10 @@ def test_percentiles_are_rounded_as_numpys_are() -> None:
     """`numpy.percentile` of these, which reckons from the upper neighbour where that is nearer;
     from the lower it is
     904.1974500000001."""
-    assert Distribution.of([332.695, 721.484, 711.192, 936.441]).percentile(95.0) == 904.19745
+    assert (
+        Distribution.of([332.695, 721.484, 711.192, 936.441]).percentile(95.0)
+        == 904.19745
+    )
 
 
 def test_the_busiest_second_counts_those_under_way_in_it() -> None:
@@ -225,7 +275,9 @@ def test_the_busiest_second_counts_those_under_way_in_it() -> None:
             "itls": [],
         }
 
-    record = record_of(whole([row(100.0, 0.5), row(100.9, 0.3), row(101.5, 1.0), row(101.9, 0.2)]))
+    record = record_of(
+        whole([row(100.0, 0.5), row(100.9, 0.3), row(101.5, 1.0), row(101.9, 0.2)])
+    )
     figures = figures_of(
         record.requests,
         record.gaps,
@@ -259,7 +311,11 @@ def parts(**second: Any) -> list[StageRecord]:
 
 def test_what_a_client_costs_is_added_and_what_holds_it_back_is_the_worst() -> None:
     client = merged(parts(), TOGETHER).client
-    assert (client.cpu_seconds, client.wall_seconds, client.processes) == (0.75, 2.5, 2)
+    assert (client.cpu_seconds, client.wall_seconds, client.processes) == (
+        0.75,
+        2.5,
+        2,
+    )
     assert (client.throttled_periods, client.lost_segments) == (3, 4)
     assert (client.lag_p99_us, client.lag_max_us) == (500_000, 500_000)
 
@@ -279,7 +335,8 @@ def test_connections_are_those_of_all_shards(
 ) -> None:
     first = Connections(opened=2, total_us=1500, longest_us=1400)
     parts = [
-        record_of(raw_stage()).model_copy(update={"connections": each}) for each in (first, second)
+        record_of(raw_stage()).model_copy(update={"connections": each})
+        for each in (first, second)
     ]
     assert merged(parts, TOGETHER).connections == together
 
@@ -288,7 +345,11 @@ def test_connections_are_those_of_all_shards(
     ("expected", "second"),
     [
         pytest.param((None, None), {}, id="no node tells"),
-        pytest.param((9.0, 0.5), {"node_cpu_seconds": 9.0, "stolen_seconds": 0.5}, id="one does"),
+        pytest.param(
+            (9.0, 0.5),
+            {"node_cpu_seconds": 9.0, "stolen_seconds": 0.5},
+            id="one does",
+        ),
     ],
 )
 def test_the_node_with_most_stolen_cpu_counts(
@@ -303,7 +364,11 @@ def test_what_only_the_first_has_seen_is_reported_by_it() -> None:
     record = merged(both, TOGETHER)
     assert (record.servers, record.repeated_tokens) == (first.servers, 5)
     assert record.shards is not None
-    assert (record.shards.count, record.shards.start_skew_us, record.shards.clock_error_us) == (
+    assert (
+        record.shards.count,
+        record.shards.start_skew_us,
+        record.shards.clock_error_us,
+    ) == (
         2,
         300,
         40,
@@ -346,10 +411,14 @@ def test_what_was_noted_of_streams_is_put_together_in_order_of_sending() -> None
     """The second shard noted something; of the first, which noted nothing, all is as usual."""
     first, second = parts()
     count = len(second.requests.ok)
-    noted = Streams(closed=(1,) * count, first_chunk_us=(7,) * count, uncounted=1, reconnected=2)
+    noted = Streams(
+        closed=(1,) * count, first_chunk_us=(7,) * count, uncounted=1, reconnected=2
+    )
     whole = merged([first, second.model_copy(update={"streams": noted})], TOGETHER)
     assert whole.streams is not None
     assert (whole.streams.uncounted, whole.streams.reconnected) == (1, 2)
     assert len(whole.streams.closed) == len(whole.requests.ok)
-    assert sorted(whole.streams.first_chunk_us) == sorted([*first.requests.ttft_us, *(7,) * count])
+    assert sorted(whole.streams.first_chunk_us) == sorted(
+        [*first.requests.ttft_us, *(7,) * count]
+    )
     assert merged([first, second], TOGETHER).streams is None

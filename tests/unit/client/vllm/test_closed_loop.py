@@ -35,7 +35,9 @@ from benchrun_client.stage_record import Instants
 from unit.runtime.fast_time import now, passing, run_fast
 
 
-async def all_at_once(users: int, requests: int) -> list[tuple[float | None, float]]:
+async def all_at_once(
+    users: int, requests: int
+) -> list[tuple[float | None, float]]:
     """When each request was due and when it went, all of them asked for at one instant."""
     beginning = UserRamp(users, clock=now)
 
@@ -49,7 +51,9 @@ def test_users_begin_one_after_the_other_and_nobody_waits_after_that() -> None:
     gap = USER_GAP_SECONDS
     went = run_fast(all_at_once(4, 6))
     assert [due for due, _ in went] == [0.0, gap, 2 * gap, 3 * gap, None, None]
-    assert [at for _, at in went] == pytest.approx([0.0, gap, 2 * gap, 3 * gap, 0.0, 0.0])
+    assert [at for _, at in went] == pytest.approx(
+        [0.0, gap, 2 * gap, 3 * gap, 0.0, 0.0]
+    )
 
 
 @pytest.mark.parametrize("users", [1, 250, 251, 5000])
@@ -96,13 +100,24 @@ def test_users_of_several_shards_begin_as_those_of_one() -> None:
     """They are counted over all shards, from an instant that all know."""
     gap = USER_GAP_SECONDS
     first = 10.0 + 7 * HANDING_OUT_SECONDS
-    even, odd = (run_fast(begin_agreed(5, range(shard, 5, 2), 7)) for shard in (0, 1))
-    assert [due for due, _ in even] == [first, first + 2 * gap, first + 4 * gap, None]
+    even, odd = (
+        run_fast(begin_agreed(5, range(shard, 5, 2), 7)) for shard in (0, 1)
+    )
+    assert [due for due, _ in even] == [
+        first,
+        first + 2 * gap,
+        first + 4 * gap,
+        None,
+    ]
     assert [due for due, _ in odd] == [first + gap, first + 3 * gap, None]
-    assert [at for _, at in odd[:2]] == pytest.approx([first + gap, first + 3 * gap])
+    assert [at for _, at in odd[:2]] == pytest.approx(
+        [first + gap, first + 3 * gap]
+    )
 
 
-def test_users_that_begin_spread_are_sent_evenly_and_the_answered_do_not_wait_for_them() -> None:
+def test_users_that_begin_spread_are_sent_evenly_and_the_answered_do_not_wait_for_them() -> (
+    None
+):
     """Four users over 8 s; the first is answered after 3 s, and its next request goes at once."""
     went: list[tuple[str, float | None, float]] = []
 
@@ -125,7 +140,10 @@ def test_users_that_begin_spread_are_sent_evenly_and_the_answered_do_not_wait_fo
 
 def test_shards_spread_their_users_by_the_gap_that_was_agreed() -> None:
     first = 10.0 + 7 * HANDING_OUT_SECONDS
-    even, odd = (run_fast(begin_agreed(5, range(shard, 5, 2), 7, gap=3.0)) for shard in (0, 1))
+    even, odd = (
+        run_fast(begin_agreed(5, range(shard, 5, 2), 7, gap=3.0))
+        for shard in (0, 1)
+    )
     assert [due for due, _ in even] == [first, first + 6.0, first + 12.0, None]
     assert [due for due, _ in odd] == [first + 3.0, first + 9.0, None]
 
@@ -150,7 +168,9 @@ async def closed(
     return sent, now()
 
 
-def test_a_user_thinks_after_each_answer_and_nobody_without_a_next_request_does() -> None:
+def test_a_user_thinks_after_each_answer_and_nobody_without_a_next_request_does() -> (
+    None
+):
     sent, ended = run_fast(closed(1, [5.0, 7.0, 100.0], 1.0))
     assert sent == pytest.approx([0.0, 6.0, 14.0])
     assert ended == pytest.approx(15.0)
@@ -187,7 +207,9 @@ def test_equal_seeds_draw_equal_think_times_of_the_right_mean() -> None:
     assert drawn[:3] == pytest.approx(think_seconds(think, seed=7, requests=3))
     assert fmean(drawn) == pytest.approx(2.5, rel=0.03)
     # Exponential: as many are longer than the mean as 1 / e.
-    assert sum(each > 2.5 for each in drawn) / 20_000 == pytest.approx(0.368, abs=0.015)
+    assert sum(each > 2.5 for each in drawn) / 20_000 == pytest.approx(
+        0.368, abs=0.015
+    )
 
 
 def test_constant_think_times_are_the_mean_and_no_think_time_is_none() -> None:
@@ -198,7 +220,9 @@ def test_constant_think_times_are_the_mean_and_no_think_time_is_none() -> None:
 
 def instants(took: Sequence[float], *, failed: int = -1) -> Instants:
     ok = [number != failed for number in range(len(took))]
-    return Instants(sent=[1.0] * len(took), answered=[1.0 + each for each in took], ok=ok)
+    return Instants(
+        sent=[1.0] * len(took), answered=[1.0 + each for each in took], ok=ok
+    )
 
 
 def test_the_answer_time_is_that_of_answered_requests() -> None:
@@ -223,7 +247,12 @@ def test_a_warm_up_is_known_by_its_second_wave(users: int, expected: float) -> N
 
 
 def test_the_nearest_load_in_ratio_counts_and_the_latest_of_equals() -> None:
-    known = [AnswerTime(64, 6.4), AnswerTime(1, 0.1), AnswerTime(4, 0.4), AnswerTime(4, 0.5)]
+    known = [
+        AnswerTime(64, 6.4),
+        AnswerTime(1, 0.1),
+        AnswerTime(4, 0.4),
+        AnswerTime(4, 0.5),
+    ]
     assert nearest(known, users=4) == 0.5
     assert nearest(known, users=32) == 6.4
     assert nearest([], users=4) is None
@@ -239,7 +268,14 @@ SPREAD: dict[str, Any] = {"start": "Spread"}
         pytest.param(10, 30, 5.0, None, 3.0, id="a fifth of the stage"),
         pytest.param(10, 1000, 90.0, None, MAX_SPREAD_SECONDS, id="the longest"),
         pytest.param(10, 100, 5.0, "20", 25.0, id="a round with thinking"),
-        pytest.param(10, 1000, 90.0, "20", MAX_SPREAD_SECONDS + 20, id="the longest with thinking"),
+        pytest.param(
+            10,
+            1000,
+            90.0,
+            "20",
+            MAX_SPREAD_SECONDS + 20,
+            id="the longest with thinking",
+        ),
     ],
 )
 def test_users_begin_over_a_round_within_bounds(
@@ -267,14 +303,25 @@ def test_short_answers_do_not_bring_users_closer_than_it_takes_to_send() -> None
     [
         pytest.param(UsersLoad(concurrency=8, **SPREAD), [], 8, id="nothing known"),
         pytest.param(
-            UsersLoad(concurrency=8, start="Together"), [AnswerTime(8, 5.0)], 8, id="asked for"
+            UsersLoad(concurrency=8, start="Together"),
+            [AnswerTime(8, 5.0)],
+            8,
+            id="asked for",
         ),
-        pytest.param(UsersLoad(concurrency=8, **SPREAD), [], 3, id="fewer requests"),
+        pytest.param(
+            UsersLoad(concurrency=8, **SPREAD), [], 3, id="fewer requests"
+        ),
     ],
 )
-def test_else_users_begin_together(point: Load, known: list[AnswerTime], users: int) -> None:
-    found = user_start(point, requests=min(users, 8) if users == 3 else 80, known=known)
-    assert found == UserStart(mode="Together", seconds=USER_GAP_SECONDS * (users - 1))
+def test_else_users_begin_together(
+    point: Load, known: list[AnswerTime], users: int
+) -> None:
+    found = user_start(
+        point, requests=min(users, 8) if users == 3 else 80, known=known
+    )
+    assert found == UserStart(
+        mode="Together", seconds=USER_GAP_SECONDS * (users - 1)
+    )
     assert gap_of(found, users=users) is None
 
 

@@ -19,25 +19,35 @@ from hypothesis import given, settings, strategies as st
 USAGE = {"prompt_tokens": 8, "completion_tokens": 3}
 
 
-def token(text: str, *, api: Api = "Completions", end: str | None = None, **more: Any) -> str:
+def token(
+    text: str, *, api: Api = "Completions", end: str | None = None, **more: Any
+) -> str:
     content = {"delta": {"content": text}} if api == "Chat" else {"text": text}
-    return json.dumps({"choices": [{"index": 0, **content, "finish_reason": end}], **more})
+    return json.dumps(
+        {"choices": [{"index": 0, **content, "finish_reason": end}], **more}
+    )
 
 
 def role() -> str:
     delta = {"role": "assistant", "content": ""}
-    return json.dumps({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+    return json.dumps(
+        {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    )
 
 
 def read(
-    *chunks: bytes, notes: StreamNotes | None = None, clock: Iterator[float] | None = None
+    *chunks: bytes,
+    notes: StreamNotes | None = None,
+    clock: Iterator[float] | None = None,
 ) -> list[Any]:
     """The payloads that vLLM's client is given, parsed."""
     ticks = clock or count(1.0)
     stream = CompletionStream(notes or StreamNotes(), clock=lambda: next(ticks))
     lines: list[bytes] = []
     for chunk in chunks:
-        lines += [chunk.strip()] if stream.is_one_token(chunk) else stream.feed(chunk)
+        lines += (
+            [chunk.strip()] if stream.is_one_token(chunk) else stream.feed(chunk)
+        )
     lines += stream.end()
     payloads = [line.removeprefix(b"data: ") for line in lines]
     return [p if p == b"[DONE]" else json.loads(p) for p in payloads]
@@ -45,7 +55,10 @@ def read(
 
 def texts(payloads: Sequence[Any]) -> list[str]:
     choices = [p["choices"][0] for p in payloads if p != b"[DONE]" and p["choices"]]
-    return [choice.get("text", choice.get("delta", {}).get("content")) for choice in choices]
+    return [
+        choice.get("text", choice.get("delta", {}).get("content"))
+        for choice in choices
+    ]
 
 
 def usage_of(payloads: Sequence[Any]) -> list[Any]:
@@ -66,7 +79,10 @@ def usage_of(payloads: Sequence[Any]) -> list[Any]:
         ([(b"", b"a"), (b"", b"b")], b"data: a\r\n\r\ndata: b\n\n"),
         ([(b"", b"a\nb")], b"data: a\ndata: b\n\n"),
         ([(b"", b"a\n")], b"data: a\ndata\n\n"),
-        ([(b"message", b"a"), (b"", b"b")], b"event: message\ndata: a\n\ndata: b\n\n"),
+        (
+            [(b"message", b"a"), (b"", b"b")],
+            b"event: message\ndata: a\n\ndata: b\n\n",
+        ),
         ([(b"", b"a")], b": ping\n\ndata: a\nid: 7\nretry: 9\nfoo: x\n\n"),
         ([], b": ping\n\n\n\n"),
         ([(b"", b"a")], b"\xef\xbb\xbfdata: a\n\n"),
@@ -74,7 +90,9 @@ def usage_of(payloads: Sequence[Any]) -> list[Any]:
         ([(b"", b"a")], b"event: error\n\ndata: a\n\n"),
     ],
 )
-def test_events_are_those_of_the_standard(events: list[tuple[bytes, bytes]], text: bytes) -> None:
+def test_events_are_those_of_the_standard(
+    events: list[tuple[bytes, bytes]], text: bytes
+) -> None:
     for chunks in ([text], [text[i : i + 1] for i in range(len(text))]):
         parser = EventParser()
         assert [event for chunk in chunks for event in parser.feed(chunk)] == events
@@ -103,7 +121,12 @@ def streams(draw: st.DrawFn) -> tuple[Api, list[str], bytes]:
     ends = [None] * (len(words) - 1) + ["stop"]
     beside = draw(st.booleans())
     payloads += [
-        token(word, api=api, end=end, **({"usage": USAGE} if beside and (end or word) else {}))
+        token(
+            word,
+            api=api,
+            end=end,
+            **({"usage": USAGE} if beside and (end or word) else {}),
+        )
         for word, end in zip(words, ends, strict=True)
     ]
     if beside and not words[-1]:
@@ -112,7 +135,8 @@ def streams(draw: st.DrawFn) -> tuple[Api, list[str], bytes]:
     payloads += ["[DONE]"] if draw(st.booleans()) or not beside else []
     space = draw(st.sampled_from(["", " "]))
     text = "".join(
-        f"{draw(st.sampled_from(COMMENTS))}data:{space}{payload}\n\n" for payload in payloads
+        f"{draw(st.sampled_from(COMMENTS))}data:{space}{payload}\n\n"
+        for payload in payloads
     )
     return api, words, text.replace("\n", draw(st.sampled_from(LINE_ENDS))).encode()
 
@@ -196,10 +220,16 @@ VLLMS = b'data: {"id":"x","choices":[{"index":0,"text":" a\\n","finish_reason":n
         (False, VLLMS, VLLMS + VLLMS),
         (False, VLLMS, VLLMS[:-1]),
         (False, VLLMS, VLLMS.replace(b"null,", b'"stop",', 1)),
-        (False, VLLMS, VLLMS.replace(b"}]}", b'}],"usage":{"completion_tokens":1}}')),
+        (
+            False,
+            VLLMS,
+            VLLMS.replace(b"}]}", b'}],"usage":{"completion_tokens":1}}'),
+        ),
     ],
 )
-def test_what_is_passed_on_as_it_is(is_plain: bool, before: bytes, chunk: bytes) -> None:
+def test_what_is_passed_on_as_it_is(
+    is_plain: bool, before: bytes, chunk: bytes
+) -> None:
     stream = CompletionStream(StreamNotes())
     list(stream.feed(before))
     assert stream.is_one_token(chunk) is is_plain
@@ -211,7 +241,9 @@ def test_what_is_passed_on_as_it_is(is_plain: bool, before: bytes, chunk: bytes)
 def test_the_first_token_of_a_chat_is_its_first_content() -> None:
     notes = StreamNotes()
     chunks = [f"data: {p}\n\n".encode() for p in (role(), token(" a", api="Chat"))]
-    assert texts(read(*chunks, b"data: [DONE]\n\n", notes=notes, clock=iter([7.0]))) == [" a"]
+    assert texts(
+        read(*chunks, b"data: [DONE]\n\n", notes=notes, clock=iter([7.0]))
+    ) == [" a"]
     assert notes.first_chunk_at == 7.0
 
 
@@ -246,7 +278,9 @@ def test_counts_of_a_stream_that_broke_off_are_not_believed() -> None:
     assert (usage_of(payloads), notes.is_closed) == ([], False)
 
 
-def test_an_event_that_lacks_its_empty_line_at_the_end_is_read_where_it_is_whole() -> None:
+def test_an_event_that_lacks_its_empty_line_at_the_end_is_read_where_it_is_whole() -> (
+    None
+):
     first = f"data: {token(' a')}\n\n".encode()
     assert read(first, b"data: [DONE]")[-1] == b"[DONE]"
     assert texts(read(first, f"data: {token(' b')}".encode())) == [" a", " b"]

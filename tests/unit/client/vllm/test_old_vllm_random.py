@@ -26,9 +26,14 @@ def old(input_tokens: int, output_tokens: int) -> RandomData:
     )
 
 
-def prompts(input_tokens: int, output_tokens: int, *, requests: int) -> list[Prompt]:
+def prompts(
+    input_tokens: int, output_tokens: int, *, requests: int
+) -> list[Prompt]:
     drawn = old_vllm_draws(
-        old(input_tokens, output_tokens), seed=0, requests=requests, vocabulary=VOCABULARY
+        old(input_tokens, output_tokens),
+        seed=0,
+        requests=requests,
+        vocabulary=VOCABULARY,
     )
     return list(zip(drawn.starts(VOCABULARY), drawn.inputs, strict=True))
 
@@ -40,7 +45,9 @@ def hit_percent(sent: list[list[Prompt]]) -> float:
     cached: dict[int, int] = {}
     for start, length in (prompt for run in before for prompt in run):
         cached[start] = max(cached.get(start, 0), length)
-    found = sum(min(cached.get(start, 0), length) // BLOCK * BLOCK for start, length in last)
+    found = sum(
+        min(cached.get(start, 0), length) // BLOCK * BLOCK for start, length in last
+    )
     return 100 * found / sum(length for _, length in last)
 
 
@@ -51,7 +58,10 @@ def hit_percent(sent: list[list[Prompt]]) -> float:
 def test_input_tokens_are_those_that_the_tool_printed(
     input_tokens: int, output_tokens: int, requests: int, total: int
 ) -> None:
-    assert sum(n for _, n in prompts(input_tokens, output_tokens, requests=requests)) == total
+    assert (
+        sum(n for _, n in prompts(input_tokens, output_tokens, requests=requests))
+        == total
+    )
 
 
 ORDER = [(7000, 1000), (7000, 1000), (7000, 3000), (10_000, 3000), (7000, 3000)]
@@ -61,12 +71,16 @@ def test_seven_prompts_a_run_give_the_hits_that_were_seen() -> None:
     runs = [prompts(*lengths, requests=7) for lengths in ORDER]
     # The first run finds what its own test request left: prompt 1.
     hits = [hit_percent([runs[0][:1], runs[0]])]
-    hits += [hit_percent([*runs[:n], runs[n][:1], runs[n]]) for n in range(1, len(runs))]
+    hits += [
+        hit_percent([*runs[:n], runs[n][:1], runs[n]]) for n in range(1, len(runs))
+    ]
     assert [round(each, 1) for each in hits] == [13.8, 99.9, 99.9, 13.7, 99.9]
 
 
 def test_a_longer_run_before_does_not_help_where_it_begins_otherwise() -> None:
-    before, after = (prompts(*each, requests=7) for each in ((12_000, 3000), (7000, 1000)))
+    before, after = (
+        prompts(*each, requests=7) for each in ((12_000, 3000), (7000, 1000))
+    )
     assert round(hit_percent([before, after[:1], after]), 1) == 13.8
 
 
@@ -81,7 +95,9 @@ def test_a_stage_sends_them_and_a_warm_up_none_of_them() -> None:
     )
     traffic = write_traffic(given, find_material(given, counter), counter)
     first, again = traffic.stages
-    drawn = old_vllm_draws(data, seed=0, requests=12, vocabulary=counter.tokenizer.vocab_size)
+    drawn = old_vllm_draws(
+        data, seed=0, requests=12, vocabulary=counter.tokenizer.vocab_size
+    )
     assert [s.prompt for s in first] == [s.prompt for s in again]
     assert [len(s.prompt.split()) for s in first] == list(drawn.inputs)
     assert [s.output_tokens for s in first] == list(drawn.outputs)

@@ -58,7 +58,9 @@ class Sender:
 
     async def run(self, call: EngineCall, servers: Servers) -> dict[str, Any]:
         self.urls = servers.urls
-        self.instants = Instants(sent=[1.0] * len(call.samples), answered=[0.0] * len(call.samples))
+        self.instants = Instants(
+            sent=[1.0] * len(call.samples), answered=[0.0] * len(call.samples)
+        )
         try:
             for number in range(len(call.samples) if self._ends else 1):
                 await asyncio.sleep(self._seconds)
@@ -97,10 +99,18 @@ async def profiled(
         port = int(url.rpartition(":")[2])
         load = warmup(requests=len(SAMPLES), concurrency=2)
         wanted = ProfilePlan(
-            **{"load": load, "seconds": 1, "max_seconds": 20, "reader_port": port, **changes}
+            **{
+                "load": load,
+                "seconds": 1,
+                "max_seconds": 20,
+                "reader_port": port,
+                **changes,
+            }
         )
         servers = Servers(
-            VLLM, (url, "http://second:8000"), (f"{url}/metrics", "http://second:8000/metrics")
+            VLLM,
+            (url, "http://second:8000"),
+            (f"{url}/metrics", "http://second:8000/metrics"),
         )
         return await Profiling(wanted, sender, servers, SAMPLES, session).record(
             plan(profile=wanted), sequence=1
@@ -108,7 +118,10 @@ async def profiled(
 
 
 async def profile_of(
-    sender: Sender, answers: Mapping[str, tuple[int, str]], seen: Seen, **options: Any
+    sender: Sender,
+    answers: Mapping[str, tuple[int, str]],
+    seen: Seen,
+    **options: Any,
 ) -> ProfileResult:
     found = (await profiled(sender, answers, seen, **options)).profile
     assert found is not None
@@ -123,8 +136,15 @@ async def test_the_first_server_is_profiled_under_load_and_its_trace_read() -> N
     assert len(sender.urls) == 1
     assert record.profile is not None
     assert record.profile.summary is not None
-    assert (record.profile.problem, record.profile.summary.busy_us) == (None, 1_842_536)
-    assert (record.stage_id, record.sequence, record.requests.ok) == (PROFILE_STAGE, 1, ())
+    assert (record.profile.problem, record.profile.summary.busy_us) == (
+        None,
+        1_842_536,
+    )
+    assert (record.stage_id, record.sequence, record.requests.ok) == (
+        PROFILE_STAGE,
+        1,
+        (),
+    )
     assert record.prompts_digest == prompts_digest(SAMPLES)
     assert open_record(seal(record)[1]) == record
 
@@ -156,7 +176,10 @@ async def test_without_an_answer_the_profile_begins_all_the_same(
             id="the server was not started for it",
         ),
         pytest.param(
-            {"/start_profile": (500, "no CUPTI")}, "no CUPTI", 1, id="the profiler can't start"
+            {"/start_profile": (500, "no CUPTI")},
+            "no CUPTI",
+            1,
+            id="the profiler can't start",
         ),
         pytest.param(
             {"/stop_profile": (500, "No space left")},
@@ -192,7 +215,9 @@ async def test_whatever_hangs_the_server_is_held_no_longer_than_the_deadline(
     monkeypatch.setattr(profiling, "STOP_SECONDS", 0.1)
     begun = time.monotonic()
     sender = Sender()
-    found = await profile_of(sender, {"/": (200, SUMMARY)}, [], hangs=path, max_seconds=2)
+    found = await profile_of(
+        sender, {"/": (200, SUMMARY)}, [], hangs=path, max_seconds=2
+    )
     assert time.monotonic() - begun < 6.0
     assert "not done within 2 s" in (found.problem or "")
     assert path in (found.problem or "")
@@ -201,24 +226,31 @@ async def test_whatever_hangs_the_server_is_held_no_longer_than_the_deadline(
 async def test_a_profiler_that_may_still_run_is_stopped() -> None:
     """Others may use an endpoint. It did start, but did not say so in time."""
     seen = Seen()
-    await profile_of(Sender(ends=False), {}, seen, hangs="/start_profile", max_seconds=1)
+    await profile_of(
+        Sender(ends=False), {}, seen, hangs="/start_profile", max_seconds=1
+    )
     assert seen == ["POST /start_profile", "POST /stop_profile"]
 
 
 async def test_an_endpoint_keeps_its_trace() -> None:
     seen = Seen()
     found = await profile_of(Sender(), {}, seen, reader_port=None)
-    assert (found.summary, seen) == (None, ["POST /start_profile", "POST /stop_profile"])
+    assert (found.summary, seen) == (
+        None,
+        ["POST /start_profile", "POST /stop_profile"],
+    )
     assert "where the endpoint keeps" in (found.problem or "")
 
 
 async def test_a_server_that_is_gone_is_no_error() -> None:
     async with aiohttp.ClientSession() as session:
         wanted = ProfilePlan(load=warmup(), seconds=1, max_seconds=20)
-        servers = Servers(VLLM, ("http://127.0.0.1:9",), ("http://127.0.0.1:9/metrics",))
-        record = await Profiling(wanted, Sender(), servers, SAMPLES, session).record(
-            plan(), sequence=1
+        servers = Servers(
+            VLLM, ("http://127.0.0.1:9",), ("http://127.0.0.1:9/metrics",)
         )
+        record = await Profiling(
+            wanted, Sender(), servers, SAMPLES, session
+        ).record(plan(), sequence=1)
     assert record.profile is not None
     assert "start_profile" in (record.profile.problem or "")
 
@@ -226,7 +258,9 @@ async def test_a_server_that_is_gone_is_no_error() -> None:
 def test_what_is_measured_sends_the_same_with_a_profile_and_without() -> None:
     counter = TokenCounter(HubTokenizer())
     stages = (stage(), stage(id="chat/concurrency=4/r1", seed=3))
-    wanted = ProfilePlan(load=warmup(requests=5, seed=77), seconds=1, max_seconds=20)
+    wanted = ProfilePlan(
+        load=warmup(requests=5, seed=77), seconds=1, max_seconds=20
+    )
     without, with_profile = (
         plan(*stages, warmups=(warmup(),), profile=each) for each in (None, wanted)
     )
@@ -248,5 +282,7 @@ def test_a_profile_is_of_its_stage_alone() -> None:
             record.model_dump(by_alias=True) | {"stage_id": "chat/rate=1/r1"}
         )
     with pytest.raises(ValueError) as raised:
-        StageRecord.model_validate(record.model_dump(by_alias=True) | {"profile": None})
+        StageRecord.model_validate(
+            record.model_dump(by_alias=True) | {"profile": None}
+        )
     golden(str(raised.value))

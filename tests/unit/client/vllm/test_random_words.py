@@ -33,16 +33,24 @@ def test_prompts_are_as_long_as_requested_with_special_tokens_and_template(
     api: Api, input_tokens: int
 ) -> None:
     counter = WordCounter(special=1, template=5)
-    slot = stage(api=api, requests=300, data=RandomData(input_tokens=input_tokens, output_tokens=3))
+    slot = stage(
+        api=api,
+        requests=300,
+        data=RandomData(input_tokens=input_tokens, output_tokens=3),
+    )
     samples = write(WordWriter(words=WORDS, counter=counter), slot)
     assert len(samples) == 300
     assert {*counter.count([s.prompt for s in samples], api=api)} == {input_tokens}
-    assert {(s.input_tokens, s.output_tokens) for s in samples} == {(input_tokens, 3)}
+    assert {(s.input_tokens, s.output_tokens) for s in samples} == {
+        (input_tokens, 3)
+    }
 
 
 def test_words_that_count_double_are_made_up_for() -> None:
     counter = WordCounter(double=frozenset(WORDS[::3]))
-    samples = write(WordWriter(words=WORDS[1:], counter=counter), stage(requests=50))
+    samples = write(
+        WordWriter(words=WORDS[1:], counter=counter), stage(requests=50)
+    )
     assert {*counter.count([s.prompt for s in samples], api="Completions")} == {32}
 
 
@@ -51,7 +59,9 @@ def test_no_two_prompts_of_a_run_start_alike() -> None:
     prompts = WordWriter(words=WORDS[:3], counter=WordCounter())
     slots: list[Slot] = [stage(seed=n, requests=400) for n in range(7)]
     found = [
-        start for slot in [*slots, warmup(requests=400)] for start in starts(write(prompts, slot))
+        start
+        for slot in [*slots, warmup(requests=400)]
+        for start in starts(write(prompts, slot))
     ]
     assert len(found) == 3200
     assert len(set(found)) == len(found)
@@ -67,7 +77,9 @@ def test_the_same_seed_writes_the_same_prompts_whatever_came_before() -> None:
 
 def test_another_seed_writes_other_prompts() -> None:
     prompts = WordWriter(words=WORDS, counter=WordCounter())
-    assert not set(write(prompts, stage(seed=1))) & set(write(prompts, stage(seed=2)))
+    assert not set(write(prompts, stage(seed=1))) & set(
+        write(prompts, stage(seed=2))
+    )
 
 
 def test_these_prompts_never_change_between_releases() -> None:
@@ -80,7 +92,9 @@ def test_these_prompts_never_change_between_releases() -> None:
     assert samples[0].prompt == "dok sas ras gam lus let nuk rim"
 
 
-def test_a_prompt_shorter_than_what_the_server_adds_is_rejected_with_the_number() -> None:
+def test_a_prompt_shorter_than_what_the_server_adds_is_rejected_with_the_number() -> (
+    None
+):
     prompts = WordWriter(words=WORDS, counter=WordCounter(template=40))
     with pytest.raises(RunFailure, match="take 40") as failure:
         write(prompts, stage(api="Chat"))
@@ -100,12 +114,17 @@ def test_a_tokenizer_that_never_gives_the_length_is_rejected() -> None:
 DRAWN = DrawnLengths(mean=200, stdev=80, min=40, max=260)
 
 
-def test_drawn_lengths_are_those_of_the_normal_distribution_between_its_cuts() -> None:
+def test_drawn_lengths_are_those_of_the_normal_distribution_between_its_cuts() -> (
+    None
+):
     lengths = drawn_lengths(
         RandomData(input_lengths=DRAWN, output_tokens=9), seed=1, requests=20_000
     )
     inputs = [tokens for tokens, _ in lengths]
-    low, high = ((edge - DRAWN.mean) / DRAWN.stdev for edge in (DRAWN.min - 0.5, DRAWN.max + 0.5))
+    low, high = (
+        (edge - DRAWN.mean) / DRAWN.stdev
+        for edge in (DRAWN.min - 0.5, DRAWN.max + 0.5)
+    )
     unit = NormalDist()
     mass = unit.cdf(high) - unit.cdf(low)
     # Johnson, Kotz, Balakrishnan 1994, 13.10.1.
@@ -123,14 +142,18 @@ def test_drawn_lengths_are_those_of_the_normal_distribution_between_its_cuts() -
 
 
 @pytest.mark.parametrize("special", [0, 3])
-def test_servers_that_are_compared_get_requests_of_the_same_lengths(special: int) -> None:
+def test_servers_that_are_compared_get_requests_of_the_same_lengths(
+    special: int,
+) -> None:
     """Whatever their tokenizers; and a longer stage begins with the same ones."""
     data = RandomData(
-        input_lengths=DRAWN, output_lengths=DrawnLengths(mean=5, stdev=9, min=1, max=30)
+        input_lengths=DRAWN,
+        output_lengths=DrawnLengths(mean=5, stdev=9, min=1, max=30),
     )
     counter = WordCounter(special=special)
     samples = write(
-        WordWriter(words=WORDS, counter=counter), stage(seed=3, requests=300, data=data)
+        WordWriter(words=WORDS, counter=counter),
+        stage(seed=3, requests=300, data=data),
     )
     lengths = [(s.input_tokens, s.output_tokens) for s in samples]
     assert counter.count([s.prompt for s in samples], api="Completions") == [
@@ -141,7 +164,9 @@ def test_servers_that_are_compared_get_requests_of_the_same_lengths(special: int
 
 
 @pytest.mark.parametrize("mean", [40, 41])
-def test_a_distribution_far_wider_than_its_cuts_is_drawn_from_at_once(mean: int) -> None:
+def test_a_distribution_far_wider_than_its_cuts_is_drawn_from_at_once(
+    mean: int,
+) -> None:
     lengths = DrawnLengths(mean=mean, stdev=10_000_000, min=40, max=41)
     found = drawn_lengths(RandomData(input_lengths=lengths), seed=1, requests=100)
     assert {tokens for tokens, _ in found} == {40, 41}

@@ -22,13 +22,17 @@ async def listening(serve: Serve) -> AsyncIterator[tuple[str, list[int]]]:
     and the requests of each connection."""
     seen: list[int] = []
 
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         place = len(seen)
         seen.append(0)
         try:
             while not writer.is_closing():
                 head = await reader.readuntil(b"\r\n\r\n")
-                length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+                length = int(
+                    head.lower().split(b"content-length:")[1].split(b"\r\n")[0]
+                )
                 await reader.readexactly(length)
                 seen[place] += 1
                 serve(writer, seen[place])
@@ -83,7 +87,9 @@ async def sent(url: str, requests: int) -> list[StreamNotes]:
     return found
 
 
-async def test_a_request_on_a_connection_that_was_just_closed_is_sent_once_more() -> None:
+async def test_a_request_on_a_connection_that_was_just_closed_is_sent_once_more() -> (
+    None
+):
     async with listening(hangs_up_on_the_second) as (url, seen):
         notes = await sent(url, 3)
     assert [each.reconnects for each in notes] == [0, 1, 0]

@@ -24,11 +24,15 @@ ONE_STEP = TRACES / "one-step.pt.trace.json.gz"
 
 def trace(tmp_path: Path, *events: dict[str, Any], **further: Any) -> TraceSummary:
     file = tmp_path / "rank0.pt.trace.json"
-    file.write_text(json.dumps({"schemaVersion": 1, **further, "traceEvents": events}))
+    file.write_text(
+        json.dumps({"schemaVersion": 1, **further, "traceEvents": events})
+    )
     return TraceSummary.model_validate(summary_of(file))
 
 
-def span(kind: str, name: str, start: float, length: float, **further: Any) -> dict[str, Any]:
+def span(
+    kind: str, name: str, start: float, length: float, **further: Any
+) -> dict[str, Any]:
     return {
         "ph": "X",
         "cat": kind,
@@ -46,7 +50,9 @@ def test_a_real_trace_has_the_times_of_vllms_own_table() -> None:
     operator."""
     found = TraceSummary.model_validate(summary_of(ONE_STEP))
     table = (TRACES / "one-step.profiler_out.txt").read_text()
-    rows = re.findall(r"^ *(\S+) +[0-9.]+% +([0-9.]+)(us|ms|s) .* (\d+) +$", table, re.MULTILINE)
+    rows = re.findall(
+        r"^ *(\S+) +[0-9.]+% +([0-9.]+)(us|ms|s) .* (\d+) +$", table, re.MULTILINE
+    )
     own = {
         name: (float(value) * {"us": 1, "ms": 1e3, "s": 1e6}[unit], int(count))
         for name, value, unit, count in rows
@@ -61,7 +67,9 @@ def test_a_real_trace_has_the_times_of_vllms_own_table() -> None:
 
 
 def test_the_time_between_steps_is_the_hosts() -> None:
-    found = TraceSummary.model_validate(summary_of(TRACES / "twelve-steps.pt.trace.json.gz"))
+    found = TraceSummary.model_validate(
+        summary_of(TRACES / "twelve-steps.pt.trace.json.gz")
+    )
     assert (found.steps, found.step_tokens, found.window_us, found.busy_us) == (
         12,
         2,
@@ -80,7 +88,9 @@ def test_kernels_of_a_gpu_run_beside_each_other(tmp_path: Path) -> None:
         span("kernel", "nccl", 140, 40, tid=8),
         span("gpu_memcpy", "copy", 280, 20, tid=7),
         span("user_annotation", "execute_context_1(900)_generation_0(0)", 0, 5),
-        span("gpu_user_annotation", "execute_context_1(500)_generation_3(3)", 100, 80),
+        span(
+            "gpu_user_annotation", "execute_context_1(500)_generation_3(3)", 100, 80
+        ),
         span(
             "gpu_user_annotation",
             "execute_13_context_0(sq0sk0sqsq0sqsk0)_generation_3(sq13sk9sqsq1sqsk2)",
@@ -106,7 +116,11 @@ def test_an_operator_is_left_without_what_it_calls(tmp_path: Path) -> None:
     outer = span("cpu_op", "linear", 0, 100)
     inner = span("cpu_op", "mm", 10, 60)
     found = trace(
-        tmp_path, inner, span("cpu_op", "sum", 100, 5), outer, span("cpu_op", "mm", 20, 30, tid=2)
+        tmp_path,
+        inner,
+        span("cpu_op", "sum", 100, 5),
+        outer,
+        span("cpu_op", "mm", 20, 30, tid=2),
     )
     assert {kernel.name: kernel.total_us for kernel in found.kernels} == {
         "mm": 90,
@@ -118,7 +132,12 @@ def test_an_operator_is_left_without_what_it_calls(tmp_path: Path) -> None:
 
 def test_nothing_was_recorded(tmp_path: Path) -> None:
     found = trace(tmp_path)
-    assert (found.kernels, found.window_us, found.steps, found.step_tokens) == ((), 0, 0, None)
+    assert (found.kernels, found.window_us, found.steps, found.step_tokens) == (
+        (),
+        0,
+        0,
+        None,
+    )
 
 
 @pytest.mark.parametrize("size", [61, 4096])
@@ -140,8 +159,14 @@ def test_events_are_found_however_the_text_is_cut(size: int) -> None:
             "not an event",
             id="an event without end",
         ),
-        pytest.param(b'{"traceEvents": [' + b"0," * 5_000 + b"0]}", None, id="what is not a span"),
-        pytest.param(b'{"traceEvents": [' + b"{}," * 5_000 + b"{}]}", None, id="empty spans"),
+        pytest.param(
+            b'{"traceEvents": [' + b"0," * 5_000 + b"0]}",
+            None,
+            id="what is not a span",
+        ),
+        pytest.param(
+            b'{"traceEvents": [' + b"{}," * 5_000 + b"{}]}", None, id="empty spans"
+        ),
     ],
 )
 def test_a_file_that_is_not_a_trace_is_rejected_in_a_sentence(
@@ -168,10 +193,20 @@ def test_the_number_of_trace_events_is_bounded(
 
 
 def test_spans_that_lie_are_passed_over_and_names_are_cut(tmp_path: Path) -> None:
-    lies: tuple[object, ...] = (-1, "9", None, 1e300, float("nan"), float("inf"), [1])
+    lies: tuple[object, ...] = (
+        -1,
+        "9",
+        None,
+        1e300,
+        float("nan"),
+        float("inf"),
+        [1],
+    )
     spans = [span("cpu_op", "mm", 0, 1) | {"dur": lie} for lie in lies]
     found = trace(tmp_path, span("cpu_op", "n" * 9000, 0, 1), *spans)
-    assert [(len(kernel.name), kernel.total_us) for kernel in found.kernels] == [(160, 1)]
+    assert [(len(kernel.name), kernel.total_us) for kernel in found.kernels] == [
+        (160, 1)
+    ]
 
 
 def test_a_broken_archive_is_rejected(tmp_path: Path) -> None:
@@ -208,11 +243,16 @@ def test_the_server_needs_nothing_but_its_own_text(tmp_path: Path) -> None:
         try:
             for _ in polling("the reader answers", seconds=30):
                 try:
-                    assert get_json(url) == (404, {"problem": f"no trace in {tmp_path}"})
+                    assert get_json(url) == (
+                        404,
+                        {"problem": f"no trace in {tmp_path}"},
+                    )
                     break
                 except urllib.error.URLError:
                     continue
-            (tmp_path / "vm.async_llm.1.pt.trace.json.gz").write_bytes(b"of the API server")
+            (tmp_path / "vm.async_llm.1.pt.trace.json.gz").write_bytes(
+                b"of the API server"
+            )
             (tmp_path / ONE_STEP.name).write_bytes(ONE_STEP.read_bytes())
             assert get_json(url) == (200, summary_of(ONE_STEP))
             (tmp_path / ONE_STEP.name).write_bytes(b"broken")

@@ -41,12 +41,18 @@ INFO 06-05 09:08:36 [core.py:167] init engine (profile, create kv cache, warmup 
 @pytest.mark.parametrize(
     ("expected", "log"),
     [
-        pytest.param(StartupPhases(None, 0.02, None, 24.46), CPU_0_32, id="0.32 on CPUs"),
-        pytest.param(StartupPhases(30.5, 10.25, 13.01, 29.67), GPU_0_32, id="0.32 on a GPU"),
+        pytest.param(
+            StartupPhases(None, 0.02, None, 24.46), CPU_0_32, id="0.32 on CPUs"
+        ),
+        pytest.param(
+            StartupPhases(30.5, 10.25, 13.01, 29.67), GPU_0_32, id="0.32 on a GPU"
+        ),
         pytest.param(StartupPhases(4.25, 4.25, 14.61, 33.03), OLDER, id="of 2025"),
         pytest.param(StartupPhases(), "", id="no log"),
         pytest.param(
-            StartupPhases(), "INFO: Application startup complete.\n" * 9, id="nothing of it"
+            StartupPhases(),
+            "INFO: Application startup complete.\n" * 9,
+            id="nothing of it",
         ),
         pytest.param(
             StartupPhases(compile=61.5),
@@ -60,10 +66,14 @@ INFO 06-05 09:08:36 [core.py:167] init engine (profile, create kv cache, warmup 
             "encoder: 5.00 s)",
             id="with an encoder",
         ),
-        pytest.param(StartupPhases(), "Loading weights took nan seconds", id="no number"),
+        pytest.param(
+            StartupPhases(), "Loading weights took nan seconds", id="no number"
+        ),
     ],
 )
-def test_startup_phases_are_read_from_the_log(expected: StartupPhases, log: str) -> None:
+def test_startup_phases_are_read_from_the_log(
+    expected: StartupPhases, log: str
+) -> None:
     assert VLLM.startup_phases(log) == expected
 
 
@@ -84,7 +94,9 @@ hand."""
 @pytest.mark.parametrize(
     ("expected", "log"),
     [
-        pytest.param({"dtype": "bfloat16", "quantization": "fp8"}, CONFIG, id="configuration"),
+        pytest.param(
+            {"dtype": "bfloat16", "quantization": "fp8"}, CONFIG, id="configuration"
+        ),
         pytest.param(
             {"attention_backend": "FLASH_ATTN"},
             "Using FLASH_ATTN attention backend out of potential backends: ['FLASH_ATTN', "
@@ -122,12 +134,16 @@ hand."""
         ),
     ],
 )
-def test_chosen_settings_are_read_from_the_log(expected: dict[str, str], log: str) -> None:
+def test_chosen_settings_are_read_from_the_log(
+    expected: dict[str, str], log: str
+) -> None:
     assert VLLM.startup_phases(log).chosen == expected
 
 
 def test_what_a_log_says_was_chosen_is_bounded() -> None:
-    log = "\n".join(f"Using BACKEND_{n} attention backend out of any." for n in range(5000))
+    log = "\n".join(
+        f"Using BACKEND_{n} attention backend out of any." for n in range(5000)
+    )
     assert len(VLLM.startup_phases(log).chosen["attention_backend"]) == 100
 
 
@@ -169,7 +185,9 @@ def log(*lines: tuple[str, str]) -> str:
 
 
 def test_each_is_reported_with_the_kubelets_instant() -> None:
-    text = log(("01.5", NOISE), ("02.123456789", TRITON), ("03", NOISE), ("04", TILELANG))
+    text = log(
+        ("01.5", NOISE), ("02.123456789", TRITON), ("03", NOISE), ("04", TILELANG)
+    )
     assert vllm_log.compilations(text) == (ZERO + 2.123456, ZERO + 4)
 
 
@@ -179,11 +197,16 @@ def test_each_is_reported_with_the_kubelets_instant() -> None:
         pytest.param(log(("01", NOISE)), id="none"),
         pytest.param("", id="empty log"),
         pytest.param(TRITON, id="no instant"),
-        pytest.param(f"2026-11-21T12:00:00 {TRITON}", id="an instant without a zone"),
+        pytest.param(
+            f"2026-11-21T12:00:00 {TRITON}", id="an instant without a zone"
+        ),
         pytest.param(f"99999-99-99T00:00:00Z {TRITON}", id="not an instant"),
         pytest.param(
             log(
-                ("01", "Kernel JIT monitor activated; monitored JIT compilations during inference")
+                (
+                    "01",
+                    "Kernel JIT monitor activated; monitored JIT compilations during inference",
+                )
             ),
             id="start",
         ),
@@ -208,5 +231,9 @@ def cost(unit: str) -> float:
     return min(seconds)
 
 
-def test_a_line_that_begins_a_setting_again_and_again_costs_little_more_than_another() -> None:
-    assert cost("Initializing a V1 LLM engine , ") < 8 * cost("Initializing a V1 , , , , , , ")
+def test_a_line_that_begins_a_setting_again_and_again_costs_little_more_than_another() -> (
+    None
+):
+    assert cost("Initializing a V1 LLM engine , ") < 8 * cost(
+        "Initializing a V1 , , , , , , "
+    )

@@ -8,7 +8,11 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from benchrun_client.load.vllm_patches import CONNECTS, PatchedAiohttp, SharedMetrics
+from benchrun_client.load.vllm_patches import (
+    CONNECTS,
+    PatchedAiohttp,
+    SharedMetrics,
+)
 from unit.client.servers import Handler, answering, serving
 
 
@@ -38,9 +42,14 @@ async def not_utf8(_: web.Request) -> web.Response:
         pytest.param(None, endless, id="endless"),
     ],
 )
-async def test_vllm_reads_pages_within_our_bounds(expected: str | None, handler: Handler) -> None:
+async def test_vllm_reads_pages_within_our_bounds(
+    expected: str | None, handler: Handler
+) -> None:
     async with serving(metrics=handler) as url, aiohttp.ClientSession() as session:
-        assert await SharedMetrics().bounded(vllms_reader, first=True)(url, session) == expected
+        assert (
+            await SharedMetrics().bounded(vllms_reader, first=True)(url, session)
+            == expected
+        )
 
 
 async def test_vllms_readers_share_a_page_and_read_it_anew_the_next_time() -> None:
@@ -50,9 +59,13 @@ async def test_vllms_readers_share_a_page_and_read_it_anew_the_next_time() -> No
         return web.Response(text=next(pages))
 
     shared = SharedMetrics()
-    first, second = (shared.bounded(vllms_reader, first=is_first) for is_first in (True, False))
+    first, second = (
+        shared.bounded(vllms_reader, first=is_first) for is_first in (True, False)
+    )
     async with serving(metrics=counting) as url, aiohttp.ClientSession() as session:
-        read = [await reader(url, session) for reader in (first, second, first, second)]
+        read = [
+            await reader(url, session) for reader in (first, second, first, second)
+        ]
     assert read == ["before", "before", "after", "after"]
 
 
@@ -75,18 +88,25 @@ async def test_sessions_left_open_are_closed() -> None:
 
 
 def test_everything_else_is_aiohttps_own() -> None:
-    assert PatchedAiohttp(aiohttp, tls=None, trust_env=False).ClientTimeout is aiohttp.ClientTimeout
+    assert (
+        PatchedAiohttp(aiohttp, tls=None, trust_env=False).ClientTimeout
+        is aiohttp.ClientTimeout
+    )
 
 
 @pytest.mark.parametrize("verified", [True, False])
-def test_our_certificates_are_used_where_verification_is_requested(verified: bool) -> None:
+def test_our_certificates_are_used_where_verification_is_requested(
+    verified: bool,
+) -> None:
     class Module:
         @staticmethod
         def TCPConnector(**arguments: Any) -> Any:  # noqa: N802 (the name it stands in for)
             return arguments["ssl"]
 
     context = ssl.create_default_context()
-    used = PatchedAiohttp(Module, tls=context, trust_env=False).TCPConnector(ssl=verified)
+    used = PatchedAiohttp(Module, tls=context, trust_env=False).TCPConnector(
+        ssl=verified
+    )
     assert used is (context if verified else False)
 
 
@@ -110,7 +130,9 @@ async def connects_of(requests: int, *, at_a_time: int) -> list[float]:
                 await response.read()
 
         for _ in range(requests // at_a_time):
-            await asyncio.gather(*(asyncio.create_task(send()) for _ in range(at_a_time)))
+            await asyncio.gather(
+                *(asyncio.create_task(send()) for _ in range(at_a_time))
+            )
         # Of a new connection that belongs to no request nothing is noted.
         async with session.get(f"{url}/metrics", headers={"Connection": "close"}):
             pass

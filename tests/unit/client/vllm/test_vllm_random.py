@@ -2,7 +2,13 @@
 compares them with vLLM's own."""
 
 import pytest
-from benchrun_client.contract import CachePolicy, MixData, MixPartData, Plan, RandomData
+from benchrun_client.contract import (
+    CachePolicy,
+    MixData,
+    MixPartData,
+    Plan,
+    RandomData,
+)
 from benchrun_client.datasets.random_words import vllm_prompts
 from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import TokenCounter
@@ -14,7 +20,9 @@ COUNTER = TokenCounter(HubTokenizer())
 
 
 def vllm(input_tokens: int, *, seed: int | None = 0) -> RandomData:
-    return RandomData(generator="VLLM", seed=seed, input_tokens=input_tokens, output_tokens=4)
+    return RandomData(
+        generator="VLLM", seed=seed, input_tokens=input_tokens, output_tokens=4
+    )
 
 
 def written(given: Plan) -> Traffic:
@@ -55,7 +63,9 @@ def test_workloads_with_one_seed_send_the_same_prompts_as_far_as_they_are_long(
     assert short == repeated == [prompt[:39] for prompt in longer]
     assert repeat == [short, repeated, longer]
     # 39 words and the special token that the server adds, which vLLM leaves room for.
-    assert {(s.input_tokens, s.output_tokens) for s in traffic.stages[0]} == {(40, 4)}
+    assert {(s.input_tokens, s.output_tokens) for s in traffic.stages[0]} == {
+        (40, 4)
+    }
 
 
 def test_a_warm_up_sends_none_of_it() -> None:
@@ -67,7 +77,10 @@ def test_a_warm_up_sends_none_of_it() -> None:
 
 
 def test_without_a_seed_of_its_own_each_stage_has_other_prompts() -> None:
-    given = plan(stage(seed=1, data=vllm(40, seed=None)), stage(seed=2, data=vllm(40, seed=None)))
+    given = plan(
+        stage(seed=1, data=vllm(40, seed=None)),
+        stage(seed=2, data=vllm(40, seed=None)),
+    )
     one, other = written(given).stages
     assert not {s.prompt for s in one} & {s.prompt for s in other}
 

@@ -10,7 +10,12 @@ from benchrun import names, plan
 from benchrun.decide import Decision
 from benchrun.observe import child_of
 from benchrun_client.contract import Plan, digest_of_token
-from unit.decide.convergence.test_convergence import FOUR_STAGES, fair_round, fresh, run_to_the_end
+from unit.decide.convergence.test_convergence import (
+    FOUR_STAGES,
+    fair_round,
+    fresh,
+    run_to_the_end,
+)
 from unit.decide.scenes import CONTEXT, JOB, PLAN, SERVICE_ENDPOINT, Scene
 from unit.decide.simulated_cluster import SimulatedCluster
 from unit.decide.simulated_operator import SimulatedOperator
@@ -43,8 +48,14 @@ def takes_over(release: pytest.MonkeyPatch) -> None:
 
 def mounted(cluster: SimulatedCluster) -> str | None:
     """Digest of the plan that the client reads."""
-    found = cluster.manifests.get(("ConfigMap", names.plan_name(OWNER.name, OWNER.uid)))
-    return None if found is None else Plan.model_validate_json(found["data"]["plan.json"]).digest()
+    found = cluster.manifests.get(
+        ("ConfigMap", names.plan_name(OWNER.name, OWNER.uid))
+    )
+    return (
+        None
+        if found is None
+        else Plan.model_validate_json(found["data"]["plan.json"]).digest()
+    )
 
 
 def goes_on(cluster: SimulatedCluster, operator: SimulatedOperator) -> None:
@@ -58,16 +69,20 @@ def ends_well(cluster: SimulatedCluster, operator: SimulatedOperator) -> None:
     for _ in range(60):
         goes_on(cluster, operator)
     outcome = run_to_the_end(cluster, operator)
-    assert (outcome.phase, outcome.clients, len(outcome.digests)) == ("Completed", 1, 4)
+    assert (outcome.phase, outcome.clients, len(outcome.digests)) == (
+        "Completed",
+        1,
+        4,
+    )
     assert sorted(cluster.created)[:3] == [
         "ConfigMap plan",
         "ConfigMap result",
         "ConfigMap stage",
     ]
     records = [child for child in cluster.objects.values() if child.role == "stage"]
-    assert {record.envelope.plan_digest for record in records if record.envelope} == {
-        mounted(cluster)
-    }
+    assert {
+        record.envelope.plan_digest for record in records if record.envelope
+    } == {mounted(cluster)}
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
@@ -92,7 +107,9 @@ def test_within_the_pass_that_makes_plan_and_client(
 
 
 @pytest.mark.parametrize("rounds", [1, 4, 8])
-def test_while_the_run_is_suspended(rounds: int, next_release: pytest.MonkeyPatch) -> None:
+def test_while_the_run_is_suspended(
+    rounds: int, next_release: pytest.MonkeyPatch
+) -> None:
     cluster, operator = fresh(FOUR_STAGES)
     for _ in range(rounds):
         goes_on(cluster, operator)
@@ -120,13 +137,19 @@ def noted(decision: Decision) -> str | None:
     """The digest of the plan on the Job that is made."""
     job = job_of(decision)
     assert job is not None
-    found: str | None = job["metadata"]["annotations"].get(names.ANNOTATION_PLAN_DIGEST)
+    found: str | None = job["metadata"]["annotations"].get(
+        names.ANNOTATION_PLAN_DIGEST
+    )
     return found
 
 
 def stored(scene: Scene) -> Scene:
     """The plan is there as it is decided on, and nothing else."""
-    (made,) = (one for one in scene.decide().apply if one["metadata"]["name"].endswith("-plan"))
+    (made,) = (
+        one
+        for one in scene.decide().apply
+        if one["metadata"]["name"].endswith("-plan")
+    )
     return replace(scene, objects=(child_of("ConfigMap", made),))
 
 
@@ -154,14 +177,21 @@ def test_a_plan_that_is_gone_is_made_anew_for_its_client_only_where_it_is_the_sa
     next_release: pytest.MonkeyPatch,
 ) -> None:
     digest = noted(Scene().decide())
-    left = Scene().having(("Service", "server")).having(JOB, plan_digest=digest).pod("client")
+    left = (
+        Scene()
+        .having(("Service", "server"))
+        .having(JOB, plan_digest=digest)
+        .pod("client")
+    )
     assert applied(left.decide()) == ["ConfigMap plan"]
     takes_over(next_release)
     assert applied(left.decide()) == []
 
 
 def test_nothing_is_made_for_a_plan_that_is_on_its_way_out() -> None:
-    assert applied(Scene().having(PLAN, deleting=True).decide()) == ["Service server"]
+    assert applied(Scene().having(PLAN, deleting=True).decide()) == [
+        "Service server"
+    ]
 
 
 def test_records_are_checked_by_the_plan_where_the_job_is_gone() -> None:
@@ -176,19 +206,27 @@ ANOTHER_KEY = replace(CONTEXT, channel_key=b"key of another operator")
 
 def test_a_client_that_takes_another_operators_token_is_not_waited_for() -> None:
     """No server is created for it."""
-    scene = stored(Scene()).having(JOB, ("Service", "server")).pod("client", ready=True)
+    scene = (
+        stored(Scene()).having(JOB, ("Service", "server")).pod("client", ready=True)
+    )
     scene = replace(scene.reports(phase="Waiting"), context=ANOTHER_KEY)
     decision = scene.ended()
-    assert standing(decision.status, "Failed") == {"Failed": "True (ContractMismatch)"}
+    assert standing(decision.status, "Failed") == {
+        "Failed": "True (ContractMismatch)"
+    }
     assert (applied(decision), deleted(decision)) == ([], ["Job"])
 
 
 @pytest.mark.parametrize(
     "scene",
     [
-        pytest.param(replace(Scene().client_ready(), context=ANOTHER_KEY), id="it is not noted"),
         pytest.param(
-            stored(Scene()).having(JOB, ("Service", "server")).pod("client"), id="the same key"
+            replace(Scene().client_ready(), context=ANOTHER_KEY),
+            id="it is not noted",
+        ),
+        pytest.param(
+            stored(Scene()).having(JOB, ("Service", "server")).pod("client"),
+            id="the same key",
         ),
     ],
 )

@@ -10,7 +10,9 @@ from unit.decide.simulated_cluster import SimulatedCluster
 from unit.decide.simulated_operator import SimulatedOperator
 from unit.plan.specs import Json, rates, spec_body, workload
 
-FOUR_STAGES = spec_body(workloads=[workload("chat", load=rates("1", "4"))], repeats=2)
+FOUR_STAGES = spec_body(
+    workloads=[workload("chat", load=rates("1", "4"))], repeats=2
+)
 ROUNDS_TO_THE_END = 80
 
 
@@ -34,13 +36,20 @@ def outcome(cluster: SimulatedCluster) -> Outcome:
         phase=status["phase"],
         verdict=status["verdict"],
         results=tuple(
-            (r["loadPoint"], r["verdict"], r["repeats"]) for r in status.get("results", ())
+            (r["loadPoint"], r["verdict"], r["repeats"])
+            for r in status.get("results", ())
         ),
         digests=tuple(
-            sorted((e.sequence, e.digest) for c in stored if (e := c.envelope) is not None)
+            sorted(
+                (e.sequence, e.digest)
+                for c in stored
+                if (e := c.envelope) is not None
+            )
         ),
         left=tuple(kind for kind in cluster.kinds() if kind != "ConfigMap"),
-        created=tuple(sorted(c for c in cluster.created if c != "ConfigMap timeline")),
+        created=tuple(
+            sorted(c for c in cluster.created if c != "ConfigMap timeline")
+        ),
         clients=len(cluster.clients),
     )
 
@@ -54,7 +63,9 @@ def fair_round(cluster: SimulatedCluster, operator: SimulatedOperator) -> None:
     operator.work()
 
 
-def run_to_the_end(cluster: SimulatedCluster, operator: SimulatedOperator) -> Outcome:
+def run_to_the_end(
+    cluster: SimulatedCluster, operator: SimulatedOperator
+) -> Outcome:
     """Fair rounds until nothing moves, and until a client that may leave by itself has had the time
     for it."""
     for _ in range(ROUNDS_TO_THE_END):
@@ -67,7 +78,9 @@ def run_to_the_end(cluster: SimulatedCluster, operator: SimulatedOperator) -> Ou
     return outcome(cluster)
 
 
-def fresh(spec: Json, *, broken: bool = False) -> tuple[SimulatedCluster, SimulatedOperator]:
+def fresh(
+    spec: Json, *, broken: bool = False
+) -> tuple[SimulatedCluster, SimulatedOperator]:
     cluster = SimulatedCluster(server_is_broken=broken)
     return cluster, SimulatedOperator(cluster, spec)
 
@@ -90,7 +103,9 @@ MISHAPS = st.one_of(
 )
 
 
-def suffer(cluster: SimulatedCluster, operator: SimulatedOperator, what: str, how: int) -> None:
+def suffer(
+    cluster: SimulatedCluster, operator: SimulatedOperator, what: str, how: int
+) -> None:
     match what:
         case "time":
             cluster.tick(how)
@@ -127,7 +142,9 @@ def test_a_disturbed_run_ends_like_an_undisturbed_one(
 
 @pytest.mark.parametrize("seconds", range(0, 48, 4))
 @pytest.mark.parametrize("cut_after", [None, 0, 1, 2, 4])
-def test_the_operator_may_die_at_any_moment(seconds: int, cut_after: int | None) -> None:
+def test_the_operator_may_die_at_any_moment(
+    seconds: int, cut_after: int | None
+) -> None:
     cluster, operator = fresh(FOUR_STAGES)
     for _ in range(seconds):
         fair_round(cluster, operator)
@@ -149,7 +166,9 @@ def test_the_operator_may_be_away_until_all_is_measured(seconds: int) -> None:
     assert run_to_the_end(cluster, operator) == undisturbed(broken=False)
 
 
-def test_undisturbed_it_completes_with_every_stage_once_and_no_server_left() -> None:
+def test_undisturbed_it_completes_with_every_stage_once_and_no_server_left() -> (
+    None
+):
     found = undisturbed(broken=False)
     assert (found.phase, found.verdict, found.clients, found.left) == (
         "Completed",
@@ -158,7 +177,10 @@ def test_undisturbed_it_completes_with_every_stage_once_and_no_server_left() -> 
         ("Job", "Service"),
     )
     assert [sequence for sequence, _ in found.digests] == [0, 1, 2, 3]
-    assert found.results == (("chat/rate=1", "Valid", 2), ("chat/rate=4", "Valid", 2))
+    assert found.results == (
+        ("chat/rate=1", "Valid", 2),
+        ("chat/rate=4", "Valid", 2),
+    )
 
 
 def test_a_server_that_cannot_start_fails_the_run_and_is_let_go() -> None:

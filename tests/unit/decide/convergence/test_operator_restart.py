@@ -16,8 +16,12 @@ POINTS = [
     pytest.param(Scene().measuring(), id="measuring"),
     pytest.param(Scene().measuring().arrived(0), id="a record had come"),
     pytest.param(Scene().measuring().stored(0), id="a record was stored"),
-    pytest.param(Scene(spec=SERVICE_ENDPOINT).measuring(), id="measuring an endpoint"),
-    pytest.param(Scene(spec=SERVICE_ENDPOINT).client_ready(), id="asking an endpoint"),
+    pytest.param(
+        Scene(spec=SERVICE_ENDPOINT).measuring(), id="measuring an endpoint"
+    ),
+    pytest.param(
+        Scene(spec=SERVICE_ENDPOINT).client_ready(), id="asking an endpoint"
+    ),
 ]
 """All after a pass has written its status."""
 
@@ -29,7 +33,9 @@ def test_nothing_is_made_twice_and_nothing_is_let_go(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("scene", POINTS)
-def test_nothing_is_judged_before_the_client_is_heard_however_late_it_is(scene: Scene) -> None:
+def test_nothing_is_judged_before_the_client_is_heard_however_late_it_is(
+    scene: Scene,
+) -> None:
     late = (
         scene.settled()
         .operator_restarted()
@@ -43,9 +49,20 @@ def test_nothing_is_judged_before_the_client_is_heard_however_late_it_is(scene: 
 def test_conditions_do_not_flap(scene: Scene) -> None:
     before = scene.settled()
     after = before.operator_restarted().settled()
-    types = ("ClientReady", "ServerReady", "Complete", "Failed", "Ready", "Reconciling")
+    types = (
+        "ClientReady",
+        "ServerReady",
+        "Complete",
+        "Failed",
+        "Ready",
+        "Reconciling",
+    )
     states = [
-        {c["type"]: c["status"] for c in s.status["conditions"] if c["type"] in types}
+        {
+            c["type"]: c["status"]
+            for c in s.status["conditions"]
+            if c["type"] in types
+        }
         for s in (before, after)
     ]
     assert states[0] == states[1]
@@ -58,7 +75,13 @@ def test_following_resumes_from_the_first_record_that_is_not_stored() -> None:
 
 
 def test_a_client_that_never_answers_is_not_waited_for_for_ever() -> None:
-    late = Scene().measuring().operator_restarted().with_spec(runDeadlineSeconds=10).at(5000)
+    late = (
+        Scene()
+        .measuring()
+        .operator_restarted()
+        .with_spec(runDeadlineSeconds=10)
+        .at(5000)
+    )
     assert late.decide().status.phase == "Running"
     assert late.client(silent=True).ended().status.phase == "Failed"
 
@@ -73,10 +96,18 @@ def test_the_server_goes_as_soon_as_all_records_are_known_to_be_stored() -> None
     """They are still to be judged: that takes a while, and the GPU does not wait."""
     all_stored = Scene().measuring().stored(0, 1).operator_restarted().at(400)
     decision = all_stored.decide()
-    assert (decision.status.phase, deleted(decision)) == ("Collecting", ["Deployment"])
+    assert (decision.status.phase, deleted(decision)) == (
+        "Collecting",
+        ["Deployment"],
+    )
     assert (decision.forget, decision.scrape) == (False, ())
-    finished = all_stored.settled().without("Deployment", "server").at(410).ended().status
-    assert (finished.phase, finished.server_released_time) == ("Completed", "2026-01-01T00:06:40Z")
+    finished = (
+        all_stored.settled().without("Deployment", "server").at(410).ended().status
+    )
+    assert (finished.phase, finished.server_released_time) == (
+        "Completed",
+        "2026-01-01T00:06:40Z",
+    )
 
 
 def test_a_released_server_is_not_missed_while_records_are_resent() -> None:
@@ -95,7 +126,10 @@ def test_a_released_server_is_not_missed_while_records_are_resent() -> None:
 def test_the_results_are_those_it_would_have_had() -> None:
     without_a_restart = Scene().measuring().stored(0).arrived(1).at(300)
     with_a_restart = without_a_restart.operator_restarted().arrived(1)
-    assert with_a_restart.ended().status.results == without_a_restart.ended().status.results
+    assert (
+        with_a_restart.ended().status.results
+        == without_a_restart.ended().status.results
+    )
 
 
 def test_a_half_made_run_is_made_whole() -> None:
@@ -115,8 +149,15 @@ def newer(scene: Scene) -> Scene:
 def test_values_of_a_newer_operator_are_no_end(scene: Scene) -> None:
     """Once: an unknown phase raised in every pass, and the server was held for ever."""
     decision = newer(scene).decide()
-    assert (deleted(decision), decision.ending, decision.forget) == ([], None, False)
-    assert decision.status.phase == scene.settled().operator_restarted().decide().status.phase
+    assert (deleted(decision), decision.ending, decision.forget) == (
+        [],
+        None,
+        False,
+    )
+    assert (
+        decision.status.phase
+        == scene.settled().operator_restarted().decide().status.phase
+    )
 
 
 def test_newer_values_do_not_stop_a_cancelled_run_from_releasing_servers() -> None:

@@ -5,15 +5,25 @@ from functools import lru_cache
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from unit.decide.convergence.test_convergence import MISHAPS, Outcome, fresh, run_to_the_end, suffer
+from unit.decide.convergence.test_convergence import (
+    MISHAPS,
+    Outcome,
+    fresh,
+    run_to_the_end,
+    suffer,
+)
 from unit.plan.specs import Json, rates, spec_body, workload
 
-SEARCH: Json = {"search": {"axis": "RequestRate", "from": "1", "to": "4", "maxProbes": 8}}
+SEARCH: Json = {
+    "search": {"axis": "RequestRate", "from": "1", "to": "4", "maxProbes": 8}
+}
 SEARCHING = spec_body(
     workloads=[workload("listed", load=rates("2")), workload("chat", load=SEARCH)],
     objectives=[{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 200}],
 )
-STAGES = 5  # the listed one, then 1, 2 and 4 requests a second, then 4 to confirm it
+STAGES = (
+    5  # the listed one, then 1, 2 and 4 requests a second, then 4 to confirm it
+)
 
 
 @lru_cache
@@ -26,7 +36,10 @@ def test_left_alone_it_ends_with_the_stages_that_it_took() -> None:
     ended = run_to_the_end(cluster, operator)
     assert [sequence for sequence, _ in ended.digests] == list(range(STAGES))
     searched = [f"chat/rate={load}" for load in ("1", "2", "4", "4/confirmation")]
-    assert [load_point for load_point, _, _ in ended.results] == ["listed/rate=2", *searched]
+    assert [load_point for load_point, _, _ in ended.results] == [
+        "listed/rate=2",
+        *searched,
+    ]
     assert "Deployment" not in ended.left
     assert cluster.status["progress"]["summary"] == f"{STAGES}/{STAGES}"
     assert [search["probes"] for search in cluster.status["searches"]] == [4]
@@ -34,7 +47,9 @@ def test_left_alone_it_ends_with_the_stages_that_it_took() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(MISHAPS, max_size=70))
-def test_a_disturbed_search_ends_like_an_undisturbed_one(mishaps: list[tuple[str, int]]) -> None:
+def test_a_disturbed_search_ends_like_an_undisturbed_one(
+    mishaps: list[tuple[str, int]],
+) -> None:
     cluster, operator = fresh(SEARCHING)
     for what, how in mishaps:
         suffer(cluster, operator, what, how)

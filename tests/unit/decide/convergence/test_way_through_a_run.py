@@ -2,7 +2,15 @@
 
 import pytest
 from benchrun import plan
-from unit.decide.scenes import DEPLOYMENT, JOB, PLAN, SERVICE, TWO_STAGES, URL_ENDPOINT, Scene
+from unit.decide.scenes import (
+    DEPLOYMENT,
+    JOB,
+    PLAN,
+    SERVICE,
+    TWO_STAGES,
+    URL_ENDPOINT,
+    Scene,
+)
 from unit.decide.summaries import applied, deleted
 
 RESETTING = {**TWO_STAGES, "measurement": {"cachePolicy": "Reset"}}
@@ -22,7 +30,12 @@ RESETTING = {**TWO_STAGES, "measurement": {"cachePolicy": "Reset"}}
             id="fresh, against an endpoint",
         ),
         pytest.param(
-            ["NetworkPolicy server", "ConfigMap plan", "Job client", "Service server"],
+            [
+                "NetworkPolicy server",
+                "ConfigMap plan",
+                "Job client",
+                "Service server",
+            ],
             Scene(spec=RESETTING),
             id="fresh, in development mode: the fence comes long before the server",
         ),
@@ -36,17 +49,29 @@ RESETTING = {**TWO_STAGES, "measurement": {"cachePolicy": "Reset"}}
             Scene().having(PLAN),
             id="cut short after the plan: the rest",
         ),
-        pytest.param([], Scene().client_created(), id="client not ready: no server"),
-        pytest.param(["Deployment server"], Scene().client_ready(), id="client ready: the server"),
-        pytest.param([], Scene().server_pending(), id="server waits for a node: nothing"),
+        pytest.param(
+            [], Scene().client_created(), id="client not ready: no server"
+        ),
+        pytest.param(
+            ["Deployment server"],
+            Scene().client_ready(),
+            id="client ready: the server",
+        ),
+        pytest.param(
+            [], Scene().server_pending(), id="server waits for a node: nothing"
+        ),
         pytest.param([], Scene().server_loading(), id="server loads: nothing"),
         pytest.param([], Scene().server_healthy(), id="warming up: nothing"),
         pytest.param([], Scene().measuring(), id="measuring: nothing"),
         pytest.param(
-            ["ConfigMap stage 0"], Scene().measuring().arrived(0), id="a record came: it is stored"
+            ["ConfigMap stage 0"],
+            Scene().measuring().arrived(0),
+            id="a record came: it is stored",
         ),
         pytest.param(
-            [], Scene().measuring().arrived(0).stored(0), id="a record is stored: nothing"
+            [],
+            Scene().measuring().arrived(0).stored(0),
+            id="a record is stored: nothing",
         ),
     ],
 )
@@ -75,7 +100,9 @@ def test_a_client_that_was_never_heard_gets_no_server() -> None:
 
 
 def test_a_client_that_is_leaving_gets_no_server() -> None:
-    assert applied(Scene().client_ready().pod("client", deleting=True).decide()) == []
+    assert (
+        applied(Scene().client_ready().pod("client", deleting=True).decide()) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,11 +129,15 @@ def test_phase_and_reason(phase: str, reason: str, scene: Scene) -> None:
 
 def test_objects_that_exist_are_left_as_they_are() -> None:
     """A change mid-run, of a default by an upgrade for example, would void the measurement."""
-    made_by_an_older_operator = Scene().having(PLAN, JOB, SERVICE, plan_digest="o" * 64)
+    made_by_an_older_operator = Scene().having(
+        PLAN, JOB, SERVICE, plan_digest="o" * 64
+    )
     assert applied(made_by_an_older_operator.pod("client").decide()) == []
 
 
-def test_a_plan_that_stands_is_not_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_that_stands_is_not_rewritten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """One of 256 stages takes longer than all the rest of a decision."""
 
     def never(*_: object, **__: object) -> None:

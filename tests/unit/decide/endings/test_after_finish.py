@@ -46,7 +46,11 @@ def test_the_summary_counts_every_stage_and_names_none() -> None:
 
 def test_an_endpoint_is_left_alone() -> None:
     decision = Scene(spec=URL_ENDPOINT).measuring().arrived(0, 1).ended()
-    assert (deleted(decision), decision.status.phase, decision.status.server_released_time) == (
+    assert (
+        deleted(decision),
+        decision.status.phase,
+        decision.status.server_released_time,
+    ) == (
         [],
         "Completed",
         None,
@@ -65,7 +69,9 @@ def test_nothing_spoils_a_run_whose_records_are_all_here() -> None:
 def test_a_name_that_is_taken_is_a_conflict_even_for_the_last_record() -> None:
     """Its record could not be kept."""
     assert (
-        LAST_RECORD.knowing(conflict="ConfigMap br-qwen-6316e01c-stage-001").ended().status.phase
+        LAST_RECORD.knowing(conflict="ConfigMap br-qwen-6316e01c-stage-001")
+        .ended()
+        .status.phase
         == "Failed"
     )
 
@@ -81,7 +87,9 @@ def test_after_all_requests_failed_the_record_is_kept_all_the_same() -> None:
     assert (decision.status.phase, decision.status.verdict) == ("Failed", "Invalid")
 
 
-COMPLETED = Scene().measuring().arrived(0, 1).at(300).answered().settled().stored(0, 1)
+COMPLETED = (
+    Scene().measuring().arrived(0, 1).at(300).answered().settled().stored(0, 1)
+)
 FAILED = Scene().measuring().without("Deployment", "server").at(300).settled()
 CANCELLED = Scene().measuring().with_spec(cancel=True).at(300).settled()
 ENDS = [
@@ -98,15 +106,23 @@ ENDS = [
         pytest.param(lambda s: s.at(1_000_000), id="time passes"),
         pytest.param(lambda s: s.operator_restarted(), id="operator restarts"),
         pytest.param(lambda s: s.with_spec(cancel=True), id="cancelled afterwards"),
-        pytest.param(lambda s: s.with_spec(suspend=True), id="suspended afterwards"),
-        pytest.param(lambda s: s.with_spec(repeats=0), id="spec is no longer accepted"),
+        pytest.param(
+            lambda s: s.with_spec(suspend=True), id="suspended afterwards"
+        ),
+        pytest.param(
+            lambda s: s.with_spec(repeats=0), id="spec is no longer accepted"
+        ),
         pytest.param(lambda s: s.without("Job", "client"), id="client is deleted"),
-        pytest.param(lambda s: s.pod("server", terminated=SERVER_DIED), id="server dies"),
+        pytest.param(
+            lambda s: s.pod("server", terminated=SERVER_DIED), id="server dies"
+        ),
         pytest.param(lambda s: s.fails("ClientError", "late"), id="client fails"),
         pytest.param(lambda s: s.knowing(conflict="Job x"), id="name is taken"),
     ],
 )
-def test_nothing_changes_how_it_ended(change: Callable[[Scene], Scene], scene: Scene) -> None:
+def test_nothing_changes_how_it_ended(
+    change: Callable[[Scene], Scene], scene: Scene
+) -> None:
     decision = change(scene).decide()
     assert decision.status == scene.decide().status
     assert (applied(decision), decision.events, decision.pull, decision.scrape) == (
@@ -131,7 +147,9 @@ def test_an_edit_after_the_end_is_seen_and_changes_nothing_else(
     """Tools that wait for `observedGeneration` would call the run in progress for ever."""
     status = replace(scene.with_spec(**edit), generation=2).decide().status
     assert status.observed_generation == 2
-    assert status == scene.decide().status.model_copy(update={"observed_generation": 2})
+    assert status == scene.decide().status.model_copy(
+        update={"observed_generation": 2}
+    )
 
 
 @pytest.mark.parametrize("scene", [COMPLETED, CANCELLED])
@@ -147,7 +165,9 @@ def test_a_client_whose_records_are_stored_may_leave_by_itself() -> None:
 
 
 def test_a_client_that_has_left_stays_for_its_log() -> None:
-    left = COMPLETED.without("Deployment", "server").pod("client", phase="Succeeded")
+    left = COMPLETED.without("Deployment", "server").pod(
+        "client", phase="Succeeded"
+    )
     assert deleted(left.at(10_000).decide()) == []
 
 
@@ -158,7 +178,9 @@ def test_a_client_of_a_failed_run_goes_at_once() -> None:
 @pytest.mark.parametrize(
     ("expected", "wait", "ttl", "now"),
     [
-        pytest.param(False, None, None, 10_000, id="no TTL: kept, and nobody is woken"),
+        pytest.param(
+            False, None, None, 10_000, id="no TTL: kept, and nobody is woken"
+        ),
         pytest.param(False, 1.0, 600, 899, id="a second before"),
         pytest.param(True, None, 600, 900, id="at"),
         pytest.param(True, None, 600, 10_000, id="the operator was away"),
@@ -189,17 +211,28 @@ LEFT = COMPLETED.without("Deployment", "server").pod("client", phase="Succeeded"
     [
         pytest.param(LEFT, True, id="all is over"),
         pytest.param(FAILED.without("Job", "client"), True, id="failed"),
-        pytest.param(LEFT.with_spec(ttlSecondsAfterFinished=900), False, id="has a TTL"),
+        pytest.param(
+            LEFT.with_spec(ttlSecondsAfterFinished=900), False, id="has a TTL"
+        ),
         pytest.param(replace(LEFT, generation=2), False, id="edited"),
         pytest.param(COMPLETED, False, id="server is there"),
-        pytest.param(COMPLETED.without("Deployment", "server"), False, id="client goes on"),
+        pytest.param(
+            COMPLETED.without("Deployment", "server"), False, id="client goes on"
+        ),
         pytest.param(Scene().measuring(), False, id="goes on"),
     ],
 )
-def test_a_run_rests_when_there_is_nothing_to_decide(scene: Scene, at_rest: bool) -> None:
+def test_a_run_rests_when_there_is_nothing_to_decide(
+    scene: Scene, at_rest: bool
+) -> None:
     decision = scene.decide()
     is_idle = decision == replace(
-        decision, delete=(), apply=(), lookups=(), delete_run=False, requeue_after_seconds=None
+        decision,
+        delete=(),
+        apply=(),
+        lookups=(),
+        delete_run=False,
+        requeue_after_seconds=None,
     )
     is_idle = is_idle and status_changes(scene.status, decision.status) == {}
     assert rests(scene.facts()) is at_rest

@@ -4,28 +4,57 @@ of the scene."""
 from dataclasses import replace
 
 import pytest
-from unit.decide.scenes import CLIENT_READY, SERVICE_ENDPOINT, TWO_STAGES, URL_ENDPOINT, Scene
+from unit.decide.scenes import (
+    CLIENT_READY,
+    SERVICE_ENDPOINT,
+    TWO_STAGES,
+    URL_ENDPOINT,
+    Scene,
+)
 from unit.plan.specs import Json
 
-LIMITS = {"pendingDeadlineSeconds": 600, "startupDeadlineSeconds": 300, "runDeadlineSeconds": 1000}
+LIMITS = {
+    "pendingDeadlineSeconds": 600,
+    "startupDeadlineSeconds": 300,
+    "runDeadlineSeconds": 1000,
+}
 NONE = dict.fromkeys(LIMITS, 0)
 
 CASES = [
     # the client's pod was created at 1; 1 + 300
     pytest.param(
-        "StartupDeadlineExceeded", 301, Scene().client_created(), id="client does not get ready"
+        "StartupDeadlineExceeded",
+        301,
+        Scene().client_created(),
+        id="client does not get ready",
     ),
     # the server's pod was created at 11; 11 + 600
     pytest.param(
-        "PendingDeadlineExceeded", 611, Scene().server_pending(), id="no node for the server"
+        "PendingDeadlineExceeded",
+        611,
+        Scene().server_pending(),
+        id="no node for the server",
     ),
     # scheduled at 20; 20 + 300
     pytest.param(
-        "StartupDeadlineExceeded", 320, Scene().server_loading(), id="server does not get healthy"
+        "StartupDeadlineExceeded",
+        320,
+        Scene().server_loading(),
+        id="server does not get healthy",
     ),
     # healthy at 60; 60 + 1000
-    pytest.param("RunDeadlineExceeded", 1060, Scene().server_healthy(), id="warm-up does not end"),
-    pytest.param("RunDeadlineExceeded", 1060, Scene().measuring(), id="measuring does not end"),
+    pytest.param(
+        "RunDeadlineExceeded",
+        1060,
+        Scene().server_healthy(),
+        id="warm-up does not end",
+    ),
+    pytest.param(
+        "RunDeadlineExceeded",
+        1060,
+        Scene().measuring(),
+        id="measuring does not end",
+    ),
     pytest.param(
         "RunDeadlineExceeded",
         1060,
@@ -47,7 +76,10 @@ CASES = [
         id="service has no pods",
     ),
     pytest.param(
-        "RunDeadlineExceeded", 1060, Scene(spec=URL_ENDPOINT).measuring(), id="endpoint is too slow"
+        "RunDeadlineExceeded",
+        1060,
+        Scene(spec=URL_ENDPOINT).measuring(),
+        id="endpoint is too slow",
     ),
 ]
 
@@ -62,20 +94,31 @@ def test_deadline(reason: str, ends_at: int, scene: Scene) -> None:
     assert (failed.status, failed.reason) == ("True", reason)
 
 
-@pytest.mark.parametrize("kind_and_role", [("Deployment", "server"), ("Job", "client")])
+@pytest.mark.parametrize(
+    "kind_and_role", [("Deployment", "server"), ("Job", "client")]
+)
 @pytest.mark.parametrize(("seconds", "late"), [(1059, False), (1060, True)])
 def test_a_run_that_is_too_late_has_not_lost_what_was_released_for_that(
     seconds: int, late: bool, kind_and_role: tuple[str, str]
 ) -> None:
     """Another operator, or the CronJob, was faster: a sweep would measure it again."""
-    gone = Scene().measuring().with_spec(**LIMITS).log_read().without(*kind_and_role)
+    gone = (
+        Scene().measuring().with_spec(**LIMITS).log_read().without(*kind_and_role)
+    )
     ending = gone.at(seconds).decide().ending
     assert ending is not None
     assert (ending.reason == "RunDeadlineExceeded") is late
 
 
-def test_a_server_that_is_gone_before_it_was_ready_is_not_one_that_was_never_made() -> None:
-    gone = Scene().server_loading().with_spec(**LIMITS | {"startupDeadlineSeconds": 0}).log_read()
+def test_a_server_that_is_gone_before_it_was_ready_is_not_one_that_was_never_made() -> (
+    None
+):
+    gone = (
+        Scene()
+        .server_loading()
+        .with_spec(**LIMITS | {"startupDeadlineSeconds": 0})
+        .log_read()
+    )
     ending = gone.without("Deployment", "server").at(5000).decide().ending
     assert ending is not None
     assert ending.reason == "ServerGone"
@@ -83,14 +126,18 @@ def test_a_server_that_is_gone_before_it_was_ready_is_not_one_that_was_never_mad
 
 @pytest.mark.parametrize(("reason", "ends_at", "scene"), CASES)
 def test_zero_is_no_limit(reason: str, ends_at: int, scene: Scene) -> None:
-    assert scene.with_spec(**NONE).at(ends_at + 10_000_000).decide().status.phase not in (
+    assert scene.with_spec(**NONE).at(
+        ends_at + 10_000_000
+    ).decide().status.phase not in (
         "Failed",
         "Cancelled",
     )
 
 
 @pytest.mark.parametrize(("reason", "ends_at", "scene"), CASES)
-def test_a_pass_is_requested_when_it_ends(reason: str, ends_at: int, scene: Scene) -> None:
+def test_a_pass_is_requested_when_it_ends(
+    reason: str, ends_at: int, scene: Scene
+) -> None:
     wait = scene.with_spec(**LIMITS).at(ends_at - 3).decide().requeue_after_seconds
     assert wait == pytest.approx(3.0)
 
@@ -100,11 +147,19 @@ def test_a_pass_is_requested_when_it_ends(reason: str, ends_at: int, scene: Scen
     [
         pytest.param(
             "0/3 nodes: insufficient gpu",
-            Scene().server_pending().pod("server", unschedulable="0/3 nodes: insufficient gpu"),
+            Scene()
+            .server_pending()
+            .pod("server", unschedulable="0/3 nodes: insufficient gpu"),
             id="scheduler",
         ),
-        pytest.param("it was still loading", Scene().server_loading(), id="loading"),
-        pytest.param("1 of 2 stages", Scene().measuring().arrived(0).stored(0), id="measuring"),
+        pytest.param(
+            "it was still loading", Scene().server_loading(), id="loading"
+        ),
+        pytest.param(
+            "1 of 2 stages",
+            Scene().measuring().arrived(0).stored(0),
+            id="measuring",
+        ),
     ],
 )
 def test_the_message_says_what_was_waited_for(words: str, scene: Scene) -> None:
@@ -114,19 +169,30 @@ def test_the_message_says_what_was_waited_for(words: str, scene: Scene) -> None:
 
 def test_starting_late_is_not_the_servers_fault_while_it_has_no_node() -> None:
     waiting_long = (
-        Scene().server_pending().with_spec(**LIMITS | {"pendingDeadlineSeconds": 0}).at(5000)
+        Scene()
+        .server_pending()
+        .with_spec(**LIMITS | {"pendingDeadlineSeconds": 0})
+        .at(5000)
     )
     assert waiting_long.decide().status.phase == "WaitingForNode"
 
 
 def test_a_record_that_came_in_time_is_not_lost_to_a_deadline() -> None:
     assert (
-        Scene().measuring().with_spec(**LIMITS).arrived(0, 1).at(5000).ended().status.phase
+        Scene()
+        .measuring()
+        .with_spec(**LIMITS)
+        .arrived(0, 1)
+        .at(5000)
+        .ended()
+        .status.phase
         == "Completed"
     )
 
 
-def test_a_deadline_that_cannot_be_judged_yet_does_not_make_the_operator_spin() -> None:
+def test_a_deadline_that_cannot_be_judged_yet_does_not_make_the_operator_spin() -> (
+    None
+):
     unheard = Scene().measuring().with_spec(**LIMITS).operator_restarted().at(5000)
     assert (unheard.decide().requeue_after_seconds or 0) >= 1.0
 
@@ -136,7 +202,8 @@ def test_an_instant_that_cannot_be_read_takes_no_deadline_away() -> None:
     10; and 300 and 30 more."""
     scene = Scene(spec=URL_ENDPOINT).client_ready().with_spec(**LIMITS).log_read()
     conditions = [
-        {**each, "lastTransitionTime": "yesterday"} for each in scene.status["conditions"]
+        {**each, "lastTransitionTime": "yesterday"}
+        for each in scene.status["conditions"]
     ]
     spoilt = replace(scene, status={**scene.status, "conditions": conditions})
     assert spoilt.at(339).decide().status.phase != "Failed"
@@ -147,19 +214,32 @@ def test_an_instant_that_cannot_be_read_takes_no_deadline_away() -> None:
     ("field", "changes"),
     [
         pytest.param("startupDeadlineSeconds", {}, id="it takes long to end"),
-        pytest.param("pendingDeadlineSeconds", {"node": None, "scheduled_at": None}, id="no node"),
+        pytest.param(
+            "pendingDeadlineSeconds",
+            {"node": None, "scheduled_at": None},
+            id="no node",
+        ),
     ],
 )
-@pytest.mark.parametrize("spec", [TWO_STAGES, URL_ENDPOINT], ids=["server", "endpoint"])
+@pytest.mark.parametrize(
+    "spec", [TWO_STAGES, URL_ENDPOINT], ids=["server", "endpoint"]
+)
 def test_a_client_of_before_a_suspension_takes_no_time_from_the_next(
     spec: Json, field: str, changes: dict[str, None]
 ) -> None:
     """It was made at 1, and is still on its way out when the run is resumed at 1000."""
-    suspended = Scene(spec=spec).client_created().with_spec(**{field: 300}, suspend=True).at(900)
+    suspended = (
+        Scene(spec=spec)
+        .client_created()
+        .with_spec(**{field: 300}, suspend=True)
+        .at(900)
+    )
     going = suspended.settled().pod("client", deleting=True, **changes)
     job = replace(next(c for c in going.objects if c.kind == "Job"), deleting=True)
     resumed = replace(going.without("Job", "client"), pods=going.pods)
-    resumed = replace(resumed, objects=(*resumed.objects, job)).with_spec(suspend=False)
+    resumed = replace(resumed, objects=(*resumed.objects, job)).with_spec(
+        suspend=False
+    )
     accepted = resumed.at(1000).settled()
     assert accepted.at(1299).decide().ending is None
     ending = accepted.at(1300).decide().ending

@@ -4,18 +4,36 @@ from dataclasses import replace
 
 import pytest
 from benchrun.decide import Answer, LogTail
-from unit.decide.scenes import FIRST_REQUEST, HEALTHY, SERVER_DIED, Scene, instant, unix_us
+from unit.decide.scenes import (
+    FIRST_REQUEST,
+    HEALTHY,
+    SERVER_DIED,
+    Scene,
+    instant,
+    unix_us,
+)
 from unit.decide.summaries import deleted, standing
 
 LOG = f"INFO starting\n{SERVER_DIED.message}"
 DIED_LOADING = Scene().server_loading().pod("server", terminated=SERVER_DIED)
-RESTARTED = Scene().measuring().pod("server", restarts=1, last_terminated=SERVER_DIED)
-REPLACED = Scene().measuring().pod("server", name="server-2", phase="Pending", started_at=None)
+RESTARTED = (
+    Scene().measuring().pod("server", restarts=1, last_terminated=SERVER_DIED)
+)
+REPLACED = (
+    Scene()
+    .measuring()
+    .pod("server", name="server-2", phase="Pending", started_at=None)
+)
 EVICTED = (
     Scene()
     .measuring()
     .pod("server", deleting=True, pod_reason="DeletionByTaintManager")
-    .another_server("server-2", deleting=False, pod_reason=None, created_at=instant(FIRST_REQUEST))
+    .another_server(
+        "server-2",
+        deleting=False,
+        pod_reason=None,
+        created_at=instant(FIRST_REQUEST),
+    )
 )
 
 
@@ -31,15 +49,25 @@ def reason_of(scene: Scene) -> str:
             Scene().knowing(conflict="Job br-qwen-6316e01c-client"),
             id="a name is taken",
         ),
-        pytest.param("True (UsageError)", DIED_LOADING, id="server can never start"),
+        pytest.param(
+            "True (UsageError)", DIED_LOADING, id="server can never start"
+        ),
         pytest.param(
             "True (DatasetNotFound)",
             Scene().client_created().fails("DatasetNotFound", "no file"),
             id="client's word",
         ),
-        pytest.param("True (ServerRestarted)", RESTARTED, id="server restarted mid-stage"),
-        pytest.param("True (ServerRestarted)", REPLACED, id="server's pod was replaced mid-stage"),
-        pytest.param("True (Evicted)", EVICTED, id="server's pod was evicted, and replaced"),
+        pytest.param(
+            "True (ServerRestarted)", RESTARTED, id="server restarted mid-stage"
+        ),
+        pytest.param(
+            "True (ServerRestarted)",
+            REPLACED,
+            id="server's pod was replaced mid-stage",
+        ),
+        pytest.param(
+            "True (Evicted)", EVICTED, id="server's pod was evicted, and replaced"
+        ),
         pytest.param(
             "True (UsageError)",
             DIED_LOADING.fails("CanaryFailed", "refused"),
@@ -67,12 +95,19 @@ def test_reason(expected: str, scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(
-    "scene", [DIED_LOADING, RESTARTED, Scene().client_created().fails("DatasetInvalid", "not JSON")]
+    "scene",
+    [
+        DIED_LOADING,
+        RESTARTED,
+        Scene().client_created().fails("DatasetInvalid", "not JSON"),
+    ],
 )
 def test_everything_is_let_go_the_gpu_first(scene: Scene) -> None:
     kinds = [ref.kind for ref in scene.decide().delete]
     assert kinds == [
-        kind for kind in ("Deployment", "Job") if any(c.kind == kind for c in scene.objects)
+        kind
+        for kind in ("Deployment", "Job")
+        if any(c.kind == kind for c in scene.objects)
     ]
 
 
@@ -80,20 +115,28 @@ def test_everything_is_let_go_the_gpu_first(scene: Scene) -> None:
     ("expected", "scene"),
     [
         pytest.param(
-            LogTail("server-1", "server", previous=False), DIED_LOADING, id="ended just now"
+            LogTail("server-1", "server", previous=False),
+            DIED_LOADING,
+            id="ended just now",
         ),
         pytest.param(
             LogTail("server-1", "server", previous=True),
-            Scene().measuring().pod("server", restarts=1, last_terminated=SERVER_DIED),
+            Scene()
+            .measuring()
+            .pod("server", restarts=1, last_terminated=SERVER_DIED),
             id="runs again: the one before",
         ),
         pytest.param(None, REPLACED, id="the new pod has no log yet"),
         pytest.param(
-            None, Scene().client_created().fails("DatasetInvalid", "not JSON"), id="no server"
+            None,
+            Scene().client_created().fails("DatasetInvalid", "not JSON"),
+            id="no server",
         ),
     ],
 )
-def test_the_servers_last_words_are_requested(expected: LogTail | None, scene: Scene) -> None:
+def test_the_servers_last_words_are_requested(
+    expected: LogTail | None, scene: Scene
+) -> None:
     assert scene.decide().last_words == expected
 
 
@@ -110,18 +153,28 @@ def test_the_log_is_requested_once_and_the_server_goes_all_the_same() -> None:
         .settled()
         .with_answers({first.last_words: Answer(LOG)})
     )
-    second = answered.without("Deployment", "server").without("Job", "client").decide()
-    assert (second.status.phase, second.status.log_tail, second.last_words) == ("Failed", LOG, None)
+    second = (
+        answered.without("Deployment", "server").without("Job", "client").decide()
+    )
+    assert (second.status.phase, second.status.log_tail, second.last_words) == (
+        "Failed",
+        LOG,
+        None,
+    )
     assert standing(second.status, "Failed") == {"Failed": "True (UsageError)"}
 
 
 def test_what_the_log_tells_more_is_the_reason() -> None:
     """Of a server that crashes the pod tells an exit code; its log tells why."""
     ended = replace(SERVER_DIED, exit_code=1, message="")
-    crashed = Scene().server_loading().pod("server", restarts=3, last_terminated=ended)
+    crashed = (
+        Scene().server_loading().pod("server", restarts=3, last_terminated=ended)
+    )
     first = crashed.decide()
     assert first.ending is not None
-    words = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB."
+    words = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB."
+    )
     second = crashed.knowing(ending=first.ending).log_read(words).decide()
     assert second.ending is not None
     assert (second.ending.reason, second.forget) == ("OutOfGPUMemory", True)
@@ -149,7 +202,12 @@ def test_partial_results_are_kept_and_marked() -> None:
 
 def test_nothing_measured_has_no_results_and_no_verdict() -> None:
     status = DIED_LOADING.log_read().ended().status
-    assert (status.results, status.findings, status.verdict, status.results_ref) == (
+    assert (
+        status.results,
+        status.findings,
+        status.verdict,
+        status.results_ref,
+    ) == (
         [],
         [],
         "Unknown",
@@ -187,22 +245,35 @@ def test_what_the_client_says_is_kept_whole() -> None:
 
 def test_a_restart_that_nobody_counted_is_reported_by_its_instant() -> None:
     """The operator was away; its first pass after that already counts the restart as known."""
-    repeated = Scene().measuring().pod("server", restarts=1, started_at=instant(FIRST_REQUEST + 40))
+    repeated = (
+        Scene()
+        .measuring()
+        .pod("server", restarts=1, started_at=instant(FIRST_REQUEST + 40))
+    )
     noticed_late = (
-        repeated.at(FIRST_REQUEST + 50).operator_restarted().settled().reports(phase="Measuring")
+        repeated.at(FIRST_REQUEST + 50)
+        .operator_restarted()
+        .settled()
+        .reports(phase="Measuring")
     )
     assert noticed_late.status["servers"][0]["restarts"] == 1
     assert reason_of(noticed_late) == "True (ServerRestarted)"
 
 
 @pytest.mark.parametrize("ahead", [60, 30 * 86400])
-def test_a_container_that_never_restarted_is_the_same_by_any_clock(ahead: int) -> None:
-    scene = Scene().measuring().pod("server", started_at=instant(FIRST_REQUEST + ahead))
+def test_a_container_that_never_restarted_is_the_same_by_any_clock(
+    ahead: int,
+) -> None:
+    scene = (
+        Scene().measuring().pod("server", started_at=instant(FIRST_REQUEST + ahead))
+    )
     assert reason_of(scene) == "False (Measuring)"
 
 
 @pytest.mark.parametrize("started", [HEALTHY, FIRST_REQUEST - 1, FIRST_REQUEST + 2])
-def test_a_start_before_the_first_request_is_none_whatever_two_clocks_say(started: int) -> None:
+def test_a_start_before_the_first_request_is_none_whatever_two_clocks_say(
+    started: int,
+) -> None:
     assert (
         reason_of(Scene().measuring().pod("server", started_at=instant(started)))
         == "False (Measuring)"

@@ -7,7 +7,14 @@ import pytest
 from benchrun.api import ClientStatus, Judgement
 from benchrun.decide import Answer, Compilations, Ending, Judging
 from benchrun_client.engines import ENGINES
-from unit.decide.scenes import HEALTHY, SCHEDULED, SERVER_DIED, URL_ENDPOINT, Scene, text
+from unit.decide.scenes import (
+    HEALTHY,
+    SCHEDULED,
+    SERVER_DIED,
+    URL_ENDPOINT,
+    Scene,
+    text,
+)
 from unit.decide.summaries import applied, deleted, standing
 
 VLLM = ENGINES["VLLM"]
@@ -18,7 +25,9 @@ CANCELLED = STORED.with_spec(cancel=True)
 LOG = Compilations("server-1", "server", since=text(HEALTHY - 10), engine=VLLM)
 TO_THE_END = Judging(ended_early=False)
 EARLY = Judging(ended_early=True)
-NOT_JUDGED: Answer[Judgement] = Answer(None, "the judge was killed: it took more than 256 MiB")
+NOT_JUDGED: Answer[Judgement] = Answer(
+    None, "the judge was killed: it took more than 256 MiB"
+)
 
 
 # ---- measured to its end
@@ -27,8 +36,15 @@ NOT_JUDGED: Answer[Judgement] = Answer(None, "the judge was killed: it took more
 
 def test_the_last_record_releases_the_server_and_is_stored() -> None:
     decision = LAST_RECORD.decide()
-    assert (deleted(decision), applied(decision)) == (["Deployment"], ["ConfigMap stage 1"])
-    assert (decision.lookups, decision.forget, decision.acknowledge) == ((LOG,), False, 2)
+    assert (deleted(decision), applied(decision)) == (
+        ["Deployment"],
+        ["ConfigMap stage 1"],
+    )
+    assert (decision.lookups, decision.forget, decision.acknowledge) == (
+        (LOG,),
+        False,
+        2,
+    )
     assert (decision.status.phase, decision.status.results) == ("Collecting", [])
 
 
@@ -47,8 +63,12 @@ def test_whoever_waits_for_an_answer_asks_for_no_pass() -> None:
     let go of their servers."""
     waiting = LAST_RECORD.without("Deployment", "server")
     for_the_judge = waiting.with_answers({LOG: Answer(None)})
-    assert [each.decide().requeue_after_seconds for each in (waiting, for_the_judge)] == [None] * 2
-    assert for_the_judge.ended().requeue_after_seconds is not None  # its client, its TTL
+    assert [
+        each.decide().requeue_after_seconds for each in (waiting, for_the_judge)
+    ] == [None] * 2
+    assert (
+        for_the_judge.ended().requeue_after_seconds is not None
+    )  # its client, its TTL
 
 
 def test_the_judge_gets_servers_and_client_as_in_the_status() -> None:
@@ -70,8 +90,16 @@ def test_with_a_judgement_the_run_has_ended() -> None:
 
 def test_a_run_that_cannot_be_judged_ends_all_the_same() -> None:
     """Once: a judgement that raised was made again for ever."""
-    status = LAST_RECORD.with_answers({LOG: Answer(None), TO_THE_END: NOT_JUDGED}).decide().status
-    assert (status.phase, status.verdict, status.results) == ("Completed", "Unknown", [])
+    status = (
+        LAST_RECORD.with_answers({LOG: Answer(None), TO_THE_END: NOT_JUDGED})
+        .decide()
+        .status
+    )
+    assert (status.phase, status.verdict, status.results) == (
+        "Completed",
+        "Unknown",
+        [],
+    )
     assert standing(status, "Complete", "Valid", "Succeeded", "Stalled") == {
         "Complete": "True (Measured)",
         "Valid": "Unknown (NotJudged)",
@@ -85,27 +113,39 @@ def test_a_run_that_cannot_be_judged_ends_all_the_same() -> None:
 def test_objectives_that_nobody_judged_are_unknown() -> None:
     objectives = [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 25}]
     scene = Scene().with_spec(objectives=objectives).measuring().arrived(0, 1)
-    status = scene.with_answers({LOG: Answer(None), TO_THE_END: NOT_JUDGED}).decide().status
+    status = (
+        scene.with_answers({LOG: Answer(None), TO_THE_END: NOT_JUDGED})
+        .decide()
+        .status
+    )
     assert standing(status, "ObjectivesMet")["ObjectivesMet"].startswith("Unknown")
 
 
 @pytest.mark.parametrize(
     "scene",
     [
-        pytest.param(Scene().measuring().arrived(0, 1), id="the last record has come"),
-        pytest.param(Scene(spec=URL_ENDPOINT).measuring().arrived(0, 1), id="at an endpoint"),
         pytest.param(
-            Scene().measuring().arrived(0).with_spec(cancel=True), id="the run is cancelled"
+            Scene().measuring().arrived(0, 1), id="the last record has come"
         ),
         pytest.param(
-            Scene().measuring().arrived(0).pod("server", restarts=1), id="the server is another one"
+            Scene(spec=URL_ENDPOINT).measuring().arrived(0, 1), id="at an endpoint"
+        ),
+        pytest.param(
+            Scene().measuring().arrived(0).with_spec(cancel=True),
+            id="the run is cancelled",
+        ),
+        pytest.param(
+            Scene().measuring().arrived(0).pod("server", restarts=1),
+            id="the server is another one",
         ),
     ],
 )
 def test_nothing_of_a_server_is_held_for_what_is_to_be_judged(scene: Scene) -> None:
     decision = scene.decide()
     assert (decision.forget, decision.status.results) == (False, [])
-    assert deleted(decision)[:1] == [c.kind for c in scene.objects if c.kind == "Deployment"]
+    assert deleted(decision)[:1] == [
+        c.kind for c in scene.objects if c.kind == "Deployment"
+    ]
 
 
 # ---- ended early
@@ -114,7 +154,11 @@ def test_nothing_of_a_server_is_held_for_what_is_to_be_judged(scene: Scene) -> N
 
 def test_a_run_that_measured_nothing_has_nothing_to_judge() -> None:
     decision = Scene().measuring().with_spec(cancel=True).decide()
-    assert (decision.lookups, decision.forget, decision.status.phase) == ((), True, "Cancelled")
+    assert (decision.lookups, decision.forget, decision.status.phase) == (
+        (),
+        True,
+        "Cancelled",
+    )
 
 
 def test_a_run_that_ends_early_lets_go_first_too() -> None:
@@ -127,18 +171,28 @@ def test_a_run_that_ends_early_lets_go_first_too() -> None:
         "Complete": "False (Cancelled)",
     }
     status = CANCELLED.ended().status
-    assert (status.phase, [r.repeats for r in status.results]) == ("Cancelled", [1, 0])
+    assert (status.phase, [r.repeats for r in status.results]) == (
+        "Cancelled",
+        [1, 0],
+    )
 
 
 def test_cancelled_servers_go_at_once_with_records_unstored() -> None:
     decision = Scene().measuring().arrived(0).with_spec(cancel=True).decide()
-    assert (deleted(decision), applied(decision)) == (["Deployment", "Job"], ["ConfigMap stage 0"])
+    assert (deleted(decision), applied(decision)) == (
+        ["Deployment", "Job"],
+        ["ConfigMap stage 0"],
+    )
     assert not decision.forget
 
 
 def test_what_was_measured_of_a_run_that_ends_early_may_stay_unjudged() -> None:
     status = CANCELLED.with_answers({EARLY: NOT_JUDGED}).decide().status
-    assert (status.phase, status.verdict, status.results) == ("Cancelled", "Unknown", [])
+    assert (status.phase, status.verdict, status.results) == (
+        "Cancelled",
+        "Unknown",
+        [],
+    )
     assert standing(status, "Failed", "Valid") == {
         "Failed": "True (Cancelled)",
         "Valid": "Unknown (Cancelled)",
@@ -153,7 +207,10 @@ DIED = STORED.pod("server", restarts=1).log_read()
     "later",
     [
         pytest.param(lambda s: s, id="by memory"),
-        pytest.param(Scene.operator_restarted, id="by the status: the operator was started again"),
+        pytest.param(
+            Scene.operator_restarted,
+            id="by the status: the operator was started again",
+        ),
     ],
 )
 def test_why_it_ends_is_kept_until_it_has_ended(later: Any) -> None:
@@ -174,13 +231,19 @@ def test_why_it_ends_is_kept_until_it_has_ended(later: Any) -> None:
     assert waiting.apply == ()
     ended = scene.at(400).ended().status
     assert standing(ended, "Failed") == {"Failed": "True (ServerRestarted)"}
-    assert (ended.server_released_time, ended.ending) == ("2026-01-01T00:05:00Z", None)
+    assert (ended.server_released_time, ended.ending) == (
+        "2026-01-01T00:05:00Z",
+        None,
+    )
 
 
 def test_an_end_that_is_kept_is_not_undone_by_a_better_world() -> None:
     ending = Ending("ServerRestarted", "it restarted")
     healthy_again = (
-        STORED.knowing(ending=ending).settled().operator_restarted().reports(phase="Measuring")
+        STORED.knowing(ending=ending)
+        .settled()
+        .operator_restarted()
+        .reports(phase="Measuring")
     )
     assert healthy_again.decide().ending == ending
     assert "Deployment" in deleted(healthy_again.decide())
@@ -217,7 +280,10 @@ def test_what_the_log_held_stands_with_the_server_even_if_it_is_nothing(
 ) -> None:
     (server,) = MEASURED.with_answers({LOG: Answer(found)}).ended().status.servers
     assert server.compilations is not None
-    assert (server.compilations.count, tuple(server.compilations.at)) == (len(found), found)
+    assert (server.compilations.count, tuple(server.compilations.at)) == (
+        len(found),
+        found,
+    )
 
 
 def test_a_log_that_could_not_be_read_is_left_out_and_holds_up_nothing() -> None:
@@ -227,31 +293,41 @@ def test_a_log_that_could_not_be_read_is_left_out_and_holds_up_nothing() -> None
 
 def test_the_log_of_the_measurement_is_looked_up_while_the_server_goes() -> None:
     decision = MEASURED.decide()
-    assert (deleted(decision), decision.lookups, decision.forget) == (["Deployment"], (LOG,), False)
+    assert (deleted(decision), decision.lookups, decision.forget) == (
+        ["Deployment"],
+        (LOG,),
+        False,
+    )
 
 
 @pytest.mark.parametrize(
     "scene",
     [
         pytest.param(
-            Scene(spec=URL_ENDPOINT).measuring().arrived(0, 1), id="an endpoint's is not ours"
+            Scene(spec=URL_ENDPOINT).measuring().arrived(0, 1),
+            id="an endpoint's is not ours",
         ),
         pytest.param(
             MEASURED.with_spec(server={"image": "v", "replicas": 2}),
             id="one of several vouches for none",
         ),
         pytest.param(
-            MEASURED.with_answers({LOG: Answer((1.0,))}).settled().operator_restarted(),
+            MEASURED.with_answers({LOG: Answer((1.0,))})
+            .settled()
+            .operator_restarted(),
             id="it stands in the status",
         ),
         pytest.param(
-            Scene().measuring().arrived(0).with_spec(cancel=True), id="the run ends early"
+            Scene().measuring().arrived(0).with_spec(cancel=True),
+            id="the run ends early",
         ),
         pytest.param(Scene().measuring().arrived(0), id="it goes on"),
     ],
 )
 def test_no_log_is_looked_up(scene: Scene) -> None:
-    assert not any(isinstance(query, Compilations) for query in scene.decide().lookups)
+    assert not any(
+        isinstance(query, Compilations) for query in scene.decide().lookups
+    )
 
 
 # ---- what holds nobody up
@@ -270,7 +346,11 @@ def test_a_log_that_cannot_be_read_never_keeps_a_server() -> None:
         .with_answers({first.last_words: Answer(None, "500 from the kubelet")})
         .decide()
     )
-    assert (answered.status.phase, answered.status.log_tail, answered.last_words) == (
+    assert (
+        answered.status.phase,
+        answered.status.log_tail,
+        answered.last_words,
+    ) == (
         "Failed",
         None,
         None,
@@ -278,13 +358,21 @@ def test_a_log_that_cannot_be_read_never_keeps_a_server() -> None:
 
 
 @pytest.mark.parametrize(
-    "through", [{"silent": True}, {"mismatch": "the client speaks version 1, the operator 2"}]
+    "through",
+    [{"silent": True}, {"mismatch": "the client speaks version 1, the operator 2"}],
 )
-def test_a_client_that_cannot_be_heard_moves_no_deadline(through: dict[str, Any]) -> None:
+def test_a_client_that_cannot_be_heard_moves_no_deadline(
+    through: dict[str, Any],
+) -> None:
     """Once: nothing but silence of the network counted, and a client that talked nonsense put all
     ends off."""
     late = (
-        Scene().measuring().settled().operator_restarted().with_spec(runDeadlineSeconds=10).at(5000)
+        Scene()
+        .measuring()
+        .settled()
+        .operator_restarted()
+        .with_spec(runDeadlineSeconds=10)
+        .at(5000)
     )
     assert late.decide().ending is None
     known = late.client(**through).decide()
@@ -292,7 +380,9 @@ def test_a_client_that_cannot_be_heard_moves_no_deadline(through: dict[str, Any]
     assert deleted(known) == ["Deployment", "Job"]
 
 
-def test_a_measured_endpoint_is_not_taken_for_one_that_never_answered_after_a_restart() -> None:
+def test_a_measured_endpoint_is_not_taken_for_one_that_never_answered_after_a_restart() -> (
+    None
+):
     """Once: the client that a new operator had not heard yet was not ready in time, however long it
     had measured."""
     limits = {"startupDeadlineSeconds": 600, "runDeadlineSeconds": 100_000}
@@ -311,10 +401,14 @@ def test_a_client_that_speaks_another_contract_ends_the_run() -> None:
     scene = (
         Scene()
         .client_ready()
-        .client(progress=None, mismatch="the client speaks version 1, the operator 2")
+        .client(
+            progress=None, mismatch="the client speaks version 1, the operator 2"
+        )
     )
     decision = scene.decide()
-    assert standing(decision.status, "Failed") == {"Failed": "True (ContractMismatch)"}
+    assert standing(decision.status, "Failed") == {
+        "Failed": "True (ContractMismatch)"
+    }
     assert "version 1" in (decision.status.message or "")
     assert decision.forget
 
@@ -322,8 +416,12 @@ def test_a_client_that_speaks_another_contract_ends_the_run() -> None:
 @pytest.mark.parametrize(
     "scene",
     [
-        pytest.param(STORED.client(lost_record=1), id="it was acknowledged and is not stored"),
-        pytest.param(STORED.pod("client", phase="Succeeded"), id="the client has left"),
+        pytest.param(
+            STORED.client(lost_record=1), id="it was acknowledged and is not stored"
+        ),
+        pytest.param(
+            STORED.pod("client", phase="Succeeded"), id="the client has left"
+        ),
     ],
 )
 def test_a_run_whose_records_are_nowhere_ends(scene: Scene) -> None:
@@ -332,7 +430,9 @@ def test_a_run_whose_records_are_nowhere_ends(scene: Scene) -> None:
     assert decision.ending is not None
     assert decision.ending.reason == "RecordsMissing"
     assert deleted(decision)[:1] == ["Deployment"]
-    assert standing(scene.ended().status, "Failed") == {"Failed": "True (RecordsMissing)"}
+    assert standing(scene.ended().status, "Failed") == {
+        "Failed": "True (RecordsMissing)"
+    }
 
 
 def test_a_record_that_was_found_after_all_is_not_missing() -> None:
@@ -340,7 +440,10 @@ def test_a_record_that_was_found_after_all_is_not_missing() -> None:
 
 
 def test_a_client_that_has_left_with_everything_stored_is_no_end() -> None:
-    assert STORED.stored(1).pod("client", phase="Succeeded").ended().status.phase == "Completed"
+    assert (
+        STORED.stored(1).pod("client", phase="Succeeded").ended().status.phase
+        == "Completed"
+    )
 
 
 def test_the_clients_clock_moves_no_deadline() -> None:
@@ -349,11 +452,16 @@ def test_the_clients_clock_moves_no_deadline() -> None:
     limited = Scene().with_spec(runDeadlineSeconds=100).server_loading()
     for wrong in (3e7, -3e7):
         ready = (
-            limited.reports(phase="WarmingUp", healthy_unix_us=int((1767225600 + wrong) * 1e6))
+            limited.reports(
+                phase="WarmingUp", healthy_unix_us=int((1767225600 + wrong) * 1e6)
+            )
             .at(HEALTHY)
             .settled()
         )
-        assert ready.at(HEALTHY + 50 if wrong > 0 else SCHEDULED + 50).decide().ending is None
+        assert (
+            ready.at(HEALTHY + 50 if wrong > 0 else SCHEDULED + 50).decide().ending
+            is None
+        )
         ends = ready.at(HEALTHY + 101).decide()
         assert ends.ending is not None
         assert ends.ending.reason == "RunDeadlineExceeded"

@@ -8,21 +8,25 @@ from benchrun.api import Blocked
 from unit.decide.scenes import CONTEXT, JOB, SERVER_CREATED, Scene, text
 from unit.decide.summaries import standing
 
-NO_SUCH_NODE = "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."
-NO_ROOM = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
-NOT_EVEN_EMPTY = (
-    f"{NO_ROOM} preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+NO_SUCH_NODE = (
+    "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."
 )
+NO_ROOM = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+NOT_EVEN_EMPTY = f"{NO_ROOM} preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
 GRACE = 100
 SEEN = 5000
 
 
 def short(scene: Scene) -> Scene:
-    return replace(scene, context=replace(CONTEXT, unschedulable_grace_seconds=GRACE))
+    return replace(
+        scene, context=replace(CONTEXT, unschedulable_grace_seconds=GRACE)
+    )
 
 
 # Both have waited for room for more than an hour when that is seen.
-SERVER = short(Scene().server_pending().pod("server", unschedulable=NO_SUCH_NODE)).at(SEEN)
+SERVER = short(
+    Scene().server_pending().pod("server", unschedulable=NO_SUCH_NODE)
+).at(SEEN)
 CLIENT = short(
     Scene()
     .client_created()
@@ -32,17 +36,27 @@ CLIENT = short(
 ).at(SEEN)
 TOO_SMALL = SERVER.pod("server", unschedulable=NOT_EVEN_EMPTY)
 CASES = [
-    pytest.param("WaitingForNode", "didn't match Pod's node affinity", SERVER, id="server"),
-    pytest.param("Preparing", "didn't match Pod's node affinity", CLIENT, id="client"),
-    pytest.param("WaitingForNode", "Lower spec.server.resources", TOO_SMALL, id="too large"),
+    pytest.param(
+        "WaitingForNode", "didn't match Pod's node affinity", SERVER, id="server"
+    ),
+    pytest.param(
+        "Preparing", "didn't match Pod's node affinity", CLIENT, id="client"
+    ),
+    pytest.param(
+        "WaitingForNode", "Lower spec.server.resources", TOO_SMALL, id="too large"
+    ),
 ]
 
 
 @pytest.mark.parametrize(("phase", "words", "scene"), CASES)
-def test_it_waits_from_when_that_was_seen_then_ends(phase: str, words: str, scene: Scene) -> None:
+def test_it_waits_from_when_that_was_seen_then_ends(
+    phase: str, words: str, scene: Scene
+) -> None:
     waiting = scene.settled().at(SEEN + GRACE - 1).decide()
     assert waiting.status.phase == phase
-    assert standing(waiting.status, "Complete") == {"Complete": "False (Unschedulable)"}
+    assert standing(waiting.status, "Complete") == {
+        "Complete": "False (Unschedulable)"
+    }
     assert words in (waiting.status.message or "")
     assert f"Waiting {GRACE} s for such a node" in (waiting.status.message or "")
     assert waiting.status.blocked == Blocked(by="Node", since=text(SEEN))
@@ -53,7 +67,12 @@ def test_it_waits_from_when_that_was_seen_then_ends(phase: str, words: str, scen
 
 
 def test_another_reason_in_between_begins_it_anew() -> None:
-    full = SERVER.settled().at(SEEN + 60).pod("server", unschedulable=NO_ROOM).settled()
+    full = (
+        SERVER.settled()
+        .at(SEEN + 60)
+        .pod("server", unschedulable=NO_ROOM)
+        .settled()
+    )
     again = full.at(SEEN + 90).pod("server", unschedulable=NO_SUCH_NODE).settled()
     assert again.at(SEEN + GRACE + 89).decide().status.phase == "WaitingForNode"
     assert again.at(SEEN + GRACE + 90).decide().status.phase == "Failed"
@@ -79,13 +98,17 @@ def test_where_a_pending_deadline_is_set_it_alone_decides(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(("phase", "words", "scene"), CASES)
-def test_a_pass_is_requested_when_it_ends(phase: str, words: str, scene: Scene) -> None:
+def test_a_pass_is_requested_when_it_ends(
+    phase: str, words: str, scene: Scene
+) -> None:
     wait = scene.settled().at(SEEN + GRACE - 30).decide().requeue_after_seconds
     assert wait == pytest.approx(30.0)
 
 
 def test_without_grace_the_run_ends_at_once() -> None:
-    at_once = replace(SERVER, context=replace(CONTEXT, unschedulable_grace_seconds=0))
+    at_once = replace(
+        SERVER, context=replace(CONTEXT, unschedulable_grace_seconds=0)
+    )
     assert at_once.at(SERVER_CREATED).decide().status.phase == "Failed"
 
 
@@ -96,7 +119,9 @@ def test_a_node_that_was_added_in_time_takes_the_pod() -> None:
 
 
 def test_a_pod_that_finds_no_room_is_not_hurried_by_it() -> None:
-    full = SERVER.pod("server", unschedulable=NO_ROOM).at(SERVER_CREATED + 10 * GRACE)
+    full = SERVER.pod("server", unschedulable=NO_ROOM).at(
+        SERVER_CREATED + 10 * GRACE
+    )
     assert full.decide().status.phase == "WaitingForNode"
 
 
@@ -113,7 +138,12 @@ def test_a_job_that_ends_before_a_node_was_found_says_what_to_ask_less_of() -> N
 
 
 def test_a_pod_with_gates_waits_for_no_node() -> None:
-    scene = Scene().server_pending().pod("server", gated="kueue.x-k8s.io/admission").at(SEEN)
+    scene = (
+        Scene()
+        .server_pending()
+        .pod("server", gated="kueue.x-k8s.io/admission")
+        .at(SEEN)
+    )
     waiting = scene.settled().decide().status
     assert waiting.phase == "Pending"
     assert standing(waiting, "Complete") == {"Complete": "False (SchedulingGated)"}

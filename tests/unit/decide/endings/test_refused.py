@@ -12,9 +12,13 @@ POLICY = 'admission webhook "policy" denied the request: no latest tag'
 NONSENSE = 'Deployment.apps "x" is invalid: spec.template.spec.tolerations[0].operator: Invalid value: "Same"'
 
 
-def refusing(scene: Scene, kind: str, role: str, message: str, *, curable: bool = True) -> Scene:
+def refusing(
+    scene: Scene, kind: str, role: str, message: str, *, curable: bool = True
+) -> Scene:
     name = f"br-qwen-6316e01c-{role}"
-    return scene.knowing(refused_object=RefusedObject(kind, name, role, message, curable=curable))
+    return scene.knowing(
+        refused_object=RefusedObject(kind, name, role, message, curable=curable)
+    )
 
 
 SERVER_REFUSED = refusing(Scene().client_ready().settled(), *DEPLOYMENT, QUOTA)
@@ -22,11 +26,17 @@ SERVER_REFUSED = refusing(Scene().client_ready().settled(), *DEPLOYMENT, QUOTA)
 
 @pytest.mark.parametrize(
     ("reason", "message"),
-    [pytest.param("QuotaExceeded", QUOTA, id="quota"), pytest.param("ChildRefused", POLICY)],
+    [
+        pytest.param("QuotaExceeded", QUOTA, id="quota"),
+        pytest.param("ChildRefused", POLICY),
+    ],
 )
 @pytest.mark.parametrize(
     ("scene", "refused"),
-    [(Scene().client_ready().settled(), DEPLOYMENT), (Scene().having(PLAN, SERVICE), JOB)],
+    [
+        (Scene().client_ready().settled(), DEPLOYMENT),
+        (Scene().having(PLAN, SERVICE), JOB),
+    ],
 )
 def test_it_waits_with_the_api_servers_words_and_retries(
     scene: Scene, refused: tuple[str, str], reason: str, message: str
@@ -36,7 +46,9 @@ def test_it_waits_with_the_api_servers_words_and_retries(
         "Ready": f"False ({reason})",
         "Failed": f"False ({reason})",
     }
-    assert f"{refused[0]} br-qwen-6316e01c-{refused[1]}" in (decision.status.message or "")
+    assert f"{refused[0]} br-qwen-6316e01c-{refused[1]}" in (
+        decision.status.message or ""
+    )
     assert message in (decision.status.message or "")
     assert " ".join(refused) in applied(decision)
 
@@ -45,9 +57,14 @@ def test_it_waits_with_the_api_servers_words_and_retries(
     ("remedy", "scene", "refused"),
     [
         pytest.param(
-            "Correct spec.server", Scene().client_ready().settled(), DEPLOYMENT, id="server"
+            "Correct spec.server",
+            Scene().client_ready().settled(),
+            DEPLOYMENT,
+            id="server",
         ),
-        pytest.param("Correct spec.client", Scene().having(PLAN, SERVICE), JOB, id="client"),
+        pytest.param(
+            "Correct spec.client", Scene().having(PLAN, SERVICE), JOB, id="client"
+        ),
     ],
 )
 def test_what_is_invalid_ends_the_run_with_those_words(
@@ -61,7 +78,9 @@ def test_what_is_invalid_ends_the_run_with_those_words(
 
 
 def test_a_server_that_is_never_taken_meets_the_pending_deadline() -> None:
-    limited = SERVER_REFUSED.with_spec(pendingDeadlineSeconds=100)  # the client was ready at 10
+    limited = SERVER_REFUSED.with_spec(
+        pendingDeadlineSeconds=100
+    )  # the client was ready at 10
     assert limited.at(109).decide().status.phase == "Pending", "no node would help"
     assert limited.at(100).decide().requeue_after_seconds == pytest.approx(10.0)
     ended = limited.at(110).decide().status
@@ -69,7 +88,9 @@ def test_a_server_that_is_never_taken_meets_the_pending_deadline() -> None:
     assert "exceeded quota: gpus" in (ended.message or "")
 
 
-def test_pods_of_a_deployment_that_are_never_made_meet_the_pending_deadline() -> None:
+def test_pods_of_a_deployment_that_are_never_made_meet_the_pending_deadline() -> (
+    None
+):
     failure = "FailedCreate: pods are forbidden: exceeded quota: pods"
     scene = (
         Scene()
@@ -87,9 +108,9 @@ def test_pods_of_a_deployment_that_are_never_made_meet_the_pending_deadline() ->
 
 
 def test_a_client_that_is_never_taken_meets_the_startup_deadline() -> None:
-    scene = refusing(Scene().having(PLAN, SERVICE).settled(), *JOB, QUOTA).with_spec(
-        startupDeadlineSeconds=100
-    )
+    scene = refusing(
+        Scene().having(PLAN, SERVICE).settled(), *JOB, QUOTA
+    ).with_spec(startupDeadlineSeconds=100)
     assert scene.at(99).decide().status.phase == "Preparing"
     ended = scene.at(100).decide().status
     assert standing(ended, "Failed") == {"Failed": "True (StartupDeadlineExceeded)"}
@@ -101,7 +122,9 @@ PODLESS = Scene().having(PLAN, SERVICE).having(JOB, created_at=instant(0)).settl
 
 def test_a_job_without_a_pod_is_reported_after_a_while() -> None:
     young = PODLESS.at(4).decide()
-    assert standing(young.status, "Complete") == {"Complete": "False (PreparingClient)"}
+    assert standing(young.status, "Complete") == {
+        "Complete": "False (PreparingClient)"
+    }
     assert young.requeue_after_seconds == pytest.approx(6.0)
     status = PODLESS.at(10).decide().status
     assert standing(status, "Complete") == {"Complete": "False (NoPod)"}
@@ -118,7 +141,12 @@ def test_a_job_without_a_pod_meets_the_startup_deadline() -> None:
 # ------------------------------------------------------------------------------------
 
 BUSY = RefusedObject(
-    "Job", "br-qwen-6316e01c-client", "client", "etcd: too slow", curable=True, is_transient=True
+    "Job",
+    "br-qwen-6316e01c-client",
+    "client",
+    "etcd: too slow",
+    curable=True,
+    is_transient=True,
 )
 UNASKED = 'Internal error occurred: failed calling webhook "w": failed to call webhook: EOF'
 NO_CLASS = 'pods "x" is forbidden: no PriorityClass with name gold was found'
@@ -146,7 +174,12 @@ LIMITED = [
     (60, "ChildRefused", "spec.client", refusing(WAITING, *JOB, POLICY)),
     (60, "ChildRefused", "spec.server", refusing(READY, *DEPLOYMENT, POLICY)),
     (60, "ChildRefused", "spec.server", A_POLICY),
-    (60, "ChildRefused", "spec.server.resources", refusing(READY, *DEPLOYMENT, TOO_MUCH)),
+    (
+        60,
+        "ChildRefused",
+        "spec.server.resources",
+        refusing(READY, *DEPLOYMENT, TOO_MUCH),
+    ),
     (600, "ChildRefused", "", refusing(WAITING, *JOB, UNASKED)),
     (600, "ChildRefused", "", WAITING.knowing(refused_object=BUSY)),
     (60, "PodRejected", "spec.server.pod.priorityClassName", failing(NO_CLASS)),
@@ -172,7 +205,9 @@ def test_what_is_no_full_quota_ends_the_run(
 
 @pytest.mark.parametrize("scene", [SERVER_REFUSED, failing(QUOTA), asked(QUOTA)])
 def test_a_quota_that_could_have_room_is_waited_for(scene: Scene) -> None:
-    scene = scene.with_spec(startupDeadlineSeconds=0).at(1000).settled().at(1_000_000)
+    scene = (
+        scene.with_spec(startupDeadlineSeconds=0).at(1000).settled().at(1_000_000)
+    )
     status = scene.decide().status
     assert standing(status, "Failed") == {"Failed": "False (QuotaExceeded)"}
     assert status.phase in ("Pending", "Preparing"), "no node would help"
@@ -185,13 +220,17 @@ def test_what_flaps_between_a_ruling_and_no_answer_ends_too() -> None:
         words = NO_CLASS if seconds % 20 else UNASKED
         scene = replace(scene, objects=failing(words).objects).at(seconds).settled()
     assert scene.decide().status.phase == "Pending"
-    ended = replace(scene, objects=failing(NO_CLASS).objects).at(1060).decide().status
+    ended = (
+        replace(scene, objects=failing(NO_CLASS).objects).at(1060).decide().status
+    )
     assert standing(ended, "Failed") == {"Failed": "True (PodRejected)"}
 
 
 def test_what_is_admitted_after_all_goes_on() -> None:
     seen = failing(NO_CLASS).at(1000).settled()
-    made = replace(seen, objects=UNMADE.objects).pod("server", created_at=instant(1050))
+    made = replace(seen, objects=UNMADE.objects).pod(
+        "server", created_at=instant(1050)
+    )
     status = made.at(2000).decide().status
     assert (status.phase, status.blocked) == ("WaitingForNode", None)
 
@@ -203,15 +242,23 @@ def test_why_a_job_has_no_pod_is_looked_up_again_and_again() -> None:
     assert query in looking.lookups
     for late in (PODLESS.at(30), asked("").at(30)):
         decision = late.decide()
-        assert (query in decision.lookups, decision.requeue_after_seconds) == (True, 10.0)
-        assert standing(decision.status, "Complete") == {"Complete": "False (NoPod)"}
+        assert (query in decision.lookups, decision.requeue_after_seconds) == (
+            True,
+            10.0,
+        )
+        assert standing(decision.status, "Complete") == {
+            "Complete": "False (NoPod)"
+        }
     made = PODLESS.pod("client").at(30).decide()
     assert query not in made.lookups
 
 
 def test_a_job_that_is_made_now_is_looked_at_soon() -> None:
     """Where its pods are refused no event comes: neither the Job nor a pod changes."""
-    for scene, seconds in ((Scene().having(PLAN, SERVICE), 3.0), (PODLESS.at(1), 2.0)):
+    for scene, seconds in (
+        (Scene().having(PLAN, SERVICE), 3.0),
+        (PODLESS.at(1), 2.0),
+    ):
         assert scene.decide().requeue_after_seconds == seconds
     running = PODLESS.pod("client").at(1).decide()
     assert (running.requeue_after_seconds or 60.0) > 10.0
@@ -219,9 +266,13 @@ def test_a_job_that_is_made_now_is_looked_at_soon() -> None:
 
 def test_a_client_deleted_by_hand_on_a_lost_node_frees_the_gpu() -> None:
     """Its pod never ends there, and its Job has not failed before it does."""
-    scene = Scene().measuring().pod("client", deleting=True).without("Job", "nobody")
+    scene = (
+        Scene().measuring().pod("client", deleting=True).without("Job", "nobody")
+    )
     objects = tuple(o for o in scene.objects if o.kind != "Job")
-    failed = replace(scene, objects=objects).having(JOB, failure="BackoffLimitExceeded")
+    failed = replace(scene, objects=objects).having(
+        JOB, failure="BackoffLimitExceeded"
+    )
     decision = failed.decide()
     assert (decision.ending or CANCELLED).reason == "ClientGone"
     assert "Deployment" in deleted(decision)
@@ -235,23 +286,36 @@ LAST_REFUSED = refusing(LAST, "ConfigMap", "stage", QUOTA)
 
 
 def test_a_record_that_is_rejected_does_not_stop_the_measurement() -> None:
-    decision = refusing(Scene().measuring().arrived(0), "ConfigMap", "stage", QUOTA).decide()
-    assert standing(decision.status, "Complete") == {"Complete": "False (QuotaExceeded)"}
-    assert (decision.status.phase, applied(decision)) == ("Running", ["ConfigMap stage 0"])
+    decision = refusing(
+        Scene().measuring().arrived(0), "ConfigMap", "stage", QUOTA
+    ).decide()
+    assert standing(decision.status, "Complete") == {
+        "Complete": "False (QuotaExceeded)"
+    }
+    assert (decision.status.phase, applied(decision)) == (
+        "Running",
+        ["ConfigMap stage 0"],
+    )
 
 
 def test_the_server_goes_while_the_last_record_waits_for_room() -> None:
     decision = LAST_REFUSED.decide()
-    assert (deleted(decision), applied(decision)) == (["Deployment"], ["ConfigMap stage 1"])
+    assert (deleted(decision), applied(decision)) == (
+        ["Deployment"],
+        ["ConfigMap stage 1"],
+    )
     assert decision.status.phase == "Collecting"
-    assert standing(decision.status, "Complete") == {"Complete": "False (QuotaExceeded)"}
+    assert standing(decision.status, "Complete") == {
+        "Complete": "False (QuotaExceeded)"
+    }
 
 
 @pytest.mark.parametrize(
     "scene",
     [
         pytest.param(
-            LAST_REFUSED.with_spec(runDeadlineSeconds=240), id="the run's deadline has passed"
+            LAST_REFUSED.with_spec(runDeadlineSeconds=240),
+            id="the run's deadline has passed",
         ),
         pytest.param(
             refusing(LAST, "ConfigMap", "stage", "too large", curable=False),
@@ -259,7 +323,9 @@ def test_the_server_goes_while_the_last_record_waits_for_room() -> None:
         ),
     ],
 )
-def test_results_are_not_lost_for_a_record_that_cannot_be_stored(scene: Scene) -> None:
+def test_results_are_not_lost_for_a_record_that_cannot_be_stored(
+    scene: Scene,
+) -> None:
     decision = scene.ended()
     assert (decision.status.phase, applied(decision)) == ("Completed", [])
     assert [r.verdict for r in decision.status.results] == ["Valid", "Valid"]
@@ -272,7 +338,9 @@ def test_results_are_not_lost_for_a_record_that_cannot_be_stored(scene: Scene) -
 def test_records_are_tried_every_15_seconds_for_ten_minutes_then_judged_from_memory(
     deadline: int,
 ) -> None:
-    scene = LAST_REFUSED.with_spec(runDeadlineSeconds=deadline).without("Deployment", "server")
+    scene = LAST_REFUSED.with_spec(runDeadlineSeconds=deadline).without(
+        "Deployment", "server"
+    )
     posts = []
     seconds = 300
     while seconds < 2000 and scene.at(seconds).decide().status.blocked is not None:
@@ -292,7 +360,9 @@ def test_news_in_between_do_not_have_them_tried() -> None:
     scene = LAST_REFUSED.knowing(refused_at=instant(300)).settled()
     assert applied(scene.at(314).decide()) == []
     assert applied(scene.at(315).decide()) == ["ConfigMap stage 1"]
-    measuring = refusing(Scene().measuring().arrived(0), "ConfigMap", "stage", QUOTA)
+    measuring = refusing(
+        Scene().measuring().arrived(0), "ConfigMap", "stage", QUOTA
+    )
     refused = measuring.knowing(refused_at=instant(80))
     assert applied(refused.at(94).decide()) == []
     assert refused.at(94).decide().requeue_after_seconds == pytest.approx(1.0)
@@ -300,7 +370,9 @@ def test_news_in_between_do_not_have_them_tried() -> None:
 
 
 def test_a_run_says_which_records_are_lost_and_why() -> None:
-    status = refusing(LAST, "ConfigMap", "stage", QUOTA).settled().at(900).ended().status
+    status = (
+        refusing(LAST, "ConfigMap", "stage", QUOTA).settled().at(900).ended().status
+    )
     assert standing(status, "Stored", "Complete") == {
         "Stored": "False (RecordsNotStored)",
         "Complete": "True (Measured)",
@@ -309,7 +381,9 @@ def test_a_run_says_which_records_are_lost_and_why() -> None:
     assert QUOTA in stored.message
     lost = "chat/rate=4/r1"
     assert all(lost in words for words in (stored.message, status.message or ""))
-    found = {finding.code: finding for finding in status.findings}["RecordNotStored"]
+    found = {finding.code: finding for finding in status.findings}[
+        "RecordNotStored"
+    ]
     assert (found.severity, found.worst_stage) == ("Note", lost)
     assert found.evidence == {"unstored": 1, "stages": lost}
     assert status.verdict == "Valid"
@@ -320,7 +394,9 @@ def test_what_was_judged_before_a_record_was_refused_is_judged_with_it() -> None
     judged = LAST.with_spec(cancel=True).answered()
     decision = refusing(judged, "ConfigMap", "stage", QUOTA).ended()
     assert decision.status.phase == "Cancelled"
-    assert "RecordNotStored" in {finding.code for finding in decision.status.findings}
+    assert "RecordNotStored" in {
+        finding.code for finding in decision.status.findings
+    }
 
 
 def test_a_run_whose_records_are_all_stored_says_so() -> None:
@@ -329,10 +405,17 @@ def test_a_run_whose_records_are_all_stored_says_so() -> None:
     assert "RecordNotStored" not in {finding.code for finding in status.findings}
 
 
-def test_the_others_are_judged_all_the_same_and_the_client_keeps_its_own_until_then() -> None:
+def test_the_others_are_judged_all_the_same_and_the_client_keeps_its_own_until_then() -> (
+    None
+):
     scene = refusing(LAST, "ConfigMap", "stage", "too large", curable=False)
     decision = scene.decide()
-    assert (deleted(decision), applied(decision), decision.acknowledge, decision.forget) == (
+    assert (
+        deleted(decision),
+        applied(decision),
+        decision.acknowledge,
+        decision.forget,
+    ) == (
         ["Deployment"],
         [],
         1,
@@ -353,7 +436,9 @@ def test_what_the_api_server_has_no_time_for_is_reported_and_retried() -> None:
 
 
 def test_a_transient_refusal_meets_the_startup_deadline_too() -> None:
-    scene = WAITING.knowing(refused_object=BUSY).with_spec(startupDeadlineSeconds=100)
+    scene = WAITING.knowing(refused_object=BUSY).with_spec(
+        startupDeadlineSeconds=100
+    )
     assert standing(scene.at(100).decide().status, "Failed") == {
         "Failed": "True (StartupDeadlineExceeded)"
     }

@@ -62,7 +62,9 @@ def measuring() -> Scene:
     )
     first = unix_us(FIRST_REQUEST)
     return (
-        healthy.reports(phase="Measuring", first_request_unix_us=first, stage="chat/rate=1/r1")
+        healthy.reports(
+            phase="Measuring", first_request_unix_us=first, stage="chat/rate=1/r1"
+        )
         .at(FIRST_REQUEST)
         .settled()
     )
@@ -78,12 +80,21 @@ def ended(decision: Decision) -> tuple[str | None, str]:
     )
 
 
-def test_all_deployments_come_when_the_client_is_ready_and_all_services_before() -> None:
+def test_all_deployments_come_when_the_client_is_ready_and_all_services_before() -> (
+    None
+):
     early = RUN.client_created().ended().apply
     assert {m["kind"] for m in early} == {"Service"}
-    assert {m["metadata"]["labels"]["benchrun.dev/role"] for m in early} >= {"prefill", "decode"}
-    made = [m for m in RUN.client_ready().ended().apply if m["kind"] == "Deployment"]
-    assert [m["metadata"]["labels"]["benchrun.dev/role"] for m in made] == list(ROLES)
+    assert {m["metadata"]["labels"]["benchrun.dev/role"] for m in early} >= {
+        "prefill",
+        "decode",
+    }
+    made = [
+        m for m in RUN.client_ready().ended().apply if m["kind"] == "Deployment"
+    ]
+    assert [m["metadata"]["labels"]["benchrun.dev/role"] for m in made] == list(
+        ROLES
+    )
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -107,7 +118,11 @@ def test_servers_of_which_one_had_a_node_are_not_made_again() -> None:
         .at(SERVER_CREATED)
         .settled()
     )
-    scene = pods(made).pod("decode", scheduled_at=None, node=None, phase="Pending").settled()
+    scene = (
+        pods(made)
+        .pod("decode", scheduled_at=None, node=None, phase="Pending")
+        .settled()
+    )
     for each in ROLES:
         scene = scene.without("Deployment", each)
     decision = scene.ended()
@@ -117,8 +132,12 @@ def test_servers_of_which_one_had_a_node_are_not_made_again() -> None:
     )
 
 
-@pytest.mark.parametrize(("role", "phase"), [("proxy", "WaitingForNode"), ("decode", "Failed")])
-def test_the_deadline_to_start_counts_from_the_first_gpu(role: str, phase: str) -> None:
+@pytest.mark.parametrize(
+    ("role", "phase"), [("proxy", "WaitingForNode"), ("decode", "Failed")]
+)
+def test_the_deadline_to_start_counts_from_the_first_gpu(
+    role: str, phase: str
+) -> None:
     """The others wait for a node without a limit; a proxy takes none of what they wait for."""
     limits = {"startupDeadlineSeconds": 300, "pendingDeadlineSeconds": 0}
     made = (
@@ -165,20 +184,29 @@ def test_both_vllms_are_scraped_and_the_proxy_is_not() -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_one_that_restarts_ends_the_run(role: str) -> None:
-    decision = MEASURING.pod(role, restarts=1, last_terminated=SERVER_DIED).log_read().ended()
+    decision = (
+        MEASURING.pod(role, restarts=1, last_terminated=SERVER_DIED)
+        .log_read()
+        .ended()
+    )
     assert ended(decision) == ("Failed", Reason.SERVER_RESTARTED)
     assert f"of the role {role} restarted" in (decision.status.message or "")
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_one_that_was_replaced_ends_the_run(role: str) -> None:
-    decision = MEASURING.pod(role, name=f"{role}-2", uid="another").log_read().ended()
+    decision = (
+        MEASURING.pod(role, name=f"{role}-2", uid="another").log_read().ended()
+    )
     assert ended(decision) == ("Failed", Reason.SERVER_RESTARTED)
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_one_whose_deployment_is_deleted_ends_the_run(role: str) -> None:
-    assert ended(MEASURING.without("Deployment", role).ended()) == ("Failed", Reason.SERVER_GONE)
+    assert ended(MEASURING.without("Deployment", role).ended()) == (
+        "Failed",
+        Reason.SERVER_GONE,
+    )
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -189,15 +217,23 @@ def test_the_fault_of_one_is_the_runs_and_names_its_field(role: str) -> None:
         .at(SERVER_CREATED)
         .settled()
     )
-    broken = pods(made).pod(role, waiting_reason="InvalidImageName", waiting_message="no such name")
+    broken = pods(made).pod(
+        role, waiting_reason="InvalidImageName", waiting_message="no such name"
+    )
     assert broken.decide().last_words is not None
     decision = broken.log_read().ended()
     assert decision.status.phase == "Failed"
-    field = "spec.server.disaggregated.proxy" if role == "proxy" else "spec.server.image"
+    field = (
+        "spec.server.disaggregated.proxy"
+        if role == "proxy"
+        else "spec.server.image"
+    )
     assert field in (decision.status.message or "")
 
 
 def test_the_end_releases_every_role_at_once() -> None:
     decision = MEASURING.arrived(0, 1).ended()
     released = {(ref.kind, ref.name) for ref in decision.delete}
-    assert {("Deployment", f"br-qwen-6316e01c-{role}") for role in ROLES} <= released
+    assert {
+        ("Deployment", f"br-qwen-6316e01c-{role}") for role in ROLES
+    } <= released

@@ -11,7 +11,11 @@ FRESH = Scene(spec=SERVICE_ENDPOINT)
 
 def test_first_its_pods_are_looked_up() -> None:
     decision = FRESH.decide()
-    assert (decision.lookups, applied(decision), decision.requeue_after_seconds) == (
+    assert (
+        decision.lookups,
+        applied(decision),
+        decision.requeue_after_seconds,
+    ) == (
         (ASKED,),
         [],
         5.0,
@@ -20,7 +24,11 @@ def test_first_its_pods_are_looked_up() -> None:
 
 def test_without_pods_the_run_waits_and_retries() -> None:
     decision = FRESH.endpoint_found().decide()
-    assert (decision.lookups, applied(decision), decision.requeue_after_seconds) == (
+    assert (
+        decision.lookups,
+        applied(decision),
+        decision.requeue_after_seconds,
+    ) == (
         (ASKED,),
         [],
         5.0,
@@ -46,12 +54,18 @@ def test_after_a_restart_they_are_looked_up_while_the_run_goes_on() -> None:
 
 def test_pods_that_are_gone_later_do_not_stop_the_run() -> None:
     decision = FRESH.measuring().endpoint_found().decide()
-    assert (applied(decision), deleted(decision), decision.status.phase) == ([], [], "Running")
+    assert (applied(decision), deleted(decision), decision.status.phase) == (
+        [],
+        [],
+        "Running",
+    )
 
 
 def test_their_pages_are_read_once_the_endpoint_is_healthy() -> None:
     assert FRESH.client_ready().decide().scrape == ()
-    assert [t.url for t in FRESH.measuring().decide().scrape] == ["http://10.0.0.7:8000/metrics"]
+    assert [t.url for t in FRESH.measuring().decide().scrape] == [
+        "http://10.0.0.7:8000/metrics"
+    ]
 
 
 def test_behind_a_url_nothing_is_looked_up_or_read_by_the_operator() -> None:

@@ -19,7 +19,11 @@ from unit.golden_messages import golden
 from unit.plan.specs import Json, rates, spec_body, workload
 
 THREE: Json = spec_body(
-    server={"image": "v", "replicas": 3, "resources": {"limits": {"nvidia.com/gpu": 1}}},
+    server={
+        "image": "v",
+        "replicas": 3,
+        "resources": {"limits": {"nvidia.com/gpu": 1}},
+    },
     workloads=[workload("chat", load=rates("1", "4"))],
 )
 RUN = Scene(spec=THREE)
@@ -37,7 +41,9 @@ MEASURING = three(RUN.measuring()).settled()
 def restarted(scene: Scene, name: str) -> Scene:
     kept = [pod for pod in scene.pods if pod.name != name]
     repeated = scene.another_server(name, restarts=1, last_terminated=SERVER_DIED)
-    return repeated.__class__(**{**vars(repeated), "pods": (*kept, repeated.pods[-1])})
+    return repeated.__class__(
+        **{**vars(repeated), "pods": (*kept, repeated.pods[-1])}
+    )
 
 
 def test_the_deployment_asks_for_all_of_them_and_the_client_waits_for_all() -> None:
@@ -60,11 +66,13 @@ def test_scheduled_is_when_the_last_of_them_is() -> None:
         .having(("Deployment", "server"))
         .pod("server", scheduled_at=instant(SCHEDULED), node="n")
     )
-    partly = fresh.another_server("server-2", scheduled_at=None).another_server("server-3")
-    not_yet_made = fresh.another_server("server-2")
-    wholly = fresh.another_server("server-2", scheduled_at=instant(SCHEDULED + 60)).another_server(
+    partly = fresh.another_server("server-2", scheduled_at=None).another_server(
         "server-3"
     )
+    not_yet_made = fresh.another_server("server-2")
+    wholly = fresh.another_server(
+        "server-2", scheduled_at=instant(SCHEDULED + 60)
+    ).another_server("server-3")
     assert partly.ended().status.scheduled_time is None
     assert not_yet_made.ended().status.scheduled_time is None
     scheduled = wholly.ended().status.scheduled_time
@@ -73,7 +81,9 @@ def test_scheduled_is_when_the_last_of_them_is() -> None:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_servers_that_have_a_node_are_not_held_for_ever_by_one_that_has_none(first: bool) -> None:
+def test_servers_that_have_a_node_are_not_held_for_ever_by_one_that_has_none(
+    first: bool,
+) -> None:
     """From the first one's node on, whichever pod is looked at first, and the missing node is
     named; then again from the last one's."""
     scene = (
@@ -87,7 +97,9 @@ def test_servers_that_have_a_node_are_not_held_for_ever_by_one_that_has_none(fir
         "ready": False,
         "unschedulable": "0/1 nodes are available",
     }
-    partly = scene.another_server("server-2", ready=True).another_server("server-3", **without_node)
+    partly = scene.another_server("server-2", ready=True).another_server(
+        "server-3", **without_node
+    )
     partly = replace(partly, pods=partly.pods[::-1]) if first else partly
     assert partly.at(SCHEDULED + 299).ended().status.phase == "WaitingForNode"
     late = partly.at(SCHEDULED + 300).ended().status
@@ -111,7 +123,9 @@ def test_a_server_that_lost_its_node_keeps_its_deadline() -> None:
         .settled()
         .log_read()
     )
-    replaced = scene.pod("server", uid="another", scheduled_at=None, node=None, phase="Pending")
+    replaced = scene.pod(
+        "server", uid="another", scheduled_at=None, node=None, phase="Pending"
+    )
     late = replaced.at(SCHEDULED + 300).ended().status
     assert standing(late, "Failed") == {"Failed": "True (StartupDeadlineExceeded)"}
 
@@ -138,7 +152,10 @@ def test_server_facts_are_shown_after_their_pods_are_gone() -> None:
     over = MEASURING.arrived(0, 1)
     released = over.knowing(released_at=instant(over.seconds))
     one_left = replace(
-        released, pods=tuple(pod for pod in released.pods if pod.name in ("client-1", "server-3"))
+        released,
+        pods=tuple(
+            pod for pod in released.pods if pod.name in ("client-1", "server-3")
+        ),
     )
     (server,) = one_left.ended().status.servers
     assert (server.replicas, server.pod) == (3, "server-1")
@@ -147,7 +164,9 @@ def test_server_facts_are_shown_after_their_pods_are_gone() -> None:
 def test_nor_by_an_operator_that_was_started_while_they_went() -> None:
     """When they were released stands in no status yet. Once the throughput of a GPU was that of
     three, by one."""
-    over = MEASURING.stored(0, 1).operator_restarted().without("Deployment", "server")
+    over = (
+        MEASURING.stored(0, 1).operator_restarted().without("Deployment", "server")
+    )
     (last,) = (pod for pod in MEASURING.pods if pod.name == "server-3")
     (server,) = replace(over, pods=(*over.pods, last)).ended().status.servers
     assert (server.replicas, server.pod) == (3, "server-1")
@@ -183,17 +202,23 @@ def test_as_long_as_all_live_the_run_goes_on() -> None:
 def test_no_log_of_one_vouches_for_all() -> None:
     done = MEASURING.arrived(0, 1)
     alone = RUN.with_spec(server={"image": "v"}).measuring().arrived(0, 1)
-    assert not any(isinstance(query, Compilations) for query in done.decide().lookups)
+    assert not any(
+        isinstance(query, Compilations) for query in done.decide().lookups
+    )
     assert any(isinstance(query, Compilations) for query in alone.decide().lookups)
 
 
-def test_a_server_that_is_replaced_before_the_first_request_is_another_one_too() -> None:
+def test_a_server_that_is_replaced_before_the_first_request_is_another_one_too() -> (
+    None
+):
     """The client keeps to the address that answered: every request would fail, and the fault would
     look like the variant's."""
     healthy = three(RUN.server_healthy()).settled()
     kept = tuple(pod for pod in healthy.pods if pod.name != "server-1")
     replaced = healthy.another_server("server-4")
-    replaced = replaced.__class__(**{**vars(replaced), "pods": (*kept, replaced.pods[-1])})
+    replaced = replaced.__class__(
+        **{**vars(replaced), "pods": (*kept, replaced.pods[-1])}
+    )
     decision = replaced.log_read().ended()
     assert decision.status.phase == "Failed"
     assert "restarted while it was measured" in (decision.status.message or "")
@@ -203,7 +228,9 @@ def test_one_that_was_replaced_while_it_loaded_is_not() -> None:
     loading = three(RUN.server_loading()).settled()
     kept = tuple(pod for pod in loading.pods if pod.name != "server-1")
     replaced = loading.another_server("server-4")
-    replaced = replaced.__class__(**{**vars(replaced), "pods": (*kept, replaced.pods[-1])})
+    replaced = replaced.__class__(
+        **{**vars(replaced), "pods": (*kept, replaced.pods[-1])}
+    )
     assert (
         replaced.reports(phase="WarmingUp", healthy_unix_us=unix_us(SCHEDULED + 5))
         .ended()

@@ -5,10 +5,23 @@ from dataclasses import replace
 from benchrun.measure import ServerFacts
 from unit.decide.scenes import URL_ENDPOINT, Scene
 
-FACTS = ServerFacts(version="0.32.0", kv_cache_tokens=12_000, reported={"block_size": "16"})
+FACTS = ServerFacts(
+    version="0.32.0", kv_cache_tokens=12_000, reported={"block_size": "16"}
+)
 TWO = {"image": "v", "replicas": 2, "resources": {"limits": {"nvidia.com/gpu": 1}}}
-POD = {"image": "vllm:1", "image_digest": "vllm@sha256:1", "gpus": 1, "args": ("m", "--port=8000")}
-KNOWN = Scene().measuring().pod("server", **POD).knowing(server_facts={"server-1": FACTS}).settled()
+POD = {
+    "image": "vllm:1",
+    "image_digest": "vllm@sha256:1",
+    "gpus": 1,
+    "args": ("m", "--port=8000"),
+}
+KNOWN = (
+    Scene()
+    .measuring()
+    .pod("server", **POD)
+    .knowing(server_facts={"server-1": FACTS})
+    .settled()
+)
 
 
 def test_the_server_status_has_pod_node_image_and_gpus() -> None:
@@ -33,7 +46,10 @@ def test_how_long_it_took_to_start() -> None:
 
 
 def test_after_a_restart_of_the_operator_what_was_known_stays() -> None:
-    assert KNOWN.operator_restarted().ended().status.servers == KNOWN.ended().status.servers
+    assert (
+        KNOWN.operator_restarted().ended().status.servers
+        == KNOWN.ended().status.servers
+    )
 
 
 def test_provenance_outlives_the_server() -> None:
@@ -57,8 +73,16 @@ def test_a_replacement_pod_does_not_inherit_figures() -> None:
         .knowing(server_facts={"server-1": FACTS})
         .settled()
     )
-    (server,) = known.pod("server", name="server-2", image_digest=None).ended().status.servers
-    assert (server.pod, server.version, server.image_digest) == ("server-2", None, None)
+    (server,) = (
+        known.pod("server", name="server-2", image_digest=None)
+        .ended()
+        .status.servers
+    )
+    assert (server.pod, server.version, server.image_digest) == (
+        "server-2",
+        None,
+        None,
+    )
 
 
 def test_an_endpoint_says_its_version_and_nothing_of_its_pods() -> None:
@@ -80,7 +104,11 @@ def test_the_size_of_the_run_is_reported_at_once() -> None:
     estimate = Scene().ended().status.estimate
     assert estimate is not None
     # 100 requests at 1/s and 100 at 4/s, on one GPU
-    assert (estimate.stages, estimate.requests, estimate.gpu_seconds) == (2, 200, 125)
+    assert (estimate.stages, estimate.requests, estimate.gpu_seconds) == (
+        2,
+        200,
+        125,
+    )
 
 
 def addresses(scene: Scene) -> list[str]:
@@ -97,17 +125,28 @@ def test_where_the_servers_were_is_known_once_their_pods_are_gone() -> None:
         .settled()
     )
     assert addresses(two) == ["10.0.0.9", "10.0.0.10"]
-    one_left = replace(two, pods=tuple(pod for pod in two.pods if pod.name != "server-1"))
+    one_left = replace(
+        two, pods=tuple(pod for pod in two.pods if pod.name != "server-1")
+    )
     assert sorted(addresses(one_left)) == ["10.0.0.10", "10.0.0.9"]
-    assert addresses(one_left.settled().without("Deployment", "server")) == addresses(one_left)
+    assert addresses(
+        one_left.settled().without("Deployment", "server")
+    ) == addresses(one_left)
 
 
-def test_a_pod_without_an_address_has_none_and_those_of_replaced_ones_are_bounded() -> None:
+def test_a_pod_without_an_address_has_none_and_those_of_replaced_ones_are_bounded() -> (
+    None
+):
     assert addresses(Scene().server_pending()) == []
     scene = Scene().server_loading()
     for number in range(40):
-        scene = scene.pod("server", name=f"server-{number}", ip=f"10.1.0.{number}").settled()
-    assert (len(addresses(scene)), addresses(scene)[:2]) == (32, ["10.1.0.39", "10.1.0.38"])
+        scene = scene.pod(
+            "server", name=f"server-{number}", ip=f"10.1.0.{number}"
+        ).settled()
+    assert (len(addresses(scene)), addresses(scene)[:2]) == (
+        32,
+        ["10.1.0.39", "10.1.0.38"],
+    )
 
 
 def test_pods_that_answer_nobody_have_no_part_in_it() -> None:

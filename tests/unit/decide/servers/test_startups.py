@@ -3,13 +3,21 @@
 from benchrun.api import Startup
 from benchrun.decide import Answer, ServerStart, Start
 from benchrun_client.engines import ENGINES, StartupPhases
-from unit.decide.scenes import HEALTHY, SCHEDULED, URL_ENDPOINT, Scene, instant, unix_us
+from unit.decide.scenes import (
+    HEALTHY,
+    SCHEDULED,
+    URL_ENDPOINT,
+    Scene,
+    instant,
+    unix_us,
+)
 
 VLLM = ENGINES["VLLM"]
 
 WANTED = ServerStart("server-1", "server-1-uid", "server", engine=VLLM)
 TOLD = Start(
-    StartupPhases(download=1.0, load=2.0, compile=3.0, warm_up=4.0), image_pull_seconds=5.0
+    StartupPhases(download=1.0, load=2.0, compile=3.0, warm_up=4.0),
+    image_pull_seconds=5.0,
 )
 STARTUP = Startup(
     pod_seconds=10.0,
@@ -19,13 +27,17 @@ STARTUP = Startup(
     compile_seconds=3.0,
     warm_up_seconds=4.0,
 )
-HEALTHY_SERVER = Scene().server_healthy().pod("server", started_at=instant(SCHEDULED + 10))
+HEALTHY_SERVER = (
+    Scene().server_healthy().pod("server", started_at=instant(SCHEDULED + 10))
+)
 LOOKED_AT = HEALTHY_SERVER.with_answers({WANTED: Answer(TOLD)})
 
 
 def wanted(scene: Scene) -> list[ServerStart]:
     """Of what was not looked at yet."""
-    return [query for query in scene.decide().lookups if isinstance(query, ServerStart)]
+    return [
+        query for query in scene.decide().lookups if isinstance(query, ServerStart)
+    ]
 
 
 def startup(scene: Scene) -> Startup | None:
@@ -50,7 +62,9 @@ def test_what_was_found_stands_in_the_status_and_is_not_re_requested() -> None:
 def test_what_the_server_chose_stands_beside_what_it_reports() -> None:
     chosen = {"attention_backend": "FLASH_ATTN", "dtype": "bfloat16"}
     phases = StartupPhases(load=2.0, chosen=chosen)
-    answered = HEALTHY_SERVER.with_answers({WANTED: Answer(Start(phases, image_pull_seconds=None))})
+    answered = HEALTHY_SERVER.with_answers(
+        {WANTED: Answer(Start(phases, image_pull_seconds=None))}
+    )
     for scene in (answered, answered.settled().operator_restarted()):
         (server,) = scene.decide().status.servers
         assert chosen.items() <= server.reported.items()
@@ -87,7 +101,9 @@ def test_a_restarted_container_has_an_unknown_first_start() -> None:
         .settled()
     )
     healthy = (
-        loading.reports(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY)).at(HEALTHY).settled()
+        loading.reports(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY))
+        .at(HEALTHY)
+        .settled()
     )
     assert pod_seconds(healthy.with_answers({WANTED: Answer(TOLD)})) is None
     assert pod_seconds(LOOKED_AT.pod("server", started_at=None)) is None

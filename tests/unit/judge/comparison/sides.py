@@ -29,7 +29,12 @@ TYPICAL: Mapping[ComparedMetric, float] = {
     "MeanITL": 11.2,
     "MeanE2EL": 1440.0,
 }
-LATENCIES: tuple[ComparedMetric, ...] = ("MeanTTFT", "MeanTPOT", "MeanITL", "MeanE2EL")
+LATENCIES: tuple[ComparedMetric, ...] = (
+    "MeanTTFT",
+    "MeanTPOT",
+    "MeanITL",
+    "MeanE2EL",
+)
 LOAD_POINT = "chat/rate=4"
 CLIENT = ClientStatus(image="client:1", engine="vllm", engine_version="0.32.0")
 ENDED = "2026-01-01T00:05:00Z"
@@ -47,7 +52,10 @@ def row(
     """Build a row of results; `cv` percent is the scatter of every figure over the repeats."""
     workload = load_point.partition("/")[0]
     load = load_of(load_point)
-    shown: dict[str, float | None] = {**dict[str, float](TYPICAL.items()), **figures}
+    shown: dict[str, float | None] = {
+        **dict[str, float](TYPICAL.items()),
+        **figures,
+    }
     return Result.model_validate(
         {
             "loadPoint": load_point,
@@ -57,7 +65,9 @@ def row(
             "repeats": repeats,
             "repeatsPlanned": repeats,
             "metrics": {key: shown.get(metric) for metric, key in KEYS.items()},
-            "repeatCvPercent": {} if cv is None else dict.fromkeys(KEYS.values(), cv),
+            "repeatCvPercent": {}
+            if cv is None
+            else dict.fromkeys(KEYS.values(), cv),
             "traffic": traffic,
             "verdict": verdict,
         }
@@ -93,7 +103,9 @@ def run(
         client=client,
         results=list(rows) if rows is not None else [row(**fields)],
     )
-    return MeasuredRun(name, f"uid-{name}", run_spec, found.model_copy(update=dict(status or {})))
+    return MeasuredRun(
+        name, f"uid-{name}", run_spec, found.model_copy(update=dict(status or {}))
+    )
 
 
 def failed(name: str) -> MeasuredRun:
@@ -102,7 +114,9 @@ def failed(name: str) -> MeasuredRun:
     return run(name, status={"conditions": (condition,), "phase": "Failed"})
 
 
-def repeated(name: str, *, repeats: int = 5, cv: float = 1.0, **figures: Any) -> MeasuredRun:
+def repeated(
+    name: str, *, repeats: int = 5, cv: float = 1.0, **figures: Any
+) -> MeasuredRun:
     """Build one server's run, measured so many times."""
     return run(name, repeats=repeats, cv=cv, **figures)
 
@@ -117,7 +131,10 @@ def servers(
     load_points: Sequence[str] = (LOAD_POINT,),
 ) -> list[MeasuredRun]:
     """Build fresh servers of one configuration; `effect` above 1 makes everything so much worse."""
-    return [_one_server(f"{prefix}{n}", random, cv, effect, load_points) for n in range(count)]
+    return [
+        _one_server(f"{prefix}{n}", random, cv, effect, load_points)
+        for n in range(count)
+    ]
 
 
 def _one_server(
@@ -142,7 +159,10 @@ def compared(
     one_is_enough: bool = False,
 ) -> Compared:
     """Compare two sides, over throughput and TTFT unless other metrics are given."""
-    first, second = ([side] if isinstance(side, MeasuredRun) else side for side in (before, after))
+    first, second = (
+        [side] if isinstance(side, MeasuredRun) else side
+        for side in (before, after)
+    )
     return compare(
         first,
         second,
@@ -153,7 +173,9 @@ def compared(
 
 
 def words(found: Compared, load_point: str = LOAD_POINT) -> dict[str, str]:
-    return {change.metric: change.word for change in changes(found, load_point).values()}
+    return {
+        change.metric: change.word for change in changes(found, load_point).values()
+    }
 
 
 def changes(found: Compared, load_point: str = LOAD_POINT) -> dict[str, Change]:

@@ -41,11 +41,19 @@ ENDPOINT = spec(server=None, endpoint={"url": "http://llm"})
             run("b", run_spec=REVISION),
             id="revision",
         ),
-        pytest.param("GPUs: 1 in a, 2 in b", run("b", server={"gpus": 2}), id="GPU count"),
         pytest.param(
-            "GPUs: 1 in a, 0 in b", run("b", server={"gpus": 0, "gpu": None}), id="no GPU"
+            "GPUs: 1 in a, 2 in b", run("b", server={"gpus": 2}), id="GPU count"
         ),
-        pytest.param("GPU: H100 in a, A100 in b", run("b", server={"gpu": "A100"}), id="GPU kind"),
+        pytest.param(
+            "GPUs: 1 in a, 0 in b",
+            run("b", server={"gpus": 0, "gpu": None}),
+            id="no GPU",
+        ),
+        pytest.param(
+            "GPU: H100 in a, A100 in b",
+            run("b", server={"gpu": "A100"}),
+            id="GPU kind",
+        ),
         pytest.param(
             "server: a fresh server in a, an endpoint in b",
             run("b", run_spec=ENDPOINT),
@@ -77,13 +85,21 @@ ENDPOINT = spec(server=None, endpoint={"url": "http://llm"})
             id="warm-up",
         ),
         pytest.param(
-            "b has not finished", run("b", status={"completion_time": None}), id="not finished"
+            "b has not finished",
+            run("b", status={"completion_time": None}),
+            id="not finished",
         ),
-        pytest.param("b did not measure to its end (Failed)", failed("b"), id="failed"),
-        pytest.param("a is named twice: compare different runs", run("a"), id="itself"),
+        pytest.param(
+            "b did not measure to its end (Failed)", failed("b"), id="failed"
+        ),
+        pytest.param(
+            "a is named twice: compare different runs", run("a"), id="itself"
+        ),
     ],
 )
-def test_runs_that_differ_in_what_is_not_compared(reason: str, after: MeasuredRun) -> None:
+def test_runs_that_differ_in_what_is_not_compared(
+    reason: str, after: MeasuredRun
+) -> None:
     found = compared(run("a"), after, limit=5)
     assert found == not_comparable(reason, gated=True)
     assert (found.scope, found.outcome, found.gate, found.load_points) == (
@@ -95,9 +111,13 @@ def test_runs_that_differ_in_what_is_not_compared(reason: str, after: MeasuredRu
 
 
 def test_the_server_may_differ_from_side_to_side() -> None:
-    other = spec(server={"image": "vllm/vllm-openai:v0.33.0", "args": ["--enforce-eager"]})
+    other = spec(
+        server={"image": "vllm/vllm-openai:v0.33.0", "args": ["--enforce-eager"]}
+    )
     assert (
-        compared(repeated("a"), run("b", [row(repeats=5, cv=1)], run_spec=other)).outcome
+        compared(
+            repeated("a"), run("b", [row(repeats=5, cv=1)], run_spec=other)
+        ).outcome
         == "NoDetectableDifference"
     )
 
@@ -105,7 +125,10 @@ def test_the_server_may_differ_from_side_to_side() -> None:
 def templated(name: str, text: str, digest: str | None) -> MeasuredRun:
     client = CLIENT.model_copy(update={"chat_template": digest})
     return run(
-        name, [row(repeats=5, cv=1)], run_spec=spec(chatTemplate={"inline": text}), client=client
+        name,
+        [row(repeats=5, cv=1)],
+        run_spec=spec(chatTemplate={"inline": text}),
+        client=client,
     )
 
 
@@ -115,9 +138,16 @@ def test_chats_must_be_rendered_by_the_same_template() -> None:
     unknown = templated("b", "y", None)
     reason = f"chat template: SHA-256 {'a' * 12} in a, SHA-256 {'b' * 12} in b"
     assert compared(given, other, limit=5) == not_comparable(reason, gated=True)
-    assert "chat template: the model's own in a, SHA-256" in str(compared(run("a"), other, limit=5))
-    assert compared(given, templated("b", "x", "a" * 64)).outcome == "NoDetectableDifference"
-    assert compared(given, unknown).outcome == "NoDetectableDifference", "not known of both"
+    assert "chat template: the model's own in a, SHA-256" in str(
+        compared(run("a"), other, limit=5)
+    )
+    assert (
+        compared(given, templated("b", "x", "a" * 64)).outcome
+        == "NoDetectableDifference"
+    )
+    assert compared(given, unknown).outcome == "NoDetectableDifference", (
+        "not known of both"
+    )
 
 
 def committed(name: str, commit: str | None, **changes: Any) -> MeasuredRun:
@@ -129,17 +159,22 @@ def committed(name: str, commit: str | None, **changes: Any) -> MeasuredRun:
     )
 
 
-def test_a_branch_that_moved_between_the_sides_is_no_longer_the_same_model() -> None:
+def test_a_branch_that_moved_between_the_sides_is_no_longer_the_same_model() -> (
+    None
+):
     reason = f"tokenizer's commit: {'a' * 40} in a, {'b' * 40} in b"
-    assert compared(committed("a", "a" * 40), committed("b", "b" * 40), limit=5) == not_comparable(
-        reason, gated=True
-    )
+    assert compared(
+        committed("a", "a" * 40), committed("b", "b" * 40), limit=5
+    ) == not_comparable(reason, gated=True)
     for other in ("a" * 40, None):
         assert (
             compared(committed("a", "a" * 40), committed("b", other)).outcome
             == "NoDetectableDifference"
         )
-    assert obstacle([committed("a", "a" * 40)], [committed("b", "b" * 40)], swept=True) == reason
+    assert (
+        obstacle([committed("a", "a" * 40)], [committed("b", "b" * 40)], swept=True)
+        == reason
+    )
 
 
 def test_a_sweep_over_models_compares_their_commits_too() -> None:
@@ -165,24 +200,37 @@ def test_servers_started_alike_must_have_chosen_alike() -> None:
         compared(flash, choosing("b", attention_backend="FLASH_ATTN")).outcome
         == "NoDetectableDifference"
     )
-    assert compared(flash, choosing("b", dtype="float16")).outcome == "NoDetectableDifference", (
-        "not known of both"
-    )
+    assert (
+        compared(flash, choosing("b", dtype="float16")).outcome
+        == "NoDetectableDifference"
+    ), "not known of both"
 
 
 def test_a_server_that_was_started_otherwise_may_choose_otherwise() -> None:
-    other = spec(server={"image": "vllm/vllm-openai:v0.32.0", "args": ["--dtype", "float16"]})
+    other = spec(
+        server={"image": "vllm/vllm-openai:v0.32.0", "args": ["--dtype", "float16"]}
+    )
     found = compared(
-        choosing("a", dtype="bfloat16"), choosing("b", run_spec=other, dtype="float16")
+        choosing("a", dtype="bfloat16"),
+        choosing("b", run_spec=other, dtype="float16"),
     )
     assert found.outcome == "NoDetectableDifference"
 
 
 def test_what_servers_chose_differently_is_told_where_they_may() -> None:
-    other = spec(server={"image": "vllm/vllm-openai:v0.32.0", "args": ["--max-num-seqs", "8"]})
+    other = spec(
+        server={
+            "image": "vllm/vllm-openai:v0.32.0",
+            "args": ["--max-num-seqs", "8"],
+        }
+    )
     before = choosing("a", dtype="bfloat16", attention_backend="FLASH_ATTN")
     after = choosing(
-        "b", run_spec=other, dtype="bfloat16", attention_backend="TRITON_ATTN", quantization="fp8"
+        "b",
+        run_spec=other,
+        dtype="bfloat16",
+        attention_backend="TRITON_ATTN",
+        quantization="fp8",
     )
     told = "attention backend: FLASH_ATTN in a, TRITON_ATTN in b"
     assert caveats([before], [after]) == [told], "quantization is not known of both"
@@ -192,16 +240,26 @@ def test_what_servers_chose_differently_is_told_where_they_may() -> None:
 
 @pytest.mark.parametrize(
     ("mhz", "told"),
-    [(1980.0, False), (1922.0, False), (1915.0, True), (2050.0, True), (None, False)],
+    [
+        (1980.0, False),
+        (1922.0, False),
+        (1915.0, True),
+        (2050.0, True),
+        (None, False),
+    ],
 )
-def test_clocks_more_than_3_percent_apart_are_told(mhz: float | None, told: bool) -> None:
+def test_clocks_more_than_3_percent_apart_are_told(
+    mhz: float | None, told: bool
+) -> None:
     def clocked(name: str, clock: float | None) -> MeasuredRun:
         roles = [RoleFigures(role="server", sm_clock_mean_mhz=clock)]
         return run(name, [row(repeats=5, cv=1).model_copy(update={"roles": roles})])
 
     found = caveats([clocked("a", 1980.0)], [clocked("b", mhz)])
     assert found == (
-        [f"SM clocks at {LOAD_POINT}: 1980 MHz in a, {mhz:.0f} MHz in b"] if told else []
+        [f"SM clocks at {LOAD_POINT}: 1980 MHz in a, {mhz:.0f} MHz in b"]
+        if told
+        else []
     )
 
 
@@ -216,7 +274,9 @@ def test_clocks_more_than_3_percent_apart_are_told(mhz: float | None, told: bool
         ((5, 10), False),
     ],
 )
-def test_sides_whose_requests_fail_unlike_are_told(failed: tuple[int, int], told: bool) -> None:
+def test_sides_whose_requests_fail_unlike_are_told(
+    failed: tuple[int, int], told: bool
+) -> None:
     """Of 1,000 a side. A side that fails more of its long requests looks faster."""
 
     def failing(name: str, count: int) -> MeasuredRun:
@@ -233,23 +293,34 @@ def test_sides_whose_requests_fail_unlike_are_told(failed: tuple[int, int], told
 def test_the_server_may_not_differ_within_a_side() -> None:
     other = spec(server={"image": "vllm/vllm-openai:v0.33.0"})
     found = compared([run("a1"), run("a2", run_spec=other)], [run("b1"), run("b2")])
-    assert found.message == "not comparable: a1 and a2 stand on one side and differ in their server"
+    assert (
+        found.message
+        == "not comparable: a1 and a2 stand on one side and differ in their server"
+    )
 
 
 def test_one_run_against_several_is_rejected() -> None:
     """The lonely one says nothing of how servers differ, the others nothing of how its repeats
     do."""
-    assert "one run against several" in compared(repeated("a"), [run("b1"), run("b2")]).message
+    assert (
+        "one run against several"
+        in compared(repeated("a"), [run("b1"), run("b2")]).message
+    )
 
 
 def _workload(**changes: Any) -> MeasuredRun:
-    return run("b", [row(repeats=5, cv=1)], run_spec=spec(workloads=[workload(**changes)]))
+    return run(
+        "b", [row(repeats=5, cv=1)], run_spec=spec(workloads=[workload(**changes)])
+    )
 
 
 @pytest.mark.parametrize(
-    ("names", "tokens", "same"), [("xy", 8, True), ("pq", 8, True), ("xy", 9, False)]
+    ("names", "tokens", "same"),
+    [("xy", 8, True), ("pq", 8, True), ("xy", 9, False)],
 )
-def test_a_mix_is_compared_by_what_its_parts_send(names: str, tokens: int, same: bool) -> None:
+def test_a_mix_is_compared_by_what_its_parts_send(
+    names: str, tokens: int, same: bool
+) -> None:
     def mixed(run_name: str, parts: str, input_tokens: int) -> MeasuredRun:
         datasets = [{"random": {"inputTokens": input_tokens}}, {"random": {}}]
         body = [workload(dataset={"mix": [{"workload": part} for part in parts]})]
@@ -259,7 +330,9 @@ def test_a_mix_is_compared_by_what_its_parts_send(names: str, tokens: int, same:
         ]
         return run(run_name, [row(repeats=5, cv=1)], run_spec=spec(workloads=body))
 
-    found = load_point_obstacle("chat/rate=4", [mixed("a", "xy", 8)], [mixed("b", names, tokens)])
+    found = load_point_obstacle(
+        "chat/rate=4", [mixed("a", "xy", 8)], [mixed("b", names, tokens)]
+    )
     assert (found is None) is same
 
 
@@ -271,9 +344,13 @@ def test_a_mix_is_compared_by_what_its_parts_send(names: str, tokens: int, same:
             _workload(dataset={"random": {"inputTokens": 256}}),
             id="dataset",
         ),
-        pytest.param("api differs between a and b", _workload(api="Chat"), id="api"),
         pytest.param(
-            "ignoreEOS differs between a and b", _workload(ignoreEOS=False), id="ignoreEOS"
+            "api differs between a and b", _workload(api="Chat"), id="api"
+        ),
+        pytest.param(
+            "ignoreEOS differs between a and b",
+            _workload(ignoreEOS=False),
+            id="ignoreEOS",
         ),
         pytest.param(
             "sampling.temperature differs between a and b",
@@ -286,7 +363,9 @@ def test_a_mix_is_compared_by_what_its_parts_send(names: str, tokens: int, same:
             id="repetition penalty",
         ),
         pytest.param(
-            "the number of requests differs between a and b", _workload(requests=50), id="requests"
+            "the number of requests differs between a and b",
+            _workload(requests=50),
+            id="requests",
         ),
         pytest.param(
             "maxConcurrency differs between a and b",
@@ -298,8 +377,16 @@ def test_a_mix_is_compared_by_what_its_parts_send(names: str, tokens: int, same:
             _workload(load={"requestRates": ["4"], "burstiness": "0.5"}),
             id="burstiness",
         ),
-        pytest.param("Invalid in b", run("b", repeats=5, cv=1, verdict="Invalid"), id="invalid"),
-        pytest.param("Unknown in b", run("b", repeats=5, cv=1, verdict="Unknown"), id="not judged"),
+        pytest.param(
+            "Invalid in b",
+            run("b", repeats=5, cv=1, verdict="Invalid"),
+            id="invalid",
+        ),
+        pytest.param(
+            "Unknown in b",
+            run("b", repeats=5, cv=1, verdict="Unknown"),
+            id="not judged",
+        ),
         pytest.param(
             "b has no such load point in its results",
             run("b", [row("chat/rate=8")]),
@@ -317,7 +404,9 @@ def test_a_mix_is_compared_by_what_its_parts_send(names: str, tokens: int, same:
         ),
     ],
 )
-def test_a_load_point_that_is_not_comparable(reason: str, after: MeasuredRun) -> None:
+def test_a_load_point_that_is_not_comparable(
+    reason: str, after: MeasuredRun
+) -> None:
     found = compared(repeated("a"), after)
     assert (
         found.outcome,
@@ -333,9 +422,14 @@ def test_a_load_point_that_is_not_comparable(reason: str, after: MeasuredRun) ->
     assert found.message == f"no load point is comparable: {LOAD_POINT}: {reason}"
 
 
-@pytest.mark.parametrize("sampling", [{}, {"temperature": "0.0"}, {"repetitionPenalty": "1.00"}])
+@pytest.mark.parametrize(
+    "sampling", [{}, {"temperature": "0.0"}, {"repetitionPenalty": "1.00"}]
+)
 def test_greedy_is_greedy_however_it_is_written(sampling: dict[str, str]) -> None:
-    assert compared(repeated("a"), _workload(sampling=sampling)).load_points[0].reason is None
+    assert (
+        compared(repeated("a"), _workload(sampling=sampling)).load_points[0].reason
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -356,7 +450,9 @@ def test_records_without_sampling_are_compared_with_a_remark(
     )
     found = compared(a, b)
     silent = "a" if before is None else "b"
-    assert (f"It is not known how tokens were chosen in {silent}" in found.message) is unknown
+    assert (
+        f"It is not known how tokens were chosen in {silent}" in found.message
+    ) is unknown
     assert found.load_points[0].reason is None
 
 
@@ -364,7 +460,9 @@ def test_records_without_sampling_are_compared_with_a_remark(
     ("what", "load"),
     [
         pytest.param("start", {"start": "Together"}, id="start"),
-        pytest.param("thinkSeconds", {"thinkSeconds": {"mean": "2"}}, id="think times"),
+        pytest.param(
+            "thinkSeconds", {"thinkSeconds": {"mean": "2"}}, id="think times"
+        ),
         pytest.param(None, {"start": "Spread"}, id="the default"),
         pytest.param(None, {"concurrencies": [8, 16]}, id="other load points"),
     ],
@@ -381,23 +479,35 @@ def test_users_that_begin_or_think_otherwise_are_not_comparable(
     assert reason == (None if what is None else f"{what} differs between a and b")
 
 
-@pytest.mark.parametrize("load", [{"requestRates": ["4"], "burstiness": "1.0"}, rates("4", "8")])
+@pytest.mark.parametrize(
+    "load", [{"requestRates": ["4"], "burstiness": "1.0"}, rates("4", "8")]
+)
 def test_other_load_points_and_other_spellings_of_a_default_change_nothing(
     load: dict[str, object],
 ) -> None:
-    assert compared(repeated("a"), _workload(load=load)).load_points[0].reason is None
+    assert (
+        compared(repeated("a"), _workload(load=load)).load_points[0].reason is None
+    )
 
 
 def test_what_is_comparable_is_compared_beside_what_is_not() -> None:
     both = spec(workloads=[workload(), workload("bulk", load=concurrencies(8))])
     rows = [row(repeats=5, cv=1), row("bulk/concurrency=8", repeats=5, cv=1)]
-    spoiled = [rows[0], row("bulk/concurrency=8", repeats=5, cv=1, verdict="Invalid")]
-    found = compared(run("a", rows, run_spec=both), run("b", spoiled, run_spec=both))
+    spoiled = [
+        rows[0],
+        row("bulk/concurrency=8", repeats=5, cv=1, verdict="Invalid"),
+    ]
+    found = compared(
+        run("a", rows, run_spec=both), run("b", spoiled, run_spec=both)
+    )
     assert words(found) == {
         "OutputThroughput": "NoDetectableDifference",
         "MeanTTFT": "NoDetectableDifference",
     }
-    assert "1 of 2 load points not comparable (bulk/concurrency=8: Invalid in b)" in found.message
+    assert (
+        "1 of 2 load points not comparable (bulk/concurrency=8: Invalid in b)"
+        in found.message
+    )
 
 
 @pytest.mark.parametrize(
@@ -423,9 +533,17 @@ def test_paired_is_reported_where_the_traffic_was_equal(
 @pytest.mark.parametrize(
     ("scope", "before", "after"),
     [
-        pytest.param("WithinOneServer", [repeated("a")], [repeated("b")], id="one server a side"),
         pytest.param(
-            "BetweenServers", [run("a1"), run("a2")], [run("b1"), run("b2")], id="fresh servers"
+            "WithinOneServer",
+            [repeated("a")],
+            [repeated("b")],
+            id="one server a side",
+        ),
+        pytest.param(
+            "BetweenServers",
+            [run("a1"), run("a2")],
+            [run("b1"), run("b2")],
+            id="fresh servers",
         ),
         pytest.param(
             "WithinOneServer",
@@ -440,7 +558,10 @@ def test_the_scope_never_claims_more_than_was_measured(
 ) -> None:
     found = compared(before, after)
     assert found.scope == scope
-    assert ("Within one server" in found.message, "Between servers" in found.message) == (
+    assert (
+        "Within one server" in found.message,
+        "Between servers" in found.message,
+    ) == (
         scope == "WithinOneServer",
         scope == "BetweenServers",
     )
@@ -448,11 +569,18 @@ def test_the_scope_never_claims_more_than_was_measured(
 
 @pytest.mark.parametrize(
     ("noted", "node"),
-    [pytest.param(True, "n2", id="another node"), pytest.param(False, "n1", id="the same node")],
+    [
+        pytest.param(True, "n2", id="another node"),
+        pytest.param(False, "n1", id="the same node"),
+    ],
 )
-def test_a_kind_of_gpu_that_is_not_known_is_reported(noted: bool, node: str) -> None:
+def test_a_kind_of_gpu_that_is_not_known_is_reported(
+    noted: bool, node: str
+) -> None:
     unknown = {"gpu": None}
-    found = compared(run("a", server=unknown), run("b", server={**unknown, "node": node}))
+    found = compared(
+        run("a", server=unknown), run("b", server={**unknown, "node": node})
+    )
     assert ("The kind of GPU is not known on every side" in found.message) == noted
 
 
@@ -484,7 +612,8 @@ def test_another_tokenizer_writes_other_prompts() -> None:
     model = {"name": "Qwen/Qwen3-4B", "tokenizer": "/tokenizers/other"}
     found = compared(run("a"), run("b", run_spec=spec(model=model)))
     assert (
-        found.message == "not comparable: tokenizer: the model's own in a, /tokenizers/other in b"
+        found.message
+        == "not comparable: tokenizer: the model's own in a, /tokenizers/other in b"
     )
 
 
@@ -492,19 +621,27 @@ def test_another_tokenizer_writes_other_prompts() -> None:
     ("words", "source"),
     [
         pytest.param(
-            "claim weights/qwen in b", {"pvc": {"claimName": "weights", "path": "qwen"}}, id="claim"
+            "claim weights/qwen in b",
+            {"pvc": {"claimName": "weights", "path": "qwen"}},
+            id="claim",
         ),
         pytest.param(
-            "artifact models:1 in b", {"imageVolume": {"reference": "models:1"}}, id="artifact"
+            "artifact models:1 in b",
+            {"imageVolume": {"reference": "models:1"}},
+            id="artifact",
         ),
-        pytest.param("path /models/qwen in b", {"path": {"path": "/models/qwen"}}, id="path"),
+        pytest.param(
+            "path /models/qwen in b", {"path": {"path": "/models/qwen"}}, id="path"
+        ),
     ],
 )
 def test_models_of_one_name_from_different_sources_are_compared_with_a_remark(
     words: str, source: dict[str, Any]
 ) -> None:
     other = spec(model={"name": "Qwen/Qwen3-4B", "source": source})
-    found = compared(run("a", repeats=5, cv=1), run("b", repeats=5, cv=1, run_spec=other))
+    found = compared(
+        run("a", repeats=5, cv=1), run("b", repeats=5, cv=1, run_spec=other)
+    )
     assert found.outcome == "NoDetectableDifference"
     assert f"The model comes from the hub in a and from {words}" in found.message
 
@@ -519,7 +656,11 @@ def test_equal_questions_with_different_prompts_read_different_files() -> None:
 
 def test_equal_prompts_prove_equal_files() -> None:
     found = compared(dataset_run("a"), dataset_run("b"))
-    assert (found.load_points[0].reason, found.load_points[0].paired, SAID in found.message) == (
+    assert (
+        found.load_points[0].reason,
+        found.load_points[0].paired,
+        SAID in found.message,
+    ) == (
         None,
         True,
         False,
@@ -529,24 +670,34 @@ def test_equal_prompts_prove_equal_files() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param(dataset_run("b", "another", measurement={"seed": 2}), id="another seed"),
+        pytest.param(
+            dataset_run("b", "another", measurement={"seed": 2}), id="another seed"
+        ),
         pytest.param(
             dataset_run(
-                "b", "another", run_spec=spec(workloads=[workload(dataset=FILE), workload("more")])
+                "b",
+                "another",
+                run_spec=spec(workloads=[workload(dataset=FILE), workload("more")]),
             ),
             id="other workloads",
         ),
         pytest.param(dataset_run("b", "another", repeats=2), id="other repeats"),
     ],
 )
-def test_prompts_that_may_differ_are_not_compared_with_a_remark(other: MeasuredRun) -> None:
+def test_prompts_that_may_differ_are_not_compared_with_a_remark(
+    other: MeasuredRun,
+) -> None:
     found = compared(dataset_run("a"), other)
     assert found.load_points[0].reason is None
     assert SAID in found.message
 
 
-@pytest.mark.parametrize(("policy", "reason"), [("Share", "the dataset's file"), ("Isolate", None)])
-def test_at_an_endpoint_only_shared_prompts_tell(policy: str, reason: str | None) -> None:
+@pytest.mark.parametrize(
+    ("policy", "reason"), [("Share", "the dataset's file"), ("Isolate", None)]
+)
+def test_at_an_endpoint_only_shared_prompts_tell(
+    policy: str, reason: str | None
+) -> None:
     run_spec = spec(
         server=None,
         endpoint={"url": "http://llm"},
@@ -554,7 +705,8 @@ def test_at_an_endpoint_only_shared_prompts_tell(policy: str, reason: str | None
         measurement={"cachePolicy": policy},
     )
     found = compared(
-        dataset_run("a", run_spec=run_spec), dataset_run("b", "another", run_spec=run_spec)
+        dataset_run("a", run_spec=run_spec),
+        dataset_run("b", "another", run_spec=run_spec),
     )
     assert (found.load_points[0].reason or "").startswith(reason or "")
     assert (found.load_points[0].reason is None) == (reason is None)
@@ -563,6 +715,7 @@ def test_at_an_endpoint_only_shared_prompts_tell(policy: str, reason: str | None
 
 def test_random_prompts_come_from_no_file() -> None:
     found = compared(
-        run("a", repeats=5, cv=1, traffic="one"), run("b", repeats=5, cv=1, traffic="another")
+        run("a", repeats=5, cv=1, traffic="one"),
+        run("b", repeats=5, cv=1, traffic="another"),
     )
     assert (found.load_points[0].reason, SAID in found.message) == (None, False)

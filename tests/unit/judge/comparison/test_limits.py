@@ -32,7 +32,9 @@ def at(
     return run(name, [type(row(load_point)).model_validate(body)])
 
 
-def _server(running: float | None, kv: float | None, preemptions: float = 0.0) -> dict[str, Any]:
+def _server(
+    running: float | None, kv: float | None, preemptions: float = 0.0
+) -> dict[str, Any]:
     return {
         "role": "server",
         "running_mean": running,
@@ -64,7 +66,10 @@ def test_more_runs_and_no_more_comes_out() -> None:
 
 @pytest.mark.parametrize(
     ("ends", "told"),
-    [((-39.61, 57.8), "tok/s; output: -39.6 to +57.8 %)"), ((None, None), "tok/s)")],
+    [
+        ((-39.61, 57.8), "tok/s; output: -39.6 to +57.8 %)"),
+        ((None, None), "tok/s)"),
+    ],
 )
 def test_the_interval_of_a_flat_throughput_is_told(
     ends: tuple[float | None, float | None], told: str
@@ -86,10 +91,16 @@ def test_the_interval_of_a_flat_throughput_is_told(
 @pytest.mark.parametrize(
     ("baseline", "candidate", "ends", "found"),
     [
-        pytest.param(33, 90, (-39.61, 57.8), False, id="noise hides a growth of 35 %"),
+        pytest.param(
+            33, 90, (-39.61, 57.8), False, id="noise hides a growth of 35 %"
+        ),
         pytest.param(33, 90, (-12.0, 14.0), True, id="it does not"),
-        pytest.param(90, 33, (-36.6, 65.6), False, id="the same, seen from the other side"),
-        pytest.param(90, 33, (-12.0, 65.6), True, id="a fall of what ran less is no growth"),
+        pytest.param(
+            90, 33, (-36.6, 65.6), False, id="the same, seen from the other side"
+        ),
+        pytest.param(
+            90, 33, (-12.0, 65.6), True, id="a fall of what ran less is no growth"
+        ),
     ],
 )
 def test_a_throughput_is_flat_where_noise_hides_no_growth(
@@ -123,7 +134,9 @@ def test_what_is_not_comparable_shows_no_limit() -> None:
 
 def test_which_side_ran_more_does_not_matter() -> None:
     found = limits(
-        [at("a", 267, 25_800)], [at("b", 33, 25_400)], [ComparedLoadPoint(load_point=LOAD_POINT)]
+        [at("a", 267, 25_800)],
+        [at("b", 33, 25_400)],
+        [ComparedLoadPoint(load_point=LOAD_POINT)],
     )
     assert (
         "from candidate to baseline (25400 and 25800 tok/s) while running goes from 33 to 267"
@@ -133,7 +146,9 @@ def test_which_side_ran_more_does_not_matter() -> None:
 
 def test_throughput_that_grows_until_the_cache_is_full() -> None:
     found = limits(
-        [at("a", 30, 100, 20)], [at("b", 90, 270, 99)], [ComparedLoadPoint(load_point=LOAD_POINT)]
+        [at("a", 30, 100, 20)],
+        [at("b", 90, 270, 99)],
+        [ComparedLoadPoint(load_point=LOAD_POINT)],
     )
     assert found[LOAD_POINT].limit == "KVMemory"
     assert (
@@ -181,36 +196,53 @@ def test_users_that_think_do_not() -> None:
     ("before", "after"),
     [
         pytest.param(at("a", 30, 100), at("b", 31, 100), id="as many run"),
-        pytest.param(at("a", 30, 100), at("b", 60, 190), id="it grows, and KV cache is free"),
         pytest.param(
-            at("a", 30, 100), at("b", 60, 190, None), id="it grows, and KV cache is not known"
+            at("a", 30, 100), at("b", 60, 190), id="it grows, and KV cache is free"
+        ),
+        pytest.param(
+            at("a", 30, 100),
+            at("b", 60, 190, None),
+            id="it grows, and KV cache is not known",
         ),
         pytest.param(at("a", 30, 100), at("b", 60, 60), id="it falls"),
         pytest.param(at("a", 30, 100), at("b", 60, None), id="no throughput"),
         pytest.param(at("a", 30, 100), at("b", None, 100), id="running not known"),
-        pytest.param(at("a", 30, 100), at("b", 60, 100, roles=[]), id="no readings"),
+        pytest.param(
+            at("a", 30, 100), at("b", 60, 100, roles=[]), id="no readings"
+        ),
         pytest.param(
             at("a", 30, 100),
             at("b", 60, 100, findings=["ClientSaturated"]),
             id="the client's throughput",
         ),
         pytest.param(
-            at("a", 30, 100), at("b", 60, 100, roles=[_server(60, 99, 11)]), id="work done twice"
+            at("a", 30, 100),
+            at("b", 60, 100, roles=[_server(60, 99, 11)]),
+            id="work done twice",
         ),
     ],
 )
-def test_runs_without_the_figures_have_no_limit(before: MeasuredRun, after: MeasuredRun) -> None:
-    assert limits([before], [after], [ComparedLoadPoint(load_point=LOAD_POINT)]) == {}
+def test_runs_without_the_figures_have_no_limit(
+    before: MeasuredRun, after: MeasuredRun
+) -> None:
+    assert (
+        limits([before], [after], [ComparedLoadPoint(load_point=LOAD_POINT)]) == {}
+    )
 
 
-@pytest.mark.parametrize(("waiting", "reported"), [(0.9, False), (1.0, True), (64.0, True)])
+@pytest.mark.parametrize(
+    ("waiting", "reported"), [(0.9, False), (1.0, True), (64.0, True)]
+)
 def test_a_client_that_is_late_starves_no_server_that_has_requests_waiting(
     waiting: float, reported: bool
 ) -> None:
     role = _server(60, 50) | {"waiting_mean": waiting}
     late = at("b", 60, 100, findings=["ClientSaturated"], roles=[role])
     assert (
-        limits([at("a", 30, 100)], [late], [ComparedLoadPoint(load_point=LOAD_POINT)]) != {}
+        limits(
+            [at("a", 30, 100)], [late], [ComparedLoadPoint(load_point=LOAD_POINT)]
+        )
+        != {}
     ) is reported
 
 

@@ -18,7 +18,10 @@ QUERIES = "prefix_cache_queries_total"
 MODELS = "id=Qwen/Qwen3-4B root=Qwen/Qwen3-4B max_model_len=4096"
 STARTED = [
     ServerStatus(
-        engine="VLLM", role="server", kv_cache_tokens=50_000, startup=Startup(compile_seconds=22.5)
+        engine="VLLM",
+        role="server",
+        kv_cache_tokens=50_000,
+        startup=Startup(compile_seconds=22.5),
     )
 ]
 
@@ -47,7 +50,15 @@ def stage(
         requests=columns,
         first_send_unix_us=start,
         last_receive_unix_us=start + 9_000_000,
-        servers=(edge(rises={HITS: hits, QUERIES: queries, "generation_tokens_total": 960.0}),),
+        servers=(
+            edge(
+                rises={
+                    HITS: hits,
+                    QUERIES: queries,
+                    "generation_tokens_total": 960.0,
+                }
+            ),
+        ),
     )
 
 
@@ -60,7 +71,9 @@ def rows(
     """`seed`: of prompts that begin alike in all workloads."""
     names = dict.fromkeys(each.stage_id.partition("/")[0] for each in records)
     load_points = [
-        load_point(name, repeats=sum(r.stage_id.startswith(f"{name}/") for r in records))
+        load_point(
+            name, repeats=sum(r.stage_id.startswith(f"{name}/") for r in records)
+        )
         for name in names
     ]
     changes: dict[str, Any] = {}
@@ -71,7 +84,11 @@ def rows(
     made = [workload(name, dataset={"random": random}) for name in names]
     whole = spec(workloads=made, **changes)
     return results(
-        load_points, records, [], spec=whole, servers=with_compilations(servers, compilations)
+        load_points,
+        records,
+        [],
+        spec=whole,
+        servers=with_compilations(servers, compilations),
     ).results
 
 
@@ -106,8 +123,12 @@ def test_the_first_run_is_true_where_the_others_found_its_prompts() -> None:
     assert row.by_repeat["prefix_hit_tokens"] == [0.0, 28_160.0, 28_160.0]
 
 
-def test_it_is_compilation_where_only_the_first_compiled_and_nothing_was_found() -> None:
-    (row,) = rows(stage(1, ttft_ms=400), stage(2, sequence=1), compilations=(1001.0, 1002.0))
+def test_it_is_compilation_where_only_the_first_compiled_and_nothing_was_found() -> (
+    None
+):
+    (row,) = rows(
+        stage(1, ttft_ms=400), stage(2, sequence=1), compilations=(1001.0, 1002.0)
+    )
     found = true_run(row)
     assert found.answer == "Compilation"
     expected = {
@@ -124,7 +145,11 @@ def test_it_is_compilation_where_only_the_first_compiled_and_nothing_was_found()
 def test_all_are_true_where_new_prompts_are_as_fast_every_time() -> None:
     (row,) = rows(stage(1), stage(2, sequence=1, ttft_ms=266))
     found = true_run(row)
-    assert (found.answer, found.evidence["hitTokens"], found.evidence["lookedUpTokens"]) == (
+    assert (
+        found.answer,
+        found.evidence["hitTokens"],
+        found.evidence["lookedUpTokens"],
+    ) == (
         "Noise",
         0.0,
         120_000.0,
@@ -139,8 +164,12 @@ def test_repeats_that_differ_for_no_known_reason_are_not_called_true() -> None:
 
 
 def test_repeats_without_an_answer_are_not_called_alike() -> None:
-    failed = requests(ttft_us=[0, 0], e2el_us=[0, 0], output_tokens=[0, 0], ok=[0, 0])
-    (row,) = rows(stage(1), stage(2, sequence=1).model_copy(update={"requests": failed}))
+    failed = requests(
+        ttft_us=[0, 0], e2el_us=[0, 0], output_tokens=[0, 0], ok=[0, 0]
+    )
+    (row,) = rows(
+        stage(1), stage(2, sequence=1).model_copy(update={"requests": failed})
+    )
     assert row.explanations == []
 
 
@@ -157,15 +186,22 @@ def test_hits_that_are_not_known_are_not_guessed() -> None:
         servers=(),
     )
     assert "prefix_hit_tokens" not in row.by_repeat
-    assert not {"hitTokens", "compilations", "startCompileSeconds"} & true_run(row).evidence.keys()
+    assert (
+        not {"hitTokens", "compilations", "startCompileSeconds"}
+        & true_run(row).evidence.keys()
+    )
 
 
 @pytest.mark.parametrize(
     ("lengths", "hits"),
     [
-        pytest.param((7000, 7000), 1.0, id="7000/3000 after 7000/1000: the same prompts"),
+        pytest.param(
+            (7000, 7000), 1.0, id="7000/3000 after 7000/1000: the same prompts"
+        ),
         pytest.param((7000, 10_000), 0.7, id="10000 after 7000: their beginning"),
-        pytest.param((10_000, 7000), 1.0, id="7000 after 10000: a beginning of theirs"),
+        pytest.param(
+            (10_000, 7000), 1.0, id="7000 after 10000: a beginning of theirs"
+        ),
     ],
 )
 def test_a_load_point_whose_prompts_were_sent_before_names_who_sent_them(
@@ -174,27 +210,48 @@ def test_a_load_point_whose_prompts_were_sent_before_names_who_sent_them(
     before, own = lengths
     sent = (
         stage(1, name="first", prompt=before),
-        stage(1, name="second", sequence=1, prompt=own, queries=60.0 * own, hits=60 * own * hits),
+        stage(
+            1,
+            name="second",
+            sequence=1,
+            prompt=own,
+            queries=60.0 * own,
+            hits=60 * own * hits,
+        ),
     )
     _, row = rows(*sent, seed=0)
     found = true_run(row)
     assert found.answer == "PrefixCache"
     assert found.evidence["earlierTokens"] == before
     assert str(found.evidence["earlierLoadPoint"]).startswith("first")
-    assert (found.evidence["trueRepeats"], found.evidence["otherRepeats"]) == ("none", "1")
+    assert (found.evidence["trueRepeats"], found.evidence["otherRepeats"]) == (
+        "none",
+        "1",
+    )
 
 
-def test_hits_on_prompts_that_begin_like_no_others_are_laid_at_nobody_s_door() -> None:
+def test_hits_on_prompts_that_begin_like_no_others_are_laid_at_nobody_s_door() -> (
+    None
+):
     """Premise of the name: the generator makes them begin alike. Equal lengths do not."""
     _, row = rows(
         stage(1, name="first", prompt=7000),
-        stage(1, name="second", sequence=1, prompt=7000, queries=420_000.0, hits=420_000),
+        stage(
+            1,
+            name="second",
+            sequence=1,
+            prompt=7000,
+            queries=420_000.0,
+            hits=420_000,
+        ),
     )
     assert true_run(row).answer == "PrefixCache"
     assert "earlierLoadPoint" not in true_run(row).evidence
 
 
-def test_ten_requests_of_3000_tokens_got_941_in_all_and_ended_at_a_stop_token() -> None:
+def test_ten_requests_of_3000_tokens_got_941_in_all_and_ended_at_a_stop_token() -> (
+    None
+):
     columns = requests(
         ttft_us=[1000] * 10,
         e2el_us=[2000] * 10,
@@ -204,9 +261,14 @@ def test_ten_requests_of_3000_tokens_got_941_in_all_and_ended_at_a_stop_token() 
     counts = {"finished_stop_total": 9.0, "finished_length_total": 1.0}
     whole = spec(workloads=[workload(ignoreEOS=False)])
     (row,) = results(
-        [load_point()], [record(requests=columns, servers=(edge(rises=counts),))], [], spec=whole
+        [load_point()],
+        [record(requests=columns, servers=(edge(rises=counts),))],
+        [],
+        spec=whole,
     ).results
-    (found,) = [each for each in row.explanations if each.question == "AnswerLength"]
+    (found,) = [
+        each for each in row.explanations if each.question == "AnswerLength"
+    ]
     assert found.answer == "StopToken"
     counted = {
         "requests": 10,
@@ -221,9 +283,12 @@ def test_ten_requests_of_3000_tokens_got_941_in_all_and_ended_at_a_stop_token() 
 
 
 @pytest.mark.parametrize(
-    ("answer", "counts"), [("TokenLimit", {"finished_length_total": 2.0}), ("Unknown", {})]
+    ("answer", "counts"),
+    [("TokenLimit", {"finished_length_total": 2.0}), ("Unknown", {})],
 )
-def test_short_answers_by_what_the_servers_counted(answer: str, counts: dict[str, float]) -> None:
+def test_short_answers_by_what_the_servers_counted(
+    answer: str, counts: dict[str, float]
+) -> None:
     servers = () if not counts else (edge(rises=counts),)
     (row,) = results(
         [load_point()],
@@ -231,7 +296,9 @@ def test_short_answers_by_what_the_servers_counted(answer: str, counts: dict[str
         [],
         spec=spec(),
     ).results
-    assert [each.answer for each in row.explanations if each.question == "AnswerLength"] == [answer]
+    assert [
+        each.answer for each in row.explanations if each.question == "AnswerLength"
+    ] == [answer]
 
 
 def crowd(waiting: float) -> Result:
@@ -246,7 +313,9 @@ def crowd(waiting: float) -> Result:
     (row,) = judged(
         point,
         args=["--max-num-seqs=2"],
-        servers=[ServerStatus(engine="VLLM", role="server", kv_cache_tokens=50_000)],
+        servers=[
+            ServerStatus(engine="VLLM", role="server", kv_cache_tokens=50_000)
+        ],
     )
     return row
 
@@ -269,25 +338,41 @@ def test_max_model_len_limits_one_request_and_not_the_sum() -> None:
     [
         pytest.param([], [], id="nobody has set it"),
         pytest.param(["--max-num-batched-tokens=999"], [], id="a prompt is longer"),
-        pytest.param(["--max-num-batched-tokens=1000"], [(1000, 1000)], id="as long as a step"),
-        pytest.param(["--max-num-batched-tokens", "8192"], [(1000, 8192)], id="shorter"),
+        pytest.param(
+            ["--max-num-batched-tokens=1000"],
+            [(1000, 1000)],
+            id="as long as a step",
+        ),
+        pytest.param(
+            ["--max-num-batched-tokens", "8192"], [(1000, 8192)], id="shorter"
+        ),
     ],
 )
 def test_a_prompt_no_longer_than_a_step_was_not_split(
     args: list[str], told: list[tuple[int, int]]
 ) -> None:
-    point = LoadPoint([(2.0, 0.0, 0.03)] * 10, columns=answered(8, prompt=1000, output=50))
+    point = LoadPoint(
+        [(2.0, 0.0, 0.03)] * 10, columns=answered(8, prompt=1000, output=50)
+    )
     (row,) = judged(point, args=args)
     found = [each for each in row.explanations if each.question == "StepTokens"]
     assert [each.answer for each in found] == ["NoneSplit"] * len(told)
-    assert [(e.evidence["longestPrompt"], e.evidence["stepTokens"]) for e in found] == told
+    assert [
+        (e.evidence["longestPrompt"], e.evidence["stepTokens"]) for e in found
+    ] == told
 
 
 def test_nobody_asks_for_the_limit_where_nothing_waited() -> None:
     assert "MaxModelLen" not in {each.question for each in crowd(0.0).explanations}
 
 
-def test_a_first_run_that_compiled_and_was_not_slower_is_no_worse_than_the_others() -> None:
+def test_a_first_run_that_compiled_and_was_not_slower_is_no_worse_than_the_others() -> (
+    None
+):
     """Premise of "use the warm ones": compiling made it slower."""
-    (row,) = rows(stage(1, ttft_ms=265), stage(2, sequence=1, ttft_ms=266), compilations=(1001.0,))
+    (row,) = rows(
+        stage(1, ttft_ms=265),
+        stage(2, sequence=1, ttft_ms=266),
+        compilations=(1001.0,),
+    )
     assert true_run(row).answer == "Noise"

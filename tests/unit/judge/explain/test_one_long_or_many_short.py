@@ -11,14 +11,24 @@ PROMPT = 1251
 OUTPUT = 4
 EVERY_SECONDS = 5.0
 CONFIGURATIONS = [
-    pytest.param("TokenBudget", 10_000, 33, (925, 56), 0.094, 25_400.0, 20.3, id="10000"),
-    pytest.param("TokenBudget", 80_000, 267, (871, 0), 0.78, 25_800.0, 20.6, id="80000"),
-    pytest.param("KVCacheFull", 160_000, 276, (734, 0), 0.99, 25_600.0, 20.0, id="160000"),
+    pytest.param(
+        "TokenBudget", 10_000, 33, (925, 56), 0.094, 25_400.0, 20.3, id="10000"
+    ),
+    pytest.param(
+        "TokenBudget", 80_000, 267, (871, 0), 0.78, 25_800.0, 20.6, id="80000"
+    ),
+    pytest.param(
+        "KVCacheFull", 160_000, 276, (734, 0), 0.99, 25_600.0, 20.0, id="160000"
+    ),
 ]
 
 
 def burst(
-    running: int, waiting: tuple[int, int], usage: float, prompt_rate: float, a_second: float
+    running: int,
+    waiting: tuple[int, int],
+    usage: float,
+    prompt_rate: float,
+    a_second: float,
 ) -> LoadPoint:
     """Readings every five seconds while the queue drains."""
     count = int(REQUESTS / a_second / EVERY_SECONDS)
@@ -47,9 +57,12 @@ def burst(
     )
 
 
-@pytest.mark.parametrize("is_told", [True, False], ids=["step size told", "step size not told"])
 @pytest.mark.parametrize(
-    ("reason", "step", "running", "waiting", "usage", "prompt_rate", "a_second"), CONFIGURATIONS
+    "is_told", [True, False], ids=["step size told", "step size not told"]
+)
+@pytest.mark.parametrize(
+    ("reason", "step", "running", "waiting", "usage", "prompt_rate", "a_second"),
+    CONFIGURATIONS,
 )
 def test_each_configuration_is_limited_by_compute(
     reason: str,
@@ -62,11 +75,17 @@ def test_each_configuration_is_limited_by_compute(
     is_told: bool,
 ) -> None:
     args = [f"--max-num-batched-tokens={step}"] if is_told else []
-    (row,) = judged(burst(running, waiting, usage, prompt_rate, a_second), args=args)
+    (row,) = judged(
+        burst(running, waiting, usage, prompt_rate, a_second), args=args
+    )
     assert row.waiting is not None
     assert row.bottleneck is not None
     assert (row.waiting.reason, row.bottleneck.limit) == (reason, "Compute")
-    for number in (f"{prompt_rate:.0f} tok/s", f"({waiting[0]} at most)", f"{running} running"):
+    for number in (
+        f"{prompt_rate:.0f} tok/s",
+        f"({waiting[0]} at most)",
+        f"{running} running",
+    ):
         assert number in row.bottleneck.sentence
     if is_told and reason == "TokenBudget":
         assert f"a step takes {step} tokens" in row.waiting.sentence

@@ -16,7 +16,11 @@ from benchrun.api import (
 )
 from benchrun.judge.explain.profile import backed, profile_status
 from benchrun.judge.judged_run import Surroundings, judged_run, rejudge
-from benchrun.judge.thresholds import PROFILE_HOST_PERCENT, PROFILE_STEP_TOKENS, Thresholds
+from benchrun.judge.thresholds import (
+    PROFILE_HOST_PERCENT,
+    PROFILE_STEP_TOKENS,
+    Thresholds,
+)
 from benchrun_client.contract import (
     PROFILE_STAGE,
     GapCounts,
@@ -50,7 +54,9 @@ def summary(**changes: Any) -> TraceSummary:
 
 
 def status(**changes: Any) -> ProfileStatus:
-    return profile_status(ProfileResult(workload="chat", concurrency=4, summary=summary(**changes)))
+    return profile_status(
+        ProfileResult(workload="chat", concurrency=4, summary=summary(**changes))
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,7 +83,9 @@ def test_limit(limit: str, changes: dict[str, Any]) -> None:
     assert status(**changes).limit == limit
 
 
-def test_shares_are_of_the_time_of_all_kernels_and_the_numbers_are_evidence() -> None:
+def test_shares_are_of_the_time_of_all_kernels_and_the_numbers_are_evidence() -> (
+    None
+):
     found = status()
     assert found.kernels == {"gemm_bf16": 75.0, "flash_fwd": 15.0}
     assert {
@@ -97,13 +105,21 @@ def test_shares_are_of_the_time_of_all_kernels_and_the_numbers_are_evidence() ->
         {"busy_us": 10**16, "kernels_us": 0},
         {"kernels_us": 0, "kernels": ({"name": "", "total_us": 0, "count": 0},)},
         {
-            "kernels": ({"name": "\x1b[31m\n" + "n" * 150, "total_us": 10**16, "count": 10**12},)
+            "kernels": (
+                {
+                    "name": "\x1b[31m\n" + "n" * 150,
+                    "total_us": 10**16,
+                    "count": 10**12,
+                },
+            )
             * 12
         },
         {"window_us": 1, "busy_us": 10**16, "trace": "\x00" * 300},
     ],
 )
-def test_numbers_that_contradict_each_other_raise_nothing(changes: dict[str, Any]) -> None:
+def test_numbers_that_contradict_each_other_raise_nothing(
+    changes: dict[str, Any],
+) -> None:
     """The reader is in a tenant's pod."""
     found = status(**changes)
     assert found.evidence["hostPercent"] == pytest.approx(0.0, abs=100)
@@ -115,9 +131,15 @@ def test_numbers_that_contradict_each_other_raise_nothing(changes: dict[str, Any
 
 
 @pytest.mark.parametrize(
-    "found", [None, ProfileResult(workload="chat", concurrency=1, problem="no /start_profile")]
+    "found",
+    [
+        None,
+        ProfileResult(workload="chat", concurrency=1, problem="no /start_profile"),
+    ],
 )
-def test_without_a_summary_the_reason_is_reported(found: ProfileResult | None) -> None:
+def test_without_a_summary_the_reason_is_reported(
+    found: ProfileResult | None,
+) -> None:
     status = profile_status(found)
     assert (status.limit, status.kernels, status.evidence) == ("Unknown", {}, {})
     assert ("no /start_profile" in status.sentence) == (found is not None)
@@ -146,8 +168,12 @@ def spec(**measurement: Any) -> BenchmarkRunSpec:
 
 
 def profile_record(**changes: Any) -> StageRecord:
-    nothing = RequestColumns.model_validate(dict.fromkeys(RequestColumns.model_fields, ()))
-    found = ProfileResult(workload="chat", concurrency=4, summary=summary(), **changes)
+    nothing = RequestColumns.model_validate(
+        dict.fromkeys(RequestColumns.model_fields, ())
+    )
+    found = ProfileResult(
+        workload="chat", concurrency=4, summary=summary(), **changes
+    )
     fields = {
         "stage_id": PROFILE_STAGE,
         "sequence": 1,
@@ -155,11 +181,15 @@ def profile_record(**changes: Any) -> StageRecord:
         "gaps": GapCounts(),
         "profile": found,
     }
-    return StageRecord.model_validate(record().model_copy(update=fields).model_dump(by_alias=True))
+    return StageRecord.model_validate(
+        record().model_copy(update=fields).model_dump(by_alias=True)
+    )
 
 
 def judged(run_spec: BenchmarkRunSpec, *records: StageRecord) -> Judgement:
-    run = Surroundings(identity=RunIdentity(namespace="lab", name="qwen", uid="uid"))
+    run = Surroundings(
+        identity=RunIdentity(namespace="lab", name="qwen", uid="uid")
+    )
     return judged_run(run, run_spec, records, ()).judgement
 
 
@@ -183,7 +213,9 @@ def test_a_profile_alone_is_no_measurement() -> None:
 
 def rows(limit: str = "Compute") -> list[Result]:
     def row(value: str, workload: str = "chat") -> Result:
-        why = Bottleneck.model_validate({"limit": limit, "sentence": "Flat.", "evidence": {"a": 1}})
+        why = Bottleneck.model_validate(
+            {"limit": limit, "sentence": "Flat.", "evidence": {"a": 1}}
+        )
         return Result(
             load_point=f"{workload}/rate={value}",
             workload=workload,
@@ -198,7 +230,9 @@ def rows(limit: str = "Compute") -> list[Result]:
     return [row("4"), row("16"), row("8"), row("32", "other")]
 
 
-@pytest.mark.parametrize(("profile", "word"), [({}, "agrees"), ({"step_tokens": 8}, "says Memory")])
+@pytest.mark.parametrize(
+    ("profile", "word"), [({}, "agrees"), ({"step_tokens": 8}, "says Memory")]
+)
 def test_the_sentence_on_compute_is_backed_at_the_load_that_was_profiled(
     profile: dict[str, Any], word: str
 ) -> None:
@@ -212,7 +246,10 @@ def test_the_sentence_on_compute_is_backed_at_the_load_that_was_profiled(
     ]
     why = found[1].bottleneck
     assert why is not None
-    assert (word in why.sentence, why.evidence["profile"]) == (True, status(**profile).limit)
+    assert (word in why.sentence, why.evidence["profile"]) == (
+        True,
+        status(**profile).limit,
+    )
 
 
 def test_other_sentences_stay_as_they_are() -> None:
@@ -225,13 +262,17 @@ def test_a_re_evaluation_keeps_the_profile() -> None:
     stored = BenchmarkRunStatus(
         results=judged(spec(profile={}), record()).results, profile=status()
     )
-    rejudged = rejudge(spec(profile={}), stored, [record()], (), thresholds=Thresholds())
+    rejudged = rejudge(
+        spec(profile={}), stored, [record()], (), thresholds=Thresholds()
+    )
     assert rejudged.status.profile == status()
 
 
 def test_the_page_states_the_thresholds() -> None:
     text = " ".join(
-        (Path(__file__).parents[4] / "docs/profile.md").read_text(encoding="utf-8").split()
+        (Path(__file__).parents[4] / "docs/profile.md")
+        .read_text(encoding="utf-8")
+        .split()
     )
     (memory, compute) = PROFILE_STEP_TOKENS["GPU"]
     of_cpu = PROFILE_STEP_TOKENS["CPU"]

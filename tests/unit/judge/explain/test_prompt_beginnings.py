@@ -19,7 +19,9 @@ QUERIES = "prefix_cache_queries_total"
 OLD = {"generator": "VLLM", "version": "0.9", "rangeRatio": "0.1", "seed": 0}
 
 
-def old(name: str, tokens: int, answer: int, *, n: int, test: bool = True) -> dict[str, Any]:
+def old(
+    name: str, tokens: int, answer: int, *, n: int, test: bool = True
+) -> dict[str, Any]:
     """As his tool sends it: all at once, after a test request."""
     data = {**OLD, "inputTokens": tokens, "outputTokens": answer}
     return workload(
@@ -31,11 +33,20 @@ def old(name: str, tokens: int, answer: int, *, n: int, test: bool = True) -> di
     )
 
 
-def shared(*workloads: dict[str, Any], policy: str = "Share", repeats: int = 1) -> BenchmarkRunSpec:
-    measurement = {"percentiles": ["50"], "cachePolicy": policy, "order": "AsListed"}
+def shared(
+    *workloads: dict[str, Any], policy: str = "Share", repeats: int = 1
+) -> BenchmarkRunSpec:
+    measurement = {
+        "percentiles": ["50"],
+        "cachePolicy": policy,
+        "order": "AsListed",
+    }
     endpoint = {"url": "http://server:8000", "allowCacheReset": policy == "Reset"}
     return spec(
-        workloads=list(workloads), repeats=repeats, measurement=measurement, endpoint=endpoint
+        workloads=list(workloads),
+        repeats=repeats,
+        measurement=measurement,
+        endpoint=endpoint,
     )
 
 
@@ -56,7 +67,9 @@ RIDDLE = (
 )
 
 
-def test_every_observation_of_the_riddle_follows_from_generator_and_test_request() -> None:
+def test_every_observation_of_the_riddle_follows_from_generator_and_test_request() -> (
+    None
+):
     assert percents(shared(*RIDDLE)) == [13.8, 99.9, 99.9, 13.7, 99.9, 9.8, 100.0]
 
 
@@ -89,42 +102,65 @@ def test_todays_generator_begins_alike_at_every_length() -> None:
     assert percents(shared(short, long)) == [0.0, 50.0]
 
 
-def test_prompts_of_one_seed_a_stage_share_nothing_and_of_a_shared_one_all() -> None:
-    plain = workload(dataset={"random": {}}, load={"requestRates": ["inf"]}, requests=4)
+def test_prompts_of_one_seed_a_stage_share_nothing_and_of_a_shared_one_all() -> (
+    None
+):
+    plain = workload(
+        dataset={"random": {}}, load={"requestRates": ["inf"]}, requests=4
+    )
     isolated = spec(workloads=[plain], repeats=2)
     assert percents(isolated) == [0.0, 0.0]
     assert percents(shared(plain, repeats=2)) == [0.0, 98.4]
 
 
 def test_stages_that_were_not_measured_sent_nothing() -> None:
-    assert list(beginnings(shared(*RIDDLE), last="b/rate=inf/r1", block_tokens=16)) == [
+    assert list(
+        beginnings(shared(*RIDDLE), last="b/rate=inf/r1", block_tokens=16)
+    ) == [
         "a/rate=inf/r1",
         "b/rate=inf/r1",
     ]
 
 
-@pytest.mark.parametrize(("text", "tokens"), [("128", 128), ("", 16), ("0", 1), ("9" * 9, 16)])
+@pytest.mark.parametrize(
+    ("text", "tokens"), [("128", 128), ("", 16), ("0", 1), ("9" * 9, 16)]
+)
 def test_blocks_are_as_long_as_the_server_says(text: str, tokens: int) -> None:
     assert (
         block_tokens_of(
-            VLLM, [ServerStatus(engine="VLLM", role="server", reported={"block_size": text})]
+            VLLM,
+            [
+                ServerStatus(
+                    engine="VLLM", role="server", reported={"block_size": text}
+                )
+            ],
         )
         == tokens
     )
 
 
-def measured(name: str, place: int, *, hits: float, n: int, queries: float = 50_000) -> StageRecord:
+def measured(
+    name: str, place: int, *, hits: float, n: int, queries: float = 50_000
+) -> StageRecord:
     columns = requests(
-        ttft_us=[1000] * n, e2el_us=[9000] * n, output_tokens=[9] * n, input_tokens=[7000] * n
+        ttft_us=[1000] * n,
+        e2el_us=[9000] * n,
+        output_tokens=[9] * n,
+        input_tokens=[7000] * n,
     )
     rises = {HITS: hits, QUERIES: queries, "generation_tokens_total": 9.0 * n}
     return record(
-        f"{name}/rate=inf/r1", sequence=place, requests=columns, servers=(edge(rises=rises),)
+        f"{name}/rate=inf/r1",
+        sequence=place,
+        requests=columns,
+        servers=(edge(rises=rises),),
     )
 
 
 def judged(of: BenchmarkRunSpec, *records: StageRecord) -> list[Result]:
-    load_points = [load_point(each.name, "RequestRate", "inf") for each in of.workloads]
+    load_points = [
+        load_point(each.name, "RequestRate", "inf") for each in of.workloads
+    ]
     return results(load_points, records, [], spec=of).results
 
 
@@ -136,7 +172,9 @@ def answer(row: Result, question: str) -> Explanation:
 def test_the_report_names_generator_test_request_and_who_sent_them_before() -> None:
     of = shared(*RIDDLE[:4])
     places = zip("abcd", range(4), (6900, 49_900, 49_900, 6850), strict=True)
-    rows = judged(of, *(measured(w, place, hits=hits, n=7) for w, place, hits in places))
+    rows = judged(
+        of, *(measured(w, place, hits=hits, n=7) for w, place, hits in places)
+    )
     found = [answer(row, "Beginnings") for row in rows]
     assert [each.answer for each in found] == [
         "TestRequest",
@@ -154,7 +192,9 @@ def test_the_report_names_generator_test_request_and_who_sent_them_before() -> N
     }
 
 
-def test_only_a_load_point_whose_prompts_begin_alike_is_said_to_have_sent_them() -> None:
+def test_only_a_load_point_whose_prompts_begin_alike_is_said_to_have_sent_them() -> (
+    None
+):
     of = shared(*RIDDLE[2:4])
     rows = judged(of, *(measured(w, i, hits=6900, n=7) for i, w in enumerate("cd")))
     true_run = answer(rows[1], "TrueRun")
@@ -173,12 +213,22 @@ def test_a_cache_that_was_asked_nothing_is_said_to_be_off() -> None:
 def test_prompts_of_benchruns_own_raise_no_question() -> None:
     of = shared(workload("a", load={"requestRates": ["inf"]}))
     (row,) = judged(of, measured("a", 0, hits=0, n=2))
-    assert [each for each in row.explanations if each.question == "Beginnings"] == []
+    assert [
+        each for each in row.explanations if each.question == "Beginnings"
+    ] == []
 
 
 def test_a_test_request_is_told_of_any_dataset() -> None:
-    data = {"file": {"pvc": {"claimName": "data", "path": "rows.csv"}}, "column": "text"}
-    texts = workload("a", dataset={"texts": data}, load={"requestRates": ["inf"]}, testRequest=True)
+    data = {
+        "file": {"pvc": {"claimName": "data", "path": "rows.csv"}},
+        "column": "text",
+    }
+    texts = workload(
+        "a",
+        dataset={"texts": data},
+        load={"requestRates": ["inf"]},
+        testRequest=True,
+    )
     (row,) = judged(shared(texts), measured("a", 0, hits=0, n=2))
     found = answer(row, "Beginnings")
     assert (found.answer, found.evidence["testRequest"]) == ("TestRequest", "true")

@@ -21,9 +21,9 @@ def words(row: Result) -> tuple[str, str]:
     assert row.bottleneck is not None
     for explanation in (row.waiting, row.bottleneck):
         assert len(explanation.sentence) < 400
-        assert re.search(r"\d", explanation.sentence) or explanation.evidence == {"samples": 0}, (
-            "without a sample there is no number"
-        )
+        assert re.search(r"\d", explanation.sentence) or explanation.evidence == {
+            "samples": 0
+        }, "without a sample there is no number"
         assert explanation.sentence.endswith(".")
         assert "?" not in explanation.sentence
         assert explanation.evidence
@@ -52,8 +52,13 @@ def test_two_places_for_eight_users() -> None:
 def test_how_long_requests_waited_is_the_servers_own_count() -> None:
     """It misses no moment between two readings."""
     point = eight_users_in_two_places()
-    waited = {"request_queue_time_seconds_sum": 240.0, "request_queue_time_seconds_count": 80.0}
-    point.record = point.record.model_copy(update={"servers": (edge(rises=waited),)})
+    waited = {
+        "request_queue_time_seconds_sum": 240.0,
+        "request_queue_time_seconds_count": 80.0,
+    }
+    point.record = point.record.model_copy(
+        update={"servers": (edge(rises=waited),)}
+    )
     (row,) = judged(point, args=TWO_PLACES)
     waiting, _ = explained(row)
     assert waiting.evidence["meanQueueTimeMs"] == 3000.0
@@ -66,7 +71,9 @@ def test_a_server_that_does_not_count_its_queue_is_not_quoted() -> None:
 
 
 def test_what_an_endpoint_reports_of_itself_counts() -> None:
-    server = ServerStatus(engine="VLLM", role="server", reported={"max_num_seqs": "2"})
+    server = ServerStatus(
+        engine="VLLM", role="server", reported={"max_num_seqs": "2"}
+    )
     (row,) = judged(eight_users_in_two_places(), servers=[server])
     assert words(row) == ("SequenceLimit", "SequenceLimit")
     assert "the server's max-num-seqs" in explained(row)[0].sentence
@@ -84,13 +91,17 @@ def spread(count: int) -> list[int]:
 
 
 def test_a_server_that_keeps_up() -> None:
-    (row,) = judged(LoadPoint([(7.5, 0, 0.2)] * 40, columns=answered(80, start_us=spread(80))))
+    (row,) = judged(
+        LoadPoint([(7.5, 0, 0.2)] * 40, columns=answered(80, start_us=spread(80)))
+    )
     assert words(row) == ("None", "None")
     golden(explained(row)[1].sentence)
 
 
 def test_a_queue_of_a_moment_is_none() -> None:
-    (row,) = judged(LoadPoint([(2, 6, 0.1)] + [(8, 0, 0.2)] * 39, columns=answered(80)))
+    (row,) = judged(
+        LoadPoint([(2, 6, 0.1)] + [(8, 0, 0.2)] * 39, columns=answered(80))
+    )
     assert words(row) == ("None", "None")
     golden(explained(row)[0].sentence)
 
@@ -102,8 +113,13 @@ def test_without_samples_there_is_no_explanation() -> None:
 
 def test_no_sample_and_no_queue_by_the_servers_own_count() -> None:
     point = LoadPoint([], columns=answered(80), scalars={"duration": 10.0})
-    waited = {"request_queue_time_seconds_sum": 0.004, "request_queue_time_seconds_count": 80.0}
-    point.record = point.record.model_copy(update={"servers": (edge(rises=waited),)})
+    waited = {
+        "request_queue_time_seconds_sum": 0.004,
+        "request_queue_time_seconds_count": 80.0,
+    }
+    point.record = point.record.model_copy(
+        update={"servers": (edge(rises=waited),)}
+    )
     (row,) = judged(point, args=TWO_PLACES)
     waiting, _ = explained(row)
     assert waiting.reason == "None"
@@ -111,14 +127,18 @@ def test_no_sample_and_no_queue_by_the_servers_own_count() -> None:
 
 
 def test_a_queue_without_word_of_the_cache() -> None:
-    (row,) = judged(LoadPoint([(20 + i % 3, 9, None) for i in range(40)], columns=answered(80)))
+    (row,) = judged(
+        LoadPoint([(20 + i % 3, 9, None) for i in range(40)], columns=answered(80))
+    )
     assert words(row) == ("Unknown", "Unknown")
 
 
 # ---- KV cache
 # -------------------------------------------------------------------------------------------------------
 
-FILLING = [(4.0, 4.0, 0.2)] * 16 + [(8.0, 3.0, 0.5)] * 15 + [(16.0, 40.0, 0.99)] * 40
+FILLING = (
+    [(4.0, 4.0, 0.2)] * 16 + [(8.0, 3.0, 0.5)] * 15 + [(16.0, 40.0, 0.99)] * 40
+)
 """More and more run, until the cache is full."""
 
 
@@ -133,25 +153,33 @@ def test_throughput_that_grows_until_the_cache_is_full() -> None:
     assert words(row) == ("KVCacheFull", "KVMemory")
     assert "99 %" in explained(row)[0].sentence
     assert re.search(
-        r"Throughput grows by \d+ % as running goes from \S+ to 16", explained(row)[1].sentence
+        r"Throughput grows by \d+ % as running goes from \S+ to 16",
+        explained(row)[1].sentence,
     )
 
 
 def test_throughput_that_stays_flat_while_the_cache_fills() -> None:
-    (row,) = judged(LoadPoint(FILLING, columns=answered(400, prompt=1000, output=100)), args=[])
+    (row,) = judged(
+        LoadPoint(FILLING, columns=answered(400, prompt=1000, output=100)), args=[]
+    )
     assert words(row) == ("KVCacheFull", "Compute")
     golden(explained(row)[1].sentence)
 
 
 def test_a_full_cache_of_which_nothing_else_is_known() -> None:
     (row,) = judged(
-        LoadPoint([(40 + i % 2, 60, 0.98) for i in range(40)], columns=answered(80)), args=[]
+        LoadPoint(
+            [(40 + i % 2, 60, 0.98) for i in range(40)], columns=answered(80)
+        ),
+        args=[],
     )
     assert words(row) == ("KVCacheFull", "KVMemory")
 
 
 def test_work_done_twice_proves_nothing_about_compute() -> None:
-    point = LoadPoint(FILLING, columns=answered(400, prompt=1000, output=100), preemptions=40.0)
+    point = LoadPoint(
+        FILLING, columns=answered(400, prompt=1000, output=100), preemptions=40.0
+    )
     (row,) = judged(point, args=[])
     assert words(row) == ("KVCacheFull", "KVMemory")
     assert "40 were preempted" in explained(row)[0].sentence
@@ -201,7 +229,10 @@ def test_more_users_in_as_many_places_compare_nothing() -> None:
         at(8, running=2, requests=100, begins_at=100),
         args=TWO_PLACES,
     )
-    assert [words(row) for row in rows] == [("None", "None"), ("SequenceLimit", "SequenceLimit")]
+    assert [words(row) for row in rows] == [
+        ("None", "None"),
+        ("SequenceLimit", "SequenceLimit"),
+    ]
 
 
 def test_invalid_load_points_are_no_evidence() -> None:
@@ -220,21 +251,27 @@ def test_invalid_load_points_are_no_evidence() -> None:
 
 def test_a_client_that_comes_too_late() -> None:
     late = client(lag_p99_us=80_000)
-    (row,) = judged(LoadPoint([(7.5, 0, 0.2)] * 40, columns=answered(80), client=late), args=[])
+    (row,) = judged(
+        LoadPoint([(7.5, 0, 0.2)] * 40, columns=answered(80), client=late), args=[]
+    )
     assert words(row)[1] == "Client"
     assert explained(row)[1].evidence == {"eventLoopLagP99Ms": 80.0}
     golden(explained(row)[1].sentence)
 
 
 def test_a_rule_that_is_off_changes_no_explanation() -> None:
-    slow = LoadPoint([(7.5, 0, 0.2)] * 40, columns=answered(80), client=client(lag_p99_us=80_000))
+    slow = LoadPoint(
+        [(7.5, 0, 0.2)] * 40, columns=answered(80), client=client(lag_p99_us=80_000)
+    )
     (row,) = judged(slow, args=[], off=["ClientSaturated"])
     assert ("ClientSaturated" in row.findings, words(row)[1]) == (False, "Client")
 
 
 def test_a_late_client_that_keeps_a_queue_standing_is_not_the_limit() -> None:
     point = eight_users_in_two_places()
-    point.record = point.record.model_copy(update={"client": client(lag_p99_us=80_000)})
+    point.record = point.record.model_copy(
+        update={"client": client(lag_p99_us=80_000)}
+    )
     (row,) = judged(point, args=["--max-num-seqs=2"])
     assert "ClientSaturated" in row.findings
     assert words(row) == ("SequenceLimit", "SequenceLimit")
@@ -242,7 +279,9 @@ def test_a_late_client_that_keeps_a_queue_standing_is_not_the_limit() -> None:
 
 def test_a_slow_client_reports_nothing_of_the_server_at_another_load() -> None:
     slow = at(64, running=64, requests=408, begins_at=100)
-    slow.record = slow.record.model_copy(update={"client": client(lag_p99_us=80_000)})
+    slow.record = slow.record.model_copy(
+        update={"client": client(lag_p99_us=80_000)}
+    )
     rows = judged(at(16, running=16, requests=400, begins_at=0), slow, args=[])
     assert [words(row)[1] for row in rows] == ["None", "Client"]
 
@@ -261,21 +300,32 @@ def test_arrivals_beyond_capacity() -> None:
         e2el_us=e2el,
         ttft_us=[each - 400_000 for each in e2el],
     )
-    gauges = [(float(min(8, 2 + i)), max(0.0, 12.0 * (i - 1)), 0.2) for i in range(30)]
+    gauges = [
+        (float(min(8, 2 + i)), max(0.0, 12.0 * (i - 1)), 0.2) for i in range(30)
+    ]
     point = LoadPoint(
-        gauges, columns=columns, axis="RequestRate", value="20", scalars={"duration": 75.0}
+        gauges,
+        columns=columns,
+        axis="RequestRate",
+        value="20",
+        scalars={"duration": 75.0},
     )
     (row,) = judged(point, args=["--max-num-seqs=8"])
     assert words(row) == ("BeyondCapacity", "SequenceLimit")
     (silent,) = judged(point, args=["--max-num-seqs=8"], off=["NotSteadyState"])
-    assert (silent.waiting, "NotSteadyState" in silent.findings) == (row.waiting, False)
+    assert (silent.waiting, "NotSteadyState" in silent.findings) == (
+        row.waiting,
+        False,
+    )
     evidence = explained(row)[0].evidence
     assert evidence["arrivalsPerSecond"] == pytest.approx(20, abs=0.5)
     assert evidence["seconds"] == pytest.approx(15, abs=0.5)
     golden(explained(row)[0].sentence)
 
 
-@pytest.mark.parametrize(("think_seconds", "is_supplied"), [(0.0, True), (5.0, False)])
+@pytest.mark.parametrize(
+    ("think_seconds", "is_supplied"), [(0.0, True), (5.0, False)]
+)
 def test_only_users_that_do_not_think_keep_a_server_supplied(
     think_seconds: float, is_supplied: bool
 ) -> None:

@@ -10,7 +10,11 @@ from typing import NamedTuple
 import pytest
 from benchrun.api import Verdict
 from benchrun.judge.results import Judged, results
-from benchrun.judge.rules.all_rules import judge_load_point, judge_run, verdict_of_findings
+from benchrun.judge.rules.all_rules import (
+    judge_load_point,
+    judge_run,
+    verdict_of_findings,
+)
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
@@ -19,7 +23,12 @@ from benchrun.judge.rules.rule import (
     StageFacts,
     StageFinding,
 )
-from benchrun.judge.thresholds import JUDGE_VERSION, Thresholds, judge_of, thresholds_of
+from benchrun.judge.thresholds import (
+    JUDGE_VERSION,
+    Thresholds,
+    judge_of,
+    thresholds_of,
+)
 from benchrun_client.contract import START_TIME, StageRecord
 from hypothesis import given, strategies as st
 from unit.judge.found import example_of
@@ -63,10 +72,17 @@ DECIDED_BY: Mapping[Code, tuple[tuple[Side, ...], ...]] = {
     Code.PREFIX_CACHE_CONTAMINATED: ((Above("beyondPercent", "suspectPercent"),),),
     Code.CACHE_RESET_FAILED: ((Above("attempts"),),),
     Code.OUTPUT_TOO_SHORT: (
-        (Below("percent", "suspectPercent"), Above("stoppedPercent", "suspectStoppedPercent")),
+        (
+            Below("percent", "suspectPercent"),
+            Above("stoppedPercent", "suspectStoppedPercent"),
+        ),
     ),
-    Code.REQUESTS_ABORTED: ((Above("percent", "suspectPercent"), Above("aborted", "failed")),),
-    Code.PROMPT_TOKENS_DISAGREE: ((Above("percent", "suspectPercent"), Above("offsetTokens")),),
+    Code.REQUESTS_ABORTED: (
+        (Above("percent", "suspectPercent"), Above("aborted", "failed")),
+    ),
+    Code.PROMPT_TOKENS_DISAGREE: (
+        (Above("percent", "suspectPercent"), Above("offsetTokens")),
+    ),
     Code.SPECULATION_ON_RANDOM_TEXT: ((Above("draftTokens"),),),
     Code.USERS_IN_STEP: (
         (Below("shareOfRoundPercent", "notePercent"),),
@@ -110,7 +126,9 @@ DECIDED_BY: Mapping[Code, tuple[tuple[Side, ...], ...]] = {
         (Above("medianTtftOfThemMs", "slowFromMs"),),
         (*CERTAIN, Above("medianTtftOfThemMs", "slowestOfOthersMs")),
     ),
-    Code.WARMUP_INCOMPLETE: ((Below("answered", "requests"), Above("running", "line")),),
+    Code.WARMUP_INCOMPLETE: (
+        (Below("answered", "requests"), Above("running", "line")),
+    ),
     Code.NOT_STEADY_STATE: ((Above("changePercent", "suspectPercent"),), CERTAIN),
     Code.DRIFT: (
         (Above("changePercent", "suspectPercent"),),
@@ -163,7 +181,11 @@ def number(evidence: Evidence, name: str) -> float:
 
 
 def holds(side: Side, evidence: Evidence) -> bool:
-    line = side.line if isinstance(side.line, int | float) else number(evidence, side.line)
+    line = (
+        side.line
+        if isinstance(side.line, int | float)
+        else number(evidence, side.line)
+    )
     figure = number(evidence, side.figure)
     return figure > line if isinstance(side, Above) else figure < line
 
@@ -248,15 +270,27 @@ def measures() -> Iterator[tuple[str, _Measure]]:
         for share in LOADS:
             rate = share * server.capacity
             count = round(max(150, 14 * rate, 16 * min(server.slots, rate * 1.1)))
-            yield f"{place}/{share:g}", partial(open_loop, server, rate=rate, count=count)
+            yield (
+                f"{place}/{share:g}",
+                partial(open_loop, server, rate=rate, count=count),
+            )
         for users in USERS:
             count = round(
-                max(40, 12 * users, 14 * min(users, server.slots) / server.decode_seconds)
+                max(
+                    40,
+                    12 * users,
+                    14 * min(users, server.slots) / server.decode_seconds,
+                )
             )
-            yield f"{place}/{users}", partial(closed_loop, server, concurrency=users, count=count)
+            yield (
+                f"{place}/{users}",
+                partial(closed_loop, server, concurrency=users, count=count),
+            )
 
 
-def measured_load_point(value: str, measure: _Measure, *, seed: int) -> LoadPointContext:
+def measured_load_point(
+    value: str, measure: _Measure, *, seed: int
+) -> LoadPointContext:
     point = load_point(repeats=REPEATS)
     ids = tuple(f"chat/{value}/r{repeat}" for repeat in range(1, REPEATS + 1))
     planned = replace(point, id=f"chat/{value}", stage_ids=ids)
@@ -266,31 +300,45 @@ def measured_load_point(value: str, measure: _Measure, *, seed: int) -> LoadPoin
         stages.append(
             replace(
                 stage,
-                record=stage.record.model_copy(update={"stage_id": stage_id, "sequence": place}),
+                record=stage.record.model_copy(
+                    update={"stage_id": stage_id, "sequence": place}
+                ),
             )
         )
-    return LoadPointContext(planned, Thresholds(), stages[0].expected, ("50",), tuple(stages))
+    return LoadPointContext(
+        planned, Thresholds(), stages[0].expected, ("50",), tuple(stages)
+    )
 
 
 def found_in_round(number: int) -> Iterator[StageFinding]:
     """What is found in forty load points."""
     for place, (value, measure) in enumerate(measures()):
-        context = measured_load_point(value, measure, seed=100_000 * number + 100 * place)
+        context = measured_load_point(
+            value, measure, seed=100_000 * number + 100 * place
+        )
         yield from judge_load_point(context)
-        yield from judge_run(RunContext(Thresholds(), {context.load_point.id: context.summary()}))
+        yield from judge_run(
+            RunContext(Thresholds(), {context.load_point.id: context.summary()})
+        )
 
 
 def test_clean_stages_draw_no_suspicion() -> None:
     """Of stages and load points together: at most one in a hundred stages, and nothing Invalid."""
-    found = [finding for number in range(ROUNDS) for finding in found_in_round(number)]
+    found = [
+        finding for number in range(ROUNDS) for finding in found_in_round(number)
+    ]
     stages = ROUNDS * REPEATS * len(list(measures()))
-    suspicions = Counter((f.code, f.severity) for f in found if f.severity != "Note")
+    suspicions = Counter(
+        (f.code, f.severity) for f in found if f.severity != "Note"
+    )
     assert stages == 640
     assert sum(suspicions.values()) <= stages / 100, suspicions
     assert not [f for f in found if f.severity == "Invalid"]
 
 
-def test_notes_on_clean_stages_only_say_what_could_not_be_checked_or_is_too_short() -> None:
+def test_notes_on_clean_stages_only_say_what_could_not_be_checked_or_is_too_short() -> (
+    None
+):
     assert {f.code for f in found_in_round(9) if f.severity == "Note"} <= {
         Code.NOT_CHECKED,
         Code.TOO_FEW_SAMPLES,
@@ -324,7 +372,12 @@ def measured(draw: st.DrawFn) -> list[StageRecord]:
     for stage in draw(st.lists(st.sampled_from(STAGES), unique=True, min_size=1)):
         hits = float(draw(st.integers(0, 30)))
         servers = (
-            edge(rises={"prefix_cache_hits_total": hits, "prefix_cache_queries_total": 100.0}),
+            edge(
+                rises={
+                    "prefix_cache_hits_total": hits,
+                    "prefix_cache_queries_total": 100.0,
+                }
+            ),
             *([edge("b", after={START_TIME: 5.0})] if draw(st.booleans()) else []),
         )
         ok = draw(st.sampled_from([(1, 1), (1, 0), (0, 0)]))
@@ -340,7 +393,9 @@ def test_the_order_of_records_does_not_matter(
 
 
 @given(measured())
-def test_a_row_tells_the_codes_of_the_findings_and_no_others(records: list[StageRecord]) -> None:
+def test_a_row_tells_the_codes_of_the_findings_and_no_others(
+    records: list[StageRecord],
+) -> None:
     judged = judge(records)
     assert {code for row in judged.results for code in row.findings} == {
         finding.code for finding in judged.findings
@@ -348,7 +403,9 @@ def test_a_row_tells_the_codes_of_the_findings_and_no_others(records: list[Stage
 
 
 @given(measured())
-def test_losing_a_record_never_makes_a_load_point_better(records: list[StageRecord]) -> None:
+def test_losing_a_record_never_makes_a_load_point_better(
+    records: list[StageRecord],
+) -> None:
     whole = {row.load_point: row.verdict for row in judge(records).results}
     for row in judge(records[1:]).results:
         assert RANK[row.verdict] >= RANK[whole[row.load_point]]
@@ -364,14 +421,21 @@ def test_one_finding_more_never_makes_a_verdict_better(
 @given(st.integers(0, 100), st.integers(0, 100))
 def test_more_hits_never_make_a_verdict_better(one: int, other: int) -> None:
     def verdict(hits: int) -> Verdict:
-        rises = {"prefix_cache_hits_total": float(hits), "prefix_cache_queries_total": 100.0}
-        return judge([record(stage, servers=(edge(rises=rises),)) for stage in STAGES]).verdict
+        rises = {
+            "prefix_cache_hits_total": float(hits),
+            "prefix_cache_queries_total": 100.0,
+        }
+        return judge(
+            [record(stage, servers=(edge(rises=rises),)) for stage in STAGES]
+        ).verdict
 
     assert RANK[verdict(max(one, other))] >= RANK[verdict(min(one, other))]
 
 
 @given(st.integers(1, 60), st.data())
-def test_more_failures_never_make_a_verdict_better(sent: int, data: st.DataObject) -> None:
+def test_more_failures_never_make_a_verdict_better(
+    sent: int, data: st.DataObject
+) -> None:
     def verdict(failed: int) -> Verdict:
         columns = requests(
             ttft_us=[1] * sent,

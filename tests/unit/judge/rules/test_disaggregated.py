@@ -8,12 +8,22 @@ from benchrun.judge.results import results
 from benchrun.judge.rules.client import gap_beyond_client
 from benchrun.judge.rules.failures_and_tokens import token_counts_disagree
 from benchrun.judge.rules.kv_cache import kv_recomputed, prefix_cache
-from benchrun.judge.rules.replicas import load_uneven, proxy_saturated, replicas_unequal, role_idle
+from benchrun.judge.rules.replicas import (
+    load_uneven,
+    proxy_saturated,
+    replicas_unequal,
+    role_idle,
+)
 from benchrun.judge.rules.rule import Code, Found, NotChecked, StageFinding
 from benchrun.judge.stage_facts import expected_stage
 from benchrun.measure import TTFT_SUM, stage_windows
 from benchrun.measure.metrics_page import Sample
-from benchrun_client.contract import PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord
+from benchrun_client.contract import (
+    PROXY_COUNTERS,
+    START_TIME,
+    ServerEdge,
+    StageRecord,
+)
 from unit.judge import stages
 from unit.judge.specs import spec
 from unit.measure.records import edge, load_point, record, requests, sample, served
@@ -51,14 +61,19 @@ def decode(tokens: float = PROMPTS, **changes: float) -> ServerEdge:
 
 
 PREFILL = edge(
-    "10.0.0.2:8000", before={START_TIME: 1.0}, role="prefill", rises=PREFILLED | fetched(0)
+    "10.0.0.2:8000",
+    before={START_TIME: 1.0},
+    role="prefill",
+    rises=PREFILLED | fetched(0),
 )
 
 
 def proxy(**rises: float) -> ServerEdge:
     before = dict.fromkeys(PROXY_COUNTERS, 0.0)
     after = before | {
-        f"benchrun_proxy_{name}": value for name, value in rises.items() if name != "cpu"
+        f"benchrun_proxy_{name}": value
+        for name, value in rises.items()
+        if name != "cpu"
     }
     return ServerEdge(
         address="10.0.0.4:8000",
@@ -73,11 +88,19 @@ def stage(*servers: ServerEdge) -> StageRecord:
 
 
 def context(record: StageRecord | None = None, *samples: Sample) -> stages.Profiled:
-    seen = stage_windows(record, samples, scrape_interval=1.0) if record is not None else ()
-    return stages.context(load=expected_stage(SPLIT, load_point()), windows=seen, compilations=None)
+    seen = (
+        stage_windows(record, samples, scrape_interval=1.0)
+        if record is not None
+        else ()
+    )
+    return stages.context(
+        load=expected_stage(SPLIT, load_point()), windows=seen, compilations=None
+    )
 
 
-GOOD = stage(PREFILL, decode(), proxy(added_seconds_sum=0.002, added_seconds_count=2))
+GOOD = stage(
+    PREFILL, decode(), proxy(added_seconds_sum=0.002, added_seconds_count=2)
+)
 
 
 def only(found: Found) -> StageFinding:
@@ -85,12 +108,16 @@ def only(found: Found) -> StageFinding:
     return finding
 
 
-@pytest.mark.parametrize(("behind_ms", "found"), [(0.0, False), (5.8, False), (6.0, True)])
+@pytest.mark.parametrize(
+    ("behind_ms", "found"), [(0.0, False), (5.8, False), (6.0, True)]
+)
 def test_ttft_is_held_against_the_proxys_and_not_against_the_ways_behind_it(
     behind_ms: float, found: bool
 ) -> None:
     """Both roles together say nearly nothing of the time that passes between them and the proxy."""
-    digests = PREFILL.model_copy(update={"after": {**(PREFILL.after or {}), TTFT_SUM: 1e-6}})
+    digests = PREFILL.model_copy(
+        update={"after": {**(PREFILL.after or {}), TTFT_SUM: 1e-6}}
+    )
     seconds = sum(GOOD.requests.ttft_us) / 1e6
     answers = len(GOOD.requests.ok)
     between = proxy(
@@ -106,7 +133,9 @@ def test_ttft_is_held_against_the_proxys_and_not_against_the_ways_behind_it(
 
 
 @pytest.mark.parametrize(("lag_ms", "found"), [(2.0, True), (6.0, False)])
-def test_what_waits_for_the_proxys_loop_is_not_the_clients(lag_ms: float, found: bool) -> None:
+def test_what_waits_for_the_proxys_loop_is_not_the_clients(
+    lag_ms: float, found: bool
+) -> None:
     seconds = sum(GOOD.requests.ttft_us) / 1e6
     answers = len(GOOD.requests.ok)
     late = proxy(
@@ -119,16 +148,23 @@ def test_what_waits_for_the_proxys_loop_is_not_the_clients(lag_ms: float, found:
     assert bool([f for f in result if isinstance(f, StageFinding)]) is found
 
 
-def test_behind_a_proxy_of_another_make_the_clients_own_delay_is_not_known() -> None:
+def test_behind_a_proxy_of_another_make_the_clients_own_delay_is_not_known() -> (
+    None
+):
     other = ServerEdge(
-        address="10.0.0.4:8000", role="proxy", before={START_TIME: 1.0}, after={START_TIME: 1.0}
+        address="10.0.0.4:8000",
+        role="proxy",
+        before={START_TIME: 1.0},
+        after={START_TIME: 1.0},
     )
     (found,) = gap_beyond_client(context()(stage(PREFILL, decode(), other)))
     assert isinstance(found, NotChecked)
     assert "TTFT at the servers" in str(found)
 
 
-def test_the_prefilled_prompts_are_nobodys_traffic_and_no_tokens_of_the_client() -> None:
+def test_the_prefilled_prompts_are_nobodys_traffic_and_no_tokens_of_the_client() -> (
+    None
+):
     judged = results([load_point()], [GOOD], [], spec=SPLIT)
     assert {finding.severity for finding in judged.findings} == {"Note"}
     assert list(token_counts_disagree(context(GOOD)(GOOD))) == []
@@ -136,9 +172,16 @@ def test_the_prefilled_prompts_are_nobodys_traffic_and_no_tokens_of_the_client()
 
 @pytest.mark.parametrize(
     ("severity", "tokens"),
-    [(None, PROMPTS), (None, PROMPTS / 2), ("Suspect", 0.49 * PROMPTS), ("Invalid", 0.0)],
+    [
+        (None, PROMPTS),
+        (None, PROMPTS / 2),
+        ("Suspect", 0.49 * PROMPTS),
+        ("Invalid", 0.0),
+    ],
 )
-def test_prompts_that_decode_computed_itself(severity: str | None, tokens: float) -> None:
+def test_prompts_that_decode_computed_itself(
+    severity: str | None, tokens: float
+) -> None:
     found = list(kv_recomputed(context()(stage(PREFILL, decode(tokens)))))
     assert [f.severity for f in found if isinstance(f, StageFinding)] == (
         [severity] if severity else []
@@ -157,7 +200,12 @@ def test_what_decode_has_in_its_own_cache_is_not_computed_there() -> None:
 
 def test_failed_transfers_are_told_as_the_cause() -> None:
     failed = decode(0.0, nixl_num_failed_transfers_total=3.0)
-    assert only(kv_recomputed(context()(stage(PREFILL, failed)))).evidence["failedTransfers"] == 3
+    assert (
+        only(kv_recomputed(context()(stage(PREFILL, failed)))).evidence[
+            "failedTransfers"
+        ]
+        == 3
+    )
 
 
 def test_a_connector_that_counts_nothing_is_not_judged() -> None:
@@ -170,7 +218,12 @@ def test_a_connector_that_counts_nothing_is_not_judged() -> None:
 def test_fetching_is_no_contamination_and_what_prefill_finds_is() -> None:
     assert list(prefix_cache(context()(GOOD))) == []
     warmed = PREFILL.model_copy(
-        update={"after": {**(PREFILL.after or {}), "external_prefix_cache_hits_total": PROMPTS}}
+        update={
+            "after": {
+                **(PREFILL.after or {}),
+                "external_prefix_cache_hits_total": PROMPTS,
+            }
+        }
     )
     assert (
         only(prefix_cache(context()(stage(warmed, decode())))).code
@@ -181,21 +234,37 @@ def test_fetching_is_no_contamination_and_what_prefill_finds_is() -> None:
 def test_roles_are_compared_with_their_own_kind_alone() -> None:
     digests = {"prefill": "a" * 32, "decode": "b" * 32}
     servers = [
-        each.model_copy(update={"settings": digests[each.role], "version": each.role})
+        each.model_copy(
+            update={"settings": digests[each.role], "version": each.role}
+        )
         for each in (PREFILL, decode())
     ]
     assert [
-        f for f in replicas_unequal(context()(stage(*servers))) if isinstance(f, StageFinding)
+        f
+        for f in replicas_unequal(context()(stage(*servers)))
+        if isinstance(f, StageFinding)
     ] == []
-    other = servers[1].model_copy(update={"settings": "c" * 32, "address": "10.0.0.9:8000"})
-    assert only(replicas_unequal(context()(stage(*servers, other)))).code is Code.REPLICAS_UNEQUAL
+    other = servers[1].model_copy(
+        update={"settings": "c" * 32, "address": "10.0.0.9:8000"}
+    )
+    assert (
+        only(replicas_unequal(context()(stage(*servers, other)))).code
+        is Code.REPLICAS_UNEQUAL
+    )
 
 
 def test_an_uneven_load_is_looked_for_within_a_role() -> None:
     busy, idle = ({"request_success_total": count} for count in (400.0, 0.0))
     one = edge("a", role="prefill", rises=busy)
-    assert list(load_uneven(context()(stage(one, edge("b", role="decode", rises=idle))))) == []
-    found = only(load_uneven(context()(stage(one, edge("b", role="prefill", rises=idle)))))
+    assert (
+        list(
+            load_uneven(context()(stage(one, edge("b", role="decode", rises=idle))))
+        )
+        == []
+    )
+    found = only(
+        load_uneven(context()(stage(one, edge("b", role="prefill", rises=idle))))
+    )
     assert found.evidence["requests"] == 400
 
 
@@ -204,15 +273,30 @@ def test_an_uneven_load_is_looked_for_within_a_role() -> None:
     [
         ({"added_seconds_sum": 0.011, "added_seconds_count": 2}, "addedMeanMs"),
         (
-            {"queue_seconds_sum": 0.011, "queue_seconds_count": 2, "added_seconds_count": 2},
+            {
+                "queue_seconds_sum": 0.011,
+                "queue_seconds_count": 2,
+                "added_seconds_count": 2,
+            },
             "queuedMeanMs",
         ),
-        ({"cpu": 8.1, "added_seconds_sum": 0.001, "added_seconds_count": 2}, "cores"),
+        (
+            {"cpu": 8.1, "added_seconds_sum": 0.001, "added_seconds_count": 2},
+            "cores",
+        ),
     ],
 )
-def test_a_proxy_that_takes_time_of_its_own(rises: Mapping[str, float], sign: str) -> None:
-    found = only(proxy_saturated(context()(stage(PREFILL, decode(), proxy(**rises)))))
-    lines = {"addedMeanMs": "suspectMs", "queuedMeanMs": "suspectMs", "cores": "suspectCores"}
+def test_a_proxy_that_takes_time_of_its_own(
+    rises: Mapping[str, float], sign: str
+) -> None:
+    found = only(
+        proxy_saturated(context()(stage(PREFILL, decode(), proxy(**rises))))
+    )
+    lines = {
+        "addedMeanMs": "suspectMs",
+        "queuedMeanMs": "suspectMs",
+        "cores": "suspectCores",
+    }
     crossed = {
         name
         for name, line in lines.items()
@@ -226,12 +310,14 @@ def test_a_proxy_of_another_make_is_not_judged() -> None:
     mute = ServerEdge(address="x", role="proxy", before=None, after=None)
     (found,) = proxy_saturated(context()(stage(PREFILL, decode(), mute)))
     assert isinstance(found, NotChecked)
-    assert list(replicas_unequal(context()(stage(PREFILL, decode(), mute)))) == list(
-        replicas_unequal(context()(GOOD))
-    )
+    assert list(
+        replicas_unequal(context()(stage(PREFILL, decode(), mute)))
+    ) == list(replicas_unequal(context()(GOOD)))
 
 
-def role_samples(role: str, *, running: float, waiting: float, count: int = 10) -> list[Sample]:
+def role_samples(
+    role: str, *, running: float, waiting: float, count: int = 10
+) -> list[Sample]:
     start = {"prefill": 1.0, "decode": 2.0}[role]
     return [
         sample(
@@ -253,10 +339,17 @@ IDLE = role_samples("decode", running=0.0, waiting=0.0)
 
 def test_one_role_idles_while_the_other_queues() -> None:
     record_ = stage(
-        *(each.model_copy(update={"before": {}, "after": {}}) for each in (PREFILL, decode()))
+        *(
+            each.model_copy(update={"before": {}, "after": {}})
+            for each in (PREFILL, decode())
+        )
     )
     found = only(role_idle(context(record_, *QUEUED, *IDLE)(record_)))
-    assert (found.severity, found.evidence["idleRole"], found.evidence["queueRole"]) == (
+    assert (
+        found.severity,
+        found.evidence["idleRole"],
+        found.evidence["queueRole"],
+    ) == (
         "Note",
         "decode",
         "prefill",
@@ -270,14 +363,26 @@ def test_one_role_idles_while_the_other_queues() -> None:
 def test_each_role_has_its_bottleneck_and_the_row_names_the_queueing_role() -> None:
     decoding = role_samples("decode", running=3.0, waiting=0.0)
     servers = (
-        PREFILL.model_copy(update={"before": {START_TIME: 1.0}, "after": {START_TIME: 1.0}}),
-        decode().model_copy(update={"before": {START_TIME: 2.0}, "after": {START_TIME: 2.0}}),
+        PREFILL.model_copy(
+            update={"before": {START_TIME: 1.0}, "after": {START_TIME: 1.0}}
+        ),
+        decode().model_copy(
+            update={"before": {START_TIME: 2.0}, "after": {START_TIME: 2.0}}
+        ),
         proxy(added_seconds_sum=0.004, added_seconds_count=2, cpu=1.0),
     )
-    (row,) = results([load_point()], [stage(*servers)], [*QUEUED, *decoding], spec=SPLIT).results
+    (row,) = results(
+        [load_point()], [stage(*servers)], [*QUEUED, *decoding], spec=SPLIT
+    ).results
     by_role = {figures.role: figures for figures in row.roles}
-    assert (by_role["prefill"].waiting, by_role["decode"].waiting) == ("SequenceLimit", "None")
-    assert (by_role["prefill"].waiting_mean, by_role["proxy"].added_mean_ms) == (8, 2)
+    assert (by_role["prefill"].waiting, by_role["decode"].waiting) == (
+        "SequenceLimit",
+        "None",
+    )
+    assert (by_role["prefill"].waiting_mean, by_role["proxy"].added_mean_ms) == (
+        8,
+        2,
+    )
     assert by_role["proxy"].cores == pytest.approx(0.1)
     assert row.waiting is not None
     assert row.waiting.reason == "SequenceLimit"

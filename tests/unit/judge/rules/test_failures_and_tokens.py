@@ -16,7 +16,14 @@ from benchrun.judge.rules.failures_and_tokens import (
 from benchrun.judge.rules.rule import Code, StageRule
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import GapCounts, ServerEdge, StageRecord, Streams
-from unit.judge.stages import context, findings, one_finding, only, open_loop_load, unchecked
+from unit.judge.stages import (
+    context,
+    findings,
+    one_finding,
+    only,
+    open_loop_load,
+    unchecked,
+)
 from unit.measure.records import STAGE, edge, record, requests
 
 
@@ -57,8 +64,12 @@ def answers(
     ],
 )
 @pytest.mark.parametrize("ignore_eos", [True, False])
-def test_mean_output(severity: Severity | None, output: list[int], ignore_eos: bool) -> None:
-    found = output_too_short(context(load=open_loop_load(ignore_eos=ignore_eos))(answers(output)))
+def test_mean_output(
+    severity: Severity | None, output: list[int], ignore_eos: bool
+) -> None:
+    found = output_too_short(
+        context(load=open_loop_load(ignore_eos=ignore_eos))(answers(output))
+    )
     assert [(f.code, f.severity) for f in findings(found)] == (
         [(Code.OUTPUT_TOO_SHORT, severity)] if severity else []
     )
@@ -68,9 +79,13 @@ def test_mean_output(severity: Severity | None, output: list[int], ignore_eos: b
     "stage",
     [
         pytest.param(
-            answers([100, 1], ok=[1, 0]), id="failed requests have no output to be short of"
+            answers([100, 1], ok=[1, 0]),
+            id="failed requests have no output to be short of",
         ),
-        pytest.param(answers([1, 1], ok=[0, 0]), id="nothing was answered: another rule's matter"),
+        pytest.param(
+            answers([1, 1], ok=[0, 0]),
+            id="nothing was answered: another rule's matter",
+        ),
         pytest.param(answers([0, 0], expected=0), id="nothing was asked for"),
     ],
 )
@@ -82,7 +97,9 @@ def test_answers_of_full_length_have_no_finding(stage: StageRecord) -> None:
 def test_evidence_of_short_answers(word: str, ignore_eos: bool) -> None:
     """Ten answers cut at 94 tokens where 128 were to be had."""
     found = output_too_short(
-        context(load=open_loop_load(ignore_eos=ignore_eos))(answers([94] * 10, expected=128))
+        context(load=open_loop_load(ignore_eos=ignore_eos))(
+            answers([94] * 10, expected=128)
+        )
     )
     assert found == one_finding(
         Code.OUTPUT_TOO_SHORT,
@@ -106,10 +123,16 @@ def closed(stage: StageRecord, *, uncounted: int) -> StageRecord:
     return stage.model_copy(update={"streams": streams})
 
 
-@pytest.mark.parametrize("check", [output_too_short, token_counts_disagree, no_output])
-def test_without_the_servers_counts_nothing_is_said_of_tokens(check: StageRule) -> None:
+@pytest.mark.parametrize(
+    "check", [output_too_short, token_counts_disagree, no_output]
+)
+def test_without_the_servers_counts_nothing_is_said_of_tokens(
+    check: StageRule,
+) -> None:
     stage = closed(answers([0, 0], unended=2), uncounted=2)
-    assert [missed.why for missed in unchecked(check(context()(stage)))] == [NO_COUNTS]
+    assert [missed.why for missed in unchecked(check(context()(stage)))] == [
+        NO_COUNTS
+    ]
 
 
 @pytest.mark.parametrize(
@@ -122,8 +145,12 @@ def test_without_the_servers_counts_nothing_is_said_of_tokens(check: StageRule) 
         pytest.param(True, 1, 2, id="half of them"),
     ],
 )
-def test_streams_without_an_end(truncated: bool, unended: int, expected: int) -> None:
-    found = findings(stream_truncated(context()(answers([100] * expected, unended=unended))))
+def test_streams_without_an_end(
+    truncated: bool, unended: int, expected: int
+) -> None:
+    found = findings(
+        stream_truncated(context()(answers([100] * expected, unended=unended)))
+    )
     assert [(f.code, f.severity) for f in found] == (
         [(Code.STREAM_TRUNCATED, "Invalid")] if truncated else []
     )
@@ -135,18 +162,23 @@ def test_not_one_stream_has_an_end() -> None:
     assert only(stream_truncated(context()(noted))).evidence["truncated"] == 4
     assert stream_truncated(context()(closed(broken, uncounted=4))) == []
     # An older client did not note it.
-    assert [missed.code for missed in unchecked(stream_truncated(context()(broken)))] == [
-        Code.STREAM_TRUNCATED
-    ]
+    assert [
+        missed.code for missed in unchecked(stream_truncated(context()(broken)))
+    ] == [Code.STREAM_TRUNCATED]
 
 
 def test_a_failed_request_is_no_truncated_one() -> None:
-    assert stream_truncated(context()(answers([100, 3], ended=[1, 0], ok=[1, 0]))) == []
+    assert (
+        stream_truncated(context()(answers([100, 3], ended=[1, 0], ok=[1, 0])))
+        == []
+    )
     assert stream_truncated(context()(answers([3], unended=1, ok=[0]))) == []
 
 
 def test_evidence_of_truncated_streams() -> None:
-    assert stream_truncated(context()(answers([100, 100, 100, 20], unended=1))) == one_finding(
+    assert stream_truncated(
+        context()(answers([100, 100, 100, 20], unended=1))
+    ) == one_finding(
         Code.STREAM_TRUNCATED,
         "Invalid",
         25.0,
@@ -189,33 +221,52 @@ def thousand(*servers: ServerEdge, failed: int = 0) -> StageRecord:
         pytest.param(True, (generated(1011),), 0, id="more than 1 % more"),
         pytest.param(False, (generated(990),), 0, id="1 % less"),
         pytest.param(True, (generated(989),), 0, id="more than 1 % less"),
-        pytest.param(False, (generated(400), generated(600, "b")), 0, id="servers are summed"),
-        pytest.param(True, (generated(0),), 0, id="the answers came from somewhere else"),
-        pytest.param(False, (generated(1000),), 2, id="failed requests that never ran"),
         pytest.param(
-            False, (generated(1200),), 2, id="failed requests that were computed to their end"
+            False, (generated(400), generated(600, "b")), 0, id="servers are summed"
+        ),
+        pytest.param(
+            True, (generated(0),), 0, id="the answers came from somewhere else"
+        ),
+        pytest.param(
+            False, (generated(1000),), 2, id="failed requests that never ran"
+        ),
+        pytest.param(
+            False,
+            (generated(1200),),
+            2,
+            id="failed requests that were computed to their end",
         ),
         pytest.param(False, (generated(1210),), 2, id="and 1 % more"),
-        pytest.param(True, (generated(1211),), 2, id="more than failed requests explain"),
-        pytest.param(True, (generated(989),), 2, id="failed requests take nothing away"),
+        pytest.param(
+            True, (generated(1211),), 2, id="more than failed requests explain"
+        ),
+        pytest.param(
+            True, (generated(989),), 2, id="failed requests take nothing away"
+        ),
     ],
 )
 def test_tokens(found: bool, servers: tuple[ServerEdge, ...], failed: int) -> None:
     codes = [
         (f.code, f.severity)
-        for f in findings(token_counts_disagree(context()(thousand(*servers, failed=failed))))
+        for f in findings(
+            token_counts_disagree(context()(thousand(*servers, failed=failed)))
+        )
     ]
     assert codes == ([(Code.TOKEN_COUNTS_DISAGREE, "Suspect")] if found else [])
 
 
 def test_no_token_is_no_disagreement() -> None:
-    silent = record(requests=requests(output_tokens=(0, 0)), servers=(generated(500),))
+    silent = record(
+        requests=requests(output_tokens=(0, 0)), servers=(generated(500),)
+    )
     assert token_counts_disagree(context()(silent)) == []
     assert chunks_are_not_tokens(context()(silent)) == []
 
 
 def test_evidence_of_a_disagreement() -> None:
-    assert token_counts_disagree(context()(thousand(generated(1150), failed=1))) == one_finding(
+    assert token_counts_disagree(
+        context()(thousand(generated(1150), failed=1))
+    ) == one_finding(
         Code.TOKEN_COUNTS_DISAGREE,
         "Suspect",
         5.0,
@@ -246,7 +297,8 @@ def chunked(gaps: int) -> StageRecord:
 )
 def test_chunks(found: bool, gaps: int) -> None:
     codes = [
-        (f.code, f.severity) for f in findings(chunks_are_not_tokens(context()(chunked(gaps))))
+        (f.code, f.severity)
+        for f in findings(chunks_are_not_tokens(context()(chunked(gaps))))
     ]
     assert codes == ([(Code.CHUNKS_ARE_NOT_TOKENS, "Note")] if found else [])
 
@@ -270,7 +322,10 @@ def stage(failed: int, total: int, **changes: Any) -> StageRecord:
     ok = [0] * failed + [1] * (total - failed)
     return record(
         requests=requests(
-            ttft_us=[1] * total, e2el_us=[2] * total, output_tokens=[5] * total, ok=ok
+            ttft_us=[1] * total,
+            e2el_us=[2] * total,
+            output_tokens=[5] * total,
+            ok=ok,
         ),
         **changes,
     )
@@ -282,15 +337,25 @@ def stage(failed: int, total: int, **changes: Any) -> StageRecord:
         pytest.param(None, 0, 100, 1.0, id="none failed"),
         pytest.param(None, 1, 100, 1.0, id="exactly as many as allowed"),
         pytest.param(Code.REQUESTS_FAILED, 2, 100, 1.0, id="one more"),
-        pytest.param(Code.REQUESTS_FAILED, 1, 100, 0.0, id="one where none is allowed"),
+        pytest.param(
+            Code.REQUESTS_FAILED, 1, 100, 0.0, id="one where none is allowed"
+        ),
         pytest.param(None, 50, 100, 50.0, id="half where half is allowed"),
         pytest.param(Code.REQUESTS_FAILED, 99, 100, 1.0, id="all but one"),
         pytest.param(Code.ALL_REQUESTS_FAILED, 100, 100, 1.0, id="all"),
-        pytest.param(Code.ALL_REQUESTS_FAILED, 100, 100, 100.0, id="all, even where all may fail"),
+        pytest.param(
+            Code.ALL_REQUESTS_FAILED,
+            100,
+            100,
+            100.0,
+            id="all, even where all may fail",
+        ),
         pytest.param(Code.ALL_REQUESTS_FAILED, 1, 1, 1.0, id="the only one"),
     ],
 )
-def test_failed_requests(code: Code | None, failed: int, requests_sent: int, limit: float) -> None:
+def test_failed_requests(
+    code: Code | None, failed: int, requests_sent: int, limit: float
+) -> None:
     lines = Thresholds(max_failed_percent=limit)
     found = findings(requests_failed(context(lines)(stage(failed, requests_sent))))
     assert [(f.code, f.severity, f.stage_id) for f in found] == (
@@ -322,7 +387,10 @@ def test_evidence_of_too_many_failures() -> None:
             id="the server's own words",
         ),
         pytest.param(
-            "Not Found", {"Bad Request": 1, "Not Found": 9}, None, id="else the most frequent error"
+            "Not Found",
+            {"Bad Request": 1, "Not Found": 9},
+            None,
+            id="else the most frequent error",
         ),
         pytest.param("e" * 300, {}, "e" * 1000, id="bounded"),
         pytest.param(None, {}, None, id="nothing known"),
@@ -331,7 +399,11 @@ def test_evidence_of_too_many_failures() -> None:
 def test_evidence_names_the_error(
     expected: str | None, errors: dict[str, int], diagnostic: str | None
 ) -> None:
-    found = only(requests_failed(context()(stage(2, 2, errors=errors, diagnostic=diagnostic))))
+    found = only(
+        requests_failed(
+            context()(stage(2, 2, errors=errors, diagnostic=diagnostic))
+        )
+    )
     assert found.evidence.get("error") == expected
 
 
@@ -340,11 +412,15 @@ def test_evidence_names_the_error(
     [
         pytest.param(True, (0, 0), (1, 1), id="answers without a token"),
         pytest.param(False, (0, 7), (1, 1), id="one token is enough"),
-        pytest.param(True, (0, 7), (1, 0), id="tokens of a failed request do not count"),
+        pytest.param(
+            True, (0, 7), (1, 0), id="tokens of a failed request do not count"
+        ),
         pytest.param(False, (0, 0), (0, 0), id="no answers: another rule's matter"),
     ],
 )
-def test_no_output(found: bool, tokens: tuple[int, int], ok: tuple[int, int]) -> None:
+def test_no_output(
+    found: bool, tokens: tuple[int, int], ok: tuple[int, int]
+) -> None:
     answered = record(requests=requests(output_tokens=tokens, ok=ok))
     codes = [(f.code, f.severity) for f in findings(no_output(context()(answered)))]
     assert codes == ([(Code.NO_OUTPUT, "Invalid")] if found else [])
@@ -358,7 +434,12 @@ OLD_SERVER = ServerEdge(address="a", before={}, after={})
     ("found", "errors", "servers"),
     [
         pytest.param(False, {}, (edge(),), id="none"),
-        pytest.param(False, {"Bad Request": 5, "Not Found": 2}, (edge(),), id="other failures"),
+        pytest.param(
+            False,
+            {"Bad Request": 5, "Not Found": 2},
+            (edge(),),
+            id="other failures",
+        ),
         pytest.param(
             False,
             {"TimeoutError: service unavailable for 5 s": 2},
@@ -367,17 +448,33 @@ OLD_SERVER = ServerEdge(address="a", before={}, after={})
         ),
         pytest.param(True, {"Too Many Requests": 1}, (edge(),), id="429"),
         pytest.param(True, {"Service Unavailable": 1}, (edge(),), id="503"),
-        pytest.param(True, {"Service Temporarily Unavailable": 1}, (edge(),), id="503 of a proxy"),
+        pytest.param(
+            True,
+            {"Service Temporarily Unavailable": 1},
+            (edge(),),
+            id="503 of a proxy",
+        ),
         pytest.param(True, {"SERVICE UNAVAILABLE": 1}, (edge(),), id="in capitals"),
-        pytest.param(True, {}, (edge(rises={REJECTIONS: 1.0}),), id="counted by the server alone"),
-        pytest.param(True, {"Too Many Requests": 1}, (), id="no server's page could be read"),
+        pytest.param(
+            True,
+            {},
+            (edge(rises={REJECTIONS: 1.0}),),
+            id="counted by the server alone",
+        ),
+        pytest.param(
+            True, {"Too Many Requests": 1}, (), id="no server's page could be read"
+        ),
         pytest.param(False, {}, (OLD_SERVER,), id="a server without such a limit"),
     ],
 )
-def test_rejections(found: bool, errors: dict[str, int], servers: tuple[ServerEdge, ...]) -> None:
+def test_rejections(
+    found: bool, errors: dict[str, int], servers: tuple[ServerEdge, ...]
+) -> None:
     codes = [
         (f.code, f.severity)
-        for f in findings(requests_rejected(context()(record(errors=errors, servers=servers))))
+        for f in findings(
+            requests_rejected(context()(record(errors=errors, servers=servers)))
+        )
     ]
     assert codes == ([(Code.REQUESTS_REJECTED, "Suspect")] if found else [])
 
@@ -403,6 +500,10 @@ def test_evidence() -> None:
 
 def test_a_count_that_is_not_told_is_none() -> None:
     found = only(
-        requests_rejected(context()(record(errors={"Too Many Requests": 1}, servers=(OLD_SERVER,))))
+        requests_rejected(
+            context()(
+                record(errors={"Too Many Requests": 1}, servers=(OLD_SERVER,))
+            )
+        )
     )
     assert found.evidence["rejectedByServers"] is None

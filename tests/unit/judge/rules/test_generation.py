@@ -21,14 +21,26 @@ from benchrun.measure import Plateau
 from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop
 from unit.judge.specs import spec, workload
-from unit.judge.stages import context, findings, only, open_loop_load, severity, unchecked, users
+from unit.judge.stages import (
+    context,
+    findings,
+    only,
+    open_loop_load,
+    severity,
+    unchecked,
+    users,
+)
 from unit.measure.records import edge, load_point, record, requests, served
 
 N = 200
 
 
 def answered(
-    rises: dict[str, float] | None = None, *, failed: int = 0, tokens: int = 100, **changes: Any
+    rises: dict[str, float] | None = None,
+    *,
+    failed: int = 0,
+    tokens: int = 100,
+    **changes: Any,
 ) -> StageRecord:
     """Two hundred requests for a hundred tokens each."""
     columns = requests(
@@ -39,7 +51,9 @@ def answered(
         ok=[0] * failed + [1] * (N - failed),
     )
     return record(
-        requests=columns, servers=(edge(rises={**served(columns), **(rises or {})}),), **changes
+        requests=columns,
+        servers=(edge(rises={**served(columns), **(rises or {})}),),
+        **changes,
     )
 
 
@@ -48,9 +62,12 @@ def answered(
 
 
 @pytest.mark.parametrize(
-    ("expected", "stopped"), [(None, 0), (None, 1), (None, 10), ("Suspect", 11), ("Suspect", 200)]
+    ("expected", "stopped"),
+    [(None, 0), (None, 1), (None, 10), ("Suspect", 11), ("Suspect", 200)],
 )
-@pytest.mark.parametrize("reason", ["finished_stop_total", "finished_repetition_total"])
+@pytest.mark.parametrize(
+    "reason", ["finished_stop_total", "finished_repetition_total"]
+)
 def test_answers_that_stopped_though_their_length_is_fixed(
     expected: Severity | None, stopped: int, reason: str
 ) -> None:
@@ -91,7 +108,11 @@ def test_requests_that_servers_broke_off(
     expected: Severity | None, aborted: int, failed: int, reason: str
 ) -> None:
     assert (
-        severity(requests_aborted(context()(answered({reason: float(aborted)}, failed=failed))))
+        severity(
+            requests_aborted(
+                context()(answered({reason: float(aborted)}, failed=failed))
+            )
+        )
         == expected
     )
 
@@ -106,7 +127,9 @@ def test_records_without_reasons_are_not_checked() -> None:
         }
         for counters in (known.before, known.after)
     ]
-    old = record(servers=(known.model_copy(update={"before": edges[0], "after": edges[1]}),))
+    old = record(
+        servers=(known.model_copy(update={"before": edges[0], "after": edges[1]}),)
+    )
     (missed,) = unchecked(requests_aborted(context()(old)))
     assert missed.code == Code.REQUESTS_ABORTED
     assert list(output_too_short(context()(old))) == []
@@ -121,7 +144,9 @@ def counted(*server: int, expected: int = 100) -> StageRecord:
     columns = answered(expected_input_tokens=N * expected)
     tokens = tuple(server[i % len(server)] for i in range(N))
     return columns.model_copy(
-        update={"requests": columns.requests.model_copy(update={"input_tokens": tokens})}
+        update={
+            "requests": columns.requests.model_copy(update={"input_tokens": tokens})
+        }
     )
 
 
@@ -133,24 +158,34 @@ def counted(*server: int, expected: int = 100) -> StageRecord:
         pytest.param(None, [100, 101], id="below 1 % on average"),
         pytest.param("Note", [101], id="1 % and constant"),
         pytest.param("Suspect", [101, 102], id="above 1 % on average"),
-        pytest.param("Suspect", [97, 99], id="another tokenizer, with fewer tokens"),
+        pytest.param(
+            "Suspect", [97, 99], id="another tokenizer, with fewer tokens"
+        ),
         pytest.param("Suspect", [112], id="a chat template on one side"),
     ],
 )
-def test_prompts_counted_otherwise(expected: Severity | None, server: list[int]) -> None:
+def test_prompts_counted_otherwise(
+    expected: Severity | None, server: list[int]
+) -> None:
     assert severity(prompt_tokens_disagree(context()(counted(*server)))) == expected
 
 
-@pytest.mark.parametrize(("expected", "prompt"), [("Suspect", 99), ("Note", 100), ("Note", 4096)])
+@pytest.mark.parametrize(
+    ("expected", "prompt"), [("Suspect", 99), ("Note", 100), ("Note", 4096)]
+)
 def test_a_second_token_at_the_begin_is_told_whatever_its_share(
     expected: Severity, prompt: int
 ) -> None:
-    found = only(prompt_tokens_disagree(context()(counted(prompt + 1, expected=prompt))))
+    found = only(
+        prompt_tokens_disagree(context()(counted(prompt + 1, expected=prompt)))
+    )
     assert (found.severity, found.evidence["offsetTokens"]) == (expected, 1)
 
 
 def test_a_record_without_the_clients_count_is_not_checked() -> None:
-    (missed,) = unchecked(prompt_tokens_disagree(context()(answered(expected_input_tokens=None))))
+    (missed,) = unchecked(
+        prompt_tokens_disagree(context()(answered(expected_input_tokens=None)))
+    )
     assert missed.code == Code.PROMPT_TOKENS_DISAGREE
 
 
@@ -167,13 +202,18 @@ DRAFTED = {
     ("expected", "rises", "random_text"),
     [(None, {}, True), (None, DRAFTED, False), ("Suspect", DRAFTED, True)],
 )
-def test_speculation(expected: Severity | None, rises: dict[str, float], random_text: bool) -> None:
+def test_speculation(
+    expected: Severity | None, rises: dict[str, float], random_text: bool
+) -> None:
     found = speculation_on_random_text(
         context(load=open_loop_load(random_text=random_text))(answered(rises))
     )
     assert severity(found) == expected
     if expected:
-        assert only(found).evidence == {"draftTokens": 1000.0, "acceptedPercent": 18.0}
+        assert only(found).evidence == {
+            "draftTokens": 1000.0,
+            "acceptedPercent": 18.0,
+        }
 
 
 @pytest.mark.parametrize(
@@ -181,19 +221,36 @@ def test_speculation(expected: Severity | None, rises: dict[str, float], random_
     [
         (True, [workload()]),
         (True, [workload(dataset={"prefixRepetition": {}})]),
-        (False, [workload(dataset={"shareGPT": {"file": {"url": "http://files/a.json"}}})]),
+        (
+            False,
+            [
+                workload(
+                    dataset={"shareGPT": {"file": {"url": "http://files/a.json"}}}
+                )
+            ],
+        ),
         (
             True,
             [
                 workload(dataset={"mix": [{"workload": "a"}, {"workload": "b"}]}),
-                {"name": "a", "dataset": {"shareGPT": {"file": {"url": "http://files/a.json"}}}},
+                {
+                    "name": "a",
+                    "dataset": {
+                        "shareGPT": {"file": {"url": "http://files/a.json"}}
+                    },
+                },
                 {"name": "b", "dataset": {"random": {}}},
             ],
         ),
     ],
 )
-def test_which_text_is_random(is_random: bool, workloads: list[dict[str, Any]]) -> None:
-    assert expected_stage(spec(workloads=workloads), load_point()).random_text == is_random
+def test_which_text_is_random(
+    is_random: bool, workloads: list[dict[str, Any]]
+) -> None:
+    assert (
+        expected_stage(spec(workloads=workloads), load_point()).random_text
+        == is_random
+    )
 
 
 # ---- users in step
@@ -201,7 +258,12 @@ def test_which_text_is_random(is_random: bool, workloads: list[dict[str, Any]]) 
 
 
 def rounds(
-    *, spread: float, burst_ttft: bool = True, concurrency: int = 32, n: int = 12, seed: int = 1
+    *,
+    spread: float,
+    burst_ttft: bool = True,
+    concurrency: int = 32,
+    n: int = 12,
+    seed: int = 1,
 ) -> StageFacts:
     """Users whose rounds of a second begin within this share of it; each prompt waits for those of
     its burst."""
@@ -215,24 +277,39 @@ def rounds(
     ]
     total = n * concurrency
     columns = requests(
-        start_us=starts, ttft_us=waits, e2el_us=[999_000] * total, output_tokens=[100] * total
+        start_us=starts,
+        ttft_us=waits,
+        e2el_us=[999_000] * total,
+        output_tokens=[100] * total,
     )
     end = round(1e6 * (n + spread))
     made = record(
-        requests=columns, last_receive_unix_us=1_000_000_000 + end, scalars={"duration": end / 1e6}
+        requests=columns,
+        last_receive_unix_us=1_000_000_000 + end,
+        scalars={"duration": end / 1e6},
     )
     return context(load=users(concurrency))(made)
 
 
 @pytest.mark.parametrize(
     ("expected", "spread"),
-    [("Note", 0.01), ("Note", 0.1), ("Note", 0.2), (None, 0.5), (None, 0.9), (None, 1.0)],
+    [
+        ("Note", 0.01),
+        ("Note", 0.1),
+        ("Note", 0.2),
+        (None, 0.5),
+        (None, 0.9),
+        (None, 1.0),
+    ],
 )
 @pytest.mark.parametrize("concurrency", [8, 32, 200])
 def test_users_who_begin_together(
     expected: Severity | None, spread: float, concurrency: int
 ) -> None:
-    assert severity(users_in_step(rounds(spread=spread, concurrency=concurrency))) == expected
+    assert (
+        severity(users_in_step(rounds(spread=spread, concurrency=concurrency)))
+        == expected
+    )
 
 
 @pytest.mark.parametrize("spread", [0.1, 0.2, 0.3, 0.5, 1.0])
@@ -245,7 +322,9 @@ def test_the_share_of_a_round_is_estimated_with_little_bias(spread: float) -> No
         if isinstance(s.plateau, Plateau)
     ]
     assert len(shares) == 20
-    assert fmean(share for share in shares if share is not None) == pytest.approx(spread, abs=0.06)
+    assert fmean(share for share in shares if share is not None) == pytest.approx(
+        spread, abs=0.06
+    )
     assert all(share == pytest.approx(spread, abs=0.2) for share in shares)
 
 
@@ -256,7 +335,12 @@ def test_bursts_in_which_no_prompt_waits_are_no_matter() -> None:
 def test_few_users_and_open_loops_have_no_rounds() -> None:
     assert list(users_in_step(rounds(spread=0.05, concurrency=7))) == []
     assert (
-        list(users_in_step(replace(rounds(spread=0.05), expected=open_loop_load(rate=32.0)))) == []
+        list(
+            users_in_step(
+                replace(rounds(spread=0.05), expected=open_loop_load(rate=32.0))
+            )
+        )
+        == []
     )
 
 
@@ -266,9 +350,13 @@ def test_two_rounds_are_too_few() -> None:
 
 
 @pytest.mark.parametrize("lengths_vary", [False, True])
-def test_a_simulated_closed_loop_is_in_step_only_with_equal_lengths(lengths_vary: bool) -> None:
+def test_a_simulated_closed_loop_is_in_step_only_with_equal_lengths(
+    lengths_vary: bool,
+) -> None:
     """The server of `queues`: one prompt after the other, answers side by side."""
-    server = Server(slots=64, prefill_seconds=0.005, variation=0.01, lengths_vary=lengths_vary)
+    server = Server(
+        slots=64, prefill_seconds=0.005, variation=0.01, lengths_vary=lengths_vary
+    )
     found = [
         users_in_step(closed_loop(server, concurrency=32, count=600, seed=seed))
         for seed in range(5)

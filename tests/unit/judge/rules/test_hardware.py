@@ -90,7 +90,15 @@ def test_without_gpus_there_is_nothing_to_check(
     code: Code, rule: Callable[[StageFacts], Found]
 ) -> None:
     assert (
-        list(rule(stage([sample(1001.0)], server=ServerStatus(engine="VLLM", role="server")))) == []
+        list(
+            rule(
+                stage(
+                    [sample(1001.0)],
+                    server=ServerStatus(engine="VLLM", role="server"),
+                )
+            )
+        )
+        == []
     )
 
 
@@ -104,7 +112,10 @@ def test_clocks_that_held_do_not_vouch_for_reasons_that_were_not_read() -> None:
     assert (
         list(
             gpu_slowed(
-                stage(gpu_samples(healthy()), server=ServerStatus(engine="VLLM", role="server"))
+                stage(
+                    gpu_samples(healthy()),
+                    server=ServerStatus(engine="VLLM", role="server"),
+                )
             )
         )
         == []
@@ -113,7 +124,9 @@ def test_clocks_that_held_do_not_vouch_for_reasons_that_were_not_read() -> None:
 
 def test_reasons_do_not_vouch_for_clocks_that_were_not_read() -> None:
     (missed,) = unchecked(
-        gpu_slowed(stage(gpu_samples([1980.0] * 3, gpu_slowed=0.0, gpu_power_capped=0.0)))
+        gpu_slowed(
+            stage(gpu_samples([1980.0] * 3, gpu_slowed=0.0, gpu_power_capped=0.0))
+        )
     )
     assert missed.code == Code.GPU_SLOWED
 
@@ -138,9 +151,13 @@ REPORTING = ServerStatus(
         (Code.GPU_ERRORS, "gpu_memory_errors"),
     ],
 )
-def test_one_figure_does_not_vouch_for_another(code: Code | None, missing: str) -> None:
+def test_one_figure_does_not_vouch_for_another(
+    code: Code | None, missing: str
+) -> None:
     figures = {name: value for name, value in READ.items() if name != missing}
-    missed = unchecked(gpus_unread(stage([sample(1001.0, **figures)], server=REPORTING)))
+    missed = unchecked(
+        gpus_unread(stage([sample(1001.0, **figures)], server=REPORTING))
+    )
     assert [each.code for each in missed] == ([] if code is None else [code])
 
 
@@ -169,20 +186,34 @@ def test_heat_in_more_than_one_sample_in_a_hundred(
 
 
 @pytest.mark.parametrize(
-    ("expected", "capped"), [(None, 0.0), (None, 0.5), ("Note", 0.51), ("Note", 1.0)]
+    ("expected", "capped"),
+    [(None, 0.0), (None, 0.5), ("Note", 0.51), ("Note", 1.0)],
 )
 def test_the_power_limit_is_a_note_where_it_holds_most_of_the_time(
     expected: Severity | None, capped: float
 ) -> None:
     assert (
-        severity(gpu_slowed(stage(gpu_samples(healthy(), gpu_slowed=0.0, gpu_power_capped=capped))))
+        severity(
+            gpu_slowed(
+                stage(
+                    gpu_samples(healthy(), gpu_slowed=0.0, gpu_power_capped=capped)
+                )
+            )
+        )
         == expected
     )
 
 
 @pytest.mark.parametrize(
     ("expected", "fall_percent"),
-    [(None, -8), (None, 0), (None, 2.9), ("Suspect", 3.1), ("Suspect", 8), ("Suspect", 40)],
+    [
+        (None, -8),
+        (None, 0),
+        (None, 2.9),
+        ("Suspect", 3.1),
+        ("Suspect", 8),
+        ("Suspect", 40),
+    ],
 )
 @pytest.mark.parametrize("n", [4, 12, 60])
 def test_a_clock_that_falls_in_the_stage(
@@ -207,14 +238,19 @@ def test_a_fall_that_noise_does_not_explain_is_found_in_it() -> None:
             gpu_slowed(
                 stage(
                     gpu_samples(
-                        [*healthy(10, sd=0.01, seed=n), *(0.92 * c for c in healthy(10, sd=0.01))]
+                        [
+                            *healthy(10, sd=0.01, seed=n),
+                            *(0.92 * c for c in healthy(10, sd=0.01)),
+                        ]
                     )
                 )
             )
         )
         for n in range(20)
     ]
-    assert {finding.evidence["cause"] for finding in found} == {"the clock fell during the stage"}
+    assert {finding.evidence["cause"] for finding in found} == {
+        "the clock fell during the stage"
+    }
 
 
 def test_samples_from_before_the_stage_do_not_count() -> None:
@@ -238,21 +274,29 @@ def repeats(*clocks: Sequence[float]) -> LoadPointContext:
         stage(gpu_samples(each), stage_id=stage_id)
         for each, stage_id in zip(clocks, planned.stage_ids, strict=True)
     ]
-    return LoadPointContext(planned, Thresholds(), OPEN_LOOP, ("50",), tuple(stages))
+    return LoadPointContext(
+        planned, Thresholds(), OPEN_LOOP, ("50",), tuple(stages)
+    )
 
 
 @pytest.mark.parametrize(
-    ("expected", "percent"), [(None, 0), (None, 2.9), ("Suspect", 3.1), ("Suspect", 12)]
+    ("expected", "percent"),
+    [(None, 0), (None, 2.9), ("Suspect", 3.1), ("Suspect", 12)],
 )
 def test_clocks_of_repeats(expected: Severity | None, percent: float) -> None:
     slower = [1980.0 * (1 - percent / 100)] * 6
-    assert severity(gpu_clocks_differ(repeats([1980.0] * 6, slower, [1980.0] * 6))) == expected
+    assert (
+        severity(gpu_clocks_differ(repeats([1980.0] * 6, slower, [1980.0] * 6)))
+        == expected
+    )
     assert severity(gpu_clocks_differ(repeats(slower, [1980.0] * 6))) == expected
 
 
 def test_scattered_clocks_of_repeats_are_alike() -> None:
     found = (
-        gpu_clocks_differ(repeats(*(healthy(6, sd=0.02, seed=5 * n + r) for r in range(4))))
+        gpu_clocks_differ(
+            repeats(*(healthy(6, sd=0.02, seed=5 * n + r) for r in range(4)))
+        )
         for n in range(300)
     )
     assert sum(bool(findings(each)) for each in found) <= 3
@@ -273,7 +317,9 @@ def run_of(*of_stages: Sequence[dict[str, float]]) -> RunContext:
     numbers = count()
     for place, figures in enumerate(of_stages):
         planned = load_point(value=str(place + 1))
-        samples = [sample(1000.0 + next(numbers), pod=POD, **each) for each in figures]
+        samples = [
+            sample(1000.0 + next(numbers), pod=POD, **each) for each in figures
+        ]
         facts = stage(samples, stage_id=planned.stage_ids[0], sequence=place)
         found[planned.id] = LoadPointContext(
             planned, Thresholds(), OPEN_LOOP, ("50",), (facts,)
@@ -281,8 +327,13 @@ def run_of(*of_stages: Sequence[dict[str, float]]) -> RunContext:
     return RunContext(Thresholds(), dict(reversed(found.items())))
 
 
-def errors(*of_stages: Sequence[dict[str, float]]) -> list[tuple[str, Severity, Evidence]]:
-    return [(f.stage_id, f.severity, f.evidence) for f in findings(gpu_errors(run_of(*of_stages)))]
+def errors(
+    *of_stages: Sequence[dict[str, float]],
+) -> list[tuple[str, Severity, Evidence]]:
+    return [
+        (f.stage_id, f.severity, f.evidence)
+        for f in findings(gpu_errors(run_of(*of_stages)))
+    ]
 
 
 XID = "The last XID error"
@@ -296,12 +347,18 @@ def test_errors_from_before_the_run_do_not_count() -> None:
 
 @pytest.mark.parametrize("new", [94.0, 31.0])
 @pytest.mark.parametrize("between", [False, True])
-def test_a_new_xid_is_found_where_it_is_first_seen(between: bool, new: float) -> None:
+def test_a_new_xid_is_found_where_it_is_first_seen(
+    between: bool, new: float
+) -> None:
     """Within the second stage, or between it and the first."""
     second = [{"gpu_xid": 45.0 if not between else new}, {"gpu_xid": new}]
     (found,) = errors([{"gpu_xid": 45.0}], second, [{"gpu_xid": new}])
     assert found[:2] == ("chat/rate=2", "Suspect")
-    assert (found[2]["error"], found[2]["before"], found[2]["after"]) == (XID, 45.0, new)
+    assert (found[2]["error"], found[2]["before"], found[2]["after"]) == (
+        XID,
+        45.0,
+        new,
+    )
 
 
 @pytest.mark.parametrize("more", [1.0, 2.0, 50.0])
@@ -331,7 +388,9 @@ def test_a_gpu_whose_driver_was_loaded_anew_has_no_new_errors() -> None:
 # ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("expected", "pods"), [(None, 1.0), ("Suspect", 2.0), ("Suspect", 7.0)])
+@pytest.mark.parametrize(
+    ("expected", "pods"), [(None, 1.0), ("Suspect", 2.0), ("Suspect", 7.0)]
+)
 def test_pods_on_one_gpu(expected: Severity | None, pods: float) -> None:
     assert severity(gpu_shared(stage([sample(1001.0, gpu_pods=pods)]))) == expected
 
@@ -343,7 +402,12 @@ def test_pods_on_one_gpu(expected: Severity | None, pods: float) -> None:
         (None, 76_900, 81_000, "0.9"),  # CUDA graphs and NCCL beyond vLLM's share.
         ("Suspect", 77_100, 81_000, "0.9"),
         ("Suspect", 60_000, 81_000, "0.5"),
-        (None, 16_000, 16_384, "0.9"),  # A small GPU: what comes on top is a larger part of it.
+        (
+            None,
+            16_000,
+            16_384,
+            "0.9",
+        ),  # A small GPU: what comes on top is a larger part of it.
         ("Suspect", 11_000, 16_384, "0.5"),
     ],
 )
@@ -351,7 +415,10 @@ def test_more_memory_than_the_server_takes_is_anothers(
     expected: Severity | None, used: float, total: float, utilization: str
 ) -> None:
     server = ServerStatus(
-        engine="VLLM", role="server", gpus=1, reported={"gpu_memory_utilization": utilization}
+        engine="VLLM",
+        role="server",
+        gpus=1,
+        reported={"gpu_memory_utilization": utilization},
     )
     readings = [
         sample(1001.0, gpu_pods=1.0, gpu_memory_mib=mib, gpu_memory_total_mib=total)
@@ -361,19 +428,32 @@ def test_more_memory_than_the_server_takes_is_anothers(
 
 
 @pytest.mark.parametrize(
-    "reported", [{}, {"gpu_memory_utilization": "0.5", "kv_cache_memory_bytes": "1073741824"}]
+    "reported",
+    [{}, {"gpu_memory_utilization": "0.5", "kv_cache_memory_bytes": "1073741824"}],
 )
-def test_without_a_share_nobody_knows_what_the_server_takes(reported: dict[str, str]) -> None:
+def test_without_a_share_nobody_knows_what_the_server_takes(
+    reported: dict[str, str],
+) -> None:
     facts = stage(
         [sample(1001.0, **READ)],
-        server=ServerStatus(engine="VLLM", role="server", gpus=1, reported=reported),
+        server=ServerStatus(
+            engine="VLLM", role="server", gpus=1, reported=reported
+        ),
     )
     assert [each.code for each in unchecked(gpu_shared(facts))] == [Code.GPU_SHARED]
 
 
-def test_without_free_memory_processes_outside_of_kubernetes_are_not_looked_for() -> None:
-    figures = {name: value for name, value in READ.items() if name != "gpu_memory_total_mib"}
-    (missed,) = unchecked(gpu_shared(stage([sample(1001.0, **figures)], server=REPORTING)))
+def test_without_free_memory_processes_outside_of_kubernetes_are_not_looked_for() -> (
+    None
+):
+    figures = {
+        name: value
+        for name, value in READ.items()
+        if name != "gpu_memory_total_mib"
+    }
+    (missed,) = unchecked(
+        gpu_shared(stage([sample(1001.0, **figures)], server=REPORTING))
+    )
     assert missed.code == Code.GPU_SHARED
 
 
@@ -398,38 +478,53 @@ def samples(percent: float, pod: str = "a") -> list[Sample]:
 def stage_server_cpu(*readings: Sample, limited: bool = True) -> StageFacts:
     window = Window("server", readings, (edge(),), expected=9.0)
     return context(
-        load=LIMITED if limited else open_loop_load(servers={"server": 2}), windows=(window,)
+        load=LIMITED if limited else open_loop_load(servers={"server": 2}),
+        windows=(window,),
     )(record())
 
 
 @pytest.mark.parametrize(
-    ("expected", "percent"), [(None, 0), (None, 5), ("Suspect", 5.1), ("Suspect", 90)]
+    ("expected", "percent"),
+    [(None, 0), (None, 5), ("Suspect", 5.1), ("Suspect", 90)],
 )
-def test_more_than_one_period_in_twenty(expected: Severity | None, percent: float) -> None:
-    found = list(server_throttled(stage_server_cpu(*samples(1), *samples(percent, "b"))))
+def test_more_than_one_period_in_twenty(
+    expected: Severity | None, percent: float
+) -> None:
+    found = list(
+        server_throttled(stage_server_cpu(*samples(1), *samples(percent, "b")))
+    )
     assert (severity(found), unchecked(found)) == (expected, [])
 
 
 @pytest.mark.parametrize(
-    ("expected", "percent"), [(None, 0), (None, 5), ("Suspect", 5.1), ("Suspect", 90)]
+    ("expected", "percent"),
+    [(None, 0), (None, 5), ("Suspect", 5.1), ("Suspect", 90)],
 )
 def test_more_than_a_twentieth_of_the_time_without_a_core(
     expected: Severity | None, percent: float
 ) -> None:
     readings = [
-        sample(1000.5 + i, pod=pod, cpu_waiting_seconds=share / 100 * 8 / 7 * i, running=1.0)
+        sample(
+            1000.5 + i,
+            pod=pod,
+            cpu_waiting_seconds=share / 100 * 8 / 7 * i,
+            running=1.0,
+        )
         for i in range(9)
         for pod, share in (("a", 1), ("b", percent))
     ]
     found = list(server_throttled(stage_server_cpu(*readings, limited=False)))
     assert (severity(found), unchecked(found)) == (expected, [])
     assert [finding.evidence for finding in findings(found)] == [
-        {"server": "b", "waitingPercent": percent, "suspectPercent": 5.0} for _ in found
+        {"server": "b", "waitingPercent": percent, "suspectPercent": 5.0}
+        for _ in found
     ]
 
 
 def test_the_server_that_was_stopped_most_is_named() -> None:
-    finding = only(server_throttled(stage_server_cpu(*samples(7), *samples(40, "b"))))
+    finding = only(
+        server_throttled(stage_server_cpu(*samples(7), *samples(40, "b")))
+    )
     assert (finding.code, finding.evidence["server"], finding.weight) == (
         Code.SERVER_THROTTLED,
         "b",
@@ -439,34 +534,51 @@ def test_the_server_that_was_stopped_most_is_named() -> None:
 
 def test_the_worse_of_both_is_told() -> None:
     waiting = [
-        sample(1000.5 + i, pod="b", cpu_waiting_seconds=0.6 * i, running=1.0) for i in range(9)
+        sample(1000.5 + i, pod="b", cpu_waiting_seconds=0.6 * i, running=1.0)
+        for i in range(9)
     ]
     finding = only(server_throttled(stage_server_cpu(*samples(7), *waiting)))
-    assert {"server": "b", "waitingPercent": 52.5}.items() <= finding.evidence.items()
+    assert {
+        "server": "b",
+        "waitingPercent": 52.5,
+    }.items() <= finding.evidence.items()
 
 
 def test_a_limit_that_a_limit_range_set_counts_too() -> None:
-    assert severity(server_throttled(stage_server_cpu(*samples(40), limited=False))) == "Suspect"
+    assert (
+        severity(server_throttled(stage_server_cpu(*samples(40), limited=False)))
+        == "Suspect"
+    )
 
 
 @pytest.mark.parametrize("read", [(), ("a",)])
-def test_limited_servers_that_were_not_read_are_not_checked(read: tuple[str, ...]) -> None:
+def test_limited_servers_that_were_not_read_are_not_checked(
+    read: tuple[str, ...],
+) -> None:
     (missed,) = unchecked(
-        server_throttled(stage_server_cpu(*(each for pod in read for each in samples(0, pod))))
+        server_throttled(
+            stage_server_cpu(*(each for pod in read for each in samples(0, pod)))
+        )
     )
     assert missed.code == Code.SERVER_THROTTLED
 
 
 def test_without_a_limit_there_is_nothing_to_check() -> None:
-    assert list(server_throttled(stage_server_cpu(sample(1001.0), limited=False))) == []
+    assert (
+        list(server_throttled(stage_server_cpu(sample(1001.0), limited=False)))
+        == []
+    )
 
 
 @pytest.mark.parametrize(
     ("limits", "roles"),
     [({"cpu": "4"}, ["server"]), ({"cpu": 2}, ["server"]), ({"memory": "1Gi"}, [])],
 )
-def test_the_limit_is_the_specs(limits: Mapping[str, object], roles: list[str]) -> None:
+def test_the_limit_is_the_specs(
+    limits: Mapping[str, object], roles: list[str]
+) -> None:
     limited = expected_stage(
-        spec(endpoint=None, server=SERVER | {"resources": {"limits": limits}}), load_point()
+        spec(endpoint=None, server=SERVER | {"resources": {"limits": limits}}),
+        load_point(),
     )
     assert list(limited.cpu_limited) == roles

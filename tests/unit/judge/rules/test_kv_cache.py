@@ -6,7 +6,13 @@ from benchrun.api import Severity
 from benchrun.judge.rules.kv_cache import cache_reset, preempted, prefix_cache
 from benchrun.judge.rules.rule import Code
 from benchrun_client.contract import CacheReset, ServerEdge, StageRecord
-from unit.judge.stages import context, findings, one_finding, open_loop_load, unchecked
+from unit.judge.stages import (
+    context,
+    findings,
+    one_finding,
+    open_loop_load,
+    unchecked,
+)
 from unit.measure.records import edge, record, requests
 
 HITS = "prefix_cache_hits_total"
@@ -26,12 +32,18 @@ def looked_up(hits: float, queries: float, address: str = "a") -> ServerEdge:
         pytest.param(None, (looked_up(0, 1000),), id="no hit"),
         pytest.param(None, (looked_up(10, 1000),), id="1 % is chance"),
         pytest.param("Suspect", (looked_up(11, 1000),), id="above 1 %"),
-        pytest.param("Suspect", (looked_up(100, 1000),), id="10 % is still suspect"),
+        pytest.param(
+            "Suspect", (looked_up(100, 1000),), id="10 % is still suspect"
+        ),
         pytest.param("Invalid", (looked_up(101, 1000),), id="above 10 %"),
-        pytest.param("Invalid", (looked_up(960, 1000),), id="the same traffic again"),
+        pytest.param(
+            "Invalid", (looked_up(960, 1000),), id="the same traffic again"
+        ),
         pytest.param(None, (looked_up(0, 0),), id="no look-up: the cache is off"),
         pytest.param(
-            None, (looked_up(0, 9000), looked_up(50, 1000, "b")), id="servers are summed: 0.5 %"
+            None,
+            (looked_up(0, 9000), looked_up(50, 1000, "b")),
+            id="servers are summed: 0.5 %",
         ),
         pytest.param(
             "Suspect",
@@ -52,7 +64,9 @@ def test_hits_before_the_stage_are_not_its_own() -> None:
 
 
 def test_evidence_has_the_figures_and_the_lines() -> None:
-    assert prefix_cache(CONTEXT(record(servers=(looked_up(30, 1000),)))) == one_finding(
+    assert prefix_cache(
+        CONTEXT(record(servers=(looked_up(30, 1000),)))
+    ) == one_finding(
         Code.PREFIX_CACHE_CONTAMINATED,
         "Suspect",
         3.0,
@@ -78,7 +92,9 @@ def test_evidence_has_the_figures_and_the_lines() -> None:
         pytest.param(None, 100, id="fewer hits than that"),
     ],
 )
-def test_a_common_beginning_is_allowed_for(severity: Severity | None, hits: float) -> None:
+def test_a_common_beginning_is_allowed_for(
+    severity: Severity | None, hits: float
+) -> None:
     """250 tokens that both requests begin with."""
     stage = record(servers=(looked_up(hits, 1000),), shared_prefix_tokens=250)
     found = findings(prefix_cache(context()(stage)))
@@ -97,7 +113,11 @@ def test_what_the_dataset_repeats_is_allowed_for_beside_the_common_beginning(
     severity: Severity | None, hits: float
 ) -> None:
     """100 tokens that both requests begin with, and 500 that one of them has from the other."""
-    stage = record(servers=(looked_up(hits, 1000),), shared_prefix_tokens=100, repeated_tokens=500)
+    stage = record(
+        servers=(looked_up(hits, 1000),),
+        shared_prefix_tokens=100,
+        repeated_tokens=500,
+    )
     found = findings(prefix_cache(context()(stage)))
     assert [f.severity for f in found] == ([severity] if severity else [])
 
@@ -117,9 +137,15 @@ def test_every_policy_is_judged_by_the_same_thresholds(policy: str) -> None:
 @pytest.mark.parametrize(
     ("severity", "rises"),
     [
-        pytest.param(None, {QUERIES: 1000.0, EXTERNAL_QUERIES: 1000.0}, id="no hit in either tier"),
         pytest.param(
-            None, {QUERIES: 1000.0, HITS: 5.0, EXTERNAL_HITS: 5.0}, id="1 % in both together"
+            None,
+            {QUERIES: 1000.0, EXTERNAL_QUERIES: 1000.0},
+            id="no hit in either tier",
+        ),
+        pytest.param(
+            None,
+            {QUERIES: 1000.0, HITS: 5.0, EXTERNAL_HITS: 5.0},
+            id="1 % in both together",
         ),
         pytest.param(
             "Suspect",
@@ -132,18 +158,24 @@ def test_every_policy_is_judged_by_the_same_thresholds(policy: str) -> None:
             id="the second alone",
         ),
         pytest.param(
-            "Invalid", {EXTERNAL_QUERIES: 1000.0, EXTERNAL_HITS: 900.0}, id="there is no first tier"
+            "Invalid",
+            {EXTERNAL_QUERIES: 1000.0, EXTERNAL_HITS: 900.0},
+            id="there is no first tier",
         ),
     ],
 )
-def test_hits_of_a_second_tier_count(severity: Severity | None, rises: dict[str, float]) -> None:
+def test_hits_of_a_second_tier_count(
+    severity: Severity | None, rises: dict[str, float]
+) -> None:
     found = findings(prefix_cache(CONTEXT(record(servers=(edge(rises=rises),)))))
     assert [f.severity for f in found] == ([severity] if severity else [])
 
 
 def test_a_server_without_a_second_tier() -> None:
     old = ServerEdge(
-        address="a", before={HITS: 0.0, QUERIES: 0.0}, after={HITS: 30.0, QUERIES: 1000.0}
+        address="a",
+        before={HITS: 0.0, QUERIES: 0.0},
+        after={HITS: 30.0, QUERIES: 1000.0},
     )
     (found,) = findings(prefix_cache(CONTEXT(record(servers=(old,)))))
     assert found.evidence["externalHitTokens"] == 0.0
@@ -158,7 +190,11 @@ FAILED = CacheReset(succeeded=False, attempts=5, answer='{"success": false}')
 
 def test_a_reset_that_failed() -> None:
     assert cache_reset(RESET(record(cache_reset=FAILED))) == one_finding(
-        Code.CACHE_RESET_FAILED, "Suspect", 5, attempts=5, answer='{"success": false}'
+        Code.CACHE_RESET_FAILED,
+        "Suspect",
+        5,
+        attempts=5,
+        answer='{"success": false}',
     )
 
 
@@ -174,7 +210,10 @@ def test_an_unreported_reset_is_not_checked() -> None:
 
 @pytest.mark.parametrize("policy", ["Isolate", "Share"])
 def test_other_cache_policies_request_no_reset(policy: str) -> None:
-    assert cache_reset(context(load=open_loop_load(cache_policy=policy))(record())) == []
+    assert (
+        cache_reset(context(load=open_loop_load(cache_policy=policy))(record()))
+        == []
+    )
 
 
 # Preemptions: one is worth knowing, more than a few are in the tail.
@@ -183,9 +222,14 @@ PREEMPTIONS = "num_preemptions_total"
 
 
 def two_hundred(*preemptions: float) -> StageRecord:
-    servers = tuple(edge(f"s{n}", rises={PREEMPTIONS: each}) for n, each in enumerate(preemptions))
+    servers = tuple(
+        edge(f"s{n}", rises={PREEMPTIONS: each})
+        for n, each in enumerate(preemptions)
+    )
     return record(
-        requests=requests(ttft_us=[1] * 200, e2el_us=[2] * 200, output_tokens=[3] * 200),
+        requests=requests(
+            ttft_us=[1] * 200, e2el_us=[2] * 200, output_tokens=[3] * 200
+        ),
         servers=servers,
     )
 
@@ -198,10 +242,14 @@ def two_hundred(*preemptions: float) -> StageRecord:
         pytest.param("Note", (2.0,), id="1 % of the requests"),
         pytest.param("Suspect", (3.0,), id="above 1 %"),
         pytest.param("Suspect", (1.0, 2.0), id="servers are summed"),
-        pytest.param("Suspect", (900.0,), id="more than requests: each again and again"),
+        pytest.param(
+            "Suspect", (900.0,), id="more than requests: each again and again"
+        ),
     ],
 )
-def test_preemptions(severity: Severity | None, preemptions: tuple[float, ...]) -> None:
+def test_preemptions(
+    severity: Severity | None, preemptions: tuple[float, ...]
+) -> None:
     found = findings(preempted(context()(two_hundred(*preemptions))))
     assert [(f.code, f.severity) for f in found] == (
         [(Code.PREEMPTED, severity)] if severity else []

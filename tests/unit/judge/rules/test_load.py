@@ -69,7 +69,9 @@ def spread(count: int, seconds: float, **changes: Any) -> StageRecord:
 )
 def test_sent_rate(severity: Severity | None, count: int, seconds: float) -> None:
     found = findings(
-        rate_not_achieved(context(load=open_loop_load(rate=1.0))(spread(count, seconds)))
+        rate_not_achieved(
+            context(load=open_loop_load(rate=1.0))(spread(count, seconds))
+        )
     )
     assert [(f.code, f.severity) for f in found] == (
         [(Code.RATE_NOT_ACHIEVED, severity)] if severity else []
@@ -79,7 +81,9 @@ def test_sent_rate(severity: Severity | None, count: int, seconds: float) -> Non
 @pytest.mark.parametrize(
     "load",
     [
-        pytest.param(open_loop_load(rate=1.0, concurrency=4), id="a cap holds back"),
+        pytest.param(
+            open_loop_load(rate=1.0, concurrency=4), id="a cap holds back"
+        ),
         pytest.param(users(4), id="users"),
         pytest.param(open_loop_load(rate=None), id="all at once"),
     ],
@@ -98,7 +102,9 @@ def test_one_request_has_no_rate() -> None:
 def test_gaps_that_fall_badly_are_no_delay(count: int) -> None:
     """The first of few random gaps may be most of them all, or next to nothing."""
     for seed in range(200):
-        stage = open_loop(Server(decode_seconds=0.1), rate=2.0, count=count, seed=seed)
+        stage = open_loop(
+            Server(decode_seconds=0.1), rate=2.0, count=count, seed=seed
+        )
         assert rate_not_achieved(stage) == []
 
 
@@ -125,10 +131,17 @@ def test_evidence_of_a_missed_rate() -> None:
 
 def taking_turns(at_a_time: int, rounds: int, *, pause_us: int = 0) -> StageRecord:
     """So many requests together for a second, then, after a pause, as many more."""
-    starts = [turn * (SECOND + pause_us) for turn in range(rounds) for _ in range(at_a_time)]
+    starts = [
+        turn * (SECOND + pause_us)
+        for turn in range(rounds)
+        for _ in range(at_a_time)
+    ]
     count = len(starts)
     columns = requests(
-        ttft_us=[1000] * count, e2el_us=[SECOND] * count, output_tokens=[2] * count, start_us=starts
+        ttft_us=[1000] * count,
+        e2el_us=[SECOND] * count,
+        output_tokens=[2] * count,
+        start_us=starts,
     )
     return record(requests=columns)
 
@@ -139,9 +152,15 @@ def taking_turns(at_a_time: int, rounds: int, *, pause_us: int = 0) -> StageReco
         pytest.param(None, taking_turns(20, 10), id="all users all the time"),
         pytest.param(None, taking_turns(19, 10), id="95 % is good enough"),
         pytest.param(90.0, taking_turns(18, 10), id="two users missing"),
-        pytest.param(None, taking_turns(20, 10, pause_us=52_000), id="pauses of 5 % less a little"),
         pytest.param(
-            94.967, taking_turns(20, 10, pause_us=53_000), id="pauses of 5 % and a little"
+            None,
+            taking_turns(20, 10, pause_us=52_000),
+            id="pauses of 5 % less a little",
+        ),
+        pytest.param(
+            94.967,
+            taking_turns(20, 10, pause_us=53_000),
+            id="pauses of 5 % and a little",
         ),
         pytest.param(None, taking_turns(20, 1), id="a single wave"),
         pytest.param(40.0, taking_turns(8, 1), id="fewer requests than users"),
@@ -169,27 +188,45 @@ def test_only_a_closed_loop_has_users(load: ExpectedStage) -> None:
     ("known", "ok"),
     [
         pytest.param(True, [1] * 99 + [0], id="1 % failed"),
-        pytest.param(False, [1] * 98 + [0, 0], id="2 % failed, who knows for how long"),
+        pytest.param(
+            False, [1] * 98 + [0, 0], id="2 % failed, who knows for how long"
+        ),
     ],
 )
-def test_failed_requests_hide_how_many_were_under_way(known: bool, ok: list[int]) -> None:
+def test_failed_requests_hide_how_many_were_under_way(
+    known: bool, ok: list[int]
+) -> None:
     stage = spread(100, 10.0, ok=ok)
     found = concurrency_not_reached(
         context(Thresholds(max_failed_percent=1.0), load=users(50))(stage)
     )
-    assert (len(findings(found)), len(unchecked(found))) == ((1, 0) if known else (0, 1))
+    assert (len(findings(found)), len(unchecked(found))) == (
+        (1, 0) if known else (0, 1)
+    )
 
 
 def test_nothing_is_reported_of_users_whom_nobody_answered() -> None:
-    assert concurrency_not_reached(context(load=users(50))(spread(9, 10.0, ok=[0] * 9))) == []
+    assert (
+        concurrency_not_reached(
+            context(load=users(50))(spread(9, 10.0, ok=[0] * 9))
+        )
+        == []
+    )
 
 
 def test_a_slow_ramp_and_the_drain_do_not_count() -> None:
-    assert concurrency_not_reached(closed_loop(Server(), concurrency=16, count=200, seed=3)) == []
+    assert (
+        concurrency_not_reached(
+            closed_loop(Server(), concurrency=16, count=200, seed=3)
+        )
+        == []
+    )
 
 
 def test_evidence_of_missing_users() -> None:
-    assert concurrency_not_reached(context(load=users(20))(taking_turns(18, 10))) == one_finding(
+    assert concurrency_not_reached(
+        context(load=users(20))(taking_turns(18, 10))
+    ) == one_finding(
         Code.CONCURRENCY_NOT_REACHED,
         "Suspect",
         10.0,
@@ -203,7 +240,11 @@ def test_evidence_of_missing_users() -> None:
 
 # Users that think: 16 of them with answers of about a second and think times of 3 s on average, so
 # that 4 are in flight.
-THINKING: dict[str, Any] = {"concurrency": 16, "think_seconds": 3.0, "spread_seconds": 4.0}
+THINKING: dict[str, Any] = {
+    "concurrency": 16,
+    "think_seconds": 3.0,
+    "spread_seconds": 4.0,
+}
 CALM = Server(prefill_seconds=0.005)
 
 
@@ -223,7 +264,11 @@ def test_of_users_that_think_so_many_are_expected_in_flight() -> None:
 
 
 def test_answers_that_took_no_time_are_no_error() -> None:
-    nothing = record(requests=requests(ttft_us=[0] * 30, e2el_us=[0] * 30, output_tokens=[2] * 30))
+    nothing = record(
+        requests=requests(
+            ttft_us=[0] * 30, e2el_us=[0] * 30, output_tokens=[2] * 30
+        )
+    )
     facts = context(load=users(4, think_seconds=3.0))(nothing)
     assert [f.code for f in findings(concurrency_not_reached(facts))] == [
         Code.CONCURRENCY_NOT_REACHED
@@ -242,9 +287,15 @@ def test_users_that_think_are_missed_where_a_third_never_sends() -> None:
 
 
 @pytest.mark.parametrize(("think_seconds", "is_known"), [(0.0, True), (9.0, False)])
-def test_a_round_of_users_that_think_is_longer(think_seconds: float, is_known: bool) -> None:
+def test_a_round_of_users_that_think_is_longer(
+    think_seconds: float, is_known: bool
+) -> None:
     """Twenty seconds are two rounds of an answer and nine seconds of thinking, too few to tell."""
-    starts = [turn * 10 * SECOND + user * 50_000 for turn in range(3) for user in range(20)]
+    starts = [
+        turn * 10 * SECOND + user * 50_000
+        for turn in range(3)
+        for user in range(20)
+    ]
     count = len(starts)
     stage = record(
         requests=requests(
@@ -267,11 +318,16 @@ def test_a_round_of_users_that_think_is_longer(think_seconds: float, is_known: b
         pytest.param({"thinkSeconds": {"mean": "2.5"}}, 2.5, id="of users"),
     ],
 )
-def test_the_expected_load_has_the_think_time(think: dict[str, Any], expected: float) -> None:
+def test_the_expected_load_has_the_think_time(
+    think: dict[str, Any], expected: float
+) -> None:
     load = {"concurrencies": [4], **think}
     body = spec_body() | {"workloads": [workload(requests=9, load=load)]}
     spec = BenchmarkRunSpec.model_validate(body)
-    assert expected_stage(spec, load_points(spec)[0]).load.mean_think_seconds == expected
+    assert (
+        expected_stage(spec, load_points(spec)[0]).load.mean_think_seconds
+        == expected
+    )
 
 
 # ---- the client's queue
@@ -285,32 +341,46 @@ CAPPED = open_loop_load(rate=10.0, concurrency=4)
     [
         pytest.param(False, [0] * 100, 50_000, id="no wait"),
         pytest.param(False, [5_000] * 100, 50_000, id="5 ms is a late wake-up"),
-        pytest.param(True, [5_001] * 100, 50_000, id="more than 5 ms and 1 % of 50 ms"),
+        pytest.param(
+            True, [5_001] * 100, 50_000, id="more than 5 ms and 1 % of 50 ms"
+        ),
         pytest.param(False, [10_000] * 100, 1_000_000, id="1 % of a second"),
-        pytest.param(True, [10_001] * 100, 1_000_000, id="more than 1 % of a second"),
+        pytest.param(
+            True, [10_001] * 100, 1_000_000, id="more than 1 % of a second"
+        ),
         pytest.param(
             False,
             [0] * 990 + [9_000_000] * 10,
             10_000_000,
             id="nine of the ten slowest seconds: p99 is 0",
         ),
-        pytest.param(True, [0] * 980 + [9_000_000] * 20, 10_000_000, id="2 % wait: p99 shows"),
+        pytest.param(
+            True, [0] * 980 + [9_000_000] * 20, 10_000_000, id="2 % wait: p99 shows"
+        ),
     ],
 )
 def test_queue_wait(found: bool, queue_us: list[int], e2el_us: int) -> None:
     count = len(queue_us)
     stage = spread(count, 10.0, queue_us=queue_us, e2el_us=[e2el_us] * count)
-    assert [f.severity for f in findings(queue_wait_hidden(context(load=CAPPED)(stage)))] == [
-        "Note"
-    ] * found
+    assert [
+        f.severity for f in findings(queue_wait_hidden(context(load=CAPPED)(stage)))
+    ] == ["Note"] * found
 
 
 @pytest.mark.parametrize(
     "load",
-    [pytest.param(open_loop_load(rate=10.0), id="no cap"), pytest.param(users(4), id="no rate")],
+    [
+        pytest.param(open_loop_load(rate=10.0), id="no cap"),
+        pytest.param(users(4), id="no rate"),
+    ],
 )
 def test_only_a_capped_rate_hides_waits(load: ExpectedStage) -> None:
-    assert queue_wait_hidden(context(load=load)(spread(9, 10.0, queue_us=[SECOND] * 9))) == []
+    assert (
+        queue_wait_hidden(
+            context(load=load)(spread(9, 10.0, queue_us=[SECOND] * 9))
+        )
+        == []
+    )
 
 
 def test_evidence_of_hidden_waits() -> None:
@@ -342,13 +412,15 @@ def test_nothing_answered_hides_nothing() -> None:
 
 def test_all_at_once_is_noted_with_its_ttft() -> None:
     stage = spread(2, 0.0, ttft_us=[1_000, 3_000], e2el_us=[9_000, 9_000])
-    assert all_at_once(context(load=open_loop_load(rate=None))(stage)) == one_finding(
-        Code.ALL_AT_ONCE, "Note", 0.0, requests=2, meanTtftMs=2.0
-    )
+    assert all_at_once(
+        context(load=open_loop_load(rate=None))(stage)
+    ) == one_finding(Code.ALL_AT_ONCE, "Note", 0.0, requests=2, meanTtftMs=2.0)
 
 
 @pytest.mark.parametrize(
-    "load", [open_loop_load(rate=4.0), users(8), CAPPED], ids=["rate", "users", "both"]
+    "load",
+    [open_loop_load(rate=4.0), users(8), CAPPED],
+    ids=["rate", "users", "both"],
 )
 def test_other_loads_are_not(load: ExpectedStage) -> None:
     assert all_at_once(context(load=load)(spread(2, 0.0))) == []
@@ -389,7 +461,8 @@ def test_a_replayed_trace_is_neither_a_rate_nor_users_nor_all_at_once() -> None:
     spec = BenchmarkRunSpec.model_validate(body)
     found: tuple[LoadPoint, ...] = load_points(spec)
     assert [
-        (load_point.id, load_point.load.axis, load_point.load.value) for load_point in found
+        (load_point.id, load_point.load.axis, load_point.load.value)
+        for load_point in found
     ] == [
         ("chat/speed=1", "TraceSpeed", "1"),
         ("chat/speed=2", "TraceSpeed", "2"),
@@ -412,8 +485,12 @@ def test_a_replayed_trace_is_neither_a_rate_nor_users_nor_all_at_once() -> None:
         pytest.param(None, [0.0] * 100, id="on time"),
         pytest.param(None, [5.0] * 100, id="all of it late by the same"),
         pytest.param(None, [n * 0.03 for n in range(100)], id="drawn out by 3 %"),
-        pytest.param("Suspect", [n * 0.04 for n in range(100)], id="drawn out by 4 %"),
-        pytest.param("Invalid", [n * 0.12 for n in range(100)], id="drawn out by 12 %"),
+        pytest.param(
+            "Suspect", [n * 0.04 for n in range(100)], id="drawn out by 4 %"
+        ),
+        pytest.param(
+            "Invalid", [n * 0.12 for n in range(100)], id="drawn out by 12 %"
+        ),
     ],
 )
 def test_a_trace_takes_as_long_to_send_as_it_says(
@@ -421,14 +498,21 @@ def test_a_trace_takes_as_long_to_send_as_it_says(
 ) -> None:
     found = findings(
         rate_not_achieved(
-            context(load=TRACE)(replayed([float(n) for n in range(100)], late_seconds))
+            context(load=TRACE)(
+                replayed([float(n) for n in range(100)], late_seconds)
+            )
         )
     )
     assert [f.severity for f in found] == ([severity] if severity else [])
 
 
 def test_a_trace_of_one_instant_has_no_pace() -> None:
-    assert findings(rate_not_achieved(context(load=TRACE)(replayed([0.0] * 9, [0.0] * 9)))) == []
+    assert (
+        findings(
+            rate_not_achieved(context(load=TRACE)(replayed([0.0] * 9, [0.0] * 9)))
+        )
+        == []
+    )
 
 
 def test_a_trace_is_not_expected_to_stand() -> None:

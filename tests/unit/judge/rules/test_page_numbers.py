@@ -17,7 +17,10 @@ VALUES: Mapping[str, float] = asdict(Thresholds())
 LINES: Mapping[Code, tuple[str, ...]] = {
     Code.REQUESTS_FAILED: ("max_failed_percent",),
     Code.FOREIGN_TRAFFIC: ("foreign_invalid_percent",),
-    Code.PREFIX_CACHE_CONTAMINATED: ("prefix_hits_suspect_percent", "prefix_hits_invalid_percent"),
+    Code.PREFIX_CACHE_CONTAMINATED: (
+        "prefix_hits_suspect_percent",
+        "prefix_hits_invalid_percent",
+    ),
     Code.OUTPUT_TOO_SHORT: (
         "output_suspect_percent",
         "output_invalid_percent",
@@ -34,9 +37,15 @@ LINES: Mapping[Code, tuple[str, ...]] = {
     ),
     Code.GPU_SHARED: ("gpu_memory_margin_percent", "gpu_memory_margin_mib"),
     Code.WARMUP_INCOMPLETE: ("warmup_batch_factor", "warmup_batch_errors"),
-    Code.SERVER_THROTTLED: ("throttled_suspect_percent", "cpu_waiting_suspect_percent"),
+    Code.SERVER_THROTTLED: (
+        "throttled_suspect_percent",
+        "cpu_waiting_suspect_percent",
+    ),
     Code.STREAM_TRUNCATED: ("truncated_invalid_percent",),
-    Code.RATE_NOT_ACHIEVED: ("sent_rate_suspect_percent", "sent_rate_invalid_percent"),
+    Code.RATE_NOT_ACHIEVED: (
+        "sent_rate_suspect_percent",
+        "sent_rate_invalid_percent",
+    ),
     Code.CONCURRENCY_NOT_REACHED: ("concurrency_suspect_percent", "think_errors"),
     Code.CLIENT_SATURATED: (
         "ttft_gap_suspect_ms",
@@ -68,7 +77,10 @@ LINES: Mapping[Code, tuple[str, ...]] = {
         "ttft_gap_suspect_percent",
     ),
     Code.SHARDS_OUT_OF_STEP: ("skew_suspect_ms",),
-    Code.KV_RECOMPUTED: ("recomputed_suspect_percent", "recomputed_invalid_percent"),
+    Code.KV_RECOMPUTED: (
+        "recomputed_suspect_percent",
+        "recomputed_invalid_percent",
+    ),
     Code.PROXY_SATURATED: (
         "proxy_added_suspect_ms",
         "proxy_added_suspect_percent",
@@ -77,7 +89,11 @@ LINES: Mapping[Code, tuple[str, ...]] = {
     Code.ROLE_IDLE: ("idle_samples_percent",),
     Code.REPLICAS_UNEQUAL: ("unknown_servers_invalid_percent",),
     Code.LOAD_UNEVEN: ("uneven_suspect_percent", "uneven_chance"),
-    Code.COLD_START: ("cold_start_factor", "cold_start_floor_ms", "chance_of_alarm"),
+    Code.COLD_START: (
+        "cold_start_factor",
+        "cold_start_floor_ms",
+        "chance_of_alarm",
+    ),
     Code.NOT_STEADY_STATE: (
         "steady_change_percent",
         "steady_tpot_percent",
@@ -131,13 +147,17 @@ SAID = [(code, name) for code, names in LINES.items() for name in names]
 def detection(code: Code) -> str:
     """The section of the page that tells how the rule decides."""
     text = (PAGES / f"{code}.md").read_text(encoding="utf-8")
-    return " ".join(text.split("## How it is detected")[1].split("\n## ")[0].split())
+    return " ".join(
+        text.split("## How it is detected")[1].split("\n## ")[0].split()
+    )
 
 
 def numbers(text: str) -> set[float]:
     """Every number of a text, written in digits or in words."""
     digits = {float(each.replace(",", "")) for each in re.findall(_NUMBER, text)}
-    return digits | {value for word, value in IN_WORDS.items() if re.search(rf"\b{word}\b", text)}
+    return digits | {
+        value for word, value in IN_WORDS.items() if re.search(rf"\b{word}\b", text)
+    }
 
 
 def spoken(name: str) -> float:
@@ -146,32 +166,52 @@ def spoken(name: str) -> float:
 
 
 def test_every_threshold_belongs_to_a_page() -> None:
-    assert {name for _, name in SAID} == {field.name for field in fields(Thresholds)}
+    assert {name for _, name in SAID} == {
+        field.name for field in fields(Thresholds)
+    }
 
 
 @pytest.mark.parametrize(("code", "name"), SAID, ids=lambda value: str(value))
 def test_the_page_states_the_threshold(code: Code, name: str) -> None:
     text = detection(code)
-    assert spoken(name) in numbers(text), f"{code}.md does not say {name}, {VALUES[name]:g}: {text}"
+    assert spoken(name) in numbers(text), (
+        f"{code}.md does not say {name}, {VALUES[name]:g}: {text}"
+    )
 
 
 @pytest.mark.parametrize("code", list(Code))
 def test_the_page_states_no_other_threshold(code: Code) -> None:
-    known = {spoken(name) for name in LINES.get(code, ())} | ALSO_SAID.get(code, set())
+    known = {spoken(name) for name in LINES.get(code, ())} | ALSO_SAID.get(
+        code, set()
+    )
     text = detection(code)
     words = "|".join(IN_WORDS)
     with_unit = set(re.findall(rf"({_NUMBER}|{words}) (?:%|ms\b|seconds\b)", text))
-    chances = set(re.findall(rf"(?:(?:once|one) in|one of(?= \d)) ({_NUMBER}|{words})\b", text))
-    assert {number for each in with_unit | chances for number in numbers(each)} <= known
+    chances = set(
+        re.findall(
+            rf"(?:(?:once|one) in|one of(?= \d)) ({_NUMBER}|{words})\b", text
+        )
+    )
+    assert {
+        number for each in with_unit | chances for number in numbers(each)
+    } <= known
 
 
 @pytest.mark.parametrize("percentile", ["50", "90", "95", "99", "99.9"])
-def test_the_table_of_samples_says_the_least_that_bounds_a_percentile(percentile: str) -> None:
+def test_the_table_of_samples_says_the_least_that_bounds_a_percentile(
+    percentile: str,
+) -> None:
     names, needed = re.findall(
-        r"^\| (?:percentile|requests needed) \|(.*)\|$", _few_samples(), re.MULTILINE
+        r"^\| (?:percentile|requests needed) \|(.*)\|$",
+        _few_samples(),
+        re.MULTILINE,
     )
     by_name = dict(
-        zip(names.replace(" ", "").split("|"), needed.replace(" ", "").split("|"), strict=True)
+        zip(
+            names.replace(" ", "").split("|"),
+            needed.replace(" ", "").split("|"),
+            strict=True,
+        )
     )
     least = int(by_name[f"p{percentile}"])
     assert least_count(float(percentile)) == least
@@ -188,9 +228,13 @@ def _few_samples() -> str:
 @pytest.mark.parametrize("code", list(Code))
 def test_the_list_has_a_row_for_the_page(code: Code) -> None:
     (row,) = (
-        line for line in findings_page().splitlines() if line.startswith(f"| [{code}]({code}.md) |")
+        line
+        for line in findings_page().splitlines()
+        if line.startswith(f"| [{code}]({code}.md) |")
     )
-    _, _, severity, summary, _ = (load_point.strip() for load_point in row.split("|"))
+    _, _, severity, summary, _ = (
+        load_point.strip() for load_point in row.split("|")
+    )
     assert set(severity.split(" or ")) <= set(SEVERITIES), (
         f"{code}.md: its second sentence must name the severity"
     )

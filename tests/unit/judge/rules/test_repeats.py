@@ -4,7 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from benchrun.judge.rules.rule import Code, LoadPointContext, RunContext, StageFacts, StageFinding
+from benchrun.judge.rules.rule import (
+    Code,
+    LoadPointContext,
+    RunContext,
+    StageFacts,
+    StageFinding,
+)
 from benchrun.judge.rules.sample_size import repeats_disagree
 from benchrun.judge.rules.steady_state import drift
 from benchrun.judge.thresholds import Thresholds
@@ -22,7 +28,10 @@ def load_point_of(
     planned_load_point = load_point(value=value, repeats=planned or len(stages))
     placed = tuple(
         replace(
-            stage, record=stage.record.model_copy(update={"sequence": 10 * i, "stage_id": stage_id})
+            stage,
+            record=stage.record.model_copy(
+                update={"sequence": 10 * i, "stage_id": stage_id}
+            ),
         )
         for i, (stage, stage_id) in enumerate(
             zip(stages, planned_load_point.stage_ids, strict=False)
@@ -32,12 +41,20 @@ def load_point_of(
 
 
 def repeated(
-    factors: Sequence[float], *, count: int = 200, value: str = "4", variation: float = 0.1
+    factors: Sequence[float],
+    *,
+    count: int = 200,
+    value: str = "4",
+    variation: float = 0.1,
 ) -> LoadPointContext:
     """Four users, at a server slower by a factor in each repeat."""
 
     def server(factor: float) -> Server:
-        return Server(slower=lambda second, number: factor, variation=variation, hiccup_chance=0.0)
+        return Server(
+            slower=lambda second, number: factor,
+            variation=variation,
+            hiccup_chance=0.0,
+        )
 
     seed = 100 * int(value)
     return load_point_of(
@@ -66,7 +83,9 @@ def exact(factor: float) -> StageFacts:
 
 @pytest.mark.parametrize("slow", [0, 1, 2])
 def test_one_repeat_that_differs_is_found(slow: int) -> None:
-    (found,) = findings(repeats_disagree(repeated([1.3 if i == slow else 1.0 for i in range(3)])))
+    (found,) = findings(
+        repeats_disagree(repeated([1.3 if i == slow else 1.0 for i in range(3)]))
+    )
     assert (found.code, found.severity, found.stage_id) == (
         Code.REPEATS_DISAGREE,
         "Suspect",
@@ -85,7 +104,10 @@ def test_one_repeat_that_differs_is_found(slow: int) -> None:
 def test_coefficient_of_variation(found: bool, factor: float) -> None:
     """Of two values, the deviation by the sample formula is their difference over the root of
     two."""
-    assert len(findings(repeats_disagree(load_point_of([exact(1.0), exact(factor)])))) == found
+    assert (
+        len(findings(repeats_disagree(load_point_of([exact(1.0), exact(factor)]))))
+        == found
+    )
 
 
 def test_what_noise_explains_is_no_disagreement() -> None:
@@ -95,7 +117,11 @@ def test_what_noise_explains_is_no_disagreement() -> None:
     pair = [
         replace(
             closed_loop(Server(), concurrency=1, count=1, seed=1),
-            record=record(requests=requests(ttft_us=e2el, e2el_us=e2el, output_tokens=[1] * 20)),
+            record=record(
+                requests=requests(
+                    ttft_us=e2el, e2el_us=e2el, output_tokens=[1] * 20
+                )
+            ),
         )
         for e2el in (one, two)
     ]
@@ -103,7 +129,9 @@ def test_what_noise_explains_is_no_disagreement() -> None:
 
 
 def test_evidence_of_disagreement() -> None:
-    (found,) = findings(repeats_disagree(load_point_of([exact(1.0), exact(2.0), exact(1.0)])))
+    (found,) = findings(
+        repeats_disagree(load_point_of([exact(1.0), exact(2.0), exact(1.0)]))
+    )
     evidence = dict(found.evidence)
     assert evidence.pop("chance") < 1e-9  # type: ignore[operator]
     # 1, 2 and 1 have a mean of 4/3 and a deviation of 0.57735.
@@ -136,7 +164,9 @@ def test_throughput_is_compared_as_well() -> None:
             record(requests=columns, scalars={"duration": seconds})
         )
 
-    (found,) = findings(repeats_disagree(load_point_of([drained(10.0), drained(13.0)])))
+    (found,) = findings(
+        repeats_disagree(load_point_of([drained(10.0), drained(13.0)]))
+    )
     assert found.evidence["figures"] == "outputTokensPerSecond"
     assert found.evidence["least"] == pytest.approx(323, abs=3)
     assert found.evidence["most"] == pytest.approx(420, abs=3)
@@ -149,7 +179,9 @@ def test_a_single_repeat_has_nothing_to_disagree_with() -> None:
 def test_a_repeat_that_was_not_measured_leaves_nothing_to_compare() -> None:
     (missed,) = unchecked(
         repeats_disagree(
-            load_point_of([closed_loop(Server(), concurrency=4, count=40, seed=1)], planned=2)
+            load_point_of(
+                [closed_loop(Server(), concurrency=4, count=40, seed=1)], planned=2
+            )
         )
     )
     assert missed.code is Code.REPEATS_DISAGREE
@@ -174,7 +206,9 @@ def test_queues_near_capacity_differ_by_themselves() -> None:
 
 
 def run(*load_points: LoadPointContext) -> RunContext:
-    return RunContext(LINES, {each.load_point.id: each.summary() for each in load_points})
+    return RunContext(
+        LINES, {each.load_point.id: each.summary() for each in load_points}
+    )
 
 
 def drifting(found: Sequence[StageFinding]) -> list[str]:
@@ -190,11 +224,18 @@ def drifting(found: Sequence[StageFinding]) -> list[str]:
         pytest.param(False, [1.0, 1.0, 1.0, 1.0], id="level"),
         pytest.param(False, [1.0, 1.3, 1.1, 1.2], id="up and down"),
         pytest.param(False, [1.0, 1.02, 1.04, 1.06], id="6 %"),
-        pytest.param(False, [1.0, 1.15, 1.3], id="three in order: once in three runs by chance"),
+        pytest.param(
+            False,
+            [1.0, 1.15, 1.3],
+            id="three in order: once in three runs by chance",
+        ),
     ],
 )
 def test_a_single_load_point(found: bool, factors: list[float]) -> None:
-    assert drifting(findings(drift(run(repeated(factors, variation=0.02))))) == [LOAD_POINT] * found
+    assert (
+        drifting(findings(drift(run(repeated(factors, variation=0.02)))))
+        == [LOAD_POINT] * found
+    )
 
 
 def test_several_load_points_need_fewer_repeats() -> None:
@@ -226,17 +267,26 @@ def test_the_order_of_measurement_counts_not_that_of_the_repeats() -> None:
         replace(stage, record=stage.record.model_copy(update={"sequence": place}))
         for stage, place in zip(up_and_down.stages, (0, 3, 1, 2), strict=True)
     )
-    reordered = LoadPointContext(up_and_down.load_point, LINES, users(4), ("99",), as_measured)
+    reordered = LoadPointContext(
+        up_and_down.load_point, LINES, users(4), ("99",), as_measured
+    )
     assert drifting(findings(drift(run(reordered)))) == [LOAD_POINT]
 
 
 def test_a_change_within_the_noise_is_no_drift() -> None:
-    assert findings(drift(run(repeated([1.0, 1.05, 1.1, 1.15], count=24, variation=0.4)))) == []
+    assert (
+        findings(
+            drift(run(repeated([1.0, 1.05, 1.1, 1.15], count=24, variation=0.4)))
+        )
+        == []
+    )
 
 
 def test_evidence_of_a_drift() -> None:
     (found,) = findings(
-        drift(run(load_point_of([exact(factor) for factor in (1.0, 1.2, 1.4, 1.6)])))
+        drift(
+            run(load_point_of([exact(factor) for factor in (1.0, 1.2, 1.4, 1.6)]))
+        )
     )
     evidence = dict(found.evidence)
     assert evidence.pop("chanceOfSpread") < 1e-9  # type: ignore[operator]

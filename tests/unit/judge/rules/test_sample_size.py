@@ -25,13 +25,18 @@ def load_point_of(
         output_tokens=[tokens] * count,
     )
     return measured(
-        [record(stage, requests=columns) for stage in load_point(repeats=stages).stage_ids],
+        [
+            record(stage, requests=columns)
+            for stage in load_point(repeats=stages).stage_ids
+        ],
         *percentiles,
     )
 
 
 def measured(
-    records: Sequence[StageRecord], *percentiles: str, load: ExpectedStage = OPEN_LOOP
+    records: Sequence[StageRecord],
+    *percentiles: str,
+    load: ExpectedStage = OPEN_LOOP,
 ) -> LoadPointContext:
     stages = tuple(map(context(load=load), records))
     return LoadPointContext(
@@ -44,12 +49,22 @@ def measured(
     [
         pytest.param("99", load_point_of(540, "99"), id="p99 of fewer than 500"),
         pytest.param(None, load_point_of(570, "99"), id="p99 of 506"),
-        pytest.param(None, load_point_of(290, "99", stages=2), id="p99 of two repeats together"),
+        pytest.param(
+            None,
+            load_point_of(290, "99", stages=2),
+            id="p99 of two repeats together",
+        ),
         pytest.param(None, load_point_of(40, "50"), id="a median of thirty"),
-        pytest.param("99.9", load_point_of(3687, "50", "99.9"), id="p99.9 takes 5,000"),
+        pytest.param(
+            "99.9", load_point_of(3687, "50", "99.9"), id="p99.9 takes 5,000"
+        ),
         pytest.param("1", load_point_of(400, "1"), id="low ones as well"),
-        pytest.param("95, 99", load_point_of(100, "99", "50", "95"), id="several at once"),
-        pytest.param(None, load_point_of(400, "99", stages=0), id="nothing was measured"),
+        pytest.param(
+            "95, 99", load_point_of(100, "99", "50", "95"), id="several at once"
+        ),
+        pytest.param(
+            None, load_point_of(400, "99", stages=0), id="nothing was measured"
+        ),
     ],
 )
 def test_percentiles_without_a_bound(
@@ -77,22 +92,32 @@ def test_evidence_names_what_the_highest_needs() -> None:
 
 
 def with_objective(
-    load_point: LoadPointContext, metric: Literal["TTFT", "TPOT", "ITL", "E2EL"], percentile: str
+    load_point: LoadPointContext,
+    metric: Literal["TTFT", "TPOT", "ITL", "E2EL"],
+    percentile: str,
 ) -> LoadPointContext:
-    objective = Objective(metric=metric, percentile=percentile, max_milliseconds=500)
+    objective = Objective(
+        metric=metric, percentile=percentile, max_milliseconds=500
+    )
     return replace(load_point, objectives=(objective,))
 
 
 def test_a_percentile_that_only_an_objective_names_counts() -> None:
-    (found,) = findings(too_few_samples(with_objective(load_point_of(800, "99"), "E2EL", "99.99")))
+    (found,) = findings(
+        too_few_samples(with_objective(load_point_of(800, "99"), "E2EL", "99.99"))
+    )
     names = ("percentiles", "percentile", "needed")
     assert [found.evidence[key] for key in names] == ["99.99", "99.99", 50_000]
 
 
 @pytest.mark.parametrize(("tokens", "found"), [(2, True), (40, False)])
-def test_an_objective_on_gaps_rests_on_as_many_as_there_are(tokens: int, found: bool) -> None:
+def test_an_objective_on_gaps_rests_on_as_many_as_there_are(
+    tokens: int, found: bool
+) -> None:
     """800 requests have one gap each, or 39."""
-    context_with_objective = with_objective(load_point_of(800, "99", tokens=tokens), "ITL", "99.9")
+    context_with_objective = with_objective(
+        load_point_of(800, "99", tokens=tokens), "ITL", "99.9"
+    )
     assert bool(findings(too_few_samples(context_with_objective))) == found
 
 
@@ -104,7 +129,11 @@ def test_a_steady_part_of_fewer_than_three_rounds_tells_how_many_it_has() -> Non
         output_tokens=[2] * 400,
     )
     fewer, enough = (
-        findings(too_few_samples(measured([record(requests=columns)], "50", load=users(each))))
+        findings(
+            too_few_samples(
+                measured([record(requests=columns)], "50", load=users(each))
+            )
+        )
         for each in (100, 50)
     )
     assert [f.evidence for f in fewer] == [
@@ -121,7 +150,9 @@ def test_a_tail_tells_how_many_rounds_it_needs() -> None:
         output_tokens=[2] * 400,
     )
     (found,) = findings(
-        too_few_samples(measured([record(requests=columns)], "95", "99", load=users(50)))
+        too_few_samples(
+            measured([record(requests=columns)], "95", "99", load=users(50))
+        )
     )
     assert found.evidence == {
         "samples": 150,
@@ -142,7 +173,10 @@ def test_a_burst_of_few_repeats_says_how_many_it_takes(repeats: int) -> None:
         e2el_us=[2000 + i for i in range(600)],
         output_tokens=[2] * 600,
     )
-    stages = [record(stage, requests=columns) for stage in load_point(repeats=repeats).stage_ids]
+    stages = [
+        record(stage, requests=columns)
+        for stage in load_point(repeats=repeats).stage_ids
+    ]
     burst = open_loop_load(rate=None)
     (found,) = findings(too_few_samples(measured(stages, "99", load=burst)))
     assert found.evidence == {

@@ -20,7 +20,9 @@ def workloads(file: str) -> dict[str, dict[str, Any]]:
     return {each["name"]: each for each in spec.get("template", spec)["workloads"]}
 
 
-def simulator(slots: int, first_seconds: float, rest_seconds: float, jitter: float) -> Server:
+def simulator(
+    slots: int, first_seconds: float, rest_seconds: float, jitter: float
+) -> Server:
     """First token and rest take the same time whatever runs beside."""
     return Server(
         slots=slots,
@@ -33,7 +35,9 @@ def simulator(slots: int, first_seconds: float, rest_seconds: float, jitter: flo
 
 
 def suspected(stages: list[StageFacts]) -> set[str]:
-    return {f.code for each in stages for f in judge_stage(each) if f.severity != "Note"}
+    return {
+        f.code for each in stages for f in judge_stage(each) if f.severity != "Note"
+    }
 
 
 @pytest.mark.parametrize("spread_seconds", [0.002, 0.28])
@@ -65,16 +69,24 @@ def test_users_who_begin_together_around_the_answer_of_the_search(
 ) -> None:
     count = workloads("search-simulator.yaml")["users"]["requests"]
     server = simulator(8, 0.04, 0.16, jitter)
-    stages = [closed_loop(server, concurrency=concurrency, count=count, seed=s) for s in SEEDS]
+    stages = [
+        closed_loop(server, concurrency=concurrency, count=count, seed=s)
+        for s in SEEDS
+    ]
     assert suspected(stages) == set()
 
 
 @pytest.mark.parametrize("jitter", [0.0, 0.05])
 @pytest.mark.parametrize("rate", [5.0, 20.0, 28.3, 30.6, 36.0])
-def test_arrivals_up_to_nine_tenths_of_what_the_server_can_do(rate: float, jitter: float) -> None:
+def test_arrivals_up_to_nine_tenths_of_what_the_server_can_do(
+    rate: float, jitter: float
+) -> None:
     seconds = workloads("search-simulator.yaml")["arrivals"]["durationSeconds"]
     server = simulator(8, 0.04, 0.16, jitter)
-    stages = [open_loop(server, rate=rate, count=int(rate * seconds), seed=s) for s in SEEDS]
+    stages = [
+        open_loop(server, rate=rate, count=int(rate * seconds), seed=s)
+        for s in SEEDS
+    ]
     assert suspected(stages) == set()
 
 

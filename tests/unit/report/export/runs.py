@@ -10,7 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Result, ServerStatus, Verdict
+from benchrun.api import (
+    BenchmarkRunSpec,
+    BenchmarkRunStatus,
+    Result,
+    ServerStatus,
+    Verdict,
+)
 from benchrun.measure.metrics_page import Sample
 from benchrun.observe import Run
 from benchrun.report.export.encoders import ExportTable, Value
@@ -55,13 +61,18 @@ def measured(stage_id: str, **changes: Any) -> StageRecord:
         "first_send_unix_us": began,
         "last_receive_unix_us": began + 2_500_000,
         "servers": (
-            edge(before={"generation_tokens_total": 1000.0 * sequence}, rises=served(columns)),
+            edge(
+                before={"generation_tokens_total": 1000.0 * sequence},
+                rises=served(columns),
+            ),
         ),
     }
     return record(stage_id, **(values | changes))
 
 
-def failing(stage_id: str, *, failed: int, errors: Mapping[str, int] | None = None) -> StageRecord:
+def failing(
+    stage_id: str, *, failed: int, errors: Mapping[str, int] | None = None
+) -> StageRecord:
     """Build the record of one stage whose last requests failed."""
     whole = measured(stage_id)
     count = len(whole.requests.ok)
@@ -105,7 +116,9 @@ def spec(**changes: Any) -> BenchmarkRunSpec:
     return BenchmarkRunSpec.model_validate({**body, "server": server} | changes)
 
 
-def status(rows: Sequence[Result] | None = None, **server: Any) -> BenchmarkRunStatus:
+def status(
+    rows: Sequence[Result] | None = None, **server: Any
+) -> BenchmarkRunStatus:
     """Build a status; all rows are Valid unless given, and the server has two known GPUs."""
     seen = ServerStatus(
         engine="VLLM",
@@ -116,11 +129,17 @@ def status(rows: Sequence[Result] | None = None, **server: Any) -> BenchmarkRunS
         gpus=2,
         args=["/models/qwen", "--served-model-name=qwen", *ARGS],
     ).model_copy(update=server)
-    found = list(rows) if rows is not None else [row(load_point) for load_point in LOAD_POINTS]
+    found = (
+        list(rows)
+        if rows is not None
+        else [row(load_point) for load_point in LOAD_POINTS]
+    )
     return BenchmarkRunStatus(results=found, servers=[seen], verdict="Valid")
 
 
-def row(load_point: str, verdict: Verdict = "Valid", findings: Sequence[str] = ()) -> Result:
+def row(
+    load_point: str, verdict: Verdict = "Valid", findings: Sequence[str] = ()
+) -> Result:
     """Build the judged row of a load point."""
     return result(
         load_point,
@@ -141,7 +160,11 @@ def run(
     kept = records or [measured(stage_id) for stage_id in STAGES]
     return exported(
         Reported(
-            Run(NAMESPACE, NAME, UID, 1), of_spec or spec(), of_status or status(), kept, samples
+            Run(NAMESPACE, NAME, UID, 1),
+            of_spec or spec(),
+            of_status or status(),
+            kept,
+            samples,
         )
     )
 
@@ -154,11 +177,15 @@ def server_sample(stage_id: str, **figures: Any) -> Sample:
     """Build a server's sample from a second after the stage began, with its token counter."""
     tokens = 1000.0 * STAGES.index(stage_id) + 5
     return sample(
-        measured(stage_id).first_send_unix_us / 1e6 + 1, generation_tokens=tokens, **figures
+        measured(stage_id).first_send_unix_us / 1e6 + 1,
+        generation_tokens=tokens,
+        **figures,
     )
 
 
-def renewed(read: Callable[..., Sample], *, watts: float, **figures: Any) -> list[Sample]:
+def renewed(
+    read: Callable[..., Sample], *, watts: float, **figures: Any
+) -> list[Sample]:
     """Return three samples of `read`, a second apart, with rising energy and token counters.
 
     From sample to sample the GPUs' energy counter was renewed and 5 tokens were written.
@@ -166,7 +193,12 @@ def renewed(read: Callable[..., Sample], *, watts: float, **figures: Any) -> lis
     first = read(**figures)
     tokens = first.generation_tokens or 0.0
     return [
-        replace(first, at=first.at + t, gpu_joules=watts * t, generation_tokens=tokens + 5 * t)
+        replace(
+            first,
+            at=first.at + t,
+            gpu_joules=watts * t,
+            generation_tokens=tokens + 5 * t,
+        )
         for t in range(3)
     ]
 
@@ -175,7 +207,9 @@ def endpoint_spec() -> BenchmarkRunSpec:
     """Build the spec with the same traffic at an endpoint that existed before."""
     body = spec().model_dump(mode="json", by_alias=True, exclude_none=True)
     del body["server"]
-    return BenchmarkRunSpec.model_validate({**body, "endpoint": {"url": "https://vllm.example"}})
+    return BenchmarkRunSpec.model_validate(
+        {**body, "endpoint": {"url": "https://vllm.example"}}
+    )
 
 
 def rows(table: ExportTable) -> list[dict[str, Value]]:

@@ -5,7 +5,13 @@ from datetime import UTC, datetime
 import pytest
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus
 from benchrun.report.export.csv_parquet import request_table
-from benchrun.report.export.formats import engine_figures, only, pools, server_version, trusted
+from benchrun.report.export.formats import (
+    engine_figures,
+    only,
+    pools,
+    server_version,
+    trusted,
+)
 from benchrun_client.contract import Probe
 from unit.measure.records import edge, load_at
 from unit.report.export.runs import (
@@ -29,7 +35,8 @@ def test_stages_stand_in_order_of_measurement_and_load_points_by_repeat() -> Non
     whole = run()
     assert [each.id for each in whole.stages] == list(STAGES)
     assert [
-        (load_point, [each.repeat for each in stages]) for load_point, stages in whole.load_points()
+        (load_point, [each.repeat for each in stages])
+        for load_point, stages in whole.load_points()
     ] == [
         (LOAD_POINTS[0], [1, 2]),
         (LOAD_POINTS[1], [1]),
@@ -39,7 +46,11 @@ def test_stages_stand_in_order_of_measurement_and_load_points_by_repeat() -> Non
 
 def test_a_stage_tells_its_place_its_load_and_its_time() -> None:
     capped = stage(CAPPED)
-    assert (capped.load_point, capped.repeat, capped.workload.name) == (LOAD_POINTS[1], 1, "capped")
+    assert (capped.load_point, capped.repeat, capped.workload.name) == (
+        LOAD_POINTS[1],
+        1,
+        "capped",
+    )
     assert (capped.request_rate, capped.max_concurrency) == (40.0, 2)
     assert (stage(CHAT).request_rate, stage(CHAT).max_concurrency) == (None, 4)
     assert stage(CHAT).began == datetime(2027, 1, 15, 8, 0, 0, 250_000, tzinfo=UTC)
@@ -59,7 +70,9 @@ def test_untrusted_figures_are_left_out(verdict: str, kept: bool) -> None:
 
 def test_the_reason_of_what_is_left_out_names_its_findings() -> None:
     rows = [
-        row(LOAD_POINTS[0], "Invalid", ["PrefixCacheContaminated", "TooFewSamples"]),
+        row(
+            LOAD_POINTS[0], "Invalid", ["PrefixCacheContaminated", "TooFewSamples"]
+        ),
         row(LOAD_POINTS[1]),
     ]
     kept, left_out = trusted(run(of_status=status(rows)))
@@ -71,7 +84,10 @@ def test_the_reason_of_what_is_left_out_names_its_findings() -> None:
 
 
 def test_only_requested_stages_are_exported() -> None:
-    assert [each.id for each in only(run(), [CHAT_AGAIN, FIRST]).stages] == [FIRST, CHAT_AGAIN]
+    assert [each.id for each in only(run(), [CHAT_AGAIN, FIRST]).stages] == [
+        FIRST,
+        CHAT_AGAIN,
+    ]
 
 
 def test_a_record_of_no_workload_of_the_spec_is_passed_over() -> None:
@@ -114,7 +130,10 @@ def test_a_stage_of_a_search_belongs_to_the_load_that_was_tried() -> None:
         of_spec=BenchmarkRunSpec.model_validate(body),
         of_status=status([row(LOAD_POINTS[0], "Suspect")]),
     )
-    assert [(each.id, each.load_point, each.repeat, each.verdict) for each in whole.stages] == [
+    assert [
+        (each.id, each.load_point, each.repeat, each.verdict)
+        for each in whole.stages
+    ] == [
         ("chat/search-01/r1", "chat/concurrency=4", 1, "Suspect"),
         ("chat/search-01/r2", "chat/concurrency=4", 2, "Suspect"),
     ]
@@ -123,9 +142,16 @@ def test_a_stage_of_a_search_belongs_to_the_load_that_was_tried() -> None:
 @pytest.mark.parametrize(
     ("reported", "in_status", "version"),
     [
-        pytest.param(("0.33.0",), "0.32.0", "0.33.0", id="the-server-itself-before-the-status"),
+        pytest.param(
+            ("0.33.0",),
+            "0.32.0",
+            "0.33.0",
+            id="the-server-itself-before-the-status",
+        ),
         pytest.param((None,), "0.32.0", "0.32.0", id="else-the-status"),
-        pytest.param((None, "0.33.0"), None, "0.33.0", id="any-server-that-says-it"),
+        pytest.param(
+            (None, "0.33.0"), None, "0.33.0", id="any-server-that-says-it"
+        ),
         pytest.param((None,), None, None, id="nobody"),
         pytest.param((), "0.32.0", "0.32.0", id="no-servers"),
     ],
@@ -150,10 +176,13 @@ def test_a_run_with_no_stage_left_has_no_load_points() -> None:
     assert list(only(run(), []).load_points()) == []
 
 
-def test_a_load_point_stands_where_its_first_stage_does_whatever_comes_between() -> None:
+def test_a_load_point_stands_where_its_first_stage_does_whatever_comes_between() -> (
+    None
+):
     late = run(*(measured(each) for each in (CAPPED, CHAT_AGAIN, FIRST, CHAT)))
     assert [
-        (load_point, [each.id for each in stages]) for load_point, stages in late.load_points()
+        (load_point, [each.id for each in stages])
+        for load_point, stages in late.load_points()
     ] == [
         (LOAD_POINTS[1], [CAPPED]),
         (LOAD_POINTS[0], [CHAT, CHAT_AGAIN]),
@@ -163,7 +192,9 @@ def test_a_load_point_stands_where_its_first_stage_does_whatever_comes_between()
 
 def test_a_stage_without_a_limit_says_none() -> None:
     scalars = {
-        name: value for name, value in measured(CHAT).scalars.items() if name != "max_concurrency"
+        name: value
+        for name, value in measured(CHAT).scalars.items()
+        if name != "max_concurrency"
     }
     (free,) = run(measured(CHAT, scalars=scalars)).stages
     assert (free.max_concurrency, free.request_rate) == (None, None)
@@ -184,8 +215,13 @@ def test_an_instant_keeps_its_microseconds() -> None:
 def test_the_engines_zeros_for_what_was_not_measured_are_not_passed_on() -> None:
     (gone,) = run(failing(CHAT, failed=24)).stages
     figures = engine_figures(gone)
-    assert {value for name, value in figures.items() if name.endswith("_ms")} == {None}
-    assert figures["total_input_tokens"] == measured(CHAT).scalars["total_input_tokens"]
+    assert {value for name, value in figures.items() if name.endswith("_ms")} == {
+        None
+    }
+    assert (
+        figures["total_input_tokens"]
+        == measured(CHAT).scalars["total_input_tokens"]
+    )
     assert figures.keys() == measured(CHAT).scalars.keys()
 
 
@@ -197,10 +233,15 @@ def test_gaps_between_multi_token_chunks_are_dropped() -> None:
         for name, value in engine_figures(chunked).items()
         if value is None and name.endswith("_ms")
     }
-    assert hidden == {name for name in measured(CHAT).scalars if name.endswith("_itl_ms")}
+    assert hidden == {
+        name for name in measured(CHAT).scalars if name.endswith("_itl_ms")
+    }
 
 
 def test_a_request_table_of_a_mixed_stage() -> None:
     table = request_table(run(failing(CHAT, failed=23)))
-    ok = [values[[column.name for column in table.columns].index("ok")] for values in table.rows]
+    ok = [
+        values[[column.name for column in table.columns].index("ok")]
+        for values in table.rows
+    ]
     assert ok == [True] + [False] * 23

@@ -37,7 +37,9 @@ def test_non_finite_numbers_are_not_valid_json(number: float) -> None:
 
 def test_json_is_indented_and_ends_its_last_line() -> None:
     assert as_json({"name": "größe"}) == '{\n  "name": "größe"\n}\n'.encode()
-    assert as_json_lines([{"a": 1}, {"ü": None}]) == '{"a": 1}\n{"ü": null}\n'.encode()
+    assert (
+        as_json_lines([{"a": 1}, {"ü": None}]) == '{"a": 1}\n{"ü": null}\n'.encode()
+    )
     assert as_json_lines([]) == b""
 
 
@@ -50,7 +52,13 @@ def test_what_is_unknown_is_left_out_at_every_depth_and_nothing_else_is() -> Non
         "h": [None],
         "i": False,
     }
-    assert without_unknown(value) == {"b": {"d": 0}, "e": {}, "g": "", "h": [None], "i": False}
+    assert without_unknown(value) == {
+        "b": {"d": 0},
+        "e": {},
+        "g": "",
+        "h": [None],
+        "i": False,
+    }
     assert value["b"] == {"c": None, "d": 0}, "what was given is as it was"
 
 
@@ -74,7 +82,8 @@ def line(value: Value) -> str:
     """The field of one value, as a reader of CSV gets it."""
     text = as_csv(
         ExportTable(
-            (ExportColumn("x", "text", str), ExportColumn("y", "text", str)), [(value, "end")]
+            (ExportColumn("x", "text", str), ExportColumn("y", "text", str)),
+            [(value, "end")],
         )
     ).decode()
     (_, row) = csv.reader(io.StringIO(text, newline=""))
@@ -98,7 +107,10 @@ NOON = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
         ("1e-07", 1e-7),
         ("2026-01-01T12:00:00Z", NOON),
         ("2026-01-01T12:00:00.000001Z", NOON + timedelta(microseconds=1)),
-        ("2026-01-01T12:00:00+02:00", NOON.replace(tzinfo=timezone(timedelta(hours=2)))),
+        (
+            "2026-01-01T12:00:00+02:00",
+            NOON.replace(tzinfo=timezone(timedelta(hours=2))),
+        ),
         ("a;b", ("a", "b")),
         ("", ()),
         ('says "no", twice', 'says "no", twice'),
@@ -128,7 +140,9 @@ def test_csv_lines_end_with_crlf() -> None:
 
 def test_the_formats_that_there_are() -> None:
     assert sorted(FORMATS) == ["csv", "llm-d", "parquet", "vllm"]
-    assert [name for name, each in FORMATS.items() if not each.is_text] == ["parquet"]
+    assert [name for name, each in FORMATS.items() if not each.is_text] == [
+        "parquet"
+    ]
     assert TABLES == ("stages", "servers", "replicas", "requests")
 
 
@@ -141,7 +155,9 @@ def test_the_formats_that_there_are() -> None:
         ("requests", request_table),
     ],
 )
-def test_one_file_holds_the_table_requested_and_a_folder_all(name: Any, table: Any) -> None:
+def test_one_file_holds_the_table_requested_and_a_folder_all(
+    name: Any, table: Any
+) -> None:
     assert FORMATS["csv"].document(run(), name) == as_csv(table(run()))
     assert FORMATS["csv"].files(run())[f"{name}.csv"] == as_csv(table(run()))
 
@@ -149,14 +165,21 @@ def test_one_file_holds_the_table_requested_and_a_folder_all(name: Any, table: A
 def test_a_document_holds_what_the_folder_does() -> None:
     (report,) = FORMATS["llm-d"].files(run(measured(CHAT))).values()
     assert FORMATS["llm-d"].document(run(measured(CHAT)), "stages") == report
-    lines = [json.loads(each) for each in FORMATS["vllm"].document(run(), "stages").splitlines()]
+    lines = [
+        json.loads(each)
+        for each in FORMATS["vllm"].document(run(), "stages").splitlines()
+    ]
     files = FORMATS["vllm"].files(run())
     whole = [json.loads(text) for name, text in files.items() if "run=" in name]
     assert sorted(map(str, lines)) == sorted(map(str, whole))
 
 
 def test_columns_of_the_tables_say_their_units_and_are_reported_once() -> None:
-    for table in (stage_table(run(measured(CAPPED))), replica_table(run()), request_table(run())):
+    for table in (
+        stage_table(run(measured(CAPPED))),
+        replica_table(run()),
+        request_table(run()),
+    ):
         names = [column.name for column in table.columns]
         assert len(set(names)) == len(names)
         assert all(len(values) == len(names) for values in table.rows)
@@ -182,7 +205,8 @@ def test_columns_of_the_tables_say_their_units_and_are_reported_once() -> None:
 )
 def test_no_load_point_is_a_formula(value: Value, load_point: str) -> None:
     table = ExportTable(
-        (ExportColumn("a", "text", str), ExportColumn("b", "text", str)), [("x", value)]
+        (ExportColumn("a", "text", str), ExportColumn("b", "text", str)),
+        [("x", value)],
     )
     (row,) = csv.DictReader(io.StringIO(as_csv(table).decode(), newline=""))
     assert row["b"] == load_point

@@ -44,25 +44,31 @@ from unit.report.export.runs import (
 from unit.report.export.split_runs import split_run, split_sample
 
 SCHEMA = json.loads(
-    (Path(__file__).parent / "schemas" / "llm-d_benchmark_report_v0.2.json").read_text(
-        encoding="utf-8"
-    )
+    (
+        Path(__file__).parent / "schemas" / "llm-d_benchmark_report_v0.2.json"
+    ).read_text(encoding="utf-8")
 )
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
-def stage_report(stage_id: str, within: ExportedRun | None = None) -> dict[str, Any]:
+def stage_report(
+    stage_id: str, within: ExportedRun | None = None
+) -> dict[str, Any]:
     """The report of a stage, valid by the schema."""
     whole = within or run()
     found: dict[str, Any] = yaml.safe_load(
-        llmd_files(whole)[f"benchmark_report_v0.2,_{stage_id.replace('/', '-')}.yaml"]
+        llmd_files(whole)[
+            f"benchmark_report_v0.2,_{stage_id.replace('/', '-')}.yaml"
+        ]
     )
     VALIDATOR.validate(found)
     return found
 
 
 def aggregate(found: dict[str, Any]) -> dict[str, Any]:
-    performance: dict[str, Any] = found["results"]["request_performance"]["aggregate"]
+    performance: dict[str, Any] = found["results"]["request_performance"][
+        "aggregate"
+    ]
     return performance
 
 
@@ -73,7 +79,10 @@ def aggregate(found: dict[str, Any]) -> dict[str, Any]:
         pytest.param(run(), id="server"),
         pytest.param(run(of_spec=endpoint_spec()), id="endpoint"),
         pytest.param(run(of_status=status([], gpu=None)), id="gpu-unknown"),
-        pytest.param(run(samples=[server_sample(CHAT, running=3.0, kv_cache=0.25)]), id="timeline"),
+        pytest.param(
+            run(samples=[server_sample(CHAT, running=3.0, kv_cache=0.25)]),
+            id="timeline",
+        ),
     ],
 )
 def test_every_report_fits_the_schema(stage_id: str, within: ExportedRun) -> None:
@@ -82,10 +91,16 @@ def test_every_report_fits_the_schema(stage_id: str, within: ExportedRun) -> Non
 
 def test_one_of_a_server_that_is_split_fits_it_too() -> None:
     split = split_run(
-        samples=[split_sample("prefill", running=1.0), split_sample("decode", running=3.0)]
+        samples=[
+            split_sample("prefill", running=1.0),
+            split_sample("decode", running=3.0),
+        ]
     )
     stack = stage_report(CHAT, split)["scenario"]["stack"]
-    assert [component["standardized"]["role"] for component in stack] == ["prefill", "decode"]
+    assert [component["standardized"]["role"] for component in stack] == [
+        "prefill",
+        "decode",
+    ]
 
 
 def test_one_whose_requests_all_failed_fits_it_too() -> None:
@@ -97,10 +112,14 @@ def test_one_whose_requests_all_failed_fits_it_too() -> None:
 @pytest.mark.parametrize(
     "spoil",
     [
-        pytest.param(lambda r: r["results"].update(verdict="Valid"), id="unknown-field"),
+        pytest.param(
+            lambda r: r["results"].update(verdict="Valid"), id="unknown-field"
+        ),
         pytest.param(lambda r: r["run"].pop("uid"), id="no-uid"),
         pytest.param(
-            lambda r: aggregate(r)["latency"]["time_to_first_token"].update(units="furlongs"),
+            lambda r: aggregate(r)["latency"]["time_to_first_token"].update(
+                units="furlongs"
+            ),
             id="units",
         ),
     ],
@@ -120,14 +139,16 @@ def test_the_schema_would_notice(spoil: Any) -> None:
         ("request_latency", "e2el", "s"),
     ],
 )
-def test_latencies_are_seconds_and_vllms_own(field: str, latency: str, units: str) -> None:
+def test_latencies_are_seconds_and_vllms_own(
+    field: str, latency: str, units: str
+) -> None:
     found = aggregate(stage_report(CHAT))["latency"][field]
     vllms = measured(CHAT).scalars
     assert found["units"] == units
     for name, key in (("mean", "mean"), ("stddev", "std")):
-        assert found[name] == pytest.approx((vllms[f"{key}_{latency}_ms"] or 0) / 1000, abs=1e-6), (
-            name
-        )
+        assert found[name] == pytest.approx(
+            (vllms[f"{key}_{latency}_ms"] or 0) / 1000, abs=1e-6
+        ), name
     assert found["min"] <= found["mean"] <= found["max"]
 
 
@@ -163,7 +184,9 @@ def test_a_p99_takes_500_requests(count: int, is_given: bool) -> None:
     ttft_us = [20_000 + i * 619 % 1000 for i in range(count)]
     times = {"ttft_us": ttft_us, "e2el_us": [5000 + ttft for ttft in ttft_us]}
     sent = [250_000 * i for i in range(count)]
-    stage = record(requests=columns(start_us=sent, output_tokens=[11] * count, **times))
+    stage = record(
+        requests=columns(start_us=sent, output_tokens=[11] * count, **times)
+    )
     samples = latency_samples([stage], users=None, failed=False)
     found = latency(pools_of([stage]), samples)["time_to_first_token"]
     assert found["p50"] == pytest.approx(0.0205, abs=1e-4)
@@ -222,7 +245,9 @@ def test_no_limit_on_the_rate_is_no_rate() -> None:
 
 
 def test_the_hardware_of_an_endpoint_is_unknown() -> None:
-    (server,) = stage_report(CHAT, run(of_spec=endpoint_spec()))["scenario"]["stack"]
+    (server,) = stage_report(CHAT, run(of_spec=endpoint_spec()))["scenario"][
+        "stack"
+    ]
     assert (server["standardized"]["kind"], server["native"]) == ("generic", {})
 
 
@@ -247,21 +272,32 @@ def test_reports_of_a_run_belong_together_and_are_distinguished() -> None:
 
 
 def test_verdict_and_findings_are_in_description_and_keywords() -> None:
-    judged = run(measured(CHAT), of_status=status([row(LOAD_POINTS[0], "Suspect", ["Drift"])]))
+    judged = run(
+        measured(CHAT),
+        of_status=status([row(LOAD_POINTS[0], "Suspect", ["Drift"])]),
+    )
     found = stage_report(CHAT, judged)["run"]
     assert found["keywords"] == ["benchrun", "verdict=Suspect", "finding=Drift"]
     assert (
-        found["description"] == "Qwen/Qwen3-4B chat/concurrency=4/r1 [lab/nightly]: Suspect (Drift)"
+        found["description"]
+        == "Qwen/Qwen3-4B chat/concurrency=4/r1 [lab/nightly]: Suspect (Drift)"
     )
 
 
 def test_what_the_server_said_is_there_and_nothing_else() -> None:
     found = stage_report(
-        CHAT, run(samples=[server_sample(CHAT, running=3.0, waiting=None, kv_cache=0.25)])
+        CHAT,
+        run(
+            samples=[server_sample(CHAT, running=3.0, waiting=None, kv_cache=0.25)]
+        ),
     )["results"]
     (component,) = found["observability"]["components"]
     assert component["component_label"] == "server"
-    assert component["aggregate"]["running_requests"] == {"units": "count", "mean": 3.0, "max": 3.0}
+    assert component["aggregate"]["running_requests"] == {
+        "units": "count",
+        "mean": 3.0,
+        "max": 3.0,
+    }
     assert component["aggregate"]["kv_cache_usage"] == {
         "units": "percent",
         "mean": 25.0,
@@ -284,13 +320,21 @@ def figures(**known: float) -> RoleFigures:
 @pytest.mark.parametrize(
     ("field", "value", "known"),
     [
-        ("kv_cache_usage", {"units": "percent", "mean": 25.0}, {"kv_cache_mean_percent": 25.0}),
+        (
+            "kv_cache_usage",
+            {"units": "percent", "mean": 25.0},
+            {"kv_cache_mean_percent": 25.0},
+        ),
         (
             "kv_cache_usage",
             {"units": "percent", "mean": 25.0, "max": 31.0},
             {"kv_cache_mean_percent": 25.0, "kv_cache_max_percent": 31.0},
         ),
-        ("cache_hit_rate", {"units": "percent", "mean": 0.0}, {"prefix_hit_percent": 0.0}),
+        (
+            "cache_hit_rate",
+            {"units": "percent", "mean": 0.0},
+            {"prefix_hit_percent": 0.0},
+        ),
         (
             "running_requests",
             {"units": "count", "mean": 3.0, "max": 4.0},
@@ -311,7 +355,13 @@ def test_what_a_metrics_page_said_has_its_field_and_unit(
 
 
 @pytest.mark.parametrize(
-    "known", [{}, {"kv_cache_max_percent": 31.0}, {"running_max": 4.0}, {"waiting_max": 2.0}]
+    "known",
+    [
+        {},
+        {"kv_cache_max_percent": 31.0},
+        {"running_max": 4.0},
+        {"waiting_max": 2.0},
+    ],
 )
 def test_without_a_mean_there_is_no_figure(known: dict[str, float]) -> None:
     assert resources(figures(**known)) == {}
@@ -337,7 +387,19 @@ def test_lengths_are_those_of_answered_requests() -> None:
     }
     assert set(section["input_length"]) == {
         *("units", "mean", "stddev", "min", "max"),
-        *("p0p1", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "p99p9"),
+        *(
+            "p0p1",
+            "p1",
+            "p5",
+            "p10",
+            "p25",
+            "p50",
+            "p75",
+            "p90",
+            "p95",
+            "p99",
+            "p99p9",
+        ),
     }
 
 
@@ -350,12 +412,15 @@ def test_rates_have_their_units() -> None:
         "request_rate": "queries/s",
     }
     assert section["total_token_rate"]["mean"] == pytest.approx(
-        section["input_token_rate"]["mean"] + section["output_token_rate"]["mean"], rel=1e-4
+        section["input_token_rate"]["mean"] + section["output_token_rate"]["mean"],
+        rel=1e-4,
     )
 
 
 def load(exported: Any) -> dict[str, Any]:
-    standardized: dict[str, Any] = scenario(exported, exported.stages[0])["load"]["standardized"]
+    standardized: dict[str, Any] = scenario(exported, exported.stages[0])["load"][
+        "standardized"
+    ]
     return standardized
 
 
@@ -363,7 +428,9 @@ def test_lengths_that_vary_are_reported_by_mean_and_range() -> None:
     whole = measured(CHAT)
     varied = whole.model_copy(
         update={
-            "requests": whole.requests.model_copy(update={"input_tokens": tuple(range(10, 34))})
+            "requests": whole.requests.model_copy(
+                update={"input_tokens": tuple(range(10, 34))}
+            )
         }
     )
     section = load(run(varied))
@@ -392,7 +459,9 @@ def test_answers_that_may_end_early_have_no_length_that_was_requested() -> None:
         ("H100", {"gpu": "H100", "gpus": 2}),
     ],
 )
-def test_an_accelerator_is_named_unknown_or_none(model: str, server: dict[str, Any]) -> None:
+def test_an_accelerator_is_named_unknown_or_none(
+    model: str, server: dict[str, Any]
+) -> None:
     exported = run(measured(CHAT), of_status=status(**server))
     (stack,) = scenario(exported, exported.stages[0])["stack"]
     assert stack["standardized"]["accelerator"]["model"] == model
@@ -403,11 +472,18 @@ def test_replicas_are_the_servers_that_counted() -> None:
     (stack,) = scenario(exported, exported.stages[0])["stack"]
     assert stack["standardized"]["replicas"] == 3
     none = run(measured(CHAT, servers=()))
-    assert scenario(none, none.stages[0])["stack"][0]["standardized"]["replicas"] == 1
+    assert (
+        scenario(none, none.stages[0])["stack"][0]["standardized"]["replicas"] == 1
+    )
 
 
-def test_a_server_that_is_split_is_two_components_with_gpus_and_figures_of_their_own() -> None:
-    samples = [split_sample("prefill", running=1.0), split_sample("decode", running=3.0)]
+def test_a_server_that_is_split_is_two_components_with_gpus_and_figures_of_their_own() -> (
+    None
+):
+    samples = [
+        split_sample("prefill", running=1.0),
+        split_sample("decode", running=3.0),
+    ]
     exported = split_run(samples=samples)
     found = report(exported, exported.stages[0])
     prefill, decode = found["scenario"]["stack"]
@@ -416,7 +492,11 @@ def test_a_server_that_is_split_is_two_components_with_gpus_and_figures_of_their
         (decode, "decode", 1, {"tp": 1, "pp": 1, "dp": 2, "ep": 2}),
     ):
         standardized = component["standardized"]
-        assert (component["metadata"]["label"], standardized["role"], standardized["replicas"]) == (
+        assert (
+            component["metadata"]["label"],
+            standardized["role"],
+            standardized["replicas"],
+        ) == (
             role,
             role,
             replicas,
@@ -429,7 +509,9 @@ def test_a_server_that_is_split_is_two_components_with_gpus_and_figures_of_their
     assert prefill["metadata"]["cfg_id"] != decode["metadata"]["cfg_id"]
     labels = ["prefill", "decode"]
     results = found["results"]
-    assert [each["component_label"] for each in results["component_health"]] == labels
+    assert [
+        each["component_label"] for each in results["component_health"]
+    ] == labels
     components = {
         each["component_label"]: each["aggregate"]
         for each in results["observability"]["components"]
@@ -438,14 +520,20 @@ def test_a_server_that_is_split_is_two_components_with_gpus_and_figures_of_their
     assert components["decode"]["running_requests"]["mean"] == 3
 
 
-def test_without_a_version_the_image_stands_for_it_and_at_an_endpoint_nothing() -> None:
+def test_without_a_version_the_image_stands_for_it_and_at_an_endpoint_nothing() -> (
+    None
+):
     silent = (edge().model_copy(update={"version": None}),)
     ours = run(measured(CHAT, servers=silent), of_status=status(version=None))
     theirs = run(
-        measured(CHAT, servers=silent), of_status=status(version=None), of_spec=endpoint_spec()
+        measured(CHAT, servers=silent),
+        of_status=status(version=None),
+        of_spec=endpoint_spec(),
     )
     versions = [
-        scenario(exported, exported.stages[0])["stack"][0]["standardized"]["tool_version"]
+        scenario(exported, exported.stages[0])["stack"][0]["standardized"][
+            "tool_version"
+        ]
         for exported in (ours, theirs)
     ]
     assert versions == ["vllm/vllm-openai:v0.32.0", "unknown"]
@@ -456,7 +544,9 @@ def test_restarts_are_the_health_of_a_server_of_ours() -> None:
     assert report(exported, exported.stages[0])["results"]["component_health"] == [
         {"component_label": "server", "total_restarts": 2}
     ]
-    theirs = run(measured(CHAT), of_status=status(restarts=2), of_spec=endpoint_spec())
+    theirs = run(
+        measured(CHAT), of_status=status(restarts=2), of_spec=endpoint_spec()
+    )
     assert "component_health" not in report(theirs, theirs.stages[0])["results"]
 
 

@@ -14,7 +14,12 @@ from benchrun.report.export.csv_parquet import (
     server_table,
     stage_table,
 )
-from benchrun.report.export.encoders import RUN_KEY, ExportTable, NotExportable, as_parquet
+from benchrun.report.export.encoders import (
+    RUN_KEY,
+    ExportTable,
+    NotExportable,
+    as_parquet,
+)
 from unit.report.export.runs import (
     CHAT,
     FIRST,
@@ -32,16 +37,24 @@ def back(table: ExportTable) -> Any:
     return pyarrow.parquet.read_table(io.BytesIO(as_parquet(table, run_uid=UID)))
 
 
-@pytest.mark.parametrize("make", [stage_table, server_table, replica_table, request_table])
+@pytest.mark.parametrize(
+    "make", [stage_table, server_table, replica_table, request_table]
+)
 def test_values_come_back_as_they_were(make: Any) -> None:
     judged = [row(LOAD_POINTS[0], "Suspect", ["Drift", "TooFewSamples"])]
-    table = make(run(measured(CHAT), failing(FIRST, failed=2), of_status=status(judged)))
+    table = make(
+        run(measured(CHAT), failing(FIRST, failed=2), of_status=status(judged))
+    )
     read = back(table)
     assert read.column_names == [column.name for column in table.columns]
     for values, known in zip(
-        zip(*(column.to_pylist() for column in read.columns), strict=True), table.rows, strict=True
+        zip(*(column.to_pylist() for column in read.columns), strict=True),
+        table.rows,
+        strict=True,
     ):
-        assert [list(v) if isinstance(v, tuple) else v for v in known] == list(values)
+        assert [list(v) if isinstance(v, tuple) else v for v in known] == list(
+            values
+        )
 
 
 def test_a_column_has_its_type_even_where_all_is_unknown() -> None:
@@ -50,7 +63,8 @@ def test_a_column_has_its_type_even_where_all_is_unknown() -> None:
         for field in back(stage_table(run(failing(CHAT, failed=24)))).schema
     }
     assert {
-        name: types[name] for name in ("mean_ttft_ms", "completed", "findings", "began", "stage")
+        name: types[name]
+        for name in ("mean_ttft_ms", "completed", "findings", "began", "stage")
     } == {
         "mean_ttft_ms": "double",
         "completed": "int64",
@@ -76,10 +90,17 @@ def test_the_file_itself_says_whose_it_is() -> None:
 
 def test_a_table_without_rows_keeps_its_columns() -> None:
     empty = ExportTable(stage_table(run()).columns, [])
-    assert (back(empty).num_rows, back(empty).num_columns) == (0, len(empty.columns))
+    assert (back(empty).num_rows, back(empty).num_columns) == (
+        0,
+        len(empty.columns),
+    )
 
 
-def test_without_pyarrow_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyarrow_the_error_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(NotExportable, match=r"pipx install --force '\.\[report,export\]'"):
+    with pytest.raises(
+        NotExportable, match=r"pipx install --force '\.\[report,export\]'"
+    ):
         as_parquet(stage_table(run()), run_uid="u")

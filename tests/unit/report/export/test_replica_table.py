@@ -40,35 +40,67 @@ COUNTED_BY_B = {name: rise / 2 for name, rise in COUNTED_BY_A.items()} | {
     "num_preemptions_total": 0.0,
 }
 COUNTS = ("requests_finished", "prompt_tokens", "generation_tokens")
-MEANS = ("server_mean_ttft_ms", "server_mean_queue_ms", "prefix_hit_percent", "preemptions")
-READ = ("running_mean", "running_max", "waiting_mean", "waiting_max", "kv_cache_max_percent")
+MEANS = (
+    "server_mean_ttft_ms",
+    "server_mean_queue_ms",
+    "prefix_hit_percent",
+    "preemptions",
+)
+READ = (
+    "running_mean",
+    "running_max",
+    "waiting_mean",
+    "waiting_max",
+    "kv_cache_max_percent",
+)
 
 
-def edges(*, started: tuple[float, float] = (1000.0, 2000.0)) -> tuple[ServerEdge, ServerEdge]:
+def edges(
+    *, started: tuple[float, float] = (1000.0, 2000.0)
+) -> tuple[ServerEdge, ServerEdge]:
     return (
         edge(A, before={START_TIME: started[0]}, rises=COUNTED_BY_A),
         edge(B, before={START_TIME: started[1]}, rises=COUNTED_BY_B),
     )
 
 
-def replica_samples(*, started: tuple[float, float] = (1000.0, 2000.0)) -> list[Sample]:
+def replica_samples(
+    *, started: tuple[float, float] = (1000.0, 2000.0)
+) -> list[Sample]:
     """Two of the pod that began first, one of the other, in no order of the addresses."""
     first, second = started
     return [
         server_sample(
-            CHAT, pod="server-b", start_time=second, running=1.0, waiting=0.0, kv_cache=0.125
+            CHAT,
+            pod="server-b",
+            start_time=second,
+            running=1.0,
+            waiting=0.0,
+            kv_cache=0.125,
         ),
         server_sample(
-            CHAT, pod="server-a", start_time=first, running=3.0, waiting=4.0, kv_cache=0.5
+            CHAT,
+            pod="server-a",
+            start_time=first,
+            running=3.0,
+            waiting=4.0,
+            kv_cache=0.5,
         ),
         server_sample(
-            CHAT, pod="server-a", start_time=first, running=5.0, waiting=0.0, kv_cache=0.25
+            CHAT,
+            pod="server-a",
+            start_time=first,
+            running=5.0,
+            waiting=0.0,
+            kv_cache=0.25,
         ),
     ]
 
 
 def two(
-    *, servers: tuple[ServerEdge, ...] | None = None, samples: list[Sample] | None = None
+    *,
+    servers: tuple[ServerEdge, ...] | None = None,
+    samples: list[Sample] | None = None,
 ) -> ExportedRun:
     return run(
         measured(CHAT, servers=edges() if servers is None else servers),
@@ -91,7 +123,10 @@ def values_of(exported: ExportedRun, *names: str) -> dict[str, tuple[Value, ...]
 
 def test_every_server_tells_its_own_counts_and_means() -> None:
     assert values_of(two(), *COUNTS) == {A: (16, 1600, 192), B: (8, 800, 96)}
-    assert values_of(two(), *MEANS) == {A: (50.0, 2.0, 25.0, 2.0), B: (25.0, 0.0, 0.0, 0.0)}
+    assert values_of(two(), *MEANS) == {
+        A: (50.0, 2.0, 25.0, 2.0),
+        B: (25.0, 0.0, 0.0, 0.0),
+    }
 
 
 def test_samples_go_to_the_server_whose_process_they_tell_of() -> None:
@@ -109,14 +144,21 @@ def test_samples_of_indistinguishable_servers_are_not_assigned() -> None:
 
 
 def test_two_pods_of_one_start_are_not_both_the_server_that_has_it() -> None:
-    found = two(servers=edges()[:1], samples=replica_samples(started=(1000.0, 1000.0)))
+    found = two(
+        servers=edges()[:1], samples=replica_samples(started=(1000.0, 1000.0))
+    )
     assert values_of(found, "pod", *READ) == {A: (None,) * 6}
 
 
 def test_what_a_server_did_not_say_is_unknown_and_never_zero() -> None:
     silent = ServerEdge(address=A, before=None, after=edges()[0].after)
-    found = values_of(two(servers=(silent, edges()[1]), samples=[]), *COUNTS, *MEANS, *READ)
-    assert (found[A], found[B]) == ((None,) * 12, (8, 800, 96, 25.0, 0.0, 0.0, 0.0, *(None,) * 5))
+    found = values_of(
+        two(servers=(silent, edges()[1]), samples=[]), *COUNTS, *MEANS, *READ
+    )
+    assert (found[A], found[B]) == (
+        (None,) * 12,
+        (8, 800, 96, 25.0, 0.0, 0.0, 0.0, *(None,) * 5),
+    )
 
 
 def test_a_server_without_a_request_has_counts_of_zero_and_no_mean() -> None:
@@ -133,14 +175,24 @@ def test_a_server_without_a_request_has_counts_of_zero_and_no_mean() -> None:
 
 
 def test_a_restarted_server_has_no_counter_difference() -> None:
-    anew = edge(A, before={START_TIME: 1000.0}, rises=COUNTED_BY_A | {START_TIME: 5.0})
-    assert values_of(two(servers=(anew, edges()[1])), *COUNTS, *MEANS)[A] == (None,) * 7
+    anew = edge(
+        A, before={START_TIME: 1000.0}, rises=COUNTED_BY_A | {START_TIME: 5.0}
+    )
+    assert (
+        values_of(two(servers=(anew, edges()[1])), *COUNTS, *MEANS)[A]
+        == (None,) * 7
+    )
 
 
 def test_servers_of_both_roles_are_there_and_the_proxy_is_not() -> None:
-    read = [split_sample("prefill", running=1.0), split_sample("decode", running=4.0)]
+    read = [
+        split_sample("prefill", running=1.0),
+        split_sample("decode", running=4.0),
+    ]
     found = rows(replica_table(split_run(samples=read)))
-    assert [(each["role"], each["pod"], each["running_mean"]) for each in found] == [
+    assert [
+        (each["role"], each["pod"], each["running_mean"]) for each in found
+    ] == [
         ("prefill", "prefill", 1.0),
         ("prefill", None, None),
         ("decode", "decode", 4.0),

@@ -38,7 +38,9 @@ GPU_FIGURES = ("gpu_power_mean_watts", "gpu_memory_max_mib", "sm_clock_mean_mhz"
 
 
 def stages(exported: ExportedRun | None = None) -> dict[str, dict[str, Value]]:
-    return {str(each["stage"]): each for each in rows(stage_table(exported or run()))}
+    return {
+        str(each["stage"]): each for each in rows(stage_table(exported or run()))
+    }
 
 
 def read(content: bytes) -> list[dict[str, str]]:
@@ -83,7 +85,11 @@ def test_under_a_cap_the_wait_in_the_client_has_columns_of_its_own() -> None:
 def test_what_was_not_measured_is_none_where_vllm_says_0() -> None:
     first = stages()[FIRST]
     assert measured(FIRST).scalars["mean_tpot_ms"] == 0
-    assert (first["mean_tpot_ms"], first["p99_itl_ms"], first["std_tpot_ms"]) == (None, None, None)
+    assert (first["mean_tpot_ms"], first["p99_itl_ms"], first["std_tpot_ms"]) == (
+        None,
+        None,
+        None,
+    )
     assert first["failed"] == 0
 
 
@@ -91,7 +97,15 @@ def test_a_row_tells_what_was_measured_and_where() -> None:
     chat = stages()[CHAT]
     assert {
         name: chat[name]
-        for name in ("namespace", "run", "load_point", "repeat", "gpu", "gpus", "max_concurrency")
+        for name in (
+            "namespace",
+            "run",
+            "load_point",
+            "repeat",
+            "gpu",
+            "gpus",
+            "max_concurrency",
+        )
     } == {
         "namespace": "lab",
         "run": "nightly",
@@ -110,48 +124,80 @@ def test_the_gpus_of_an_endpoint_are_not_known() -> None:
 def test_verdict_findings_and_what_is_uncertain_stand_in_the_row() -> None:
     judged = [row(LOAD_POINTS[0], "Suspect", ["Drift", "TooFewSamples"])]
     chat = stages(run(of_status=status(judged)))[CHAT]
-    assert (chat["verdict"], chat["findings"]) == ("Suspect", ("Drift", "TooFewSamples"))
-    assert list(chat["uncertain"])[:3] == ["p50_ttft_ms", "p90_ttft_ms", "p99_ttft_ms"]  # type: ignore[arg-type]
+    assert (chat["verdict"], chat["findings"]) == (
+        "Suspect",
+        ("Drift", "TooFewSamples"),
+    )
+    assert list(chat["uncertain"])[:3] == [  # type: ignore[arg-type]
+        "p50_ttft_ms",
+        "p90_ttft_ms",
+        "p99_ttft_ms",
+    ]
 
 
 def test_what_the_servers_said_meanwhile() -> None:
-    row = stages(run(samples=[server_sample(CHAT, running=3.0, waiting=1.0, kv_cache=0.25)]))
+    row = stages(
+        run(samples=[server_sample(CHAT, running=3.0, waiting=1.0, kv_cache=0.25)])
+    )
     assert (row[CHAT]["running_mean"], row[CHAT]["waiting_max"]) == (3.0, 1.0)
     assert row[CHAT]["kv_cache_max_percent"] == 25.0
-    assert (row[CAPPED]["running_mean"], row[CAPPED]["kv_cache_mean_percent"]) == (None, None)
+    assert (row[CAPPED]["running_mean"], row[CAPPED]["kv_cache_mean_percent"]) == (
+        None,
+        None,
+    )
 
 
 def test_what_the_gpus_did_and_what_their_energy_brought() -> None:
     samples = renewed(
-        partial(server_sample, CHAT), watts=400.0, gpu_memory_mib=71_000.0, sm_clock_mhz=1_755.0
+        partial(server_sample, CHAT),
+        watts=400.0,
+        gpu_memory_mib=71_000.0,
+        sm_clock_mhz=1_755.0,
     )
     row = stages(run(samples=samples))
     chat = row[CHAT]
     assert [chat[name] for name in GPU_FIGURES] == [400.0, 71_000.0, 1_755.0]
     assert chat["output_tokens_per_joule"] == 5 / 400
-    assert [row[CAPPED][name] for name in (*GPU_FIGURES, "output_tokens_per_joule")] == [None] * 4
+    assert [
+        row[CAPPED][name] for name in (*GPU_FIGURES, "output_tokens_per_joule")
+    ] == [None] * 4
 
 
 def test_power_is_that_of_all_roles_and_not_known_where_one_does_not_tell() -> None:
     exported = partial(renewed, split_sample)
-    prefill = exported(watts=300.0, role="prefill", gpu_memory_mib=70_000.0, sm_clock_mhz=2_000.0)
+    prefill = exported(
+        watts=300.0, role="prefill", gpu_memory_mib=70_000.0, sm_clock_mhz=2_000.0
+    )
     decode = exported(
-        watts=500.0, role="decode", running=4.0, gpu_memory_mib=60_000.0, sm_clock_mhz=1_500.0
+        watts=500.0,
+        role="decode",
+        running=4.0,
+        gpu_memory_mib=60_000.0,
+        sm_clock_mhz=1_500.0,
     )
     both = stages(split_run(samples=[*prefill, *decode]))[CHAT]
     assert [both[name] for name in GPU_FIGURES] == [800.0, 70_000.0, 1_750.0]
     assert both["output_tokens_per_joule"] == 5 / 800
     for silent in (decode, [split_sample("prefill"), *decode]):
         half = stages(split_run(samples=silent))[CHAT]
-        assert [half[name] for name in (*GPU_FIGURES, "output_tokens_per_joule")] == [None] * 4
+        assert [
+            half[name] for name in (*GPU_FIGURES, "output_tokens_per_joule")
+        ] == [None] * 4
         assert half["running_mean"] == 4.0
 
 
 def test_a_million_tokens_cost_what_the_servers_cost_meanwhile() -> None:
-    priced = status().model_copy(update={"cost": CostStatus(currency="EUR", per_hour=3600.0)})
-    steady = measured(CHAT, requests=closed_loop(200, 4, duration_us=lambda i: 100_000))
+    priced = status().model_copy(
+        update={"cost": CostStatus(currency="EUR", per_hour=3600.0)}
+    )
+    steady = measured(
+        CHAT, requests=closed_loop(200, 4, duration_us=lambda i: 100_000)
+    )
     found = stages(run(steady, measured(FIRST), of_status=priced))
-    for stage_id, throughput in ((CHAT, "steady_{}_throughput"), (FIRST, "{}_throughput")):
+    for stage_id, throughput in (
+        (CHAT, "steady_{}_throughput"),
+        (FIRST, "{}_throughput"),
+    ):
         stage = found[stage_id]
         assert (stage["currency"], stage["cost_per_hour"]) == ("EUR", 3600.0)
         for tokens, rate in (("output", "output"), ("total", "total_token")):
@@ -160,11 +206,17 @@ def test_a_million_tokens_cost_what_the_servers_cost_meanwhile() -> None:
             assert cost == pytest.approx(1e6 / float(str(a_second)), rel=1e-4)
 
 
-def test_without_a_price_or_without_tokens_a_cost_is_not_known_and_never_0() -> None:
+def test_without_a_price_or_without_tokens_a_cost_is_not_known_and_never_0() -> (
+    None
+):
     costs = ("cost_per_million_output_tokens", "cost_per_million_total_tokens")
     free = stages()[CHAT]
-    assert [free[name] for name in ("currency", "cost_per_hour", *costs)] == [None] * 4
-    priced = status().model_copy(update={"cost": CostStatus(currency="EUR", per_hour=3600.0)})
+    assert [free[name] for name in ("currency", "cost_per_hour", *costs)] == [
+        None
+    ] * 4
+    priced = status().model_copy(
+        update={"cost": CostStatus(currency="EUR", per_hour=3600.0)}
+    )
     gone = stages(run(failing(CHAT, failed=24), of_status=priced))[CHAT]
     assert [gone[name] for name in costs] == [None] * 2
     assert gone["cost_per_hour"] == 3600.0
@@ -182,7 +234,9 @@ def test_a_stage_whose_requests_all_failed_has_counts_and_no_latency() -> None:
 
 def test_a_row_a_request_gives_the_figures_of_its_stage() -> None:
     table = rows(request_table(run()))
-    assert [sum(each["stage"] == stage_id for each in table) for stage_id in STAGES] == [
+    assert [
+        sum(each["stage"] == stage_id for each in table) for stage_id in STAGES
+    ] == [
         24,
         24,
         8,
@@ -201,7 +255,11 @@ def test_a_failed_request_has_only_its_send_time() -> None:
     last = rows(request_table(run(failing(CHAT, failed=1))))[-1]
     unknown = [name for name, value in last.items() if value is None]
     assert unknown == ["ttft_ms", "tpot_ms", "e2el_ms", "output_tokens", "closed"]
-    assert (last["ok"], last["input_tokens"], last["asked_tokens"]) == (False, 64, 12)
+    assert (last["ok"], last["input_tokens"], last["asked_tokens"]) == (
+        False,
+        64,
+        12,
+    )
 
 
 def test_one_token_has_no_time_between_tokens() -> None:
@@ -216,7 +274,9 @@ def test_one_token_has_no_time_between_tokens() -> None:
 
 def test_csv_is_read_back_value_for_value() -> None:
     judged = [row(LOAD_POINTS[0], "Suspect", ["Drift", "TooFewSamples"])]
-    table = stage_table(run(measured(CHAT), failing(FIRST, failed=8), of_status=status(judged)))
+    table = stage_table(
+        run(measured(CHAT), failing(FIRST, failed=8), of_status=status(judged))
+    )
     back = read(as_csv(table))
     for line, known in zip(back, rows(table), strict=True):
         for column in table.columns:
@@ -237,12 +297,18 @@ def test_csv_is_read_back_value_for_value() -> None:
 
 def test_flags_are_words_and_unknown_ones_are_empty() -> None:
     back = read(as_csv(request_table(run(failing(CHAT, failed=1)))))
-    assert [(each["ok"], each["closed"]) for each in back[-2:]] == [("true", "true"), ("false", "")]
+    assert [(each["ok"], each["closed"]) for each in back[-2:]] == [
+        ("true", "true"),
+        ("false", ""),
+    ]
 
 
 def test_a_table_without_rows_still_has_its_head() -> None:
     none = ExportedRun(
-        **{name: getattr(run(), name) for name in ("namespace", "name", "uid", "spec", "status")},
+        **{
+            name: getattr(run(), name)
+            for name in ("namespace", "name", "uid", "spec", "status")
+        },
         stages=(),
     )
     assert read(as_csv(stage_table(none))) == []

@@ -56,22 +56,32 @@ def test_the_summary_is_the_list_of_runs_without_their_requests() -> None:
         "errors",
     }
     assert summaries == [
-        {name: value for name, value in each.items() if name not in lists} for each in whole
+        {name: value for name, value in each.items() if name not in lists}
+        for each in whole
     ]
     assert [each["run_number"] for each in summaries] == [0, 1]
 
 
 def test_one_file_has_one_line_per_stage() -> None:
-    lines = [json.loads(line) for line in FORMATS["vllm"].document(run(), "stages").splitlines()]
+    lines = [
+        json.loads(line)
+        for line in FORMATS["vllm"].document(run(), "stages").splitlines()
+    ]
     assert [each["benchrun_stage"] for each in lines] == list(STAGES)
 
 
 @pytest.mark.parametrize("stage_id", STAGES)
-def test_requests_in_seconds_give_vllms_own_figures_in_milliseconds(stage_id: str) -> None:
+def test_requests_in_seconds_give_vllms_own_figures_in_milliseconds(
+    stage_id: str,
+) -> None:
     whole = stage_json(stage_id)
     for name, column in (("ttft", whole["ttfts"]), ("e2el", whole["latencies"])):
-        assert whole[f"mean_{name}_ms"] == pytest.approx(1000 * mean(column), abs=0.001)
-        assert whole[f"median_{name}_ms"] == pytest.approx(1000 * median(column), abs=0.001)
+        assert whole[f"mean_{name}_ms"] == pytest.approx(
+            1000 * mean(column), abs=0.001
+        )
+        assert whole[f"median_{name}_ms"] == pytest.approx(
+            1000 * median(column), abs=0.001
+        )
     assert whole["total_input_tokens"] == sum(whole["input_lens"])
     assert whole["total_output_tokens"] == sum(whole["output_lens"])
     assert whole["completed"] == len(whole["errors"])
@@ -92,7 +102,8 @@ def test_starts_are_instants() -> None:
 def test_the_summary_has_vllms_text_fields() -> None:
     row = summary(run(), stage(CHAT))
     assert {
-        name: row[name] for name in ("backend", "endpoint_type", "model_id", "tokenizer_id", "date")
+        name: row[name]
+        for name in ("backend", "endpoint_type", "model_id", "tokenizer_id", "date")
     } == {
         "backend": "openai",
         "endpoint_type": "openai",
@@ -103,15 +114,24 @@ def test_the_summary_has_vllms_text_fields() -> None:
 
 
 def test_no_limit_on_the_rate_is_inf_as_vllm_writes_it() -> None:
-    assert (stage_json(CHAT)["request_rate"], stage_json(CHAT)["max_concurrency"]) == ("inf", 4)
-    assert (stage_json(CAPPED)["request_rate"], stage_json(CAPPED)["max_concurrency"]) == (40.0, 2)
+    assert (
+        stage_json(CHAT)["request_rate"],
+        stage_json(CHAT)["max_concurrency"],
+    ) == ("inf", 4)
+    assert (
+        stage_json(CAPPED)["request_rate"],
+        stage_json(CAPPED)["max_concurrency"],
+    ) == (40.0, 2)
 
 
 def test_a_latency_that_was_not_measured_is_null_where_vllm_says_0() -> None:
     assert measured(FIRST).scalars["mean_tpot_ms"] == 0
     row = stage_json(FIRST)
     assert (row["mean_tpot_ms"], row["p99_itl_ms"]) == (None, None)
-    assert (row["mean_ttft_ms"], row["failed"]) == (measured(FIRST).scalars["mean_ttft_ms"], 0)
+    assert (row["mean_ttft_ms"], row["failed"]) == (
+        measured(FIRST).scalars["mean_ttft_ms"],
+        0,
+    )
 
 
 def test_a_failed_request_has_its_error_and_no_times() -> None:
@@ -124,7 +144,10 @@ def test_a_failed_request_has_its_error_and_no_times() -> None:
 
 def test_of_several_errors_nobody_knows_which_request_met_which() -> None:
     record = failing(CHAT, failed=2, errors={"Bad Gateway": 1, "Timeout": 1})
-    assert detailed(run(record), run(record).stages[0])["errors"][-1] == "Bad Gateway | Timeout"
+    assert (
+        detailed(run(record), run(record).stages[0])["errors"][-1]
+        == "Bad Gateway | Timeout"
+    )
 
 
 def test_verdict_and_findings_travel_along() -> None:
@@ -146,7 +169,9 @@ def test_verdict_and_findings_travel_along() -> None:
 
 def test_gpus_of_an_endpoint_are_not_known() -> None:
     assert summary(run(), stage(CHAT))["tensor_parallel_size"] == 2
-    assert "tensor_parallel_size" not in summary(run(of_spec=endpoint_spec()), stage(CHAT))
+    assert "tensor_parallel_size" not in summary(
+        run(of_spec=endpoint_spec()), stage(CHAT)
+    )
 
 
 def test_the_users_labels_stand_where_metadata_would_and_hide_nothing() -> None:

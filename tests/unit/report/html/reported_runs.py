@@ -4,7 +4,13 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from benchrun.api import BenchmarkRunSpec, Bottleneck, Finding, ServerStatus, Waiting
+from benchrun.api import (
+    BenchmarkRunSpec,
+    Bottleneck,
+    Finding,
+    ServerStatus,
+    Waiting,
+)
 from benchrun.observe import Run
 from benchrun.report.html import (
     Chart,
@@ -40,7 +46,8 @@ def measured() -> SimulatedRun:
 def compared() -> SimulatedRun:
     """Build the same run compared with a slower server."""
     return held_against(
-        measured(), simulated_run("slower", rates=RATES, repeats=2, requests=200, slowness=1.2)
+        measured(),
+        simulated_run("slower", rates=RATES, repeats=2, requests=200, slowness=1.2),
     )
 
 
@@ -48,7 +55,10 @@ def reported(run: SimulatedRun | None = None, **changes: Any) -> Reported:
     """Return a run in the form the command hands over; `changes` replace fields."""
     run = run or measured()
     declared = Run("lab", run.name, run.uid, 1, run.body)
-    return replace(Reported(declared, run.spec, run.status, run.records, run.samples), **changes)
+    return replace(
+        Reported(declared, run.spec, run.status, run.records, run.samples),
+        **changes,
+    )
 
 
 def with_status(report: Reported, **changes: Any) -> Reported:
@@ -59,7 +69,9 @@ def with_status(report: Reported, **changes: Any) -> Reported:
 def hostile() -> Reported:
     """Build a report in which every field that users can write holds the same hostile text."""
     run = reported(compared())
-    spec = BenchmarkRunSpec.model_validate({**measured().body, "model": {"name": HOSTILE}})
+    spec = BenchmarkRunSpec.model_validate(
+        {**measured().body, "model": {"name": HOSTILE}}
+    )
     finding = Finding(
         code=HOSTILE[:60],
         severity="Note",
@@ -89,10 +101,18 @@ def hostile() -> Reported:
         version=HOSTILE[:100],
     )
     run = with_status(
-        run, findings=[finding], results=rows, servers=[server], message=HOSTILE, log_tail=HOSTILE
+        run,
+        findings=[finding],
+        results=rows,
+        servers=[server],
+        message=HOSTILE,
+        log_tail=HOSTILE,
     )
     declared = replace(
-        run.declared, name=HOSTILE, namespace=HOSTILE, spec={"model": {"name": HOSTILE}}
+        run.declared,
+        name=HOSTILE,
+        namespace=HOSTILE,
+        spec={"model": {"name": HOSTILE}},
     )
     return replace(run, declared=declared, spec=spec, notes=(HOSTILE,))
 
@@ -118,7 +138,9 @@ def tables_of(section: Section) -> list[Table]:
 
 
 def prose_of(section: Section) -> str:
-    return "\n".join(block.text for block in _flat(section.elements) if isinstance(block, Prose))
+    return "\n".join(
+        block.text for block in _flat(section.elements) if isinstance(block, Prose)
+    )
 
 
 def data_of(spec: ChartSpec) -> list[dict[str, Any]]:
@@ -140,14 +162,18 @@ def data_of(spec: ChartSpec) -> list[dict[str, Any]]:
 
 
 def _is_data(each: dict[str, Any]) -> bool:
-    return set(each) == {"values"} and all(isinstance(row, dict) for row in each["values"])
+    return set(each) == {"values"} and all(
+        isinstance(row, dict) for row in each["values"]
+    )
 
 
 def _flat(blocks: tuple[Element, ...]) -> list[Element]:
     return [
         each
         for block in blocks
-        for each in ([block, *_flat(block.elements)] if isinstance(block, Fold) else [block])
+        for each in (
+            [block, *_flat(block.elements)] if isinstance(block, Fold) else [block]
+        )
     ]
 
 

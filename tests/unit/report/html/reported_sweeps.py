@@ -47,7 +47,9 @@ def _measured(
         "kv_cache_max_percent": kv_cache,
         "prefix_hit_percent": hits,
     }
-    return Measured({**few, **slow}, server, verdict, objective, {LOAD_POINTS[1]: many})
+    return Measured(
+        {**few, **slow}, server, verdict, objective, {LOAD_POINTS[1]: many}
+    )
 
 
 @cache
@@ -86,7 +88,8 @@ def hostile() -> ReportedSweep:
             "message": HOSTILE,
             "baseline": HOSTILE,
             "variants": [
-                v.model_copy(update=dict.fromkeys(_TEXTS, HOSTILE)) for v in sweep.status.variants
+                v.model_copy(update=dict.fromkeys(_TEXTS, HOSTILE))
+                for v in sweep.status.variants
             ],
             "results": [
                 r.model_copy(update={"variant": HOSTILE, "reason": HOSTILE})
@@ -98,18 +101,28 @@ def hostile() -> ReportedSweep:
                         "variant": HOSTILE,
                         "tied_with": [HOSTILE],
                         "undecided": [
-                            each.model_copy(update={"variant": HOSTILE, "why": HOSTILE})
+                            each.model_copy(
+                                update={"variant": HOSTILE, "why": HOSTILE}
+                            )
                             for each in b.undecided
                         ],
                     }
                 )
                 for b in sweep.status.best
             ],
-            "front": [p.model_copy(update={"variant": HOSTILE}) for p in sweep.status.front],
+            "front": [
+                p.model_copy(update={"variant": HOSTILE})
+                for p in sweep.status.front
+            ],
         }
     )
-    written = {**sweep.declared.spec, "template": {**spec_body(), "model": {"name": HOSTILE}}}
-    declared = replace(sweep.declared, name=HOSTILE, namespace=HOSTILE, spec=written)
+    written = {
+        **sweep.declared.spec,
+        "template": {**spec_body(), "model": {"name": HOSTILE}},
+    }
+    declared = replace(
+        sweep.declared, name=HOSTILE, namespace=HOSTILE, spec=written
+    )
     return replace(sweep, declared=declared, status=status)
 
 

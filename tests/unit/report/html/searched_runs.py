@@ -22,7 +22,9 @@ OBJECTIVES = [{"metric": "TTFT", "percentile": "95", "maxMilliseconds": 200}]
 @cache
 def searched() -> Reported:
     """Build a search over rates from 4 on, with records named by the number of their load."""
-    run = simulated_run("searched", rates=TRIED, repeats=1, requests=400, objectives=OBJECTIVES)
+    run = simulated_run(
+        "searched", rates=TRIED, repeats=1, requests=400, objectives=OBJECTIVES
+    )
     workload = {
         **run.body["workloads"][0],
         "load": {"search": {"axis": "RequestRate", "from": "4", "to": "64"}},
@@ -53,7 +55,8 @@ def searched() -> Reported:
 def _as_probes(run: SimulatedRun) -> tuple[StageRecord, ...]:
     """Put a run's records one after the other, in the order in which they were tried."""
     by_rate = {
-        record.stage_id.partition("=")[2].partition("/")[0]: record for record in run.records
+        record.stage_id.partition("=")[2].partition("/")[0]: record
+        for record in run.records
     }
     begin = min(record.first_send_unix_us for record in run.records)
     found = []

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 from benchrun.report.html.sections.comparison import Bar, reach
 from benchrun.report.html.sections.timeline import time_unit
-from benchrun.report.html.theme import MAX_TICKS, RAMP, latency_axis, load_axis, log_ticks, ramp
+from benchrun.report.html.theme import (
+    MAX_TICKS,
+    RAMP,
+    latency_axis,
+    load_axis,
+    log_ticks,
+    ramp,
+)
 from hypothesis import given, strategies as st
 
 
@@ -27,7 +34,9 @@ def scale_of(axis: Mapping[str, Any]) -> str:
         pytest.param([1, float("inf")], "linear", id="no end"),
     ],
 )
-def test_latencies_are_logarithmic_where_they_span_much(values: list[float], kind: str) -> None:
+def test_latencies_are_logarithmic_where_they_span_much(
+    values: list[float], kind: str
+) -> None:
     assert scale_of(latency_axis(values, from_zero=True)) == kind
 
 
@@ -47,16 +56,22 @@ def test_loads_are_logarithmic_where_they_span_much_and_each_has_its_tick() -> N
         (30, 60, [50]),
     ],
 )
-def test_ticks_of_a_logarithmic_axis_are_round(low: float, high: float, ticks: list[float]) -> None:
+def test_ticks_of_a_logarithmic_axis_are_round(
+    low: float, high: float, ticks: list[float]
+) -> None:
     assert log_ticks(low, high) == pytest.approx(ticks)
 
 
 @given(st.floats(1e-3, 1e6), st.floats(12, 1e9))
-def test_a_wide_axis_always_has_ticks_and_never_a_heap(low: float, ratio: float) -> None:
+def test_a_wide_axis_always_has_ticks_and_never_a_heap(
+    low: float, ratio: float
+) -> None:
     assert 1 <= len(log_ticks(low, low * ratio)) <= max(MAX_TICKS, 11)
 
 
-@pytest.mark.parametrize(("seconds", "unit"), [(60, "s"), (600, "min"), (20_000, "h")])
+@pytest.mark.parametrize(
+    ("seconds", "unit"), [(60, "s"), (600, "min"), (20_000, "h")]
+)
 def test_time_counts_in_small_numbers(seconds: float, unit: str) -> None:
     assert time_unit(seconds)[0] == unit
 

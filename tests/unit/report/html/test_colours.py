@@ -5,7 +5,9 @@ from importlib.resources import files
 
 import pytest
 
-STYLE = (files("benchrun.report.html") / "templates" / "report.css").read_text(encoding="utf-8")
+STYLE = (files("benchrun.report.html") / "templates" / "report.css").read_text(
+    encoding="utf-8"
+)
 TEXT = [
     ("ink", "paper"),
     ("ink", "card"),
@@ -25,7 +27,14 @@ TEXT = [
 ]
 DRAWN = [
     (name, "card")
-    for name in ("blue", "amber", "green", "red", "grey", *(f"ramp-{step}" for step in range(8)))
+    for name in (
+        "blue",
+        "amber",
+        "green",
+        "red",
+        "grey",
+        *(f"ramp-{step}" for step in range(8)),
+    )
 ]
 
 
@@ -43,7 +52,8 @@ def colours(scheme: str) -> dict[str, str]:
 def luminance(colour: str) -> float:
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in parts
     ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 

@@ -8,7 +8,10 @@ from benchrun.cli.html_page import draw
 from benchrun.report.html import ChartSpec, Section
 from benchrun.report.html.page import page
 from benchrun.report.html.sections.curves import load_curves_section
-from benchrun.report.html.sections.distributions import cdf_chart, distributions_section
+from benchrun.report.html.sections.distributions import (
+    cdf_chart,
+    distributions_section,
+)
 from benchrun.report.html.sections.timeline import timeline_section
 from benchrun.report.html.svg import inline_svg
 from benchrun.report.html.theme import CARD_HEIGHT, CARD_WIDTH
@@ -16,7 +19,9 @@ from report_kit.simulated_run import SimulatedRun, held_against, simulated_run
 from unit.report.html.reported_runs import charts_of, compared, reported
 
 MAX_BYTES = 5_000_000
-HOSTILE = """</text><script>alert(1)</script>"'&amp;<image href="http://elsewhere"/>"""
+HOSTILE = (
+    """</text><script>alert(1)</script>"'&amp;<image href="http://elsewhere"/>"""
+)
 
 
 def drawn(spec: ChartSpec) -> str:
@@ -28,9 +33,16 @@ def largest() -> SimulatedRun:
     """200 stages: five workloads at ten rates, four times each, held against another run."""
     rates = tuple(str(rate) for rate in (1, 2, 4, 6, 8, 10, 12, 14, 16, 18))
     workloads = ("chat", "code", "rag", "search", "summary")
-    run = simulated_run("largest", rates=rates, workloads=workloads, repeats=4, requests=60)
+    run = simulated_run(
+        "largest", rates=rates, workloads=workloads, repeats=4, requests=60
+    )
     before = simulated_run(
-        "before", rates=rates, workloads=workloads, repeats=4, requests=8, slowness=1.1
+        "before",
+        rates=rates,
+        workloads=workloads,
+        repeats=4,
+        requests=8,
+        slowness=1.1,
     )
     return held_against(run, before)
 
@@ -49,12 +61,19 @@ def test_a_card_fits_a_phone() -> None:
 
 def test_colours_are_those_of_the_page_in_both_schemes() -> None:
     run = reported(compared())
-    sections = (load_curves_section(run), distributions_section(run), timeline_section(run))
-    for chart in (chart for section in sections for chart in charts_of(_section(section))):
+    sections = (
+        load_curves_section(run),
+        distributions_section(run),
+        timeline_section(run),
+    )
+    for chart in (
+        chart for section in sections for chart in charts_of(_section(section))
+    ):
         svg = drawn(chart.spec)
         assert "var(--" in svg
         assert not any(
-            f'{paint}="#' in svg or f'{paint}="rgb' in svg for paint in ("fill", "stroke")
+            f'{paint}="#' in svg or f'{paint}="rgb' in svg
+            for paint in ("fill", "stroke")
         )
 
 

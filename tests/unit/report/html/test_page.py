@@ -7,7 +7,13 @@ from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
-from unit.report.html.reported_runs import compared, hostile, page_of, reported, with_status
+from unit.report.html.reported_runs import (
+    compared,
+    hostile,
+    page_of,
+    reported,
+    with_status,
+)
 
 ALLOWED = {
     *(
@@ -42,7 +48,18 @@ ALLOWED = {
         "figcaption",
     ),
     *("table", "caption", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd"),
-    *("svg", "g", "path", "rect", "line", "text", "tspan", "circle", "defs", "clippath"),
+    *(
+        "svg",
+        "g",
+        "path",
+        "rect",
+        "line",
+        "text",
+        "tspan",
+        "circle",
+        "defs",
+        "clippath",
+    ),
 }
 
 
@@ -55,12 +72,16 @@ class Elements(HTMLParser):
         self.open: list[str] = []
         self.feed(page)
 
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(
+        self, tag: str, attributes: list[tuple[str, str | None]]
+    ) -> None:
         self.found.append((tag, dict(attributes)))
         if tag not in ("meta",):
             self.open.append(tag)
 
-    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+    def handle_startendtag(
+        self, tag: str, attributes: list[tuple[str, str | None]]
+    ) -> None:
         self.found.append((tag, dict(attributes)))
 
     def handle_endtag(self, tag: str) -> None:
@@ -121,7 +142,9 @@ def test_the_policy_names_the_style_that_is_there(page: str) -> None:
     assert f"'sha256-{b64encode(sha256(style.encode()).digest()).decode()}'" in page
 
 
-@pytest.mark.parametrize("build", [lambda: reported(compared()), hostile], ids=["ours", "hostile"])
+@pytest.mark.parametrize(
+    "build", [lambda: reported(compared()), hostile], ids=["ours", "hostile"]
+)
 def test_every_element_is_closed_where_it_should_be(build: object) -> None:
     assert callable(build)
     assert Elements(page_of(build())).open == []
@@ -137,12 +160,20 @@ def test_strings_of_others_stay_strings() -> None:
 
 
 def test_identifiers_are_unique(page: str) -> None:
-    ids = [attributes["id"] for _, attributes in Elements(page).found if "id" in attributes]
+    ids = [
+        attributes["id"]
+        for _, attributes in Elements(page).found
+        if "id" in attributes
+    ]
     assert len(ids) == len(set(ids))
 
 
 def test_headings_do_not_leave_out_a_level(page: str) -> None:
-    levels = [int(tag[1]) for tag, _ in Elements(page).found if re.fullmatch(r"h[1-6]", tag)]
+    levels = [
+        int(tag[1])
+        for tag, _ in Elements(page).found
+        if re.fullmatch(r"h[1-6]", tag)
+    ]
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(below - above <= 1 for above, below in pairwise(levels))

@@ -20,9 +20,17 @@ def cleaned(body: str, *, prefix: str = "c1-", label: str = "a chart") -> str:
         pytest.param('<a href="javascript:alert(1)"><path d="M0"/></a>', id="link"),
         pytest.param("<style>*{}</style>", id="style"),
         pytest.param('<use href="#x"/>', id="use"),
-        pytest.param('<path d="M0" fill="url(http://elsewhere/x)"/>', id="fill from elsewhere"),
-        pytest.param('<path d="M0" clip-path="URL(//elsewhere#x)"/>', id="clip from elsewhere"),
-        pytest.param('<path d="M0" stroke="image-set(x)"/>', id="function as a colour"),
+        pytest.param(
+            '<path d="M0" fill="url(http://elsewhere/x)"/>',
+            id="fill from elsewhere",
+        ),
+        pytest.param(
+            '<path d="M0" clip-path="URL(//elsewhere#x)"/>',
+            id="clip from elsewhere",
+        ),
+        pytest.param(
+            '<path d="M0" stroke="image-set(x)"/>', id="function as a colour"
+        ),
         pytest.param("<!-- x -->", id="comment"),
         pytest.param("<![CDATA[x]]>", id="cdata"),
     ],
@@ -47,7 +55,9 @@ def test_an_invalid_drawing_is_rejected() -> None:
             inline_svg(text, prefix="", label="")
 
 
-@pytest.mark.parametrize("attribute", ["onclick", "style", "href", "class", "onload"])
+@pytest.mark.parametrize(
+    "attribute", ["onclick", "style", "href", "class", "onload"]
+)
 def test_attributes_that_do_something_are_dropped(attribute: str) -> None:
     assert attribute not in cleaned(f'<path d="M0" {attribute}="alert(1)"/>')
 

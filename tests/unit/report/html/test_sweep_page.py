@@ -18,8 +18,14 @@ from benchrun.report.html.sections.comparison import (
     front_chart,
     front_section,
 )
-from benchrun.report.html.sections.provenance import manifest, sweep_provenance_section
-from benchrun.report.html.sections.results import sweep_limits_section, sweep_results_section
+from benchrun.report.html.sections.provenance import (
+    manifest,
+    sweep_provenance_section,
+)
+from benchrun.report.html.sections.results import (
+    sweep_limits_section,
+    sweep_results_section,
+)
 from benchrun.report.html.sections.verdict import HOLES, sweep_verdict_section
 from unit.plan.specs import concurrencies, spec_body, workload
 from unit.report.finished_sweeps import Measured, batches, finished_sweep
@@ -27,7 +33,16 @@ from unit.report.html.reported_runs import charts_of, data_of, prose_of, tables_
 from unit.report.html.reported_sweeps import hostile, page_of, several
 from unit.report.html.test_page import ALLOWED, Elements
 
-SECTIONS = ["verdict", "best", "front", "changes", "limits", "results", "provenance", "repeat"]
+SECTIONS = [
+    "verdict",
+    "best",
+    "front",
+    "changes",
+    "limits",
+    "results",
+    "provenance",
+    "repeat",
+]
 
 
 def made(section: Section | None) -> Section:
@@ -74,7 +89,9 @@ def test_strings_of_others_stay_strings() -> None:
 
 def test_headings_do_not_leave_out_a_level() -> None:
     levels = [
-        int(tag[1]) for tag, _ in Elements(page_of(several())).found if re.fullmatch(r"h[1-6]", tag)
+        int(tag[1])
+        for tag, _ in Elements(page_of(several())).found
+        if re.fullmatch(r"h[1-6]", tag)
     ]
     assert levels[0] == 1
     assert all(below - above <= 1 for above, below in pairwise(levels))
@@ -84,13 +101,16 @@ def test_headings_do_not_leave_out_a_level() -> None:
     "sweep",
     [
         pytest.param(
-            ReportedSweep(Sweep("lab", "s", "u", 1), BenchmarkSweepStatus()), id="nothing is known"
+            ReportedSweep(Sweep("lab", "s", "u", 1), BenchmarkSweepStatus()),
+            id="nothing is known",
         ),
         pytest.param(
-            finished_sweep({"base": None, "wide": None}).reported, id="nothing was measured"
+            finished_sweep({"base": None, "wide": None}).reported,
+            id="nothing was measured",
         ),
         pytest.param(
-            finished_sweep({"base": Measured(), "wide": None}).reported, id="one was measured"
+            finished_sweep({"base": Measured(), "wide": None}).reported,
+            id="one was measured",
         ),
         pytest.param(
             finished_sweep({"base": Measured(verdict="Invalid")}).reported,
@@ -115,22 +135,30 @@ def test_the_verdict_comes_first_and_names_the_best() -> None:
     assert isinstance(first, Verdict)
     assert (first.word, first.meaning.endswith(HOLES)) == ("Suspect", True)
     assert isinstance(facts, FactList)
-    assert dict(facts.pairs)["Most throughput per GPU"] == "everything at chat/concurrency=64"
+    assert (
+        dict(facts.pairs)["Most throughput per GPU"]
+        == "everything at chat/concurrency=64"
+    )
     assert dict(facts.pairs)["Runs"] == "15 measured, 3 failed"
 
 
 def test_without_gpus_the_most_throughput_is_that_of_a_server() -> None:
     sweep = several()
-    variants = [each.model_copy(update={"gpus": 0}) for each in sweep.status.variants]
+    variants = [
+        each.model_copy(update={"gpus": 0}) for each in sweep.status.variants
+    ]
     facts = sweep_verdict_section(with_status(sweep, variants=variants)).elements[1]
     assert isinstance(facts, FactList)
-    assert dict(facts.pairs)["Most throughput"] == "everything at chat/concurrency=64"
+    assert (
+        dict(facts.pairs)["Most throughput"] == "everything at chat/concurrency=64"
+    )
 
 
 def test_a_best_that_is_not_certain_is_no_fact() -> None:
     sweep = several()
     none = [
-        each.model_copy(update={"variant": None, "load_point": None}) for each in sweep.status.best
+        each.model_copy(update={"variant": None, "load_point": None})
+        for each in sweep.status.best
     ]
     facts = sweep_verdict_section(with_status(sweep, best=none)).elements[1]
     assert isinstance(facts, FactList)
@@ -140,12 +168,19 @@ def test_a_best_that_is_not_certain_is_no_fact() -> None:
 def test_the_best_of_many_workloads_stand_in_their_table_alone() -> None:
     sweep = several()
     [best] = [each for each in sweep.status.best if each.objective == "throughput"]
-    many = [best.model_copy(update={"workload": f"w{number}"}) for number in range(5)]
+    many = [
+        best.model_copy(update={"workload": f"w{number}"}) for number in range(5)
+    ]
     for status, shown in ((many[:4], 4), (many, 0)):
-        given = replace(sweep, status=sweep.status.model_copy(update={"best": status}))
+        given = replace(
+            sweep, status=sweep.status.model_copy(update={"best": status})
+        )
         facts = sweep_verdict_section(given).elements[1]
         assert isinstance(facts, FactList)
-        assert sum(name.startswith("Most throughput") for name, _ in facts.pairs) == shown
+        assert (
+            sum(name.startswith("Most throughput") for name, _ in facts.pairs)
+            == shown
+        )
 
 
 def test_each_variant_has_a_row_with_its_outcome_and_why_it_failed() -> None:
@@ -164,7 +199,9 @@ def test_each_variant_has_a_row_with_its_outcome_and_why_it_failed() -> None:
 
 
 def test_how_it_ended_comes_before_what_was_measured() -> None:
-    [first, *_] = sweep_verdict_section(with_status(several(), phase="Cancelled")).elements
+    [first, *_] = sweep_verdict_section(
+        with_status(several(), phase="Cancelled")
+    ).elements
     assert isinstance(first, Verdict)
     assert first.word == "Cancelled"
 
@@ -175,10 +212,14 @@ def test_how_it_ended_comes_before_what_was_measured() -> None:
 
 def test_every_load_point_is_a_point_and_those_of_the_front_stand_out() -> None:
     [chart] = charts_of(made(front_section(several())))
-    points = {row["text"]: row["on_front"] for row in data_of(chart.spec) if "text" in row}
+    points = {
+        row["text"]: row["on_front"] for row in data_of(chart.spec) if "text" in row
+    }
     assert len(points) == 10, "five variants were measured at two load points"
     front = {label.split(":")[0] for label, on_front in points.items() if on_front}
-    assert front == {f"{point.variant} at {point.load_point}" for point in several().status.front}
+    assert front == {
+        f"{point.variant} at {point.load_point}" for point in several().status.front
+    }
     assert "eager at chat/concurrency=16" not in front
 
 
@@ -188,7 +229,10 @@ def test_an_invalid_row_is_no_point() -> None:
         {"base": Measured(), "slow": Measured({"MeanTPOT": 20.0}), "wide": fast}
     ).reported
     [chart] = charts_of(made(front_section(found)))
-    assert {row["variant"] for row in data_of(chart.spec) if "text" in row} == {"base", "slow"}
+    assert {row["variant"] for row in data_of(chart.spec) if "text" in row} == {
+        "base",
+        "slow",
+    }
 
 
 def test_a_single_point_is_reported_and_not_drawn() -> None:
@@ -202,7 +246,9 @@ def test_a_single_point_is_reported_and_not_drawn() -> None:
     [
         pytest.param((9.9971, 9.9994, 10.0), 0.0, 1.0, id="a tenth of its value"),
         pytest.param((9.9971, 9.9994, 10.0), 0.5, 4.9, id="its noise"),
-        pytest.param((5.0, 15.0), 0.5, None, id="its values, which are farther apart"),
+        pytest.param(
+            (5.0, 15.0), 0.5, None, id="its values, which are farther apart"
+        ),
     ],
 )
 def test_the_axis_of_tpot_is_not_narrower_than_its_noise(
@@ -222,15 +268,28 @@ def test_the_axis_of_tpot_is_not_narrower_than_its_noise(
 
 def scales_of(spec: Any, field: str) -> list[Any]:
     """The scales of a field, wherever it stands."""
-    found = [spec["scale"]] if spec.get("field") == field and "scale" in spec else []
+    found = (
+        [spec["scale"]] if spec.get("field") == field and "scale" in spec else []
+    )
     parts = [
-        each for value in spec.values() for each in (value if isinstance(value, list) else [value])
+        each
+        for value in spec.values()
+        for each in (value if isinstance(value, list) else [value])
     ]
-    return found + [s for part in parts if isinstance(part, dict) for s in scales_of(part, field)]
+    return found + [
+        s
+        for part in parts
+        if isinstance(part, dict)
+        for s in scales_of(part, field)
+    ]
 
 
-@pytest.mark.parametrize(("ends", "share"), [((-20.0, 20.0), 0.4), ((-90.0, 900.0), 1.0)])
-def test_the_noise_of_tpot_is_that_of_its_changes(ends: tuple[float, float], share: float) -> None:
+@pytest.mark.parametrize(
+    ("ends", "share"), [((-20.0, 20.0), 0.4), ((-90.0, 900.0), 1.0)]
+)
+def test_the_noise_of_tpot_is_that_of_its_changes(
+    ends: tuple[float, float], share: float
+) -> None:
     measured = {"base": Measured(), "wide": Measured({"OutputThroughput": 2000.0})}
     sweep = finished_sweep(measured).reported
     by = {"low_percent": ends[0], "high_percent": ends[1]}
@@ -238,7 +297,9 @@ def test_the_noise_of_tpot_is_that_of_its_changes(ends: tuple[float, float], sha
         row.model_copy(
             update={
                 "changes": [
-                    change.model_copy(update=by) if change.metric == "MeanTPOT" else change
+                    change.model_copy(update=by)
+                    if change.metric == "MeanTPOT"
+                    else change
                     for change in row.changes
                 ]
             }
@@ -253,8 +314,12 @@ def test_the_noise_of_tpot_is_that_of_its_changes(ends: tuple[float, float], sha
 def test_each_workload_has_a_front_of_its_own() -> None:
     template = spec_body(workloads=[workload("chat"), workload("code")])
     measured = {"base": Measured(), "slow": Measured({"MeanTPOT": 20.0})}
-    found = finished_sweep(measured, load_points=("chat/rate=4", "code/rate=4"), template=template)
-    assert [chart.title for chart in charts_of(made(front_section(found.reported)))] == [
+    found = finished_sweep(
+        measured, load_points=("chat/rate=4", "code/rate=4"), template=template
+    )
+    assert [
+        chart.title for chart in charts_of(made(front_section(found.reported)))
+    ] == [
         "chat",
         "code",
     ]
@@ -279,12 +344,15 @@ def test_many_load_points_are_thinned_in_charts_and_complete_in_tables() -> None
     load_points = [f"chat/concurrency={count}" for count in users]
     template = spec_body(workloads=[workload(load=concurrencies(*users))])
     found = finished_sweep(
-        {"base": Measured(), "wide": Measured()}, load_points=load_points, template=template
+        {"base": Measured(), "wide": Measured()},
+        load_points=load_points,
+        template=template,
     )
     section = made(changes_section(found.reported))
     assert len(charts_of(section)) == MAX_DRAWN_LOAD_POINTS * 5
-    assert f"{MAX_DRAWN_LOAD_POINTS} of {len(load_points)} load points are drawn" in prose_of(
-        section
+    assert (
+        f"{MAX_DRAWN_LOAD_POINTS} of {len(load_points)} load points are drawn"
+        in prose_of(section)
     )
     [table] = tables_of(section)
     assert {row[1] for row in table.rows.rows} == set(load_points)
@@ -302,9 +370,15 @@ def test_the_bottleneck_is_explained_in_sentences() -> None:
 
 def test_the_table_has_every_figure() -> None:
     [table] = tables_of(sweep_results_section(batches().reported))
-    assert {"texts/s", "total tok/s", "per GPU", "running", "waiting", "KV max", "hits"} <= set(
-        table.rows.headers
-    )
+    assert {
+        "texts/s",
+        "total tok/s",
+        "per GPU",
+        "running",
+        "waiting",
+        "KV max",
+        "hits",
+    } <= set(table.rows.headers)
 
 
 def test_provenance_says_what_each_variant_sets() -> None:
@@ -316,14 +390,18 @@ def test_the_manifest_measures_the_same_under_another_name() -> None:
     sweep = several()
     switches = {"cancel": True, "suspend": True}
     template = {**raw.mapping(sweep.declared.spec["template"]), **switches}
-    written = dict(sorted({**sweep.declared.spec, **switches, "template": template}.items()))
+    written = dict(
+        sorted({**sweep.declared.spec, **switches, "template": template}.items())
+    )
     text = manifest(replace(sweep.declared, name="a" * MAX_NAME, spec=written))
     body = yaml.safe_load(text)
     assert body["kind"] == "BenchmarkSweep"
     assert len(body["metadata"]["name"]) <= MAX_NAME
     assert list(body["spec"])[:2] == ["template", "matrix"]
     assert list(body["spec"]["template"])[:3] == ["model", "server", "workloads"]
-    assert not switches.keys() & (body["spec"].keys() | body["spec"]["template"].keys())
+    assert not switches.keys() & (
+        body["spec"].keys() | body["spec"]["template"].keys()
+    )
     assert BenchmarkSweepSpec.model_validate(body["spec"]) == sweep.spec
 
 
@@ -341,7 +419,11 @@ def test_a_variant_says_all_that_it_sets_beyond_the_template() -> None:
             },
         },
     ]
-    body = {"template": template, "matrix": {"variants": variants}, "replications": 1}
+    body = {
+        "template": template,
+        "matrix": {"variants": variants},
+        "replications": 1,
+    }
     sweep = ReportedSweep(Sweep("lab", "s", "u", 1, body), BenchmarkSweepStatus())
     (table,) = tables_of(sweep_provenance_section(sweep))
     assert [row[2] for row in table.rows.rows] == [

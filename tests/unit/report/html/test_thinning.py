@@ -53,26 +53,45 @@ def test_the_tail_has_points_of_its_own() -> None:
 def sample(
     at: float, running: float | None, pod: str = "a", kv_cache: float | None = None
 ) -> Sample:
-    return Sample(at=at, role="server", pod=pod, running=running, waiting=0.0, kv_cache=kv_cache)
+    return Sample(
+        at=at,
+        role="server",
+        pod=pod,
+        running=running,
+        waiting=0.0,
+        kv_cache=kv_cache,
+    )
 
 
 def test_no_spike_is_lost() -> None:
-    samples = [sample(float(second), 100.0 if second == 4_321 else 1.0) for second in range(10_000)]
+    samples = [
+        sample(float(second), 100.0 if second == 4_321 else 1.0)
+        for second in range(10_000)
+    ]
     found = spans(samples, origin=0.0, at_most=SPANS)
     assert len(found) <= SPANS
     assert max(span.running.high for span in found if span.running) == 100.0
 
 
 def test_a_hole_stays_a_hole() -> None:
-    samples = [sample(float(second), 1.0) for second in [*range(100), *range(200, 300)]]
+    samples = [
+        sample(float(second), 1.0) for second in [*range(100), *range(200, 300)]
+    ]
     found = spans(samples, origin=0.0, at_most=50)
     assert any(span.running is None for span in found)
-    assert all(span.running is not None for span in found if span.end <= 99 or span.start >= 200)
+    assert all(
+        span.running is not None
+        for span in found
+        if span.end <= 99 or span.start >= 200
+    )
 
 
 def test_few_samples_make_no_holes() -> None:
     samples = [sample(second + 0.2 * (second % 3), 1.0) for second in range(40)]
-    assert all(span.running is not None for span in spans(samples, origin=0.0, at_most=SPANS))
+    assert all(
+        span.running is not None
+        for span in spans(samples, origin=0.0, at_most=SPANS)
+    )
 
 
 def test_requests_of_servers_add_up_and_their_caches_are_averaged() -> None:
@@ -85,7 +104,9 @@ def test_requests_of_servers_add_up_and_their_caches_are_averaged() -> None:
 
 
 def test_time_counts_from_the_origin() -> None:
-    found = spans([sample(1000.0, 1.0), sample(1010.0, 1.0)], origin=990.0, at_most=SPANS)
+    found = spans(
+        [sample(1000.0, 1.0), sample(1010.0, 1.0)], origin=990.0, at_most=SPANS
+    )
     assert found[0].start == 10.0
 
 

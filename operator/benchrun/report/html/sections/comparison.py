@@ -6,7 +6,13 @@ from typing import NamedTuple
 from benchrun.api import HIGHER_IS_BETTER, KEYS, SCOPES, TRUSTED, Change
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.report import html
-from benchrun.report.comparison_rows import comparison_rows, interval, reasons, signed, unpaired
+from benchrun.report.comparison_rows import (
+    comparison_rows,
+    interval,
+    reasons,
+    signed,
+    unpaired,
+)
 from benchrun.report.html import ChartSpec, theme
 from benchrun.report.sweep_rows import (
     change_rows,
@@ -17,9 +23,13 @@ from benchrun.report.sweep_rows import (
 )
 from benchrun.report.tables import ABSENT, Rows, figure
 
-MAX_OPEN_ROWS = 30  # Most rows of an open table beside a chart; longer tables are collapsed.
+MAX_OPEN_ROWS = (
+    30  # Most rows of an open table beside a chart; longer tables are collapsed.
+)
 MAX_BARS = 40  # Most bars of one chart; the table has all.
-MAX_DRAWN_LOAD_POINTS = 8  # Most load points of a sweep that have charts; the table has all.
+MAX_DRAWN_LOAD_POINTS = (
+    8  # Most load points of a sweep that have charts; the table has all.
+)
 EXPLAINED = (
     "Bars are the change, the thin line its interval; green is better, red worse, grey within the "
     "noise or unknown. An interval "
@@ -32,7 +42,9 @@ def comparison_section(run: html.Reported) -> html.Section | None:
     if (found := run.status.comparison) is None:
         return None
     limit = (
-        float(run.spec.baseline.max_regression_percent) if run.spec.baseline is not None else None
+        float(run.spec.baseline.max_regression_percent)
+        if run.spec.baseline is not None
+        else None
     )
     changes = [
         (load_point.load_point, change)
@@ -40,7 +52,11 @@ def comparison_section(run: html.Reported) -> html.Section | None:
         for change in load_point.changes
     ]
     charts = _change_charts(changes, by="load point", limit=limit)
-    dashed = f" Dashed: {limit:g} % worse, the most that is allowed." if limit is not None else ""
+    dashed = (
+        f" Dashed: {limit:g} % worse, the most that is allowed."
+        if limit is not None
+        else ""
+    )
     some = (
         f" {MAX_BARS} of {len(found.load_points)} load points are drawn."
         if len(found.load_points) > MAX_BARS
@@ -54,7 +70,10 @@ def comparison_section(run: html.Reported) -> html.Section | None:
         html.Prose(EXPLAINED + dashed + some if charts else ""),
         html.Charts(charts),
         _table(comparison_rows(found.load_points)),
-        *(html.Prose(f"Not compared: {reason}") for reason in reasons(found.load_points)),
+        *(
+            html.Prose(f"Not compared: {reason}")
+            for reason in reasons(found.load_points)
+        ),
         html.Prose(f"Traffic not known to be equal: {alone}." if alone else ""),
     )
 
@@ -65,7 +84,9 @@ def changes_section(sweep: html.ReportedSweep) -> html.Section | None:
     rows = change_rows(status)
     if status.scope is None or not rows.rows:
         return None
-    load_points = list(dict.fromkeys(row.load_point for row in status.results if row.changes))
+    load_points = list(
+        dict.fromkeys(row.load_point for row in status.results if row.changes)
+    )
     lead = (
         f"Baseline {status.baseline}, {SCOPES[status.scope]}. {EXPLAINED} If all variants were "
         "equal, some word of the sweep would be "
@@ -92,7 +113,10 @@ def changes_section(sweep: html.ReportedSweep) -> html.Section | None:
         "Against the baseline",
         html.Prose(lead + some),
         *drawn,
-        html.Table("Changes, load points side by side: percent, interval, word", side_by_side),
+        html.Table(
+            "Changes, load points side by side: percent, interval, word",
+            side_by_side,
+        ),
         _table(rows),
     )
 
@@ -100,7 +124,10 @@ def changes_section(sweep: html.ReportedSweep) -> html.Section | None:
 def _table(rows: Rows) -> html.Table:
     folded = len(rows.rows) > MAX_OPEN_ROWS
     return html.Table(
-        "Changes against the baseline", rows, words=frozenset({"word"}), folded=folded
+        "Changes against the baseline",
+        rows,
+        words=frozenset({"word"}),
+        folded=folded,
     )
 
 
@@ -134,7 +161,9 @@ def _change_charts(
             )
             bars[change.metric].append(bar)
     charts = []
-    for metric, of_metric in ((metric, found) for metric, found in bars.items() if found):
+    for metric, of_metric in (
+        (metric, found) for metric, found in bars.items() if found
+    ):
         rises = metric in HIGHER_IS_BETTER
         better = f"{'higher' if rises else 'lower'} is better"
         description = (
@@ -143,7 +172,8 @@ def _change_charts(
             "The same figures are in the table below."
         )
         chart = change_chart(
-            of_metric[:MAX_BARS], limit_percent=-limit if limit is not None and rises else limit
+            of_metric[:MAX_BARS],
+            limit_percent=-limit if limit is not None and rises else limit,
         )
         charts.append(html.Chart(f"{metric} ({better})", chart, description))
     return tuple(charts)
@@ -186,7 +216,11 @@ def change_chart(bars: Sequence[Bar], *, limit_percent: float | None) -> ChartSp
     }
     y = {"field": "label", "type": "nominal", "sort": order, "axis": names}
     low, high = reach(bars, limit_percent)
-    axis = {"title": "change against the baseline, %", "labelExpr": PERCENT, "tickCount": 5}
+    axis = {
+        "title": "change against the baseline, %",
+        "labelExpr": PERCENT,
+        "tickCount": 5,
+    }
     across = {"domain": [low, high], "nice": False, "clamp": True}
     colour = theme.nominal("word", {word: theme.OF_WORDS[word] for word in _WORDS})
     x = theme.quantitative("change", axis=axis, scale=across, stack=None)
@@ -217,7 +251,9 @@ def change_chart(bars: Sequence[Bar], *, limit_percent: float | None) -> ChartSp
         ),
     ]
     return theme.card(
-        layers, [bar._asdict() for bar in bars], height=MARGINS + ROW_HEIGHT * len(bars)
+        layers,
+        [bar._asdict() for bar in bars],
+        height=MARGINS + ROW_HEIGHT * len(bars),
     )
 
 
@@ -228,11 +264,18 @@ def reach(bars: Sequence[Bar], limit_percent: float | None) -> tuple[float, floa
     all others.
     """
     farthest = max(
-        LEAST_REACH, 1.5 * max(abs(bar.change) for bar in bars), 2 * abs(limit_percent or 0.0)
+        LEAST_REACH,
+        1.5 * max(abs(bar.change) for bar in bars),
+        2 * abs(limit_percent or 0.0),
     )
     ends = [
         0.0,
-        *(end for bar in bars for end in (bar.change, bar.low, bar.high) if end is not None),
+        *(
+            end
+            for bar in bars
+            for end in (bar.change, bar.low, bar.high)
+            if end is not None
+        ),
     ]
     marks = [*ends, limit_percent] if limit_percent is not None else ends
     return max(min(marks) - 1, -farthest), min(max(marks) + 1, farthest)
@@ -240,7 +283,9 @@ def reach(bars: Sequence[Bar], limit_percent: float | None) -> tuple[float, floa
 
 def _line(at: float, **mark: object) -> ChartSpec:
     return theme.layer(
-        {"type": "rule", "strokeWidth": 1.2, **mark}, {"x": theme.quantitative("at")}, [{"at": at}]
+        {"type": "rule", "strokeWidth": 1.2, **mark},
+        {"x": theme.quantitative("at")},
+        [{"at": at}],
     )
 
 
@@ -259,15 +304,21 @@ def front_section(sweep: html.ReportedSweep) -> html.Section | None:
         return None
     workloads = list(dict.fromkeys(point.workload for point in sweep.status.front))
     charts = tuple(
-        chart for workload in workloads if (chart := _front_chart(sweep, workload)) is not None
+        chart
+        for workload in workloads
+        if (chart := _front_chart(sweep, workload)) is not None
     )
     many = len(sweep.status.variants) > MAX_COLOURS
     explained = " Blue is the front; the variants are in the table." if many else ""
     lead = html.Prose(FRONT + explained if charts else "")
     table = html.Table(
-        "The front, from the lowest TPOT on", rows, folded=len(rows.rows) > MAX_OPEN_ROWS
+        "The front, from the lowest TPOT on",
+        rows,
+        folded=len(rows.rows) > MAX_OPEN_ROWS,
     )
-    return html.section("front", "Throughput against TPOT", lead, html.Charts(charts), table)
+    return html.section(
+        "front", "Throughput against TPOT", lead, html.Charts(charts), table
+    )
 
 
 def _front_chart(sweep: html.ReportedSweep, workload: str) -> html.Chart | None:
@@ -278,7 +329,8 @@ def _front_chart(sweep: html.ReportedSweep, workload: str) -> html.Chart | None:
     front = {
         (p.variant, p.load_point): (p.mean_tpot_ms, shown)
         for p in sweep.status.front
-        if p.workload == workload and (shown := throughput(sweep.status, p)) is not None
+        if p.workload == workload
+        and (shown := throughput(sweep.status, p)) is not None
     }
     places = {
         (row.variant, row.load_point): (tpot, shown)
@@ -291,14 +343,18 @@ def _front_chart(sweep: html.ReportedSweep, workload: str) -> html.Chart | None:
     unit = throughput_unit(sweep.status).replace("tok/s", "tokens/s")
     for (variant, load_point), (tpot, shown) in places.items():
         text = f"{variant} at {load_point}: {figure(shown)} {unit}, TPOT {figure(tpot)} ms"
-        points.append(Point(variant, tpot, shown, (variant, load_point) in front, text))
+        points.append(
+            Point(variant, tpot, shown, (variant, load_point) in front, text)
+        )
     if len(points) < 2:
         return None
     description = (
         f"{workload}: output {unit} against mean TPOT, {len(points)} load points. The front is in "
         "the table below, all of them are in the results."
     )
-    chart = front_chart(points, unit=unit, tpot_noise=_tpot_noise(sweep.status, workload))
+    chart = front_chart(
+        points, unit=unit, tpot_noise=_tpot_noise(sweep.status, workload)
+    )
     return html.Chart(workload, chart, description)
 
 
@@ -350,7 +406,9 @@ class Point(NamedTuple):
 LEAST_TPOT_SPAN = 0.1  # Least width of the axis, as a share of the middle value.
 
 
-def front_chart(points: Sequence[Point], *, unit: str, tpot_noise: float = 0.0) -> ChartSpec:
+def front_chart(
+    points: Sequence[Point], *, unit: str, tpot_noise: float = 0.0
+) -> ChartSpec:
     """Build the chart of throughput against TPOT: better is up and to the left.
 
     The line goes through the front: at a TPOT on it, no more throughput was measured. The axis of
@@ -378,19 +436,29 @@ def front_chart(points: Sequence[Point], *, unit: str, tpot_noise: float = 0.0) 
     mark = {"type": "point", "filled": True, "aria": True}
     layers = [
         theme.layer(
-            {**theme.DASHED, "type": "line", "interpolate": "step-after"}, {"x": x, "y": y}, front
+            {**theme.DASHED, "type": "line", "interpolate": "step-after"},
+            {"x": x, "y": y},
+            front,
         ),
         theme.layer({**mark, "size": 45, "opacity": 0.7}, encoding, others),
         theme.layer({**mark, "size": 130, "opacity": 1}, encoding, front),
     ]
-    rows = -(-len(variants) // LEGEND_COLUMNS) if len(variants) <= MAX_COLOURS else 0
-    return theme.card(layers, height=theme.CARD_HEIGHT + 20 + rows * LEGEND_ROW_HEIGHT)
+    rows = (
+        -(-len(variants) // LEGEND_COLUMNS) if len(variants) <= MAX_COLOURS else 0
+    )
+    return theme.card(
+        layers, height=theme.CARD_HEIGHT + 20 + rows * LEGEND_ROW_HEIGHT
+    )
 
 
 def _look(variants: Sequence[str]) -> ChartSpec:
     """Return a colour and a shape for each variant; of too many, only the front has a colour."""
     if len(variants) > MAX_COLOURS:
-        return {"color": theme.nominal("on_front", {True: theme.BLUE, False: theme.GREY})}
+        return {
+            "color": theme.nominal(
+                "on_front", {True: theme.BLUE, False: theme.GREY}
+            )
+        }
     legend = {
         "title": None,
         "columns": LEGEND_COLUMNS,
@@ -399,6 +467,8 @@ def _look(variants: Sequence[str]) -> ChartSpec:
     }
     looks = {"color": theme.ramp(len(variants)), "shape": SHAPES}
     return {
-        name: theme.nominal("variant", dict(zip(variants, of, strict=False)), legend)
+        name: theme.nominal(
+            "variant", dict(zip(variants, of, strict=False)), legend
+        )
         for name, of in looks.items()
     }

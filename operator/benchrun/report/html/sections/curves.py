@@ -33,7 +33,11 @@ def load_curves_section(run: Reported) -> html.Section | None:
 
     Returns None where there is no such workload.
     """
-    groups = [element for curve in html.curves(run.status) for element in _of_curve(run, curve)]
+    groups = [
+        element
+        for curve in html.curves(run.status)
+        for element in _of_curve(run, curve)
+    ]
     if not groups:
         return None
     lead = html.Prose(
@@ -57,10 +61,17 @@ def _of_curve(run: Reported, curve: Curve) -> list[html.Element]:
         _throughput(curve, finite, found),
     )
     charts = tuple(chart for chart in made if chart is not None)
-    absent = "Requests sent all at once have no place on this axis; see the results."
+    absent = (
+        "Requests sent all at once have no place on this axis; see the results."
+    )
     remark = html.Prose(absent if len(finite) < len(curve.results) else "")
     return (
-        [html.Heading(curve.workload), html.Prose(found.sentence), html.Charts(charts), remark]
+        [
+            html.Heading(curve.workload),
+            html.Prose(found.sentence),
+            html.Charts(charts),
+            remark,
+        ]
         if charts
         else []
     )
@@ -77,10 +88,14 @@ def _point(run: Reported, row: Result) -> CurvePoint | None:
     if row.verdict == "Invalid" or mean_ms is None or throughput is None:
         return None
     repeats = [
-        _of_stage(run, row, record, queued=queued) for record in run.records_of(row.load_point)
+        _of_stage(run, row, record, queued=queued)
+        for record in run.records_of(row.load_point)
     ]
     return CurvePoint(
-        float(row.value), throughput, mean_ms / 1000, tuple(r for r in repeats if r is not None)
+        float(row.value),
+        throughput,
+        mean_ms / 1000,
+        tuple(r for r in repeats if r is not None),
     )
 
 
@@ -90,15 +105,25 @@ def _of_stage(
     answered = list(compress(record.requests.e2el_us, record.requests.ok))
     pool = latencies([record], QUEUED_E2EL) if queued else Distribution.of(answered)
     found: Mapping[str, float | None] = totals([record])
-    if row.has_plateau and any(workload.name == row.workload for workload in run.spec.workloads):
+    if row.has_plateau and any(
+        workload.name == row.workload for workload in run.spec.workloads
+    ):
         load_point = LoadPoint(row.load_point, row.workload, record.load, ())
-        found = throughputs([StageFacts(record, expected_stage(run.spec, load_point))])
+        found = throughputs(
+            [StageFacts(record, expected_stage(run.spec, load_point))]
+        )
     mean_us = pool.mean()
     throughput = found["request_throughput"]
-    return None if mean_us is None or throughput is None else (throughput, mean_us / 1e6)
+    return (
+        None
+        if mean_us is None or throughput is None
+        else (throughput, mean_us / 1e6)
+    )
 
 
-def _latency(curve: Curve, rows: Sequence[Result], latency: str, found: Knee) -> html.Chart | None:
+def _latency(
+    curve: Curve, rows: Sequence[Result], latency: str, found: Knee
+) -> html.Chart | None:
     points = [point for row in rows for point in _levels(row, latency)]
     if len({point.load for point in points}) < 2:
         return None
@@ -108,7 +133,9 @@ def _latency(curve: Curve, rows: Sequence[Result], latency: str, found: Knee) ->
     what = f"{name}, {lines}, against {axis}. {found.sentence}"
     chart = load_chart(points, milliseconds=True, axis_title=axis, knee=found)
     return html.Chart(
-        name, chart, f"{curve.workload}: {what} The figures are in the results table."
+        name,
+        chart,
+        f"{curve.workload}: {what} The figures are in the results table.",
     )
 
 
@@ -117,13 +144,21 @@ def _levels(row: Result, latency: str) -> "list[LoadValue]":
 
     For a capped rate they include the wait in the client's queue, as it counts.
     """
-    name = latency if f"median_{latency}{_QUEUED}_ms" not in row.metrics else f"{latency}{_QUEUED}"
+    name = (
+        latency
+        if f"median_{latency}{_QUEUED}_ms" not in row.metrics
+        else f"{latency}{_QUEUED}"
+    )
     suffix = f"_{name}_ms"
     words = [
-        key[1 : -len(suffix)] for key in row.metrics if key.startswith("p") and key.endswith(suffix)
+        key[1 : -len(suffix)]
+        for key in row.metrics
+        if key.startswith("p") and key.endswith(suffix)
     ]
     highest = max(
-        (word for word in words if word.replace(".", "", 1).isdigit()), key=float, default=None
+        (word for word in words if word.replace(".", "", 1).isdigit()),
+        key=float,
+        default=None,
     )
     keys = [("median", f"median{suffix}", f"p50{suffix}")]
     keys += (
@@ -147,17 +182,27 @@ def _level(row: Result, *keys: str) -> float | None:
 def _load_value(
     row: Result, line: str, value: float, interval: Sequence[float] | None
 ) -> "LoadValue":
-    between = f", 95 % interval {figure(interval[0])} to {figure(interval[1])}" if interval else ""
+    between = (
+        f", 95 % interval {figure(interval[0])} to {figure(interval[1])}"
+        if interval
+        else ""
+    )
     text = f"{row.load_point}: {line} {figure(value)} ms{between}; {row.verdict}"
-    return LoadValue(float(row.value), line, value, row.verdict, text, *(interval or ()))
+    return LoadValue(
+        float(row.value), line, value, row.verdict, text, *(interval or ())
+    )
 
 
-def _throughput(curve: Curve, rows: Sequence[Result], found: Knee) -> html.Chart | None:
+def _throughput(
+    curve: Curve, rows: Sequence[Result], found: Knee
+) -> html.Chart | None:
     points = []
     for row in rows:
         if (value := row.figure("output_throughput")) is not None:
             text = f"{row.load_point}: {figure(value)} tokens/s; {row.verdict}"
-            points.append(LoadValue(float(row.value), "tokens/s", value, row.verdict, text))
+            points.append(
+                LoadValue(float(row.value), "tokens/s", value, row.verdict, text)
+            )
     if len(points) < 2:
         return None
     axis = curve.kind.title
@@ -185,16 +230,21 @@ def load_chart(
     points: Sequence[LoadValue], *, milliseconds: bool, axis_title: str, knee: Knee
 ) -> ChartSpec:
     """Build the chart of milliseconds, or of a rate from 0, against load."""
-    ends = [end for p in points for end in (p.value, p.low, p.high) if end is not None]
+    ends = [
+        end for p in points for end in (p.value, p.low, p.high) if end is not None
+    ]
     rates = {
         "scale": {"zero": True, "nice": True},
         "axis": {"title": None, "format": "~s", "tickCount": 5},
     }
     y = theme.quantitative(
-        "value", **(theme.latency_axis(ends, from_zero=True) if milliseconds else rates)
+        "value",
+        **(theme.latency_axis(ends, from_zero=True) if milliseconds else rates),
     )
     names = list(dict.fromkeys(point.line for point in points))
-    x = theme.quantitative("load", **theme.load_axis([point.load for point in points], axis_title))
+    x = theme.quantitative(
+        "load", **theme.load_axis([point.load for point in points], axis_title)
+    )
     colours = (theme.GREEN,) if len(names) == 1 else (theme.BLUE, theme.AMBER)
     looks = dict(zip(names, cycle(colours), strict=False))
     colour = theme.nominal(
@@ -209,15 +259,33 @@ def load_chart(
     point_colour = {"condition": doubtful, "value": theme.INK, **colour}
     layers = [
         *_knee_layers(knee, [point.load for point in points]),
-        theme.layer({"type": "line", "strokeWidth": 2}, {"x": x, "y": y, "color": colour}),
+        theme.layer(
+            {"type": "line", "strokeWidth": 2}, {"x": x, "y": y, "color": colour}
+        ),
         theme.layer(
             {"type": "rule", "strokeWidth": 4, "strokeOpacity": 0.35},
-            {"x": x, "y": theme.quantitative("low"), "y2": {"field": "high"}, "color": colour},
+            {
+                "x": x,
+                "y": theme.quantitative("low"),
+                "y2": {"field": "high"},
+                "color": colour,
+            },
             where=theme.HAS_INTERVAL,
         ),
         theme.layer(
-            {"type": "point", "filled": True, "size": 42, "opacity": 1, "aria": True},
-            {"x": x, "y": y, "color": point_colour, "description": {"field": "text"}},
+            {
+                "type": "point",
+                "filled": True,
+                "size": 42,
+                "opacity": 1,
+                "aria": True,
+            },
+            {
+                "x": x,
+                "y": y,
+                "color": point_colour,
+                "description": {"field": "text"},
+            },
         ),
     ]
     return theme.card(layers, [point._asdict() for point in points])
@@ -241,27 +309,46 @@ def _knee_layers(knee: Knee, loads: Sequence[float]) -> list[ChartSpec]:
         "fill": theme.SOFT_INK,
     }
     x = theme.quantitative("load")
-    marks = [theme.layer(mark, {"x": x}, [{"load": knee.load}]) for mark in (theme.DASHED, word)]
+    marks = [
+        theme.layer(mark, {"x": x}, [{"load": knee.load}])
+        for mark in (theme.DASHED, word)
+    ]
     if knee.low == knee.high:
         return marks
     shade = {"type": "rect", "fill": theme.SOFT_INK, "opacity": 0.12}
     return [
-        theme.layer(shade, {"x": x, "x2": {"field": "to"}}, [{"load": knee.low, "to": knee.high}]),
+        theme.layer(
+            shade,
+            {"x": x, "x2": {"field": "to"}},
+            [{"load": knee.low, "to": knee.high}],
+        ),
         *marks,
     ]
 
 
 def searches_section(run: Reported) -> html.Section | None:
     """Build the course of each search; None: no load was searched."""
-    elements = [element for search in run.status.searches for element in _of_search(run, search)]
-    return html.section("search", "The course of the search", *elements) if elements else None
+    elements = [
+        element
+        for search in run.status.searches
+        for element in _of_search(run, search)
+    ]
+    return (
+        html.section("search", "The course of the search", *elements)
+        if elements
+        else None
+    )
 
 
 def _of_search(run: Reported, search: SearchResult) -> list[html.Element]:
     numbers = _numbers(run, search.workload)
     rows = [row for row in run.status.results if row.workload == search.workload]
     ordered = sorted(
-        rows, key=lambda row: (numbers.get(row.load_point, len(numbers) + 1), float(row.value))
+        rows,
+        key=lambda row: (
+            numbers.get(row.load_point, len(numbers) + 1),
+            float(row.value),
+        ),
     )
     if not ordered:
         return []
@@ -271,15 +358,20 @@ def _of_search(run: Reported, search: SearchResult) -> list[html.Element]:
     for row in (row for row in ordered if row.load_point in numbers):
         outcome = row.objectives_outcome
         text = f"{row.load_point}: {outcome}; {row.verdict}"
-        probes.append(ProbeMark(numbers[row.load_point], float(row.value), outcome, text))
+        probes.append(
+            ProbeMark(numbers[row.load_point], float(row.value), outcome, text)
+        )
     if len(probes) >= LEAST_PROBES:
         lower = float(search.lower) if search.lower is not None else None
         title = kind_of(ordered[0].axis, ordered[0].value).title
         chart = course_chart(probes, axis_title=title, lower=lower)
         described = (
-            "the loads that were tried, in order, each with its outcome. The table below has them."
+            "the loads that were tried, in order, each with its outcome. The "
+            "table below has them."
         )
-        drawn = html.Chart("Load after load", chart, f"{search.workload}: {described}")
+        drawn = html.Chart(
+            "Load after load", chart, f"{search.workload}: {described}"
+        )
         dashed = (
             " Dashed: the highest load that was confirmed to meet every objective."
             if lower is not None
@@ -289,10 +381,15 @@ def _of_search(run: Reported, search: SearchResult) -> list[html.Element]:
         elements += [html.Prose(lead), html.Charts((drawn,))]
     if len(probes) < len(ordered):
         elements.append(
-            html.Prose("Not all records were kept: the order of loads without a number is unknown.")
+            html.Prose(
+                "Not all records were kept: the order of loads without a number is unknown."
+            )
         )
     words = frozenset({"outcome", "verdict"})
-    return [*elements, html.Table("Loads that were tried", _rows(ordered, numbers), words=words)]
+    return [
+        *elements,
+        html.Table("Loads that were tried", _rows(ordered, numbers), words=words),
+    ]
 
 
 def _numbers(run: Reported, workload: str) -> dict[str, int]:
@@ -307,7 +404,9 @@ def _numbers(run: Reported, workload: str) -> dict[str, int]:
 
 def _rows(rows: Sequence[Result], numbers: Mapping[str, int]) -> Rows:
     objectives = dict.fromkeys(
-        f"{each.metric} p{each.percentile}" for row in rows for each in row.objectives
+        f"{each.metric} p{each.percentile}"
+        for row in rows
+        for each in row.objectives
     )
     columns: list[Column[Result]] = [
         Column("tried", lambda row: str(numbers.get(row.load_point, ABSENT))),
@@ -352,7 +451,9 @@ class ProbeMark(NamedTuple):
     text: str
 
 
-def course_chart(probes: Sequence[ProbeMark], *, axis_title: str, lower: float | None) -> ChartSpec:
+def course_chart(
+    probes: Sequence[ProbeMark], *, axis_title: str, lower: float | None
+) -> ChartSpec:
     """Build the chart of a search: loads upwards, probes in order, a dashed line at the answer."""
     loads = [probe.load for probe in probes]
     low = min(loads) / MARGIN
@@ -361,8 +462,14 @@ def course_chart(probes: Sequence[ProbeMark], *, axis_title: str, lower: float |
     ticks: Mapping[str, object] = (
         {"values": theme.log_ticks(low, high)} if wide else {"tickCount": 5}
     )
-    scale = {"domain": [low, high], "nice": False, **({"type": "log"} if wide else {})}
-    y = theme.quantitative("load", scale=scale, axis={"title": axis_title, "format": "~r", **ticks})
+    scale = {
+        "domain": [low, high],
+        "nice": False,
+        **({"type": "log"} if wide else {}),
+    }
+    y = theme.quantitative(
+        "load", scale=scale, axis={"title": axis_title, "format": "~r", **ticks}
+    )
     last = max(probe.number for probe in probes)
     x = theme.quantitative(
         "number",
@@ -376,15 +483,35 @@ def course_chart(probes: Sequence[ProbeMark], *, axis_title: str, lower: float |
     )
     legend = {"title": None, "symbolOpacity": 1}
     looks = (
-        dict(zip(OUTCOMES, look, strict=True)) for look in zip(*OUTCOMES.values(), strict=True)
+        dict(zip(OUTCOMES, look, strict=True))
+        for look in zip(*OUTCOMES.values(), strict=True)
     )
     colour, shape = (theme.nominal("outcome", each, legend) for each in looks)
     layers = [
-        *([theme.layer(theme.DASHED, {"y": y}, [{"load": lower}])] if lower is not None else []),
-        theme.layer({"type": "line", "stroke": theme.GREY, "strokeWidth": 1.2}, {"x": x, "y": y}),
+        *(
+            [theme.layer(theme.DASHED, {"y": y}, [{"load": lower}])]
+            if lower is not None
+            else []
+        ),
         theme.layer(
-            {"type": "point", "filled": True, "size": 80, "opacity": 1, "aria": True},
-            {"x": x, "y": y, "color": colour, "shape": shape, "description": {"field": "text"}},
+            {"type": "line", "stroke": theme.GREY, "strokeWidth": 1.2},
+            {"x": x, "y": y},
+        ),
+        theme.layer(
+            {
+                "type": "point",
+                "filled": True,
+                "size": 80,
+                "opacity": 1,
+                "aria": True,
+            },
+            {
+                "x": x,
+                "y": y,
+                "color": colour,
+                "shape": shape,
+                "description": {"field": "text"},
+            },
         ),
     ]
     return theme.card(layers, [probe._asdict() for probe in probes])

@@ -6,7 +6,13 @@ from contextlib import suppress
 import yaml
 from benchrun_client.engines import ENGINES
 
-from benchrun.api import BenchmarkRunSpec, ClientStatus, DatasetStatus, Judge, ServerStatus
+from benchrun.api import (
+    BenchmarkRunSpec,
+    ClientStatus,
+    DatasetStatus,
+    Judge,
+    ServerStatus,
+)
 from benchrun.api.sweep import spec as sweep_api
 from benchrun.names import API_VERSION, MAX_RUN_NAME
 from benchrun.observe import Run, Sweep, untrusted_json as raw
@@ -15,31 +21,55 @@ from benchrun.report import html, run_list
 from benchrun.report.html import Reported, ReportedSweep
 from benchrun.report.run_settings import kv_cache_text, settings_rows
 from benchrun.report.run_summary import sampling_text, startup_text
-from benchrun.report.tables import ABSENT, Column, Rows, figure, price_text, table_of
+from benchrun.report.tables import (
+    ABSENT,
+    Column,
+    Rows,
+    figure,
+    price_text,
+    table_of,
+)
 
 REPEAT_SUFFIX = "-again"
-_OF_THAT_OBJECT = ("suspend", "cancel")  # Fields of the spec that switch a single object only.
+_OF_THAT_OBJECT = (
+    "suspend",
+    "cancel",
+)  # Fields of the spec that switch a single object only.
 
 
 def provenance_section(run: Reported) -> html.Section:
     """Build the facts of the run, its servers, client and judge, and the digests of its traffic."""
     status = run.status
     settings = html.Table(
-        "Settings of the server and of the client", settings_rows(run.declared.spec, status)
+        "Settings of the server and of the client",
+        settings_rows(run.declared.spec, status),
     )
     digests = Rows(
-        ("stage", "prompts (SHA-256)"), tuple((r.stage_id, r.prompts_digest) for r in run.records)
+        ("stage", "prompts (SHA-256)"),
+        tuple((r.stage_id, r.prompts_digest) for r in run.records),
     )
     return html.section(
         "provenance",
         "Provenance",
         _run(run),
         *(element for server in status.servers for element in _server(server)),
-        *([_client(status.client, sampling_text(status))] if status.client is not None else []),
+        *(
+            [_client(status.client, sampling_text(status))]
+            if status.client is not None
+            else []
+        ),
         *([_judge(status.judge)] if status.judge is not None else []),
-        html.fold("Which settings are the server's, and which the client's", settings),
-        html.Table("Data that prompts were made of", table_of(_DATASET_COLUMNS, status.datasets)),
-        html.fold("Traffic of each stage", html.Table("Equal digests mean equal prompts", digests)),
+        html.fold(
+            "Which settings are the server's, and which the client's", settings
+        ),
+        html.Table(
+            "Data that prompts were made of",
+            table_of(_DATASET_COLUMNS, status.datasets),
+        ),
+        html.fold(
+            "Traffic of each stage",
+            html.Table("Equal digests mean equal prompts", digests),
+        ),
         *map(html.Prose, run.notes),
     )
 
@@ -87,7 +117,9 @@ def _server(server: ServerStatus) -> Iterator[html.Element]:
         ("KV cache", kv_cache_text(server).removeprefix("KV cache ")),
         (
             "Seconds to ready",
-            None if server.seconds_to_ready is None else figure(server.seconds_to_ready),
+            None
+            if server.seconds_to_ready is None
+            else figure(server.seconds_to_ready),
         ),
         ("Start", startup_text(server)),
         ("Restarts", str(server.restarts)),
@@ -95,7 +127,9 @@ def _server(server: ServerStatus) -> Iterator[html.Element]:
     arguments = Rows(("argument",), tuple((argument,) for argument in server.args))
     yield html.fold("Arguments", html.Table("Arguments of the server", arguments))
     reported = Rows(("setting", "value"), tuple(sorted(server.reported.items())))
-    yield html.fold(title := "Settings that the server reports", html.Table(title, reported))
+    yield html.fold(
+        title := "Settings that the server reports", html.Table(title, reported)
+    )
 
 
 def _client(client: ClientStatus, sampling: str) -> html.FactList:
@@ -103,7 +137,12 @@ def _client(client: ClientStatus, sampling: str) -> html.FactList:
         "Client",
         ("Image", client.image),
         ("Image that ran", client.image_digest),
-        ("Load engine", " ".join(word for word in (client.engine, client.engine_version) if word)),
+        (
+            "Load engine",
+            " ".join(
+                word for word in (client.engine, client.engine_version) if word
+            ),
+        ),
         ("Processes", None if client.shards is None else str(client.shards)),
         ("Sampling", sampling),
         ("Chat template (SHA-256)", client.chat_template),
@@ -115,7 +154,10 @@ def _judge(judge: Judge) -> html.FactList:
     rules = ("Rules", f"version {judge.version}")
     overrides = ", ".join(judge.overrides)
     return html.facts(
-        "Judge", rules, ("Thresholds", judge.thresholds_digest), ("Severities changed", overrides)
+        "Judge",
+        rules,
+        ("Thresholds", judge.thresholds_digest),
+        ("Severities changed", overrides),
     )
 
 
@@ -127,7 +169,10 @@ _DATASET_COLUMNS: tuple[Column[DatasetStatus], ...] = (
     Column(
         "left out",
         lambda data: (
-            ", ".join(f"{count} {reason}" for reason, count in data.rows_dropped.items()) or ABSENT
+            ", ".join(
+                f"{count} {reason}" for reason, count in data.rows_dropped.items()
+            )
+            or ABSENT
         ),
     ),
     Column("SHA-256", lambda data: data.sha256),
@@ -147,7 +192,8 @@ def sweep_provenance_section(sweep: ReportedSweep) -> html.Section:
     with suppress(ValueError):
         made = planned_variants(spec) if spec is not None else ()
     rows = tuple(
-        (str(variant.number), variant.name, _set_by(variant.spec, template)) for variant in made
+        (str(variant.number), variant.name, _set_by(variant.spec, template))
+        for variant in made
     )
     settings = Rows(("number", "variant", "beyond the template"), rows)
     varied = html.Table("What each variant sets", settings, stacked=True)
@@ -158,7 +204,9 @@ def sweep_provenance_section(sweep: ReportedSweep) -> html.Section:
         f"benchrun report {declared.name}-v1-r1{where} --html FILE. v1 is the number of the "
         "variant, r1 that of the replication."
     )
-    return html.section("provenance", "Provenance", _sweep(sweep), varied, html.Prose(lead))
+    return html.section(
+        "provenance", "Provenance", _sweep(sweep), varied, html.Prose(lead)
+    )
 
 
 def _sweep(sweep: ReportedSweep) -> html.FactList:
@@ -182,7 +230,9 @@ def _sweep(sweep: ReportedSweep) -> html.FactList:
 
 def _set_by(spec: BenchmarkRunSpec, template: BenchmarkRunSpec | None) -> str:
     """Return what a variant's spec has that the template has not."""
-    before, after = (each.started if each is not None else None for each in (template, spec))
+    before, after = (
+        each.started if each is not None else None for each in (template, spec)
+    )
     if after is None or before is None or template is None:
         return ABSENT
     known = {variable.name: variable for variable in before.env}
@@ -221,8 +271,14 @@ def _shape(spec: BenchmarkRunSpec, template: BenchmarkRunSpec) -> Iterator[str]:
         yield f"replicas: {after.replicas}"
     if after.nodes_per_replica != before.nodes_per_replica:
         yield f"nodes a replica: {after.nodes_per_replica}"
-    if after.disaggregated is not None and after.disaggregated != before.disaggregated:
-        roles = (after.disaggregated.prefill.replicas, after.disaggregated.decode.replicas)
+    if (
+        after.disaggregated is not None
+        and after.disaggregated != before.disaggregated
+    ):
+        roles = (
+            after.disaggregated.prefill.replicas,
+            after.disaggregated.decode.replicas,
+        )
         yield "prefill: {}, decode: {}".format(*roles)
 
 
@@ -252,24 +308,33 @@ def repeat_section(of: Reported | ReportedSweep) -> html.Section:
 def manifest(of: Run | Sweep) -> str:
     """Return the YAML of the same spec under another name."""
     fields, longest = (
-        (_RUN_FIELDS, MAX_RUN_NAME) if isinstance(of, Run) else (_SWEEP_FIELDS, sweep_api.MAX_NAME)
+        (_RUN_FIELDS, MAX_RUN_NAME)
+        if isinstance(of, Run)
+        else (_SWEEP_FIELDS, sweep_api.MAX_NAME)
     )
     spec = _ordered(of.spec, fields)
     if isinstance(of, Sweep) and "template" in spec:
         spec["template"] = _ordered(raw.mapping(spec["template"]), _RUN_FIELDS)
     name = of.name[: longest - len(REPEAT_SUFFIX)].rstrip("-.") + REPEAT_SUFFIX
-    metadata = {"name": name, **({"namespace": of.namespace} if of.namespace else {})}
+    metadata = {
+        "name": name,
+        **({"namespace": of.namespace} if of.namespace else {}),
+    }
     body: Mapping[str, object] = {
         "apiVersion": API_VERSION,
         "kind": of.kind,
         "metadata": metadata,
         "spec": spec,
     }
-    text: str = yaml.dump(body, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=100)
+    text: str = yaml.dump(
+        body, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=100
+    )
     return text
 
 
-def _ordered(spec: Mapping[str, object], fields: Sequence[str]) -> dict[str, object]:
+def _ordered(
+    spec: Mapping[str, object], fields: Sequence[str]
+) -> dict[str, object]:
     """Return a spec in the order of the reference, since the API server sorts by name.
 
     Switches that concern only the one object are left out.
@@ -278,7 +343,8 @@ def _ordered(spec: Mapping[str, object], fields: Sequence[str]) -> dict[str, obj
     return {
         n: spec[n]
         for n in sorted(
-            kept, key=lambda name: fields.index(name) if name in fields else len(fields)
+            kept,
+            key=lambda name: fields.index(name) if name in fields else len(fields),
         )
     }
 

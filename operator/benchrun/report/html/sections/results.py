@@ -2,7 +2,13 @@
 
 from benchrun.report import html, serving_result, tables
 from benchrun.report.run_list import template
-from benchrun.report.sweep_rows import LEGEND, configuration_rows, cuts, left_out, variant_rows
+from benchrun.report.sweep_rows import (
+    LEGEND,
+    configuration_rows,
+    cuts,
+    left_out,
+    variant_rows,
+)
 from benchrun.report.tables import ABSENT, Rows
 
 MAX_NAMED = 8  # Most load points listed by name if nothing limits them.
@@ -13,13 +19,18 @@ def results_section(run: html.Reported) -> html.Section:
     """Build the results table of the terminal and, behind a click, each percentile's interval."""
     status = run.status
     if not status.results:
-        return html.section("results", "Results", html.Prose("No load point was measured."))
+        return html.section(
+            "results", "Results", html.Prose("No load point was measured.")
+        )
     texts = tables.texts_per_prompt(run.declared.spec)
     rows = tables.result_rows(status, texts_per_prompt=texts, wide=True)
     intervals = html.Table(
-        "95 % intervals, and the figure of the whole stage", tables.interval_rows(status)
+        "95 % intervals, and the figure of the whole stage",
+        tables.interval_rows(status),
     )
-    parts = "; ".join(f"{cut.included} of {cut.total} {cut.field}" for cut in status.truncated)
+    parts = "; ".join(
+        f"{cut.included} of {cut.total} {cut.field}" for cut in status.truncated
+    )
     return html.section(
         "results",
         "Results",
@@ -29,10 +40,18 @@ def results_section(run: html.Reported) -> html.Section:
             "waiting, KV max and hits are what the servers report. A dash is what was not measured."
         ),
         html.Table("Texts in all, by packing", tables.packing_rows(status, texts)),
-        html.Prose(f"{tables.UNCERTAIN_NOTE}." if tables.has_uncertain(rows) else ""),
+        html.Prose(
+            f"{tables.UNCERTAIN_NOTE}." if tables.has_uncertain(rows) else ""
+        ),
         html.fold("How sure each percentile is", intervals),
-        html.fold(f"{serving_result.TITLE}, as vllm bench serve prints it", *_blocks(run)),
-        html.Prose(f"The status is limited in size and holds only {parts}." if parts else ""),
+        html.fold(
+            f"{serving_result.TITLE}, as vllm bench serve prints it", *_blocks(run)
+        ),
+        html.Prose(
+            f"The status is limited in size and holds only {parts}."
+            if parts
+            else ""
+        ),
     )
 
 
@@ -46,9 +65,18 @@ def _blocks(run: html.Reported) -> list[html.CodeBlock]:
         for load_point, record in zip(load_points, run.records, strict=True)
     ]
     lost = run.status.model_copy(
-        update={"results": [row for row in run.status.results if row.load_point not in load_points]}
+        update={
+            "results": [
+                row
+                for row in run.status.results
+                if row.load_point not in load_points
+            ]
+        }
     )
-    return [html.CodeBlock(each.name, each.text) for each in (*found, *serving_result.blocks(lost))]
+    return [
+        html.CodeBlock(each.name, each.text)
+        for each in (*found, *serving_result.blocks(lost))
+    ]
 
 
 def limits_section(run: html.Reported) -> html.Section | None:
@@ -60,7 +88,9 @@ def limits_section(run: html.Reported) -> html.Section | None:
         return None
     explained: dict[str, dict[str, str]] = {}
     answers: list[tuple[str, ...]] = []
-    for load_point, what, word, sentence in tables.explanation_rows(run.status, wide=True).rows:
+    for load_point, what, word, sentence in tables.explanation_rows(
+        run.status, wide=True
+    ).rows:
         if what in ("waiting", "limit"):
             explained.setdefault(load_point, {})[what] = f"{word}. {sentence}"
         elif what != "profile":
@@ -71,7 +101,11 @@ def limits_section(run: html.Reported) -> html.Section | None:
     )
     headers = ("load point", "why requests waited", "bottleneck")
     quiet = [row.load_point for row in results if row.load_point not in explained]
-    where = ", ".join(quiet) if len(quiet) <= MAX_NAMED else f"the other {len(quiet)} load points"
+    where = (
+        ", ".join(quiet)
+        if len(quiet) <= MAX_NAMED
+        else f"the other {len(quiet)} load points"
+    )
     where = where if explained else "any load point; the servers kept up"
     found = Rows(("load point", "question", "answer"), tuple(answers))
     stages = html.Table(
@@ -80,9 +114,15 @@ def limits_section(run: html.Reported) -> html.Section | None:
     return html.section(
         "limits",
         "Bottlenecks",
-        html.Table("Load points with a queue or a bottleneck", Rows(headers, limits), stacked=True),
+        html.Table(
+            "Load points with a queue or a bottleneck",
+            Rows(headers, limits),
+            stacked=True,
+        ),
         html.Prose(f"No queue and no bottleneck at {where}." if quiet else ""),
-        html.Table("Which repeats to use, and other questions", found, stacked=True),
+        html.Table(
+            "Which repeats to use, and other questions", found, stacked=True
+        ),
         html.fold("Every stage, in order of measurement", stages),
     )
 
@@ -94,9 +134,15 @@ def profile_section(run: html.Reported) -> html.Section | None:
         "After everything was measured, some seconds of load ran under vLLM's own profiler; no "
         "other figure is from them."
     )
-    kernels = html.Table("Kernels with the most time", tables.kernel_rows(run.status))
+    kernels = html.Table(
+        "Kernels with the most time", tables.kernel_rows(run.status)
+    )
     return html.section(
-        "profile", "Profile", html.Prose(profile.sentence), kernels, html.Prose(lead)
+        "profile",
+        "Profile",
+        html.Prose(profile.sentence),
+        kernels,
+        html.Prose(lead),
     )
 
 
@@ -113,7 +159,9 @@ def sweep_limits_section(sweep: html.ReportedSweep) -> html.Section | None:
         if row.limit is not None
     )
     reasons = tuple(
-        (row.variant, row.load_point, row.reason) for row in results if row.runs and row.reason
+        (row.variant, row.load_point, row.reason)
+        for row in results
+        if row.runs and row.reason
     )
     at = ("variant", "load point")
     made = html.section(
@@ -137,15 +185,21 @@ def sweep_limits_section(sweep: html.ReportedSweep) -> html.Section | None:
 def sweep_results_section(sweep: html.ReportedSweep) -> html.Section:
     """Build the results table of the terminal at its widest, with every variant and load point."""
     rows = variant_rows(
-        sweep.status, texts_per_prompt=tables.texts_per_prompt(template(sweep.declared)), wide=True
+        sweep.status,
+        texts_per_prompt=tables.texts_per_prompt(template(sweep.declared)),
+        wide=True,
     )
     if not rows.rows:
-        return html.section("results", "Results", html.Prose("No variant was measured."))
+        return html.section(
+            "results", "Results", html.Prose("No variant was measured.")
+        )
     return html.section(
         "results",
         "Results",
         html.Table("Variants and load points", rows, words=VERDICT),
         html.Table("Load points side by side", configuration_rows(sweep.status)),
-        html.Prose(f"{LEGEND[0].upper()}{LEGEND[1:]}. A dash is what was not measured."),
+        html.Prose(
+            f"{LEGEND[0].upper()}{LEGEND[1:]}. A dash is what was not measured."
+        ),
         *(html.Prose(f"{cut}.") for cut in cuts(sweep.status)),
     )

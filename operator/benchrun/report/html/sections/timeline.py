@@ -43,7 +43,11 @@ def timeline_section(run: Reported) -> html.Section | None:
     """
     if not run.records and not run.samples:
         return None
-    origin = run.records[0].first_send_unix_us / 1e6 if run.records else run.samples[0].at
+    origin = (
+        run.records[0].first_send_unix_us / 1e6
+        if run.records
+        else run.samples[0].at
+    )
     known = {row.load_point: row for row in run.status.results}
     named = len({row.workload for row in run.status.results}) > 1
     stages = [
@@ -59,12 +63,24 @@ def timeline_section(run: Reported) -> html.Section | None:
     )
     width = max(theme.WIDE_WIDTH, min(MAX_WIDTH, PIXELS_A_STAGE * len(stages)))
     whole = _timeline(
-        run, stages, origin, "The run over time", at_most=theme.SPANS, width=theme.WIDE_WIDTH
+        run,
+        stages,
+        origin,
+        "The run over time",
+        at_most=theme.SPANS,
+        width=theme.WIDE_WIDTH,
     )
     fine = []
     if len(stages) > MANY_STAGES:
         fine.append(
-            _timeline(run, stages, origin, "Every stage", at_most=theme.FINE_SPANS, width=width)
+            _timeline(
+                run,
+                stages,
+                origin,
+                "Every stage",
+                at_most=theme.FINE_SPANS,
+                width=width,
+            )
         )
     return html.section(
         "timeline",
@@ -74,7 +90,8 @@ def timeline_section(run: Reported) -> html.Section | None:
         whole,
         html.fold("The same, with room for every stage", *fine),
         html.fold(
-            "The stages", html.Table("Stages in order of measurement", _stage_rows(run, origin))
+            "The stages",
+            html.Table("Stages in order of measurement", _stage_rows(run, origin)),
         ),
     )
 
@@ -146,13 +163,21 @@ def _timeline(
     )
     if spans:
         # Every stage is shaded behind the curves: what lies between was not measured.
-        shades = [{"at": frame.at(stage.start), "to": frame.at(stage.end)} for stage in stages]
+        shades = [
+            {"at": frame.at(stage.start), "to": frame.at(stage.end)}
+            for stage in stages
+        ]
         mark = {"type": "rect", "fill": theme.SOFT_INK, "opacity": 0.07}
         shade = _Layer(mark, "at", {"x2": {"field": "to"}}, shades)
         requests = {"running": theme.BLUE, "waiting": theme.AMBER}
-        for panel, colours in (("requests", requests), ("KV cache, %", {"KV cache": theme.GREEN})):
+        for panel, colours in (
+            ("requests", requests),
+            ("KV cache, %", {"KV cache": theme.GREEN}),
+        ):
             rows = [_row(span, line, frame) for line in colours for span in spans]
-            panels.append((PANEL_HEIGHT, [shade, *_sample_layers(rows, colours, panel)]))
+            panels.append(
+                (PANEL_HEIGHT, [shade, *_sample_layers(rows, colours, panel)])
+            )
     described = (
         f"{len(stages)} stages over time, and under them the requests that the servers had "
         "running and waiting and how full "
@@ -179,11 +204,15 @@ def _lead(run: Reported) -> str:
     )
 
 
-def _bar(record: StageRecord, origin: float, row: Result | None, *, named: bool) -> "StageBar":
+def _bar(
+    record: StageRecord, origin: float, row: Result | None, *, named: bool
+) -> "StageBar":
     """Build the bar of a stage, labelled by its load, and its workload where there are several."""
     start = record.first_send_unix_us / 1e6 - origin
     end = record.last_receive_unix_us / 1e6 - origin
-    label = "" if row is None else f"{row.workload} {row.value}" if named else row.value
+    label = (
+        "" if row is None else f"{row.workload} {row.value}" if named else row.value
+    )
     verdict = row.verdict if row is not None else "Unknown"
     text = f"{record.stage_id}: {start:.1f} s to {end:.1f} s; {verdict}"
     return StageBar(start, max(end, start), label, text, verdict)
@@ -194,7 +223,10 @@ def _stage_rows(run: Reported, origin: float) -> Rows:
         (
             record.stage_id,
             figure(record.first_send_unix_us / 1e6 - origin, digits=4),
-            figure((record.last_receive_unix_us - record.first_send_unix_us) / 1e6, digits=4),
+            figure(
+                (record.last_receive_unix_us - record.first_send_unix_us) / 1e6,
+                digits=4,
+            ),
             str(len(record.requests.ok)),
             str(failed_requests(record)),
         )
@@ -233,14 +265,25 @@ class _Layer(NamedTuple):
 
 def time_unit(seconds: float) -> tuple[str, float]:
     """Return the name and the seconds of the unit that gives small numbers on the axis."""
-    return next((name, length) for name, length, until in _UNITS if seconds <= until)
+    return next(
+        (name, length) for name, length, until in _UNITS if seconds <= until
+    )
 
 
-def _panels(panels: Sequence[tuple[int, Sequence[_Layer]]], frame: _Frame, since: str) -> ChartSpec:
+def _panels(
+    panels: Sequence[tuple[int, Sequence[_Layer]]], frame: _Frame, since: str
+) -> ChartSpec:
     titles = [*[None] * (len(panels) - 1), f"{frame.unit} since {since}"]
-    drawn = [_panel(*panel, frame, title) for panel, title in zip(panels, titles, strict=True)]
+    drawn = [
+        _panel(*panel, frame, title)
+        for panel, title in zip(panels, titles, strict=True)
+    ]
     return theme.chart(
-        {"vconcat": drawn, "spacing": 8, "resolve": {"scale": {"color": "independent"}}}
+        {
+            "vconcat": drawn,
+            "spacing": 8,
+            "resolve": {"scale": {"color": "independent"}},
+        }
     )
 
 
@@ -248,12 +291,22 @@ def _stage_layers(stages: Sequence[StageBar], frame: _Frame) -> list[_Layer]:
     whole = (frame.last - frame.first) * frame.unit_seconds
     rows = []
     for stage in stages:
-        pixels = frame.width * (stage.end - stage.start) / whole if whole > 0 else 0.0
-        start, end, middle = map(frame.at, (stage.start, stage.end, (stage.start + stage.end) / 2))
-        label = stage.label if pixels >= theme.CHARACTER_WIDTH * (len(stage.label) + 1) else ""
+        pixels = (
+            frame.width * (stage.end - stage.start) / whole if whole > 0 else 0.0
+        )
+        start, end, middle = map(
+            frame.at, (stage.start, stage.end, (stage.start + stage.end) / 2)
+        )
+        label = (
+            stage.label
+            if pixels >= theme.CHARACTER_WIDTH * (len(stage.label) + 1)
+            else ""
+        )
         row = {"at": start, "to": end, "middle": middle, "label": label}
         rows.append({**row, "text": stage.text, "verdict": stage.verdict})
-    doubtful = {word: theme.OF_WORDS[word] for word in ("Suspect", "Invalid", "Unknown")}
+    doubtful = {
+        word: theme.OF_WORDS[word] for word in ("Suspect", "Invalid", "Unknown")
+    }
     colour = theme.nominal("verdict", {"Valid": theme.BLUE, **doubtful})
     mark = {
         "type": "rect",
@@ -263,12 +316,20 @@ def _stage_layers(stages: Sequence[StageBar], frame: _Frame) -> list[_Layer]:
         "aria": True,
     }
     bars = _Layer(
-        mark, "at", {"x2": {"field": "to"}, "color": colour, "description": {"field": "text"}}, rows
+        mark,
+        "at",
+        {"x2": {"field": "to"}, "color": colour, "description": {"field": "text"}},
+        rows,
     )
-    return [bars, _Layer({"type": "text"}, "middle", {"text": {"field": "label"}}, rows)]
+    return [
+        bars,
+        _Layer({"type": "text"}, "middle", {"text": {"field": "label"}}, rows),
+    ]
 
 
-def _sample_layers(rows: theme.Rows, colours: Mapping[str, str], title: str) -> Iterable[_Layer]:
+def _sample_layers(
+    rows: theme.Rows, colours: Mapping[str, str], title: str
+) -> Iterable[_Layer]:
     """Yield the means as lines, and a band from the least to the greatest sample."""
     legend = {
         "title": None,
@@ -282,9 +343,18 @@ def _sample_layers(rows: theme.Rows, colours: Mapping[str, str], title: str) -> 
         "tickCount": 4,
         "format": "~r" if title.endswith("%") else "~s",
     }  # No thousandths of a percent.
-    axis = {"title": title, "minExtent": AXIS_WIDTH, "maxExtent": AXIS_WIDTH, **ticks}
+    axis = {
+        "title": title,
+        "minExtent": AXIS_WIDTH,
+        "maxExtent": AXIS_WIDTH,
+        **ticks,
+    }
     y = {"scale": {"zero": True, "nice": True}, "axis": axis}
-    band = {"y": theme.quantitative("low", **y), "y2": {"field": "high"}, "color": shown}
+    band = {
+        "y": theme.quantitative("low", **y),
+        "y2": {"field": "high"},
+        "color": shown,
+    }
     yield _Layer({"type": "area", "opacity": 0.22}, "at", band, rows)
     mean = {"y": theme.quantitative("mean", **y), "color": shown}
     yield _Layer({"type": "line", "strokeWidth": 1.4}, "at", mean, rows)
@@ -296,22 +366,33 @@ def _panel(
     """Build one panel. Only the last panel has a title, since its axis is that of all."""
     ticks = frame.width // PIXELS_A_TICK
     axis = (
-        {"title": time_title, "titleAnchor": "start", "tickCount": ticks, "grid": False}
+        {
+            "title": time_title,
+            "titleAnchor": "start",
+            "tickCount": ticks,
+            "grid": False,
+        }
         if time_title
         else None
     )
     scale = {"domain": [frame.first, frame.last], "nice": False}
     drawn = [
-        theme.layer(mark, {"x": theme.quantitative(x, scale=scale, axis=axis), **encoding}, rows)
+        theme.layer(
+            mark,
+            {"x": theme.quantitative(x, scale=scale, axis=axis), **encoding},
+            rows,
+        )
         for mark, x, encoding, rows in layers
     ]
     return {"width": frame.width, "height": height, "layer": drawn}
 
 
 def _row(span: Span, line: str, frame: _Frame) -> ChartSpec:
-    band = {"running": span.running, "waiting": span.waiting, "KV cache": span.kv_cache_percent}[
-        line
-    ]
+    band = {
+        "running": span.running,
+        "waiting": span.waiting,
+        "KV cache": span.kv_cache_percent,
+    }[line]
     ends = {
         name: float(f"{getattr(band, name):.4g}") if band else None
         for name in ("mean", "low", "high")

@@ -7,12 +7,30 @@ best.
 from collections import Counter
 
 from benchrun.api import SEVERITIES, BenchmarkRunStatus, Finding, find_condition
-from benchrun.api.sweep import THROUGHPUT, BenchmarkSweepStatus, SweepReason, VariantStatus
+from benchrun.api.sweep import (
+    THROUGHPUT,
+    BenchmarkSweepStatus,
+    SweepReason,
+    VariantStatus,
+)
 from benchrun.report import exit_codes, html
 from benchrun.report.comparison_rows import GATES, WORDS
 from benchrun.report.run_list import outcome_word
-from benchrun.report.sweep_rows import best_rows, compared_text, failure, is_per_gpu, undecided_rows
-from benchrun.report.tables import ABSENT, Column, Rows, figure, objective_rows, table_of
+from benchrun.report.sweep_rows import (
+    best_rows,
+    compared_text,
+    failure,
+    is_per_gpu,
+    undecided_rows,
+)
+from benchrun.report.tables import (
+    ABSENT,
+    Column,
+    Rows,
+    figure,
+    objective_rows,
+    table_of,
+)
 
 MEANINGS = {
     "Valid": (
@@ -30,7 +48,11 @@ MEANINGS = {
 }
 ANOTHER_START = " Another start of the same server may still differ."
 HOLES = " Not every run was measured: the table has holes, and the variants below say why."
-_OBJECTIVES = {"True": "all met", "False": "missed", "Unknown": "not certain whether all are met"}
+_OBJECTIVES = {
+    "True": "all met",
+    "False": "missed",
+    "Unknown": "not certain whether all are met",
+}
 _SWEEP_RUNS = {
     "completed": "measured",
     "failed": "failed",
@@ -46,7 +68,9 @@ def verdict_section(run: html.Reported) -> html.Section:
     status = run.status
     word = outcome_word(status)
     meaning = MEANINGS.get(word, "") + (ANOTHER_START if word == "Valid" else "")
-    answers = tuple((each.workload, each.outcome, each.sentence) for each in status.searches)
+    answers = tuple(
+        (each.workload, each.outcome, each.sentence) for each in status.searches
+    )
     return html.section(
         "verdict",
         "Verdict",
@@ -56,7 +80,9 @@ def verdict_section(run: html.Reported) -> html.Section:
             "Highest load that meets the objectives",
             Rows(("workload", "search", "answer"), answers),
         ),
-        html.Table("Objectives", objective_rows(status), words=frozenset({"outcome"})),
+        html.Table(
+            "Objectives", objective_rows(status), words=frozenset({"outcome"})
+        ),
         html.CodeBlock("Last lines of the server's log", status.log_tail or ""),
     )
 
@@ -69,9 +95,15 @@ def _facts(status: BenchmarkRunStatus) -> html.FactList:
     return html.facts(
         "At a glance",
         ("Ended because", exit_codes.failure_reason(status.conditions)),
-        ("Load points", ", ".join(f"{count} {word}" for word, count in verdicts.most_common())),
+        (
+            "Load points",
+            ", ".join(f"{count} {word}" for word, count in verdicts.most_common()),
+        ),
         ("Best load point", head.load_point if head else None),
-        ("Output throughput there", f"{head.throughput} tokens/s" if head else None),
+        (
+            "Output throughput there",
+            f"{head.throughput} tokens/s" if head else None,
+        ),
         ("p99 TTFT there", head.p99_ttft if head else None),
         ("Objectives", _OBJECTIVES.get(kept.status) if kept is not None else None),
         ("Against the baseline", GATES[gate] if gate is not None else None),
@@ -83,24 +115,39 @@ def findings_section(run: html.Reported) -> html.Section:
 
     The evidence can be opened.
     """
-    ordered = sorted(run.status.findings, key=lambda each: -SEVERITIES.index(each.severity))
+    ordered = sorted(
+        run.status.findings, key=lambda each: -SEVERITIES.index(each.severity)
+    )
     none = (
         "No rule found anything."
         if run.status.results
         else "Nothing was measured that could be judged."
     )
     return html.section(
-        "findings", "Findings", *map(_card, ordered), html.Prose("" if ordered else none)
+        "findings",
+        "Findings",
+        *map(_card, ordered),
+        html.Prose("" if ordered else none),
     )
 
 
 def _card(found: Finding) -> html.FindingCard:
     stages = "one stage" if found.count == 1 else f"{found.count} stages"
-    changed = f"; {found.default_severity} by default" if found.default_severity else ""
+    changed = (
+        f"; {found.default_severity} by default" if found.default_severity else ""
+    )
     where = f"{stages}, worst in {found.worst_stage}{changed}"
-    evidence = [(name, evidence_text(value)) for name, value in found.evidence.items()]
+    evidence = [
+        (name, evidence_text(value)) for name, value in found.evidence.items()
+    ]
     return html.FindingCard(
-        found.code, found.severity, where, found.meaning, found.remedy, found.sentence, evidence
+        found.code,
+        found.severity,
+        where,
+        found.meaning,
+        found.remedy,
+        found.sentence,
+        evidence,
     )
 
 
@@ -116,16 +163,24 @@ def sweep_verdict_section(sweep: html.ReportedSweep) -> html.Section:
     status = sweep.status
     word = outcome_word(sweep.status)
     complete = find_condition(status.conditions, "Complete")
-    holes = HOLES if complete is not None and complete.reason == SweepReason.RUNS_FAILED else ""
+    holes = (
+        HOLES
+        if complete is not None and complete.reason == SweepReason.RUNS_FAILED
+        else ""
+    )
     return html.section(
         "verdict",
         "Verdict",
         html.Verdict(word, status.message or "", MEANINGS.get(word, "") + holes),
         _sweep_facts(status),
         html.Table(
-            "The variants", _variants(status), words=frozenset({"verdict", "against the baseline"})
+            "The variants",
+            _variants(status),
+            words=frozenset({"verdict", "against the baseline"}),
         ),
-        html.Prose(f"Compared {compared_text(status)}." if status.scope is not None else ""),
+        html.Prose(
+            f"Compared {compared_text(status)}." if status.scope is not None else ""
+        ),
     )
 
 
@@ -136,26 +191,43 @@ def _sweep_facts(status: BenchmarkSweepStatus) -> html.FactList:
         if best.objective == THROUGHPUT and best.variant is not None
     ]
     several = len(best) > 1
-    best = best if len(best) <= 4 else []  # For more workloads, see the table below.
+    best = (
+        best if len(best) <= 4 else []
+    )  # For more workloads, see the table below.
     most = f"Most throughput{' per GPU' if is_per_gpu(status) else ''}"
-    counts = status.runs.model_dump(include=set(_SWEEP_RUNS)) if status.runs is not None else {}
+    counts = (
+        status.runs.model_dump(include=set(_SWEEP_RUNS))
+        if status.runs is not None
+        else {}
+    )
     return html.facts(
         "At a glance",
         ("Ended because", exit_codes.failure_reason(status.conditions)),
-        *((f"{most}{f', {workload}' if several else ''}", variant) for workload, variant in best),
+        *(
+            (f"{most}{f', {workload}' if several else ''}", variant)
+            for workload, variant in best
+        ),
         ("Baseline", status.baseline),
         (
             "Runs",
-            ", ".join(f"{count} {_SWEEP_RUNS[name]}" for name, count in counts.items() if count),
+            ", ".join(
+                f"{count} {_SWEEP_RUNS[name]}"
+                for name, count in counts.items()
+                if count
+            ),
         ),
-        ("GPU seconds held", figure(status.gpu_seconds, digits=4) if status.gpu_seconds else None),
+        (
+            "GPU seconds held",
+            figure(status.gpu_seconds, digits=4) if status.gpu_seconds else None,
+        ),
     )
 
 
 def _variants(status: BenchmarkSweepStatus) -> Rows:
     failed = any(variant.reason for variant in status.variants)
     outcomes = {
-        each.name: WORDS.get(each.outcome or "", each.outcome or ABSENT) for each in status.variants
+        each.name: WORDS.get(each.outcome or "", each.outcome or ABSENT)
+        for each in status.variants
     }
     outcomes |= {status.baseline or "": "baseline"}
     loads = {
@@ -174,9 +246,15 @@ def _variants(status: BenchmarkSweepStatus) -> Rows:
             lambda variant: found[variant.name] or ABSENT,
             optional=True,
         ),
-        Column("failed", lambda variant: str(variant.failed) if failed else ABSENT, optional=True),
         Column(
-            "reason", lambda variant: failure(variant) if variant.reason else ABSENT, optional=True
+            "failed",
+            lambda variant: str(variant.failed) if failed else ABSENT,
+            optional=True,
+        ),
+        Column(
+            "reason",
+            lambda variant: failure(variant) if variant.reason else ABSENT,
+            optional=True,
         ),
     )
     return table_of(columns, status.variants)

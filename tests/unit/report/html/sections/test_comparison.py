@@ -27,9 +27,16 @@ def test_each_figure_of_the_comparison_has_its_bars_with_intervals() -> None:
         }
 
 
-@pytest.mark.parametrize(("metric", "sign"), [("OutputThroughput", -1), ("MeanTTFT", 1)])
+@pytest.mark.parametrize(
+    ("metric", "sign"), [("OutputThroughput", -1), ("MeanTTFT", 1)]
+)
 def test_the_line_of_the_gate_is_on_the_worse_side(metric: str, sign: int) -> None:
     section = comparison_section(reported(compared()))
     assert section is not None
-    chart = next(chart for chart in charts_of(section) if chart.title.startswith(metric))
-    assert {row["at"] for row in data_of(chart.spec) if "at" in row} == {0.0, sign * 5.0}
+    chart = next(
+        chart for chart in charts_of(section) if chart.title.startswith(metric)
+    )
+    assert {row["at"] for row in data_of(chart.spec) if "at" in row} == {
+        0.0,
+        sign * 5.0,
+    }

@@ -7,7 +7,10 @@ from itertools import pairwise
 
 import pytest
 from benchrun.measure import latencies
-from benchrun.report.html.sections.distributions import distributions_section, evenly
+from benchrun.report.html.sections.distributions import (
+    distributions_section,
+    evenly,
+)
 from benchrun.report.html.sections.timeline import (
     MANY_STAGES,
     side_by_side_section,
@@ -42,20 +45,26 @@ def test_each_latency_has_its_distribution() -> None:
 def test_a_line_is_the_distribution_of_its_load_point() -> None:
     section = distributions_section(reported())
     assert section is not None
-    rows = [row for row in data_of(charts_of(section)[0].spec) if row.get("load") == "8"]
+    rows = [
+        row for row in data_of(charts_of(section)[0].spec) if row.get("load") == "8"
+    ]
     pool = latencies(reported().records_of("chat/rate=8"), "ttft")
     assert rows[-1]["share"] == 1.0
     assert rows[-1]["ms"] == pytest.approx(pool.values[-1] / 1000, rel=1e-4)
-    assert all(a["ms"] <= b["ms"] and a["share"] <= b["share"] for a, b in pairwise(rows))
+    assert all(
+        a["ms"] <= b["ms"] and a["share"] <= b["share"] for a, b in pairwise(rows)
+    )
 
 
 def test_tables_hold_every_load_point_though_not_all_are_drawn() -> None:
     rates = tuple(str(rate) for rate in range(1, 13))
-    section = distributions_section(reported(simulated_run(rates=rates, repeats=1, requests=40)))
-    assert section is not None
-    assert {row["load"] for row in data_of(charts_of(section)[0].spec) if "load" in row} < set(
-        rates
+    section = distributions_section(
+        reported(simulated_run(rates=rates, repeats=1, requests=40))
     )
+    assert section is not None
+    assert {
+        row["load"] for row in data_of(charts_of(section)[0].spec) if "load" in row
+    } < set(rates)
     assert [row[0] for row in tables_of(section)[0].rows.rows] == list(rates)
     golden(prose_of(section))
 
@@ -92,7 +101,9 @@ def test_variants_stand_over_time_in_one_figure_each_from_its_own_start() -> Non
         for place, (name, values) in enumerate(gauges.items())
     }
     assert side_by_side_section(batches().reported) is None
-    section = side_by_side_section(replace(batches().reported, series={**series, "failed": ()}))
+    section = side_by_side_section(
+        replace(batches().reported, series={**series, "failed": ()})
+    )
     assert section is not None
     (chart,) = charts_of(section)
     rows = [row for row in data_of(chart.spec) if "line" in row]
@@ -109,7 +120,9 @@ def test_variants_stand_over_time_in_one_figure_each_from_its_own_start() -> Non
 
 def test_records_that_are_not_at_hand_are_reported() -> None:
     left = [
-        record for record in measured().records if not record.stage_id.startswith("chat/rate=2/")
+        record
+        for record in measured().records
+        if not record.stage_id.startswith("chat/rate=2/")
     ]
     section = distributions_section(reported(records=left))
     assert section is not None
@@ -128,25 +141,37 @@ def test_all_stages_are_on_the_timeline_and_samples_under_them() -> None:
     (chart,) = charts_of(section)
     rows = data_of(chart.spec)
     assert sum("text" in row for row in rows) >= len(measured().records)
-    assert {row["line"] for row in rows if "line" in row} == {"running", "waiting", "KV cache"}
+    assert {row["line"] for row in rows if "line" in row} == {
+        "running",
+        "waiting",
+        "KV cache",
+    }
     highest = max(sample.waiting or 0 for sample in measured().samples)
     assert max(
-        row["high"] for row in rows if row.get("line") == "waiting" and row["high"] is not None
+        row["high"]
+        for row in rows
+        if row.get("line") == "waiting" and row["high"] is not None
     ) == pytest.approx(highest, rel=1e-3)
 
 
 def test_many_stages_get_a_drawing_with_room_for_each() -> None:
-    run = simulated_run(rates=("8", "16"), repeats=MANY_STAGES // 2 + 1, requests=20)
+    run = simulated_run(
+        rates=("8", "16"), repeats=MANY_STAGES // 2 + 1, requests=20
+    )
     section = timeline_section(reported(run))
     assert section is not None
     golden(*[chart.title for chart in charts_of(section)])
 
 
-def test_a_cache_that_is_nearly_empty_is_not_shown_in_thousandths_of_a_percent() -> None:
+def test_a_cache_that_is_nearly_empty_is_not_shown_in_thousandths_of_a_percent() -> (
+    None
+):
     section = timeline_section(reported())
     assert section is not None
     drawn = json.dumps(charts_of(section)[0].spec)
-    assert re.findall(r'"title": "KV cache, %"[^}]*"format": "(\S+)"', drawn)[:1] == ["~r"]
+    assert re.findall(r'"title": "KV cache, %"[^}]*"format": "(\S+)"', drawn)[
+        :1
+    ] == ["~r"]
 
 
 def test_a_timeline_without_samples_has_its_stages() -> None:
@@ -159,7 +184,9 @@ def test_a_timeline_without_samples_has_its_stages() -> None:
 def test_a_timeline_without_records_has_its_samples() -> None:
     section = timeline_section(reported(records=()))
     assert section is not None
-    assert any(row.get("line") == "running" for row in data_of(charts_of(section)[0].spec))
+    assert any(
+        row.get("line") == "running" for row in data_of(charts_of(section)[0].spec)
+    )
     golden(prose_of(section))
 
 

@@ -41,12 +41,17 @@ def test_the_knee_is_marked_in_every_chart_and_said() -> None:
 
 
 def test_load_points_that_are_invalid_make_no_knee() -> None:
-    rows = [row.model_copy(update={"verdict": "Invalid"}) for row in measured().status.results]
+    rows = [
+        row.model_copy(update={"verdict": "Invalid"})
+        for row in measured().status.results
+    ]
     section = load_curves_section(with_status(reported(), results=rows))
     assert section is not None
     assert "No knee is marked" in prose_of(section)
     assert not any(
-        set(row) == {"load"} for chart in charts_of(section) for row in data_of(chart.spec)
+        set(row) == {"load"}
+        for chart in charts_of(section)
+        for row in data_of(chart.spec)
     )
 
 
@@ -62,7 +67,9 @@ def test_under_a_cap_latency_counts_from_when_a_request_was_due() -> None:
     section = load_curves_section(with_status(reported(records=()), results=rows))
     assert section is not None
     e2el = next(chart for chart in charts_of(section) if chart.title == "E2EL")
-    assert {row["value"] for row in data_of(e2el.spec) if row.get("line") == "median"} == {9e4}
+    assert {
+        row["value"] for row in data_of(e2el.spec) if row.get("line") == "median"
+    } == {9e4}
 
 
 def test_a_single_load_draws_no_curve() -> None:

@@ -7,7 +7,12 @@ from benchrun.api import BenchmarkRunSpec, DatasetStatus
 from benchrun.names import MAX_RUN_NAME
 from benchrun.report.html import FactList
 from benchrun.report.html.sections.provenance import manifest, provenance_section
-from unit.report.html.reported_runs import measured, reported, tables_of, with_status
+from unit.report.html.reported_runs import (
+    measured,
+    reported,
+    tables_of,
+    with_status,
+)
 
 
 def test_provenance_names_what_really_ran() -> None:
@@ -27,8 +32,12 @@ def test_provenance_names_what_really_ran() -> None:
 def test_the_users_labels_stand_beside_the_name() -> None:
     """What other tools call metadata: whose run it is, and of which build."""
     run = reported()
-    labelled = replace(run, declared=replace(run.declared, labels=(("build", "7"), ("team", "x"))))
-    first = next(e for e in provenance_section(labelled).elements if isinstance(e, FactList))
+    labelled = replace(
+        run, declared=replace(run.declared, labels=(("build", "7"), ("team", "x")))
+    )
+    first = next(
+        e for e in provenance_section(labelled).elements if isinstance(e, FactList)
+    )
     assert ("Labels", "build=7, team=x") in first.pairs
 
 
@@ -59,7 +68,10 @@ def test_the_digest_of_every_stage_s_traffic_is_there() -> None:
 
 def test_the_manifest_measures_the_same_under_another_name() -> None:
     body = yaml.safe_load(manifest(reported().declared))
-    assert (body["apiVersion"], body["kind"]) == ("benchrun.dev/v1alpha1", "BenchmarkRun")
+    assert (body["apiVersion"], body["kind"]) == (
+        "benchrun.dev/v1alpha1",
+        "BenchmarkRun",
+    )
     assert body["metadata"] == {"name": "measured-again", "namespace": "lab"}
     assert BenchmarkRunSpec.model_validate(body["spec"]) == measured().spec
 
@@ -67,20 +79,27 @@ def test_the_manifest_measures_the_same_under_another_name() -> None:
 def test_what_was_said_to_the_one_run_is_left_out() -> None:
     body = yaml.safe_load(
         manifest(
-            replace(reported().declared, spec={**measured().body, "cancel": True, "suspend": True})
+            replace(
+                reported().declared,
+                spec={**measured().body, "cancel": True, "suspend": True},
+            )
         )
     )
     assert {"cancel", "suspend"} & set(body["spec"]) == set()
 
 
 def test_a_long_name_stays_one_that_a_run_may_have() -> None:
-    declared = replace(reported().declared, name="a" * (MAX_RUN_NAME - 7) + "-" + "b" * 6)
+    declared = replace(
+        reported().declared, name="a" * (MAX_RUN_NAME - 7) + "-" + "b" * 6
+    )
     name = yaml.safe_load(manifest(declared))["metadata"]["name"]
     assert len(name) <= MAX_RUN_NAME
     assert name.endswith("a-again")
 
 
-def test_the_manifest_begins_with_model_and_server_however_the_cluster_ordered_it() -> None:
+def test_the_manifest_begins_with_model_and_server_however_the_cluster_ordered_it() -> (
+    None
+):
     written = dict(sorted(measured().body.items()))
     body = yaml.safe_load(manifest(replace(reported().declared, spec=written)))
     assert list(body["spec"])[:3] == ["model", "server", "workloads"]

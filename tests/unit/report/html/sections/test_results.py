@@ -16,7 +16,9 @@ from unit.report.html.reported_runs import (
 
 def test_results_have_a_row_a_load_point_and_intervals_behind_a_click() -> None:
     figures, intervals = tables_of(results_section(reported()))
-    assert [row[0] for row in figures.rows.rows] == [f"chat/rate={rate}" for rate in RATES]
+    assert [row[0] for row in figures.rows.rows] == [
+        f"chat/rate={rate}" for rate in RATES
+    ]
     assert intervals.rows.headers[2:5] == ("measured", "at least", "at most")
 
 
@@ -38,11 +40,15 @@ def test_limits_are_the_operator_s_own_sentences() -> None:
         for row in measured().status.results
         if row.bottleneck
     }
-    assert all(row[3] == text[row[0]] for row in table.rows.rows if row[1] == "limit")
+    assert all(
+        row[3] == text[row[0]] for row in table.rows.rows if row[1] == "limit"
+    )
     assert "chat/rate=inf" in {row[0] for row in table.rows.rows}
     assert "chat/rate=2" in prose_of(section)
     assert {row[1] for row in answers.rows.rows} == {"true run"}
-    assert len(stages.rows.rows) == sum(row.repeats for row in measured().status.results)
+    assert len(stages.rows.rows) == sum(
+        row.repeats for row in measured().status.results
+    )
 
 
 def test_every_stage_has_the_block_of_vllm_behind_a_click() -> None:
@@ -57,7 +63,9 @@ def test_every_stage_has_the_block_of_vllm_behind_a_click() -> None:
 
 
 def test_a_load_point_whose_records_are_lost_has_a_block_of_its_own() -> None:
-    run = reported(records=[r for r in measured().records if "rate=inf" not in r.stage_id])
+    run = reported(
+        records=[r for r in measured().records if "rate=inf" not in r.stage_id]
+    )
     (folded,) = [
         each
         for each in results_section(run).elements

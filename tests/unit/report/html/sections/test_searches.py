@@ -3,11 +3,21 @@
 from dataclasses import replace
 
 from benchrun.report.html import Section
-from benchrun.report.html.sections.curves import OUTCOMES, load_curves_section, searches_section
+from benchrun.report.html.sections.curves import (
+    OUTCOMES,
+    load_curves_section,
+    searches_section,
+)
 from benchrun.report.html.sections.distributions import distributions_section
 from benchrun.report.html.sections.timeline import timeline_section
 from unit.golden_messages import golden
-from unit.report.html.reported_runs import charts_of, data_of, prose_of, reported, tables_of
+from unit.report.html.reported_runs import (
+    charts_of,
+    data_of,
+    prose_of,
+    reported,
+    tables_of,
+)
 from unit.report.html.searched_runs import TRIED, searched
 
 
@@ -26,12 +36,18 @@ def test_a_stage_of_a_search_belongs_to_the_load_that_it_tried() -> None:
     assert [run.load_point_of(record) for record in run.records] == [
         f"chat/rate={rate}" for rate in TRIED
     ]
-    assert [len(run.records_of(row.load_point)) for row in run.status.results] == [1] * len(TRIED)
+    assert [len(run.records_of(row.load_point)) for row in run.status.results] == [
+        1
+    ] * len(TRIED)
 
 
 def test_the_course_is_drawn_in_the_order_in_which_loads_were_tried() -> None:
     [chart] = charts_of(section())
-    course = [(row["number"], row["load"]) for row in data_of(chart.spec) if "number" in row]
+    course = [
+        (row["number"], row["load"])
+        for row in data_of(chart.spec)
+        if "number" in row
+    ]
     assert sorted(course)[: len(TRIED)] == [
         (number, float(rate)) for number, rate in enumerate(TRIED, start=1)
     ]
@@ -60,7 +76,11 @@ def test_the_table_tells_what_decided() -> None:
         (str(n), rate) for n, rate in enumerate(TRIED, start=1)
     ]
     outcome = {row[1]: row[5] for row in table.rows.rows}
-    assert (outcome["8"], outcome["16"], outcome["24"]) == ("Met", "Inconclusive", "Missed")
+    assert (outcome["8"], outcome["16"], outcome["24"]) == (
+        "Met",
+        "Inconclusive",
+        "Missed",
+    )
 
 
 def test_without_records_the_order_is_not_made_up() -> None:
@@ -68,7 +88,9 @@ def test_without_records_the_order_is_not_made_up() -> None:
     assert found is not None
     assert charts_of(found) == []
     [table] = tables_of(found)
-    assert [row[:2] for row in table.rows.rows] == [("-", rate) for rate in sorted(TRIED, key=int)]
+    assert [row[:2] for row in table.rows.rows] == [
+        ("-", rate) for rate in sorted(TRIED, key=int)
+    ]
     golden(prose_of(found))
 
 
@@ -82,8 +104,16 @@ def test_distributions_curves_and_timeline_find_the_stages_of_a_search() -> None
     assert timeline is not None
     assert "of those that are" not in prose_of(distributions)
     assert len(
-        {row["load"] for row in data_of(charts_of(distributions)[0].spec) if "load" in row}
+        {
+            row["load"]
+            for row in data_of(charts_of(distributions)[0].spec)
+            if "load" in row
+        }
     ) == len(TRIED)
-    labels = [row["label"] for row in data_of(charts_of(timeline)[0].spec) if "label" in row]
+    labels = [
+        row["label"]
+        for row in data_of(charts_of(timeline)[0].spec)
+        if "label" in row
+    ]
     assert set(labels) - {""} <= set(TRIED)
     assert set(labels) != {""}

@@ -16,7 +16,9 @@ from unit.report.html.reported_runs import (
 
 
 def condition(type_: str, status: str, reason: str) -> Condition:
-    return Condition.model_validate({"type": type_, "status": status, "reason": reason})
+    return Condition.model_validate(
+        {"type": type_, "status": status, "reason": reason}
+    )
 
 
 def test_the_verdict_is_the_first_word() -> None:
@@ -27,11 +29,16 @@ def test_the_verdict_is_the_first_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "word"), [("ServerStartFailed", "Failed"), ("Cancelled", "Cancelled")]
+    ("reason", "word"),
+    [("ServerStartFailed", "Failed"), ("Cancelled", "Cancelled")],
 )
 def test_a_run_that_ended_badly_says_so_before_all(reason: str, word: str) -> None:
     section = verdict_section(
-        with_status(reported(), phase=word, conditions=(condition("Failed", "True", reason),))
+        with_status(
+            reported(),
+            phase=word,
+            conditions=(condition("Failed", "True", reason),),
+        )
     )
     first = section.elements[0]
     glance = section.elements[1]
@@ -43,7 +50,9 @@ def test_a_run_that_ended_badly_says_so_before_all(reason: str, word: str) -> No
 
 def test_objectives_stand_with_the_verdict() -> None:
     (table,) = tables_of(verdict_section(reported()))
-    assert [row[1] for row in table.rows.rows] == ["TTFT p99 at most 200 ms"] * len(RATES)
+    assert [row[1] for row in table.rows.rows] == ["TTFT p99 at most 200 ms"] * len(
+        RATES
+    )
     assert {row[3] for row in table.rows.rows} <= {"Met", "Missed", "Inconclusive"}
 
 
@@ -62,19 +71,27 @@ def test_what_a_search_found_stands_with_the_verdict() -> None:
 
 def test_the_last_words_of_the_server_are_kept_as_they_are() -> None:
     blocks = verdict_section(with_status(reported(), log_tail="a\n  b")).elements
-    assert [block.text for block in blocks if isinstance(block, CodeBlock)] == ["a\n  b"]
+    assert [block.text for block in blocks if isinstance(block, CodeBlock)] == [
+        "a\n  b"
+    ]
 
 
 def test_findings_stand_worst_first_with_evidence_and_remedy() -> None:
     cards = [
-        block for block in findings_section(reported()).elements if isinstance(block, FindingCard)
+        block
+        for block in findings_section(reported()).elements
+        if isinstance(block, FindingCard)
     ]
     ranks = [SEVERITIES.index(card.severity) for card in cards]
     assert ranks == sorted(ranks, reverse=True)
-    assert {card.code for card in cards} == {finding.code for finding in measured().status.findings}
+    assert {card.code for card in cards} == {
+        finding.code for finding in measured().status.findings
+    }
     assert all(card.remedy for card in cards)
     assert any(card.evidence for card in cards)
-    stored = {finding.code: finding.sentence for finding in measured().status.findings}
+    stored = {
+        finding.code: finding.sentence for finding in measured().status.findings
+    }
     assert {card.code: card.sentence for card in cards} == stored
 
 
