@@ -160,6 +160,10 @@ fuzz: .venv ## Readers of what others write, under a coverage-guided fuzzer for 
 	.venv/bin/uv pip install --quiet --python .venv/bin/python --require-hashes -r requirements/fuzz.txt
 	PYTHONPATH=.:operator:client-image:tests/simulator:tests:benchmarks .venv/bin/python -m fuzz $(FUZZ_SECONDS) $(READERS)
 
+.PHONY: mutants
+mutants: .venv ## Break pure code in 60 places, one after the other, and see that a test fails (an hour); SEED=1: other places
+	PYTHONDONTWRITEBYTECODE= .venv/bin/python dev/mutants.py --seed $(or $(SEED),37)
+
 .PHONY: bench-%
 bench-%: .venv
 	.venv/bin/python benchmarks/$(subst -,_,$*).py

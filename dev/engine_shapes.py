@@ -143,9 +143,8 @@ def answer(config: Mapping[str, Any]) -> dict[str, object]:
 
 def settings_of(config: Mapping[str, Any]) -> VllmConfig:
     """Return the settings that vLLM makes of a config.json without weights."""
-    folder = (
-        tempfile.mkdtemp()
-    )  # Kept, since it is read again while the model is built.
+    # Kept, since it is read again while the model is built.
+    folder = tempfile.mkdtemp()
     Path(folder, "config.json").write_text(json.dumps(config), encoding="utf-8")
     return EngineArgs(
         folder,

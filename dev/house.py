@@ -138,9 +138,7 @@ def first_words(tree: ast.Module) -> Iterator[str]:
 def names_defined_twice(trees: Iterable[ast.Module]) -> list[str]:
     """Return the names of public classes that more than one module defines.
 
-    Three are known, each a thing of the spec beside what becomes of it: `Engine` (of a server, and
-    what generated the load), `Load` (of the spec, and of one call of vLLM's benchmark) and
-    `ThinkTime` (of the spec, and of the client's plan, which share no code on purpose).
+    One is known: `ThinkTime`, of the spec and of the client's plan, which share no code on purpose.
     """
     found = Counter(
         node.name

@@ -60,10 +60,11 @@ def main() -> None:
             r"^([a-z0-9-]+)==", LOCKED.read_text(encoding="utf-8"), re.MULTILINE
         )
     )
+    # vLLM has it
     there = {
         COMMAND: set(COMMAND_HAS.split()),
         CLIENT: {"prometheus-client"},
-    }  # vLLM has it
+    }
     print(
         "| process | library | MB on disk | MiB resident | ms of CPU to import "
         "|\n|---|---|---|---|---|"

@@ -87,9 +87,8 @@ def _make_python(settings: Settings, recipe: str) -> None:
         (root / "var/log").mkdir()
         (root / "var/cache/apt/archives/partial").mkdir(parents=True)
         (root / "var/lib/apt/lists/partial").mkdir(parents=True)
-        root.chmod(
-            0o755
-        )  # a temporary folder is its maker's alone, and this one becomes "/"
+        # a temporary folder is its maker's alone, and this one becomes "/"
+        root.chmod(0o755)
         images.commit_folder(
             settings,
             root,

@@ -143,7 +143,6 @@ def _parser() -> argparse.ArgumentParser:
         "go-mod", help="write kube/go.mod and go.sum for another Kubernetes version"
     )
     one.add_argument("version", metavar="1.X.Y")
-    commands.add_parser("node").add_argument(
-        "directory", type=Path
-    )  # what `up` starts; not for hands
+    # what `up` starts; not for hands
+    commands.add_parser("node").add_argument("directory", type=Path)
     return parser

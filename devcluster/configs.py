@@ -55,11 +55,12 @@ def tokens_csv(tokens: Mapping[str, str]) -> str:
 
 def api_server_names(settings: Settings) -> list[str]:
     """Return every address and name a client may use for the API server, as certificate entries."""
+    # [1]: what Service "kubernetes" gets
     addresses = [
         settings.node_ip,
         settings.service_cidr[1],
         "127.0.0.1",
-    ]  # [1]: what Service "kubernetes" gets
+    ]
     names = [
         "localhost",
         "kubernetes",

@@ -29,9 +29,8 @@ def down(settings: Settings, *, keep: bool) -> None:
     debian.require_root()
     made_with = settings_module.load(settings.directory)
     if made_with is None:
-        network.refuse_foreign(
-            settings
-        )  # most likely the caller stands in another folder than `up` did
+        # most likely the caller stands in another folder than `up` did
+        network.refuse_foreign(settings)
         clear(settings)
     else:
         with locks.held(made_with.directory):

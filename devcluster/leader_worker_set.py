@@ -129,9 +129,8 @@ def _make_image(settings: Settings, program: Path, image: str) -> None:
         root = Path(folder)
         shutil.copy(program, root / "manager")
         (root / "tmp").mkdir()
-        root.chmod(
-            0o755
-        )  # a temporary folder is its maker's alone, and this one becomes "/"
+        # a temporary folder is its maker's alone, and this one becomes "/"
+        root.chmod(0o755)
         images.commit_folder(
             settings,
             root,

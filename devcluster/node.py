@@ -54,17 +54,15 @@ def main(directory: Path) -> NoReturn:
             "the program that started this node has ended, and so does the node"
         )
     _set("net/ipv4/ip_forward", 1)
-    _set(
-        "net/bridge/bridge-nf-call-iptables", 1
-    )  # from pod to pod by way of a Service, on one bridge
+    # from pod to pod by way of a Service, on one bridge
+    _set("net/bridge/bridge-nf-call-iptables", 1)
     Supervisor(settings).run()
 
 
 def _mount(settings: Settings) -> None:
     """Cover the fixed paths with the node's own mounts, which vanish with it as after a reboot."""
-    _run(
-        "mount", "--make-rshared", "/"
-    )  # what kubelet mounts must reach containers
+    # what kubelet mounts must reach containers
+    _run("mount", "--make-rshared", "/")
     _run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
     for folder in ("/run/lock", "/run/netns", "/run/tunables"):
         Path(folder).mkdir()

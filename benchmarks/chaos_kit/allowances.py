@@ -131,9 +131,8 @@ def _endings(fault: Fault, *, is_swept: bool) -> set[str]:
     if fault.kind == "invalid":
         return {"ChildInvalid", *((GONE,) if is_swept else ())}
     if fault.kind == "run" and fault.how == "anew" and is_swept:
-        return {
-            GONE
-        }  # deleted; its sweep creates it again, unless the sweep has ended
+        # deleted; its sweep creates it again, unless the sweep has ended
+        return {GONE}
     if fault.kind == "run":
         return _WISH.get(fault.how, set())
     if fault.kind == "sweep" and fault.how == "cancel":

@@ -61,6 +61,7 @@ async def split_server() -> AsyncIterator[Split]:
         words = (
             "-m",
             "benchrun_client.proxy",
+            "--engine=VLLM",
             f"--prefill={prefill}",
             f"--decode={decode}",
         )

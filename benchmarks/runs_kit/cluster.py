@@ -202,9 +202,8 @@ class Picture:
         if event == "DELETED":
             self.objects[kind].pop(name, None)
         else:
-            body.pop(
-                "binaryData", None
-            )  # records: only that they exist matters here
+            # records: only that they exist matters here
+            body.pop("binaryData", None)
             self.objects[kind][name] = body
             self.first_seen.setdefault((kind, name), time.monotonic())
         if self._notify is not None:

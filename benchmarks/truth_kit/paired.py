@@ -278,9 +278,8 @@ async def _stages(say: Callable[[str], None]) -> Sequence[Stage]:
             )
             await _answer(bench)  # The server is ready.
             run_ahead(bench, with_threads=True)
-            await _theirs(
-                FIRST, 0, bench, to
-            )  # The server warms up, as with the project's client.
+            # The server warms up, as with the project's client.
+            await _theirs(FIRST, 0, bench, to)
             run_ahead(to.process, with_threads=True)
             for number, order in enumerate(permutations((OURS, FIRST, SECOND)), 1):
                 for name in order:

@@ -49,9 +49,8 @@ class Case:
     """A queue, the utilisation up to which it keeps its limit, and the stages of the search."""
 
     servers: int
-    sigma: (
-        float | None
-    )  # Spread of the logarithm of service times; None: they are exponential.
+    # Spread of the logarithm of service times; None: they are exponential.
+    sigma: float | None
     rho: float
     percentile: float
     requests: int  # Number of requests per stage.

@@ -21,9 +21,8 @@ from aiohttp import web
 
 from benchrun_client.failures import RunFailure
 
-API_KEY_VARIABLE = (
-    "OPENAI_API_KEY"  # vLLM's own variable: its load engine reads the same one.
-)
+# vLLM's own variable: its load engine reads the same one.
+API_KEY_VARIABLE = "OPENAI_API_KEY"
 MODELS_PATH = "/v1/models"  # Path of the list of models, as OpenAI's API has it.
 MAX_ANSWER_BYTES = 256 * 1024
 NETWORK_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)

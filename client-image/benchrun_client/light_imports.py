@@ -34,9 +34,8 @@ def transformers() -> Any:
     """Import the library with only tokenizers and templates usable; may raise ImportError."""
     if "torch" in sys.modules or "transformers" in sys.modules:
         return import_module("transformers")
-    os.environ.setdefault(
-        "TRANSFORMERS_NO_ADVISORY_WARNINGS", "1"
-    )  # "PyTorch was not found"
+    # "PyTorch was not found"
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
     sys.modules["torch"] = None  # type: ignore[assignment]  # for Python: there is none
     try:
         found = import_module("transformers")

@@ -52,13 +52,11 @@ from benchrun_client.traffic import (
     write_traffic,
 )
 
-MAX_PLAN_BYTES = (
-    4 * 1024 * 1024
-)  # A ConfigMap holds 1 MiB; anything larger is not a plan.
+# A ConfigMap holds 1 MiB; anything larger is not a plan.
+MAX_PLAN_BYTES = 4 * 1024 * 1024
 SHOWN_ERRORS = 5
-LAST_READ_SECONDS = (
-    10.0  # Seconds in which a client that failed still serves its records.
-)
+# Seconds in which a client that failed still serves its records.
+LAST_READ_SECONDS = 10.0
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

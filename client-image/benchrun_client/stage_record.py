@@ -73,7 +73,7 @@ class RawStage:
     stage_id: str
     load: contract.Load
     prompts_digest: str
-    engine: contract.Engine
+    engine: contract.LoadEngineVersion
     scalars: dict[str, float | int | None]
     instants: Instants
     unix_minus_perf: float  # Offset that turns the instants into Unix time.
@@ -99,9 +99,8 @@ class RawStage:
     servers: tuple[contract.ServerEdge, ...] = ()
     cache_reset: contract.CacheReset | None = None
     warmup: contract.WarmupOutcome | None = None
-    probe: contract.Probe | None = (
-        None  # For a stage of a search; set once its outcome is known.
-    )
+    # For a stage of a search; set once its outcome is known.
+    probe: contract.Probe | None = None
     user_start: contract.UserStart | None = None
     round_trips: contract.RoundTrips | None = None
     chat_template: str | None = None

@@ -14,9 +14,8 @@ from benchrun_client.contract import MAX_TEMPLATE_CHARACTERS, Api, Target
 from benchrun_client.failures import RunFailure, first_line, type_and_text
 from benchrun_client.light_imports import transformers
 
-MAX_WORDS = (
-    16_384  # Enough for any number of prompts that differ in their first words.
-)
+# Enough for any number of prompts that differ in their first words.
+MAX_WORDS = 16_384
 MIN_WORDS = 256
 _CHUNK = 4096
 _BATCH = 256

@@ -44,10 +44,11 @@ ROLE_DECODE = "decode"
 ROLE_PROXY = "proxy"
 SERVING_ROLES = (ROLE_SERVER, ROLE_PREFILL, ROLE_DECODE, ROLE_PROXY)
 """Roles of the pods that a request passes on the way to its answer."""
+# Roles that write answers: they count what the client counts.
 ANSWERING_ROLES = (
     ROLE_SERVER,
     ROLE_DECODE,
-)  # Roles that write answers: they count what the client counts.
+)
 PREFILLING_ROLES = (ROLE_SERVER, ROLE_PREFILL)  # Roles that compute prompts.
 ROLE_CLIENT = "client"
 ROLE_RUN = "run"  # a run of a sweep

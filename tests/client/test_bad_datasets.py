@@ -106,7 +106,7 @@ def bad_data(folder: Path, website: str) -> dict[str, tuple[str, Data]]:
             "DatasetInvalid",
             CustomData(file=huge(folder)),
         ),
-        "/rows (led on to": (
+        "/rows (redirected to": (
             "DatasetInvalid",
             CustomData(file=DataFile(url=f"{website}/rows")),
         ),

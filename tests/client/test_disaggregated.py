@@ -99,6 +99,7 @@ def proxy(prefill: str, decode: str) -> Iterator[str]:
     words = [
         "-m",
         "benchrun_client.proxy",
+        "--engine=VLLM",
         f"--prefill={prefill}",
         f"--decode={decode}",
     ]

@@ -20,20 +20,21 @@ from client.processes import (
 SPREAD = """
 import asyncio, json, sys
 from benchrun_client.contract import RateLoad, UsersLoad
-from benchrun_client.datasets.row_pools import Sample
+from benchrun_client.datasets.row_pools import PromptRequest
 from benchrun_client.load.vllm_benchmark import EngineCall, VllmEngine
-from benchrun_client.server.readiness import Deadline, Servers, wait_healthy
+from benchrun_client.engines import ENGINES
+from benchrun_client.server.readiness import ReadinessDeadline, Servers, wait_healthy
 from benchrun_client.http_session import open_session
 
-servers = Servers(tuple(sys.argv[1:]), ())
+servers = Servers(ENGINES["VLLM"], tuple(sys.argv[1:]), ())
 load = EngineCall(
-    samples=[Sample(f"{n} word word", 3, 4 + n) for n in range(10)],
+    samples=[PromptRequest(f"{n} word word", 3, 4 + n) for n in range(10)],
     seed=1, load=UsersLoad(concurrency=4), api="Completions", ignore_eos=True,
 )
 
 async def main():
     async with open_session(tls=None, seconds=5) as session:
-        await wait_healthy(session, servers, Deadline(60))
+        await wait_healthy(session, servers, ReadinessDeadline(60))
     engine = VllmEngine(tokenizer=None, model="tiny", percentiles=("50",), tls=None)
     result = await engine.run(load, servers)
     assert all(engine.instants.ok)
@@ -115,9 +116,10 @@ def test_users_begin_one_by_one_and_results_stay_with_their_requests() -> None:
 ASKED = """
 import asyncio, json, sys
 from aiohttp import web
-from benchrun_client.contract import RateLoad, UsersLoad, Sampling
-from benchrun_client.datasets.row_pools import Sample
+from benchrun_client.contract import RateLoad, UsersLoad, SamplingParams
+from benchrun_client.datasets.row_pools import PromptRequest
 from benchrun_client.load.vllm_benchmark import EngineCall, VllmEngine
+from benchrun_client.engines import ENGINES
 from benchrun_client.server.readiness import Servers
 
 bodies = []
@@ -139,12 +141,12 @@ async def main():
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    servers = Servers((f"http://127.0.0.1:{runner.addresses[0][1]}",), ())
+    servers = Servers(ENGINES["VLLM"], (f"http://127.0.0.1:{runner.addresses[0][1]}",), ())
     engine = VllmEngine(tokenizer=None, model="tiny", percentiles=("50",), tls=None)
     found = []
     for api in ("Completions", "Chat"):
-        for sampling in (Sampling(), Sampling(temperature=0.7, top_k=5, repetition_penalty=1.1, stop=("END",))):
-            samples = [Sample(f"{n} word word", 3, 2) for n in range(12)]
+        for sampling in (SamplingParams(), SamplingParams(temperature=0.7, top_k=5, repetition_penalty=1.1, stop=("END",))):
+            samples = [PromptRequest(f"{n} word word", 3, 2) for n in range(12)]
             load = EngineCall(samples, 1, UsersLoad(concurrency=4), api, ignore_eos=False, sampling=sampling)
             result = await engine.run(load, servers)
             assert all(engine.instants.ok), result["errors"]
@@ -185,17 +187,18 @@ def test_every_request_says_how_tokens_are_chosen_and_connections_are_noted() ->
 LATE = """
 import asyncio, json, sys, time
 from benchrun_client.contract import RateLoad, UsersLoad
-from benchrun_client.datasets.row_pools import Sample
+from benchrun_client.datasets.row_pools import PromptRequest
 from benchrun_client.http_session import open_session
 from benchrun_client.load.vllm_benchmark import EngineCall, VllmEngine
-from benchrun_client.server.readiness import Deadline, Servers, wait_healthy
+from benchrun_client.engines import ENGINES
+from benchrun_client.server.readiness import ReadinessDeadline, Servers, wait_healthy
 
-servers = Servers((sys.argv[1],), ())
-samples = [Sample(f"{n} word word", 3, 2) for n in range(40)]
+servers = Servers(ENGINES["VLLM"], (sys.argv[1],), ())
+samples = [PromptRequest(f"{n} word word", 3, 2) for n in range(40)]
 
 async def main():
     async with open_session(tls=None, seconds=5) as session:
-        await wait_healthy(session, servers, Deadline(60))
+        await wait_healthy(session, servers, ReadinessDeadline(60))
     engine = VllmEngine(tokenizer=None, model="tiny", percentiles=("50",), tls=None)
     # The first request holds the event loop up for a second.
     load = EngineCall(samples, 13, RateLoad(requests_per_second="20"), "Completions", ignore_eos=True,

@@ -21,6 +21,7 @@ from benchrun_client.contract import (
     open_stage,
     seal,
 )
+from benchrun_client.server.round_trips import PAUSE_SECONDS, ROUND_TRIPS
 from client.processes import TINY_MODEL, client, free_port, simulator
 from unit.client.plans import TOKEN_DIGEST
 
@@ -35,6 +36,26 @@ LIMIT_MS = 120
 """Far above the 50 ms of a request that finds a place, and far below what one waits that finds
 none: an answer takes 130 ms."""
 RATE_TOLERANCE_PERCENT = 20
+
+
+def spread_ttft_ms(users: int) -> float:
+    """TTFT of the requests that wait longest, where users begin spread over an answer's time.
+
+    Nothing is by chance: a place is taken again one answer's time after it was taken, so the gaps
+    between starts are those of the first eight users for ever. A request waits for as many of them
+    as there are users without a place, the long gap behind the eighth user among them.
+    """
+    service_ms = 1000 * SERVICE_SECONDS
+    gap_ms = service_ms / users
+    waiting = users - SEQUENCES
+    if waiting <= 0:
+        return TTFT_MS
+    long_gap_ms = service_ms - (SEQUENCES - 1) * gap_ms
+    return TTFT_MS + (waiting - 1) * gap_ms + long_gap_ms
+
+
+MOST_USERS = max(n for n in range(1, 64) if spread_ttft_ms(n) <= LIMIT_MS)
+"""Ten: 102 ms, and 121 ms with one more. Each of the waiting ones is more than a tenth of all."""
 MAX_IDLE_SECONDS = 0.5
 
 
@@ -143,7 +164,8 @@ def test_it_finds_how_many_users_the_server_has_places_for(
 ) -> None:
     answer = answers(searched)["users"]
     assert answer.outcome == "Bracketed", answer
-    assert (answer.lower, answer.upper) == (str(SEQUENCES), str(SEQUENCES + 1))
+    assert MOST_USERS == 10
+    assert (answer.lower, answer.upper) == (str(MOST_USERS), str(MOST_USERS + 1))
 
 
 def test_it_finds_the_rate_that_the_server_completes(searched: Searched) -> None:
@@ -192,8 +214,13 @@ def test_no_bound_is_exceeded(searched: Searched) -> None:
     for search in searched.plan.searches:
         places = [open_stage(r.stage_id) for r in searched.of(search.workload)]
         probes = {place[1] for place in places if place is not None}
-        assert probes == set(range(1, len(probes) + 1))
-        assert len(probes) <= search.max_probes + 3
+        # Confirmations are numbered behind all looks that there may be.
+        confirmations = {probe for probe in probes if probe > search.max_probes}
+        looks = probes - confirmations
+        assert looks == set(range(1, len(looks) + 1))
+        first = search.max_probes + 1
+        assert confirmations == set(range(first, first + len(confirmations)))
+        assert len(confirmations) <= 3
         assert (
             max(place[2] for place in places if place is not None)
             <= search.max_repeats
@@ -220,8 +247,9 @@ def test_no_prompt_of_a_probe_meets_another_in_the_prefix_cache(
 
 def test_between_probes_the_server_hardly_waits(searched: Searched) -> None:
     # An open loop begins with a wait of its own.
-    idle = [r.idle_before_us / 1e6 for r in searched.of("users")]
-    assert idle[0] < MAX_IDLE_SECONDS
+    first, *idle = [r.idle_before_us / 1e6 for r in searched.of("users")]
+    # Before the first one the round trips are measured, once a run.
+    assert first < ROUND_TRIPS * PAUSE_SECONDS + MAX_IDLE_SECONDS
     assert median(idle) < MAX_IDLE_SECONDS
     for earlier, later in pairwise(searched.records):
         assert earlier.servers[0].after == later.servers[0].before

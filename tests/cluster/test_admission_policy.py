@@ -313,9 +313,8 @@ def test_it_deletes_what_belongs_to_a_run_and_nothing_else(
         {"metadata": {"name": "theirs", "labels": None, "ownerReferences": None}},
     )
     home.apply(config_map(home, name="other"))
-    there = home.get("configmap", "other")["metadata"][
-        "uid"
-    ]  # the garbage collector takes what a missing object controls
+    # the garbage collector takes what a missing object controls
+    there = home.get("configmap", "other")["metadata"]["uid"]
     other = reference(apiVersion="v1", kind="ConfigMap", name="other", uid=there)
     controlled = merged(
         ours, {"metadata": {"name": "controlled", "ownerReferences": [other]}}

@@ -353,9 +353,8 @@ async def is_forbidden(who: Somebody, operation: Operation) -> bool:
     except Forbidden:
         return True
     except ClusterError:
-        return (
-            False  # asked, and answered: there is no such thing, or it is not valid
-        )
+        # asked, and answered: there is no such thing, or it is not valid
+        return False
     return False
 
 

@@ -147,9 +147,8 @@ async def test_records_that_are_refused_are_tried_now_and_then(
 ) -> None:
     run = await played.apply("full")
     await played.gets(run, "ConfigMap", "plan")
-    maps = (
-        len(played.picture.objects["ConfigMap"]) + 1
-    )  # and the namespace's own certificate
+    # and the namespace's own certificate
+    maps = len(played.picture.objects["ConfigMap"]) + 1
     quota = {
         "metadata": {"name": "full"},
         "spec": {"hard": {"count/configmaps": str(maps)}},

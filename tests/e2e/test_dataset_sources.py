@@ -239,9 +239,8 @@ SPECS: dict[str, dict[str, Any]] = {
         "chatTemplate": {"inline": "{% for m in messages %}{{ m.content }}"}
     },
 }
-SPECS["no-claim"]["startupDeadlineSeconds"] = (
-    20  # A claim that is missing may still be made; so long is waited for it.
-)
+# A claim that is missing may still be made; so long is waited for it.
+SPECS["no-claim"]["startupDeadlineSeconds"] = 20
 EXPECTED = {name: (reason, words) for name, (_, reason, words) in BAD.items()}
 EXPECTED["bad-template"] = "ChatTemplateInvalid", ("chatTemplate", "endfor")
 

@@ -19,9 +19,8 @@ LATENCIES = ("ttft", "tpot", "itl", "e2el")
 PERCENTILES = ("50", "95", "99")
 KINDS = {"BenchmarkRun": RUN, "BenchmarkSweep": SWEEP}
 COLUMNS = 400  # wide enough that no load point of a table takes two lines
-REPORTS = os.environ.get(
-    "REPORTS_DIR"
-)  # where to keep the reports of each, to read them
+# where to keep the reports of each, to read them
+REPORTS = os.environ.get("REPORTS_DIR")
 
 
 def example(file: str) -> dict[str, Object]:

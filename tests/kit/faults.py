@@ -36,16 +36,13 @@ class Fault:
     what: str
     reason: str  # reason with which the run ends, or waits
     phase: str = FAILED
-    or_reason: str = (
-        ""  # another reason, if it depends on which of two signs is seen first
-    )
+    # another reason, if it depends on which of two signs is seen first
+    or_reason: str = ""
     waits_as: str = ""  # reason meanwhile, if the run does not end at once
-    waits_seconds: float = (
-        0.0  # how long the run waits after the first sign of the fault
-    )
-    decided_seconds: float = (
-        0.0  # how long after the first sign of the fault the run must end
-    )
+    # how long the run waits after the first sign of the fault
+    waits_seconds: float = 0.0
+    # how long after the first sign of the fault the run must end
+    decided_seconds: float = 0.0
     tried: Tried = "played"  # pods whose status the test writes, or real ones
     told_within_seconds: float = TOLD_SECONDS
     freed_within_seconds: float = FREED_SECONDS
@@ -75,12 +72,10 @@ class Measured:
 
     phase: str
     reason: str
-    told_seconds: (
-        float | None
-    )  # time from the first sign of the fault to the status
-    freed_seconds: (
-        float | None
-    )  # time from the due end of the run; None: no server, or it is kept
+    # time from the first sign of the fault to the status
+    told_seconds: float | None
+    # time from the due end of the run; None: no server, or it is kept
+    freed_seconds: float | None
 
 
 FAULTS: tuple[Fault, ...] = (

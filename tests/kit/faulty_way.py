@@ -62,9 +62,8 @@ class FaultyWay(CountingProxy):
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
-        self.wrong: Wrong = lambda _: (
-            None
-        )  # the answer in place of the API server's; None: pass it on
+        # the answer in place of the API server's; None: pass it on
+        self.wrong: Wrong = lambda _: None
         self.is_slow: Callable[[Request], bool] = lambda _: False
         self.delay_seconds = 0.0  # delay of each slow request
 

@@ -22,11 +22,12 @@ AUTHORIZATION = re.compile(
     r"AWS4-HMAC-SHA256 Credential=(?P<id>[^/]+)/(?P<day>\d{8})/(?P<region>[^/]+)/s3/aws4_request, "
     r"SignedHeaders=(?P<signed>[a-z0-9;-]+), Signature=(?P<signature>[0-9a-f]{64})"
 )
+# headers that a signature must cover
 NEEDED = {
     "host",
     "x-amz-content-sha256",
     "x-amz-date",
-}  # headers that a signature must cover
+}
 TOLERANCE = timedelta(minutes=15)
 NO_BODY = hashlib.sha256(b"").hexdigest()
 

@@ -23,9 +23,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-UNFOLDED_BYTES = (
-    8 * 1024 * 1024 - 1024
-)  # just below the largest record that was accepted
+# just below the largest record that was accepted
+UNFOLDED_BYTES = 8 * 1024 * 1024 - 1024
 ZEROS = 900 * 1024 * 1024
 
 

@@ -159,9 +159,8 @@ class Namespace:
         """
         ends_at = time.monotonic() + timeout_seconds
         while (left := ends_at - time.monotonic()) > 0:
-            self.get(
-                kind, name
-            )  # fails if it is missing: a watch would end at once, again and again
+            # fails if it is missing: a watch would end at once, again and again
+            self.get(kind, name)
             for found in self.watch(
                 kind, name, timeout_seconds=min(left, LONGEST_WATCH_SECONDS)
             ):

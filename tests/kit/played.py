@@ -33,9 +33,8 @@ from kit.runs import is_finished, merged
 
 RUN_UID = "benchrun.dev/run-uid"
 ROLE = "benchrun.dev/role"
-STEP_SECONDS = (
-    60.0  # longest wait for one thing that a test needs before it can begin
-)
+# longest wait for one thing that a test needs before it can begin
+STEP_SECONDS = 60.0
 CLIENT_IMAGE = "docker.io/benchrun/client:scale"
 SERVER_IMAGE = "docker.io/vllm/vllm-openai:v0.32.0"
 _HOSTS = itertools.count(1)

@@ -25,10 +25,11 @@ from kit.runs import condition
 FOREVER_SECONDS = 3600.0
 STAGE_SECONDS = 1.0
 APART_SECONDS = 0.5  # between trials that share an operator
+# the condition whose reason counts
 ENDED_BY = {
     FAILED: "Failed",
     COMPLETED: "Complete",
-}  # the condition whose reason counts
+}
 PATIENCE = 2
 """Factor of the allowed time up to which a delay is still measured, so that the failure reports
 it."""
@@ -45,9 +46,8 @@ class Trial:
     ) -> None:
         self.played = played
         self.fault = fault
-        self.shown_at: float | None = (
-            None  # when the fault showed (`time.monotonic()`)
-        )
+        # when the fault showed (`time.monotonic()`)
+        self.shown_at: float | None = None
         self._node = node  # a node whose kubelet can't be reached
         self._run: PlayedRun | None = None
         self._measuring: asyncio.Task[None] | None = None

@@ -5,6 +5,7 @@ without `kind`, and with the file in any place that a spec can name. Docstrings 
 become those of the CustomResourceDefinition.
 """
 
+from abc import abstractmethod
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import (
@@ -24,9 +25,8 @@ from benchrun_client.contract.base import (
     ShortText,
 )
 
-Length = Annotated[
-    int, Field(ge=1, le=10_000_000)
-]  # Of a prompt, an answer or a part of them, in tokens.
+# Of a prompt, an answer or a part of them, in tokens.
+Length = Annotated[int, Field(ge=1, le=10_000_000)]
 FieldName = Annotated[str, Field(min_length=1, max_length=128)]
 
 
@@ -44,9 +44,8 @@ class S3Object(Message):
 class DataFile(Message):
     """A file; exactly one of its fields says where it is."""
 
-    path: LongText | None = (
-        None  # In the client's container: in its image, or on a volume.
-    )
+    # In the client's container: in its image, or on a volume.
+    path: LongText | None = None
     url: LongText | None = None
     s3: S3Object | None = None
 
@@ -66,15 +65,12 @@ class DatasetFields(Message):
 
     kind: ShortText  # Its name in plan and spec.
     is_random_text: ClassVar[bool]  # Whether prompts are random words.
-    is_unlimited: ClassVar[
-        bool
-    ]  # Whether as many prompts are made up as are wanted.
-    reads_hub: ClassVar[
-        bool
-    ]  # Whether rows come from the hub, where they may change.
-    drops_long_rows: ClassVar[
-        bool
-    ]  # Whether rows that are too long for the model are left out.
+    # Whether as many prompts are made up as are wanted.
+    is_unlimited: ClassVar[bool]
+    # Whether rows come from the hub, where they may change.
+    reads_hub: ClassVar[bool]
+    # Whether rows that are too long for the model are left out.
+    drops_long_rows: ClassVar[bool]
     rules_in_spec: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Rules between fields that a spec must keep: CEL, and the message where it is broken."""
 
@@ -83,18 +79,18 @@ class DatasetFields(Message):
         """Refuse a dataset that does not state what others ask of it."""
         asked = ("is_random_text", "is_unlimited", "reads_hub", "drops_long_rows")
         missing = [name for name in asked if not hasattr(cls, name)]
-        if cls.longest is DatasetFields.longest:
+        if getattr(cls.longest, "__isabstractmethod__", False):
             missing.append("longest")
         if missing:
             raise TypeError(f"{cls.__name__} does not state {', '.join(missing)}")
 
     @property
+    @abstractmethod
     def longest(self) -> tuple[int | None, int | None]:
         """Return the tokens of the longest prompt and the longest answer.
 
         None: that depends on the data.
         """
-        raise NotImplementedError
 
     @property
     def sends_again(self) -> bool:
@@ -306,17 +302,15 @@ class AgentData(DatasetFields):
     drops_long_rows = False
 
     kind: Literal["agent"] = "agent"
-    file: DataFile | None = (
-        None  # None: the conversation that comes with the client.
-    )
+    # None: the conversation that comes with the client.
+    file: DataFile | None = None
     variants: Count | None = Field(None, ge=1)
     """Different dates in a stage; None: each request has its own. 1 is a static prefix."""
     turns: Annotated[int, Field(ge=1, le=64)] = 1
     """Requests of a conversation, each with more of it than the one before; 1 is all of it, up to
     its last answer."""
-    output_tokens: Length | None = (
-        None  # None: the length of the answer that comes next in the conversation.
-    )
+    # None: the length of the answer that comes next in the conversation.
+    output_tokens: Length | None = None
     input_output_ratio: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Tokens of a prompt for each that is requested, in place of output_tokens; 100 is common of
     agents."""

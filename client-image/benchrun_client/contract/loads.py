@@ -69,9 +69,8 @@ class LoadKind(LeavesOut):
 
     kind: ShortText
     axis: ClassVar[Axis]
-    varied: ClassVar[
-        str | None
-    ]  # Field that holds the load value; None: there is only one value.
+    # Field that holds the load value; None: there is only one value.
+    varied: ClassVar[str | None]
     listed_in: ClassVar[str]  # Field of the spec's load that lists the load values.
     name_in_ids: ClassVar[str]  # `rate` of the load point `chat/rate=4`.
     unit: ClassVar[str]  # Follows a number.
@@ -305,9 +304,8 @@ class RateLoad(_RequestRate):
 
     kind: Literal["Rate"] = "Rate"
     requests_per_second: PositiveText
-    burstiness: DecimalText = (
-        "1"  # Gamma shape of the gaps between arrivals; 1 is Poisson.
-    )
+    # Gamma shape of the gaps between arrivals; 1 is Poisson.
+    burstiness: DecimalText = "1"
 
     @property
     def rate(self) -> float:
@@ -352,9 +350,8 @@ class AtOnceLoad(_RequestRate):
     kind: Literal["AtOnce"] = "AtOnce"
     start: UserStartMode | None = None
     """How the users under a cap begin; None: one right after the other, or there are no users."""
-    think_seconds: ThinkTime | None = (
-        None  # Think time of the users under a cap; None: they do not think.
-    )
+    # Think time of the users under a cap; None: they do not think.
+    think_seconds: ThinkTime | None = None
 
     @model_validator(mode="after")
     def _has_users(self) -> Self:

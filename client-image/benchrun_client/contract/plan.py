@@ -69,16 +69,14 @@ class SearchPlan(Requests):
     highest: str = Field(max_length=24)
     tolerance_percent: str = Field(max_length=24)
     """Width of the bracket, relative to its lower end, at which the search ends."""
-    max_probes: int = Field(
-        ge=1, le=MAX_OPEN_STAGES
-    )  # Most load points, without confirmations.
+    # Most load points, without confirmations.
+    max_probes: int = Field(ge=1, le=MAX_OPEN_STAGES)
     max_repeats: int = Field(ge=1, le=MAX_OPEN_STAGES)
     """Most stages that confirm one load: they are repeated while the outcome is Inconclusive."""
     objectives: tuple[Limit, ...] = Field(min_length=1, max_length=16)
     max_failed_percent: str = Field(max_length=24)
-    requests: Count | None = Field(
-        None, ge=1
-    )  # Requests of each stage; None: rate x duration.
+    # Requests of each stage; None: rate x duration.
+    requests: Count | None = Field(None, ge=1)
     duration_seconds: Count | None = Field(None, ge=1)
     seeds: tuple[Seed, ...] = Field(max_length=MAX_OPEN_STAGES)
     """Seed of every possible stage, load point by load point."""
@@ -196,9 +194,8 @@ class ProfilePlan(Message):
 
     load: WarmupPlan  # Sent like a warm-up, in place of a stage.
     seconds: Count = Field(ge=1)  # Seconds of the load that are profiled.
-    max_seconds: Count = Field(
-        ge=1
-    )  # Seconds until profiling is given up, whatever it waits for.
+    # Seconds until profiling is given up, whatever it waits for.
+    max_seconds: Count = Field(ge=1)
     reader_port: Count | None = None
     """Port at which the server's pod serves its trace summary; None: it serves none."""
 
@@ -211,9 +208,8 @@ class RoleTarget(Message):
 
     role: str = Field(max_length=20)
     base_url: LongText
-    servers: int = Field(
-        ge=1, le=1024
-    )  # Number of addresses that the host name must have.
+    # Number of addresses that the host name must have.
+    servers: int = Field(ge=1, le=1024)
 
 
 class Target(Message):

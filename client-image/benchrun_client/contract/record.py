@@ -62,9 +62,8 @@ MAX_RECORD_BYTES = 8 * 1024 * 1024  # Largest record, unpacked.
 # Largest record, packed: a ConfigMap holds 1 MiB, and metadata besides.
 MAX_PACKED_BYTES = 1_000_000
 PROFILE_STAGE = "profile"  # Id of the stage that is profiled, not measured; other ids have a slash.
-READER_PORT = (
-    8092  # Port of `benchrun_client.engines.vllm.trace_reader` in the server's pod.
-)
+# Port of `benchrun_client.engines.vllm.trace_reader` in the server's pod.
+READER_PORT = 8092
 MAX_RECORDS = 1024  # Most records of a run.
 MAX_COMMAS = 700_000
 """Most commas in a record's JSON: the columns of the largest record hold 450,000 values, its gaps
@@ -127,14 +126,12 @@ class ServerEdge(Message):
     """Counters of one server pod at both edges of the stage."""
 
     address: str = Field(max_length=300)
-    role: str = Field(
-        "server", max_length=20
-    )  # One of server, prefill, decode and proxy.
+    # One of server, prefill, decode and proxy.
+    role: str = Field("server", max_length=20)
     before: Counters | None  # None: the metrics could not be read.
     after: Counters | None
-    version: str | None = Field(
-        None, max_length=100
-    )  # Version from /version; None: unknown.
+    # Version from /version; None: unknown.
+    version: str | None = Field(None, max_length=100)
     settings: str | None = Field(None, max_length=64)
     """Digest of the configuration that the server reports (labels of cache_config_info); equal
     servers have equal digests."""
@@ -162,9 +159,8 @@ class WarmupOutcome(Message):
     """
 
     requests: Count = Field(ge=1)  # Number of requests asked for.
-    concurrency: Count | None = (
-        None  # Most requests in flight at once; None: unknown.
-    )
+    # Most requests in flight at once; None: unknown.
+    concurrency: Count | None = None
     answered: Count
     failed: Count
     took_us: Micros
@@ -176,9 +172,8 @@ class UserStart(Message):
     mode: UserStartMode
     """How the users really began. Together although the plan says Spread: no answer time of the
     workload was known."""
-    seconds: Finite = Field(
-        ge=0
-    )  # From the start of the first user to the start of the last one.
+    # From the start of the first user to the start of the last one.
+    seconds: Finite = Field(ge=0)
     round_seconds: Finite | None = Field(None, ge=0)
     """Expected round (mean answer time and think time) from which the spread was computed; None:
     not used."""
@@ -198,17 +193,14 @@ class RoundTrips(Message):
 class ClientFigures(Message):
     """What the client itself cost while the stage was measured, and how late it was."""
 
-    cpu_seconds: Finite = Field(
-        ge=0
-    )  # CPU seconds of all sending processes together.
+    # CPU seconds of all sending processes together.
+    cpu_seconds: Finite = Field(ge=0)
     wall_seconds: Finite = Field(ge=0)
-    processes: Count = Field(
-        1, ge=1
-    )  # Number of sending processes; each fills one core at most.
+    # Number of sending processes; each fills one core at most.
+    processes: Count = Field(1, ge=1)
     throttled_periods: Count | None = None
-    lost_segments: Count | None = (
-        None  # TCP segments lost in the network namespace; None: unknown.
-    )
+    # TCP segments lost in the network namespace; None: unknown.
+    lost_segments: Count | None = None
     lag_p99_us: Micros | None = None
     """99th percentile of how late the client's event loop ran what was due. This delays sending and
     receiving."""
@@ -220,7 +212,7 @@ class ClientFigures(Message):
     """Part of `node_cpu_seconds` that the hypervisor gave to others."""
 
 
-class Engine(Message):
+class LoadEngineVersion(Message):
     """The engine that generated the load."""
 
     name: str = Field(max_length=60)
@@ -375,7 +367,7 @@ class StageRecord(Message):
     prompts_digest: (
         Hex  # SHA-256 over the prompts in order: equal digests mean equal traffic.
     )
-    engine: Engine
+    engine: LoadEngineVersion
     first_send_unix_us: Micros
     last_receive_unix_us: Micros
     shared_prefix_tokens: Count = 0
@@ -408,9 +400,8 @@ class StageRecord(Message):
     diagnostic: Annotated[str, Field(max_length=1000)] | None = None
     """The server's answer to one extra request, sent when every request failed."""
     client: ClientFigures
-    connections: Connections | None = (
-        None  # None: not recorded, or nothing was sent over HTTP.
-    )
+    # None: not recorded, or nothing was sent over HTTP.
+    connections: Connections | None = None
     streams: Streams | None = None
     """None: all answers have `ended`, or the record is older than this field."""
     sampling: SamplingParams | None = None
@@ -419,9 +410,8 @@ class StageRecord(Message):
     """SHA-256 of the template that replaces the model's own; None: there is no such template."""
     tokenizer_commit: str | None = Field(None, max_length=40)
     """Commit of the tokenizer's repository on the hub; None: it is not from the hub."""
-    cache_reset: CacheReset | None = (
-        None  # Result of the reset; only under the policy Reset.
-    )
+    # Result of the reset; only under the policy Reset.
+    cache_reset: CacheReset | None = None
     warmup: WarmupOutcome | None = None
     """Warm-up of the stage's workload; only in the record of the workload's first stage."""
     user_start: UserStart | None = None

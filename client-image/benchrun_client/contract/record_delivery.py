@@ -45,9 +45,8 @@ class Envelope(Message):
     plan_digest: Hex
     ends_search: str | None = Field(None, max_length=40)
     """Workload whose search ended with this record."""
-    size: int = Field(
-        ge=1, le=MAX_PACKED_BYTES
-    )  # Size of the packed record in bytes.
+    # Size of the packed record in bytes.
+    size: int = Field(ge=1, le=MAX_PACKED_BYTES)
     digest: Hex  # SHA-256 of the packed record.
 
     def problem_with(
@@ -121,9 +120,8 @@ class ClientProgress(Message):
     records: int = Field(0, ge=0, le=MAX_RECORDS)
     """Number of finished stages: records 0 to records-1 exist."""
     healthy_unix_us: Micros | None = None  # Instant of the first 200 of /health.
-    first_request_unix_us: Micros | None = (
-        None  # Instant of the first measured request.
-    )
+    # Instant of the first measured request.
+    first_request_unix_us: Micros | None = None
     warmup_us: Micros | None = None
     failure: Failure | None = None
 

@@ -22,9 +22,8 @@ class InFlight:
 
     instants_us: Sequence[int]  # Ascending, relative to the stage's first send.
     counts: Sequence[int]
-    areas: Sequence[
-        int
-    ]  # Request-microseconds from the first instant to each instant.
+    # Request-microseconds from the first instant to each instant.
+    areas: Sequence[int]
 
     def at(self, instant_us: int) -> int:
         """Return the number in flight at an instant.
@@ -123,23 +122,20 @@ def in_flight(
 # load pressed fully. A load sent at once, a recorded one, and whole batches never stand: there the
 # load is the whole stage.
 
-MIN_REQUESTS = (
-    10  # Fewest requests sent within the steady part: fewer show no level.
-)
+# Fewest requests sent within the steady part: fewer show no level.
+MIN_REQUESTS = 10
 REACHED_SHARE = 0.95
 """Share of the concurrency cap that counts as reached: when the last users send, the first may
 already have their answers."""
-SKIPPED_SHARE = (
-    0.1  # Smallest share of the sending time that is skipped under a rate.
-)
+# Smallest share of the sending time that is skipped under a rate.
+SKIPPED_SHARE = 0.1
 FILL_ANSWER_TIMES = 2.0  # Mean E2ELs that an open loop takes to fill a server.
 WAVE_ANSWER_TIMES = 1.0  # Mean E2ELs in which the first wave of users is answered.
 DRAIN_ANSWER_TIMES = 2.0
 """Mean E2ELs before the last send that are left out: requests sent later run beside too few others,
 the longest most of all."""
-MAX_LEFT_OUT = (
-    0.5  # Largest share of the sending time that is left out under users.
-)
+# Largest share of the sending time that is left out under users.
+MAX_LEFT_OUT = 0.5
 MAX_LEFT_OUT_OF_RATE = 0.3
 """Largest share that is left out under a rate. The queue wanders: of shorter stages, those look
 steady that met a quiet time."""
@@ -154,9 +150,8 @@ class Plateau:
 
     start_us: int
     end_us: int
-    started: Sequence[
-        int
-    ]  # Positions in the record's columns, in order of sending.
+    # Positions in the record's columns, in order of sending.
+    started: Sequence[int]
     is_steady: bool = True
     """False: answers take too long for a steady part. This is then the time of the load's full
     pressure, which shows the throughput; its latencies mean nothing."""

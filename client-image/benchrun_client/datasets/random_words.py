@@ -333,9 +333,8 @@ class OldDraws:
     Prompt i is token `offsets[i] + i` of the vocabulary and the tokens after it.
     """
 
-    inputs: tuple[
-        int, ...
-    ]  # Input tokens; their sum is the tool's "Total input tokens".
+    # Input tokens; their sum is the tool's "Total input tokens".
+    inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     offsets: tuple[int, ...]
 

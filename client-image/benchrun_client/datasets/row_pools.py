@@ -21,9 +21,8 @@ from benchrun_client.tokenizer import TokenCounter
 R = TypeVar("R")
 REPEATED = "RepeatsEarlierRow"
 FEW_WORDS = 8
-REWORDING_TRIES = (
-    100  # Tries for a prompt, most of whose rows may be too short or too long.
-)
+# Tries for a prompt, most of whose rows may be too short or too long.
+REWORDING_TRIES = 100
 TOO_LONG = "TooLongForModel"
 Slot = contract.Stage | contract.WarmupPlan
 """A part of the run that sends requests: both kinds name their data, seed, API and number of
@@ -40,9 +39,8 @@ class Portion:
     requests: int
     seed: int
     api: contract.Api
-    warms_up: bool = (
-        False  # Whether the requests are a warm-up, which is not measured.
-    )
+    # Whether the requests are a warm-up, which is not measured.
+    warms_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +182,8 @@ def common_start(one: str, other: str) -> str:
 class DatasetRow:
     text: str
     answer: str = ""
-    output_tokens: int | None = (
-        None  # Number of output tokens that the row itself requests.
-    )
+    # Number of output tokens that the row itself requests.
+    output_tokens: int | None = None
 
 
 @dataclass(frozen=True)

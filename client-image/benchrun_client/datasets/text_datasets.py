@@ -185,9 +185,8 @@ def _sharegpt_row(entry: Any, *, where: str) -> DatasetRow | str:
     )
 
 
-_VLLM_KEY = (
-    "conversations"  # vLLM's reader takes its first two turns, by any speaker.
-)
+# vLLM's reader takes its first two turns, by any speaker.
+_VLLM_KEY = "conversations"
 _INSTRUCTIONS = ("system", "developer")
 
 

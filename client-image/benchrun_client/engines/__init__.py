@@ -16,7 +16,7 @@ from benchrun_client.engines.engine import (
     StartupPhases,
     Transfer,
 )
-from benchrun_client.engines.settings import Setting
+from benchrun_client.engines.settings import EngineSetting
 from benchrun_client.engines.sglang import SGLANG
 from benchrun_client.engines.vllm import VLLM
 
@@ -24,11 +24,11 @@ __all__ = [
     "ENGINES",
     "Engine",
     "EngineName",
+    "EngineSetting",
     "LogCause",
     "Nodes",
     "Profiler",
     "ServedFiles",
-    "Setting",
     "StartupPhases",
     "Transfer",
 ]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from benchrun_client.engines.settings import Setting
+from benchrun_client.engines.settings import EngineSetting
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +15,8 @@ class LogCause:
     reason: str  # One of the operator's `Reason` values.
     what: str  # Text of the message; the error's own words follow it.
     remedy: str
-    phrases: Mapping[
-        str, str
-    ]  # Phrase in lower case -> the release in which it was seen.
+    # Phrase in lower case -> the release in which it was seen.
+    phrases: Mapping[str, str]
     unless: str | None = None  # A phrase that shows a different cause.
     exit_code: int | None = None
     tries: int = 0  # Number of endings after which waiting is pointless.
@@ -64,9 +63,8 @@ class Nodes:
     )
     args: Callable[[int], list[str]]
     """Additional arguments of each pod of a server that spans this number of nodes."""
-    worker_args: tuple[
-        str, ...
-    ]  # Additional arguments of the pods that do not answer requests.
+    # Additional arguments of the pods that do not answer requests.
+    worker_args: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +101,8 @@ class Engine:
     # How it is started.
     command: tuple[str, ...] = ()
     """Command in place of the image's entry point; empty: the entry point is the server."""
-    module_before_serve: (
-        str | None
-    )  # Module that starts images older than that entry point.
+    # Module that starts images older than that entry point.
+    module_before_serve: str | None
     port: int
     user: int  # Its uid in the engine's images.
     environment: Mapping[str, str]
@@ -122,9 +119,8 @@ class Engine:
     owned_flag: Callable[[Sequence[str]], tuple[int, str] | None]
     """The first flag, among words that the user wrote, that only the operator may set: its
     position, and what to do instead."""
-    command_problem: Callable[
-        [Sequence[str]], tuple[int, str] | None
-    ]  # The same for a command.
+    # The same for a command.
+    command_problem: Callable[[Sequence[str]], tuple[int, str] | None]
     refused_variables: Mapping[str, str]
     """Name of a refused environment variable -> what to do instead."""
     flag_warnings: Mapping[str, str]
@@ -134,11 +130,11 @@ class Engine:
     readable_flags: frozenset[str]
     """Long names, without dashes, of the flags whose values are read. The beginning of such a name
     stands for it, where it is the only one that begins so."""
-    setting_flags: Mapping[Setting, str]
+    setting_flags: Mapping[EngineSetting, str]
     """The flag that has a setting's value, or turns it on: its long name without dashes."""
-    flags_off: Mapping[Setting, str]
+    flags_off: Mapping[EngineSetting, str]
     """The flag that turns a setting off, beside `no-` before the one that turns it on."""
-    reported_settings: Mapping[Setting, str]
+    reported_settings: Mapping[EngineSetting, str]
     """The label of `settings_series` that has a setting's value."""
     default_block_tokens: int  # Value of BLOCK_TOKENS where a server says none.
     default_running_step: int | None
@@ -165,9 +161,8 @@ class Engine:
     counters_at_first_event: frozenset[str]
     """Counters whose series is missing until its first event. On a page that has the counter
     `request_success_total` they are 0."""
-    settings_series: (
-        str | None
-    )  # The series whose labels are the server's settings.
+    # The series whose labels are the server's settings.
+    settings_series: str | None
     measured_settings: frozenset[str]
     """Labels of `settings_series` that are not settings: they differ slightly between equal
     servers."""
@@ -178,9 +173,8 @@ class Engine:
     """The series whose value is that number, where it is not among those labels."""
 
     # Its log.
-    log_prefix: re.Pattern[
-        str
-    ]  # Start of each line; lines of one message share it.
+    # Start of each line; lines of one message share it.
+    log_prefix: re.Pattern[str]
     cause_is_above: tuple[str, ...]
     """Phrases of errors that only point to their cause further up in the log; none is empty."""
     log_causes: tuple[LogCause, ...]  # Causes, the most certain first.
@@ -202,7 +196,9 @@ class Engine:
         """Return whether an error only points to its cause further up in the log."""
         return any(words in error for words in self.cause_is_above)
 
-    def reported(self, setting: Setting, labels: Mapping[str, str]) -> str | None:
+    def reported(
+        self, setting: EngineSetting, labels: Mapping[str, str]
+    ) -> str | None:
         """Return what a server reports of a setting, by the labels of `settings_series`.
 
         None: it reports nothing of it.

@@ -18,9 +18,8 @@ from benchrun_client import contract
 from benchrun_client.stage_record import Instants
 
 USER_GAP_SECONDS = 0.002  # Several times the time it takes to send a request over a new connection.
-ALL_USERS_SECONDS = (
-    0.5  # All users have begun within this time, however many there are.
-)
+# All users have begun within this time, however many there are.
+ALL_USERS_SECONDS = 0.5
 HANDING_OUT_SECONDS = 0.000_02
 """Longest time that vLLM takes to hand out a request. It is used where the first user cannot wait
 until that is done, because the instant of its start is agreed."""
@@ -87,9 +86,8 @@ class UserRamp:
         user = self._own[self._begun]
         self._begun += 1
         if self._first is None:
-            await asyncio.sleep(
-                0
-            )  # By then every other request has been handed out.
+            # By then every other request has been handed out.
+            await asyncio.sleep(0)
             self._first = self._clock() if self._first is None else self._first
         due = self._first + user * self._gap
         if (wait := due - self._clock()) > 0:

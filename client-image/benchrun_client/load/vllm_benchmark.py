@@ -36,8 +36,8 @@ from typing import Any, NamedTuple, NoReturn, Protocol, Self
 from benchrun_client.contract import (
     GREEDY,
     Api,
-    Engine as EngineName,
     Load,
+    LoadEngineVersion,
     SamplingParams,
 )
 from benchrun_client.datasets.row_pools import PromptRequest
@@ -60,9 +60,8 @@ from benchrun_client.stage_record import Instants
 
 BACKENDS: dict[Api, str] = {"Completions": "openai", "Chat": "openai-chat"}
 LATENCIES = "ttft,tpot,itl,e2el"
-GetRequest = Callable[
-    ..., AsyncIterator[Any]
-]  # `get_request` of vLLM, or its replacement.
+# `get_request` of vLLM, or its replacement.
+GetRequest = Callable[..., AsyncIterator[Any]]
 METRICS_READERS = ("fetch_spec_decode_metrics", "fetch_diffusion_metrics")
 
 
@@ -117,7 +116,7 @@ class EngineCall:
 class LoadEngine(Protocol):
     """An engine that sends one load after the other."""
 
-    name: EngineName
+    name: LoadEngineVersion
     instants: Instants
     """Instants of the current load, or of the last one, even if it was cut short. Not every version
     of vLLM returns them."""
@@ -149,7 +148,7 @@ class VllmEngine:
         self._sessions = PatchedAiohttp(
             self._serve.aiohttp, tls=tls, trust_env=proxies_set()
         )
-        self.name = EngineName(
+        self.name = LoadEngineVersion(
             name="vllm",
             version=importlib.metadata.version("vllm"),
             trust_env=proxies_set(),

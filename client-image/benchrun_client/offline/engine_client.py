@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 from pydantic import ValidationError
 
-from benchrun_client.contract import Engine as EngineName
+from benchrun_client.contract import LoadEngineVersion
 from benchrun_client.failures import shorten, type_and_text
 from benchrun_client.http_session import NETWORK_ERRORS
 from benchrun_client.load.vllm_benchmark import EngineCall
@@ -35,14 +35,13 @@ class OfflineEngine:
     def __init__(self, *, chat_template: str | None = None) -> None:
         """Create the engine's client; `chat_template` replaces the model's own."""
         self._chat_template = chat_template
-        self.name = EngineName(
+        self.name = LoadEngineVersion(
             name="vllm-offline",
             version=importlib.metadata.version("vllm"),
             trust_env=False,
         )
-        self.instants = (
-            Instants()
-        )  # Instants of the current load, or of the last one.
+        # Instants of the current load, or of the last one.
+        self.instants = Instants()
 
     async def run(self, call: EngineCall, servers: Servers) -> dict[str, Any]:
         """Have one load generated, and return the result.

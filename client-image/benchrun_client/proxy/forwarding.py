@@ -82,9 +82,8 @@ def decode_body(body: bytes, fields: dict[str, Any], answer: bytes) -> bytes:
     )
 
 
-_Ended = tuple[
-    web.StreamResponse, Outcome
-]  # An answer, and the outcome that it counts as.
+# An answer, and the outcome that it counts as.
+_Ended = tuple[web.StreamResponse, Outcome]
 
 
 class Forwarder:

@@ -97,6 +97,7 @@ IDLE_SECONDS = 3.0
 and a request that meets the closing fails; this is shorter."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """Largest answer of a prefill server, which may repeat the prompt."""
+# Headers that belong to one hop, or are set anew by the next sender.
 _OF_ONE_CONNECTION = frozenset(
     {
         *(
@@ -109,7 +110,7 @@ _OF_ONE_CONNECTION = frozenset(
         ),
         *("transfer-encoding", "upgrade", "expect", "host", "date", "server"),
     }
-)  # Headers that belong to one hop, or are set anew by the next sender.
+)
 
 
 class Broken(Exception):

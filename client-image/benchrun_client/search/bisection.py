@@ -157,9 +157,8 @@ def _sample(metric: str, results: Sequence[LoadResult]) -> contract.LatencySampl
 
 
 FACTOR = 2  # Factor from one load to the next, until the first load that misses the objectives.
-SIGNIFICANT_DIGITS = (
-    4  # Digits of a rate between two others: finer than the finest tolerance.
-)
+# Digits of a rate between two others: finer than the finest tolerance.
+SIGNIFICANT_DIGITS = 4
 SMALLEST_EXPONENT = -6  # A rate has six decimals at most.
 
 

@@ -15,9 +15,8 @@ from benchrun_client.http_session import NETWORK_ERRORS, answer_of, host_and_por
 RESET_SECONDS = 2.0
 RETRY_SECONDS = 0.05
 MAX_ANSWER_CHARACTERS = 300
-FINAL = frozenset(
-    {401, 403, 404, 405}
-)  # Statuses that another attempt would not change.
+# Statuses that another attempt would not change.
+FINAL = frozenset({401, 403, 404, 405})
 
 
 @dataclass(frozen=True, slots=True)

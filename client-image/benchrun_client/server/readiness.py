@@ -33,13 +33,11 @@ from benchrun_client.traffic import Material, check_lengths
 
 POLL_SECONDS = 0.05
 RESOLVE_SECONDS = 0.1
-LOOK_AGAIN_SECONDS = (
-    10.0  # A server that is loading may be replaced by one at another address.
-)
+# A server that is loading may be replaced by one at another address.
+LOOK_AGAIN_SECONDS = 10.0
 HEALTH_TIMEOUT_SECONDS = 5.0
-FIRST_REQUEST_SECONDS = (
-    300.0  # The first forward pass of a server may compile for minutes.
-)
+# The first forward pass of a server may compile for minutes.
+FIRST_REQUEST_SECONDS = 300.0
 PROXY = "proxy"
 ANSWERING = frozenset({"server", "decode"})
 UP = frozenset({200, 401, 403, 404})

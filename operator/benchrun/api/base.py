@@ -160,9 +160,8 @@ class Unique:
         return handler(schema) | (SET if self.key is None else list_map(self.key))
 
 
-ATOMIC: dict[str, Any] = {
-    "x-kubernetes-list-type": "atomic"
-}  # A list that is applied as a whole.
+# A list that is applied as a whole.
+ATOMIC: dict[str, Any] = {"x-kubernetes-list-type": "atomic"}
 SET: dict[str, Any] = {"x-kubernetes-list-type": "set"}
 """A list without duplicates, whose entries may have different owners."""
 

@@ -66,9 +66,8 @@ OUTPUT_COST = "cost_per_million_output_tokens"
 TOTAL_COST = "cost_per_million_total_tokens"
 COSTS: tuple[str, ...] = (OUTPUT_COST, TOTAL_COST)
 """There only where the spec names a price; in its currency."""
-TOKENS_PER_JOULE = (
-    "output_tokens_per_joule"  # There only where the power of GPUs is known.
-)
+# There only where the power of GPUs is known.
+TOKENS_PER_JOULE = "output_tokens_per_joule"
 MIN_SERVERS_OF_PERCENTILES = 5
 """A side: a percentile is skewed, and with fewer values Student's test does not hold for it."""
 DEFAULT_METRICS: tuple[ComparedMetric, ...] = (

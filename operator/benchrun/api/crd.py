@@ -234,12 +234,10 @@ class Definition:
     changes: Sequence[
         dict[str, str]
     ] = ()  # Rules about change that need the status as well.
-    columns: Sequence[
-        tuple[str, str, str]
-    ]  # Of `kubectl get`: heading, path and description.
-    wide_columns: Sequence[
-        tuple[str, str, str]
-    ]  # Columns shown only with `-o wide`.
+    # Of `kubectl get`: heading, path and description.
+    columns: Sequence[tuple[str, str, str]]
+    # Columns shown only with `-o wide`.
+    wide_columns: Sequence[tuple[str, str, str]]
 
     @property
     def name(self) -> str:

@@ -9,9 +9,8 @@ from benchrun.api.base import sentence
 from benchrun.api.conditions import ConditionStatus, ConditionType, Reason
 from benchrun.api.status import EndingStatus, Judgement, Phase
 
-Row = tuple[
-    ConditionType, ConditionStatus, str, str
-]  # type, status, reason and message of a condition
+# type, status, reason and message of a condition
+Row = tuple[ConditionType, ConditionStatus, str, str]
 _YES_NO: tuple[ConditionStatus, ConditionStatus] = ("True", "False")
 ACCEPTED: Row = ("Accepted", "True", "Accepted", "the spec can be acted on")
 _LEFT: tuple[Row, ...] = (
@@ -30,9 +29,8 @@ class RunEnd(NamedTuple):
     """How a run ended."""
 
     phase: Phase
-    ending: (
-        EndingStatus | None
-    )  # Why it ended early; None: it was measured to its end.
+    # Why it ended early; None: it was measured to its end.
+    ending: EndingStatus | None
     message: str
     conditions: list[Row]
 

@@ -65,9 +65,8 @@ class Sample:
     pod: str
     running: float | None = _sampled()
     waiting: float | None = _sampled()
-    kv_cache: float | None = _sampled(
-        "max"
-    )  # 0 .. 1, of the fullest engine: requests wait for theirs.
+    # 0 .. 1, of the fullest engine: requests wait for theirs.
+    kv_cache: float | None = _sampled("max")
     generation_tokens: float | None = _sampled()
     prompt_tokens: float | None = _sampled()
     requests_finished: float | None = _sampled()
@@ -79,35 +78,28 @@ class Sample:
     """Of the server's GPUs together; as the following, only in samples for which an exporter was
     scraped."""
     gpu_memory_mib: float | None = _sampled("max")  # On the GPU that holds most.
-    gpu_memory_total_mib: float | None = _sampled(
-        "max"
-    )  # Of that GPU, as others are no larger: used and free.
-    sm_clock_mhz: float | None = _sampled(
-        "min"
-    )  # Of the slowest GPU, for which the others wait.
-    gpu_joules: float | None = _sampled(
-        scale=1e-3
-    )  # Counter, of the GPUs together.
-    gpu_pods: float | None = _sampled(
-        "max"
-    )  # Pods that the exporter names for one GPU.
+    # Of that GPU, as others are no larger: used and free.
+    gpu_memory_total_mib: float | None = _sampled("max")
+    # Of the slowest GPU, for which the others wait.
+    sm_clock_mhz: float | None = _sampled("min")
+    # Counter, of the GPUs together.
+    gpu_joules: float | None = _sampled(scale=1e-3)
+    # Pods that the exporter names for one GPU.
+    gpu_pods: float | None = _sampled("max")
     gpu_slowed: float | None = _sampled("mean")
     """Share of the GPUs (0 to 1) whose clock the driver lowers for heat or the hardware does;
     `gpu_power_capped`: for power."""
     gpu_power_capped: float | None = _sampled("mean")
-    gpu_xid: float | None = (
-        _sampled()
-    )  # Last XID error, summed over the GPUs: another value is another error.
-    gpu_memory_errors: float | None = (
-        _sampled()
-    )  # Counter of errors that ECC could not correct.
+    # Last XID error, summed over the GPUs: another value is another error.
+    gpu_xid: float | None = _sampled()
+    # Counter of errors that ECC could not correct.
+    gpu_memory_errors: float | None = _sampled()
     cpu_periods: float | None = _sampled("max")
     """Counter of periods in which the server's container ran under a CPU limit;
     `cpu_throttled_periods`: in which it was stopped."""
     cpu_throttled_periods: float | None = _sampled("max")
-    cpu_waiting_seconds: float | None = _sampled(
-        "max"
-    )  # Counter of the time in which the container had to wait for a core.
+    # Counter of the time in which the container had to wait for a core.
+    cpu_waiting_seconds: float | None = _sampled("max")
     low: "Sample | None" = None
     """Of a bucket of samples, of which this is the mean: the least of some figures; `high`: the
     greatest."""
@@ -153,16 +145,14 @@ class Figure(NamedTuple):
     """
 
     sample: str = ""
-    by: Literal["mean", "max"] = (
-        "mean"  # Over samples of single servers; of SUMMED, of all together.
-    )
+    # Over samples of single servers; of SUMMED, of all together.
+    by: Literal["mean", "max"] = "mean"
     scale: float = 1.0
     counters: tuple[str, ...] = ()
     """Their rise, summed over servers and stages. None where the counter is missing anywhere; of
     several, which no server has to have, where all are."""
-    percent_of: str = (
-        ""  # The counter of whose rise it is the share; empty: a count.
-    )
+    # The counter of whose rise it is the share; empty: a count.
+    percent_of: str = ""
     where: str = ""  # None where this counter did not rise.
     column: str = ""  # Its header in tables of load points; empty: not there.
     unit: str = ""

@@ -94,9 +94,8 @@ class Estimate(StatusModel):
     """Least GPU time of the measurement, without start-up; absent where no load has a rate."""
 
 
-MAX_COMPILATIONS = (
-    300  # Kept of a run's compilations; of a server with more there is no entry.
-)
+# Kept of a run's compilations; of a server with more there is no entry.
+MAX_COMPILATIONS = 300
 
 
 class CompiledKernels(StatusModel):
@@ -694,16 +693,15 @@ class Judgement(StatusModel):
     """Of the condition NotRegressed, whose message is the comparison's; None: nothing was
     compared."""
     not_regressed_reason: _Text = ""
-    objectives_met: ConditionStatus | None = (
-        None  # None: the spec has no objectives.
-    )
-    objectives_message: _Text = (
-        ""  # Message of the condition: which were not met, and where.
-    )
+    # None: the spec has no objectives.
+    objectives_met: ConditionStatus | None = None
+    # Message of the condition: which were not met, and where.
+    objectives_message: _Text = ""
     valid_reason: str = Field(Reason.INVALID_LOAD_POINTS, max_length=128)
     """Reason of the condition Valid of a run that was measured to its end."""
     message: _Text = ""  # Message of a run that was measured to its end.
-    all_requests_failed: bool = False  # In all stages: the run has failed, though it was measured to its end.
+    # In all stages: the run has failed, though it was measured to its end.
+    all_requests_failed: bool = False
     diagnostic: Annotated[str, Field(max_length=1000)] | None = None
     """The server's own answer to one more request, where every request of a stage failed."""
     measured_anything: bool = False  # Whether there is one record at least.

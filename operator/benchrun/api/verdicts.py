@@ -5,11 +5,12 @@ from typing import Literal
 
 Verdict = Literal["Valid", "Suspect", "Invalid", "Unknown"]
 Severity = Literal["Note", "Suspect", "Invalid"]
+# From least to worst.
 SEVERITIES: tuple[Severity, ...] = (
     "Note",
     "Suspect",
     "Invalid",
-)  # From least to worst.
+)
 TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")
 """Verdicts of load points whose numbers mean something."""
 _WORST_LAST: tuple[Verdict, ...] = ("Unknown", "Valid", "Suspect", "Invalid")

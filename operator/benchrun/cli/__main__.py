@@ -69,9 +69,8 @@ def main(arguments: list[str] | None = None) -> int:
         command_parser.set_defaults(run=command.run)
     options = parser.parse_args(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(
-            errors="replace"
-        )  # "?" on a terminal that can't show bars
+        # "?" on a terminal that can't show bars
+        sys.stdout.reconfigure(errors="replace")
     console = _Output()
     console.width = max(console.width, TABLE_WIDTH)
     try:

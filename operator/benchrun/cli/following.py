@@ -26,9 +26,8 @@ HOPELESS = frozenset(
     {"NoKubectl", "NoContext", "NotInstalled", "Forbidden", "NotFound"}
 )
 """Trouble that another attempt does not cure."""
-LATEST_STAGES = (
-    8  # Most stages finished before following began whose figures are fetched.
-)
+# Most stages finished before following began whose figures are fetched.
+LATEST_STAGES = 8
 MAX_TARGETS = 16
 """Most runs and sweeps followed. Each run has its own kubectl process, a sweep has two."""
 TICK_SECONDS = 0.25  # Seconds between two calls of a reporter when nothing happens.
@@ -327,9 +326,8 @@ class _FinishedStages:
         known = self._known
         if known < 0:
             known = done if is_finished(status) else max(0, done - LATEST_STAGES)
-        known = max(
-            known, done - watch_state.MAX_STAGES
-        )  # A status may claim any number.
+        # A status may claim any number.
+        known = max(known, done - watch_state.MAX_STAGES)
         finished = [
             await self._line(body, sequence, is_last=sequence == done - 1)
             for sequence in range(known, done)

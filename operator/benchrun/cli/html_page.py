@@ -7,9 +7,8 @@ import vl_convert
 
 from benchrun.report.html import Reported, ReportedSweep, page, page_elements
 
-GRAMMAR = (
-    "6.1"  # Version of Vega-Lite: one of the versions that vl-convert contains.
-)
+# Version of Vega-Lite: one of the versions that vl-convert contains.
+GRAMMAR = "6.1"
 
 
 def html_page(found: Reported | ReportedSweep) -> str:

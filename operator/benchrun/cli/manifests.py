@@ -22,9 +22,8 @@ from benchrun.observe import (
 STANDARD_INPUT = "-"
 MAX_BYTES = 8 * 1024 * 1024
 """Most bytes of a manifest. The API server takes no object above 1.5 MB."""
-ENDINGS = frozenset(
-    {".yaml", ".yml", ".json"}
-)  # Endings of the files that are read where a folder is named.
+# Endings of the files that are read where a folder is named.
+ENDINGS = frozenset({".yaml", ".yml", ".json"})
 
 
 def runs_in(path: Path) -> list[views.Run]:
@@ -253,9 +252,8 @@ class Applied:
     kind: str
     namespace: str
     name: str
-    was_there: bool = (
-        False  # Whether the run or sweep existed before and has not ended.
-    )
+    # Whether the run or sweep existed before and has not ended.
+    was_there: bool = False
 
 
 def applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:

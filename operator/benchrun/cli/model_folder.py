@@ -65,9 +65,8 @@ def weights_beside(path: Path) -> int | None:
 
 
 _SHARD = re.compile(r"(.*)-\d{5}-of-(\d{5})\.safetensors")
-_OTHER_FORMAT = (
-    "consolidated"  # Mistral's name of the same weights in its own format.
-)
+# Mistral's name of the same weights in its own format.
+_OTHER_FORMAT = "consolidated"
 
 
 def check_files(names: Sequence[str]) -> None:

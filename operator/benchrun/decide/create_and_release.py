@@ -196,9 +196,8 @@ def _fence(state: RunState) -> list[Manifest]:
 CHUNK_SECONDS = 240.0
 """Longest time in seconds between two writes of the timeline within a stage: what is lost at most
 when the operator dies."""
-PLAN_BYTES = (
-    128 * 1024
-)  # Bytes reserved for the plan: the largest one has 256 stages.
+# Bytes reserved for the plan: the largest one has 256 stages.
+PLAN_BYTES = 128 * 1024
 RESULT_BYTES = 1024 * 1024 - PLAN_BYTES
 
 

@@ -56,9 +56,8 @@ ENDPOINT_LOOKUP_SECONDS = 5.0
 SHORTEST_WAIT_SECONDS = 1.0
 """Least seconds until the next reconcile: a deadline that has passed and can't be judged yet must
 not keep the operator spinning."""
-MAX_JUDGE_ATTEMPTS = (
-    3  # attempts by operators that did not see the measurement begin
-)
+# attempts by operators that did not see the measurement begin
+MAX_JUDGE_ATTEMPTS = 3
 LOG_TAIL_BYTES = 4096  # bytes of a failed server's log that the status keeps
 NAMED_CHARS = 400  # most characters of the list of stages whose records are lost
 NO_ROOM = (

@@ -83,9 +83,8 @@ class Compilations(Query[tuple[float, ...]]):
 @dataclass(frozen=True, slots=True)
 class Start:
     phases: StartupPhases  # phases of the start, from the server's log
-    image_pull_seconds: float | None = (
-        None  # seconds of the image pull, from the pod's events
-    )
+    # seconds of the image pull, from the pod's events
+    image_pull_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +128,8 @@ class PodsRefused(Query[str]):
 
     kind: Literal["Job", "StatefulSet"]
     name: str  # name of the Job, or the prefix of the names of the StatefulSets
-    uid: str = (
-        ""  # uid of a Job: another one of the same name may have existed before
-    )
+    # uid of a Job: another one of the same name may have existed before
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +161,12 @@ class Judging(Query[Evaluation]):
     """Number of timeline parts that are expected: a part with a higher number is not the run's."""
 
 
+# roles of the ConfigMaps that hold what was measured
 RESULT_ROLES = (
     names.ROLE_STAGE,
     names.ROLE_TIMELINE,
     names.ROLE_RESULT,
-)  # roles of the ConfigMaps that hold what was measured, and what was found in it
+)
 MAX_BACKLOG_BYTES = 4 * 1024 * 1024
 """Most bytes of records that wait to be stored: above it the client is not polled."""
 MAX_UNSTORED_SAMPLES = 4096
@@ -199,9 +198,8 @@ class RefusedObject:
     kind: str
     name: str
     role: str
-    message: str = field(
-        compare=False
-    )  # the API server's own words, which may change with every answer
+    # the API server's own words, which may change with every answer
+    message: str = field(compare=False)
     # the same object may be accepted later: a quota, a policy, missing rights of the operator, an
     # API server in trouble; else it is invalid
     curable: bool
@@ -215,17 +213,14 @@ class RefusedObject:
 class ClientState:
     """What the operator has learnt from the run's client since the operator started."""
 
-    progress: ClientProgress | None = (
-        None  # latest answer of the client; None: no answer yet
-    )
+    # latest answer of the client; None: no answer yet
+    progress: ClientProgress | None = None
     # it has not answered for several polls: it counts as unreachable, not as not yet heard
     silent: bool = False
-    mismatch: str | None = (
-        None  # why operator and client do not understand each other
-    )
-    lost_record: int | None = (
-        None  # a record that the client no longer has and that is not stored
-    )
+    # why operator and client do not understand each other
+    mismatch: str | None = None
+    # a record that the client no longer has and that is not stored
+    lost_record: int | None = None
 
     @property
     def answered(self) -> bool:
@@ -276,9 +271,8 @@ class Collected:
 
     arrivals: dict[int, Sealed] = field(default_factory=dict)
     """Received records that are not known to be stored, by sequence."""
-    sequences: set[int] = field(
-        default_factory=set
-    )  # sequences of all received records
+    # sequences of all received records
+    sequences: set[int] = field(default_factory=set)
     search_ends: dict[int, str] = field(default_factory=dict)
     """Workloads whose search ended, by the sequence of the search's last record."""
     client: ClientState = field(default_factory=ClientState)
@@ -290,28 +284,22 @@ class Collected:
     )
     """Why a pod has no figures, by kind of exporter and pod."""
     answers: Answers = field(default_factory=Answers)  # what queries found
-    refused_object: RefusedObject | None = (
-        None  # object that was refused in the last reconcile
-    )
+    # object that was refused in the last reconcile
+    refused_object: RefusedObject | None = None
     refused_at: datetime | None = None  # when this object was refused
-    blocked: Blocked | None = (
-        None  # what kept the run waiting in the last reconcile, and when
-    )
-    conflict: str | None = (
-        None  # a foreign object with the name of one of the run's: kind and name
-    )
-    ending: Ending | None = (
-        None  # why the run ends: decided, and carried out in part
-    )
+    # what kept the run waiting in the last reconcile, and when
+    blocked: Blocked | None = None
+    # a foreign object with the name of one of the run's: kind and name
+    conflict: str | None = None
+    # why the run ends: decided, and carried out in part
+    ending: Ending | None = None
     judged_bytes: int = 0  # bytes of records that wait for the judge, stored or not
     is_adopted: bool = False
     """Whether another process saw the measurement begin, and may have judged it."""
-    is_judging_counted: bool = (
-        False  # whether the status in the cluster counts this judgement
-    )
-    released_at: datetime | None = (
-        None  # when the deletion of the servers was requested
-    )
+    # whether the status in the cluster counts this judgement
+    is_judging_counted: bool = False
+    # when the deletion of the servers was requested
+    released_at: datetime | None = None
 
     def next_sequence(self, first: int) -> int:
         """Return the sequence, from `first` on, of the first record that was not received."""
@@ -385,13 +373,12 @@ class Context:
     """Most seconds that a server may be held once it is scheduled, whatever its deadlines say."""
     pod_road: PodRoad = "Direct"
     exporters: Mapping[ExporterKind, Exporters] = field(default_factory=dict)
-    channel_key: bytes = field(
-        default=b"", repr=False
-    )  # the key that all runs' tokens derive from
-    network_policies: bool = False  # whether every run gets NetworkPolicies; servers in development mode always do
-    operator_namespace: str = (
-        ""  # where this operator's pod runs; empty outside the cluster
-    )
+    # the key that all runs' tokens derive from
+    channel_key: bytes = field(default=b"", repr=False)
+    # whether every run gets NetworkPolicies; servers in development mode always do
+    network_policies: bool = False
+    # where this operator's pod runs; empty outside the cluster
+    operator_namespace: str = ""
     network_policy_peers: tuple[
         Manifest, ...
     ] = ()  # further NetworkPolicy peers that may connect to servers
@@ -446,9 +433,8 @@ class PullTarget:
     run_uid: str
     from_sequence: int  # first record wanted
     token: str = field(repr=False)
-    plan_digest: str | None = (
-        None  # digest of the plan; None: the Job does not have it
-    )
+    # digest of the plan; None: the Job does not have it
+    plan_digest: str | None = None
     stage_ids: Sequence[str] = field(default=(), compare=False, repr=False)
     searches: tuple[SearchPlan, ...] = field(default=(), compare=False, repr=False)
 
@@ -478,21 +464,17 @@ class Decision:
         ScrapeTarget, ...
     ] = ()  # endpoints to scrape from now on; all others are dropped
     pull: PullTarget | None = None  # the client to follow from now on
-    acknowledge: int | None = (
-        None  # the client is told that records below this sequence are stored
-    )
+    # the client is told that records below this sequence are stored
+    acknowledge: int | None = None
     lookups: tuple[
         Query[Any], ...
     ] = ()  # queries to start; answered ones are left out
-    counts_judging: bool = (
-        False  # whether the status is written first, before the run is judged
-    )
+    # whether the status is written first, before the run is judged
+    counts_judging: bool = False
     ending: Ending | None = None  # why the run ends, kept until it has ended
-    forget: bool = (
-        False  # whether the run is over: what memory holds of it is dropped
-    )
-    delete_run: bool = (
-        False  # whether the run is deleted because its TTL has passed
-    )
+    # whether the run is over: what memory holds of it is dropped
+    forget: bool = False
+    # whether the run is deleted because its TTL has passed
+    delete_run: bool = False
     events: tuple[Event, ...] = ()
     requeue_after_seconds: float | None = None

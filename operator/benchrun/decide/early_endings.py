@@ -98,13 +98,11 @@ def _causes(
     progress = state.collected.client.progress
     yield _terminal(refusal(state))
     if server is not None and server.reason == Reason.EVICTED:
-        yield _terminal(
-            server
-        )  # that another pod took its place is only a consequence
+        # that another pod took its place is only a consequence
+        yield _terminal(server)
     yield _restarted(state)
-    yield _terminal(
-        server
-    )  # the failure of a client without a server is only a consequence
+    # the failure of a client without a server is only a consequence
+    yield _terminal(server)
     yield _key_replaced(state)
     if mismatch is not None:
         yield Ending(

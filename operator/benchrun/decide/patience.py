@@ -14,14 +14,12 @@ from benchrun.api import Blocked, timestamp
 from benchrun.decide.run_state import RunState
 from benchrun.observe import Diagnosis, Patience, instant
 
-REFUSED_SECONDS = (
-    60  # seconds after a ruling: what is missing may be about to be created
-)
+# seconds after a ruling: what is missing may be about to be created
+REFUSED_SECONDS = 60
 RETRIED_SECONDS = 600
 """Seconds without an answer: an API server, or a webhook, that restarts takes minutes."""
-RECORDS_SECONDS = (
-    600  # seconds with records that can't be stored, once everything is measured
-)
+# seconds with records that can't be stored, once everything is measured
+RECORDS_SECONDS = 600
 By = Literal["Node", "Refusal", "Records"]
 # A ruling after a missing answer is the same refusal: a run that flaps between the two would never
 # end.

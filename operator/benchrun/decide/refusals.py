@@ -23,12 +23,10 @@ from benchrun.plan import division_of, nodes, role_replicas
 NO_POD_SECONDS = 10
 """Seconds that a Job may take to make its pod before the status reports the delay."""
 UNMADE_SECONDS = 3  # seconds that an object may take to make its pods before the cause is queried
-LOOK_AGAIN_SECONDS = (
-    10.0  # seconds between two queries for the cause while pods are missing
-)
-STORE_AGAIN_SECONDS = (
-    15  # seconds between two attempts to store records that were refused
-)
+# seconds between two queries for the cause while pods are missing
+LOOK_AGAIN_SECONDS = 10.0
+# seconds between two attempts to store records that were refused
+STORE_AGAIN_SECONDS = 15
 _NOT_INSTALLED = (
     "Install LeaderWorkerSet (https://lws.sigs.k8s.io), which servers over several nodes are made "
     "of; the run then continues by itself."

@@ -174,12 +174,10 @@ def _base_url(
 
 
 ARGS_BYTES = 4000
-REPORTED_BYTES = (
-    4000  # most bytes of what a server reports of itself: four times vLLM's
-)
-CLOCK_MARGIN = timedelta(
-    seconds=10
-)  # tolerated difference between the clocks of nodes
+# most bytes of what a server reports of itself: four times vLLM's
+REPORTED_BYTES = 4000
+# tolerated difference between the clocks of nodes
+CLOCK_MARGIN = timedelta(seconds=10)
 GPU_UNKNOWN = (
     "no nodeSelector names it, and the operator has no permission to read nodes"
 )

@@ -13,9 +13,8 @@ from email.utils import parsedate_to_datetime
 
 TOLERANCE_SECONDS = 2.0
 """Seconds that a time may be off: a Date has whole seconds, and an answer takes time."""
-DOUBT_SECONDS = (
-    60.0  # seconds that a different time must be sent before it is believed
-)
+# seconds that a different time must be sent before it is believed
+DOUBT_SECONDS = 60.0
 
 
 class Clock:

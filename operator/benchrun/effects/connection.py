@@ -35,9 +35,8 @@ REFUSAL_BYTES = 64 * 1024
 MAX_OBJECT_BYTES = 16 * 1024 * 1024
 """Most bytes of an object: 1.5 MiB, and six times that if all characters are escaped."""
 SMALL_ANSWER_BYTES = 128 * 1024
-LARGE_ANSWER_SECONDS = (
-    10.0  # seconds for the rest of a larger answer: 4 MiB at 420 kB a second
-)
+# seconds for the rest of a larger answer: 4 MiB at 420 kB a second
+LARGE_ANSWER_SECONDS = 10.0
 LARGE_ANSWERS = 24  # large answers read at the same time in the whole process
 _large_answers = Places(LARGE_ANSWERS)
 CONNECTIONS = 32
@@ -233,9 +232,8 @@ class Resource:
     group: str
     version: str
     plural: str
-    is_child: bool = (
-        False  # whether its objects carry their run's label, and are watched
-    )
+    # whether its objects carry their run's label, and are watched
+    is_child: bool = False
 
     def path(
         self,

@@ -71,9 +71,8 @@ class TooLarge(Unavailable):
 
 DEFAULT_RETRY_AFTER_SECONDS = 1.0
 MAX_RETRY_AFTER_SECONDS = 60.0
-_UNASKED = (
-    "failed calling webhook"  # no object is created until the webhook answers
-)
+# no object is created until the webhook answers
+_UNASKED = "failed calling webhook"
 
 
 def error_of(status: int, body: bytes, headers: Mapping[str, str]) -> ClusterError:

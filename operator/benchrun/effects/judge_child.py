@@ -30,12 +30,10 @@ MEMORY_BYTES = 320 * 1024 * 1024
 CPU_SECONDS = 60
 # from the judge's start or the last judgement to this one, with the reading of what was stored
 WALL_SECONDS = 300.0
-READING_SECONDS = (
-    60.0  # part of WALL_SECONDS for reading: the largest run's 70 MB take some 10
-)
-IDLE_SECONDS = (
-    5.0  # seconds that a judge without work is kept: starting one takes a second
-)
+# part of WALL_SECONDS for reading: the largest run's 70 MB take some 10
+READING_SECONDS = 60.0
+# seconds that a judge without work is kept: starting one takes a second
+IDLE_SECONDS = 5.0
 MAX_REASON_CHARS = 300
 MAX_WORDS_BYTES = 4096
 _Parts = AsyncGenerator[JobPart, None]

@@ -52,16 +52,14 @@ METADATA_LIST_ONLY = (
 )
 LIST_PAGE = 50  # most objects on a page
 EVENT_PAGE = 200  # Most events of a query: for StatefulSets, it also finds events of other groups.
-PAGE_BYTES = (
-    2 * 1024 * 1024
-)  # largest page of several objects; parsed, it may take 25 times that
+# largest page of several objects; parsed, it may take 25 times that
+PAGE_BYTES = 2 * 1024 * 1024
 LOG_LINES = 300
 LOG_READ_BYTES = 512 * 1024
 """Most bytes of a log that are read: far more than LOG_LINES take, since the API server cuts off
 the end, which has the newest lines."""
-LOG_RANGE_BYTES = (
-    4 * 1024 * 1024
-)  # most bytes that are read of the log of a whole measurement
+# most bytes that are read of the log of a whole measurement
+LOG_RANGE_BYTES = 4 * 1024 * 1024
 LOG_HEAD_BYTES = 512 * 1024
 """Most bytes of a log's beginning: vLLM is up within 100 kB, including a page of stack traces."""
 LOG_BYTES = 32 * 1024

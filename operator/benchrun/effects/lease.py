@@ -24,17 +24,15 @@ logger = logging.getLogger(__name__)
 LEASE = Resource("coordination.k8s.io", "v1", "leases")
 LEASE_SECONDS = 10
 RENEW_SECONDS = 3.0
-RETRY_SECONDS = (
-    1.0  # seconds between attempts to renew a Lease that could not be renewed
-)
+# seconds between attempts to renew a Lease that could not be renewed
+RETRY_SECONDS = 1.0
 WATCH_SECONDS = 2.0  # seconds between reads of a Lease that another process holds
 REQUEST_SECONDS = 3.0
 GIVE_UP_SECONDS = 7.0
 """Seconds without renewal until this process stops leading: running handlers have the rest of
 LEASE_SECONDS to end."""
-LONGEST_LEASE_SECONDS = (
-    60  # most seconds of a Lease; a longer duration is taken for a mistake
-)
+# most seconds of a Lease; a longer duration is taken for a mistake
+LONGEST_LEASE_SECONDS = 60
 
 
 @dataclass(eq=False)
@@ -83,15 +81,13 @@ class Elector:
     monotonic: Callable[[], float]  # monotonic clock, for decisions
 
     def __post_init__(self) -> None:
-        self._ours: Json | None = (
-            None  # the Lease as last written here; None while this process does not hold it
-        )
+        # the Lease as last written here; None while this process does not hold it
+        self._ours: Json | None = None
         self._renewed_at = 0.0
         self._observed: Json | None = None
         self._observed_at = 0.0
-        self.trouble: str | None = (
-            None  # why the last attempt to read or write the Lease failed
-        )
+        # why the last attempt to read or write the Lease failed
+        self.trouble: str | None = None
 
     @property
     def leads(self) -> bool:

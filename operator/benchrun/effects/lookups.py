@@ -100,14 +100,12 @@ class Kind:
 
     look_up: Callable[[Tools, About, Any], Awaitable[Any]]
     """Returns the answer; raises ClusterError or NotFoundOut."""
-    seconds: (
-        float | None
-    )  # most seconds that a query may take; None: it limits itself
+    # most seconds that a query may take; None: it limits itself
+    seconds: float | None
     retry_seconds: float | None = None
     """Seconds until a failed query is retried, while it is still wanted; None: never."""
-    again_seconds: float | None = (
-        None  # Seconds until an answered query is repeated; None: never.
-    )
+    # Seconds until an answered query is repeated; None: never.
+    again_seconds: float | None = None
 
 
 async def _compilations(

@@ -32,14 +32,12 @@ class FetchError(Exception):
 
     def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message)
-        self.status = (
-            status  # HTTP status of a failed answer; None: no answer, or not known
-        )
+        # HTTP status of a failed answer; None: no answer, or not known
+        self.status = status
 
 
-PROXY_CONNECTIONS = (
-    256  # Most connections: a polled client holds one until it has news.
-)
+# Most connections: a polled client holds one until it has news.
+PROXY_CONNECTIONS = 256
 
 
 class Fetcher:

@@ -34,12 +34,10 @@ from benchrun.plan import load_points, probed_load_points
 
 # A mix may have eight datasets, and a run sixteen mixes; this bound keeps the status small.
 MAX_DATASETS = 16
-TIMELINE_SPANS = (
-    600  # Most spans of the timeline in the document: as many as a chart shows.
-)
-SOURCE_CHARACTERS = (
-    160  # Characters kept from the end of a path, which identifies it best.
-)
+# Most spans of the timeline in the document: as many as a chart shows.
+TIMELINE_SPANS = 600
+# Characters kept from the end of a path, which identifies it best.
+SOURCE_CHARACTERS = 160
 _VALID_REASONS: Mapping[api.Verdict, str] = {
     "Valid": api.Reason.ALL_VALID,
     "Suspect": api.Reason.SUSPECT,
@@ -390,7 +388,10 @@ def _sentence(found: Judged) -> str:
             "Valid": "",
             "Suspect": " Some numbers it rests on are suspect, see findings.",
         }
-        return f"{sentences}.{worth.get(verdict, ' Numbers it rests on are invalid, see findings.')}"
+        return (
+            ""
+            f"{sentences}.{worth.get(verdict, ' Numbers it rests on are invalid, see findings.')}"
+        )
     points = "the load point" if total == 1 else f"all {total} load points"
     if verdict == "Valid":
         return f"measured {points}; every number is valid"
@@ -403,10 +404,10 @@ def _sentence(found: Judged) -> str:
 class Rejudged(NamedTuple):
     """What the rules of this version find in a stored run."""
 
-    status: api.BenchmarkRunStatus  # Stored rows, but with new results of all load points that have a record left.
-    missing: Mapping[
-        str, int
-    ]  # Records that were judged once and are lost, by load point.
+    # Stored rows, but with new results of all load points that have a record left.
+    status: api.BenchmarkRunStatus
+    # Records that were judged once and are lost, by load point.
+    missing: Mapping[str, int]
 
 
 def rejudge(

@@ -36,9 +36,8 @@ class ExpectedStage:
     through_service: bool = False
     """Whether requests go through a Service. Its pods were listed when the run began: others may
     join."""
-    random_text: bool = (
-        False  # Whether prompts are random words, in whole or in part.
-    )
+    # Whether prompts are random words, in whole or in part.
+    random_text: bool = False
     offline: bool = False
     """Whether the engine has no API server in front: the gaps between tokens are not known, and the
     engine gets a load as a whole."""
@@ -75,10 +74,11 @@ def expected_stage(spec: BenchmarkRunSpec, load_point: LoadPoint) -> ExpectedSta
     )
 
 
+# Figures in samples that keep their value from one stage to the next.
 GPU_STATES = (
     "gpu_xid",
     "gpu_memory_errors",
-)  # Figures in samples that keep their value from one stage to the next.
+)
 THROUGHPUT_PARTS = 20
 MIN_THROUGHPUT_PARTS = 6
 """Least number of parts. Six leave four: too few to estimate their noise with less."""

@@ -114,9 +114,8 @@ class Thresholds:
     """Most round trips in a TTFT, beside the set-up of its connection, which is measured: one lets
     a prompt beyond the first TCP window of 10 segments through (RFC 6928: 14.6 kB), one is the
     request's own. The rest of the TTFT gap is not caused by the path."""
-    lost_segments_suspect: float = (
-        2.0  # Lost TCP segments of a stage: this many are chance.
-    )
+    # Lost TCP segments of a stage: this many are chance.
+    lost_segments_suspect: float = 2.0
     lost_segments_suspect_percent: float = 0.5
     """Lost TCP segments in percent of the answers. A lost request is sent again after 200 ms or
     more (Linux's TCP_RTO_MIN): from 1 % on that is the p99."""

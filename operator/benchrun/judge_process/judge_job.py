@@ -208,9 +208,8 @@ class _Opened:
     def _open(self, head: PartHead, data: bytes) -> None:
         if head.kind == "record":
             record = self._record(head, data)
-            self.records.setdefault(
-                record.sequence, data
-            )  # the first record of a stage counts
+            # the first record of a stage counts
+            self.records.setdefault(record.sequence, data)
         elif head.kind == "timeline":
             found = timeline.decode(data)
             if len(self.samples) + len(found) > MAX_SAMPLES:

@@ -24,9 +24,8 @@ from benchrun.api import (
 )
 from benchrun.api.sweep import TabledRun
 
-MAX_JOB_BYTES = (
-    4 * 1024 * 1024
-)  # the line of a job: the object that it comes from has 1.5 MiB at most
+# the line of a job: the object that it comes from has 1.5 MiB at most
+MAX_JOB_BYTES = 4 * 1024 * 1024
 MAX_HEAD_BYTES = 16_384
 MAX_PART_BYTES = 2 * 1024 * 1024
 MAX_PARTS = 16_384
@@ -52,9 +51,8 @@ class Job(_Line):
     namespace: Name
     uid: Name
     spec: dict[str, Any]  # the spec in the cluster
-    servers: list[ServerStatus] = Field(
-        default_factory=list
-    )  # entries of the last status
+    # entries of the last status
+    servers: list[ServerStatus] = Field(default_factory=list)
     client: ClientStatus | None = None  # the client pod's image and its digest
     unstored: tuple[
         Name, ...
@@ -62,9 +60,8 @@ class Job(_Line):
     ending: EndingStatus | None = None
     """Why it ended early; None: it was measured to its end. Such a run is not compared with its
     baseline: its figures are from a troubled run."""
-    instants: RunInstants = Field(
-        default_factory=RunInstants
-    )  # entries of the last status
+    # entries of the last status
+    instants: RunInstants = Field(default_factory=RunInstants)
     labels: dict[str, str] = Field(default_factory=dict)  # the user's own
 
 
@@ -76,9 +73,8 @@ class SweepJob(_Line):
     spec: dict[str, Any]  # the spec in the cluster
     baseline: Name  # name of the variant that the others are compared with
     runs: tuple[TabledRun, ...]  # those that were measured to their end
-    missing: dict[Name, str] = Field(
-        default_factory=dict
-    )  # variants without figures, and why
+    # variants without figures, and why
+    missing: dict[Name, str] = Field(default_factory=dict)
 
 
 _ANY_JOB: TypeAdapter[Job | SweepJob] = TypeAdapter(
@@ -92,9 +88,8 @@ class PartHead(_Line):
     kind: PartKind
     size: int = Field(ge=0, le=MAX_PART_BYTES)
     name: Name  # name of the part in messages about its refusal
-    envelope: Envelope | None = (
-        None  # what the record is to be; None for another part
-    )
+    # what the record is to be; None for another part
+    envelope: Envelope | None = None
 
 
 class DocumentHead(_Line):

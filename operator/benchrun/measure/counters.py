@@ -151,9 +151,8 @@ class ProxyFigures:
     None where the proxy does not count what a figure needs.
     """
 
-    added_mean_ms: (
-        float | None
-    )  # Mean milliseconds of TTFT that neither prefill nor decode took.
+    # Mean milliseconds of TTFT that neither prefill nor decode took.
+    added_mean_ms: float | None
     queued_mean_ms: float | None
     """Mean wait in milliseconds for a free place under the proxy's limit of concurrent requests."""
     cores: float | None

@@ -177,9 +177,8 @@ class GpuFigures:
     gpu_power_mean_watts: float | None = None  # Sum over all GPUs.
     gpu_memory_max_mib: float | None = None  # Largest of all GPUs.
     sm_clock_mean_mhz: float | None = None
-    no_power_reason: str | None = (
-        None  # Set where an exporter was read and the power is still not known.
-    )
+    # Set where an exporter was read and the power is still not known.
+    no_power_reason: str | None = None
     output_tokens_per_joule: float | None = None
 
 
@@ -339,9 +338,8 @@ def _percent(
         sorted(samples, key=lambda each: each.at)
     ).items():
         if len(shown := _renewed(own, renewing)) > 1:
-            ends = (
-                own if whole == "at" else shown
-            )  # A counter at rest is not renewed, but time passes.
+            # A counter at rest is not renewed, but time passes.
+            ends = own if whole == "at" else shown
             rise = risen(getattr(shown[0], part), getattr(shown[-1], part))
             found[pod] = ratio(
                 rise,

@@ -48,9 +48,8 @@ class ServerFacts:
 
     version: str | None = None
     kv_cache_tokens: int | None = None
-    reported: dict[str, str] = field(
-        default_factory=dict
-    )  # Labels of the engine's `settings_series`.
+    # Labels of the engine's `settings_series`.
+    reported: dict[str, str] = field(default_factory=dict)
 
 
 class UnreadableMetrics(ValueError):

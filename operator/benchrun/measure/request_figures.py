@@ -73,9 +73,8 @@ def risen(before: float | None, after: float | None) -> float | None:
 Latency = Literal["ttft", "tpot", "itl", "e2el"]
 LATENCIES: tuple[Latency, ...] = ("ttft", "tpot", "itl", "e2el")
 SIGNIFICANT_DIGITS = 5
-Pools = Mapping[
-    str, Distribution
-]  # Latencies of many requests in microseconds, by the latency's name.
+# Latencies of many requests in microseconds, by the latency's name.
+Pools = Mapping[str, Distribution]
 Metrics = dict[str, float | None]
 """Figures by the keys of `results[].metrics`; None: the figure is not known."""
 

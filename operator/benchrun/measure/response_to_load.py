@@ -32,9 +32,8 @@ class Pace(NamedTuple):
         return self.prompt_rate / self.token_rate if self.token_rate else 0.0
 
 
-Stretch = Sequence[
-    Pace
-]  # Paces of one server in one stage, in chronological order.
+# Paces of one server in one stage, in chronological order.
+Stretch = Sequence[Pace]
 
 
 def stretches(windows: Iterable[Window]) -> list[Stretch]:
@@ -127,9 +126,8 @@ class OperatingPoint:
         float  # Throughput in any unit that is the same for all compared points.
     )
     kv_percent: float | None = None
-    all_served: bool = (
-        False  # Whether the throughput equals the arrivals: no more requests came.
-    )
+    # Whether the throughput equals the arrivals: no more requests came.
+    all_served: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from statistics import fmean
 
-from benchrun_client.engines import Engine, Setting
+from benchrun_client.engines import Engine, EngineSetting
 
 from benchrun.api import Sample
 from benchrun.measure.windows import Window, figures, is_busy
@@ -22,7 +22,9 @@ class ServerLimits:
     """
 
     sequences: int | None = None  # Most requests that run at once.
-    sequences_name: str = Setting.MAX_RUNNING.value  # What sets it, if it is set.
+    sequences_name: str = (
+        EngineSetting.MAX_RUNNING.value
+    )  # What sets it, if it is set.
     default_sequences_step: int | None = None
     """A divisor of `sequences` where it is the engine's own default: all arguments are known, and
     none sets it. None: it may be any number."""
@@ -46,25 +48,25 @@ def server_limits(
     """
     given = ServeArgs.of(args or (), engine)
 
-    def number(setting: Setting) -> int | None:
+    def number(setting: EngineSetting) -> int | None:
         return _number(
             given.text(setting) or engine.reported(setting, reported or {})
         )
 
-    engines = number(Setting.DATA_PARALLEL) or 1
-    each = number(Setting.MAX_RUNNING)
+    engines = number(EngineSetting.DATA_PARALLEL) or 1
+    each = number(EngineSetting.MAX_RUNNING)
     is_default = (
         args is not None
-        and given.text(Setting.CONFIG_FILE) is None
+        and given.text(EngineSetting.CONFIG_FILE) is None
         and each is None
     )
-    flag = None if each is None else given.flag(Setting.MAX_RUNNING)
+    flag = None if each is None else given.flag(EngineSetting.MAX_RUNNING)
     return ServerLimits(
         sequences=None if each is None else each * engines,
-        sequences_name=flag or Setting.MAX_RUNNING.value,
+        sequences_name=flag or EngineSetting.MAX_RUNNING.value,
         default_sequences_step=engine.default_running_step if is_default else None,
-        step_tokens=number(Setting.STEP_TOKENS),
-        kv_cache_tokens=kv_cache_tokens or number(Setting.KV_CACHE_TOKENS),
+        step_tokens=number(EngineSetting.STEP_TOKENS),
+        kv_cache_tokens=kv_cache_tokens or number(EngineSetting.KV_CACHE_TOKENS),
         engines=engines,
     )
 
@@ -131,16 +133,13 @@ class Pressure:
     kv_max_percent: float | None
     preemptions: float | None
     prefix_hit_percent: float | None
-    hold: (
-        Hold | None
-    )  # The cause in most samples with a queue; None: nothing waited, or it can't be told.
-    sequence_limit: (
-        float | None
-    )  # How many may run: the setting, else the ceiling that the samples show, else None.
+    # The cause in most samples with a queue; None: nothing waited, or it can't be told.
+    hold: Hold | None
+    # How many may run: the setting, else the ceiling that the samples show, else None.
+    sequence_limit: float | None
     sequence_limit_is_set: bool
-    sequence_limit_name: str = (
-        Setting.MAX_RUNNING.value
-    )  # What sets it, if it is set.
+    # What sets it, if it is set.
+    sequence_limit_name: str = EngineSetting.MAX_RUNNING.value
     engines: int = 1
 
 

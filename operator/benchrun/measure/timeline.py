@@ -25,12 +25,10 @@ from benchrun.measure.request_figures import (
 )
 
 SCHEMA: Literal["benchrun.timeline/1"] = "benchrun.timeline/1"
-FULL_DETAIL_SAMPLES = (
-    2048  # Samples of a run that are kept unmerged: 34 minutes at one a second.
-)
-MAX_TIMELINE_BYTES = (
-    4 * 1024 * 1024
-)  # Most bytes of a timeline after decompression.
+# Samples of a run that are kept unmerged: 34 minutes at one a second.
+FULL_DETAIL_SAMPLES = 2048
+# Most bytes of a timeline after decompression.
+MAX_TIMELINE_BYTES = 4 * 1024 * 1024
 # Samples, or buckets of them, in one packed form: a minute of 136 servers at one a second.
 MAX_SAMPLES = 8192
 MAX_SERVER_CHARS = 253

@@ -50,9 +50,8 @@ class PodWindow:
 
     role: str
     pod: str
-    edge: (
-        ServerEdge | None
-    )  # Edge of the server that they come from; None if it is not known.
+    # Edge of the server that they come from; None if it is not known.
+    edge: ServerEdge | None
     samples: tuple[Sample, ...]
     # Whether the pod was scraped around the stage: no samples are expected of one that came later.
     present: bool
@@ -77,9 +76,8 @@ class Replica:
     """
 
     address: str
-    pod: (
-        str | None
-    )  # Pod of its samples; None if it is not known which pod is this server.
+    # Pod of its samples; None if it is not known which pod is this server.
+    pod: str | None
     requests_finished: float | None
     prompt_tokens: float | None
     generation_tokens: float | None

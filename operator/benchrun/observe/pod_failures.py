@@ -254,9 +254,8 @@ def refused_by_node(evidence: Evidence) -> Diagnosis | None:
 
 
 _NOT_ADMITTED = ("OutOf", "UnexpectedAdmissionError", "NodeAffinity")
-_OUT_OF_TIME = (
-    "DeadlineExceeded"  # Reason of the pod's own deadline; its Job says more.
-)
+# Reason of the pod's own deadline; its Job says more.
+_OUT_OF_TIME = "DeadlineExceeded"
 
 
 def rejected(words: str | None, role: str) -> Diagnosis | None:

@@ -20,9 +20,8 @@ from benchrun.observe.last_words import bounded
 class Means(StrEnum):
     """What a refusal amounts to."""
 
-    QUOTA = (
-        "Quota"  # a quota has no room now, but may have later: the run waits for it
-    )
+    # a quota has no room now, but may have later: the run waits for it
+    QUOTA = "Quota"
     RETRY = "Retry"  # the API server, or a webhook that it calls, gave no answer
     NAMESPACE = "Namespace"  # the namespace is being deleted, and the run with it
     RULING = "Ruling"  # the refusal stands until the cause is changed

@@ -12,9 +12,8 @@ MAX_NAME_CHARS = 253
 MAX_MESSAGE_CHARS = 2048
 """Most characters of a message. A termination message has at most 4,096 bytes; the end of a log in
 its place 2,048."""
-MAX_NUMBER = (
-    10**15
-)  # largest number that is read; a numeric string has at most 15 digits
+# largest number that is read; a numeric string has at most 15 digits
+MAX_NUMBER = 10**15
 Object = Mapping[str, object]
 
 

@@ -31,18 +31,18 @@ from benchrun.observe.views import (
 
 MAX_ARGS = 140
 MAX_ARGS_CHARS = 4000  # most characters of arguments, as many as a status shows
-MAX_VALUES = (
-    20_000  # most values in a spec; a sweep of 32 long variants has some 6,000
-)
+# most values in a spec; a sweep of 32 long variants has some 6,000
+MAX_VALUES = 20_000
 NO_SPEC = (
     f"spec: empty, or more than {MAX_VALUES:,} values in all; leave something out"
 )
 MAX_IMAGE_CHARS = 1024
 _BULKY = ("results", "findings", "servers", "logTail", "variants", "best", "front")
+# the fields kept of an ended spec
 _OF_THE_ENDED = (
     "cancel",
     "ttlSecondsAfterFinished",
-)  # the fields kept of an ended spec
+)
 
 
 def main_container(role: str) -> str:

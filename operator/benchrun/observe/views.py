@@ -20,27 +20,22 @@ class Child:
     name: str
     uid: str
     role: str
-    owner_uid: (
-        str | None
-    )  # Uid of the controlling BenchmarkRun; None when nothing, or another kind, controls it.
+    # Uid of the controlling BenchmarkRun; None when nothing, or another kind, controls it.
+    owner_uid: str | None
     deleting: bool
-    sequence: int | None = (
-        None  # ConfigMaps of stages: position of the stage in the plan.
-    )
-    envelope: Envelope | None = (
-        None  # ConfigMaps of stages: that of the record; None: unreadable.
-    )
+    # ConfigMaps of stages: position of the stage in the plan.
+    sequence: int | None = None
+    # ConfigMaps of stages: that of the record; None: unreadable.
+    envelope: Envelope | None = None
     result_digest: str | None = None  # Of a result document: SHA-256 of its bytes.
     # Digest of the plan that the client was given: on the plan itself and the client's Job.
     plan_digest: str | None = None
-    token_digest: str | None = (
-        None  # Digest of the token that the client accepts; only on the plan.
-    )
+    # Digest of the token that the client accepts; only on the plan.
+    token_digest: str | None = None
     stored_bytes: int = 0
     created_at: datetime | None = None
-    failure: str | None = (
-        None  # Failure in its own status: a Deployment's ReplicaFailure, a Job's Failed message.
-    )
+    # Failure in its own status: a Deployment's ReplicaFailure, a Job's Failed message.
+    failure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,30 +65,24 @@ class Pod:
     # answers.
     rank: int = 0
     created_at: datetime | None = None
-    started_at: datetime | None = (
-        None  # When the main container last started, by the scheduler's clock.
-    )
+    # When the main container last started, by the scheduler's clock.
+    started_at: datetime | None = None
     restarts: int = 0
     image: str | None = None
     image_digest: str | None = None
     gpus: int = 0
     args: tuple[str, ...] = ()
-    unschedulable: str | None = (
-        None  # Scheduler's message while PodScheduled is False.
-    )
-    gated: str | None = (
-        None  # Names of the gates that keep the scheduler from looking at it.
-    )
-    waiting_reason: str | None = (
-        None  # Why the main container does not run: ErrImagePull, CrashLoopBackOff ...
-    )
+    # Scheduler's message while PodScheduled is False.
+    unschedulable: str | None = None
+    # Names of the gates that keep the scheduler from looking at it.
+    gated: str | None = None
+    # Why the main container does not run: ErrImagePull, CrashLoopBackOff ...
+    waiting_reason: str | None = None
     waiting_message: str | None = None
-    terminated: Termination | None = (
-        None  # How the main container ended, if it is not running now.
-    )
-    last_terminated: Termination | None = (
-        None  # How the main container ended the time before (restarts > 0).
-    )
+    # How the main container ended, if it is not running now.
+    terminated: Termination | None = None
+    # How the main container ended the time before (restarts > 0).
+    last_terminated: Termination | None = None
     pod_reason: str | None = None  # Why the whole pod ended, for example Evicted.
     pod_message: str | None = None
 
@@ -111,9 +100,8 @@ class Patience(StrEnum):
 
     NODE = "Node"  # an autoscaler may add a node that fits
     REFUSED = "Refused"  # what is missing may be about to be created
-    RETRIED = (
-        "Retried"  # the API server, or a webhook that it calls, may answer again
-    )
+    # the API server, or a webhook that it calls, may answer again
+    RETRIED = "Retried"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +167,8 @@ class Run(Declared):
     """A BenchmarkRun."""
 
     kind: ClassVar[str] = names.KIND
-    sweep_uid: str | None = (
-        None  # Uid of the BenchmarkSweep that made it, if one did.
-    )
+    # Uid of the BenchmarkSweep that made it, if one did.
+    sweep_uid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

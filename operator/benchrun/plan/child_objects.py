@@ -205,9 +205,8 @@ def headless_service(
     }
 
 
-MAX_HOLD_SECONDS = (
-    86_400  # Most seconds of a hold if the chart sets no other number.
-)
+# Most seconds of a hold if the chart sets no other number.
+MAX_HOLD_SECONDS = 86_400
 MARGIN_SECONDS = 60
 """Seconds that the operator has to act first: a release at the same instant would only confuse."""
 MAX_PENDING_SECONDS = 604_800

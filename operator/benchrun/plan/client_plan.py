@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchrun_client import contract
-from benchrun_client.engines import Setting
+from benchrun_client.engines import EngineSetting
 from pydantic import TypeAdapter
 
 from benchrun.api import BenchmarkRunSpec, Search, Workload
@@ -192,7 +192,7 @@ def _target(
                 for role, servers in counts.items()
                 if role != front
             ),
-            context_tokens=_setting_of_servers(spec, Setting.MAX_TOKENS),
+            context_tokens=_setting_of_servers(spec, EngineSetting.MAX_TOKENS),
             offline=spec.offline is not None,
             **common,
         )
@@ -209,7 +209,9 @@ def _target(
     )
 
 
-def _setting_of_servers(spec: BenchmarkRunSpec, setting: Setting) -> int | None:
+def _setting_of_servers(
+    spec: BenchmarkRunSpec, setting: EngineSetting
+) -> int | None:
     """Return a setting of the servers that write answers, by their arguments.
 
     None: it is not given, or in a form that only the engine can read.
@@ -319,5 +321,7 @@ def _largest_batch(spec: BenchmarkRunSpec) -> int:
     """Return how many requests all answering servers run at once, as far as their arguments say."""
     if spec.endpoint is not None:
         return DEFAULT_MAX_RUNNING
-    a_server = _setting_of_servers(spec, Setting.MAX_RUNNING) or DEFAULT_MAX_RUNNING
+    a_server = (
+        _setting_of_servers(spec, EngineSetting.MAX_RUNNING) or DEFAULT_MAX_RUNNING
+    )
     return min(a_server * answering_servers(spec), MAX_HELD)

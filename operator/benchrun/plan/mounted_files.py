@@ -14,9 +14,8 @@ from benchrun.api import ChatTemplate, DatasetFile, Endpoint, Model, Workload
 from benchrun.plan.child_objects import Mounted, Owner, mounted_at
 
 DATA_DIRECTORY = "/data"
-MODEL_DIRECTORY = (
-    "/model"  # Mount path of the model, the same in server and client.
-)
+# Mount path of the model, the same in server and client.
+MODEL_DIRECTORY = "/model"
 TEMPLATE_DIRECTORY = "/etc/benchrun-template"
 TEMPLATE_KEY = "chat-template.jinja"
 # The chat template, at the same place in server and client.

@@ -98,9 +98,8 @@ class Role:
     name: str
     engine: Engine
     replicas: int
-    pod_spec: dict[
-        str, Any
-    ]  # Spec of each pod; for servers over several nodes, the leader's.
+    # Spec of each pod; for servers over several nodes, the leader's.
+    pod_spec: dict[str, Any]
     hold_seconds: int  # Seconds that its pods may hold their nodes, with an operator or without.
     nodes: int = 1  # Number of pods that make up each server.
 

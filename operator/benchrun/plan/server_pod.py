@@ -26,9 +26,8 @@ from benchrun.plan.mounted_files import (
 TERMINATION_GRACE_SECONDS = 10
 CODE_DIRECTORY = "/opt/benchrun-client"
 """Folder with the client's code for an engine without API server."""
-IMAGE_CODE_DIRECTORY = (
-    "/opt/benchrun"  # Folder of the client's code in the client's image.
-)
+# Folder of the client's code in the client's image.
+IMAGE_CODE_DIRECTORY = "/opt/benchrun"
 
 
 def served_files(spec: BenchmarkRunSpec) -> ServedFiles:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from benchrun_client.engines import Setting
+from benchrun_client.engines import EngineSetting
 
 from benchrun.api import BenchmarkRunSpec, Workload
 from benchrun.plan import answering_servers
@@ -109,7 +109,7 @@ def concurrency_remarks(spec: BenchmarkRunSpec, args: ServeArgs) -> list[Remark]
 
     Raises UnreadableValue.
     """
-    sequences = args.whole(Setting.MAX_RUNNING)
+    sequences = args.whole(EngineSetting.MAX_RUNNING)
     if sequences is None:
         return []
     servers = max(1, answering_servers(spec))
@@ -121,8 +121,8 @@ def concurrency_remarks(spec: BenchmarkRunSpec, args: ServeArgs) -> list[Remark]
     return [
         warning(
             f"spec.workloads[{place}].load",
-            f"{most:,} users at once, but --{args.flag(Setting.MAX_RUNNING)} lets {most_at_once} "
-            "run: the others wait, which raises TTFT",
+            f"{most:,} users at once, but --{args.flag(EngineSetting.MAX_RUNNING)} lets "
+            f"{most_at_once} run: the others wait, which raises TTFT",
         )
         for place, workload in enumerate(spec.workloads)
         if (most := max(_users(workload), default=0)) > sequences * servers

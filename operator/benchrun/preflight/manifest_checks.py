@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from benchrun_client.engines import ENGINES, Setting
+from benchrun_client.engines import ENGINES, EngineSetting
 
 from benchrun import sizing
 from benchrun.api import BenchmarkRunSpec, EnvVar, swept_metrics
@@ -70,9 +70,8 @@ class Checked:
         return any(remark.level == "Error" for remark in self.remarks)
 
 
-_cached_schema = cache(
-    lambda make: make()
-)  # Making a schema takes longer than all other work.
+# Making a schema takes longer than all other work.
+_cached_schema = cache(lambda make: make())
 
 
 def check_run(body: Object, known: Known) -> Checked:
@@ -141,7 +140,7 @@ def _of_another_engine(
     unknown = f"the KV cache and parallel sizes of {spec.engine.name}: known of {known_of} only"
     return [
         not_checked(ARGS, unknown),
-        *_lengths(spec, args.whole(Setting.MAX_TOKENS), args, shape),
+        *_lengths(spec, args.whole(EngineSetting.MAX_TOKENS), args, shape),
         *concurrency_remarks(spec, args),
     ]
 
@@ -152,7 +151,7 @@ def _lengths(
     args: sizing.ServeArgs,
     shape: sizing.ModelShape | None,
 ) -> list[Remark]:
-    flag = f"--{args.flag(Setting.MAX_TOKENS)}"
+    flag = f"--{args.flag(EngineSetting.MAX_TOKENS)}"
     max_tokens = longest or (shape.default_tokens if shape is not None else None)
     source = flag if longest is not None else "config.json"
     if max_tokens is None:

@@ -96,9 +96,8 @@ def volume_remarks(spec: BenchmarkRunSpec, volume: Volume) -> list[Remark]:
     return []
 
 
-CHAT_TEMPLATE_TOKENS = (
-    64  # Tokens for a chat template: more than most add to one turn.
-)
+# Tokens for a chat template: more than most add to one turn.
+CHAT_TEMPLATE_TOKENS = 64
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,11 +130,12 @@ def _problem(found: Any, schema: Schema) -> Remark:
     )
 
 
+# Types of problems whose messages already name the value where it matters.
 _OURS = (
     "rule",
     "duplicate",
     "value_error",
-)  # Types of problems whose messages already name the value where it matters.
+)
 
 
 def _unknown(path: str, name: str, known: Sequence[str]) -> Remark:

@@ -44,9 +44,8 @@ class FlagTable:
 
     version: str
     flags: Mapping[str, Flag]
-    client: frozenset[str] = (
-        frozenset()
-    )  # Options of its load client, `vllm bench serve`.
+    # Options of its load client, `vllm bench serve`.
+    client: frozenset[str] = frozenset()
 
 
 def known_versions() -> tuple[str, ...]:

@@ -26,14 +26,12 @@ QueryParameters = dict[str, str]
 JSON = "application/json"
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 CHUNK_BYTES = 65_536
-MAX_CHUNKS = (
-    160  # most chunks of a page, 10 MiB; parsed, it takes twelve times as much
-)
+# most chunks of a page, 10 MiB; parsed, it takes twelve times as much
+MAX_CHUNKS = 160
 SECONDS = 10.0  # most seconds of one request
 PAGE = 64  # objects on a page; one of them can be made as large as 9 MB of JSON
-LISTS_SECONDS = (
-    60.0  # seconds for all lists; each may take an equal part of what is left
-)
+# seconds for all lists; each may take an equal part of what is left
+LISTS_SECONDS = 60.0
 SHARE_SECONDS = 0.25
 """Seconds for one namespace in a list; one whose objects take longer is read last."""
 

@@ -52,11 +52,12 @@ def comparison_rows(load_points: Sequence[ComparedLoadPoint]) -> Rows:
         if load_point.reason is not None:
             rows.append((load_point.load_point, *[ABSENT] * 5, "NotComparable"))
             continue
+        # Whether the throughput is that of the plateau or of the whole stage.
         part = (
             f" ({load_point.throughput_of.lower()})"
             if load_point.throughput_of is not None
             else ""
-        )  # Whether the throughput is that of the plateau or of the whole stage.
+        )
         for change in load_point.changes:
             metric = change.metric + (
                 part if KEYS[change.metric] in THROUGHPUTS else ""

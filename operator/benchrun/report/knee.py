@@ -28,15 +28,12 @@ class Knee(NamedTuple):
     """Where the knee lies, or why that is unknown."""
 
     sentence: str
-    load: float | None = (
-        None  # The load point of greatest power; None: no knee was bracketed.
-    )
-    low: float | None = (
-        None  # Lowest load point that is not distinguishable from it.
-    )
-    high: float | None = (
-        None  # Highest load point that is not distinguishable from it.
-    )
+    # The load point of greatest power; None: no knee was bracketed.
+    load: float | None = None
+    # Lowest load point that is not distinguishable from it.
+    low: float | None = None
+    # Highest load point that is not distinguishable from it.
+    high: float | None = None
 
 
 def knee(points: Sequence[CurvePoint], *, unit: str) -> Knee:

@@ -141,9 +141,8 @@ def _code(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
-FEW_BLOCKS = (
-    8  # Blocks of a short comment: one on a pull request has room for some forty.
-)
+# Blocks of a short comment: one on a pull request has room for some forty.
+FEW_BLOCKS = 8
 
 
 def _serving_results(

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from benchrun_client.engines import ENGINES, Setting
+from benchrun_client.engines import ENGINES, EngineSetting
 
 from benchrun.api import BenchmarkRunStatus, ServerStatus
 from benchrun.measure.server_pressure import server_limits
@@ -17,15 +17,15 @@ from benchrun.report.tables import Rows, figure
 from benchrun.sizing import ServeArgs, serve_args
 
 _OF_SERVERS = (
-    Setting.MAX_TOKENS,
-    Setting.MAX_RUNNING,
-    Setting.STEP_TOKENS,
-    Setting.MEMORY_SHARE,
-    Setting.PREFIX_CACHE,
-    Setting.CHUNKED_PREFILL,
-    Setting.TENSOR_PARALLEL,
-    Setting.BLOCK_TOKENS,
-    Setting.LOGS_REQUESTS,
+    EngineSetting.MAX_TOKENS,
+    EngineSetting.MAX_RUNNING,
+    EngineSetting.STEP_TOKENS,
+    EngineSetting.MEMORY_SHARE,
+    EngineSetting.PREFIX_CACHE,
+    EngineSetting.CHUNKED_PREFILL,
+    EngineSetting.TENSOR_PARALLEL,
+    EngineSetting.BLOCK_TOKENS,
+    EngineSetting.LOGS_REQUESTS,
 )
 _OF_WORKLOADS = ("requests", "load", "ignoreEOS", "sampling")
 _OF_MEASUREMENT = ("cachePolicy", "seed", "percentiles", "profile")
@@ -108,7 +108,9 @@ def kv_cache_text(server: ServerStatus) -> str:
     )
     # vLLM measures nothing where the size was given (always on CPUs).
     given = (
-        ENGINES[server.engine].reported(Setting.KV_CACHE_BYTES, server.reported)
+        ENGINES[server.engine].reported(
+            EngineSetting.KV_CACHE_BYTES, server.reported
+        )
         or ""
     )
     gib = min(

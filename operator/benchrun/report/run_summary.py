@@ -81,9 +81,8 @@ class RunPart(NamedTuple):
 
     name: str
     state: Literal["Done", "UnderWay", "ToCome"]
-    seconds: (
-        float | None
-    )  # How long it took, or has taken so far; None: not known, or not begun.
+    # How long it took, or has taken so far; None: not known, or not begun.
+    seconds: float | None
 
 
 def steps(status: BenchmarkRunStatus, *, now: datetime) -> tuple[RunPart, ...]:

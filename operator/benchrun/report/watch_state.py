@@ -58,9 +58,8 @@ class FollowedRun:
     created_at: datetime | None = None
     # By the name of the workload, for workloads that pack texts.
     texts_per_prompt: Mapping[str, int] = field(default_factory=dict)
-    trouble: str | None = (
-        None  # Why the cluster can't be read at the moment; None: it can.
-    )
+    # Why the cluster can't be read at the moment; None: it can.
+    trouble: str | None = None
     samples: tuple[Live, ...] = ()  # Live figures seen, oldest first.
     stages: tuple[StageLine, ...] = ()
     """Finished stages in order, without those that finished long before the run was followed."""

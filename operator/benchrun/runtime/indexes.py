@@ -46,12 +46,10 @@ logger = logging.getLogger(__name__)
 
 Body = dict[str, Any]
 _DECLARED = (names.KIND, SWEEP_KIND)
-DECLARED_BYTES = (
-    32 * 1024 * 1024
-)  # bytes for all specs and statuses, packed: 30,000 usual runs
-MAX_RETURNING = (
-    20  # most left-out runs and sweeps that are reconciled again at a time
-)
+# bytes for all specs and statuses, packed: 30,000 usual runs
+DECLARED_BYTES = 32 * 1024 * 1024
+# most left-out runs and sweeps that are reconciled again at a time
+MAX_RETURNING = 20
 D = TypeVar("D", bound=views.Declared)
 
 
@@ -106,9 +104,8 @@ class Indexes:
         self._parts: dict[views.Key, set[views.Key]] = {}
         self._unconfirmed: dict[views.Key, tuple[int, float]] = {}
         self._listings: list[Listing] = []
-        self.unreadable: set[views.Key] = (
-            set()
-        )  # objects known by their metadata only: the rest can't be read
+        # objects known by their metadata only: the rest can't be read
+        self.unreadable: set[views.Key] = set()
 
     def run(self, key: views.Key) -> views.Run | None:
         seen = self._seen.get(key)
@@ -286,9 +283,8 @@ class Indexes:
             self._wake(changed)
             if (sweep := self._part_of(key)) is not None:
                 self._wake(sweep)
-        self._note_result(
-            key, uid, body
-        )  # a place may have become free since the watch event
+        # a place may have become free since the watch event
+        self._note_result(key, uid, body)
 
     def _put(
         self, key: views.Key, uid: str, version: int, body: Body

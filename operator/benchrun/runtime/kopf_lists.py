@@ -27,9 +27,8 @@ from benchrun.effects import first_bytes
 
 SAFE_PAGE = 3  # objects on a page whose size in bytes is not bounded
 LARGEST_PAGE = 200
-PAGE_BYTES = (
-    512 * 1024
-)  # most bytes of a page of more objects; parsed, it may take 25 times that
+# most bytes of a page of more objects; parsed, it may take 25 times that
+PAGE_BYTES = 512 * 1024
 EXPIRED = 410
 PAUSE_SECONDS = 1.0
 """Seconds after a watch that ended with an error, before everything is listed once more."""

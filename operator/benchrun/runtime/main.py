@@ -23,12 +23,13 @@ from benchrun.runtime.settings import (
 )
 from benchrun.runtime.wiring import Operator
 
+# they log every request or event
 _NOISY = (
     "aiohttp.access",
     "asyncio",
     "kopf._core.engines",
     "kopf.objects",
-)  # they log every request or event
+)
 # it warns at every attempt to watch what can't be watched
 _REPEATED = "kopf._cogs.clients.watching"
 REPEATED_SECONDS = 600.0

@@ -39,9 +39,8 @@ class Memory:
 @dataclass(slots=True)
 class RunMemory(Memory):
     collected: Collected = field(default_factory=Collected)
-    acknowledged: int = (
-        0  # sequence below which the client was told that records are stored
-    )
+    # sequence below which the client was told that records are stored
+    acknowledged: int = 0
     outdated_since: float | None = None
     """Since when the status in the cluster lacks something, by the event loop's clock."""
 
@@ -69,9 +68,8 @@ class SweepMemory(Memory):
     runs are live figures."""
 
 
-RECORD_BYTES = (
-    32 * 1024 * 1024
-)  # bytes for the unstored records and logs of all runs
+# bytes for the unstored records and logs of all runs
+RECORD_BYTES = 32 * 1024 * 1024
 ALL_SAMPLE_BYTES = 40 * 1024 * 1024  # bytes for the unstored samples of all runs
 
 

@@ -162,9 +162,8 @@ class WorkQueue:
                 delay = await self._handled(key)
             finally:
                 self._running.discard(key)
-            await asyncio.sleep(
-                0
-            )  # most handlers never wait, so give other tasks their turn
+            # most handlers never wait, so give other tasks their turn
+            await asyncio.sleep(0)
             if self._stopping:
                 return
             if key in self._added_meanwhile:

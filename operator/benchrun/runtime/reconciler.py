@@ -39,9 +39,8 @@ from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
-RETRY_SECONDS = (
-    0.5  # seconds after a conflict: by then the watch is usually up to date
-)
+# seconds after a conflict: by then the watch is usually up to date
+RETRY_SECONDS = 0.5
 LONGEST_CONFLICT_SECONDS = 4.0
 """Most seconds until a retry after repeated conflicts, since the API server answers."""
 # how often an object that the API server refused is retried, without an event

@@ -58,9 +58,8 @@ logger = logging.getLogger(__name__)
 
 Decide = Callable[[Facts], Decision]
 Json = dict[str, Any]
-RUNS_A_SECOND = (
-    20  # status writes per second that contain nothing urgent, over all runs
-)
+# status writes per second that contain nothing urgent, over all runs
+RUNS_A_SECOND = 20
 RELEASE_SECONDS = 15.0
 """Seconds between two checks for servers to release of a run that is not completely known."""
 # how long a status change waits, at least, for others that follow it closely; ends do not wait
@@ -83,12 +82,10 @@ _BEGUN = ("serverReadyTime", "startTime", "serverReleasedTime")
 # A measurement is usually judged (one run at a time) and written with its results within this time;
 # where that takes longer, the status says that it is measured.
 JUDGED_WITHIN_SECONDS = 60.0
-SECOND_LOOK_SECONDS = (
-    300.0  # seconds until two contradicting clocks are compared again
-)
-LAST_WORDS_SECONDS = (
-    1.0  # most seconds that the release of a failed server waits for its log
-)
+# seconds until two contradicting clocks are compared again
+SECOND_LOOK_SECONDS = 300.0
+# most seconds that the release of a failed server waits for its log
+LAST_WORDS_SECONDS = 1.0
 
 
 def _node_time() -> datetime:
@@ -494,9 +491,8 @@ def _can_wait(run: Run, decision: Decision) -> bool:
 def _is_urgent(run: Run, decision: Decision, changes: Json) -> bool:
     """Return whether changes are written at once: ends, and what nobody could find out later."""
     ends = decision.forget or decision.ending is not None
-    is_edited = (
-        bool(run.status) and "observedGeneration" in changes
-    )  # the first words soon change
+    # the first words soon change
+    is_edited = bool(run.status) and "observedGeneration" in changes
     are_going = bool(decision.delete) and "servers" in changes
     return ends or is_edited or are_going or decision.counts_judging
 

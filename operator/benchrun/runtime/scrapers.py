@@ -45,9 +45,8 @@ PAGE_BYTES = 2 * 1024 * 1024
 """Most bytes of a server's page, enough for 80 engines; one has some 25 kB."""
 MAX_BYTES = 4 * 1024 * 1024  # most bytes of an exporter's page
 SCRAPE_SECONDS = 10.0
-CHEAP_SECONDS = (
-    0.002  # CPU seconds of a page that delays no scrape: one engine's takes 0.0005
-)
+# CPU seconds of a page that delays no scrape: one engine's takes 0.0005
+CHEAP_SECONDS = 0.002
 SECONDS_A_CPU_SECOND = 20
 """Seconds of pause per second of CPU beyond that: the pages of a run take a twentieth of the event
 loop."""
@@ -125,13 +124,11 @@ class Scraper:
     telemetry: Telemetry
     news: Callable[[], None]
     servers: int = 1  # servers of the run, whose pages share the CPU time
-    is_tight: Callable[[], bool] = lambda: (
-        False
-    )  # whether memory for samples is scarce
+    # whether memory for samples is scarce
+    is_tight: Callable[[], bool] = lambda: False
     held: Callable[[], None] = lambda: None  # called when more is held
-    look: Callable[[], Awaitable[None]] = (
-        _not_looked_at  # reads the run's pods from the cluster
-    )
+    # reads the run's pods from the cluster
+    look: Callable[[], Awaitable[None]] = _not_looked_at
 
     def __post_init__(self) -> None:
         self._doubts = Doubts(self.look)
@@ -315,9 +312,8 @@ LONGEST_RETRY_SECONDS = 5.0
 SILENT_AFTER_SECONDS = 15.0
 """Seconds without a good answer after which deadlines no longer wait for the client."""
 UNUSABLE_RETRY_SECONDS = 2.0  # seconds of pause after an answer that can't be used
-MISMATCHED_AFTER = (
-    3  # number of unusable answers in a row that ends the run: 4 s at least
-)
+# number of unusable answers in a row that ends the run: 4 s at least
+MISMATCHED_AFTER = 3
 NO_NEWS_SECONDS = 1.0
 """Seconds of pause after an answer without news or with old records, which no honest client
 gives."""
@@ -344,15 +340,13 @@ class ClientPoller:
     fetcher: Fetcher
     telemetry: Telemetry
     news: Callable[[], None]
-    is_tight: Callable[[], bool] = lambda: (
-        False
-    )  # whether memory for records is scarce
+    # whether memory for records is scarce
+    is_tight: Callable[[], bool] = lambda: False
     held: Callable[[], None] = lambda: None  # called when more is held
     is_stored: Callable[[int], Awaitable[bool | None]] = _nowhere
     """Returns whether the cluster holds a record of that sequence; None: it can't be told now."""
-    look: Callable[[], Awaitable[None]] = (
-        _not_looked_at  # reads the run's pods from the cluster
-    )
+    # reads the run's pods from the cluster
+    look: Callable[[], Awaitable[None]] = _not_looked_at
 
     def __post_init__(self) -> None:
         self._doubts = Doubts(self.look)

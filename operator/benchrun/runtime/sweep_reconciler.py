@@ -185,7 +185,8 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
         try:
             figures = essence(BenchmarkRunStatus.model_validate(run.status))
         except ValueError:
-            figures = BenchmarkRunStatus()  # written by another version of the API: the run counts, but can't be compared
+            # written by another version of the API: the run counts, but can't be compared
+            figures = BenchmarkRunStatus()
         memory.collected.measured[run.uid] = figures
 
     async def _table(

@@ -33,6 +33,7 @@ _FAST = (
     10.0,
 )
 _PREFIX = "benchrun_"
+# figures of `status.live`, and their gauges
 _LIVE = (
     ("running", "run_requests_running", "Requests running on the run's servers."),
     ("waiting", "run_requests_waiting", "Requests waiting on the run's servers."),
@@ -47,7 +48,7 @@ _LIVE = (
         "run_prompt_tokens_per_second",
         "Prompt tokens a second.",
     ),
-)  # figures of `status.live`, and their gauges
+)
 
 
 @dataclass(slots=True)

@@ -96,9 +96,8 @@ def listener(
 
     def heard(plural: str, event: str | None, body: Any) -> None:
         kind = _KINDS[plural]
-        telemetry.watch_event(
-            kind, event or "LISTED"
-        )  # LISTED: from the list that a watch begins with
+        # LISTED: from the list that a watch begins with
+        telemetry.watch_event(kind, event or "LISTED")
         if (
             key := indexes.heard(kind, body, deleted=event == "DELETED")
         ) is not None:
@@ -167,24 +166,23 @@ def label_selector(kind: str) -> str:
 
 logger = logging.getLogger(__name__)
 
+# no run is known before its children are
 KINDS = (
     *CHILD_KINDS,
     *EXTENSION_KINDS,
     names.KIND,
     SWEEP_KIND,
-)  # no run is known before its children are
-FOR_RELEASE = frozenset(
-    {"Deployment", names.KIND}
-)  # must be known before a server is deleted
+)
+# must be known before a server is deleted
+FOR_RELEASE = frozenset({"Deployment", names.KIND})
 FOR_SWEEPS = frozenset({names.KIND, SWEEP_KIND})
 # Must be known before anything else is done about a run. Objects of other kinds are created once
 # more if they seem to be missing, and then found by their names.
 FOR_RUNS = FOR_RELEASE | {"Pod", "Job", "ConfigMap", *EXTENSION_KINDS}
 ALL_NAMESPACES = "*"  # stands for the whole cluster, in sentences and metrics
 MAX_REASON_CHARS = 200
-VERIFIED_AFTER_SECONDS = (
-    60.0  # seconds after which a change that no watch has confirmed is listed
-)
+# seconds after which a change that no watch has confirmed is listed
+VERIFIED_AFTER_SECONDS = 60.0
 MAX_VERIFIED = 50  # most such lists at a time
 Scope = str | None  # a namespace, or None: all of them at once
 
@@ -204,9 +202,8 @@ class Lister:
 
     def __post_init__(self) -> None:
         self._scopes: tuple[Scope, ...] = tuple(self.namespaces) or (None,)
-        self.known: set[Scope] = (
-            set()
-        )  # namespaces that were listed whole at least once
+        # namespaces that were listed whole at least once
+        self.known: set[Scope] = set()
         self._listed: dict[
             Scope, set[str]
         ] = {}  # kinds that were listed whole at least once

@@ -73,9 +73,8 @@ class Operator:
         self._opened = False
         self._makes_passes = False
         self._elector: effects.Elector | None = None
-        self.is_superseded = (
-            False  # whether another process leads, so this one must end
-        )
+        # whether another process leads, so this one must end
+        self.is_superseded = False
         # set when this process must end, and when it does: Kopf waits 5 s for its waiters
         self.ends = asyncio.Event()
 

@@ -121,9 +121,8 @@ def layers_of_a_stage(layers: int, engine: SizedEngine) -> int:
     return -(-layers // engine.pipeline_parallel)
 
 
-UNLIMITED_TOKENS = (
-    2**30
-)  # Tokens beyond any context: if only windows are kept, any length fits.
+# Tokens beyond any context: if only windows are kept, any length fits.
+UNLIMITED_TOKENS = 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

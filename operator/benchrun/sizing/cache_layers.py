@@ -39,27 +39,23 @@ class ModelShape:
     model_type: str
     layers: tuple[Layer, ...]
     query_heads: int
-    dtype: (
-        str | None
-    )  # Type of the weights as config.json has it, for example bfloat16.
+    # Type of the weights as config.json has it, for example bfloat16.
+    dtype: str | None
     cache_dtype: str | None  # Type of the KV cache if the checkpoint sets one.
     weights_format: str | None = None  # Format of a quantised checkpoint.
-    context_tokens: (
-        int | None
-    )  # Longest sequence in tokens that the model is made for.
+    # Longest sequence in tokens that the model is made for.
+    context_tokens: int | None
     default_tokens: int | None = None
     """Longest sequence that vLLM takes if --max-model-len is left out."""
     hidden_layers: int = 0
     experts: int = 0  # Number of experts in a layer; 0: the model has no experts.
-    state_groups: int | None = (
-        None  # Groups of Mamba's heads; None: the model has no such heads.
-    )
+    # Groups of Mamba's heads; None: the model has no such heads.
+    state_groups: int | None = None
     vocabulary: int | None = None
     # Numbers that a layer would keep of a token if every query head had its own keys and values.
     plain_values: int
-    shared_layers: int = (
-        0  # Layers that use another layer's cache and keep nothing.
-    )
+    # Layers that use another layer's cache and keep nothing.
+    shared_layers: int = 0
     caveats: tuple[str, ...] = ()  # Reasons why the sizes are an estimate only.
 
     @property
@@ -76,9 +72,8 @@ _BYTES: Mapping[str, int] = {
 }  # fmt: skip
 PACKED_LATENT: Mapping[str, int] = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}
 """Bytes per token of DeepSeek's whole latent vector with its scales, by format."""
-_SCALE_BYTES = (
-    8  # Two scales for each token and head: one for keys, one for values.
-)
+# Two scales for each token and head: one for keys, one for values.
+_SCALE_BYTES = 8
 _NVFP4 = ("nvfp4", "nvfp4_4over6")
 KNOWN = frozenset({*_BYTES, *PACKED_LATENT, *_NVFP4})
 

@@ -22,9 +22,8 @@ from benchrun.sizing.known_models import (
 )
 
 _Value = TypeVar("_Value", list[Any], dict[str, Any])
-MOST = (
-    10**12
-)  # Above every number that a model has: a larger one is a mistake, and slow to work with.
+# Above every number that a model has: a larger one is a mistake, and slow to work with.
+MOST = 10**12
 
 
 # Single values of config.json. A value of the wrong type is an error that names its key, never a

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
-from benchrun_client.engines import Engine, EngineName, Setting
+from benchrun_client.engines import Engine, EngineName, EngineSetting
 
 from benchrun.sizing.cache_layers import ModelShape
 
@@ -80,7 +80,7 @@ class UnreadableValue(ValueError):
     """The value of a flag is not what that flag takes; the text names both."""
 
 
-Which = Setting | str
+Which = EngineSetting | str
 """A setting, whatever the engine calls its flag, or the long name, without dashes, of a flag."""
 
 
@@ -115,7 +115,7 @@ class ServeArgs:
         """Return the long name of a flag, without dashes; None: the engine has none."""
         return (
             self.engine.setting_flags.get(which)
-            if isinstance(which, Setting)
+            if isinstance(which, EngineSetting)
             else which
         )
 
@@ -166,7 +166,9 @@ class ServeArgs:
         name = self.flag(which)
         turns = {} if name is None else {name: True, f"no-{name}": False}
         off = (
-            self.engine.flags_off.get(which) if isinstance(which, Setting) else None
+            self.engine.flags_off.get(which)
+            if isinstance(which, EngineSetting)
+            else None
         )
         return turns if off is None else {**turns, off: False}
 

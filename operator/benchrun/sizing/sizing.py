@@ -35,9 +35,8 @@ class Sizing:
     memory: GpuMemory | None  # None: the size of the cache was given, or no memory.
     fit: Fit | None
     rows: tuple[LayerRow, ...]
-    lengths: tuple[
-        int, ...
-    ]  # Lengths of sequences in tokens for which the size is asked.
+    # Lengths of sequences in tokens for which the size is asked.
+    lengths: tuple[int, ...]
 
     @property
     def token_bytes_per_gpu(self) -> int:

@@ -10,9 +10,8 @@ from kit.runs import finished, phase, simulated_run
 def test_the_next_run_of_a_name_gets_its_own_plan(namespace: Namespace) -> None:
     uids = set()
     long = simulated_run("again")
-    long["spec"]["workloads"][0]["requests"] = (
-        4000  # minutes, so that no look at it comes after its end
-    )
+    # minutes, so that no look at it comes after its end
+    long["spec"]["workloads"][0]["requests"] = 4000
     for _ in range(3):
         namespace.apply(long)
         # The old client's pod still mounts the old plan when the next one starts.

@@ -49,12 +49,10 @@ class Scheduler:
         self._pace = pace
         self._cache = cache
         self._max_sequences = max_sequences
-        self._prefill_budget = (
-            prefill_budget  # None: prefills don't slow each other
-        )
-        self._preempted_request = (
-            preempted_request  # after its first token, though there are blocks
-        )
+        # None: prefills don't slow each other
+        self._prefill_budget = prefill_budget
+        # after its first token, though there are blocks
+        self._preempted_request = preempted_request
         self._jitter = jitter  # seconds added to one token's instant; the following ones are not moved
         self._waiting: deque[Sequence] = deque()
         self._running: dict[Sequence, None] = {}  # in the order of admission

@@ -30,7 +30,7 @@ class Example:
 EXAMPLES = [
     Example(path.name, body)
     for path in FILES
-    for body in yaml.safe_load_all(path.read_text())
+    for body in yaml.load_all(path.read_bytes(), yaml.CSafeLoader)
 ]
 EACH = [
     pytest.param(example, id=f"{example.file}:{example.kind}:{example.name}")

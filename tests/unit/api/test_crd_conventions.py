@@ -130,9 +130,8 @@ def test_enums_are_camel_case(kind: Definition) -> None:
         for value in node.get("enum", ())
     ]
     assert values
-    names = [
-        value for value in values if not value[0].isdigit()
-    ]  # others are versions
+    # others are versions
+    names = [value for value in values if not value[0].isdigit()]
     assert [
         value
         for value in names

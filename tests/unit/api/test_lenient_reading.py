@@ -188,7 +188,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(VALUES | st.dictionaries(st.sampled_from(WORDS), VALUES))
 def test_any_value_is_a_status_of_some_sort(stored: object) -> None:
     assert isinstance(

@@ -19,7 +19,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "recipes.md").read_text()
 OBJECTS: list[dict[str, Any]] = [
     body
     for block in re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    for body in yaml.safe_load_all(block)
+    for body in yaml.load_all(block, yaml.CSafeLoader)
 ]
 NESTED = [
     yaml.safe_load(body["data"]["run.yaml"])
@@ -109,7 +109,7 @@ WORKLOADS = [
     entry
     for block in BLOCKS
     if block.startswith("- name")
-    for entry in yaml.safe_load(block)
+    for entry in yaml.load(block, yaml.CSafeLoader)
 ]
 
 
@@ -157,7 +157,7 @@ def objects(page: Path) -> Iterator[dict[str, Any]]:
     for match in BLOCK.finditer(page.read_text()):
         text = re.sub(r"\$\d", "64", match[1] or match[2])
         if re.search(r"^apiVersion:", text, re.MULTILINE):
-            yield from yaml.safe_load_all(text)
+            yield from yaml.load_all(text, yaml.CSafeLoader)
 
 
 def named(page: Path, body: dict[str, Any]) -> str:

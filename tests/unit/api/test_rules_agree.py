@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from benchrun.api import MUTABLE_FIELDS, BenchmarkRunSpec
-from benchrun.api.crd import RUN, SWEEP, Schema
+from benchrun.api.crd import RUN, Schema
 from benchrun.api.sweep import spec as sweeps
 from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel, ValidationError
@@ -22,6 +22,7 @@ from unit.api.agreement import (
     rules_of,
     with_defaults,
 )
+from unit.api.schemas import RUN_SPEC, SWEEP_SPEC
 from unit.api.spec_cases import Refused, Spec, minimal
 from unit.sweep import spec_cases as sweep_cases
 from unit.sweep.generated_sweeps import SWEEP_SPECS
@@ -65,7 +66,7 @@ SWEEP_EDITS: dict[str, Any] = {
 KINDS = {
     "run": Kind(
         BenchmarkRunSpec,
-        RUN.spec_schema(),
+        RUN_SPEC,
         MUTABLE_FIELDS,
         spec_cases.ACCEPTED,
         spec_cases.REFUSED,
@@ -75,7 +76,7 @@ KINDS = {
     ),
     "sweep": Kind(
         sweeps.BenchmarkSweepSpec,
-        SWEEP.spec_schema(),
+        SWEEP_SPEC,
         sweeps.MUTABLE_FIELDS,
         sweep_cases.ACCEPTED,
         sweep_cases.REFUSED,
@@ -147,13 +148,13 @@ def assert_both_agree(kind: Kind, spec: Spec) -> None:
     assert in_python <= in_cel
 
 
-@settings(max_examples=80)
+@settings(max_examples=30)
 @given(generated_specs.RUN_SPECS)
 def test_python_and_the_api_server_agree_on_runs(spec: Spec) -> None:
     assert_both_agree(KINDS["run"], spec)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(SWEEP_SPECS)
 def test_python_and_the_api_server_agree_on_sweeps(spec: Spec) -> None:
     assert_both_agree(KINDS["sweep"], spec)

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunSpec
-from benchrun.api.crd import RUN, Schema
+from benchrun.api.crd import Schema
 from unit.api.agreement import broken_in_cel, broken_in_python
 from unit.api.dataset_cases import FILE
+from unit.api.schemas import RUN_SPEC
 from unit.api.spec_cases import absent, minimal
 
 Members = dict[str, Any]
@@ -77,7 +78,6 @@ FIELD_OF = {
     name: "spec." + place.replace("workloads.0", "workloads[0]")
     for name, (place, _, _) in UNIONS.items()
 }
-SCHEMA = RUN.spec_schema()
 
 
 def spec(place: str, members: Members) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def test_a_union_with_one_member_is_accepted(
 ) -> None:
     body = spec(place, members)
     assert broken_in_python(BenchmarkRunSpec, body) == (set(), False)
-    assert broken_in_cel(body, SCHEMA) == set()
+    assert broken_in_cel(body, RUN_SPEC) == set()
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_none_or_two_are_rejected_at_the_field_by_a_list_of_all(
     body = spec(place, members)
     problems = {(FIELD_OF[name], f"must set exactly one of {listed}")}
     assert broken_in_python(BenchmarkRunSpec, body) == (problems, False)
-    assert broken_in_cel(body, SCHEMA) == problems
+    assert broken_in_cel(body, RUN_SPEC) == problems
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_what_is_measured_is_one_thing(targets: tuple[str, ...]) -> None:
     }
     problems = {("spec", "must set exactly one of server, endpoint and offline")}
     assert broken_in_python(BenchmarkRunSpec, body) == (problems, False)
-    assert broken_in_cel(body, SCHEMA) == problems
+    assert broken_in_cel(body, RUN_SPEC) == problems
 
 
 def unions_of(schema: Schema, path: str = "spec") -> Iterator[str]:
@@ -173,7 +173,7 @@ def test_no_union_is_forgotten_here_and_in_the_table_of_specs() -> None:
     }
     found = {
         place
-        for place in unions_of(SCHEMA)
+        for place in unions_of(RUN_SPEC)
         if not place.endswith((".file", ".conversation"))
     }
     assert found == elsewhere | set(FIELD_OF.values()) - {FIELD_OF["file"]}

@@ -64,9 +64,8 @@ def path(tmp_path: Path, kubectl: FakeKubectl) -> Iterator[str]:
     """A manifest whose run is new, and goes on until it is cancelled."""
     kubectl.answer("get", "chat", "--ignore-not-found")
     kubectl.gives("apply", body=fresh())
-    kubectl.watch(
-        run_body(running()), once=True
-    )  # the first one; others are to follow
+    # the first one; others are to follow
+    kubectl.watch(run_body(running()), once=True)
     file = tmp_path / "run.yaml"
     file.write_text(yaml.safe_dump(manifest()), encoding="utf-8")
     yield str(file)
@@ -189,9 +188,8 @@ def test_a_run_that_is_just_being_created_is_cancelled_too(
     for _ in polling("kubectl is asked to create the run", seconds=30):
         if any("create" in arguments for arguments in kubectl.commands()):
             break
-    os.killpg(
-        command.process.pid, number
-    )  # as a terminal does: kubectl gets it, too
+    # as a terminal does: kubectl gets it, too
+    os.killpg(command.process.pid, number)
     let_go.write_text("go on", encoding="utf-8")
     out, error = command.process.communicate(timeout=30)
     assert (command.process.returncode, "cancelling chat-x7f2k" in out) == (

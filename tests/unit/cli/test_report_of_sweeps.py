@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from benchrun.api.sweep import essence
 from benchrun.cli.__main__ import TABLE_WIDTH, main
+from benchrun.judge.sweep.judged_sweep import fitted
 from benchrun.plan import Owner, timeline_config_map
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.cli.finished_runs import timeline_part
@@ -408,12 +409,15 @@ def test_a_sweep_that_goes_on_has_no_page_yet(
 # ---- what the status had no room for
 # ---------------------------------------------------------------------------------
 
-EIGHT = range(8, 16)
+MAX_BYTES = 7_500
+"""In the place of 60,000: a table of 256 rows takes seconds to be drawn."""
+FOUR = range(8, 12)
+ROWS = 8 * len(FOUR)
 
 
 @pytest.fixture(scope="module")
 def large() -> FinishedSweep:
-    """A sweep of 256 rows, each with every figure; its last variant did not start."""
+    """A sweep with more rows than fit, each with every figure; its last variant did not start."""
     server = {
         "running_mean": 123.4,
         "waiting_mean": 234.5,
@@ -421,16 +425,18 @@ def large() -> FinishedSweep:
         "prefix_hit_percent": 1.2,
     }
     measured: dict[str, Measured | None] = {
-        f"variant-{n:02d}": Measured(server=server) for n in range(31)
+        f"variant-{n:02d}": Measured(server=server) for n in range(7)
     }
-    load_points = [f"{'w' * 12}/concurrency={users}" for users in EIGHT]
-    template = spec_body(workloads=[workload("w" * 12, load=concurrencies(*EIGHT))])
-    return finished_sweep(
-        measured | {"lame": None},
-        load_points=load_points,
-        replications=2,
-        template=template,
-    )
+    load_points = [f"{'w' * 12}/concurrency={users}" for users in FOUR]
+    template = spec_body(workloads=[workload("w" * 12, load=concurrencies(*FOUR))])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitted, "__kwdefaults__", {"max_bytes": MAX_BYTES})
+        return finished_sweep(
+            measured | {"lame": None},
+            load_points=load_points,
+            replications=2,
+            template=template,
+        )
 
 
 def shown_rows(output: str) -> list[list[str]]:
@@ -458,7 +464,7 @@ def test_rows_that_the_status_has_no_room_for_come_from_the_runs(
     assert main(["report", NAME, "--sweep", "--wide"]) == 2
     output = capsys.readouterr().out
     rows = shown_rows(output)
-    assert len(rows) == 32 * 8
+    assert len(rows) == ROWS
     assert all("98.7%" in row for row in rows if row[0] != "lame")
     assert "did not fit" not in output
 
@@ -475,7 +481,7 @@ def test_a_file_may_hold_the_sweep_and_its_runs(
         json.dumps({"kind": "List", "items": [large.body, *large.runs]})
     )
     assert main(["report", NAME, "-f", str(file)]) == 2
-    assert len(shown_rows(capsys.readouterr().out)) == 32 * 8
+    assert len(shown_rows(capsys.readouterr().out)) == ROWS
 
 
 @pytest.mark.parametrize(
@@ -498,7 +504,7 @@ def test_where_runs_are_gone_the_status_is_shown_with_what_is_missing(
     file.write_text(json.dumps({"kind": "List", "items": [large.body, *runs]}))
     assert main(["report", NAME, "-f", str(file)]) == 2
     output = capsys.readouterr().out
-    assert len(shown_rows(output)) == len(large.status.results) < 32 * 8
+    assert len(shown_rows(output)) == len(large.status.results) < ROWS
     assert "did not fit into the status" in " ".join(output.split())
 
 
@@ -530,7 +536,7 @@ def test_whoever_watched_it_sees_the_whole_table_too(
         body={"items": large.runs},
     )
     assert main(["watch", NAME, "--sweep", "--wide"]) == 2
-    assert len(shown_rows(capsys.readouterr().out)) == 32 * 8
+    assert len(shown_rows(capsys.readouterr().out)) == ROWS
 
 
 @pytest.mark.parametrize(
@@ -548,5 +554,5 @@ def test_what_is_gone_after_watching_leaves_the_table_of_the_status(
     kubectl.gives("get", "benchmarkruns.benchrun.dev", body={"items": large.runs})
     assert main(["watch", NAME, "--sweep"]) == 2
     output = capsys.readouterr().out
-    assert len(shown_rows(output)) == len(large.status.results) < 32 * 8
+    assert len(shown_rows(output)) == len(large.status.results) < ROWS
     assert "did not fit into the status" in " ".join(output.split())

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from benchrun_client.contract import (
     DataFile,
-    Engine,
+    LoadEngineVersion,
     Plan,
     RandomData,
     SamplingParams,
@@ -153,7 +153,9 @@ def raw_stage(**changes: Any) -> RawStage:
             "sequence": 0,
             "stage_id": "chat/concurrency=2/r1",
             "prompts_digest": "b" * 64,
-            "engine": Engine(name="vllm", version="0.32.0", trust_env=False),
+            "engine": LoadEngineVersion(
+                name="vllm", version="0.32.0", trust_env=False
+            ),
             "scalars": {"completed": 1, "failed": 1},
             "instants": instants,
             "unix_minus_perf": 1_700_000_000.0,

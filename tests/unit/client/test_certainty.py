@@ -24,7 +24,6 @@ from benchrun_client.contract import (
     stage_shape,
 )
 from benchrun_client.stage_record import gap_counts, gap_slices
-from scipy import stats
 
 WARM = 2000
 INF = math.inf
@@ -126,6 +125,8 @@ def test_three_repeats_that_agree_decide_it() -> None:
 
 
 def test_repeats_that_differ_widen_the_interval() -> None:
+    from scipy import stats  # it takes a second to import
+
     levels = [800, 1200, 900, 1100]
     alike = interval(in_order(*(spread(1000, n, sigma=0.1) for n in range(4))), 50)
     stages = [

@@ -6,8 +6,8 @@ from benchrun_client.engines import (
     ENGINES,
     Engine,
     EngineName,
+    EngineSetting,
     ServedFiles,
-    Setting,
 )
 
 SGLANG = ENGINES["SGLang"]
@@ -42,7 +42,11 @@ def test_no_engine_has_a_counter_by_a_name_of_its_own(engine: Engine) -> None:
 
 
 def test_a_flag_of_a_setting_is_read_by_its_beginning_too(engine: Engine) -> None:
-    sizes = (Setting.MAX_RUNNING, Setting.MAX_TOKENS, Setting.TENSOR_PARALLEL)
+    sizes = (
+        EngineSetting.MAX_RUNNING,
+        EngineSetting.MAX_TOKENS,
+        EngineSetting.TENSOR_PARALLEL,
+    )
     assert {engine.setting_flags[size] for size in sizes} <= engine.readable_flags
 
 

@@ -121,12 +121,10 @@ class SimulatedCluster:
     manifests: dict[Identity, Manifest] = field(default_factory=dict)
     objects: dict[Identity, Child] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
-    created: list[str] = field(
-        default_factory=list
-    )  # everything that was ever created, as `kind role`
-    clients: list[SimulatedClient] = field(
-        default_factory=list
-    )  # every client process there ever was
+    # everything that was ever created, as `kind role`
+    created: list[str] = field(default_factory=list)
+    # every client process there ever was
+    clients: list[SimulatedClient] = field(default_factory=list)
     status: dict[str, Any] = field(default_factory=dict)
     status_version: int = 0
     server_is_broken: bool = False

@@ -53,12 +53,10 @@ class SimulatedOperator:
     status: dict[str, Any] = field(default_factory=dict)
     status_version: int = 0
     decision: Decision | None = None
-    open_lookups: dict[Query[Any], None] = field(
-        default_factory=dict
-    )  # queries under way
-    ends: list[str] = field(
-        default_factory=list
-    )  # reasons of warning and ending events that were posted
+    # queries under way
+    open_lookups: dict[Query[Any], None] = field(default_factory=dict)
+    # reasons of warning and ending events that were posted
+    ends: list[str] = field(default_factory=list)
 
     # ---- what it learns
     # --------------------------------------------------------------------------------------------

@@ -6,9 +6,8 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-RESET = struct.pack(
-    "ii", 1, 0
-)  # SO_LINGER: closing sends a reset and drops what was not sent
+# SO_LINGER: closing sends a reset and drops what was not sent
+RESET = struct.pack("ii", 1, 0)
 
 
 @asynccontextmanager

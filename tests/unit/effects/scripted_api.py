@@ -45,9 +45,8 @@ class Exchange:
     api: KubernetesApi
     connection: Connection
     requests: list[Request]
-    writes: list[
-        tuple[str, ...]
-    ]  # verb, resource and code of every change that was counted
+    # verb, resource and code of every change that was counted
+    writes: list[tuple[str, ...]]
 
 
 def gives(body: Json) -> Answer:

@@ -8,7 +8,7 @@ from fuzz.mutations import mutated_bytes
 from fuzz.readers import READERS
 from fuzz.seeds import FOUND, seeds
 
-SAMPLE = 12
+SAMPLE = 5
 """Changed inputs of each; `tests/long` has more."""
 
 
@@ -50,5 +50,5 @@ def test_equal_seeds_draw_equal_inputs() -> None:
     ],
 )
 def test_whatever_an_input_is_it_can_be_changed(data: bytes) -> None:
-    for seed in range(300):
+    for seed in range(60):
         assert isinstance(mutated_bytes(data, random.Random(seed)), bytes)

@@ -7,6 +7,8 @@ from fuzz.mutations import leaf_by_leaf
 from fuzz.specs import MOST_SECONDS, Tally, changed, drawn, report, tally_of
 from unit.api.examples import EXAMPLES
 
+SPECS = 25
+CHANGED = 80
 FAST = (
     "quickstart",
     "existing-endpoint",
@@ -25,10 +27,10 @@ def assert_right(tally: Tally, count: int) -> None:
 def test_specs_drawn_from_the_schemas_are_refused_at_a_field_or_come_to_an_end() -> (
     None
 ):
-    tally = tally_of(drawn(60))
-    assert_right(tally, 60)
+    tally = tally_of(drawn(SPECS))
+    assert_right(tally, SPECS)
     ended = sum(n for name, n in tally.outcomes.items() if name.endswith("ended"))
-    assert ended > 60 / 3, "most are to be accepted"
+    assert ended > SPECS / 3, "most are to be accepted"
 
 
 def test_examples_changed_in_one_leaf_are_refused_at_a_field_or_come_to_an_end() -> (
@@ -36,7 +38,7 @@ def test_examples_changed_in_one_leaf_are_refused_at_a_field_or_come_to_an_end()
 ):
     few = [each for each in EXAMPLES if each.name in FAST]
     assert len(few) == len(FAST)
-    assert_right(tally_of(changed(200, of=few)), 200)
+    assert_right(tally_of(changed(CHANGED, of=few)), CHANGED)
 
 
 def test_equal_numbers_give_equal_specs() -> None:

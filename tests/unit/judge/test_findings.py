@@ -10,6 +10,7 @@ from benchrun.judge.rules.all_rules import (
     aggregate,
     judge_stage,
     verdict_of_findings,
+    within,
 )
 from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun.judge.rules.sample_size import missing_records
@@ -167,6 +168,23 @@ def test_many_findings_keep_their_sentences_and_lose_their_words_from_the_end() 
     assert 0 < explained.count(True) < len(Code)
     assert json_bytes(found, exclude_none=False) <= MAX_FINDINGS_BYTES
     assert found[-1].sentence
+
+
+def test_where_that_is_not_enough_the_last_lose_their_evidence() -> None:
+    evidence: dict[str, float | str | None] = {
+        "error": "e" * 60,
+        "hitPercent": 90.0,
+    }
+    found = aggregate(
+        [StageFinding(code, "Suspect", "a/r1", evidence) for code in list(Code)]
+    )
+    kept = within(15_000, found)
+    assert json_bytes(kept, exclude_none=False) <= 15_000
+    has_evidence = [bool(each.evidence) for each in kept]
+    assert has_evidence == sorted(has_evidence, reverse=True)
+    assert 0 < has_evidence.count(True) < len(kept)
+    assert not any(each.meaning or each.remedy for each in kept)
+    assert [each.sentence for each in kept] == [each.sentence for each in found]
 
 
 def test_the_earliest_of_equally_bad_stages_is_named() -> None:

@@ -4,8 +4,10 @@ often it errs."""
 import math
 import random
 from collections.abc import Sequence
+from importlib import import_module
 from itertools import permutations, product
 from random import Random
+from types import ModuleType
 
 import pytest
 from benchrun.measure import (
@@ -24,7 +26,6 @@ from benchrun.measure import (
 )
 from benchrun_client.contract import regularized_beta, student_p_value
 from hypothesis import given, strategies as st
-from scipy import special, stats
 from unit.measure.noise import correlated, queueing
 
 DEGREES = st.floats(1, 10_000)
@@ -37,8 +38,21 @@ memory (a queue at 95 % load seen for 200 requests): nobody can tell those from 
 one in ten is taken for one."""
 
 
+@pytest.fixture(scope="module")
+def special() -> ModuleType:
+    """SciPy takes a second to import."""
+    return import_module("scipy.special")
+
+
+@pytest.fixture(scope="module")
+def stats() -> ModuleType:
+    return import_module("scipy.stats")
+
+
 @given(st.floats(0.1, 10_000), st.floats(0.1, 10_000), st.floats(0, 1))
-def test_the_incomplete_beta_function(a: float, b: float, x: float) -> None:
+def test_the_incomplete_beta_function(
+    special: ModuleType, a: float, b: float, x: float
+) -> None:
     assert regularized_beta(a, b, x) == pytest.approx(
         special.betainc(a, b, x), rel=1e-9, abs=1e-10
     )
@@ -55,20 +69,22 @@ def test_the_incomplete_beta_function(a: float, b: float, x: float) -> None:
         (499_000, 501_000, 0.499),
     ],
 )
-def test_its_ends_and_large_parameters(a: float, b: float, x: float) -> None:
+def test_its_ends_and_large_parameters(
+    special: ModuleType, a: float, b: float, x: float
+) -> None:
     assert regularized_beta(a, b, x) == pytest.approx(
         special.betainc(a, b, min(1, max(0, x))), rel=1e-8
     )
 
 
 @given(st.floats(0, 1000), DEGREES)
-def test_students_p_value(t: float, degrees: float) -> None:
+def test_students_p_value(stats: ModuleType, t: float, degrees: float) -> None:
     assert student_p_value(t, degrees) == pytest.approx(
         2 * stats.t.sf(t, degrees), rel=1e-8, abs=1e-10
     )
 
 
-def test_a_tail_is_not_lost_to_rounding() -> None:
+def test_a_tail_is_not_lost_to_rounding(stats: ModuleType) -> None:
     assert student_p_value(1e6, 10) == pytest.approx(
         2 * stats.t.sf(1e6, 10), rel=1e-8
     )
@@ -77,14 +93,18 @@ def test_a_tail_is_not_lost_to_rounding() -> None:
 
 
 @given(st.floats(0.01, 0.999), DEGREES)
-def test_students_quantile(confidence: float, degrees: float) -> None:
+def test_students_quantile(
+    stats: ModuleType, confidence: float, degrees: float
+) -> None:
     assert student_quantile(confidence, degrees) == pytest.approx(
         stats.t.ppf((1 + confidence) / 2, degrees), rel=1e-7
     )
 
 
 @given(st.floats(-1, 1000), st.integers(1, 60), st.integers(1, 200))
-def test_fishers_p_value(f: float, between: int, within: int) -> None:
+def test_fishers_p_value(
+    stats: ModuleType, f: float, between: int, within: int
+) -> None:
     assert fisher_p_value(f, between, within) == pytest.approx(
         stats.f.sf(f, between, within), rel=1e-7, abs=1e-12
     )
@@ -103,7 +123,9 @@ def ratio(first: Sequence[float], second: Sequence[float]) -> Contrast:
     st.lists(st.integers(1, 10_000), min_size=3, max_size=20, unique=True),
     st.lists(st.integers(1, 10_000), min_size=3, max_size=20, unique=True),
 )
-def test_welchs_test_and_interval(first: list[int], second: list[int]) -> None:
+def test_welchs_test_and_interval(
+    stats: ModuleType, first: list[int], second: list[int]
+) -> None:
     found = between(first, second)
     expected = stats.ttest_ind(second, first, equal_var=False)
     low, high = expected.confidence_interval(0.95)
@@ -239,14 +261,16 @@ def test_one_wrong_yes_in_twenty_families(together: float) -> None:
 
 
 @given(st.permutations(range(12)) | st.permutations(range(5)))
-def test_the_order_of_one_series(values: list[int]) -> None:
+def test_the_order_of_one_series(stats: ModuleType, values: list[int]) -> None:
     expected = stats.kendalltau(range(len(values)), values, method="exact")
     assert order_p_value([values]) == pytest.approx(expected.pvalue, rel=1e-9)
     assert surplus(values) == round(expected.statistic * math.comb(len(values), 2))
 
 
 @given(VALUES)
-def test_the_slope_is_the_median_of_all(values: list[int]) -> None:
+def test_the_slope_is_the_median_of_all(
+    stats: ModuleType, values: list[int]
+) -> None:
     assert theil_sen_slope(values) == pytest.approx(stats.theilslopes(values).slope)
     assert theil_sen_slope(values[:1]) == 0
 
@@ -257,7 +281,7 @@ def test_the_slope_is_the_median_of_all(values: list[int]) -> None:
     st.floats(0, 2),
 )
 def test_at_equal_load_what_the_load_does_is_gone_and_a_slow_trend_is_not(
-    loads: list[int], effect: float, trend: float
+    stats: ModuleType, loads: list[int], effect: float, trend: float
 ) -> None:
     # There and back again: the trend of a palindrome's load is none.
     loads = [*loads, *reversed(loads)]

@@ -82,6 +82,7 @@ def test_a_container_that_is_restarted_finds_its_image_there() -> None:
 ANYTHING = st.recursive(
     st.none() | st.text() | st.integers(),
     lambda s: st.lists(s) | st.dictionaries(st.text(), s),
+    max_leaves=10,
 )
 
 
@@ -93,7 +94,8 @@ ANYTHING = st.recursive(
                 "message": ANYTHING,
                 "involvedObject": ANYTHING,
             }
-        )
+        ),
+        max_size=3,
     )
 )
 def test_no_event_raises(events: list[dict[str, Any]]) -> None:

@@ -212,9 +212,8 @@ def test_a_log_is_read_once_and_so_many_lines_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read: list[int] = []
-    module = sys.modules[
-        "benchrun.observe.last_words"
-    ]  # the package has the function by its name
+    # the package has the function by its name
+    module = sys.modules["benchrun.observe.last_words"]
 
     def usage(lines: list[object]) -> str:
         read.append(len(lines))

@@ -12,8 +12,8 @@ from unit.observe.bodies import condition, pod_body, waiting
 
 VLLM = ENGINES["VLLM"]
 
-REASONS: dict[str, dict[str, list[str]]] = yaml.safe_load(
-    Path(__file__).with_name("pod-reasons-1.36.yaml").read_text()
+REASONS: dict[str, dict[str, list[str]]] = yaml.load(
+    Path(__file__).with_name("pod-reasons-1.36.yaml").read_text(), yaml.CSafeLoader
 )
 
 

@@ -11,8 +11,9 @@ import yaml
 from benchrun.observe import Means, Place, quantity, refusal_of, refused_pods
 from hypothesis import given, strategies as st
 
-CASES = yaml.safe_load(
-    (Path(__file__).parent / "refusals.yaml").read_text(encoding="utf-8")
+CASES = yaml.load(
+    (Path(__file__).parent / "refusals.yaml").read_text(encoding="utf-8"),
+    yaml.CSafeLoader,
 )
 TEXTS = [case["text"] for of_means in CASES.values() for case in of_means.values()]
 

@@ -30,7 +30,7 @@ from unit.plan.specs import OWNER
 
 UID = "uid-1"
 FEW = settings(
-    max_examples=60,
+    max_examples=20,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )
 """Two of three generated specs break a rule; they are passed over."""

@@ -7,6 +7,7 @@ the diff. Such a run fails, so that it can't be the one that is trusted."""
 import json
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import kubernetes_validate
 import pytest
 import yaml
 from benchrun.api import BenchmarkRunSpec
-from benchrun.api.crd import RUN, Schema
+from benchrun.api.crd import Schema
 from benchrun.plan import (
     Manifest,
     TimelinePart,
@@ -22,6 +23,8 @@ from benchrun.plan import (
     timeline_config_map,
 )
 from benchrun_client.contract import PLAN_FILE, Sealed
+from kubernetes_validate import utils
+from unit.api.schemas import RUN_SPEC
 from unit.measure.records import sealed_bytes
 from unit.plan.cases import CASES, ENDPOINT_ADDRESSES
 from unit.plan.objects import objects
@@ -64,7 +67,7 @@ def test_objects_are_those_that_were_reviewed(case: str) -> None:
     if os.environ.get("UPDATE_GOLDEN"):
         file.write_text(yaml.safe_dump_all(shown, sort_keys=False, width=120))
         pytest.fail(f"{file.name} was written anew; read its diff")
-    assert list(yaml.safe_load_all(file.read_text())) == shown
+    assert list(yaml.load_all(file.read_text(), yaml.CSafeLoader)) == shown
 
 
 def of_known_kinds(manifest: Manifest) -> list[Manifest]:
@@ -77,6 +80,14 @@ def of_known_kinds(manifest: Manifest) -> list[Manifest]:
         {"apiVersion": "v1", "kind": "Pod", **group[pod]}
         for pod in ("leaderTemplate", "workerTemplate")
     ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def schemas_are_read_once() -> Iterator[None]:
+    """The schemas of a release are megabytes, which every validation would parse anew."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(utils, "schema_contents", lru_cache(utils.schema_contents))
+        yield
 
 
 @pytest.mark.parametrize(
@@ -134,7 +145,7 @@ FILES = {field.rpartition(".file.")[2] for field in SET if ".file." in field}
 A price is in no manifest."""
 UNIONS = [
     pytest.param(path, members, id=path)
-    for path, members in unions_of(RUN.spec_schema())
+    for path, members in unions_of(RUN_SPEC)
     if not path.endswith((".cost", ".file", ".conversation", ".offline.env[]"))
 ]
 
@@ -148,8 +159,6 @@ def test_every_member_is_in_a_golden_file(
 
 def test_every_place_of_a_file_is_in_a_golden_file() -> None:
     (places,) = {
-        members
-        for path, members in unions_of(RUN.spec_schema())
-        if path.endswith(".file")
+        members for path, members in unions_of(RUN_SPEC) if path.endswith(".file")
     }
     assert [place for place in places if place not in FILES] == []

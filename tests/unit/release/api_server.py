@@ -38,12 +38,10 @@ class Cluster:
         ] = []  # verb, path without its query, body
         self.pages = 0
         self.url = ""
-        self.now: int | None = (
-            1_800_000_000  # by its own clock; None: it tells no time
-        )
-        self.takes: Callable[[list[Json]], None] = lambda page: (
-            None
-        )  # reads a page's objects
+        # by its own clock; None: it tells no time
+        self.now: int | None = 1_800_000_000
+        # reads a page's objects
+        self.takes: Callable[[list[Json]], None] = lambda page: None
 
     def add(self, plural: str, body: Json) -> Json:
         """Add an object, as if another client had created it."""

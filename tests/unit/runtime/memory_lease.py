@@ -23,9 +23,8 @@ class MemoryLease(LeaseApi):
         self.lease: Json | None = None
         self.broken: ClusterError | None = None  # what every request fails with
         self.hangs = False
-        self.loses_answers = (
-            False  # writes are carried out and then nothing is heard of them
-        )
+        # writes are carried out and then nothing is heard of them
+        self.loses_answers = False
         self.writes = 0
         self._version = 0
 

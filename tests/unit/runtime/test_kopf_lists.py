@@ -43,9 +43,8 @@ class Listed:
     ) -> None:
         self.count = count
         self.size = size
-        self.watched = (
-            watched  # status of a watch, and code of the error that ends it
-        )
+        # status of a watch, and code of the error that ends it
+        self.watched = watched
         self.refuses: list[int] = []  # statuses of the first lists
         self.expires = expires  # so many tokens, the first ones
         self.limits: list[int] = []

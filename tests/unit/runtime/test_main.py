@@ -124,9 +124,8 @@ def test_a_complaint_that_is_repeated_at_every_try_is_let_through_once_in_a_whil
 
 # What the operator costs before it does anything.
 
-IMPORT_MIB = (
-    100  # resident after importing everything; about 75 when this was written
-)
+# resident after importing everything; about 75 when this was written
+IMPORT_MIB = 100
 
 PROGRAM_FOOTPRINT = """
 import json, sys

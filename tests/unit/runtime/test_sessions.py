@@ -206,9 +206,8 @@ async def test_a_question_under_way_is_not_left_for_the_same_client(
 def test_client_that_is_another_one_is_followed_anew(another: PullTarget) -> None:
     @scenario
     async def anew(background: Background) -> None:
-        background.web.takes_seconds = (
-            30.0  # the question to the one before is left
-        )
+        # the question to the one before is left
+        background.web.takes_seconds = 30.0
         background.follow(pull=PULL)
         await passing(3)
         background.follow(pull=another)

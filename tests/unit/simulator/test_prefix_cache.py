@@ -83,9 +83,8 @@ def test_the_block_unused_longest_is_evicted_first_and_a_prompt_from_its_tail() 
     kv = cache(blocks=4)
     kv.release(admitted(kv, list(range(8))))
     kv.release(admitted(kv, list(range(100, 108))))
-    kv.release(
-        admitted(kv, list(range(200, 204)))
-    )  # takes one block: the tail of the oldest prompt
+    # takes one block: the tail of the oldest prompt
+    kv.release(admitted(kv, list(range(200, 204))))
     assert admitted(kv, list(range(9))).cached_tokens == 4
 
 

@@ -27,8 +27,8 @@ from benchrun_client.engines import ENGINES
 VLLM = ENGINES["VLLM"]
 
 FOLDER = Path(__file__).parent
-MODELS: Mapping[str, dict[str, Any]] = yaml.safe_load(
-    (FOLDER / "models.yaml").read_text()
+MODELS: Mapping[str, dict[str, Any]] = yaml.load(
+    (FOLDER / "models.yaml").read_text(), yaml.CSafeLoader
 )
 TOLD: Mapping[str, dict[str, Any]] = json.loads(
     (FOLDER / "models.vllm-0.32.0.json").read_text()

@@ -3,26 +3,26 @@
 import pytest
 from benchrun.measure.server_pressure import ServerLimits, server_limits
 from benchrun.sizing import ServeArgs
-from benchrun_client.engines import ENGINES, EngineName, Setting
+from benchrun_client.engines import ENGINES, EngineName, EngineSetting
 
 
 @pytest.mark.parametrize(
     ("engine", "words", "setting", "value"),
     [
-        ("VLLM", ["--max-num-seqs=8"], Setting.MAX_RUNNING, 8),
-        ("VLLM", ["-tp", "2"], Setting.TENSOR_PARALLEL, 2),
-        ("VLLM", ["--max-running-requests=8"], Setting.MAX_RUNNING, None),
-        ("SGLang", ["--max-running-requests", "8"], Setting.MAX_RUNNING, 8),
-        ("SGLang", ["--max-run=8"], Setting.MAX_RUNNING, 8),
-        ("SGLang", ["--tp=4"], Setting.TENSOR_PARALLEL, 4),
-        ("SGLang", ["--tensor-parallel-size=4"], Setting.TENSOR_PARALLEL, 4),
-        ("SGLang", ["--context-length=32k"], Setting.MAX_TOKENS, 32_000),
-        ("SGLang", ["--max-num-seqs=8"], Setting.MAX_RUNNING, None),
-        ("SGLang", ["--max-prefill-tokens=8"], Setting.STEP_TOKENS, None),
+        ("VLLM", ["--max-num-seqs=8"], EngineSetting.MAX_RUNNING, 8),
+        ("VLLM", ["-tp", "2"], EngineSetting.TENSOR_PARALLEL, 2),
+        ("VLLM", ["--max-running-requests=8"], EngineSetting.MAX_RUNNING, None),
+        ("SGLang", ["--max-running-requests", "8"], EngineSetting.MAX_RUNNING, 8),
+        ("SGLang", ["--max-run=8"], EngineSetting.MAX_RUNNING, 8),
+        ("SGLang", ["--tp=4"], EngineSetting.TENSOR_PARALLEL, 4),
+        ("SGLang", ["--tensor-parallel-size=4"], EngineSetting.TENSOR_PARALLEL, 4),
+        ("SGLang", ["--context-length=32k"], EngineSetting.MAX_TOKENS, 32_000),
+        ("SGLang", ["--max-num-seqs=8"], EngineSetting.MAX_RUNNING, None),
+        ("SGLang", ["--max-prefill-tokens=8"], EngineSetting.STEP_TOKENS, None),
     ],
 )
 def test_a_setting_is_read_from_the_engines_flag(
-    engine: EngineName, words: list[str], setting: Setting, value: int | None
+    engine: EngineName, words: list[str], setting: EngineSetting, value: int | None
 ) -> None:
     assert ServeArgs.of(words, ENGINES[engine]).whole(setting) == value
 
@@ -47,8 +47,8 @@ def test_a_switch_is_turned_by_the_engines_flags(
     engine: EngineName, words: list[str], on: bool, given: bool
 ) -> None:
     args = ServeArgs.of(words, ENGINES[engine])
-    assert args.switched(Setting.PREFIX_CACHE, default=True) is on
-    assert args.is_switched(Setting.PREFIX_CACHE) is given
+    assert args.switched(EngineSetting.PREFIX_CACHE, default=True) is on
+    assert args.is_switched(EngineSetting.PREFIX_CACHE) is given
 
 
 def test_limits_of_sglang_are_those_that_its_flags_say() -> None:

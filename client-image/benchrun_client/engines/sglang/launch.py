@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from benchrun_client.engines import owned_flags
 from benchrun_client.engines.engine import ServedFiles
-from benchrun_client.engines.settings import Setting
+from benchrun_client.engines.settings import EngineSetting
 
 PORT = 30000
 USER = 2000  # The images run as root; any user works, since HOME and caches point to /tmp.
@@ -59,17 +59,17 @@ FLAG_SPELLINGS = {
 }
 """Other spelling of a flag -> its long name without dashes."""
 SETTING_FLAGS = {
-    Setting.MAX_RUNNING: "max-running-requests",
-    Setting.MAX_TOKENS: "context-length",
-    Setting.KV_CACHE_TOKENS: "max-total-tokens",
-    Setting.BLOCK_TOKENS: "page-size",
-    Setting.MEMORY_SHARE: "mem-fraction-static",
-    Setting.TENSOR_PARALLEL: "tp-size",
-    Setting.PIPELINE_PARALLEL: "pp-size",
-    Setting.DATA_PARALLEL: "dp-size",
-    Setting.CONFIG_FILE: "config",
+    EngineSetting.MAX_RUNNING: "max-running-requests",
+    EngineSetting.MAX_TOKENS: "context-length",
+    EngineSetting.KV_CACHE_TOKENS: "max-total-tokens",
+    EngineSetting.BLOCK_TOKENS: "page-size",
+    EngineSetting.MEMORY_SHARE: "mem-fraction-static",
+    EngineSetting.TENSOR_PARALLEL: "tp-size",
+    EngineSetting.PIPELINE_PARALLEL: "pp-size",
+    EngineSetting.DATA_PARALLEL: "dp-size",
+    EngineSetting.CONFIG_FILE: "config",
 }
-FLAGS_OFF = {Setting.PREFIX_CACHE: "disable-radix-cache"}
+FLAGS_OFF = {EngineSetting.PREFIX_CACHE: "disable-radix-cache"}
 PLACEHOLDERS = {
     "--model-path": "$(MODEL)",
     "--served-model-name": "$(SERVED_NAME)",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from benchrun_client.engines import owned_flags
 from benchrun_client.engines.engine import ServedFiles
-from benchrun_client.engines.settings import Setting
+from benchrun_client.engines.settings import EngineSetting
 
 PORT = 8000
 # The uid of user `vllm` in vLLM's images; any other works too, since HOME and caches point to /tmp.
@@ -85,20 +85,20 @@ FLAG_SPELLINGS = {
 }
 """Other spelling of a flag -> its long name without dashes."""
 SETTING_FLAGS = {
-    Setting.MAX_RUNNING: "max-num-seqs",
-    Setting.MAX_TOKENS: "max-model-len",
-    Setting.STEP_TOKENS: "max-num-batched-tokens",
-    Setting.BLOCK_TOKENS: "block-size",
-    Setting.PREFIX_CACHE: "enable-prefix-caching",
-    Setting.CHUNKED_PREFILL: "enable-chunked-prefill",
-    Setting.MEMORY_SHARE: "gpu-memory-utilization",
-    Setting.KV_CACHE_BYTES: "kv-cache-memory-bytes",
-    Setting.TENSOR_PARALLEL: "tensor-parallel-size",
-    Setting.PIPELINE_PARALLEL: "pipeline-parallel-size",
-    Setting.DATA_PARALLEL: "data-parallel-size",
-    Setting.EXPERT_PARALLEL: "enable-expert-parallel",
-    Setting.LOGS_REQUESTS: "enable-log-requests",
-    Setting.CONFIG_FILE: "config",
+    EngineSetting.MAX_RUNNING: "max-num-seqs",
+    EngineSetting.MAX_TOKENS: "max-model-len",
+    EngineSetting.STEP_TOKENS: "max-num-batched-tokens",
+    EngineSetting.BLOCK_TOKENS: "block-size",
+    EngineSetting.PREFIX_CACHE: "enable-prefix-caching",
+    EngineSetting.CHUNKED_PREFILL: "enable-chunked-prefill",
+    EngineSetting.MEMORY_SHARE: "gpu-memory-utilization",
+    EngineSetting.KV_CACHE_BYTES: "kv-cache-memory-bytes",
+    EngineSetting.TENSOR_PARALLEL: "tensor-parallel-size",
+    EngineSetting.PIPELINE_PARALLEL: "pipeline-parallel-size",
+    EngineSetting.DATA_PARALLEL: "data-parallel-size",
+    EngineSetting.EXPERT_PARALLEL: "enable-expert-parallel",
+    EngineSetting.LOGS_REQUESTS: "enable-log-requests",
+    EngineSetting.CONFIG_FILE: "config",
 }
 READABLE_FLAGS = frozenset(
     {
@@ -144,9 +144,8 @@ begins so; no flag of vLLM that is not read begins like one of these."""
 _OLD_IMAGE = re.compile(r":v?0\.(?:[0-9]|1[0-2])(?:[^0-9/][^/]*)?$")
 """Image tags before 0.13, which introduced --profiler-config (vllm#29912). Older versions, and none
 after 0.15, take the same settings from environment variables."""
-MAX_PROFILED_STEPS = (
-    500  # Most steps in a trace; a step has several thousand events.
-)
+# Most steps in a trace; a step has several thousand events.
+MAX_PROFILED_STEPS = 500
 
 
 def serve_args(model: ServedFiles, command: Sequence[str]) -> list[str]:

@@ -110,11 +110,12 @@ _LINES: Mapping[str, re.Pattern[str]] = {
         rf"\binit engine \(.{{1,80}}\) took .{{1,40}}\(compilation: {_SECONDS} s"
     ),
 }
+# Only lines that contain one of these are examined closely.
 _WORDS = (
     " took ",
     " takes ",
     "Time spent ",
-)  # Only lines that contain one of these are examined closely.
+)
 _MAX_LINES = 1000
 _MIN_LINE_CHARS = 20
 _MAX_LINE_CHARS = 2048

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from benchrun_client.engines.settings import Setting
+from benchrun_client.engines.settings import EngineSetting
 
 SAMPLE_SERIES = {
     "running": ("vllm:num_requests_running",),
@@ -47,11 +47,12 @@ _COUNTERS = (
     "spec_decode_num_draft_tokens_total",
     "spec_decode_num_accepted_tokens_total",
 )
+# Name up to 0.9; 0.10 has it beside the new name.
 _OTHERWISE = {
     name: (f"vllm:gpu_{name}",)
     for name in _COUNTERS
     if name.startswith("prefix_cache_")
-}  # Name up to 0.9; 0.10 has it beside the new name.
+}
 COUNTER_SERIES: Mapping[str, tuple[str, ...]] = {
     name: tuple(
         dict.fromkeys(
@@ -64,13 +65,14 @@ COUNTER_SERIES: Mapping[str, tuple[str, ...]] = {
 }
 """Name of a counter -> names of its series, newest first. A page that has several of them counts
 once. In a record they are summed over engines and reasons."""
+# One counter for each reason of `vllm.v1.engine.FinishReason`.
 LABELLED_COUNTERS = {
     f"finished_{reason}_total": (
         "vllm:request_success_total",
         f'finished_reason="{reason}"',
     )
     for reason in ("stop", "length", "abort", "error", "repetition")
-}  # One counter for each reason of `vllm.v1.engine.FinishReason`.
+}
 MEASURED_SETTINGS = frozenset(
     {
         "engine",
@@ -84,18 +86,18 @@ MEASURED_SETTINGS = frozenset(
 measures when it starts."""
 
 REPORTED_SETTINGS = {
-    Setting.MAX_RUNNING: "max_num_seqs",
-    Setting.MAX_TOKENS: "max_model_len",
-    Setting.STEP_TOKENS: "max_num_batched_tokens",
-    Setting.KV_CACHE_TOKENS: "kv_cache_size_tokens",
-    Setting.BLOCK_TOKENS: "block_size",
-    Setting.PREFIX_CACHE: "enable_prefix_caching",
-    Setting.CHUNKED_PREFILL: "enable_chunked_prefill",
-    Setting.MEMORY_SHARE: "gpu_memory_utilization",
-    Setting.KV_CACHE_BYTES: "kv_cache_memory_bytes",
-    Setting.TENSOR_PARALLEL: "tensor_parallel_size",
-    Setting.DATA_PARALLEL: "data_parallel_size",
-    Setting.LOGS_REQUESTS: "enable_log_requests",
+    EngineSetting.MAX_RUNNING: "max_num_seqs",
+    EngineSetting.MAX_TOKENS: "max_model_len",
+    EngineSetting.STEP_TOKENS: "max_num_batched_tokens",
+    EngineSetting.KV_CACHE_TOKENS: "kv_cache_size_tokens",
+    EngineSetting.BLOCK_TOKENS: "block_size",
+    EngineSetting.PREFIX_CACHE: "enable_prefix_caching",
+    EngineSetting.CHUNKED_PREFILL: "enable_chunked_prefill",
+    EngineSetting.MEMORY_SHARE: "gpu_memory_utilization",
+    EngineSetting.KV_CACHE_BYTES: "kv_cache_memory_bytes",
+    EngineSetting.TENSOR_PARALLEL: "tensor_parallel_size",
+    EngineSetting.DATA_PARALLEL: "data_parallel_size",
+    EngineSetting.LOGS_REQUESTS: "enable_log_requests",
 }
 """Labels of cache_config_info by the settings that they have."""
 

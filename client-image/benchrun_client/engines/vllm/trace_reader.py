@@ -22,16 +22,14 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 CHUNK_BYTES = 1024 * 1024
-MAX_BYTES = (
-    1024 * 1024 * 1024
-)  # Largest unpacked trace: it takes half a minute to read.
+# Largest unpacked trace: it takes half a minute to read.
+MAX_BYTES = 1024 * 1024 * 1024
 MAX_EVENTS = 2_000_000  # Most events kept of a trace; they take about 400 MB.
 MAX_NAMES = 20_000
 MAX_NAME_CHARACTERS = 160
 MAX_KERNELS = 12
-MAX_MICROSECONDS = (
-    1e16  # Largest instant in a trace; Unix time is about 2e15 microseconds.
-)
+# Largest instant in a trace; Unix time is about 2e15 microseconds.
+MAX_MICROSECONDS = 1e16
 _BEGIN = re.compile(r'"traceEvents"\s*:\s*\[')
 _BETWEEN = re.compile(r"[\s,]*")
 # vLLM's name of a step, with the tokens of its prompts and of its answers

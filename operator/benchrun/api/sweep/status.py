@@ -209,9 +209,8 @@ class UndecidedVariant(StatusModel):
         return f"about {about:,.0f} requests a run would decide it"
 
 
-THROUGHPUT = (
-    "throughput"  # The objective of a best variant that has no other condition.
-)
+# The objective of a best variant that has no other condition.
+THROUGHPUT = "throughput"
 
 
 class BestVariant(StatusModel):

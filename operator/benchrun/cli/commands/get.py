@@ -26,6 +26,7 @@ Suspect), what limits it and the
 findings. Sweeps are listed below: how many of their runs have ended, and the best variant.
 With NAME: what that run (or sweep) measured, on what, how long each part took, and the result."""
 
+# Columns whose text may take several lines.
 FOLDED = (
     "load point",
     "findings",
@@ -33,7 +34,7 @@ FOLDED = (
     "baseline",
     "model",
     "image",
-)  # Columns whose text may take several lines.
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

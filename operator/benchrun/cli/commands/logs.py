@@ -23,9 +23,8 @@ and shown then."""
 ROLES = (*names.SERVING_ROLES, names.ROLE_CLIENT)
 DEFAULT_TAIL = 100
 MAX_TAIL_CHARACTERS = 8192
-LOOK_AGAIN_SECONDS = (
-    2.0  # Seconds between two checks for new pods and for the end of the run.
-)
+# Seconds between two checks for new pods and for the end of the run.
+LOOK_AGAIN_SECONDS = 2.0
 
 
 @dataclass(slots=True)

@@ -64,9 +64,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     kubectl = cluster.kubectl_of(options)
-    wanted = manifests.manifests_in(
-        options.file
-    )  # All are read before the first is applied.
+    # All are read before the first is applied.
+    wanted = manifests.manifests_in(options.file)
     started: list[manifests.Applied] = []
     try:
         with interrupts.sigterm_interrupts():

@@ -79,9 +79,8 @@ def decide(facts: SweepFacts) -> SweepDecision:
     wanted = to_read(state)
     end = ending(state)
     starting = () if end is not None else state.to_start
-    waits = (
-        bool(state.waiting) and state.spec.suspend
-    )  # something is left to start, only not now
+    # something is left to start, only not now
+    waits = bool(state.waiting) and state.spec.suspend
     is_over = not starting and not state.active and (end is not None or not waits)
     if wanted and (is_over or not is_tabled(state)):
         return SweepDecision(status=status, read=wanted)
@@ -393,7 +392,10 @@ def ending(state: SweepState) -> Ending | None:
     failed = [run for run in state.ended if run.state == "Failed"]
     if limit is not None and len(failed) > limit:
         last = failed[-1]
-        message = f"{len(failed)} runs failed and spec.maxFailed is {limit}; {last.name}: {last.reason}"
+        message = (
+            f"{len(failed)} runs failed and spec.maxFailed is {limit}; "
+            f"{last.name}: {last.reason}"
+        )
         return Ending(SweepReason.TOO_MANY_FAILED, message)
     return None
 

@@ -39,18 +39,14 @@ class NotCreated:
     message: str = field(compare=False)
     """Reason in a sentence that names the run; may change with every answer."""
     curable: bool  # whether the same run may be created later; otherwise it stays invalid
-    quota: bool = (
-        False  # whether a quota has no room for the run now, and may have later
-    )
-    retried: bool = (
-        False  # whether the API server, or a webhook that it calls, gave no answer
-    )
-    since: datetime | None = field(
-        default=None, compare=False
-    )  # time of the first failed attempt
-    leftover: bool = (
-        False  # whether a run of an earlier sweep of the same name still exists
-    )
+    # whether a quota has no room for the run now, and may have later
+    quota: bool = False
+    # whether the API server, or a webhook that it calls, gave no answer
+    retried: bool = False
+    # time of the first failed attempt
+    since: datetime | None = field(default=None, compare=False)
+    # whether a run of an earlier sweep of the same name still exists
+    leftover: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +99,8 @@ class SweepDecision:
     """The table to make: it is not waited for; a new decision follows when it is there."""
     cancel: tuple[Ref, ...] = ()
     create: tuple[Manifest, ...] = ()
-    forget: bool = (
-        False  # whether the sweep is over: what memory holds of it is dropped
-    )
+    # whether the sweep is over: what memory holds of it is dropped
+    forget: bool = False
     events: tuple[Event, ...] = ()
 
 

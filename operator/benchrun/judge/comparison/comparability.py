@@ -218,9 +218,8 @@ def caveats(baseline: Side, candidate: Side) -> list[str]:
     ]
 
 
-MAX_CLOCK_PERCENT = (
-    3.0  # Most difference of the sides' SM clocks in percent, as within a run.
-)
+# Most difference of the sides' SM clocks in percent, as within a run.
+MAX_CLOCK_PERCENT = 3.0
 
 
 def differences(baseline: Side, candidate: Side) -> Iterator[str]:

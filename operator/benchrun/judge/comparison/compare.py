@@ -50,16 +50,18 @@ class Compared(NamedTuple):
     detectable_percent: float | None
     """Smallest change in percent of the noisiest figure that is found with a probability of 80 %,
     by the measured noise."""
-    answer: str = (
-        ""  # Result of the gate, with which `message` begins; empty without a gate.
-    )
+    # Result of the gate, with which `message` begins; empty without a gate.
+    answer: str = ""
 
 
 _ONE_SERVER = (
     "This holds for these two servers only; for any start compare two or more servers a side (a "
     "sweep, or lists of runs in `benchrun compare`)"
 )
-_OPT_IN = ", or say that one is enough (spec.baseline.oneServerIsEnough: true, --one-server-is-enough)"
+_OPT_IN = (
+    ", or say that one is enough (spec.baseline.oneServerIsEnough: "
+    "true, --one-server-is-enough)"
+)
 
 
 def compare(

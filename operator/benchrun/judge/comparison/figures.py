@@ -30,9 +30,8 @@ NO_CV = "the results do not say how the repeats scatter"
 class NoisyFigure:
     """The value of a metric on one side, with its noise."""
 
-    value: (
-        float | None
-    )  # Geometric mean over the runs; None where a run has no value.
+    # Geometric mean over the runs; None where a run has no value.
+    value: float | None
     log_mean: Contrast | None = None  # None: the noise is not known.
     problem: str | None = None  # Why the value or the noise is None.
     of_arrivals: str | None = None

@@ -202,9 +202,8 @@ class Observed:
     """All that is known of one role's servers at one load point."""
 
     waiting: Waiting
-    point: (
-        OperatingPoint | None
-    )  # Throughput and number running; None without samples or throughput.
+    # Throughput and number running; None without samples or throughput.
+    point: OperatingPoint | None
     pressure: Pressure | None
     stretches: Sequence[Stretch]
     lengths: MeanLengths | None

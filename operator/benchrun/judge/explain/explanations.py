@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, compress
 from statistics import fmean
 
-from benchrun_client.engines import Engine, Setting
+from benchrun_client.engines import Engine, EngineSetting
 
 from benchrun.api import Explanation, Result, ServerStatus
 from benchrun.judge.rules.kv_cache import prefix_hits
@@ -323,7 +323,7 @@ def _step_tokens(
     if step_tokens is None or longest > step_tokens:
         return None
     evidence: Evidence = {"longestPrompt": longest, "stepTokens": step_tokens}
-    flag = engine.setting_flags[Setting.STEP_TOKENS]
+    flag = engine.setting_flags[EngineSetting.STEP_TOKENS]
     return _explanation("StepTokens", "NoneSplit", evidence, flag=flag)
 
 
@@ -407,7 +407,7 @@ def _max_model_len(
             None,
         ),
     }
-    flag = engine.setting_flags[Setting.MAX_TOKENS]
+    flag = engine.setting_flags[EngineSetting.MAX_TOKENS]
     return _explanation("MaxModelLen", "OneRequest", evidence, flag=flag)
 
 

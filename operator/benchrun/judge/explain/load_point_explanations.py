@@ -39,9 +39,8 @@ class QueueExplanation(NamedTuple):
     ] = {}  # Empty unless prompts have servers of their own.
 
 
-Seen = Mapping[
-    str, Observed
-]  # What the explanation of a load point rests on, by role.
+# What the explanation of a load point rests on, by role.
+Seen = Mapping[str, Observed]
 
 
 def explanations(

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from benchrun_client.contract import RandomData, length_range
-from benchrun_client.engines import Engine, Setting
+from benchrun_client.engines import Engine, EngineSetting
 
 from benchrun.api import (
     BenchmarkRunSpec,
@@ -33,16 +33,14 @@ Family = tuple[str | int, ...]
 class Beginnings(NamedTuple):
     """Of the prompts of one stage."""
 
-    generator: (
-        str | None
-    )  # Name of the generator; None: the prompts are no random words.
+    # Name of the generator; None: the prompts are no random words.
+    generator: str | None
     requests: int
     test_request: bool
     sent_before: tuple[str, ...]
     """Earlier stages whose prompts these begin like, in order of sending."""
-    percent: (
-        float | None
-    )  # Percent of the prompt tokens that are in whole blocks sent before.
+    # Percent of the prompt tokens that are in whole blocks sent before.
+    percent: float | None
 
 
 class _Prompts(NamedTuple):
@@ -171,7 +169,7 @@ def _remember(sent: _Sent, stage: str, tokens: Sequence[int]) -> None:
 def block_tokens_of(engine: Engine, servers: Sequence[ServerStatus]) -> int:
     """Return what the servers report of themselves, else what most servers of the engine have."""
     texts = [
-        engine.reported(Setting.BLOCK_TOKENS, server.reported) or ""
+        engine.reported(EngineSetting.BLOCK_TOKENS, server.reported) or ""
         for server in servers
     ]
     sizes = [int(text) for text in texts if text.isdecimal() and len(text) < 6]

@@ -5,9 +5,8 @@ from benchrun.judge.rules.load import Overload
 from benchrun.judge.rules.rule import number
 from benchrun.measure import Hold, MeanLengths, Pressure, ServerLimits, rounded
 
-MIN_QUEUED_SHARE = (
-    0.1  # Share of the samples: a rarer queue is just the beginning of the load.
-)
+# Share of the samples: a rarer queue is just the beginning of the load.
+MIN_QUEUED_SHARE = 0.1
 MIN_QUEUE_MS = 1.0
 """Mean wait in milliseconds, by the servers' own count: a shorter one does not matter."""
 STAYED_SHARE = 0.95
@@ -19,9 +18,8 @@ def percent(value: float | None) -> str:
     return "an unknown share" if value is None else f"{number(value)} %"
 
 
-MIN_WAITING = (
-    1.0  # Mean number of waiting requests: fewer are just entering the engine.
-)
+# Mean number of waiting requests: fewer are just entering the engine.
+MIN_WAITING = 1.0
 
 
 def waiting(

@@ -126,33 +126,45 @@ def verdict_of_findings(findings: Iterable[StageFinding]) -> Verdict:
     )
 
 
-# Findings of a run with their meaning and remedy: all codes with both would take half a status.
-MAX_FINDINGS_BYTES = 30_000
+MAX_FINDINGS_BYTES = 28_000
+"""Bytes of a run's findings: all codes with all that is said of them would take half a status."""
 
 
 def aggregate(findings: Iterable[StageFinding]) -> list[Finding]:
     """Merge the findings into one entry per code.
 
     The worst come first, then the order is that of the codes. An entry has the evidence of the
-    worst stage. Once the entries would take more than `MAX_FINDINGS_BYTES`, the last ones have no
-    meaning and no remedy: `benchrun explain` has them.
+    worst stage. Together they take at most `MAX_FINDINGS_BYTES`, see `within`.
     """
     by_code: dict[Code, list[StageFinding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, []).append(finding)
     entries = [_entry(by_code[code]) for code in SENTENCES if code in by_code]
     ordered = sorted(entries, key=lambda entry: -SEVERITIES.index(entry.severity))
-    bare = [
-        each.model_copy(update={"meaning": "", "remedy": ""}) for each in ordered
-    ]
-    explained = 0
-    room = MAX_FINDINGS_BYTES - json_bytes(bare, exclude_none=False)
-    for whole, short in zip(ordered, bare, strict=True):
-        room -= json_bytes([whole]) - json_bytes([short])
-        if room < 0:
-            break
-        explained += 1
-    return [*ordered[:explained], *bare[explained:]]
+    return within(MAX_FINDINGS_BYTES, ordered)
+
+
+def within(max_bytes: int, entries: Iterable[Finding]) -> list[Finding]:
+    """Cut entries until they take at most `max_bytes`, beginning with the last one.
+
+    First they lose meaning and remedy, which `benchrun explain` has, then their evidence, whose
+    figures are in the sentence. Code, severity and sentence stay.
+    """
+    kept = list(entries)
+    size = json_bytes(kept, exclude_none=False)
+    cuts: tuple[dict[str, object], ...] = (
+        {"meaning": "", "remedy": ""},
+        {"evidence": {}},
+    )
+    for cut in cuts:
+        for place in reversed(range(len(kept))):
+            if size <= max_bytes:
+                return kept
+            shorter = kept[place].model_copy(update=cut)
+            size -= json_bytes([kept[place]], exclude_none=False)
+            size += json_bytes([shorter], exclude_none=False)
+            kept[place] = shorter
+    return kept
 
 
 def _entry(found: list[StageFinding]) -> Finding:

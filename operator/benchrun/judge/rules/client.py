@@ -54,9 +54,8 @@ class Sign(NamedTuple):
     name: str
     value: float
     threshold: float
-    invalid_factor: float = (
-        math.inf
-    )  # Multiple of the threshold above which the stage is Invalid.
+    # Multiple of the threshold above which the stage is Invalid.
+    invalid_factor: float = math.inf
 
     @property
     def load(self) -> float:

@@ -8,7 +8,7 @@ CPU limit.
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from benchrun_client.engines import ENGINES, Setting
+from benchrun_client.engines import ENGINES, EngineSetting
 
 from benchrun.api import Sample, ServerStatus, Severity
 from benchrun.judge.rules.rule import (
@@ -298,10 +298,12 @@ def _memory_share(server: ServerStatus) -> float | None:
     Return None if the share is unknown, or if the KV cache has a fixed size instead of a share.
     """
     engine = ENGINES[server.engine]
-    if engine.reported(Setting.KV_CACHE_BYTES, server.reported) is not None:
+    if engine.reported(EngineSetting.KV_CACHE_BYTES, server.reported) is not None:
         return None
     try:
-        return float(engine.reported(Setting.MEMORY_SHARE, server.reported) or "")
+        return float(
+            engine.reported(EngineSetting.MEMORY_SHARE, server.reported) or ""
+        )
     except ValueError:
         return None
 

@@ -97,9 +97,8 @@ def concurrency_not_reached(stage: StageFacts) -> Found:
     limit *= max(0.0, 1 - thresholds.think_errors * thinking / requests**0.5)
     start = stage.flight.first_reaching(min(limit / 100 * users, most))
     mean = None if start is None else stage.flight.mean(start, last)
-    reached = (
-        most if mean is None else mean
-    )  # no time in between: one wave, sent at once
+    # no time in between: one wave, sent at once
+    reached = most if mean is None else mean
     percent = 100 * reached / users
     if percent >= limit:
         return []

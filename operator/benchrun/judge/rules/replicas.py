@@ -25,9 +25,8 @@ from benchrun.measure.request_figures import risen
 from benchrun.names import PREFILLING_ROLES
 
 MAX_NAMES_CHARS = 200
-MIN_SAMPLES = (
-    5  # Fewest samples of a role: fewer say little about how often it is idle.
-)
+# Fewest samples of a role: fewer say little about how often it is idle.
+MIN_SAMPLES = 5
 
 
 def replicas_unequal(stage: StageFacts) -> Found:

@@ -36,9 +36,8 @@ class StageFinding:
     """The deciding figures, and the threshold that they crossed."""
     weight: float = 0.0
     """Size of the effect, to pick the worst stage of a code; compared within the code only."""
-    default_severity: Severity | None = (
-        None  # The rule's own severity, if the spec changed it.
-    )
+    # The rule's own severity, if the spec changed it.
+    default_severity: Severity | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,8 @@ from typing import Any, Generic, Literal, TypeVar
 Kind = Literal["text", "texts", "integer", "number", "flag", "instant"]
 Value = str | Sequence[str] | int | float | bool | datetime | None
 """Value of a load point; None: not known."""
-Files = Mapping[
-    str, bytes
-]  # File contents by their path in a folder, with forward slashes.
+# File contents by their path in a folder, with forward slashes.
+Files = Mapping[str, bytes]
 Json = dict[str, Any]
 T = TypeVar("T")
 RUN_KEY = b"benchrun.run_uid"  # Key of the run's uid in the file's own metadata.

@@ -8,7 +8,7 @@ from pkgutil import iter_modules
 from typing import Literal, get_args
 
 from benchrun_client.contract import StageRecord
-from benchrun_client.engines import Engine, Setting
+from benchrun_client.engines import Engine, EngineSetting
 
 from benchrun import api, measure
 from benchrun.judge.stage_facts import ExpectedStage, StageFacts, expected_stage
@@ -35,9 +35,8 @@ class ExportedStage:
     # From the servers' metrics endpoints, by role, including the proxy.
     servers: tuple[api.RoleFigures, ...]
     replicas: tuple[measure.Replica, ...]  # Each server of these roles.
-    gpus: (
-        measure.GpuFigures
-    )  # GPU figures of all roles together; unknown if a role has no samples.
+    # GPU figures of all roles together; unknown if a role has no samples.
+    gpus: measure.GpuFigures
     # Throughput within the steady state; empty where the stage has none.
     steady: Mapping[str, float | None]
     began: datetime  # When the first request was sent.
@@ -247,9 +246,9 @@ def engine_figures(stage: ExportedStage) -> Mapping[str, float | int | None]:
 
 
 _SIZES = {
-    "tp": Setting.TENSOR_PARALLEL,
-    "pp": Setting.PIPELINE_PARALLEL,
-    "dp": Setting.DATA_PARALLEL,
+    "tp": EngineSetting.TENSOR_PARALLEL,
+    "pp": EngineSetting.PIPELINE_PARALLEL,
+    "dp": EngineSetting.DATA_PARALLEL,
 }
 # Values by flag, with dashes; None for a switch. Where a flag is repeated, the last one holds.
 Flags = Mapping[str, str | None]
@@ -296,7 +295,7 @@ def parallelism_of(flags: Flags, engine: Engine) -> dict[str, int]:
         name: max(1, int(value)) if value.isdecimal() else 1
         for name, value in given.items()
     }
-    if (experts := names.get(Setting.EXPERT_PARALLEL)) is None:
+    if (experts := names.get(EngineSetting.EXPERT_PARALLEL)) is None:
         return sizes
     return {**sizes, "ep": sizes["tp"] * sizes["dp"] if experts in flags else 1}
 

@@ -14,9 +14,8 @@ CARD_WIDTH = 340
 CARD_HEIGHT = 225
 WIDE_WIDTH = 1080
 FONT_SIZE = 11.5
-CHARACTER_WIDTH = (
-    7.2  # In pixels, for the widest font that a browser may fall back to.
-)
+# In pixels, for the widest font that a browser may fall back to.
+CHARACTER_WIDTH = 7.2
 RAMP = tuple(f"var(--ramp-{step})" for step in range(8))
 """Colours from the least to the greatest load."""
 INK = "var(--ink)"
@@ -40,10 +39,11 @@ OF_WORDS: Mapping[str, str] = {
     "NotComparable": GREY,
 }
 
+# Legend symbols for lines.
 STROKES: ChartSpec = {
     "symbolType": "stroke",
     "symbolStrokeWidth": 3,
-}  # Legend symbols for lines.
+}
 DASHED: ChartSpec = {
     "type": "rule",
     "stroke": SOFT_INK,

@@ -33,8 +33,9 @@ def conversation(folder: Path, *pairs: tuple[str, str]) -> DataFile:
 
 def of_the_tiny_example(folder: Path) -> DataFile:
     config_map = next(
-        yaml.safe_load_all(
-            (EXAMPLES / "e3-which-optimisation-tiny.yaml").read_text()
+        yaml.load_all(
+            (EXAMPLES / "e3-which-optimisation-tiny.yaml").read_text(),
+            yaml.CSafeLoader,
         )
     )
     return written(folder, "agent.json", config_map["data"]["agent.json"])

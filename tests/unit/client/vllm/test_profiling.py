@@ -14,7 +14,7 @@ from aiohttp import web
 from benchrun_client import profiling
 from benchrun_client.contract import (
     PROFILE_STAGE,
-    Engine,
+    LoadEngineVersion,
     ProfilePlan,
     ProfileResult,
     StageRecord,
@@ -47,7 +47,7 @@ class Sender:
     """Sends to nobody: answers one request after the other, so many seconds each; after the last it
     goes on or ends."""
 
-    name = Engine(name="none", version="1", trust_env=False)
+    name = LoadEngineVersion(name="none", version="1", trust_env=False)
 
     def __init__(self, *, seconds: float = 0.0, ends: bool = True) -> None:
         self.instants = Instants()

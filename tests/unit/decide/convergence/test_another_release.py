@@ -3,6 +3,7 @@ read from what was made for it, so that the run ends as it would have ended."""
 
 from collections.abc import Iterator
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -22,7 +23,10 @@ from unit.decide.simulated_operator import SimulatedOperator
 from unit.decide.summaries import applied, deleted, standing
 from unit.plan.specs import OWNER
 
-ROUNDS = range(0, 44, 2)  # from the first pass to after the end
+ROUNDS = range(0, 44, 2)
+"""From the first pass to after the end."""
+SOME_ROUNDS = sorted(Random(20).sample(ROUNDS, 8))
+"""A sample; `tests/long` has them all."""
 CUTS = range(4)  # actions of the pass that creates plan, Job and Service
 
 
@@ -85,14 +89,18 @@ def ends_well(cluster: SimulatedCluster, operator: SimulatedOperator) -> None:
     } == {mounted(cluster)}
 
 
-@pytest.mark.parametrize("rounds", ROUNDS)
-def test_after_any_round(rounds: int, next_release: pytest.MonkeyPatch) -> None:
+def ends_well_after(rounds: int, next_release: pytest.MonkeyPatch) -> None:
     cluster, operator = fresh(FOUR_STAGES)
     for _ in range(rounds):
         goes_on(cluster, operator)
     takes_over(next_release)
     operator.start()
     ends_well(cluster, operator)
+
+
+@pytest.mark.parametrize("rounds", SOME_ROUNDS)
+def test_after_any_round(rounds: int, next_release: pytest.MonkeyPatch) -> None:
+    ends_well_after(rounds, next_release)
 
 
 @pytest.mark.parametrize("cut", CUTS)

@@ -3,6 +3,8 @@ records, the same verdict."""
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
+from random import Random
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -14,6 +16,12 @@ FOUR_STAGES = spec_body(
     workloads=[workload("chat", load=rates("1", "4"))], repeats=2
 )
 ROUNDS_TO_THE_END = 80
+FEW_MISHAPS = settings(max_examples=20, deadline=None)
+Death = tuple[int, int | None]
+"""Seconds after the start, and how many actions of a pass are done; None is all of them."""
+DEATHS: list[Death] = list(product(range(0, 48, 4), [None, 0, 1, 2, 4]))
+SOME_DEATHS = sorted(Random(20).sample(DEATHS, 15), key=DEATHS.index)
+"""A sample; `tests/long` has them all."""
 
 
 @dataclass(frozen=True)
@@ -127,24 +135,8 @@ def suffer(
             cluster.status_version += 1
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(MISHAPS, max_size=70), st.sampled_from([False, False, False, True]))
-def test_a_disturbed_run_ends_like_an_undisturbed_one(
-    mishaps: list[tuple[str, int]], broken: bool
-) -> None:
-    cluster, operator = fresh(FOUR_STAGES, broken=broken)
-    for what, how in mishaps:
-        suffer(cluster, operator, what, how)
-        assert cluster.created.count("Deployment server") <= 1
-        assert cluster.created.count("Job client") <= 1
-    assert run_to_the_end(cluster, operator) == undisturbed(broken=broken)
-
-
-@pytest.mark.parametrize("seconds", range(0, 48, 4))
-@pytest.mark.parametrize("cut_after", [None, 0, 1, 2, 4])
-def test_the_operator_may_die_at_any_moment(
-    seconds: int, cut_after: int | None
-) -> None:
+def ends_the_same_after_a_death(death: Death) -> None:
+    seconds, cut_after = death
     cluster, operator = fresh(FOUR_STAGES)
     for _ in range(seconds):
         fair_round(cluster, operator)
@@ -154,6 +146,28 @@ def test_the_operator_may_die_at_any_moment(
     operator.work(cut_after=cut_after)
     operator.start()
     assert run_to_the_end(cluster, operator) == undisturbed(broken=False)
+
+
+def ends_the_same_after(mishaps: list[tuple[str, int]], *, broken: bool) -> None:
+    cluster, operator = fresh(FOUR_STAGES, broken=broken)
+    for what, how in mishaps:
+        suffer(cluster, operator, what, how)
+        assert cluster.created.count("Deployment server") <= 1
+        assert cluster.created.count("Job client") <= 1
+    assert run_to_the_end(cluster, operator) == undisturbed(broken=broken)
+
+
+@FEW_MISHAPS
+@given(st.lists(MISHAPS, max_size=70), st.sampled_from([False, False, False, True]))
+def test_a_disturbed_run_ends_like_an_undisturbed_one(
+    mishaps: list[tuple[str, int]], broken: bool
+) -> None:
+    ends_the_same_after(mishaps, broken=broken)
+
+
+@pytest.mark.parametrize("death", SOME_DEATHS, ids=str)
+def test_the_operator_may_die_at_any_moment(death: Death) -> None:
+    ends_the_same_after_a_death(death)
 
 
 @pytest.mark.parametrize("seconds", range(0, 50, 7))

@@ -4,9 +4,12 @@ beforehand with how many stages."""
 from functools import lru_cache
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from unit.decide.convergence.test_convergence import (
+    FEW_MISHAPS,
     MISHAPS,
+    SOME_DEATHS,
+    Death,
     Outcome,
     fresh,
     run_to_the_end,
@@ -21,9 +24,8 @@ SEARCHING = spec_body(
     workloads=[workload("listed", load=rates("2")), workload("chat", load=SEARCH)],
     objectives=[{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 200}],
 )
-STAGES = (
-    5  # the listed one, then 1, 2 and 4 requests a second, then 4 to confirm it
-)
+# the listed one, then 1, 2 and 4 requests a second, then 4 to confirm it
+STAGES = 5
 
 
 @lru_cache
@@ -45,11 +47,7 @@ def test_left_alone_it_ends_with_the_stages_that_it_took() -> None:
     assert [search["probes"] for search in cluster.status["searches"]] == [4]
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(MISHAPS, max_size=70))
-def test_a_disturbed_search_ends_like_an_undisturbed_one(
-    mishaps: list[tuple[str, int]],
-) -> None:
+def ends_the_same_after(mishaps: list[tuple[str, int]]) -> None:
     cluster, operator = fresh(SEARCHING)
     for what, how in mishaps:
         suffer(cluster, operator, what, how)
@@ -57,11 +55,8 @@ def test_a_disturbed_search_ends_like_an_undisturbed_one(
     assert run_to_the_end(cluster, operator) == undisturbed()
 
 
-@pytest.mark.parametrize("seconds", range(0, 48, 4))
-@pytest.mark.parametrize("cut_after", [None, 0, 1, 2, 4])
-def test_an_operator_that_restarts_finds_out_where_the_search_stands(
-    seconds: int, cut_after: int | None
-) -> None:
+def ends_the_same_after_a_death(death: Death) -> None:
+    seconds, cut_after = death
     cluster, operator = fresh(SEARCHING)
     for _ in range(seconds):
         suffer(cluster, operator, "time", 1)
@@ -71,3 +66,18 @@ def test_an_operator_that_restarts_finds_out_where_the_search_stands(
         suffer(cluster, operator, "pass cut off", cut_after)
     suffer(cluster, operator, "restart", 0)
     assert run_to_the_end(cluster, operator) == undisturbed()
+
+
+@FEW_MISHAPS
+@given(st.lists(MISHAPS, max_size=70))
+def test_a_disturbed_search_ends_like_an_undisturbed_one(
+    mishaps: list[tuple[str, int]],
+) -> None:
+    ends_the_same_after(mishaps)
+
+
+@pytest.mark.parametrize("death", SOME_DEATHS, ids=str)
+def test_an_operator_that_restarts_finds_out_where_the_search_stands(
+    death: Death,
+) -> None:
+    ends_the_same_after_a_death(death)

@@ -78,9 +78,8 @@ def test_what_is_invalid_ends_the_run_with_those_words(
 
 
 def test_a_server_that_is_never_taken_meets_the_pending_deadline() -> None:
-    limited = SERVER_REFUSED.with_spec(
-        pendingDeadlineSeconds=100
-    )  # the client was ready at 10
+    # the client was ready at 10
+    limited = SERVER_REFUSED.with_spec(pendingDeadlineSeconds=100)
     assert limited.at(109).decide().status.phase == "Pending", "no node would help"
     assert limited.at(100).decide().requeue_after_seconds == pytest.approx(10.0)
     ended = limited.at(110).decide().status

@@ -30,7 +30,7 @@ from benchrun.judge.thresholds import (
     thresholds_of,
 )
 from benchrun_client.contract import START_TIME, StageRecord
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from unit.judge.found import example_of
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.specs import spec
@@ -350,6 +350,8 @@ def test_notes_on_clean_stages_only_say_what_could_not_be_checked_or_is_too_shor
 RANK: dict[Verdict, int] = {"Unknown": -1, "Valid": 0, "Suspect": 1, "Invalid": 2}
 LOAD_POINTS = [load_point(value=value, repeats=2) for value in ("1", "2", "inf")]
 STAGES = [stage for each in LOAD_POINTS for stage in each.stage_ids]
+FEW_RECORDS = settings(max_examples=25)
+"""Every example is a run that is judged, twice in most tests."""
 FINDINGS = st.lists(
     st.builds(
         StageFinding,
@@ -385,6 +387,7 @@ def measured(draw: st.DrawFn) -> list[StageRecord]:
     return found
 
 
+@FEW_RECORDS
 @given(measured(), st.data())
 def test_the_order_of_records_does_not_matter(
     records: list[StageRecord], data: st.DataObject
@@ -392,6 +395,7 @@ def test_the_order_of_records_does_not_matter(
     assert judge(data.draw(st.permutations(records))) == judge(records)
 
 
+@FEW_RECORDS
 @given(measured())
 def test_a_row_tells_the_codes_of_the_findings_and_no_others(
     records: list[StageRecord],
@@ -402,6 +406,7 @@ def test_a_row_tells_the_codes_of_the_findings_and_no_others(
     }
 
 
+@FEW_RECORDS
 @given(measured())
 def test_losing_a_record_never_makes_a_load_point_better(
     records: list[StageRecord],
@@ -418,6 +423,7 @@ def test_one_finding_more_never_makes_a_verdict_better(
     assert RANK[verdict_of_findings(few + more)] >= RANK[verdict_of_findings(few)]
 
 
+@FEW_RECORDS
 @given(st.integers(0, 100), st.integers(0, 100))
 def test_more_hits_never_make_a_verdict_better(one: int, other: int) -> None:
     def verdict(hits: int) -> Verdict:
@@ -432,6 +438,7 @@ def test_more_hits_never_make_a_verdict_better(one: int, other: int) -> None:
     assert RANK[verdict(max(one, other))] >= RANK[verdict(min(one, other))]
 
 
+@FEW_RECORDS
 @given(st.integers(1, 60), st.data())
 def test_more_failures_never_make_a_verdict_better(
     sent: int, data: st.DataObject

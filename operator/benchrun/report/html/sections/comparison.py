@@ -23,13 +23,11 @@ from benchrun.report.sweep_rows import (
 )
 from benchrun.report.tables import ABSENT, Rows, figure
 
-MAX_OPEN_ROWS = (
-    30  # Most rows of an open table beside a chart; longer tables are collapsed.
-)
+# Most rows of an open table beside a chart; longer tables are collapsed.
+MAX_OPEN_ROWS = 30
 MAX_BARS = 40  # Most bars of one chart; the table has all.
-MAX_DRAWN_LOAD_POINTS = (
-    8  # Most load points of a sweep that have charts; the table has all.
-)
+# Most load points of a sweep that have charts; the table has all.
+MAX_DRAWN_LOAD_POINTS = 8
 EXPLAINED = (
     "Bars are the change, the thin line its interval; green is better, red worse, grey within the "
     "noise or unknown. An interval "

@@ -24,10 +24,11 @@ TITLES: dict[Latency, str] = {
     "itl": "ITL: between tokens",
     "e2el": "E2EL: the whole request",
 }
+# Shares marked with thin lines: the median and the 99th percentile.
 MARKED_SHARES = (
     0.5,
     0.99,
-)  # Shares marked with thin lines: the median and the 99th percentile.
+)
 PERCENTILES = (5.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
 
 

@@ -31,10 +31,11 @@ from benchrun.report.tables import (
 )
 
 REPEAT_SUFFIX = "-again"
+# Fields of the spec that switch a single object only.
 _OF_THAT_OBJECT = (
     "suspend",
     "cancel",
-)  # Fields of the spec that switch a single object only.
+)
 
 
 def provenance_section(run: Reported) -> html.Section:

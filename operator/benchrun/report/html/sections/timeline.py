@@ -20,13 +20,14 @@ MARGINS = AXIS_WIDTH + 28
 STAGE_HEIGHT = 22
 PANEL_HEIGHT = 92
 PIXELS_A_TICK = 90
+# One for each run: a chart can't show more.
 LINES = (
     theme.BLUE,
     theme.AMBER,
     theme.GREEN,
     theme.RED,
     theme.GREY,
-)  # One for each run: a chart can't show more.
+)
 _UNITS = (("s", 1.0, 300.0), ("min", 60.0, 10_800.0), ("h", 3600.0, float("inf")))
 """Units of time: name, length in seconds, and the largest span in seconds that is shown in it."""
 MANY_STAGES = 40
@@ -339,10 +340,11 @@ def _sample_layers(
         "offset": 0,
     }
     shown = theme.nominal("line", colours, legend if len(colours) > 1 else None)
+    # No thousandths of a percent.
     ticks = {
         "tickCount": 4,
         "format": "~r" if title.endswith("%") else "~s",
-    }  # No thousandths of a percent.
+    }
     axis = {
         "title": title,
         "minExtent": AXIS_WIDTH,

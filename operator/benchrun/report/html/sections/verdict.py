@@ -191,9 +191,8 @@ def _sweep_facts(status: BenchmarkSweepStatus) -> html.FactList:
         if best.objective == THROUGHPUT and best.variant is not None
     ]
     several = len(best) > 1
-    best = (
-        best if len(best) <= 4 else []
-    )  # For more workloads, see the table below.
+    # For more workloads, see the table below.
+    best = best if len(best) <= 4 else []
     most = f"Most throughput{' per GPU' if is_per_gpu(status) else ''}"
     counts = (
         status.runs.model_dump(include=set(_SWEEP_RUNS))
