@@ -53,7 +53,11 @@ def result_page() -> str:
 What benchrun found in a run, whole: `{RESULT_SCHEMA}`, JSON. It is written once, when the run has
 ended. `status` holds a part of it, cut to 100 kB.
 
-It is in the ConfigMap that `status.resultDocument` names, under `result.json.gz`:
+`benchrun export NAME --format result -o result.json` writes it. With `-f result.json` the commands
+`get`, `report`, `export` and `compare` show the run without a cluster. A comparison with a baseline
+reads the baseline's document too.
+
+In the cluster it is in the ConfigMap that `status.resultDocument` names, under `result.json.gz`:
 
 ```bash
 name=$(kubectl get bmr NAME -o jsonpath='{{.status.resultDocument.configMap}}')

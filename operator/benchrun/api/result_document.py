@@ -8,6 +8,7 @@ field is never given another meaning within a version.
 import gzip
 import zlib
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
@@ -15,7 +16,7 @@ from pydantic_core import from_json
 
 from benchrun.api.base import StatusModel
 from benchrun.api.comparison import Comparison, CostStatus
-from benchrun.api.conditions import Conditions
+from benchrun.api.conditions import Conditions, timestamp
 from benchrun.api.server_figures import RoleFigures
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.status import (
@@ -37,15 +38,21 @@ from benchrun.api.verdicts import Verdict
 
 RESULT_SCHEMA: Literal["benchrun.result/1"] = "benchrun.result/1"
 MAX_RESULT_BYTES = 8 * 1024 * 1024  # Largest document, unpacked.
-MAX_PACKED_RESULT_BYTES = (
-    900_000  # Largest document, packed: a ConfigMap holds 1 MiB.
-)
+# Largest document, packed: a ConfigMap holds 1 MiB.
+MAX_PACKED_RESULT_BYTES = 900_000
+MAX_SPANS = 10_000  # Most spans of a timeline.
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
+Percentile = Annotated[str, Field(pattern=r"^[0-9]{1,2}(\.[0-9]{1,9})?$")]
+UnixMicros = Annotated[int, Field(ge=0, le=4_102_444_800_000_000)]  # Until 2100.
 Figures = dict[str, Number | None]
 Band = Annotated[
     tuple[Number, Number, Number], Field(description="Mean, least and greatest.")
 ]
+
+
+# Fields that the status may have cut and the document has whole.
+_WHOLE_HERE = ("results", "datasets", "comparison")
 
 
 class RunIdentity(StatusModel):
@@ -86,7 +93,7 @@ class LatencyDistribution(StatusModel):
     deviation: Number | None = Field(None, description="Their standard deviation.")
     least: Number = Field(description="The least.")
     greatest: Number = Field(description="The greatest.")
-    percentiles: dict[str, Number] = Field(
+    percentiles: dict[Percentile, Number] = Field(
         default_factory=dict, description="By percentile, for example 99.9."
     )
     unbounded: list[str] = Field(default_factory=list)
@@ -159,8 +166,10 @@ class StageResult(StatusModel):
     sequence: int = Field(
         description="Its place in the order of measurement, from 0."
     )
-    first_send_unix_us: int = Field(description="When its first request was sent.")
-    last_receive_unix_us: int = Field(
+    first_send_unix_us: UnixMicros = Field(
+        description="When its first request was sent."
+    )
+    last_receive_unix_us: UnixMicros = Field(
         description="When its last answer was received."
     )
     requests: int = Field(description="Requests that were sent.")
@@ -175,7 +184,7 @@ class StageResult(StatusModel):
         default_factory=list,
         description="The servers that answered, the proxy among them.",
     )
-    engine_figures: Figures = Field(default_factory=dict)
+    engine_figures: dict[str, int | Number | None] = Field(default_factory=dict)
     """The load engine's own figures under its own names, with all their digits. It has 0 for a
     latency that was not measured."""
     metrics: Figures = Field(default_factory=dict)
@@ -196,7 +205,8 @@ class StageResult(StatusModel):
     )
     distributions: dict[str, LatencyDistribution] = Field(default_factory=dict)
     """By latency (ttft, tpot, itl, e2el, with a capped rate those that include the client's queue),
-    and of input_tokens, output_tokens and asked_tokens."""
+    and of input_tokens and output_tokens of answered requests, sent_tokens and asked_tokens of
+    all."""
 
 
 class PooledDistributions(StatusModel):
@@ -212,7 +222,9 @@ class TimelineSpan(StatusModel):
     """What the servers of a role did in one span of time."""
 
     number: int = Field(
-        description="Which span, from 0; those without a sample are left out."
+        ge=0,
+        lt=MAX_SPANS,
+        description="Which span, from 0; those without a sample are left out.",
     )
     servers: int = Field(description="Servers with a sample in it.")
     running: Band | None = Field(
@@ -334,6 +346,9 @@ class ResultDocument(StatusModel):
         `written`: the status in the cluster, whose other fields are kept; None: there is none.
         """
         base = written if written is not None else self._status_of_its_own()
+        elsewhere = [
+            cut for cut in base.truncated if not cut.field.startswith(_WHOLE_HERE)
+        ]
         return base.model_copy(
             update={
                 "servers": self.servers,
@@ -348,12 +363,21 @@ class ResultDocument(StatusModel):
                 "verdict": self.verdict,
                 "judge": self.judge,
                 "comparison": self.comparison,
-                "truncated": self.truncated,
+                "truncated": [*self.truncated, *elsewhere],
             }
         )
 
     def _status_of_its_own(self) -> BenchmarkRunStatus:
-        """Return what the document knows of a status beside its results."""
+        """Return what the document knows of a status beside its results.
+
+        The run ended after the last answer, but the document has no later instant.
+        """
+        last_us = max(
+            (each.last_receive_unix_us for each in self.stages), default=None
+        )
+        end = (
+            None if last_us is None else datetime.fromtimestamp(last_us / 1e6, UTC)
+        )
         return BenchmarkRunStatus(
             phase=self.phase,
             message=self.message,
@@ -363,6 +387,9 @@ class ResultDocument(StatusModel):
             scheduled_time=self.instants.scheduled_time,
             server_ready_time=self.instants.server_ready_time,
             server_released_time=self.instants.server_released_time,
+            completion_time=self.instants.accepted_time
+            if end is None
+            else timestamp(end),
         )
 
 
@@ -385,7 +412,7 @@ def read_result(text: bytes) -> ResultDocument:
         raise ValueError(
             f"the result document is larger than {MAX_RESULT_BYTES} bytes"
         )
-    body = from_json(text)
+    body = from_json(text, allow_inf_nan=False)
     schema = body.get("schema") if isinstance(body, Mapping) else None
     if schema != RESULT_SCHEMA:
         raise ValueError(

@@ -22,6 +22,7 @@ from benchrun.decide import decision
 from benchrun.effects.errors import ClusterError, NotFound
 from benchrun.effects.judge_child import JudgeChild, NotJudged, TooSlow
 from benchrun.effects.kubernetes_api import KubernetesApi
+from benchrun.effects.stored_documents import stored_document
 from benchrun.effects.turns import Places
 from benchrun.judge_process.messages import Job, JobPart
 from benchrun.measure import bucketed, encode
@@ -34,6 +35,7 @@ from benchrun.observe import (
     labels_of,
     packed,
     refused_pods,
+    run_of,
     unpacked,
     untrusted_json as raw,
 )
@@ -288,6 +290,9 @@ async def _parts(
         except NotFound:
             return
         yield JobPart.of("baseline", json.dumps(body).encode(), name=baseline)
+        document = await stored_document(tools.cluster, run_of(body))
+        if document is not None:
+            yield JobPart.of("baselineDocument", document, name=baseline)
 
 
 def _planned_names(

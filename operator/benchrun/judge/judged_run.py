@@ -82,6 +82,7 @@ class Surroundings:
     client: api.ClientStatus | None = None  # As the last status will have it.
     instants: api.RunInstants = field(default_factory=api.RunInstants)
     baseline: Run | None = None  # The run that the spec names; None: there is none.
+    baseline_document: api.ResultDocument | None = None  # Its result document.
     ending: api.EndingStatus | None = None
     """Why it ended early; None: every stage was measured. A run that ended early, or whose requests
     all failed, is compared with nothing."""
@@ -127,7 +128,9 @@ def judged_run(
             servers=run.servers,
             client=client,
         )
-        against = against_baseline(after, spec.baseline, run.baseline)
+        against = against_baseline(
+            after, spec.baseline, run.baseline, run.baseline_document
+        )
     found = replace(found, results=backed(found.results, profile))
     facts = _Facts(
         found=found,

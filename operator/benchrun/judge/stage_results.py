@@ -249,6 +249,7 @@ def _distributions(
         lengths["output_tokens"] = Distribution.of(
             compress(columns.output_tokens, columns.ok)
         )
+    lengths["sent_tokens"] = Distribution.of(columns.input_tokens)
     lengths["asked_tokens"] = Distribution.of(columns.asked_tokens)
     latencies = {
         name: distribution(

@@ -24,7 +24,9 @@ from benchrun.api import (
     BenchmarkRunSpec,
     BenchmarkRunStatus,
     Judgement,
+    ResultDocument,
     RunIdentity,
+    open_result,
 )
 from benchrun.api.sweep import BenchmarkSweepSpec, SweepTable
 from benchrun.judge.document_size import packed_document
@@ -154,6 +156,7 @@ def judge_job(job: Job, parts: Iterable[JobPart]) -> tuple[Judgement, bytes]:
             client=job.client,
             instants=job.instants,
             baseline=opened.baseline,
+            baseline_document=opened.baseline_document,
             ending=job.ending,
             unstored=job.unstored,
             refused=opened.refused,
@@ -187,6 +190,7 @@ class _Opened:
         self.records: dict[int, bytes] = {}  # Packed records by sequence.
         self.samples: list[metrics_page.Sample] = []
         self.baseline: Run | None = None
+        self.baseline_document: ResultDocument | None = None
         self.refused: list[str] = []
 
     def take(self, part: JobPart) -> None:
@@ -222,6 +226,11 @@ class _Opened:
             if not isinstance(body, dict):
                 raise ValueError("not an object")
             self.baseline = run_of(body)
+        elif head.kind == "baselineDocument":
+            document = open_result(data)
+            if self.baseline is None or document.run.uid != self.baseline.uid:
+                raise ValueError("not of the baseline")
+            self.baseline_document = document
         else:
             raise ValueError("not a part of a run")
 

@@ -31,7 +31,7 @@ MAX_PART_BYTES = 2 * 1024 * 1024
 MAX_PARTS = 16_384
 MAX_JUDGEMENT_BYTES = 512 * 1024  # the line of an answer, without the document
 END = b"\n"  # terminator after the last part
-PartKind = Literal["record", "timeline", "baseline", "run"]
+PartKind = Literal["record", "timeline", "baseline", "baselineDocument", "run"]
 Name = Annotated[str, Field(max_length=253)]
 
 

@@ -135,7 +135,7 @@ from benchrun.measure.timeline import (
     encode,
     live,
 )
-from benchrun.measure.timeline_spans import Band, Span, role_timelines, spans
+from benchrun.measure.timeline_spans import role_timelines
 from benchrun.measure.windows import (
     Replica,
     Window,
@@ -170,7 +170,6 @@ __all__ = [
     "SERVERS",
     "SIGNIFICANT_DIGITS",
     "TTFT_SUM",
-    "Band",
     "Contrast",
     "Distribution",
     "FullSteps",
@@ -191,7 +190,6 @@ __all__ = [
     "Samples",
     "ServerFacts",
     "ServerLimits",
-    "Span",
     "Stretch",
     "UnreadableMetrics",
     "Window",
@@ -263,7 +261,6 @@ __all__ = [
     "running_by_step",
     "sent_in_plateau",
     "server_limits",
-    "spans",
     "stage_windows",
     "stretches",
     "student_quantile",

@@ -1,4 +1,4 @@
-"""Samples in equal spans of time, for charts and for the result document."""
+"""The timeline of a result document: samples in equal spans of time."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,16 +19,6 @@ class Band(NamedTuple):
     mean: float
     low: float
     high: float
-
-
-class Span(NamedTuple):
-    """What some servers together did in a span of time. None: no sample."""
-
-    start: float  # Seconds since the origin.
-    end: float
-    running: Band | None
-    waiting: Band | None
-    kv_cache_percent: Band | None
 
 
 class Grid(NamedTuple):
@@ -52,23 +42,6 @@ def grid_of(samples: Sequence[Sample], *, at_most: int) -> Grid:
     interval = gaps[len(gaps) // 2] if gaps else last - first
     length = max((last - first) / at_most, MIN_SAMPLES_A_SPAN * interval) or 1.0
     return Grid(first, length, at_most)
-
-
-def spans(samples: Sequence[Sample], *, origin: float, at_most: int) -> list[Span]:
-    """Divide the time of all samples into equal spans.
-
-    Running and waiting are sums over servers, KV cache usage is their mean. Least and greatest are
-    sums (means) of each server's own. A server without samples in a span does not count there.
-    """
-    if not samples:
-        return []
-    grid = grid_of(samples, at_most=at_most)
-    inside = _by_number(samples, grid)
-    start = grid.first - origin
-    return [
-        _span(inside.get(number, []), start + number * grid.seconds, grid.seconds)
-        for number in range(max(inside) + 1)
-    ]
 
 
 def role_timelines(samples: Sequence[Sample], *, at_most: int) -> Timeline | None:
@@ -107,13 +80,20 @@ def _by_number(samples: Iterable[Sample], grid: Grid) -> Mapping[int, list[Sampl
 
 
 def _stored(number: int, samples: Sequence[Sample]) -> TimelineSpan:
-    found = _span(samples, 0.0, 0.0)
+    servers = [
+        list(group)
+        for _, group in groupby(
+            sorted(samples, key=attrgetter("pod")), key=attrgetter("pod")
+        )
+    ]
+    usage = _bands(servers, "kv_cache")
+    kv_cache_percent = _total(usage, scale=100 / len(usage)) if usage else None
     return TimelineSpan(
         number=number,
-        servers=len({sample.pod for sample in samples}),
-        running=_rounded(found.running),
-        waiting=_rounded(found.waiting),
-        kv_cache_percent=_rounded(found.kv_cache_percent),
+        servers=len(servers),
+        running=_rounded(_total(_bands(servers, "running"))),
+        waiting=_rounded(_total(_bands(servers, "waiting"))),
+        kv_cache_percent=_rounded(kv_cache_percent),
     )
 
 
@@ -125,20 +105,6 @@ def _rounded(band: Band | None) -> tuple[float, float, float] | None:
         rounded(band.low) or 0.0,
         rounded(band.high) or 0.0,
     )
-
-
-def _span(samples: Sequence[Sample], start: float, length: float) -> Span:
-    servers = [
-        list(group)
-        for _, group in groupby(
-            sorted(samples, key=attrgetter("pod")), key=attrgetter("pod")
-        )
-    ]
-    usage = _bands(servers, "kv_cache")
-    running = _total(_bands(servers, "running"))
-    waiting = _total(_bands(servers, "waiting"))
-    kv_cache_percent = _total(usage, scale=100 / len(usage)) if usage else None
-    return Span(start, start + length, running, waiting, kv_cache_percent)
 
 
 def _bands(servers: Sequence[Sequence[Sample]], figure: str) -> list[Band]:

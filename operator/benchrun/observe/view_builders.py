@@ -100,6 +100,11 @@ def run_of(body: raw.Object) -> Run:
     return Run(**_declared(body), sweep_uid=None if sweep is None else sweep.uid)
 
 
+def labelled_run_of(body: raw.Object) -> Run:
+    """Return the view of a BenchmarkRun with the user's labels, which the operator drops."""
+    return replace(run_of(body), labels=labels_of(body))
+
+
 def sweep_of(body: raw.Object) -> Sweep:
     """Return the view of a BenchmarkSweep, with its whole spec and status.
 

@@ -79,6 +79,7 @@ from benchrun.plan.stored_records import (
     stage_config_map,
     stored_part,
     stored_record,
+    stored_result,
     timeline_config_map,
 )
 from benchrun.plan.variants import (
@@ -166,6 +167,7 @@ __all__ = [
     "started_command",
     "stored_part",
     "stored_record",
+    "stored_result",
     "timeline_config_map",
     "token_of",
     "warmup_seed",

@@ -107,6 +107,18 @@ def stored_record(
     return record
 
 
+def stored_result(body: Mapping[str, object], *, digest: str) -> bytes:
+    """Return the packed result document in its ConfigMap.
+
+    Raise ValueError where there is none, or one with another SHA-256.
+    """
+    if (packed := stored_part(body, RESULT_KEY)) is None:
+        raise ValueError("holds no result document")
+    if hashlib.sha256(packed).hexdigest() != digest:
+        raise ValueError("its SHA-256 is not the one in status.resultDocument")
+    return packed
+
+
 def _config_map(
     meta: dict[str, Any], data: dict[str, bytes], timeline: TimelinePart | None
 ) -> Manifest:

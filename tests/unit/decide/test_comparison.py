@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from benchrun.api import BenchmarkRunStatus, ConditionType, find_condition
 from benchrun.judge import judged_run
-from benchrun.judge.comparison.comparability import results_digest
+from benchrun.judge.comparison.comparability import measured_run, results_digest
 from benchrun.observe import Run
 from benchrun.report.exit_codes import exit_code
 from unit.decide.scenes import TWO_STAGES, Scene
@@ -101,7 +101,7 @@ def test_what_it_was_compared_with_stays_to_be_seen() -> None:
         "before",
         "uid-before",
     )
-    assert comparison.baseline.digest == results_digest(before)
+    assert comparison.baseline.digest == results_digest(measured_run(before))
     assert (comparison.scope, comparison.outcome, comparison.gate) == (
         "WithinOneServer",
         "Equivalent",

@@ -28,7 +28,14 @@ from benchrun.effects import (
 from benchrun.judge_process.messages import Job, JobPart, SweepJob
 from benchrun.measure import decode
 from benchrun.observe import Children, Key, child_of, run_of
-from benchrun.plan import TimelinePart, stage_config_map, timeline_config_map
+from benchrun.plan import (
+    Owner,
+    PackedResult,
+    TimelinePart,
+    result_config_map,
+    stage_config_map,
+    timeline_config_map,
+)
 from benchrun_client.contract import Sealed
 from unit.measure.records import sealed_bytes
 from unit.runtime.bodies import KEY, NAMESPACE, UID, run_body
@@ -367,6 +374,42 @@ async def test_the_baseline_comes_last_and_whole() -> None:
         ("baseline", "before"),
     ]
     assert json.loads(court.parts()[-1].data) == before
+
+
+@pytest.mark.parametrize(
+    ("uid", "digest", "sent"),
+    [
+        pytest.param("b", None, True, id="as-the-status-says"),
+        pytest.param("b", "0" * 64, False, id="another-document"),
+        pytest.param("c", None, False, id="of-another-run"),
+    ],
+)
+async def test_the_document_of_the_baseline_follows_it(
+    uid: str, digest: str | None, sent: bool
+) -> None:
+    court = Court(JUDGED, baseline="before")
+    packed = PackedResult.of(b"packed by the judge of that time")
+    owner = Owner(namespace="lab", name="before", uid=uid)
+    court.store(result_config_map(owner, packed))
+    ref = {
+        "configMap": names.result_name("before", uid, packed.digest),
+        "sha256": digest or packed.digest,
+        "bytes": 1,
+    }
+    status = ENDED | {"resultDocument": ref}
+    court.cluster.add("BenchmarkRun", run_body("before", uid="b", status=status))
+    await court.judged()
+    documents = [p.data for p in court.parts() if p.head.kind == "baselineDocument"]
+    assert documents == ([packed.data] if sent else [])
+
+
+async def test_a_document_that_is_gone_leaves_the_status() -> None:
+    court = Court(JUDGED, baseline="before")
+    ref = {"configMap": "gone", "sha256": "0" * 64, "bytes": 1}
+    status = ENDED | {"resultDocument": ref}
+    court.cluster.add("BenchmarkRun", run_body("before", uid="b", status=status))
+    await court.judged()
+    assert court.heads() == [("baseline", "before")]
 
 
 async def test_a_baseline_that_does_not_exist_is_missed() -> None:

@@ -8,13 +8,20 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from benchrun.api import MAX_REFUSED, Judgement
+from benchrun.api import (
+    MAX_REFUSED,
+    Judgement,
+    ResultDocument,
+    open_result,
+    packed_json,
+    result_json,
+)
 from benchrun.judge_process.judge_job import judge_job
 from benchrun.judge_process.messages import Job, JobPart
 from benchrun_client.contract import Probe, RateLoad
 from unit.judge_process import jobs
 from unit.measure.records import edge, load_at, requests, sample, sealed_bytes
-from unit.plan.specs import UID, spec_body, workload
+from unit.plan.specs import UID, Json, spec_body, workload
 
 
 def judged(job: Job, parts: Iterable[JobPart]) -> Judgement:
@@ -323,6 +330,56 @@ def test_a_baseline_with_absurd_figures_ends_in_a_judgement(figure: float) -> No
     judgement = judged(jobs.job(BASELINE), [*jobs.records(), jobs.baseline(before)])
     assert judgement.comparison is not None
     assert judgement.comparison.baseline.uid == "uid-before"
+
+
+def before_and_document() -> tuple[Json, ResultDocument]:
+    """Return a run whose status has no row left, and its result document."""
+    _, packed = judge_job(jobs.job(), list(jobs.records()))
+    document = open_result(packed)
+    identity = document.run.model_copy(update={"uid": "uid-before"})
+    status = {"completionTime": "2026-01-01T00:00:00Z", "results": []}
+    body = {
+        "metadata": {"name": "before", "uid": "uid-before"},
+        "spec": jobs.TWO_STAGES,
+        "status": status,
+    }
+    return body, document.model_copy(update={"run": identity})
+
+
+def test_a_baseline_is_compared_by_its_document() -> None:
+    body, document = before_and_document()
+    parts = [
+        jobs.baseline(body),
+        jobs.baseline_document(packed_json(result_json(document))),
+    ]
+    compared, by_status = (
+        judged(jobs.job(BASELINE), [*jobs.records(), *parts[:count]]).comparison
+        for count in (2, 1)
+    )
+    assert compared is not None
+    assert by_status is not None
+    absent = "before has no such load point in its results"
+    assert [each.load_point for each in compared.load_points] == [
+        row.load_point for row in document.results
+    ]
+    assert {each.reason for each in by_status.load_points} == {absent}
+    assert absent not in {each.reason for each in compared.load_points}
+    assert compared.baseline.digest != by_status.baseline.digest
+
+
+def test_the_document_of_another_run_is_refused() -> None:
+    body, document = before_and_document()
+    identity = document.run.model_copy(update={"uid": "uid-other"})
+    other = document.model_copy(update={"run": identity})
+    judgement = judged(
+        jobs.job(BASELINE),
+        [
+            *jobs.records(),
+            jobs.baseline(body),
+            jobs.baseline_document(packed_json(result_json(other))),
+        ],
+    )
+    assert judgement.refused == ["baselineDocument before: not of the baseline"]
 
 
 def test_a_run_that_ended_early_is_compared_with_nothing() -> None:

@@ -6,6 +6,7 @@ All hypotheses of a comparison are corrected together.
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from statistics import fmean
 from typing import NamedTuple
 
@@ -455,27 +456,33 @@ class AgainstBaseline(NamedTuple):
 
 
 def against_baseline(
-    after: MeasuredRun, baseline: api.Baseline, found: Run | None
+    after: MeasuredRun,
+    baseline: api.Baseline,
+    found: Run | None,
+    document: api.ResultDocument | None = None,
 ) -> AgainstBaseline:
     """Compare a judged run with its baseline.
 
     `after`: the run with its results before any was cut. `found`: the baseline; None if there is
-    no such run.
+    no such run. `document`: the baseline's result document; None: its status is what is compared.
     """
-    compared = _compared(after, baseline, found)
-    before = api.ComparedRun(name=baseline.name)
+    before = None
+    compared_with = api.ComparedRun(name=baseline.name)
     if found is not None:
-        before = api.ComparedRun(
+        with suppress(ValueError):
+            before = comparability.measured_run(found, document)
+        compared_with = api.ComparedRun(
             name=baseline.name,
             uid=found.uid,
-            digest=comparability.results_digest(found),
+            digest=comparability.results_digest(before) if before else None,
         )
+    compared = _compared(after, baseline, before, exists=found is not None)
     condition, reason = _CONDITION[compared.gate]
     if compared.gate == "NotRegressedHere" and baseline.one_server_is_enough:
         condition = "True"
         reason = api.Reason.NOT_REGRESSED_HERE
     comparison = api.Comparison(
-        baseline=before,
+        baseline=compared_with,
         scope=compared.scope,
         outcome=compared.outcome,
         gate=compared.gate,
@@ -503,19 +510,19 @@ def judged_side(
 
 
 def _compared(
-    after: MeasuredRun, baseline: api.Baseline, found: Run | None
+    after: MeasuredRun,
+    baseline: api.Baseline,
+    before: MeasuredRun | None,
+    *,
+    exists: bool,
 ) -> Compared:
-    if found is None:
-        return not_comparable(
-            f"there is no run {baseline.name} in the namespace", gated=True
+    if before is None:
+        why = (
+            f"{baseline.name} was written by another version of benchrun"
+            if exists
+            else f"there is no run {baseline.name} in the namespace"
         )
-    try:
-        before = comparability.measured_run(found)
-    except ValueError:
-        return not_comparable(
-            f"{baseline.name} was written by another version of benchrun",
-            gated=True,
-        )
+        return not_comparable(why, gated=True)
     allowed = float(baseline.max_regression_percent)
     least = float(baseline.equivalence_percent)
     metrics = baseline.metrics

@@ -1,10 +1,9 @@
 """The look of all charts: colours, axes, and how many points they show."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchrun.measure import Distribution
 from benchrun.report.html import ChartSpec
 
 Rows = Sequence[Mapping[str, object]]
@@ -224,32 +223,3 @@ def log_ticks(low: float, high: float) -> list[float]:
 def _range(values: Sequence[float]) -> tuple[float, float]:
     usable = [max(value, LEAST_MS) for value in values if math.isfinite(value)]
     return (min(usable), max(usable)) if usable else (1.0, 1.0)
-
-
-CDF_POINTS = 200
-_EVEN = 120
-_TAIL = 80
-SPANS = 600  # Most spans of a timeline as wide as the page.
-FINE_SPANS = 2400  # Most spans of a timeline that scrolls.
-
-
-def cdf_points(distribution: Distribution) -> list[tuple[float, float]]:
-    """Return values and the share of all that is at most as large (0 to 1), in ascending order.
-
-    The least and the greatest value are among them.
-    """
-    count = distribution.count
-    if count <= CDF_POINTS:
-        ranks: Iterable[int] = distribution.through
-    else:
-        # In the tail, the share of values above shrinks from 1/120 of all to a single value.
-        factor = (_EVEN / count) ** (1 / (_TAIL - 1))
-        even = [round(count * step / _EVEN) for step in range(_EVEN)]
-        tail = [
-            round(count - count / _EVEN * factor**step) for step in range(_TAIL)
-        ]
-        ranks = sorted({max(1, rank) for rank in (*even, *tail)} | {count})
-    # Of equal values, the last has the share of all of them.
-    return list(
-        {distribution.at_rank(rank): rank / count for rank in ranks}.items()
-    )
