@@ -128,7 +128,7 @@ def _large() -> SimulatedRun:
 
 def _page(run: SimulatedRun) -> str:
     declared = Run("lab", run.name, run.uid, 1, run.body)
-    reported = Reported(declared, run.spec, run.status, run.records, run.samples)
+    reported = Reported(declared, run.spec, run.status, run.document)
     return page(reported, draw, made_by="benchmark")
 
 

@@ -26,6 +26,8 @@ SWEEP_CRD_FILE = "crds/benchmarksweeps.benchrun.dev.yaml"
 CHART_SWEEP_CRD_FILE = "charts/benchrun/files/benchmarksweeps.benchrun.dev.yaml"
 REFERENCE_FILE = "docs/reference/benchmarkrun.md"
 SWEEP_REFERENCE_FILE = "docs/reference/benchmarksweep.md"
+RESULT_PAGE_FILE = "docs/reference/result-document.md"
+RESULT_SCHEMA_FILE = "docs/reference/benchrun.result.v1.schema.json"
 FINDINGS_FILE = "docs/findings/README.md"
 EXPORTS_FILE = "docs/export.md"
 FAULTS_FILE = "docs/faults.md"
@@ -120,6 +122,23 @@ def sweep_reference_page() -> str:
     )
 
 
+def result_document_page() -> str:
+    """Return the page of the result document, as Markdown."""
+    from dev.result_schema import result_page
+
+    return (
+        _PAGE.format(source="operator/benchrun/api/result_document.py")
+        + result_page()
+    )
+
+
+def result_schema() -> str:
+    """Return the JSON schema of the result document."""
+    from dev.result_schema import result_schema_text
+
+    return result_schema_text()
+
+
 def findings_page() -> str:
     """Return a page of every finding with its severity and a line, from the findings' pages."""
     from benchrun.cli.commands.explain import pages
@@ -166,6 +185,8 @@ GENERATED: dict[str, Callable[[], str]] = {
     CHART_SWEEP_CRD_FILE: sweep_crd_text,
     REFERENCE_FILE: reference_page,
     SWEEP_REFERENCE_FILE: sweep_reference_page,
+    RESULT_PAGE_FILE: result_document_page,
+    RESULT_SCHEMA_FILE: result_schema,
     FINDINGS_FILE: findings_page,
     EXPORTS_FILE: exports_page,
     FAULTS_FILE: faults_page,

@@ -18,13 +18,16 @@ from benchrun.api import (
     Comparison,
     CompiledKernels,
     Condition,
+    ResultDocument,
+    RunIdentity,
     ServerStatus,
 )
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.compare import compare
-from benchrun.judge.results import results
+from benchrun.judge.judged_run import TIMELINE_SPANS, status_rows
+from benchrun.judge.results import Judged, results
 from benchrun.judge.thresholds import judge_of
-from benchrun.measure import in_flight
+from benchrun.measure import in_flight, role_timelines
 from benchrun.measure.metrics_page import Sample
 from benchrun.plan import load_points, planned_stages
 from benchrun_client.contract import ClientFigures, StageRecord
@@ -70,6 +73,7 @@ class SimulatedRun:
     status: BenchmarkRunStatus
     records: tuple[StageRecord, ...]
     samples: tuple[Sample, ...]
+    document: ResultDocument
 
     def as_side(self) -> MeasuredRun:
         """Return the run as one side of a comparison."""
@@ -113,8 +117,41 @@ def simulated_run(
     spec = BenchmarkRunSpec.model_validate(body)
     uid = f"uid-{name}"
     records, samples = _measured(spec, uid, name, slowness)
-    return SimulatedRun(
-        name, uid, body, spec, _status(spec, records, samples), records, samples
+    status, found = _judged(spec, records, samples)
+    document = document_of(
+        RunIdentity(namespace="lab", name=name, uid=uid),
+        spec,
+        status,
+        found,
+        samples,
+    )
+    return SimulatedRun(name, uid, body, spec, status, records, samples, document)
+
+
+def document_of(
+    identity: RunIdentity,
+    spec: BenchmarkRunSpec,
+    status: BenchmarkRunStatus,
+    found: Judged,
+    samples: Sequence[Sample],
+) -> ResultDocument:
+    """Build the result document of a run with the rows of this status."""
+    return ResultDocument(
+        run=identity,
+        phase=status.phase or "Completed",
+        message=status.message or "",
+        conditions=status.conditions,
+        spec=spec,
+        verdict=status.verdict or "Unknown",
+        headline=status.headline,
+        results=status.results,
+        findings=status.findings,
+        stages=found.stages,
+        distributions=found.distributions,
+        timeline=role_timelines(samples, at_most=TIMELINE_SPANS),
+        servers=status.servers,
+        client=status.client,
+        judge=status.judge,
     )
 
 
@@ -137,8 +174,14 @@ def held_against(run: SimulatedRun, baseline: SimulatedRun) -> SimulatedRun:
         message=found.message,
         load_points=list(found.load_points),
     )
-    status = run.status.model_copy(update={"comparison": comparison})
-    return replace(run, body=body, spec=spec, status=status)
+    compared = {"comparison": comparison}
+    return replace(
+        run,
+        body=body,
+        spec=spec,
+        status=run.status.model_copy(update=compared),
+        document=run.document.model_copy(update={"spec": spec, **compared}),
+    )
 
 
 def _measured(
@@ -208,20 +251,21 @@ def _samples(record: StageRecord, begin: float) -> list[Sample]:
     return found
 
 
-def _status(
+def _judged(
     spec: BenchmarkRunSpec,
     records: Sequence[StageRecord],
     samples: Sequence[Sample],
-) -> BenchmarkRunStatus:
+) -> tuple[BenchmarkRunStatus, Judged]:
     never_compiled = ServerStatus(
         engine="VLLM", role="server", compilations=CompiledKernels(count=0)
     )
     found = results(
         load_points(spec), records, samples, spec=spec, servers=[never_compiled]
     )
+    rows, truncated = status_rows(spec, found)
     valid = "False" if found.verdict == "Invalid" else "True"
     conditions = {"Complete": "True", "Valid": valid}
-    return BenchmarkRunStatus(
+    status = BenchmarkRunStatus(
         phase="Completed",
         message=f"measured all {len(load_points(spec))} load points",
         conditions=tuple(
@@ -237,10 +281,11 @@ def _status(
         client=ClientStatus(
             image="benchrun/client:0.1", engine="vllm", engine_version="0.32.0"
         ),
-        results=list(found.results),
+        results=rows,
         findings=list(found.findings),
         verdict=found.verdict,
         headline=found.headline,
         judge=judge_of(spec),
-        truncated=list(found.truncated),
+        truncated=truncated,
     )
+    return status, found

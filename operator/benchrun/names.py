@@ -21,6 +21,9 @@ LABEL_ROLE = f"{GROUP}/role"
 LABEL_SEQUENCE = f"{GROUP}/sequence"
 LABEL_SWEEP = f"{GROUP}/sweep"
 ANNOTATION_ENVELOPE = f"{GROUP}/envelope"  # Of the record in a ConfigMap, as JSON.
+ANNOTATION_RESULT_DIGEST = (
+    f"{GROUP}/digest"  # SHA-256 of the document in a ConfigMap.
+)
 ANNOTATION_PLAN_DIGEST = f"{GROUP}/plan-digest"
 ANNOTATION_TOKEN_DIGEST = f"{GROUP}/token-digest"
 ANNOTATION_THROUGH = f"{GROUP}/timeline-through"
@@ -52,6 +55,7 @@ ROLE_RUN = "run"  # a run of a sweep
 ROLE_PLAN = "plan"
 ROLE_STAGE = "stage"
 ROLE_TIMELINE = "timeline"
+ROLE_RESULT = "result"
 
 # Names of the main containers.
 CLIENT_CONTAINER = "client"
@@ -91,6 +95,14 @@ def stage_name(run: str, uid: str, sequence: int) -> str:
 def timeline_name(run: str, uid: str, chunk: int) -> str:
     """Return the name of the ConfigMap of one timeline chunk taken within a long stage."""
     return child_name(run, uid, f"chunk-{chunk:03d}")
+
+
+def result_name(run: str, uid: str, digest: str) -> str:
+    """Return the name of the ConfigMap of the result document with this SHA-256.
+
+    Another document has another name, so that what a status refers to is never exchanged.
+    """
+    return child_name(run, uid, f"doc-{digest[:6]}")
 
 
 def timeline_chunk(run: str, uid: str, name: str) -> int | None:

@@ -20,6 +20,7 @@ from benchrun.decide import (
     Compilations,
     Decision,
     EndpointPods,
+    Evaluation,
     Facts,
     Judging,
     LogTail,
@@ -38,7 +39,7 @@ from benchrun.observe import (
     sweep_of,
     swept_runs,
 )
-from benchrun.plan import load_points
+from benchrun.plan import PackedResult, load_points
 from benchrun_client.contract import PLAN_FILE, Plan
 from unit.decide.scenes import CONTEXT, instant
 from unit.decide.simulated_cluster import SimulatedClient
@@ -239,7 +240,8 @@ class _World:
             spec=self.spec,
             servers=list(question.servers),
             client=question.client,
-            ended_early=question.ended_early,
+            ending=question.ending,
+            instants=question.instants,
         )
         arrivals = self.client.records if self.client is not None else []
         parts = [
@@ -251,7 +253,8 @@ class _World:
             )
             for each in arrivals
         ]
-        return judge_job(Job.model_validate_json(job.line()), parts)
+        judgement, document = judge_job(Job.model_validate_json(job.line()), parts)
+        return Evaluation(judgement, PackedResult.of(document))
 
 
 def _group_pods(name: str, spec: Json) -> Iterator[Json]:

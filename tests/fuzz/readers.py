@@ -224,7 +224,7 @@ def baselines(data: bytes) -> None:
 
 
 def _judged(parts: list[JobPart]) -> None:
-    judgement = judge_job(job(), parts)
+    judgement, _ = judge_job(job(), parts)
     type(judgement).model_validate_json(judgement.model_dump_json())
 
 

@@ -552,6 +552,16 @@ class Truncated(StatusModel):
     included: int = Field(description="Entries here.")
 
 
+class ResultDocumentRef(StatusModel):
+    """The ConfigMap with the run's result document."""
+
+    config_map: str = Field(max_length=63, description="Its name.")
+    sha256: str = Field(
+        max_length=64, description="SHA-256 of the document, packed."
+    )
+    bytes: int = Field(description="Its size, packed.")
+
+
 class BenchmarkRunStatus(StatusModel):
     """What the operator found."""
 
@@ -628,6 +638,8 @@ class BenchmarkRunStatus(StatusModel):
     )
     results_ref: str | None = Field(None, max_length=253)
     """Label selector of the ConfigMaps with the records."""
+    result_document: ResultDocumentRef | None = None
+    """Where everything that was found is stored uncut; absent where it could not be stored."""
     log_tail: str | None = Field(
         None,
         max_length=8192,
@@ -636,6 +648,24 @@ class BenchmarkRunStatus(StatusModel):
     truncated: list[Truncated] = entries(
         20, "Lists above that were cut to keep this object small.", key="field"
     )
+
+    def judged(self, found: "Judgement") -> "BenchmarkRunStatus":
+        """Return the status with what was found in the run. `truncated` is left to the caller."""
+        return self.model_copy(
+            update={
+                "client": found.client,
+                "cost": found.cost,
+                "datasets": found.datasets,
+                "results": found.results,
+                "searches": found.searches,
+                "findings": found.findings,
+                "verdict": found.verdict,
+                "headline": found.headline,
+                "judge": found.judge,
+                "comparison": found.comparison,
+                "profile": found.profile,
+            }
+        )
 
 
 MAX_REFUSED = 16  # Refusals kept as text; all are counted.

@@ -111,11 +111,15 @@ class Kubectl:
         return found
 
     def stored(self, run_uid: str) -> list[Body]:
-        """Return the ConfigMaps that keep what was measured for a run, without its plan."""
+        """Return the ConfigMaps with the records and the timeline of a run."""
         roles = f"{names.LABEL_ROLE} in ({names.ROLE_STAGE},{names.ROLE_TIMELINE})"
         return self.all(
             "configmaps", selector=f"{names.LABEL_RUN_UID}={run_uid},{roles}"
         )
+
+    def config_map(self, name: str) -> Body:
+        """Return a ConfigMap."""
+        return self._json("get", "configmap", name)
 
     def apply(
         self, manifest: str, *, named: bool = True, dry_run: bool = False

@@ -4,20 +4,32 @@ They are shown on the terminal, as Markdown, or as one HTML file.
 """
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from benchrun_client.contract import StageRecord
 from pydantic import ValidationError
 from rich.console import Console
 
 from benchrun import names
-from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, plain_text
+from benchrun.api import (
+    BenchmarkRunSpec,
+    BenchmarkRunStatus,
+    ResultDocument,
+    find_condition,
+    plain_text,
+)
 from benchrun.api.sweep import KIND, BenchmarkSweepStatus, essence
-from benchrun.cli import cluster, console_tables, errors, manifests
+from benchrun.cli import (
+    cluster,
+    console_tables,
+    errors,
+    manifests,
+    result_documents,
+)
 from benchrun.decide import Unacceptable
 from benchrun.decide.sweep import decide_sweep, sweep_state
 from benchrun.judge.sweep.judged_sweep import sweep_table
@@ -30,61 +42,45 @@ from benchrun.observe import (
 )
 from benchrun.plan import TIMELINE_KEY, stored_part, stored_record
 from benchrun.report import exit_codes, markdown, run_list, tables
-from benchrun.report.html import Reported, ReportedSweep
+from benchrun.report.html import STATUS_ONLY, Reported, ReportedSweep
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
+    which = "name of the BenchmarkRun; may be left out where -f holds one only"
+    parser.add_argument("name", nargs="?", metavar="NAME", help=which)
+    add_file_options(parser)
+
+
+def add_file_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "name",
-        nargs="?",
-        help="name of the BenchmarkRun; may be left out where -f holds one only",
+    source = (
+        "take the run from this file and not from the cluster: its result document (benchrun "
+        "export NAME --format result), or what kubectl get bmr NAME -o yaml gives"
     )
-    add(
-        "-f",
-        "--file",
-        type=Path,
-        metavar="FILE",
-        help="take the run from this file (kubectl get bmr NAME -o yaml)",
-    )
-    selector = "benchrun.dev/run=NAME,benchrun.dev/role in (stage,timeline)"
+    add("-f", "--file", type=Path, metavar="FILE", help=source)
+    roles = ",".join((names.ROLE_RESULT, names.ROLE_STAGE, names.ROLE_TIMELINE))
     records = (
-        "with -f: file or folder with its ConfigMaps (kubectl get cm -l "
-        f"'{selector}' -o yaml)"
+        "with -f: file or folder with the ConfigMaps of the run (kubectl get cm -l "
+        f"'benchrun.dev/run=NAME,benchrun.dev/role in ({roles})' -o yaml)"
     )
     add("--records", type=Path, metavar="PATH", help=records)
 
 
-def finished_run(options: argparse.Namespace) -> Reported:
-    """Return the run that the options name, with its records.
+class NamedRun(NamedTuple):
+    """A run, ended or not."""
 
-    Raises CommandError where it has no records or has not ended.
-    """
-    if (options.file is None) != (options.records is None):
-        raise errors.CommandError(
-            "-f FILE and --records PATH go together: the run, and what it stored"
-        )
-    found = with_measurement(named_run(options), options)
-    if not found.records:
-        reasons = (
-            "; ".join(found.notes)
-            or "there are no ConfigMaps of it, or they are another run's"
-        )
-        raise errors.CommandError(
-            f"{found.declared.name} has no stored records: {reasons}"
-        )
-    return found
+    run: views.Run
+    document: ResultDocument | None = None  # The one that a file held.
 
 
-def named_run(options: argparse.Namespace) -> views.Run:
+def named_run(options: argparse.Namespace) -> NamedRun:
     """Return the run that the options name, ended or not. Raises CommandError."""
     if options.file is None:
-        if options.name is None or options.records is not None:
-            raise errors.CommandError(
-                "which run? Give its name, or -f FILE --records PATH"
-            )
-        return _labelled(cluster.kubectl_of(options).get(options.name))
-    runs = {run.name: run for run in manifests.runs_in(options.file)}
+        if options.name is None:
+            raise errors.CommandError("which run? Give its name, or -f FILE")
+        body = cluster.kubectl_of(options).get(options.name)
+        return NamedRun(view_builders.labelled_run_of(body))
+    runs = runs_in(options.file)
     name = options.name or (next(iter(runs)) if len(runs) == 1 else "")
     if name not in runs:
         raise errors.CommandError(
@@ -93,30 +89,128 @@ def named_run(options: argparse.Namespace) -> views.Run:
     return runs[name]
 
 
-def _labelled(body: raw.Object) -> views.Run:
-    """Return the run with the user's labels, which the operator does not keep."""
-    return replace(view_builders.run_of(body), labels=view_builders.labels_of(body))
+def runs_in(file: Path) -> dict[str, NamedRun]:
+    """Return the runs of a file by name: that of a result document, or those of the cluster.
 
-
-def with_measurement(run: views.Run, options: argparse.Namespace) -> Reported:
-    """Return an ended run with its measurement, which is read from where the options say.
-
-    The measurement may be empty. Raises CommandError, also where the run has not ended.
+    Raises CommandError where there is none.
     """
+    document = result_documents.document_in(file)
+    if document is not None:
+        return {
+            document.run.name: NamedRun(result_documents.run_of(document), document)
+        }
+    return {run.name: NamedRun(run) for run in manifests.runs_in(file)}
+
+
+def reported(named: NamedRun, options: argparse.Namespace) -> Reported:
+    """Return an ended run with its result document, from where the options say.
+
+    Raises CommandError, also where the run has not ended.
+    """
+    found = with_document(named, _config_maps(options))
+    if exit_codes.exit_code(found.status) is None:
+        raise errors.CommandError(f"{named.run.name} has not ended")
+    return found
+
+
+# Returns the ConfigMap of a name in a run's namespace. Raises CommandError.
+FindConfigMap = Callable[[views.Run, str], raw.Object]
+
+
+def _config_maps(options: argparse.Namespace) -> FindConfigMap | None:
+    """Return where ConfigMaps are to be found; None: nowhere."""
+    if options.file is None:
+        if options.records is not None:
+            raise errors.CommandError("--records goes with -f FILE")
+        return in_cluster(cluster.kubectl_of(options))
+    if options.records is None:
+        return None
+    known = {
+        view_builders.child_of("ConfigMap", body).name: body
+        for body in manifests.config_maps_in(options.records)
+    }
+
+    def find(run: views.Run, name: str) -> raw.Object:
+        if name not in known:
+            raise errors.CommandError(f"not in {options.records}")
+        return known[name]
+
+    return find
+
+
+def in_cluster(kubectl: cluster.Kubectl) -> FindConfigMap:
+    """Return the ConfigMaps of a cluster."""
+    return lambda run, name: kubectl.within(run.namespace).config_map(name)
+
+
+def with_document(named: NamedRun, config_maps: FindConfigMap | None) -> Reported:
+    """Return a run with its result document; `config_maps`: None where there are none.
+
+    Where the document can't be read, a note says so. Raises CommandError where another version of
+    benchrun wrote the run.
+    """
+    run, document = named
     spec = errors.readable(BenchmarkRunSpec.model_validate, run.spec, run.name)
     status = errors.readable(
         BenchmarkRunStatus.model_validate, run.status, run.name
     )
-    if exit_codes.exit_code(status) is None:
-        raise errors.CommandError(f"{run.name} has not ended")
-    config_maps: Sequence[raw.Object] = ()
+    notes: tuple[str, ...] = ()
+    if document is None:
+        document, notes = _stored_document(run, status, config_maps)
+    if document is None:
+        return Reported(run, spec, status, None, notes)
+    return Reported(run, document.spec, document.status(status), document, notes)
+
+
+def show_notes(found: Reported, console: Console) -> None:
+    """Print what could not be read, where the tables lack something for it."""
+    for note in found.notes if found.status.truncated else ():
+        console.print(f"note: {note}; {STATUS_ONLY}", markup=False, soft_wrap=True)
+
+
+def _stored_document(
+    run: views.Run, status: BenchmarkRunStatus, config_maps: FindConfigMap | None
+) -> tuple[ResultDocument | None, tuple[str, ...]]:
+    """Return the document that the status refers to, or a note that says why there is none."""
+    ref = status.result_document
+    if ref is None:
+        stored = find_condition(status.conditions, "Stored")
+        why = (
+            stored.message
+            if stored is not None and stored.status == "False"
+            else "another release judged it"
+        )
+        return None, (f"{run.name} has no result document ({why})",)
+    where = f"its result document, in ConfigMap {ref.config_map}"
+    if config_maps is None:
+        return None, (f"{where}, is not at hand",)
+    try:
+        body = config_maps(run, ref.config_map)
+        return result_documents.stored_document(body, ref, run_uid=run.uid), ()
+    except (errors.CommandError, ValueError) as error:
+        return None, (f"{where}: {error}",)
+
+
+class Records(NamedTuple):
+    """What a run keeps of its measurement beside the result document."""
+
+    records: tuple[StageRecord, ...]  # In the order of measurement.
+    samples: tuple[metrics_page.Sample, ...]  # The servers' samples, oldest first.
+    notes: tuple[str, ...]  # Sentences on what could not be read.
+
+
+def stored_records(run: views.Run, options: argparse.Namespace) -> Records:
+    """Return what is kept of the measurement, from where the options say.
+
+    For a file, records are read only if named: the cluster may be another one. Raises CommandError.
+    """
     if options.file is None:
-        config_maps = cluster.kubectl_of(options).stored(run.uid)
-    elif (
-        options.records is not None
-    ):  # For a file, records are read only if named: the cluster may be another one.
-        config_maps = manifests.config_maps_in(options.records)
-    return Reported(run, spec, status, *_measurement(config_maps, run_uid=run.uid))
+        bodies: Sequence[raw.Object] = cluster.kubectl_of(options).stored(run.uid)
+    elif options.records is not None:
+        bodies = manifests.config_maps_in(options.records)
+    else:
+        bodies = ()
+    return Records(*_measurement(bodies, run_uid=run.uid))
 
 
 def _measurement(
@@ -229,7 +323,7 @@ def _reported(
     runs: Sequence[views.Run],
     options: argparse.Namespace,
 ) -> ReportedSweep:
-    """Return the sweep with the samples of each variant's first run that kept any."""
+    """Return the sweep with the servers over time of each variant's first run that has them."""
     series = {}
     by_name = {run.name: run for run in runs}
     for number, variant in enumerate(status.variants, start=1):
@@ -237,8 +331,9 @@ def _reported(
             name for name in by_name if name.startswith(f"{sweep.name}-v{number}-r")
         ):
             with suppress(errors.CommandError):
-                if samples := with_measurement(by_name[name], options).samples:
-                    series[variant.name] = samples
+                timeline = reported(NamedRun(by_name[name]), options).timeline
+                if timeline is not None:
+                    series[variant.name] = timeline
                     break
     return ReportedSweep(sweep, status, series)
 

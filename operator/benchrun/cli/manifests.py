@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +33,7 @@ def runs_in(path: Path) -> list[views.Run]:
     """
     if not (
         found := [
-            replace(
-                view_builders.run_of(body), labels=view_builders.labels_of(body)
-            )
+            view_builders.labelled_run_of(body)
             for body in objects_in(path)
             if body.get("kind") == KIND
         ]

@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from benchrun import api
+from benchrun.api import ACCEPTED, Row, complete, unknown_records
 from benchrun.api.sweep import BenchmarkSweepStatus, SweepReason
 from benchrun.decide.run_state import RunState
 from benchrun.observe import Declared, Diagnosis
@@ -126,20 +127,6 @@ def _waiting_for_server(state: RunState, server: Diagnosis | None) -> PhaseStep:
 
 
 _Status = TypeVar("_Status", api.BenchmarkRunStatus, BenchmarkSweepStatus)
-# type, status, reason and message of a condition
-Row = tuple[api.ConditionType, api.ConditionStatus, str, str]
-_YES_NO: tuple[api.ConditionStatus, api.ConditionStatus] = ("True", "False")
-_ACCEPTED: Row = ("Accepted", "True", "Accepted", "the spec can be acted on")
-_LEFT: tuple[Row, ...] = (
-    ("ClientReady", "False", api.Reason.FINISHED, "the run has ended"),
-    ("ServerReady", "False", api.Reason.FINISHED, "the run has ended"),
-)
-_STORED: Row = ("Stored", "True", api.Reason.ALL_STORED, "no record was refused")
-_OBJECTIVES_REASON: dict[api.ConditionStatus, str] = {
-    "True": api.Reason.OBJECTIVES_MET,
-    "False": api.Reason.OBJECTIVES_MISSED,
-    "Unknown": api.Reason.OBJECTIVES_INCONCLUSIVE,
-}
 
 
 def standing(
@@ -184,7 +171,7 @@ def going_on(
     reason = step.reason
     message = step.message
     rows: list[Row] = [
-        _ACCEPTED,
+        ACCEPTED,
         ("ClientReady", "True", "Ready", "")
         if step.client_ready
         else ("ClientReady", "False", reason, message),
@@ -192,7 +179,7 @@ def going_on(
         if step.server_ready
         else ("ServerReady", "False", reason, message),
         ("Measured", "False", reason, message),
-        _unknown_records(reason),
+        unknown_records(reason),
         *_unjudged("nothing was judged yet", reason, message, succeeded=message),
     ]
     if has_objectives:
@@ -204,57 +191,13 @@ def going_on(
     return rows
 
 
-def _unknown_records(reason: str) -> Row:
-    return (
-        "Stored",
-        "Unknown",
-        reason,
-        "it is not known whether every record is stored",
-    )
-
-
-def measured(
-    valid_reason: str,
-    message: str,
-    *,
-    objectives_met: api.ConditionStatus | None,
-    objectives_message: str = "",
-    not_regressed: tuple[api.ConditionStatus, str, str] | None = None,
-) -> list[Row]:
-    """Return the conditions of a run whose stages were all measured.
-
-    Invalid load points stall the run: a pipeline must not continue with such numbers.
-    """
-    unusable: dict[str, api.ConditionStatus] = {
-        api.Reason.INVALID_LOAD_POINTS: "False",
-        api.Reason.NOT_JUDGED: "Unknown",
-    }
-    valid = unusable.get(valid_reason, "True")
-    good = valid_reason not in unusable
-    rows: list[Row] = [
-        _ACCEPTED,
-        *_LEFT,
-        ("Measured", "True", api.Reason.MEASURED, message),
-        _STORED,
-        *_complete(
-            api.Reason.MEASURED, valid_reason, message, valid=valid, good=good
-        ),
-    ]
-    if objectives_met is not None:
-        reason = _OBJECTIVES_REASON[objectives_met]
-        rows.append(("ObjectivesMet", objectives_met, reason, objectives_message))
-    if not_regressed is not None:
-        rows.append(("NotRegressed", *not_regressed))
-    return rows
-
-
 def sweep_going_on(reason: str, message: str, *, power: str) -> list[Row]:
     """Return the conditions of a sweep that has not ended.
 
     `power` says what its comparisons can detect.
     """
     return [
-        _ACCEPTED,
+        ACCEPTED,
         *_unjudged("not all was judged yet", reason, message, succeeded=power),
     ]
 
@@ -269,7 +212,7 @@ def sweep_measured(reason: str, message: str) -> list[Row]:
         "False" if reason == SweepReason.INVALID_LOAD_POINTS else "True"
     )
     good = reason in (SweepReason.ALL_VALID, SweepReason.SUSPECT)
-    return [_ACCEPTED, *_complete(reason, reason, message, valid=valid, good=good)]
+    return [ACCEPTED, *complete(reason, reason, message, valid=valid, good=good)]
 
 
 def _unjudged(
@@ -283,55 +226,4 @@ def _unjudged(
         ("Ready", "False", reason, message),
         ("Reconciling", "True", reason, message),
         ("Stalled", "False", reason, ""),
-    ]
-
-
-def _complete(
-    reason: str,
-    valid_reason: str,
-    message: str,
-    *,
-    valid: api.ConditionStatus,
-    good: bool,
-) -> list[Row]:
-    yes, no = _YES_NO if good else _YES_NO[::-1]
-    return [
-        ("Valid", valid, valid_reason, message),
-        ("Complete", "True", reason, message),
-        ("Failed", "False", reason, ""),
-        ("Succeeded", yes, valid_reason, message),
-        ("Ready", yes, valid_reason, message),
-        ("Reconciling", "False", reason, ""),
-        ("Stalled", no, valid_reason, "" if good else message),
-    ]
-
-
-def ended_early(
-    what: Literal["run", "sweep"], reason: str, message: str
-) -> list[Row]:
-    """Return the conditions of a run or sweep that failed, was refused or was cancelled.
-
-    GitOps tools stop waiting at `Stalled`.
-    """
-    refused = reason == api.Reason.INVALID_SPEC
-    valid: api.ConditionStatus = (
-        "Unknown" if reason == api.Reason.CANCELLED else "False"
-    )
-    of_run: list[Row] = [
-        *_LEFT,
-        ("Measured", "False", reason, message),
-        _unknown_records(reason)
-        if reason == api.Reason.INTERNAL_ERROR
-        else _STORED,
-    ]
-    return [
-        *(of_run if what == "run" else ()),
-        ("Accepted", "False", reason, message) if refused else _ACCEPTED,
-        ("Valid", valid, reason, f"the {what} did not finish"),
-        ("Complete", "False", reason, message),
-        ("Failed", "True", reason, message),
-        ("Succeeded", "False", reason, message),
-        ("Ready", "False", reason, message),
-        ("Reconciling", "False", reason, ""),
-        ("Stalled", "True", reason, message),
     ]

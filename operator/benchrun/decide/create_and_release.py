@@ -2,9 +2,9 @@
 
 The client is created first and the server when the client is ready, so that no GPU waits.
 
-A finished run keeps less than 1 MiB in all its ConfigMaps: records in the order of the plan, each
-with its part of the timeline, up to the first that does not fit; timeline chunks take half of the
-room at most. The last ones are deleted first.
+A finished run keeps less than 1 MiB in all its ConfigMaps: its result document, and records in the
+order of the plan, each with its part of the timeline, up to the first that does not fit; timeline
+chunks take half of the room at most. The last ones are deleted first.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ from benchrun.decide.refusals import (
 from benchrun.decide.run_state import Possessions, RunState
 from benchrun.decide.server_status import endpoint_addresses
 from benchrun.measure import bucket_size, bucketed, encode
-from benchrun.observe import Child, child_of, instant
+from benchrun.observe import Child, child_of, instant, untrusted_json as raw
 
 SERVER_KINDS = ("Deployment", "LeaderWorkerSet")
 """Kinds of objects that make the pods of servers, which hold the GPU."""
@@ -199,7 +199,6 @@ when the operator dies."""
 # Bytes reserved for the plan: the largest one has 256 stages.
 PLAN_BYTES = 128 * 1024
 RESULT_BYTES = 1024 * 1024 - PLAN_BYTES
-TIMELINE_BYTES = RESULT_BYTES // 2
 
 
 def to_store(state: RunState) -> tuple[Manifest, ...]:
@@ -243,9 +242,30 @@ def _next_chunk(state: RunState) -> int:
     return max((chunk for chunk in there if chunk is not None), default=-1) + 1
 
 
-def to_store_now(state: RunState) -> tuple[Manifest, ...]:
-    """Return what `to_store` returns, or nothing while refused records wait to be tried again."""
-    return () if seconds_to_store_again(state) > 0 else to_store(state)
+def to_store_now(
+    state: RunState, result: plan.PackedResult | None = None
+) -> tuple[Manifest, ...]:
+    """Return what to write now, or nothing while refused records wait to be tried again."""
+    if seconds_to_store_again(state) > 0:
+        return ()
+    return (*to_store(state), *_result_to_store(state, result))
+
+
+def _result_to_store(
+    state: RunState, result: plan.PackedResult | None
+) -> tuple[Manifest, ...]:
+    """Return the ConfigMap of the result document, unless it exists or there is no document."""
+    if result is None or result_is_stored(state, result):
+        return ()
+    return (plan.result_config_map(state.owner, result),)
+
+
+def result_is_stored(state: RunState, result: plan.PackedResult) -> bool:
+    """Return whether exactly this result document is in the cluster."""
+    name = names.result_name(state.owner.name, state.owner.uid, result.digest)
+    there = state.children.named("ConfigMap", name)
+    is_ours = there is not None and there.owner_uid == state.owner.uid
+    return is_ours and there is not None and there.result_digest == result.digest
 
 
 def most_chunks(state: RunState) -> int:
@@ -274,12 +294,18 @@ def worth_waiting_to_store(state: RunState) -> bool:
     return not is_late and not lasted(state, "Records", RECORDS_SECONDS)
 
 
-def last_to_store(state: RunState) -> tuple[Manifest, ...]:
+def last_to_store(
+    state: RunState, result: plan.PackedResult | None = None
+) -> tuple[Manifest, ...]:
     """Return the ConfigMaps to write when a run ends; none while the API server refuses records.
 
-    Records that can't be stored do not keep the run from its results.
+    Records that can't be stored do not keep the run from its results, nor does its document.
     """
-    return () if results_refused(state) else to_store(state)
+    return (
+        ()
+        if results_refused(state)
+        else (*to_store(state), *_result_to_store(state, result))
+    )
 
 
 def unstored_stages(state: RunState) -> tuple[str, ...]:
@@ -331,27 +357,42 @@ def _packed(state: RunState) -> plan.TimelinePart:
     )
 
 
-def kept(stored: Iterable[Child]) -> tuple[Child, ...]:
-    """Return the ConfigMaps of the timeline, then of the stages, that a finished run keeps."""
+def kept(stored: Iterable[Child], *, result: str | None) -> tuple[Child, ...]:
+    """Return the ConfigMaps that a finished run keeps.
+
+    These are the result document, the timeline and the stages. `result`: name of the document that
+    its status refers to; others are of an operator that could not write its status.
+    """
     ordered = sorted(stored, key=lambda s: _in_order(s.name))
-    timeline = _that_fit(ordered, names.ROLE_TIMELINE, TIMELINE_BYTES)
-    room = RESULT_BYTES - sum(s.stored_bytes for s in timeline)
-    return (*timeline, *_that_fit(ordered, names.ROLE_STAGE, room))
+    document = [
+        s for s in ordered if s.role == names.ROLE_RESULT and s.name == result
+    ]
+    room = RESULT_BYTES - sum(s.stored_bytes for s in document)
+    timeline = _that_fit(ordered, names.ROLE_TIMELINE, room // 2)
+    room -= sum(s.stored_bytes for s in timeline)
+    return (*document, *timeline, *_that_fit(ordered, names.ROLE_STAGE, room))
 
 
 def to_prune(state: Possessions) -> tuple[Ref, ...]:
     """Return the ConfigMaps that a finished run does not keep, the last of each kind first."""
     children = {c.name: c for c in _result_objects(state) if not c.deleting}
-    stay = {child.name for child in kept(children.values())}
+    document = raw.mapping(state.facts.run.status.get("resultDocument"))
+    result = raw.text(document.get("configMap")) or None
+    stay = {child.name for child in kept(children.values(), result=result)}
     go = sorted(children.keys() - stay, key=_in_order, reverse=True)
     return tuple(ref_to(state.facts, children[name]) for name in go)
 
 
-def pruned(state: RunState, stored_now: Iterable[Manifest]) -> list[Truncated]:
-    """Return how much of the records and the timeline will be missing once this run has ended."""
+def pruned(
+    state: RunState, stored_now: Iterable[Manifest], *, result: str | None
+) -> list[Truncated]:
+    """Return how much of the records and the timeline will be missing once this run has ended.
+
+    `result`: name of the result document that the status will refer to.
+    """
     new = (child_of(manifest["kind"], manifest) for manifest in stored_now)
     stored = {child.name: child for child in (*_result_objects(state), *new)}
-    stay = kept(stored.values())
+    stay = kept(stored.values(), result=result)
     records = sum(s.role == names.ROLE_STAGE for s in stay)
     chunks, all_chunks = (
         sum(s.role == names.ROLE_TIMELINE for s in some)

@@ -28,9 +28,11 @@ from benchrun.decide.decision import (
     Decision,
     Ending,
     EndpointPods,
+    Evaluation,
     Event,
     Facts,
     Judging,
+    Manifest,
     Query,
 )
 from benchrun.decide.patience import blocked, patience_ends
@@ -48,7 +50,7 @@ from benchrun.decide.refusals import (
 from benchrun.decide.run_state import Possessions, RunState, Unacceptable, accept
 from benchrun.measure import live, power_sentence
 from benchrun.observe import Diagnosis, instant, is_finished, number
-from benchrun.plan import load_points
+from benchrun.plan import PackedResult, load_points
 
 ENDPOINT_LOOKUP_SECONDS = 5.0
 SHORTEST_WAIT_SECONDS = 1.0
@@ -57,19 +59,6 @@ not keep the operator spinning."""
 # attempts by operators that did not see the measurement begin
 MAX_JUDGE_ATTEMPTS = 3
 LOG_TAIL_BYTES = 4096  # bytes of a failed server's log that the status keeps
-_OF_THE_JUDGEMENT = (
-    "client",
-    "cost",
-    "datasets",
-    "results",
-    "searches",
-    "findings",
-    "verdict",
-    "headline",
-    "judge",
-    "comparison",
-    "profile",
-)
 NAMED_CHARS = 400  # most characters of the list of stages whose records are lost
 NO_ROOM = (
     "the operator has no room in its memory for this run: what the runs of this namespace declare "
@@ -190,10 +179,17 @@ def _end(
     )
     log = server_status.compilations_wanted(state)
     waits = end is None and create_and_release.worth_waiting_to_store(state)
+    query = _judging(state, end) if state.known else None
+    judged = None if query is None else state.collected.answers.of(query)
+    document = (
+        judged.value.document
+        if judged is not None and judged.value is not None
+        else None
+    )
     stored_now = (
-        create_and_release.to_store_now(state)
+        create_and_release.to_store_now(state, document)
         if waits
-        else create_and_release.last_to_store(state)
+        else create_and_release.last_to_store(state, document)
     )
     let_go = Decision(
         status=_ending_status(state, end, waits=waits),
@@ -217,25 +213,8 @@ def _end(
         or (log is not None and state.collected.answers.of(log) is None)
     ):
         return let_go
-    judged = None
-    if state.known:
-        pod = state.client_pod
-        servers = tuple(server_status.server_statuses(state))
-        image, digest = (
-            (pod.image, pod.image_digest) if pod is not None else (None, None)
-        )
-        client = api.ClientStatus(
-            image=image or state.spec.client.image, image_digest=digest
-        )
-        query = Judging(
-            end is not None,
-            servers,
-            client,
-            unstored=create_and_release.unstored_stages(state),
-            most_stages=state.most_stages,
-            most_chunks=create_and_release.most_chunks(state),
-        )
-        judged = state.collected.answers.of(query) or _given_up(state)
+    if query is not None and judged is None:
+        judged = _given_up(state)
         if (
             judged is None
             and state.collected.is_adopted
@@ -244,7 +223,12 @@ def _end(
             return _count_judging(let_go)
         if judged is None:
             return replace(let_go, lookups=(*let_go.lookups, query))
-    status = _with_lost_records(state, _final_status(state, end, judged))
+    refused = None
+    if document is not None and not _will_be_stored(state, document, stored_now):
+        refused = document
+        document = None
+    status = _final_status(state, end, judged, document)
+    status = _with_lost_records(state, status, is_result_lost=refused is not None)
     reason = end.reason if end is not None else status.phase or "Completed"
     return replace(
         let_go,
@@ -261,6 +245,51 @@ def _end(
     )
 
 
+def _judging(state: RunState, end: Ending | None) -> Judging:
+    """Return the query for the judgement of all that was measured."""
+    pod = state.client_pod
+    image, digest = (
+        (pod.image, pod.image_digest) if pod is not None else (None, None)
+    )
+    return Judging(
+        end is not None,
+        ending=_ending_of(end),
+        instants=api.RunInstants(
+            accepted_time=state.status.accepted_time,
+            start_time=state.status.start_time,
+            scheduled_time=state.status.scheduled_time,
+            server_ready_time=state.status.server_ready_time,
+            server_released_time=state.released_time,
+        ),
+        servers=tuple(server_status.server_statuses(state)),
+        client=api.ClientStatus(
+            image=image or state.spec.client.image, image_digest=digest
+        ),
+        unstored=create_and_release.unstored_stages(state),
+        most_stages=state.most_stages,
+        most_chunks=create_and_release.most_chunks(state),
+    )
+
+
+def _ending_of(end: Ending | None) -> api.EndingStatus | None:
+    return (
+        None
+        if end is None
+        else api.EndingStatus(reason=end.reason, message=sentence(end.message))
+    )
+
+
+def _will_be_stored(
+    state: RunState, document: PackedResult, stored_now: Iterable[Manifest]
+) -> bool:
+    """Return whether the result document is in the cluster when the status is written."""
+    name = names.result_name(state.owner.name, state.owner.uid, document.digest)
+    is_written = any(
+        manifest["metadata"]["name"] == name for manifest in stored_now
+    )
+    return is_written or create_and_release.result_is_stored(state, document)
+
+
 def _seconds_to_store(state: RunState) -> float:
     """Return the seconds until refused records are tried again.
 
@@ -274,7 +303,7 @@ def _seconds_to_store(state: RunState) -> float:
     return max(SHORTEST_WAIT_SECONDS, min([again, *ends]))
 
 
-def _given_up(state: RunState) -> Answer[api.Judgement] | None:
+def _given_up(state: RunState) -> Answer[Evaluation] | None:
     """Return the answer that the run is not judged, after `MAX_JUDGE_ATTEMPTS` attempts; else None.
 
     A judge that takes too much memory may end its operator with it. Each operator after that would
@@ -318,9 +347,7 @@ def _ending_status(
             "progress": progress(state),
             "server_released_time": state.released_time,
             "blocked": blocked(state, "Records") if waits else None,
-            "ending": None
-            if end is None
-            else api.EndingStatus(reason=end.reason, message=sentence(end.message)),
+            "ending": _ending_of(end),
         }
     )
 
@@ -359,7 +386,7 @@ def _without_room(state: RunState) -> Decision:
 
 def _refused(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decision:
     problem = sentence(problem)
-    rows = condition_table.ended_early("run", Reason.INVALID_SPEC, problem)
+    rows = api.ended_early("run", Reason.INVALID_SPEC, problem)
     ended = condition_table.standing(
         status, rows, "Failed", problem, of=facts.run, now=facts.now
     )
@@ -439,79 +466,74 @@ def _seconds_to_next_pass(
 
 
 def _final_status(
-    state: RunState, end: Ending | None, judged: Answer[api.Judgement] | None
+    state: RunState,
+    end: Ending | None,
+    judged: Answer[Evaluation] | None,
+    document: PackedResult | None,
 ) -> BenchmarkRunStatus:
-    """Return the status of the run as it ended. `judged` is None where nothing was measured."""
-    found = (judged.value if judged is not None else None) or api.Judgement()
-    why_not = (
-        judged.problem or "unknown"
-        if judged is not None and judged.value is None
-        else None
+    """Return the status of the run as it ended.
+
+    `judged` is None where nothing was measured, `document` where none is stored.
+    """
+    evaluation = judged.value if judged is not None else None
+    found = evaluation.judgement if evaluation is not None else api.Judgement()
+    ending = _ending_of(end)
+    if judged is not None and evaluation is None:
+        why_not = judged.problem or "unknown"
+        if end is not None:
+            message = sentence(
+                f"{end.message}; what was measured is not judged: {why_not}"
+            )
+            ending = api.EndingStatus(reason=end.reason, message=message)
+        found = _not_judged(state, why_not)
+    ended = api.run_end(found, ending, has_objectives=bool(state.spec.objectives))
+    status = _ended(state, ended, found, document)
+    if ended.ending is None:
+        return status.model_copy(
+            update={"answer": api.answer_of(status.conditions)}
+        )
+    tail = (state.log_tail or "").encode()[-LOG_TAIL_BYTES:].decode(errors="ignore")
+    return status.model_copy(
+        update={"log_tail": api.plain_text(tail) if tail else None}
     )
-    if end is None and why_not is None and not found.measured_anything:
-        first = found.refused[0] if found.refused else "they are gone"
-        end = Ending(
-            Reason.RECORDS_MISSING, f"none of the records can be used: {first}"
-        )
-    if end is None and found.all_requests_failed:
-        answer = (
-            f"; the server's answer to one more: {found.diagnostic}"
-            if found.diagnostic
-            else ""
-        )
-        end = Ending(Reason.ALL_REQUESTS_FAILED, f"every request failed{answer}")
-    if end is not None:
-        return _ended_early(state, end, found, why_not)
-    message = found.message
-    valid_reason = found.valid_reason
-    regressed = None
-    if why_not is not None:
-        valid_reason = Reason.NOT_JUDGED
-        message = (
-            f"all {state.stages_in_words} stages are measured, but not judged: {why_not}. "
-            "`benchrun judge` can do it later"
-        )
-    if found.not_regressed is not None and found.comparison is not None:
-        regressed = (
-            found.not_regressed,
-            found.not_regressed_reason,
-            found.comparison.message,
-        )
-    message = sentence(message)
-    met = found.objectives_met if state.spec.objectives else None
-    rows = condition_table.measured(
-        valid_reason,
-        message,
-        objectives_met=met,
-        objectives_message=found.objectives_message,
-        not_regressed=regressed,
+
+
+def _not_judged(state: RunState, why_not: str) -> api.Judgement:
+    """Return what stands for the judgement of a run that is not judged."""
+    message = (
+        f"all {state.stages_in_words} stages are measured, but not judged: {why_not}. "
+        "`benchrun judge` can do it later"
     )
-    status = _ended(state, "Completed", message, rows, found)
-    return status.model_copy(update={"answer": api.answer_of(status.conditions)})
+    return api.Judgement(
+        valid_reason=Reason.NOT_JUDGED,
+        message=sentence(message),
+        measured_anything=True,
+    )
 
 
 def _with_lost_records(
-    state: RunState, status: BenchmarkRunStatus
+    state: RunState, status: BenchmarkRunStatus, *, is_result_lost: bool
 ) -> BenchmarkRunStatus:
-    """Return the final status; where records could not be stored it says which and why."""
+    """Return the final status; where something could not be stored it says what and why.
+
+    `is_result_lost`: whether the result document is not stored.
+    """
     stages = create_and_release.unstored_stages(state)
     refused = refusal(state)
-    if not stages or refused is None:
+    if refused is None or not (stages or is_result_lost):
         return status
-    named = ", ".join(
-        api.as_many_as_fit(stages, lambda stage: len(stage) + 2, NAMED_CHARS)
-    )
-    lost = (
-        f"{len(stages)} of {len(state.known)} records could not be stored and can't be evaluated "
-        f"again: {named}"
-    )
+    if stages:
+        named = ", ".join(
+            api.as_many_as_fit(stages, lambda stage: len(stage) + 2, NAMED_CHARS)
+        )
+        lost = (
+            f"{len(stages)} of {len(state.known)} records could not be stored and can't be "
+            f"evaluated again: {named}"
+        )
+    else:
+        lost = "the result document could not be stored: this status holds all that is left of it"
     message = sentence(f"{lost}. {refused.message}")
-    row: condition_table.Row = (
-        "Stored",
-        "False",
-        Reason.RECORDS_NOT_STORED,
-        message,
-    )
+    row: api.Row = ("Stored", "False", Reason.RECORDS_NOT_STORED, message)
     phase = str(status.phase)
     whole = sentence(f"{status.message}; {lost}")
     return condition_table.standing(
@@ -519,37 +541,26 @@ def _with_lost_records(
     )
 
 
-def _ended_early(
-    state: RunState, end: Ending, found: api.Judgement, why_not: str | None
-) -> BenchmarkRunStatus:
-    message = sentence(
-        end.message
-        if why_not is None
-        else f"{end.message}; what was measured is not judged: {why_not}"
-    )
-    ended = _ended(
-        state,
-        end.phase,
-        message,
-        condition_table.ended_early("run", end.reason, message),
-        found,
-    )
-    tail = (state.log_tail or "").encode()[-LOG_TAIL_BYTES:].decode(errors="ignore")
-    return ended.model_copy(
-        update={"log_tail": api.plain_text(tail) if tail else None}
-    )
-
-
 def _ended(
     state: RunState,
-    phase: api.Phase,
-    message: str,
-    rows: Iterable[condition_table.Row],
+    ended: api.RunEnd,
     found: api.Judgement,
+    document: PackedResult | None,
 ) -> BenchmarkRunStatus:
     servers = server_status.server_statuses(state)
+    reference = None
+    if document is not None:
+        reference = api.ResultDocumentRef(
+            config_map=names.result_name(
+                state.owner.name, state.owner.uid, document.digest
+            ),
+            sha256=document.digest,
+            bytes=len(document.data),
+        )
     missing = create_and_release.pruned(
-        state, create_and_release.last_to_store(state)
+        state,
+        create_and_release.last_to_store(state, document),
+        result=reference.config_map if reference is not None else None,
     )
     update = {
         "completion_time": timestamp(state.now),
@@ -568,11 +579,15 @@ def _ended(
         "results_ref": f"{names.LABEL_RUN_UID}={state.owner.uid}"
         if state.known
         else None,
+        "result_document": reference,
     }
-    judged = {name: getattr(found, name) for name in _OF_THE_JUDGEMENT}
-    status = state.status.model_copy(update=update | judged)
     return condition_table.standing(
-        status, rows, phase, message, of=state.facts.run, now=state.now
+        state.status.judged(found).model_copy(update=update),
+        ended.conditions,
+        ended.phase,
+        ended.message,
+        of=state.facts.run,
+        now=state.now,
     )
 
 

@@ -19,13 +19,17 @@ from benchrun.api import (
     BenchmarkRunStatus,
     Blocked,
     ClientStatus,
+    EndingStatus,
     Judgement,
     Reason,
+    RunInstants,
     ServerStatus,
+    early_phase,
 )
 from benchrun.measure import bucketed
 from benchrun.measure.metrics_page import Sample, ServerFacts
 from benchrun.observe import Children, Run
+from benchrun.plan import PackedResult
 
 T = TypeVar("T")
 ExporterKind = Literal["gpu", "cpu"]
@@ -129,10 +133,22 @@ class PodsRefused(Query[str]):
 
 
 @dataclass(frozen=True, slots=True)
-class Judging(Query[Judgement]):
+class Evaluation:
+    """A judged run: what its status holds of it, and the whole."""
+
+    judgement: Judgement
+    document: PackedResult | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judging(Query[Evaluation]):
     """The judgement of all that was measured, by a process of its own."""
 
     ended_early: bool
+    ending: EndingStatus | None = field(
+        default=None, compare=False
+    )  # why, where it ended early
+    instants: RunInstants = field(default_factory=RunInstants, compare=False)
     servers: tuple[ServerStatus, ...] = field(default=(), compare=False)
     """Entries of the servers as the last status will have them."""
     client: ClientStatus | None = field(default=None, compare=False)
@@ -149,6 +165,7 @@ class Judging(Query[Judgement]):
 RESULT_ROLES = (
     names.ROLE_STAGE,
     names.ROLE_TIMELINE,
+    names.ROLE_RESULT,
 )
 MAX_BACKLOG_BYTES = 4 * 1024 * 1024
 """Most bytes of records that wait to be stored: above it the client is not polled."""
@@ -168,7 +185,7 @@ class Ending:
 
     @property
     def phase(self) -> Literal["Cancelled", "Failed"]:
-        return "Cancelled" if self.reason == Reason.CANCELLED else "Failed"
+        return early_phase(self.reason)
 
 
 CANCELLED = Ending(Reason.CANCELLED, "cancelled by spec.cancel")
@@ -292,17 +309,21 @@ class Collected:
 
     @property
     def backlog_bytes(self) -> int:
-        """Return how much memory the unstored records and the logs that were read take.
+        """Return how much memory the unstored records and what queries read take.
 
-        The records count in bytes, the logs in characters.
+        Records and the result document count in bytes, logs in characters.
         """
         records = sum(len(arrival.body) for arrival in self.arrivals.values())
-        logs = (
-            answer.value
-            for answer in self.answers.values()
-            if isinstance(answer.value, str)
+        values = [answer.value for answer in self.answers.values()]
+        logs = sum(len(value) for value in values if isinstance(value, str))
+        evaluated = (
+            value.document for value in values if isinstance(value, Evaluation)
         )
-        return records + sum(map(len, logs))
+        return (
+            records
+            + logs
+            + sum(len(each.data) for each in evaluated if each is not None)
+        )
 
     @property
     def backlog_is_full(self) -> bool:

@@ -17,6 +17,7 @@ from benchrun.effects.turns import Places
 from benchrun.judge_process.messages import (
     END,
     MAX_JUDGEMENT_BYTES,
+    DocumentHead,
     Job,
     JobPart,
     SweepJob,
@@ -72,8 +73,13 @@ class JudgeChild:
         self._process: Process | None = None
         self._leave: asyncio.TimerHandle | None = None
 
-    async def judge(self, job: Job | SweepJob, parts: _Parts, answer: type[A]) -> A:
+    async def judge(
+        self, job: Job | SweepJob, parts: _Parts, answer: type[A]
+    ) -> tuple[A, bytes]:
         """Return the judgement of a run, or the table of a sweep; namespaces take turns.
+
+        With it comes the packed result document, which nothing of the operator opens; empty for a
+        sweep.
 
         Raises NotJudged, TooSlow, and whatever reading the parts raises.
         """
@@ -98,7 +104,7 @@ class JudgeChild:
 
     async def _judged(
         self, job: Job | SweepJob, parts: _Parts, answer: type[A]
-    ) -> A:
+    ) -> tuple[A, bytes]:
         process = await self._started()
         with contextlib.suppress(
             _Gone
@@ -120,22 +126,23 @@ class JudgeChild:
                 raise
             raise TooSlow(f"not read within {self.reading_seconds:g} s") from None
 
-    async def _read(self, process: Process, answer: type[A]) -> A:
+    async def _read(self, process: Process, answer: type[A]) -> tuple[A, bytes]:
         assert process.stdout is not None
         try:
-            line = await process.stdout.readuntil(b"\n")
+            found = _parsed(await process.stdout.readuntil(b"\n"), answer)
+            head = _parsed(await process.stdout.readuntil(b"\n"), DocumentHead)
+            document = await process.stdout.readexactly(head.size)
         except asyncio.IncompleteReadError:
             raise NotJudged(await _last_words(process)) from None
         except asyncio.LimitOverrunError:
             raise NotJudged(
                 f"the judgement is larger than {MAX_JUDGEMENT_BYTES} bytes"
             ) from None
-        try:
-            return answer.model_validate_json(line)
-        except ValidationError as error:
+        if not head.matches(document):
             raise NotJudged(
-                f"what the judge wrote is not a judgement ({error.error_count()} errors)"
-            ) from None
+                "the digest of the result document does not match its bytes"
+            )
+        return found, document
 
     async def _started(self) -> Process:
         if self._process is not None and self._process.returncode is None:
@@ -191,6 +198,16 @@ class JudgeChild:
         self._process = None
         if process is not None and process.stdin is not None:
             process.stdin.close()
+
+
+def _parsed(line: bytes, model: type[A]) -> A:
+    """Parse a line that the judge wrote. Raises NotJudged."""
+    try:
+        return model.model_validate_json(line)
+    except ValidationError as error:
+        raise NotJudged(
+            f"what the judge wrote is not a judgement ({error.error_count()} errors)"
+        ) from None
 
 
 async def _send(process: Process, data: bytes) -> None:

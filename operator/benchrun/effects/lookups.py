@@ -22,6 +22,7 @@ from benchrun.decide import decision
 from benchrun.effects.errors import ClusterError, NotFound
 from benchrun.effects.judge_child import JudgeChild, NotJudged, TooSlow
 from benchrun.effects.kubernetes_api import KubernetesApi
+from benchrun.effects.stored_documents import stored_document
 from benchrun.effects.turns import Places
 from benchrun.judge_process.messages import Job, JobPart
 from benchrun.measure import bucketed, encode
@@ -31,12 +32,14 @@ from benchrun.observe import (
     Key,
     Run,
     image_pull_seconds,
+    labels_of,
     packed,
     refused_pods,
+    run_of,
     unpacked,
     untrusted_json as raw,
 )
-from benchrun.plan import RECORD_KEY, TIMELINE_KEY
+from benchrun.plan import RECORD_KEY, TIMELINE_KEY, PackedResult
 
 logger = logging.getLogger(__name__)
 
@@ -186,24 +189,15 @@ async def _server_start(
 
 async def _judgement(
     tools: Tools, about: About, query: decision.Judging
-) -> Judgement:
+) -> decision.Evaluation:
     run = about.run
-    job = Job(
-        name=run.name,
-        namespace=run.namespace,
-        uid=run.uid,
-        spec=run.spec,
-        servers=list(query.servers),
-        client=query.client,
-        ended_early=query.ended_early,
-        unstored=query.unstored,
-    )
     problem: object = None
     left = JUDGE_TRIES
     while left > 0:
         try:
+            job = await _job(tools, run, query)
             parts = _parts(tools, about, query)
-            judged = await tools.judge.judge(job, parts, Judgement)
+            judged, document = await tools.judge.judge(job, parts, Judgement)
         except NotJudged as error:
             raise NotFoundOut(str(error)) from error
         except ClusterError as error:
@@ -226,8 +220,32 @@ async def _judgement(
                 judged.refused_count,
                 judged.refused[:1],
             )
-        return judged
+        return decision.Evaluation(
+            judged, PackedResult.of(document) if document else None
+        )
     raise NotFoundOut(f"its records can't be read: {problem}")
+
+
+async def _job(tools: Tools, run: Run, query: decision.Judging) -> Job:
+    """Return the job of judging a run, with the labels that the operator does not keep."""
+    try:
+        body = await tools.cluster.get(
+            names.KIND, namespace=run.namespace, name=run.name
+        )
+    except NotFound:
+        body = {}
+    return Job(
+        name=run.name,
+        namespace=run.namespace,
+        uid=run.uid,
+        spec=run.spec,
+        servers=list(query.servers),
+        client=query.client,
+        ending=query.ending,
+        instants=query.instants,
+        labels=dict(labels_of(body)),
+        unstored=query.unstored,
+    )
 
 
 async def _parts(
@@ -272,6 +290,9 @@ async def _parts(
         except NotFound:
             return
         yield JobPart.of("baseline", json.dumps(body).encode(), name=baseline)
+        document = await stored_document(tools.cluster, run_of(body))
+        if document is not None:
+            yield JobPart.of("baselineDocument", document, name=baseline)
 
 
 def _planned_names(

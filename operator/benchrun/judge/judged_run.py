@@ -4,24 +4,38 @@ Everything in the status of a run that is computed from its records begins here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from benchrun_client.contract import DatasetFacts, StageRecord
 
 from benchrun import api
-from benchrun.judge.comparison.compare import against_baseline
+from benchrun.judge.comparison.compare import (
+    AgainstBaseline,
+    against_baseline,
+    judged_side,
+)
 from benchrun.judge.explain.profile import backed, profile_status
 from benchrun.judge.results import Judged, results, shown
-from benchrun.judge.status_size import truncations
+from benchrun.judge.search_results import SEARCH_BYTES
+from benchrun.judge.status_size import (
+    COMPARISON_BYTES,
+    MAX_BYTES,
+    PROFILE_BYTES,
+    fitted,
+    fitted_load_points,
+    truncations,
+)
 from benchrun.judge.thresholds import Thresholds, judge_of
-from benchrun.measure import cost_status
+from benchrun.measure import cost_status, role_timelines
 from benchrun.measure.metrics_page import Sample
 from benchrun.observe import Run
 from benchrun.plan import load_points, probed_load_points
 
 # A mix may have eight datasets, and a run sixteen mixes; this bound keeps the status small.
 MAX_DATASETS = 16
+# Most spans of the timeline in the document: as many as a chart shows.
+TIMELINE_SPANS = 600
 # Characters kept from the end of a path, which identifies it best.
 SOURCE_CHARACTERS = 160
 _VALID_REASONS: Mapping[api.Verdict, str] = {
@@ -32,18 +46,18 @@ _VALID_REASONS: Mapping[api.Verdict, str] = {
 
 def dataset_statuses(
     records: Iterable[StageRecord], *, workloads: int
-) -> tuple[list[api.DatasetStatus], list[api.Truncated]]:
+) -> list[api.DatasetStatus]:
     """Return the status of each dataset once, in the order in which workloads were measured.
 
     All records of a workload have the same datasets: reading stops when this many `workloads` were
-    found. Also return what was truncated.
+    found.
     """
     facts: dict[str, tuple[DatasetFacts, ...]] = {}
     for record in records:
         facts.setdefault(record.stage_id.partition("/")[0], record.datasets)
         if len(facts) == workloads:
             break
-    found = [
+    return [
         api.DatasetStatus(
             name=f"{workload}/{each.part}"
             if len(of_workload) > 1 or each.part
@@ -57,86 +71,205 @@ def dataset_statuses(
         for workload, of_workload in facts.items()
         for each in of_workload
     ]
-    kept = found[:MAX_DATASETS]
-    return kept, truncations([("datasets", len(found), len(kept))])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What is known of a run beside its records."""
+
+    identity: api.RunIdentity
+    servers: Sequence[api.ServerStatus] = ()  # As the last status will have them.
+    client: api.ClientStatus | None = None  # As the last status will have it.
+    instants: api.RunInstants = field(default_factory=api.RunInstants)
+    baseline: Run | None = None  # The run that the spec names; None: there is none.
+    baseline_document: api.ResultDocument | None = None  # Its result document.
+    ending: api.EndingStatus | None = None
+    """Why it ended early; None: every stage was measured. A run that ended early, or whose requests
+    all failed, is compared with nothing."""
+    unstored: Sequence[str] = ()  # Stages whose record is lost once it is judged.
+    refused: Sequence[str] = ()  # What of it could not be read, and why.
+
+
+class Evaluation(NamedTuple):
+    """A judged run: what the status holds of it, and the whole."""
+
+    judgement: api.Judgement
+    document: api.ResultDocument
 
 
 def judged_run(
-    name: str,
-    uid: str,
+    run: Surroundings,
     spec: api.BenchmarkRunSpec,
     records: Sequence[StageRecord],
     samples: Sequence[Sample],
-    *,
-    servers: Sequence[api.ServerStatus],
-    client: api.ClientStatus | None,
-    baseline: Run | None = None,
-    ended_early: bool = False,
-    unstored: Sequence[str] = (),
-) -> api.Judgement:
+) -> Evaluation:
     """Judge a run by these records, in order of measurement.
 
-    `records` may open each on access. `servers`, `client`: as the last status will have them.
-    `baseline`: the run that the spec names; None if there is none. A run that ended early, or whose
-    requests all failed, is compared with nothing. `unstored`: stages whose record is lost once it
-    is judged.
+    `records` may open each on access.
     """
     profile, records = _profile_of(spec, records)
     planned = (*load_points(spec), *probed_load_points(spec, records))
     found = results(
-        planned, records, samples, spec=spec, servers=servers, unstored=unstored
+        planned,
+        records,
+        samples,
+        spec=spec,
+        servers=run.servers,
+        unstored=run.unstored,
     )
-    datasets, datasets_cut = dataset_statuses(
-        records, workloads=len(spec.workloads)
+    client = _client_status(records, run.client)
+    against = None
+    if spec.baseline is not None and run.ending is None and not _all_failed(found):
+        after = judged_side(
+            run.identity.name,
+            run.identity.uid,
+            spec,
+            found.results,
+            servers=run.servers,
+            client=client,
+        )
+        against = against_baseline(
+            after, spec.baseline, run.baseline, run.baseline_document
+        )
+    found = replace(found, results=backed(found.results, profile))
+    facts = _Facts(
+        found=found,
+        profile=profile,
+        client=client,
+        datasets=dataset_statuses(records, workloads=len(spec.workloads)),
+        against=against,
+        diagnostic=next((r.diagnostic for r in records if r.diagnostic), None)
+        if _all_failed(found)
+        else None,
+        measured_anything=bool(records),
     )
-    # They failed in all stages that were measured.
-    of_code = next(
+    judgement = _judgement(run, spec, facts)
+    end = api.run_end(judgement, run.ending, has_objectives=bool(spec.objectives))
+    return Evaluation(judgement, _document(run, spec, facts, end, samples))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Facts:
+    """Everything that was found in a run."""
+
+    found: Judged
+    profile: api.ProfileStatus | None
+    client: api.ClientStatus | None
+    datasets: list[api.DatasetStatus]
+    against: AgainstBaseline | None
+    diagnostic: str | None
+    measured_anything: bool
+
+
+def _all_failed(found: Judged) -> bool:
+    """Return whether every request failed, in all stages that were measured."""
+    failed = next(
         (f for f in found.findings if f.code == api.Code.ALL_REQUESTS_FAILED), None
     )
-    failed = of_code is not None and of_code.count == sum(
-        row.repeats for row in found.whole
+    return failed is not None and failed.count == sum(
+        row.repeats for row in found.results
     )
-    judgement = api.Judgement(
-        **_of_status(found, profile)
-        | {"truncated": [*found.truncated, *datasets_cut]},
-        profile=profile,
+
+
+def _judgement(
+    run: Surroundings, spec: api.BenchmarkRunSpec, facts: _Facts
+) -> api.Judgement:
+    """Return what the status holds: the lists are cut to their share of it."""
+    found = facts.found
+    against = facts.against
+    kept, truncated = status_rows(spec, found)
+    datasets = facts.datasets[:MAX_DATASETS]
+    truncated += truncations([("datasets", len(facts.datasets), len(datasets))])
+    comparison = None
+    if against is not None:
+        compared, compared_cut = fitted_load_points(against.comparison.load_points)
+        comparison = against.comparison.model_copy(update={"load_points": compared})
+        truncated += compared_cut
+    answers = (
+        _objectives_answer(found),
+        against.answer if against else "",
+        _sentence(found),
+    )
+    return api.Judgement(
+        results=kept,
+        searches=found.searches,
+        findings=found.findings,
+        verdict=found.verdict,
+        headline=found.headline,
+        profile=facts.profile,
         judge=judge_of(spec),
-        cost=cost_status(spec.cost, servers),
+        cost=cost_status(spec.cost, run.servers),
         datasets=datasets,
-        client=_client_status(records, client),
+        client=facts.client,
+        comparison=comparison,
+        not_regressed=against.not_regressed if against else None,
+        not_regressed_reason=against.reason if against else "",
         objectives_met=_objectives_met(found) if spec.objectives else None,
         objectives_message=_objectives_message(found),
         valid_reason=_VALID_REASONS.get(
             found.verdict, api.Reason.INVALID_LOAD_POINTS
         ),
-        message=_sentence(found),
-        all_requests_failed=failed,
-        diagnostic=next((r.diagnostic for r in records if r.diagnostic), None)
-        if failed
-        else None,
-        measured_anything=bool(records),
+        message=api.sentence("; ".join(part for part in answers if part)),
+        all_requests_failed=_all_failed(found),
+        diagnostic=facts.diagnostic,
+        measured_anything=facts.measured_anything,
+        truncated=truncated,
+        refused=list(run.refused[: api.MAX_REFUSED]),
+        refused_count=len(run.refused),
     )
-    answers = [_objectives_answer(found)]
-    if spec.baseline is not None and not ended_early and not failed:
-        judgement, of_gate = against_baseline(
-            name,
-            uid,
-            spec,
-            judgement,
-            found.whole,
-            servers=servers,
-            baseline=spec.baseline,
-            found=baseline,
-        )
-        answers.append(of_gate)
-    message = "; ".join(part for part in (*answers, judgement.message) if part)
-    return judgement.model_copy(update={"message": api.sentence(message)})
 
 
-def _of_status(found: Judged, profile: api.ProfileStatus | None) -> dict[str, Any]:
-    """Return the fields that a status and a judgement have in common."""
-    of_status = found._asdict() | {"results": backed(found.results, profile)}
-    return {name: value for name, value in of_status.items() if name != "whole"}
+def status_rows(
+    spec: api.BenchmarkRunSpec, found: Judged
+) -> tuple[list[api.Result], list[api.Truncated]]:
+    """Return the rows that the status has room for, and what of them was cut."""
+    max_bytes = (
+        MAX_BYTES
+        - (COMPARISON_BYTES if spec.baseline else 0)
+        - SEARCH_BYTES * len(found.searches)
+    )
+    max_bytes -= PROFILE_BYTES if spec.measurement.profile else 0
+    return fitted(found.results, found.findings, max_bytes=max_bytes)
+
+
+def _document(
+    run: Surroundings,
+    spec: api.BenchmarkRunSpec,
+    facts: _Facts,
+    end: api.RunEnd,
+    samples: Sequence[Sample],
+) -> api.ResultDocument:
+    found = facts.found
+    return api.ResultDocument(
+        run=run.identity,
+        instants=run.instants,
+        phase=end.phase,
+        message=end.message,
+        conditions=tuple(
+            api.Condition(type=type_, status=status, reason=reason, message=message)
+            for type_, status, reason, message in end.conditions
+        ),
+        spec=spec,
+        verdict=found.verdict,
+        headline=found.headline,
+        results=found.results,
+        searches=found.searches,
+        findings=found.findings,
+        comparison=facts.against.comparison if facts.against else None,
+        stages=found.stages,
+        distributions=found.distributions,
+        timeline=role_timelines(samples, at_most=TIMELINE_SPANS),
+        servers=list(run.servers),
+        client=facts.client,
+        datasets=facts.datasets,
+        cost=cost_status(spec.cost, run.servers),
+        profile=facts.profile,
+        judge=judge_of(spec),
+        diagnostic=facts.diagnostic,
+        unstored=list(run.unstored),
+        refused=list(run.refused[: api.MAX_REFUSED]),
+        refused_count=len(run.refused),
+    )
 
 
 def _profile_of(
@@ -183,7 +316,7 @@ def _objectives_met(found: Judged) -> api.ConditionStatus:
     searches = {search.workload for search in found.searches}
     outcomes = {
         o.outcome
-        for r in found.whole
+        for r in found.results
         for o in r.objectives
         if r.workload not in searches
     }
@@ -206,7 +339,7 @@ def _objectives(found: Judged) -> dict[str, list[str]]:
     """
     searched = {search.workload for search in found.searches}
     texts: dict[str, list[str]] = {}
-    for row in found.whole:
+    for row in found.results:
         for each in row.objectives if row.workload not in searched else ():
             limit = f"{each.metric} p{each.percentile} at most {each.max_milliseconds} ms"
             value = each.measured_milliseconds
@@ -249,7 +382,7 @@ def _objectives_answer(found: Judged) -> str:
 
 def _sentence(found: Judged) -> str:
     verdict = found.verdict
-    total = len(found.whole)
+    total = len(found.results)
     if found.searches:
         sentences = "; ".join(
             f"{search.workload}: {search.sentence}" for search in found.searches
@@ -267,7 +400,7 @@ def _sentence(found: Judged) -> str:
         return f"measured {points}; every number is valid"
     if verdict == "Suspect":
         return f"measured {points}; some numbers are suspect, see findings"
-    invalid = sum(row.verdict == "Invalid" for row in found.whole)
+    invalid = sum(row.verdict == "Invalid" for row in found.results)
     return f"measured {points}, but {invalid} of {total} are invalid: do not use them, see findings"
 
 
@@ -338,7 +471,14 @@ def rejudge(
         servers=stored.servers,
         thresholds=thresholds,
     )
-    update = _of_status(found, stored.profile) | {
+    kept, truncated = status_rows(spec, found)
+    update = {
+        "results": backed(kept, stored.profile),
+        "searches": found.searches,
+        "findings": found.findings,
+        "verdict": found.verdict,
+        "headline": found.headline,
+        "truncated": truncated,
         "judge": judge_of(spec, thresholds),
         "cost": stored.cost or cost_status(spec.cost, stored.servers),
         "comparison": None,  # the rows it was made from may have another verdict now

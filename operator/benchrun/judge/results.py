@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from benchrun_client.contract import StageRecord, is_bounded
 
 from benchrun import api
+from benchrun.api import PooledDistributions, StageResult
 from benchrun.judge.explain.explanations import with_limit_told_once, with_true_runs
 from benchrun.judge.explain.load_point_explanations import (
     Limits,
@@ -41,14 +43,9 @@ from benchrun.judge.rules.rule import (
     overridden,
 )
 from benchrun.judge.rules.sample_size import unstored_records
-from benchrun.judge.search_results import SEARCH_BYTES, deciding, search_results
+from benchrun.judge.search_results import deciding, search_results
 from benchrun.judge.stage_facts import expected_stage
-from benchrun.judge.status_size import (
-    COMPARISON_BYTES,
-    MAX_BYTES,
-    PROFILE_BYTES,
-    fitted,
-)
+from benchrun.judge.stage_results import pooled_distributions, stage_results
 from benchrun.judge.thresholds import Thresholds, thresholds_of
 from benchrun.measure import (
     cost_status,
@@ -183,6 +180,8 @@ class JudgedLoadPoint(NamedTuple):
     explained_by: (
         Seen  # What the explanation rests on; empty: nothing was measured.
     )
+    stages: Sequence[StageResult]
+    distributions: PooledDistributions
 
 
 def load_point_context(
@@ -218,16 +217,19 @@ def load_point_context(
     )
 
 
-class Judged(NamedTuple):
-    """The judgement of a run, under the names of its status."""
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The judgement of a run, with nothing cut."""
 
-    results: list[api.Result]
-    findings: list[api.Finding]
-    verdict: api.Verdict
-    headline: api.Headline | None
-    truncated: list[api.Truncated]
-    searches: list[api.SearchResult]
-    whole: list[api.Result]  # The rows before any was cut.
+    results: list[api.Result] = field(default_factory=list)
+    findings: list[api.Finding] = field(default_factory=list)
+    verdict: api.Verdict = "Unknown"
+    headline: api.Headline | None = None
+    searches: list[api.SearchResult] = field(default_factory=list)
+    stages: list[StageResult] = field(default_factory=list)
+    """The measured stages, in the order of measurement."""
+    distributions: list[PooledDistributions] = field(default_factory=list)
+    """Of load points of which something was measured, in the order of `results`."""
 
 
 def results(
@@ -256,10 +258,11 @@ def results(
         for load_point in plan_load_points
         for stage in load_point.stage_ids
     ):
-        return Judged([], [], "Unknown", None, [], [], [])
+        return Judged()
     limits = thresholds or thresholds_of(spec)
     severities = spec.validity.severities
     server_limits = _server_limits(spec, servers)
+    cost = cost_status(spec.cost, servers)
 
     def judged(load_point: api.LoadPoint) -> JudgedLoadPoint:
         of_load_point = [
@@ -271,15 +274,20 @@ def results(
             load_point, of_load_point, samples, limits, spec=spec, servers=servers
         )
         seen = [*judge_load_point(context), *unstored_records(load_point, unstored)]
+        found_here = overridden(seen, severities)
         return JudgedLoadPoint(
             summary=context.summary(),
             seen=seen,
-            row=measured_row(context, overridden(seen, severities), spec=spec),
+            row=measured_row(context, found_here, spec=spec),
             p99_ttft=p99_ttft(context),
             # Why requests waited does not depend on the severities of the spec.
             explained_by=seen_at(context, seen, server_limits)
             if of_load_point
             else {},
+            stages=stage_results(
+                context, found_here, samples, spec=spec, cost=cost
+            ),
+            distributions=pooled_distributions(context, found_here),
         )
 
     by_load_point = {
@@ -315,7 +323,6 @@ def results(
         row(each.row, found[load_point_id], explained.get(load_point_id))
         for load_point_id, each in by_load_point.items()
     )
-    cost = cost_status(spec.cost, servers)
     gpus = api.total_gpus(servers)
     priced = [
         with_costs(with_throughput_per_gpu(each, gpus), cost) for each in bare_rows
@@ -325,19 +332,23 @@ def results(
         finding for of_load_point in found.values() for finding in of_load_point
     )
     searches = search_results(spec, plan_load_points, summaries, rows)
-    max_bytes = (
-        MAX_BYTES
-        - (COMPARISON_BYTES if spec.baseline else 0)
-        - SEARCH_BYTES * len(searches)
-    )
-    max_bytes -= PROFILE_BYTES if spec.measurement.profile else 0
-    kept, truncated = fitted(rows, findings, max_bytes=max_bytes)
     relied_on = deciding(rows, searches)
     verdict = api.worst_verdict(each.verdict for each in relied_on) or "Unknown"
     best = headline(
         relied_on, lambda load_point_id: by_load_point[load_point_id].p99_ttft
     )
-    return Judged(kept, findings, verdict, best, truncated, searches, rows)
+    stages = [stage for each in by_load_point.values() for stage in each.stages]
+    return Judged(
+        results=rows,
+        findings=findings,
+        verdict=verdict,
+        headline=best,
+        searches=searches,
+        stages=sorted(stages, key=lambda stage: stage.sequence),
+        distributions=[
+            each.distributions for each in by_load_point.values() if each.stages
+        ],
+    )
 
 
 def _answered(

@@ -35,7 +35,7 @@ MAX_CODES = 3  # Findings kept in a row that is cut; the worst are first.
 
 T = TypeVar("T")
 Changed = TypeVar("Changed", ComparedLoadPoint, SweepRow)
-_Cut = Callable[[Result], Result]
+RowCut = Callable[[Result], Result]
 
 
 def cut_to(
@@ -107,9 +107,16 @@ def fitted(
         max_bytes - json_bytes(findings, exclude_none=False),
         whole,
         size=partial(json_bytes, exclude_none=False),
-        cuts=(partial(_of_rows, cut=cut) for cut in _CUTS),
+        cuts=(partial(_of_rows, cut=cut) for cut in ROW_CUTS),
         shorter=lambda rows: rows[:-1],
     )
+    return kept, row_truncations(whole, kept)
+
+
+def row_truncations(
+    whole: Sequence[Result], kept: Sequence[Result]
+) -> list[Truncated]:
+    """Return an entry for each list of the rows that was cut, and for the rows themselves."""
     lists = [
         (name, [of(row) for row in whole], [of(row) for row in kept])
         for name, of in _LISTS.items()
@@ -118,7 +125,7 @@ def fitted(
         (f"results[].{name}", sum(map(len, every)), sum(map(len, left)))
         for name, every, left in lists
     )
-    return kept, truncations((("results", len(whole), len(kept)), *counts))
+    return truncations((("results", len(whole), len(kept)), *counts))
 
 
 MAX_COMPARISON_BYTES = 16_000  # Bytes for the load points of a comparison.
@@ -160,11 +167,11 @@ def fitted_load_points(
     return kept, truncations(counts)
 
 
-def _of_rows(rows: list[Result], cut: _Cut) -> list[Result]:
+def _of_rows(rows: list[Result], cut: RowCut) -> list[Result]:
     return list(map(cut, rows))
 
 
-def _without(pattern: str) -> _Cut:
+def _without(pattern: str) -> RowCut:
     """Return a cut that drops the figures whose key begins with this pattern.
 
     An interval or a mark goes with its figure.
@@ -190,7 +197,7 @@ def _without(pattern: str) -> _Cut:
     return cut
 
 
-def _without_outcome(outcome: str) -> _Cut:
+def _without_outcome(outcome: str) -> RowCut:
     return lambda row: row.model_copy(
         update={"objectives": [o for o in row.objectives if o.outcome != outcome]}
     )
@@ -257,7 +264,7 @@ def _without_good_news(row: Result) -> Result:
     )
 
 
-def _without_field(field: str) -> _Cut:
+def _without_field(field: str) -> RowCut:
     """Return a cut that sets a field to its default: an empty list or dictionary, or None."""
     empty = Result.model_fields[field].get_default(call_default_factory=True)
     return lambda row: row.model_copy(update={field: empty})
@@ -274,7 +281,7 @@ def _without_whole_stage_latencies(row: Result) -> Result:
 
 
 _PERCENTILE = re.compile(r"p[0-9.]+_")
-_CUTS: tuple[_Cut, ...] = (
+ROW_CUTS: tuple[RowCut, ...] = (
     _without("std_"),
     _without("median_"),
     _without_field("by_repeat"),

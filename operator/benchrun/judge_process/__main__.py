@@ -13,8 +13,15 @@ import signal
 import sys
 import traceback
 
+from pydantic import BaseModel
+
 from benchrun.judge_process.judge_job import judge_job, table_job
-from benchrun.judge_process.messages import MAX_JUDGEMENT_BYTES, Job, read_job
+from benchrun.judge_process.messages import (
+    MAX_JUDGEMENT_BYTES,
+    DocumentHead,
+    Job,
+    read_job,
+)
 
 NO_MORE_JOBS = 100
 NICENESS = 10  # a judgement may wait; scraping and releasing servers, in the operator, may not
@@ -49,13 +56,18 @@ def _judge_one(memory_bytes: int, cpu_seconds: int) -> int:
         if (found := read_job(sys.stdin.buffer)) is None:
             return NO_MORE_JOBS
         job, parts = found
-        judged = (
-            judge_job(job, parts) if isinstance(job, Job) else table_job(job, parts)
-        )
+        judged: BaseModel
+        document = b""
+        if isinstance(job, Job):
+            judged, document = judge_job(job, parts)
+        else:
+            judged = table_job(job, parts)
         line = judged.model_dump_json(by_alias=True, exclude_none=True).encode()
         if len(line) >= MAX_JUDGEMENT_BYTES:
             raise ValueError(f"the judgement has {len(line)} bytes")
-        sys.stdout.buffer.write(line + b"\n")
+        sys.stdout.buffer.write(
+            line + b"\n" + DocumentHead.of(document).line() + document
+        )
         sys.stdout.buffer.flush()
     except BaseException as error:
         print(_in_a_line(error), file=sys.stderr, flush=True)

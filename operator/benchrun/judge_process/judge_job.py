@@ -20,14 +20,17 @@ from benchrun_client.contract import (
 )
 
 from benchrun.api import (
-    MAX_REFUSED,
     MAX_REFUSED_CHARS,
     BenchmarkRunSpec,
     BenchmarkRunStatus,
     Judgement,
+    ResultDocument,
+    RunIdentity,
+    open_result,
 )
 from benchrun.api.sweep import BenchmarkSweepSpec, SweepTable
-from benchrun.judge.judged_run import judged_run
+from benchrun.judge.document_size import packed_document
+from benchrun.judge.judged_run import Surroundings, judged_run
 from benchrun.judge.sweep.judged_sweep import sweep_table
 from benchrun.judge_process.messages import Job, JobPart, PartHead, SweepJob
 from benchrun.measure import metrics_page, timeline
@@ -131,8 +134,8 @@ MAX_SAMPLES = 65_536
 """Samples of a run's timeline, in some 110 MB. A week of 13 servers leaves 3,584 of each server."""
 
 
-def judge_job(job: Job, parts: Iterable[JobPart]) -> Judgement:
-    """Judge a run.
+def judge_job(job: Job, parts: Iterable[JobPart]) -> tuple[Judgement, bytes]:
+    """Judge a run; return what its status holds of it, and its packed result document.
 
     A part that can't be used is refused. Raises ValueError where the spec is invalid.
     """
@@ -143,27 +146,32 @@ def judge_job(job: Job, parts: Iterable[JobPart]) -> Judgement:
     )
     for part in parts:
         opened.take(part)
-    judgement = judged_run(
-        job.name,
-        job.uid,
+    identity = RunIdentity(
+        namespace=job.namespace, name=job.name, uid=job.uid, labels=job.labels
+    )
+    found = judged_run(
+        Surroundings(
+            identity=identity,
+            servers=job.servers,
+            client=job.client,
+            instants=job.instants,
+            baseline=opened.baseline,
+            baseline_document=opened.baseline_document,
+            ending=job.ending,
+            unstored=job.unstored,
+            refused=opened.refused,
+        ),
         spec,
         PackedRecords(
             tuple(opened.records[sequence] for sequence in sorted(opened.records))
         ),
         tuple(timeline.once(opened.samples)),
-        servers=job.servers,
-        client=job.client,
-        baseline=opened.baseline,
-        ended_early=job.ended_early,
-        unstored=job.unstored,
     )
-    return judgement.model_copy(
-        update={
-            "refused": opened.refused[:MAX_REFUSED],
-            "refused_count": len(opened.refused),
-            "duration_seconds": round(time.monotonic() - started, 3),
-        }
-    )
+    document = packed_document(found.document).data
+    seconds = round(time.monotonic() - started, 3)
+    return found.judgement.model_copy(
+        update={"duration_seconds": seconds}
+    ), document
 
 
 class _Opened:
@@ -182,6 +190,7 @@ class _Opened:
         self.records: dict[int, bytes] = {}  # Packed records by sequence.
         self.samples: list[metrics_page.Sample] = []
         self.baseline: Run | None = None
+        self.baseline_document: ResultDocument | None = None
         self.refused: list[str] = []
 
     def take(self, part: JobPart) -> None:
@@ -217,6 +226,11 @@ class _Opened:
             if not isinstance(body, dict):
                 raise ValueError("not an object")
             self.baseline = run_of(body)
+        elif head.kind == "baselineDocument":
+            document = open_result(data)
+            if self.baseline is None or document.run.uid != self.baseline.uid:
+                raise ValueError("not of the baseline")
+            self.baseline_document = document
         else:
             raise ValueError("not a part of a run")
 

@@ -1,11 +1,13 @@
 """Messages between the operator and its judge process.
 
 A job and its parts go in: the `Job` as a line of JSON, for each part its `PartHead` as a line and
-as many bytes as it says, then an empty line. A judgement comes out: the `Judgement` as a line of
-JSON, or the `SweepTable` of a `SweepJob`. The operator imports this module, so it imports nothing
-of the judge.
+as many bytes as it says, then an empty line. An answer comes out: the `Judgement` as a line of
+JSON, or the `SweepTable` of a `SweepJob`; then a `DocumentHead` as a line, and as many bytes as it
+says: the packed result document of a run, which the operator stores unopened. The operator imports
+this module, so it imports nothing of the judge.
 """
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, BinaryIO, Literal, Self
@@ -13,7 +15,13 @@ from typing import Annotated, Any, BinaryIO, Literal, Self
 from benchrun_client.contract import Envelope
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from benchrun.api import ClientStatus, ServerStatus
+from benchrun.api import (
+    MAX_PACKED_RESULT_BYTES,
+    ClientStatus,
+    EndingStatus,
+    RunInstants,
+    ServerStatus,
+)
 from benchrun.api.sweep import TabledRun
 
 # the line of a job: the object that it comes from has 1.5 MiB at most
@@ -21,9 +29,9 @@ MAX_JOB_BYTES = 4 * 1024 * 1024
 MAX_HEAD_BYTES = 16_384
 MAX_PART_BYTES = 2 * 1024 * 1024
 MAX_PARTS = 16_384
-MAX_JUDGEMENT_BYTES = 512 * 1024
+MAX_JUDGEMENT_BYTES = 512 * 1024  # the line of an answer, without the document
 END = b"\n"  # terminator after the last part
-PartKind = Literal["record", "timeline", "baseline", "run"]
+PartKind = Literal["record", "timeline", "baseline", "baselineDocument", "run"]
 Name = Annotated[str, Field(max_length=253)]
 
 
@@ -49,8 +57,12 @@ class Job(_Line):
     unstored: tuple[
         Name, ...
     ] = ()  # stages whose record is judged here and not stored anywhere
-    # whether it is not compared with its baseline: its figures are from a troubled run
-    ended_early: bool = False
+    ending: EndingStatus | None = None
+    """Why it ended early; None: it was measured to its end. Such a run is not compared with its
+    baseline: its figures are from a troubled run."""
+    # entries of the last status
+    instants: RunInstants = Field(default_factory=RunInstants)
+    labels: dict[str, str] = Field(default_factory=dict)  # the user's own
 
 
 class SweepJob(_Line):
@@ -78,6 +90,22 @@ class PartHead(_Line):
     name: Name  # name of the part in messages about its refusal
     # what the record is to be; None for another part
     envelope: Envelope | None = None
+
+
+class DocumentHead(_Line):
+    """The header of the packed result document that follows an answer; a sweep has none."""
+
+    size: int = Field(ge=0, le=MAX_PACKED_RESULT_BYTES)
+    digest: str = Field(pattern=r"^[0-9a-f]{64}$")  # SHA-256 of the bytes
+
+    @classmethod
+    def of(cls, document: bytes) -> Self:
+        """Build the header of these bytes. Raises ValueError where they are too many."""
+        return cls(size=len(document), digest=hashlib.sha256(document).hexdigest())
+
+    def matches(self, document: bytes) -> bool:
+        """Return whether it is the header of these bytes."""
+        return self.size == len(document) and self == self.of(document)
 
 
 @dataclass(frozen=True, slots=True)

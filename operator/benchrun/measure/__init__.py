@@ -135,6 +135,7 @@ from benchrun.measure.timeline import (
     encode,
     live,
 )
+from benchrun.measure.timeline_spans import role_timelines
 from benchrun.measure.windows import (
     Replica,
     Window,
@@ -254,6 +255,7 @@ __all__ = [
     "rise",
     "rise_at",
     "role_figures",
+    "role_timelines",
     "rounded",
     "rounded_figures",
     "running_by_step",

@@ -100,6 +100,11 @@ def run_of(body: raw.Object) -> Run:
     return Run(**_declared(body), sweep_uid=None if sweep is None else sweep.uid)
 
 
+def labelled_run_of(body: raw.Object) -> Run:
+    """Return the view of a BenchmarkRun with the user's labels, which the operator drops."""
+    return replace(run_of(body), labels=labels_of(body))
+
+
 def sweep_of(body: raw.Object) -> Sweep:
     """Return the view of a BenchmarkSweep, with its whole spec and status.
 
@@ -137,8 +142,9 @@ MAX_LABELS = 32
 def child_of(kind: str, body: raw.Object) -> Child:
     """Return the view of a Deployment, LeaderWorkerSet, Job, Service or ConfigMap.
 
-    Its owner counts only where a BenchmarkRun controls it. A record or a timeline chunk must also
-    have the name that this run would have given it; other objects are looked for by their name.
+    Its owner counts only where a BenchmarkRun controls it. A record, a timeline chunk or a result
+    document must also have the name that this run would have given it; other objects are looked
+    for by their name.
     """
     metadata = raw.mapping(body.get("metadata"))
     labels = raw.mapping(metadata.get("labels"))
@@ -147,7 +153,10 @@ def child_of(kind: str, body: raw.Object) -> Child:
     name = raw.text(metadata.get("name"))
     role = raw.text(labels.get(names.LABEL_ROLE))
     owner = controller_of(metadata, names.KIND)
-    is_believed = owner is not None and _is_named_by(owner, name, role, sequence)
+    digest = raw.text(annotations.get(names.ANNOTATION_RESULT_DIGEST)) or None
+    is_believed = owner is not None and _is_named_by(
+        owner, name, role, sequence, digest
+    )
     return Child(
         kind=kind,
         name=name,
@@ -157,6 +166,7 @@ def child_of(kind: str, body: raw.Object) -> Child:
         deleting="deletionTimestamp" in metadata,
         sequence=sequence if sequence >= 0 else None,
         envelope=_envelope(annotations.get(names.ANNOTATION_ENVELOPE), sequence),
+        result_digest=digest,
         plan_digest=raw.text(annotations.get(names.ANNOTATION_PLAN_DIGEST)) or None,
         token_digest=raw.text(annotations.get(names.ANNOTATION_TOKEN_DIGEST))
         or None,
@@ -180,7 +190,9 @@ def _envelope(annotation: object, sequence: int) -> Envelope | None:
     return envelope if envelope.sequence == sequence else None
 
 
-def _is_named_by(run: Controller, name: str, role: str, sequence: int) -> bool:
+def _is_named_by(
+    run: Controller, name: str, role: str, sequence: int, digest: str | None
+) -> bool:
     """Return whether the run would give a child of this role this name.
 
     A user who may create any ConfigMap could otherwise make records that pass for the run's own.
@@ -191,6 +203,10 @@ def _is_named_by(run: Controller, name: str, role: str, sequence: int) -> bool:
         )
     if role == names.ROLE_TIMELINE:
         return names.timeline_chunk(run.name, run.uid, name) is not None
+    if role == names.ROLE_RESULT:
+        return digest is not None and name == names.result_name(
+            run.name, run.uid, digest
+        )
     return True
 
 

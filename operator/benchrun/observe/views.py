@@ -27,6 +27,7 @@ class Child:
     sequence: int | None = None
     # ConfigMaps of stages: that of the record; None: unreadable.
     envelope: Envelope | None = None
+    result_digest: str | None = None  # Of a result document: SHA-256 of its bytes.
     # Digest of the plan that the client was given: on the plan itself and the client's Job.
     plan_digest: str | None = None
     # Digest of the token that the client accepts; only on the plan.

@@ -1,12 +1,14 @@
-"""ConfigMaps that keep what was measured.
+"""ConfigMaps that keep what was measured, and what was found in it.
 
-Each holds a stage's record with the timeline up to it, or a timeline chunk within a long stage.
+Each holds a stage's record with the timeline up to it, a timeline chunk within a long stage, or the
+result document of the run.
 """
 
 import base64
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from benchrun_client.contract import Sealed, StageRecord, open_record
 
@@ -15,6 +17,7 @@ from benchrun.plan.child_objects import Manifest, Owner, metadata
 
 RECORD_KEY = "record.json.gz"
 TIMELINE_KEY = "timeline.json.gz"
+RESULT_KEY = "result.json.gz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,27 @@ class TimelinePart:
 
     data: bytes
     through: float  # Unix time in seconds of its last sample.
+
+
+@dataclass(frozen=True, slots=True)
+class PackedResult:
+    """The result document of a run, as the judge packed it. The operator never opens it."""
+
+    data: bytes
+    digest: str  # SHA-256 of `data`
+
+    @classmethod
+    def of(cls, data: bytes) -> Self:
+        """Build it of these bytes."""
+        return cls(data, hashlib.sha256(data).hexdigest())
+
+
+def result_config_map(owner: Owner, result: PackedResult) -> Manifest:
+    """Build the ConfigMap of a run's result document."""
+    name = names.result_name(owner.name, owner.uid, result.digest)
+    meta = metadata(owner, name=name, role=names.ROLE_RESULT)
+    meta["annotations"] = {names.ANNOTATION_RESULT_DIGEST: result.digest}
+    return _config_map(meta, {RESULT_KEY: result.data}, None)
 
 
 def stage_config_map(
@@ -81,6 +105,18 @@ def stored_record(
     if (record.run_uid, record.sequence) != (run_uid, sequence):
         raise ValueError(f"holds record {record.sequence} of run {record.run_uid}")
     return record
+
+
+def stored_result(body: Mapping[str, object], *, digest: str) -> bytes:
+    """Return the packed result document in its ConfigMap.
+
+    Raise ValueError where there is none, or one with another SHA-256.
+    """
+    if (packed := stored_part(body, RESULT_KEY)) is None:
+        raise ValueError("holds no result document")
+    if hashlib.sha256(packed).hexdigest() != digest:
+        raise ValueError("its SHA-256 is not the one in status.resultDocument")
+    return packed
 
 
 def _config_map(

@@ -5,13 +5,11 @@ own are.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from benchrun_client.contract import StageRecord
-
-from benchrun.api import BenchmarkRunStatus, Code, Result
-from benchrun.measure import LATENCIES, pooled_metrics, pools_of
+from benchrun.api import BenchmarkRunStatus, Result, StageResult
+from benchrun.measure import LATENCIES
 
 TITLE = "Serving Benchmark Result"
 NOT_COUNTED = "not counted by the server"
@@ -68,29 +66,18 @@ def _name(row: Result) -> str:
     )
 
 
-def block_of_stage(
-    record: StageRecord, row: Result | None, percentiles: Sequence[str]
-) -> Block:
+def block_of_stage(stage: StageResult) -> Block:
     """Return the block of one stage, with all digits of the load generator's own figures.
 
     A figure that does not exist is left out although vLLM has a number for it: 0 for a latency that
-    nothing shows, tokens that it counted itself from the text. `row`: of its load point.
+    nothing shows, tokens that it counted itself from the text.
     """
-    hidden = (
-        "itl"
-        if row is not None and Code.CHUNKS_ARE_NOT_TOKENS in row.findings
-        else ""
-    )
-    pools = {
-        name: pool for name, pool in pools_of([record]).items() if name != hidden
-    }
-    known = pooled_metrics([record], pools, percentiles)
     own = {
-        key: value if (exact := record.scalars.get(key)) is None else exact
-        for key, value in known.items()
+        key: value if (exact := stage.engine_figures.get(key)) is None else exact
+        for key, value in stage.metrics.items()
         if value is not None
     }
-    return Block(record.stage_id, _text(own, decimals=2))
+    return Block(stage.id, _text(own, decimals=2))
 
 
 def _text(

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from benchrun.api import Reason, timestamp
+from benchrun.api import Reason, ended_early, timestamp
 from benchrun.decide import Event, Ref
-from benchrun.decide.condition_table import ended_early
 from benchrun.effects import (
     ClusterError,
     Conflict,

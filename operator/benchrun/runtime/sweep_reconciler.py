@@ -203,7 +203,7 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
                     runs=wanted.runs,
                     missing=dict(wanted.missing),
                 )
-                table = await self.judge.judge(
+                table, _ = await self.judge.judge(
                     job, _parts(wanted, memory), SweepTable
                 )
         except NotJudged as error:

@@ -15,6 +15,7 @@ KEYS = (
     "sequence",
     "sweep",
     "envelope",
+    "digest",
     "plan-digest",
     "token-digest",
     "timeline-through",
@@ -33,6 +34,7 @@ def named(run: str, uid: str) -> list[str]:
         names.group_name(run, uid),
         names.stage_name(run, uid, 1000),
         names.timeline_name(run, uid, 1000),
+        names.result_name(run, uid, "f" * 64),
     ]
 
 

@@ -9,6 +9,8 @@ from benchrun.api import (
     BenchmarkRunStatus,
     CompiledKernels,
     Condition,
+    ResultDocument,
+    RunIdentity,
     ServerStatus,
 )
 from benchrun.judge.results import results
@@ -23,10 +25,12 @@ from benchrun.plan import (
     timeline_config_map,
 )
 from benchrun_client.contract import StageRecord
+from report_kit.simulated_run import document_of
 from unit.decide.deliveries import sealed
 from unit.measure.loads import open_loop
 from unit.measure.records import edge, record, sample, served
 from unit.plan.specs import Json, rates, spec_body, workload
+from unit.stored_documents import stored_document
 
 UID = "uid-judged"
 OWNER = Owner(namespace="lab", name="judged", uid=UID)
@@ -99,7 +103,8 @@ class FinishedRun:
     """The objects of a run in the form of `kubectl get`."""
 
     body: Json
-    config_maps: tuple[Json, ...]
+    config_maps: tuple[Json, ...]  # The one with the result document is the last.
+    document: ResultDocument
 
 
 def finished_run(
@@ -135,9 +140,12 @@ def finished_run(
         judge=judge_of(typed),
         servers=servers,
     )
-    return FinishedRun(
-        _body(body, status), tuple(_stage(r) for r in records if r.sequence in kept)
-    )
+    identity = RunIdentity(namespace=OWNER.namespace, name=OWNER.name, uid=UID)
+    document = document_of(identity, typed, status, found, samples)
+    ref, config_map = stored_document(document, OWNER)
+    status = status.model_copy(update={"result_document": ref})
+    stages = (_stage(r) for r in records if r.sequence in kept)
+    return FinishedRun(_body(body, status), (*stages, config_map), document)
 
 
 def with_timeline_chunk(run: FinishedRun, samples: Sequence[Sample]) -> FinishedRun:

@@ -8,11 +8,17 @@ from typing import Any
 
 import pytest
 from benchrun.api import (
+    BenchmarkRunSpec,
+    BenchmarkRunStatus,
     Bottleneck,
     Change,
     ComparedLoadPoint,
     ComparedRun,
     Comparison,
+    ResultDocument,
+    RunIdentity,
+    RunInstants,
+    result_json,
 )
 from benchrun.cli.__main__ import main
 from benchrun.cli.console_tables import COMPARISON_WIDTH, show_comparison
@@ -574,3 +580,28 @@ def test_names_of_runs_are_no_markup() -> None:
         Console(file=out, width=100), comparison(), before="[red]a[/red]", after="b"
     )
     golden(out.getvalue())
+
+
+def test_documents_are_compared_as_the_runs_that_they_are_of(
+    file: str, tmp_path: Path, capsys: Capture
+) -> None:
+    files = []
+    for name, ttft in (("old", 43.0), ("new", 60.0)):
+        declared = body(name, load_points=LOAD_POINTS, MeanTTFT=ttft)
+        status = BenchmarkRunStatus.model_validate(declared["status"])
+        document = ResultDocument(
+            run=RunIdentity(namespace="lab", name=name, uid=f"uid-{name}"),
+            instants=RunInstants(accepted_time="2026-01-01T00:00:00Z"),
+            spec=BenchmarkRunSpec.model_validate(declared["spec"]),
+            results=status.results,
+            servers=status.servers,
+            client=status.client,
+        )
+        files += ["-f", str(tmp_path / f"{name}.json")]
+        (tmp_path / f"{name}.json").write_bytes(result_json(document))
+    outputs = []
+    for source in (["-f", file], files):
+        assert main(["compare", *source, "old", "new", "-o", "json"]) == 0
+        outputs.append(json.loads(capsys.readouterr().out))
+    assert outputs[0]["loadPoints"] == outputs[1]["loadPoints"]
+    assert len(outputs[0]["loadPoints"]) == len(LOAD_POINTS)

@@ -30,9 +30,11 @@ from unit.report.export.runs import (
     UID,
     measured,
     row,
+    run,
     spec,
     status,
 )
+from unit.stored_documents import stored_document
 
 OWNER = Owner(namespace=NAMESPACE, name=NAME, uid=UID)
 COMPLETE = Condition.model_validate(
@@ -65,7 +67,10 @@ def stored(record: StageRecord) -> Json:
 def saved(
     folder: Path, of_status: BenchmarkRunStatus, stages: Sequence[str]
 ) -> list[str]:
-    """Arguments that name the files of a run."""
+    """Arguments that name the files of a run; `stages`: those whose records are kept."""
+    document = run(of_status=of_status).document
+    ref, config_map = stored_document(document, OWNER)
+    of_status = of_status.model_copy(update={"result_document": ref})
     body = {
         "apiVersion": "benchrun.dev/v1alpha1",
         "kind": "BenchmarkRun",
@@ -81,7 +86,7 @@ def saved(
         ),
     }
     (folder / "run.yaml").write_text(yaml.safe_dump(body), encoding="utf-8")
-    items = [stored(measured(stage_id)) for stage_id in stages]
+    items = [*(stored(measured(stage_id)) for stage_id in stages), config_map]
     (folder / "records.json").write_text(
         json.dumps({"kind": "List", "items": items}), encoding="utf-8"
     )
@@ -252,7 +257,7 @@ def test_where_nothing_can_be_trusted_nothing_is_exported(
 
 
 def test_records_that_are_gone_are_reported(export: Export) -> None:
-    output = export("--format=csv", stages=STAGES[:2])
+    output = export("--format=csv", "--table=requests", stages=STAGES[:2])
     assert output.code == 0
     golden(output.err)
 
@@ -288,10 +293,53 @@ def test_a_run_that_goes_on_has_nothing_to_export_yet(export: Export) -> None:
     golden(output.err)
 
 
-def test_a_run_without_records_says_why(export: Export) -> None:
-    output = export("--format=csv", stages=[])
-    assert output.code == 1
+@pytest.mark.parametrize(
+    "options", [("--format=csv", "--table=requests"), ("--format=vllm",)]
+)
+def test_single_requests_need_the_records(
+    export: Export, options: Sequence[str]
+) -> None:
+    output = export(*options, stages=[])
+    assert (output.code, output.out) == (1, b"")
+    assert "--records PATH" in output.err
+
+
+def test_all_but_single_requests_needs_no_record(
+    export: Export, tmp_path: Path
+) -> None:
+    output = export("--format=csv", f"--output={tmp_path / 'out'}", stages=[])
+    assert made(tmp_path / "out") == ["replicas.csv", "servers.csv", "stages.csv"]
+    assert output.code == 0
     golden(output.err)
+
+
+def test_a_document_alone_is_exported_as_it_is_with_the_cluster(
+    export: Export, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    file = tmp_path / "result.json"
+    assert export("--format=result", f"--output={file}").code == 0
+    for name, *options in (
+        ["csv", "--table=stages"],
+        ["csv", "--table=servers"],
+        ["csv", "--table=replicas"],
+        ["llm-d", f"--stage={CHAT}"],
+        ["result"],
+    ):
+        whole = export(f"--format={name}", *options)
+        main(["export", "-f", str(file), f"--format={name}", *options])
+        assert (whole.code, capsysbinary.readouterr().out) == (0, whole.out)
+
+
+def test_a_run_without_a_document_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = status().model_copy(update={"conditions": (COMPLETE,)})
+    arguments = saved(tmp_path, ended, STAGES)
+    body = yaml.safe_load((tmp_path / "run.yaml").read_text(encoding="utf-8"))
+    del body["status"]["resultDocument"]
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(body), encoding="utf-8")
+    assert main([*arguments, "--format=csv"]) == 1
+    golden(capsys.readouterr().err)
 
 
 def test_a_path_that_cannot_be_written_is_named(

@@ -48,6 +48,12 @@ def saved(folder: Path, run: FinishedRun) -> list[str]:
     ]
 
 
+def without_document(run: FinishedRun) -> FinishedRun:
+    """Return the run as a release without result documents has judged it."""
+    del run.body["status"]["resultDocument"]
+    return run
+
+
 def printed(capture: Capture) -> str:
     """What was printed, errors too, without line breaks."""
     return " ".join(" ".join(capture.readouterr()).split())
@@ -206,7 +212,7 @@ def test_stored_compilations_are_found(judge: Judge) -> None:
 
 
 def test_a_log_that_tells_of_no_compiling_is_checked(judge: Judge) -> None:
-    run = finished_run(compilations=IN_THE_SECOND)
+    run = without_document(finished_run(compilations=IN_THE_SECOND))
     run.body["status"]["servers"][0]["compilations"] = {"count": 0, "at": []}
     _, output = judge(run)
     assert "NotChecked" not in output
@@ -216,7 +222,7 @@ def test_a_log_that_tells_of_no_compiling_is_checked(judge: Judge) -> None:
 def test_compilations_that_were_not_kept_are_not_forgotten_silently(
     judge: Judge,
 ) -> None:
-    run = finished_run(compilations=IN_THE_SECOND)
+    run = without_document(finished_run(compilations=IN_THE_SECOND))
     del run.body["status"]["servers"][0]["compilations"]
     code, output = judge(run)
     assert code == 0
@@ -314,7 +320,7 @@ def test_chunks_of_the_timeline_count_once(tmp_path: Path, capsys: Capture) -> N
 def test_a_row_whose_codes_were_cut_is_compared_by_its_verdict(
     judge: Judge,
 ) -> None:
-    run = finished_run(SHORT_OUTPUT)
+    run = without_document(finished_run(SHORT_OUTPUT))
     run.body["status"]["truncated"] = [
         {"field": "results[].findings", "total": 4, "included": 2}
     ]
@@ -325,7 +331,7 @@ def test_a_row_whose_codes_were_cut_is_compared_by_its_verdict(
 
 
 def test_truncated_rows_have_few_figures(tmp_path: Path, capsys: Capture) -> None:
-    run = finished_run(kept=(0, 1, 2))
+    run = without_document(finished_run(kept=(0, 1, 2)))
     del run.body["status"]["results"][1]
     output = as_json(saved(tmp_path, run), capsys)
     assert [row["loadPoint"] for row in output["results"]] == [
@@ -382,7 +388,7 @@ def test_a_run_that_cannot_be_judged_is_an_error(
 
 def test_files_go_together(tmp_path: Path, capsys: Capture) -> None:
     assert main(saved(tmp_path, finished_run())[:3]) == 1
-    assert "go together" in printed(capsys)
+    assert "with -f, give --records PATH" in printed(capsys)
     assert main(["judge"]) == 1
     assert "which run?" in printed(capsys)
 
@@ -409,10 +415,15 @@ def test_without_files_kubectl_is_used(
     (tmp_path / "cms.json").write_text(
         json.dumps(listed(run.config_maps)), encoding="utf-8"
     )
+    (tmp_path / "document.json").write_text(
+        json.dumps(run.config_maps[-1]), encoding="utf-8"
+    )
     kubectl = tmp_path / "kubectl"
     kubectl.write_text(
         f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\n'
-        f"[ $2 = configmaps ] && exec cat {tmp_path}/cms.json\nexec cat {tmp_path}/run.json\n",
+        f"[ $2 = configmaps ] && exec cat {tmp_path}/cms.json\n"
+        f"[ $2 = configmap ] && exec cat {tmp_path}/document.json\n"
+        f"exec cat {tmp_path}/run.json\n",
         encoding="utf-8",
     )
     kubectl.chmod(kubectl.stat().st_mode | stat.S_IXUSR)
@@ -423,6 +434,8 @@ def test_without_files_kubectl_is_used(
     )
     assert (tmp_path / "asked").read_text(encoding="utf-8").splitlines() == [
         "get benchmarkruns.benchrun.dev judged --output=json --namespace=lab",
+        f"get configmap {run.body['status']['resultDocument']['configMap']} --output=json "
+        "--namespace=lab",
         f"get configmaps --selector=benchrun.dev/run-uid={UID},benchrun.dev/role in "
         "(stage,timeline) "
         "--output=json --namespace=lab",

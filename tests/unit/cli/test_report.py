@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 import yaml
+from benchrun.api import packed_json, result_json
 from benchrun.cli.__main__ import main
 from unit.cli.fake_kubectl import FakeKubectl
-from unit.cli.finished_runs import FinishedRun, finished_run, listed
+from unit.cli.finished_runs import OWNER, FinishedRun, finished_run, listed
 from unit.cli.test_interrupts import PYTHONPATH
 from unit.golden_messages import golden
 from unit.report.finished_sweeps import batches
+from unit.stored_documents import stored_document
 
 Capture = pytest.CaptureFixture[str]
 
@@ -88,26 +90,107 @@ def test_the_html_file_holds_its_charts(tmp_path: Path, capsys: Capture) -> None
     assert f"wrote {page}" in capsys.readouterr().out
 
 
-def test_a_run_of_the_cluster_brings_its_records(
+def test_a_run_of_the_cluster_brings_its_document(
     tmp_path: Path, kubectl: FakeKubectl
 ) -> None:
     run = finished_run()
     page = tmp_path / "report.html"
-    kubectl.answer("configmaps", out=json.dumps(listed(run.config_maps)))
+    kubectl.answer("configmap", out=json.dumps(run.config_maps[-1]))
     kubectl.answer("judged", out=json.dumps(run.body))
     assert main(["report", "judged", "-n", "lab", "--html", str(page)]) == 0
     assert "TTFT: to the first token" in page.read_text(encoding="utf-8")
 
 
-def test_the_table_asks_for_no_records(
+def test_what_the_status_has_no_room_for_is_in_the_document(
     kubectl: FakeKubectl, capsys: Capture
 ) -> None:
-    kubectl.answer("judged", out=json.dumps(finished_run().body))
+    run = finished_run()
+    cut = {
+        **run.body["status"],
+        "results": run.body["status"]["results"][:1],
+        "truncated": [{"field": "results", "total": 2, "included": 1}],
+    }
+    kubectl.answer("configmap", out=json.dumps(run.config_maps[-1]))
+    kubectl.answer("judged", out=json.dumps({**run.body, "status": cut}))
     assert main(["report", "judged"]) == 0
+    output = capsys.readouterr().out
+    assert "chat" in output
+    assert "note:" not in output
+    assert main(["get", "judged"]) == 0
+    assert "cut" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("trouble", ["Forbidden", "Another", "OfAnother"])
+def test_a_document_that_cannot_be_read_is_named_and_the_status_shown(
+    trouble: str, kubectl: FakeKubectl, capsys: Capture
+) -> None:
+    run = finished_run()
+    cut = [{"field": "results", "total": 9, "included": 2}]
+    body = {**run.body, "status": {**run.body["status"], "truncated": cut}}
+    config_map = run.config_maps[-1]
+    if trouble == "Forbidden":
+        kubectl.fails("configmap", error="Error from server (Forbidden): no")
+    elif trouble == "Another":
+        config_map["binaryData"]["result.json.gz"] = "bm90IGd6aXA="
+        kubectl.answer("configmap", out=json.dumps(config_map))
+    else:
+        other = run.document.run.model_copy(update={"uid": "other"})
+        document = run.document.model_copy(update={"run": other})
+        ref, config_map = stored_document(document, OWNER)
+        body["status"]["resultDocument"] = ref.model_dump(by_alias=True)
+        kubectl.answer("configmap", out=json.dumps(config_map))
+    kubectl.answer("judged", out=json.dumps(body))
+    assert main(["report", "judged"]) == 0
+    output = " ".join(capsys.readouterr().out.split())
+    assert "judged: Valid" in output
+    assert "note: its result document, in ConfigMap br-judged" in output
+
+
+def test_a_document_alone_gives_table_page_and_summary(
+    tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+) -> None:
+    run = finished_run()
+    file = tmp_path / "result.json"
+    file.write_bytes(result_json(run.document))
+    page = tmp_path / "report.html"
+    kubectl.fails(error="no cluster")
+    saved(tmp_path, run)
+    outputs = []
+    for source in (file, tmp_path / "run.yaml"):
+        assert main(["report", "-f", str(source)]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1]
+    assert main(["report", "-f", str(file), "--html", str(page)]) == 0
+    assert "TTFT: to the first token" in page.read_text(encoding="utf-8")
+    assert main(["get", "-f", str(file)]) == 0
+    assert "judged" in capsys.readouterr().out
+
+
+def test_a_packed_document_is_read_too(tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "result.json.gz"
+    file.write_bytes(packed_json(result_json(finished_run().document)))
+    assert main(["report", "-f", str(file)]) == 0
     assert "judged: Valid" in capsys.readouterr().out
 
 
-def test_without_records_the_page_says_what_it_lacks(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b'{"schema": "benchrun.result/2"}', id="another-version"),
+        pytest.param(b'{"schema": "benchrun.result/1"}', id="no-run"),
+        pytest.param(b"\x1f\x8b nothing", id="not-packed"),
+    ],
+)
+def test_what_is_not_a_document_is_named_with_the_remedy(
+    data: bytes, tmp_path: Path, capsys: Capture
+) -> None:
+    file = tmp_path / "result.json"
+    file.write_bytes(data)
+    assert main(["report", "-f", str(file)]) == 1
+    golden(capsys.readouterr().err)
+
+
+def test_without_a_document_the_page_says_what_it_lacks(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     assert (
         main(
@@ -121,7 +204,7 @@ def test_without_records_the_page_says_what_it_lacks(tmp_path: Path) -> None:
         )
         == 0
     )
-    assert "No records of requests were kept." in page.read_text(encoding="utf-8")
+    assert "is not at hand" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("form", [["--html", "x.html"], ["--markdown"], []])

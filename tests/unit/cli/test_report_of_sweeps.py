@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchrun.api import BenchmarkRunSpec, ResultDocument, RunIdentity
 from benchrun.api.sweep import essence
 from benchrun.cli.__main__ import TABLE_WIDTH, main
 from benchrun.judge.sweep.judged_sweep import fitted
-from benchrun.plan import Owner, timeline_config_map
+from benchrun.measure import role_timelines
+from benchrun.plan import Owner
 from unit.cli.fake_kubectl import FakeKubectl
-from unit.cli.finished_runs import timeline_part
 from unit.judge.comparison.sides import row, run
 from unit.measure.timelines import gauge_samples
 from unit.plan.specs import concurrencies, spec_body, workload
@@ -21,6 +22,7 @@ from unit.report.finished_sweeps import (
     finished_sweep,
 )
 from unit.report.going_on import run_body, running
+from unit.stored_documents import stored_document
 from unit.sweep import simulated
 from unit.sweep.simulated import SimulatedCluster, SimulatedOperator
 from unit.sweep.sweeps import NAME, THREE, a_run, ended, failed, sweep_body
@@ -343,24 +345,29 @@ def test_markdown_goes_to_standard_output(tmp_path: Path, capsys: Capture) -> No
     assert capsys.readouterr().out.startswith("## seqs: Valid\n\n")
 
 
+def with_timeline(body: dict[str, Any]) -> dict[str, Any]:
+    """Give a run a result document with a timeline; return its ConfigMap."""
+    metadata = body["metadata"]
+    owner = Owner(namespace="lab", name=metadata["name"], uid=metadata["uid"])
+    samples = gauge_samples([(33.0, 9.0, 0.5)] * 20)
+    document = ResultDocument(
+        run=RunIdentity(namespace="lab", name=owner.name, uid=owner.uid),
+        spec=BenchmarkRunSpec.model_validate(body["spec"]),
+        timeline=role_timelines(samples, at_most=10),
+    )
+    ref, config_map = stored_document(document, owner)
+    stored = ref.model_dump(by_alias=True)
+    body["status"] = {**body["status"], "resultDocument": stored}
+    return config_map
+
+
 def test_a_page_shows_the_variants_over_time_by_what_their_runs_kept(
     tmp_path: Path,
 ) -> None:
     """Of the third variant nothing was kept."""
     found = batches()
     runs = [{**each, "spec": spec_body()} for each in found.runs]
-    chunks = [
-        timeline_config_map(
-            Owner(
-                namespace="lab",
-                name=each["metadata"]["name"],
-                uid=each["metadata"]["uid"],
-            ),
-            chunk=0,
-            timeline=timeline_part(gauge_samples([(33.0, 9.0, 0.5)] * 20)),
-        )
-        for each in runs[:2]
-    ]
+    chunks = [with_timeline(each) for each in runs[:2]]
     files = {"sweep.json": [found.body, *runs], "kept.json": chunks}
     for name, items in files.items():
         (tmp_path / name).write_text(

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from benchrun.api import Judgement
-from benchrun.decide import Answer, Judging, Query, RefusedObject
+from benchrun.decide import Answer, Evaluation, Judging, Query, RefusedObject
 from hypothesis import strategies as st
 from unit.decide import scenes
 
@@ -55,8 +55,9 @@ def _foreign(scene: scenes.Scene) -> scenes.Scene:
 
 def _judged(value: Judgement | None) -> Change:
     """Return a change that answers the queries of a run's end, whether they were asked or not."""
+    found = None if value is None else Evaluation(value)
     answers: dict[Query[Any], Answer[Any]] = {
-        Judging(early): Answer(value, "it is dead") for early in (True, False)
+        Judging(early): Answer(found, "it is dead") for early in (True, False)
     }
     return lambda scene: scene.with_answers(answers)
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 from benchrun import names
-from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Judgement
+from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, RunIdentity
 from benchrun.decide import (
     Answer,
     Answers,
@@ -23,16 +23,18 @@ from benchrun.decide import (
     Context,
     Decision,
     EndpointPods,
+    Evaluation,
     Facts,
     Judging,
     LogTail,
     Query,
     decide,
 )
-from benchrun.judge.judged_run import judged_run
+from benchrun.judge.document_size import packed_document
+from benchrun.judge.judged_run import Surroundings, judged_run
 from benchrun.measure.metrics_page import Sample
 from benchrun.observe import Child, Children, Pod, Run, Termination
-from benchrun.plan import plan_of_client, planned_stages
+from benchrun.plan import PackedResult, plan_of_client, planned_stages
 from benchrun_client.contract import ClientProgress, Failure, Sealed, StageRecord
 from unit.decide.deliveries import plain, record, sealed
 from unit.plan.specs import OWNER, Json, endpoint_body, rates, spec_body, workload
@@ -173,24 +175,32 @@ class Scene:
         }
         return self.with_answers(answers).answered(baseline)
 
-    def judgement(self, query: Judging, baseline: Run | None = None) -> Judgement:
+    def judgement(self, query: Judging, baseline: Run | None = None) -> Evaluation:
         """Judge the run as the judge's process does."""
         spec = BenchmarkRunSpec.model_validate_json(self._accepted())
         stored = {c.sequence for c in self.objects if c.role == names.ROLE_STAGE}
         known = sorted(
             s for s in self.measured if s in stored | self.collected.sequences
         )
-        return judged_run(
-            OWNER.name,
-            OWNER.uid,
+        identity = RunIdentity(
+            namespace=OWNER.namespace, name=OWNER.name, uid=OWNER.uid
+        )
+        judgement, document = judged_run(
+            Surroundings(
+                identity=identity,
+                servers=query.servers,
+                client=query.client,
+                instants=query.instants,
+                baseline=baseline,
+                ending=query.ending,
+                unstored=query.unstored,
+            ),
             spec,
             [self.measured[s] for s in known],
             self.collected.samples.unstored,
-            servers=query.servers,
-            client=query.client,
-            baseline=baseline,
-            ended_early=query.ended_early,
-            unstored=query.unstored,
+        )
+        return Evaluation(
+            judgement, PackedResult.of(packed_document(document).data)
         )
 
     # ---- the run

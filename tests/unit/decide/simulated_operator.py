@@ -10,22 +10,24 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from benchrun import names
-from benchrun.api import BenchmarkRunSpec, Judgement
+from benchrun.api import BenchmarkRunSpec, RunIdentity
 from benchrun.decide import (
     SERVER_KINDS,
     Answer,
     Collected,
     Decision,
+    Evaluation,
     Facts,
     Judging,
     LogTail,
     Query,
     decide,
 )
-from benchrun.judge.judged_run import judged_run
+from benchrun.judge.document_size import packed_document
+from benchrun.judge.judged_run import Surroundings, judged_run
 from benchrun.measure.metrics_page import Sample
 from benchrun.observe import Child, Children, Pod, Run
-from benchrun.plan import RECORD_KEY
+from benchrun.plan import RECORD_KEY, PackedResult
 from benchrun_client.contract import open_record
 from unit.decide.scenes import CONTEXT, instant
 from unit.decide.simulated_cluster import Identity, SimulatedCluster
@@ -153,12 +155,12 @@ class SimulatedOperator:
         yield lambda: self._acknowledge(decision)
         yield lambda: self._write(decision)
 
-    def _answer(self, query: Query[Any]) -> str | Judgement | None:
+    def _answer(self, query: Query[Any]) -> str | Evaluation | None:
         if isinstance(query, LogTail):
             return self.cluster.server_log
         return self._judgement(query) if isinstance(query, Judging) else None
 
-    def _judgement(self, query: Judging) -> Judgement:
+    def _judgement(self, query: Judging) -> Evaluation:
         """Judge the run by all stored and received records."""
         maps = [
             m
@@ -178,15 +180,22 @@ class SimulatedOperator:
             ],
         )
         records = {record.sequence: record for record in opened}
-        return judged_run(
-            OWNER.name,
-            OWNER.uid,
+        judgement, document = judged_run(
+            Surroundings(
+                identity=RunIdentity(
+                    namespace=OWNER.namespace, name=OWNER.name, uid=OWNER.uid
+                ),
+                servers=query.servers,
+                client=query.client,
+                instants=query.instants,
+                ending=query.ending,
+            ),
             BenchmarkRunSpec.model_validate(self.spec),
             [records[s] for s in sorted(records)],
             (),
-            servers=query.servers,
-            client=query.client,
-            ended_early=query.ended_early,
+        )
+        return Evaluation(
+            judgement, PackedResult.of(packed_document(document).data)
         )
 
     def _let_go_what_is_stored(self) -> None:

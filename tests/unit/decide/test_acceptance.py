@@ -363,7 +363,7 @@ def test_the_instant_of_release_is_noted() -> None:
 
 def test_a_record_that_just_came_is_stored_and_judged() -> None:
     decision = Scene().measuring().arrived(0).with_spec(cancel=True).ended()
-    assert applied(decision) == ["ConfigMap stage 0"]
+    assert applied(decision) == ["ConfigMap stage 0", "ConfigMap result"]
     assert [(r.load_point, r.verdict) for r in decision.status.results] == [
         ("chat/rate=1", "Valid"),
         ("chat/rate=4", "Invalid"),

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunStatus, ConditionType, find_condition
-from benchrun.judge import results as judge_results
-from benchrun.judge.comparison.comparability import results_digest
+from benchrun.judge import judged_run
+from benchrun.judge.comparison.comparability import measured_run, results_digest
 from benchrun.observe import Run
 from benchrun.report.exit_codes import exit_code
 from unit.decide.scenes import TWO_STAGES, Scene
@@ -71,7 +71,7 @@ def test_what_a_status_has_no_room_for_is_compared_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = a_run()
-    monkeypatch.setattr(judge_results, "MAX_BYTES", 0)
+    monkeypatch.setattr(judged_run, "MAX_BYTES", 0)
     status = ended(before)
     assert status.results == []
     assert standing(status, "NotRegressed") == {
@@ -101,7 +101,7 @@ def test_what_it_was_compared_with_stays_to_be_seen() -> None:
         "before",
         "uid-before",
     )
-    assert comparison.baseline.digest == results_digest(before)
+    assert comparison.baseline.digest == results_digest(measured_run(before))
     assert (comparison.scope, comparison.outcome, comparison.gate) == (
         "WithinOneServer",
         "Equivalent",

@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 from benchrun.api import Condition, ConditionType
-from benchrun.judge import results as judge_results
+from benchrun.judge import judged_run
 from unit.decide.scenes import Scene
 from unit.decide.summaries import standing
 from unit.golden_messages import golden
@@ -152,7 +152,7 @@ def test_objectives_that_were_not_met_are_named_the_missed_ones_first(
     room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also those that the rows have no room for."""
-    monkeypatch.setattr(judge_results, "MAX_BYTES", room)
+    monkeypatch.setattr(judged_run, "MAX_BYTES", room)
     one_long = Scene().measuring().arrived(0, requests=HUNDRED).arrived(1)
     status = one_long.with_spec(objectives=MISSED).ended().status
     (message,) = (

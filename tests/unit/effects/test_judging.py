@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from benchrun import names
-from benchrun.api import ClientStatus, Judgement, ServerStatus
-from benchrun.decide import Answers, Judging
+from benchrun.api import ClientStatus, EndingStatus, Judgement, ServerStatus
+from benchrun.decide import Answers, Evaluation, Judging
 from benchrun.effects import (
     JUDGE_RETRY_SECONDS,
     KINDS,
@@ -28,7 +28,14 @@ from benchrun.effects import (
 from benchrun.judge_process.messages import Job, JobPart, SweepJob
 from benchrun.measure import decode
 from benchrun.observe import Children, Key, child_of, run_of
-from benchrun.plan import TimelinePart, stage_config_map, timeline_config_map
+from benchrun.plan import (
+    Owner,
+    PackedResult,
+    TimelinePart,
+    result_config_map,
+    stage_config_map,
+    timeline_config_map,
+)
 from benchrun_client.contract import Sealed
 from unit.measure.records import sealed_bytes
 from unit.runtime.bodies import KEY, NAMESPACE, UID, run_body
@@ -43,7 +50,8 @@ QUERY = Judging(
     servers=(ServerStatus(engine="VLLM", role="server", pod="p", gpus=1),),
     client=ClientStatus(image="client:1"),
 )
-EARLY = Judging(ended_early=True)
+LABELS_READ = [("get", "BenchmarkRun", "chat")]
+EARLY = Judging(ended_early=True, ending=EndingStatus(reason="ServerGone"))
 
 
 def arrival(sequence: int, **changes: Any) -> Sealed:
@@ -80,10 +88,10 @@ class Court:
 
     async def judged(self, query: Judging = QUERY) -> Judgement:
         about = About(self.run, self.children, self.arrivals, self.samples)
-        judgement: Judgement = await KINDS[Judging].look_up(
+        found: Evaluation = await KINDS[Judging].look_up(
             Tools(self.cluster, self.judge), about, query
         )
-        return judgement
+        return found.judgement
 
     def parts(self) -> list[JobPart]:
         return self.judge.parts[-1]
@@ -141,10 +149,10 @@ async def test_the_job_tells_what_the_status_will_tell() -> None:
         UID,
         {"model": {"name": "m"}},
     )
-    assert (tuple(job.servers), job.client, job.ended_early) == (
+    assert (tuple(job.servers), job.client, job.ending) == (
         QUERY.servers,
         QUERY.client,
-        False,
+        None,
     )
     assert court.parts() == []
 
@@ -221,7 +229,7 @@ async def test_what_is_another_runs_is_not_read() -> None:
     manifest["metadata"]["ownerReferences"][0]["uid"] = "another-run"
     court.store(manifest)
     await court.judged()
-    assert (court.parts(), court.cluster.log) == ([], [])
+    assert (court.parts(), court.cluster.log) == ([], LABELS_READ)
 
 
 @pytest.mark.parametrize("failures", [1, 3])
@@ -258,7 +266,7 @@ class Busy(Judge):
         job: Job | SweepJob,
         parts: AsyncGenerator[JobPart, None],
         answer: type[A],
-    ) -> A:
+    ) -> tuple[A, bytes]:
         await passing(1800)
         return await super().judge(job, parts, answer)
 
@@ -278,7 +286,7 @@ def test_waiting_for_the_judges_turn_is_not_counted(fails: bool) -> None:
         await passing(1900)
         court.cluster.broken_objects.clear()
         await passing(1900)
-        assert (answers.value(QUERY), news) == (JUDGED, [KEY])
+        assert (answers.value(QUERY), news) == (Evaluation(JUDGED), [KEY])
         await lookups.close()
 
     run_fast(end())
@@ -327,7 +335,7 @@ async def test_what_only_carries_the_labels_is_not_read(role: str) -> None:
         manifest["metadata"]["labels"][names.LABEL_ROLE] = role
         court.store(manifest, name=f"another-{number}")
     await court.judged()
-    assert (court.parts(), court.cluster.log) == ([], [])
+    assert (court.parts(), court.cluster.log) == ([], LABELS_READ)
 
 
 def test_who_takes_too_long_to_be_read_has_fewer_tries() -> None:
@@ -368,6 +376,42 @@ async def test_the_baseline_comes_last_and_whole() -> None:
     assert json.loads(court.parts()[-1].data) == before
 
 
+@pytest.mark.parametrize(
+    ("uid", "digest", "sent"),
+    [
+        pytest.param("b", None, True, id="as-the-status-says"),
+        pytest.param("b", "0" * 64, False, id="another-document"),
+        pytest.param("c", None, False, id="of-another-run"),
+    ],
+)
+async def test_the_document_of_the_baseline_follows_it(
+    uid: str, digest: str | None, sent: bool
+) -> None:
+    court = Court(JUDGED, baseline="before")
+    packed = PackedResult.of(b"packed by the judge of that time")
+    owner = Owner(namespace="lab", name="before", uid=uid)
+    court.store(result_config_map(owner, packed))
+    ref = {
+        "configMap": names.result_name("before", uid, packed.digest),
+        "sha256": digest or packed.digest,
+        "bytes": 1,
+    }
+    status = ENDED | {"resultDocument": ref}
+    court.cluster.add("BenchmarkRun", run_body("before", uid="b", status=status))
+    await court.judged()
+    documents = [p.data for p in court.parts() if p.head.kind == "baselineDocument"]
+    assert documents == ([packed.data] if sent else [])
+
+
+async def test_a_document_that_is_gone_leaves_the_status() -> None:
+    court = Court(JUDGED, baseline="before")
+    ref = {"configMap": "gone", "sha256": "0" * 64, "bytes": 1}
+    status = ENDED | {"resultDocument": ref}
+    court.cluster.add("BenchmarkRun", run_body("before", uid="b", status=status))
+    await court.judged()
+    assert court.heads() == [("baseline", "before")]
+
+
 async def test_a_baseline_that_does_not_exist_is_missed() -> None:
     court = Court(JUDGED, baseline="before")
     assert await court.judged() == JUDGED
@@ -378,8 +422,12 @@ async def test_a_run_that_ended_early_is_not_compared() -> None:
     court = Court(JUDGED, baseline="before")
     court.cluster.broken_objects["before"] = NotFound("not to be asked for")
     await court.judged(EARLY)
-    assert (court.parts(), court.cluster.log, court.judge.jobs[0].ended_early) == (
+    assert (
+        court.parts(),
+        court.cluster.log,
+        court.judge.jobs[0].ending is not None,
+    ) == (
         [],
-        [],
+        LABELS_READ,
         True,
     )

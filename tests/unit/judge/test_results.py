@@ -13,8 +13,15 @@ from benchrun.api import (
     LoadPoint,
     Result,
     RoleFigures,
+    RunIdentity,
 )
-from benchrun.judge.judged_run import MAX_DATASETS, dataset_statuses, judged_run
+from benchrun.judge.judged_run import (
+    MAX_DATASETS,
+    Surroundings,
+    dataset_statuses,
+    judged_run,
+    status_rows,
+)
 from benchrun.judge.results import Judged, results
 from benchrun.judge.status_size import MAX_BYTES, fitted
 from benchrun.measure import pooled_metrics, pools_of
@@ -24,6 +31,7 @@ from hypothesis import given, strategies as st
 from unit.judge.specs import spec, workload
 from unit.measure.records import edge, load_point, record, requests, sample
 
+RUN = Surroundings(identity=RunIdentity(namespace="lab", name="chat", uid="uid"))
 TTFT_25_MS = {"metric": "TTFT", "percentile": "50", "maxMilliseconds": 25}
 
 
@@ -71,7 +79,7 @@ def test_a_row_of_one_good_stage() -> None:
     ]
     assert {finding.severity for finding in judged.findings} == {"Note"}
     assert {finding.code for finding in judged.findings} == set(row.findings)
-    assert (judged.verdict, judged.truncated) == ("Valid", [])
+    assert judged.verdict == "Valid"
 
 
 def test_rows_follow_the_plan_not_the_records() -> None:
@@ -134,9 +142,7 @@ def test_a_load_point_that_was_never_measured_is_invalid_beside_others() -> None
     ],
 )
 def test_nothing_measured_is_unknown(records: list[StageRecord]) -> None:
-    assert judge([load_point(), load_point(value="8")], records) == Judged(
-        [], [], "Unknown", None, [], [], []
-    )
+    assert judge([load_point(), load_point(value="8")], records) == Judged()
 
 
 def test_a_bad_repeat_makes_its_load_point_and_the_run_invalid_but_not_its_neighbours() -> (
@@ -206,7 +212,15 @@ RESTARTED = (edge(after={"process_start_time_seconds": 5.0}),)
 
 
 def status_of(judged: Judged) -> BenchmarkRunStatus:
-    return BenchmarkRunStatus(**judged._asdict(), log_tail="x" * 8192)
+    rows, truncated = status_rows(spec(), judged)
+    return BenchmarkRunStatus(
+        results=rows,
+        findings=judged.findings,
+        verdict=judged.verdict,
+        headline=judged.headline,
+        truncated=truncated,
+        log_tail="x" * 8192,
+    )
 
 
 def sixty_four_load_points(
@@ -312,7 +326,9 @@ def test_sixty_four_load_points_fit_beside_every_finding() -> None:
 
 
 def test_truncated_results_are_reported() -> None:
-    judged = sixty_four_load_points(record(requests=MANY), ASKED_FOR_EVERYTHING)
+    judged = status_of(
+        sixty_four_load_points(record(requests=MANY), ASKED_FOR_EVERYTHING)
+    )
     cuts = {cut.field: (cut.total, cut.included) for cut in judged.truncated}
     assert cuts["results[].metrics"] == (
         64 * (8 + 4 * 11 + 3 * 10 + 1),
@@ -331,7 +347,8 @@ def test_ordinary_results_are_not_cut() -> None:
         [record(c.stage_ids[0]) for c in load_points],
         run_spec=spec(objectives=[TTFT_25_MS]),
     )
-    assert judged.truncated == []
+    assert status_of(judged).truncated == []
+    assert status_of(judged).results == judged.results
     assert all(
         "std_ttft_ms" in row.metrics and row.objectives for row in judged.results
     )
@@ -385,24 +402,23 @@ def test_each_workload_is_reported_once_with_its_counts() -> None:
         stage("chat/rate=2/r1", facts()),
         stage("bulk/search-01/r1", facts(sha256="b" * 64)),
     ]
-    found, cut = dataset_statuses(records, workloads=3)
+    found = dataset_statuses(records, workloads=3)
     assert [(d.name, d.sha256[0], d.rows_read, d.rows_used) for d in found] == [
         ("chat", "a", 100, 40),
         ("bulk", "b", 100, 40),
     ]
     assert found[0].rows_dropped == {"TooLongForModel": 3}
-    assert cut == []
 
 
 def test_parts_of_a_mix_are_distinguished() -> None:
-    found, _ = dataset_statuses(
+    found = dataset_statuses(
         [stage("chat/rate=1/r1", facts(part=0), facts(part=2))], workloads=1
     )
     assert [d.name for d in found] == ["chat/0", "chat/2"]
 
 
 def test_the_end_of_a_long_name_is_kept() -> None:
-    (found,), _ = dataset_statuses(
+    (found,) = dataset_statuses(
         [stage("chat/rate=1/r1", facts(source="/" + "d" * 280 + "/rows.jsonl"))],
         workloads=1,
     )
@@ -414,13 +430,15 @@ def test_entries_beyond_the_status_size_are_truncated_with_a_remark() -> None:
     records = [
         stage(f"w{n}/rate=1/r1", facts(part=0), facts(part=1)) for n in range(16)
     ]
-    found, (cut,) = dataset_statuses(records, workloads=16)
-    assert (len(found), cut.field, cut.total, cut.included) == (
+    workloads = [workload(f"w{n}") for n in range(16)]
+    judgement, document = judged_run(RUN, spec(workloads=workloads), records, ())
+    (cut,) = [each for each in judgement.truncated if each.field == "datasets"]
+    assert (len(judgement.datasets), cut.total, cut.included) == (
         MAX_DATASETS,
-        "datasets",
         32,
         MAX_DATASETS,
     )
+    assert len(document.datasets) == 32
 
 
 def test_no_more_records_are_opened_than_it_takes_to_meet_all_workloads() -> None:
@@ -431,7 +449,7 @@ def test_no_more_records_are_opened_than_it_takes_to_meet_all_workloads() -> Non
             stage("chat/rate=2/r1"),
         ]
     )
-    assert [d.name for d in dataset_statuses(records, workloads=2)[0]] == [
+    assert [d.name for d in dataset_statuses(records, workloads=2)] == [
         "chat",
         "bulk",
     ]
@@ -445,10 +463,8 @@ def test_what_is_said_of_objectives_does_not_depend_on_the_room_for_them(
         objectives=[{"metric": "TTFT", "percentile": "99", "maxMilliseconds": 40}]
     )
     for room in (MAX_BYTES, 600):
-        monkeypatch.setattr("benchrun.judge.results.MAX_BYTES", room)
-        found = judged_run(
-            "chat", "uid", asked, [record()], (), servers=(), client=None
-        )
+        monkeypatch.setattr("benchrun.judge.judged_run.MAX_BYTES", room)
+        found = judged_run(RUN, asked, [record()], ()).judgement
         kept = [
             outcome.outcome for each in found.results for outcome in each.objectives
         ]

@@ -69,6 +69,11 @@ def forged_timeline(columns: str) -> JobPart:
     return JobPart.of("timeline", gzip.compress(text.encode()), name="timeline-0")
 
 
+def baseline_document(data: bytes) -> JobPart:
+    """Build the part with the result document of the run to compare with."""
+    return JobPart.of("baselineDocument", data, name="before")
+
+
 def baseline(data: object) -> JobPart:
     """Build the part with the run to compare with."""
     return JobPart.of(

@@ -12,11 +12,16 @@ from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 import pytest
-from benchrun.api import Judgement, Truncated
+from benchrun.api import MAX_PACKED_RESULT_BYTES, Judgement, Truncated
 from benchrun.api.sweep import SweepTable, TabledRun
 from benchrun.effects import JudgeChild, NotJudged, TooSlow
 from benchrun.judge_process.judge_job import judge_job
-from benchrun.judge_process.messages import MAX_JUDGEMENT_BYTES, JobPart, SweepJob
+from benchrun.judge_process.messages import (
+    MAX_JUDGEMENT_BYTES,
+    DocumentHead,
+    JobPart,
+    SweepJob,
+)
 from unit.judge.comparison.sides import row as table_row, run as status_of
 from unit.judge_process.jobs import (
     STAGES,
@@ -33,6 +38,8 @@ from unit.sweep.sweeps import sweep_body
 
 MIB = 1024 * 1024
 PR_SET_CHILD_SUBREAPER = 36
+NO_DOCUMENT = f'{{"size":0,"digest":"{"a" * 64}"}}'
+TOO_LARGE = f'{{"size":{MAX_PACKED_RESULT_BYTES + 1},"digest":"{"a" * 64}"}}'
 
 
 @pytest.fixture(autouse=True)
@@ -85,10 +92,12 @@ async def reason(child: JudgeChild, *parts: JobPart) -> str:
 async def test_a_judgement_is_that_of_the_judge_itself() -> None:
     child = JudgeChild()
     parts = [*records(), timeline(sample(1000.5), sample(1001.5))]
-    judgement = await child.judge(job(), given(*parts), Judgement)
+    judgement, document = await child.judge(job(), given(*parts), Judgement)
     await child.close()
     duration = {"duration_seconds": judgement.duration_seconds}
-    assert judgement == judge_job(job(), parts).model_copy(update=duration)
+    again, same_document = judge_job(job(), parts)
+    assert judgement == again.model_copy(update=duration)
+    assert document == same_document
     assert judgement.measured_anything
 
 
@@ -110,7 +119,7 @@ async def test_a_run_and_a_sweep_are_judged_by_one_process() -> None:
         )
         for run, each in zip(runs, figures, strict=True)
     ]
-    table = await child.judge(
+    table, _ = await child.judge(
         SweepJob(spec=sweep_body(), baseline="base", runs=runs, missing={}),
         given(*parts),
         SweepTable,
@@ -122,9 +131,9 @@ async def test_a_run_and_a_sweep_are_judged_by_one_process() -> None:
         ("base", 1, 1000.0),
         ("wide", 1, 2000.0),
     ]
-    assert (
-        await child.judge(job(), given(*records()), Judgement)
-    ).measured_anything
+    assert (await child.judge(job(), given(*records()), Judgement))[
+        0
+    ].measured_anything
     assert len(children()) == 1
     await child.close()
 
@@ -159,9 +168,7 @@ async def test_jobs_that_come_together_wait_for_each_other() -> None:
         child.judge(job(name=f"run-{n}"), given(*records()), Judgement)
         for n in range(4)
     ]
-    assert all(
-        judgement.measured_anything for judgement in await asyncio.gather(*jobs)
-    )
+    assert all(found.measured_anything for found, _ in await asyncio.gather(*jobs))
     await child.close()
 
 
@@ -171,9 +178,9 @@ async def test_a_judge_without_work_ends_by_itself() -> None:
     async with asyncio.timeout(30):
         while children():  # noqa: ASYNC110  nothing tells that a process of others has ended
             await asyncio.sleep(0.01)
-    assert (
-        await child.judge(job(), given(*records()), Judgement)
-    ).measured_anything
+    assert (await child.judge(job(), given(*records()), Judgement))[
+        0
+    ].measured_anything
     await child.close()
 
 
@@ -186,7 +193,7 @@ async def test_what_unfolds_is_rejected_and_the_rest_is_judged() -> None:
     ).envelope
     bomb = JobPart.of("record", gaps, name="bomb", envelope=envelope)
     many = forged_timeline('"at":[' + "0," * 1_900_000 + "0]")
-    judgement = await child.judge(
+    judgement, _ = await child.judge(
         job(), given(bomb, many, part(measured(1))), Judgement
     )
     await child.close()
@@ -199,7 +206,9 @@ async def test_a_judge_that_needs_too_much_memory_gives_up_and_the_next_run_is_j
     small = JudgeChild(memory_bytes=60 * MIB)
     whole = JudgeChild()
     assert "MemoryError" in await reason(small, large())
-    assert (await whole.judge(job(), given(large()), Judgement)).measured_anything
+    assert (await whole.judge(job(), given(large()), Judgement))[
+        0
+    ].measured_anything
     await whole.close()
 
 
@@ -253,6 +262,18 @@ async def test_a_judge_that_neither_reads_nor_ends_stops_nobody(
             "print('x', end='')", "without an error message", id="half a line"
         ),
         pytest.param("pass", "without an error message", id="nothing"),
+        pytest.param("print('{}')", "without an error message", id="no document"),
+        pytest.param("print('{}'); print('[]')", "not a judgement", id="no head"),
+        pytest.param(
+            f"print('{{}}'); print({NO_DOCUMENT!r})",
+            "digest",
+            id="another document",
+        ),
+        pytest.param(
+            f"print('{{}}'); print({TOO_LARGE!r})",
+            "not a judgement",
+            id="a large one",
+        ),
         pytest.param(
             "import sys; sys.exit('\\x1b[2Jno room')",
             "?[2Jno room",
@@ -288,9 +309,9 @@ async def test_a_judge_that_is_killed_costs_its_run_and_no_other() -> None:
 
     with pytest.raises(NotJudged, match="SIGKILL"):
         await child.judge(job(), killing(), Judgement)
-    assert (
-        await child.judge(job(), given(*records()), Judgement)
-    ).measured_anything
+    assert (await child.judge(job(), given(*records()), Judgement))[
+        0
+    ].measured_anything
     await child.close()
 
 
@@ -326,9 +347,9 @@ async def test_a_job_that_is_given_up_leaves_nothing_behind() -> None:
     with pytest.raises(asyncio.CancelledError):
         await judging
     assert children() == []
-    assert (
-        await child.judge(job(), given(*records()), Judgement)
-    ).measured_anything
+    assert (await child.judge(job(), given(*records()), Judgement))[
+        0
+    ].measured_anything
     await child.close()
 
 
@@ -344,9 +365,9 @@ async def test_what_cannot_be_read_is_the_readers_own_matter(
 
     with pytest.raises(error):
         await child.judge(job(), unreadable(), Judgement)
-    assert (
-        await child.judge(job(), given(*records()), Judgement)
-    ).measured_anything
+    assert (await child.judge(job(), given(*records()), Judgement))[
+        0
+    ].measured_anything
     await child.close()
 
 
@@ -376,11 +397,12 @@ def test_every_list_of_a_judgement_may_be_cut_at_once() -> None:
     )
 
 
-ECHO = """
+ECHO = f"""
 import sys
 for line in sys.stdin.buffer:
     if line == b"\\n":
-        print("{}", flush=True)
+        print("{{}}")
+        print({DocumentHead.of(b"").line().decode().strip()!r}, flush=True)
 """
 
 
@@ -423,6 +445,6 @@ async def test_a_turn_is_not_held_by_who_cannot_be_read() -> None:
 
     first = asyncio.create_task(slow())
     await asyncio.sleep(0)
-    assert await child.judge(job(), given(), Judgement) == Judgement()
+    assert await child.judge(job(), given(), Judgement) == (Judgement(), b"")
     await first
     await child.close()

@@ -4,16 +4,29 @@ reason to end."""
 import gzip
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from benchrun.api import MAX_REFUSED, Judgement
+from benchrun.api import (
+    MAX_REFUSED,
+    Judgement,
+    ResultDocument,
+    open_result,
+    packed_json,
+    result_json,
+)
 from benchrun.judge_process.judge_job import judge_job
-from benchrun.judge_process.messages import JobPart
+from benchrun.judge_process.messages import Job, JobPart
 from benchrun_client.contract import Probe, RateLoad
 from unit.judge_process import jobs
 from unit.measure.records import edge, load_at, requests, sample, sealed_bytes
-from unit.plan.specs import UID, spec_body, workload
+from unit.plan.specs import UID, Json, spec_body, workload
+
+
+def judged(job: Job, parts: Iterable[JobPart]) -> Judgement:
+    """What the status holds."""
+    return judge_job(job, parts)[0]
 
 
 def findings(judgement: Judgement) -> set[str]:
@@ -21,7 +34,7 @@ def findings(judgement: Judgement) -> set[str]:
 
 
 def test_a_run_that_fits_is_judged_whole() -> None:
-    judgement = judge_job(jobs.job(), jobs.records())
+    judgement = judged(jobs.job(), jobs.records())
     assert (
         judgement.refused_count,
         judgement.measured_anything,
@@ -40,7 +53,7 @@ def test_the_chat_template_that_the_client_was_given_is_that_of_its_records() ->
     None
 ):
     digest = "a" * 64
-    found = judge_job(
+    found = judged(
         jobs.job(),
         [
             jobs.part(
@@ -65,7 +78,7 @@ def test_the_chat_template_that_the_client_was_given_is_that_of_its_records() ->
 def test_a_body_that_differs_from_its_envelope_is_left_out(
     changed: dict[str, Any],
 ) -> None:
-    judgement = judge_job(
+    judgement = judged(
         jobs.job(),
         [jobs.part(jobs.measured(0), **changed), jobs.part(jobs.measured(1))],
     )
@@ -106,7 +119,7 @@ def test_a_body_that_differs_from_its_envelope_is_left_out(
 def test_a_record_that_agrees_with_its_envelope_and_not_with_the_plan_is_left_out(
     forged: Any,
 ) -> None:
-    judgement = judge_job(jobs.job(), [jobs.part(forged)])
+    judgement = judged(jobs.job(), [jobs.part(forged)])
     assert (
         judgement.refused_count,
         judgement.measured_anything,
@@ -141,7 +154,7 @@ def test_a_probe_beyond_what_its_search_may_choose_is_left_out() -> None:
         )
         for n, users in enumerate(["4", "64"])
     )
-    judgement = judge_job(jobs.job(spec), [good, far])
+    judgement = judged(jobs.job(spec), [good, far])
     assert (
         judgement.refused_count,
         [row.load_point for row in judgement.results],
@@ -154,7 +167,7 @@ def test_a_probe_beyond_what_its_search_may_choose_is_left_out() -> None:
 def test_a_record_without_an_envelope_is_left_out() -> None:
     whole = jobs.part(jobs.measured(0))
     bare = JobPart.of("record", whole.data, name="stage-0")
-    judgement = judge_job(jobs.job(), [bare, jobs.part(jobs.measured(1))])
+    judgement = judged(jobs.job(), [bare, jobs.part(jobs.measured(1))])
     assert judgement.refused_count == 1
     assert "its envelope is missing" in judgement.refused[0]
 
@@ -163,8 +176,8 @@ def test_the_first_record_of_a_stage_stands() -> None:
     another = jobs.measured(
         0, requests=jobs.measured(0).requests.model_copy(update={"ttft_us": (1, 1)})
     )
-    once = judge_job(jobs.job(), jobs.records())
-    twice = judge_job(jobs.job(), [*jobs.records(), jobs.part(another)])
+    once = judged(jobs.job(), jobs.records())
+    twice = judged(jobs.job(), [*jobs.records(), jobs.part(another)])
     assert once.results == twice.results
 
 
@@ -179,7 +192,7 @@ def packed(document: str) -> JobPart:
 def test_a_record_that_unfolds_is_rejected_before_it_is_parsed() -> None:
     bomb = packed('{"gaps":{"us":[' + "0," * 3_900_000 + "0]}}")
     assert len(bomb.data) < 8_000
-    judgement = judge_job(jobs.job(), [bomb, jobs.part(jobs.measured(1))])
+    judgement = judged(jobs.job(), [bomb, jobs.part(jobs.measured(1))])
     assert (judgement.refused_count, judgement.measured_anything) == (1, True)
 
 
@@ -193,7 +206,7 @@ def test_a_number_of_a_record_that_nobody_can_reckon_with_is_rejected(
     text = json.dumps(whole | {"scalars": {"duration": "HERE"}}).replace(
         '"HERE"', number
     )
-    assert judge_job(jobs.job(), [packed(text)]).refused_count == 1
+    assert judged(jobs.job(), [packed(text)]).refused_count == 1
 
 
 @pytest.mark.parametrize(
@@ -240,7 +253,7 @@ def test_a_number_of_a_record_that_nobody_can_reckon_with_is_rejected(
 def test_what_cannot_be_read_is_rejected_and_the_rest_is_judged(
     forged: JobPart,
 ) -> None:
-    judgement = judge_job(jobs.job(), [forged, *jobs.records()])
+    judgement = judged(jobs.job(), [forged, *jobs.records()])
     assert (
         judgement.refused_count,
         [row.repeats for row in judgement.results],
@@ -251,8 +264,8 @@ def test_what_cannot_be_read_is_rejected_and_the_rest_is_judged(
 def test_samples_of_a_role_that_there_is_not_are_left_out() -> None:
     forged = jobs.timeline(sample(1000.5, role="x" * 100))
     assert (
-        judge_job(jobs.job(), [forged, *jobs.records()]).results
-        == judge_job(jobs.job(), jobs.records()).results
+        judged(jobs.job(), [forged, *jobs.records()]).results
+        == judged(jobs.job(), jobs.records()).results
     )
 
 
@@ -279,7 +292,7 @@ BASELINE = jobs.TWO_STAGES | {"baseline": {"name": "before"}}
 def test_a_baseline_that_cannot_be_read_is_not_comparable(
     found: list[JobPart], refused: int
 ) -> None:
-    judgement = judge_job(jobs.job(BASELINE), [*jobs.records(), *found])
+    judgement = judged(jobs.job(BASELINE), [*jobs.records(), *found])
     assert judgement.comparison is not None
     assert (judgement.comparison.outcome, judgement.comparison.gate) == (
         "NotComparable",
@@ -294,9 +307,7 @@ def test_a_baseline_that_cannot_be_read_is_not_comparable(
 
 @pytest.mark.parametrize("figure", [1e308, -1e308, 5e-324, 0.0])
 def test_a_baseline_with_absurd_figures_ends_in_a_judgement(figure: float) -> None:
-    ours = judge_job(jobs.job(), jobs.records()).model_dump(
-        mode="json", by_alias=True
-    )
+    ours = judged(jobs.job(), jobs.records()).model_dump(mode="json", by_alias=True)
     for row in ours["results"]:
         row |= {"verdict": "Valid", "repeats": 2}
         row["metrics"] = dict.fromkeys(row["metrics"], figure)
@@ -316,27 +327,75 @@ def test_a_baseline_with_absurd_figures_ends_in_a_judgement(figure: float) -> No
         "spec": jobs.TWO_STAGES,
         "status": status,
     }
-    judgement = judge_job(
-        jobs.job(BASELINE), [*jobs.records(), jobs.baseline(before)]
-    )
+    judgement = judged(jobs.job(BASELINE), [*jobs.records(), jobs.baseline(before)])
     assert judgement.comparison is not None
     assert judgement.comparison.baseline.uid == "uid-before"
 
 
+def before_and_document() -> tuple[Json, ResultDocument]:
+    """Return a run whose status has no row left, and its result document."""
+    _, packed = judge_job(jobs.job(), list(jobs.records()))
+    document = open_result(packed)
+    identity = document.run.model_copy(update={"uid": "uid-before"})
+    status = {"completionTime": "2026-01-01T00:00:00Z", "results": []}
+    body = {
+        "metadata": {"name": "before", "uid": "uid-before"},
+        "spec": jobs.TWO_STAGES,
+        "status": status,
+    }
+    return body, document.model_copy(update={"run": identity})
+
+
+def test_a_baseline_is_compared_by_its_document() -> None:
+    body, document = before_and_document()
+    parts = [
+        jobs.baseline(body),
+        jobs.baseline_document(packed_json(result_json(document))),
+    ]
+    compared, by_status = (
+        judged(jobs.job(BASELINE), [*jobs.records(), *parts[:count]]).comparison
+        for count in (2, 1)
+    )
+    assert compared is not None
+    assert by_status is not None
+    absent = "before has no such load point in its results"
+    assert [each.load_point for each in compared.load_points] == [
+        row.load_point for row in document.results
+    ]
+    assert {each.reason for each in by_status.load_points} == {absent}
+    assert absent not in {each.reason for each in compared.load_points}
+    assert compared.baseline.digest != by_status.baseline.digest
+
+
+def test_the_document_of_another_run_is_refused() -> None:
+    body, document = before_and_document()
+    identity = document.run.model_copy(update={"uid": "uid-other"})
+    other = document.model_copy(update={"run": identity})
+    judgement = judged(
+        jobs.job(BASELINE),
+        [
+            *jobs.records(),
+            jobs.baseline(body),
+            jobs.baseline_document(packed_json(result_json(other))),
+        ],
+    )
+    assert judgement.refused == ["baselineDocument before: not of the baseline"]
+
+
 def test_a_run_that_ended_early_is_compared_with_nothing() -> None:
-    judgement = judge_job(jobs.job(BASELINE, ended_early=True), jobs.records())
+    judgement = judged(
+        jobs.job(BASELINE, ending={"reason": "ServerGone"}), jobs.records()
+    )
     assert (judgement.comparison, judgement.not_regressed) == (None, None)
 
 
 def test_refusals_are_counted_and_the_first_of_them_kept() -> None:
-    judgement = judge_job(
-        jobs.job(), [jobs.baseline(b"x" * n) for n in range(1, 100)]
-    )
+    judgement = judged(jobs.job(), [jobs.baseline(b"x" * n) for n in range(1, 100)])
     assert (judgement.refused_count, len(judgement.refused)) == (99, MAX_REFUSED)
 
 
 def test_nothing_at_all_is_judged_too() -> None:
-    judgement = judge_job(jobs.job(), [])
+    judgement = judged(jobs.job(), [])
     assert (judgement.verdict, judgement.measured_anything, judgement.client) == (
         "Unknown",
         False,

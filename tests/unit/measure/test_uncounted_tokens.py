@@ -2,7 +2,6 @@
 
 from benchrun.measure import Plateau, plateau_totals, totals
 from benchrun.measure.request_figures import counts_tokens, latencies
-from benchrun.report.export import llmd_report
 from benchrun_client.contract import StageRecord, Streams
 from unit.measure.records import record, requests
 
@@ -43,8 +42,3 @@ def test_of_a_record_that_does_not_know_what_was_closed_any_count_will_do() -> N
     older = answers(counted=False).model_copy(update={"streams": None})
     assert not counts_tokens(older)
     assert counts_tokens(answers(counted=True))
-
-
-def test_lengths_that_nobody_knows_are_not_exported() -> None:
-    assert "output_length" in llmd_report.requests(answers(counted=True))
-    assert "output_length" not in llmd_report.requests(answers(counted=False))

@@ -11,7 +11,7 @@ from benchrun.report.serving_result import (
     blocks,
 )
 from benchrun_client.contract import Streams
-from unit.report.export.runs import CHAT, FIRST, measured
+from unit.report.export.runs import CHAT, FIRST, measured, run
 from unit.report.statuses import result, status
 
 METRICS = {
@@ -103,7 +103,7 @@ def test_pooled_repeats_are_told() -> None:
 
 def test_a_stage_has_the_numbers_of_the_load_generator() -> None:
     record = measured(CHAT)
-    found = lines(block_of_stage(record, None, ["50", "99"]).text)
+    found = lines(block_of_stage(run(record).stages[0].result).text)
     assert found["Mean TTFT (ms)"] == f"{record.scalars['mean_ttft_ms']:.2f}"
     assert found["P99 ITL (ms)"] == f"{record.scalars['p99_itl_ms']:.2f}"
     assert found["Total token throughput (tok/s)"] == "2524.99"
@@ -115,16 +115,9 @@ def test_the_zeros_of_one_token_answers_are_not_latencies() -> None:
     record = measured(FIRST)
     assert record.scalars["mean_itl_ms"] == 0
     assert (
-        lines(block_of_stage(record, None, ["99"]).text)["Mean ITL (ms)"]
+        lines(block_of_stage(run(record).stages[0].result).text)["Mean ITL (ms)"]
         == NOT_MEASURED
     )
-
-
-def test_gaps_between_chunks_are_not_gaps_between_tokens() -> None:
-    chunked = result(findings=["ChunksAreNotTokens"])
-    found = lines(block_of_stage(measured(CHAT), chunked, ["99"]).text)
-    assert found["Mean ITL (ms)"] == NOT_MEASURED
-    assert found["Mean TPOT (ms)"] != NOT_MEASURED
 
 
 def test_tokens_that_the_client_counted_itself_are_not_the_server_s() -> None:
@@ -133,7 +126,7 @@ def test_tokens_that_the_client_counted_itself_are_not_the_server_s() -> None:
     none = columns.model_copy(update={"output_tokens": (0,) * len(columns.ok)})
     streams = Streams(closed=(1,) * len(columns.ok), uncounted=len(columns.ok))
     uncounted = record.model_copy(update={"requests": none, "streams": streams})
-    found = lines(block_of_stage(uncounted, None, ["99"]).text)
+    found = lines(block_of_stage(run(uncounted).stages[0].result).text)
     assert record.scalars["total_output_tokens"] == 288
     assert found["Total generated tokens"] == NOT_COUNTED
     assert found["Mean TPOT (ms)"] == NOT_MEASURED

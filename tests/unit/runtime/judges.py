@@ -15,13 +15,14 @@ class Judge(JudgeChild):
         self.jobs: list[Job] = []
         self.parts: list[list[JobPart]] = []  # of each job
         self._outcomes = list(outcomes)
+        self.document = b""
 
     async def judge(
         self,
         job: Job | SweepJob,
         parts: AsyncGenerator[JobPart, None],
         answer: type[A],
-    ) -> A:
+    ) -> tuple[A, bytes]:
         assert isinstance(job, Job)
         self.jobs.append(job)
         self.parts.append([])
@@ -31,4 +32,4 @@ class Judge(JudgeChild):
         if isinstance(outcome, Exception):
             raise outcome
         assert isinstance(outcome, answer)
-        return outcome
+        return outcome, self.document

@@ -60,7 +60,7 @@ class JudgeAtHand(JudgeChild):
         job: Job | SweepJob,
         parts: AsyncGenerator[JobPart, None],
         answer: type[A],
-    ) -> A:
+    ) -> tuple[A, bytes]:
         await self.may_answer.wait()
         if self.problem is not None:
             raise NotJudged(self.problem)
@@ -75,7 +75,7 @@ class JudgeAtHand(JudgeChild):
         assert isinstance(verb, SweepJob)
         table = table_job(verb, received)
         assert isinstance(table, answer)
-        return table
+        return table, b""
 
 
 class Scene:

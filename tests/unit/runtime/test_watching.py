@@ -116,7 +116,7 @@ def test_events_are_counted(scene: Scene) -> None:
 
 def test_only_children_of_runs_cross_the_wire() -> None:
     selectors = {kind: watching.label_selector(kind) for kind in CHILD_KINDS}
-    measured = "benchrun.dev/run,benchrun.dev/role notin (stage,timeline)"
+    measured = "benchrun.dev/run,benchrun.dev/role notin (stage,timeline,result)"
     assert selectors == dict.fromkeys(CHILD_KINDS, "benchrun.dev/run") | {
         "ConfigMap": measured
     }

@@ -17,10 +17,18 @@ from benchrun.api import (
     Bottleneck,
     ComparedMetric,
 )
-from benchrun.cli import cluster, console_tables, errors, manifests, shared_options
+from benchrun.cli import (
+    cluster,
+    console_tables,
+    errors,
+    finished_results,
+    shared_options,
+)
+from benchrun.cli.finished_results import NamedRun
 from benchrun.judge.comparison import comparability, compare
-from benchrun.observe import view_builders, views
+from benchrun.observe import view_builders
 from benchrun.report import exit_codes
+from benchrun.report.html import Reported
 
 _CODES = {
     None: exit_codes.PASSED,
@@ -58,8 +66,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     metrics = get_args(ComparedMetric)
     source = (
-        "look the names up in this file (kubectl get -o yaml or json) and not in the cluster; may "
-        "be repeated"
+        "look the names up in this file and not in the cluster: a result document (benchrun "
+        "export NAME --format result), or what kubectl get -o yaml gives; may be repeated"
     )
     add(
         "-f",
@@ -104,20 +112,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     kubectl = cluster.kubectl_of(options)
-    find = (
-        _in_files(options.file)
-        if options.file
-        else lambda name: view_builders.run_of(kubectl.get(name))
-    )
+    find = _in_files(options.file) if options.file else _in_cluster(kubectl)
     before, after = (
         [find(name) for name in _names(side)]
         for side in (options.baseline, options.candidate)
     )
-    read = comparability.measured_run
-    baseline, candidate = (
-        [errors.readable(read, run, run.name) for run in side]
-        for side in (before, after)
-    )
+    baseline = [_measured(run) for run in before]
+    candidate = [_measured(run) for run in after]
     metrics = list(dict.fromkeys(options.metric or DEFAULT_METRICS))
     found = compare.compare(
         baseline,
@@ -129,10 +130,12 @@ def run(options: argparse.Namespace, console: Console) -> int:
     )
     limited = compare.limits(baseline, candidate, found.load_points)
     if options.output == "json":
-        print(json.dumps(_as_json(before, after, found, limited), indent=2))
+        print(json.dumps(_as_json(baseline, candidate, found, limited), indent=2))
     else:
         sides = {"before": options.baseline, "after": options.candidate}
         console_tables.show_comparison(console, found, **sides, limited=limited)
+        for run in (*before, *after):
+            finished_results.show_notes(run, console)
     if found.gate == "NotRegressedHere" and options.one_server_is_enough:
         return exit_codes.PASSED
     return _CODES.get(found.gate, exit_codes.UNDECIDED)
@@ -144,27 +147,43 @@ def _names(side: str) -> list[str]:
     return names
 
 
-def _in_files(paths: Sequence[Path]) -> Callable[[str], views.Run]:
-    known: dict[str, views.Run] = {}
-    for run in (run for path in paths for run in manifests.runs_in(path)):
-        if known.setdefault(run.name, run) != run:
-            raise errors.CommandError(
-                f"the files hold two different runs of the name {run.name}"
-            )
+def _measured(found: Reported) -> comparability.MeasuredRun:
+    run = found.declared
+    return comparability.MeasuredRun(run.name, run.uid, found.spec, found.status)
 
-    def find(name: str) -> views.Run:
+
+def _in_cluster(kubectl: cluster.Kubectl) -> Callable[[str], Reported]:
+    def find(name: str) -> Reported:
+        run = view_builders.run_of(kubectl.get(name))
+        return finished_results.with_document(
+            NamedRun(run), finished_results.in_cluster(kubectl)
+        )
+
+    return find
+
+
+def _in_files(paths: Sequence[Path]) -> Callable[[str], Reported]:
+    known: dict[str, NamedRun] = {}
+    for path in paths:
+        for name, named in finished_results.runs_in(path).items():
+            if known.setdefault(name, named) != named:
+                raise errors.CommandError(
+                    f"the files hold two different runs of the name {name}"
+                )
+
+    def find(name: str) -> Reported:
         if name not in known:
             raise errors.CommandError(
                 f"no file holds a run {name}; there are: {', '.join(known) or 'none'}"
             )
-        return known[name]
+        return finished_results.with_document(known[name], None)
 
     return find
 
 
 def _as_json(
-    before: Sequence[views.Run],
-    after: Sequence[views.Run],
+    before: comparability.Side,
+    after: comparability.Side,
     found: compare.Compared,
     limited: Mapping[str, Bottleneck],
 ) -> dict[str, object]:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchrun.api import plain_text
+from benchrun.api import ResultDocument, plain_text
 from benchrun.cli import errors, finished_results, shared_options
 from benchrun.report.exit_codes import PASSED
 from benchrun.report.export import encoders, formats
 from benchrun.report.export.formats import FORMATS, TABLES, Format, TableName
+from benchrun.report.html import Reported
 
 GROUP = "benchrun.exports"
 
@@ -49,9 +50,15 @@ def export_format(name: str) -> Format:
 
 
 STANDARD_OUTPUT = "-"
-SUMMARY = "write a finished run's records in the format of another tool"
+SUMMARY = (
+    "write a finished run in the format of another tool, or its result document"
+)
 DESCRIPTION = """\
-Write what a finished run has measured, stage by stage, in the format of another tool.
+Write what a finished run has measured, stage by stage, in the format of another tool; or its \
+result document, from which
+report, get, compare and export show the run without a cluster (-f).
+
+Single requests are in the run's records: with -f, give --records where a format takes them.
 
 Load points with the verdict Invalid, and those that were not judged, \
 are left out unless --include-invalid is given.
@@ -107,28 +114,30 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     del console  # Only the export goes to standard output.
-    ended = finished_results.finished_run(options)
-    whole = formats.exported(ended)
+    named = finished_results.named_run(options)
+    ended = finished_results.reported(named, options)
+    if ended.document is None:
+        raise errors.CommandError(f"nothing to export: {'; '.join(ended.notes)}")
+    whole, records = _with_requests(ended, ended.document, options)
     known = [stage.id for stage in whole.stages]
     for name in options.stage:
         if name not in known:
             raise errors.unknown("stage", name, known)
     wanted = formats.only(whole, options.stage) if options.stage else whole
-    kept, untrusted = (
-        (wanted, {}) if options.include_invalid else formats.trusted(wanted)
-    )
+    everything = options.include_invalid or options.format.is_whole
+    kept, untrusted = (wanted, {}) if everything else formats.trusted(wanted)
     notes = [
         f"left out: {load_point}: {why}; --include-invalid exports it"
         for load_point, why in untrusted.items()
     ]
     count = Counter(stage.load_point for stage in whole.stages)
     notes += [
-        f"{row.load_point}: {count[row.load_point]} of its {row.repeats} records are kept"
+        f"{row.load_point}: {count[row.load_point]} of its {row.repeats} stages are in the document"
         for row in whole.status.results
         if count[row.load_point] < row.repeats
     ]
-    notes += ended.notes
-    if not kept.stages:
+    notes += records
+    if not kept.stages and not options.format.is_whole:
         raise errors.CommandError("\n".join(["nothing to export", *notes]))
     try:
         written = _write(options.format, options.table, kept, options.output)
@@ -137,6 +146,35 @@ def run(options: argparse.Namespace, console: Console) -> int:
     for note in (*written, *notes):
         print(plain_text(note), file=sys.stderr)
     return PASSED
+
+
+def _with_requests(
+    run: Reported, document: ResultDocument, options: argparse.Namespace
+) -> tuple[formats.ExportedRun, list[str]]:
+    """Return the run, with single requests where the format takes them, and what is missing."""
+    table = None if _is_folder(options.output) else options.table
+    need = options.format.requests_in.get(table)
+    if need is None:
+        return formats.exported(run, document), []
+    kept = finished_results.stored_records(run.declared, options)
+    found = formats.exported(
+        run, document, {record.stage_id: record.requests for record in kept.records}
+    )
+    known = Counter(s.load_point for s in found.stages)
+    missing = Counter(s.load_point for s in found.stages if s.requests is None)
+    notes = [
+        f"{load_point}: single requests of {count} of {known[load_point]} stages are left out: "
+        "their records are not at hand"
+        for load_point, count in missing.items()
+    ]
+    return found, [*notes, *kept.notes]
+
+
+def _is_folder(output: str) -> bool:
+    path = Path(output)
+    return output != STANDARD_OUTPUT and (
+        output.endswith("/") or path.is_dir() or not path.suffix
+    )
 
 
 def _write(
@@ -152,7 +190,7 @@ def _write(
         return []
     path = Path(output)
     try:
-        if output.endswith("/") or path.is_dir() or not path.suffix:
+        if _is_folder(output):
             files = chosen.files(kept)
             for name, content in files.items():
                 _write_file(path / name, content)

@@ -16,7 +16,6 @@ from benchrun.cli import (
     finished_results,
     shared_options,
 )
-from benchrun.observe import view_builders
 from benchrun.report import exit_codes, run_list, run_summary
 
 SUMMARY = "list runs and sweeps, or sum one up"
@@ -40,6 +39,7 @@ FOLDED = (
 def add_options(parser: argparse.ArgumentParser) -> None:
     which = "name of a BenchmarkRun, else of a BenchmarkSweep; all are listed without one"
     parser.add_argument("name", nargs="?", metavar="NAME", help=which)
+    finished_results.add_file_options(parser)
     parser.add_argument(
         "-A",
         "--all-namespaces",
@@ -60,12 +60,12 @@ def run(options: argparse.Namespace, console: Console) -> int:
         "all_namespaces": options.all_namespaces,
         "selector": options.selector,
     }
-    if options.name is not None:
+    if options.name is not None or options.file is not None:
         if options.all_namespaces or options.selector:
             raise errors.CommandError(
                 "-A and -l choose from a list; leave them out where a run is named"
             )
-        _show(console, _summary(kubectl, options.name, now))
+        _show(console, _summary(options, now))
         return exit_codes.PASSED
     runs = kubectl.all(cluster.RUN, **where)
     sweeps = []
@@ -109,21 +109,21 @@ def _say_none(console: Console, options: argparse.Namespace) -> None:
     )
 
 
-def _summary(
-    kubectl: cluster.Kubectl, name: str, now: datetime
-) -> run_summary.Summary:
+def _summary(options: argparse.Namespace, now: datetime) -> run_summary.Summary:
     try:
-        run = view_builders.run_of(kubectl.get(name))
+        named = finished_results.named_run(options)
     except errors.KubectlError as error:
-        sweep = view_builders.sweep_of(kubectl.sweep_instead(name, error))
+        sweep = finished_results.named_sweep(options, error)
         return run_summary.sweep_summary(
             sweep, finished_results.status_of(sweep), now=now
         )
-    return run_summary.run_summary(
-        run,
-        errors.readable(BenchmarkRunStatus.model_validate, run.status, name),
-        now=now,
+    run = named.run
+    status = errors.readable(
+        BenchmarkRunStatus.model_validate, run.status, run.name
     )
+    if exit_codes.exit_code(status) is not None:
+        status = finished_results.reported(named, options).status
+    return run_summary.run_summary(run, status, now=now)
 
 
 def _show(console: Console, summary: run_summary.Summary) -> None:

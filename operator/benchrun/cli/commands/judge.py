@@ -124,17 +124,23 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     wanted = severities(options.severity)
-    ended = finished_results.finished_run(options)
+    ended = finished_results.reported(finished_results.named_run(options), options)
     judged = ended.declared.name
+    kept = finished_results.stored_records(ended.declared, options)
+    if not kept.records:
+        why = "; ".join(kept.notes) or (
+            "there are no ConfigMaps of it, or they are another run's; with -f, give --records PATH"
+        )
+        raise errors.CommandError(f"{judged} has no stored records: {why}")
     stored = ended.status
     limits = changed(thresholds.thresholds_of(ended.spec), options.threshold)
     spec = judged_run.with_severities(ended.spec, wanted)
     rejudged = judged_run.rejudge(
-        spec, stored, ended.records, ended.samples, thresholds=limits
+        spec, stored, kept.records, kept.samples, thresholds=limits
     )
     log_kept = known_compilations(stored.servers) is not None
     found = comparison_rows.differences(stored, rejudged.status, log_kept=log_kept)
-    notes = [*run_summary.missing_sentences(stored, rejudged.missing), *ended.notes]
+    notes = [*run_summary.missing_sentences(stored, rejudged.missing), *kept.notes]
     if options.output == "json":
         print(json.dumps(_as_json(ended, rejudged.status, found, notes), indent=2))
     else:

@@ -9,8 +9,15 @@ from pathlib import Path
 from rich.console import Console
 
 from benchrun.api import BenchmarkRunStatus, plain_text
-from benchrun.cli import console_tables, errors, finished_results, shared_options
+from benchrun.cli import (
+    console_tables,
+    errors,
+    finished_results,
+    result_documents,
+    shared_options,
+)
 from benchrun.report import exit_codes, live_view, markdown, run_settings, tables
+from benchrun.report.html import Reported
 
 SUMMARY = (
     "show the result of a run or a sweep; the exit code is that of its verdict"
@@ -25,7 +32,7 @@ is more than noise, the best variants, and the Pareto front of throughput agains
 
 The HTML file has everything, from the verdict to the manifest that repeats the measurement; \
 it has no script and needs no network.
-Distributions and the timeline come from the run's records: with -f, give --records too."""
+All of it comes from the run's result document, which -f takes without a cluster."""
 EPILOG = f"{shared_options.EXIT_CODES}\n0 also if it has not ended yet."
 
 
@@ -50,39 +57,51 @@ def run(options: argparse.Namespace, console: Console) -> int:
             finished_results.named_sweep(options), options, console
         )
     try:
-        found = finished_results.named_run(options)
+        named = finished_results.named_run(options)
+    except result_documents.BadDocument:
+        raise
     except errors.CommandError as error:
         return finished_results.show_found(
             finished_results.named_sweep(options, error), options, console
         )
-    if options.html is not None:
-        whole = finished_results.with_measurement(found, options)
-        finished_results.write_page(options.html, whole, console)
-        return exit_codes.exit_code(whole.status) or exit_codes.PASSED
+    run = named.run
     status = errors.readable(
-        BenchmarkRunStatus.model_validate, found.status, found.name
+        BenchmarkRunStatus.model_validate, run.status, run.name
     )
-    if (code := exit_codes.exit_code(status)) is None:
+    if exit_codes.exit_code(status) is None and options.html is None:
         console.print(live_view.progress_line(status), markup=False)
         return exit_codes.PASSED
-    texts = tables.texts_per_prompt(found.spec)
+    found = finished_results.reported(named, options)
+    code = exit_codes.exit_code(found.status) or exit_codes.PASSED
+    if options.html is not None:
+        finished_results.write_page(options.html, found, console)
+        return code
+    _show(found, options, console)
+    return code
+
+
+def _show(found: Reported, options: argparse.Namespace, console: Console) -> None:
+    """Show a run on the terminal or as Markdown."""
+    name = found.declared.name
+    status = found.status
+    texts = tables.texts_per_prompt(found.declared.spec)
     if options.markdown:
         print(
             plain_text(
                 markdown.markdown(
-                    found.name, status, texts_per_prompt=texts, wide=options.wide
+                    name, status, texts_per_prompt=texts, wide=options.wide
                 )
             ),
             end="",
         )
     else:
         console_tables.show_result(
-            console, found.name, status, texts_per_prompt=texts, wide=options.wide
+            console, name, status, texts_per_prompt=texts, wide=options.wide
         )
         if options.wide:
             console.print(
                 console_tables.as_table(
-                    run_settings.settings_rows(found.spec, status)
+                    run_settings.settings_rows(found.declared.spec, status)
                 )
             )
-    return code
+        finished_results.show_notes(found, console)

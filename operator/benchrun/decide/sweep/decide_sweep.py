@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from benchrun.api import (
+    ended_early,
     has_ended,
     read_leniently,
     sentence,
@@ -209,7 +210,7 @@ def _refused(
     facts: SweepFacts, status: BenchmarkSweepStatus, problem: str
 ) -> SweepDecision:
     problem = sentence(problem)
-    rows = condition_table.ended_early("sweep", SweepReason.INVALID_SPEC, problem)
+    rows = ended_early("sweep", SweepReason.INVALID_SPEC, problem)
     ended = condition_table.standing(
         status, rows, "Failed", problem, of=facts.sweep, now=facts.now
     )
@@ -429,7 +430,7 @@ def finish(state: SweepState, end: Ending | None, made: TableMade) -> SweepDecis
         phase = early.phase
         reason = early.reason
         message = sentence(early.message)
-        rows = condition_table.ended_early("sweep", reason, message)
+        rows = ended_early("sweep", reason, message)
     status = condition_table.standing(
         status, rows, phase, message, of=facts.sweep, now=facts.now
     )

@@ -54,24 +54,32 @@ class MeasuredRun:
         )
 
 
-def measured_run(run: Run) -> MeasuredRun:
-    """Parse a run that the cluster holds.
+def measured_run(
+    run: Run, document: api.ResultDocument | None = None
+) -> MeasuredRun:
+    """Parse a run that the cluster holds, with its result document where it has one.
 
     Raises ValueError where its spec or status is not of this version.
     """
-    spec = api.BenchmarkRunSpec.model_validate(run.spec)
     status = api.BenchmarkRunStatus.model_validate(run.status)
+    if document is not None:
+        return MeasuredRun(
+            run.name, run.uid, document.spec, document.status(status)
+        )
+    spec = api.BenchmarkRunSpec.model_validate(run.spec)
     return MeasuredRun(run.name, run.uid, spec, status)
 
 
-def results_digest(run: Run) -> str:
-    """Return the digest of a run's results as they are written.
+def results_digest(run: MeasuredRun) -> str:
+    """Return the digest of a run's results.
 
     It shows later whether they are still the ones that were compared with.
     """
-    text = json.dumps(
-        run.status.get("results", []), sort_keys=True, separators=(",", ":")
-    )
+    rows = [
+        row.model_dump(mode="json", by_alias=True, exclude_none=True)
+        for row in run.status.results
+    ]
+    text = json.dumps(rows, sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 

@@ -6,6 +6,7 @@ All hypotheses of a comparison are corrected together.
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from statistics import fmean
 from typing import NamedTuple
 
@@ -34,7 +35,6 @@ from benchrun.judge.comparison.hypotheses import (
 )
 from benchrun.judge.explain import bottleneck
 from benchrun.judge.explain.waiting import percent
-from benchrun.judge.status_size import fitted_load_points
 from benchrun.judge.throughput import compared_figure
 from benchrun.measure import log_ratio_percent, response_to_load
 from benchrun.observe import Run
@@ -446,69 +446,83 @@ _ENDED = "1970-01-01T00:00:00Z"
 actual time makes no difference."""
 
 
+class AgainstBaseline(NamedTuple):
+    """A run compared with its baseline."""
+
+    comparison: api.Comparison  # With every load point and change.
+    not_regressed: api.ConditionStatus
+    reason: str  # Reason of that condition.
+    answer: str  # What the gate found, in a sentence.
+
+
 def against_baseline(
+    after: MeasuredRun,
+    baseline: api.Baseline,
+    found: Run | None,
+    document: api.ResultDocument | None = None,
+) -> AgainstBaseline:
+    """Compare a judged run with its baseline.
+
+    `after`: the run with its results before any was cut. `found`: the baseline; None if there is
+    no such run. `document`: the baseline's result document; None: its status is what is compared.
+    """
+    before = None
+    compared_with = api.ComparedRun(name=baseline.name)
+    if found is not None:
+        with suppress(ValueError):
+            before = comparability.measured_run(found, document)
+        compared_with = api.ComparedRun(
+            name=baseline.name,
+            uid=found.uid,
+            digest=comparability.results_digest(before) if before else None,
+        )
+    compared = _compared(after, baseline, before, exists=found is not None)
+    condition, reason = _CONDITION[compared.gate]
+    if compared.gate == "NotRegressedHere" and baseline.one_server_is_enough:
+        condition = "True"
+        reason = api.Reason.NOT_REGRESSED_HERE
+    comparison = api.Comparison(
+        baseline=compared_with,
+        scope=compared.scope,
+        outcome=compared.outcome,
+        gate=compared.gate,
+        detectable_percent=compared.detectable_percent,
+        message=api.sentence(compared.message),
+        load_points=compared.load_points,
+    )
+    return AgainstBaseline(comparison, condition, reason, compared.answer)
+
+
+def judged_side(
     name: str,
     uid: str,
     spec: api.BenchmarkRunSpec,
-    judgement: api.Judgement,
     rows: list[api.Result],
     *,
     servers: Sequence[api.ServerStatus],
-    baseline: api.Baseline,
-    found: Run | None,
-) -> tuple[api.Judgement, str]:
-    """Compare a judged run with its baseline.
-
-    Return the judgement with its comparison, and what the gate found in a sentence. `rows`: the
-    run's results before any was cut. `found`: the baseline; None if there is no such run.
-    """
+    client: api.ClientStatus | None,
+) -> MeasuredRun:
+    """Return a run that was judged now as a side of a comparison."""
     status = api.BenchmarkRunStatus(
-        completion_time=_ENDED,
-        servers=list(servers),
-        client=judgement.client,
-        results=rows,
+        completion_time=_ENDED, servers=list(servers), client=client, results=rows
     )
-    compared = _compared(MeasuredRun(name, uid, spec, status), baseline, found)
-    load_points, truncated = fitted_load_points(compared.load_points)
-    before = api.ComparedRun(name=baseline.name)
-    if found is not None:
-        before = api.ComparedRun(
-            name=baseline.name,
-            uid=found.uid,
-            digest=comparability.results_digest(found),
-        )
-    kept = compared._replace(
-        message=api.sentence(compared.message), load_points=load_points
-    )._asdict()
-    begin = kept.pop("answer")
-    comparison = api.Comparison(baseline=before, **kept)
-    condition, reason = _CONDITION[comparison.gate]
-    if comparison.gate == "NotRegressedHere" and baseline.one_server_is_enough:
-        condition = "True"
-        reason = api.Reason.NOT_REGRESSED_HERE
-    update = {
-        "comparison": comparison,
-        "not_regressed": condition,
-        "not_regressed_reason": reason,
-        "truncated": [*judgement.truncated, *truncated],
-    }
-    return judgement.model_copy(update=update), begin
+    return MeasuredRun(name, uid, spec, status)
 
 
 def _compared(
-    after: MeasuredRun, baseline: api.Baseline, found: Run | None
+    after: MeasuredRun,
+    baseline: api.Baseline,
+    before: MeasuredRun | None,
+    *,
+    exists: bool,
 ) -> Compared:
-    if found is None:
-        return not_comparable(
-            f"there is no run {baseline.name} in the namespace", gated=True
+    if before is None:
+        why = (
+            f"{baseline.name} was written by another version of benchrun"
+            if exists
+            else f"there is no run {baseline.name} in the namespace"
         )
-    try:
-        before = comparability.measured_run(found)
-    except ValueError:
-        return not_comparable(
-            f"{baseline.name} was written by another version of benchrun",
-            gated=True,
-        )
+        return not_comparable(why, gated=True)
     allowed = float(baseline.max_regression_percent)
     least = float(baseline.equivalence_percent)
     metrics = baseline.metrics

@@ -1,19 +1,12 @@
 """The tables of an exported run as CSV and Parquet: stages, servers, replicas and requests."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from benchrun_client.contract import RequestColumns
 
 from benchrun import api
-from benchrun.measure import (
-    Replica,
-    percentile_intervals,
-    request_figures,
-    time_costs,
-    token_costs,
-    tokens_per_joule,
-)
+from benchrun.measure import request_figures
 from benchrun.report.export import formats
 from benchrun.report.export.encoders import (
     ExportColumn,
@@ -40,39 +33,14 @@ class _StageRow(NamedTuple):
     stage: ExportedStage
     metrics: Mapping[str, float | None]
     """Figures by vLLM's names, with the costs and tokens per joule."""
-    uncertain: Sequence[str]
     # Figures of the servers that write answers; the table of servers has every role.
     figures: api.RoleFigures | None
 
 
 def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
-    shown = formats.pools(stage)
-    percentiles = run.spec.measurement.percentiles
-    queued = stage.workload.load.max_concurrency is not None
-    if queued:
-        shown = {
-            **shown,
-            **request_figures.pools_of(
-                [stage.record], request_figures.QUEUED_LATENCIES
-            ),
-        }
-    metrics = request_figures.pooled_metrics([stage.record], shown, percentiles)
-    steady = {f"steady_{key}": stage.steady.get(key) for key in api.THROUGHPUTS}
-    throughputs = {
-        key: stage.steady.get(key, metrics[key]) for key in api.THROUGHPUTS
-    }
-    spent = (
-        steady
-        | tokens_per_joule(stage.gpus, stage.servers)
-        | time_costs(throughputs, run.status.cost)
-    )
-    spent |= token_costs([stage.record], run.spec.cost)
-    uncertain = percentile_intervals(
-        formats.samples(stage, queued=queued), percentiles, metrics
-    ).uncertain
-    return _StageRow(
-        run, stage, {**metrics, **spent}, uncertain, api.answering(stage.servers)
-    )
+    found = stage.result
+    steady = {f"steady_{key}": found.steady.get(key) for key in api.THROUGHPUTS}
+    return _StageRow(run, stage, found.metrics | steady, api.answering(found.roles))
 
 
 def _number(name: str) -> ExportColumn[_StageRow]:
@@ -86,14 +54,14 @@ _STAGE_COLUMNS: tuple[ExportColumn[_StageRow], ...] = (
         "load_point", "text", lambda row: row.stage.load_point.partition("/")[2]
     ),
     ExportColumn("repeat", "integer", lambda row: row.stage.repeat),
-    ExportColumn("sequence", "integer", lambda row: row.stage.record.sequence),
+    ExportColumn("sequence", "integer", lambda row: row.stage.result.sequence),
     ExportColumn("request_rate", "number", lambda row: row.stage.request_rate),
     ExportColumn(
         "max_concurrency", "integer", lambda row: row.stage.max_concurrency
     ),
     ExportColumn("verdict", "text", lambda row: row.stage.verdict),
     ExportColumn("findings", "texts", lambda row: row.stage.findings),
-    ExportColumn("uncertain", "texts", lambda row: row.uncertain),
+    ExportColumn("uncertain", "texts", lambda row: row.stage.result.uncertain),
     ExportColumn("model", "text", lambda row: row.run.spec.model.name),
     ExportColumn(
         "server_image",
@@ -117,32 +85,34 @@ _STAGE_COLUMNS: tuple[ExportColumn[_StageRow], ...] = (
             else None
         ),
     ),
-    ExportColumn("engine", "text", lambda row: row.stage.record.engine.name),
+    ExportColumn("engine", "text", lambda row: row.stage.result.client.engine),
     ExportColumn(
-        "engine_version", "text", lambda row: row.stage.record.engine.version
+        "engine_version", "text", lambda row: row.stage.result.client.engine_version
     ),
     ExportColumn(
-        "prompts_digest", "text", lambda row: row.stage.record.prompts_digest
+        "prompts_digest", "text", lambda row: row.stage.result.prompts_digest
     ),
     ExportColumn("began", "instant", lambda row: row.stage.began),
     ExportColumn("ended", "instant", lambda row: row.stage.ended),
+    ExportColumn("requests", "integer", lambda row: row.stage.result.requests),
     ExportColumn(
-        "requests", "integer", lambda row: len(row.stage.record.requests.ok)
+        "completed", "integer", lambda row: _whole(row.metrics.get("completed"))
     ),
     ExportColumn(
-        "completed", "integer", lambda row: _whole(row.metrics["completed"])
+        "failed", "integer", lambda row: _whole(row.metrics.get("failed"))
     ),
-    ExportColumn("failed", "integer", lambda row: _whole(row.metrics["failed"])),
-    ExportColumn("duration_seconds", "number", lambda row: row.metrics["duration"]),
+    ExportColumn(
+        "duration_seconds", "number", lambda row: row.metrics.get("duration")
+    ),
     ExportColumn(
         "total_input_tokens",
         "integer",
-        lambda row: _whole(row.metrics["total_input_tokens"]),
+        lambda row: _whole(row.metrics.get("total_input_tokens")),
     ),
     ExportColumn(
         "total_output_tokens",
         "integer",
-        lambda row: _whole(row.metrics["total_output_tokens"]),
+        lambda row: _whole(row.metrics.get("total_output_tokens")),
     ),
     *map(
         _number,
@@ -162,17 +132,17 @@ _SPENT_COLUMNS: tuple[ExportColumn[_StageRow], ...] = (
     ExportColumn(
         "gpu_power_mean_watts",
         "number",
-        lambda row: request_figures.rounded(row.stage.gpus.gpu_power_mean_watts),
+        lambda row: row.stage.result.gpus.gpu_power_mean_watts,
     ),
     ExportColumn(
         "gpu_memory_max_mib",
         "number",
-        lambda row: request_figures.rounded(row.stage.gpus.gpu_memory_max_mib),
+        lambda row: row.stage.result.gpus.gpu_memory_max_mib,
     ),
     ExportColumn(
         "sm_clock_mean_mhz",
         "number",
-        lambda row: request_figures.rounded(row.stage.gpus.sm_clock_mean_mhz),
+        lambda row: row.stage.result.gpus.sm_clock_mean_mhz,
     ),
     _number(api.TOKENS_PER_JOULE),
     ExportColumn(
@@ -292,7 +262,7 @@ def server_table(run: ExportedRun) -> ExportTable:
     started = held if run.spec.started is not None else {}
     rows = []
     for stage in run.stages:
-        figures = {each.role: each for each in stage.servers}
+        figures = {each.role: each for each in stage.result.roles}
         for role in dict.fromkeys((*held, *figures)):
             rows.append(
                 _RoleRow(
@@ -310,14 +280,14 @@ def server_table(run: ExportedRun) -> ExportTable:
 class _ReplicaRow(NamedTuple):
     run: ExportedRun
     stage: ExportedStage
-    replica: Replica
+    replica: api.ReplicaFigures
 
 
 def _of_replica(name: str) -> ExportColumn[_ReplicaRow]:
     return ExportColumn(
         name,
         "number",
-        lambda row: request_figures.rounded(getattr(row.replica.figures, name)),
+        lambda row: getattr(row.replica.figures, name),
     )
 
 
@@ -344,12 +314,12 @@ _REPLICA_COLUMNS: tuple[ExportColumn[_ReplicaRow], ...] = (
     ExportColumn(
         "server_mean_ttft_ms",
         "number",
-        lambda row: request_figures.rounded(row.replica.mean_ttft_ms),
+        lambda row: row.replica.mean_ttft_ms,
     ),
     ExportColumn(
         "server_mean_queue_ms",
         "number",
-        lambda row: request_figures.rounded(row.replica.mean_queue_ms),
+        lambda row: row.replica.mean_queue_ms,
     ),
     *map(
         _of_replica,
@@ -368,7 +338,7 @@ def replica_table(run: ExportedRun) -> ExportTable:
     rows = (
         _ReplicaRow(run, stage, replica)
         for stage in run.stages
-        for replica in stage.replicas
+        for replica in stage.result.replicas
     )
     return table_of(_REPLICA_COLUMNS, rows)
 
@@ -437,9 +407,9 @@ def request_table(run: ExportedRun) -> ExportTable:
     """Build the table of requests, one row each in the order of sending.
 
     Times are in milliseconds, starts count from the first request. A failed request has no
-    latencies and no output.
+    latencies and no output. Raises NotExportable where no record is at hand.
     """
-    stages = ((stage, stage.record.requests) for stage in run.stages)
+    stages = formats.with_requests(run)
     rows = (
         _RequestRow(run.uid, stage, sent, number, bool(sent.ok[number]), tpot_us)
         for stage, sent in stages
@@ -469,9 +439,23 @@ def _register(
     is_text: bool = True,
 ) -> None:
     def files(run: ExportedRun) -> Files:
-        return {f"{table}.{name}": write(run, table) for table in formats.TABLES}
+        tables = [
+            table
+            for table in formats.TABLES
+            if table != "requests" or formats.has_requests(run)
+        ]
+        return {f"{table}.{name}": write(run, table) for table in tables}
 
-    formats.FORMATS[name] = formats.Format(summary, files, write, is_text)
+    formats.FORMATS[name] = formats.Format(
+        summary, files, write, is_text, requests_in=_REQUESTS_IN
+    )
+
+
+# A folder has every table that there is data for.
+_REQUESTS_IN: Mapping[TableName | None, formats.Need] = {
+    None: "Wanted",
+    "requests": "Required",
+}
 
 
 _register(

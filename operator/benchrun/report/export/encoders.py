@@ -75,11 +75,6 @@ def without_unknown(value: Json) -> Json:
     }
 
 
-def seconds(microseconds: float) -> float:
-    """Convert microseconds to seconds, without the noise of a division in the last digits."""
-    return round(microseconds / 1e6, 9)
-
-
 _BEGIN_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
 _NUMBER = re.compile(r"[-+]?[0-9]{1,30}(\.[0-9]{1,30})?([eE][-+]?[0-9]{1,3})?")
 

@@ -1,20 +1,18 @@
 """A finished run as exports see it, and the formats of `benchrun export`."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Literal, get_args
 
-from benchrun_client.contract import StageRecord
+from benchrun_client.contract import RequestColumns
 from benchrun_client.engines import Engine, EngineSetting
 
 from benchrun import api, measure
-from benchrun.judge.stage_facts import ExpectedStage, StageFacts, expected_stage
 from benchrun.names import ROLE_DECODE
-from benchrun.plan import load_points, probed_load_points
-from benchrun.report.export.encoders import Files
+from benchrun.report.export.encoders import Files, NotExportable
 from benchrun.report.html import Reported
 from benchrun.sizing import ServeArgs
 
@@ -24,28 +22,40 @@ _LATENCIES = tuple(f"_{latency}_ms" for latency in measure.LATENCIES)
 
 @dataclass(frozen=True, slots=True)
 class ExportedStage:
-    record: StageRecord
+    """A stage of the result document with what the run says of its load point."""
+
+    result: api.StageResult
     workload: api.Workload
-    expected: ExpectedStage
-    load_point: str  # Load point, for example `chat/rate=4`.
-    repeat: int
     verdict: api.Verdict
     """Verdict of its load point in the run's status; Unknown if there is no row."""
     findings: tuple[str, ...]  # Codes found at its load point.
-    # From the servers' metrics endpoints, by role, including the proxy.
-    servers: tuple[api.RoleFigures, ...]
-    replicas: tuple[measure.Replica, ...]  # Each server of these roles.
-    # GPU figures of all roles together; unknown if a role has no samples.
-    gpus: measure.GpuFigures
-    # Throughput within the steady state; empty where the stage has none.
-    steady: Mapping[str, float | None]
-    began: datetime  # When the first request was sent.
-    ended: datetime  # When the last answer was received.
+    # Its single requests; None: its record is not at hand.
+    requests: RequestColumns | None
 
     @property
     def id(self) -> str:
         """Return the name of the stage: `chat/rate=4/r2`, in a search `chat/search-07/r1`."""
-        return self.record.stage_id
+        return self.result.id
+
+    @property
+    def load_point(self) -> str:
+        """Return its load point, for example `chat/rate=4`."""
+        return self.result.load_point
+
+    @property
+    def repeat(self) -> int:
+        """Return which repeat of the load point it is, from 1."""
+        return self.result.repeat
+
+    @property
+    def began(self) -> datetime:
+        """Return when the first request was sent."""
+        return _EPOCH + timedelta(microseconds=self.result.first_send_unix_us)
+
+    @property
+    def ended(self) -> datetime:
+        """Return when the last answer was received."""
+        return _EPOCH + timedelta(microseconds=self.result.last_receive_unix_us)
 
     @property
     def judgement(self) -> str:
@@ -59,13 +69,21 @@ class ExportedStage:
     @property
     def request_rate(self) -> float | None:
         """Return the requests a second that the load engine was to send; None: all at once."""
-        return self.record.scalars.get("request_rate")
+        return self.result.engine_figures.get("request_rate")
 
     @property
     def max_concurrency(self) -> int | None:
         """Return the most requests that may be in flight; None: no limit."""
-        limit = self.record.scalars.get("max_concurrency")
+        limit = self.result.engine_figures.get("max_concurrency")
         return None if limit is None else int(limit)
+
+    @property
+    def latencies(self) -> Mapping[str, api.LatencyDistribution]:
+        """Return the latencies that vLLM reports, as far as they were measured."""
+        measured = self.result.distributions
+        return {
+            name: measured[name] for name in measure.LATENCIES if name in measured
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +96,7 @@ class ExportedRun:
     spec: api.BenchmarkRunSpec
     status: api.BenchmarkRunStatus
     stages: tuple[ExportedStage, ...]
+    document: api.ResultDocument
     labels: tuple[tuple[str, str], ...] = ()  # Labels of the run, set by the user.
 
     @property
@@ -102,58 +121,42 @@ class ExportedRun:
         ]
 
 
-def exported(run: Reported) -> ExportedRun:
-    """Build the exported run with every record that is kept.
+def exported(
+    run: Reported,
+    document: api.ResultDocument,
+    requests: Mapping[str, RequestColumns] | None = None,
+) -> ExportedRun:
+    """Build the exported run with every stage of its result document, and that itself.
 
-    Records of a stage that the spec does not have are skipped.
+    `requests`: the single requests by stage, as far as their records are at hand. Stages of a
+    workload that the spec does not have are skipped.
     """
     of = run.declared
-    spec = run.spec
-    records = run.records
-    workloads = {workload.name: workload for workload in spec.workloads}
-    places = {
-        stage: load_point
-        for load_point in (*load_points(spec), *probed_load_points(spec, records))
-        for stage in load_point.stage_ids
-    }
+    workloads = {workload.name: workload for workload in run.spec.workloads}
     rows = {row.load_point: row for row in run.status.results}
     stages = []
-    for record in records:
-        if (load_point := places.get(record.stage_id)) is None:
+    for stage in document.stages:
+        workload = workloads.get(stage.load_point.partition("/")[0])
+        if workload is None:
             continue
-        row = rows.get(load_point.id)
-        expected = expected_stage(spec, load_point)
-        where = StageFacts(record, expected).plateau
-        sampled = measure.stage_windows(
-            record,
-            run.samples,
-            scrape_interval=spec.measurement.scrape_interval_seconds,
+        row = rows.get(stage.load_point)
+        stages.append(
+            ExportedStage(
+                result=stage,
+                workload=workload,
+                verdict=row.verdict if row is not None else "Unknown",
+                findings=tuple(row.findings) if row is not None else (),
+                requests=(requests or {}).get(stage.id),
+            )
         )
-        stage = ExportedStage(
-            record=record,
-            workload=workloads[load_point.workload],
-            expected=expected,
-            load_point=load_point.id,
-            repeat=load_point.stage_ids.index(record.stage_id) + 1,
-            verdict=row.verdict if row is not None else "Unknown",
-            findings=tuple(row.findings) if row is not None else (),
-            servers=(*measure.role_figures(sampled), *measure.proxy_role([record])),
-            replicas=measure.replicas(record, run.samples),
-            gpus=measure.gpu_figures(sampled),
-            steady=measure.plateau_totals([(record, where)])
-            if isinstance(where, measure.Plateau)
-            else {},
-            began=_EPOCH + timedelta(microseconds=record.first_send_unix_us),
-            ended=_EPOCH + timedelta(microseconds=record.last_receive_unix_us),
-        )
-        stages.append(stage)
     return ExportedRun(
         of.namespace,
         of.name,
         of.uid,
-        spec,
+        run.spec,
         run.status,
         tuple(stages),
+        document,
         labels=of.labels,
     )
 
@@ -165,7 +168,7 @@ def server_version(
 
     Where none did, return the version in the status of `server`, or None.
     """
-    edges = (edge for edge in stage.record.servers if role in (None, edge.role))
+    edges = (edge for edge in stage.result.servers if role in (None, edge.role))
     reported = next((edge.version for edge in edges if edge.version), None)
     return reported or (server.version if server is not None else None)
 
@@ -191,57 +194,17 @@ def trusted(run: ExportedRun) -> tuple[ExportedRun, Mapping[str, str]]:
     ), left_out
 
 
-def pools(stage: ExportedStage) -> measure.Pools:
-    """Return the measured latencies in microseconds.
-
-    ITL is left out where chunks hold several tokens: gaps between chunks are not gaps between
-    tokens.
-    """
-    hidden = "itl" if api.Code.CHUNKS_ARE_NOT_TOKENS in stage.findings else None
-    measured = measure.pools_of([stage.record])
-    return {
-        latency: pool
-        for latency, pool in measured.items()
-        if pool.count and latency != hidden
-    }
-
-
-def samples(stage: ExportedStage, *, queued: bool = False) -> measure.Samples:
-    """Return the latencies of `pools` as samples.
-
-    With `queued`, also those that include the wait in the client's queue.
-    """
-    of = stage.expected
-    shown = pools(stage)
-    parts = (
-        None if of.load.never_steady else [StageFacts(stage.record, of).steady_part]
-    )
-    found = measure.latency_samples(
-        [stage.record],
-        users=of.load.users,
-        at_once=of.load.all_at_once,
-        queued=queued,
-        failed=False,
-        parts=parts,
-    )
-    return {
-        name: sample
-        for name, sample in found.items()
-        if name in shown or name not in measure.LATENCIES
-    }
-
-
-def engine_figures(stage: ExportedStage) -> Mapping[str, float | int | None]:
+def engine_figures(stage: ExportedStage) -> Mapping[str, float | None]:
     """Return the load engine's own figures under its names.
 
     The engine's 0 for a latency that was not measured is None here.
     """
-    measured = tuple(f"_{latency}_ms" for latency in pools(stage))
+    measured = tuple(f"_{latency}_ms" for latency in stage.latencies)
     return {
         name: None
         if name.endswith(_LATENCIES) and not name.endswith(measured)
         else value
-        for name, value in stage.record.scalars.items()
+        for name, value in stage.result.engine_figures.items()
     }
 
 
@@ -300,8 +263,33 @@ def parallelism_of(flags: Flags, engine: Engine) -> dict[str, int]:
     return {**sizes, "ep": sizes["tp"] * sizes["dp"] if experts in flags else 1}
 
 
+def has_requests(run: ExportedRun) -> bool:
+    """Return whether the single requests of any stage are at hand."""
+    return any(stage.requests is not None for stage in run.stages)
+
+
+def with_requests(run: ExportedRun) -> list[tuple[ExportedStage, RequestColumns]]:
+    """Return the stages whose single requests are at hand.
+
+    Raises NotExportable where there are none.
+    """
+    found = [
+        (stage, stage.requests)
+        for stage in run.stages
+        if stage.requests is not None
+    ]
+    if not found:
+        raise NotExportable(
+            "single requests are in the run's records, not in its result document; with -f, give "
+            "the records too: --records PATH"
+        )
+    return found
+
+
 TableName = Literal["stages", "servers", "replicas", "requests"]
 TABLES: tuple[TableName, ...] = get_args(TableName)
+# Whether single requests are left out where no record is at hand, or make the export fail.
+Need = Literal["Wanted", "Required"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +302,11 @@ class Format:
     """Returns the contents of a file, or for standard output; the table is used by formats that are
     tables."""
     is_text: bool = True
+    is_whole: bool = (
+        False  # Whether it has the whole run, whichever stages are chosen.
+    )
+    requests_in: Mapping[TableName | None, Need] = field(default_factory=dict)
+    """Which files need single requests; None: a folder with everything."""
 
 
 FORMATS: dict[str, Format] = {}

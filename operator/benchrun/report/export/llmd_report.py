@@ -7,29 +7,18 @@ place in the order of measurement.
 
 import hashlib
 import json
-import math
-from collections.abc import Callable, Mapping, Sequence
-from itertools import compress
+from collections.abc import Mapping
 
 import yaml
-from benchrun_client.contract import StageRecord, is_bounded
 
-from benchrun.api import RoleFigures, total_gpus
-from benchrun.measure import (
-    Distribution,
-    Pools,
-    Samples,
-    request_figures,
-    rounded,
-    totals,
-)
+from benchrun.api import LatencyDistribution, RoleFigures, total_gpus
+from benchrun.measure import rounded
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY, ROLE_SERVER
 from benchrun.report.export import formats
 from benchrun.report.export.encoders import (
     Files,
     Json,
     NotExportable,
-    seconds,
     without_unknown,
 )
 from benchrun.report.export.formats import (
@@ -37,7 +26,6 @@ from benchrun.report.export.formats import (
     ExportedStage,
     flags_of,
     parallelism_of,
-    pools,
     server_version,
 )
 
@@ -45,17 +33,17 @@ VERSION = "0.2"
 _COMPONENT_SCHEMA = "0.0.1"
 _UNKNOWN = "unknown"  # Stands in for an unknown value if the schema requires one.
 _PERCENTILES = {
-    "p0p1": 0.1,
-    "p1": 1.0,
-    "p5": 5.0,
-    "p10": 10.0,
-    "p25": 25.0,
-    "p50": 50.0,
-    "p75": 75.0,
-    "p90": 90.0,
-    "p95": 95.0,
-    "p99": 99.0,
-    "p99p9": 99.9,
+    "p0p1": "0.1",
+    "p1": "1",
+    "p5": "5",
+    "p10": "10",
+    "p25": "25",
+    "p50": "50",
+    "p75": "75",
+    "p90": "90",
+    "p95": "95",
+    "p99": "99",
+    "p99p9": "99.9",
 }
 _LATENCIES = {
     "ttft": ("time_to_first_token", "s"),
@@ -70,52 +58,47 @@ _THROUGHPUTS = {
 }
 
 
-def requests(record: StageRecord) -> Json:
+def requests(stage: ExportedStage) -> Json:
     """Return the number of requests and failures, and the token lengths of answered requests."""
-    columns = record.requests
-    ok = record.requests.ok
-    tokens = {"input_length": columns.input_tokens}
-    if request_figures.counts_tokens(record):
-        tokens["output_length"] = columns.output_tokens
-    pools = {
-        name: Distribution.of(compress(values, ok))
-        for name, values in tokens.items()
-    }
-    # Every percentile is exact: these are all lengths, not a sample.
+    found = stage.result
+    lengths = {"input_length": "input_tokens", "output_length": "output_tokens"}
     answered = {
-        n: _statistics(pool, "count", _PERCENTILES, scale=float)
-        for n, pool in pools.items()
-        if pool.count
+        field: _statistics(pool, "count", _PERCENTILES)
+        for field, name in lengths.items()
+        if (pool := found.distributions.get(name)) is not None
     }
-    return without_unknown({"total": len(ok), "failures": ok.count(0), **answered})
+    failures = found.requests - found.completed
+    return without_unknown(
+        {"total": found.requests, "failures": failures, **answered}
+    )
 
 
-def latency(pools: Pools, samples: Samples) -> Json:
+def latency(stage: ExportedStage) -> Json:
     """Return the latencies in seconds.
 
     Percentiles that too few requests bound are left out: the format has no mark for them.
     """
     found = {}
-    for name, pool in pools.items():
+    for name, pool in stage.latencies.items():
         field, units = _LATENCIES[name]
         bounded = {
-            key: p
-            for key, p in _PERCENTILES.items()
-            if is_bounded(samples[name], p)
+            key: percentile
+            for key, percentile in _PERCENTILES.items()
+            if percentile not in pool.unbounded
         }
-        found[field] = _statistics(pool, units, bounded, scale=seconds)
+        found[field] = _statistics(pool, units, bounded, scale=1e-3)
     return found
 
 
-def throughput(record: StageRecord) -> Json:
+def throughput(stage: ExportedStage) -> Json:
     """Return the throughputs, one value each: a rate has no distribution over one stage."""
-    measured = totals([record])
+    measured = stage.result.metrics
     found = {
-        field: _value(measured[name], units)
+        field: _value(measured.get(name), units)
         for field, (name, units) in _THROUGHPUTS.items()
     }
-    tokens = measured["total_input_tokens"]
-    duration = measured["duration"]
+    tokens = measured.get("total_input_tokens")
+    duration = measured.get("duration")
     if tokens is not None and duration:
         found["input_token_rate"] = _value(rounded(tokens / duration), "tokens/s")
     return without_unknown(found)
@@ -143,21 +126,25 @@ def resources(figures: RoleFigures) -> Json:
 
 
 def _statistics(
-    pool: Distribution,
+    pool: LatencyDistribution,
     units: str,
-    percentiles: Mapping[str, float],
+    percentiles: Mapping[str, str],
     *,
-    scale: Callable[[float], float],
+    scale: float = 1.0,
 ) -> Json:
     figures = {
-        "mean": pool.mean(),
-        "stddev": pool.deviation(),
-        "min": pool.at_rank(1),
-        **{name: pool.percentile(percent) for name, percent in percentiles.items()},
-        "max": pool.at_rank(pool.count),
+        "mean": pool.mean,
+        "stddev": pool.deviation,
+        "min": pool.least,
+        **{
+            name: pool.percentiles.get(level) for name, level in percentiles.items()
+        },
+        "max": pool.greatest,
     }
     return {"units": units} | {
-        name: scale(value) for name, value in figures.items() if value is not None
+        name: rounded(value * scale)
+        for name, value in figures.items()
+        if value is not None
     }
 
 
@@ -230,7 +217,7 @@ def _engine(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
         "tool": tool,
         "tool_version": version,
         "role": "replica" if role == ROLE_SERVER else role,
-        "replicas": max(1, sum(edge.role == role for edge in stage.record.servers)),
+        "replicas": max(1, sum(edge.role == role for edge in stage.result.servers)),
         "model": model,
         "accelerator": {
             "model": gpu or (_UNKNOWN if gpus else "none"),
@@ -241,7 +228,7 @@ def _engine(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
 
 
 def _load(run: ExportedRun, stage: ExportedStage) -> Json:
-    record = stage.record
+    found = stage.result
     parts = {"workload": stage.workload, "measurement": run.spec.measurement}
     native = {
         "config": {
@@ -252,12 +239,12 @@ def _load(run: ExportedRun, stage: ExportedStage) -> Json:
     data = stage.workload.dataset.single
     standardized = {
         "tool": "vllm-benchmark",
-        "tool_version": record.engine.version,
-        "parallelism": record.client.processes,
+        "tool_version": found.client.engine_version,
+        "parallelism": found.client.processes,
         "source": "random" if data is not None and data.is_unlimited else "sampled",
-        "stage": record.sequence,
-        "input_seq_len": _lengths(record.requests.input_tokens),
-        "output_seq_len": _lengths(record.requests.asked_tokens)
+        "stage": found.sequence,
+        "input_seq_len": _lengths(found.distributions.get("sent_tokens")),
+        "output_seq_len": _lengths(found.distributions.get("asked_tokens"))
         if stage.workload.ignore_eos
         else None,
         "rate_qps": stage.request_rate,
@@ -274,16 +261,16 @@ def _load(run: ExportedRun, stage: ExportedStage) -> Json:
     }
 
 
-def _lengths(tokens: Sequence[int]) -> Json:
-    least = min(tokens)
-    most = max(tokens)
-    if least == most:
-        return {"distribution": "fixed", "value": most}
+def _lengths(pool: LatencyDistribution | None) -> Json | None:
+    if pool is None:
+        return None
+    if pool.least == pool.greatest:
+        return {"distribution": "fixed", "value": pool.greatest}
     return {
         "distribution": "other",
-        "value": math.fsum(tokens) / len(tokens),
-        "min": least,
-        "max": most,
+        "value": pool.mean,
+        "min": pool.least,
+        "max": pool.greatest,
     }
 
 
@@ -315,7 +302,7 @@ def report(run: ExportedRun, stage: ExportedStage) -> Json:
     """Build the report of one stage. What is not known is left out, never 0."""
     components = [
         {"component_label": each.role, "aggregate": found}
-        for each in stage.servers
+        for each in stage.result.roles
         if (found := resources(each))
     ]
     health = [
@@ -347,9 +334,9 @@ def report(run: ExportedRun, stage: ExportedStage) -> Json:
             {
                 "request_performance": {
                     "aggregate": {
-                        "requests": requests(stage.record),
-                        "latency": latency(pools(stage), formats.samples(stage)),
-                        "throughput": throughput(stage.record),
+                        "requests": requests(stage),
+                        "latency": latency(stage),
+                        "throughput": throughput(stage),
                     }
                 },
                 "observability": {"components": components} if components else None,

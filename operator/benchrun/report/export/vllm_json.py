@@ -8,7 +8,8 @@ are left out: neither is kept for each request.
 
 from collections.abc import Iterable
 
-from benchrun.measure import percentile_intervals
+from benchrun_client.contract import RequestColumns
+
 from benchrun.report.export import formats
 from benchrun.report.export.encoders import Files, Json, as_json, as_json_lines
 from benchrun.report.export.formats import ExportedRun, ExportedStage
@@ -17,13 +18,17 @@ _BACKENDS = {"Completions": "openai", "Chat": "openai-chat"}
 
 
 def vllm_files(run: ExportedRun) -> Files:
-    """Return the files of an experiment of `vllm bench sweep`, by their path."""
+    """Return the files of an experiment of `vllm bench sweep`, by their path.
+
+    Raises NotExportable where no record is at hand.
+    """
+    requests = {stage.id: sent for stage, sent in formats.with_requests(run)}
     files: dict[str, bytes] = {}
     for load_point, stages in run.load_points():
         folder = load_point.replace("/", "-")
-        for stage in stages:
+        for stage in (each for each in stages if each.id in requests):
             files[f"{folder}/run={stage.repeat - 1}.json"] = as_json_lines(
-                [detailed(run, stage)]
+                [detailed(run, stage, requests[stage.id])]
             )
         files[f"{folder}/summary.json"] = as_json(
             [summary(run, stage) for stage in stages]
@@ -31,16 +36,17 @@ def vllm_files(run: ExportedRun) -> Files:
     return files
 
 
-def detailed(run: ExportedRun, stage: ExportedStage) -> Json:
+def detailed(
+    run: ExportedRun, stage: ExportedStage, columns: RequestColumns
+) -> Json:
     """Return one stage with its requests. Times are in seconds, as vLLM has them.
 
     The times of a failed request are None.
     """
-    columns = stage.record.requests
-    began = stage.record.first_send_unix_us
+    began = stage.result.first_send_unix_us
     answered = columns.ok
     # Which of a stage's errors a request had is not kept.
-    error = " | ".join(stage.record.errors) or "failed"
+    error = " | ".join(stage.result.errors) or "failed"
     return {
         **summary(run, stage),
         "input_lens": list(columns.input_tokens),
@@ -83,19 +89,17 @@ def summary(run: ExportedRun, stage: ExportedStage) -> Json:
         "benchrun_stage": stage.id,
         "benchrun_verdict": stage.verdict,
         "benchrun_findings": ",".join(stage.findings),
-        "benchrun_uncertain": ",".join(_uncertain(run, stage)),
+        "benchrun_uncertain": ",".join(_uncertain(stage)),
         "request_rate": "inf",
+        "request_goodput": None,
         **formats.engine_figures(stage),
     }
 
 
-def _uncertain(run: formats.ExportedRun, stage: formats.ExportedStage) -> list[str]:
+def _uncertain(stage: ExportedStage) -> list[str]:
     """Return the percentiles that have no interval."""
     figures = formats.engine_figures(stage)
-    percentiles = run.spec.measurement.percentiles
-    return percentile_intervals(
-        formats.samples(stage), percentiles, figures
-    ).uncertain
+    return [name for name in stage.result.uncertain if name in figures]
 
 
 def _seconds(micros: Iterable[int], answered: Iterable[int]) -> list[float | None]:
@@ -110,7 +114,8 @@ formats.FORMATS["vllm"] = (
         SUMMARY,
         vllm_files,
         lambda run, _: as_json_lines(
-            [detailed(run, stage) for stage in run.stages]
+            [detailed(run, *each) for each in formats.with_requests(run)]
         ),
+        requests_in={None: "Required", **dict.fromkeys(formats.TABLES, "Required")},
     )
 )

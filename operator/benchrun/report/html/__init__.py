@@ -22,14 +22,15 @@ from benchrun.report.html.page_elements import (
     section,
 )
 from benchrun.report.html.report_data import (
+    STATUS_ONLY,
     Curve,
     Reported,
     ReportedSweep,
     curves,
-    restored,
 )
 
 __all__ = [
+    "STATUS_ONLY",
     "Chart",
     "ChartSpec",
     "Charts",
@@ -49,6 +50,5 @@ __all__ = [
     "curves",
     "facts",
     "fold",
-    "restored",
     "section",
 ]

@@ -13,7 +13,7 @@ from benchrun.api import answering, total_gpus
 from benchrun.observe import Run, Sweep
 from benchrun.report import run_list
 from benchrun.report.html.page_elements import Chart, ChartSpec, Section
-from benchrun.report.html.report_data import Reported, ReportedSweep, restored
+from benchrun.report.html.report_data import Reported, ReportedSweep
 from benchrun.report.html.sections import (
     comparison,
     curves,
@@ -56,10 +56,7 @@ SWEEP_SECTIONS: tuple[Callable[[ReportedSweep], Section | None], ...] = (
 
 def page(run: Reported, draw: Draw, *, made_by: str) -> str:
     """Build the whole page of a run. The same run always gives the same page."""
-    whole = restored(run)
-    sections = [
-        section for make in SECTIONS if (section := make(whole)) is not None
-    ]
+    sections = [section for make in SECTIONS if (section := make(run)) is not None]
     server = answering(run.status.servers)
     gpus = total_gpus(run.status.servers)
     hardware = (

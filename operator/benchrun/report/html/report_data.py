@@ -1,75 +1,59 @@
-"""A finished run or sweep with the data of its page: spec, status, records and samples."""
+"""A finished run or sweep with the data of its page: spec, status and result document."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from benchrun_client.contract import (
-    Axis,
-    LoadKind,
-    StageRecord,
-    kind_of,
-    open_stage,
-)
+from benchrun_client.contract import Axis, LoadKind, kind_of
 from pydantic import ValidationError
 
 from benchrun.api import (
     KEYS,
-    TRUSTED,
     BenchmarkRunSpec,
     BenchmarkRunStatus,
-    Code,
-    LoadPoint,
+    LatencyDistribution,
     Result,
-    Sample,
+    ResultDocument,
+    StageResult,
+    Timeline,
 )
 from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, SweepRow
-from benchrun.judge.objectives import inconclusive
-from benchrun.judge.result_row import measured_row
-from benchrun.judge.results import load_point_context
-from benchrun.judge.rules.rule import StageFinding
-from benchrun.judge.thresholds import thresholds_of
 from benchrun.observe import Run, Sweep
-from benchrun.plan import probed_id, searched
 from benchrun.report.sweep_rows import is_per_gpu
 
-FIELDS = frozenset(
-    f"results[].{name}" for name in ("metrics", "steady", "intervals", "objectives")
-)
-"""Fields that `restored` recomputes, by their names in `truncated`."""
+STATUS_ONLY = "figures are those of its status, which is limited in size"
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A run and its stored measurement."""
+    """A finished run with what was found in it."""
 
     declared: Run
     spec: BenchmarkRunSpec
-    status: BenchmarkRunStatus
-    records: Sequence[
-        StageRecord
-    ] = ()  # The kept records, in the order of measurement.
-    samples: Sequence[Sample] = ()  # The servers' samples, oldest first.
-    notes: Sequence[str] = ()  # Sentences on what could not be read.
+    status: BenchmarkRunStatus  # With the rows of the document, where there is one.
+    document: ResultDocument | None = None
+    notes: Sequence[str] = ()  # Why there is no document.
 
-    def records_of(self, load_point: str) -> list[StageRecord]:
-        """Return the records of a load point that are kept, one for each repeat."""
-        return [
-            record
-            for record in self.records
-            if self.load_point_of(record) == load_point
-        ]
+    @property
+    def stages(self) -> Sequence[StageResult]:
+        """Return the stages in the order of measurement; none without a document."""
+        return self.document.stages if self.document is not None else ()
 
-    def load_point_of(self, record: StageRecord) -> str:
-        """Return the load point of a record: `chat/rate=4` for the stage `chat/rate=4/r2`.
+    @property
+    def timeline(self) -> Timeline | None:
+        """Return the servers over time."""
+        return self.document.timeline if self.document is not None else None
 
-        The name of a search's stage has its number and not its load, which its record has.
-        """
-        place = open_stage(record.stage_id)
-        if place is not None and place[0] in searched(self.spec):
-            return probed_id(place[0], record)
-        return record.stage_id.rpartition("/")[0]
+    def stages_of(self, load_point: str) -> list[StageResult]:
+        """Return the stages of a load point, in the order of measurement."""
+        return [stage for stage in self.stages if stage.load_point == load_point]
+
+    def latencies_of(self, load_point: str) -> Mapping[str, LatencyDistribution]:
+        """Return the latencies of a load point, its repeats pooled."""
+        pooled = self.document.distributions if self.document is not None else ()
+        found = (each.latencies for each in pooled if each.load_point == load_point)
+        return next(found, {})
 
 
 class Curve(NamedTuple):
@@ -101,74 +85,12 @@ def curves(status: BenchmarkRunStatus) -> list[Curve]:
     ]
 
 
-def restored(run: Reported) -> Reported:
-    """Return the run with the figures that were cut from its status.
-
-    They are recomputed for the load points whose records are all kept.
-    """
-    if FIELDS.isdisjoint(cut.field for cut in run.status.truncated):
-        return run
-    rows = [_restored(run, row) for row in run.status.results]
-    whole = all(len(run.records_of(row.load_point)) == row.repeats for row in rows)
-    truncated = [
-        cut for cut in run.status.truncated if not (whole and cut.field in FIELDS)
-    ]
-    return replace(
-        run,
-        status=run.status.model_copy(
-            update={"results": rows, "truncated": truncated}
-        ),
-    )
-
-
-def _restored(run: Reported, row: Result) -> Result:
-    records = run.records_of(row.load_point)
-    if not records or len(records) != row.repeats:
-        return row
-    confirms = any(
-        record.probe is not None and record.probe.confirms for record in records
-    )
-    load_point = LoadPoint(
-        row.load_point, row.workload, records[0].load, (), confirms
-    )
-    limits = thresholds_of(run.spec)
-    context = load_point_context(
-        load_point,
-        records,
-        run.samples,
-        limits,
-        spec=run.spec,
-        servers=run.status.servers,
-    )
-    hidden = [
-        code
-        for code in Code
-        if code is Code.CHUNKS_ARE_NOT_TOKENS and code in row.findings
-    ]
-    whole = measured_row(
-        context,
-        [StageFinding(code, "Note", row.load_point) for code in hidden],
-        spec=run.spec,
-    )
-    update = {
-        "metrics": whole.metrics | row.metrics,
-        "intervals": whole.intervals | row.intervals,
-        "steady": whole.steady | row.steady,
-        "uncertain": whole.uncertain,
-        "objectives": whole.objectives
-        if row.verdict in TRUSTED
-        else inconclusive(whole.objectives),
-    }
-    return row.model_copy(update=update)
-
-
 @dataclass(frozen=True, slots=True)
 class ReportedSweep:
     declared: Sweep
     status: BenchmarkSweepStatus
-    series: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
-    """Samples of the servers of each variant's first run that kept any, oldest first; read for a
-    page only."""
+    series: Mapping[str, Timeline] = field(default_factory=dict)
+    """The servers of each variant's first run that has a timeline; read for a page only."""
 
     @property
     def spec(self) -> BenchmarkSweepSpec | None:

@@ -1,13 +1,9 @@
 """The look of all charts: colours, axes, and how many points they show."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby, pairwise
-from operator import attrgetter
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from benchrun.measure import Distribution
-from benchrun.measure.metrics_page import Sample
 from benchrun.report.html import ChartSpec
 
 Rows = Sequence[Mapping[str, object]]
@@ -227,112 +223,3 @@ def log_ticks(low: float, high: float) -> list[float]:
 def _range(values: Sequence[float]) -> tuple[float, float]:
     usable = [max(value, LEAST_MS) for value in values if math.isfinite(value)]
     return (min(usable), max(usable)) if usable else (1.0, 1.0)
-
-
-CDF_POINTS = 200
-_EVEN = 120
-_TAIL = 80
-SPANS = 600  # Most spans of a timeline as wide as the page.
-FINE_SPANS = 2400  # Most spans of a timeline that scrolls.
-# Spans are at least this many sampling intervals long: an empty one is then a gap, not jitter.
-MIN_SAMPLES_A_SPAN = 2
-
-
-def cdf_points(distribution: Distribution) -> list[tuple[float, float]]:
-    """Return values and the share of all that is at most as large (0 to 1), in ascending order.
-
-    The least and the greatest value are among them.
-    """
-    count = distribution.count
-    if count <= CDF_POINTS:
-        ranks: Iterable[int] = distribution.through
-    else:
-        # In the tail, the share of values above shrinks from 1/120 of all to a single value.
-        factor = (_EVEN / count) ** (1 / (_TAIL - 1))
-        even = [round(count * step / _EVEN) for step in range(_EVEN)]
-        tail = [
-            round(count - count / _EVEN * factor**step) for step in range(_TAIL)
-        ]
-        ranks = sorted({max(1, rank) for rank in (*even, *tail)} | {count})
-    # Of equal values, the last has the share of all of them.
-    return list(
-        {distribution.at_rank(rank): rank / count for rank in ranks}.items()
-    )
-
-
-class Span(NamedTuple):
-    """What all servers together did in a span of time. None: no sample."""
-
-    start: float  # Seconds since the origin.
-    end: float
-    running: "Band | None"
-    waiting: "Band | None"
-    kv_cache_percent: "Band | None"
-
-
-class Band(NamedTuple):
-    mean: float
-    low: float
-    high: float
-
-
-def spans(samples: Sequence[Sample], *, origin: float, at_most: int) -> list[Span]:
-    """Divide the time of all samples into equal spans.
-
-    Running and waiting are sums over servers, KV cache usage is their mean. Least and greatest are
-    sums (means) of each server's own. A server without samples in a span does not count there.
-    """
-    if not samples:
-        return []
-    first = samples[0].at
-    last = samples[-1].at
-    times = [sample.at for sample in samples if sample.pod == samples[0].pod]
-    gaps = sorted(b - a for a, b in pairwise(times))
-    interval = gaps[len(gaps) // 2] if gaps else last - first
-    length = max((last - first) / at_most, MIN_SAMPLES_A_SPAN * interval) or 1.0
-    place = {
-        id(sample): min(int((sample.at - first) / length), at_most - 1)
-        for sample in samples
-    }
-    inside = {
-        index: list(group)
-        for index, group in groupby(samples, key=lambda sample: place[id(sample)])
-    }
-    return [
-        _span(inside.get(index, []), first - origin + index * length, length)
-        for index in range(max(place.values()) + 1)
-    ]
-
-
-def _span(samples: Sequence[Sample], start: float, length: float) -> Span:
-    servers = [
-        list(group)
-        for _, group in groupby(
-            sorted(samples, key=attrgetter("pod")), key=attrgetter("pod")
-        )
-    ]
-    usage = _bands(servers, "kv_cache")
-    running = _total(_bands(servers, "running"))
-    waiting = _total(_bands(servers, "waiting"))
-    kv_cache_percent = _total(usage, scale=100 / len(usage)) if usage else None
-    return Span(start, start + length, running, waiting, kv_cache_percent)
-
-
-def _bands(servers: Sequence[Sequence[Sample]], figure: str) -> list[Band]:
-    known = [
-        [value for s in server if (value := getattr(s, figure)) is not None]
-        for server in servers
-    ]
-    return [
-        Band(math.fsum(values) / len(values), min(values), max(values))
-        for values in known
-        if values
-    ]
-
-
-def _total(bands: Sequence[Band], *, scale: float = 1.0) -> Band | None:
-    ends = (
-        scale * math.fsum(getattr(band, end) for band in bands)
-        for end in ("mean", "low", "high")
-    )
-    return Band(*ends) if bands else None

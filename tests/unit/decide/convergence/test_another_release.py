@@ -78,7 +78,11 @@ def ends_well(cluster: SimulatedCluster, operator: SimulatedOperator) -> None:
         1,
         4,
     )
-    assert sorted(cluster.created)[:2] == ["ConfigMap plan", "ConfigMap stage"]
+    assert sorted(cluster.created)[:3] == [
+        "ConfigMap plan",
+        "ConfigMap result",
+        "ConfigMap stage",
+    ]
     records = [child for child in cluster.objects.values() if child.role == "stage"]
     assert {
         record.envelope.plan_digest for record in records if record.envelope

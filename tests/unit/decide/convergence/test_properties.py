@@ -159,6 +159,7 @@ def an_end_applies_nothing_but_what_was_measured(decision: Decision) -> None:
         assert {words.split()[1] for words in applied(decision)} <= {
             "stage",
             "timeline",
+            "result",
         }
         assert decision.forget
 

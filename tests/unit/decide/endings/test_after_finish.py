@@ -17,7 +17,7 @@ def test_everything_happens_in_one_pass() -> None:
     decision = LAST_RECORD.ended()
     assert deleted(decision) == ["Deployment"]
     assert (applied(decision), decision.acknowledge, decision.forget) == (
-        ["ConfigMap stage 1"],
+        ["ConfigMap stage 1", "ConfigMap result"],
         2,
         True,
     )
@@ -79,7 +79,11 @@ def test_a_name_that_is_taken_is_a_conflict_even_for_the_last_record() -> None:
 def test_after_all_requests_failed_the_record_is_kept_all_the_same() -> None:
     none_answered = requests(ok=(0, 0), output_tokens=(0, 0))
     decision = Scene().measuring().arrived(0, 1, requests=none_answered).ended()
-    assert applied(decision) == ["ConfigMap stage 0", "ConfigMap stage 1"]
+    assert applied(decision) == [
+        "ConfigMap stage 0",
+        "ConfigMap stage 1",
+        "ConfigMap result",
+    ]
     assert (decision.status.phase, decision.status.verdict) == ("Failed", "Invalid")
 
 

@@ -605,10 +605,13 @@ def test_what_it_measured_is_found_by_load_point() -> None:
 
 
 def test_the_digest_is_of_the_results_alone_and_of_all_of_them() -> None:
-    digest = results_digest(stored(results=RESULTS))
+    def digest_of(**status: Any) -> str:
+        return results_digest(measured_run(stored(**status)))
+
+    digest = digest_of(results=RESULTS)
     assert digest.startswith("sha256:")
-    assert results_digest(stored(results=RESULTS, message="other")) == digest
-    assert results_digest(stored(results=[{**RESULTS[0], "repeats": 2}])) != digest
+    assert digest_of(results=RESULTS, message="other") == digest
+    assert digest_of(results=[{**RESULTS[0], "repeats": 2}]) != digest
 
 
 def test_a_spec_of_another_version_is_an_error() -> None:

@@ -12,9 +12,10 @@ from benchrun.api import (
     Judgement,
     ProfileStatus,
     Result,
+    RunIdentity,
 )
 from benchrun.judge.explain.profile import backed, profile_status
-from benchrun.judge.judged_run import judged_run, rejudge
+from benchrun.judge.judged_run import Surroundings, judged_run, rejudge
 from benchrun.judge.thresholds import (
     PROFILE_HOST_PERCENT,
     PROFILE_STEP_TOKENS,
@@ -186,7 +187,10 @@ def profile_record(**changes: Any) -> StageRecord:
 
 
 def judged(run_spec: BenchmarkRunSpec, *records: StageRecord) -> Judgement:
-    return judged_run("qwen", "uid", run_spec, records, (), servers=(), client=None)
+    run = Surroundings(
+        identity=RunIdentity(namespace="lab", name="qwen", uid="uid")
+    )
+    return judged_run(run, run_spec, records, ()).judgement
 
 
 def test_every_figure_is_the_same_with_the_profile_as_without() -> None:

@@ -14,15 +14,19 @@ from benchrun.api import (
     BenchmarkRunSpec,
     BenchmarkRunStatus,
     Result,
+    RunIdentity,
     ServerStatus,
     Verdict,
 )
+from benchrun.judge.results import results
 from benchrun.measure.metrics_page import Sample
 from benchrun.observe import Run
+from benchrun.plan import load_points, probed_load_points
 from benchrun.report.export.encoders import ExportTable, Value
 from benchrun.report.export.formats import ExportedRun, ExportedStage, exported
 from benchrun.report.html import Reported
 from benchrun_client.contract import GapCounts, RequestColumns, StageRecord
+from report_kit.simulated_run import document_of
 from unit.measure.records import edge, load_of, record, sample, served
 from unit.plan.specs import Json, concurrencies, spec_body, workload
 from unit.report.statuses import result
@@ -158,14 +162,25 @@ def run(
 ) -> ExportedRun:
     """Build the run with these records, or with all."""
     kept = records or [measured(stage_id) for stage_id in STAGES]
-    return exported(
-        Reported(
-            Run(NAMESPACE, NAME, UID, 1),
-            of_spec or spec(),
-            of_status or status(),
+    asked = of_spec or spec()
+    found = of_status or status()
+    document = document_of(
+        RunIdentity(namespace=NAMESPACE, name=NAME, uid=UID),
+        asked,
+        found,
+        results(
+            (*load_points(asked), *probed_load_points(asked, kept)),
             kept,
             samples,
-        )
+            spec=asked,
+            servers=found.servers,
+        ),
+        samples,
+    )
+    return exported(
+        Reported(Run(NAMESPACE, NAME, UID, 1), asked, found, document),
+        document,
+        {record.stage_id: record.requests for record in kept},
     )
 
 

@@ -20,7 +20,6 @@ from benchrun.report.export.encoders import (
     as_csv,
     as_json,
     as_json_lines,
-    seconds,
     without_unknown,
 )
 from benchrun.report.export.formats import FORMATS, TABLES
@@ -60,22 +59,6 @@ def test_what_is_unknown_is_left_out_at_every_depth_and_nothing_else_is() -> Non
         "i": False,
     }
     assert value["b"] == {"c": None, "d": 0}, "what was given is as it was"
-
-
-@pytest.mark.parametrize(
-    ("microseconds", "expected"),
-    [
-        (0, 0.0),
-        (1, 1e-6),
-        (1_234_567, 1.234567),
-        (0.5, 5e-7),
-        (0.0004, 0.0),
-        (1e6 / 3, 0.333333333),
-        (-1500, -0.0015),
-    ],
-)
-def test_seconds_without_noise(microseconds: float, expected: float) -> None:
-    assert seconds(microseconds) == expected
 
 
 def line(value: Value) -> str:
@@ -139,7 +122,7 @@ def test_csv_lines_end_with_crlf() -> None:
 
 
 def test_the_formats_that_there_are() -> None:
-    assert sorted(FORMATS) == ["csv", "llm-d", "parquet", "vllm"]
+    assert sorted(FORMATS) == ["csv", "llm-d", "parquet", "result", "vllm"]
     assert [name for name, each in FORMATS.items() if not each.is_text] == [
         "parquet"
     ]

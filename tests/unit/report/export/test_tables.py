@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 from functools import partial
 from itertools import compress
 from operator import add
@@ -12,7 +13,7 @@ from benchrun.api import CostStatus
 from benchrun.measure import LATENCIES
 from benchrun.report.export.csv_parquet import request_table, stage_table
 from benchrun.report.export.encoders import Value, as_csv
-from benchrun.report.export.formats import ExportedRun
+from benchrun.report.export.formats import ExportedRun, only
 from unit.measure.loads import closed_loop
 from unit.report.export.runs import (
     CAPPED,
@@ -30,6 +31,7 @@ from unit.report.export.runs import (
     rows,
     run,
     server_sample,
+    spec,
     status,
 )
 from unit.report.export.split_runs import split_run, split_sample
@@ -190,10 +192,11 @@ def test_a_million_tokens_cost_what_the_servers_cost_meanwhile() -> None:
     priced = status().model_copy(
         update={"cost": CostStatus(currency="EUR", per_hour=3600.0)}
     )
+    price = spec(cost={"perHour": "3600", "currency": "EUR"})
     steady = measured(
         CHAT, requests=closed_loop(200, 4, duration_us=lambda i: 100_000)
     )
-    found = stages(run(steady, measured(FIRST), of_status=priced))
+    found = stages(run(steady, measured(FIRST), of_spec=price, of_status=priced))
     for stage_id, throughput in (
         (CHAT, "steady_{}_throughput"),
         (FIRST, "{}_throughput"),
@@ -217,7 +220,10 @@ def test_without_a_price_or_without_tokens_a_cost_is_not_known_and_never_0() -> 
     priced = status().model_copy(
         update={"cost": CostStatus(currency="EUR", per_hour=3600.0)}
     )
-    gone = stages(run(failing(CHAT, failed=24), of_status=priced))[CHAT]
+    price = spec(cost={"perHour": "3600", "currency": "EUR"})
+    gone = stages(run(failing(CHAT, failed=24), of_spec=price, of_status=priced))[
+        CHAT
+    ]
     assert [gone[name] for name in costs] == [None] * 2
     assert gone["cost_per_hour"] == 3600.0
 
@@ -304,20 +310,14 @@ def test_flags_are_words_and_unknown_ones_are_empty() -> None:
 
 
 def test_a_table_without_rows_still_has_its_head() -> None:
-    none = ExportedRun(
-        **{
-            name: getattr(run(), name)
-            for name in ("namespace", "name", "uid", "spec", "status")
-        },
-        stages=(),
-    )
+    none = only(run(), [])
     assert read(as_csv(stage_table(none))) == []
     assert as_csv(stage_table(none)).startswith(b"namespace,run,run_uid,stage,")
 
 
 def test_commas_and_quotes_in_a_word_are_kept() -> None:
     strange = 'a "quoted", name'
-    named = ExportedRun("lab", strange, "u", run().spec, run().status, run().stages)
+    named = replace(run(), name=strange)
     assert {each["run"] for each in read(as_csv(stage_table(named)))} == {strange}
 
 

@@ -26,7 +26,7 @@ from unit.report.export.runs import (
 
 
 def stage_json(stage_id: str) -> dict[str, Any]:
-    return detailed(run(), stage(stage_id))
+    return detailed(run(), stage(stage_id), measured(stage_id).requests)
 
 
 def test_a_folder_a_load_point_as_vllm_sweeps_have_it() -> None:
@@ -136,7 +136,7 @@ def test_a_latency_that_was_not_measured_is_null_where_vllm_says_0() -> None:
 
 def test_a_failed_request_has_its_error_and_no_times() -> None:
     record = failing(CHAT, failed=2, errors={"Bad Gateway": 2})
-    whole = detailed(run(record), run(record).stages[0])
+    whole = detailed(run(record), run(record).stages[0], record.requests)
     assert whole["errors"] == [""] * 22 + ["Bad Gateway"] * 2
     assert whole["ttfts"][-2:] == whole["latencies"][-2:] == [None, None]
     assert None not in whole["ttfts"][:-2]
@@ -144,10 +144,8 @@ def test_a_failed_request_has_its_error_and_no_times() -> None:
 
 def test_of_several_errors_nobody_knows_which_request_met_which() -> None:
     record = failing(CHAT, failed=2, errors={"Bad Gateway": 1, "Timeout": 1})
-    assert (
-        detailed(run(record), run(record).stages[0])["errors"][-1]
-        == "Bad Gateway | Timeout"
-    )
+    whole = detailed(run(record), run(record).stages[0], record.requests)
+    assert whole["errors"][-1] == "Bad Gateway | Timeout"
 
 
 def test_verdict_and_findings_travel_along() -> None:

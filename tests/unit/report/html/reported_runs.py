@@ -56,9 +56,15 @@ def reported(run: SimulatedRun | None = None, **changes: Any) -> Reported:
     run = run or measured()
     declared = Run("lab", run.name, run.uid, 1, run.body)
     return replace(
-        Reported(declared, run.spec, run.status, run.records, run.samples),
+        Reported(declared, run.spec, run.status, run.document),
         **changes,
     )
+
+
+def with_document(report: Reported, **changes: Any) -> Reported:
+    """Return the report with other fields in its document."""
+    assert report.document is not None
+    return replace(report, document=report.document.model_copy(update=changes))
 
 
 def with_status(report: Reported, **changes: Any) -> Reported:

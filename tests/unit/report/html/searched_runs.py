@@ -3,14 +3,15 @@
 Nothing was read of what its server did meanwhile.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
-from benchrun.api import BenchmarkRunSpec, SearchResult
+from benchrun.api import BenchmarkRunSpec, SearchResult, StageResult
 from benchrun.observe import Run
 from benchrun.report.html import Reported
-from benchrun_client.contract import Probe, StageRecord, open_stage_id
-from report_kit.simulated_run import SimulatedRun, simulated_run
+from benchrun_client.contract import open_stage_id
+from report_kit.simulated_run import simulated_run
 from unit.report.html.reported_runs import reported
 
 TRIED = ("4", "8", "16", "32", "24", "20", "18")
@@ -21,7 +22,7 @@ OBJECTIVES = [{"metric": "TTFT", "percentile": "95", "maxMilliseconds": 200}]
 
 @cache
 def searched() -> Reported:
-    """Build a search over rates from 4 on, with records named by the number of their load."""
+    """Build a search over rates from 4 on, with stages named by the number of their load."""
     run = simulated_run(
         "searched", rates=TRIED, repeats=1, requests=400, objectives=OBJECTIVES
     )
@@ -42,34 +43,38 @@ def searched() -> Reported:
         stages=len(TRIED),
         sentence="the objectives are met up to 16 requests a second; at 18 they are missed",
     )
+    status = run.status.model_copy(update={"searches": [answer]})
+    spec = BenchmarkRunSpec.model_validate(body)
     return replace(
         reported(run),
         declared=Run("lab", run.name, run.uid, 1, body),
-        spec=BenchmarkRunSpec.model_validate(body),
-        status=run.status.model_copy(update={"searches": [answer]}),
-        records=_as_probes(run),
-        samples=(),
+        spec=spec,
+        status=status,
+        document=run.document.model_copy(
+            update={
+                "spec": spec,
+                "searches": [answer],
+                "stages": _as_probes(run.document.stages),
+                "timeline": None,
+            }
+        ),
     )
 
 
-def _as_probes(run: SimulatedRun) -> tuple[StageRecord, ...]:
-    """Put a run's records one after the other, in the order in which they were tried."""
-    by_rate = {
-        record.stage_id.partition("=")[2].partition("/")[0]: record
-        for record in run.records
-    }
-    begin = min(record.first_send_unix_us for record in run.records)
+def _as_probes(stages: Sequence[StageResult]) -> list[StageResult]:
+    """Put a run's stages one after the other, in the order in which they were tried."""
+    by_load_point = {stage.load_point: stage for stage in stages}
+    begin = min(stage.first_send_unix_us for stage in stages)
     found = []
     for number, rate in enumerate(TRIED, start=1):
-        record = by_rate[rate]
-        end = begin + record.last_receive_unix_us - record.first_send_unix_us
+        stage = by_load_point[f"chat/rate={rate}"]
+        end = begin + stage.last_receive_unix_us - stage.first_send_unix_us
         update = {
-            "stage_id": open_stage_id("chat", number, 1),
+            "id": open_stage_id("chat", number, 1),
             "sequence": number - 1,
-            "probe": Probe(ends_search=rate == TRIED[-1]),
             "first_send_unix_us": begin,
             "last_receive_unix_us": end,
         }
-        found.append(record.model_copy(update=update))
+        found.append(stage.model_copy(update=update))
         begin = end + PAUSE_US
-    return tuple(found)
+    return found

@@ -103,7 +103,7 @@ def test_users_instead_of_rates_make_a_page(users: tuple[int, ...]) -> None:
 
 
 def test_a_status_alone_makes_a_page() -> None:
-    empty = replace(reported(), status=BenchmarkRunStatus(), records=(), samples=())
+    empty = replace(reported(), status=BenchmarkRunStatus(), document=None)
     assert "Unknown" in page(empty, draw, made_by="0.1.0")
 
 

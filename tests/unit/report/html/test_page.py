@@ -185,7 +185,7 @@ def test_every_table_has_a_caption(page: str) -> None:
 
 def test_a_run_that_measured_nothing_has_a_page() -> None:
     run = with_status(
-        reported(records=(), samples=()),
+        reported(document=None),
         results=[],
         findings=[],
         verdict=None,

@@ -2,15 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import compress, cycle
+from itertools import cycle
 from typing import NamedTuple
 
-from benchrun_client.contract import StageRecord, kind_of, open_stage
+from benchrun_client.contract import kind_of, open_stage
 
-from benchrun.api import LoadPoint, Result, SearchResult
-from benchrun.judge.stage_facts import StageFacts, expected_stage
-from benchrun.judge.throughput import throughputs
-from benchrun.measure import QUEUED_E2EL, Distribution, latencies, totals
+from benchrun.api import Result, SearchResult, StageResult
+from benchrun.measure import QUEUED_E2EL
 from benchrun.report import html
 from benchrun.report.html import ChartSpec, Curve, Reported, theme
 from benchrun.report.knee import CurvePoint, Knee, knee
@@ -82,14 +80,14 @@ def _point(run: Reported, row: Result) -> CurvePoint | None:
 
     Under a rate with a cap, the response time begins when the request was due.
     """
-    queued = f"mean_{QUEUED_E2EL}_ms" in row.metrics
-    mean_ms = row.figure(f"mean_{QUEUED_E2EL}_ms" if queued else "mean_e2el_ms")
+    queued = f"mean_{QUEUED_E2EL}_ms"
+    mean = queued if queued in row.metrics else "mean_e2el_ms"
+    mean_ms = row.figure(mean)
     throughput = row.figure("request_throughput")
     if row.verdict == "Invalid" or mean_ms is None or throughput is None:
         return None
     repeats = [
-        _of_stage(run, row, record, queued=queued)
-        for record in run.records_of(row.load_point)
+        _of_stage(row, stage, mean) for stage in run.stages_of(row.load_point)
     ]
     return CurvePoint(
         float(row.value),
@@ -100,25 +98,15 @@ def _point(run: Reported, row: Result) -> CurvePoint | None:
 
 
 def _of_stage(
-    run: Reported, row: Result, record: StageRecord, *, queued: bool
+    row: Result, stage: StageResult, mean: str
 ) -> tuple[float, float] | None:
-    answered = list(compress(record.requests.e2el_us, record.requests.ok))
-    pool = latencies([record], QUEUED_E2EL) if queued else Distribution.of(answered)
-    found: Mapping[str, float | None] = totals([record])
-    if row.has_plateau and any(
-        workload.name == row.workload for workload in run.spec.workloads
-    ):
-        load_point = LoadPoint(row.load_point, row.workload, record.load, ())
-        found = throughputs(
-            [StageFacts(record, expected_stage(run.spec, load_point))]
-        )
-    mean_us = pool.mean()
-    throughput = found["request_throughput"]
-    return (
-        None
-        if mean_us is None or throughput is None
-        else (throughput, mean_us / 1e6)
-    )
+    """Return throughput and mean latency of a stage; `mean` is the key of the latency."""
+    mean_ms = stage.metrics.get(mean)
+    part = stage.steady if row.has_plateau and stage.steady else stage.metrics
+    throughput = part.get("request_throughput")
+    if mean_ms is None or throughput is None:
+        return None
+    return throughput, mean_ms / 1000
 
 
 def _latency(
@@ -382,7 +370,8 @@ def _of_search(run: Reported, search: SearchResult) -> list[html.Element]:
     if len(probes) < len(ordered):
         elements.append(
             html.Prose(
-                "Not all records were kept: the order of loads without a number is unknown."
+                "Some stages are not in the result document: the order of loads without a number "
+                "is unknown."
             )
         )
     words = frozenset({"outcome", "verdict"})
@@ -395,10 +384,10 @@ def _of_search(run: Reported, search: SearchResult) -> list[html.Element]:
 def _numbers(run: Reported, workload: str) -> dict[str, int]:
     """Return when each load point was first tried, from 1."""
     found: dict[str, int] = {}
-    for record in run.records:
-        place = open_stage(record.stage_id)
-        if record.probe is not None and place is not None and place[0] == workload:
-            found.setdefault(run.load_point_of(record), place[1])
+    for stage in run.stages:
+        place = open_stage(stage.id)
+        if place is not None and place[0] == workload:
+            found.setdefault(stage.load_point, place[1])
     return found
 
 

@@ -3,15 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from benchrun.api import Code
-from benchrun.measure import (
-    LATENCIES,
-    Distribution,
-    Latency,
-    latencies,
-    milliseconds,
-    rounded,
-)
+from benchrun.api import LatencyDistribution
+from benchrun.measure import LATENCIES, Latency, rounded
 from benchrun.report import html
 from benchrun.report.html import ChartSpec, Curve, Reported, theme
 from benchrun.report.tables import Rows, figure
@@ -29,13 +22,13 @@ MARKED_SHARES = (
     0.5,
     0.99,
 )
-PERCENTILES = (5.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
+PERCENTILES = ("5", "25", "50", "75", "90", "95", "99", "99.9")
 
 
 def distributions_section(run: Reported) -> html.Section | None:
     """Build the charts of latency distributions, one for each workload and latency.
 
-    A load point whose records were not kept has no line. Returns None where nothing was measured.
+    A load point without distributions has no line. Returns None where nothing was measured.
     """
     if not run.status.results:
         return None
@@ -47,28 +40,14 @@ def distributions_section(run: Reported) -> html.Section | None:
     lead = (
         "Each line is a load point, its repeats pooled: the share of answered requests that took "
         "at most so long, of whole stages and not of their steady part. "
-        f"A line has at most {theme.CDF_POINTS} of the values, denser towards the largest. "
-        "Dashed: the median and the "
-        "99th percentile."
+        "A line goes through the least value, percentiles that are denser towards the largest, and "
+        "the largest. Dashed: the median and the 99th percentile."
     )
-    kept = {
-        row.load_point: (len(run.records_of(row.load_point)), row.repeats)
-        for row in run.status.results
-    }
-    lost = [
-        f"{load_point}: {count} of {repeats}"
-        for load_point, (count, repeats) in kept.items()
-        if count < repeats
-    ]
-    some = (
-        f"Not all records were kept; the lines show those that were. {'; '.join(lost)}."
-        if lost
-        else ""
-    )
-    shown = (html.Prose(lead), html.Prose(some), *drawn)
-    none = html.Prose("No records of requests were kept.")
+    none = html.Prose("The distributions are not known: see Provenance.")
     return html.section(
-        "distributions", "Latency distributions", *(shown if drawn else (none,))
+        "distributions",
+        "Latency distributions",
+        *((html.Prose(lead), *drawn) if drawn else (none,)),
     )
 
 
@@ -109,30 +88,20 @@ def _of_curve(run: Reported, curve: Curve) -> list[html.Element]:
 
 def _pools(
     run: Reported, curve: Curve, latency: Latency
-) -> dict[str, Distribution]:
-    """Return the latencies by load, lowest first.
-
-    ITL is left out where chunks hold several tokens: gaps between chunks are not gaps between
-    tokens.
-    """
-    found = {
-        row.value if row.value != "inf" else "all at once": latencies(
-            run.records_of(row.load_point), latency
-        )
+) -> dict[str, LatencyDistribution]:
+    """Return the distributions of a latency by load, lowest first."""
+    return {
+        row.value if row.value != "inf" else "all at once": pool
         for row in curve.results
-        if latency != "itl" or Code.CHUNKS_ARE_NOT_TOKENS not in row.findings
+        if (pool := run.latencies_of(row.load_point).get(latency)) is not None
     }
-    return {load: pool for load, pool in found.items() if pool.count}
 
 
 def _chart(
-    curve: Curve, latency: Latency, pools: Mapping[str, Distribution]
+    curve: Curve, latency: Latency, pools: Mapping[str, LatencyDistribution]
 ) -> html.Chart:
     shown = evenly(list(pools.items()), MAX_LINES)
-    lines = {
-        load: [(us / 1000, share) for us, share in theme.cdf_points(pool)]
-        for load, pool in shown
-    }
+    lines = {load: cdf_points(pool) for load, pool in shown}
     title = TITLES[latency]
     loads = f"{', '.join(lines)} {curve.kind.unit}"
     description = (
@@ -143,23 +112,34 @@ def _chart(
 
 
 def _table(
-    curve: Curve, latency: Latency, pools: Mapping[str, Distribution]
+    curve: Curve, latency: Latency, pools: Mapping[str, LatencyDistribution]
 ) -> html.Table:
     counted = "requests" if latency != "itl" else "gaps"
-    headers = (curve.kind.unit, counted, *(f"p{p:g}" for p in PERCENTILES), "max")
+    headers = (
+        curve.kind.unit,
+        counted,
+        *(f"p{each}" for each in PERCENTILES),
+        "max",
+    )
     rows = []
     for load, pool in pools.items():
-        levels = (pool.percentile(percent) for percent in (*PERCENTILES, 100.0))
+        levels = (*map(pool.percentiles.get, PERCENTILES), pool.greatest)
         rows.append(
-            (
-                load,
-                str(pool.count),
-                *(figure(milliseconds(level), digits=4) for level in levels),
-            )
+            (load, str(pool.count), *(figure(ms, digits=4) for ms in levels))
         )
     return html.Table(
         f"{TITLES[latency]}, milliseconds", Rows(headers, tuple(rows))
     )
+
+
+def cdf_points(pool: LatencyDistribution) -> list[tuple[float, float]]:
+    """Return values and the share of all that is at most as large (0 to 1), in ascending order."""
+    least_share = 1 / max(pool.count, 1)
+    levels = sorted((float(name), ms) for name, ms in pool.percentiles.items())
+    between = [(ms, max(percent / 100, least_share)) for percent, ms in levels]
+    # Of equal values, the last has the share of all of them.
+    points = dict([(pool.least, least_share), *between, (pool.greatest, 1.0)])
+    return sorted(points.items())
 
 
 def cdf_chart(
@@ -198,7 +178,7 @@ def cdf_chart(
         "order": {"field": "order"},
     }
     drawn = theme.layer(
-        {"type": "line", "strokeWidth": 1.8, "interpolate": "step-after"},
+        {"type": "line", "strokeWidth": 1.8},
         encoding,
         rows,
     )

@@ -47,7 +47,7 @@ def provenance_section(run: Reported) -> html.Section:
     )
     digests = Rows(
         ("stage", "prompts (SHA-256)"),
-        tuple((r.stage_id, r.prompts_digest) for r in run.records),
+        tuple((stage.id, stage.prompts_digest) for stage in run.stages),
     )
     return html.section(
         "provenance",
@@ -71,7 +71,7 @@ def provenance_section(run: Reported) -> html.Section:
             "Traffic of each stage",
             html.Table("Equal digests mean equal prompts", digests),
         ),
-        *map(html.Prose, run.notes),
+        *(html.Prose(f"{note}; {html.STATUS_ONLY}.") for note in run.notes),
     )
 
 
@@ -99,8 +99,11 @@ def _run(run: Reported) -> html.FactList:
         ("Server released", status.server_released_time),
         ("Ended", status.completion_time),
         ("Price", None if status.cost is None else price_text(status.cost)),
-        ("Records", str(len(run.records))),
-        ("Server samples", str(len(run.samples))),
+        ("Stages", str(len(run.stages)) if run.stages else None),
+        (
+            "Server samples",
+            str(run.timeline.samples) if run.timeline is not None else None,
+        ),
     )
 
 

@@ -28,6 +28,7 @@ def results_section(run: html.Reported) -> html.Section:
         "95 % intervals, and the figure of the whole stage",
         tables.interval_rows(status),
     )
+    holder = "The status" if run.document is None else "The result document"
     parts = "; ".join(
         f"{cut.included} of {cut.total} {cut.field}" for cut in status.truncated
     )
@@ -48,31 +49,17 @@ def results_section(run: html.Reported) -> html.Section:
             f"{serving_result.TITLE}, as vllm bench serve prints it", *_blocks(run)
         ),
         html.Prose(
-            f"The status is limited in size and holds only {parts}."
-            if parts
-            else ""
+            f"{holder} is limited in size and holds only {parts}." if parts else ""
         ),
     )
 
 
 def _blocks(run: html.Reported) -> list[html.CodeBlock]:
-    """Return one block a stage whose record is left; of a load point without any, its own."""
-    rows = {row.load_point: row for row in run.status.results}
-    percentiles = run.spec.measurement.percentiles
-    load_points = [run.load_point_of(record) for record in run.records]
-    found = [
-        serving_result.block_of_stage(record, rows.get(load_point), percentiles)
-        for load_point, record in zip(load_points, run.records, strict=True)
-    ]
-    lost = run.status.model_copy(
-        update={
-            "results": [
-                row
-                for row in run.status.results
-                if row.load_point not in load_points
-            ]
-        }
-    )
+    """Return one block a stage; of a load point whose stages are not known, its own."""
+    known = {stage.load_point for stage in run.stages}
+    found = [serving_result.block_of_stage(stage) for stage in run.stages]
+    rest = [row for row in run.status.results if row.load_point not in known]
+    lost = run.status.model_copy(update={"results": rest})
     return [
         html.CodeBlock(each.name, each.text)
         for each in (*found, *serving_result.blocks(lost))

@@ -6,12 +6,10 @@ Shows stages, the requests that the servers were running and that waited, and th
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from benchrun_client.contract import StageRecord
-
-from benchrun.api import Result
-from benchrun.measure import failed_requests
+from benchrun.api import Result, StageResult
 from benchrun.report import html
 from benchrun.report.html import ChartSpec, Reported, theme
+from benchrun.report.html.timeline_spans import Span, spans as spans_of
 from benchrun.report.tables import Rows, figure
 
 AXIS_WIDTH = 46
@@ -37,28 +35,27 @@ MAX_WIDTH = 5200
 
 
 def timeline_section(run: Reported) -> html.Section | None:
-    """Build the run over time; None: no records and no samples were kept.
+    """Build the run over time; None: neither stages nor samples are known.
 
     Stages are by the client's clock, samples by the operator's; they may differ by some
     milliseconds.
     """
-    if not run.records and not run.samples:
+    if run.stages:
+        origin = run.stages[0].first_send_unix_us / 1e6
+    elif run.timeline is not None:
+        origin = run.timeline.begin_unix_seconds
+    else:
         return None
-    origin = (
-        run.records[0].first_send_unix_us / 1e6
-        if run.records
-        else run.samples[0].at
-    )
     known = {row.load_point: row for row in run.status.results}
     named = len({row.workload for row in run.status.results}) > 1
     stages = [
-        _bar(record, origin, known.get(run.load_point_of(record)), named=named)
-        for record in run.records
+        _bar(stage, origin, known.get(stage.load_point), named=named)
+        for stage in run.stages
     ]
-    kept = len(run.records)
+    kept = len(run.stages)
     measured = sum(row.repeats for row in run.status.results)
     some = (
-        f"Records of {kept} of {measured} stages were kept; the others have no mark."
+        f"{kept} of {measured} stages are in the result document; the others have no mark."
         if kept < measured
         else ""
     )
@@ -68,21 +65,11 @@ def timeline_section(run: Reported) -> html.Section | None:
         stages,
         origin,
         "The run over time",
-        at_most=theme.SPANS,
         width=theme.WIDE_WIDTH,
     )
     fine = []
     if len(stages) > MANY_STAGES:
-        fine.append(
-            _timeline(
-                run,
-                stages,
-                origin,
-                "Every stage",
-                at_most=theme.FINE_SPANS,
-                width=width,
-            )
-        )
+        fine.append(_timeline(run, stages, origin, "Every stage", width=width))
     return html.section(
         "timeline",
         "Timeline",
@@ -103,9 +90,8 @@ def side_by_side_section(sweep: html.ReportedSweep) -> html.Section | None:
     Returns None where no samples were kept.
     """
     series = {
-        name: theme.spans(samples, origin=samples[0].at, at_most=theme.SPANS)
-        for name, samples in list(sweep.series.items())[: len(LINES)]
-        if samples
+        name: spans_of(timeline, origin=timeline.begin_unix_seconds)
+        for name, timeline in list(sweep.series.items())[: len(LINES)]
     }
     if not series:
         return None
@@ -149,12 +135,13 @@ def _timeline(
     origin: float,
     title: str,
     *,
-    at_most: int,
     width: int,
 ) -> html.Chart:
     """Build a chart whose panels share one time axis."""
-    spans = theme.spans(run.samples, origin=origin, at_most=at_most)
-    whole: list[StageBar | theme.Span] = [*stages, *spans]
+    spans = (
+        spans_of(run.timeline, origin=origin) if run.timeline is not None else []
+    )
+    whole: list[StageBar | Span] = [*stages, *spans]
     first = min(each.start for each in whole)
     last = max(each.end for each in whole)
     unit, seconds = time_unit(last - first)
@@ -184,54 +171,53 @@ def _timeline(
         "running and waiting and how full "
         "their KV cache was. The stages are in the table below."
     )
-    since = "the first request" if run.records else "the first sample"
+    since = "the first request" if run.stages else "the first sample"
     return html.Chart(title, _panels(panels, frame, since), described, wide=True)
 
 
 def _lead(run: Reported) -> str:
-    if not run.samples:
+    if run.timeline is None:
         return "The stages in order of measurement. No samples of the servers were kept."
-    servers = len({(sample.role, sample.pod) for sample in run.samples})
+    servers = sum(role.servers for role in run.timeline.roles)
     of = (
         "the server"
         if servers == 1
         else f"{servers} servers (requests are summed; the KV cache is their mean)"
     )
     return (
-        f"Stages are marked with their load. Below them, samples of {of}: lines are means of up "
-        f"to {theme.SPANS} equal spans of time, "
-        "and the shade around them reaches from the least to the greatest sample. A gap is where "
-        "there was no sample."
+        f"Stages are marked with their load. Below them, samples of {of}: lines are means of "
+        "equal spans of time, and the shade around them reaches from the least to the greatest "
+        "sample. A gap is where there was no sample."
     )
 
 
 def _bar(
-    record: StageRecord, origin: float, row: Result | None, *, named: bool
+    stage: StageResult, origin: float, row: Result | None, *, named: bool
 ) -> "StageBar":
     """Build the bar of a stage, labelled by its load, and its workload where there are several."""
-    start = record.first_send_unix_us / 1e6 - origin
-    end = record.last_receive_unix_us / 1e6 - origin
+    start = stage.first_send_unix_us / 1e6 - origin
+    end = stage.last_receive_unix_us / 1e6 - origin
     label = (
         "" if row is None else f"{row.workload} {row.value}" if named else row.value
     )
     verdict = row.verdict if row is not None else "Unknown"
-    text = f"{record.stage_id}: {start:.1f} s to {end:.1f} s; {verdict}"
+    text = f"{stage.id}: {start:.1f} s to {end:.1f} s; {verdict}"
     return StageBar(start, max(end, start), label, text, verdict)
 
 
 def _stage_rows(run: Reported, origin: float) -> Rows:
     rows = tuple(
         (
-            record.stage_id,
-            figure(record.first_send_unix_us / 1e6 - origin, digits=4),
+            stage.id,
+            figure(stage.first_send_unix_us / 1e6 - origin, digits=4),
             figure(
-                (record.last_receive_unix_us - record.first_send_unix_us) / 1e6,
+                (stage.last_receive_unix_us - stage.first_send_unix_us) / 1e6,
                 digits=4,
             ),
-            str(len(record.requests.ok)),
-            str(failed_requests(record)),
+            str(stage.requests),
+            str(stage.requests - stage.completed),
         )
-        for record in run.records
+        for stage in run.stages
     )
     return Rows(("stage", "begins (s)", "lasts (s)", "requests", "failed"), rows)
 
@@ -389,7 +375,7 @@ def _panel(
     return {"width": frame.width, "height": height, "layer": drawn}
 
 
-def _row(span: theme.Span, line: str, frame: _Frame) -> ChartSpec:
+def _row(span: Span, line: str, frame: _Frame) -> ChartSpec:
     band = {
         "running": span.running,
         "waiting": span.waiting,

@@ -6,7 +6,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from benchrun.measure import latencies
+from benchrun.judge.judged_run import TIMELINE_SPANS
+from benchrun.measure import latencies, role_timelines
 from benchrun.report.html.sections.distributions import (
     distributions_section,
     evenly,
@@ -27,7 +28,7 @@ from unit.report.html.reported_runs import (
     prose_of,
     reported,
     tables_of,
-    with_status,
+    with_document,
 )
 
 
@@ -48,9 +49,12 @@ def test_a_line_is_the_distribution_of_its_load_point() -> None:
     rows = [
         row for row in data_of(charts_of(section)[0].spec) if row.get("load") == "8"
     ]
-    pool = latencies(reported().records_of("chat/rate=8"), "ttft")
+    records = [r for r in measured().records if "/rate=8/" in r.stage_id]
+    pool = latencies(records, "ttft")
     assert rows[-1]["share"] == 1.0
     assert rows[-1]["ms"] == pytest.approx(pool.values[-1] / 1000, rel=1e-4)
+    (median,) = [row["ms"] for row in rows if row["share"] == 0.5]
+    assert median == pytest.approx((pool.percentile(50) or 0) / 1000, rel=1e-4)
     assert all(
         a["ms"] <= b["ms"] and a["share"] <= b["share"] for a, b in pairwise(rows)
     )
@@ -75,16 +79,6 @@ def test_the_first_and_the_last_are_always_drawn() -> None:
     assert evenly(rows, 8) == list(rows)
 
 
-def test_gaps_between_chunks_are_not_shown_as_gaps_between_tokens() -> None:
-    rows = [
-        row.model_copy(update={"findings": ["ChunksAreNotTokens"]})
-        for row in measured().status.results
-    ]
-    section = distributions_section(with_status(reported(), results=rows))
-    assert section is not None
-    assert not any(chart.title.startswith("ITL") for chart in charts_of(section))
-
-
 def test_variants_stand_over_time_in_one_figure_each_from_its_own_start() -> None:
     """Steps of 10,000, 80,000 and 160,000 tokens: what ran, what waited, and how full the KV cache
     was."""
@@ -94,15 +88,18 @@ def test_variants_stand_over_time_in_one_figure_each_from_its_own_start() -> Non
         "160000": (276.0, 367.0, 0.99),
     }
     series = {
-        name: [
-            replace(each, at=each.at + 1000 * place)
-            for each in gauge_samples([values] * 60, every_seconds=5.0)
-        ]
+        name: role_timelines(
+            [
+                replace(each, at=each.at + 1000 * place)
+                for each in gauge_samples([values] * 60, every_seconds=5.0)
+            ],
+            at_most=TIMELINE_SPANS,
+        )
         for place, (name, values) in enumerate(gauges.items())
     }
     assert side_by_side_section(batches().reported) is None
     section = side_by_side_section(
-        replace(batches().reported, series={**series, "failed": ()})
+        replace(batches().reported, series={n: t for n, t in series.items() if t})
     )
     assert section is not None
     (chart,) = charts_of(section)
@@ -118,21 +115,11 @@ def test_variants_stand_over_time_in_one_figure_each_from_its_own_start() -> Non
     }
 
 
-def test_records_that_are_not_at_hand_are_reported() -> None:
-    left = [
-        record
-        for record in measured().records
-        if not record.stage_id.startswith("chat/rate=2/")
-    ]
-    section = distributions_section(reported(records=left))
-    assert section is not None
-    golden(prose_of(section))
-
-
-def test_without_records_nothing_is_drawn() -> None:
-    section = distributions_section(reported(records=()))
+def test_without_a_document_no_distribution_is_drawn() -> None:
+    section = distributions_section(reported(document=None))
     assert section is not None
     assert charts_of(section) == []
+    golden(prose_of(section))
 
 
 def test_all_stages_are_on_the_timeline_and_samples_under_them() -> None:
@@ -175,14 +162,14 @@ def test_a_cache_that_is_nearly_empty_is_not_shown_in_thousandths_of_a_percent()
 
 
 def test_a_timeline_without_samples_has_its_stages() -> None:
-    section = timeline_section(reported(samples=()))
+    section = timeline_section(with_document(reported(), timeline=None))
     assert section is not None
     assert "No samples" in prose_of(section)
     assert not any("line" in row for row in data_of(charts_of(section)[0].spec))
 
 
-def test_a_timeline_without_records_has_its_samples() -> None:
-    section = timeline_section(reported(records=()))
+def test_a_timeline_without_stages_has_its_samples() -> None:
+    section = timeline_section(with_document(reported(), stages=[]))
     assert section is not None
     assert any(
         row.get("line") == "running" for row in data_of(charts_of(section)[0].spec)
@@ -191,4 +178,4 @@ def test_a_timeline_without_records_has_its_samples() -> None:
 
 
 def test_nothing_measured_has_no_timeline() -> None:
-    assert timeline_section(reported(records=(), samples=())) is None
+    assert timeline_section(reported(document=None)) is None

@@ -64,7 +64,9 @@ def test_under_a_cap_latency_counts_from_when_a_request_was_due() -> None:
         row.model_copy(update={"metrics": {**row.metrics, **queued}})
         for row in measured().status.results
     ]
-    section = load_curves_section(with_status(reported(records=()), results=rows))
+    section = load_curves_section(
+        with_status(reported(document=None), results=rows)
+    )
     assert section is not None
     e2el = next(chart for chart in charts_of(section) if chart.title == "E2EL")
     assert {

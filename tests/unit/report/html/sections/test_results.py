@@ -10,6 +10,7 @@ from unit.report.html.reported_runs import (
     prose_of,
     reported,
     tables_of,
+    with_document,
     with_status,
 )
 
@@ -59,12 +60,13 @@ def test_every_stage_has_the_block_of_vllm_behind_a_click() -> None:
         if isinstance(each, Fold) and each.summary.startswith(TITLE)
     ]
     labels = [each.label for each in folded.elements if isinstance(each, CodeBlock)]
-    assert labels == [record.stage_id for record in run.records]
+    assert labels == [stage.id for stage in run.stages]
 
 
-def test_a_load_point_whose_records_are_lost_has_a_block_of_its_own() -> None:
-    run = reported(
-        records=[r for r in measured().records if "rate=inf" not in r.stage_id]
+def test_a_load_point_without_stages_has_a_block_of_its_own() -> None:
+    run = with_document(
+        reported(),
+        stages=[s for s in reported().stages if s.load_point != "chat/rate=inf"],
     )
     (folded,) = [
         each

@@ -1,7 +1,5 @@
 """Where a load was searched: which loads were tried, in which order, and what became of each."""
 
-from dataclasses import replace
-
 from benchrun.report.html import Section
 from benchrun.report.html.sections.curves import (
     OUTCOMES,
@@ -17,6 +15,7 @@ from unit.report.html.reported_runs import (
     prose_of,
     reported,
     tables_of,
+    with_document,
 )
 from unit.report.html.searched_runs import TRIED, searched
 
@@ -33,10 +32,10 @@ def test_a_run_without_a_search_has_no_such_section() -> None:
 
 def test_a_stage_of_a_search_belongs_to_the_load_that_it_tried() -> None:
     run = searched()
-    assert [run.load_point_of(record) for record in run.records] == [
+    assert [stage.load_point for stage in run.stages] == [
         f"chat/rate={rate}" for rate in TRIED
     ]
-    assert [len(run.records_of(row.load_point)) for row in run.status.results] == [
+    assert [len(run.stages_of(row.load_point)) for row in run.status.results] == [
         1
     ] * len(TRIED)
 
@@ -83,8 +82,8 @@ def test_the_table_tells_what_decided() -> None:
     )
 
 
-def test_without_records_the_order_is_not_made_up() -> None:
-    found = searches_section(replace(searched(), records=()))
+def test_without_stages_the_order_is_not_made_up() -> None:
+    found = searches_section(with_document(searched(), stages=[]))
     assert found is not None
     assert charts_of(found) == []
     [table] = tables_of(found)

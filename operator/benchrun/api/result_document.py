@@ -1,0 +1,445 @@
+"""The result document: everything that was found in a run, whole, in one JSON value.
+
+The judge writes it once. `BenchmarkRun.status` holds a part of it, and everything that shows a
+finished run can be made from it. A reader of version 1 ignores fields that it does not know; a
+field is never given another meaning within a version.
+"""
+
+import gzip
+import zlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+from pydantic_core import from_json
+
+from benchrun.api.base import StatusModel
+from benchrun.api.comparison import Comparison, CostStatus
+from benchrun.api.conditions import Conditions, timestamp
+from benchrun.api.server_figures import RoleFigures
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api.status import (
+    BenchmarkRunStatus,
+    ClientStatus,
+    DatasetStatus,
+    Finding,
+    Headline,
+    Instant,
+    Judge,
+    Phase,
+    ProfileStatus,
+    Result,
+    SearchResult,
+    ServerStatus,
+    Truncated,
+)
+from benchrun.api.verdicts import Verdict
+
+RESULT_SCHEMA: Literal["benchrun.result/1"] = "benchrun.result/1"
+MAX_RESULT_BYTES = 8 * 1024 * 1024  # Largest document, unpacked.
+# Largest document, packed: a ConfigMap holds 1 MiB.
+MAX_PACKED_RESULT_BYTES = 900_000
+MAX_SPANS = 10_000  # Most spans of a timeline.
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Percentile = Annotated[str, Field(pattern=r"^[0-9]{1,2}(\.[0-9]{1,9})?$")]
+UnixMicros = Annotated[int, Field(ge=0, le=4_102_444_800_000_000)]  # Until 2100.
+Figures = dict[str, Number | None]
+Band = Annotated[
+    tuple[Number, Number, Number], Field(description="Mean, least and greatest.")
+]
+
+
+# Fields that the status may have cut and the document has whole.
+_WHOLE_HERE = ("results", "datasets", "comparison")
+
+
+class RunIdentity(StatusModel):
+    """Which run it is."""
+
+    namespace: str = Field(description="Its namespace.")
+    name: str = Field(description="Its name.")
+    uid: str = Field(description="Its uid.")
+    labels: dict[str, str] = Field(
+        default_factory=dict,
+        description="Its labels but benchrun's own, when it was judged.",
+    )
+
+
+class RunInstants(StatusModel):
+    """When what happened, as the status says it."""
+
+    accepted_time: Instant | None = Field(
+        None, description="When the spec was found good."
+    )
+    start_time: Instant | None = Field(None, description="First measured request.")
+    scheduled_time: Instant | None = Field(
+        None, description="When the server got its node."
+    )
+    server_ready_time: Instant | None = Field(
+        None, description="First healthy answer of the server."
+    )
+    server_released_time: Instant | None = Field(
+        None, description="When the deletion of the server was requested."
+    )
+
+
+class LatencyDistribution(StatusModel):
+    """The values of one latency in milliseconds, or of a number of tokens."""
+
+    count: int = Field(description="How many values there are.")
+    mean: Number = Field(description="Their mean.")
+    deviation: Number | None = Field(None, description="Their standard deviation.")
+    least: Number = Field(description="The least.")
+    greatest: Number = Field(description="The greatest.")
+    percentiles: dict[Percentile, Number] = Field(
+        default_factory=dict, description="By percentile, for example 99.9."
+    )
+    unbounded: list[str] = Field(default_factory=list)
+    """Those of `percentiles` that so few requests, or so short a stage, can't bound."""
+
+
+class StageServer(StatusModel):
+    """A server whose counters the client read around a stage."""
+
+    role: str = Field(description="Its role.")
+    address: str = Field(description="Where it answered.")
+    version: str | None = Field(None, description="Its version, as it reported it.")
+
+
+class ReplicaFigures(StatusModel):
+    """One engine server within a stage, by its own counters."""
+
+    address: str = Field(description="Where it answered.")
+    pod: str | None = Field(
+        None, description="Its pod; absent where it is not known."
+    )
+    requests_finished: Number | None = Field(
+        None, description="Requests that it finished."
+    )
+    prompt_tokens: Number | None = Field(
+        None, description="Prompt tokens that it computed."
+    )
+    generation_tokens: Number | None = Field(None, description="Output tokens.")
+    mean_ttft_ms: Number | None = None
+    """Mean TTFT in milliseconds, from the request's arrival at the server."""
+    mean_queue_ms: Number | None = Field(
+        None, description="Mean time in its queue."
+    )
+    figures: RoleFigures = Field(description="Its figures, as those of a role.")
+
+
+class StageGpus(StatusModel):
+    """Figures of the GPUs of all roles together; absent where a server lacks them."""
+
+    gpu_power_mean_watts: Number | None = Field(
+        None, description="Sum over all GPUs."
+    )
+    gpu_memory_max_mib: Number | None = Field(
+        None, description="Largest of all GPUs."
+    )
+    sm_clock_mean_mhz: Number | None = Field(None, description="Mean clock.")
+    no_power_reason: str | None = None
+    """Why the power is not known although an exporter was read."""
+    output_tokens_per_joule: Number | None = Field(
+        None, description="Over what all drew."
+    )
+
+
+class LoadGenerator(StatusModel):
+    """What sent the requests of a stage."""
+
+    engine: str = Field(description="Name of the load engine.")
+    engine_version: str = Field(description="Its version.")
+    processes: int = Field(1, description="Processes that sent.")
+
+
+class StageResult(StatusModel):
+    """One stage: a load point measured once."""
+
+    id: str = Field(
+        description="For example chat/rate=4/r2; in a search chat/search-07/r1."
+    )
+    load_point: str = Field(description="Its load point, an entry of `results`.")
+    repeat: int = Field(description="Which repeat of it, from 1.")
+    sequence: int = Field(
+        description="Its place in the order of measurement, from 0."
+    )
+    first_send_unix_us: UnixMicros = Field(
+        description="When its first request was sent."
+    )
+    last_receive_unix_us: UnixMicros = Field(
+        description="When its last answer was received."
+    )
+    requests: int = Field(description="Requests that were sent.")
+    completed: int = Field(description="Of them, those that were answered.")
+    errors: dict[str, int] = Field(
+        default_factory=dict,
+        description="The most frequent errors, and how often each occurred.",
+    )
+    prompts_digest: str = Field(description="SHA-256 over the prompts in order.")
+    client: LoadGenerator = Field(description="What sent the requests.")
+    servers: list[StageServer] = Field(
+        default_factory=list,
+        description="The servers that answered, the proxy among them.",
+    )
+    engine_figures: dict[str, int | Number | None] = Field(default_factory=dict)
+    """The load engine's own figures under its own names, with all their digits. It has 0 for a
+    latency that was not measured."""
+    metrics: Figures = Field(default_factory=dict)
+    """Figures of the whole stage under vLLM's own names, as in `results[].metrics`."""
+    steady: Figures = Field(default_factory=dict)
+    """Counts and throughputs of its steady part; empty where it has none."""
+    uncertain: list[str] = Field(default_factory=list)
+    """Percentiles of `metrics` that so few requests, or so short a stage, can't bound."""
+    roles: list[RoleFigures] = Field(
+        default_factory=list,
+        description="What the servers' metrics endpoints reported meanwhile.",
+    )
+    replicas: list[ReplicaFigures] = Field(
+        default_factory=list, description="The same of each engine server."
+    )
+    gpus: StageGpus = Field(
+        default_factory=StageGpus, description="Of all roles together."
+    )
+    distributions: dict[str, LatencyDistribution] = Field(default_factory=dict)
+    """By latency (ttft, tpot, itl, e2el, with a capped rate those that include the client's queue),
+    and of input_tokens and output_tokens of answered requests, sent_tokens and asked_tokens of
+    all."""
+
+
+class PooledDistributions(StatusModel):
+    """The latencies of one load point, its repeats pooled, over whole stages."""
+
+    load_point: str = Field(description="The load point, an entry of `results`.")
+    latencies: dict[str, LatencyDistribution] = Field(
+        default_factory=dict, description="By latency: ttft, tpot, itl, e2el."
+    )
+
+
+class TimelineSpan(StatusModel):
+    """What the servers of a role did in one span of time."""
+
+    number: int = Field(
+        ge=0,
+        lt=MAX_SPANS,
+        description="Which span, from 0; those without a sample are left out.",
+    )
+    servers: int = Field(description="Servers with a sample in it.")
+    running: Band | None = Field(
+        None, description="Requests running, in all of them."
+    )
+    waiting: Band | None = Field(
+        None, description="Requests waiting, in all of them."
+    )
+    kv_cache_percent: Band | None = Field(
+        None, description="KV cache in use, their mean."
+    )
+
+
+class RoleTimeline(StatusModel):
+    """The spans of one role."""
+
+    role: str = Field(description="Role of the servers.")
+    servers: int = Field(description="Servers that gave a sample at any time.")
+    spans: list[TimelineSpan] = Field(
+        default_factory=list, description="In order of time."
+    )
+
+
+class Timeline(StatusModel):
+    """The servers over time, in equal spans that all roles share."""
+
+    begin_unix_seconds: Number = Field(description="When the first span begins.")
+    span_seconds: Number = Field(description="How long each span is.")
+    samples: int = Field(description="Samples that were taken.")
+    roles: list[RoleTimeline] = Field(
+        default_factory=list, description="One entry a role."
+    )
+
+
+class ResultDocument(StatusModel):
+    """A run as it was judged, with nothing cut that the status cuts."""
+
+    schema_: Literal["benchrun.result/1"] = Field(
+        RESULT_SCHEMA,
+        alias="schema",
+        description="Name and version of this format.",
+    )
+    run: RunIdentity = Field(description="The run that it is of.")
+    instants: RunInstants = Field(
+        default_factory=RunInstants,
+        description="When what happened before it was judged.",
+    )
+    phase: Phase = Field("Completed", description="How the run ended.")
+    message: str = Field("", description="Why, in a sentence.")
+    conditions: Conditions = Field(
+        (), description="What follows for the conditions of the run."
+    )
+    spec: BenchmarkRunSpec = Field(
+        description="The spec that was accepted, with its defaults."
+    )
+    verdict: Verdict = Field(
+        "Unknown", description="The worst verdict of all load points."
+    )
+    headline: Headline | None = Field(
+        None, description="The figures of the best load point."
+    )
+    results: list[Result] = Field(
+        default_factory=list,
+        description="The load points, in the order of the plan.",
+    )
+    searches: list[SearchResult] = Field(
+        default_factory=list,
+        description="The highest load that met the objectives.",
+    )
+    findings: list[Finding] = Field(
+        default_factory=list,
+        description="What was found wrong with the measurement.",
+    )
+    comparison: Comparison | None = Field(
+        None, description="Comparison with the baseline."
+    )
+    stages: list[StageResult] = Field(
+        default_factory=list, description="The stages, in the order of measurement."
+    )
+    distributions: list[PooledDistributions] = Field(
+        default_factory=list, description="The latencies of each load point."
+    )
+    timeline: Timeline | None = Field(
+        None, description="The servers over time; absent without samples."
+    )
+    servers: list[ServerStatus] = Field(
+        default_factory=list, description="The servers, one entry a role."
+    )
+    client: ClientStatus | None = Field(
+        None, description="What generated the load."
+    )
+    datasets: list[DatasetStatus] = Field(
+        default_factory=list, description="What the prompts were made of."
+    )
+    cost: CostStatus | None = Field(None, description="What the servers cost.")
+    profile: ProfileStatus | None = Field(
+        None, description="What came of the profile."
+    )
+    judge: Judge | None = Field(None, description="Which rules judged.")
+    diagnostic: str | None = None
+    """The server's own answer to one more request, where every request of a stage failed."""
+    unstored: list[str] = Field(default_factory=list)
+    """Stages whose record could not be stored: this document is all that is left of them."""
+    refused: list[str] = Field(
+        default_factory=list,
+        description="What was left out because it can't be read.",
+    )
+    refused_count: int = Field(0, description="How many such parts there were.")
+    truncated: list[Truncated] = Field(
+        default_factory=list,
+        description="Lists that were cut to keep the document small.",
+    )
+
+    def status(
+        self, written: BenchmarkRunStatus | None = None
+    ) -> BenchmarkRunStatus:
+        """Return the run's status with everything that the document holds, uncut.
+
+        `written`: the status in the cluster, whose other fields are kept; None: there is none.
+        """
+        base = written if written is not None else self._status_of_its_own()
+        elsewhere = [
+            cut for cut in base.truncated if not cut.field.startswith(_WHOLE_HERE)
+        ]
+        return base.model_copy(
+            update={
+                "servers": self.servers,
+                "client": self.client,
+                "datasets": self.datasets,
+                "cost": self.cost,
+                "headline": self.headline,
+                "results": self.results,
+                "searches": self.searches,
+                "profile": self.profile,
+                "findings": self.findings,
+                "verdict": self.verdict,
+                "judge": self.judge,
+                "comparison": self.comparison,
+                "truncated": [*self.truncated, *elsewhere],
+            }
+        )
+
+    def _status_of_its_own(self) -> BenchmarkRunStatus:
+        """Return what the document knows of a status beside its results.
+
+        The run ended after the last answer, but the document has no later instant.
+        """
+        last_us = max(
+            (each.last_receive_unix_us for each in self.stages), default=None
+        )
+        end = (
+            None if last_us is None else datetime.fromtimestamp(last_us / 1e6, UTC)
+        )
+        return BenchmarkRunStatus(
+            phase=self.phase,
+            message=self.message,
+            conditions=self.conditions,
+            accepted_time=self.instants.accepted_time,
+            start_time=self.instants.start_time,
+            scheduled_time=self.instants.scheduled_time,
+            server_ready_time=self.instants.server_ready_time,
+            server_released_time=self.instants.server_released_time,
+            completion_time=self.instants.accepted_time
+            if end is None
+            else timestamp(end),
+        )
+
+
+def result_json(document: ResultDocument) -> bytes:
+    """Return the document as JSON: equal documents give equal bytes."""
+    return document.model_dump_json(by_alias=True, exclude_none=True).encode()
+
+
+def packed_json(text: bytes) -> bytes:
+    """Return JSON as gzip; equal texts give equal bytes."""
+    return gzip.compress(text, compresslevel=6, mtime=0)
+
+
+def read_result(text: bytes) -> ResultDocument:
+    """Return the document that this JSON is.
+
+    Raises ValueError, with one line, where it is none, or of another major version.
+    """
+    if len(text) > MAX_RESULT_BYTES:
+        raise ValueError(
+            f"the result document is larger than {MAX_RESULT_BYTES} bytes"
+        )
+    body = from_json(text, allow_inf_nan=False)
+    schema = body.get("schema") if isinstance(body, Mapping) else None
+    if schema != RESULT_SCHEMA:
+        raise ValueError(
+            f"not a {RESULT_SCHEMA} document, but {str(schema)[:60]!r}"
+        )
+    try:
+        return ResultDocument.model_validate(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ValueError(
+            f"not a {RESULT_SCHEMA} document: {where}: {first['msg']}"
+        ) from None
+
+
+def open_result(packed: bytes) -> ResultDocument:
+    """Unpack a document and read it.
+
+    Raises ValueError, with one line, for data that is none, however large it claims to be.
+    """
+    if len(packed) > MAX_PACKED_RESULT_BYTES:
+        raise ValueError(f"larger than {MAX_PACKED_RESULT_BYTES} bytes, packed")
+    inflate = zlib.decompressobj(wbits=31)
+    try:
+        text = inflate.decompress(packed, MAX_RESULT_BYTES)
+    except zlib.error as error:
+        raise ValueError(f"not a gzip stream: {error}") from error
+    if not inflate.eof:
+        raise ValueError(f"cut short, or larger than {MAX_RESULT_BYTES} bytes")
+    return read_result(text)

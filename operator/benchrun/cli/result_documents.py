@@ -1,0 +1,86 @@
+"""Result documents: found in files and in the cluster, checked, and made into runs."""
+
+from pathlib import Path
+
+from pydantic_core import from_json
+
+from benchrun.api import (
+    MAX_RESULT_BYTES,
+    ResultDocument,
+    ResultDocumentRef,
+    open_result,
+    read_result,
+)
+from benchrun.cli import errors
+from benchrun.observe import untrusted_json as raw, view_builders, views
+from benchrun.plan import stored_result
+
+_GZIP = b"\x1f\x8b"  # What every gzip stream begins with.
+
+
+class BadDocument(errors.CommandError):
+    """A file is meant to be a result document and is not valid."""
+
+
+def document_in(path: Path) -> ResultDocument | None:
+    """Return the result document that a file is, packed or not; None: it holds something else.
+
+    Raises CommandError where the file can't be read, BadDocument where it is not valid.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_RESULT_BYTES + 1)
+    except OSError as error:
+        raise errors.CommandError(f"{path}: {error.strerror}") from error
+    try:
+        if data.startswith(_GZIP):
+            return open_result(data)
+        return read_result(data) if _has_schema(data) else None
+    except ValueError as error:
+        raise BadDocument(
+            f"{path}: {error}; write it anew: benchrun export NAME --format result"
+        ) from error
+
+
+def _has_schema(data: bytes) -> bool:
+    """Return whether this is a JSON object with a schema, which Kubernetes' objects lack."""
+    if len(data) > MAX_RESULT_BYTES or not data.lstrip().startswith(b"{"):
+        return False
+    try:
+        body = from_json(data)
+    except ValueError:
+        return False
+    return isinstance(body, dict) and "schema" in body
+
+
+def run_of(document: ResultDocument) -> views.Run:
+    """Return the run of a document, as if the cluster held it."""
+    identity = document.run
+    body: raw.Object = {
+        "metadata": {
+            "namespace": identity.namespace,
+            "name": identity.name,
+            "uid": identity.uid,
+            "labels": identity.labels,
+        },
+        "spec": document.spec.model_dump(
+            mode="json", by_alias=True, exclude_none=True, exclude_defaults=True
+        ),
+        "status": document.status().model_dump(
+            mode="json", by_alias=True, exclude_none=True
+        ),
+    }
+    return view_builders.labelled_run_of(body)
+
+
+def stored_document(
+    body: raw.Object, ref: ResultDocumentRef, *, run_uid: str
+) -> ResultDocument:
+    """Return the document that a status refers to, from its ConfigMap.
+
+    Raises ValueError where it is not that document.
+    """
+    document = open_result(stored_result(body, digest=ref.sha256))
+    if document.run.uid != run_uid:
+        raise ValueError(f"is of the run with uid {document.run.uid}")
+    return document

@@ -1,0 +1,333 @@
+"""What the result document says of single stages, and of latencies beyond their percentiles."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
+
+from benchrun_client.contract import StageRecord, is_bounded
+
+from benchrun import api, measure
+from benchrun.api import (
+    LatencyDistribution,
+    LoadGenerator,
+    PooledDistributions,
+    ReplicaFigures,
+    StageGpus,
+    StageResult,
+    StageServer,
+)
+from benchrun.judge.rules.rule import Code, LoadPointContext, StageFinding
+from benchrun.judge.stage_facts import StageFacts
+from benchrun.measure import Distribution, rounded
+
+STAGE_PERCENTILES = (
+    "0.1",
+    "1",
+    "5",
+    "10",
+    "25",
+    "50",
+    "75",
+    "90",
+    "95",
+    "99",
+    "99.9",
+)
+"""Those that reports of single stages ask for."""
+CURVE_PERCENTILES = (
+    *(
+        "0.1",
+        "1",
+        "2.5",
+        "5",
+        "10",
+        "15",
+        "20",
+        "25",
+        "30",
+        "35",
+        "40",
+        "45",
+        "50",
+        "55",
+        "60",
+    ),
+    *(
+        "65",
+        "70",
+        "75",
+        "80",
+        "85",
+        "90",
+        "92.5",
+        "95",
+        "97",
+        "98",
+        "99",
+        "99.5",
+        "99.9",
+        "99.99",
+    ),
+)
+"""Those that a distribution is drawn through."""
+
+
+def stage_results(
+    context: LoadPointContext,
+    found: Sequence[StageFinding],
+    samples: Sequence[api.Sample],
+    *,
+    spec: api.BenchmarkRunSpec,
+    cost: api.CostStatus | None,
+) -> list[StageResult]:
+    """Return the measured stages of a load point, in order of repeats.
+
+    `found`: what was found at the load point. `samples`: those of all servers.
+    """
+    hidden = _hidden(found)
+    return [
+        _stage_result(stage, context, hidden, samples, spec=spec, cost=cost)
+        for stage in context.stages
+    ]
+
+
+def pooled_distributions(
+    context: LoadPointContext, found: Sequence[StageFinding]
+) -> PooledDistributions:
+    """Return the latencies of a load point, its repeats pooled, over whole stages."""
+    hidden = _hidden(found)
+    found_here = {
+        name: distribution(pool, CURVE_PERCENTILES, milliseconds=True)
+        for name, pool in context.pools.items()
+        if name != hidden
+    }
+    return PooledDistributions(
+        load_point=context.load_point.id, latencies=_known(found_here)
+    )
+
+
+def _hidden(found: Sequence[StageFinding]) -> str:
+    """Return the latency that can't be shown: gaps between chunks are not gaps between tokens."""
+    return (
+        "itl"
+        if any(each.code is Code.CHUNKS_ARE_NOT_TOKENS for each in found)
+        else ""
+    )
+
+
+def _stage_result(
+    stage: StageFacts,
+    context: LoadPointContext,
+    hidden: str,
+    samples: Sequence[api.Sample],
+    *,
+    spec: api.BenchmarkRunSpec,
+    cost: api.CostStatus | None,
+) -> StageResult:
+    record = stage.record
+    pools, samples_of = _latencies(stage, context, hidden, spec)
+    unbounded = _unbounded(
+        samples_of, dict.fromkeys((*STAGE_PERCENTILES, *context.percentiles))
+    )
+    plateau = stage.plateau
+    steady = (
+        measure.plateau_totals([(record, plateau)])
+        if isinstance(plateau, measure.Plateau)
+        else {}
+    )
+    roles = [*measure.role_figures(stage.windows), *measure.proxy_role([record])]
+    gpus = measure.gpu_figures(stage.windows)
+    metrics = measure.pooled_metrics([record], pools, context.percentiles)
+    rates = {key: steady.get(key, metrics[key]) for key in api.THROUGHPUTS}
+    spent = measure.tokens_per_joule(gpus, roles)
+    spent |= measure.time_costs(rates, cost) | measure.token_costs(
+        [record], spec.cost
+    )
+    return StageResult(
+        id=record.stage_id,
+        load_point=context.load_point.id,
+        repeat=context.load_point.stage_ids.index(record.stage_id) + 1,
+        sequence=record.sequence,
+        first_send_unix_us=record.first_send_unix_us,
+        last_receive_unix_us=record.last_receive_unix_us,
+        requests=len(record.requests.ok),
+        completed=sum(record.requests.ok),
+        errors=dict(record.errors),
+        prompts_digest=record.prompts_digest,
+        client=LoadGenerator(
+            engine=record.engine.name,
+            engine_version=record.engine.version,
+            processes=record.client.processes,
+        ),
+        servers=[
+            StageServer(role=edge.role, address=edge.address, version=edge.version)
+            for edge in record.servers
+        ],
+        engine_figures=dict(record.scalars),
+        metrics=metrics | spent,
+        steady=steady,
+        uncertain=_uncertain(unbounded, context.percentiles, metrics),
+        roles=roles,
+        replicas=[_replica(each) for each in measure.replicas(record, samples)],
+        gpus=_gpus(gpus),
+        distributions=_distributions(record, pools, unbounded),
+    )
+
+
+def _latencies(
+    stage: StageFacts,
+    context: LoadPointContext,
+    hidden: str,
+    spec: api.BenchmarkRunSpec,
+) -> tuple[measure.Pools, measure.Samples]:
+    """Return the latencies of a stage as pools, and as samples whose certainty is known.
+
+    Where requests may wait in the client's queue, those that include the wait are among them.
+    """
+    workload = context.load_point.workload
+    of_load = next(each.load for each in spec.workloads if each.name == workload)
+    queued = of_load.max_concurrency is not None
+    load = stage.load
+    measured = measure.pools_of([stage.record])
+    pools = {
+        name: pool
+        for name, pool in measured.items()
+        if pool.count and name != hidden
+    }
+    if queued:
+        pools |= measure.pools_of([stage.record], measure.QUEUED_LATENCIES)
+    if len(context.stages) == 1 and queued == load.capped:
+        return pools, {
+            name: each for name, each in context.answered.items() if name in pools
+        }
+    samples = measure.latency_samples(
+        [stage.record],
+        users=load.users,
+        at_once=load.all_at_once,
+        queued=queued,
+        failed=False,
+        parts=None if load.never_steady else [stage.steady_part],
+    )
+    return pools, {name: each for name, each in samples.items() if name in pools}
+
+
+def _unbounded(
+    samples: measure.Samples, percentiles: Iterable[str]
+) -> Mapping[str, Sequence[str]]:
+    """Return the percentiles of each latency that so few requests can't bound."""
+    levels = tuple(percentiles)
+    return {
+        name: [level for level in levels if not is_bounded(sample, float(level))]
+        for name, sample in samples.items()
+    }
+
+
+def _uncertain(
+    unbounded: Mapping[str, Sequence[str]],
+    percentiles: Sequence[str],
+    metrics: Mapping[str, float | None],
+) -> list[str]:
+    """Return the keys of the percentiles that were measured and are not bounded."""
+    keys = [
+        f"p{measure.percentile_word(percentile)}_{latency}_ms"
+        for latency, levels in unbounded.items()
+        for percentile in percentiles
+        if percentile in levels
+    ]
+    return [key for key in keys if metrics.get(key) is not None]
+
+
+def _distributions(
+    record: StageRecord,
+    pools: measure.Pools,
+    unbounded: Mapping[str, Sequence[str]],
+) -> dict[str, LatencyDistribution]:
+    columns = record.requests
+    lengths = {
+        "input_tokens": Distribution.of(compress(columns.input_tokens, columns.ok))
+    }
+    if measure.request_figures.counts_tokens(record):
+        lengths["output_tokens"] = Distribution.of(
+            compress(columns.output_tokens, columns.ok)
+        )
+    lengths["sent_tokens"] = Distribution.of(columns.input_tokens)
+    lengths["asked_tokens"] = Distribution.of(columns.asked_tokens)
+    latencies = {
+        name: distribution(
+            pool,
+            STAGE_PERCENTILES,
+            milliseconds=True,
+            unbounded=unbounded.get(name, ()),
+        )
+        for name, pool in pools.items()
+    }
+    tokens = {
+        name: distribution(pool, STAGE_PERCENTILES, milliseconds=False)
+        for name, pool in lengths.items()
+    }
+    return _known(latencies | tokens)
+
+
+def distribution(
+    pool: Distribution,
+    percentiles: Sequence[str],
+    *,
+    milliseconds: bool,
+    unbounded: Sequence[str] = (),
+) -> LatencyDistribution | None:
+    """Return the distribution of these values, with five significant digits; None without values.
+
+    `milliseconds`: whether the values are microseconds, to be returned as milliseconds.
+    `unbounded`: percentiles that so few requests can't bound.
+    """
+    mean = pool.mean()
+    if not pool.count or mean is None:
+        return None
+    scale = 1000.0 if milliseconds else 1.0
+
+    def scaled(value: float) -> float:
+        return rounded(value / scale) or 0.0
+
+    deviation = pool.deviation()
+    levels = {name: pool.percentile(float(name)) for name in percentiles}
+    return LatencyDistribution(
+        count=pool.count,
+        mean=scaled(mean),
+        deviation=None if deviation is None else scaled(deviation),
+        least=scaled(pool.at_rank(1)),
+        greatest=scaled(pool.at_rank(pool.count)),
+        percentiles={
+            name: scaled(level)
+            for name, level in levels.items()
+            if level is not None
+        },
+        unbounded=[level for level in percentiles if level in unbounded],
+    )
+
+
+def _known(
+    found: Mapping[str, LatencyDistribution | None],
+) -> dict[str, LatencyDistribution]:
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def _replica(of: measure.Replica) -> ReplicaFigures:
+    return ReplicaFigures(
+        address=of.address,
+        pod=of.pod,
+        requests_finished=of.requests_finished,
+        prompt_tokens=of.prompt_tokens,
+        generation_tokens=of.generation_tokens,
+        mean_ttft_ms=rounded(of.mean_ttft_ms),
+        mean_queue_ms=rounded(of.mean_queue_ms),
+        figures=measure.rounded_figures(of.figures),
+    )
+
+
+def _gpus(of: measure.GpuFigures) -> StageGpus:
+    return StageGpus(
+        gpu_power_mean_watts=rounded(of.gpu_power_mean_watts),
+        gpu_memory_max_mib=rounded(of.gpu_memory_max_mib),
+        sm_clock_mean_mhz=rounded(of.sm_clock_mean_mhz),
+        no_power_reason=of.no_power_reason,
+        output_tokens_per_joule=rounded(of.output_tokens_per_joule),
+    )
