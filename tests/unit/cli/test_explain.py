@@ -57,7 +57,7 @@ def test_an_unknown_code_is_an_error_that_names_the_nearest(
 ) -> None:
     assert main(["explain", "PrefixCacheHits"]) == 1
     output = " ".join(capsys.readouterr().err.split())
-    golden(output)
+    assert "did you mean PrefixCacheContaminated" in output
 
 
 def test_a_name_like_none_is_answered_with_all(capsys: Capture) -> None:

@@ -1,7 +1,7 @@
 """What pages say of the lines that rules draw is what the rules compare with."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -15,10 +15,6 @@ from dev.generate import findings_page
 
 PAGES = Path(__file__).parents[4] / "docs/findings"
 VALUES: Mapping[str, float] = asdict(Thresholds())
-LINES: Mapping[Code, Sequence[str]] = {
-    code: file_of(code).compares_with for code in Code
-}
-"""Thresholds that a rule compares with, by its code."""
 ALSO_SAID: Mapping[Code, set[float]] = {
     Code.CLIENT_SERVER_GAP: {1},
     Code.PATH_SLOW: {200},
@@ -58,7 +54,7 @@ def spoken(name: str) -> float:
 
 
 def test_every_threshold_belongs_to_a_page() -> None:
-    assert {name for names in LINES.values() for name in names} == {
+    assert {name for code in Code for name in file_of(code).compares_with} == {
         field.name for field in fields(Thresholds)
     }
 
@@ -68,7 +64,7 @@ def test_the_page_states_the_thresholds_of_the_code_and_no_others(
     code: Code,
 ) -> None:
     text = detection(code)
-    thresholds = {spoken(name) for name in LINES[code]}
+    thresholds = {spoken(name) for name in file_of(code).compares_with}
     assert thresholds <= numbers(text)
     words = "|".join(IN_WORDS)
     with_unit = set(re.findall(rf"({_NUMBER}|{words}) (?:%|ms\b|seconds\b)", text))

@@ -24,7 +24,7 @@ from benchrun.judge.rules.rule import Code, Found
 from unit.judge.found import example_of
 
 GOLDEN = Path(__file__).parent / "golden/findings.yaml"
-PAGES = Path(__file__).parents[3] / "docs/findings"
+PAGES = Path(__file__).parents[4] / "docs/findings"
 NOT_IN_THE_STATUS = "?{}[]"
 """What a sentence would show where its evidence lacks a key."""
 
@@ -38,8 +38,8 @@ def test_every_finding_is_small_and_survives_the_status(code: Code) -> None:
 
 
 def test_the_words_of_findings_are_those_that_were_reviewed() -> None:
-    """After a wanted change: `UPDATE_GOLDEN=1 pytest tests/unit/judge/test_codes.py`, then read the
-    diff."""
+    """After a wanted change: `UPDATE_GOLDEN=1 pytest tests/unit/judge/rules/test_codes.py`, then read
+    the diff."""
     shown = {}
     for code in Code:
         finding = example_of(code)
