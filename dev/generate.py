@@ -1,7 +1,7 @@
 """`python -m dev.generate [--check] [ROOT]`: writes or checks the generated files.
 
-They are made from the API models and the pages of findings. Codes are written first, then the
-rules: everything else imports them, and is therefore imported only where it is rendered.
+They are made from the API models and the pages of findings. The spec's rules are written first:
+everything else imports them, and is therefore imported only where it is rendered.
 """
 
 import argparse
@@ -14,11 +14,8 @@ from typing import Any
 
 import yaml
 
-from dev.finding_codes import codes_text
-
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python -m dev.generate"
-CODES_FILE = "operator/benchrun/api/codes.py"
 SPEC_RULES_FILE = "operator/benchrun/api/spec_rules.py"
 CRD_FILE = "crds/benchmarkruns.benchrun.dev.yaml"
 CHART_CRD_FILE = "charts/benchrun/files/benchmarkruns.benchrun.dev.yaml"
@@ -64,11 +61,6 @@ _EXPORTS = f"""\
 | format | what it writes |
 |---|---|
 """
-
-
-def codes_module() -> str:
-    """Return the module of finding codes, from the names of their pages."""
-    return f"# Generated from the names of the pages in docs/findings by: {COMMAND}\n{codes_text()}"
 
 
 def spec_rules_module() -> str:
@@ -140,7 +132,7 @@ def result_schema() -> str:
 
 
 def findings_page() -> str:
-    """Return a page of every finding with its severity and a line, from the findings' pages."""
+    """Return a page of every finding, with its severities and the first sentence of its page."""
     from benchrun.cli.commands.explain import pages
 
     rows = [
@@ -177,7 +169,6 @@ def exports_page() -> str:
 
 
 GENERATED: dict[str, Callable[[], str]] = {
-    CODES_FILE: codes_module,
     SPEC_RULES_FILE: spec_rules_module,
     CRD_FILE: crd_text,
     CHART_CRD_FILE: crd_text,

@@ -132,7 +132,7 @@ class Objective(SpecModel):
     )
 
 
-CHANGEABLE = tuple(code.value for code in Code if code not in FIXED)
+CHANGEABLE = tuple(sorted(code.value for code in Code if code not in FIXED))
 
 
 def _known_code(text: str) -> str:

@@ -7,7 +7,7 @@ from importlib.resources import files
 from itertools import accumulate, takewhile
 from pathlib import Path
 
-from benchrun.api import SEVERITIES, Code
+from benchrun.api import Code
 
 CHECKOUT = Path(__file__).parents[3] / "docs/findings"
 """Folder of the finding pages; an installation from a checkout reads them there."""
@@ -28,9 +28,8 @@ class Page:
 
     @property
     def severity(self) -> str:
-        """Return the severities that the lead names, such as "Suspect or Invalid"."""
-        words = re.findall(r"\w+", self._lead.partition(". ")[2])
-        return " or ".join(severity for severity in SEVERITIES if severity in words)
+        """Return the severities that the code's rule gives, such as "Suspect or Invalid"."""
+        return " or ".join(self.code.severities)
 
     @property
     def meaning(self) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from benchrun.cli.__main__ import main
-from benchrun.judge.rules.all_rules import SENTENCES
 from benchrun.judge.rules.rule import Code
 from unit.golden_messages import golden
 
@@ -47,7 +46,7 @@ def test_the_list_names_every_code_with_severity_and_a_line(
     first_words = [
         line.split()[0] for line in output[1:] if line and not line.startswith(" ")
     ]
-    assert first_words == [code.value for code in SENTENCES]
+    assert first_words == [code.value for code in Code]
     row = next(line for line in output if line.startswith("OutputTooShort"))
     assert row.split()[1:4] == ["Suspect", "or", "Invalid"]
     golden(row)
@@ -58,7 +57,7 @@ def test_an_unknown_code_is_an_error_that_names_the_nearest(
 ) -> None:
     assert main(["explain", "PrefixCacheHits"]) == 1
     output = " ".join(capsys.readouterr().err.split())
-    golden(output)
+    assert "did you mean PrefixCacheContaminated" in output
 
 
 def test_a_name_like_none_is_answered_with_all(capsys: Capture) -> None:
@@ -118,7 +117,7 @@ def test_the_package_brings_the_pages_along(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
     )
-    assert output.stdout.split() == [code.value for code in SENTENCES]
+    assert output.stdout.split() == [code.value for code in Code]
 
 
 def test_the_operators_image_copies_the_pages_to_where_they_are_looked_for() -> (

@@ -118,9 +118,7 @@ def test_every_rule_fires_in_every_load_point(
     """What each rule finds where it must, all of it at every stage; and that none could look, which
     another finding tells."""
     found = {
-        code: findings_of(code, repeats=2)[code]
-        for code in Code
-        if code != Code.NOT_CHECKED
+        code: findings_of(code)[code] for code in Code if code != Code.NOT_CHECKED
     }
 
     def every_rule(stage: StageFacts) -> Iterable[StageFinding | NotChecked]:

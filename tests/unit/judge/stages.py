@@ -8,13 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from benchrun.api import CompiledKernels, ServerStatus, Severity
-from benchrun.judge.rules.rule import (
-    Code,
-    Found,
-    NotChecked,
-    StageFacts,
-    StageFinding,
-)
+from benchrun.judge.rules.rule import Found, NotChecked, StageFacts, StageFinding
 from benchrun.judge.stage_facts import ExpectedStage
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import Window
@@ -28,7 +22,6 @@ from benchrun_client.contract import (
     UsersLoad,
     spelled,
 )
-from unit.measure.records import STAGE
 
 Profiled = Callable[[StageRecord], StageFacts]
 
@@ -118,13 +111,6 @@ def unchecked(found: Found) -> list[NotChecked]:
 def only(found: Found) -> StageFinding:
     (finding,) = findings(found)
     return finding
-
-
-def one_finding(
-    code: Code, severity: Severity, weight: float, **evidence: float | str | None
-) -> list[StageFinding]:
-    """Return what a rule returns that found one thing at the stage of `record()`."""
-    return [StageFinding(code, severity, STAGE, evidence, weight=weight)]
 
 
 def severity(found: Found) -> Severity | None:

@@ -146,6 +146,12 @@ def test_one_entry_a_code_with_the_worst_stages_evidence() -> None:
     assert found[0].meaning == page_of(Code.PREFIX_CACHE_CONTAMINATED).meaning
 
 
+def test_an_error_is_cut_at_300_characters() -> None:
+    failed = record(requests=requests(ok=(0, 0)), diagnostic="d" * 1000)
+    (finding, *_) = judge_stage(context()(failed))
+    assert finding.evidence["error"] == "d" * 300
+
+
 def test_a_sentence_is_cut_at_a_thousand_bytes() -> None:
     reasons = {code.value: "é" * 90 for code in list(Code)[:24]}
     (entry,) = aggregate([StageFinding(Code.NOT_CHECKED, "Note", "a/r1", reasons)])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from benchrun.observe import image_pull_seconds
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 IMAGE = '"vllm/vllm-openai:v0.32.0"'
 
@@ -86,6 +86,7 @@ ANYTHING = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(
     st.lists(
         st.fixed_dictionaries(

@@ -14,11 +14,12 @@ JSON = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=8) | st.dictionaries(st.text(), inner, max_size=8)
     ),
+    max_leaves=20,
 )
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.dictionaries(st.text(), JSON))
+@given(st.dictionaries(st.text(), JSON, max_size=4))
 def test_what_was_packed_comes_back(value: dict[str, object]) -> None:
     assert unpacked(packed(value)) == json.loads(json.dumps(value))
 

@@ -9,13 +9,12 @@ from rich.text import Text
 from benchrun.api import Code
 from benchrun.cli import console_tables, errors
 from benchrun.judge.finding_pages import Page, page_of
-from benchrun.judge.rules import all_rules
 from benchrun.report.exit_codes import PASSED
 
 
 def pages() -> list[Page]:
     """Return the pages of all findings, in the order that results have."""
-    return list(map(page_of, all_rules.SENTENCES))
+    return list(map(page_of, Code))
 
 
 SUMMARY = "explain a finding"
@@ -42,7 +41,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
             (code for code in Code if code.lower() == options.code.lower()), None
         )
     ) is None:
-        raise errors.unknown("finding", options.code, list(Code))
+        raise errors.unknown("finding", options.code, sorted(Code))
     text = page_of(code).text
     if console.is_terminal:
         console.print(Markdown(text))

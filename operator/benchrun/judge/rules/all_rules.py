@@ -1,6 +1,7 @@
 """All rules in their order, applied to stages, load points and runs.
 
-Also the verdict, the list and the sentences of what they find.
+Also the verdict, the list and the sentences of what they find. In which order results show the
+findings is said by `Code`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,32 +27,87 @@ from benchrun.judge.rules.rule import (
     Evidence,
     Found,
     LoadPointContext,
+    LoadPointRule,
     NotChecked,
     RunContext,
+    RunRule,
     StageFinding,
+    StageRule,
 )
 from benchrun.judge.stage_facts import StageFacts
 from benchrun.judge.status_size import json_bytes
 
-_FAMILIES = [failures_and_tokens, sample_size, server_identity, kv_cache, replicas]
-_FAMILIES += [hardware, load, client, warm_up, steady_state, scraping, rule]
+STAGE_RULES: tuple[StageRule, ...] = (
+    failures_and_tokens.requests_failed,
+    failures_and_tokens.no_output,
+    server_identity.wrong_server,
+    server_identity.wrong_model,
+    server_identity.server_restarted,
+    server_identity.foreign_traffic,
+    kv_cache.prefix_cache,
+    kv_cache.cache_reset,
+    kv_cache.kv_recomputed,
+    failures_and_tokens.output_too_short,
+    failures_and_tokens.stream_truncated,
+    failures_and_tokens.requests_aborted,
+    failures_and_tokens.requests_rejected,
+    replicas.replicas_unequal,
+    replicas.load_uneven,
+    failures_and_tokens.token_counts_disagree,
+    failures_and_tokens.prompt_tokens_disagree,
+    failures_and_tokens.chunks_are_not_tokens,
+    failures_and_tokens.speculation_on_random_text,
+    kv_cache.preempted,
+    load.rate_not_achieved,
+    load.concurrency_not_reached,
+    load.queue_wait_hidden,
+    load.all_at_once,
+    client.client_saturated,
+    client.path_slow,
+    client.gap_beyond_client,
+    client.client_throttled,
+    client.shards_out_of_step,
+    replicas.proxy_saturated,
+    replicas.role_idle,
+    warm_up.compilation_in_window,
+    hardware.gpu_slowed,
+    hardware.gpu_shared,
+    hardware.gpus_unread,
+    hardware.server_throttled,
+    warm_up.cold_start,
+    warm_up.warmup_incomplete,
+    steady_state.window_too_short,
+    steady_state.first_part_differs,
+    steady_state.not_steady_state,
+    load.users_in_step,
+    scraping.scrape_coverage,
+    scraping.littles_law,
+)
+"""Rules of a stage, in the order in which a NotChecked names them."""
+LOAD_POINT_RULES: tuple[LoadPointRule, ...] = (
+    sample_size.too_few_samples,
+    sample_size.repeats_disagree,
+    hardware.gpu_clocks_differ,
+)
+RUN_RULES: tuple[RunRule, ...] = (
+    hardware.gpu_errors,
+    warm_up.batch_not_warmed_up,
+    steady_state.drift,
+)
 SENTENCES: Mapping[Code, rule.Sentence] = {
-    code: words
-    for (_, code), words in sorted(
-        entry for f in _FAMILIES for entry in f.RULES.sentences.items()
-    )
+    **failures_and_tokens.SENTENCES,
+    **sample_size.SENTENCES,
+    **server_identity.SENTENCES,
+    **kv_cache.SENTENCES,
+    **replicas.SENTENCES,
+    **hardware.SENTENCES,
+    **load.SENTENCES,
+    **client.SENTENCES,
+    **warm_up.SENTENCES,
+    **steady_state.SENTENCES,
+    **scraping.SENTENCES,
+    **rule.SENTENCES,
 }
-"""The sentence of every code, in the order in which findings of one severity are shown."""
-STAGE_RULES = tuple(
-    found
-    for _, found in sorted(
-        entry for f in _FAMILIES for entry in f.RULES.of_stages.items()
-    )
-)
-LOAD_POINT_RULES = tuple(
-    found for f in _FAMILIES for found in f.RULES.of_load_points
-)
-RUN_RULES = tuple(found for f in _FAMILIES for found in f.RULES.of_runs)
 
 
 def evidence_sentence(code: Code, evidence: Evidence) -> str:
@@ -139,7 +195,7 @@ def aggregate(findings: Iterable[StageFinding]) -> list[Finding]:
     by_code: dict[Code, list[StageFinding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, []).append(finding)
-    entries = [_entry(by_code[code]) for code in SENTENCES if code in by_code]
+    entries = [_entry(by_code[code]) for code in Code if code in by_code]
     ordered = sorted(entries, key=lambda entry: -SEVERITIES.index(entry.severity))
     return within(MAX_FINDINGS_BYTES, ordered)
 

@@ -13,7 +13,7 @@ from benchrun.judge.rules.rule import (
     Evidence,
     Found,
     NotChecked,
-    Rules,
+    Sentence,
     StageFinding,
     graded,
     in_words,
@@ -36,7 +36,7 @@ SHOWN_STOLEN_PERCENT = 5.0
 evidence always has it."""
 
 # Sentences by the worst sign of an overloaded client.
-_SENTENCES: Mapping[str, str] = {
+_SIGN_SENTENCES: Mapping[str, str] = {
     GAP: (
         "Neither the server nor the path explains {unexplainedMs} ms of TTFT (threshold {line} ms)"
     ),
@@ -106,7 +106,7 @@ def client_saturated(stage: StageFacts) -> Found:
 
 def saturated_sentence(evidence: Evidence) -> str:
     """Return the sentence of a ClientSaturated finding, by the worst sign in its evidence."""
-    worst = _SENTENCES.get(
+    worst = _SIGN_SENTENCES.get(
         str(evidence.get("worst")), "These thresholds were crossed: {crossed}"
     )
     stolen = evidence.get("stolenPercent")
@@ -438,42 +438,29 @@ def gap_beyond_client(stage: StageFacts) -> Found:
     ]
 
 
-RULES = Rules(
-    of_stages={
-        220: client_saturated,
-        222: path_slow,
-        224: gap_beyond_client,
-        230: client_throttled,
-        240: shards_out_of_step,
-    },
-    sentences={
-        (180, Code.CLIENT_SATURATED): saturated_sentence,
-        (
-            182,
-            Code.PATH_SLOW,
-        ): "[A round trip to the server takes {roundTripMs} ms (threshold {lineMs} ms), within a "
-        "mean TTFT of {meanTtftMs} ms. ][TCP lost {lostSegments} segments in {answered} answers "
-        "(threshold {suspectSegments}).]",
-        (
-            184,
-            Code.FRONTEND_SATURATED,
-        ): "vLLM's API server used {apiServerCores} cores (threshold {suspectCores}), and "
-        "requests waited {unexplainedMs} ms before the engine (threshold {lineMs} ms).",
-        (
-            186,
-            Code.CLIENT_SERVER_GAP,
-        ): "TTFT at the client is {ttftGapMs} ms longer than at the server; connection "
-        "set-up, round trips and the client's CPU do not explain {unexplainedMs} ms of it "
-        "(threshold {lineMs} ms).",
-        (
-            190,
-            Code.CLIENT_THROTTLED,
-        ): "The kernel throttled the client in {throttledPeriods} scheduling periods "
-        "within {wallSeconds} s.",
-        (
-            200,
-            Code.SHARDS_OUT_OF_STEP,
-        ): "{processes} client processes started up to {apartMs} ms apart, clock error "
-        "included (threshold {suspectMs} ms).",
-    },
-)
+SENTENCES: Mapping[Code, Sentence] = {
+    Code.CLIENT_SATURATED: saturated_sentence,
+    Code.PATH_SLOW: (
+        "[A round trip to the server takes {roundTripMs} ms (threshold {lineMs} "
+        "ms), within a mean TTFT of {meanTtftMs} ms. ][TCP lost {lostSegments} "
+        "segments in {answered} answers (threshold {suspectSegments}).]"
+    ),
+    Code.FRONTEND_SATURATED: (
+        "vLLM's API server used {apiServerCores} cores (threshold "
+        "{suspectCores}), and requests waited {unexplainedMs} ms before the "
+        "engine (threshold {lineMs} ms)."
+    ),
+    Code.CLIENT_SERVER_GAP: (
+        "TTFT at the client is {ttftGapMs} ms longer than at the server; "
+        "connection set-up, round trips and the client's CPU do not explain "
+        "{unexplainedMs} ms of it (threshold {lineMs} ms)."
+    ),
+    Code.CLIENT_THROTTLED: (
+        "The kernel throttled the client in {throttledPeriods} scheduling periods "
+        "within {wallSeconds} s."
+    ),
+    Code.SHARDS_OUT_OF_STEP: (
+        "{processes} client processes started up to {apartMs} ms apart, clock "
+        "error included (threshold {suspectMs} ms)."
+    ),
+}

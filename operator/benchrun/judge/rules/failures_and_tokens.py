@@ -3,6 +3,7 @@
 Token counts are compared between client and servers.
 """
 
+from collections.abc import Mapping
 from itertools import compress
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from benchrun.judge.rules.rule import (
     Evidence,
     Found,
     NotChecked,
-    Rules,
+    Sentence,
     StageFacts,
     StageFinding,
 )
@@ -425,75 +426,52 @@ def speculation_on_random_text(stage: StageFacts) -> Found:
     ]
 
 
-RULES = Rules(
-    of_stages={
-        10: requests_failed,
-        20: no_output,
-        120: requests_rejected,
-        100: output_too_short,
-        110: stream_truncated,
-        150: token_counts_disagree,
-        160: chunks_are_not_tokens,
-        112: requests_aborted,
-        155: prompt_tokens_disagree,
-        165: speculation_on_random_text,
-    },
-    sentences={
-        (
-            10,
-            Code.ALL_REQUESTS_FAILED,
-        ): "All {requests} requests failed.[ Error: {error}]",
-        (
-            20,
-            Code.REQUESTS_FAILED,
-        ): "{failed} of {requests} requests failed ({failedPercent} %, threshold "
-        "{maxFailedPercent} %).[ Error: {error}]",
-        (
-            30,
-            Code.NO_OUTPUT,
-        ): "{answered} requests were answered, with {outputTokens} output tokens in all.",
-        (
-            150,
-            Code.REQUESTS_REJECTED,
-        ): "{rejectedPercent} % of {requests} requests were rejected: {tooManyRequests} "
-        "with 429, {serviceUnavailable} with 503[; the servers counted {rejectedByServers}].",
-        (
-            130,
-            Code.OUTPUT_TOO_SHORT,
-        ): "Answers have {meanOutputTokens} of {askedTokens} expected tokens on average "
-        "({percent} %; threshold {suspectPercent} %, Invalid below {invalidPercent} %)[; "
-        "{stoppedPercent} % ended at a stop "
-        "token (threshold {suspectStoppedPercent} %)].",
-        (
-            140,
-            Code.STREAM_TRUNCATED,
-        ): "{truncated} of {answered} answers broke off ({truncatedPercent} %, threshold "
-        "{invalidPercent} %).",
-        (
-            310,
-            Code.TOKEN_COUNTS_DISAGREE,
-        ): "The client counted {clientTokens} output tokens and the servers "
-        "{serverTokens}: {differencePercent} % apart (threshold {suspectPercent} %).",
-        (
-            350,
-            Code.CHUNKS_ARE_NOT_TOKENS,
-        ): "{outputTokens} output tokens came in {chunks} chunks: {chunksPerToken} "
-        "chunks a token (threshold {noteBelow}).",
-        (
-            145,
-            Code.REQUESTS_ABORTED,
-        ): "Of {requests} requests the servers aborted or failed {aborted}, but only "
-        "{failed} failed at the client: they differ by {percent} % of the requests (Suspect above "
-        "{suspectPercent} %).",
-        (
-            315,
-            Code.PROMPT_TOKENS_DISAGREE,
-        ): "The server counts {serverTokens} prompt tokens, the client "
-        "{clientTokens}: {offsetTokens} a prompt, {percent} % (Suspect above {suspectPercent} %).",
-        (
-            345,
-            Code.SPECULATION_ON_RANDOM_TEXT,
-        ): "The servers drafted {draftTokens} tokens for random text[ and "
-        "accepted {acceptedPercent} % of them].",
-    },
-)
+SENTENCES: Mapping[Code, Sentence] = {
+    Code.ALL_REQUESTS_FAILED: "All {requests} requests failed.[ Error: {error}]",
+    Code.REQUESTS_FAILED: (
+        "{failed} of {requests} requests failed ({failedPercent} %, threshold "
+        "{maxFailedPercent} %).[ Error: {error}]"
+    ),
+    Code.NO_OUTPUT: (
+        "{answered} requests were answered, with {outputTokens} output tokens in "
+        "all."
+    ),
+    Code.OUTPUT_TOO_SHORT: (
+        "Answers have {meanOutputTokens} of {askedTokens} expected tokens on "
+        "average ({percent} %; threshold {suspectPercent} %, Invalid below "
+        "{invalidPercent} %)[; {stoppedPercent} % ended at a stop token "
+        "(threshold {suspectStoppedPercent} %)]."
+    ),
+    Code.STREAM_TRUNCATED: (
+        "{truncated} of {answered} answers broke off ({truncatedPercent} %, "
+        "threshold {invalidPercent} %)."
+    ),
+    Code.REQUESTS_ABORTED: (
+        "Of {requests} requests the servers aborted or failed {aborted}, but only "
+        "{failed} failed at the client: they differ by {percent} % of the "
+        "requests (Suspect above {suspectPercent} %)."
+    ),
+    Code.REQUESTS_REJECTED: (
+        "{rejectedPercent} % of {requests} requests were rejected: "
+        "{tooManyRequests} with 429, {serviceUnavailable} with 503[; the servers "
+        "counted {rejectedByServers}]."
+    ),
+    Code.TOKEN_COUNTS_DISAGREE: (
+        "The client counted {clientTokens} output tokens and the servers "
+        "{serverTokens}: {differencePercent} % apart (threshold {suspectPercent} "
+        "%)."
+    ),
+    Code.PROMPT_TOKENS_DISAGREE: (
+        "The server counts {serverTokens} prompt tokens, the client "
+        "{clientTokens}: {offsetTokens} a prompt, {percent} % (Suspect above "
+        "{suspectPercent} %)."
+    ),
+    Code.SPECULATION_ON_RANDOM_TEXT: (
+        "The servers drafted {draftTokens} tokens for random text[ and accepted "
+        "{acceptedPercent} % of them]."
+    ),
+    Code.CHUNKS_ARE_NOT_TOKENS: (
+        "{outputTokens} output tokens came in {chunks} chunks: {chunksPerToken} "
+        "chunks a token (threshold {noteBelow})."
+    ),
+}

@@ -17,8 +17,8 @@ from benchrun.judge.rules.rule import (
     Found,
     LoadPointContext,
     NotChecked,
-    Rules,
     RunContext,
+    Sentence,
     StageFinding,
 )
 from benchrun.judge.stage_facts import StageFacts
@@ -346,35 +346,26 @@ def server_throttled(stage: StageFacts) -> Found:
     )
 
 
-RULES = Rules(
-    of_stages={
-        272: gpu_slowed,
-        274: gpu_shared,
-        276: gpus_unread,
-        278: server_throttled,
-    },
-    of_load_points=(gpu_clocks_differ,),
-    of_runs=(gpu_errors,),
-    sentences={
-        (
-            95,
-            Code.GPU_ERRORS,
-        ): "{error} of the GPUs of {server} went from {before} to {after}, first seen in {stage}.",
-        (235, Code.GPU_SHARED): "[{pods} pods use one GPU.]"
-        "[{usedMib} of {totalMib} MiB of a GPU are in use (threshold {suspectMib} MiB, with "
-        "--gpu-memory-utilization {utilization}).]",
-        (
-            245,
-            Code.GPU_SLOWED,
-        ): "GPU clocks: {cause}[; slowed for heat or by hardware in {slowedPercent} % of the "
-        "samples (threshold {suspectSlowedPercent} %)][; at the power limit in "
-        "{powerCappedPercent} % (threshold {notePercent} %)]"
-        "[; SM clock from {fromMhz} to {toMhz} MHz, {clockFallPercent} % (threshold "
-        "{suspectFallPercent} %)].",
-        (
-            248,
-            Code.SERVER_THROTTLED,
-        ): "{server}[ reached its CPU limit in {throttledPercent} % of its CPU periods]"
-        "[ waited for a core in {waitingPercent} % of the time] (threshold {suspectPercent} %).",
-    },
-)
+SENTENCES: Mapping[Code, Sentence] = {
+    Code.GPU_ERRORS: (
+        "{error} of the GPUs of {server} went from {before} to {after}, first "
+        "seen in {stage}."
+    ),
+    Code.GPU_SHARED: (
+        "[{pods} pods use one GPU.][{usedMib} of {totalMib} MiB of a GPU are in "
+        "use (threshold {suspectMib} MiB, with --gpu-memory-utilization "
+        "{utilization}).]"
+    ),
+    Code.GPU_SLOWED: (
+        "GPU clocks: {cause}[; slowed for heat or by hardware in {slowedPercent} "
+        "% of the samples (threshold {suspectSlowedPercent} %)][; at the power "
+        "limit in {powerCappedPercent} % (threshold {notePercent} %)][; SM clock "
+        "from {fromMhz} to {toMhz} MHz, {clockFallPercent} % (threshold "
+        "{suspectFallPercent} %)]."
+    ),
+    Code.SERVER_THROTTLED: (
+        "{server}[ reached its CPU limit in {throttledPercent} % of its CPU "
+        "periods][ waited for a core in {waitingPercent} % of the time] "
+        "(threshold {suspectPercent} %)."
+    ),
+}

@@ -3,6 +3,7 @@
 Unexpected prefix hits, failed resets, preemptions, and prompts computed twice despite a transfer.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from benchrun.api import FAILED_TRANSFERS, Severity
@@ -11,7 +12,7 @@ from benchrun.judge.rules.rule import (
     Evidence,
     Found,
     NotChecked,
-    Rules,
+    Sentence,
     StageFacts,
     StageFinding,
     graded,
@@ -203,34 +204,22 @@ def kv_recomputed(stage: StageFacts) -> Found:
     ]
 
 
-RULES = Rules(
-    of_stages={
-        70: prefix_cache,
-        80: cache_reset,
-        90: kv_recomputed,
-        170: preempted,
-    },
-    sentences={
-        (
-            100,
-            Code.PREFIX_CACHE_CONTAMINATED,
-        ): "{hitPercent} % of the prompt tokens were in the prefix cache, "
-        "{beyondPercent} % more than the workload repeats (threshold {suspectPercent} %, Invalid "
-        "above {invalidPercent} %).",
-        (
-            110,
-            Code.CACHE_RESET_FAILED,
-        ): "The prefix cache was not emptied in {attempts} attempts. Answer: {answer}",
-        (
-            320,
-            Code.PREEMPTED,
-        ): "Preemptions: {preemptions} in {requests} requests ({percent} %, Suspect above "
-        "{suspectPercent} %).",
-        (
-            120,
-            Code.KV_RECOMPUTED,
-        ): "The decode servers computed {recomputedPercent} % of {promptTokens} prompt tokens "
-        "themselves (threshold {suspectPercent} %, Invalid above {invalidPercent} %)[; "
-        "{failedTransfers} transfers failed].",
-    },
-)
+SENTENCES: Mapping[Code, Sentence] = {
+    Code.PREFIX_CACHE_CONTAMINATED: (
+        "{hitPercent} % of the prompt tokens were in the prefix cache, "
+        "{beyondPercent} % more than the workload repeats (threshold "
+        "{suspectPercent} %, Invalid above {invalidPercent} %)."
+    ),
+    Code.CACHE_RESET_FAILED: (
+        "The prefix cache was not emptied in {attempts} attempts. Answer: {answer}"
+    ),
+    Code.KV_RECOMPUTED: (
+        "The decode servers computed {recomputedPercent} % of {promptTokens} "
+        "prompt tokens themselves (threshold {suspectPercent} %, Invalid above "
+        "{invalidPercent} %)[; {failedTransfers} transfers failed]."
+    ),
+    Code.PREEMPTED: (
+        "Preemptions: {preemptions} in {requests} requests ({percent} %, Suspect "
+        "above {suspectPercent} %)."
+    ),
+}

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from benchrun.judge.rules.rule import (
     Evidence,
     Found,
     NotChecked,
-    Rules,
+    Sentence,
     StageFacts,
     StageFinding,
 )
@@ -289,38 +289,26 @@ def share_of_round(
     return 1 / max(1.0, squares / mean**2 - 1 / mean)
 
 
-RULES = Rules(
-    of_stages={
-        180: rate_not_achieved,
-        190: concurrency_not_reached,
-        200: queue_wait_hidden,
-        210: all_at_once,
-        315: users_in_step,
-    },
-    sentences={
-        (
-            160,
-            Code.RATE_NOT_ACHIEVED,
-        ): "{sentRate} of {askedRate} requests/s were sent ({sentPercent} %; threshold "
-        "{suspectPercent} %, Invalid below {invalidPercent} %).",
-        (
-            170,
-            Code.CONCURRENCY_NOT_REACHED,
-        ): "{meanInFlight} requests were in flight on average, with {users} users "
-        "({reachedPercent} %, threshold {suspectPercent} %).",
-        (
-            370,
-            Code.QUEUE_WAIT_HIDDEN,
-        ): "Requests waited {meanQueueWaitMs} ms in the client on average and "
-        "{p99QueueWaitMs} ms at p99 (threshold {lineMs} ms).",
-        (
-            380,
-            Code.ALL_AT_ONCE,
-        ): "All {requests} requests were sent at once[; the mean TTFT is {meanTtftMs} ms].",
-        (
-            365,
-            Code.USERS_IN_STEP,
-        ): "The {users} users begin their requests within {shareOfRoundPercent} % of a round "
-        "(threshold {notePercent} %); TTFT is {p10TtftMs} ms (p10) to {p90TtftMs} ms (p90).",
-    },
-)
+SENTENCES: Mapping[Code, Sentence] = {
+    Code.RATE_NOT_ACHIEVED: (
+        "{sentRate} of {askedRate} requests/s were sent ({sentPercent} %; "
+        "threshold {suspectPercent} %, Invalid below {invalidPercent} %)."
+    ),
+    Code.CONCURRENCY_NOT_REACHED: (
+        "{meanInFlight} requests were in flight on average, with {users} users "
+        "({reachedPercent} %, threshold {suspectPercent} %)."
+    ),
+    Code.USERS_IN_STEP: (
+        "The {users} users begin their requests within {shareOfRoundPercent} % of "
+        "a round (threshold {notePercent} %); TTFT is {p10TtftMs} ms (p10) to "
+        "{p90TtftMs} ms (p90)."
+    ),
+    Code.QUEUE_WAIT_HIDDEN: (
+        "Requests waited {meanQueueWaitMs} ms in the client on average and "
+        "{p99QueueWaitMs} ms at p99 (threshold {lineMs} ms)."
+    ),
+    Code.ALL_AT_ONCE: (
+        "All {requests} requests were sent at once[; the mean TTFT is "
+        "{meanTtftMs} ms]."
+    ),
+}

@@ -15,7 +15,7 @@ from benchrun.judge.rules.rule import (
     Evidence,
     Found,
     NotChecked,
-    Rules,
+    Sentence,
     StageFacts,
     StageFinding,
     times,
@@ -305,38 +305,27 @@ def proxy_saturated(stage: StageFacts) -> Found:
     ]
 
 
-RULES = Rules(
-    of_stages={
-        130: replicas_unequal,
-        140: load_uneven,
-        250: proxy_saturated,
-        260: role_idle,
-    },
-    sentences={
-        (
-            220,
-            Code.REPLICAS_UNEQUAL,
-        ): "{servers} servers of one role have {versions} versions[ ({versionsNamed})], "
-        "{settings} settings, {models} models[ ({modelsNamed})] (1 of each expected)[; {server} "
-        "was read at one end of the stage only]; "
-        "{byUnknownServersPercent} % of the answers came from unknown servers (threshold "
-        "{invalidPercent} %).",
-        (
-            230,
-            Code.LOAD_UNEVEN,
-        ): "{servers} servers answered between {smallestSharePercent} % and "
-        "{largestSharePercent} % of {requests} requests: {server} is {offPercent} % off an equal "
-        "share (threshold {suspectPercent} %).",
-        (
-            360,
-            Code.ROLE_IDLE,
-        ): "The {idleRole} servers were idle in {idlePercent} % of the samples, while requests "
-        "queued at {queueRole} in {queuedPercent} % (threshold {notePercent} %).",
-        (
-            210,
-            Code.PROXY_SATURATED,
-        ): "The proxy added {addedMeanMs} ms to the mean TTFT[ and held requests back for "
-        "{queuedMeanMs} ms] (threshold {suspectMs} ms), and used {cores} cores (threshold "
-        "{suspectCores}).",
-    },
-)
+SENTENCES: Mapping[Code, Sentence] = {
+    Code.PROXY_SATURATED: (
+        "The proxy added {addedMeanMs} ms to the mean TTFT[ and held requests "
+        "back for {queuedMeanMs} ms] (threshold {suspectMs} ms), and used {cores} "
+        "cores (threshold {suspectCores})."
+    ),
+    Code.REPLICAS_UNEQUAL: (
+        "{servers} servers of one role have {versions} versions[ "
+        "({versionsNamed})], {settings} settings, {models} models[ "
+        "({modelsNamed})] (1 of each expected)[; {server} was read at one end of "
+        "the stage only]; {byUnknownServersPercent} % of the answers came from "
+        "unknown servers (threshold {invalidPercent} %)."
+    ),
+    Code.LOAD_UNEVEN: (
+        "{servers} servers answered between {smallestSharePercent} % and "
+        "{largestSharePercent} % of {requests} requests: {server} is {offPercent} "
+        "% off an equal share (threshold {suspectPercent} %)."
+    ),
+    Code.ROLE_IDLE: (
+        "The {idleRole} servers were idle in {idlePercent} % of the samples, "
+        "while requests queued at {queueRole} in {queuedPercent} % (threshold "
+        "{notePercent} %)."
+    ),
+}

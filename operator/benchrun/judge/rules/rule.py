@@ -3,7 +3,7 @@
 A rule looks at a stage, at a load point or at the whole run, and returns what it found: nothing
 when all is well. It never guesses: where its input is missing it returns `NotChecked`, because "not
 checked" must not look like "checked and fine". Each file of this folder has one family of rules,
-and lists them with the sentences of their codes in `RULES` at its end.
+with the sentences of their codes at its end; `all_rules.py` lists all rules in their order.
 """
 
 import math
@@ -200,19 +200,8 @@ def number(value: float | None) -> str:
 
 
 StageRule = Callable[[StageFacts], Found]
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """A family of rules, and the sentence of every code that they find."""
-
-    sentences: Mapping[tuple[int, Code], Sentence]
-    """Sentences by position and code: findings of one severity are shown in this order, over all
-    families."""
-    of_stages: Mapping[int, StageRule] = field(default_factory=dict)
-    """Stage rules by position: findings of a stage come in this order, over all families."""
-    of_load_points: Sequence[Callable[[LoadPointContext], Found]] = ()
-    of_runs: Sequence[Callable[[RunContext], Found]] = ()
+LoadPointRule = Callable[[LoadPointContext], Found]
+RunRule = Callable[[RunContext], Found]
 
 
 def times(value: float, threshold: float) -> float:
@@ -251,10 +240,8 @@ def overridden(
     return changed
 
 
-RULES = Rules(
-    {
-        (400, Code.NOT_CHECKED): lambda evidence: "; ".join(
-            f"{code}: {why}" for code, why in evidence.items()
-        )
-    }
-)
+SENTENCES: Mapping[Code, Sentence] = {
+    Code.NOT_CHECKED: lambda evidence: "; ".join(
+        f"{code}: {why}" for code, why in evidence.items()
+    ),
+}

@@ -1,6 +1,6 @@
 """Too few requests for a percentile, repeats that disagree, and stages that were never measured."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
 
 from benchrun_client.contract import (
@@ -18,7 +18,7 @@ from benchrun.judge.rules.rule import (
     Found,
     LoadPointContext,
     NotChecked,
-    Rules,
+    Sentence,
     StageFinding,
 )
 from benchrun.measure import rounded, significance
@@ -168,24 +168,17 @@ def unstored_records(
     ]
 
 
-RULES = Rules(
-    of_load_points=(too_few_samples, repeats_disagree),
-    sentences={
-        (340, Code.TOO_FEW_SAMPLES): (
-            "Percentile {percentiles} can't be relied on: {samples} requests in the steady part[; "
-            "p{percentile} needs {needed}][, {rounds} rounds of all requests in flight (needed: "
-            "{roundsNeeded})][, {repeats} repeats (needed, as all were sent at once: "
-            "{repeatsNeeded})]."
-        ),
-        (
-            290,
-            Code.REPEATS_DISAGREE,
-        ): "{figure} is between {least} and {most} in {repeats} repeats: coefficient of "
-        "variation {cvPercent} % (threshold {suspectPercent} %).",
-        (
-            390,
-            Code.RECORD_NOT_STORED,
-        ): "{unstored} records could not be stored: {stages}.",
-        (40, Code.RECORD_MISSING): "{measured} of {planned} repeats were measured.",
-    },
-)
+SENTENCES: Mapping[Code, Sentence] = {
+    Code.RECORD_MISSING: "{measured} of {planned} repeats were measured.",
+    Code.REPEATS_DISAGREE: (
+        "{figure} is between {least} and {most} in {repeats} repeats: coefficient "
+        "of variation {cvPercent} % (threshold {suspectPercent} %)."
+    ),
+    Code.TOO_FEW_SAMPLES: (
+        "Percentile {percentiles} can't be relied on: {samples} requests in the "
+        "steady part[; p{percentile} needs {needed}][, {rounds} rounds of all "
+        "requests in flight (needed: {roundsNeeded})][, {repeats} repeats "
+        "(needed, as all were sent at once: {repeatsNeeded})]."
+    ),
+    Code.RECORD_NOT_STORED: "{unstored} records could not be stored: {stages}.",
+}

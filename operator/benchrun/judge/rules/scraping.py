@@ -1,7 +1,7 @@
 """Samples of the servers' metrics: whether there are enough, and whether the client agrees."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 
@@ -10,7 +10,7 @@ from benchrun.judge.rules.rule import (
     Code,
     Found,
     NotChecked,
-    Rules,
+    Sentence,
     StageFacts,
     StageFinding,
 )
@@ -215,18 +215,14 @@ def _held(windows: Sequence[Window]) -> list[tuple[float, float]]:
     return rounds
 
 
-RULES = Rules(
-    of_stages={320: scrape_coverage, 330: littles_law},
-    sentences={
-        (
-            390,
-            Code.SCRAPE_COVERAGE_LOW,
-        ): "{samples} of {expected} expected samples were taken ({coveragePercent} %, "
-        "threshold {notePercent} %).",
-        (
-            300,
-            Code.LITTLES_LAW_BROKEN,
-        ): "The client had {clientInFlight} requests in flight and the servers "
-        "{serversInFlight}: {differencePercent} % apart (threshold {suspectPercent} %).",
-    },
-)
+SENTENCES: Mapping[Code, Sentence] = {
+    Code.LITTLES_LAW_BROKEN: (
+        "The client had {clientInFlight} requests in flight and the servers "
+        "{serversInFlight}: {differencePercent} % apart (threshold "
+        "{suspectPercent} %)."
+    ),
+    Code.SCRAPE_COVERAGE_LOW: (
+        "{samples} of {expected} expected samples were taken ({coveragePercent} "
+        "%, threshold {notePercent} %)."
+    ),
+}

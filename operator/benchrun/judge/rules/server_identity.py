@@ -6,7 +6,7 @@ traffic.
 
 import ipaddress
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress, product
 
 from benchrun_client.contract import START_TIME, ServedModel, ServerEdge
@@ -17,7 +17,7 @@ from benchrun.judge.rules.rule import (
     Evidence,
     Found,
     NotChecked,
-    Rules,
+    Sentence,
     StageFacts,
     StageFinding,
 )
@@ -393,37 +393,24 @@ def foreign_traffic(stage: StageFacts) -> Found:
     ]
 
 
-RULES = Rules(
-    of_stages={
-        30: wrong_server,
-        40: wrong_model,
-        50: server_restarted,
-        60: foreign_traffic,
-    },
-    sentences={
-        (
-            50,
-            Code.WRONG_SERVER,
-        ): "{server} is not one of the run's {role} pods ({ownServers}).",
-        (
-            60,
-            Code.WRONG_MODEL,
-        ): "The server at {server} lists the model {listedName}[ ({listedModel})]; the run "
-        "expects {askedName}[ ({askedModel})].",
-        (
-            70,
-            Code.SERVER_RESTARTED,
-        ): "{server} restarted. Servers that restarted: {servers}.",
-        (
-            80,
-            Code.COUNTERS_RESET,
-        ): "The counter {counter} of {server} fell from {before} to {after}.",
-        (
-            90,
-            Code.FOREIGN_TRAFFIC,
-        ): "The servers finished {finishedRequests} requests where {sentRequests} were sent "
-        "({moreRequestsPercent} % more), and processed {morePromptTokensPercent} % more prompt "
-        "tokens than were sent "
-        "(threshold {invalidPercent} %).",
-    },
-)
+SENTENCES: Mapping[Code, Sentence] = {
+    Code.WRONG_SERVER: (
+        "{server} is not one of the run's {role} pods ({ownServers})."
+    ),
+    Code.WRONG_MODEL: (
+        "The server at {server} lists the model {listedName}[ ({listedModel})]; "
+        "the run expects {askedName}[ ({askedModel})]."
+    ),
+    Code.SERVER_RESTARTED: (
+        "{server} restarted. Servers that restarted: {servers}."
+    ),
+    Code.COUNTERS_RESET: (
+        "The counter {counter} of {server} fell from {before} to {after}."
+    ),
+    Code.FOREIGN_TRAFFIC: (
+        "The servers finished {finishedRequests} requests where {sentRequests} "
+        "were sent ({moreRequestsPercent} % more), and processed "
+        "{morePromptTokensPercent} % more prompt tokens than were sent (threshold "
+        "{invalidPercent} %)."
+    ),
+}

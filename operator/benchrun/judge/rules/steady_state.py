@@ -17,8 +17,8 @@ from benchrun.judge.rules.rule import (
     Evidence,
     Found,
     NotChecked,
-    Rules,
     RunContext,
+    Sentence,
     StageFinding,
     times,
 )
@@ -467,41 +467,27 @@ def _drifting(
     return findings
 
 
-RULES = Rules(
-    of_stages={
-        300: window_too_short,
-        305: first_part_differs,
-        310: not_steady_state,
-    },
-    of_runs=(drift,),
-    sentences={
-        (
-            270,
-            Code.NOT_STEADY_STATE,
-        ): "[{figure} changed by {changePercent} % during the stage (threshold "
-        "{suspectPercent} %)][; {arrivalsPerSecond} requests/s arrived and {completionsPerSecond} "
-        "were completed]"
-        "[No token came for {stoodStillMs} ms in {streams} streams (usually every {usualMs} ms), "
-        "which makes the mean TTFT "
-        "{laterTtftPercent} % longer (threshold {suspectTtftPercent} %)].",
-        (
-            330,
-            Code.WINDOW_TOO_SHORT,
-        ): (
-            "{requests} requests in {seconds} s with {concurrency} in flight (needed: "
-            "{neededRequests} requests and {neededSeconds} s)[; it has no steady part: "
-            "{noSteadyPart}]."
-        ),
-        (275, Code.FIRST_PART_DIFFERS): (
-            "Mean {figure} is {firstMs} ms in the first quarter of the steady part and {restMs} "
-            "ms in the rest: {changePercent} % (threshold {suspectPercent} %)."
-        ),
-        (
-            280,
-            Code.DRIFT,
-        ): (
-            "{figure} changed by {changePercent} % over {repeats} repeats, from {first} to {last} "
-            "ms (threshold {suspectPercent} %)."
-        ),
-    },
-)
+SENTENCES: Mapping[Code, Sentence] = {
+    Code.NOT_STEADY_STATE: (
+        "[{figure} changed by {changePercent} % during the stage (threshold "
+        "{suspectPercent} %)][; {arrivalsPerSecond} requests/s arrived and "
+        "{completionsPerSecond} were completed][No token came for {stoodStillMs} "
+        "ms in {streams} streams (usually every {usualMs} ms), which makes the "
+        "mean TTFT {laterTtftPercent} % longer (threshold {suspectTtftPercent} "
+        "%)]."
+    ),
+    Code.FIRST_PART_DIFFERS: (
+        "Mean {figure} is {firstMs} ms in the first quarter of the steady part "
+        "and {restMs} ms in the rest: {changePercent} % (threshold "
+        "{suspectPercent} %)."
+    ),
+    Code.DRIFT: (
+        "{figure} changed by {changePercent} % over {repeats} repeats, from "
+        "{first} to {last} ms (threshold {suspectPercent} %)."
+    ),
+    Code.WINDOW_TOO_SHORT: (
+        "{requests} requests in {seconds} s with {concurrency} in flight (needed: "
+        "{neededRequests} requests and {neededSeconds} s)[; it has no steady "
+        "part: {noSteadyPart}]."
+    ),
+}

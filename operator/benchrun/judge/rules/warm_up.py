@@ -1,7 +1,7 @@
 """An engine that was not warm: it compiled, was slow at first, or its warm-up was incomplete."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from statistics import median
 from typing import NamedTuple
@@ -14,8 +14,8 @@ from benchrun.judge.rules.rule import (
     Evidence,
     Found,
     NotChecked,
-    Rules,
     RunContext,
+    Sentence,
     StageFacts,
     StageFinding,
 )
@@ -268,27 +268,20 @@ def batch_not_warmed_up(run: RunContext) -> Found:
         warmed_up = max(warmed_up, running)
 
 
-RULES = Rules(
-    of_stages={270: compilation_in_window, 280: cold_start, 290: warmup_incomplete},
-    of_runs=(batch_not_warmed_up,),
-    sentences={
-        (
-            240,
-            Code.COMPILATION_IN_WINDOW,
-        ): "Compilations during the stage: {compilations}, the first "
-        "{firstAfterSeconds} s after its start.",
-        (
-            250,
-            Code.COLD_START,
-        ): "The first {slowRequests} of {requests} requests have a median TTFT of "
-        "{medianTtftOfThemMs} ms, the others {medianTtftOfOthersMs} ms (threshold {slowFromMs} "
-        "ms).",
-        (
-            260,
-            Code.WARMUP_INCOMPLETE,
-        ): "[{answered} of {requests} warm-up requests were answered in {seconds} s: "
-        "{failed} failed, {cutShort} were cut short.]"
-        "[{running} requests ran at once in {stage}; the warm-up and earlier stages reached "
-        "{warmedUp} (threshold {line}).]",
-    },
-)
+SENTENCES: Mapping[Code, Sentence] = {
+    Code.COMPILATION_IN_WINDOW: (
+        "Compilations during the stage: {compilations}, the first "
+        "{firstAfterSeconds} s after its start."
+    ),
+    Code.COLD_START: (
+        "The first {slowRequests} of {requests} requests have a median TTFT of "
+        "{medianTtftOfThemMs} ms, the others {medianTtftOfOthersMs} ms (threshold "
+        "{slowFromMs} ms)."
+    ),
+    Code.WARMUP_INCOMPLETE: (
+        "[{answered} of {requests} warm-up requests were answered in {seconds} s: "
+        "{failed} failed, {cutShort} were cut short.][{running} requests ran at "
+        "once in {stage}; the warm-up and earlier stages reached {warmedUp} "
+        "(threshold {line}).]"
+    ),
+}

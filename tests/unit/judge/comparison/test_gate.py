@@ -160,13 +160,13 @@ def simulated(
     return made
 
 
-@pytest.mark.parametrize("hypotheses", [5, 20, 30])
+@pytest.mark.parametrize("hypotheses", [5, 30])
 def test_a_change_that_equals_the_limit_is_rarely_called_regressed(
     hypotheses: int,
 ) -> None:
-    """With intervals at Hochberg's levels against 0 it was in 8, 35 and 47 % of comparisons."""
+    """With intervals at Hochberg's levels against 0 it was in 8 and 47 % of comparisons."""
     random = Random(99)
-    rounds = 600
+    rounds = 300
     words = [
         gated(simulated(random, hypotheses, change_percent=LIMIT))[0]
         for _ in range(rounds)

@@ -425,7 +425,7 @@ def test_without_the_same_blocks_on_both_sides_welch(left: slice) -> None:
 
 def test_blocks_of_equals_are_called_different_in_at_most_5_percent() -> None:
     random = Random(61)
-    rounds = 400
+    rounds = 200
     luck = [[random.gauss(1, 0.05) for _ in range(5)] for _ in range(rounds)]
     outcomes = [
         compared(
@@ -454,15 +454,15 @@ def test_the_other_way_round_better_is_worse(seed: int) -> None:
 DIFFERENT = ("Better", "Worse", "Mixed")
 
 
-def test_equals_are_called_different_in_at_most_5_percent_of_2000_pairs() -> None:
+def test_equals_are_called_different_in_at_most_5_percent_of_500_pairs() -> None:
     random = Random(20260101)
     outcomes = [
         compared(
             servers("a", random), servers("b", random), *DEFAULT_METRICS
         ).outcome
-        for _ in range(2000)
+        for _ in range(500)
     ]
-    assert sum(outcome in DIFFERENT for outcome in outcomes) <= 100
+    assert sum(outcome in DIFFERENT for outcome in outcomes) <= 25
 
 
 def test_a_true_effect_of_5_percent_is_found_in_at_least_90_percent() -> None:
@@ -473,7 +473,7 @@ def test_a_true_effect_of_5_percent_is_found_in_at_least_90_percent() -> None:
             servers("b", random, effect=1.05),
             *DEFAULT_METRICS,
         )
-        for _ in range(400)
+        for _ in range(150)
     ]
     assert sum(each.outcome == "Worse" for each in found) >= 0.9 * len(found)
     figures = [word for each in found for word in words(each).values()]

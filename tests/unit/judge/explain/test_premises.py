@@ -3,23 +3,11 @@ one request, requests that move in step."""
 
 import pytest
 from benchrun.judge.explain.explanations import with_limit_told_once
-from benchrun.judge.rules.rule import Code
-from benchrun.judge.rules.scraping import littles_law
-from benchrun.judge.stage_facts import ExpectedStage
 from benchrun_client.contract import RequestColumns, ServerEdge
 from unit.judge.explain.test_explanations import crowd
 from unit.judge.explain.test_waiting_and_limits import explained
 from unit.judge.explained import LoadPoint, answered, judged
-from unit.judge.rules.test_scraping import holding, standing
-from unit.judge.stages import (
-    batches,
-    context,
-    findings,
-    open_loop_load,
-    unchecked,
-    users,
-)
-from unit.measure.records import edge, requests
+from unit.measure.records import edge
 
 COUNT = 640
 SECONDS = 40
@@ -191,72 +179,6 @@ def test_samples_that_saw_one_request_do_not_say_that_they_came_one_at_a_time() 
     _, limit = explained(row)
     assert limit.limit == "None"
     assert "runningMax" not in limit.evidence
-
-
-# ---- Little's law
-
-
-@pytest.mark.parametrize("load", [users(100, offline=True), batches(100)])
-def test_littles_law_is_not_held_against_an_engine_given_all_at_once(
-    load: ExpectedStage,
-) -> None:
-    (window,) = holding(*[(30, 0)] * 20)(standing(100)).windows
-    profile = context(load=load, windows=(window,))
-    (missed,) = unchecked(littles_law(profile(standing(100))))
-    assert missed.code is Code.LITTLES_LAW_BROKEN
-
-
-@pytest.mark.parametrize(("ttft_ms", "is_checked"), [(800, False), (100, True)])
-def test_littles_law_is_not_held_against_users_in_step(
-    ttft_ms: int, is_checked: bool
-) -> None:
-    """Of a round of a second a gauge shows the last fifth, since the prompts take the rest."""
-    record = standing(8)
-    columns = requests(
-        ttft_us=[1000 * ttft_ms] * len(record.requests.ok),
-        e2el_us=record.requests.e2el_us,
-        output_tokens=record.requests.output_tokens,
-        start_us=record.requests.start_us,
-    )
-    (window,) = holding(*[(1.6, 0)] * 20)(record).windows
-    stage = context(load=users(8), windows=(window,))(
-        record.model_copy(update={"requests": columns})
-    )
-    found = littles_law(stage)
-    assert (len(findings(found)), len(unchecked(found))) == (
-        (1, 0) if is_checked else (0, 1)
-    )
-
-
-@pytest.mark.parametrize(
-    ("server_ttft_ms", "is_checked"), [(800, False), (200, True)]
-)
-def test_littles_law_is_not_held_against_a_burst_that_is_prefilled_in_one_step(
-    server_ttft_ms: int, is_checked: bool
-) -> None:
-    """All at once: of a second a gauge shows the last fifth. Where the servers' own TTFT is short,
-    requests did wait in front of them."""
-    record = standing(8)
-    count = len(record.requests.ok)
-    columns = requests(
-        ttft_us=[800_000] * count,
-        e2el_us=record.requests.e2el_us,
-        output_tokens=record.requests.output_tokens,
-        start_us=record.requests.start_us,
-    )
-    times = {
-        "time_to_first_token_seconds_sum": count * server_ttft_ms / 1000,
-        "time_to_first_token_seconds_count": float(count),
-    }
-    (window,) = holding(*[(1.6, 0)] * 20)(record).windows
-    burst = open_loop_load(rate=None)
-    measured = record.model_copy(
-        update={"requests": columns, "servers": (edge(rises=times),)}
-    )
-    found = littles_law(context(load=burst, windows=(window,))(measured))
-    assert (len(findings(found)), len(unchecked(found))) == (
-        (1, 0) if is_checked else (0, 1)
-    )
 
 
 # ---- asked once

@@ -11,7 +11,7 @@ from benchrun.judge.rules.rule import StageFacts
 from unit.judge.queues import Server, closed_loop, open_loop
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
-SEEDS = range(8)
+SEEDS = range(4)
 
 
 def workloads(file: str) -> dict[str, dict[str, Any]]:

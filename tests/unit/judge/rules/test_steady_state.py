@@ -1,4 +1,5 @@
-"""Loads that should stand: queues that grow, latencies that creep, and those that only waver."""
+"""Loads that should stand: queues that grow, latencies that creep, and those that only waver. Each
+needs a simulated server that changes over time, or times that are worked out."""
 
 import random
 from collections import deque
@@ -6,25 +7,12 @@ from collections.abc import Callable
 from itertools import accumulate
 
 import pytest
-from benchrun.judge.rules.rule import Code, StageFacts
-from benchrun.judge.rules.steady_state import (
-    BEYOND_CAPACITY,
-    not_steady_state,
-    window_too_short,
-)
-from benchrun.judge.stage_facts import ExpectedStage
+from benchrun.judge.rules.rule import StageFacts
+from benchrun.judge.rules.steady_state import BEYOND_CAPACITY, not_steady_state
 from benchrun_client.contract import GapCounts, StageRecord
 from unit.judge.queues import Server, closed_loop, open_loop
-from unit.judge.stages import (
-    context,
-    findings,
-    one_finding,
-    only,
-    open_loop_load,
-    unchecked,
-    users,
-)
-from unit.measure.records import STAGE, record, requests
+from unit.judge.stages import context, findings, only, open_loop_load, users
+from unit.measure.records import record, requests
 
 SECOND = 1_000_000
 SEEDS = range(4)
@@ -255,22 +243,6 @@ def creeping(percent: float, *, noise: int = 0) -> StageRecord:
     )
 
 
-@pytest.mark.parametrize(
-    ("found", "percent"),
-    [
-        pytest.param(False, 0.0, id="level"),
-        pytest.param(False, 24.9, id="below a quarter"),
-        pytest.param(True, 25.5, id="above a quarter"),
-        pytest.param(True, -27.0, id="downward"),
-    ],
-)
-def test_change_over_the_plateau(found: bool, percent: float) -> None:
-    assert (
-        len(findings(not_steady_state(context(load=users(2))(creeping(percent)))))
-        == found
-    )
-
-
 def test_a_change_that_noise_makes_is_none() -> None:
     """A third upward, among latencies that differ by more than their mean."""
     assert (
@@ -286,200 +258,6 @@ def test_a_change_that_noise_makes_is_none() -> None:
             )
         )
         == 1
-    )
-
-
-def test_evidence_of_a_trend() -> None:
-    finding = only(not_steady_state(context(load=users(2))(creeping(50.0))))
-    assert (finding.code, finding.severity, finding.stage_id) == (
-        Code.NOT_STEADY_STATE,
-        "Suspect",
-        STAGE,
-    )
-    assert {key: finding.evidence[key] for key in ("cause", "figure")} == {
-        "cause": "latencies rise",
-        "figure": "e2el",
-    }
-    assert finding.evidence["changePercent"] == pytest.approx(50.0, abs=1)
-    assert (
-        finding.evidence["suspectPercent"],
-        finding.evidence["suspectChance"],
-    ) == (25.0, 0.0002)
-    assert isinstance(finding.evidence["chance"], float)
-    assert finding.evidence["chance"] < 1e-4
-
-
-# ---- nothing to say
-# -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("concurrency", [None, 8])
-def test_too_few_requests_tell_no_trend(concurrency: int | None) -> None:
-    load = users(concurrency) if concurrency else open_loop_load()
-    (missed,) = unchecked(not_steady_state(context(load=load)(record())))
-    assert missed.code is Code.NOT_STEADY_STATE
-
-
-def test_sending_as_long_as_an_answer_tells_no_trend() -> None:
-    stage = open_loop(
-        Server(slots=512, prefill_seconds=0.001), rate=200, count=200, seed=1
-    )
-    (missed,) = unchecked(not_steady_state(stage))
-    assert missed.why == "answers took about as long as the sending"
-
-
-def test_a_load_sent_all_at_once_never_stands() -> None:
-    assert (
-        not_steady_state(context(load=open_loop_load(rate=None))(creeping(50.0)))
-        == []
-    )
-
-
-def test_nothing_answered_has_no_trend() -> None:
-    assert not_steady_state(context()(record(requests=requests(ok=(0, 0))))) == []
-
-
-def stage(
-    count: int, seconds: float, *, e2el_seconds: float = 0.001, ok: int = 1
-) -> StageRecord:
-    e2el = [round(1e6 * e2el_seconds)] * count
-    columns = requests(
-        start_us=[
-            round(i * (seconds - e2el_seconds) * SECOND / count)
-            for i in range(count)
-        ],
-        ttft_us=[500] * count,
-        e2el_us=e2el,
-        output_tokens=[2] * count,
-        ok=[ok] * count,
-    )
-    return record(requests=columns, scalars={"duration": seconds})
-
-
-@pytest.mark.parametrize(
-    ("short", "load", "measured"),
-    [
-        pytest.param(
-            False, users(8), stage(80, 10.0), id="ten requests a user, ten seconds"
-        ),
-        pytest.param(True, users(8), stage(79, 10.0), id="one request less"),
-        pytest.param(True, users(8), stage(80, 9.99), id="a little shorter"),
-        pytest.param(
-            False,
-            users(8),
-            stage(80, 150.0, e2el_seconds=12.0),
-            id="rounds of 12 s: ten",
-        ),
-        pytest.param(
-            True,
-            users(8),
-            stage(79, 150.0, e2el_seconds=12.0),
-            id="and one request less",
-        ),
-        pytest.param(
-            True,
-            users(8),
-            stage(40, 150.0, e2el_seconds=24.0),
-            id="five rounds: none is steady",
-        ),
-        pytest.param(
-            True,
-            users(8),
-            stage(39, 150.0, e2el_seconds=24.0),
-            id="and one request less than these",
-        ),
-        pytest.param(
-            True,
-            users(200),
-            stage(600, 900.0, e2el_seconds=300.0),
-            id="three rounds: none is steady",
-        ),
-        pytest.param(
-            True,
-            users(200),
-            stage(599, 900.0, e2el_seconds=300.0),
-            id="never fewer than three",
-        ),
-        pytest.param(
-            False,
-            users(8, think_seconds=1.0),
-            stage(40, 10.0, e2el_seconds=1.0),
-            id="users that think half of the time: four under way",
-        ),
-        pytest.param(
-            True,
-            users(8, think_seconds=1.0),
-            stage(39, 10.0, e2el_seconds=1.0),
-            id="and one request less than ten for each of these",
-        ),
-        pytest.param(
-            False,
-            users(8, think_seconds=9.0),
-            stage(24, 30.0, e2el_seconds=1.0),
-            id="users that hardly do anything else: three a user",
-        ),
-        pytest.param(
-            True,
-            users(8, think_seconds=9.0),
-            stage(23, 30.0, e2el_seconds=1.0),
-            id="and one request less than three a user",
-        ),
-        pytest.param(
-            False,
-            open_loop_load(rate=4.0),
-            stage(60, 15.0, e2el_seconds=1.0),
-            id="a rate: four under way",
-        ),
-        pytest.param(
-            True,
-            open_loop_load(rate=4.0),
-            stage(60, 15.0, e2el_seconds=1.1),
-            id="a rate: answers that are longer for the sending",
-        ),
-        pytest.param(
-            False,
-            open_loop_load(rate=4.0, concurrency=999),
-            stage(60, 15.0, e2el_seconds=1.0),
-            id="a cap never met",
-        ),
-        pytest.param(
-            False,
-            open_loop_load(rate=None),
-            stage(40, 10.0, e2el_seconds=10.0),
-            id="all at once",
-        ),
-        pytest.param(
-            True,
-            open_loop_load(rate=None),
-            stage(40, 9.9),
-            id="all at once, and too short",
-        ),
-        pytest.param(
-            False,
-            users(8),
-            stage(8, 1.0, ok=0),
-            id="none answered: another rule's matter",
-        ),
-    ],
-)
-def test_length(short: bool, load: ExpectedStage, measured: StageRecord) -> None:
-    found = findings(window_too_short(context(load=load)(measured)))
-    assert [(f.code, f.severity) for f in found] == [
-        (Code.WINDOW_TOO_SHORT, "Suspect")
-    ] * short
-
-
-def test_evidence_of_a_short_stage() -> None:
-    assert window_too_short(context(load=users(16))(stage(40, 8.0))) == one_finding(
-        Code.WINDOW_TOO_SHORT,
-        "Suspect",
-        0.75,
-        requests=40,
-        concurrency=16.0,
-        neededRequests=160.0,
-        seconds=8.0,
-        neededSeconds=10.0,
-        meanE2elSeconds=0.001,
     )
 
 

@@ -1,19 +1,30 @@
 """The list of codes is whole: each can be found, is explained, and fits the status."""
 
+import inspect
 import json
 import os
 import re
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
+from typing import get_type_hints
 
 import pytest
 import yaml
-from benchrun.api import Finding
+from benchrun.api import FIXED, SEVERITIES, Finding
+from benchrun.judge import rules
 from benchrun.judge.finding_pages import page_of
-from benchrun.judge.rules.all_rules import SENTENCES
-from benchrun.judge.rules.rule import Code
+from benchrun.judge.rules.all_rules import (
+    LOAD_POINT_RULES,
+    RUN_RULES,
+    SENTENCES,
+    STAGE_RULES,
+)
+from benchrun.judge.rules.rule import Code, Found
 from unit.judge.found import example_of
 
 GOLDEN = Path(__file__).parent / "golden/findings.yaml"
+PAGES = Path(__file__).parents[4] / "docs/findings"
 NOT_IN_THE_STATUS = "?{}[]"
 """What a sentence would show where its evidence lacks a key."""
 
@@ -27,10 +38,10 @@ def test_every_finding_is_small_and_survives_the_status(code: Code) -> None:
 
 
 def test_the_words_of_findings_are_those_that_were_reviewed() -> None:
-    """After a wanted change: `UPDATE_GOLDEN=1 pytest tests/unit/judge/test_codes.py`, then read the
-    diff."""
+    """After a wanted change: `UPDATE_GOLDEN=1 pytest tests/unit/judge/rules/test_codes.py`, then read
+    the diff."""
     shown = {}
-    for code in SENTENCES:
+    for code in Code:
         finding = example_of(code)
         sentence = finding.sentence
         assert sentence
@@ -52,6 +63,34 @@ def test_the_words_of_findings_are_those_that_were_reviewed() -> None:
     )
 
 
+FAMILIES = [
+    import_module(each.name)
+    for each in iter_modules(rules.__path__, "benchrun.judge.rules.")
+]
+
+
+def test_every_rule_is_applied() -> None:
+    """A rule finds something at a stage, a load point or a run, and is in one of the lists."""
+    written = {
+        each
+        for family in FAMILIES
+        for name, each in vars(family).items()
+        if inspect.isfunction(each)
+        and each.__module__ == family.__name__
+        and not name.startswith("_")
+        and len(inspect.signature(each).parameters) == 1
+        and get_type_hints(each)["return"] == Found
+    }
+    applied = [*STAGE_RULES, *LOAD_POINT_RULES, *RUN_RULES]
+    assert len(applied) == len(set(applied))
+    assert {each.__qualname__ for each in written ^ set(applied)} == set()
+
+
+def test_every_code_has_a_page() -> None:
+    pages = {page.stem for page in PAGES.glob("*.md")} - {"README"}
+    assert pages == {code.value for code in Code}
+
+
 def test_every_code_has_a_sentence_and_a_short_text() -> None:
     assert set(SENTENCES) == set(Code)
     for code in Code:
@@ -62,21 +101,22 @@ def test_every_code_has_a_sentence_and_a_short_text() -> None:
         ), code
 
 
-PAGES = Path(__file__).parents[3] / "docs/findings"
 SECTIONS = ["What it means", "How it is detected", "What to do"]
 
 
 @pytest.mark.parametrize("code", list(Code))
-def test_the_page_has_all_sections(code: Code) -> None:
+def test_the_page_has_all_sections_and_says_the_severities(code: Code) -> None:
     text = (PAGES / f"{code}.md").read_text()
     assert text.startswith(f"# {code}\n")
     assert re.findall(r"^## (.*)$", text, re.MULTILINE) == SECTIONS
     assert 15 <= len(text.splitlines()) <= 40
+    lead = " ".join(text.split("\n\n")[1].split())
+    words = re.findall(r"\w+", lead)
+    assert [each for each in SEVERITIES if each in words] == [*code.severities]
+    assert ("the severity is fixed" in lead) == (code in FIXED)
 
 
-@pytest.mark.parametrize(
-    "page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem
-)
-def test_links_lead_to_pages(page: Path) -> None:
-    for target in re.findall(r"\]\(([A-Za-z]+\.md)\)", page.read_text()):
-        assert (PAGES / target).exists()
+def test_links_lead_to_pages() -> None:
+    for page in PAGES.glob("*.md"):
+        for target in re.findall(r"\]\(([A-Za-z]+\.md)\)", page.read_text()):
+            assert (PAGES / target).exists(), (page.name, target)
