@@ -25,7 +25,7 @@ def current_step(
 ) -> PhaseStep:
     """Return the step that the run is in, from what can be observed.
 
-    `server` and `client` are diagnoses that waiting may still cure.
+    `server` and `client` are problems that may still go away by themselves; None: no problem.
     """
     if not state.client_ready:
         if client is not None:
@@ -179,7 +179,8 @@ def going_on(
 ) -> list[Row]:
     """Return the conditions of a run that has not ended.
 
-    `gate` says what its comparison with a baseline can detect; None: there is no baseline.
+    `gate` is a sentence on which differences from the baseline its comparison can detect; None:
+    there is no baseline.
     """
     reason = step.reason
     message = step.message
@@ -223,7 +224,7 @@ def measured(
 ) -> list[Row]:
     """Return the conditions of a run whose stages were all measured.
 
-    Invalid load points stall the run: a pipeline must not continue with such numbers.
+    With invalid load points `Stalled` is True: a pipeline must not continue with such numbers.
     """
     unusable: dict[str, api.ConditionStatus] = {
         api.Reason.INVALID_LOAD_POINTS: "False",
@@ -251,7 +252,7 @@ def measured(
 def sweep_going_on(reason: str, message: str, *, power: str) -> list[Row]:
     """Return the conditions of a sweep that has not ended.
 
-    `power` says what its comparisons can detect.
+    `power` is a sentence on which differences its comparisons can detect.
     """
     return [
         _ACCEPTED,
@@ -262,8 +263,8 @@ def sweep_going_on(reason: str, message: str, *, power: str) -> list[Row]:
 def sweep_measured(reason: str, message: str) -> list[Row]:
     """Return the conditions of a sweep whose runs have all ended.
 
-    Invalid load points and failed runs stall the sweep: a pipeline must not continue with such a
-    table.
+    With invalid load points or failed runs `Stalled` is True: a pipeline must not continue with
+    such a table.
     """
     valid: api.ConditionStatus = (
         "False" if reason == SweepReason.INVALID_LOAD_POINTS else "True"
@@ -311,7 +312,7 @@ def ended_early(
 ) -> list[Row]:
     """Return the conditions of a run or sweep that failed, was refused or was cancelled.
 
-    GitOps tools stop waiting at `Stalled`.
+    `Stalled` is True, so that GitOps tools stop waiting.
     """
     refused = reason == api.Reason.INVALID_SPEC
     valid: api.ConditionStatus = (

@@ -86,10 +86,10 @@ class KubernetesApi:
         self._count = count
 
     async def apply(self, manifest: Json) -> Json:
-        """Create the object, once, or return the one that exists when it is the operator's own.
+        """Create the object, or return the existing one if it is the operator's own.
 
-        A run is returned whole, of other kinds the metadata. Raises Occupied when the name belongs
-        to somebody else, NotServed when the cluster lacks the kind.
+        A run is returned whole, other kinds with their metadata only. Raises Occupied if the
+        existing object has another owner, NotServed if the cluster lacks the kind.
         """
         kind = manifest["kind"]
         namespace = manifest["metadata"]["namespace"]
@@ -116,7 +116,7 @@ class KubernetesApi:
             )
             if owner[-1] is None or owner != ours:
                 raise Occupied(
-                    f"{kind} {name} exists and is not ours", found=found
+                    f"{kind} {name} exists and has another owner", found=found
                 ) from None
             return found
 
@@ -277,7 +277,7 @@ class KubernetesApi:
     ) -> tuple[Json, ...]:
         """Return the events about pods that could not be created.
 
-        They are those of a Job, or of all StatefulSets of a group.
+        The events are about one Job, or about all StatefulSets of a group.
         """
         of = f"uid={wanted.uid}" if wanted.uid else f"kind={wanted.kind}"
         selector = f"involvedObject.{of},reason=FailedCreate"
@@ -432,9 +432,10 @@ def addresses_of(
 
 
 def _host(address: object) -> str | None:
-    """Return the address as a URL has it; None for an address that no pod has.
+    """Return the address as it stands in a URL; None for an address that no pod has.
 
-    That is a name, the node itself, its neighbours, or its cloud's metadata.
+    No pod has a name, a loopback, link-local (the cloud's metadata), unspecified or multicast
+    address.
     """
     try:
         ip = ip_address(str(address))
@@ -458,7 +459,7 @@ def _host(address: object) -> str | None:
 def event_body(about: Declared, event: Event, *, now: datetime) -> Json:
     """Return a core/v1 Event whose name depends on object and reason alone.
 
-    So a repeat is refused as existing.
+    So the API server refuses a repeat, because the name exists.
     """
     identity = {"namespace": about.namespace, "name": about.name, "uid": about.uid}
     digest = hashlib.sha256(f"{about.uid}/{event.reason}".encode()).hexdigest()[:16]

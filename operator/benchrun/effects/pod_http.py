@@ -228,7 +228,9 @@ class ClientRecords:
         if delivery.run_uid != self.target.run_uid and (
             delivery.run_uid or delivery.records
         ):
-            raise UnusableAnswer(f"answer is of run {delivery.run_uid!r}")
+            raise UnusableAnswer(
+                f"the answer is of run {delivery.run_uid!r}, not of run {self.target.run_uid!r}"
+            )
         arrivals = []
         refused = []
         for e, body in zip(delivery.records, bodies, strict=True):
@@ -245,7 +247,7 @@ class ClientRecords:
     async def acknowledge(self, through: int) -> bool:
         """Tell the client that all records below `through` are stored.
 
-        False when it did not answer.
+        Return False if the client did not answer.
         """
         body = contract.Acknowledgement(through=through).model_dump_json()
         try:

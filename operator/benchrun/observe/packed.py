@@ -1,6 +1,6 @@
-"""Specs and statuses as they are held in memory: as bytes, parsed when they are read.
+"""Specs and statuses packed to bytes while memory holds them; parsed when they are read.
 
-As Python objects JSON takes up to 20 times the memory of its text.
+Parsed JSON takes up to 20 times the memory of its text.
 """
 
 import json
