@@ -1,6 +1,6 @@
 """`api/codes.py`: a code for each page of docs/findings.
 
-Imports nothing of benchrun, which imports the module that is written here.
+This module imports nothing of benchrun, since benchrun imports the module that is written here.
 """
 
 import re
@@ -14,21 +14,21 @@ from enum import StrEnum
 
 
 class Code(StrEnum):
-    """What the judge can find."""
+    """Codes of what the judge can find."""
 
 %s
 
 FIXED: frozenset[Code] = frozenset(
     {%s}
 )
-"""Their severity is fixed: no spec changes it."""
+"""Codes whose severity is fixed: a spec can't change it."""
 '''
 
 
 def codes_text() -> str:
     """Return the text of the module.
 
-    A page whose lead says "the severity is fixed" makes its code a fixed one.
+    A code is fixed if the first paragraph of its page says "the severity is fixed".
     """
     pages = {
         page.stem: page.read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
 """`python -m dev.generate [--check] [ROOT]`: writes or checks the generated files.
 
 They are made from the API models and the pages of findings. Codes are written first, then the
-rules: everything else imports them, and is therefore imported only where it is rendered.
+rules. All other modules import these two, so they are imported only when their file is rendered.
 """
 
 import argparse
@@ -121,7 +121,7 @@ def sweep_reference_page() -> str:
 
 
 def findings_page() -> str:
-    """Return a page of every finding with its severity and a line, from the findings' pages."""
+    """Return the page that lists every finding: its severity and the summary of its own page."""
     from benchrun.cli.commands.explain import pages
 
     rows = [
@@ -134,7 +134,7 @@ def findings_page() -> str:
 
 
 def faults_page() -> str:
-    """Return the page of every fault and what becomes of it, from the tests' measurements."""
+    """Return the page of every fault and its consequences, from the tests' measurements."""
     from dev.fault_table import faults_text
 
     rows = json.loads((ROOT / FAULTS_MEASURED_FILE).read_text(encoding="utf-8"))
@@ -142,7 +142,7 @@ def faults_page() -> str:
 
 
 def exports_page() -> str:
-    """Return the page of exports with its table renewed from the summary of every format."""
+    """Return the page of exports, its table made anew from the summary of every format."""
     from benchrun.report.export.formats import FORMATS
 
     before, begin, rest = (

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Code(StrEnum):
-    """What the judge can find."""
+    """Codes of what the judge can find."""
 
     ALL_AT_ONCE = "AllAtOnce"
     ALL_REQUESTS_FAILED = "AllRequestsFailed"
@@ -65,4 +65,4 @@ class Code(StrEnum):
 FIXED: frozenset[Code] = frozenset(
     {Code.ALL_REQUESTS_FAILED, Code.NOT_CHECKED, Code.RECORD_MISSING}
 )
-"""Their severity is fixed: no spec changes it."""
+"""Codes whose severity is fixed: a spec can't change it."""

@@ -1,6 +1,6 @@
-"""The thresholds of all rules, with their reasons.
+"""The thresholds of all rules, each with its reason.
 
-The status of a run has the digest of its thresholds.
+The status of a run has the digest of the thresholds that it was judged by.
 """
 
 import hashlib
@@ -13,9 +13,9 @@ JUDGE_VERSION = "1"  # Grows when a rule changes its meaning; a changed number s
 
 
 PROFILE_HOST_PERCENT = 50.0
-"""Percent of the profiled time without a kernel from which the host is the limit: starting kernels
-then takes longer than the kernels themselves. No rule uses this or the next constant: a profile is
-not judged, and no figure depends on it."""
+"""Percent of the profiled time without a running kernel. From this on the host is the limit:
+starting kernels takes longer than the kernels themselves. No rule uses this or the next constant: a
+profile is not judged, and no figure depends on it."""
 PROFILE_STEP_TOKENS = {"GPU": (128, 256), "CPU": (16, 64)}
 """Tokens in a step, by device: up to the first number memory is the limit, from the second on
 compute; between them neither is named. Operations per byte that a GPU is built for, with dense
@@ -28,8 +28,8 @@ class Thresholds:
     """Every number that a rule compares with."""
 
     max_failed_percent: float = 1.0
-    """Percent of requests that failed. These are the slow ones, and no latency contains them: above
-    1 % a p99 can be wrong by its width. Set by the spec."""
+    """Percent of requests that failed. Mostly slow requests fail, and no latency contains them:
+    above 1 %, the whole slowest percent may be missing from a p99. Set by the spec."""
     prefix_hits_suspect_percent: float = 1.0
     """Percent of prompt tokens found in a prefix cache. Up to 1 % is chance: short common
     beginnings, a canary sent twice."""
@@ -164,8 +164,8 @@ class Thresholds:
     """CPU cores used by the proxy. Its event loop fills a core at most; close to that, streams wait
     for each other."""
     idle_samples_percent: float = 50.0
-    """Percent of samples: in more of them one role is idle, and in more of them another has a
-    queue."""
+    """Percent of samples in which one role is idle, and percent in which another role has a queue:
+    both must be higher than this."""
     cold_start_factor: float = 3.0
     """First TTFTs as a multiple of the usual TTFT: prompt lengths rarely make that much difference,
     compiling always does."""
@@ -284,7 +284,7 @@ def thresholds_of(spec: BenchmarkRunSpec) -> Thresholds:
 def judge_of(spec: BenchmarkRunSpec, thresholds: Thresholds | None = None) -> Judge:
     """Build `status.judge` of a run that was judged by these thresholds.
 
-    None stands for the spec's own.
+    None: the thresholds of the spec.
     """
     return Judge(
         version=JUDGE_VERSION,
