@@ -82,7 +82,7 @@ SWEPT_PERCENTILES: tuple[ComparedMetric, ...] = ("P99TTFT", "P99TPOT")
 
 
 def swept_metrics(runs: int) -> tuple[ComparedMetric, ...]:
-    """Return the metrics that a sweep with so many runs a side compares."""
+    """Return the metrics that a sweep with this number of runs a side compares."""
     return DEFAULT_METRICS + (
         SWEPT_PERCENTILES if runs >= MIN_SERVERS_OF_PERCENTILES else ()
     )

@@ -184,8 +184,8 @@ def _integer_or_string(members: list[Schema], *, path: str) -> Schema:
 def _merged(inner: Schema, outer: Schema) -> Schema:
     """Merge the schema of a type with that of its field.
 
-    The field's keys replace the type's. The type's description follows the field's, and the rules
-    of both apply.
+    Keys of the field replace keys of the type. The type's description is appended to the field's,
+    and the rules of both apply.
     """
     merged = inner | outer
     if (

@@ -110,8 +110,8 @@ class Measurement(SpecModel):
     """Requests before the first stage."""
     order: Order = "Shuffled"
     """Order of the load points within each repeat: shuffled by the seed, so that a drift of the
-    hardware does not pass for an effect of the load, or as listed. All load points come before any
-    is repeated."""
+    hardware does not look like an effect of the load, or as listed. All load points are measured
+    once before any is repeated."""
     cache_policy: CachePolicy = "Isolate"
     """Isolate: no prompt shares its beginning with another, so the prefix cache stays cold. Reset:
     the servers' prefix caches are emptied before each stage. Share: every stage of a workload sends

@@ -242,11 +242,11 @@ class Live(StatusModel):
 
 
 class Headline(StatusModel):
-    """The figures of the printer columns: those of the first workload's best load point.
+    """The figures of the printer columns, from the first workload's best load point.
 
-    The best Valid one, else the best Suspect one, marked with question marks. Best: the highest
-    output throughput; of those within 3 % of it the lowest p99 TTFT. Load points that meet every
-    objective go first.
+    This is the best Valid one, else the best Suspect one, marked with question marks. The best has
+    the highest output throughput; among load points within 3 % of it, the lowest p99 TTFT. Load
+    points that meet every objective are preferred.
     """
 
     load_point: str = Field(max_length=160, description="Which load point it is.")
@@ -419,11 +419,11 @@ class Result(StatusModel):
     )
     verdict: Verdict = Field(description="Whether these numbers can be trusted.")
     findings: Codes = Field(default_factory=list)
-    """Codes of what was found wrong here; status.findings explains them."""
+    """Codes of the findings at this load point; status.findings explains them."""
 
     @property
     def has_plateau(self) -> bool:
-        """Return whether the throughput is that of the steady part."""
+        """Return whether the throughput is taken from the steady part."""
         return (
             self.throughput_of in ("Plateau", "Arrivals")
             and THROUGHPUTS[0] in self.steady
@@ -489,10 +489,10 @@ class SearchResult(StatusModel):
         "Incomplete",
     ]
     """Bracketed: found, to the spec's tolerance. AtUpperBound: the search's highest load meets the
-    objectives. NoneMet: not even the lowest does for certain. ProbeLimit: maxProbes ended it.
-    Inconclusive: the bracket is wide, since load points within it are invalid or inconclusive, or
-    no load was confirmed, or a confirmation contradicts what was found. Incomplete: the search did
-    not come to its end, or a record is missing."""
+    objectives. NoneMet: not even the lowest load certainly meets them. ProbeLimit: maxProbes ended
+    the search. Inconclusive: the bracket is wide, since load points within it are invalid or
+    inconclusive, or no load was confirmed, or a confirmation contradicts an earlier stage.
+    Incomplete: the search did not come to its end, or a record is missing."""
     lower: str | None = Field(None, max_length=24)
     """Highest load that met every objective in stages that confirmed it. The chance that it misses
     them is at most 2.5 %, over all that the search tried."""

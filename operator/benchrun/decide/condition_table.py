@@ -153,7 +153,7 @@ def standing(
 ) -> _Status:
     """Return the status of the run or sweep with this phase, message and conditions.
 
-    Each of `rows` replaces the condition of its type, or is appended where there is none.
+    Each of `rows` replaces the condition of its type, or is appended if there is none.
     """
     conditions = status.conditions
     for type_, value, reason, text in rows:

@@ -61,7 +61,7 @@ def noticed(state: RunState) -> RunState:
 
 
 def from_unix_us(micros: int | None) -> datetime | None:
-    """Convert Unix microseconds to an instant; None where they are None or out of range."""
+    """Convert Unix microseconds to an instant; None if they are None or out of range."""
     return (
         datetime.fromtimestamp(micros / 1e6, tz=UTC)
         if micros is not None and 0 <= micros <= _LAST_US

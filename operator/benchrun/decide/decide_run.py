@@ -442,7 +442,7 @@ def _seconds_to_next_pass(
 def _final_status(
     state: RunState, end: Ending | None, judged: Answer[api.Judgement] | None
 ) -> BenchmarkRunStatus:
-    """Return the status of the run as it ended. `judged` is None where nothing was measured."""
+    """Return the status of the run as it ended. `judged` is None if nothing was measured."""
     found = (judged.value if judged is not None else None) or api.Judgement()
     why_not = (
         judged.problem or "unknown"

@@ -50,7 +50,7 @@ class Answers(dict[Query[Any], Answer[Any]]):
         return self.get(query)
 
     def value(self, query: Query[T] | None) -> T | None:
-        """Return what was found; None: nothing was, there is no answer yet, or no query."""
+        """Return the value of the answer; None: the query failed, has no answer yet, or is None."""
         answer = None if query is None else self.get(query)
         return None if answer is None else answer.value
 

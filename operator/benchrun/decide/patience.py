@@ -33,7 +33,7 @@ _BY: dict[Patience, By] = {
 def blocked_by(
     state: RunState, found: Iterable[Diagnosis | None]
 ) -> Blocked | None:
-    """Return what the first diagnosis with a patience waits for, and since when.
+    """Return why and since when the run waits, by the first diagnosis that has a patience.
 
     None: no diagnosis has a patience.
     """

@@ -56,16 +56,15 @@ def diagnose_refusal(
 
 
 def refusal(state: RunState) -> Diagnosis | None:
-    """Diagnose what is refused now, with its patience applied; None: nothing is.
+    """Diagnose the object that is refused now, with the time limit applied; None: no object is.
 
-    A refused record never ends the run: what was measured is not thrown away because it can't be
-    stored.
+    A refused record never ends the run: measurements are not dropped because they can't be stored.
     """
     return with_patience(state, refused_now(state))
 
 
 def refused_now(state: RunState) -> Diagnosis | None:
-    """Diagnose what is refused now, however long that has lasted; None: nothing is."""
+    """Diagnose the object that is refused now, without a time limit; None: no object is."""
     if (refused := state.collected.refused_object) is None:
         return None
     found = diagnose_refusal(

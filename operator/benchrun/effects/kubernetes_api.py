@@ -121,7 +121,7 @@ class KubernetesApi:
             return found
 
     async def cancel_run(self, ref: Ref) -> Json | None:
-        """Set spec.cancel of a run; return None where it is gone, or replaced by a namesake."""
+        """Set spec.cancel of a run; return None if it is gone, or a new run has its name."""
         body = {"metadata": {"uid": ref.uid}, "spec": {"cancel": True}}
         try:
             return await self._write(
@@ -138,7 +138,7 @@ class KubernetesApi:
     async def delete(self, ref: Ref) -> None:
         """Delete an object without waiting until it is gone.
 
-        An object that is gone, or replaced by a namesake, is a success.
+        It is also a success if the object is gone, or if a new object has its name.
         """
         # With background deletion, pods would keep their GPUs for as long as a finalizer keeps the
         # Deployment, or the leader of their group (LeaderWorkerSet) has not ended; with foreground
@@ -521,7 +521,7 @@ async def channel_key(connection: Connection, *, namespace: str) -> bytes:
 def _key_in(body: Json) -> bytes:
     """Return the key that a Secret holds.
 
-    Raises Invalid, whose text does not show what was found.
+    Raises Invalid if it holds none; the text does not show the Secret's content.
     """
     try:
         key = base64.b64decode(body["data"][_ENTRY], validate=True)

@@ -45,7 +45,7 @@ class LeaseApi:
     name: str
 
     async def read(self) -> Json | None:
-        """Return the Lease; None where there is none."""
+        """Return the Lease; None if it does not exist."""
         try:
             return await self.connection.json(
                 "GET", LEASE.path(self.namespace, self.name)
@@ -54,7 +54,7 @@ class LeaseApi:
             return None
 
     async def create(self, spec: Json) -> Json:
-        """Create the Lease. Raises Exists where somebody was faster."""
+        """Create the Lease. Raises Exists if another process was faster."""
         metadata = {"name": self.name, "namespace": self.namespace}
         kind = {"apiVersion": f"{LEASE.group}/{LEASE.version}", "kind": "Lease"}
         lease = {**kind, "metadata": metadata, "spec": spec}

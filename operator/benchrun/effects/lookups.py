@@ -330,7 +330,7 @@ KINDS: Mapping[type[decision.Query[Any]], Kind] = {
 
 
 class Asked(NamedTuple):
-    """A query about a run; its uid distinguishes it from namesakes."""
+    """A query about a run, which is identified by its uid."""
 
     key: Key
     uid: str

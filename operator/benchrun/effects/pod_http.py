@@ -138,7 +138,7 @@ class Fetcher:
         except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as error:
             raise FetchError(str(error) or type(error).__name__) from error
         if len(page) > limit_bytes:
-            raise FetchError(f"more than {limit_bytes} bytes")
+            raise FetchError(f"the answer has more than {limit_bytes} bytes")
         return page
 
     async def _directly(
@@ -156,7 +156,7 @@ class Fetcher:
                 raise FetchError(f"HTTP {answer.status}", status=answer.status)
             encoding = answer.headers.get("Content-Encoding", AS_IT_IS)
             if encoding != AS_IT_IS:
-                raise FetchError(f"compressed: {encoding[:40]}")
+                raise FetchError(f"the answer is compressed: {encoding[:40]}")
             return await first_bytes(answer, limit_bytes)
 
 

@@ -106,7 +106,7 @@ class _Line(NamedTuple):
 
     @property
     def process(self) -> str:
-        """Return the prefix's part that names the process; empty where it names none."""
+        """Return the part of the prefix that names the process; empty if there is none."""
         found = _PROCESS.match(self.prefix)
         return found[0] if found else ""
 

@@ -70,10 +70,10 @@ Check = Callable[[Evidence], Diagnosis | None]
 
 
 def evidence_of(pod: Pod, engine: Engine, log_tail: str | None) -> Evidence:
-    """Return what a pod shows of its failure, by its termination message or its log.
+    """Return the evidence of a pod's failure, from its termination message or its log.
 
-    The fetched log may already be that of the next start. So it counts only if the termination
-    message is empty or points further up in the log.
+    The fetched log may already belong to the container's next start. So it counts only if the
+    termination message is empty or points further up in the log.
     """
     message = pod.ending.message if pod.ending is not None else ""
     by_message = _evidence(pod, engine, message)

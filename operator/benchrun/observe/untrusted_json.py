@@ -18,7 +18,7 @@ Object = Mapping[str, object]
 
 
 def parsed(data: bytes) -> object:
-    """Return the bytes parsed as JSON; None where they are not valid, or nested too deep."""
+    """Return the bytes parsed as JSON; None if they are not valid JSON or nested too deep."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError):

@@ -180,7 +180,7 @@ class Indexes:
         return 0.0 if oldest is None else self._seconds() - oldest
 
     def overdue(self, seconds: float) -> set[tuple[str, str]]:
-        """Return kind and namespace of changes that no watch has confirmed for so many seconds."""
+        """Return kind and namespace of changes that no watch has confirmed for `seconds`."""
         latest = self._seconds() - seconds
         return {
             (key.kind, key.namespace)
@@ -218,7 +218,7 @@ class Indexes:
     def learnt(self, kind: str, body: Body) -> views.Key | None:
         """Take an object that a read or write returned; its watch event is still due.
 
-        Return the run or sweep to reconcile, or None if the object is not new.
+        Return the run or sweep to reconcile, or None if the object changes nothing.
         """
         identity = self._identity(kind, body)
         return None if identity is None else self._learnt(*identity, body)

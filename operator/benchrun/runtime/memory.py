@@ -29,7 +29,7 @@ from benchrun.runtime.budget import Budget
 
 @dataclass(slots=True)
 class Memory:
-    """The state of one object; its uid distinguishes it from namesakes."""
+    """The state of one object; its uid tells it from other objects of the same name."""
 
     uid: str
     making: asyncio.Task[None] | None = None
@@ -77,7 +77,7 @@ class Measured:
     """Measurements in memory until they are stored, shared between namespaces.
 
     No measurement is dropped. A namespace whose records take more bytes than are still free gets no
-    more records. If there are too many samples, those of the namespace with most are merged.
+    more records. If there are too many samples, the namespace with most has its samples merged.
     """
 
     def __init__(

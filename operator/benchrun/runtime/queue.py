@@ -37,7 +37,7 @@ PICKS_IN_A_ROW = 7  # urgent keys that are taken in succession while other keys 
 
 
 class Later(Exception):
-    """Raised by a handler that failed, to be called again after at least so many seconds.
+    """Raised by a handler that failed, to be called again after at least `seconds`.
 
     `longest_seconds` is the longest back-off, however often the handler fails.
     """

@@ -1,8 +1,8 @@
 """Common parts of reconciling runs and sweeps: failures, retries, and ending hopeless objects.
 
 A refused request is raised to the queue, which retries. The answer to a successful write is put
-into the index at once. An object whose reconciles keep failing is ended, without reading those of
-its data that could be the cause.
+into the index at once. An object whose reconciles keep failing is ended, without reading data of it
+that could be the cause.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ M = TypeVar("M", bound=Memory)
 
 @dataclass(slots=True)
 class Failures:
-    """Failures in a row to reconcile one object; its uid distinguishes it from namesakes."""
+    """Failures in a row to reconcile one object, which is identified by its uid."""
 
     uid: str
     since: float  # time of the first failure, by the event loop's clock

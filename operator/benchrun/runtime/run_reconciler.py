@@ -182,8 +182,8 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     async def _find_evidence(self, key: Key, run: Run, memory: RunMemory) -> None:
         """Read from the cluster whether objects that the run lacks exist after all.
 
-        Raises ClusterError while they can't be read, for at most EVIDENCE_SECONDS: meanwhile a
-        server may hold its GPU.
+        Raises ClusterError while they can't be read, but only for EVIDENCE_SECONDS, since a server
+        may hold its GPU all the time.
         """
         failed = await self._look_for_evidence(key, run)
         if failed is None:
@@ -212,7 +212,9 @@ class RunReconciler(Reconciler[Run, RunMemory]):
                 ):
                     self.indexes.learnt(kind, body)
             except ClusterError as error:
-                logger.info("%s: its %ss were not looked for: %s", key, kind, error)
+                logger.info(
+                    "%s: the run's %ss could not be read: %s", key, kind, error
+                )
                 return error
         return None
 
@@ -318,7 +320,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     ) -> ClusterError | RefusedObject | None:
         """Create the objects of a decision; return why one could not be created, None if all exist.
 
-        The cause is an error that may pass in a moment, or a refusal, which is recorded for the
+        The cause is an error that may pass in a moment, or a refusal. Both are recorded for the
         status.
         """
         collected = memory.collected

@@ -88,8 +88,8 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
     async def let_go(self, declared: Sweep) -> list[ClusterError]:
         """Cancel the runs that have not ended, unless the sweep's deletion leaves them.
 
-        Return the errors that may be retried. A run that can't be cancelled since the request is
-        invalid goes on.
+        Return the errors that may be retried. If the request to cancel a run is invalid, it is not
+        retried, and the run ends by itself.
         """
         if declared.deleting and await self._leaves_its_runs(declared):
             return []
