@@ -1,7 +1,7 @@
-"""Print the unit tests that stand for the files that changed, for `make check`.
+"""Print the unit tests of the files that changed, for `make check`.
 
-Changed is what differs from the commit that is given, committed or not, and new files. A package's
-tests stand in the folder of its name.
+A file has changed if it differs from the given commit, committed or not, or if it is new. The tests
+of a package are in the folder of the same name.
 """
 
 import subprocess
@@ -26,7 +26,7 @@ FOLDERS = {
 
 
 def main() -> int:
-    """Print the folders and files, one a line. Return 2 where git can't tell what changed."""
+    """Print the folders and files, one a line. Return 2 if git can't tell what changed."""
     base = sys.argv[1] if len(sys.argv) > 1 else "HEAD"
     try:
         changed = list(changed_files(base))
@@ -38,7 +38,7 @@ def main() -> int:
 
 
 def changed_files(base: str) -> Iterator[str]:
-    """Yield the paths that differ from a commit, and those that git does not know yet."""
+    """Yield the paths that differ from a commit, and the paths that git does not track."""
     yield from _git("diff", "--name-only", base)
     yield from _git("ls-files", "--others", "--exclude-standard")
 
@@ -56,7 +56,7 @@ def _git(*words: str) -> list[str]:
 
 
 def unit_tests_of(changed: Iterable[str], root: Path) -> list[str]:
-    """Return the test files that changed, and the folders of tests of what changed, in order."""
+    """Return the changed test files and the test folders of other changed files, sorted."""
     found = {
         str(place)
         for path in changed
@@ -69,7 +69,7 @@ def unit_tests_of(changed: Iterable[str], root: Path) -> list[str]:
 
 
 def _tests_of(path: str, root: Path) -> PurePosixPath | None:
-    """Return the tests of one file, or None where it has none."""
+    """Return the tests of one file, or None if it has none."""
     here = PurePosixPath(path)
     if here.is_relative_to(UNIT):
         if here.name.startswith("test_"):
@@ -85,7 +85,7 @@ def _tests_of(path: str, root: Path) -> PurePosixPath | None:
 def _nearest(
     tests: PurePosixPath, packages: list[str], root: Path
 ) -> PurePosixPath | None:
-    """Return the folder of tests that is named like the most of these packages."""
+    """Return the deepest existing test folder for this path of packages."""
     for depth in range(len(packages), -1, -1):
         folder = tests.joinpath(*packages[:depth])
         if (root / folder).is_dir() and folder != UNIT:

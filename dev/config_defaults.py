@@ -1,8 +1,8 @@
 """Writes the defaults of transformers' config classes: `python dev/config_defaults.py MODELS FILE`.
 
-They hold where a config.json says nothing. Runs with the Python that has the vLLM in question.
-MODELS is a YAML file of models; the defaults of their types are written. A type without a class of
-its own has no defaults.
+A default applies if config.json does not have the key. Run it with a Python that has the vLLM
+version. MODELS is a YAML file of models; the defaults of their types are written. A type without a
+class of its own has no defaults.
 """
 
 import argparse
@@ -28,14 +28,14 @@ KEYS = (
 
 
 def types_of(models: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the type of each model's part for text, which has the cache."""
+    """Yield the type of each model's text part, which is the part with a KV cache."""
     for config in models.values():
         part = config.get("text_config") or config.get("llm_config") or config
         yield str(part["model_type"])
 
 
 def defaults_of(model_type: str) -> dict[str, object]:
-    """Return the defaults of a type's class for these keys, without those computed from others."""
+    """Return the defaults of a type's class for KEYS, without values computed from others."""
     if model_type not in CONFIG_MAPPING:
         return {}
     found = {key: getattr(CONFIG_MAPPING[model_type], key, None) for key in KEYS}

@@ -1,9 +1,9 @@
-"""Writes what vLLM makes of models: `python dev/engine_shapes.py MODELS FOLDER [NAME ...]`.
+"""Writes the shapes that vLLM gives models: `python dev/engine_shapes.py MODELS FOLDER [NAME ...]`.
 
-Runs with the Python that has the vLLM in question, for the CPU. MODELS is a YAML file with the
+Run it with a Python that has the vLLM version for the CPU. MODELS is a YAML file with the
 config.json of published models by name. Each model is built without weights, once for every size of
-tensor parallelism, and asked what its layers keep; the tests compare benchrun's own figures with
-the answers. Models that see images need torchvision beside vLLM.
+tensor parallelism, to see what its layers keep in the KV cache. Tests compare benchrun's own
+figures with the result. Models that see images need torchvision beside vLLM.
 """
 
 import argparse
@@ -53,7 +53,7 @@ MOST_CHARACTERS = 300  # of an error message
 class NoRope(torch.nn.Module):  # type: ignore[misc]
     """Stands in for rotary embeddings, whose tables can't be computed without memory.
 
-    Positions keep nothing.
+    Positions keep nothing in the KV cache.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -92,7 +92,7 @@ def namespace(value: Any) -> Any:
 
 
 def prepare() -> None:
-    """Let this one process stand for all ranks, and look into models itself."""
+    """Make this one process act for all ranks, and inspect models without subprocesses."""
     torch.set_num_threads(1)
     registry._run_in_subprocess = lambda read: read()
     rotary_embedding.get_rope = lambda *_, **__: NoRope()
@@ -117,7 +117,7 @@ def prepare() -> None:
 
 
 def answer(config: Mapping[str, Any]) -> dict[str, object]:
-    """Return the answers to all questions about one model."""
+    """Return everything that vLLM says about one model."""
     try:
         made = settings_of(config)
     except Exception as problem:
@@ -142,7 +142,7 @@ def answer(config: Mapping[str, Any]) -> dict[str, object]:
 
 
 def settings_of(config: Mapping[str, Any]) -> VllmConfig:
-    """Return the settings that vLLM makes of a config.json without weights."""
+    """Return the settings that vLLM derives from a config.json without weights."""
     # Kept, since it is read again while the model is built.
     folder = tempfile.mkdtemp()
     Path(folder, "config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -157,10 +157,10 @@ def settings_of(config: Mapping[str, Any]) -> VllmConfig:
 
 
 def kept_by(config: Mapping[str, Any], made: VllmConfig) -> dict[str, object]:
-    """Return what the layers keep, by the size of tensor parallelism.
+    """Return what the layers keep in the KV cache, by the size of tensor parallelism.
 
-    Plain weights are used where the CPU has no kernel for their format, which changes nothing but
-    where the format sets the type of the cache.
+    If the CPU has no kernel for the weights' format, plain weights are used. The result is the same
+    unless the format sets the type of the cache.
     """
     if isinstance(kept(made, 1), str) and "quantization_config" in config:
         plain = {
@@ -216,7 +216,7 @@ def verified(model: Any, **sizes: int | bool) -> str | None:
 
 
 def kept(made: VllmConfig, size: int) -> object:
-    """Return what the layers of the first of so many GPUs keep, or why the model is not built.
+    """Return what the layers on the first of `size` GPUs keep, or why the model can't be built.
 
     Each row has kind, window, bytes a token, and the number of such layers.
     """
@@ -265,7 +265,7 @@ def said(problem: Exception) -> str:
 
 
 def main(models: Path, folder: Path, names: list[str]) -> None:
-    """Ask about each model, or about those named, and keep the other answers."""
+    """Write the shapes of each model, or only of the named ones; other results are kept."""
     release = version("vllm").partition("+")[0]
     file = folder / f"models.vllm-{release}.json"
     found = json.loads(file.read_text()) if file.exists() else {}

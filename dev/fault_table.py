@@ -1,4 +1,4 @@
-"""`docs/faults.md`: every fault, what becomes of a run to which it happens, and how soon.
+"""`docs/faults.md`: every fault, what happens to a run that it hits, and how soon.
 
 `docs/faults.json` has the latest measurements of the fault tests (`make faults`).
 """

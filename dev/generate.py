@@ -132,7 +132,7 @@ def result_schema() -> str:
 
 
 def findings_page() -> str:
-    """Return a page of every finding, with its severities and the first sentence of its page."""
+    """Return the page that lists every finding: its severity and the summary of its own page."""
     from benchrun.cli.commands.explain import pages
 
     rows = [
@@ -145,7 +145,7 @@ def findings_page() -> str:
 
 
 def faults_page() -> str:
-    """Return the page of every fault and what becomes of it, from the tests' measurements."""
+    """Return the page of every fault and its consequences, from the tests' measurements."""
     from dev.fault_table import faults_text
 
     rows = json.loads((ROOT / FAULTS_MEASURED_FILE).read_text(encoding="utf-8"))
@@ -153,7 +153,7 @@ def faults_page() -> str:
 
 
 def exports_page() -> str:
-    """Return the page of exports with its table renewed from the summary of every format."""
+    """Return the page of exports, its table made anew from the summary of every format."""
     from benchrun.report.export.formats import FORMATS
 
     before, begin, rest = (

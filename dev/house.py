@@ -1,7 +1,7 @@
-"""Figures of the source that people write, as a trend: `make house` prints them and limits none.
+"""Figures of the source that people write, as a trend: `make house` prints them.
 
-The one limit is that of a CRD: the API server stores it whole, and clients read it whole. Generated
-modules are not counted, but the rules and pages that they are made from are.
+Only the size of a CRD is limited: the API server stores it whole, and clients read it whole.
+Generated modules are not counted; the rules and pages that they are made from are counted.
 """
 
 import ast
@@ -43,7 +43,7 @@ VERBS = frozenset(
 ONE_ENGINE = re.compile(
     r"""\bENGINE\b|\bENGINES\[["']|engines import .*\b(?:VLLM|SGLANG)\b"""
 )
-"""One engine, in place of the one that is given."""
+"""Use of a particular engine where the engine of the run should be passed as an argument."""
 LAYOUT = {
     tokenize.NL,
     tokenize.NEWLINE,
@@ -54,7 +54,7 @@ LAYOUT = {
 
 
 def is_neutral(path: Path) -> bool:
-    """Return whether a file is to know no particular engine: all but the engines' own are."""
+    """Return whether a file must not name a particular engine: every file outside of `engines`."""
     return "engines" not in path.relative_to(ROOT).parts
 
 

@@ -1,8 +1,9 @@
-"""Prints what libraries for parts of benchrun would cost: `python -m dev.libraries FOLDER`.
+"""Prints the disk, memory and CPU cost of libraries: `python -m dev.libraries FOLDER`.
 
-The result is a table. Each is installed into a folder of its own below FOLDER and imported after
-what its process imports anyway. Packages that are installed there anyway do not count. The
-agreement of scipy with benchrun's statistics is shown below the table.
+Each library could replace a part of benchrun. It is installed into a folder of its own below FOLDER
+and imported after everything that its process imports anyway. Packages that the process needs
+anyway do not count. Below the table of costs stands how far scipy differs from benchrun's own
+statistics.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""Break pure code on purpose, one small thing at a time, and see whether a test notices.
+"""Break pure code on purpose, one small change at a time, and see whether a test notices.
 
-A seeded sample of mutants, so that a run can be repeated. Each is written into its file, and
-the file is put back afterwards, also after an interrupt. The tests are those whose files name
-what the module defines, then the whole folders of its package.
+The mutants are a sample drawn by a seed, so that a run can be repeated. Each is written into its
+file, and the file is put back afterwards, also after an interrupt. First the test files run that
+name what the module defines, then the whole folders of its package.
 """
 
 import argparse
@@ -49,11 +49,11 @@ class Mutant:
     text: bytes
 
     def changed(self, source: bytes) -> bytes:
-        """Return the source with the change in it."""
+        """Return the changed source."""
         return source[: self.start] + self.text + source[self.end :]
 
     def described(self, source: bytes) -> str:
-        """Return the place, and the line before and after."""
+        """Return the file and line, with the line before and after the change."""
         line = source[: self.start].count(b"\n")
         before = source.splitlines()[line].decode().strip()
         after = self.changed(source).splitlines()[line].decode().strip()
@@ -90,7 +90,7 @@ class Finder(ast.NodeVisitor):
             self.found.append(Mutant(self.path, *operator.span(), other))
 
     def visit(self, node: ast.AST) -> None:
-        """Add the mutants of the node and of what is in it."""
+        """Add the mutants of the node and of its children."""
         match node:
             case ast.JoinedStr():
                 return
@@ -123,7 +123,7 @@ class Finder(ast.NodeVisitor):
 
 
 def test_files(path: Path) -> tuple[list[str], list[str]]:
-    """Return the test files that name most of what the module defines, and the others."""
+    """Return the test files that name most of the module's definitions, and the other files."""
     source = (ROOT / path).read_text()
     names = re.findall(r"^(?:def|class) (\w+)", source, re.MULTILINE)
     words = re.compile(rf"\b({'|'.join([*names, path.stem])})\b")
@@ -138,7 +138,7 @@ def test_files(path: Path) -> tuple[list[str], list[str]]:
 
 
 def failing(files: list[str], limit_seconds: float) -> bool | None:
-    """Return whether a test of the files fails, None where time was over before."""
+    """Return whether a test of the files fails; None if the time limit passed before."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n2", *files]
     no = subprocess.DEVNULL
     process = subprocess.Popen(command, cwd=ROOT, stdout=no, start_new_session=True)
@@ -154,7 +154,7 @@ def failing(files: list[str], limit_seconds: float) -> bool | None:
 
 
 def tried(mutant: Mutant, number: int, limit_seconds: float) -> str:
-    """Return killed, survived or timeout; the file is as before in the end."""
+    """Try a mutant and return killed, survived or timeout. The file is put back in the end."""
     path = ROOT / mutant.path
     source, before = path.read_bytes(), path.stat()
     until = time.monotonic() + limit_seconds
@@ -173,7 +173,7 @@ def tried(mutant: Mutant, number: int, limit_seconds: float) -> str:
 
 
 def main() -> int:
-    """Try the sample and print each mutant's end; return 1 where too few were killed."""
+    """Try the sample and print what became of each mutant; return 1 if too few were killed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--number", type=int, default=60)
     parser.add_argument("--seed", type=int, default=37)

@@ -1,4 +1,4 @@
-"""The reference pages of runs and sweeps, written from the schemas that the API server checks."""
+"""The reference pages of runs and sweeps, made from the schemas that the API server uses."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -34,7 +34,7 @@ def reference_text() -> str:
 def sweep_reference_text() -> str:
     """Return the page of sweeps as Markdown.
 
-    The template, and models in the matrix, are described once: on the page of runs.
+    The template and the models in the matrix are described only on the page of runs.
     """
     name = (
         f"A name has at most {sweep.MAX_NAME} characters and is a DNS label, since its runs are "
@@ -83,7 +83,7 @@ def _page(
     mutable: Sequence[str],
     instead: str,
 ) -> str:
-    """Return the page of a kind. `instead` says what to do where a field can't be changed."""
+    """Return the page of a kind. `instead` says what to do if a field can't be changed."""
     shown = [
         f"| {column['name']} | `{column['jsonPath']}` | "
         f"{'`-o wide`' if column.get('priority') else 'always'} |"
@@ -217,7 +217,7 @@ def _type(schema: Schema) -> str:
 
 
 def _bounds(schema: Schema) -> str:
-    """Describe what the values must be like: of the field itself, then of its items."""
+    """Describe the bounds of a field, then the bounds of its items."""
     inner, suffix = _inner(schema)
     own = [
         " or ".join(f"`{value}`" for value in schema.get("enum", ())),

@@ -1,7 +1,7 @@
 """`api/spec_rules.py`: the rules of the spec, written in CEL, translated to Python functions.
 
-Once its operators, words and names are Python's, CEL is read by Python's own parser: as much of the
-language as the rules use. Tests compare every rule with Google's CEL.
+Operators, words and names of CEL are replaced by Python's; then Python's own parser reads the rest.
+This covers as much of CEL as the rules use. Tests compare every rule with Google's CEL.
 """
 
 import ast
@@ -18,7 +18,7 @@ MODULE = "benchrun.api.spec_rules"
 _HEAD = '''\
 """Every rule of the spec, and every message with figures, as a function of `self`.
 
-By the checksum of its CEL.
+The key of a function is the checksum of its CEL.
 """
 
 import re
@@ -83,7 +83,7 @@ def spec_rules_text() -> str:
 
 
 def translated(cel: str) -> ast.expr:
-    """Translate a CEL expression to Python. It reads models by their Python names."""
+    """Translate a CEL expression to Python, with the Python names of the models' fields."""
     tree = ast.parse(_python(iter(_TOKEN.findall(cel))).strip(), mode="eval")
     found: ast.expr = _ToPython().visit(tree.body)
     return found

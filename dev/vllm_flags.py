@@ -1,7 +1,7 @@
 """Writes the flags of `vllm serve` and of `vllm bench serve`: `python dev/vllm_flags.py FOLDER`.
 
-Runs with the Python that has the vLLM in question. Of `vllm bench serve` only the names are
-written. `benchrun check` compares server arguments with the file, which is named by the version.
+Run it with a Python that has the vLLM version. Of `vllm bench serve` only the names are written.
+The file is named after the version; `benchrun check` compares server arguments with it.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 
 def described(action: argparse.Action) -> dict[str, object]:
-    """Describe one flag: its names, whether it takes a value, and which."""
+    """Describe one flag: its names, how many values it takes, and which values are allowed."""
     takes = {0: "nothing", None: "one", "?": "maybe"}.get(action.nargs, "many")
     told: dict[str, object] = {
         "names": sorted(action.option_strings, key=len, reverse=True),
@@ -33,7 +33,7 @@ def described(action: argparse.Action) -> dict[str, object]:
 def _takes_json(action: argparse.Action) -> bool:
     """Return whether a flag's value is parsed as a JSON object.
 
-    A parser of JSON makes an object of one, or refuses text that is not JSON and a bare number too.
+    A JSON parser turns `{}` into an object, or refuses text that is not JSON and a bare number.
     """
     read = action.type
     if not callable(read) or read in (int, float, str):
@@ -44,7 +44,7 @@ def _takes_json(action: argparse.Action) -> bool:
 
 
 def _read(read: Callable[[str], object], text: str) -> object:
-    """Parse the text; None where it is refused."""
+    """Parse the text; return None if it is refused."""
     try:
         return read(text)
     except (argparse.ArgumentTypeError, ValueError, TypeError):

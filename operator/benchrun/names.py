@@ -30,8 +30,8 @@ ANNOTATION_THROUGH = f"{GROUP}/timeline-through"
 ANNOTATION_BYTES = f"{GROUP}/stored-bytes"
 ANNOTATION_VARIANT = f"{GROUP}/variant"
 ANNOTATION_HOLD = f"{GROUP}/hold-seconds"
-"""How many seconds a server may be held once scheduled, for the process that releases it without an
-operator."""
+"""Seconds that a server may be held after it was scheduled. Read by the CronJob `release`, which
+deletes servers when no operator runs."""
 
 LABEL_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 """Index of a pod in its indexed Job."""
@@ -68,8 +68,10 @@ MAX_RUN_NAME = 40
 def child_name(run: str, uid: str, role: str) -> str:
     """Return `br-<run>-<eight hexadecimal digits>-<role>`, the digits from the uid's SHA-256.
 
-    vLLM reads no variable from such a name, and no child of a deleted run of the same name has it.
-    It has at most 63 characters, as for labels: the role, or what stands for it, has at most 10.
+    Kubernetes derives environment variables from Service names; with this prefix vLLM takes none
+    for a setting of its own. With the uid, children of a deleted run of the same name have other
+    names. The name has at most 63 characters, as for labels: a role, or text in its place, has at
+    most 10.
     """
     return f"br-{run}-{_digits(uid)[:8]}-{role}"
 
@@ -106,7 +108,7 @@ def result_name(run: str, uid: str, digest: str) -> str:
 
 
 def timeline_chunk(run: str, uid: str, name: str) -> int | None:
-    """Return the number of the run's timeline chunk that has this name; None: none has."""
+    """Return the number of the run's timeline chunk with this name; None if there is none."""
     before = child_name(run, uid, "chunk-")
     number = name.removeprefix(before)
     is_one = (
@@ -126,7 +128,7 @@ _SWEPT = re.compile(r"(.+)-v[0-9]+-r[0-9]+(?:-a[0-9]+)?")
 
 
 def sweep_of(run: str) -> str | None:
-    """Return the name of the sweep that gives a run this name; None: no sweep does."""
+    """Return the name of the sweep that gives a run this name; None if no sweep gives it."""
     found = _SWEPT.fullmatch(run)
     return None if found is None else found[1]
 
@@ -141,7 +143,7 @@ def load_point_id(workload: str, load: str) -> str:
 
 
 def confirmation_id(load_point: str) -> str:
-    """Return the id of the same load, measured anew to confirm what a search found there.
+    """Return the id of a load point that is measured again to confirm the result of a search.
 
     An example is `chat/rate=4/confirmation`.
     """
@@ -156,6 +158,6 @@ def stage_id(workload: str, load: str, repeat: int) -> str:
 def labels(*, run: str, uid: str, role: str) -> dict[str, str]:
     """Return the labels of a child.
 
-    Nothing of the run's own labels is copied: GitOps tools would prune what carries theirs.
+    The run's own labels are not copied: GitOps tools would prune children that carry their labels.
     """
     return {LABEL_RUN: run, LABEL_RUN_UID: uid, LABEL_ROLE: role}

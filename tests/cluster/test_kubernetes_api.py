@@ -240,7 +240,7 @@ async def test_object_of_somebody_else_is_never_touched(
     namespace.apply(theirs)
     before = namespace.get("configmap", f"cm-{run.name}")
     with pytest.raises(
-        Occupied, match=f"ConfigMap cm-{run.name} exists and is not ours"
+        Occupied, match=f"ConfigMap cm-{run.name} exists and has another owner"
     ) as occupied:
         await api.apply(config_map(run, a="ours"))
     assert occupied.value.found["metadata"]["uid"] == before["metadata"]["uid"]

@@ -1,7 +1,7 @@
 """What users write and read: the models of spec and status, conditions and codes.
 
-Also how they are read and compared. Other packages import from here; the modules below import from
-each other.
+Functions that read and compare them are here too. Other packages import from here; the modules of
+this package import from each other.
 """
 
 from benchrun.api.base import (

@@ -1,7 +1,7 @@
 """Building blocks of the API models.
 
-Names in camelCase, closed models, rules between fields, decimals as strings, and text that is safe
-to show.
+Names in camelCase, models that reject unknown fields, rules between fields, decimals as strings,
+and text that is safe to show.
 """
 
 import ast
@@ -58,22 +58,21 @@ VALIDATIONS = "x-kubernetes-validations"
 class Rule:
     """One rule about a value that a type alone can't express.
 
-    It stands in a model's `rules`, or in a field's `Annotated` type. It is written once, in CEL;
-    `make crds` makes a Python function of it. The operator checks it too, because an object may be
-    older than the rule.
+    A rule stands in a model's `rules`, or in a field's `Annotated` type. It is written once, in
+    CEL; `make crds` translates it to a Python function. So the operator checks it too, because an
+    object may be older than the rule.
     """
 
     cel: str  # True where the rule is kept; `self` is the value.
     message: str
     cel_message: str | None = None
-    """CEL that makes a message with figures in it; the API server uses `message` where that
-    fails."""
+    """CEL for a message with figures in it; the API server uses `message` if that CEL fails."""
     path: str | None = None  # Field below the value that the API server shall name.
 
     def check(self, value: T) -> T:
         """Return the value if it keeps the rule.
 
-        Raise PydanticCustomError with the rule's message if not.
+        Else raise PydanticCustomError with the rule's message.
         """
         if RULE_FUNCTIONS[crc32(self.cel.encode())](value):
             return value
@@ -182,7 +181,7 @@ def entries(
 ) -> Any:
     """Build the field of a list of at most `most` entries, empty by default.
 
-    With a key it is a map by that key, else it is applied as a whole.
+    With a key the list is a map by that key; without one it is applied as a whole.
     """
     kind = ATOMIC if key is None else list_map(key)
     return Field(
@@ -213,11 +212,10 @@ def _notes(module: str) -> dict[tuple[str, str], str]:
 
 
 class _Model(BaseModel):
-    """Base of the models of spec and status: camelCase on the wire, immutable.
+    """Base of the models of spec and status: camelCase in JSON, immutable.
 
-    A field is described by its `description`, or by the string
-    below it, which is read where a schema is made (pydantic's `use_attribute_docstrings` would read
-    it at every start).
+    A field is described by its `description`, or by the string below it. That string is read only
+    when a schema is made; pydantic's `use_attribute_docstrings` would read it at every start.
     """
 
     model_config = ConfigDict(
@@ -263,8 +261,8 @@ class StatusModel(_Model):
 
 
 NUMBER = "'^(inf|[0-9]+([.][0-9]+)?)$'"
-"""What CEL's double() takes. The API server runs rules on what breaks its pattern too, and a
-failing double() gives no message."""
+"""Text that CEL's double() accepts. The API server evaluates rules also on text that breaks its
+pattern, and a rule in which double() fails gives no message."""
 ABOVE_ZERO = Rule(
     cel=f"!self.matches({NUMBER}) || double(self) > 0.0", message="must be above 0"
 )
@@ -309,7 +307,7 @@ Text = Annotated[str, Field(min_length=1, max_length=1024)]
 
 
 class _Shallow:
-    """A value in which nothing lies deeper than `MAX_DEPTH` lists and objects."""
+    """A value that is nested at most `MAX_DEPTH` lists and objects deep."""
 
     @staticmethod
     def check(value: T) -> T:
@@ -338,15 +336,16 @@ def _inside(value: Any) -> Iterable[Any]:
 
 
 MAX_DEPTH = 64
-"""Kubernetes' own types are a dozen deep, and pydantic writes at most 255."""
+"""Most levels of lists and objects. Kubernetes' own types have a dozen; pydantic writes at most
+255."""
 KubernetesValue = Annotated[
     Any, _Shallow(), WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})
 ]
 KubernetesObject = Annotated[dict[str, KubernetesValue], Field(max_length=32)]
 """A fragment of Kubernetes' own types, checked by the API server when the child is made.
 
-A map of unknown values, not an unknown object: of the latter the API server's CEL does not notice
-when a key is exchanged for another, and the spec must be immutable. """
+It is a map of unknown values, and not an unknown object: in an unknown object, the API server's CEL
+does not notice that one key was replaced by another, and the spec must be immutable. """
 
 
 MESSAGE_BYTES = 1000  # A message stands in up to nine conditions at once.
@@ -366,10 +365,10 @@ _OBEYED = re.compile(
 
 
 def plain_text(text: str) -> str:
-    """Remove what a terminal would obey from a text.
+    """Remove everything from a text that a terminal would take as a command.
 
-    These are control characters (but tab and line feed), escape sequences and marks that turn the
-    direction of writing.
+    This removes control characters (but not tab and line feed), escape sequences, and marks that
+    change the direction of writing.
     """
     return _OBEYED.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
@@ -384,7 +383,7 @@ def sentence(text: str) -> str:
 def as_many_as_fit(
     given: Iterable[T], size_of: Callable[[T], int], room: int
 ) -> list[T]:
-    """Return the first items, up to the first that no longer has room."""
+    """Return the first items, as many as fit into `room` together."""
     each = list(given)
     return [
         item
@@ -406,7 +405,7 @@ def is_gpu(resource: str) -> bool:
 
 
 def first_problem(error: ValidationError, *, root: str = "spec") -> str:
-    """Return the first problem with its path below `root`, and how many more there are."""
+    """Describe the first problem with its path below `root`, and say how many more there are."""
     problem = error.errors(include_url=False, include_input=False)[0]
     parts = without_branch(problem["loc"])
     # A rule is about a field below the object that has it.
@@ -420,9 +419,9 @@ def first_problem(error: ValidationError, *, root: str = "spec") -> str:
 
 
 def without_branch(location: Sequence[int | str]) -> Sequence[int | str]:
-    """Return the location without pydantic's name of the member of a union of plain types.
+    """Remove from an error's location the union branch that pydantic adds, such as `int`.
 
-    That name is not a field.
+    Such a branch is not a field.
     """
     members = ("int", "str", "constrained-int", "constrained-str")
     return location[:-1] if location and location[-1] in members else location

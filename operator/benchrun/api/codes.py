@@ -77,4 +77,4 @@ class Code(StrEnum):
 FIXED: frozenset[Code] = frozenset(
     {Code.ALL_REQUESTS_FAILED, Code.RECORD_MISSING, Code.NOT_CHECKED}
 )
-"""Findings whose severity no spec changes."""
+"""Codes whose severity is fixed: a spec can't change it."""

@@ -1,6 +1,6 @@
 """`spec.baseline` and `spec.cost`, `status.comparison` and `status.cost`.
 
-Also the keys of the metrics that are compared and priced.
+The keys of the metrics that are compared and priced are here too.
 """
 
 from collections.abc import Mapping
@@ -38,8 +38,8 @@ ComparedMetric = Literal[
     "P99ITL",
     "P99E2EL",
 ]
-"""Figures with one value a stage, whose noise repeats and servers show. Percentiles take
-`MIN_SERVERS_OF_PERCENTILES`."""
+"""Figures with one value a stage, so that repeats and servers show their noise. Percentiles need
+`MIN_SERVERS_OF_PERCENTILES` servers a side."""
 _LATENCIES: Mapping[Any, str] = {
     f"{statistic}{latency}": f"{statistic}_{latency}_ms".lower()
     for statistic in ("Mean", "P95", "P99")
@@ -51,7 +51,7 @@ KEYS: Mapping[ComparedMetric, str] = {
     "TotalTokenThroughput": "total_token_throughput",
     **_LATENCIES,
 }
-"""vLLM's own names, under which results hold them."""
+"""vLLM's own names, which are the keys in the results."""
 HIGHER_IS_BETTER: frozenset[ComparedMetric] = frozenset(
     {"OutputThroughput", "RequestThroughput", "TotalTokenThroughput"}
 )
@@ -61,15 +61,16 @@ THROUGHPUTS: tuple[str, ...] = (
     "total_token_throughput",
 )
 PER_GPU = "output_throughput_per_gpu"
-"""Only where the servers are known to hold a GPU."""
+"""Key that exists only if the servers are known to hold a GPU."""
 OUTPUT_COST = "cost_per_million_output_tokens"
 TOTAL_COST = "cost_per_million_total_tokens"
 COSTS: tuple[str, ...] = (OUTPUT_COST, TOTAL_COST)
-"""There only where the spec names a price; in its currency."""
+"""Keys that exist only if the spec names a price; the values are in its currency."""
 # There only where the power of GPUs is known.
 TOKENS_PER_JOULE = "output_tokens_per_joule"
 MIN_SERVERS_OF_PERCENTILES = 5
-"""A side: a percentile is skewed, and with fewer values Student's test does not hold for it."""
+"""Least number of servers a side. Percentiles have a skewed distribution: with fewer values,
+Student's test does not hold for them."""
 DEFAULT_METRICS: tuple[ComparedMetric, ...] = (
     "OutputThroughput",
     "RequestThroughput",
@@ -81,7 +82,7 @@ SWEPT_PERCENTILES: tuple[ComparedMetric, ...] = ("P99TTFT", "P99TPOT")
 
 
 def swept_metrics(runs: int) -> tuple[ComparedMetric, ...]:
-    """Return the metrics that a sweep with so many runs a side compares."""
+    """Return the metrics that a sweep with this number of runs a side compares."""
     return DEFAULT_METRICS + (
         SWEPT_PERCENTILES if runs >= MIN_SERVERS_OF_PERCENTILES else ()
     )
@@ -89,8 +90,8 @@ def swept_metrics(runs: int) -> tuple[ComparedMetric, ...]:
 
 DEFAULT_MAX_REGRESSION_PERCENT = "5"
 DEFAULT_EQUIVALENCE_PERCENT = "1"
-"""The least change that matters. Two starts of one server differ by more (1.5 % is usual), so that
-nobody chooses by less."""
+"""The least change that matters. Two starts of one server usually differ by more (1.5 %), so nobody
+would choose a server by less."""
 
 Scope = Literal["WithinOneServer", "BetweenServers"]
 SCOPES: Mapping[Scope, str] = {
@@ -100,7 +101,7 @@ SCOPES: Mapping[Scope, str] = {
     ),
     "BetweenServers": "between servers: the intervals hold the noise of fresh servers",
 }
-"""What the noise of a comparison holds, in words."""
+"""Which noise a comparison takes into account, in words."""
 Word = Literal[
     "Better",
     "Worse",
@@ -129,12 +130,16 @@ Gate = Literal[
 """RegressedHere, NotRegressedHere: with one server a side, so it holds for these two servers
 only."""
 ThroughputOf = Literal["Plateau", "Arrivals", "Stage"]
-"""What the throughput of a load point is that of, wherever one is compared, priced or shown."""
+"""The part of a stage from which the throughput of a load point is taken, wherever throughputs are
+compared, priced or shown."""
 ReasonText = Annotated[str, Field(max_length=300)]
 
 
 class Baseline(SpecModel):
-    """Compared when all is measured; a figure that got too much worse fails NotRegressed."""
+    """The runs are compared when all is measured.
+
+    NotRegressed is False if a figure is worse by more than is allowed.
+    """
 
     name: Annotated[DnsLabel, Field(max_length=MAX_RUN_NAME)]
     """Another BenchmarkRun of the namespace. It must have finished when this run does."""
@@ -146,13 +151,13 @@ class Baseline(SpecModel):
     equivalence_percent: Annotated[PositiveDecimal, AT_MOST_100] = (
         DEFAULT_EQUIVALENCE_PERCENT
     )
-    """The least change that matters, in percent: a figure that is shown to have changed by less is
+    """The least change that matters, in percent: a figure that certainly changed by less is
     Equivalent."""
     metrics: Annotated[
         list[ComparedMetric], Field(min_length=1, max_length=15), Unique()
     ] = Field(list(DEFAULT_METRICS))
-    """Figures to compare at every load point. Each one more widens all intervals. Percentiles take
-    five servers a side."""
+    """Figures to compare at every load point. Each further figure widens all intervals. Percentiles
+    need five servers a side."""
     one_server_is_enough: bool = False
     """A run and its baseline are one server a side, and servers of one definition differ: by
     default NotRegressed is then False or Unknown (OneServerASide), never True. With true it is True
@@ -160,16 +165,16 @@ class Baseline(SpecModel):
 
 
 class ComparedRun(StatusModel):
-    """As it was when it was compared with."""
+    """The run as it was when it was compared."""
 
     name: str = Field(max_length=253, description="Name of the run.")
     uid: str | None = Field(
         None,
         max_length=64,
-        description="Its uid; absent where there was no such run.",
+        description="Its uid; absent if there was no such run.",
     )
     digest: str | None = Field(
-        None, max_length=80, description="Digest of its results, as they were."
+        None, max_length=80, description="Digest of its results at that time."
     )
 
 
@@ -183,17 +188,17 @@ class Change(StatusModel):
     )
     value: float | None = Field(None, description="This run's figure.")
     change_percent: float | None = Field(
-        None, description="From the one to the other, in percent of the baseline."
+        None, description="Change against the baseline, in percent of the baseline."
     )
     low_percent: float | None = Field(
-        None, description="Lower end of its interval."
+        None, description="Lower end of the change's interval."
     )
     high_percent: float | None = Field(
-        None, description="Upper end of its interval."
+        None, description="Upper end of the change's interval."
     )
     word: Word
-    """Better or Worse: it changed. Equivalent: by less than matters. Unknown: the noise is not
-    known."""
+    """Better or Worse: it changed. Equivalent: it changed by less than matters. Unknown: the noise
+    is not known."""
     reason: ReasonText | None = Field(
         None, description="Why it is Unknown or NotComparable."
     )
@@ -210,7 +215,7 @@ class ComparedLoadPoint(StatusModel):
         False, description="Whether both sides sent equal traffic, by its digests."
     )
     reason: ReasonText | None = Field(
-        None, description="Why it is not comparable; absent where it is."
+        None, description="Why it is not comparable; absent if it is."
     )
     throughput_of: ThroughputOf | None = Field(
         None, description="Which throughput was compared, as in results."
@@ -221,26 +226,26 @@ class ComparedLoadPoint(StatusModel):
 
 
 class Comparison(StatusModel):
-    """For equal servers, at most 5 % have a wrong word.
+    """Of all comparisons of equal servers, at most 5 % have a wrong word.
 
-    With scope WithinOneServer, a restart alone
-    may make a difference.
+    With scope WithinOneServer, a restart alone may make a difference.
     """
 
     baseline: ComparedRun = Field(description="The other run.")
     scope: Scope | None = None
     """WithinOneServer: the intervals hold the noise of repeats on one server each; another start of
-    the same server may differ by more. BetweenServers: they hold that of fresh servers. Absent
-    where nothing is comparable."""
+    the same server may differ by more. BetweenServers: they hold the noise of fresh servers. Absent
+    if nothing is comparable."""
     outcome: Outcome = Field(
-        description="All words in one; Mixed where some figures are Better and some Worse."
+        description="All words in one; Mixed if some figures are Better and some Worse."
     )
     gate: Gate | None = Field(
-        None, description="How it fared against the largest regression allowed."
+        None,
+        description="The result of the check against the largest regression allowed.",
     )
     detectable_percent: float | None = None
-    """Change of the noisiest figure that these sides find with 80 % probability, by the noise
-    measured."""
+    """Change of the noisiest figure that this comparison detects with 80 % probability, by the
+    noise measured."""
     message: Annotated[str, Field(max_length=1024)] = Field(
         description="The outcome and its reasons, in a sentence."
     )
@@ -265,14 +270,13 @@ class TokenPrices(SpecModel):
 
 
 class Cost(SpecModel):
-    """Exactly one price. It changes nothing of the measurement."""
+    """Exactly one price. It does not affect the measurement."""
 
     rules = (exactly_one("per_gpu_hour", "per_hour", "per_million_tokens"),)
     per_gpu_hour: PositiveDecimal | None = None
     """Cost of a GPU hour with its share of the node: 2.49."""
     per_hour: PositiveDecimal | None = None
-    """What everything that is measured costs an hour together: for servers without GPUs, and for
-    endpoints."""
+    """Cost of an hour of all servers together: for servers without GPUs, and for endpoints."""
     per_million_tokens: TokenPrices | None = None
     currency: Currency = Field(
         "USD", description="Its currency, as three capital letters (ISO 4217)."
@@ -280,14 +284,14 @@ class Cost(SpecModel):
 
 
 class CostStatus(StatusModel):
-    """What the servers cost, where the spec names a price."""
+    """What the servers cost, if the spec names a price."""
 
     currency: str = Field(
         max_length=3, description="Currency of every cost in this status."
     )
     per_hour: float | None = None
-    """What the servers cost an hour together; absent where the price is that of a GPU and no server
-    holds one."""
+    """Cost of an hour of all servers together; absent if the price is per GPU and no server holds a
+    GPU."""
     per_million_tokens: str | None = Field(
         None, max_length=100, description="Token prices, used instead."
     )

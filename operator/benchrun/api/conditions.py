@@ -153,9 +153,9 @@ _UNDECIDED = "Undecided"
 
 
 def answer_of(conditions: tuple[Condition, ...]) -> str | None:
-    """Return what a measured run answers, for a column: `Met`, or `Missed, Regressed`.
+    """Return whether objectives and baseline are kept, for a column: `Met`, `Missed, Regressed`.
 
-    None: it has not been measured to its end, or has neither objectives nor a baseline.
+    None: the run was not measured to its end, or has neither objectives nor a baseline.
     """
     if not is_true(conditions, "Complete"):
         return None
@@ -177,7 +177,7 @@ def with_condition(
 ) -> tuple[Condition, ...]:
     """Replace the condition of the same type, or append the new one.
 
-    The transition time moves only when the status does; messages are cut to fit.
+    The transition time changes only when the status changes. Messages are cut to fit.
     """
     old = next((c for c in conditions if c.type == new.type), None)
     since = (

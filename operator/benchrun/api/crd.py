@@ -1,8 +1,8 @@
 """The CustomResourceDefinitions, made from the models.
 
-What pydantic checks in the operator, the API server checks before it. pydantic's JSON Schema shares
-definitions by `$ref`, spells "optional" as a union with null, and leaves out defaults made by a
-factory. A structural schema is a plain tree, and what has no place in it is an error here.
+The API server checks the same as pydantic does in the operator. pydantic's JSON Schema shares
+definitions by `$ref`, writes "optional" as a union with null, and leaves out defaults made by a
+factory. A structural schema is a plain tree; anything that it can't express is an error here.
 """
 
 from collections.abc import Sequence
@@ -92,7 +92,7 @@ class _WithFactoryDefaults(GenerateJsonSchema):
 
 @dataclass(frozen=True, slots=True)
 class _Translation:
-    """One walk over a JSON schema."""
+    """The translation of one JSON schema to a structural schema."""
 
     definitions: dict[str, Schema]
     defaults: bool
@@ -120,7 +120,7 @@ class _Translation:
         }
         if unknown:
             raise ValueError(
-                f"{path}: a structural schema has no place for {', '.join(sorted(unknown))}"
+                f"{path}: {', '.join(sorted(unknown))} can't be expressed in a structural schema"
             )
         out: Schema = {}
         if "description" in raw:
@@ -157,7 +157,9 @@ class _Translation:
         if isinstance(values, dict):
             out["additionalProperties"] = self.node(values, path=f"{path}{{}}")
         elif values is True and not raw.get("x-kubernetes-preserve-unknown-fields"):
-            raise ValueError(f"{path}: a map must say what its values are")
+            raise ValueError(
+                f"{path}: a map of values without a type; give dict[str, ...] a value type"
+            )
         return out
 
 
@@ -167,7 +169,8 @@ def _integer_or_string(members: list[Schema], *, path: str) -> Schema:
         "string",
     ]:
         raise ValueError(
-            f"{path}: a structural schema has no unions but integer | string"
+            f"{path}: a union of other types than integer and string, which a structural schema "
+            "can't express"
         )
     bounds = {
         key: value
@@ -181,8 +184,8 @@ def _integer_or_string(members: list[Schema], *, path: str) -> Schema:
 def _merged(inner: Schema, outer: Schema) -> Schema:
     """Merge the schema of a type with that of its field.
 
-    The field's keys win; the description of the field is followed by that of its type, and rules
-    add up.
+    Keys of the field replace keys of the type. The type's description is appended to the field's,
+    and the rules of both apply.
     """
     merged = inner | outer
     if (
@@ -215,7 +218,7 @@ def _is_meaningful(default: Any, node: Schema) -> bool:
 
 
 _DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
-"""Names of children are made from the object's name, and a Service's must be one."""
+"""Children are named after the object, and the name of a Service must be a DNS label."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -363,15 +366,15 @@ def _immutable(name: str, *, required: bool, noun: str) -> dict[str, str]:
 
 
 def _transition(cel: str, message: str, *, path: str) -> dict[str, str]:
-    """Build a rule with oldSelf, which has no counterpart in Python: there is one object only."""
+    """Build a rule that uses oldSelf. It has no Python function, which sees only one object."""
     return {"rule": cel, "message": message, "fieldPath": path}
 
 
 def _only_lowered(name: str) -> dict[str, str]:
     """Build the rule that an accepted run's deadline is only lowered.
 
-    The limits by which servers are released where no operator runs are written at their creation: a
-    deadline that is raised later would not be kept.
+    How long a server may be held without an operator is written on the server when it is created.
+    So a deadline that is raised later would have no effect there.
     """
     is_free = "!has(oldSelf.status) || !has(oldSelf.status.acceptedTime)"
     is_over = "has(oldSelf.status.completionTime)"
@@ -402,8 +405,12 @@ RUN = Definition(
         map(_only_lowered, ("startupDeadlineSeconds", "runDeadlineSeconds"))
     ),
     columns=(
-        ("Phase", ".status.phase", "Where the run is."),
-        ("Progress", ".status.progress.summary", "Stages measured, of all."),
+        ("Phase", ".status.phase", "Current phase of the run."),
+        (
+            "Progress",
+            ".status.progress.summary",
+            "Stages measured, out of all stages.",
+        ),
         ("Verdict", ".status.verdict", "Whether the numbers can be trusted."),
         (
             "Answer",
@@ -422,7 +429,7 @@ RUN = Definition(
         ),
     ),
     wide_columns=(
-        ("Load point", ".status.headline.loadPoint", "Which load point that is."),
+        ("Load point", ".status.headline.loadPoint", "The best load point."),
         (
             "vLLM",
             ".status.servers[0].version",
@@ -446,8 +453,8 @@ SWEEP = Definition(
     mutable_fields=sweep.MUTABLE_FIELDS,
     status=BenchmarkSweepStatus,
     columns=(
-        ("Phase", ".status.phase", "Where the sweep is."),
-        ("Runs", ".status.runs.summary", "Runs that have ended, of all."),
+        ("Phase", ".status.phase", "Current phase of the sweep."),
+        ("Runs", ".status.runs.summary", "Ended runs, out of all runs."),
         ("Verdict", ".status.verdict", "Whether the numbers can be trusted."),
         (
             "Best",

@@ -40,7 +40,7 @@ class PvcFile(SpecModel):
         min_length=1,
         max_length=512,
         pattern=r"^[^/].*$",
-        description="Path within it.",
+        description="Path within the claim.",
     )
 
 
@@ -62,19 +62,19 @@ class S3File(SpecModel):
     """Name of the bucket."""
     key: Annotated[
         str, Field(min_length=1, max_length=1024, pattern=r"^[^/].*$")
-    ] = Field(description="Its key.")
+    ] = Field(description="Key of the object.")
     endpoint: (
         Annotated[str, Field(max_length=253, pattern=r"^https?://[^/?#@\s]+/?$")]
         | None
     ) = None
-    """URL of the store; AWS if left out."""
+    """URL of the store; AWS S3 if left out."""
     region: Annotated[
         str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9-]+$")
     ] = "us-east-1"
-    """Its region; most self-hosted stores ignore it."""
+    """Region of the store; most self-hosted stores ignore it."""
     credentials_secret_ref: SecretName | None = None
-    """With AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if there is one, AWS_SESSION_TOKEN. Left
-    out: requests are not signed."""
+    """Secret with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if there is one, AWS_SESSION_TOKEN.
+    Left out: requests are not signed."""
 
 
 class DatasetFile(SpecModel):
@@ -101,18 +101,18 @@ class StaticPrefix(SpecModel):
 
 
 class DynamicPrefix(SpecModel):
-    """Each request goes one more day back."""
+    """The date goes back one day from request to request."""
 
     variants: Annotated[int, Field(ge=2, le=50_000)] | None = None
-    """Different dates in a stage, used in turns. Left out: every request has its own."""
+    """Different dates in a stage, used in turn. Left out: every request has its own date."""
 
 
 class AgentDataset(SpecModel):
-    """One long conversation, as one prompt up to an answer.
+    """One long conversation, sent as a prompt that ends before an answer.
 
-    Time and date stand in front of the first user turn. Both come from the seed; the time is each
-    stage's own. Hits on what requests share do not count as contamination. Exactly one of
-    `staticPrefix` and `dynamicPrefix`.
+    Time and date stand in front of the first user turn. Both come from the seed; each stage has its
+    own time. Prefix cache hits on text that requests share do not count as contamination. Exactly
+    one of `staticPrefix` and `dynamicPrefix`.
     """
 
     rules = (
@@ -124,15 +124,16 @@ class AgentDataset(SpecModel):
     )
     conversation: DatasetFile | None = None
     """JSON with one conversation, of ShareGPT (conversations) or OpenAI (messages). Left out: the
-    client's, of about 3000 tokens."""
+    client's own, of about 3000 tokens."""
     static_prefix: StaticPrefix | None = Field(
-        None, description="The same date in all."
+        None, description="All requests have the same date."
     )
     dynamic_prefix: DynamicPrefix | None = Field(
-        None, description="Another date in each request."
+        None, description="Each request has another date."
     )
     output_tokens: Length | None = Field(
-        None, description="Tokens requested; by default those of the next answer."
+        None,
+        description="Tokens requested; by default the length of the next answer.",
     )
     input_output_ratio: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Prompt tokens per output token, for example 100; instead of outputTokens."""
@@ -140,7 +141,7 @@ class AgentDataset(SpecModel):
         1,
         ge=1,
         le=64,
-        description="Requests of a conversation, whose context grows. 1: the whole.",
+        description="Requests of a conversation, each with more of it. 1: one with the whole.",
     )
 
     def in_plan(self) -> AgentData:
@@ -227,8 +228,8 @@ class Dataset(_Members):
         ]
         | None
     ) = None
-    """The datasets of several workloads in one stream, in an order drawn by the seed. api,
-    ignoreEOS and sampling are those of the mix."""
+    """The datasets of several workloads in one stream, in an order drawn by the seed. The mix's own
+    api, ignoreEOS and sampling apply."""
 
     @property
     def _set(self) -> DatasetFields | AgentDataset | None:

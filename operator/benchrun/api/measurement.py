@@ -64,7 +64,7 @@ AT_MOST_100 = Rule(
 class AutoWarmup(SpecModel):
     """Sends as many requests at once as the workload's highest load point may have in flight.
 
-    At most 1,024 where nothing bounds them, and up to 32 more after those.
+    It sends at most 1,024 if nothing bounds them, and up to 32 more after those.
     """
 
     max_seconds: Annotated[int, Field(ge=1, le=3600)] = Field(
@@ -110,14 +110,14 @@ class Measurement(SpecModel):
     """Requests before the first stage."""
     order: Order = "Shuffled"
     """Order of the load points within each repeat: shuffled by the seed, so that a drift of the
-    hardware does not pass for an effect of the load, or as listed. All load points come before any
-    is repeated."""
+    hardware does not look like an effect of the load, or as listed. All load points are measured
+    once before any is repeated."""
     cache_policy: CachePolicy = "Isolate"
     """Isolate: no prompt shares its beginning with another, so the prefix cache stays cold. Reset:
     the servers' prefix caches are emptied before each stage. Share: every stage of a workload sends
     the same prompts, as scripts with a fixed seed do; what the cache serves is shown and judged."""
     profile: Profile | None = Field(
-        None, description="Profile the server at the end; no figure is changed."
+        None, description="Profile the server at the end; this changes no figure."
     )
 
 
@@ -126,9 +126,9 @@ class Objective(SpecModel):
 
     metric: Literal["TTFT", "TPOT", "ITL", "E2EL"]
     """Time to first token, time per output token, inter-token latency or end-to-end latency."""
-    percentile: Percentile = Field("99", description="Which percentile of it.")
+    percentile: Percentile = Field("99", description="Percentile of the metric.")
     max_milliseconds: Annotated[int, Field(ge=1, le=10_000_000)] = Field(
-        description="Largest value that meets it."
+        description="Largest value that meets the objective."
     )
 
 
@@ -166,7 +166,7 @@ class Validity(SpecModel):
     severities: Annotated[
         list[RuleSeverity], Field(max_length=32), Unique("code")
     ] = Field(default_factory=list)
-    """Findings to be judged more or less severely, or not at all."""
+    """Other severities for findings, or Off."""
 
 
 class Client(SpecModel):
@@ -176,12 +176,12 @@ class Client(SpecModel):
         None, description="Client image; the operator's default if left out."
     )
     parallelism: Parallelism = 1
-    """Processes that send the load together, each its share; every stage has one record of all
-    requests. Auto: as many as the highest load listed needs. A pod holds as many of them as its
+    """Processes that send the load together, each a share; every stage has one record of all
+    requests. Auto: as many as the highest load listed needs. A pod has as many processes as its
     container has whole cores; there are as many pods as that takes."""
     resources: Resources = Field(default_factory=Resources)
-    """What the client container gets; set CPU for busy loads. With parallelism, what each of its
-    pods gets."""
+    """Resources of the client's container; set CPU for busy loads. With parallelism, of the
+    container in each client pod."""
     pod: PodOverrides = Field(
         default_factory=PodOverrides, description="The client's pod."
     )

@@ -87,7 +87,7 @@ Env = Annotated[list[EnvVar], Field(max_length=64), base.Unique("name")]
 
 
 class Resources(base.SpecModel):
-    """In Kubernetes' own terms of requests and limits."""
+    """Requests and limits, as in Kubernetes."""
 
     limits: Quantities = Field(
         default_factory=dict,
@@ -110,7 +110,7 @@ def _without_token(volumes: list[dict[str, Any]]) -> list[dict[str, Any]]:
             if isinstance(each, dict) and "serviceAccountToken" in each:
                 raise ValueError(
                     f"[{position}].projected: pods of a run get no ServiceAccount token; leave "
-                    "that source out"
+                    "the source serviceAccountToken out"
                 )
     return volumes
 
@@ -118,8 +118,7 @@ def _without_token(volumes: list[dict[str, Any]]) -> list[dict[str, Any]]:
 class PodOverrides(base.SpecModel):
     """How the pod is placed and what it mounts.
 
-    Whoever may set this may do what a creator of pods
-    may.
+    Users who may set this can do all that users who may create pods can do.
     """
 
     node_selector: StringMap | None = Field(
@@ -192,7 +191,7 @@ class ImageVolumeSource(base.SpecModel):
 
 
 class PathSource(base.SpecModel):
-    """It is at the same path in server and client."""
+    """The directory is at the same path in server and client."""
 
     path: Annotated[str, Field(max_length=512, pattern=r"^/.*$")] = Field(
         description="Path of the model directory."
@@ -240,10 +239,14 @@ class Model(base.SpecModel):
 
 
 class TemplateKey(base.SpecModel):
-    """In the run's namespace."""
+    """A ConfigMap of the run's namespace."""
 
-    name: Annotated[str, Field(max_length=253)] = Field(description="Its name.")
-    key: Annotated[str, Field(max_length=253)] = Field(description="Its key.")
+    name: Annotated[str, Field(max_length=253)] = Field(
+        description="Name of the ConfigMap."
+    )
+    key: Annotated[str, Field(max_length=253)] = Field(
+        description="Key that holds the template."
+    )
 
 
 class ChatTemplate(base.SpecModel):
@@ -257,14 +260,14 @@ class ChatTemplate(base.SpecModel):
         description="The template.",
     )
     config_map: TemplateKey | None = Field(
-        None, description="ConfigMap that holds it."
+        None, description="Where the template is stored."
     )
 
 
 def _refusing(
     problem_of: Callable[[Engine, list[base.T]], tuple[int, str] | None],
 ) -> AfterValidator:
-    """Build a validator of a list that belongs to a server, for a check that CEL can't make.
+    """Build a validator of a list in a server's spec, for a check that CEL can't make.
 
     `problem_of` returns the index of an entry and what is wrong with it; None: the list is valid.
     """
@@ -278,7 +281,7 @@ def _refusing(
 
 
 def _engine_of(server: ValidationInfo) -> Engine | None:
-    """Return the engine of a server that is read; None where its name is not valid."""
+    """Return the engine of the server that is being validated; None if its name is not valid."""
     name: EngineName | None = server.data.get("engine")
     return None if name is None else ENGINES[name]
 
@@ -312,9 +315,9 @@ def _refused_variable(engine: Engine, env: list[EnvVar]) -> tuple[int, str] | No
 
 
 def is_script(command: Sequence[str]) -> bool:
-    """Return whether a word of a command is a line of a shell.
+    """Return whether a word of the command is a line of shell script.
 
-    What such a command starts is not known.
+    It is not known what such a command starts.
     """
     return any(
         any(c.isspace() for c in word.strip())
@@ -327,7 +330,7 @@ ServerFlags = Annotated[Args, _refusing(_owned_flag)]
 
 
 class RoleServers(base.SpecModel):
-    """Servers of one role. Shared settings are in `server`."""
+    """Servers of one role. Settings that both roles share are in `server`."""
 
     replicas: Annotated[int, Field(ge=1, le=16)] = Field(
         1, description="Servers of this role, each in its own pod."
@@ -337,7 +340,8 @@ class RoleServers(base.SpecModel):
         description="Flags for this role, appended to `server.args`.",
     )
     resources: Resources = Field(
-        default_factory=Resources, description="What each server of this role gets."
+        default_factory=Resources,
+        description="Resources of each server of this role.",
     )
 
 
@@ -350,14 +354,13 @@ class Proxy(base.SpecModel):
     args: Args = Field(default_factory=list)
     """Arguments of the proxy, with $(PREFILL_URL) and $(DECODE_URL)."""
     resources: Resources = Field(default_factory=Resources)
-    """Of the proxy; 500m of CPU and 256Mi by default."""
+    """Resources of the proxy; 500m of CPU and 256Mi by default."""
 
 
 class KVTransfer(base.SpecModel):
     """KV cache transfer: vLLM's --kv-transfer-config for both roles.
 
-    The same flag in the args of
-    each role replaces it as a whole.
+    The same flag in the args of each role replaces it as a whole.
     """
 
     connector: Annotated[
@@ -375,8 +378,7 @@ class KVTransfer(base.SpecModel):
 class Disaggregated(base.SpecModel):
     """Servers that prefill and servers that decode, behind a proxy.
 
-    Image, args, env, pod and
-    sharedMemory of the server hold for both.
+    Image, args, env, pod and sharedMemory of the server apply to both.
     """
 
     prefill: RoleServers = Field(
@@ -391,7 +393,7 @@ class Disaggregated(base.SpecModel):
     kv_transfer: KVTransfer
 
     def of_role(self, role: str) -> RoleServers:
-        """Return the servers that prefill, or those that decode."""
+        """Return the servers of the role prefill or decode."""
         return {ROLE_PREFILL: self.prefill, ROLE_DECODE: self.decode}[role]
 
 
@@ -404,7 +406,7 @@ def _flags_of_roles(split: Disaggregated, server: ValidationInfo) -> Disaggregat
 
 
 def engines_with(has: Callable[[Engine], object]) -> list[EngineName]:
-    """Return the names of the engines that have something."""
+    """Return the names of the engines for which `has` returns a true value."""
     return [name for name, engine in ENGINES.items() if has(engine)]
 
 
@@ -429,7 +431,7 @@ class Started(base.SpecModel):
     """Environment variables of the engine."""
     resources: Resources = Field(
         default_factory=Resources,
-        description="What the engine's container gets, GPUs among it.",
+        description="Resources of the engine's container, including GPUs.",
     )
     pod: PodOverrides = Field(
         default_factory=PodOverrides, description="The pod of the engine."
@@ -447,7 +449,7 @@ class Started(base.SpecModel):
     def words_of(self, role: str) -> list[str] | None:
         """Return all words that the spec gives to the engine in this role.
 
-        None: a script is among them, and what it gives is not known.
+        None: the command is a script, so it is not known what the engine gets.
         """
         return self.args_of(role)
 
@@ -504,14 +506,14 @@ class Server(Started):
         Field(default_factory=list)
     )
     """In place of the image's entry point, with $(MODEL), $(SERVED_NAME) and $(PORT). The
-    operator's flags that it does not carry and args follow it."""
+    operator's flags that the command does not have, and args, follow it."""
     replicas: Annotated[int, Field(ge=1, le=16)] = 1
-    """Servers of this kind, each in its own pod with all resources; requests take turns over
-    them."""
+    """Servers of this kind, each in its own pod with all resources; the requests go to them in
+    turn."""
     nodes_per_replica: Annotated[int, Field(ge=1, le=16)] = 1
     """Pods that make up each server, together one vLLM; resources are those of each pod. More than
-    one needs LeaderWorkerSet in the cluster, and parallel sizes in args whose product they share
-    evenly."""
+    one needs LeaderWorkerSet in the cluster, and parallel sizes in args whose product the pods
+    share evenly."""
     disaggregated: (
         Annotated[Disaggregated, AfterValidator(_flags_of_roles)] | None
     ) = None
@@ -569,11 +571,11 @@ class ConfigMapKeyRef(base.SpecModel):
 
 
 class Endpoint(base.SpecModel):
-    """It is measured and otherwise left alone. Exactly one of `serviceRef` and `url`."""
+    """The server is measured and otherwise left alone. Exactly one of `serviceRef` and `url`."""
 
     rules = (base.exactly_one("service_ref", "url"),)
     engine: EngineName = Field(
-        "VLLM", description="The engine of the server: what it reports."
+        "VLLM", description="Engine of the server: it defines the metrics."
     )
     service_ref: ServiceRef | None = None
     """Service of the server; its pods are scraped for running, waiting and KV cache."""
@@ -592,7 +594,7 @@ class Endpoint(base.SpecModel):
         None, description="Certificate of the server's CA."
     )
     allow_cache_reset: bool = False
-    """Allow cachePolicy Reset to empty its prefix cache, for all users."""
+    """Allow cachePolicy Reset to empty the server's prefix cache, for all users."""
 
 
 class Profile(base.SpecModel):

@@ -1,8 +1,8 @@
 """The catalogue of server figures: what a sample holds, and what is shown of a load point.
 
-A figure is declared here alone: a field of `RoleFigures` with what it is computed from, its column
-and the tables that export it, and, where no sample has its source yet, a field of `Sample`. An
-engine's names of the series are in `benchrun_client.engines`.
+A figure is declared only here, as a field of `RoleFigures`: what it is computed from, its column,
+and the tables that export it. If no sample has its source yet, it also needs a field of `Sample`.
+The names of the series are in `benchrun_client.engines`, by engine.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,15 +32,15 @@ FAILED_TRANSFERS = (
 )
 """Counters of the NIXL connector."""
 START_DECIMALS = 3
-"""Of the start of a process, in seconds: two precisions of one instant would look like two
-processes."""
+"""Decimals of the start of a process, in seconds. Otherwise the same instant in two precisions
+would look like two processes."""
 
 
 By = Literal["sum", "mean", "max", "min"]
 
 
 class Combine(NamedTuple):
-    """How the values of several engine processes or GPUs become the figure of a sample."""
+    """How the values of several engine processes or GPUs are combined to the figure of a sample."""
 
     by: By
     scale: float = 1.0
@@ -75,10 +75,10 @@ class Sample:
     prefix_hits: float | None = _sampled()
     start_time: float | None = _sampled(decimals=START_DECIMALS)
     gpu_watts: float | None = _sampled()
-    """Of the server's GPUs together; as the following, only in samples for which an exporter was
-    scraped."""
+    """Power of the server's GPUs together. This and the following figures exist only in samples for
+    which an exporter was scraped."""
     gpu_memory_mib: float | None = _sampled("max")  # On the GPU that holds most.
-    # Of that GPU, as others are no larger: used and free.
+    # Memory of that GPU, used and free; other GPUs are not larger.
     gpu_memory_total_mib: float | None = _sampled("max")
     # Of the slowest GPU, for which the others wait.
     sm_clock_mhz: float | None = _sampled("min")
@@ -87,8 +87,8 @@ class Sample:
     # Pods that the exporter names for one GPU.
     gpu_pods: float | None = _sampled("max")
     gpu_slowed: float | None = _sampled("mean")
-    """Share of the GPUs (0 to 1) whose clock the driver lowers for heat or the hardware does;
-    `gpu_power_capped`: for power."""
+    """Share of the GPUs (0 to 1) whose clock the driver lowers because of heat, or the hardware
+    lowers; `gpu_power_capped`: because of power."""
     gpu_power_capped: float | None = _sampled("mean")
     # Last XID error, summed over the GPUs: another value is another error.
     gpu_xid: float | None = _sampled()
@@ -101,8 +101,8 @@ class Sample:
     # Counter of the time in which the container had to wait for a core.
     cpu_waiting_seconds: float | None = _sampled("max")
     low: "Sample | None" = None
-    """Of a bucket of samples, of which this is the mean: the least of some figures; `high`: the
-    greatest."""
+    """If this is the mean of several samples: the least values of some figures; `high` has the
+    greatest values."""
     high: "Sample | None" = None
 
 
@@ -149,15 +149,15 @@ class Figure(NamedTuple):
     by: Literal["mean", "max"] = "mean"
     scale: float = 1.0
     counters: tuple[str, ...] = ()
-    """Their rise, summed over servers and stages. None where the counter is missing anywhere; of
-    several, which no server has to have, where all are."""
-    # The counter of whose rise it is the share; empty: a count.
+    """Counters whose rise is the figure, summed over servers and stages. The figure is None if a
+    single counter is missing on any server; of several counters, if all are missing."""
+    # The figure is a share of the rise of this counter; empty: it is a count.
     percent_of: str = ""
     where: str = ""  # None where this counter did not rise.
     column: str = ""  # Its header in tables of load points; empty: not there.
     unit: str = ""
     tables: tuple[Table, ...] = ("stages", "servers", "replicas")
-    """Of exported runs, in which it is a column under its own name."""
+    """Tables of exported runs in which the figure is a column under its own name."""
 
 
 def _figure(
@@ -192,7 +192,7 @@ class RoleFigures(StatusModel):
         "Most requests waiting at once, all servers.", "waiting", "max"
     )
     kv_cache_mean_percent: float | None = _figure(
-        "KV cache in use in fullest engines, on average, in percent.",
+        "KV cache in use in the fullest engine of a server, on average, in percent.",
         "kv_cache",
         scale=100,
         tables=_BUT_REPLICAS,
@@ -206,7 +206,7 @@ class RoleFigures(StatusModel):
         unit="%",
     )
     preemptions: float | None = _figure(
-        "Requests preempted for want of KV cache.",
+        "Requests preempted because the KV cache was full.",
         counters=("num_preemptions_total",),
     )
     prefix_hit_percent: float | None = _figure(
@@ -217,36 +217,36 @@ class RoleFigures(StatusModel):
         unit="%",
     )
     fetched_percent: float | None = _figure(
-        "Prompt tokens fetched from outside of the server (KV transfer), of those looked up "
-        "there, in percent.",
+        "Prompt tokens fetched from outside of the server (KV transfer), in percent of the tokens "
+        "looked up there.",
         counters=("external_prefix_cache_hits_total",),
         percent_of="external_prefix_cache_queries_total",
         tables=_SERVERS,
     )
     fetched_tokens: float | None = _figure(
-        "How many those are.",
+        "Number of prompt tokens fetched from outside of the server.",
         counters=("external_prefix_cache_hits_total",),
         where="external_prefix_cache_queries_total",
         tables=_SERVERS,
     )
     transfer_failures: float | None = _figure(
-        "Failed KV transfers, where the connector counts them.",
+        "Failed KV transfers, if the connector counts them.",
         counters=FAILED_TRANSFERS,
         tables=_SERVERS,
     )
     waiting: WaitingReason | None = Field(
-        None, description="Why requests waited here, with more than one role."
+        None, description="Why requests waited here, if there are several roles."
     )
     limit: LimitKind | None = Field(
         default=None,
-        description="Bottleneck of this role, where there is more than one.",
+        description="Bottleneck of this role, if there are several roles.",
     )
     added_mean_ms: float | None = Field(
         None,
         description="What a proxy adds to the time to first token, on average.",
     )
     cores: float | None = Field(
-        default=None, description="Of a proxy: CPU that it used, in cores."
+        default=None, description="CPU that a proxy used, in cores."
     )
     samples: int = Field(
         default=0,
@@ -257,15 +257,15 @@ class RoleFigures(StatusModel):
         tables=_SERVERS,
     )
     no_power_reason: str | None = Field(default=None, max_length=100)
-    """Why it is not known though an exporter was read."""
+    """Why the power is not known although an exporter was read."""
     gpu_memory_max_mib: float | None = _figure(
-        "Most memory held on any of its GPUs.", tables=_SERVERS
+        "Most memory held on any GPU of the role.", tables=_SERVERS
     )
     sm_clock_mean_mhz: float | None = _figure(
-        "Clock of its GPUs' SMs, on average.", tables=_SERVERS
+        "Clock of the SMs of the role's GPUs, on average.", tables=_SERVERS
     )
     coverage_percent: float | None = _figure(
-        "Samples taken, of those expected, in percent.", tables=_BUT_REPLICAS
+        "Samples taken, in percent of the expected ones.", tables=_BUT_REPLICAS
     )
 
 
@@ -278,7 +278,7 @@ ROLE_FIGURES: Mapping[str, Figure] = {
 SHOWN_FIGURES: Mapping[str, Figure] = {
     name: figure for name, figure in ROLE_FIGURES.items() if figure.column
 }
-"""Those in the tables of load points."""
+"""Figures in the tables of load points."""
 
 
 def exported_figures(table: Table) -> list[str]:
@@ -287,7 +287,7 @@ def exported_figures(table: Table) -> list[str]:
 
 
 class HasRole(Protocol):
-    """A status, figures or an edge of one role."""
+    """Anything of one role: a status, figures, or counters at the start or end of a stage."""
 
     @property
     def role(self) -> str: ...

@@ -45,10 +45,11 @@ _LOAD_POINTS = f"self.workloads.map(w, {_POINTS}).sum()"
 _STAGES = f"self.workloads.map(w, has({_SEARCH}) ? {workloads.MOST_STAGES} : {_POINTS}).sum()"
 
 MAX_RUN_REQUESTS = 1_000_000
-"""All are kept until the run is judged: some 70 MB of records in the cluster, and some ten seconds
-of judging."""
+"""Most requests of a run. All records are kept until the run is judged: some 70 MB in the cluster,
+and some ten seconds of judging."""
 MAX_LOAD_POINT_REQUESTS = 200_000
-"""Of all repeats of a load point: some 150 MB of memory while it is judged."""
+"""Most requests of a load point over all repeats: they take some 150 MB of memory while the load
+point is judged."""
 _EACH_RATE = f"{_RATES}.map(r, r.matches({NUMBER}) && r != 'inf' ? double(r) : 0.0)"
 _HIGHEST = f"(has({_SEARCH}) && {_SEARCH}.to.matches({NUMBER}) ? double({_SEARCH}.to) : 0.0)"
 _BY_DURATION = "double(has(w.durationSeconds) ? w.durationSeconds : 0)"
@@ -72,7 +73,7 @@ _SENT_ONCE = (
     "(!has(w.dataset.shareGPT) || !has(w.dataset.shareGPT.seed)) && "
     "(!has(w.dataset.texts) || !has(w.dataset.texts.order) || w.dataset.texts.order != 'File')"
 )
-"""CEL: no dataset sends the same in every stage (`sends_again` of their models)."""
+"""CEL: no dataset sends the same prompts in every stage (`sends_again` of the dataset's model)."""
 _NO_RESET = "self.measurement.cachePolicy != 'Reset'"
 _WITH_PROFILER = engines_with(lambda engine: engine.profiler)
 _DEVELOPMENT_MODES = tuple(
@@ -152,8 +153,8 @@ class BenchmarkRunSpec(SpecModel):
                 "!has(w.load.burstiness)))"
             ),
             message=(
-                'offline gives the engine a whole load: load is {requestRates: ["inf"]}, all '
-                "prompts in one call, or batchSizes"
+                'offline gives the engine a whole load: set load to {requestRates: ["inf"]} (all '
+                "prompts in one call) or to batchSizes"
             ),
             path=".workloads",
         ),
@@ -184,8 +185,8 @@ class BenchmarkRunSpec(SpecModel):
         Rule(
             cel=f"{_NO_RESET} || !has(self.offline)",
             message=(
-                "measurement.cachePolicy Reset needs a server to ask; with offline use Isolate, "
-                "or turn the prefix cache off"
+                "measurement.cachePolicy Reset needs a server; with offline use Isolate, or turn "
+                "the prefix cache off"
             ),
             path=".measurement.cachePolicy",
         ),
@@ -225,7 +226,7 @@ class BenchmarkRunSpec(SpecModel):
         None, description="An existing server to measure instead."
     )
     offline: Offline | None = Field(
-        None, description="Measured instead of a server."
+        None, description="An engine to measure instead of a server."
     )
     workloads: Annotated[
         list[Workload],
@@ -282,7 +283,7 @@ class BenchmarkRunSpec(SpecModel):
     def started(self) -> Started | None:
         """Return the server or engine that this run starts, measures and removes.
 
-        None against an endpoint.
+        None: the run measures an endpoint.
         """
         return self.server or self.offline
 
@@ -300,5 +301,5 @@ class BenchmarkRunSpec(SpecModel):
 
     @property
     def started_name(self) -> Literal["server", "offline"]:
-        """Return which field describes it: "offline" where that is set, else "server"."""
+        """Return the name of the field `started`: "offline" if that is set, else "server"."""
         return "server" if self.offline is None else "offline"

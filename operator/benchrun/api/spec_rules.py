@@ -1,7 +1,7 @@
 # Generated from the rules in operator/benchrun/api by: python -m dev.generate
 """Every rule of the spec, and every message with figures, as a function of `self`.
 
-By the checksum of its CEL.
+The key of a function is the checksum of its CEL.
 """
 
 import re

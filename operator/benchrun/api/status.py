@@ -1,6 +1,6 @@
-"""`BenchmarkRun.status`: what the operator found, with the judgement that is a part of it.
+"""`BenchmarkRun.status`: what the operator found, and the judgement that becomes a part of it.
 
-It is always under 100 kB; lists say when they were cut.
+A status is always under 100 kB; `truncated` names the lists that were cut.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ class Startup(StatusModel):
         description="From scheduled to the container's start, in whole seconds.",
     )
     image_pull_seconds: float | None = None
-    """Of that, the image pull; 0 where the node had the image."""
+    """The part of podSeconds that was the image pull; 0 if the node had the image."""
     download_seconds: float | None = Field(
         None, description="Downloading weights, if it took half a second."
     )
@@ -39,8 +39,8 @@ class Startup(StatusModel):
     )
     compile_seconds: float | None = Field(None, description="torch.compile.")
     warm_up_seconds: float | None = None
-    """What remains of the engine's initialisation: profiling, KV cache, graph capture, warm-up; and
-    compiling where vLLM does not tell it apart."""
+    """The rest of the engine's initialisation: profiling, KV cache, graph capture, warm-up; and
+    compiling if vLLM does not report it separately."""
 
 
 Phase = Literal[
@@ -74,7 +74,7 @@ Codes = Annotated[
 ]
 StatusText = Annotated[str, Field(max_length=1024)]
 MAX_ADDRESSES = 32
-"""Of a role's pods: the most that there can be, and as many that were replaced while they
+"""Most addresses of a role: of all its pods, and of as many pods that were replaced while they
 loaded."""
 Instant = Annotated[
     str, Field(max_length=32, json_schema_extra={"format": "date-time"})
@@ -82,7 +82,7 @@ Instant = Annotated[
 
 
 class Estimate(StatusModel):
-    """What the run will ask for, known as soon as it is accepted."""
+    """Stages, requests and GPU time, known as soon as the run is accepted."""
 
     stages: int = Field(
         description="Stages: load points x repeats; of a search the most there can be."
@@ -91,7 +91,7 @@ class Estimate(StatusModel):
         description="Measured requests in all; of a search the most there can be."
     )
     gpu_seconds: int | None = None
-    """Least GPU time of the measurement, without start-up; absent where no load has a rate."""
+    """Least GPU time of the measurement, without start-up; absent if no load has a rate."""
 
 
 # Kept of a run's compilations; of a server with more there is no entry.
@@ -101,8 +101,8 @@ MAX_COMPILATIONS = 300
 class CompiledKernels(StatusModel):
     """Kernels that the server compiled while it served, by its log; absent without the log."""
 
-    count: int = Field(description="How often.")
-    at: list[float] = entries(MAX_COMPILATIONS, "When, in Unix seconds.")
+    count: int = Field(description="Number of compilations.")
+    at: list[float] = entries(MAX_COMPILATIONS, "Their times, in Unix seconds.")
 
 
 class ServerStatus(StatusModel):
@@ -119,10 +119,10 @@ class ServerStatus(StatusModel):
     pod: str | None = Field(None, max_length=253, description="Name of the pod.")
     node: str | None = Field(None, max_length=253, description="Node it ran on.")
     addresses: list[Annotated[str, Field(max_length=64)]] = entries(MAX_ADDRESSES)
-    """IP addresses of the pods that answered in this role, those of replaced ones last. Requests to
-    any other give WrongServer."""
+    """IP addresses of the pods that answered in this role, replaced pods last. Requests to other
+    addresses give the finding WrongServer."""
     gpu: str | None = Field(None, max_length=253)
-    """GPU model, where server.pod.nodeSelector names it; absent with gpuReason."""
+    """GPU model, if server.pod.nodeSelector names it; else gpuReason is set."""
     gpu_reason: str | None = Field(
         None, max_length=253, description="Why the GPU model is not known."
     )
@@ -130,7 +130,7 @@ class ServerStatus(StatusModel):
         1,
         description="Servers of this role. Other values are those of the first one, or sums.",
     )
-    gpus: int = Field(0, description="GPUs that they hold together.")
+    gpus: int = Field(0, description="GPUs of all servers of this role together.")
     image: str | None = Field(
         None, max_length=1024, description="Image in the spec."
     )
@@ -154,25 +154,27 @@ class ServerStatus(StatusModel):
         None, description="From scheduled to healthy."
     )
     no_gpu_telemetry_reason: str | None = Field(None, max_length=253)
-    """Why power, memory and clocks of its GPUs are not known, though the operator is set up to read
-    them."""
+    """Why power, memory and clocks of its GPUs are not known although the operator is set up to
+    read them."""
     compilations: CompiledKernels | None = None
     startup: Startup | None = Field(
-        None, description="Where that time went, of the first server."
+        None, description="Where the time to ready went, for the first server."
     )
-    restarts: int = Field(0, description="Restarts seen, of all.")
+    restarts: int = Field(
+        0, description="Restarts seen, of all servers of this role."
+    )
 
 
 def total_gpus(servers: Iterable[ServerStatus]) -> int:
-    """Return the GPUs of all roles together.
+    """Return the number of GPUs of all roles together.
 
-    0 where they are not known, as behind an endpoint, or there are none.
+    0: there are none, or they are not known, as behind an endpoint.
     """
     return sum(server.gpus for server in servers)
 
 
 class ClientStatus(StatusModel):
-    """What generated the load; figures of another client are not comparable."""
+    """The client that generated the load; figures of different clients are not comparable."""
 
     image: str | None = Field(
         None, max_length=1024, description="Image in the spec."
@@ -184,7 +186,7 @@ class ClientStatus(StatusModel):
         None, max_length=60, description="Name of the load engine."
     )
     engine_version: str | None = Field(
-        None, max_length=60, description="Its version."
+        None, max_length=60, description="Version of the load engine."
     )
     shards: int | None = Field(
         None,
@@ -194,7 +196,9 @@ class ClientStatus(StatusModel):
         None, max_length=64, description="SHA-256 of spec.chatTemplate."
     )
     commit: str | None = Field(
-        None, max_length=40, description="Of the tokenizer's repository on the hub."
+        None,
+        max_length=40,
+        description="Commit of the tokenizer's repository on the hub.",
     )
 
 
@@ -207,7 +211,9 @@ class Progress(StatusModel):
     stages_done: int = Field(0, description="Stages whose record is stored.")
     stage: str | None = Field(None, max_length=160, description="Stage under way.")
     summary: str = Field(
-        "", max_length=40, description="Both as text, for the printer column."
+        "",
+        max_length=40,
+        description="Done and total as text, for a printer column.",
     )
 
 
@@ -222,7 +228,7 @@ class Live(StatusModel):
         None, description="Requests waiting, in all servers."
     )
     kv_cache_percent: float | None = Field(
-        None, description="KV cache in use, in percent: of the fullest server."
+        None, description="KV cache in use in the fullest server, in percent."
     )
     generation_tokens_per_second: float | None = Field(
         None, description="Output tokens a second."
@@ -236,36 +242,40 @@ class Live(StatusModel):
 
 
 class Headline(StatusModel):
-    """The figures of the printer columns: those of the first workload's best load point.
+    """The figures of the printer columns, from the first workload's best load point.
 
-    The best Valid one, else the best Suspect one, marked with question marks. Best: the highest
-    output throughput; of those within 3 % of it the lowest p99 TTFT. Load points that meet every
-    objective go first.
+    This is the best Valid one, else the best Suspect one, marked with question marks. The best has
+    the highest output throughput; among load points within 3 % of it, the lowest p99 TTFT. Load
+    points that meet every objective are preferred.
     """
 
     load_point: str = Field(max_length=160, description="Which load point it is.")
     throughput: str = Field(max_length=40)
-    """Output tokens a second; with ? where the load point is Suspect."""
+    """Output tokens a second; with a question mark if the load point is Suspect."""
     p99_ttft: str = Field(max_length=40)
-    """99th percentile of TTFT, in milliseconds; with a question mark where so few requests can't
-    bound it or the load point is Suspect, and with the wait in the client's queue where a cap may
-    have held requests back."""
+    """99th percentile of TTFT, in milliseconds. It has a question mark if there are too few
+    requests to bound it, or if the load point is Suspect. It includes the wait in the client's
+    queue if a cap may have held requests back."""
 
 
 class Waiting(StatusModel):
     """Why requests waited in the server."""
 
-    reason: WaitingReason = Field(description="None: hardly any waited.")
+    reason: WaitingReason = Field(description="None: hardly any requests waited.")
     sentence: StatusText = Field(description="The reason with its numbers.")
-    evidence: Numbers = Field(default_factory=dict, description="Its numbers.")
+    evidence: Numbers = Field(
+        default_factory=dict, description="The numbers of the sentence."
+    )
 
 
 class Bottleneck(StatusModel):
-    """In a word, in a sentence and in numbers."""
+    """What limits the throughput: in a word, in a sentence and in numbers."""
 
     limit: LimitKind = Field(description="None: the server kept up.")
     sentence: StatusText = Field(description="The limit with its numbers.")
-    evidence: Numbers = Field(default_factory=dict, description="Its numbers.")
+    evidence: Numbers = Field(
+        default_factory=dict, description="The numbers of the sentence."
+    )
 
 
 class Explanation(StatusModel):
@@ -274,8 +284,9 @@ class Explanation(StatusModel):
     question: Literal[
         "TrueRun", "Beginnings", "AnswerLength", "MaxModelLen", "StepTokens"
     ]
-    """Which repeat to use; which prompts were sent before; why answers are short; whether
-    max-model-len holds requests back; whether max-num-batched-tokens split a prompt."""
+    """TrueRun: which repeat to use. Beginnings: which prompts were sent before. AnswerLength: why
+    answers are short. MaxModelLen: whether max-model-len holds requests back. StepTokens: whether
+    max-num-batched-tokens split a prompt."""
     answer: Literal[
         "PrefixCache",
         "Compilation",
@@ -289,10 +300,12 @@ class Explanation(StatusModel):
         "NoneSplit",
         "Unknown",
     ]
-    """Noise: not more than chance is shown. TestRequest: prompt 1 alone was sent before.
-    OneRequest: it limits a request, not their sum. NoneSplit: no prompt is longer than a step."""
+    """Noise: the difference may be chance. TestRequest: only prompt 1 was sent before. OneRequest:
+    max-model-len limits each request, not their sum. NoneSplit: no prompt is longer than a step."""
     sentence: StatusText = Field(description="The answer with its numbers.")
-    evidence: Numbers = Field(default_factory=dict, description="Its numbers.")
+    evidence: Numbers = Field(
+        default_factory=dict, description="The numbers of the sentence."
+    )
 
 
 ProfileLimit = Literal["Compute", "Memory", "Host", "Unknown"]
@@ -302,31 +315,36 @@ class ProfileStatus(StatusModel):
     """The bottleneck by the profile: a rule of thumb."""
 
     limit: ProfileLimit = Field(description="Unknown: not certain.")
-    sentence: StatusText = Field(description="Why, or why there is no profile.")
-    evidence: Numbers = Field(default_factory=dict, description="Its numbers.")
+    sentence: StatusText = Field(
+        description="Why it is the limit, or why there is no profile."
+    )
+    evidence: Numbers = Field(
+        default_factory=dict, description="The numbers of the sentence."
+    )
     kernels: Annotated[dict[str, float], Field(max_length=12)] = Field(
         default_factory=dict
     )
-    """Percent of the time of all kernels; on a CPU operators."""
+    """Percent of the time of all kernels, by kernel; on a CPU, by operator."""
 
 
 class ObjectiveResult(StatusModel):
     """One objective at one load point."""
 
     metric: str = Field(max_length=10, description="TTFT, TPOT, ITL or E2EL.")
-    percentile: str = Field(max_length=10, description="Which percentile of it.")
+    percentile: str = Field(max_length=10, description="Percentile of the metric.")
     max_milliseconds: int = Field(description="The limit.")
     measured_milliseconds: float | None = None
-    """What was measured; absent where nothing was, or where it falls among failed requests. Under a
-    rate with a cap, TTFT and E2EL count from when a request was due: the wait in the client's queue
-    is in them."""
+    """What was measured; absent if nothing was, or if the percentile falls among failed requests.
+    Under a rate with a cap, TTFT and E2EL count from when a request was due, so they include the
+    wait in the client's queue."""
     requests_to_decide: int | None = None
-    """About how many requests of this load point, over all repeats, would decide it; none where it
-    is decided or not known."""
+    """About how many requests of this load point, over all repeats, would decide it; absent if it
+    is decided or the number is not known."""
     outcome: Literal["Met", "Missed", "Inconclusive"]
-    """Met or Missed: with 95 % certainty, of this server in these minutes; a failed request is
-    above every limit. Inconclusive: the limit lies within the interval, within half of what one
-    stretch of time measured, the stage is too short, or its numbers can't be trusted."""
+    """Met or Missed: with 95 % certainty, for this server in these minutes; a failed request is
+    above every limit. Inconclusive: the limit lies within the interval, or is too close to a value
+    that was measured in one stretch of time (within a factor of 1.5), or the stage is too short, or
+    its numbers can't be trusted."""
 
 
 class Result(StatusModel):
@@ -343,26 +361,26 @@ class Result(StatusModel):
         description="Requests a second (a decimal, or inf), or users.",
     )
     repeats: int = Field(description="Stages pooled.")
-    repeats_planned: int = Field(description="Stages there should be.")
+    repeats_planned: int = Field(description="Stages planned.")
     metrics: Metrics = Field(default_factory=dict)
-    """Figures of whole stages under vLLM's own names, as vllm bench serve prints them, five
-    significant digits. With spec.cost,
-    cost_per_million_output_tokens and cost_per_million_total_tokens beside them;
-    output_tokens_per_joule where the power of GPUs is known."""
+    """Figures of whole stages under vLLM's own names, as vllm bench serve prints them, with five
+    significant digits. With spec.cost also cost_per_million_output_tokens and
+    cost_per_million_total_tokens; if the power of GPUs is known, output_tokens_per_joule."""
     intervals: Annotated[dict[str, Interval], Field(max_length=64)] = Field(
         default_factory=dict
     )
-    """95 % intervals of percentiles of the steady part, in milliseconds, of this server in these
-    minutes; they allow for requests in a queue being alike."""
+    """95 % intervals of percentiles of the steady part, in milliseconds, for this server in these
+    minutes. They take into account that requests in a queue are alike."""
     uncertain: Codes = Field(default_factory=list)
-    """Percentiles that so few requests, or so short stages, can't bound; not to be relied on."""
+    """Percentiles not to rely on: there are too few requests, or the stages are too short."""
     steady: Metrics = Field(default_factory=dict)
     """The figures of the steady part: without the ramp at the start and the drain at the end.
     Tables, objectives, intervals and comparisons use these. Its seconds and requests are duration
-    and completed; absent where a stage has no steady part."""
+    and completed; absent if a stage has no steady part."""
     throughput_of: ThroughputOf | None = None
-    """Which throughput is compared, priced and shown. Plateau: that of `steady`. Arrivals: the
-    same, but not compared: the rate set it. Stage, or absent: that of `metrics`."""
+    """Which throughput is compared, priced and shown. Plateau: the one in `steady`. Arrivals: the
+    same, but it is not compared, since the request rate sets it. Stage, or absent: the one in
+    `metrics`."""
     repeat_cv_percent: Annotated[dict[str, float], Field(max_length=16)] = Field(
         default_factory=dict
     )
@@ -381,7 +399,9 @@ class Result(StatusModel):
         None, description="The bottleneck of this load point."
     )
     explanations: list[Explanation] = entries(
-        8, "Answers to what people ask of it, one entry a question.", key="question"
+        8,
+        "Answers to questions about this load point, one entry a question.",
+        key="question",
     )
     by_repeat: Annotated[
         dict[
@@ -390,27 +410,27 @@ class Result(StatusModel):
         ],
         Field(max_length=16),
     ] = Field(default_factory=dict)
-    """Figures of each repeat, in order; sequence: its place among all stages."""
+    """Figures of each repeat, in order. sequence: the repeat's place among all stages."""
     roles: list[RoleFigures] = entries(
         8, "What the servers' metrics endpoints reported meanwhile.", key="role"
     )
     objectives: list[ObjectiveResult] = entries(
-        16, "How each objective fared here."
+        16, "The outcome of each objective at this load point."
     )
     verdict: Verdict = Field(description="Whether these numbers can be trusted.")
     findings: Codes = Field(default_factory=list)
-    """Codes of what was found wrong here; status.findings explains them."""
+    """Codes of the findings at this load point; status.findings explains them."""
 
     @property
     def has_plateau(self) -> bool:
-        """Return whether the throughput is that of the steady part."""
+        """Return whether the throughput is taken from the steady part."""
         return (
             self.throughput_of in ("Plateau", "Arrivals")
             and THROUGHPUTS[0] in self.steady
         )
 
     def figure(self, key: str) -> float | None:
-        """Return a figure by its key in `metrics`, of the steady part where that has it.
+        """Return a figure by its key in `metrics`: of the steady part if it has this figure.
 
         None: there is no such figure.
         """
@@ -428,7 +448,7 @@ class Result(StatusModel):
 
 
 class DatasetStatus(StatusModel):
-    """What was read for a workload, and what was left out."""
+    """Data that was read for a workload, and how much of it was left out."""
 
     name: str = Field(
         max_length=60,
@@ -442,21 +462,20 @@ class DatasetStatus(StatusModel):
         max_length=64,
         description="Digest of its content: equal digests are equal data.",
     )
-    rows_read: int = Field(description="Rows, lines or entries there were.")
+    rows_read: int = Field(description="Rows, lines or entries of the file.")
     rows_used: int = Field(
-        description="Of them, how many this workload took; its warm-up included."
+        description="Rows that this workload took, its warm-up included."
     )
     rows_dropped: Annotated[dict[str, int], Field(max_length=8)] = Field(
         default_factory=dict
     )
-    """How many could not be used, by reason; only rows that were looked at are counted."""
+    """Rows that could not be used, by reason; only rows that the client checked are counted."""
 
 
 class SearchResult(StatusModel):
-    """What came of one search.
+    """The result of one search.
 
-    Its bounds rest on the judged load points, not on what the client
-    made of them.
+    Its bounds come from the judged load points, not from the client's own conclusion.
     """
 
     workload: str = Field(max_length=40, description="Name of the workload.")
@@ -470,15 +489,15 @@ class SearchResult(StatusModel):
         "Incomplete",
     ]
     """Bracketed: found, to the spec's tolerance. AtUpperBound: the search's highest load meets the
-    objectives. NoneMet: not even the lowest does for certain. ProbeLimit: maxProbes ended it.
-    Inconclusive: the bracket is wide, since load points within it are invalid or inconclusive, or
-    no load was confirmed, or a confirmation contradicts what was found. Incomplete: the search did
-    not come to its end, or a record is missing."""
+    objectives. NoneMet: not even the lowest load certainly meets them. ProbeLimit: maxProbes ended
+    the search. Inconclusive: the bracket is wide, since load points within it are invalid or
+    inconclusive, or no load was confirmed, or a confirmation contradicts an earlier stage.
+    Incomplete: the search did not come to its end, or a record is missing."""
     lower: str | None = Field(None, max_length=24)
     """Highest load that met every objective in stages that confirmed it. The chance that it misses
     them is at most 2.5 %, over all that the search tried."""
     upper: str | None = Field(None, max_length=24)
-    """Lowest load above it that is not known to meet them; none at the upper bound."""
+    """Lowest load above `lower` that is not known to meet them; absent if the highest load does."""
     upper_outcome: Literal["Missed", "Inconclusive"] | None = None
     """Missed: an objective is missed there with 95 % certainty. Inconclusive: that is not certain,
     or the numbers there can't be trusted (too many requests failed, say)."""
@@ -510,7 +529,7 @@ class Finding(StatusModel):
     evidence: Annotated[dict[str, Evidence], Field(max_length=24)] = Field(
         default_factory=dict
     )
-    """The figures behind it, from that stage."""
+    """The figures behind the finding, from worstStage."""
     sentence: StatusText = Field(
         description="The figures in words, as they were evaluated."
     )
@@ -519,11 +538,11 @@ class Finding(StatusModel):
 
 
 class Judge(StatusModel):
-    """Which rules judged."""
+    """The rules that judged the run."""
 
     version: str = Field(max_length=40, description="Version of the rules.")
     thresholds_digest: str = Field(
-        max_length=80, description="Digest of the thresholds they were given."
+        max_length=80, description="Digest of the thresholds of the rules."
     )
     overrides: list[Annotated[str, Field(max_length=80)]] = entries(32)
     """Severities that the spec changed, as code=severity."""
@@ -537,19 +556,20 @@ class EndingStatus(StatusModel):
 
 
 class Blocked(StatusModel):
-    """What keeps the run waiting that may not last for ever; absent while there is nothing."""
+    """What the run waits for within a time limit; absent while there is nothing."""
 
     by: Literal["Node", "Refusal", "Records"]
-    """No node that could take a pod; an object or a pod that is refused; records that are."""
+    """Node: no node can take a pod. Refusal: an object or a pod is refused. Records: records are
+    refused."""
     since: Instant = Field(description="When it was first seen.")
 
 
 class Truncated(StatusModel):
-    """What was left out of a list, and where it is."""
+    """A list that was cut, and by how much."""
 
     field: str = Field(max_length=60, description="The list that was cut.")
-    total: int = Field(description="Entries there are.")
-    included: int = Field(description="Entries here.")
+    total: int = Field(description="Entries of the whole list.")
+    included: int = Field(description="Entries that were kept.")
 
 
 class ResultDocumentRef(StatusModel):
@@ -570,7 +590,7 @@ class BenchmarkRunStatus(StatusModel):
     )
     phase: Phase | None = Field(
         None,
-        description="Where the run is, for people; programs read the conditions.",
+        description="Current phase, for people; programs read the conditions.",
     )
     conditions: Conditions = Field(
         (), description="Observations about the run, one a type."
@@ -582,11 +602,11 @@ class BenchmarkRunStatus(StatusModel):
     """Objectives (Met, Missed, Undecided), then the baseline's gate (NotRegressed, Regressed,
     Undecided; with one server a side NotRegressedHere, RegressedHere)."""
     accepted_time: Instant | None = Field(
-        None, description="When the spec was found good."
+        None, description="When the operator accepted the spec."
     )
     start_time: Instant | None = Field(None, description="First measured request.")
     completion_time: Instant | None = Field(
-        None, description="When the run ended, however it did."
+        None, description="When the run ended, in whatever way."
     )
     scheduled_time: Instant | None = Field(
         None, description="When the server got its node."
@@ -605,7 +625,7 @@ class BenchmarkRunStatus(StatusModel):
     )
     client: ClientStatus | None = None
     datasets: list[DatasetStatus] = entries(16, key="name")
-    """What the prompts were made of, where a file or the hub was read."""
+    """What the prompts were made of, if a file or the hub was read."""
     cost: CostStatus | None = None
     progress: Progress | None = Field(
         None, description="How far the measurement is."
@@ -620,7 +640,7 @@ class BenchmarkRunStatus(StatusModel):
     searches: list[SearchResult] = entries(16, key="workload")
     """The highest load that met the objectives, one entry a workload with load.search."""
     profile: ProfileStatus | None = Field(
-        None, description="What came of measurement.profile."
+        None, description="The result of measurement.profile."
     )
     findings: list[Finding] = entries(
         64,
@@ -628,11 +648,11 @@ class BenchmarkRunStatus(StatusModel):
         key="code",
     )
     verdict: Verdict | None = None
-    """The worst verdict of all load points; of a search that of the load found."""
-    judge: Judge | None = Field(None, description="Which rules judged.")
+    """The worst verdict of all load points; of a search only the load that it found counts."""
+    judge: Judge | None = Field(None, description="The rules that judged the run.")
     judge_attempts: int | None = None
-    """Judgements begun by operators that did not see the measurement begin: one that ends them is
-    not tried for ever. Absent once the run has ended."""
+    """Judgements begun by operators that did not see the measurement begin. Their number is
+    limited, since judging may be what ends these operators. Absent once the run has ended."""
     comparison: Comparison | None = Field(
         None, description="Comparison with the baseline."
     )
@@ -675,7 +695,7 @@ _Text = Annotated[str, Field(max_length=4096)]
 
 
 class Judgement(StatusModel):
-    """A run as it was judged. The defaults are those of a run of which nothing was measured."""
+    """A run as it was judged. The defaults are for a run in which nothing was measured."""
 
     results: list[Result] = entries(64)
     searches: list[SearchResult] = entries(16)
@@ -687,28 +707,30 @@ class Judgement(StatusModel):
     cost: CostStatus | None = None
     datasets: list[DatasetStatus] = entries(16)
     client: ClientStatus | None = None
-    """The job's, with engine, its version and shards; None where nothing was measured."""
+    """The client of the judge's job, with engine, version and shards; None: nothing was
+    measured."""
     comparison: Comparison | None = None
     not_regressed: ConditionStatus | None = None
-    """Of the condition NotRegressed, whose message is the comparison's; None: nothing was
-    compared."""
+    """Status of the condition NotRegressed, whose message is that of the comparison; None: nothing
+    was compared."""
     not_regressed_reason: _Text = ""
     # None: the spec has no objectives.
     objectives_met: ConditionStatus | None = None
     # Message of the condition: which were not met, and where.
     objectives_message: _Text = ""
     valid_reason: str = Field(Reason.INVALID_LOAD_POINTS, max_length=128)
-    """Reason of the condition Valid of a run that was measured to its end."""
+    """Reason of the condition Valid, for a run that was measured to its end."""
     message: _Text = ""  # Message of a run that was measured to its end.
     # In all stages: the run has failed, though it was measured to its end.
     all_requests_failed: bool = False
     diagnostic: Annotated[str, Field(max_length=1000)] | None = None
-    """The server's own answer to one more request, where every request of a stage failed."""
+    """The server's answer to one more request, sent if every request of a stage failed."""
     measured_anything: bool = False  # Whether there is one record at least.
     truncated: list[Truncated] = entries(20)
     refused: list[Annotated[str, Field(max_length=MAX_REFUSED_CHARS)]] = entries(
         MAX_REFUSED
     )
-    """What was left out because it can't be read or has a wrong digest; the first of them."""
+    """The first records or timeline parts that were left out because they can't be read or have a
+    wrong digest."""
     refused_count: int = 0  # How many.
     duration_seconds: float = 0.0  # What judging took.

@@ -15,18 +15,18 @@ M = TypeVar("M", bound=BaseModel)
 Path = tuple[int | str, ...]
 
 _ROUNDS = 8
-"""How often unreadable parts are left out: an entry that lacks what was left out of it goes in the
-next round."""
+"""Most rounds in which unreadable parts are left out. An entry that then lacks a required part is
+left out in the next round."""
 _MAX_PARTS = 256
-"""Unreadable parts that are left out one by one; where there are more, their whole fields are."""
+"""Most unreadable parts that are left out one by one; if there are more, their whole fields are."""
 _STATUSES = get_args(ConditionStatus)
 
 
 def read_leniently(model: type[M], stored: object) -> M:
     """Return a status as far as this version can read it. Never raises.
 
-    A value that it can't read counts as absent. The model's fields all have defaults. A condition
-    counts where its type and status can be read, whatever else it holds.
+    A value that this version can't read counts as absent; all fields of the model have defaults. A
+    condition counts if its type and status can be read, whatever else it holds.
     """
     if not isinstance(stored, Mapping):
         return model()
@@ -37,9 +37,9 @@ def read_leniently(model: type[M], stored: object) -> M:
 
 
 def without(stored: Mapping[str, Any], paths: Iterable[Path]) -> dict[str, Any]:
-    """Return a copy that lacks what the paths name.
+    """Return a copy without the parts at these paths.
 
-    A path that leads beyond what exists names the last existing thing on it.
+    A path that goes beyond what exists stands for its last existing part.
     """
     found = dict(stored)
     # From the last entry of a list to the first, so that the indices of earlier entries stay.
@@ -116,7 +116,7 @@ def _existing(stored: object, path: Path) -> Path:
 
 
 def _condition(stored: Any) -> Json | None:
-    """Return as much of a condition as can be read; None: its type or status can't be."""
+    """Return as much of a condition as can be read; None: its type or status can't be read."""
     match stored:
         case {"type": str(type_), "status": status} if (
             status in _STATUSES and 0 < len(type_) <= 64
@@ -144,10 +144,10 @@ def _condition(stored: Any) -> Json | None:
 def status_changes(observed: Json, wanted: BaseModel) -> Json:
     """Return the merge patch from the status in the cluster to the wanted one; empty: no change.
 
-    What this version could read of the old status is compared with the new one, both in one form:
-    what is None or an empty list or object is left out, and a null removes what was there. So a
-    part that memory does not hold (`results` of a run that ended) is never touched, and neither is
-    what an operator of another version wrote and this one can't read.
+    The readable part of the old status is compared with the new one, both without None and without
+    empty lists and objects. In the patch, a null removes a value. So a part that memory does not
+    hold (`results` of a run that has ended), or that only another version can read, is never
+    touched.
     """
     read = as_json(read_leniently(type(wanted), observed))
     patch = _difference(
@@ -206,9 +206,10 @@ def as_json(value: Any) -> Any:
 
 
 def _others(observed: object, ours: list[Json]) -> list[Json]:
-    """Return the observed conditions of types that are not among those to be written.
+    """Return the observed conditions of types that this version does not write.
 
-    A list is written whole, and these are another version's. `MAX_CONDITIONS` bounds both together.
+    Another version wrote them. A write replaces the whole list, so they must be in it to survive.
+    `MAX_CONDITIONS` bounds both together.
     """
     types = {condition["type"] for condition in ours}
     listed = observed if isinstance(observed, list) else []

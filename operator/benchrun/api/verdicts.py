@@ -1,4 +1,4 @@
-"""Verdicts of load points and severities of findings, and which of several is the worst."""
+"""Verdicts of load points, severities of findings, and the worst of several verdicts."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -12,13 +12,13 @@ SEVERITIES: tuple[Severity, ...] = (
     "Invalid",
 )
 TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")
-"""Verdicts of load points whose numbers mean something."""
+"""Verdicts of load points whose numbers can be used."""
 _WORST_LAST: tuple[Verdict, ...] = ("Unknown", "Valid", "Suspect", "Invalid")
 
 
 def worst_verdict(verdicts: Iterable[Verdict]) -> Verdict | None:
     """Return the worst of several verdicts, or None if there are none.
 
-    Unknown (nothing was measured) counts only where there is nothing else.
+    Unknown (nothing was measured) counts only if there is no other verdict.
     """
     return max(verdicts, key=_WORST_LAST.index, default=None)

@@ -1,6 +1,6 @@
 """`spec.workloads`: what is sent, how fast, how often.
 
-Also `load.search`, which looks for the highest load that meets the objectives.
+`load.search`, which looks for the highest load that meets the objectives, is here too.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,10 @@ MAX_PROBES = 32
 MAX_REPEATS = 10
 MAX_USERS = 100_000
 LEAST_BEYOND = 369
-"""Requests x (100 - percentile), at least: of fewer hardly any lies beyond the percentile."""
+"""Least value of requests x (100 - percentile): with less, hardly any request lies beyond the
+percentile."""
 LEAST_TO_CONFIRM = 479
-"""The same where every load is measured once."""
+"""The same if every load is measured only once."""
 
 _WHOLE = "'^[0-9]+$'"
 _TOLERANCE = base.Rule(
@@ -33,8 +34,8 @@ _ARE_NUMBERS = f"self.from.matches({base.NUMBER}) && self.to.matches({base.NUMBE
 class Search(base.SpecModel):
     """Looks for the highest load that meets the objectives.
 
-    From the lowest load on it doubles until they are not met, then halves the bracket, in ratios;
-    then new stages confirm the load found.
+    It doubles the load, from the lowest on, until the objectives are not met. Then it halves the
+    bracket, by ratio. At last, new stages confirm the load found.
     """
 
     rules = (
@@ -43,14 +44,14 @@ class Search(base.SpecModel):
                 f"self.axis != 'Concurrency' || (self.from.matches({_WHOLE}) && "
                 f"self.to.matches({_WHOLE}))"
             ),
-            message="from and to are whole numbers where the axis is Concurrency",
+            message="from and to must be whole numbers if axis is Concurrency",
         ),
         base.Rule(
             cel=(
                 f"self.axis != 'Concurrency' || !self.to.matches({base.NUMBER}) || "
                 f"double(self.to) <= {MAX_USERS}.0"
             ),
-            message=f"to must be at most {MAX_USERS} where the axis is Concurrency",
+            message=f"to must be at most {MAX_USERS} if axis is Concurrency",
         ),
         base.Rule(
             cel=f"!({_ARE_NUMBERS}) || double(self.from) < double(self.to)",
@@ -74,13 +75,13 @@ class Search(base.SpecModel):
         ),
     )
     max_repeats: Annotated[int, Field(ge=1, le=MAX_REPEATS)] = 6
-    """Most stages that confirm a load, repeated while their requests can't tell with 95 % certainty
-    whether the objectives are met; after that they count as not met. To find it, each load is
+    """Most stages that confirm a load. They are repeated until it is 95 % certain whether the
+    objectives are met; if it never is, they count as not met. Before the confirmation, each load is
     measured once."""
 
     @property
     def most_stages(self) -> int:
-        """Return how many stages it can take, confirmations included."""
+        """Return the most stages that the search can take, confirmations included."""
         return most_search_stages(self.max_probes, self.max_repeats)
 
 
@@ -94,7 +95,7 @@ MOST_PROBES = f"(w.load.search.maxProbes + {CONFIRMATIONS})"
 LISTED_POINTS = "".join(
     f"has(w.load.{name}) ? size(w.load.{name}) : " for name in _LISTS
 )
-"""CEL for the load points that are listed, up to what follows where none are."""
+"""CEL for the number of listed load points. An expression for other loads must follow."""
 MOST_STAGES = (
     f"(w.load.search.maxProbes + {CONFIRMATIONS} * w.load.search.maxRepeats)"
 )
@@ -165,7 +166,7 @@ WORKLOAD_RULES = (
         path=".workloads",
     ),
 )
-"""What workloads ask of one another and of the rest of the spec."""
+"""Rules between workloads, and between them and the rest of the spec."""
 
 
 MAX_LOADS = 32
@@ -247,19 +248,20 @@ class LoadSpec(base.SpecModel):
     request_rates: Annotated[Loads[base.Rate], base.DIFFERENT_NUMBERS] | None = None
     """Requests a second, each a load point: decimals above 0, or "inf" for all at once."""
     max_concurrency: Concurrency | None = None
-    """Most requests in flight; further ones wait in the client."""
+    """Most requests in flight; further requests wait in the client."""
     burstiness: base.PositiveDecimal | None = None
     """Distribution of the gaps between arrivals: 1 is Poisson (the default), below 1 is burstier,
     above 1 more even."""
     concurrencies: Loads[Concurrency] | None = None
-    """Users that each send the next request when the last was answered; each a load point."""
+    """Numbers of users that each send the next request when the last was answered; each a load
+    point."""
     start: Literal["Spread", "Together"] | None = None
     """How users begin: spread over one expected round (the default), or one right after the
     other."""
     think_seconds: ThinkTime | None = None
-    """How long users wait after an answer; left out: they do not."""
+    """How long users wait after an answer; left out: they do not wait."""
     search: Search | None = Field(
-        None, description="Looks for the highest load that meets the objectives."
+        None, description="A search in place of listed loads."
     )
     trace_speeds: (
         Annotated[Loads[base.PositiveDecimal], base.DIFFERENT_NUMBERS] | None
@@ -272,7 +274,7 @@ class LoadSpec(base.SpecModel):
 
     @property
     def points(self) -> tuple[contract.Load, ...]:
-        """Return the loads that are listed, each once; nothing is listed for a search."""
+        """Return the listed loads, each once; a search lists none."""
         for axis, field in _LISTED_IN.items():
             if (listed := getattr(self, field)) is not None:
                 values = dict.fromkeys(
@@ -283,7 +285,7 @@ class LoadSpec(base.SpecModel):
 
     @property
     def highest(self) -> tuple[contract.Load, ...]:
-        """Return the loads that are listed, or the highest one that a search may choose."""
+        """Return the listed loads, or the highest load that a search may choose."""
         if self.search is None:
             return self.points
         return (self.at(self.search.axis, contract.spelled(self.search.to)),)
@@ -296,12 +298,12 @@ class LoadSpec(base.SpecModel):
         return self.at(self.search.axis, contract.spelled(self.search.from_))
 
     def at(self, axis: str, value: str) -> contract.Load:
-        """Return the load at a value along an axis, with what else the spec says of it."""
+        """Return the load at a value along an axis, with the load's other settings."""
         return contract.kind_of(axis, value).of(value, **self.options)
 
     @property
     def options(self) -> dict[str, object]:
-        """Return what the spec says of the load besides its values, by its fields' names."""
+        """Return the load's settings besides its values, by their names in the contract."""
         think = self.think_seconds
         drawn = think and contract.ThinkTime(
             mean_seconds=contract.spelled(think.mean),
@@ -337,7 +339,7 @@ class Sampling(base.SpecModel):
     """Up to 2; 0 is greedy."""
     top_p: _Share | None = Field(None, description="Above 0, up to 1.")
     top_k: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
-        None, description="Likeliest tokens drawn from."
+        None, description="Number of likeliest tokens that are drawn from."
     )
     min_p: _Share | None = Field(
         None,
@@ -345,7 +347,7 @@ class Sampling(base.SpecModel):
     )
     logprobs: Annotated[int, Field(ge=1, le=20)] | None = Field(
         None,
-        description="Asks for the log probabilities of so many likeliest tokens each.",
+        description="Log probabilities requested per token: of this many likeliest ones.",
     )
     repetition_penalty: (
         Annotated[
@@ -441,7 +443,7 @@ class Workload(base.SpecModel):
         None, description="Requests of each stage."
     )
     duration_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = None
-    """Instead of requests: how long each stage sends, at a finite rate."""
+    """Instead of requests: how many seconds each stage sends, at a finite rate."""
     api: Literal["Completions", "Chat"] = Field(
         "Completions", description="/v1/completions or /v1/chat/completions."
     )
@@ -463,16 +465,16 @@ class Workload(base.SpecModel):
         return self.load.search is not None or bool(self.load.points)
 
     def requests_at(self, load: contract.Load) -> int:
-        """Return the requests of one stage at a load: as listed, or rate x duration rounded up."""
+        """Return the requests of one stage at a load: `requests`, or rate x duration rounded up."""
         return load.requests(self.requests, self.duration_seconds)
 
 
 def datasets_of(
     workload: Workload, workloads: Sequence[Workload]
 ) -> tuple[Dataset, ...]:
-    """Return the datasets of a mix; of any other workload its own dataset.
+    """Return the datasets that a workload sends: its own, or for a mix those of its parts.
 
-    A mix names other workloads, found among `workloads`, and sends their datasets.
+    A mix names other workloads, which are looked up in `workloads`.
     """
     if workload.dataset.mix is None:
         return (workload.dataset,)

@@ -26,7 +26,7 @@ def current_step(
 ) -> PhaseStep:
     """Return the step that the run is in, from what can be observed.
 
-    `server` and `client` are diagnoses that waiting may still cure.
+    `server` and `client` are problems that may still go away by themselves; None: no problem.
     """
     if not state.client_ready:
         if client is not None:
@@ -140,7 +140,7 @@ def standing(
 ) -> _Status:
     """Return the status of the run or sweep with this phase, message and conditions.
 
-    Each of `rows` replaces the condition of its type, or is appended where there is none.
+    Each of `rows` replaces the condition of its type, or is appended if there is none.
     """
     conditions = status.conditions
     for type_, value, reason, text in rows:
@@ -166,7 +166,8 @@ def going_on(
 ) -> list[Row]:
     """Return the conditions of a run that has not ended.
 
-    `gate` says what its comparison with a baseline can detect; None: there is no baseline.
+    `gate` is a sentence on which differences from the baseline its comparison can detect; None:
+    there is no baseline.
     """
     reason = step.reason
     message = step.message
@@ -194,7 +195,7 @@ def going_on(
 def sweep_going_on(reason: str, message: str, *, power: str) -> list[Row]:
     """Return the conditions of a sweep that has not ended.
 
-    `power` says what its comparisons can detect.
+    `power` is a sentence on which differences its comparisons can detect.
     """
     return [
         ACCEPTED,
@@ -205,8 +206,8 @@ def sweep_going_on(reason: str, message: str, *, power: str) -> list[Row]:
 def sweep_measured(reason: str, message: str) -> list[Row]:
     """Return the conditions of a sweep whose runs have all ended.
 
-    Invalid load points and failed runs stall the sweep: a pipeline must not continue with such a
-    table.
+    With invalid load points or failed runs `Stalled` is True: a pipeline must not continue with
+    such a table.
     """
     valid: api.ConditionStatus = (
         "False" if reason == SweepReason.INVALID_LOAD_POINTS else "True"

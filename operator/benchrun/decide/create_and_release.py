@@ -2,9 +2,10 @@
 
 The client is created first and the server when the client is ready, so that no GPU waits.
 
-A finished run keeps less than 1 MiB in all its ConfigMaps: its result document, and records in the
-order of the plan, each with its part of the timeline, up to the first that does not fit; timeline
-chunks take half of the room at most. The last ones are deleted first.
+The ConfigMaps of a finished run take less than 1 MiB together. It keeps its result document, and
+the records in the order of the plan, each with its part of the timeline, up to the first one that
+does not fit. Timeline chunks take at most half of the room. What does not fit is deleted, the last ones
+first.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,8 +34,8 @@ SERVER_KINDS = ("Deployment", "LeaderWorkerSet")
 def missing_children(state: RunState) -> tuple[Manifest, ...]:
     """Return the manifests of the run's objects that do not exist yet.
 
-    Once the client has found the server ready, nothing is created any more: a new object would void
-    the measurement.
+    Once the client has found the server ready, nothing more is created: a new object would make the
+    measurement invalid.
     """
     if state.begun:
         return ()
@@ -47,7 +48,7 @@ def missing_children(state: RunState) -> tuple[Manifest, ...]:
 
 
 def release_client(state: Possessions) -> tuple[Ref, ...]:
-    """Return the client's Job to delete, unless all its pods have ended.
+    """Return the client's Job, which is to be deleted; nothing if all its pods have ended.
 
     An ended client costs nothing, and its logs may be wanted.
     """
@@ -61,10 +62,10 @@ def release_client(state: Possessions) -> tuple[Ref, ...]:
 
 
 def release_servers(facts: Facts) -> tuple[Ref, ...]:
-    """Return the objects to delete that make the pods of servers and so hold the GPU.
+    """Return the objects whose pods are servers and hold GPUs; they are to be deleted.
 
-    Everything else is garbage-collected with the run. An object that somebody else has deleted is
-    deleted once more: a finalizer may keep it, and its pods with it.
+    Everything else is garbage-collected with the run. An object whose deletion somebody else
+    requested is deleted again: a finalizer may keep it, and its pods with it.
     """
     is_released = (
         facts.collected.released_at is not None
@@ -79,7 +80,7 @@ def release_servers(facts: Facts) -> tuple[Ref, ...]:
 
 
 def release_all(facts: Facts) -> tuple[Ref, ...]:
-    """Return the servers, then the client's Jobs, of a run whose spec can't be read.
+    """Return the servers, then the client's Jobs, of a run whose spec is not valid.
 
     The run's own objects are recognised by their owner's uid.
     """
@@ -194,7 +195,7 @@ def _fence(state: RunState) -> list[Manifest]:
 
 
 CHUNK_SECONDS = 240.0
-"""Longest time in seconds between two writes of the timeline within a stage: what is lost at most
+"""Most seconds between two writes of the timeline within a stage. At most these seconds are lost
 when the operator dies."""
 # Bytes reserved for the plan: the largest one has 256 stages.
 PLAN_BYTES = 128 * 1024
@@ -231,7 +232,7 @@ def to_store(state: RunState) -> tuple[Manifest, ...]:
 def _next_chunk(state: RunState) -> int:
     """Return the number after the highest existing timeline chunk.
 
-    A chunk that somebody deleted leaves a gap.
+    The chunks are not counted, since a deleted chunk leaves a gap.
     """
     run = state.owner.name
     uid = state.owner.uid
@@ -269,7 +270,7 @@ def result_is_stored(state: RunState, result: plan.PackedResult) -> bool:
 
 
 def most_chunks(state: RunState) -> int:
-    """Return how many timeline chunks, stored without a record, the run can have at most."""
+    """Return the most timeline chunks that the run can have stored without a record."""
     since = instant(state.status.accepted_time) or state.now
     return 1 + int((state.now - since).total_seconds() / CHUNK_SECONDS)
 
@@ -299,7 +300,7 @@ def last_to_store(
 ) -> tuple[Manifest, ...]:
     """Return the ConfigMaps to write when a run ends; none while the API server refuses records.
 
-    Records that can't be stored do not keep the run from its results, nor does its document.
+    The run then ends without storing them, so that its status still gets its results.
     """
     return (
         ()

@@ -15,15 +15,16 @@ from benchrun.observe import Diagnosis, Pod, diagnosed, instant
 from benchrun.plan import estimate, nodes, role_replicas
 
 CLIENT_GRACE_SECONDS = 30
-"""Seconds that the client's report of the last answer may take: the client gives up an endpoint by
-itself."""
+"""Seconds that the operator waits for an endpoint after the client has given up: the client still
+has to report the endpoint's last answer."""
 _LAST_US = 253_402_300_799_000_000  # the end of the year 9999: datetime has no later instant
 
 
 def noticed(state: RunState) -> RunState:
     """Return the state with the instants that have occurred; each is noted once and kept.
 
-    The client's clock is believed only between what is known and now: it must not move a deadline.
+    An instant of the client's clock is bounded by the known instants before it and by now: a wrong
+    clock must not move a deadline.
     """
     status = state.status
     heard = state.collected.client.progress
@@ -60,7 +61,7 @@ def noticed(state: RunState) -> RunState:
 
 
 def from_unix_us(micros: int | None) -> datetime | None:
-    """Convert Unix microseconds to an instant; None where they are None or out of range."""
+    """Convert Unix microseconds to an instant; None if they are None or out of range."""
     return (
         datetime.fromtimestamp(micros / 1e6, tz=UTC)
         if micros is not None and 0 <= micros <= _LAST_US
@@ -74,8 +75,8 @@ def believed(
     """Return the instant of an event by another clock, bounded by the operator's own.
 
     The event happened after `not_before` and was first seen at `first_seen`, both by the operator's
-    clock. Deadlines are counted from it: a clock that is ahead would move them away, one that is
-    behind would end a run at once.
+    clock. Deadlines are counted from the event: without the bounds, a clock that is ahead would
+    postpone them, and a clock that is behind would end a run at once.
     """
     if claimed is None:
         return None
@@ -156,9 +157,10 @@ def _client_start(state: RunState) -> Deadline | None:
 
 
 def _made(state: RunState, pod: Pod) -> datetime | None:
-    """Return since when the run has a client's pod.
+    """Return from when the deadlines of the client's pod are counted.
 
-    One that it had before it was suspended may take long to go, and takes no time from the next.
+    A pod from before the run was suspended may take long to go. Its time does not count after the
+    suspension.
     """
     accepted = instant(state.status.accepted_time)
     if not pod.deleting or accepted is None or pod.created_at is None:
@@ -169,7 +171,7 @@ def _made(state: RunState, pod: Pod) -> datetime | None:
 def _client_creation(state: RunState) -> Deadline | None:
     """Return the deadline from acceptance until the client's pod exists.
 
-    The pods of an endpoint's Service are queried first; that has its own deadline.
+    None while the pods of an endpoint's Service are queried first: another deadline bounds that.
     """
     refused = refusal(state)
     planned = state.plan is not None
@@ -253,8 +255,8 @@ def _server_creation(state: RunState, role: str) -> Deadline | None:
 def _since(state: RunState, condition: Condition) -> datetime | None:
     """Return since when the condition holds.
 
-    Where that instant can't be read, return when the spec was accepted: a spoilt condition must not
-    remove a deadline.
+    If that instant can't be read, return when the spec was accepted: an unreadable condition must
+    not remove a deadline.
     """
     return instant(condition.last_transition_time) or instant(
         state.status.accepted_time
@@ -318,8 +320,8 @@ def _waits_for(pod: Pod) -> tuple[str | None, ...]:
 def out_of_time(state: RunState) -> Diagnosis:
     """Diagnose a client's Job that reached its deadline before anything was measured.
 
-    That deadline is later than any of the spec's: what the run waited for did not come, and the
-    client was not slow.
+    The Job's deadline is later than every deadline of the spec. So the client was not slow: the run
+    waited for something that did not come.
     """
     waiting = next((pod for pod in state.serving if pod.scheduled_at is None), None)
     if waiting is not None:

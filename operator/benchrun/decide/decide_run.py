@@ -54,16 +54,16 @@ from benchrun.plan import PackedResult, load_points
 
 ENDPOINT_LOOKUP_SECONDS = 5.0
 SHORTEST_WAIT_SECONDS = 1.0
-"""Least seconds until the next reconcile: a deadline that has passed and can't be judged yet must
-not keep the operator spinning."""
+"""Least seconds until the next reconcile. Without it, a deadline that has passed but can't end the
+run yet would cause one reconcile after the other."""
 # attempts by operators that did not see the measurement begin
 MAX_JUDGE_ATTEMPTS = 3
 LOG_TAIL_BYTES = 4096  # bytes of a failed server's log that the status keeps
 NAMED_CHARS = 400  # most characters of the list of stages whose records are lost
 NO_ROOM = (
-    "the operator has no room in its memory for this run: what the runs of this namespace declare "
-    "takes more than the namespace's share; delete runs that have ended or are suspended, or "
-    "shorten this one's spec. It is looked at again when there is room"
+    "the operator's memory has no room for this run: the specs and statuses of the runs in this "
+    "namespace take more than the namespace's share; delete runs that have ended or are suspended, "
+    "or shorten this run's spec. The run continues when there is room"
 )
 CLIENT_LEAVES_SECONDS = 30
 """Seconds that the client may take to end by itself after its last record was acknowledged."""
@@ -72,8 +72,8 @@ CLIENT_LEAVES_SECONDS = 30
 def decide(facts: Facts) -> Decision:
     """Decide what to do about a run now.
 
-    The same observed state gives the same decision; decided again on its own outcome, nothing
-    changes.
+    The same observed state gives the same decision. Once a decision is carried out, deciding again
+    changes nothing.
     """
     status = read_leniently(BenchmarkRunStatus, facts.run.status)
     if facts.run.deleting:
@@ -170,7 +170,8 @@ def _end(
 ) -> Decision:
     """Decide on a run that gets no more records.
 
-    The servers are released first. The rest is stored, judged and written in several reconciles.
+    The servers are released first. Storing the records, judging them and writing the result takes
+    several reconciles.
     """
     words = (
         early_endings.last_words(state, end, server=server)
@@ -293,7 +294,7 @@ def _will_be_stored(
 def _seconds_to_store(state: RunState) -> float:
     """Return the seconds until refused records are tried again.
 
-    That is 15 s, or less where a deadline passes before.
+    That is 15 s, or less if a deadline passes earlier.
     """
     again = seconds_to_store_again(state) or STORE_AGAIN_SECONDS
     ends = [
@@ -306,8 +307,8 @@ def _seconds_to_store(state: RunState) -> float:
 def _given_up(state: RunState) -> Answer[Evaluation] | None:
     """Return the answer that the run is not judged, after `MAX_JUDGE_ATTEMPTS` attempts; else None.
 
-    A judge that takes too much memory may end its operator with it. Each operator after that would
-    judge the run again, without end.
+    A judge that takes too much memory may end the operator too. Without this limit, each new
+    operator would judge the run again.
     """
     attempts = state.status.judge_attempts or 0
     collected = state.collected
@@ -353,10 +354,10 @@ def _ending_status(
 
 
 def _left_alone(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decision:
-    """Leave a run alone that an operator of another version accepted and this one can't read.
+    """Leave a run alone that another operator version accepted and this version can't read.
 
-    It waits until that operator is back, or it is cancelled. `benchrun-operator release` bounds how
-    long its servers may be held.
+    The run waits until that operator is back, or until it is cancelled. `benchrun-operator release`
+    bounds how long its servers may be held.
     """
     message = sentence(
         f"accepted by an operator of another version; this one can't read the spec: {problem}"
@@ -370,9 +371,9 @@ def _left_alone(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decis
 
 
 def _without_room(state: RunState) -> Decision:
-    """Decide on a run that memory has no room for: it waits, and its clock stands still.
+    """Decide on a run that memory has no room for: it waits, and its deadlines do not run.
 
-    Only a run that has not started waits. The spec of one that has is read in every reconcile.
+    Only a run that has not started waits. The spec of a started run is read in every reconcile.
     """
     step = PhaseStep(
         "Suspended" if state.spec.suspend else "Pending", Reason.NO_ROOM, NO_ROOM
@@ -445,9 +446,9 @@ def _step_events(state: RunState, step: PhaseStep) -> tuple[Event, ...]:
 def _seconds_to_next_pass(
     state: RunState, *, server: Diagnosis | None, client: Diagnosis | None
 ) -> float | None:
-    """Return the seconds until something could change without an event; None: nothing could.
+    """Return the seconds until a reconcile is needed without an event; None if none is.
 
-    That is a deadline, a retry or the next live figures.
+    A deadline, a retry or the next live figures need one.
     """
     found = (refusal(state), server, client)
     instants = [
@@ -473,7 +474,7 @@ def _final_status(
 ) -> BenchmarkRunStatus:
     """Return the status of the run as it ended.
 
-    `judged` is None where nothing was measured, `document` where none is stored.
+    `judged` is None if nothing was measured, `document` is None if none is stored.
     """
     evaluation = judged.value if judged is not None else None
     found = evaluation.judgement if evaluation is not None else api.Judgement()
@@ -514,7 +515,7 @@ def _not_judged(state: RunState, why_not: str) -> api.Judgement:
 def _with_lost_records(
     state: RunState, status: BenchmarkRunStatus, *, is_result_lost: bool
 ) -> BenchmarkRunStatus:
-    """Return the final status; where something could not be stored it says what and why.
+    """Return the final status; if something could not be stored, it says what and why.
 
     `is_result_lost`: whether the result document is not stored.
     """
@@ -592,10 +593,10 @@ def _ended(
 
 
 def rests(facts: Facts) -> bool:
-    """Return whether a run has ended and needs nothing until something of it changes.
+    """Return whether a run has ended and needs no decision until it changes.
 
-    To decide on such a run would change nothing. An operator that starts checks each run with this,
-    and there may be ten thousand ended ones.
+    This check is cheaper than a decision. An operator that starts makes it for each run, and there
+    may be ten thousand ended ones.
     """
     run = facts.run
     if (
@@ -620,8 +621,8 @@ def rests(facts: Facts) -> bool:
 def _after_finish(state: Possessions) -> Decision:
     """Decide on a finished run: clean up, keep what fits, wait for the TTL, note the generation.
 
-    A finished run never restarts. Nothing but the TTL is read from its spec: memory keeps no more
-    of it.
+    A finished run never restarts. Only the TTL is read from its spec, since memory does not keep
+    the rest.
     """
     ended = instant(state.status.completion_time) or state.now
     age_seconds = (state.now - ended).total_seconds()

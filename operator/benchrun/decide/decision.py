@@ -1,8 +1,8 @@
 """What a reconcile of one run reads (Facts) and decides (Decision): plain values, no effects.
 
-A decision asks queries, which are answered beside the queue's workers
-(`benchrun.effects.lookups`). A query is a value; its answer is kept under it until the run is
-forgotten. A query that fails is an answer too: it costs its own field and nothing else.
+A decision requests queries, which are answered beside the queue's workers
+(`benchrun.effects.lookups`). A query is a value, and the key of its answer until the run is
+forgotten. A failed query has an answer too: only the field that it would fill stays empty.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,7 +54,7 @@ class Answers(dict[Query[Any], Answer[Any]]):
         return self.get(query)
 
     def value(self, query: Query[T] | None) -> T | None:
-        """Return what was found; None: nothing was, there is no answer yet, or no query."""
+        """Return the value of the answer; None: the query failed, has no answer yet, or is None."""
         answer = None if query is None else self.get(query)
         return None if answer is None else answer.value
 
@@ -123,7 +123,7 @@ class EndpointPods(Query[tuple[str, ...]]):
 class PodsRefused(Query[str]):
     """Why pods of a Job, or of a group's StatefulSets, are not made, in the API server's words.
 
-    Only events say it. Empty: no event does. Queried again and again while it is wanted.
+    Only events say so; the answer is empty if none does. Repeated while decisions request it.
     """
 
     kind: Literal["Job", "StatefulSet"]
@@ -134,7 +134,7 @@ class PodsRefused(Query[str]):
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A judged run: what its status holds of it, and the whole."""
+    """A judged run: the part that its status holds, and the packed result document."""
 
     judgement: Judgement
     document: PackedResult | None = None
@@ -142,7 +142,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Judging(Query[Evaluation]):
-    """The judgement of all that was measured, by a process of its own."""
+    """The judgement of everything that was measured; the judge process makes it."""
 
     ended_early: bool
     ending: EndingStatus | None = field(
@@ -251,7 +251,7 @@ class Samples:
         return len(self.unstored) * SAMPLE_BYTES
 
     def add(self, sample: Sample, *, is_tight: bool = False) -> None:
-        """Keep a sample. `is_tight`: memory is scarce, so that few are kept."""
+        """Keep a sample. `is_tight`: memory is scarce, so fewer samples are kept."""
         self.unstored.append(sample)
         server = (sample.role, sample.pod)
         self._latest[server] = (*self._latest.get(server, ())[-1:], sample)
@@ -332,7 +332,7 @@ class Collected:
     def take(self, arrival: Sealed) -> bool:
         """Keep a received record; return False where its sequence is known already.
 
-        The first record of a stage stands.
+        Of several records of a stage, the first one counts.
         """
         envelope = arrival.envelope
         if envelope.sequence in self.sequences:
@@ -352,7 +352,7 @@ server."""
 
 @dataclass(frozen=True, slots=True)
 class Exporters:
-    """Pods with metrics of their node, one a node."""
+    """Where the exporters of one kind are: pods with metrics of their node, one on each node."""
 
     namespace: str
     selector: str  # label selector
@@ -366,7 +366,7 @@ class Context:
     client_image: str
     client_image_pull_policy: str = "IfNotPresent"
     live_interval_seconds: float = 5.0
-    """Least seconds between two writes of nothing but progress and live figures."""
+    """Least seconds between two status writes that change only progress and live figures."""
     unschedulable_grace_seconds: int = 900
     """Seconds that a pod that fits no node waits for one, if its run sets no other time."""
     max_hold_seconds: int = 86_400
@@ -395,7 +395,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """An object to delete or to cancel; the uid keeps a namesake safe."""
+    """An object to delete or to cancel; the uid protects another object of the same name."""
 
     kind: str
     namespace: str
@@ -426,7 +426,7 @@ class ScrapeTarget:
 
 @dataclass(frozen=True, slots=True)
 class PullTarget:
-    """A client to follow, and what its envelopes are checked against."""
+    """A client to poll, and the values of the plan that its envelopes are checked against."""
 
     pod: str
     url: str  # base URL of the client's record server
@@ -452,7 +452,8 @@ class Event:
 class Decision:
     """What to do now.
 
-    The order: last words, delete, apply, acknowledge, queries, status, events.
+    It is done in this order: `last_words`, `delete`, `apply`, `acknowledge`, `lookups`, `status`,
+    `events`.
     """
 
     status: BenchmarkRunStatus

@@ -1,6 +1,6 @@
-"""What ends a run before its time.
+"""The causes that end a run early.
 
-Each check looks at one thing; the first that fires is the reason.
+Each check looks for one cause; the first cause found is the reason.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def ending(
 ) -> Ending | None:
     """Return the first cause that ends the run early; None: there is none.
 
-    Once every record is here nothing can spoil them any more.
+    Once every record was received there is none: nothing can spoil the records any more.
     """
     if (kept := state.ending) is not None:
         refined = (
@@ -76,9 +76,9 @@ def ending(
 def profile_lost(
     state: RunState, *, server: Diagnosis | None, client: Diagnosis | None
 ) -> bool:
-    """Return whether a cause of an early ending arose when only the profile was missing.
+    """Return whether a cause would end the run early while only its profile is missing.
 
-    Such a run ends as measured, without its profile.
+    The run then ends as measured, without the profile.
     """
     if not state.all_measured:
         return False
@@ -127,17 +127,17 @@ def _causes(
 
 
 def _key_replaced(state: RunState) -> Ending | None:
-    """Return the ending of a run whose plan was written for another token than this operator's.
+    """Return the ending of a run whose plan was written with another operator key; else None.
 
-    The client accepts only the token of its plan: what it measures could never be read.
+    The client accepts only the token that its plan names, so its records could never be read.
     """
     noted = None if state.plan is None else state.plan.token_digest
     if noted is None or noted == digest_of_token(state.token):
         return None
     return Ending(
         Reason.CONTRACT_MISMATCH,
-        "the operator's key is not the one that the run was started with, so that its client "
-        "can't be talked to; start a new run",
+        "the operator's key has changed since the run was started, so the client refuses this "
+        "operator's requests; start a new run",
     )
 
 
@@ -150,7 +150,7 @@ def _terminal(diagnosis: Diagnosis | None) -> Ending | None:
 
 
 def with_blocked(state: RunState) -> RunState:
-    """Return the state with what keeps it waiting that may not last for ever, and since when."""
+    """Return the state with the cause that it waits for within a time limit, and since when."""
     found = (refused_now(state), _server(state), _client(state))
     of_records = state.status.blocked if state.all_known else None
     update = {"blocked": blocked_by(state, found) or of_records}
@@ -218,7 +218,7 @@ def _client(state: RunState) -> Diagnosis | None:
 def hidden_cause(state: RunState) -> LogTail | None:
     """Return the log to read before the cause of a failed start is known; None: none is needed.
 
-    It is needed where the pod's termination message only points further up.
+    It is needed if the pod's termination message only points further up in the log.
     """
     if state.measuring_started or state.spec.cancel:
         return None
@@ -255,7 +255,7 @@ def last_words(
 
 
 def _log_of(pod: Pod) -> LogTail:
-    """Return the log of the pod's failed container: the one before, where it has restarted."""
+    """Return the log of the pod's failed container: the previous one, if the pod has restarted."""
     previous = pod.restarts > 0 and pod.terminated is None
     return LogTail(
         pod=pod.name, container=observe.main_container(pod.role), previous=previous
@@ -265,9 +265,9 @@ def _log_of(pod: Pod) -> LogTail:
 def _restarted(state: RunState) -> Ending | None:
     """Return the ending of a run whose server restarted; None: it did not.
 
-    A server that restarts mid-run is another server: its cache is cold, its counters begin anew.
-    This includes a restart between its first healthy answer and the first request: the client keeps
-    to the address that answered.
+    After a restart the cache is cold and the counters begin anew, so it counts as another server.
+    This includes a restart between the first healthy answer and the first request, since the client
+    keeps to the address that answered.
     """
     if (
         not (state.was_ready or state.measuring_started)
@@ -331,7 +331,7 @@ def _is_after(at: datetime | None, other: datetime | None) -> bool:
 def _records_missing(state: RunState) -> Ending | None:
     """Return the ending of a run that lacks a record which no longer exists anywhere; else None.
 
-    To wait for it would hold the server until the run's deadline.
+    Waiting for the record would hold the server until the run's deadline.
     """
     here = f"{len(state.known)} of {state.stages_in_words} records are left"
     lost = state.collected.client.lost_record
@@ -348,7 +348,7 @@ def _records_missing(state: RunState) -> Ending | None:
 
 
 def _vanished(state: RunState) -> Ending | None:
-    """Return the ending of a run whose workload or client's Job was deleted; None: both are there.
+    """Return the ending of a run whose servers' object or client's Job was deleted; else None.
 
     They are not created again: the measurement would not be valid.
     """
@@ -378,7 +378,8 @@ def _vanished(state: RunState) -> Ending | None:
 def _client_has_measured(state: RunState) -> bool:
     """Return whether the client holds all records and only has to hand them over.
 
-    An operator that had seen them may have released the server, and ended before they were stored.
+    Another operator may have received the records, released the server, and ended before the
+    records were stored.
     """
     progress = state.collected.client.progress
     wanted = state.total_stages

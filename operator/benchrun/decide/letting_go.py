@@ -1,6 +1,6 @@
-"""Which servers are no longer needed, by the run and its servers alone.
+"""Which servers are no longer needed, decided from the run and its servers alone.
 
-Pods, Jobs and records may not be known here.
+This is for namespaces of which pods, Jobs or records could not be read.
 """
 
 from datetime import datetime, timedelta

@@ -1,8 +1,8 @@
 """How long to wait for trouble that may pass by itself, from when it was first seen.
 
-A node that fits may be added, a missing class created, a webhook answer again, room be made for
-records. No object shows since when it is missing, so that is noted in the status and stands for as
-long as the same is missing.
+For example, a node that fits may be added, a missing class may be created, a webhook may answer
+again, or a quota may get room for records. No object shows since when something is missing. So this
+instant is noted in the status, and kept as long as the same thing is missing.
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ _BY: dict[Patience, By] = {
 def blocked_by(
     state: RunState, found: Iterable[Diagnosis | None]
 ) -> Blocked | None:
-    """Return what the first diagnosis with a patience waits for, and since when.
+    """Return why and since when the run waits, by the first diagnosis that has a patience.
 
     None: no diagnosis has a patience.
     """
@@ -55,10 +55,10 @@ def lasted(state: RunState, by: By, seconds: int) -> bool:
 
 
 def with_patience(state: RunState, found: Diagnosis | None) -> Diagnosis | None:
-    """Return the diagnosis, terminal where its patience is over.
+    """Return the diagnosis, terminal if its time limit has passed.
 
-    While its patience lasts it is not terminal, and its message says how long the run still waits.
-    A diagnosis without a patience is returned unchanged.
+    Before that it is not terminal, and its message says how long the run waits. A diagnosis without
+    a patience is returned unchanged.
     """
     if found is None or found.patience is None:
         return found
@@ -72,7 +72,7 @@ def with_patience(state: RunState, found: Diagnosis | None) -> Diagnosis | None:
 def patience_ends(
     state: RunState, found: Iterable[Diagnosis | None]
 ) -> tuple[datetime, ...]:
-    """Return the instants at which these diagnoses would end the run: no event comes for them."""
+    """Return the instants at which these diagnoses would end the run."""
     waits = [d.patience for d in found if d is not None and d.patience is not None]
     known = ((_since(state, _BY[each]), _seconds(state, each)) for each in waits)
     return tuple(
@@ -105,7 +105,7 @@ def _until(state: RunState, patience: Patience, seconds: int | None) -> str:
 def _since(state: RunState, by: By) -> datetime:
     """Return since when `by` keeps the run waiting, never later than now.
 
-    A clock that was ahead when the instant was noted does not move the end away.
+    So an instant that was noted by a clock that was ahead does not postpone the end of the run.
     """
     known = state.blocked
     since = instant(known.since) if known is not None and known.by == by else None

@@ -56,16 +56,15 @@ def diagnose_refusal(
 
 
 def refusal(state: RunState) -> Diagnosis | None:
-    """Diagnose what is refused now, with its patience applied; None: nothing is.
+    """Diagnose the object that is refused now, with the time limit applied; None: no object is.
 
-    A refused record never ends the run: what was measured is not thrown away because it can't be
-    stored.
+    A refused record never ends the run: measurements are not dropped because they can't be stored.
     """
     return with_patience(state, refused_now(state))
 
 
 def refused_now(state: RunState) -> Diagnosis | None:
-    """Diagnose what is refused now, however long that has lasted; None: nothing is."""
+    """Diagnose the object that is refused now, without a time limit; None: no object is."""
     if (refused := state.collected.refused_object) is None:
         return None
     found = diagnose_refusal(
@@ -89,18 +88,18 @@ def seconds_to_store_again(state: RunState) -> float:
 
 
 def unmade_pods(state: RunState) -> tuple[PodsRefused, ...]:
-    """Return the queries for objects that have not made their pods although they had the time.
+    """Return the queries for objects that should have made their pods by now but have not.
 
-    Only events say why. A Deployment says it itself.
+    Only events say why. A Deployment needs no query: its status says why.
     """
     return tuple(query for due, query in _without_pods(state) if state.now >= due)
 
 
 def unmade_at(state: RunState) -> tuple[datetime, ...]:
-    """Return when to query why pods are not made: no event comes for that.
+    """Return when to query why pods are not made, since no watch event tells.
 
-    This includes the Job that this reconcile is about to create: where its pods are refused, no
-    event of it comes at all.
+    This includes the Job that this reconcile is about to create: if its pods are refused, there is
+    no watch event of the Job at all.
     """
     soon = tuple(due for due, _ in _without_pods(state) if due > state.now)
     has_job = state.child("Job", names.ROLE_CLIENT) is not None
@@ -140,7 +139,7 @@ def _without_pods(state: RunState) -> tuple[tuple[datetime, PodsRefused], ...]:
 
 
 def wanted_pods(state: RunState, role: str) -> int:
-    """Return how many pods a serving role is to have."""
+    """Return how many pods a serving role should have."""
     return role_replicas(state.spec)[role] * nodes(state.spec)
 
 
@@ -156,7 +155,7 @@ def why_unmade(state: RunState, kind: str) -> str | None:
 def no_pod_at(state: RunState) -> datetime | None:
     """Return when the status begins to say that the client's Job has no pod; None: it has one.
 
-    The Job itself does not mention a quota on pods.
+    The Job's own status does not say that a quota refused its pods.
     """
     job = state.child("Job", names.ROLE_CLIENT)
     if (
@@ -187,6 +186,6 @@ def with_refusal(state: RunState, step: PhaseStep) -> PhaseStep:
 
 
 def no_pod(state: RunState) -> str:
-    """Return a message that says where to look for why a Job's pod is not made."""
+    """Return the message for a Job without a pod: with which command to look for the cause."""
     job = names.child_name(state.owner.name, state.owner.uid, names.ROLE_CLIENT)
     return f"Job {job} has no pod, and no event says why; `kubectl describe job {job}` may"

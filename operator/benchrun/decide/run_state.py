@@ -32,14 +32,14 @@ from benchrun.plan import (
 
 
 class Unacceptable(ValueError):
-    """The spec can't be acted on; the text names the field and what is wrong with it."""
+    """The spec is not valid; the text names the field and what is wrong with it."""
 
 
 def accept(run: Run, *, begun: bool = False) -> BenchmarkRunSpec:
     """Return the checked spec. Raise Unacceptable, which names the field's path.
 
-    `begun`: the run has a server or records already. Fields that only a newer operator knows, which
-    made those, are then left out.
+    `begun`: the run already has a server or records, perhaps made by a newer operator. Fields that
+    only the newer operator knows are then ignored.
     """
     try:
         return BenchmarkRunSpec.model_validate(run.spec)
@@ -66,7 +66,7 @@ decision, and the stages never change."""
 
 @dataclass(frozen=True)
 class Possessions:
-    """A run, what is observed of it and what it owns, whatever its spec says or no longer says."""
+    """A run, its observed state and the objects that it owns; its spec need not be valid."""
 
     facts: Facts
     status: BenchmarkRunStatus
@@ -106,7 +106,7 @@ class Possessions:
 
     @cached_property
     def client_pods(self) -> tuple[Pod, ...]:
-        """Return the client's pods by rank, lowest first; each is one attempt."""
+        """Return the client's pods by rank, lowest first; pods of the same rank, oldest first."""
         return tuple(
             sorted(
                 self.children.role_pods(names.ROLE_CLIENT), key=lambda pod: pod.rank
@@ -194,9 +194,9 @@ class RunState(Possessions):
 
     @property
     def plan_digest(self) -> str | None:
-        """Return the digest of the plan that the client was given, as noted when its Job was made.
+        """Return the digest of the plan that the client was given, as noted on its Job.
 
-        Where the Job has none it is that of the plan's ConfigMap. None: neither notes one.
+        If the Job has none, return the digest on the plan's ConfigMap, or None.
         """
         job = self.child("Job", names.ROLE_CLIENT)
         noted = (each.plan_digest for each in (job, self.plan) if each is not None)
@@ -223,9 +223,9 @@ class RunState(Possessions):
 
     @property
     def log_tails(self) -> list[str | None]:
-        """Return what reading the failed server's log gave: its end, or None where that failed.
+        """Return the end of the failed server's log, one entry a query; None for a failed query.
 
-        Empty: it was not queried.
+        Empty: the log was not queried.
         """
         return [
             answer.value
@@ -256,14 +256,14 @@ class RunState(Possessions):
 
     @property
     def all_known(self) -> bool:
-        """Return whether every record is here: the server has nothing left to do."""
+        """Return whether every record was received, so that the server is no longer needed."""
         return self.total_stages is not None and self.known.issuperset(
             range(self.total_stages)
         )
 
     @property
     def all_measured(self) -> bool:
-        """Return whether every record is here except that of the profile.
+        """Return whether every record was received; only the profile's may be missing.
 
         Nothing that was measured depends on the profile.
         """
@@ -288,7 +288,7 @@ class RunState(Possessions):
 
     @cached_property
     def client_pod(self) -> Pod | None:
-        """Return the client's pod that is polled, which has the records of all."""
+        """Return the client's pod that is polled; it has the records of all client pods."""
         return next(
             (pod for pod in reversed(self.client_pods) if pod.rank == 0), None
         )
@@ -311,9 +311,10 @@ class RunState(Possessions):
 
     @property
     def client_ready(self) -> bool:
-        """Return whether plan, tokenizer and data were found by all client pods that stay.
+        """Return whether all client pods have found plan, tokenizer and data.
 
-        Once the server was healthy, they must have been.
+        Pods that are being deleted do not count. Once the server was healthy, the client must have
+        been ready.
         """
         ready = {
             pod.rank for pod in self.client_pods if pod.ready and not pod.deleting
@@ -336,9 +337,9 @@ class RunState(Possessions):
         return tuple(role_replicas(self.spec))
 
     def serving_as(self, role: str) -> tuple[Pod, ...]:
-        """Return the pods of the role that count: the newest, as many as the role is to have.
+        """Return the newest pods of the role, as many as the role should have.
 
-        Older ones are leaving, or were replaced.
+        Older ones are being deleted, or were replaced.
         """
         return self.children.role_pods(role)[
             -role_replicas(self.spec)[role] * nodes(self.spec) :
@@ -346,7 +347,7 @@ class RunState(Possessions):
 
     @cached_property
     def serving(self) -> tuple[Pod, ...]:
-        """Return the pods of all serving roles that count."""
+        """Return the newest pods of all serving roles, as `serving_as` does."""
         return tuple(
             pod for role in self.server_roles for pod in self.serving_as(role)
         )
@@ -366,9 +367,9 @@ class RunState(Possessions):
 
     @property
     def released_time(self) -> str | None:
-        """Return when the servers' deletion was requested, or is requested now.
+        """Return when the servers' deletion was requested; now if servers still exist.
 
-        None: it is not, or there were none.
+        None: there are no servers, and no deletion was requested.
         """
         requested = self.collected.released_at or (
             self.now if self.server_exists else None
@@ -388,7 +389,7 @@ class RunState(Possessions):
     def was_ready(self) -> bool:
         """Return whether the last reconcile already knew that the server was healthy.
 
-        If so, what it noted about the pods is about the pods of that server.
+        If so, the pods in the status are the pods of that server.
         """
         return self.facts.run.status.get("serverReadyTime") is not None
 
@@ -396,6 +397,6 @@ class RunState(Possessions):
     def begun(self) -> bool:
         """Return whether the client has found the server ready, or has begun to measure.
 
-        From then on nothing is created any more: a new object would make another measurement.
+        From then on nothing more is created: a new object would make the measurement invalid.
         """
         return self.status.server_ready_time is not None or self.measuring_started

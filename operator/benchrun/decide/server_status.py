@@ -1,7 +1,7 @@
-"""Which endpoints of a run to read from now on, and `status.servers`, what really ran.
+"""Which endpoints of a run to read from now on, and `status.servers`: which servers really ran.
 
-How a server started is queried once it is healthy, and not at the end: events are gone after an
-hour, and the beginning of a log when the log is rotated.
+How a server started is queried as soon as it is healthy: events are deleted after an hour, and the
+beginning of a log is lost when the log is rotated.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -58,7 +58,7 @@ def scrape_targets(state: RunState) -> tuple[decision.ScrapeTarget, ...]:
 def pull_target(state: RunState) -> decision.PullTarget | None:
     """Return the client to poll, from the moment its process runs; None: it does not run.
 
-    What it has to say before it is ready matters too.
+    It is polled before it is ready, because it may already report a problem.
     """
     if (pod := state.client_pod) is None or not state.client_runs:
         return None
@@ -101,7 +101,7 @@ def exporters_wanted(state: RunState) -> tuple[decision.Exporter, ...]:
 def _exporters_of(state: RunState, pod: Pod) -> list[decision.Exporter]:
     """Return the exporters that may have figures of this pod.
 
-    That of GPUs is among them only where the pod has GPUs.
+    The exporter of GPU figures is included only if the pod has GPUs.
     """
     if (
         state.status.server_ready_time is None
@@ -117,9 +117,9 @@ def _exporters_of(state: RunState, pod: Pod) -> list[decision.Exporter]:
 
 
 def no_telemetry_reason(state: RunState, pods: Sequence[Pod]) -> str | None:
-    """Return why there are no GPU figures of these servers of one role.
+    """Return why these servers of one role have no GPU figures.
 
-    None: there are, or no exporter of GPU figures is configured.
+    None: they have figures, or no exporter of GPU figures is configured.
     """
     with_gpus = [pod for pod in pods if pod.gpus]
     if "gpu" not in state.facts.context.exporters or not with_gpus:
@@ -192,7 +192,7 @@ GPU_LABELS = (
 def server_statuses(state: RunState) -> list[api.ServerStatus]:
     """Return one entry per serving role.
 
-    What was known stays when its pod is gone: provenance outlives the server.
+    An entry keeps its values when the pod is gone, to show which server was measured.
     """
     if state.spec.started is None:
         return _endpoint(state)
@@ -214,8 +214,8 @@ def server_statuses(state: RunState) -> list[api.ServerStatus]:
 def compilations_wanted(state: RunState) -> decision.Compilations | None:
     """Return the log to search for compilations, once all is measured and the server goes.
 
-    None for an endpoint, where the engine's log does not say, and for several servers: what one of
-    them compiled is in no other's log, and one alone would vouch for all.
+    None for an endpoint, for an engine whose log does not show compilations, and for several
+    servers: each log shows only the compilations of its own server.
     """
     ready = state.status.server_ready_time
     one = role_replicas(state.spec) == {names.ROLE_SERVER: 1}
@@ -251,7 +251,7 @@ def startups_wanted(
 def truncations(
     spec: api.BenchmarkRunSpec, servers: Iterable[api.ServerStatus]
 ) -> list[api.Truncated]:
-    """Return what the servers' lists of args lack. The spec says how long they would be."""
+    """Return how much of the servers' lists of args is missing, by the length in the spec."""
     lists = [
         (len(started_args(spec, s.role)), len(s.args))
         for s in servers

@@ -1,9 +1,9 @@
 """The operator's one clock: the API server's time, carried on by the monotonic clock.
 
-It tells every time that is written to a status and decides every deadline, so no node's wall clock
-moves a deadline, whatever it is set to. The API server sends its time with every answer, in whole
-seconds. Where that contradicts the clock, the clock follows only after the other time was sent for
-a while, since one server of several may be wrong.
+Every time in a status and every deadline comes from this clock, so a wrong clock of a node does not
+move a deadline. The API server sends its time with every answer, in whole seconds. If its time
+differs from the clock, the clock follows only after `DOUBT_SECONDS` of such answers, since one of
+several API servers may be wrong.
 """
 
 import time

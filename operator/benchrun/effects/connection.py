@@ -64,7 +64,9 @@ async def configuration(*, connections: int = CONNECTIONS) -> Configuration:
                 config_file=file, client_configuration=found
             )
     except ConfigException as error:
-        raise Unavailable(f"no way to reach an API server: {error}") from error
+        raise Unavailable(
+            f"no way to reach an API server: neither a service account nor a kubeconfig: {error}"
+        ) from error
     found.retries = None  # the work queue retries, with its own back-off
     found.connection_pool_maxsize = connections
     # Otherwise .netrc and proxy variables are read in a thread for every request; the watches do
@@ -169,11 +171,11 @@ class Connection:
                 f"{method} {path}: {type(error).__name__}: {error}"
             ) from error
         except ConfigException as error:
-            raise Forbidden(f"credentials: {error}") from error
+            raise Forbidden(f"the credentials can't be used: {error}") from error
 
 
 async def _refuse_redirect(*_: object) -> None:
-    raise aiohttp.ClientError("redirected")
+    raise aiohttp.ClientError("redirected, which is not followed")
 
 
 async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> bytes:
@@ -204,7 +206,7 @@ async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> by
 async def first_bytes(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
     """Return the first `limit_bytes` of the answer; the rest is not read.
 
-    Large answers wait for each other.
+    At most `LARGE_ANSWERS` large answers are read at a time; others wait.
     """
     start = await _read_on(response, b"", min(limit_bytes, SMALL_ANSWER_BYTES))
     if len(start) < SMALL_ANSWER_BYTES:
@@ -227,7 +229,7 @@ async def _read_on(
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """The address of a kind."""
+    """The API group, version and plural of a kind, which make its URL paths."""
 
     group: str
     version: str
@@ -277,6 +279,6 @@ CHILD_KINDS = tuple(
     kind for kind, resource in RESOURCES.items() if resource.is_child
 )
 EXTENSION_KINDS = (LEADER_WORKER_SET,)
-"""Kinds that a cluster may lack. Their objects carry the label of their run, too, but a watch needs
-the kinds to exist when the operator starts: so they are listed with the others, and read for the
-runs that have such objects."""
+"""Kinds that a cluster may lack. They are not watched, since a watch needs the kind to exist when
+the operator starts. They are listed with the others, and read for the runs that have such objects.
+Their objects carry the label of their run, too."""

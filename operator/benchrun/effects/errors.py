@@ -35,7 +35,7 @@ class Exists(Conflict):
 
 
 class Occupied(Conflict):
-    """An object of that name exists and belongs to somebody else; `found` has its metadata only."""
+    """An object of that name exists and has another owner; `found` has at least its metadata."""
 
     def __init__(self, message: str, *, found: dict[str, Any]) -> None:
         super().__init__(message, code=409)
@@ -50,7 +50,7 @@ class Forbidden(ClusterError):
 
 
 class Invalid(ClusterError):
-    """400, 422, and any other 4xx: the request will be refused however often it is sent."""
+    """400, 422, and any other 4xx: a retry would be refused too."""
 
 
 class Throttled(ClusterError):
@@ -76,7 +76,7 @@ _UNASKED = "failed calling webhook"
 
 
 def error_of(status: int, body: bytes, headers: Mapping[str, str]) -> ClusterError:
-    """Return the error that a failed answer means."""
+    """Return the error for an answer with a failed status."""
     answer = raw.mapping(raw.parsed(body))
     message = str(
         answer.get("message")

@@ -47,7 +47,7 @@ class NotJudged(Exception):
 
 
 class TooSlow(ClusterError):
-    """The data to be judged could not be read in time: others have their turn first."""
+    """The data to judge could not be read in time; the job may be retried after other jobs."""
 
 
 class _Gone(Exception):
@@ -193,7 +193,7 @@ class JudgeChild:
             self._leave = None
 
     def _let_go(self) -> None:
-        """Close the process's input, at whose end it exits by itself."""
+        """Close the process's input; at its end the process exits by itself."""
         process = self._process
         self._process = None
         if process is not None and process.stdin is not None:
@@ -247,7 +247,7 @@ async def _reap(group: int) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Return the judge's environment, with nothing of the operator's own: no token, no address."""
+    """Return the judge's environment, without the operator's variables (tokens, addresses)."""
     path = os.pathsep.join(place for place in sys.path if place.startswith("/"))
     return {
         "PATH": os.defpath,

@@ -86,10 +86,10 @@ class KubernetesApi:
         self._count = count
 
     async def apply(self, manifest: Json) -> Json:
-        """Create the object, once, or return the one that exists when it is the operator's own.
+        """Create the object, or return the existing one if it is the operator's own.
 
-        A run is returned whole, of other kinds the metadata. Raises Occupied when the name belongs
-        to somebody else, NotServed when the cluster lacks the kind.
+        A run is returned whole, other kinds with their metadata only. Raises Occupied if the
+        existing object has another owner, NotServed if the cluster lacks the kind.
         """
         kind = manifest["kind"]
         namespace = manifest["metadata"]["namespace"]
@@ -116,12 +116,12 @@ class KubernetesApi:
             )
             if owner[-1] is None or owner != ours:
                 raise Occupied(
-                    f"{kind} {name} exists and is not ours", found=found
+                    f"{kind} {name} exists and has another owner", found=found
                 ) from None
             return found
 
     async def cancel_run(self, ref: Ref) -> Json | None:
-        """Set spec.cancel of a run; return None where it is gone, or replaced by a namesake."""
+        """Set spec.cancel of a run; return None if it is gone, or a new run has its name."""
         body = {"metadata": {"uid": ref.uid}, "spec": {"cancel": True}}
         try:
             return await self._write(
@@ -138,7 +138,7 @@ class KubernetesApi:
     async def delete(self, ref: Ref) -> None:
         """Delete an object without waiting until it is gone.
 
-        An object that is gone, or replaced by a namesake, is a success.
+        It is also a success if the object is gone, or if a new object has its name.
         """
         # With background deletion, pods would keep their GPUs for as long as a finalizer keeps the
         # Deployment, or the leader of their group (LeaderWorkerSet) has not ended; with foreground
@@ -277,7 +277,7 @@ class KubernetesApi:
     ) -> tuple[Json, ...]:
         """Return the events about pods that could not be created.
 
-        They are those of a Job, or of all StatefulSets of a group.
+        The events are about one Job, or about all StatefulSets of a group.
         """
         of = f"uid={wanted.uid}" if wanted.uid else f"kind={wanted.kind}"
         selector = f"involvedObject.{of},reason=FailedCreate"
@@ -432,9 +432,10 @@ def addresses_of(
 
 
 def _host(address: object) -> str | None:
-    """Return the address as a URL has it; None for an address that no pod has.
+    """Return the address as it stands in a URL; None for an address that no pod has.
 
-    That is a name, the node itself, its neighbours, or its cloud's metadata.
+    No pod has a name, a loopback, link-local (the cloud's metadata), unspecified or multicast
+    address.
     """
     try:
         ip = ip_address(str(address))
@@ -458,7 +459,7 @@ def _host(address: object) -> str | None:
 def event_body(about: Declared, event: Event, *, now: datetime) -> Json:
     """Return a core/v1 Event whose name depends on object and reason alone.
 
-    So a repeat is refused as existing.
+    So the API server refuses a repeat, because the name exists.
     """
     identity = {"namespace": about.namespace, "name": about.name, "uid": about.uid}
     digest = hashlib.sha256(f"{about.uid}/{event.reason}".encode()).hexdigest()[:16]
@@ -520,7 +521,7 @@ async def channel_key(connection: Connection, *, namespace: str) -> bytes:
 def _key_in(body: Json) -> bytes:
     """Return the key that a Secret holds.
 
-    Raises Invalid, whose text does not show what was found.
+    Raises Invalid if it holds none; the text does not show the Secret's content.
     """
     try:
         key = base64.b64decode(body["data"][_ENTRY], validate=True)

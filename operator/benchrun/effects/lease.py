@@ -1,12 +1,12 @@
 """The Lease by which operators agree which of them reconciles: the one that holds and renews it.
 
-The others watch, stay ready and wait until the Lease has not changed for as long as it says, by
-their own clock: clocks of nodes are never compared. It is read and written whole, and every write
-names the version that was read, so of two writers one loses.
+The other operators watch, stay ready and wait until the Lease has not changed for the duration that
+it names. Each measures this by its own clock: clocks of nodes are never compared. The Lease is read
+and written whole, and every write names the version that was read, so of two writers one fails.
 
 A holder stops reconciling some seconds before another may begin, and resumes if it renews the Lease
-after all. When somebody else holds it, this process ends. Nothing goes wrong where two believe that
-they lead (docs/architecture.md).
+after all. When somebody else holds it, this process ends. Two operators that both believe to hold
+it do no harm (docs/architecture.md).
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class LeaseApi:
     name: str
 
     async def read(self) -> Json | None:
-        """Return the Lease; None where there is none."""
+        """Return the Lease; None if it does not exist."""
         try:
             return await self.connection.json(
                 "GET", LEASE.path(self.namespace, self.name)
@@ -54,7 +54,7 @@ class LeaseApi:
             return None
 
     async def create(self, spec: Json) -> Json:
-        """Create the Lease. Raises Exists where somebody was faster."""
+        """Create the Lease. Raises Exists if another process was faster."""
         metadata = {"name": self.name, "namespace": self.namespace}
         kind = {"apiVersion": f"{LEASE.group}/{LEASE.version}", "kind": "Lease"}
         lease = {**kind, "metadata": metadata, "spec": spec}
@@ -103,7 +103,7 @@ class Elector:
             await self._try(self._take)
             if self._ours is None:
                 await asyncio.sleep(WATCH_SECONDS)
-        logger.info("%s leads", self.identity)
+        logger.info("%s holds the Lease and leads", self.identity)
 
     async def hold(self) -> None:
         """Renew the Lease until somebody else has it."""
@@ -112,7 +112,9 @@ class Elector:
                 RENEW_SECONDS if self.trouble is None else RETRY_SECONDS
             )
             await self._try(self._renew)
-        logger.warning("%s leads no more", self.identity)
+        logger.warning(
+            "%s has lost the Lease and does not lead any more", self.identity
+        )
 
     async def release(self) -> None:
         """Give up the Lease, if this process holds it, so that another can begin at once."""
@@ -162,9 +164,9 @@ class Elector:
             self._ours = None
 
     async def _write(self, lease: Json | None) -> None:
-        """Write the Lease as this process's own, over the version that was read.
+        """Write the Lease with this process as its holder, over the version that was read.
 
-        None creates it.
+        `lease` is that version; None creates the Lease.
         """
         began = self.monotonic()
         spec = self._spec({} if lease is None else _spec_of(lease))
@@ -179,8 +181,8 @@ class Elector:
     def _is_free(self, lease: Json) -> bool:
         """Return whether this process may take the Lease.
 
-        It may if nobody holds it, if this process held it before a restart, or if it has not
-        changed for longer than it says.
+        It may if nobody holds the Lease, if this process held it before a restart, or if the Lease
+        has not changed for longer than the duration that it names.
         """
         spec = _spec_of(lease)
         if self._observed != spec:

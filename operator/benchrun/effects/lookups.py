@@ -1,8 +1,8 @@
 """Queries that decisions request: logs, events, endpoints, GPU exporters and a run's judgement.
 
-They run beside the queue's workers, each in a task of its own, bounded in time, and always get an
-answer. A new kind needs a query in `benchrun.decide.decision`, a function here, and a line in
-`KINDS`.
+Each query runs in a task of its own, beside the queue's workers, has a time limit, and always gets
+an answer. A new kind of query needs a class in `benchrun.decide.decision`, a function here, and a
+line in `KINDS`.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 JUDGE_RETRY_SECONDS = 5.0
 JUDGE_TRIES = 180
 SLOW_TRIES = 13
-"""Number of tries that one try counts for if it had its turn but was too slow in reading."""
+"""Number of tries that one try counts for if the data could not be read in time."""
 # queries of a kind under way at a time, over all runs, and one more for a namespace that has none:
 # each holds at most 4 MiB of a log, or a spec
 AT_ONCE = 8
@@ -81,14 +81,14 @@ class About:
     spec: bytes = b""  # the run's spec, packed, while the query waits for its turn
 
     def waiting(self, query: decision.Query[Any]) -> "About":
-        """Return what the query needs, small: many may wait for long."""
+        """Return a small copy with only what the query needs, since many may wait for long."""
         run = replace(self.run, spec={}, status={})
         if not isinstance(query, decision.Judging):
             return About(run, self.children)
         return replace(self, run=run, spec=packed(self.run.spec))
 
     def whole(self) -> "About":
-        """Return the run with its spec unpacked, for the query itself."""
+        """Return a copy whose run has its spec unpacked, when the query begins."""
         if not self.spec:
             return self
         return replace(
@@ -172,7 +172,7 @@ async def _server_start(
         phases = query.engine.startup_phases(log)
     except ClusterError as error:
         logger.info(
-            "%s/%s: the beginning of its log was not read: %s",
+            "%s/%s: the beginning of the pod's log was not read: %s",
             namespace,
             query.pod,
             error,
@@ -182,7 +182,7 @@ async def _server_start(
         image_pull = image_pull_seconds(events, container=query.container)
     except ClusterError as error:
         logger.info(
-            "%s/%s: its events were not read: %s", namespace, query.pod, error
+            "%s/%s: the pod's events were not read: %s", namespace, query.pod, error
         )
     return decision.Start(phases, image_pull)
 
@@ -204,7 +204,7 @@ async def _judgement(
             problem = error
             left -= SLOW_TRIES if isinstance(error, TooSlow) else 1
             logger.info(
-                "%s/%s: its records can't be read yet: %s",
+                "%s/%s: the run's records can't be read yet: %s",
                 run.namespace,
                 run.name,
                 error,
@@ -215,7 +215,7 @@ async def _judgement(
         logger.info("%s: judged in %.1f s", where, judged.duration_seconds)
         if judged.refused_count:
             logger.warning(
-                "%s: %d left out, first: %s",
+                "%s: %d records or timeline parts were not used, first: %s",
                 where,
                 judged.refused_count,
                 judged.refused[:1],
@@ -223,7 +223,7 @@ async def _judgement(
         return decision.Evaluation(
             judged, PackedResult.of(document) if document else None
         )
-    raise NotFoundOut(f"its records can't be read: {problem}")
+    raise NotFoundOut(f"the run's records can't be read: {problem}")
 
 
 async def _job(tools: Tools, run: Run, query: decision.Judging) -> Job:
@@ -253,7 +253,7 @@ async def _parts(
 ) -> AsyncGenerator[JobPart, None]:
     """Yield everything that was measured, one part in memory at a time.
 
-    ConfigMaps that somebody else named like a record of the run are left out.
+    ConfigMaps of other owners are left out, also if they have the name of a record.
     """
     run = about.run
     stored = set[int]()
@@ -298,9 +298,9 @@ async def _parts(
 def _planned_names(
     run: Run, query: decision.Judging
 ) -> Mapping[str, tuple[str, int | None]]:
-    """Return role and sequence of every ConfigMap that may hold what the run measured, by name.
+    """Return role and sequence of every ConfigMap that may hold measurements of the run, by name.
 
-    No others are read, whatever labels they carry.
+    Other ConfigMaps are not read, whatever labels they carry.
     """
     stages = {
         names.stage_name(run.name, run.uid, n): (names.ROLE_STAGE, n)
@@ -314,9 +314,9 @@ def _planned_names(
 
 
 async def _held(tools: Tools, about: About, child: Child) -> Mapping[str, object]:
-    """Return the data of the ConfigMap, in base64; empty where somebody deleted it.
+    """Return the data of the ConfigMap, in base64; empty if somebody deleted it.
 
-    Its data are then reported as missing, not waited for.
+    The data of a deleted ConfigMap are reported as missing, not waited for.
     """
     try:
         body = await tools.cluster.get(
@@ -351,7 +351,7 @@ KINDS: Mapping[type[decision.Query[Any]], Kind] = {
 
 
 class Asked(NamedTuple):
-    """A query about a run; its uid distinguishes it from namesakes."""
+    """A query about a run, which is identified by its uid."""
 
     key: Key
     uid: str
@@ -400,7 +400,7 @@ class LookUps:
         query: decision.Query[Any],
         answers: decision.Answers,
     ) -> None:
-        """Answer this query now, once and for all, in at most `seconds`. Never raises."""
+        """Answer this query in at most `seconds`, unless it has an answer. Never raises."""
         if query not in answers:
             answers[query] = await self._outcome(about, query, seconds)
 

@@ -138,7 +138,7 @@ class Fetcher:
         except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as error:
             raise FetchError(str(error) or type(error).__name__) from error
         if len(page) > limit_bytes:
-            raise FetchError(f"more than {limit_bytes} bytes")
+            raise FetchError(f"the answer has more than {limit_bytes} bytes")
         return page
 
     async def _directly(
@@ -156,7 +156,7 @@ class Fetcher:
                 raise FetchError(f"HTTP {answer.status}", status=answer.status)
             encoding = answer.headers.get("Content-Encoding", AS_IT_IS)
             if encoding != AS_IT_IS:
-                raise FetchError(f"compressed: {encoding[:40]}")
+                raise FetchError(f"the answer is compressed: {encoding[:40]}")
             return await first_bytes(answer, limit_bytes)
 
 
@@ -228,7 +228,9 @@ class ClientRecords:
         if delivery.run_uid != self.target.run_uid and (
             delivery.run_uid or delivery.records
         ):
-            raise UnusableAnswer(f"answer is of run {delivery.run_uid!r}")
+            raise UnusableAnswer(
+                f"the answer is of run {delivery.run_uid!r}, not of run {self.target.run_uid!r}"
+            )
         arrivals = []
         refused = []
         for e, body in zip(delivery.records, bodies, strict=True):
@@ -245,7 +247,7 @@ class ClientRecords:
     async def acknowledge(self, through: int) -> bool:
         """Tell the client that all records below `through` are stored.
 
-        False when it did not answer.
+        Return False if the client did not answer.
         """
         body = contract.Acknowledgement(through=through).model_dump_json()
         try:

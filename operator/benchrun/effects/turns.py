@@ -1,6 +1,7 @@
 """Turns that are fair between namespaces, however many requests of one namespace wait.
 
-`Lane` is the order; `Places` is a number of places that requests wait for in this order.
+`Lane` is a queue with this order. `Places` limits how many tasks work at a time; further tasks wait
+in such a queue.
 """
 
 import asyncio
@@ -55,13 +56,13 @@ class Lane(Generic[W]):
             del self._waiting[one.namespace]
 
     def take(self) -> W | None:
-        """Remove and return the item whose turn it is; None where none waits."""
+        """Remove and return the item whose turn it is; None if no item waits."""
         return self.take_of(next(iter(self._waiting), ""))
 
     def take_of(self, namespace: str) -> W | None:
         """Remove and return the first item of a namespace, which has then had its turn.
 
-        None without one.
+        None if no item of the namespace waits.
         """
         waiting = self._waiting.get(namespace)
         if waiting is None:
@@ -87,10 +88,11 @@ class _Waiter:
 
 
 class Places:
-    """A number of places, shared fairly between namespaces.
+    """A limit on how many tasks work at a time, shared fairly between namespaces.
 
-    A place that becomes free goes to the namespace that has the fewest. The last of several is kept
-    for a namespace that has none, so no namespace waits for others to finish.
+    A task holds one of `most` places while it works. A free place goes to the waiting namespace
+    that holds the fewest places. The last free one is kept for a namespace that holds none, so that
+    it need not wait for others to finish.
     """
 
     def __init__(self, most: int) -> None:
@@ -136,7 +138,7 @@ class Places:
     def _whose_turn(self) -> str | None:
         """Return the namespace that gets the next place.
 
-        None where no place is free or none may take it.
+        None if no place is free, or no waiting namespace may take it.
         """
         having = min(
             self._waiting.namespaces,

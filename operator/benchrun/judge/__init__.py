@@ -1,4 +1,4 @@
-"""Whether the measured numbers can be trusted: rules over stages, verdicts, objectives, results.
+"""Judge whether the measured numbers can be trusted: rules, verdicts, objectives, results.
 
 All functions are pure.
 """

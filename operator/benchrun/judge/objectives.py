@@ -54,11 +54,11 @@ def objective_results(
 ) -> list[ObjectiveResult]:
     """Return the outcome of each objective, over the requests of the load point that count.
 
-    Samples that include the wait in the client's queue take precedence, where there are any. An
-    objective on a latency without samples is Inconclusive, and so is every objective if the verdict
-    is not trusted. `error` is how often, at most, Met or Missed is wrong. `one_stretch`: whether a
-    limit close to what was measured needs repeats to be decided; a search measures its answer again
-    at another time.
+    If there are samples that include the wait in the client's queue, they are used. An objective on
+    a latency without samples is Inconclusive, and so is every objective if the verdict is not
+    trusted. `error` is how often, at most, Met or Missed is wrong. `one_stretch`: whether the
+    samples are of one stretch of time, so that a limit close to the measured value needs repeats. A
+    search passes False, since it measures its answer again at another time.
     """
     found = [
         _result(
@@ -114,8 +114,8 @@ def request_limits(
 ) -> request_figures.RequestLimits:
     """Return the limits that a single request must keep to meet every objective.
 
-    Of several objectives on one latency the strictest counts; a latency without any has no limit. A
-    limit on gaps (ITL) is none on requests.
+    If several objectives are on one latency, the strictest counts; a latency without objectives has
+    no limit. Objectives on ITL limit gaps between tokens, not requests, and do not count.
     """
 
     def strictest(metric: str) -> float:
@@ -132,7 +132,7 @@ def request_limits(
 
 
 def sample_of(objective: Objective, samples: Samples) -> LatencySample | None:
-    """Return the values that an objective is about, or None where they were not measured."""
+    """Return the values that an objective is about, or None if they were not measured."""
     latency = next(
         each
         for each in request_figures.LATENCIES

@@ -35,7 +35,7 @@ def row(
 ) -> api.Result:
     """Complete the row of a load point with what only the whole run shows.
 
-    `found`: everything found at it. `explanation`: why requests waited; None where it is not known.
+    `found`: all findings of the load point. `explanation`: why requests waited; None: not known.
     """
     verdict = verdict_of_findings(found)
     update: dict[str, object] = {
@@ -174,9 +174,9 @@ def _step_tokens(spec: api.BenchmarkRunSpec) -> int | None:
 def by_times(
     roles: Sequence[api.RoleFigures], by_counters: float | None
 ) -> list[api.RoleFigures]:
-    """Return the roles, with the mean running by times where the gauge gives no mean.
+    """Return the roles; if the gauge gives no mean of running requests, use the servers' times.
 
-    `by_counters`: mean of what ran by the servers' times, known where there is only one role.
+    `by_counters`: mean of running requests by these times; known only if there is one role.
     """
     return [
         each
@@ -205,9 +205,7 @@ def _steady(
 ) -> dict[str, float | None]:
     """Return the figures of the steady part, under the keys of `metrics`.
 
-    `shown` names its latencies.
-
-    Where a plateau is not steady, return the throughput alone.
+    `shown` names the latencies. If a plateau is not steady, only throughputs are returned.
     """
     if not all(where.is_steady for _, where in plateaus):
         return measure.request_figures.plateau_totals(plateaus)
@@ -245,7 +243,7 @@ def _metrics(
 def with_throughput_per_gpu(row: api.Result, gpus: int) -> api.Result:
     """Add the throughput per GPU to a row.
 
-    It is None where that of all is not known. Without GPUs the row is returned unchanged.
+    It is None if the throughput is not known. Without GPUs the row is returned unchanged.
     """
     if not gpus:
         return row
@@ -261,7 +259,7 @@ def with_throughput_per_gpu(row: api.Result, gpus: int) -> api.Result:
 def with_costs(row: api.Result, cost: api.CostStatus | None) -> api.Result:
     """Add its costs to a row.
 
-    Without a price, or where tokens have prices, the row is returned unchanged.
+    Without a price, or if tokens have prices, the row is returned unchanged.
     """
     found = measure.time_costs(
         {key: row.figure(key) for key in api.THROUGHPUTS}, cost

@@ -1,8 +1,8 @@
 """The results of searches: the highest load that met every objective, and its uncertainty.
 
-They rest on the judged load points. The client chose the loads; its own conclusion is not used. A
-load point whose numbers can't be trusted meets nothing. The answer is a load that was confirmed, by
-stages that took no part in choosing it.
+Results come from the judged load points. The client chose the loads; its own conclusion is not
+used. A load point whose numbers can't be trusted does not meet the objectives. The answer is a load
+that further stages confirmed; these took no part in choosing it.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -59,10 +59,10 @@ def search_results(
 
 
 def deciding(rows: Sequence[Result], found: Sequence[SearchResult]) -> list[Result]:
-    """Return the rows that a run's verdict rests on.
+    """Return the rows that decide a run's verdict.
 
-    That is every listed load point, and of a search the load that it found: an overloaded server
-    above it is part of the answer. A search that found no load rests on all it measured.
+    These are every listed load point and, for a search, only the load that it found: a search has
+    to overload the server above it. If a search found no load, all its rows count.
     """
     answers = {each.workload: each.lower for each in found}
     kept = [row for row in rows if answers.get(row.workload) in (None, row.value)]
@@ -140,7 +140,7 @@ def _result(
 
 
 def _has_no_gap(numbers: Set[int], max_probes: int) -> bool:
-    """Return whether looks, and confirmations, are numbered one after the other."""
+    """Return whether the probes are numbered without a gap, and so are the confirmations."""
     looks = {number for number in numbers if number <= max_probes}
     confirmations = {number - max_probes for number in numbers - looks}
     return all(

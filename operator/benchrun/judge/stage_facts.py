@@ -26,7 +26,7 @@ from benchrun.plan import cpu_limits, model_path, role_replicas, served_name
 
 @dataclass(frozen=True, slots=True)
 class ExpectedStage:
-    """What the spec defines for the stages of a load point: their load, and what is around it."""
+    """What the spec defines for the stages of a load point, from the load to the servers."""
 
     load: contract.Load
     api: Literal["Completions", "Chat"]
@@ -34,13 +34,13 @@ class ExpectedStage:
     cache_policy: CachePolicy
     scrape_interval_seconds: float
     through_service: bool = False
-    """Whether requests go through a Service. Its pods were listed when the run began: others may
-    join."""
+    """Whether requests go through a Service. Its pods were listed when the run began; other pods
+    may join later."""
     # Whether prompts are random words, in whole or in part.
     random_text: bool = False
     offline: bool = False
-    """Whether the engine has no API server in front: the gaps between tokens are not known, and the
-    engine gets a load as a whole."""
+    """Whether the engine has no API server in front. Then the gaps between tokens are not known,
+    and the engine gets a load as a whole."""
     servers: Mapping[str, int] = field(default_factory=dict)
     """Servers that the run starts, by role; empty for an endpoint."""
     cpu_limited: Collection[
@@ -52,7 +52,7 @@ class ExpectedStage:
 
 
 def expected_stage(spec: BenchmarkRunSpec, load_point: LoadPoint) -> ExpectedStage:
-    """Build what the spec defines for the stages of a load point."""
+    """Read from the spec what it defines for the stages of a load point."""
     workload = next(w for w in spec.workloads if w.name == load_point.workload)
     return ExpectedStage(
         load=load_point.load,
@@ -81,7 +81,8 @@ GPU_STATES = (
 )
 THROUGHPUT_PARTS = 20
 MIN_THROUGHPUT_PARTS = 6
-"""Least number of parts. Six leave four: too few to estimate their noise with less."""
+"""Least number of parts. Without the first and last, four are left; fewer can't show their
+noise."""
 REQUESTS_A_PART = 5
 # Of the requests that servers and client report: else the means of both are not comparable.
 COUNTS_AGREE_PERCENT = 1.0
@@ -225,7 +226,7 @@ class StageFacts:
 
     @property
     def mean_ttft_ms(self) -> float | None:
-        """Return the mean TTFT of answered requests; None where there are none."""
+        """Return the mean TTFT of answered requests in milliseconds; None if there are none."""
         return (
             sum(self.ttft_us) / len(self.ttft_us) / 1000 if self.ttft_us else None
         )
@@ -285,7 +286,7 @@ class StageFacts:
 
     @property
     def ttft_gap_ms(self) -> float | None:
-        """Return mean TTFT at the client minus that at the servers; None if either is unknown."""
+        """Return mean TTFT at the client minus mean TTFT at the servers; None if one is unknown."""
         at_client = self.mean_ttft_ms
         at_server = self.server_ttft_ms
         return (
@@ -296,9 +297,9 @@ class StageFacts:
 
     @cached_property
     def mean_decode_ms(self) -> float | None:
-        """Return the mean time from the first token to the last, of answers with more than one.
+        """Return the mean time from the first token to the last in milliseconds.
 
-        Return None if there are no such answers.
+        Only answers with more than one token count; None if there are none.
         """
         rows = zip(self.e2el_us, self.ttft_us, self._tokens, strict=True)
         lasted = [e2el - ttft for e2el, ttft, tokens in rows if tokens > 1]
@@ -359,7 +360,7 @@ class StageFacts:
 
     @property
     def sent_again(self) -> int:
-        """Return how many requests were sent once more on a new connection.
+        """Return how many requests were sent again on a new connection.
 
         A server may have received both requests; it counts the broken one as aborted.
         """

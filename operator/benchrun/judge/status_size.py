@@ -1,9 +1,9 @@
 """The cuts that keep results and findings within their share of the status.
 
 The status stays under 100 kB whatever the spec asks for; the records keep everything. What matters
-least is cut first, and every cut is reported in `truncated`. While a row stays, these are never
-cut: its verdict, throughput and mean TTFT, TPOT and E2EL (of the steady part, if it has one), the
-digest of the traffic, and the mark on an uncertain percentile that is shown.
+least is cut first, and every cut is reported in `truncated`. A row that stays always keeps its
+verdict, throughput and mean TTFT, TPOT and E2EL (of the steady part, if it has one), the digest of
+the traffic, and the mark on an uncertain percentile that is shown.
 """
 
 import re
@@ -216,10 +216,7 @@ def _without_explained_evidence(row: Result) -> Result:
 
 
 def _highest_percentile_only(row: Result) -> Result:
-    """Keep the highest percentile alone.
-
-    It is the highest of those that can be relied on, or of all if none can.
-    """
+    """Keep only the highest percentile that can be relied on; if none can, the highest of all."""
     every = {
         float(key[1 : key.index("_")])
         for key in row.metrics
@@ -247,7 +244,7 @@ def _worst_objective_only(row: Result) -> Result:
 
 
 def _without_good_news(row: Result) -> Result:
-    """Drop explanations that nothing waited, that nothing limits, or that noise explains all."""
+    """Drop explanations that say: nothing waited, nothing limits, or the differences are noise."""
     waited = row.waiting if row.waiting and row.waiting.reason != "None" else None
     bottleneck = (
         row.bottleneck

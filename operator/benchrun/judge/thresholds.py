@@ -1,6 +1,6 @@
-"""The thresholds of all rules, with their reasons.
+"""The thresholds of all rules, each with its reason.
 
-The status of a run has the digest of its thresholds.
+The status of a run has the digest of the thresholds that it was judged by.
 """
 
 import hashlib
@@ -13,9 +13,9 @@ JUDGE_VERSION = "1"  # Grows when a rule changes its meaning; a changed number s
 
 
 PROFILE_HOST_PERCENT = 50.0
-"""Percent of the profiled time without a kernel from which the host is the limit: starting kernels
-then takes longer than the kernels themselves. No rule uses this or the next constant: a profile is
-not judged, and no figure depends on it."""
+"""Percent of the profiled time without a running kernel. From this on the host is the limit:
+starting kernels takes longer than the kernels themselves. No rule uses this or the next constant: a
+profile is not judged, and no figure depends on it."""
 PROFILE_STEP_TOKENS = {"GPU": (128, 256), "CPU": (16, 64)}
 """Tokens in a step, by device: up to the first number memory is the limit, from the second on
 compute; between them neither is named. Operations per byte that a GPU is built for, with dense
@@ -28,8 +28,8 @@ class Thresholds:
     """Every number that a rule compares with."""
 
     max_failed_percent: float = 1.0
-    """Percent of requests that failed. These are the slow ones, and no latency contains them: above
-    1 % a p99 can be wrong by its width. Set by the spec."""
+    """Percent of requests that failed. Mostly slow requests fail, and no latency contains them:
+    above 1 %, the whole slowest percent may be missing from a p99. Set by the spec."""
     prefix_hits_suspect_percent: float = 1.0
     """Percent of prompt tokens found in a prefix cache. Up to 1 % is chance: short common
     beginnings, a canary sent twice."""
@@ -52,14 +52,14 @@ class Thresholds:
     """Difference between expected and received prompt tokens in percent. Prefill takes time in
     proportion to its tokens: below 1 % the difference moves no TTFT by more than repeats do."""
     in_step_note_percent: float = 33.0
-    """Percent of a round (mean E2EL plus think time) in which all users begin a request: where they
-    meet in a third of it, a prompt finds three times the usual queue."""
+    """Percent of a round (mean E2EL plus think time) in which all users begin a request: if they do
+    so within a third of it, a prompt finds three times the usual queue."""
     in_step_ttft_factor: float = 2.0
     """The p90 of TTFT as a multiple of its p10: below it, no prompts of a burst wait for each
     other."""
     truncated_invalid_percent: float = 0.5
-    """Percent of requests whose answers were truncated. Half of what may fail: such a request
-    counts as answered and is in every latency, with figures that are too small."""
+    """Percent of requests whose answers were truncated. Half of the percent that may fail, since
+    such a request counts as answered and is in every latency, with figures that are too small."""
     token_difference_suspect_percent: float = 1.0
     """Difference between the token counts of client and server in percent. Both count exactly, so
     any difference is real; below 1 % it moves no throughput by more than repeats do."""
@@ -164,8 +164,8 @@ class Thresholds:
     """CPU cores used by the proxy. Its event loop fills a core at most; close to that, streams wait
     for each other."""
     idle_samples_percent: float = 50.0
-    """Percent of samples: in more of them one role is idle, and in more of them another has a
-    queue."""
+    """Percent of samples in which one role is idle, and percent in which another role has a queue:
+    both must be higher than this."""
     cold_start_factor: float = 3.0
     """First TTFTs as a multiple of the usual TTFT: prompt lengths rarely make that much difference,
     compiling always does."""
@@ -199,8 +199,8 @@ class Thresholds:
     it does so most of the time, the limit sets every figure."""
     gpu_memory_margin_percent: float = 5.0
     """Percent of a GPU's memory used beyond vLLM's share of it: CUDA graphs, NCCL and CUDA come on
-    top. Other processes can have what the share leaves, as vLLM does not start where less than its
-    share is free."""
+    top. Other processes can use only the rest: vLLM does not start if less than its share is
+    free."""
     gpu_memory_margin_mib: float = 2048.0
     """Least margin in MiB: on small GPUs the same overheads are a larger part."""
     chance_of_alarm: float = 2e-4
@@ -236,8 +236,8 @@ class Thresholds:
     """Longest gap between tokens as a multiple of the usual gap: below it, a long prefill between
     them is no standstill."""
     standstill_suspect_percent: float = 3.0
-    """Percent of the mean TTFT that the requests that arrived during a standstill add, without
-    what the backlog adds: with the backlog it is 5 %, the size of the differences that users
+    """Percent by which the requests that arrive during a standstill raise the mean TTFT, without
+    the effect of the backlog: with the backlog it is 5 %, the size of the differences that users
     look for."""
     queue_growth_percent: float = 100.0
     """Growth of queue wait and TTFT in percent of their mean, where answers outlast the sending and
@@ -256,8 +256,8 @@ class Thresholds:
     """Samples in percent of the expected ones: means tolerate missing samples, maxima and short
     queues do not."""
     littles_law_suspect_percent: float = 15.0
-    """Difference in percent between the requests at the servers and those that the client waits
-    for. Network and frontend explain less."""
+    """Difference in percent between the requests at the servers and the requests that the client
+    waits for. Network and frontend cause a smaller difference."""
     littles_law_floor_ms: float = 20.0
     """Least difference in milliseconds per request: beside very short requests the way to the
     server and back is not small."""
@@ -284,7 +284,7 @@ def thresholds_of(spec: BenchmarkRunSpec) -> Thresholds:
 def judge_of(spec: BenchmarkRunSpec, thresholds: Thresholds | None = None) -> Judge:
     """Build `status.judge` of a run that was judged by these thresholds.
 
-    None stands for the spec's own.
+    None: the thresholds of the spec.
     """
     return Judge(
         version=JUDGE_VERSION,

@@ -1,6 +1,6 @@
 """The throughput of a load point that is compared, priced and shown.
 
-It is that of the plateau, of the arrivals, or of the whole stage.
+It is taken from the plateau, from the arrivals, or from the whole stage.
 """
 
 import math
@@ -20,22 +20,22 @@ from benchrun.measure import Plateau, completed_in, plateau_totals, totals
 # lower bound, and the difference is real.
 
 SKIPPED_SHARE = 0.1
-"""Skipped share of the arrivals of a trace, which has no plateau: the first requests find an idle
-server."""
+"""Share of a trace's arrivals that is skipped at its beginning, where requests find an idle server.
+A trace has no plateau."""
 DEVIATIONS = 2.0
 """Standard deviations that count as chance: the requests in the system at two instants differ by
 sqrt(2 L), where L is their mean (Poisson, as in M/G/inf)."""
 MOST_BY_CHANCE = 0.1
-"""Largest share of the arrivals that chance explains: where it allows for more, whether the server
-kept up is not known."""
+"""Most missing answers that may be put down to chance, as a share of the arrivals. With a larger
+share it would not be known whether the server kept up."""
 
 
 def throughput_of(
     stages: Sequence[StageFacts], found: Sequence[StageFinding]
 ) -> ThroughputOf | None:
-    """Return which throughput a load point has, by its stages and what was found at them.
+    """Return which throughput a load point has, by its stages and their findings.
 
-    None without a stage.
+    None: there are no stages.
     """
     if not stages:
         return None
@@ -53,7 +53,7 @@ def throughputs(
 ) -> Mapping[str, float | None]:
     """Return the throughputs of pooled stages, by the keys in THROUGHPUTS.
 
-    They are taken on the plateaus where every stage has one, otherwise over whole stages.
+    They are taken on the plateaus if every stage has one, otherwise over whole stages.
     """
     plateaus = [
         (stage.record, stage.plateau)
@@ -126,8 +126,8 @@ def _arriving(stage: StageFacts) -> Plateau | None:
 def common(rows: Sequence[Result]) -> ThroughputOf | None:
     """Return which throughput these rows are compared by.
 
-    That of arrivals where all kept up, of plateaus where all have one, otherwise of whole stages.
-    None if some rows do not tell; whole stages are compared then.
+    Arrivals if all servers kept up, Plateau if all rows have one, otherwise Stage. None if a row
+    does not say; then whole stages are compared.
     """
     found = {row.throughput_of for row in rows}
     if found == {"Arrivals"} or None in found:

@@ -48,8 +48,8 @@ _END_OF_ERROR = re.compile(
 def last_words(log: str, engine: Engine) -> str:
     """Return the log's last error message as one line of at most 600 characters.
 
-    Without a complaint of argparse or an exception it is the last line that is not noise; an empty
-    string where there is no such line.
+    If the log has neither a complaint of argparse nor an exception, return the last line that is
+    not noise; without such a line, an empty string.
     """
     lines = _lines_of(log, engine)
     # Without a complaint or an exception it is the last line that is not noise.
@@ -59,9 +59,9 @@ def last_words(log: str, engine: Engine) -> str:
 
 @lru_cache(maxsize=64)
 def errors(log: str, engine: Engine) -> tuple[str, ...]:
-    """Return the whole error that ended the program, then those it came from, the latest first.
+    """Return the whole error that ended the program, then the errors that led to it, latest first.
 
-    Empty where the log holds no error: its other lines name no cause.
+    Empty if the log holds no error: other lines do not name a cause.
     """
     lines = _lines_of(log, engine)
     if (at := _complaint(lines)) is not None:
@@ -77,7 +77,7 @@ def _lines_of(log: str, engine: Engine) -> list["_Line"]:
 def bounded(words: str) -> str:
     """Return the words cut to 600 characters, on one line with single spaces.
 
-    What looks like a credential is masked, and what only steers a terminal is removed.
+    Text that looks like a credential is masked, and terminal control characters are removed.
     """
     single = _CREDENTIAL.sub(
         "***", " ".join(plain_text(words[:MAX_READ_CHARS]).split())
@@ -90,7 +90,10 @@ def bounded(words: str) -> str:
 
 
 class _Line(NamedTuple):
-    """A line of the log and the prefix it was written behind; lines of one message share it."""
+    """A line of the log, split into the logger's prefix and the text.
+
+    Lines of one message have the same prefix.
+    """
 
     prefix: str
     text: str
@@ -103,7 +106,7 @@ class _Line(NamedTuple):
 
     @property
     def process(self) -> str:
-        """Return the prefix's part that names the process; empty where it names none."""
+        """Return the part of the prefix that names the process; empty if there is none."""
         found = _PROCESS.match(self.prefix)
         return found[0] if found else ""
 
@@ -118,10 +121,10 @@ def _usage(lines: list[_Line]) -> str:
 
 
 def _complaint(lines: list[_Line]) -> int | None:
-    """Return the index of the line where argparse complains; None: it does not.
+    """Return the index of the line where argparse complains; None if there is no such line.
 
-    Such a complaint ends the program: where an exception follows it, it is another program's (a
-    compiler's).
+    Such a complaint ends the program. If an exception follows it, another program (a compiler)
+    complained, and the line does not count.
     """
     for at in reversed(range(len(lines))):
         if _ARGPARSE.match(lines[at].text):
@@ -132,7 +135,7 @@ def _complaint(lines: list[_Line]) -> int | None:
 
 
 def _error(lines: list[_Line], engine: Engine) -> str:
-    """Return the last exception that is a cause, with its own further lines."""
+    """Return the last exception that names a cause, with the lines that belong to it."""
     if (at := _cause(lines, engine)) is None or (
         error := _ERROR.match(lines[at].text)
     ) is None:
@@ -143,10 +146,10 @@ def _error(lines: list[_Line], engine: Engine) -> str:
 
 
 def _cause(lines: list[_Line], engine: Engine) -> int | None:
-    """Return the index of the last exception that is a cause; None: there is no exception.
+    """Return the index of the last exception that names a cause; None if there is no exception.
 
-    An exception that points to another one, or only says that the program was told to end, is
-    returned only where there is no other.
+    An exception that only points to another one, or only says that the program was stopped, is
+    returned only if there is no other.
     """
     found = [at for at, line in enumerate(lines) if _ERROR.match(line.text)]
     own = [at for at in found if not _TOLD_TO_END.match(lines[at].text)] or found
@@ -155,9 +158,9 @@ def _cause(lines: list[_Line], engine: Engine) -> int | None:
 
 
 def _chain(lines: list[_Line], engine: Engine) -> Iterator[int]:
-    """Yield the index of the cause, then of the exceptions that it came from, as Python names them.
+    """Yield the index of the cause, then of the exceptions that led to it, latest first.
 
-    Only lines of the same process count.
+    Python's lines between chained exceptions show which ones. Only lines of the same process count.
     """
     at = _cause(lines, engine)
     if at is None:
@@ -185,7 +188,7 @@ def _whole(lines: list[_Line], at: int) -> str:
 def _until_end(lines: list[_Line], at: int) -> list[str]:
     """Return the lines after `at` that belong to the same error.
 
-    It ends at the next message, traceback, exception or warning.
+    The error ends at the next message, traceback, exception or warning.
     """
     kept: list[str] = []
     for line in lines[at + 1 : at + 1 + MAX_LINES_OF_ERROR]:
@@ -209,7 +212,7 @@ def _joined(lines: Iterable[str]) -> str:
 
 
 def _got(match: re.Match[str]) -> str:
-    """Return pydantic's `[type=..., input_value=0, ...]` as "(got 0)"; empty for a whole object."""
+    """Return pydantic's `[type=..., input_value=0, ...]` as "(got 0)"; empty for an object."""
     return (
         f" (got {match['value']})"
         if match["type"] in ("int", "float", "str", "bool")

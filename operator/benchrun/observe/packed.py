@@ -1,6 +1,6 @@
-"""Specs and statuses as they are held in memory: as bytes, parsed when they are read.
+"""Specs and statuses packed to bytes while memory holds them; parsed when they are read.
 
-As Python objects JSON takes up to 20 times the memory of its text.
+Parsed JSON takes up to 20 times the memory of its text.
 """
 
 import json
@@ -14,7 +14,7 @@ _LEVEL = 1  # compression level: saves most of what the best level saves, in a f
 
 
 def packed(value: raw.Object) -> bytes:
-    """Return JSON, compressed where it is long. Equal objects give equal bytes."""
+    """Return the value as JSON, compressed if it is long. Equal values give equal bytes."""
     text = json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
     return (
         text if len(text) < COMPRESSED_FROM_BYTES else zlib.compress(text, _LEVEL)

@@ -70,10 +70,10 @@ Check = Callable[[Evidence], Diagnosis | None]
 
 
 def evidence_of(pod: Pod, engine: Engine, log_tail: str | None) -> Evidence:
-    """Return what a pod shows of its failure, by its termination message or its log.
+    """Return the evidence of a pod's failure, from its termination message or its log.
 
-    The fetched log may already be that of the next start. So it counts only if the termination
-    message is empty or points further up in the log.
+    The fetched log may already belong to the container's next start. So it counts only if the
+    termination message is empty or points further up in the log.
     """
     message = pod.ending.message if pod.ending is not None else ""
     by_message = _evidence(pod, engine, message)
@@ -96,7 +96,7 @@ def _evidence(pod: Pod, engine: Engine, log: str) -> Evidence:
 def first_diagnosis(
     found: Iterable[Evidence], checks: Iterable[Check]
 ) -> Diagnosis | None:
-    """Return the first terminal diagnosis of any pod, else the first that may still pass."""
+    """Return the first terminal diagnosis of any pod, else the first one that is not terminal."""
     ordered = list(checks)
     each = (
         next(filter(None, (check(evidence) for check in ordered)), None)
@@ -147,8 +147,8 @@ _CANNOT_START = ("RunContainerError", "StartError", "ContainerCannotRun")
 def crash_loop(evidence: Evidence) -> Diagnosis | None:
     """Diagnose a container that ended and restarts again and again, or can't be started.
 
-    Two restarts, or the kubelet's back-off, are enough. Where the log only points to a cause
-    further up, that cause is looked for first.
+    Two restarts, or the kubelet's back-off, are enough. If the log only points to a cause further
+    up, the diagnosis is not terminal until that part of the log was read.
     """
     pod = evidence.pod
     looping = (
@@ -225,8 +225,8 @@ def evicted(evidence: Evidence) -> Diagnosis | None:
 def refused_by_node(evidence: Evidence) -> Diagnosis | None:
     """Diagnose a pod that the kubelet would not start although the scheduler assigned it.
 
-    Another pod is made in its place. Any reason of the kubelet counts where none of the pod's
-    containers has run.
+    Another pod is made in its place. If none of the pod's containers has run, any reason of the
+    kubelet counts, else only the reasons in `_NOT_ADMITTED`.
     """
     pod = evidence.pod
     never_ran = pod.ending is None and (pod.pod_reason or "") not in (
@@ -326,7 +326,8 @@ def image_pull(evidence: Evidence) -> Diagnosis | None:
 def container_config(evidence: Evidence) -> Diagnosis | None:
     """Diagnose a container that refers to something missing (a Secret, a ConfigMap).
 
-    It may still be created, so the run waits. An image with the wrong user is terminal.
+    The missing object may still be created, so the run waits. An image with the wrong user is
+    terminal.
     """
     if evidence.pod.waiting_reason not in _CONFIG:
         return None
@@ -352,7 +353,7 @@ def container_config(evidence: Evidence) -> Diagnosis | None:
 
 
 _USUAL = ("ContainerCreating", "PodInitializing", "CrashLoopBackOff")
-"""Reasons of a pod that starts normally."""
+"""Waiting reasons of a pod that starts normally, and the one that `crash_loop` diagnoses."""
 
 
 def container_waits(evidence: Evidence) -> Diagnosis | None:
@@ -484,7 +485,7 @@ def _asks_for_nodes(words: str) -> bool:
 
 
 def is_structural(message: str) -> bool:
-    """Return whether no node fits, for reasons that only another spec or another node mends."""
+    """Return whether no node will ever fit unless the spec changes or other nodes are added."""
     too_small = (found := _NOT_EVEN_EMPTY.search(message)) is not None
 
     def never_mends(why: str) -> bool:
@@ -575,9 +576,8 @@ def diagnose_server(
 ) -> Diagnosis | None:
     """Diagnose what is wrong with the server; return None if nothing is.
 
-    `log_tail` is the end of the failed container's log, once it has been fetched. `refused` says
-    why pods are not created, if only events say so. An old refusal does not matter if as many pods
-    exist as are `wanted`.
+    `log_tail` is the end of the failed container's log, once it has been fetched. `refused` is the
+    refusal of pods that events report. It is old, and ignored, if all `wanted` pods exist.
     """
     listed = list(pods)
     found = diagnosis_of(listed, engine, SERVER_CHECKS, log_tail=log_tail)
@@ -606,9 +606,9 @@ def reported_failure(evidence: Evidence) -> Diagnosis | None:
 
 
 def exited(evidence: Evidence) -> Diagnosis | None:
-    """Diagnose a client that ended without a report, by a signal from outside or in another way.
+    """Diagnose a client that ended without a report, killed or with an exit code of its own.
 
-    A client is not restarted.
+    The diagnosis is terminal, because a client is not restarted.
     """
     if (ended := evidence.pod.terminated) is None or ended.exit_code == 0:
         return None
@@ -651,8 +651,8 @@ def diagnose_client(
 ) -> Diagnosis | None:
     """Diagnose what is wrong with the client; return None if nothing is.
 
-    `refused` says why its pods are not created, which only events say. It does not matter if as
-    many pods exist as are `wanted`.
+    `refused` is the refusal of pods that events report. It is old, and ignored, if all `wanted`
+    pods exist.
     """
     listed = list(pods)
     if (

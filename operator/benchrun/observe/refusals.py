@@ -1,9 +1,9 @@
-"""What the words mean with which the API server, or a plugin of it, refuses a pod or an object.
+"""The meaning of the messages with which the API server or its plugins refuse a pod or an object.
 
-One function judges every child. Nothing is waited for by default, except a quota that has no room
-now and requests that the API server had no answer to. All else is a ruling, which stands until
-somebody changes the spec, the policy or the cluster. What people wrote themselves (the words of a
-webhook or a policy) decides nothing: it may say anything.
+`refusal_of` reads the refusals of all children. The run waits for a quota that has no room now, and
+a request without an answer is retried. Every other refusal is a ruling: it stands until somebody
+changes the spec, the policy or the cluster. The text of a webhook or a policy is not used to tell
+these apart: people write it, and it may say anything.
 """
 
 import re
@@ -18,7 +18,7 @@ from benchrun.observe.last_words import bounded
 
 
 class Means(StrEnum):
-    """What a refusal amounts to."""
+    """What a refusal means for the run."""
 
     # a quota has no room now, but may have later: the run waits for it
     QUOTA = "Quota"
@@ -29,14 +29,14 @@ class Means(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in the spec of a run a child of this role is described."""
+    """The paths in a run's spec that describe a child of this role."""
 
     role: str
     server: str = "spec.server"  # spec.server or spec.offline
 
     @property
     def part(self) -> str:
-        """Return the path of what the child runs."""
+        """Return the path of the section that says what the child runs (its image)."""
         ours = {
             names.ROLE_CLIENT: "spec.client",
             names.ROLE_PROXY: f"{self.server}.disaggregated.proxy",
@@ -45,7 +45,7 @@ class Place:
 
     @property
     def pod(self) -> str:
-        """Return the path of how its pod is placed and as which user; a proxy has the client's."""
+        """Return the path of its pod's placement and user; a proxy has those of the client."""
         is_clients = self.role in (names.ROLE_CLIENT, names.ROLE_PROXY)
         return "spec.client.pod" if is_clients else f"{self.server}.pod"
 
@@ -57,7 +57,7 @@ class Place:
 
     @property
     def has_pod(self) -> bool:
-        """Return whether the spec describes such a child; it does not for the run's ConfigMaps."""
+        """Return whether the spec describes such a child; it does not describe ConfigMaps."""
         return self.role in (names.ROLE_CLIENT, *names.SERVING_ROLES)
 
 
@@ -97,7 +97,7 @@ def refusal_of(message: str, place: Place) -> Refusal:
 
 
 def refused_pods(events: Iterable[raw.Object]) -> str:
-    """Return why pods were not made, by the newest of these events; empty where there is none."""
+    """Return why pods were not made, from the newest of these events; empty without events."""
     newest = max(events, key=_last_seen, default=None)
     message = (
         ""
@@ -110,7 +110,7 @@ def refused_pods(events: Iterable[raw.Object]) -> str:
 def _last_seen(event: raw.Object) -> str:
     """Return when the event was last seen, in RFC 3339, which sorts as text.
 
-    It has whole seconds, or more digits where the event came with a series.
+    The text has whole seconds, or more digits if the event has a series.
     """
     series = raw.mapping(event.get("series"))
     seen = (
@@ -122,9 +122,9 @@ def _last_seen(event: raw.Object) -> str:
 
 
 def is_ruling_on_valid(message: str) -> bool:
-    """Return whether a plugin rules on an object that is valid in itself.
+    """Return whether a plugin, and not the validation, refused the object.
 
-    Policies may answer as if it were invalid.
+    The status code does not tell: policies may refuse with the code of an invalid object.
     """
     return " is forbidden: " in message or _DENIED.search(message) is not None
 
@@ -161,9 +161,9 @@ _RETRIED = "It is retried."
 
 
 def _of_a_quota(text: str, name: str, place: Place) -> tuple[Means, str]:
-    """Return means and remedy of a full quota.
+    """Return the meaning and the remedy of a full quota.
 
-    A quota that is smaller than the one request never has room for it: that is a ruling.
+    A quota that is smaller than this one request never has room for it, so that is a ruling.
     """
     too_much = _beyond(text)
     if not too_much:
@@ -178,7 +178,7 @@ _COUNTED = re.compile(r"^(?:count/|pods$|configmaps$|services\b)")
 
 
 def _beyond(text: str) -> list[str]:
-    """Return the resources of which more is requested than the refusing quota has in all."""
+    """Return the resources of which the request wants more than the whole quota allows."""
     if (found := _AMOUNTS.search(text)) is None:
         return []
     requested = _amounts(found["requested"])
@@ -216,7 +216,7 @@ _BINARY = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 def quantity(text: str) -> Decimal | None:
-    """Parse a Kubernetes quantity (`500m`, `64Gi`, `1e3`) to a number; None where it is none."""
+    """Parse a Kubernetes quantity (`500m`, `64Gi`, `1e3`) to a number; None for other text."""
     if (found := _QUANTITY.fullmatch(text)) is None:
         return None
     number = Decimal(found["number"])

@@ -133,7 +133,7 @@ class SweptRun:
 
 
 def swept_runs(runs: Iterable[Run]) -> dict[str, SweptRun]:
-    """Return what a sweep needs of its runs, by name."""
+    """Return the facts that a sweep needs about its runs, by the run's name."""
     return {run.name: _swept(run) for run in runs}
 
 

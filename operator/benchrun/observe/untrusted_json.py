@@ -18,7 +18,7 @@ Object = Mapping[str, object]
 
 
 def parsed(data: bytes) -> object:
-    """Return the bytes parsed as JSON; None where they are not valid, or nested too deep."""
+    """Return the bytes parsed as JSON; None if they are not valid JSON or nested too deep."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
@@ -33,7 +33,8 @@ def mapping(value: object) -> Object:
 def holds_more_than(most: int, value: object) -> bool:
     """Return whether the value has more than `most` values in it, keys not counted.
 
-    An empty list takes 20 times the memory of its text.
+    The number of values bounds the memory better than the length of the text: an empty list takes
+    20 times the memory of its text.
     """
     found = [value]
     for each in found:
@@ -74,7 +75,7 @@ def _storable(value: str) -> str:
 
 
 def address(value: object) -> str | None:
-    """Return the value if it is an IP address, else None: the address becomes a part of URLs."""
+    """Return the value if it is an IP address, else None. Only an address may go into a URL."""
     try:
         return str(ip_address(text(value))) if "%" not in text(value) else None
     except ValueError:
@@ -113,9 +114,9 @@ def instant(value: object) -> datetime | None:
 
 
 def seconds_between(start: datetime | None, end: datetime | None) -> float | None:
-    """Return the seconds from start to end, never below 0; None where one of them is not known.
+    """Return the seconds from start to end, at least 0; None if one of them is not known.
 
-    The clocks of nodes and laptops differ.
+    The two may come from different clocks, so that the end can lie before the start.
     """
     return (
         None

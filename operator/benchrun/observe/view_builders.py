@@ -66,8 +66,8 @@ def is_finished(status: raw.Object) -> bool:
 def view_of(kind: str, body: raw.Object) -> View:
     """Return the view of an object of any watched kind.
 
-    Of an ended run or sweep only what is still read is kept: its results stay in the cluster, not
-    in memory.
+    The view of an ended run or sweep has only the fields that are still read: its results stay in
+    the cluster, not in memory.
     """
     if kind == "Pod":
         return pod_of(body)
@@ -94,7 +94,7 @@ def view_of(kind: str, body: raw.Object) -> View:
 def run_of(body: raw.Object) -> Run:
     """Return the view of a BenchmarkRun, with its whole spec and status.
 
-    A spec of too many values counts as empty.
+    A spec with more than `MAX_VALUES` values counts as empty.
     """
     sweep = sweep_that_made(raw.mapping(body.get("metadata")))
     return Run(**_declared(body), sweep_uid=None if sweep is None else sweep.uid)
@@ -108,7 +108,7 @@ def labelled_run_of(body: raw.Object) -> Run:
 def sweep_of(body: raw.Object) -> Sweep:
     """Return the view of a BenchmarkSweep, with its whole spec and status.
 
-    A spec of too many values counts as empty.
+    A spec with more than `MAX_VALUES` values counts as empty.
     """
     return Sweep(**_declared(body))
 
@@ -130,7 +130,7 @@ def _declared(body: raw.Object) -> dict[str, Any]:
 
 
 def labels_of(body: raw.Object) -> tuple[tuple[str, str], ...]:
-    """Return the labels that are not the project's own, by name; the first ones of many."""
+    """Return the labels that users set, sorted by name, at most `MAX_LABELS`."""
     labels = raw.mapping(raw.mapping(body.get("metadata")).get("labels"))
     own = sorted(name for name in labels if not name.startswith(f"{names.GROUP}/"))
     return tuple((name, raw.text(labels[name])) for name in own[:MAX_LABELS])
@@ -142,9 +142,9 @@ MAX_LABELS = 32
 def child_of(kind: str, body: raw.Object) -> Child:
     """Return the view of a Deployment, LeaderWorkerSet, Job, Service or ConfigMap.
 
-    Its owner counts only where a BenchmarkRun controls it. A record, a timeline chunk or a result
-    document must also have the name that this run would have given it; other objects are looked
-    for by their name.
+    Only a BenchmarkRun that controls the object counts as its owner. A record, a timeline chunk or
+    a result document must also have the name that this run would have given it. Other objects need no
+    such check, since they are looked up by name.
     """
     metadata = raw.mapping(body.get("metadata"))
     labels = raw.mapping(metadata.get("labels"))
@@ -180,7 +180,7 @@ MAX_ENVELOPE_CHARS = 2048  # More than the JSON of the longest envelope has.
 
 
 def _envelope(annotation: object, sequence: int) -> Envelope | None:
-    """Return the envelope of the record in a stage's ConfigMap; None if it is not that record's."""
+    """Return the envelope of a stage's record; None if it is invalid or has another sequence."""
     try:
         envelope = Envelope.model_validate_json(
             raw.text(annotation, MAX_ENVELOPE_CHARS)
@@ -195,7 +195,7 @@ def _is_named_by(
 ) -> bool:
     """Return whether the run would give a child of this role this name.
 
-    A user who may create any ConfigMap could otherwise make records that pass for the run's own.
+    Without this check, a user who may create ConfigMaps could forge records of the run.
     """
     if role == names.ROLE_STAGE:
         return sequence >= 0 and name == names.stage_name(
@@ -213,8 +213,8 @@ def _is_named_by(
 def pod_of(body: raw.Object) -> Pod:
     """Return the view of a pod.
 
-    Its run-uid label is believed only where the pod is controlled by what makes that run's pods of
-    its role; else `run_uid` is empty.
+    `run_uid` is taken from the label only if the pod's controller has the name of the object that
+    makes this run's pods of this role; else it is empty.
     """
     metadata, spec, status = (
         raw.mapping(body.get(key)) for key in ("metadata", "spec", "status")
@@ -327,9 +327,10 @@ def pod_of(body: raw.Object) -> Pod:
 def _by_the_scheduler(
     at: datetime | None, taken_at: datetime | None, scheduled_at: datetime | None
 ) -> datetime | None:
-    """Convert an instant by the kubelet's clock to the clock that says when the pod was scheduled.
+    """Convert an instant of the kubelet's clock to the clock of the scheduler.
 
-    The kubelet's clock may show any time; the time since it took the pod is true nevertheless.
+    The kubelet's clock may be wrong, but the time since the kubelet took the pod (`taken_at`) is
+    right. Return `scheduled_at` plus that time.
     """
     if at is None or taken_at is None or scheduled_at is None or at < taken_at:
         return at
@@ -340,9 +341,9 @@ def _by_the_scheduler(
 
 
 def _is_made_for_a_run(metadata: raw.Object, labels: raw.Object, role: str) -> bool:
-    """Return whether the name of the pod's controller is one that its run gives.
+    """Return whether the pod's controller has the name that its run gives to the role's controller.
 
-    A user who may create any Job could otherwise make a client that is given the run's token.
+    Without this check, a user who may create Jobs could make a client that gets the run's token.
     """
     run = raw.text(labels.get(names.LABEL_RUN))
     uid = raw.text(labels.get(names.LABEL_RUN_UID))
@@ -359,10 +360,10 @@ def _is_made_for_a_run(metadata: raw.Object, labels: raw.Object, role: str) -> b
 
 
 def _failure(kind: str, status: raw.Object) -> str | None:
-    """Return why the object failed, by its own conditions; None: it did not.
+    """Return why the object failed, by its own conditions; None if it did not.
 
-    A Job that gives up has FailureTarget at once, and Failed only when its pods have ended: on a
-    node that is lost they never do.
+    A Job that gives up has FailureTarget at once, but Failed only when its pods have ended. Pods on
+    a lost node never end.
     """
     types = {
         "Deployment": ("ReplicaFailure",),
@@ -382,7 +383,7 @@ def _failure(kind: str, status: raw.Object) -> str | None:
 def _main_container(containers: object, role: str) -> raw.Object:
     """Return the container named for the role, else the only one there is, else an empty mapping.
 
-    A sidecar that was injected beside others is never taken for the main container.
+    So an injected sidecar is never taken for the main container.
     """
     listed = list(raw.mappings(containers))
     name = main_container(role)
@@ -428,9 +429,9 @@ _SECONDS = {
 def image_pull_seconds(
     events: Iterable[raw.Object], *, container: str
 ) -> float | None:
-    """Return the wait for the container's image in seconds, including that for other pulls.
+    """Return how many seconds the container waited for its image, pulls of other images included.
 
-    0: the node had it. None: no event shows it.
+    0: the node had the image. None: no event shows the wait.
     """
     waits = []
     for event in events:
@@ -453,7 +454,7 @@ def image_pull_seconds(
 
 
 def _go_duration(text: str) -> float | None:
-    """Parse a duration as Go writes it (`1m2.5s`) to seconds; None where it is none."""
+    """Parse a duration as Go writes it (`1m2.5s`) to seconds; None for other text."""
     parts = _PARTS.findall(text)
     if "".join(f"{number}{unit}" for number, unit in parts) != text:
         return None

@@ -1,4 +1,4 @@
-"""The views that the watch indexes hold and decisions read, and which object or run a body is."""
+"""Views of objects, which the watch indexes hold and decisions read, and the keys of objects."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -88,14 +88,14 @@ class Pod:
 
     @property
     def ending(self) -> Termination | None:
-        """Return how the main container ended last; where it was restarted, how it ended before."""
+        """Return how the main container last ended, also if it was restarted since."""
         return self.terminated or self.last_terminated
 
 
 class Patience(StrEnum):
-    """How long something may last from when it was first seen.
+    """Which limit of time applies to a problem, counted from when it was first seen.
 
-    Where that instant is forgotten, the time is counted anew.
+    If that instant is lost, the time is counted anew.
     """
 
     NODE = "Node"  # an autoscaler may add a node that fits
@@ -154,9 +154,9 @@ class Declared:
     created_at: datetime | None = None
     deleting: bool = False
     left_out: bool = False
-    """Whether memory has no room for spec and status, so that each reconcile reads them."""
+    """Whether memory has no room for spec and status: each reconcile then reads them again."""
     version: str = field(default="", compare=False)
-    """The resourceVersion: a decision is written over this version only."""
+    """The resourceVersion: a status is written only if the object still has this version."""
     labels: tuple[
         tuple[str, str], ...
     ] = ()  # Labels set by the user; read for reports alone.
@@ -211,7 +211,7 @@ class Identity(NamedTuple):
 
 
 def identity_of(kind: str, body: raw.Object) -> Identity | None:
-    """Return which object and version the body is; None where it does not say so."""
+    """Return the key, uid and version of the object in the body; None if one is missing."""
     meta = raw.mapping(body.get("metadata"))
     namespace, name, uid = (
         raw.text(meta.get(key)) for key in ("namespace", "name", "uid")
@@ -224,9 +224,9 @@ def identity_of(kind: str, body: raw.Object) -> Identity | None:
 
 
 def part_of(key: Key, body: raw.Object) -> Key | None:
-    """Return the run that the object belongs to by its label; of a run, the sweep that made it.
+    """Return the run that the object's label names; for a run, the sweep that made it.
 
-    None: it belongs to none.
+    None: it belongs to neither.
     """
     if key.kind == names.KIND:
         return sweep_of_run(body)
@@ -249,7 +249,7 @@ def controller_of(metadata: raw.Object, kind: str) -> Controller | None:
     """Return the object of this kind that controls another.
 
     None: it has no controller, or one of another kind or API group. Anybody may write such a
-    reference: it is believed only where this kind gives such names.
+    reference, so callers also check that this controller gives such names.
     """
     owner = raw.controller(metadata)
     name = raw.text(owner.get("name"))
@@ -261,7 +261,7 @@ def controller_of(metadata: raw.Object, kind: str) -> Controller | None:
 
 
 def sweep_that_made(metadata: raw.Object) -> Controller | None:
-    """Return the sweep that controls the run, if the run's name is one that it gives; else None."""
+    """Return the sweep that controls the run, if it gives such names to its runs; else None."""
     owner = controller_of(metadata, SWEEP_KIND)
     is_made = (
         owner is not None

@@ -1,6 +1,6 @@
-"""Requests of a release to the API server, which raise nothing.
+"""Requests of `release` to the API server. They raise nothing.
 
-Lists are read so that no namespace hides another.
+Lists are read so that the objects of one namespace can't keep others from being read.
 """
 
 import json
@@ -33,25 +33,25 @@ PAGE = 64  # objects on a page; one of them can be made as large as 9 MB of JSON
 # seconds for all lists; each may take an equal part of what is left
 LISTS_SECONDS = 60.0
 SHARE_SECONDS = 0.25
-"""Seconds for one namespace in a list; one whose objects take longer is read last."""
+"""Seconds for one namespace in a list; a namespace whose objects take longer is read last."""
 
 
 def path_of(kind: str, namespace: str, name: str = "") -> str:
-    """Return the URL path of an object, or of all of its kind.
+    """Return the URL path of an object, or of all objects of its kind.
 
-    Without a namespace, of all namespaces.
+    Without a namespace it is the path for all namespaces.
     """
     version, plural = kind.split(" ")
     return f"/{version}{namespace and f'/namespaces/{namespace}'}/{plural}{name and f'/{name}'}"
 
 
 def mapping(value: object) -> Json:
-    """Return the value where it is a JSON object, else an empty one."""
+    """Return the value if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def listing(value: object) -> list[Any]:
-    """Return the value where it is a JSON array, else an empty one."""
+    """Return the value if it is a JSON array, else an empty one."""
     return value if isinstance(value, list) else []
 
 
@@ -88,10 +88,13 @@ class Api:
                     self._found.cert_file, self._found.key_file
                 )
         except (ConfigException, OSError) as error:
-            raise SystemExit(f"no way to reach an API server: {error}") from error
+            raise SystemExit(
+                "no way to reach an API server: neither a service account nor a kubeconfig: "
+                f"{error}"
+            ) from error
 
     def fail(self, why: str) -> None:
-        """Print and count what went wrong."""
+        """Print and count a failure."""
         self.failures += 1
         print(why)
 
@@ -105,7 +108,7 @@ class Api:
         accept: str = JSON,
         query: QueryParameters | None = None,
     ) -> Json:
-        """Send one request and return the answer's JSON object; empty where there is none.
+        """Send one request and return the answer's JSON object; empty if there is none.
 
         A status in `expected` is not counted as a failure.
         """
@@ -156,9 +159,9 @@ class Api:
         accept: str,
         query: QueryParameters,
     ) -> Iterator[Json]:
-        """Yield the objects of a collection that can be read within its share of the time.
+        """Yield the objects of a kind that can be read within an equal share of the time.
 
-        Some twice.
+        An object may be yielded twice.
         """
         now = monotonic()
         until = now + (self._until - now) / max(self._lists, 1)
@@ -182,8 +185,8 @@ class Api:
     ) -> Iterator[list[Json]]:
         """Yield pages of the objects of all namespaces.
 
-        A namespace whose own objects take long is left out from then on, and read after the others:
-        no namespace's objects hide those of another.
+        A namespace whose objects take long is left out from then on, and read after the others. So
+        its objects can't keep those of other namespaces from being read.
         """
         path = path_of(kind, "")
         slow = list[str]()
@@ -245,9 +248,7 @@ class Api:
             token = str(mapping(page.get("metadata")).get("continue") or "")
             if not token:
                 return
-        self.fail(
-            f"GET {path}: not all of it can be read in time; the others were not read"
-        )
+        self.fail(f"GET {path}: only a part of the list could be read in time")
 
 
 def _namespace_of(item: Json) -> str:

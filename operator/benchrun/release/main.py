@@ -1,8 +1,8 @@
 """`benchrun-operator release`, run by `release-cronjob.yaml` of the chart: delete overdue servers.
 
-A server is overdue that is held longer than it may be. A run's clock starts when the first of its
-servers' pods got its node. A ConfigMap keeps the clocks, since pods come and go. Every instant is
-one of the API server's: nodes' own clocks are not compared.
+A server is overdue if it is held longer than allowed. The time of a run counts from when the first
+pod of its servers got its node. A ConfigMap keeps these start times, since pods come and go. All
+times come from the API server: clocks of nodes are not compared.
 """
 
 import argparse
@@ -49,8 +49,7 @@ Item = TypeVar("Item")
 def main(arguments: Sequence[str]) -> int:
     """Run the release and return its exit status.
 
-    The status is 1 if something could not be read, deleted or written. Everything else is done
-    even then.
+    The status is 1 if something could not be read, deleted or written; all else is done even then.
     """
     env = os.environ.get
     parser = argparse.ArgumentParser(
@@ -59,8 +58,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--namespace",
         action="append",
-        help="look here; may be repeated (BENCHRUN_NAMESPACES). Where servers were held at the "
-        "last look it is looked as well",
+        help="namespace to check; may be repeated (BENCHRUN_NAMESPACES). Namespaces in which "
+        "servers were held at the last check are checked, too",
     )
     parser.add_argument(
         "--max-hold-seconds",
@@ -77,7 +76,8 @@ def main(arguments: Sequence[str]) -> int:
         "--expect-none",
         type=int,
         metavar="SECONDS",
-        help="delete nothing; exit with 1 if servers are still there after so long, and name them",
+        help="delete nothing; exit with 1 if servers are still there after this time, and name "
+        "them",
     )
     options = parser.parse_args(arguments)
     if not options.max_hold_seconds:
@@ -117,7 +117,7 @@ def instant(text: object) -> int:
 
 
 class FoundServer(NamedTuple):
-    """A server. `run` is empty if the run is already deleted or is not this operator's."""
+    """A server. `run` is empty if the server is already deleted or is not this operator's."""
 
     kind: str
     namespace: str
@@ -170,9 +170,9 @@ def seen(kind: str, metadata: Json) -> FoundServer:
 
 
 def clock_of(namespace: str, run_uid: object) -> str:
-    """Return the key under which a run's start is stored: namespace, dot, uid.
+    """Return the key under which a run's start time is stored: namespace, dot, uid.
 
-    Namespaces have no dots, so no key can be that of another namespace.
+    Names of namespaces have no dots, so keys of different namespaces are always different.
     """
     return f"{namespace}.{run_uid}"
 
@@ -233,12 +233,12 @@ def expect_none(namespaces: Sequence[str], *, seconds: int) -> int:
             break
         time.sleep(LOOK_AGAIN_SECONDS)
     for name in sorted(there):
-        print(f"{name} is there: delete its run, or set spec.cancel")
+        print(f"server {name} still exists: delete its run, or set spec.cancel")
     return 1
 
 
 def in_turns(items: Iterable[tuple[str, int, Item]]) -> list[Item]:
-    """Return the items with the smallest of every namespace first, then the second of every one.
+    """Return the items in rounds: of every namespace the first by rank, then the second.
 
     So no namespace can push out or delay the items of another.
     """
@@ -251,7 +251,7 @@ def in_turns(items: Iterable[tuple[str, int, Item]]) -> list[Item]:
 
 
 class Look:
-    """One pass over the servers of some namespaces. It goes on after every failure."""
+    """One check of the servers of some namespaces. It goes on after every failure."""
 
     def __init__(self, api: Api, state: str, *, max_hold_seconds: int) -> None:
         self._api = api
@@ -259,9 +259,9 @@ class Look:
         self._own_namespace, _, self._own_name = state.partition("/")
 
     def at(self, namespaces: Sequence[str]) -> int:
-        """Read the servers, store their clocks, and release overdue ones; return how much failed.
+        """Read the servers, store their start times, and release overdue ones.
 
-        The namespace "" means all of them.
+        Return the number of failures. The namespace "" means all of them.
         """
         api = self._api
         state = path_of(CONFIG_MAPS, self._own_namespace, self._own_name)
@@ -274,8 +274,9 @@ class Look:
         if not self._now or self._now < latest:
             # One of two contradicting times is wrong, and it is not known which.
             api.fail(
-                f"nothing is done: by the API server it is {self._now}, and a start in ConfigMap "
-                f"{self._own_namespace}/{self._own_name} is {latest}; delete it if that is wrong"
+                f"nothing is done: the API server's time is {self._now}, but a start time in "
+                f"ConfigMap {self._own_namespace}/{self._own_name} is {latest}, which is later "
+                "(Unix seconds); delete the ConfigMap if that time is wrong"
             )
             return api.failures
         clocks = dict[str, int]()
@@ -302,9 +303,9 @@ class Look:
         return api.failures
 
     def _former(self, namespaces: Sequence[str]) -> Sequence[str]:
-        """Return the namespaces that had servers last time and are no longer watched.
+        """Return the namespaces that had servers at the last check and are no longer watched.
 
-        No operator sees what still runs in them.
+        No operator sees the servers that still run there.
         """
         if "" in namespaces:
             return ()
@@ -379,8 +380,8 @@ class Look:
         if not self._api.request("DELETE", server.path, body, (404, 409)):
             return
         message = (
-            f"{server.name} deleted: on a node for {seconds} s, allowed are {allowed} s; is the "
-            "operator running?"
+            f"{server.name} deleted: on a node for {seconds} s, at most {allowed} s are allowed; "
+            "is the operator running?"
         )
         print(f"{server.namespace}: {message}")
         self._api.request(

@@ -8,7 +8,7 @@ from importlib.util import module_from_spec
 def main() -> int:
     """Run the operator, or `release`, and return its exit status.
 
-    Each is imported alone, so that neither can be broken by the other.
+    Only the chosen one is imported, so that an import error of one does not break the other.
     """
     if sys.argv[1:2] == ["release"]:
         from benchrun.release.main import main as release
@@ -21,9 +21,9 @@ def main() -> int:
 
 
 def _import_only_used_modules_of_kubernetes() -> None:
-    """Replace the package `kubernetes` by an empty one, so that its modules are imported singly.
+    """Replace the package `kubernetes` by an empty one, so that only used modules are imported.
 
-    The package's own top level imports 7 MiB more.
+    The package's own `__init__` would import 7 MiB more.
     """
     if (found := PathFinder.find_spec("kubernetes")) is not None:
         sys.modules["kubernetes"] = module_from_spec(found)

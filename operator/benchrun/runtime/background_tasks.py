@@ -1,4 +1,4 @@
-"""Background tasks that never end by themselves: a task that ends is restarted."""
+"""Background tasks that are restarted whenever they end."""
 
 import asyncio
 import logging
@@ -13,11 +13,11 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 RESTART_SECONDS = 1.0
 ENDS_REMEMBERED = 5
 ENDS_WITHIN_SECONDS = 60.0
-"""Seconds within which ENDS_REMEMBERED ends of a task show that restarts do not help."""
+"""A task that ends ENDS_REMEMBERED times within these seconds is reported: restarts do not help."""
 
 
 def doubling(first_seconds: float, longest_seconds: float) -> Iterator[float]:
-    """Yield pauses in seconds without end, each twice as long as the last, up to the longest."""
+    """Yield pauses in seconds for ever, each twice as long as the last, up to the longest."""
     pause = first_seconds
     while True:
         yield pause
@@ -72,7 +72,7 @@ class ProcessTasks:
         )
 
     def problems(self) -> list[str]:
-        """Describe the tasks that end whenever they are started."""
+        """Describe the tasks that end again soon after every restart."""
         earliest = asyncio.get_running_loop().time() - ENDS_WITHIN_SECONDS
         ends_often = [
             name

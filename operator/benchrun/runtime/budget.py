@@ -1,8 +1,8 @@
 """A budget of bytes held in memory for runs and sweeps, shared between namespaces.
 
-A namespace may borrow what others leave. When the total is reached, the namespace that holds most
-gives back its largest item. A namespace that holds less than its share (the total by the number of
-namespaces that hold something) never has to give back.
+A namespace may use what other namespaces do not use. When the total is exceeded, the namespace that
+holds most gives back its largest item. Its share is the total divided by the number of namespaces
+that hold something; a namespace below its share never has to give back.
 """
 
 from collections.abc import Iterator
@@ -31,35 +31,35 @@ class Budget:
         return self._sums.get(namespace, 0)
 
     def share(self, namespace: str) -> int:
-        """Return the bytes that the namespace may always hold: the total by the namespaces' number.
+        """Return the bytes that the namespace may always hold.
 
-        Only namespaces that hold something, and this one, are counted.
+        That is the total divided by the number of namespaces: those that hold something, and this.
         """
         return self.total // len(self._held.keys() | {namespace})
 
     def has_room(self, key: Key, size: int) -> bool:
-        """Return whether so many bytes could be held under the key without being given back."""
+        """Return whether `size` bytes could be held under the key without giving them back."""
         more = size - self.of(key)
         if self.used + more <= self.total:
             return True
         return self.used_by(key.namespace) + more <= self.share(key.namespace)
 
     def may_grow(self, namespace: str) -> bool:
-        """Return whether the namespace holds no more than is left for all others.
+        """Return whether the namespace holds no more bytes than are still free.
 
-        It is meant for bytes that can't be given back: no namespace can then take all, and one that
-        comes later finds room.
+        Meant for bytes that can't be given back: no namespace can then take everything, and a
+        namespace that comes later finds room.
         """
         return self.used_by(namespace) <= self.total - self.used
 
     def is_over(self, namespace: str) -> bool:
-        """Return whether too much is held, and by this namespace, so that it must give back."""
+        """Return whether the total is exceeded and this namespace holds at least its share."""
         return self.used > self.total and self.used_by(namespace) >= self.share(
             namespace
         )
 
     def note(self, key: Key, size: int) -> None:
-        """Record that so many bytes are held under the key from now on, whatever the total."""
+        """Record that `size` bytes are held under the key from now on, even above the total."""
         held = self._held.setdefault(key.namespace, {})
         more = size - held.pop(key, 0)
         if size > 0:
@@ -70,9 +70,9 @@ class Budget:
             del self._held[key.namespace], self._sums[key.namespace]
 
     def hold(self, key: Key, size: int) -> tuple[Key, ...]:
-        """Hold so many bytes under the key, and return the keys that give back what they hold.
+        """Hold `size` bytes under the key, and return the keys that give back their bytes.
 
-        The key itself is among them where there is no room for it.
+        The key itself is among them if there is no room for it.
         """
         self.note(key, size)
         given_back: list[Key] = []
@@ -91,9 +91,9 @@ class Budget:
             self.note(key, 0)
 
     def _largest(self, namespace: str) -> Key:
-        """Return the key that holds most.
+        """Return the key that holds most; of several, the one added last.
 
-        Of several the last added, so that keys do not alternate.
+        Otherwise two keys of the same size would replace each other again and again.
         """
         held = self._held[namespace]
         return max(reversed(held), key=lambda key: held[key])

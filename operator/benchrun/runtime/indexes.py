@@ -1,20 +1,20 @@
-"""The operator's view of the cluster: sweeps, runs, and all objects with a run's label, in short.
+"""The operator's index of the cluster: views of sweeps, runs, and all objects with a run's label.
 
-It is fed from three sides: the watches (`heard`), lists (`benchrun.runtime.watching`) and answers
-to the operator's own writes (`learnt`). The newest resourceVersion wins whatever order they come
-in, also between objects that had the same name one after the other; a uid that was seen deleted
-stays deleted.
+Objects come from three sources: watches (`heard`), lists (`benchrun.runtime.watching`), and answers
+to the operator's own reads and writes (`learnt`). The newest resourceVersion wins, in whatever
+order they come, also between objects that had the same name one after the other. A uid that was
+seen deleted stays deleted.
 
-Methods return the run or sweep to reconcile. `wake` is called for those that no caller is told of:
-the former owner of an object, what a list has news of, and what others leave no room.
+Methods return the run or sweep to reconcile. `wake` is called for further runs and sweeps: the
+former owner of an object, those that a list has news of, and those that lose their room in memory.
 
 Specs and statuses are kept as bytes, within a budget, and parsed when a run or sweep is reconciled.
-What the budget has no room for is known by its metadata (`left_out`), and read from the cluster
-then.
+If the budget has no room for them, only the metadata is kept (`left_out`), and each reconcile reads
+the object from the cluster.
 
-What the operator learnt and a watch has not confirmed is kept with its time, and listed once more
-when it is `overdue`. An object that can't be read is kept by its metadata, so that it can still be
-deleted; nothing that an object holds raises here.
+A change that the operator learnt but no watch has confirmed is kept with its time. When it is
+`overdue`, the objects of its kind are listed again. If an object can't be parsed, its metadata is
+kept, so that it can still be deleted; no content of an object makes a method raise.
 """
 
 import logging
@@ -55,7 +55,7 @@ D = TypeVar("D", bound=views.Declared)
 
 @dataclass(frozen=True, slots=True)
 class ObservedObject:
-    """The observed state of an object, and the version of the object that it is of."""
+    """The observed state of an object, with the object's uid and version."""
 
     view: views.View  # observed state; that of a run or sweep lacks spec and status
     uid: str
@@ -73,7 +73,7 @@ class ObservedObject:
     slots=True, eq=False
 )  # Two lists under way are distinct even while they hold the same.
 class Listing:
-    """A list that is being read: what it must not undo."""
+    """A list that is being read, and the watch events meanwhile, which it must not undo."""
 
     kind: str
     listed: set[str] = field(default_factory=set)
@@ -157,7 +157,7 @@ class Indexes:
         return [key for key in self._seen if key.kind == SWEEP_KIND]
 
     def runs_of(self, sweep: views.Sweep) -> tuple[views.Run, ...]:
-        """Return the runs that this sweep made, in its own namespace; none of a namesake's."""
+        """Return the runs that this sweep made; none of an earlier sweep of the same name."""
         parts = sorted(
             self._parts.get(views.sweep_key(sweep.namespace, sweep.name), ())
         )
@@ -180,7 +180,7 @@ class Indexes:
         return 0.0 if oldest is None else self._seconds() - oldest
 
     def overdue(self, seconds: float) -> set[tuple[str, str]]:
-        """Return kind and namespace of changes that no watch has confirmed for so many seconds."""
+        """Return kind and namespace of changes that no watch has confirmed for `seconds`."""
         latest = self._seconds() - seconds
         return {
             (key.kind, key.namespace)
@@ -191,7 +191,7 @@ class Indexes:
     def owed_from_now(self, namespace: str | None) -> None:
         """Restart the time that watches have to confirm changes of a namespace (None: of all).
 
-        They could not deliver anything before.
+        Called when a namespace can be read again: until then its watches could not deliver.
         """
         for key, (version, _) in self._unconfirmed.items():
             if namespace in (None, key.namespace):
@@ -200,7 +200,7 @@ class Indexes:
     def heard(self, kind: str, body: Body, *, deleted: bool) -> views.Key | None:
         """Take a watch event.
 
-        Return the run or sweep to reconcile, or None when it changes nothing.
+        Return the run or sweep to reconcile, or None if the event changes nothing.
         """
         if (identity := self._identity(kind, body)) is None:
             return None
@@ -218,7 +218,7 @@ class Indexes:
     def learnt(self, kind: str, body: Body) -> views.Key | None:
         """Take an object that a read or write returned; its watch event is still due.
 
-        Returns the run or sweep to reconcile, or None when it changes nothing.
+        Return the run or sweep to reconcile, or None if the object changes nothing.
         """
         identity = self._identity(kind, body)
         return None if identity is None else self._learnt(*identity, body)
@@ -241,21 +241,21 @@ class Indexes:
         return changed
 
     def mark_deleting(self, kind: str, namespace: str, name: str, uid: str) -> None:
-        """Record that the deletion of an object was requested; the watch tells when it is gone."""
+        """Record that the object's deletion was requested; a watch event tells when it is gone."""
         key = views.Key(kind, namespace, name)
         if (seen := self._seen.get(key)) is not None and seen.uid == uid:
             self._seen[key] = replace(seen, view=replace(seen.view, deleting=True))
 
     def drop(self, key: views.Key, uid: str) -> None:
-        """Remove an object that turned out not to exist; another object of its name stays."""
+        """Remove an object that does not exist any more; another object of its name stays."""
         if (seen := self._seen.get(key)) is not None and seen.uid == uid:
             self._remove(key, uid)
 
     @contextmanager
     def listing(self, kind: str, namespace: str | None) -> Iterator[Listing]:
-        """Let events take precedence over a list while it is read.
+        """Let watch events take precedence over a list while it is read.
 
-        At its end, everything that was neither listed nor heard of meanwhile is removed.
+        At the end of the list, every object that neither the list nor an event named is removed.
         """
         listing = Listing(kind)
         self._listings.append(listing)
@@ -291,7 +291,7 @@ class Indexes:
     ) -> views.Key | None:
         """Store an object and return the run or sweep to reconcile for it.
 
-        None if it has no news.
+        None if the object is not newer than the stored one.
         """
         before = self._seen.get(key)
         if not _is_news(before, uid, version):
@@ -319,7 +319,7 @@ class Indexes:
     def _differs(self, key: views.Key, before: ObservedObject | None) -> bool:
         """Return whether anything changed that a decision reads.
 
-        Of an object that was left out, any newer version counts.
+        If the object's spec and status are left out, any newer version counts.
         """
         now = self._seen[key]
         if before is None or now != replace(before, version=now.version):
@@ -331,7 +331,7 @@ class Indexes:
         return None if seen is None else seen.part_of
 
     def _find_room(self, key: views.Key, size: int) -> None:
-        """Keep what a run or sweep declares if there is room; others may have to give up theirs."""
+        """Keep a run's or sweep's spec and status if there is room; others may lose theirs."""
         self.left_out.pop(key, None)
         for lost in self.declared.hold(key, size):
             seen = self._seen[lost]
@@ -344,7 +344,7 @@ class Indexes:
     def _identity(self, kind: str, body: Body) -> views.Identity | None:
         if (found := views.identity_of(kind, body)) is None:
             logger.warning(
-                "a %s does not say which object it is, or which version: passed over",
+                "ignored a %s without namespace, name, uid or a numeric resourceVersion",
                 kind,
             )
         return found
@@ -357,10 +357,7 @@ class Indexes:
         owner: views.Key | None,
         body: Body,
     ) -> ObservedObject | None:
-        """Read the whole object, or its metadata alone.
-
-        None where not even the metadata can be read.
-        """
+        """Read the whole object, else its metadata; None if neither can be read."""
         try:
             seen = _lean(
                 ObservedObject(view_of(key.kind, body), uid, version, owner)
@@ -369,7 +366,7 @@ class Indexes:
             if key not in self.unreadable:
                 self.unreadable.add(key)
                 logger.exception(
-                    "%s %s/%s can't be read; only its metadata is used", *key
+                    "%s %s/%s can't be parsed; only its metadata is used", *key
                 )
         else:
             self.unreadable.discard(key)
@@ -379,7 +376,7 @@ class Indexes:
             return _lean(ObservedObject(of_metadata, uid, version, owner))
         except Exception:
             logger.exception(
-                "%s %s/%s can't be read, not even its metadata: passed over", *key
+                "ignored %s %s/%s: not even its metadata can be parsed", *key
             )
             return None
 
@@ -424,9 +421,9 @@ class Indexes:
 
 
 def _is_news(before: ObservedObject | None, uid: str, version: int) -> bool:
-    """Return whether less is known so far of this object, or of an older one of its name.
+    """Return whether the object is newer than what is known under its name.
 
-    An object that there was no room for is read once more.
+    The same version counts as new if its spec and status are left out.
     """
     if before is None or before.uid != uid:
         return before is None or version >= before.version
@@ -438,10 +435,9 @@ def _is_news(before: ObservedObject | None, uid: str, version: int) -> bool:
 def _still_owned(
     seen: ObservedObject, before: ObservedObject | None, body: Body
 ) -> ObservedObject:
-    """Keep the owner of an object that it was taken from.
+    """Keep the known owner of an object that has lost its owner reference.
 
-    Deleting a run with `--cascade=orphan` does that; the object is still part of the run that made
-    it.
+    Deleting a run with `--cascade=orphan` removes the reference, but the run still made the object.
     """
     if (
         before is None
@@ -466,9 +462,9 @@ def _lean(seen: ObservedObject) -> ObservedObject:
 
 
 def _in_short(seen: ObservedObject) -> ObservedObject:
-    """Reduce a run or sweep that there is no room for to metadata.
+    """Reduce a run or sweep without room in memory to its metadata.
 
-    Of a sweep's run, what the sweep needs to know of it is kept too.
+    A run of a sweep also keeps the fields that the sweep reads.
     """
     assert isinstance(seen.view, views.Declared)
     if not isinstance(seen.view, views.Run) or seen.part_of is None:
@@ -486,7 +482,7 @@ def _watched(view: views.View) -> bool:
     """Return whether a watch covers the object.
 
     ConfigMaps with measured data are listed by metadata and never watched, since every event would
-    carry the data; neither are kinds that a cluster may lack.
+    carry the data. Kinds that a cluster may lack are not watched either.
     """
     return not isinstance(view, views.Child) or (
         view.kind not in EXTENSION_KINDS and view.role not in RESULT_ROLES

@@ -1,12 +1,12 @@
-"""The lists and watches that Kopf runs, in a form that passes objects on and survives errors.
+"""Replacements for Kopf's lists and watches, which pass objects on and survive errors.
 
-Every object is given to `heard` as it comes, and to Kopf only the version to continue from: finding
-the handlers for an event costs Kopf three times what handling it costs the operator.
+Every object is given to `heard` as it comes. Kopf is given only the version to continue from:
+finding the handlers for an event costs Kopf three times the CPU time of handling it here.
 
 Kopf's own list takes pages of a fixed number of objects, whatever their size, and ends the process
-when the token of the next page has expired (410), which it does after some minutes. Here a page has
-as many objects as fit into so many bytes, and an expired list begins anew. So does a watch that the
-API server refuses or breaks off with an error of any kind: Kopf ends the process for most of them.
+when the token of the next page has expired (410), which happens after some minutes. Here a page has
+as many objects as fit into `PAGE_BYTES`, and an expired list begins anew. A watch that the API
+server ends with an error also begins anew: Kopf ends the process for most errors.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ LARGEST_PAGE = 200
 PAGE_BYTES = 512 * 1024
 EXPIRED = 410
 PAUSE_SECONDS = 1.0
-"""Seconds after a watch that ended with an error, before everything is listed once more."""
+"""Seconds between a watch that ended with an error and the next list."""
 _watch_objs = watching.watch_objs
 logger = logging.getLogger(__name__)
 _OF_OBJECTS = ("ADDED", "MODIFIED", "DELETED")
@@ -90,7 +90,7 @@ async def fetch_objs(
 ) -> AsyncIterator[Page]:
     """Pass on every object of a kind, and yield the version that a watch continues from.
 
-    Raises TimeoutError when the list has expired or is refused: Kopf begins anew after that.
+    Raises TimeoutError if the list has expired or is refused: Kopf begins anew after that.
     """
     try:
         async for items, version in _pages(settings, resource, namespace, logger):
@@ -104,23 +104,23 @@ async def fetch_objs(
         if error.status != EXPIRED:
             await asyncio.sleep(PAUSE_SECONDS)
         raise TimeoutError(
-            f"the list of {resource} was broken off: {error}"
+            f"listing {resource} failed and begins anew: {error}"
         ) from error
 
 
 def _tell(
     settings: OperatorSettings, resource: Resource, type_: str | None, body: Any
 ) -> None:
-    """Pass on an object; log an error in taking it, so that the watch goes on."""
+    """Give an object to `heard`; log an exception, so that the watch goes on."""
     assert isinstance(settings, KopfSettings)
     try:
         settings.heard(resource.plural, type_, body)
     except Exception:
-        logger.exception("an event of %s was not understood", resource)
+        logger.exception("an event of %s could not be handled", resource)
 
 
 def _version_of(body: Any) -> Any:
-    """Return an event that says how far a watch has come, and nothing else."""
+    """Return a bookmark event that has only the version which the watch has reached."""
     version = (body.get("metadata") or {}).get("resourceVersion")
     meta = {} if version is None else {"resourceVersion": version}
     return {"type": "BOOKMARK", "object": {"metadata": meta}}
@@ -159,7 +159,7 @@ async def _pages(
 async def _page(
     url: str, size: int, settings: OperatorSettings, logger: Logger
 ) -> dict[str, Any] | None:
-    """Request one page; None where so many objects are too many bytes."""
+    """Request one page; None if it is larger than `PAGE_BYTES`."""
     if size <= SAFE_PAGE:
         found: dict[str, Any] = await api.get(
             url=url, settings=settings, logger=logger

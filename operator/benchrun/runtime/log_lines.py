@@ -1,4 +1,4 @@
-"""Format of log entries: bounded, on one line, with the object that they concern as fields."""
+"""Format of log entries: of bounded length, on one line, with fields for the object concerned."""
 
 import json
 import logging
@@ -20,18 +20,18 @@ _fields: ContextVar[Mapping[str, str]] = ContextVar("log fields", default={})  #
 
 
 def concerns(key: Key) -> None:
-    """Name the object in every log entry of this task, and of tasks that it starts, from now on."""
+    """Add the object to every later log entry of this task and of the tasks that it starts."""
     _fields.set({"namespace": key.namespace, _FIELD[key.kind]: key.name})
 
 
 def concerns_stage(stage: str | None) -> None:
-    """Name the stage, too, in every log entry of this task from now on; None: no stage."""
+    """Add the stage to every later log entry of this task; None removes it."""
     rest = {name: value for name, value in _fields.get().items() if name != "stage"}
     _fields.set(rest if stage is None else {**rest, "stage": stage})
 
 
 def fields_of(record: logging.LogRecord) -> Mapping[str, str]:
-    """Return the object that an entry concerns; for Kopf's own entries, the one that they carry."""
+    """Return the fields for the object that an entry concerns; Kopf's own entries name it."""
     ref = getattr(record, "k8s_ref", None)
     if not isinstance(ref, Mapping) or ref.get("kind") not in _FIELD:
         return _fields.get()
@@ -42,7 +42,7 @@ def fields_of(record: logging.LogRecord) -> Mapping[str, str]:
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object an entry: time, level, logger, the object, message and error."""
+    """Writes each entry as a JSON object: time, level, logger, the object, message and error."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry = {
@@ -60,7 +60,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class PlainFormatter(logging.Formatter):
-    """One line an entry, with the object at its end. No message can begin another line."""
+    """Writes each entry as one line with the object at its end; no message can begin a new line."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: ")
@@ -98,8 +98,8 @@ def _spelled(character: str) -> str:
 def decided_in_words(before: Mapping[str, Any], decision: Decision) -> str:
     """Describe what a decision changes, in one line.
 
-    It has phase, conditions, what is created and deleted, why the run ends, and when it is
-    reconciled next.
+    The line has the phase, the conditions, the objects to create and delete, why the run ends, and
+    when it is reconciled next.
     """
     status = decision.status
     known = {
@@ -120,7 +120,7 @@ def decided_in_words(before: Mapping[str, Any], decision: Decision) -> str:
         "makes": made,
         "deletes": [f"{each.kind} {each.name}" for each in decision.delete],
         "ends as": [] if decision.ending is None else [decision.ending.reason],
-        "next pass in": []
+        "next reconcile in": []
         if decision.requeue_after_seconds is None
         else [f"{decision.requeue_after_seconds:.1f} s"],
     }

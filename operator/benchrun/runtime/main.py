@@ -1,4 +1,4 @@
-"""Start of the operator: settings, logging, then Kopf between the operator's own parts."""
+"""The operator's start and end: settings, logging, the operator's own parts, and Kopf."""
 
 import asyncio
 import logging
@@ -37,7 +37,7 @@ _MAX_REPEATED = 1000
 
 
 class Sparing(logging.Filter):
-    """Lets the same complaint through once in ten minutes, whatever attempt number it names."""
+    """Passes the same message only once in ten minutes; attempt numbers in it are ignored."""
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Sparing(logging.Filter):
 
 
 def configure(*, level: LogLevel, log_format: LogFormat) -> None:
-    """Send everything to standard error in one format."""
+    """Send all log entries to standard error in one format."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         JsonFormatter() if log_format == "json" else PlainFormatter()

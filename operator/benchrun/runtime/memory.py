@@ -1,7 +1,7 @@
-"""State in memory: of runs and sweeps that have not ended, and figures of the newest that have.
+"""In-memory state of active runs and sweeps, and figures of the latest finished runs.
 
-All of it can be lost: a restarted operator reads it anew from the cluster and the client. What is
-stored is dropped.
+All of it can be lost: a restarted operator reads it anew from the cluster and the client. Data that
+the cluster has stored are dropped.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ from benchrun.runtime.budget import Budget
 
 @dataclass(slots=True)
 class Memory:
-    """The state of one object; its uid distinguishes it from namesakes."""
+    """The state of one object; its uid tells it from other objects of the same name."""
 
     uid: str
     making: asyncio.Task[None] | None = None
-    """Task that runs for the object: it makes the table of a sweep."""
+    """Task that makes the table of a sweep; None: no such task runs."""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class RunMemory(Memory):
     # sequence below which the client was told that records are stored
     acknowledged: int = 0
     outdated_since: float | None = None
-    """Since when the status in the cluster lacks something, by the event loop's clock."""
+    """Since when a status change waits to be written, by the event loop's clock."""
 
     unlooked_since: float | None = None
     """Since when attempts to read evidence have failed, by the event loop's clock."""
@@ -64,8 +64,8 @@ class RunMemory(Memory):
 class SweepMemory(Memory):
     collected: SweepCollected = field(default_factory=SweepCollected)
     settled: tuple[str, Mapping[str, SweptRun]] | None = None
-    """Version of the sweep and its runs after a reconcile that left nothing to do. Most changes of
-    runs are live figures."""
+    """Version of the sweep, and its runs, after a reconcile that left nothing to do. While they are
+    the same, the sweep is not reconciled: most changes of runs are only live figures."""
 
 
 # bytes for the unstored records and logs of all runs
@@ -76,9 +76,8 @@ ALL_SAMPLE_BYTES = 40 * 1024 * 1024  # bytes for the unstored samples of all run
 class Measured:
     """Measurements in memory until they are stored, shared between namespaces.
 
-    Nothing of it is thrown away. A namespace whose records take more than is left for all others
-    gets no more records; where there are too many samples, those of the namespace with most become
-    coarser.
+    No measurement is dropped. A namespace whose records take more bytes than are still free gets no
+    more records. If there are too many samples, the namespace with most has its samples merged.
     """
 
     def __init__(
@@ -112,7 +111,7 @@ class Memories(dict[Key, M]):
         self.namespaces = Counter[str]()  # number of objects by namespace
 
     def holds(self, key: Key, uid: str) -> bool:
-        """Return whether something is remembered of exactly this object."""
+        """Return whether there is a memory of the object with this key and uid."""
         return key in self and self[key].uid == uid
 
     def of(self, key: Key, uid: str) -> M:
@@ -141,7 +140,7 @@ MAX_RUNS = 100
 
 
 class LatestResults:
-    """At most `most` finished runs; a run that ended later replaces the one that ended first."""
+    """The outcomes of the `most` runs that ended last."""
 
     def __init__(self, *, most: int) -> None:
         self._most = most
@@ -160,7 +159,7 @@ class LatestResults:
     def note(self, key: Key, uid: str, run: FinishedRun | None) -> None:
         """Record how a run ended; None for a run that has not ended.
 
-        The latter removes a finished run of the same name with another uid.
+        A run that has not ended removes an earlier finished run of the same name.
         """
         if run is not None:
             self._kept[key] = uid, run
@@ -178,21 +177,21 @@ class LatestResults:
             del self._kept[key]
 
     def drop(self, key: Key) -> None:
-        """Remove a run that is gone. An older one takes its place at the next list of all runs."""
+        """Remove a deleted run. The next list of all runs adds the next older one."""
         self._kept.pop(key, None)
 
 
 @dataclass(eq=False)
 class ResultMetrics(Collector):
-    """The families `benchrun_run_*` and `benchrun_result*`, of what `results` holds at the scrape.
+    """The metrics `benchrun_run_*` and `benchrun_result*` of the runs in `results`.
 
-    Their number of series is bounded.
+    The number of series is bounded.
     """
 
     results: LatestResults
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every family, also those without a series."""
+        """Yield every metric family, also families without a series."""
         info = _gauge(
             "run_info",
             "A finished run: how it ended and its verdict. Always 1.",

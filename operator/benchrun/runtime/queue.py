@@ -8,12 +8,12 @@
                                                   |  added meanwhile: handle it at once, exactly
                                                   once
 
-A key is never handled twice at the same time. A handler returns when the key is due next, which
-replaces what it returned earlier.
+A key is never handled twice at the same time. A handler returns in how many seconds the key is due
+next; this replaces the time that it returned earlier.
 
-Keys wait in two lanes, and in each lane the namespaces take turns. Urgent keys go first; one pick
-in `PICKS_IN_A_ROW + 1` is left to the others. One spare worker takes urgent keys only, so that the
-others never delay them when they are slow.
+Keys wait in two lanes, urgent ones and others, and in each lane the namespaces take turns. Urgent
+keys go first, but after `PICKS_IN_A_ROW` of them one other key is taken. One spare worker takes
+only urgent keys, so that slow other keys never delay them.
 """
 
 import asyncio
@@ -31,15 +31,15 @@ logger = logging.getLogger(__name__)
 FIRST_RETRY_SECONDS = 0.5
 LONGEST_RETRY_SECONDS = 120.0
 LONGEST_URGENT_RETRY_SECONDS = 4.0
-"""Most seconds until an urgent retry: deadlines pass while handlers fail, and servers are held."""
+"""Most seconds until an urgent key is retried: its run holds a server while its handler fails."""
 STOP_SECONDS = 3.0
 PICKS_IN_A_ROW = 7  # urgent keys that are taken in succession while other keys wait
 
 
 class Later(Exception):
-    """Raised by a handler that failed, to be called again after at least so many seconds.
+    """Raised by a handler that failed, to be called again after at least `seconds`.
 
-    `longest_seconds` is the longest back-off, however often it failed.
+    `longest_seconds` is the longest back-off, however often the handler fails.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class WorkQueue:
 
     @property
     def has_lost_workers(self) -> bool:
-        """Return whether a worker has ended that was not stopped."""
+        """Return whether a worker has ended although the queue was not stopped."""
         return not self._stopping and any(worker.done() for worker in self._tasks)
 
     def add(self, key: Key) -> None:
@@ -104,7 +104,7 @@ class WorkQueue:
             self._added.set()
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """Handle the key in so many seconds; of several such requests the earliest wins."""
+        """Handle the key in `seconds`; of several such requests the earliest one counts."""
         if seconds <= 0:
             self.add(key)
             return
@@ -174,18 +174,21 @@ class WorkQueue:
                 self.add_after(key, delay)
 
     async def _handled(self, key: Key) -> float | None:
-        """Handle the key and return the seconds until it is due again; None without a time."""
+        """Handle the key and return the seconds until it is due again; None: only by an event."""
         try:
             delay = await self.handle(key)
         except Later as later:
             logger.info(
-                "%s: next pass in at least %.1f s: %s", key, later.seconds, later
+                "%s: next reconcile in at least %.1f s: %s",
+                key,
+                later.seconds,
+                later,
             )
             return max(
                 later.seconds, min(self._back_off(key), later.longest_seconds)
             )
         except Exception:
-            logger.exception("pass over %s failed", key)
+            logger.exception("the reconcile of %s failed", key)
             return self._back_off(key)
         self._pauses.pop(key, None)
         return delay

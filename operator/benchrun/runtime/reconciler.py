@@ -1,7 +1,7 @@
 """Common parts of reconciling runs and sweeps: failures, retries, and ending hopeless objects.
 
-What the API server refused is raised to the queue, which retries. What it did is put into the index
-at once. An object that is never reconciled successfully is ended without reading any of its data
+A refused request is raised to the queue, which retries. The answer to a successful write is put
+into the index at once. An object whose reconciles keep failing is ended, without reading data of it
 that could be the cause.
 """
 
@@ -56,7 +56,7 @@ M = TypeVar("M", bound=Memory)
 
 @dataclass(slots=True)
 class Failures:
-    """Failures in a row to reconcile one object; its uid distinguishes it from namesakes."""
+    """Failures in a row to reconcile one object, which is identified by its uid."""
 
     uid: str
     since: float  # time of the first failure, by the event loop's clock
@@ -83,7 +83,7 @@ class Reconciler(ABC, Generic[D, M]):
 
     @abstractmethod
     def known(self, key: Key) -> D | None:
-        """Return the object from the index; None where it is not there."""
+        """Return the object from the index; None if the index does not have it."""
 
     @abstractmethod
     async def look_at(self, key: Key, declared: D) -> float | None:
@@ -94,15 +94,15 @@ class Reconciler(ABC, Generic[D, M]):
 
     @abstractmethod
     async def let_go(self, declared: D) -> list[ClusterError]:
-        """Request the end of everything that runs for the object.
+        """Delete or cancel everything that runs for the object.
 
-        Returns the errors that may be retried.
+        Return the errors that may be retried.
         """
 
     async def clear(self, key: Key, declared: D | None) -> list[ClusterError]:
-        """Request the end of everything that runs for earlier objects of this name.
+        """Delete or cancel everything that runs for earlier objects of this name.
 
-        Returns the errors. May read the object, and tell the index.
+        Return the errors. It may read the object from the API server into the index.
         """
         return []
 
@@ -168,10 +168,10 @@ class Reconciler(ABC, Generic[D, M]):
                 ) from error
 
     async def whole(self, key: Key, declared: D) -> D | None:
-        """Return the object with its spec and status, reading those that memory has no room for.
+        """Return the object with spec and status, read from the cluster if they are left out.
 
-        None where the object is gone, being deleted, or replaced by a namesake; the next time shows
-        which.
+        None if the object is gone, being deleted, or replaced by another one of the same name; the
+        next reconcile finds out which.
         """
         if not declared.left_out:
             return declared
@@ -189,7 +189,7 @@ class Reconciler(ABC, Generic[D, M]):
         return replace(found, left_out=key in self.indexes.left_out)
 
     async def delete(self, refs: Iterable[Ref]) -> list[ClusterError]:
-        """Request each deletion, whatever became of the others, and return the errors."""
+        """Request every deletion, even if others fail, and return the errors."""
         failed: list[ClusterError] = []
         for ref in refs:
             try:
@@ -242,7 +242,7 @@ class Reconciler(ABC, Generic[D, M]):
             logger.info("%s: not read after a conflict: %s", key, error)
 
     async def _is_over(self, key: Key, error: Exception) -> bool:
-        """Count a failure, and return whether the object was ended for it.
+        """Count a failure, and return whether the object was ended because of it.
 
         Only errors that will never go away, and errors in the operator's own code, count.
         """
@@ -259,7 +259,10 @@ class Reconciler(ABC, Generic[D, M]):
         if failed.count < MOST_FAILURES and now - failed.since < LONGEST_SECONDS:
             return False
         logger.error(
-            "%s: let go after %d failed passes", key, failed.count, exc_info=cause
+            "%s: ended after %d failed reconciles",
+            key,
+            failed.count,
+            exc_info=cause,
         )
         return not await self.let_go(declared) and await self._write_failed(
             key, cause or error
@@ -268,7 +271,7 @@ class Reconciler(ABC, Generic[D, M]):
     async def _write_failed(self, key: Key, error: BaseException) -> bool:
         """Write that the object has failed; return whether the status says how it ended.
 
-        An object that has ended already is left unchanged. True also where it is gone.
+        An object that has ended already is left unchanged. Also return True if the object is gone.
         """
         if (declared := self.known(key)) is None:
             return True
@@ -310,7 +313,7 @@ class Reconciler(ABC, Generic[D, M]):
         return True
 
     async def _status(self, declared: D) -> raw.Object:
-        """Return the status, read anew where memory has no room for it. Raises ClusterError."""
+        """Return the status, read from the cluster if it is left out. Raises ClusterError."""
         if not declared.left_out:
             return declared.status
         body = await self.cluster.get(

@@ -1,7 +1,7 @@
 """Reconciles a run: observe, decide, delete servers, then everything else.
 
-The servers of a run that ends are deleted before anything else is tried. What fails is raised at
-the end, so that it is retried: everything here can be repeated.
+The servers of a run that ends are deleted before anything else is tried. Errors are raised at the
+end, so that the reconcile is retried: everything here can be repeated.
 """
 
 import asyncio
@@ -64,7 +64,8 @@ Json = dict[str, Any]
 # status writes per second that contain nothing urgent, over all runs
 RUNS_A_SECOND = 20
 RELEASE_SECONDS = 15.0
-"""Seconds between two checks for servers to release of a run that is not completely known."""
+"""Seconds between two checks for servers to release, for a run whose namespace can't be read
+completely."""
 # how long a status change waits, at least, for others that follow it closely; ends do not wait
 SETTLE_SECONDS = 1.0
 # What the operator knows may be older than what ended the run.
@@ -75,7 +76,7 @@ _FOR_WHAT_IS_MISSING = (
     Reason.RECORDS_MISSING,
 )
 EVIDENCE_SECONDS = 30.0
-"""Seconds of attempts to read evidence, after which the run is decided without it."""
+"""Seconds of failed attempts to read evidence, after which the run is decided without it."""
 _EVIDENCE = (
     *((kind, None, False) for kind in SERVER_KINDS),
     ("Job", names.ROLE_CLIENT, False),
@@ -117,21 +118,21 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     decide: Decide
     measured: Measured = field(default_factory=Measured)
     second_clock: Callable[[], datetime] = _node_time
-    """Second clock: what can't be undone is done only if it agrees with `now`."""
+    """A second clock: a run is deleted only if this clock agrees with `now`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.memories = Memories(RunMemory)
 
     def known(self, key: Key) -> Run | None:
-        """Return the run from the index; None where it is not there."""
+        """Return the run from the index; None if the index does not have it."""
         return self.indexes.run(key)
 
     async def release(self, key: Key) -> float | None:
         """Delete servers that hold a GPU for nothing, and do nothing else.
 
-        For a run in a namespace of which not everything is known. Returns the seconds until the
-        next time, or None.
+        This is for runs in a namespace that can't be read completely. Return the seconds until the
+        next check, or None.
         """
         return await self.guard(key, lambda: self._release(key))
 
@@ -184,10 +185,10 @@ class RunReconciler(Reconciler[Run, RunMemory]):
             return facts, self.decide(facts)
 
     async def _find_evidence(self, key: Key, run: Run, memory: RunMemory) -> None:
-        """Look for evidence of what the run lacks.
+        """Read from the cluster whether objects that the run lacks exist after all.
 
-        Raises ClusterError while it can't be read, for EVIDENCE_SECONDS at most: meanwhile the
-        servers are held, or gone.
+        Raises ClusterError while they can't be read, but only for EVIDENCE_SECONDS, since a server
+        may hold its GPU all the time.
         """
         failed = await self._look_for_evidence(key, run)
         if failed is None:
@@ -301,9 +302,9 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         return _earliest(decision.requeue_after_seconds, due)
 
     async def _delete_run(self, facts: Facts) -> float | None:
-        """Delete a finished run with its results, if its time is up by both clocks.
+        """Delete a finished run with its results, if its TTL has passed by both clocks.
 
-        Otherwise returns in how many seconds to check again.
+        Otherwise return in how many seconds to check again.
         """
         again = self.decide(replace(facts, now=self.second_clock()))
         if not again.delete_run:
@@ -316,9 +317,9 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         return max(self.context.live_interval_seconds, self._turn_seconds(key))
 
     def _turn_seconds(self, key: Key) -> float:
-        """Return the seconds until each run's status has been written once.
+        """Return in how many seconds the status of every run can be written once.
 
-        For a namespace with few runs: until each of its own has, if all namespaces had as many.
+        For a namespace with fewer runs than others: as if all namespaces had as few.
         """
         runs = len(self.sessions)
         of_namespaces = self.memories.namespaces
@@ -329,9 +330,9 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     async def _apply(
         self, key: Key, run: Run, decision: Decision, memory: RunMemory
     ) -> ClusterError | RefusedObject | None:
-        """Create the objects of a decision; return why some are not there now, None if all are.
+        """Create the objects of a decision; return why one could not be created, None if all exist.
 
-        That is an error that may be gone in a moment, or a refusal. Both are recorded for the
+        The cause is an error that may pass in a moment, or a refusal. Both are recorded for the
         status.
         """
         collected = memory.collected
@@ -395,9 +396,9 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     async def _write_status(
         self, run: Run, decision: Decision, memory: RunMemory
     ) -> float | None:
-        """Write the changes of the status if it is time; otherwise return the seconds until it is.
+        """Write the changes of the status if it is time; otherwise return the seconds until then.
 
-        Changes close to each other are one write.
+        Changes that follow each other closely are written together.
         """
         changes = status_changes(run.status, decision.status)
         is_urgent = _is_urgent(run, decision, changes)
@@ -418,7 +419,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     def _may_wait_seconds(
         self, run: Run, decision: Decision, changes: Json
     ) -> float:
-        """Return how long changes wait for others that follow them, where none is urgent."""
+        """Return how long changes that are not urgent wait for further ones, in seconds."""
         key = run_key(run.namespace, run.name)
         if (
             decision.status.phase == "Collecting"
@@ -430,7 +431,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         return max(SETTLE_SECONDS, self._turn_seconds(key))
 
     def forget(self, key: Key) -> None:
-        """Stop all tasks and queries of the run, and drop what is kept of it."""
+        """Stop all tasks and queries of the run, and drop its in-memory state."""
         self.sessions.stop(key)
         self.lookups.stop(key)
         self.measured.let_go(key)
@@ -438,14 +439,14 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         super().forget(key)
 
     async def let_go(self, declared: Run) -> list[ClusterError]:
-        """Request the deletion of everything that the run holds, its servers first."""
+        """Request the deletion of the run's servers, then of its client's Job."""
         key = run_key(declared.namespace, declared.name)
         return await self._let_go(
             key, lambda child: child.owner_uid == declared.uid
         )
 
     async def clear(self, key: Key, declared: Run | None) -> list[ClusterError]:
-        """Request the deletion of everything that earlier runs of this name hold.
+        """Request the deletion of the servers and Jobs of earlier runs of this name.
 
         Where one was deleted with `--cascade=orphan`, the garbage collector leaves what it held.
 
@@ -483,7 +484,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         )
         for error in failed:
             logger.warning(
-                "%s: something it holds is not deleted yet: %s", key, error
+                "%s: a server or Job could not be deleted yet: %s", key, error
             )
         return failed
 
@@ -504,7 +505,7 @@ def _is_of_another(key: Key, child: Child, alive: str | None) -> bool:
 
 
 def _has_a_name_of(key: Key, child: Child) -> bool:
-    """Return whether an owner with the key's name would have given the child its name."""
+    """Return whether benchrun gives this name to a child of an owner that has the key's name."""
     uid = child.owner_uid or ""
     given = (
         names.child_name(key.name, uid, child.role),
@@ -518,9 +519,10 @@ def _deletes_servers(decision: Decision) -> bool:
 
 
 def _can_wait(run: Run, decision: Decision) -> bool:
-    """Return whether a later reconcile can find out what follows the deletion of servers.
+    """Return whether the rest of the reconcile can be left to a later one.
 
-    It can't find out why a run ends early, nor what is known only while their pods are there.
+    It can't if the run ends early, or if the status of its servers changes: a later reconcile could
+    not find out why, or what the deleted pods were.
     """
     return decision.ending is None and "servers" not in status_changes(
         run.status, decision.status
@@ -528,7 +530,11 @@ def _can_wait(run: Run, decision: Decision) -> bool:
 
 
 def _is_urgent(run: Run, decision: Decision, changes: Json) -> bool:
-    """Return whether changes are written at once: ends, and what nobody could find out later."""
+    """Return whether the changes must be written at once.
+
+    They must if the run ends, if its spec was edited, before the run is judged, and if servers that
+    are described are deleted now: that could not be found out later.
+    """
     ends = decision.forget or decision.ending is not None
     # the first words soon change
     is_edited = bool(run.status) and "observedGeneration" in changes
@@ -537,7 +543,10 @@ def _is_urgent(run: Run, decision: Decision, changes: Json) -> bool:
 
 
 def _ends_for_want(decision: Decision, memory: RunMemory) -> bool:
-    """Return whether the run is to end for something missing, or for what a pod may explain."""
+    """Return whether the decision newly ends the run because something is missing or failed.
+
+    The cluster may show that nothing is missing, or why the client failed.
+    """
     is_new = decision.ending is not None and memory.collected.ending is None
     return (
         is_new
@@ -547,10 +556,10 @@ def _ends_for_want(decision: Decision, memory: RunMemory) -> bool:
 
 
 def _makes_client_anew(decision: Decision, children: Children) -> bool:
-    """Return whether a client is to be created though its plan is there.
+    """Return whether the decision creates a client although its plan exists.
 
-    It may have measured: another operator may have released it without being able to write the
-    status.
+    An earlier client may have measured already: another operator may have released it without being
+    able to write the status.
     """
     has_plan = any(
         (child.kind, child.role) == ("ConfigMap", names.ROLE_PLAN)
@@ -575,7 +584,7 @@ def _earliest(*seconds: float | None) -> float | None:
 
 
 def _through(body: dict[str, Any]) -> float:
-    """Return the end of the timeline that an object holds, in Unix seconds; -inf for none."""
+    """Return the end of the timeline in an object, in Unix seconds; -inf without a timeline."""
     annotations = raw.mapping(body["metadata"].get("annotations"))
     try:
         through = float(raw.text(annotations.get(names.ANNOTATION_THROUGH)))

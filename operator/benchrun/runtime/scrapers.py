@@ -1,4 +1,4 @@
-"""Readers of a run's pods: scrape servers' and exporters' metrics, poll the client for records."""
+"""Tasks that read a run's pods: scrape servers and exporters, and poll the client for records."""
 
 import asyncio
 import json
@@ -48,13 +48,13 @@ SCRAPE_SECONDS = 10.0
 # CPU seconds of a page that delays no scrape: one engine's takes 0.0005
 CHEAP_SECONDS = 0.002
 SECONDS_A_CPU_SECOND = 20
-"""Seconds of pause per second of CPU beyond that: the pages of a run take a twentieth of the event
-loop."""
+"""Seconds of pause for every further second of CPU, so that the pages of a run take at most a
+twentieth of the event loop's time."""
 VERSION_SECONDS = 3.0
 VERSION_BYTES = 128 * 1024  # SGLang answers with all its settings.
 EXPORTER_INTERVAL_SECONDS = 5.0
-"""Seconds between two scrapes of an exporter, which renews its metrics every second at best, and
-for a whole node."""
+"""Seconds between two scrapes of an exporter: it has the metrics of a whole node, and renews them
+every second at most."""
 EXPORTER_SECONDS = 4.0
 VALUES: Mapping[ExporterKind, Callable[..., dict[str, float | None]]] = {
     "gpu": gpu_values,
@@ -73,9 +73,9 @@ async def _not_looked_at() -> None:
 
 @dataclass(eq=False)
 class Doubts:
-    """Reads a pod from the cluster once it stops answering, less and less often.
+    """Reads the run's pods from the cluster when one stops answering, less and less often.
 
-    It may have ended while the watch of pods is silent.
+    The pod may have ended without a watch event.
     """
 
     look: Callable[[], Awaitable[None]]
@@ -85,12 +85,12 @@ class Doubts:
         self._due = 0.0
 
     def answered(self) -> None:
-        """Record an answer: from now on silence is a sign."""
+        """Record an answer: a pod that has answered is read once it stops answering."""
         self._pauses = doubling(FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS)
         self._due = 0.0
 
     async def unanswered(self) -> None:
-        """Read the pod, if it has answered before and it is time."""
+        """Read the pods, if the pod has answered before and the next read is due."""
         now = asyncio.get_running_loop().time()
         if self._pauses is None or now < self._due:
             return
@@ -99,9 +99,9 @@ class Doubts:
 
 
 def _facts(text: str, engine: Engine) -> ServerFacts | None:
-    """Return the server's facts.
+    """Return the facts that the server reports of itself; None if they can't be parsed.
 
-    None where their line can't be read, though the page's figures can.
+    The figures of such a page are used all the same.
     """
     try:
         return parse_facts(text, engine)
@@ -150,9 +150,9 @@ class Scraper:
                 tasks.create_task(exporter.run())
 
     async def _scrape_on(self) -> None:
-        """Scrape at every tick for ever.
+        """Scrape once every interval, for ever.
 
-        A scrape that takes longer than a tick, or costs much CPU, skips the ticks that it missed.
+        After a scrape that took longer than an interval, or much CPU, missed scrapes are skipped.
         """
         loop = asyncio.get_running_loop()
         interval = self.target.interval_seconds
@@ -245,7 +245,9 @@ class Scraper:
             TypeError,
             RecursionError,
         ) as error:
-            logger.info("version of %s is not known: %s", self.target.pod, error)
+            logger.info(
+                "the engine version of %s can't be read: %s", self.target.pod, error
+            )
             return facts
 
 
@@ -268,9 +270,9 @@ class ExporterScraper:
             await asyncio.sleep(EXPORTER_INTERVAL_SECONDS)
 
     def take(self) -> dict[str, float | None]:
-        """Return the latest figures, once: they count for one instant.
+        """Return the latest figures, once, since they are of one instant.
 
-        Empty where there are no new ones.
+        Empty if there are no new figures.
         """
         latest = self._latest
         self._latest = None
@@ -310,19 +312,20 @@ class ExporterScraper:
 FIRST_RETRY_SECONDS = 0.5
 LONGEST_RETRY_SECONDS = 5.0
 SILENT_AFTER_SECONDS = 15.0
-"""Seconds without a good answer after which deadlines no longer wait for the client."""
+"""Seconds without a usable answer after which the client counts as silent: deadlines then no longer
+wait for its answer."""
 UNUSABLE_RETRY_SECONDS = 2.0  # seconds of pause after an answer that can't be used
 # number of unusable answers in a row that ends the run: 4 s at least
 MISMATCHED_AFTER = 3
 NO_NEWS_SECONDS = 1.0
-"""Seconds of pause after an answer without news or with old records, which no honest client
-gives."""
+"""Seconds of pause after an answer without news or with known records: a correct client does not
+answer like that."""
 BETWEEN_ANSWERS_SECONDS = 0.1
-"""Least seconds between two requests: a client may have news all the time."""
+"""Least seconds between two requests, since a client may have news all the time."""
 NO_ROOM_SECONDS = 1.0  # seconds between two checks whether there is room again
 NEXT_STAGE_SECONDS = 1.0
-"""Seconds that a new stage's news is delayed, so that one status write has the previous stage's
-record too."""
+"""Seconds that the news of a new stage is delayed, so that the same status write also has the
+record of the stage before."""
 
 
 async def _nowhere(_: int) -> bool:
@@ -400,7 +403,7 @@ class ClientPoller:
         return await self._take(pulled, wanted)
 
     async def _take(self, pulled: Pulled, wanted: int) -> float:
-        """Keep what came, and return the seconds to pause."""
+        """Keep the records and progress of an answer, and return the seconds to pause."""
         new = [
             arrival for arrival in pulled.arrivals if self.collected.take(arrival)
         ]
@@ -456,9 +459,9 @@ class ClientPoller:
             self.news()
 
     def _refuse(self, reason: str, *, count: int = 1) -> None:
-        """Record that something in an answer can't be used.
+        """Record that an answer, or a record in it, can't be used.
 
-        If that goes on, the run ends for it.
+        After `MISMATCHED_AFTER` such answers in a row the run ends.
         """
         self._unusable += 1
         logger.log(

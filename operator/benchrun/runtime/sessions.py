@@ -1,4 +1,4 @@
-"""Background tasks of each run, exactly those decided on: scraping servers, polling the client."""
+"""Background tasks of each run, as the latest decision wants: scrape servers, poll the client."""
 
 import asyncio
 import logging
@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 FIRST_RESTART_SECONDS = 1.0
 LONGEST_RESTART_SECONDS = 60.0
 GROUP_SECONDS = 5.0
-"""Seconds between two reads of a LeaderWorkerSet: a cluster may lack the kind, so it can't be
-watched."""
+"""Seconds between two reads of a LeaderWorkerSet, which is not watched since a cluster may lack the
+kind."""
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class Sessions:
     async def acknowledge(self, key: Key, through: int) -> bool:
         """Tell the run's client that records below `through` are stored.
 
-        False where it did not answer.
+        Return False if the client did not answer.
         """
         session = self._sessions.get(key)
         poller = session.poller if session is not None else None
@@ -168,9 +168,9 @@ class Sessions:
     async def _is_stored(
         self, key: Key, run_uid: str, sequence: int
     ) -> bool | None:
-        """Return whether the cluster holds the record, since another operator may have stored it.
+        """Return whether the cluster holds the record; None if that can't be read now.
 
-        A record that is found is put into the index. None where it can't be told now.
+        Another operator may have stored the record. A record that is found is put into the index.
         """
         name = names.stage_name(key.name, run_uid, sequence)
         try:
@@ -181,7 +181,10 @@ class Sessions:
             return False
         except ClusterError as error:
             logger.info(
-                "%s: record %d was not looked for: %s", key, sequence, error
+                "%s: could not check whether record %d is stored: %s",
+                key,
+                sequence,
+                error,
             )
             return None
         self.indexes.learnt("ConfigMap", body)
@@ -189,7 +192,7 @@ class Sessions:
         return child_of("ConfigMap", body).owner_uid == run_uid
 
     async def _look_at_pods(self, key: Key, run_uid: str) -> None:
-        """Read the run's pods into the index, whatever their watch says."""
+        """Read the run's pods from the cluster into the index, in case a watch is behind."""
         selector = f"{names.LABEL_RUN_UID}={run_uid}"
         before = [
             pod for pod in self.indexes.children(key).pods if pod.run_uid == run_uid
@@ -203,7 +206,7 @@ class Sessions:
                 there.add(raw.text(raw.mapping(body.get("metadata")).get("uid")))
                 is_news |= self.indexes.learnt("Pod", body) is not None
         except ClusterError as error:
-            logger.info("%s: its pods were not looked at: %s", key, error)
+            logger.info("%s: the run's pods could not be read: %s", key, error)
             return
         for pod in (pod for pod in before if pod.uid not in there):
             self.indexes.drop(Key("Pod", key.namespace, pod.name), pod.uid)
@@ -227,7 +230,9 @@ class Sessions:
                         Key(LEADER_WORKER_SET, key.namespace, name), known.uid
                     )
             except ClusterError as error:
-                logger.debug("%s: its LeaderWorkerSet was not read: %s", key, error)
+                logger.debug(
+                    "%s: the LeaderWorkerSet could not be read: %s", key, error
+                )
                 changed = False
             if changed:
                 self.enqueue(key)

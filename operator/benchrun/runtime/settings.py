@@ -46,7 +46,7 @@ def _address(given: object) -> object:
         return given
     host, colon, port = str(given).rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65_535:
-        raise ValueError("no address")
+        raise ValueError("not host:port")
     return host.strip("[]") or "0.0.0.0", int(port)
 
 
@@ -79,13 +79,13 @@ _NAMED_OTHERWISE = {
 
 
 class BadSetting(ValueError):
-    """A variable can't be used; the text names it, what it holds, and what it must be."""
+    """A variable is not valid; the text names the variable, its value, and what it must be."""
 
 
 class OperatorSettings(BaseModel):
     """How this operator runs.
 
-    A field's description says what its variable must be, where its type does not.
+    A field's description says what its variable must be, if its type does not.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -114,7 +114,7 @@ class OperatorSettings(BaseModel):
     workers: Whole = Field(8, ge=1, le=MAX_WORKERS)
     """Number of runs and sweeps reconciled at the same time."""
     resync_seconds: Whole = Field(300, ge=10, le=86_400)
-    """Seconds between two complete lists, after which everything is reconciled."""
+    """Seconds between two complete lists; after each list, everything is reconciled."""
     unschedulable_grace_seconds: Whole = Field(900, ge=0, le=86_400)
     """Seconds that a pod that fits no node waits for a new one. An autoscaler gives up on a node
     after 15 minutes (cluster-autoscaler's --max-node-provision-time, Karpenter's registration TTL),
@@ -130,7 +130,7 @@ class OperatorSettings(BaseModel):
     ] = Field((), description="a JSON list of NetworkPolicy peers")
     """Further peers that may connect to servers."""
     max_hold_seconds: Whole = Field(86_400, ge=60, le=31_536_000)
-    """Most seconds that a scheduled server is held, whatever its deadlines say."""
+    """Most seconds that a server is held after it was scheduled, whatever its deadlines say."""
     # whether /metrics, which anybody who reaches it may read, has single runs and figures
     run_metrics: Flag = False
     operator_namespace: Namespace = Field(
@@ -166,7 +166,7 @@ class OperatorSettings(BaseModel):
 
     @property
     def exporters(self) -> Mapping[ExporterKind, Exporters]:
-        """Return the pods that have metrics of GPUs and of containers, by kind of exporter.
+        """Return where the exporters of GPU and of container metrics are, by kind of exporter.
 
         A kind without a namespace is left out.
         """

@@ -1,6 +1,6 @@
 """Reconciles a sweep: observe, decide, cancel and create runs, write the status once, post events.
 
-All of it can be repeated.
+Every step can be repeated.
 """
 
 import asyncio
@@ -82,14 +82,14 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
         self._places = Places(TABLES)  # each holds an unpacked spec
 
     def known(self, key: Key) -> Sweep | None:
-        """Return the sweep from the index; None where it is not there."""
+        """Return the sweep from the index; None if the index does not have it."""
         return self.indexes.sweep(key)
 
     async def let_go(self, declared: Sweep) -> list[ClusterError]:
-        """Cancel the runs that have not ended, unless they are to outlive the sweep.
+        """Cancel the runs that have not ended, unless the sweep's deletion leaves them.
 
-        Returns the errors that may be retried: a run whose cancellation is invalid is left to its
-        own end.
+        Return the errors that may be retried. If the request to cancel a run is invalid, it is not
+        retried, and the run ends by itself.
         """
         if declared.deleting and await self._leaves_its_runs(declared):
             return []
@@ -99,7 +99,7 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
         return [error for error in failed if not isinstance(error, Invalid)]
 
     async def _leaves_its_runs(self, sweep: Sweep) -> bool:
-        """Return whether the sweep's deletion leaves its runs alone, or is done."""
+        """Return whether the sweep's deletion leaves its runs, or the sweep is already gone."""
         try:
             body = await self.cluster.get(
                 sweep.kind, namespace=sweep.namespace, name=sweep.name
@@ -209,16 +209,16 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
         except NotJudged as error:
             problem = str(error)
         except Exception as error:
-            logger.exception("%s: its table", key)
+            logger.exception("%s: making the sweep's table failed", key)
             problem = type(error).__name__
         if problem:
-            logger.warning("%s: its table is not made: %s", key, problem)
+            logger.warning("%s: the sweep has no table: %s", key, problem)
         memory.collected.table = TableMade(wanted, table, problem)
         memory.making = memory.settled = None
         self.enqueue(key)
 
     async def _cancel(self, refs: Iterable[Ref]) -> list[ClusterError]:
-        """Cancel each of the runs, whatever becomes of the others, and return the errors."""
+        """Cancel every run, even if others can't be cancelled, and return the errors."""
         failed: list[ClusterError] = []
         for ref in refs:
             try:
@@ -230,7 +230,7 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
     async def _create(self, decision: SweepDecision, memory: SweepMemory) -> bool:
         """Create the runs of a decision.
 
-        Return whether something turned out that needs a new decision.
+        Return whether a run could not be created for a new reason: that needs a new decision.
         """
         collected = memory.collected
         before = memory.collected.not_created
@@ -256,7 +256,7 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
     def _not_created(
         self, name: str, error: ClusterError, before: NotCreated | None
     ) -> NotCreated:
-        """Describe why the run is not there, and since when."""
+        """Describe why the run could not be created, and since when."""
         words = str(error)
         found = refusal_of(words, Place(ROLE_RUN))
         is_answer = isinstance(error, Forbidden | Invalid)
@@ -275,9 +275,9 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
         )
 
     def _learnt(self, body: dict[str, Any] | None) -> None:
-        """Take a run as the API server returned it, and put what it concerns on the queue.
+        """Put a run that the API server returned into the index, and enqueue what it changes.
 
-        Its watch event will be no news to the index.
+        The watch event of the run will then change nothing.
         """
         key = self.indexes.learnt(KIND, body) if body is not None else None
         if key is not None:
@@ -297,9 +297,9 @@ async def _parts(
 
 
 def _is_leftover(found: dict[str, Any], manifest: dict[str, Any]) -> bool:
-    """Return whether the run of that name belongs to a deleted sweep of the same sweep name.
+    """Return whether the existing run belongs to a deleted sweep of the same name.
 
-    Such a run is removed with its sweep.
+    Such a run is removed together with that sweep.
     """
     owner = raw.controller(found["metadata"])
     ours = raw.controller(manifest["metadata"])

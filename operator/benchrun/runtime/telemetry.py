@@ -53,7 +53,7 @@ _LIVE = (
 
 @dataclass(slots=True)
 class Outcome:
-    """How something that is being timed ended."""
+    """How a timed block ended."""
 
     result: str = "success"
 
@@ -69,26 +69,26 @@ class Telemetry:
         prometheus_client.PlatformCollector(registry=self.registry)
         prometheus_client.GCCollector(registry=self.registry)
         self._passes = self._count(
-            "reconcile", "Passes over runs and sweeps, by result.", "result"
+            "reconcile", "Reconciles of runs and sweeps, by result.", "result"
         )
         self._pass_seconds = self._histogram(
-            "reconcile_seconds", "Duration of passes over runs and sweeps."
+            "reconcile_seconds", "Duration of reconciles of runs and sweeps."
         )
         self._decision_seconds = self._histogram(
-            "decision_cpu_seconds", "CPU time to decide on a run, in a pass."
+            "decision_cpu_seconds", "CPU time to decide on a run, in a reconcile."
         )
         self._let_go = {
             "run": self._counter(
-                "runs_let_go", "Runs that were ended: no pass over them succeeded."
+                "runs_let_go", "Runs that were ended: no reconcile succeeded."
             ),
             "sweep": self._counter(
                 "sweeps_let_go",
-                "Sweeps that were ended: no pass over them succeeded.",
+                "Sweeps that were ended: no reconcile succeeded.",
             ),
         }
         self.count_write = self._count(
             "api_writes",
-            "Requests that change something.",
+            "Requests to the API server that change an object.",
             "verb",
             "resource",
             "code",
@@ -115,7 +115,7 @@ class Telemetry:
         )
         self._unreadable = self._gauge(
             "namespace_unreadable",
-            "Whether it could not be read, last time.",
+            "Whether the namespace could not be read at the last attempt.",
             "namespace",
         )
         self.loop_lag_seconds = self._gauge(
@@ -149,11 +149,11 @@ class Telemetry:
         return self._timed(self._scrape_seconds, self._scrapes, broken="failure")
 
     def namespace_read(self, namespace: str, unreadable: bool) -> None:
-        """Record that a namespace was listed, or could not be."""
+        """Record whether a namespace could be listed."""
         self._unreadable.labels(namespace).set(unreadable)
 
     def let_go(self, what: Literal["run", "sweep"]) -> None:
-        """Count a run or sweep that was ended because it was never reconciled successfully."""
+        """Count a run or sweep that was ended because its reconciles kept failing."""
         self._let_go[what].inc()
 
     def live(self, key: Key, status: BenchmarkRunStatus, *, ended: bool) -> None:
@@ -184,7 +184,7 @@ class Telemetry:
     ) -> Iterator[Outcome]:
         """Time and count a block.
 
-        `broken` is the result where it raises and did not say how it ended.
+        `broken` is the result if the block raises without having set a result.
         """
         outcome = Outcome()
         started = time.perf_counter()
@@ -231,7 +231,7 @@ MAX_SILENCE_SECONDS = 180.0
 
 
 class Pulse:
-    """Beats once a second; how late it beats is how busy the event loop is."""
+    """Wakes up once a second, and measures by how much too late: the event loop's lag."""
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._telemetry = telemetry
@@ -247,7 +247,7 @@ class Pulse:
             )
 
     def lag_seconds(self) -> float:
-        """Return how late the next beat is by now, in seconds."""
+        """Return by how many seconds the next beat is late already."""
         return max(0.0, asyncio.get_running_loop().time() - self._expected)
 
 

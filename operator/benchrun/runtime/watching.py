@@ -1,8 +1,8 @@
-"""Kopf as the watch, and the lists behind it: both update the indexes and enqueue keys.
+"""Watches, run by Kopf, and the operator's own lists: both update the indexes and enqueue keys.
 
-Kopf watches what it has handlers for. `on.event` is the only kind used: it writes nothing on the
-user's object, no finalizer and no annotation. The objects are taken before Kopf sees them
-(`kopf_lists`).
+Kopf watches the kinds that it has handlers for. Only `on.event` handlers are used: these write no
+finalizer and no annotation on the user's object. `kopf_lists` takes the objects before Kopf sees
+them.
 """
 
 import logging
@@ -44,8 +44,8 @@ SECONDS_A_NAMESPACE = 0.3
 class Backoff:
     """Endless pauses between attempts of a request: 1, 2, 4 ... seconds, then always the longest.
 
-    Kopf ends the whole process when it runs out of pauses, so one namespace that may not be read
-    would stop the operator for all others.
+    Kopf ends the whole process when the pauses end. One namespace that the operator may not read
+    would then stop it for all others.
     """
 
     longest_seconds: float
@@ -55,7 +55,7 @@ class Backoff:
 
 
 def patience_with(namespaces: int) -> Backoff:
-    """Return the pauses for so many namespaces; 0: all of them are watched at once."""
+    """Return the pauses for this number of watched namespaces; 0: one watch of the cluster."""
     limit = max(SHORTEST_LIMIT_SECONDS, namespaces * SECONDS_A_NAMESPACE)
     return Backoff(min(limit, LONGEST_LIMIT_SECONDS))
 
@@ -66,9 +66,9 @@ _KINDS = {
 
 
 def registry() -> kopf.OperatorRegistry:
-    """Return Kopf's handlers for what it is to watch.
+    """Return Kopf's handlers for the kinds that it should watch.
 
-    That is sweeps, runs and all kinds that carry a run's label.
+    These are sweeps, runs and all kinds that carry a run's label.
     """
     handlers = kopf.OperatorRegistry()
     for kind in _KINDS.values():
@@ -112,7 +112,7 @@ def listener(
 
 
 def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
-    """Log in by the pod's service account where there is one, else by the kubeconfig."""
+    """Log in with the pod's service account if there is one, else with the kubeconfig."""
     return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(
         **kwargs
     )
@@ -121,7 +121,7 @@ def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
 def kopf_settings(
     *, namespaces: int, heard: kopf_lists.Heard = lambda *_: None
 ) -> kopf.OperatorSettings:
-    """Return Kopf's settings, reduced to watching so many namespaces, or all of them (0)."""
+    """Return Kopf's settings for watching only; `namespaces` is their number, 0 for the cluster."""
     settings = kopf_lists.KopfSettings(heard=heard)
     settings.posting.enabled = False
     settings.peering.standalone = True
@@ -153,9 +153,9 @@ def kopf_settings(
 
 
 def label_selector(kind: str) -> str:
-    """Return the label selector of the objects of a kind to watch.
+    """Return the label selector with which a kind is watched.
 
-    They are the objects of runs, without the ConfigMaps that hold measured data.
+    It selects the objects of runs, without the ConfigMaps that hold measured data.
     """
     small = f"{names.LABEL_RUN},{names.LABEL_ROLE} notin ({','.join(RESULT_ROLES)})"
     return small if kind == "ConfigMap" else names.LABEL_RUN
@@ -209,13 +209,13 @@ class Lister:
         ] = {}  # kinds that were listed whole at least once
 
     def knows(self, namespace: str, kinds: frozenset[str] = FOR_RUNS) -> bool:
-        """Return whether so many kinds of the namespace are known."""
+        """Return whether all these kinds were listed in the namespace at least once."""
         scopes: tuple[Scope, ...] = (namespace, None)
         return any(kinds <= self._listed.get(scope, set()) for scope in scopes)
 
     @property
     def can_release(self) -> bool:
-        """Return whether servers of some namespace can be deleted."""
+        """Return whether enough of at least one namespace is known to delete its servers."""
         return any(kinds >= FOR_RELEASE for kinds in self._listed.values())
 
     async def list_all(self) -> None:
@@ -223,7 +223,7 @@ class Lister:
         await self._list(self._scopes)
 
     async def list_unreadable(self) -> bool:
-        """List once more what could not be read; return whether some of it now can be."""
+        """List unreadable namespaces again; return whether one of them can be read now."""
         before = len(self.unreadable)
         await self._list(
             [scope for scope in self._scopes if _shown(scope) in self.unreadable]
@@ -231,9 +231,9 @@ class Lister:
         return len(self.unreadable) < before
 
     async def verify_overdue(self) -> None:
-        """List what no watch has confirmed for long.
+        """List the kinds with changes that no watch has confirmed for VERIFIED_AFTER_SECONDS.
 
-        Objects that are gone by now are removed: no watch will ever report them.
+        Objects that are gone by now are removed from the index: no watch will report them.
         """
         for kind, namespace in sorted(self.indexes.overdue(VERIFIED_AFTER_SECONDS))[
             :MAX_VERIFIED
@@ -254,9 +254,9 @@ class Lister:
                 self.known.add(scope)
 
     async def _list_scope(self, scope: Scope) -> str:
-        """List every kind there, and describe what went wrong; empty if nothing did.
+        """List every kind there, and describe the errors; empty if there were none.
 
-        A kind that can't be read stops none of the others.
+        An error of one kind does not stop the others.
         """
         problems = []
         listed = self._listed.setdefault(scope, set())

@@ -41,7 +41,7 @@ RETRY_SECONDS = 2.0
 VERIFY_SECONDS = 15.0  # seconds between two checks of unconfirmed changes
 LEASE_CONNECTIONS = 2
 NOT_LEADING_RETRY_SECONDS = 1.0
-"""Seconds until a key is retried while the Lease could not be renewed."""
+"""Seconds until a key is retried while this process could not renew the Lease."""
 
 
 class Operator:
@@ -90,10 +90,10 @@ class Operator:
     async def start(self) -> None:
         """Answer probes, read the whole cluster, then begin to reconcile or wait for the Lease.
 
-        Reading takes as long as it takes. No run is reconciled before its namespace was listed:
-        children that are not known would be created anew. Unneeded servers are deleted even then.
-        Kopf starts to watch after this returns, and begins with a list of its own, so nothing is
-        missed in between.
+        Reading has no time limit. A run is not reconciled before its namespace was listed, because
+        children that are not known would be created again; only unneeded servers are deleted. Kopf
+        starts to watch after this returns, and begins with a list of its own, so no change in
+        between is missed.
         """
         await self.health.start(*self._settings.listen)
         self._cleanup.push_async_callback(self.health.stop)
@@ -134,7 +134,7 @@ class Operator:
         logger.info("ready, with %d runs", len(self.indexes.runs()))
 
     async def stop(self) -> None:
-        """Let handlers finish, cancel all else, and give up the Lease, within some 6 seconds."""
+        """Let handlers finish, cancel other tasks, and give up the Lease, within some 6 seconds."""
         self._opened = self._makes_passes = False
         await self._tasks.close()
         if self._queue is not None:
@@ -145,7 +145,7 @@ class Operator:
         self.ends.set()
 
     def problems(self) -> list[str]:
-        """Describe what is wrong with this process and may be cured by a restart."""
+        """Describe the problems of this process that a restart may cure; /healthz reports them."""
         problems = self._tasks.problems()
         if self.is_superseded:
             problems.append("another operator leads")
@@ -157,7 +157,7 @@ class Operator:
             )
         if self._silent_seconds() > MAX_SILENCE_SECONDS:
             problems.append(
-                f"a watch is silent about a change that is {self._silent_seconds():.0f} s old"
+                f"no watch has reported a change that is {self._silent_seconds():.0f} s old"
             )
         return problems
 
@@ -175,7 +175,10 @@ class Operator:
         return remarks
 
     def _is_ready(self) -> bool:
-        """Return whether the process is ready; a standby is, unless it could never lead."""
+        """Return whether the process is ready.
+
+        A process that waits for the Lease is ready too, unless it can't read or write the Lease.
+        """
         return self._opened and (
             self._elector is None or self._leads() or self._elector.trouble is None
         )
@@ -192,7 +195,7 @@ class Operator:
         )
 
     async def _channel_key(self, connection: effects.Connection) -> bytes:
-        """Return the operator's key, once it can be read: without it no client can be reached."""
+        """Wait until the operator's key can be read, and return it: every client requires it."""
         while True:
             try:
                 return await effects.channel_key(
@@ -219,9 +222,9 @@ class Operator:
     def assemble(
         self, cluster: effects.KubernetesApi, fetcher: effects.Fetcher, key: bytes
     ) -> WorkQueue:
-        """Return the queue with everything that works on it, counted in the telemetry.
+        """Build the queue, the reconcilers and their helpers, with their metrics; return the queue.
 
-        Nothing of it runs yet.
+        Nothing runs yet.
         """
         indexes = self.indexes
         telemetry = self.telemetry
@@ -270,12 +273,12 @@ class Operator:
         for name, meaning, value in (
             (
                 "queue_depth",
-                "Runs and sweeps waiting for a pass.",
+                "Runs and sweeps waiting for a reconcile.",
                 lambda: queue.depth,
             ),
             (
                 "active_runs",
-                "Runs that something goes on for.",
+                "Runs whose servers are scraped or whose client is polled.",
                 lambda: len(sessions),
             ),
             (
@@ -285,7 +288,7 @@ class Operator:
             ),
             (
                 "leader",
-                "Whether this process makes passes.",
+                "Whether this process reconciles.",
                 lambda: self._makes_passes and self._leads(),
             ),
             (
@@ -300,12 +303,12 @@ class Operator:
             ),
             (
                 "declared_bytes",
-                "What the specs and statuses of all runs and sweeps take in memory.",
+                "Bytes that the specs and statuses of all runs and sweeps take in memory.",
                 lambda: indexes.declared.used,
             ),
             (
                 "measured_bytes",
-                "What the records, logs and samples of all runs take in memory.",
+                "Bytes that the records, logs and samples of all runs take in memory.",
                 lambda: measured.records.used + measured.samples.used,
             ),
         ):
@@ -329,9 +332,9 @@ class Operator:
     async def _lead(
         self, elector: effects.Elector, lister: Lister, queue: WorkQueue
     ) -> None:
-        """Reconcile from when this process leads until another does.
+        """Reconcile while this process holds the Lease.
 
-        Then the process is to end: a new one waits for its turn.
+        When another process holds it, this one ends; its replacement waits for the Lease.
         """
         await elector.acquire()
         if not self._makes_passes:
@@ -355,7 +358,7 @@ class Operator:
     async def _resync(
         self, lister: Lister, queue: WorkQueue, *, list_first: bool
     ) -> None:
-        """List everything and reconcile all runs and sweeps at times, whatever watches deliver."""
+        """List everything and reconcile all runs and sweeps, every `resync_seconds`."""
         loop = asyncio.get_running_loop()
         if list_first:
             await lister.list_all()

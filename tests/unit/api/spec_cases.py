@@ -105,7 +105,7 @@ _POINTS_16 = [str(n) for n in range(1, 17)]
 _POINTS_13 = _POINTS_16[:13]
 
 _ONE_TARGET = "one of server, endpoint and offline"
-_WHOLE = 'load is {requestRates: ["inf"]}'
+_WHOLE = 'set load to {requestRates: ["inf"]}'
 
 
 def _offline(load: Spec) -> Spec:
@@ -646,7 +646,7 @@ REFUSED: dict[str, Refused] = {
     "search for half a user": Refused(
         f"{_AT}.load.search",
         {_LOAD: searching(axis="Concurrency", to="2.5"), "objectives": _P90},
-        "from and to are whole numbers",
+        "from and to must be whole numbers",
     ),
     "search for a million users": Refused(
         f"{_AT}.load.search",

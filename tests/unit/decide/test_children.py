@@ -72,7 +72,9 @@ def test_deletion_names_the_uid_so_that_a_namesake_is_safe() -> None:
 def test_a_taken_name_is_a_conflict_and_is_reported() -> None:
     status = (
         Scene()
-        .knowing(conflict="Job br-qwen-6316e01c-client exists and is not ours")
+        .knowing(
+            conflict="Job br-qwen-6316e01c-client exists and has another owner"
+        )
         .decide()
         .status
     )

@@ -64,7 +64,7 @@ async def test_what_somebody_else_controls_is_never_touched(
     found = there(ownerReferences=references)
     async with answering(TAKEN, gives(found)) as exchange:
         with pytest.raises(
-            Occupied, match="Service chat-server exists and is not ours"
+            Occupied, match="Service chat-server exists and has another owner"
         ) as refused:
             await exchange.api.apply(manifest(immutable=immutable))
     assert (refused.value.found, refused.value.code) == (found, 409)
@@ -106,7 +106,7 @@ async def test_a_run_of_that_name_that_is_not_the_sweeps_is_distinguished() -> N
     found = there(ownerReferences=ANOTHERS)
     async with answering(TAKEN, gives(found)) as exchange:
         with pytest.raises(
-            Occupied, match="BenchmarkRun chat-server exists and is not ours"
+            Occupied, match="BenchmarkRun chat-server exists and has another owner"
         ):
             await exchange.api.apply(manifest("BenchmarkRun"))
 

@@ -83,7 +83,8 @@ class MemoryCluster(KubernetesApi):
                 manifest["metadata"]
             ).get("uid"):
                 raise Occupied(
-                    f"{kind} {meta['name']} exists and is not ours", found=there
+                    f"{kind} {meta['name']} exists and has another owner",
+                    found=there,
                 )
             return there
         body = copy.deepcopy(manifest)

@@ -107,7 +107,7 @@ def test_a_decision_is_told_by_what_it_changes() -> None:
     )
     assert decided_in_words(before, decision) == (
         "decided: changes phase Failed, Failed=True (ServerGone); "
-        "deletes Job br-chat-client; ends as ServerGone; next pass in 5.0 s"
+        "deletes Job br-chat-client; ends as ServerGone; next reconcile in 5.0 s"
     )
     assert (
         decided_in_words(status.model_dump(), Decision(status=status))

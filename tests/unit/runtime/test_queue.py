@@ -281,7 +281,7 @@ def test_failure_of_one_key_does_not_hold_up_another(
     handled: list[str] = []
     with caplog.at_level(logging.ERROR):
         run_fast(scenario())
-    assert "pass over lab/bad failed" in caplog.text
+    assert "the reconcile of lab/bad failed" in caplog.text
 
 
 @in_fast_time

@@ -600,7 +600,7 @@ async def test_name_taken_by_somebody_else_is_decided_upon_and_never_overwritten
     await scene.once()
     assert (
         scene.facts_seen[1].collected.conflict
-        == "Service br-chat-4e20caa2-server exists and is not ours"
+        == "Service br-chat-4e20caa2-server exists and has another owner"
     )
 
 

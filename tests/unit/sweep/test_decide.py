@@ -381,7 +381,9 @@ def test_what_was_measured_before_the_cancel_stays_in_the_table() -> None:
 
 
 def test_a_conflict_ends_it() -> None:
-    status = settled(conflict="BenchmarkRun seqs-v1-r1 exists and is not ours")
+    status = settled(
+        conflict="BenchmarkRun seqs-v1-r1 exists and has another owner"
+    )
     assert condition(status, "Failed") == ("True", "Conflict")
 
 

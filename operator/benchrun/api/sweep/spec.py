@@ -1,6 +1,6 @@
 """`BenchmarkSweep.spec`: a run template and what is varied in it.
 
-Also how the variants are called, and how far the sweep may go.
+The names of variants and the limits of a sweep are here too.
 """
 
 import itertools
@@ -46,7 +46,7 @@ VariantName = Annotated[
 
 
 class VariantSettings(SpecModel):
-    """What is laid over the template; what is left out stays as the template has it."""
+    """Changes to the template; fields that are left out stay as in the template."""
 
     args: Args = Field(default_factory=list)
     """Flags appended to the template's; vLLM uses the last of duplicates."""
@@ -56,7 +56,7 @@ class VariantSettings(SpecModel):
     )
     image: Text | None = Field(None, description="Another server image.")
     model: Model | None = Field(
-        None, description="Another model, in place of the whole of the template's."
+        None, description="Another model; it replaces the template's as a whole."
     )
     replicas: Annotated[int, Field(ge=1, le=16)] | None = Field(
         None, description="Number of servers; 1 with offline."
@@ -68,7 +68,7 @@ class VariantSettings(SpecModel):
         None, description="Other amounts; resources not named stay as they are."
     )
     disaggregated: Disaggregated | None = None
-    """In place of the template's replicas and resources."""
+    """Prefill and decode servers, in place of the template's replicas and resources."""
 
 
 class Setting(VariantSettings):
@@ -152,9 +152,9 @@ class Matrix(SpecModel):
 
 
 def combinations(matrix: Matrix) -> list[tuple[str, tuple[VariantSettings, ...]]]:
-    """Return every variant, as listed: its name, and the settings that are laid over the template.
+    """Return every variant, as listed: its name, and its changes to the template.
 
-    The settings are applied one after the other.
+    The changes are applied one after the other.
     """
     if matrix.variants is not None:
         return [(variant.name, (variant,)) for variant in matrix.variants]
@@ -175,7 +175,7 @@ def combinations(matrix: Matrix) -> list[tuple[str, tuple[VariantSettings, ...]]
 
 
 def named(matrix: Matrix, name: str) -> str | None:
-    """Return the name of the variant that is meant; its parts may come in any order.
+    """Return the exact name of a variant whose name is given with its parts in any order.
 
     None: there is no such variant.
     """
@@ -190,7 +190,7 @@ KIND = "BenchmarkSweep"
 PLURAL = "benchmarksweeps"
 SHORT_NAME = "bms"
 MAX_NAME = 29
-"""Children are called NAME-v32-r10-a4 at the longest, and a run's name has at most 40
+"""The longest name of a sweep's run is NAME-v32-r10-a4, and a run's name has at most 40
 characters."""
 MAX_REPLICATIONS = 10
 MAX_RETRIES = 3
@@ -275,34 +275,33 @@ class BenchmarkSweepSpec(SpecModel):
         ),
     )
     template: BenchmarkRunSpec
-    """Spec of every run, before its variant is laid over it. Its server is started anew for
-    each."""
+    """Spec of every run, before the variant's changes. Each run starts a server of its own."""
     matrix: Matrix = Field(description="What is varied.")
     baseline: Annotated[str, Field(min_length=1, max_length=253)] | None = None
     """Variant that the others are compared with; the first one if left out."""
     replications: Annotated[int, Field(ge=1, le=MAX_REPLICATIONS)] = 1
-    """Runs of each variant, on a fresh server each: the unit of comparison. With 1, all that is
-    known of the noise are the repeats within one server."""
+    """Runs of each variant, on a fresh server each: the unit of comparison. With 1, only the noise
+    between repeats on one server is known."""
     order: Order = "RandomisedBlocks"
-    """RandomisedBlocks: every variant once before any is replicated, shuffled within each such
-    block by template.measurement.seed, so that a drift of the hardware does not pass for an effect.
+    """RandomisedBlocks: every variant once before any is replicated. Each such block is shuffled by
+    template.measurement.seed, so that a drift of the hardware does not look like an effect.
     AsListed: in blocks too, not shuffled."""
     max_parallel: Annotated[int, Field(ge=1, le=32)] = 1
     """Runs at the same time. Runs that share a node or a network disturb each other."""
     max_retries: Annotated[int, Field(ge=0, le=MAX_RETRIES)] = 1
     """How often a lost run is retried: its server or client was deleted, evicted or killed, or the
-    server restarted while it was measured. Each time it is a new run on a fresh server, whose name
-    ends in -a2 and so on. A run that is lost once more has failed. Other failures are not
+    server restarted while it was measured. Each retry is a new run on a fresh server; its name ends
+    in -a2 and so on. A run that is lost after all retries has failed. Other failures are not
     retried."""
     max_failed: Annotated[int, Field(ge=0, le=MAX_RUNS)] | None = None
-    """How many runs may fail; one more ends the sweep and cancels what runs. Any number if left
-    out. A run that is lost and measured anew has not failed."""
+    """How many runs may fail; one more ends the sweep and cancels its other runs. Any number if
+    left out. A run that is lost and retried has not failed."""
     gpu_seconds_budget: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = None
-    """No run is started that would take the sweep beyond it, by the mean of the runs that have
-    ended. Runs that were started go on to their end. Counted are GPUs x seconds from a server's
-    scheduling to its release."""
+    """Most GPU seconds: GPUs x seconds from a server's scheduling to its release. No run is started
+    that would exceed them, estimated by the mean of the ended runs. Started runs go on to their
+    end."""
     suspend: bool = Field(
-        False, description="Start no further runs. Those that were started go on."
+        False, description="Start no further runs. Started runs go on."
     )
     cancel: bool = Field(
         False, description="End the sweep and cancel its runs. Can't be undone."

@@ -1,4 +1,4 @@
-"""`BenchmarkSweep.status`: the table, its summary, and what is kept of a run to make it."""
+"""`BenchmarkSweep.status`: the table, its summary, and the part of a run's status it is made of."""
 
 from typing import Annotated, Literal
 
@@ -36,7 +36,7 @@ ShortReason = Annotated[str, Field(max_length=300)]
 
 
 class SweepReason(Reason):
-    """Why a sweep is where it is: a reason that runs have too, or one of these."""
+    """Why a sweep is in its current phase: a reason that runs have too, or one of these."""
 
     ENDING = "Ending"
     RUN_REFUSED = "RunRefused"
@@ -48,7 +48,7 @@ class SweepReason(Reason):
 
 
 class SweepEstimate(StatusModel):
-    """What the sweep will ask for, known before anything is created."""
+    """Variants, runs, stages and requests, known before anything is created."""
 
     variants: int = Field(description="Variants of the matrix.")
     runs: int = Field(description="Runs: variants x replications.")
@@ -57,11 +57,11 @@ class SweepEstimate(StatusModel):
 
 
 class RunCounts(StatusModel):
-    """The runs of the sweep, each in one of these."""
+    """The runs of the sweep, counted by state."""
 
     running: int = Field(0, description="Created and not ended.")
     completed: int = Field(0, description="Measured to their end.")
-    failed: int = Field(0, description="Ended early, by themselves.")
+    failed: int = Field(0, description="Ended early, but not cancelled.")
     cancelled: int = Field(0, description="Cancelled.")
     skipped: int = Field(
         0,
@@ -71,18 +71,20 @@ class RunCounts(StatusModel):
         0, description="Not created yet; after the sweep's end: never started."
     )
     lost: int = 0
-    """Runs lost with a server or client and retried (spec.maxRetries); not among those above."""
+    """Runs lost with a server or client and retried (spec.maxRetries); not in the other counts."""
     tabled: int = Field(
         0,
         description="Ended runs that are in the table, with their figures or their reason.",
     )
     summary: str = Field(
-        "", max_length=40, description="Ended runs of all, for the printer column."
+        "",
+        max_length=40,
+        description="Ended runs out of all, for a printer column.",
     )
 
 
 class FoundLoad(StatusModel):
-    """What the searches of a variant's runs found for a workload with load.search."""
+    """The loads that a variant's runs found for a workload with load.search."""
 
     workload: Annotated[str, Field(max_length=40)] = Field(
         description="Name of the workload."
@@ -93,17 +95,16 @@ class FoundLoad(StatusModel):
 
 
 class VariantStatus(StatusModel):
-    """One variant: how its runs fared."""
+    """One variant, and the state of its runs."""
 
     name: Variant = Field(description="Name of the variant.")
     number: int
-    """Its number, from 1: its runs are called SWEEP-v<number>-r<replication>, replications from 1;
-    those that are measured anew end in
-    -a2, -a3 and so on."""
-    gpus: int = Field(0, description="GPUs its server asks for.")
+    """Number of the variant, from 1. Its runs are called SWEEP-v<number>-r<replication>, with
+    replications from 1; the names of retried runs end in -a2, -a3 and so on."""
+    gpus: int = Field(0, description="GPUs that its server requests.")
     completed: int = Field(0, description="Runs measured to their end.")
     failed: int = Field(
-        0, description="Runs that ended early, but for those that were lost."
+        0, description="Runs that ended early; lost runs are not counted."
     )
     lost: int = Field(
         0,
@@ -113,14 +114,16 @@ class VariantStatus(StatusModel):
         None, description="The worst verdict of its rows."
     )
     reason: Annotated[str, Field(max_length=128)] | None = None
-    """Why a run of it failed, in the stable word that the run's condition Failed carries."""
+    """Why a run of the variant failed: the reason of the run's condition Failed."""
     run: Annotated[str, Field(max_length=40)] | None = None
     """The run that failed first; it keeps its records and the last lines of its server's log."""
     message: str | None = Field(
-        None, max_length=200, description="Its message, cut to 200 characters."
+        None,
+        max_length=200,
+        description="Message of that run, cut to 200 characters.",
     )
     searches: list[FoundLoad] = entries(16, key="workload")
-    """The highest loads that its runs found, one entry a workload with load.search."""
+    """The highest loads that the variant's runs found, one entry a workload with load.search."""
     outcome: Outcome | None = Field(
         None, description="Summary of the comparison; absent for the baseline."
     )
@@ -147,33 +150,34 @@ class SweepRow(StatusModel):
         0, description="Runs behind these figures, each a fresh server."
     )
     left_out: int = 0
-    """Runs that were measured to their end and are not behind them: Invalid here, or without this
-    load point. The row is Suspect then, at best."""
+    """Runs that were measured to their end but left out of these figures: they are Invalid here, or
+    lack this load point. The row is then Suspect at best."""
     metrics: Metrics = Field(
         default_factory=dict,
         description=(
             "Figures under vLLM's own names, the geometric mean over the runs; "
-            "output_throughput_per_gpu beside them where every variant has GPUs, and the costs of "
-            "a run's rows where the template names a price. Then the servers' own words: "
+            "also output_throughput_per_gpu if every variant has GPUs, and the costs of a run's "
+            "rows if the template names a price. Then the figures that servers report: "
             f"{_MEANS}, the mean over the runs, and {_MAXIMA}, the highest of any run."
         ),
     )
     throughput_of: ThroughputOf | None = None
-    """What its throughput, costs and tokens per joule are those of, as in a run's rows."""
+    """The part of the stage that throughput, costs and tokens per joule are taken from, as in a
+    run's rows."""
     changes: list[Change] = entries(7, key="metric")
-    """Change against the baseline's row, with interval and word. Of sweeps of equal servers, at
-    most 5 % have a wrong word anywhere; with scope WithinOneServer, a restart alone may make a
+    """Change against the baseline's row, with interval and word. Of all sweeps of equal servers, at
+    most 5 % have a wrong word anywhere. With scope WithinOneServer, a restart alone may make a
     difference."""
     paired: bool = Field(
         False,
-        description="Whether it was sent the same as the baseline, by digests.",
+        description="Whether it was sent the same traffic as the baseline, by digests.",
     )
     limit: Bottleneck | None = None
-    """The server's bottleneck, where this variant and the baseline show it together: more ran at
-    once, and throughput stayed or the KV cache was full."""
+    """The server's bottleneck, if this variant and the baseline show it together: more requests ran
+    at once, and throughput stayed or the KV cache was full."""
     verdict: Verdict
-    """The worst verdict of the runs behind it; Unknown where nothing was measured. Invalid only
-    where no run can be trusted here."""
+    """The worst verdict of the runs behind these figures; Unknown if nothing was measured. Invalid
+    only if no run can be trusted here."""
     reason: ShortReason | None = Field(
         None,
         description=(
@@ -183,7 +187,7 @@ class SweepRow(StatusModel):
 
 
 class UndecidedVariant(StatusModel):
-    """A variant that would be better than the best if it were decided."""
+    """A variant that may be better than the best, but it is not certain."""
 
     variant: Variant = Field(description="Name of the variant.")
     load_point: LoadPointId = Field(
@@ -191,18 +195,18 @@ class UndecidedVariant(StatusModel):
     )
     throughput: float = Field(description="Output tokens a second there.")
     throughput_per_gpu: float | None = Field(
-        None, description="The same by GPU; absent unless every variant has GPUs."
+        None, description="The same per GPU; absent unless every variant has GPUs."
     )
     why: ShortReason = Field(
         description="What is not certain, or why its figures do not count."
     )
     requests_to_decide: int | None = None
     """About how many requests each of its runs needs at this load point, over all repeats, to
-    decide it; absent where it is not known, or more requests do not help."""
+    decide it; absent if the number is not known, or more requests do not help."""
 
     @property
     def decided_by(self) -> str:
-        """Return what would decide on this variant, or why it is undecided if that is unknown."""
+        """Return what would decide on this variant; if that is unknown, why it is undecided."""
         if self.requests_to_decide is None:
             return self.why
         about = float(f"{self.requests_to_decide:.2g}")
@@ -214,39 +218,39 @@ THROUGHPUT = "throughput"
 
 
 class BestVariant(StatusModel):
-    """Who did best by one objective, in one workload; who would be better if it were decided."""
+    """The best variant by one objective in one workload, and the undecided ones beside it."""
 
     workload: Annotated[str, Field(max_length=40)] = Field(
         description="Name of the workload."
     )
     objective: Annotated[str, Field(max_length=80)]
-    """The limit that had to be kept, for example TTFT p99 <= 500 ms; `every objective`; or
-    `throughput`, where none had to be."""
+    """The limit that must be kept, for example TTFT p99 <= 500 ms; `every objective`; or
+    `throughput` if there is no limit."""
     variant: Variant | None = None
-    """The one that kept it with certainty and has the most output tokens a second; per GPU where
-    every variant has GPUs. Absent if none kept it with certainty."""
+    """The variant that keeps the limit with certainty and has the most output tokens a second, per
+    GPU if every variant has GPUs. Absent if none keeps it with certainty."""
     load_point: LoadPointId | None = Field(
-        None, description="The load point at which it did."
+        None, description="The load point at which it does."
     )
     throughput: float | None = None
     """Output tokens a second there, of the part of the stage that all load points of its workload
     have."""
     throughput_per_gpu: float | None = Field(
-        None, description="The same by GPU; absent unless every variant has GPUs."
+        None, description="The same per GPU; absent unless every variant has GPUs."
     )
     tied_with: list[Variant] = Field(
         default_factory=list, max_length=MAX_VARIANTS, json_schema_extra=SET
     )
-    """Variants that kept it too and may be the best: with 95 % the best one is among these and this
-    one."""
+    """Other variants that keep the limit and may be the best: with 95 % certainty the best one is
+    among these and `variant`."""
     optimism_percent: float | None = None
-    """By how much the figure of the best is too high on average if all load points that may be the
-    best are equal."""
+    """By how much the best figure is too high on average if all load points that may be the best
+    are equal."""
     undecided: list[UndecidedVariant] = entries(MAX_UNDECIDED)
     """Variants with more throughput than the best whose objective is neither met nor missed with
     certainty, or whose load point is Invalid; the highest first."""
     more_undecided: int = Field(
-        0, description="Further ones, which have no room in the list."
+        0, description="Further undecided variants, without room in the list."
     )
 
     @property
@@ -271,10 +275,10 @@ class BestVariant(StatusModel):
 
 
 class FrontPoint(StatusModel):
-    """A load point of the workload that none of the front beats.
+    """A load point on the Pareto front.
 
-    None is better on one axis, and at least equal on the other. Values that differ by less than
-    noise or 1 % are equal.
+    No other load point of the workload is better on one axis and at least equal on the other.
+    Values that differ by less than noise or 1 % are equal.
     """
 
     workload: Annotated[str, Field(max_length=40)] = Field(
@@ -284,14 +288,14 @@ class FrontPoint(StatusModel):
     load_point: LoadPointId = Field(description="Its load point.")
     throughput: float | None = Field(None, description="Output tokens a second.")
     throughput_per_gpu: float | None = Field(
-        None, description="The same by GPU; absent unless every variant has GPUs."
+        None, description="The same per GPU; absent unless every variant has GPUs."
     )
     mean_tpot_ms: float = Field(
         description="Mean time per output token, in milliseconds."
     )
     is_distinct: bool | None = None
-    """Whether it is shown to have more throughput and a higher TPOT than the point before it; false
-    where the noise is not known."""
+    """Whether it certainly has more throughput and a higher TPOT than the point before it; false if
+    the noise is not known."""
 
 
 class BenchmarkSweepStatus(StatusModel):
@@ -302,19 +306,20 @@ class BenchmarkSweepStatus(StatusModel):
     )
     phase: SweepPhase | None = Field(
         None,
-        description="Where the sweep is, for people; programs read the conditions.",
+        description="Current phase, for people; programs read the conditions.",
     )
     conditions: Conditions = Field(
         (), description="Observations about the sweep, one a type."
     )
     message: StatusText | None = Field(
-        None, description="What goes on, or why the sweep ended; in a sentence."
+        None,
+        description="What happens now, or why the sweep ended; in a sentence.",
     )
     accepted_time: Instant | None = Field(
-        None, description="When the spec was found good."
+        None, description="When the operator accepted the spec."
     )
     completion_time: Instant | None = Field(
-        None, description="When the sweep ended, however it did."
+        None, description="When the sweep ended, in whatever way."
     )
     estimate: SweepEstimate | None = Field(
         None, description="How large the sweep is."
@@ -323,19 +328,22 @@ class BenchmarkSweepStatus(StatusModel):
         None, description="Variant that the others are compared with."
     )
     currency: Annotated[str, Field(max_length=3)] | None = None
-    """Currency of every cost in this status, where the template names a price."""
-    runs: RunCounts | None = Field(None, description="How many runs are where.")
+    """Currency of every cost in this status, if the template names a price."""
+    runs: RunCounts | None = Field(
+        None, description="How many runs are in each state."
+    )
     gpu_seconds: float = Field(
         0, description="GPU-seconds of the runs that have released their GPUs."
     )
     variants: list[VariantStatus] = entries(MAX_VARIANTS, key="name")
-    """The variants, as listed in the matrix. A failed one has a reason."""
+    """The variants, as listed in the matrix. A variant with a failed run has a reason."""
     scope: Scope | None = None
     """WithinOneServer: intervals hold the noise of repeats on one server a variant; another start
-    of the same server may differ by more. BetweenServers: they hold that of fresh servers. Absent
-    where nothing is comparable."""
+    of the same server may differ by more. BetweenServers: they hold the noise of fresh servers.
+    Absent if nothing is comparable."""
     detectable_percent: float | None = None
-    """Change of the noisiest figure that is found with 80 % probability, by the noise measured."""
+    """Change of the noisiest figure that is detected with 80 % probability, by the noise
+    measured."""
     results: list[SweepRow] = entries(
         MAX_ROWS, "The table, one entry a variant and load point."
     )
@@ -343,7 +351,7 @@ class BenchmarkSweepStatus(StatusModel):
         MAX_BEST, "The best variant by each objective, and by throughput alone."
     )
     front: list[FrontPoint] = entries(MAX_FRONT)
-    """Pareto front of throughput against TPOT, from the lowest TPOT on; per GPU where every variant
+    """Pareto front of throughput against TPOT, from the lowest TPOT on; per GPU if every variant
     has GPUs."""
     verdict: Verdict | None = Field(
         None, description="The worst verdict of all rows."
@@ -373,15 +381,15 @@ class SweepTable(StatusModel):
     verdicts: Annotated[dict[Variant, Verdict], Field(max_length=MAX_VARIANTS)] = (
         Field(default_factory=dict)
     )
-    """By variant, of those that have figures."""
+    """The verdicts of the variants that have figures."""
     outcomes: Annotated[dict[Variant, Outcome], Field(max_length=MAX_VARIANTS)] = (
         Field(default_factory=dict)
     )
-    """By variant; the baseline has none."""
+    """The outcomes of the variants; the baseline has none."""
     searches: Annotated[
         dict[Variant, list[FoundLoad]], Field(max_length=MAX_VARIANTS)
     ] = Field(default_factory=dict)
-    """By variant."""
+    """The loads found, by variant."""
     truncated: Annotated[list[Truncated], Field(max_length=16)] = Field(
         default_factory=list
     )
@@ -415,7 +423,7 @@ _COMPARED = (
 
 
 def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
-    """Return the status with only what comparisons read."""
+    """Return the status with only the fields that comparisons read."""
     return BenchmarkRunStatus(
         conditions=status.conditions,
         phase=status.phase,

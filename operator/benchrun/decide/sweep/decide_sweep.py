@@ -49,8 +49,8 @@ from benchrun.plan import PlannedRun, Variant, estimate, load_points, run_manife
 def decide(facts: SweepFacts) -> SweepDecision:
     """Decide what to do about a sweep now.
 
-    The same observed state gives the same decision; decided again on its own outcome, nothing
-    changes.
+    The same observed state gives the same decision. Once a decision is carried out, deciding again
+    changes nothing.
     """
     status = read_leniently(BenchmarkSweepStatus, facts.sweep.status)
     if facts.sweep.deleting:
@@ -95,7 +95,7 @@ def decide(facts: SweepFacts) -> SweepDecision:
 
 
 def _noticed(state: SweepState) -> SweepState:
-    """Return the state with what is known as soon as the spec was accepted."""
+    """Return the state with the status fields that are known once the spec was accepted."""
     status = state.status
     update = {
         "accepted_time": status.accepted_time or timestamp(state.facts.now),
@@ -196,7 +196,7 @@ def _power(state: SweepState) -> str:
 def cancellations(sweep: Sweep, runs: Iterable[SweptRun]) -> tuple[Ref, ...]:
     """Return the runs to cancel: those that have not ended and are not being cancelled or deleted.
 
-    Of a sweep that is over, or whose plan can't be read, `runs` are all that it owns by uid.
+    If the sweep is over, or its spec can't be read, `runs` are all runs that it owns by uid.
     """
     going_on = (
         run
@@ -244,7 +244,7 @@ def to_read(state: SweepState) -> tuple[str, ...]:
 
 
 def table_wanted(state: SweepState) -> TableWanted:
-    """Return the description of the table of all runs that have ended."""
+    """Return what the table of all ended runs is to be made of."""
     variants = variant_statuses(state)
     return TableWanted(
         baseline=state.baseline,
@@ -264,7 +264,7 @@ def table_wanted(state: SweepState) -> TableWanted:
 
 
 def table_made(state: SweepState) -> TableMade | None:
-    """Return the wanted table, or why there is none; None: it is still to be made."""
+    """Return the wanted table, or why it could not be made; None: it is still to be made."""
     made = state.facts.collected.table
     return made if made is not None and made.wanted == table_wanted(state) else None
 
@@ -272,7 +272,7 @@ def table_made(state: SweepState) -> TableMade | None:
 def tabled(state: SweepState, made: TableMade) -> BenchmarkSweepStatus:
     """Return the status with the table of all runs that have ended.
 
-    Where that table could not be made, the status keeps the one before.
+    If that table could not be made, the status keeps the table before.
     """
     counted = counted_anew(state, tabled=len(state.ended))
     table = made.table
@@ -311,7 +311,7 @@ def tabled(state: SweepState, made: TableMade) -> BenchmarkSweepStatus:
 
 
 def counted_anew(state: SweepState, *, tabled: int) -> BenchmarkSweepStatus:
-    """Return the status with the current counts and the table that it has."""
+    """Return the status with the current counts; the table in it stays."""
     states = [run.state for run in state.in_order]
     counts = api.RunCounts(
         **{
@@ -376,7 +376,7 @@ def _variant(
 
 
 def ending(state: SweepState) -> Ending | None:
-    """Return why no more runs are started and the active ones are cancelled; None: no reason."""
+    """Return why the sweep ends early: no more runs are started, active ones cancelled; or None."""
     collected = state.facts.collected
     limit = state.spec.max_failed
     if state.spec.cancel:
@@ -401,10 +401,10 @@ def ending(state: SweepState) -> Ending | None:
 
 
 def has_lasted(refused: NotCreated, now: datetime) -> bool:
-    """Return whether a run was refused for as long as that is waited for.
+    """Return whether a run was refused for as long as the sweep waits for it.
 
-    A quota may come free, and a run of an earlier sweep will be gone, at any time: both are waited
-    for without end.
+    The sweep waits without a limit for room in a quota, and for a run of an earlier sweep of the
+    same name to be removed: both may happen at any time.
     """
     if refused.quota or refused.leftover or refused.since is None:
         return False
@@ -415,7 +415,7 @@ def has_lasted(refused: NotCreated, now: datetime) -> bool:
 def finish(state: SweepState, end: Ending | None, made: TableMade) -> SweepDecision:
     """Decide on a sweep with no active run left.
 
-    Everything comes in one write, so that no reader ever sees an end without its table.
+    Everything is written at once, so that no reader ever sees an ended sweep without its table.
     """
     facts = state.facts
     status = tabled(state, made).model_copy(
@@ -444,16 +444,12 @@ def finish(state: SweepState, end: Ending | None, made: TableMade) -> SweepDecis
 
 
 def _without_a_table(state: SweepState) -> Ending | None:
-    """Return the ending where the budget was spent too early, or nothing was measured.
-
-    None: neither is the case.
-    """
+    """Return the ending if the budget was spent too early, or nothing was measured; else None."""
     if state.waiting:
         message = (
             f"the budget of {state.spec.gpu_seconds_budget} GPU seconds has no room for another "
-            "run: "
-            f"{state.status.gpu_seconds:g} were held by {len(state.ended)} runs, "
-            f"{len(state.waiting)} were not started"
+            f"run: {len(state.ended)} runs held {state.status.gpu_seconds:g} GPU seconds, "
+            f"{len(state.waiting)} runs were not started"
         )
         return Ending(SweepReason.BUDGET_SPENT, message)
     if not any(run.state == "Completed" for run in state.ended):
@@ -500,7 +496,7 @@ def _measured(
         )
     if made.table is None:
         return SweepReason.NOT_JUDGED, sentence(
-            f"{measured}, but its table is not made: {made.problem}"
+            f"{measured}, but the table could not be made: {made.problem}"
         )
     if status.verdict == "Invalid":
         return (

@@ -51,7 +51,7 @@ class NotCreated:
 
 @dataclass(frozen=True, slots=True)
 class TableWanted:
-    """A table that the judge's process is to make."""
+    """A table that the judge process is to make, and what of."""
 
     baseline: str  # name of the variant that the others are compared with
     runs: tuple[TabledRun, ...]  # runs that were measured to their end
@@ -67,7 +67,7 @@ class TableMade:
 
 @dataclass(slots=True)
 class SweepCollected:
-    """What memory holds of a sweep that has not ended. All of it can be lost and read once more."""
+    """In-memory state of a sweep that has not ended. All of it can be lost and read again."""
 
     measured: dict[str, BenchmarkRunStatus] = field(default_factory=dict)
     """`essence` of the measured runs, by uid."""
@@ -88,15 +88,15 @@ class SweepFacts:
 class SweepDecision:
     """What to do now.
 
-    The order: cancel, create, write the status, post events; or, first of all, read.
+    It is done in this order: `cancel`, `create`, write the status, post `events`. With `read`,
+    nothing else is done.
     """
 
     status: BenchmarkSweepStatus
     read: tuple[str, ...] = ()
-    """Runs whose figures are to be read: a new decision follows, and this one requests nothing
-    else."""
+    """Runs whose figures are to be read; a new decision follows."""
     table: TableWanted | None = None
-    """The table to make: it is not waited for; a new decision follows when it is there."""
+    """The table to make; nothing waits for it, and a new decision follows when it is made."""
     cancel: tuple[Ref, ...] = ()
     create: tuple[Manifest, ...] = ()
     # whether the sweep is over: what memory holds of it is dropped
@@ -152,9 +152,9 @@ class SweepState:
 
     @cached_property
     def tried(self) -> dict[str, tuple[SweptRun, ...]]:
-        """Return the existing runs of each planned run, attempt by attempt, by name in the plan.
+        """Return the existing attempts at each planned run, in order, by the planned run's name.
 
-        The last attempt stands for the planned run.
+        The last attempt counts as the planned run.
         """
         facts = self.facts.runs
         names = {
@@ -180,7 +180,7 @@ class SweepState:
 
     @cached_property
     def next_attempts(self) -> dict[str, PlannedRun]:
-        """Return the next attempt at each lost run that has one left, by name in the plan."""
+        """Return the next attempt at each lost run that may be retried, by planned name."""
         each = (
             (planned.name, self._following(planned)) for planned in self.planned
         )
@@ -207,10 +207,7 @@ class SweepState:
         )
 
     def lost(self, variant: Variant | None = None) -> int:
-        """Return how many runs were lost and measured anew, or are to be.
-
-        It counts the runs of one variant, or of all.
-        """
+        """Return how many runs of one variant, or of all, were lost and are or will be retried."""
         return sum(
             len(self.tried[planned.name]) - (planned.name not in self.next_attempts)
             for planned in self.planned
@@ -220,9 +217,9 @@ class SweepState:
 
     @cached_property
     def _standing(self) -> dict[str, SweptRun]:
-        """Return the run that stands for each planned run, unless it is to be measured anew.
+        """Return the last attempt at each planned run, by the planned run's name.
 
-        The keys are names in the plan.
+        Runs that are to be retried are left out.
         """
         return {
             name: tried[-1]
@@ -234,7 +231,7 @@ class SweepState:
     def in_order(self) -> tuple[SweptRun, ...]:
         """Return the existing runs in the order of the plan, each with its last attempt only.
 
-        Runs that are to be measured anew are left out.
+        Runs that are to be retried are left out.
         """
         return tuple(self._standing.values())
 
@@ -256,10 +253,7 @@ class SweepState:
 
     @cached_property
     def skipped(self) -> tuple[PlannedRun, ...]:
-        """Return the runs not worth starting.
-
-        An earlier run of the same variant failed by its settings.
-        """
+        """Return the runs that are not started, since their variant's settings made a run fail."""
         return tuple(
             p
             for p in self.planned
@@ -270,7 +264,7 @@ class SweepState:
     def waiting(self) -> tuple[PlannedRun, ...]:
         """Return the runs that are still to be started, in order.
 
-        The next attempt at a lost run takes the place of the planned run.
+        A lost run is replaced by the next attempt at it.
         """
         left_out = {
             planned.name for planned in self.skipped
@@ -296,7 +290,7 @@ class SweepState:
     def _budget_has_room(self, ahead: int) -> bool:
         """Return whether the budget has room for one more run, at the mean cost so far.
 
-        It is counted beside the active runs and `ahead` more.
+        The active runs and `ahead` further runs are counted, too.
         """
         if (budget := self.spec.gpu_seconds_budget) is None:
             return True
@@ -309,9 +303,9 @@ class SweepState:
 
     @cached_property
     def gpu_seconds(self) -> tuple[float, ...]:
-        """Return the GPU seconds that each run held, the lost runs too.
+        """Return the GPU seconds that each ended run held, lost runs included.
 
-        Runs that have not ended, and those that held none, are left out.
+        Runs that held none are left out.
         """
         held = (
             run.held_seconds * planned.variant.gpus
@@ -324,8 +318,8 @@ class SweepState:
 def _is_lost(run: SweptRun, figures: BenchmarkRunStatus | None) -> bool:
     """Return whether the run ended with a pod that was taken away or restarted.
 
-    A restart in the last stage is found only by the judge, from what was read of the run
-    (`figures`), when every record is there and the run is Completed.
+    Only the judge finds a restart in the last stage. So the `figures` of a Completed run are
+    searched for such findings, too.
     """
     if run.state == "Failed":
         return run.reason in FROM_OUTSIDE
@@ -339,7 +333,7 @@ def _is_lost(run: SweptRun, figures: BenchmarkRunStatus | None) -> bool:
 
 
 def accept_sweep(sweep: Sweep) -> tuple[BenchmarkSweepSpec, tuple[Variant, ...]]:
-    """Return the checked spec and its variants, which are all made before any run is.
+    """Return the checked spec and all its variants.
 
     Raise Unacceptable, which names the field's path.
     """
