@@ -454,4 +454,5 @@ def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
         ],
         searches=status.searches,
         profile=status.profile,
+        result_document=status.result_document,
     )
