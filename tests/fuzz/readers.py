@@ -15,7 +15,12 @@ from typing import Any
 from benchrun import names
 from benchrun.api import BenchmarkRunStatus, read_leniently, status_changes
 from benchrun.api.sweep import BenchmarkSweepStatus
-from benchrun.cli import errors as cli_errors, manifests
+from benchrun.cli import (
+    errors as cli_errors,
+    manifests,
+    result_documents as result_files,
+)
+from benchrun.cli.finished_results import NamedRun, with_document
 from benchrun.decide.sweep.decide_sweep import decide as decide_sweep
 from benchrun.decide.sweep.sweep_state import SweepCollected, SweepFacts
 from benchrun.effects.errors import error_of
@@ -49,6 +54,10 @@ from benchrun.observe.last_words import MAX_CHARS, bounded, last_words
 from benchrun.plan import problem_with
 from benchrun.preflight.manifest_checks import CHECKS, Known, check_object
 from benchrun.release import main as release
+from benchrun.report.export import formats
+from benchrun.report.export.encoders import NotExportable
+from benchrun.report.html.page import page
+from benchrun.report.markdown import markdown
 from benchrun.report.run_list import run_list_rows, sweep_list_rows
 from benchrun.report.run_summary import run_summary, sweep_summary
 from benchrun.report.tables import finding_rows, result_rows
@@ -83,15 +92,18 @@ from benchrun_client.engines.vllm import log as vllm_log
 from benchrun_client.engines.vllm.trace_reader import summary_of
 from benchrun_client.failures import RunFailure
 from pydantic import ValidationError
+from unit.cli.finished_runs import finished_run
 from unit.client.datasets.files import drawn, portion
 from unit.decide.scenes import Scene, instant
-from unit.judge_process.jobs import PLAN_DIGEST, STAGES, job, records
+from unit.judge_process.jobs import PLAN_DIGEST, STAGES, TWO_STAGES, job, records
 from unit.plan.specs import OWNER, UID
 from unit.sweep.sweeps import NAME, NAMESPACE, UID as SWEEP_UID, a_run, sweep_body
 
 VLLM = ENGINES["VLLM"]
 
 NOW = instant(1000)
+COMPARED = TWO_STAGES | {"baseline": {"name": "before"}}
+_BEFORE = json.dumps(finished_run().body).encode()
 MAX_INPUT_BYTES = 64 * 1024
 """What a fuzzer gives; the tests of each reader know larger ones."""
 
@@ -223,8 +235,28 @@ def baselines(data: bytes) -> None:
     _judged([*records(), JobPart.of("baseline", data, name="before")])
 
 
+def result_documents(data: bytes) -> None:
+    """A result document in a user's file: all that a command makes of it; and of a baseline."""
+    packed = gzip.compress(data, compresslevel=1, mtime=0)
+    part = JobPart.of("baselineDocument", packed, name="before")
+    _judged([*records(), JobPart.of("baseline", _BEFORE, name="before"), part])
+    with _as_file(data) as file, contextlib.suppress(result_files.BadDocument):
+        document = result_files.document_in(Path(str(file.path)))
+        if document is None:
+            return
+        run = result_files.run_of(document)
+        found = with_document(NamedRun(run, document), None)
+        _shown(run, found.status)
+        page(found, lambda _: '<svg width="1" height="1"/>', made_by="fuzz")
+        markdown(run.name, found.status, wide=True)
+        exported = formats.exported(found, document)
+        for each in formats.FORMATS.values():
+            with contextlib.suppress(NotExportable):
+                each.files(exported)
+
+
 def _judged(parts: list[JobPart]) -> None:
-    judgement, _ = judge_job(job(), parts)
+    judgement, _ = judge_job(job(COMPARED), parts)
     type(judgement).model_validate_json(judgement.model_dump_json())
 
 
@@ -404,6 +436,7 @@ READERS: dict[str, Callable[[bytes], None]] = {
         packed_records,
         timelines,
         baselines,
+        result_documents,
         pods,
         objects,
         statuses,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from benchrun.api import BenchmarkRunStatus
+from benchrun.api import BenchmarkRunStatus, ResultDocument, result_json
 from benchrun_client.contract import (
     ClientFigures,
     ClientProgress,
@@ -159,6 +159,20 @@ def _runs() -> list[Any]:
     return [finished_run().body]
 
 
+def _documents() -> list[bytes]:
+    document = finished_run().document
+    full = filled(BenchmarkRunStatus)
+    shared = set(BenchmarkRunStatus.model_fields) & set(ResultDocument.model_fields)
+    kept = {"phase", "conditions", "results", "message"}
+    update = {name: getattr(full, name) for name in shared - kept}
+    loads = {"lower": "4", "upper": "8"}
+    update["searches"] = [e.model_copy(update=loads) for e in full.searches]
+    rows = [row.model_copy(update={"value": "inf"}) for row in full.results]
+    update["results"] = [*document.results, *rows]
+    rich = document.model_copy(update=update)
+    return [result_json(document), result_json(rich)]
+
+
 def _statuses() -> list[bytes]:
     scenes = (
         Scene().measuring(),
@@ -292,6 +306,7 @@ _SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "packed_records": lambda: [seal(measured(0))[1]],
     "timelines": _timelines,
     "baselines": lambda: _lines(_runs()),
+    "result_documents": _documents,
     "pods": _pods,
     "objects": _objects,
     "statuses": _statuses,

@@ -6,12 +6,13 @@ field is never given another meaning within a version.
 """
 
 import gzip
+import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 from pydantic_core import from_json
 
 from benchrun.api.base import StatusModel
@@ -338,6 +339,18 @@ class ResultDocument(StatusModel):
         description="Lists that were cut to keep the document small.",
     )
 
+    @model_validator(mode="after")
+    def _loads_are_numbers(self) -> Self:
+        loads = [(row.load_point, row.value) for row in self.results]
+        for each in self.searches:
+            loads += [
+                (each.workload, load) for load in (each.lower, each.upper) if load
+            ]
+        for name, load in loads:
+            if not _is_load(load):
+                raise ValueError(f"{load!r} is not a load, at {name}")
+        return self
+
     def status(
         self, written: BenchmarkRunStatus | None = None
     ) -> BenchmarkRunStatus:
@@ -393,6 +406,13 @@ class ResultDocument(StatusModel):
         )
 
 
+def _is_load(text: str) -> bool:
+    try:
+        return float(text) >= 0
+    except ValueError:
+        return False
+
+
 def result_json(document: ResultDocument) -> bytes:
     """Return the document as JSON: equal documents give equal bytes."""
     return document.model_dump_json(by_alias=True, exclude_none=True).encode()
@@ -418,6 +438,10 @@ def read_result(text: bytes) -> ResultDocument:
         raise ValueError(
             f"not a {RESULT_SCHEMA} document, but {str(schema)[:60]!r}"
         )
+    if (where := _out_of_range(body, "")) is not None:
+        raise ValueError(
+            f"not a {RESULT_SCHEMA} document: {where}: the number is out of range"
+        )
     try:
         return ResultDocument.model_validate(body)
     except ValidationError as error:
@@ -426,6 +450,23 @@ def read_result(text: bytes) -> ResultDocument:
         raise ValueError(
             f"not a {RESULT_SCHEMA} document: {where}: {first['msg']}"
         ) from None
+
+
+def _out_of_range(value: object, where: str) -> str | None:
+    """Return where a number is that 64 bits can't hold, such as 1e999; None: there is none."""
+    inside: Iterable[tuple[str, object]] = ()
+    if isinstance(value, float):
+        return None if math.isfinite(value) else where
+    if isinstance(value, int):
+        return None if abs(value) < 2**63 else where
+    if isinstance(value, dict):
+        inside = (
+            (f"{where}.{key}".lstrip("."), each) for key, each in value.items()
+        )
+    elif isinstance(value, list):
+        inside = ((f"{where}[{n}]", each) for n, each in enumerate(value))
+    found = (_out_of_range(each, place) for place, each in inside)
+    return next((place for place in found if place is not None), None)
 
 
 def open_result(packed: bytes) -> ResultDocument:

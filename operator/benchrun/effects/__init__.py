@@ -82,6 +82,7 @@ from benchrun.effects.pod_http import (
     Pulled,
     UnusableAnswer,
 )
+from benchrun.effects.stored_documents import stored_document
 from benchrun.effects.turns import Lane, Places, serving
 
 __all__ = [
@@ -163,4 +164,5 @@ __all__ = [
     "first_bytes",
     "in_cluster",
     "serving",
+    "stored_document",
 ]

@@ -290,7 +290,11 @@ async def _parts(
         except NotFound:
             return
         yield JobPart.of("baseline", json.dumps(body).encode(), name=baseline)
-        document = await stored_document(tools.cluster, run_of(body))
+        before = run_of(body)
+        ref = raw.mapping(before.status.get("resultDocument"))
+        document = await stored_document(
+            tools.cluster, before.namespace, before.uid, ref
+        )
         if document is not None:
             yield JobPart.of("baselineDocument", document, name=baseline)
 

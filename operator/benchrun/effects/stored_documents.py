@@ -4,30 +4,30 @@ import logging
 
 from benchrun.effects.errors import NotFound
 from benchrun.effects.kubernetes_api import KubernetesApi
-from benchrun.observe import Run, child_of, untrusted_json as raw
+from benchrun.observe import child_of, untrusted_json as raw
 from benchrun.plan import stored_result
 
 logger = logging.getLogger(__name__)
 
 
-async def stored_document(cluster: KubernetesApi, run: Run) -> bytes | None:
-    """Return the packed result document that the status of a run refers to.
+async def stored_document(
+    cluster: KubernetesApi, namespace: str, uid: str, ref: raw.Object
+) -> bytes | None:
+    """Return the packed result document of the run with this uid.
 
-    None where it refers to none, or what it refers to is gone or another one.
+    `ref`: what its status says of it. None where it refers to none, or what it refers to is gone or
+    another one.
     """
-    ref = raw.mapping(run.status.get("resultDocument"))
     if not (name := raw.text(ref.get("configMap"))):
         return None
     try:
-        body = await cluster.get("ConfigMap", namespace=run.namespace, name=name)
+        body = await cluster.get("ConfigMap", namespace=namespace, name=name)
     except NotFound:
         return None
-    if child_of("ConfigMap", body).owner_uid != run.uid:
+    if child_of("ConfigMap", body).owner_uid != uid:
         return None
     try:
         return stored_result(body, digest=raw.text(ref.get("sha256")))
-    except ValueError:
-        logger.warning(
-            "%s/%s: no result document in %s", run.namespace, run.name, name
-        )
+    except ValueError as error:
+        logger.warning("%s/%s: %s", namespace, name, error)
         return None

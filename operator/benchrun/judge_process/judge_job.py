@@ -6,6 +6,7 @@ Parts that can't be used are left out and counted.
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -28,7 +29,7 @@ from benchrun.api import (
     RunIdentity,
     open_result,
 )
-from benchrun.api.sweep import BenchmarkSweepSpec, SweepTable
+from benchrun.api.sweep import BenchmarkSweepSpec, SweepTable, essence
 from benchrun.judge.document_size import packed_document
 from benchrun.judge.judged_run import Surroundings, judged_run
 from benchrun.judge.sweep.judged_sweep import sweep_table
@@ -48,12 +49,19 @@ from benchrun.plan import (
 def table_job(job: SweepJob, parts: Iterable[JobPart]) -> SweepTable:
     """Build the table of a sweep.
 
-    Raises ValueError where the spec or a run's status is invalid.
+    A run's document follows its status, and counts in its place if it can be read. Raises
+    ValueError where the spec or a run's status is invalid.
     """
-    measured = {
-        part.head.name: BenchmarkRunStatus.model_validate_json(part.data)
-        for part in parts
-    }
+    measured: dict[str, BenchmarkRunStatus] = {}
+    for part in parts:
+        uid = part.head.name
+        if part.head.kind == "runDocument":
+            with suppress(ValueError):
+                document = open_result(part.data)
+                if uid in measured and document.run.uid == uid:
+                    measured[uid] = essence(document.status(measured[uid]))
+        else:
+            measured[uid] = BenchmarkRunStatus.model_validate_json(part.data)
     spec = BenchmarkSweepSpec.model_validate(job.spec)
     return sweep_table(
         spec, job.runs, measured, baseline=job.baseline, missing=job.missing

@@ -31,7 +31,9 @@ MAX_PART_BYTES = 2 * 1024 * 1024
 MAX_PARTS = 16_384
 MAX_JUDGEMENT_BYTES = 512 * 1024  # the line of an answer, without the document
 END = b"\n"  # terminator after the last part
-PartKind = Literal["record", "timeline", "baseline", "baselineDocument", "run"]
+PartKind = Literal[
+    "record", "timeline", "baseline", "baselineDocument", "run", "runDocument"
+]
 Name = Annotated[str, Field(max_length=253)]
 
 
@@ -113,8 +115,8 @@ class JobPart:
     """A part of a job with its bytes.
 
     These are a record (packed, as it was stored), a timeline (packed chunk), or the baseline (JSON
-    of the BenchmarkRun). Of a sweep they are what a run measured (JSON of its status,
-    `api.sweep.essence`), and the run's uid is the name.
+    of the BenchmarkRun, then its packed result document). Of a sweep they are what a run measured
+    (JSON of its status, `api.sweep.essence`, then its document), and the run's uid is the name.
     """
 
     head: PartHead

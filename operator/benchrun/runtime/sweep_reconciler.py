@@ -25,10 +25,12 @@ from benchrun.effects import (
     Forbidden,
     Invalid,
     JudgeChild,
+    KubernetesApi,
     NotFound,
     NotJudged,
     Occupied,
     Places,
+    stored_document,
 )
 from benchrun.judge_process.messages import JobPart, SweepJob
 from benchrun.names import KIND, ROLE_RUN
@@ -204,7 +206,9 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
                     missing=dict(wanted.missing),
                 )
                 table, _ = await self.judge.judge(
-                    job, _parts(wanted, memory), SweepTable
+                    job,
+                    _parts(self.cluster, key.namespace, wanted, memory),
+                    SweepTable,
                 )
         except NotJudged as error:
             problem = str(error)
@@ -285,8 +289,9 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
 
 
 async def _parts(
-    wanted: TableWanted, memory: SweepMemory
+    cluster: KubernetesApi, namespace: str, wanted: TableWanted, memory: SweepMemory
 ) -> AsyncGenerator[JobPart, None]:
+    """Yield each run's status and, where it has one, its result document, one at a time."""
     for run in wanted.runs:
         status = memory.collected.measured[run.uid]
         yield JobPart.of(
@@ -294,6 +299,16 @@ async def _parts(
             status.model_dump_json(by_alias=True, exclude_none=True).encode(),
             name=run.uid,
         )
+        if status.result_document is None:
+            continue
+        ref = status.result_document.model_dump(by_alias=True)
+        try:
+            document = await stored_document(cluster, namespace, run.uid, ref)
+        except ClusterError as error:  # Its status is there, with the main figures.
+            logger.warning("%s: its result document: %s", run.name, error)
+            continue
+        if document is not None:
+            yield JobPart.of("runDocument", document, name=run.uid)
 
 
 def _is_leftover(found: dict[str, Any], manifest: dict[str, Any]) -> bool:

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import re
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from benchrun.api import (
     ResultDocument,
     RunIdentity,
     ServerStatus,
+    Truncated,
     open_result,
     packed_json,
     read_result,
@@ -107,6 +110,59 @@ def test_what_the_cluster_knows_besides_stays() -> None:
         "end",
     )
     assert len(status.results) == 2
+
+
+def test_what_the_status_keeps_elsewhere_is_still_said_to_be_cut() -> None:
+    fields = (
+        "results[].metrics",
+        "timeline",
+        "servers[].args",
+        "comparison.loadPoints",
+    )
+    written = BenchmarkRunStatus(
+        truncated=[Truncated(field=f, total=2, included=1) for f in fields]
+    )
+    status = evaluated().document.status(written)
+    assert [cut.field for cut in status.truncated] == ["timeline", "servers[].args"]
+
+
+def test_a_document_alone_ends_with_its_last_answer() -> None:
+    document = evaluated().document
+    last = max(stage.last_receive_unix_us for stage in document.stages)
+    end = document.status().completion_time
+    assert end is not None
+    assert datetime.fromisoformat(end).timestamp() == last // 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        pytest.param(
+            '"value":"2"', '"value":"two"', "'two' is not a load", id="load"
+        ),
+        pytest.param(
+            '"repeats":1',
+            '"repeats":1,"repeatCvPercent":{"x":1e999}',
+            "spec.repeatCvPercent.x: the number is out of range",
+            id="too-large",
+        ),
+        pytest.param(
+            '"number":0', '"number":1000000000', "less than 10000", id="spans"
+        ),
+        pytest.param(
+            '"completed":',
+            '"completed":9223372036854775808,"x":',
+            "the number is out of range",
+            id="too-large-a-count",
+        ),
+        pytest.param('"99.9":', '"x":', "should match pattern", id="percentile"),
+    ],
+)
+def test_a_forged_value_is_named(old: str, new: str, named: str) -> None:
+    text = result_json(evaluated().document).decode()
+    assert old in text
+    with pytest.raises(ValueError, match=re.escape(named)):
+        read_result(text.replace(old, new, 1).encode())
 
 
 def test_a_stage_has_what_exports_show_of_it() -> None:

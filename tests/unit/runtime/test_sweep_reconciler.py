@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from benchrun.api import BenchmarkRunSpec, ResultDocument, RunIdentity
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.decide import Ref
 from benchrun.decide.sweep.sweep_state import TableWanted
@@ -25,6 +26,7 @@ from benchrun.judge_process.judge_job import table_job
 from benchrun.judge_process.messages import END, Job, JobPart, SweepJob, read_job
 from benchrun.names import API_VERSION, KIND
 from benchrun.observe import Key, packed, run_key, sweep_key, sweep_of_run
+from benchrun.plan import Owner
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import SweepMemory
 from benchrun.runtime.queue import Later
@@ -38,6 +40,7 @@ from benchrun.runtime.telemetry import Telemetry
 from unit.judge.comparison.sides import row
 from unit.runtime.bodies import swept_body
 from unit.runtime.memory_cluster import MemoryCluster, list_everything
+from unit.stored_documents import stored_document
 from unit.sweep.sweeps import NAME, NAMESPACE, UID, ended, failed, sweep_body
 
 Json = dict[str, Any]
@@ -193,6 +196,48 @@ async def test_from_creation_to_the_table(scene: Scene) -> None:
         ("wide", "OutOfGPUMemory"),
     ]
     assert len(scene.reconcile.memories) == 0
+
+
+@pytest.mark.parametrize(
+    ("trouble", "counted"),
+    [
+        pytest.param("", 1, id="there"),
+        pytest.param("gone", 0, id="gone"),
+        pytest.param("away", 0, id="not-to-be-had"),
+        pytest.param("other", 0, id="of-another-run"),
+    ],
+)
+async def test_a_run_counts_by_its_document(
+    scene: Scene, trouble: str, counted: int
+) -> None:
+    """The status of the run has no row left."""
+    await scene.until_settled()
+    run = scene.cluster.objects[KIND, NAMESPACE, FIRST]
+    uid = run["metadata"]["uid"]
+    document = ResultDocument(
+        run=RunIdentity(
+            namespace=NAMESPACE, name=FIRST, uid="x" if trouble == "other" else uid
+        ),
+        spec=BenchmarkRunSpec.model_validate(run["spec"]),
+        results=[row()],
+    )
+    ref, config_map = stored_document(
+        document, Owner(namespace=NAMESPACE, name=FIRST, uid=uid)
+    )
+    name = config_map["metadata"]["name"]
+    if trouble != "gone":
+        config_map["metadata"]["uid"] = "uid-of-the-document"
+        scene.cluster.add("ConfigMap", config_map)
+    if trouble == "away":
+        scene.cluster.broken_objects[name] = Unavailable("no answer")
+    stored = ref.model_dump(by_alias=True)
+    scene.end(FIRST, {**ended(), "results": [], "resultDocument": stored})
+    await scene.until_settled()
+    scene.end(SECOND, failed())
+    await scene.until_settled()
+    assert scene.status["phase"] == "Completed"
+    shown = {each["variant"]: each["runs"] for each in scene.status["results"]}
+    assert shown["base"] == counted
 
 
 async def test_figures_are_read_once_a_run(scene: Scene) -> None:

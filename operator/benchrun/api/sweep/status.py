@@ -462,4 +462,5 @@ def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
         ],
         searches=status.searches,
         profile=status.profile,
+        result_document=status.result_document,
     )

@@ -421,7 +421,8 @@ def request_table(run: ExportedRun) -> ExportTable:
 
 
 def _whole(count: float | None) -> Value:
-    return None if count is None else int(count)
+    """Return a count; None where it is not known, or larger than 64 bits hold."""
+    return None if count is None or abs(count) >= 2**63 else int(count)
 
 
 _TABLES: Mapping[TableName, Callable[[ExportedRun], ExportTable]] = {
