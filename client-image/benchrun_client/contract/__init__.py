@@ -282,7 +282,6 @@ __all__ = [
     "UserStart",
     "UserStartMode",
     "UsersLoad",
-    "Warmup",
     "WarmupOutcome",
     "WarmupPlan",
     "counted_gaps",

@@ -115,11 +115,11 @@ def found_in(scene: Scene) -> list[StageFinding]:
     ]
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.CSafeLoader):
     """Knows `!long`."""
 
 
-def _long(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> str:
+def _long(loader: yaml.CSafeLoader, node: yaml.ScalarNode) -> str:
     return str(loader.construct_scalar(node)) * LONG
 
 
