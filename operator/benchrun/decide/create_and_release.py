@@ -4,8 +4,8 @@ The client is created first and the server when the client is ready, so that no 
 
 The ConfigMaps of a finished run take less than 1 MiB together. It keeps its result document, and
 the records in the order of the plan, each with its part of the timeline, up to the first one that
-does not fit. Timeline chunks take at most half of the room. What does not fit is deleted, the last ones
-first.
+does not fit. Timeline chunks take at most half of the room. What does not fit is deleted, the last
+ones first.
 """
 
 from collections.abc import Iterable, Sequence

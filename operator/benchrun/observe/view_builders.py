@@ -143,8 +143,8 @@ def child_of(kind: str, body: raw.Object) -> Child:
     """Return the view of a Deployment, LeaderWorkerSet, Job, Service or ConfigMap.
 
     Only a BenchmarkRun that controls the object counts as its owner. A record, a timeline chunk or
-    a result document must also have the name that this run would have given it. Other objects need no
-    such check, since they are looked up by name.
+    a result document must also have the name that this run would have given it. Other objects
+    need no such check, since they are looked up by name.
     """
     metadata = raw.mapping(body.get("metadata"))
     labels = raw.mapping(metadata.get("labels"))
