@@ -54,8 +54,8 @@ What benchrun found in a run, whole: `{RESULT_SCHEMA}`, JSON. It is written once
 ended. `status` holds a part of it, cut to 100 kB.
 
 `benchrun export NAME --format result -o result.json` writes it. With `-f result.json` the commands
-`get`, `report`, `export` and `compare` show the run without a cluster. Comparisons with a baseline and
-the tables of sweeps are made of documents, too.
+`get`, `report`, `export` and `compare` show the run without a cluster. Comparisons with a baseline
+and the tables of sweeps are made of documents, too.
 
 In the cluster it is in the ConfigMap that `status.resultDocument` names, under `result.json.gz`:
 
