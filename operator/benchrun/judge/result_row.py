@@ -112,12 +112,7 @@ def measured_row(
     steady = (
         _steady(context, plateaus, shown, spec) if plateaus and on_plateaus else {}
     )
-    noise = measure.significance.repeat_cv_percent(
-        [measure.request_figures.sent_in_plateau(*each) for each in plateaus]
-        if steady and context.parts and None not in context.parts
-        else records,
-        [throughputs([s], on_plateaus=on_plateaus) for s in context.stages],
-    )
+    noise = _noise(context, plateaus, on_plateaus=on_plateaus)
     digests = "\n".join(record.prompts_digest for record in records)
     tokens_chosen = {
         record.sampling.in_words() if record.sampling is not None else None
@@ -158,6 +153,24 @@ def measured_row(
         ),
         verdict=verdict,
         findings=_codes(found),
+    )
+
+
+def _noise(
+    context: LoadPointContext,
+    plateaus: Sequence[tuple[StageRecord, measure.Plateau]],
+    *,
+    on_plateaus: bool,
+) -> dict[str, float]:
+    """Return how far the repeats scatter, in percent; empty of a single one."""
+    if len(context.stages) < 2:
+        return {}
+    is_steady = on_plateaus and context.parts and None not in context.parts
+    return measure.significance.repeat_cv_percent(
+        [measure.request_figures.sent_in_plateau(*each) for each in plateaus]
+        if is_steady
+        else context.records,
+        [throughputs([s], on_plateaus=on_plateaus) for s in context.stages],
     )
 
 

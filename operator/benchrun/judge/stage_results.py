@@ -187,7 +187,8 @@ def _latencies(
     of_load = next(each.load for each in spec.workloads if each.name == workload)
     queued = of_load.max_concurrency is not None
     load = stage.load
-    measured = measure.pools_of([stage.record])
+    is_only = len(context.stages) == 1
+    measured = context.pools if is_only else measure.pools_of([stage.record])
     pools = {
         name: pool
         for name, pool in measured.items()
@@ -195,7 +196,7 @@ def _latencies(
     }
     if queued:
         pools |= measure.pools_of([stage.record], measure.QUEUED_LATENCIES)
-    if len(context.stages) == 1 and queued == load.capped:
+    if is_only and queued == load.capped:
         return pools, {
             name: each for name, each in context.answered.items() if name in pools
         }

@@ -92,6 +92,29 @@ def test_stages_and_their_figures_go_by_in_a_log(
     ]
 
 
+def test_what_the_status_has_no_room_for_comes_from_the_document(
+    tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+) -> None:
+    run = finished_run()
+    first = run_body(running(done=3), name="judged")
+    cut = {
+        **run.body["status"],
+        "results": run.body["status"]["results"][:1],
+        "truncated": [{"field": "results", "total": 2, "included": 1}],
+    }
+    metadata = {**first["metadata"], "uid": run.document.run.uid}
+    end = {**run.body, "metadata": metadata, "status": cut}
+    new(kubectl, "judged")
+    kubectl.gives("configmap", body=run.config_maps[-1])
+    kubectl.gives("get", "judged", body=end, unless="--watch")
+    kubectl.watch(first, end)
+    assert main(["run", "-f", file(tmp_path, manifest("judged"))]) == 0
+    table = capsys.readouterr().out.partition("load point")[2]
+    assert [row.load_point for row in run.document.results] == [
+        line.split()[0] for line in table.splitlines() if line.startswith("chat/")
+    ]
+
+
 def test_without_access_to_records_stages_go_by_without_figures(
     tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
 ) -> None:

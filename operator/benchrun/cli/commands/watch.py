@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from rich.console import Console
 
+from benchrun.api import BenchmarkRunStatus
 from benchrun.api.sweep import spec
 from benchrun.cli import (
     cluster,
@@ -16,11 +17,12 @@ from benchrun.cli import (
     interrupts,
     shared_options,
 )
+from benchrun.cli.finished_results import NamedRun
 from benchrun.cli.progress_display import LogReporter, ScreenReporter
 from benchrun.names import KIND, SHORT_NAME
-from benchrun.observe import sweep_of
+from benchrun.observe import run_of, sweep_of
 from benchrun.report import exit_codes, tables
-from benchrun.report.watch_state import Followed, FollowedSweep
+from benchrun.report.watch_state import Followed, FollowedRun, FollowedSweep
 
 EPILOG = f"""\
 {shared_options.EXIT_CODES}
@@ -101,19 +103,29 @@ def say_how_to_go_on(
         )
 
 
+def _whole(followed: FollowedRun, kubectl: cluster.Kubectl) -> BenchmarkRunStatus:
+    """Return the status of a run with the rows of its document, where its own were cut."""
+    if followed.status.truncated:
+        with suppress(errors.KubectlError):
+            named = NamedRun(run_of(kubectl.get(followed.name)))
+            config_maps = finished_results.in_cluster(kubectl)
+            return finished_results.with_document(named, config_maps).status
+    return followed.status
+
+
 def _show(
     console: Console, followed: Followed, kubectl: cluster.Kubectl, *, wide: bool
 ) -> None:
     """Show the result of a run or sweep.
 
-    For a sweep whose status was cut, the rest is read from the cluster where it gives it.
+    Where the status was cut, the rest is read from the cluster where it gives it.
     """
     texts = followed.texts_per_prompt
     if not isinstance(followed, FollowedSweep):
         console_tables.show_result(
             console,
             followed.name,
-            followed.status,
+            _whole(followed, kubectl),
             texts_per_prompt=texts,
             wide=wide,
         )
