@@ -167,7 +167,7 @@ async def test_a_completion_with_a_token_is_good(api: Api) -> None:
         ),
         pytest.param(
             "CanaryFailed",
-            "without a token",
+            "that has no token",
             streaming("data: [DONE]\n\n"),
             id="no-token",
         ),
