@@ -440,7 +440,7 @@ class StageRecord(Message):
                     "columns of streams must have one entry for each request"
                 )
         if not self.requests.ok and self.profile is None:
-            raise ValueError("a stage has at least one request, got none")
+            raise ValueError("a stage has at least one request")
         if (self.profile is None) == (self.stage_id == PROFILE_STAGE):
             raise ValueError(
                 f"only the stage {PROFILE_STAGE} has a profile, and it must have one"

@@ -378,7 +378,9 @@ def old_vllm_samples(
     """
     if length_range(data.input.mean, data.range_ratio)[0] < 1:
         raise RunFailure(
-            "InvalidPlan", "inputTokens x (1 - rangeRatio) is less than one token"
+            "InvalidPlan",
+            "inputTokens x (1 - rangeRatio) is less than one token; raise inputTokens or lower "
+            "rangeRatio",
         )
     vocabulary = counter.tokenizer.vocab_size
     seed = slot.seed if data.seed is None else data.seed

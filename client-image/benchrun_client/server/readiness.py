@@ -287,7 +287,10 @@ async def _health_problem(
                 else f"no {engine.health_path}, and {MODELS_PATH} answers {status}"
             )
     except aiohttp.ClientConnectorCertificateError as error:
-        message = f"{url}: {first_line(error)} Give its authority as endpoint.caConfigMapRef."
+        message = (
+            f"{url}: {first_line(error)} Put the certificate of its authority into a ConfigMap, "
+            "and name that in endpoint.caConfigMapRef."
+        )
         raise RunFailure("CertificateInvalid", message) from error
     except NETWORK_ERRORS as error:
         return shorten(error_text(error), 300)

@@ -181,7 +181,9 @@ class GateServer:
             request.query.get("run") != self._plan.run_uid
             or request.query.get("plan") != self._digest
         ):
-            raise web.HTTPConflict(text="another run or another plan\n")
+            raise web.HTTPConflict(
+                text="this shard has another run or another plan\n"
+            )
         number = request.query.get("shard", "")
         if (
             not number.isdecimal()

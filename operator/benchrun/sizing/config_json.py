@@ -32,7 +32,7 @@ def whole(config: Config, name: str) -> int:
     if (value := number_if_any(config, name)) is None:
         raise UnknownShape(f"config.json does not say {name}")
     if not isinstance(value, int):
-        raise UnknownShape(f"{name} is {value!r}")
+        raise UnknownShape(f"{name} is {value!r}, expected a whole number above 0")
     return value
 
 
@@ -56,7 +56,9 @@ def number_if_any(config: Config, name: str) -> float | None:
         or not isinstance(value, int | float)
         or not 0 < value <= MOST
     ):
-        raise UnknownShape(f"{name} is {value!r}")
+        raise UnknownShape(
+            f"{name} is {value!r}, expected a number above 0 and at most {MOST:g}"
+        )
     return value
 
 
@@ -66,7 +68,9 @@ def value_if_any(config: Config, name: str, kind: type[_Value]) -> _Value | None
     Raises UnknownShape for a value of another type.
     """
     if (value := config.get(name)) is not None and not isinstance(value, kind):
-        raise UnknownShape(f"{name} is {value!r}")
+        raise UnknownShape(
+            f"{name} is {value!r}, expected {'a list' if kind is list else 'an object'}"
+        )
     return value
 
 
@@ -174,7 +178,9 @@ def _types(
     )
     if isinstance(period, str):
         if not {*period} <= {"L", "G"}:
-            raise UnknownShape(f"sliding_window_pattern is {period!r}")
+            raise UnknownShape(
+                f"sliding_window_pattern is {period!r}, expected only the letters L and G"
+            )
         return [
             "sliding_attention"
             if period[n % len(period)] == "L"
@@ -372,7 +378,7 @@ def _layers(
         shared = whole_if_any(text, "num_kv_shared_layers") or 0
         if shared >= len(attention):
             raise UnknownShape(
-                f"num_kv_shared_layers is {shared}, of {len(attention)} layers"
+                f"num_kv_shared_layers is {shared}, but the model has {len(attention)} layers"
             )
         found = tuple(
             layer
@@ -396,7 +402,7 @@ def _of_blocks(text: Config, *, heads: int, count: int) -> Iterator[Layer]:
     blocks = value_if_any(text, "block_configs", list)
     if blocks is None or len(blocks) != count:
         raise UnknownShape(
-            f"block_configs does not have an entry for each of {count} layers"
+            f"block_configs has {len(blocks or ())} entries, expected one a layer ({count})"
         )
     for place, block in enumerate(blocks):
         attention = (
@@ -413,7 +419,7 @@ def _of_blocks(text: Config, *, heads: int, count: int) -> Iterator[Layer]:
         groups, rest = divmod(heads, whole(attention, "n_heads_in_group"))
         if rest or not groups:
             raise UnknownShape(
-                f"block_configs[{place}].attention does not divide {heads} heads"
+                f"block_configs[{place}].attention: n_heads_in_group does not divide {heads} heads"
             )
         yield Layer(kind="Full", heads=groups, values=2 * _head_size(text, heads))
 
@@ -657,7 +663,7 @@ def rope_kind(rope: Config) -> str:
     """
     kind = rope.get("rope_type") or rope.get("type") or "default"
     if not isinstance(kind, str):
-        raise UnknownShape(f"rope_type is {kind!r}")
+        raise UnknownShape(f"rope_type is {kind!r}, expected a text")
     return "longrope" if kind == "su" else kind
 
 

@@ -64,7 +64,7 @@ def waiting(
             sentence = (
                 f"Requests waited, {number(waiting_by_times)} on average by the servers' own "
                 f"times, but only {pressure.queued} of {pressure.samples} samples show a queue: "
-                "they can't tell what it waited for."
+                "they can't tell what the requests waited for."
             )
         tokens = (
             {"maxNumBatchedTokens": limits.step_tokens}
