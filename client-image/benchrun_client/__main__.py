@@ -1,7 +1,7 @@
 """`python -m benchrun_client --plan plan.json`: measure one run, keep its records until stored.
 
-Exit codes: 0 if it is measured and acknowledged, 2 if the plan or what it names is wrong, 1 for
-everything else; 128 + n on a signal.
+Exit codes: 0 if all is measured and its storage acknowledged, 2 if the plan is wrong or names
+something that is missing or unusable, 1 for every other failure, 128 + n on a signal.
 """
 
 import argparse
@@ -36,20 +36,23 @@ def main() -> NoReturn:
         "--shards",
         type=int,
         default=1,
-        help="processes that send the load together",
+        help="number of processes that send the load together",
     )
     parser.add_argument(
-        "--processes", type=int, default=1, help="how many of them are in this pod"
+        "--processes",
+        type=int,
+        default=1,
+        help="number of these processes in this pod",
     )
     parser.add_argument(
         "--shard",
         type=int,
-        help=f"which of them this is; else the first of the pod ${INDEX_VARIABLE}",
+        help=f"number of this process; default: the first of the pod, by ${INDEX_VARIABLE}",
     )
     parser.add_argument(
         "--gate",
         default=IN_THE_POD,
-        help="where the others find shard 0 (default: %(default)s)",
+        help="HOST:PORT at which the others find shard 0 (default: %(default)s)",
     )
     arguments = parser.parse_args()
     logging.basicConfig(

@@ -36,12 +36,12 @@ Trouble = Literal[
     "ShardLost",
     "ClientError",
 ]
-"""Reasons caused by the server or its endpoint, which is wrong or unreachable; `ClientError`: the
-client is wrong."""
+"""Reasons caused by the server or its endpoint, which fails or is unreachable. `ClientError` is
+caused by the client itself."""
 Reason = Literal[BadInput, Trouble]
 MAX_MESSAGE_CHARACTERS = 1500
-"""Keeps the JSON of a failure under the 4,096 bytes of a termination message, in any writing
-system."""
+"""Most characters of a message: its JSON then fits the 4,096 bytes of a termination message, in any
+writing system."""
 TERMINATION_LOG_VARIABLE = "BENCHRUN_TERMINATION_LOG"
 DEFAULT_TERMINATION_LOG = Path("/dev/termination-log")
 MAX_TERMINATION_BYTES = 4096
@@ -107,7 +107,7 @@ def report_failure(failure: RunFailure, *, cause: BaseException) -> None:
 
 
 def leave_termination_message(failure: Failure) -> None:
-    """Write the failure as JSON where the kubelet looks for it, if that file exists."""
+    """Write the failure as JSON to the file that the kubelet reads, if it exists."""
     named = os.environ.get(TERMINATION_LOG_VARIABLE)
     path = Path(named) if named else DEFAULT_TERMINATION_LOG
     if not named and not path.exists():

@@ -1,8 +1,8 @@
 """How the client uses HTTP: proxies, the API key, private certificates and bounds.
 
 It also has an event loop in a thread. With `trust_env`, aiohttp looks up netrc and proxy variables
-in the default thread pool for every request, inside the measured TTFT (35 to 480 ms of it with 64
-to 512 streams). So it is on only if a proxy variable is set.
+in the default thread pool for every request, which adds to the measured TTFT (35 to 480 ms with 64
+to 512 streams). So `trust_env` is on only if a proxy variable is set.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ def proxies_set(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def tls_context(ca_file: str | None) -> ssl.SSLContext | None:
-    """Return a context with the certificates of the system and of `ca_file`.
+    """Return a context that trusts the system's certificates and those in `ca_file`.
 
-    None means the system's alone. Raises RunFailure `CertificateInvalid`.
+    Returns None, the default context, without a file. Raises RunFailure `CertificateInvalid`.
     """
     if ca_file is None:
         return None
@@ -57,7 +57,7 @@ def tls_context(ca_file: str | None) -> ssl.SSLContext | None:
 def open_session(
     *, tls: ssl.SSLContext | None, seconds: float
 ) -> aiohttp.ClientSession:
-    """Open a session for everything but load; `seconds` bounds each request as a whole."""
+    """Open a session for all requests but the load; a whole request may take `seconds`."""
     key = os.environ.get(API_KEY_VARIABLE)
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=tls or True),
@@ -71,7 +71,7 @@ def open_session(
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """An HTTP answer, its body bounded."""
+    """An HTTP answer with at most `MAX_ANSWER_BYTES` of its body."""
 
     status: int
     content_type: str
@@ -123,7 +123,7 @@ async def listen(
     backlog: int = 128,
     **options: Any,
 ) -> tuple[web.AppRunner, int]:
-    """Listen; return the runner, which the caller cleans up, and the port that was opened.
+    """Open a port; return the runner, which the caller must clean up, and the port's number.
 
     `options` go to the runner. Raises OSError if the port cannot be opened.
     """
@@ -140,9 +140,9 @@ async def listen(
 def metric_family(
     name: str, kind: str, about: str, samples: Mapping[str, float]
 ) -> str:
-    """Return one family of a metrics endpoint's text.
+    """Return one metric family in Prometheus text.
 
-    The keys of `samples` are what follows the name: a suffix, labels or nothing.
+    The keys of `samples` follow the name of the metric: a suffix, labels or nothing.
     """
     lines = "".join(
         f"{name}{suffix} {value!r}\n" for suffix, value in samples.items()
@@ -156,8 +156,8 @@ T = TypeVar("T")
 class BackgroundLoop:
     """An event loop in a thread that runs coroutines for other threads; it ends with the process.
 
-    Importing vLLM holds the main thread for half a minute, and measuring has its loop for itself:
-    the record server and the wait for the servers run here.
+    The record server and the wait for the servers run here, because importing vLLM holds the main
+    thread for half a minute, and the loop that measures must do nothing else.
     """
 
     def __init__(self) -> None:
@@ -170,12 +170,12 @@ class BackgroundLoop:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run work, and wait for its result.
+        """Run a coroutine and wait for its result.
 
-        Never call it from the background thread itself: it would wait for ever.
+        Never call this from the background thread itself: it would wait for ever.
         """
         return self.start(work).result()
 
     async def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run work, and wait for its result in another event loop."""
+        """Run a coroutine; await its result in the caller's event loop."""
         return await asyncio.wrap_future(self.start(work))

@@ -1,9 +1,9 @@
-"""Importing transformers and vLLM's benchmark without torch.
+"""Import transformers and vLLM's benchmark without torch.
 
-That takes 3 s of CPU and 160 MB instead of 14 s and 970 MB (vLLM 0.32). Both import torch, and the
-benchmark much of a server, for names in annotations and base classes. During the import,
-placeholders stand for what is not used. Calling one raises an error; a version that calls one
-during the import is imported whole.
+This takes 3 s of CPU and 160 MB instead of 14 s and 970 MB (vLLM 0.32). Both import torch, and the
+benchmark imports much of a server, only for names in annotations and base classes. During the
+import, placeholders replace the modules that are not used. Calling a placeholder raises an error;
+if a version does so during the import, it is imported again with the real modules.
 """
 
 import logging
@@ -26,12 +26,15 @@ UNUSED = (
     "vllm.multimodal",
     "vllm.tokenizers",
 )
-"""Modules that are not used, with all their submodules. Data and tokenizers are loaded by the
-client's own code."""
+"""Modules that are replaced, with all their submodules. The client's own code loads data and
+tokenizers."""
 
 
 def transformers() -> Any:
-    """Import the library with only tokenizers and templates usable; may raise ImportError."""
+    """Import transformers, of which only tokenizers and templates then work.
+
+    May raise ImportError.
+    """
     if "torch" in sys.modules or "transformers" in sys.modules:
         return import_module("transformers")
     # "PyTorch was not found"
@@ -55,7 +58,7 @@ def vllm_benchmark() -> Any:
         Exception
     ) as error:  # Another version may do anything with a placeholder.
         log.info(
-            "vLLM's benchmark is imported with torch: %s: %s",
+            "importing vLLM's benchmark without torch failed (%s: %s); importing it with torch",
             type(error).__name__,
             error,
         )
@@ -85,7 +88,7 @@ def _any_name(_: object, name: str) -> Any:
 class _Anything(type):
     """The metaclass of placeholders.
 
-    They can be named, subscripted, inherited from and joined to others, but not called.
+    Placeholders can be subscripted, inherited from and joined with `|`, but not called.
     """
 
     __getattr__ = _any_name
@@ -96,7 +99,10 @@ class _Anything(type):
     __or__ = __ror__ = __getitem__
 
     def __call__(cls, *_: object, **__: object) -> Any:
-        raise TypeError("a placeholder for what a client does not use was called")
+        raise TypeError(
+            "called a placeholder of benchrun_client.light_imports, which replaces a "
+            "module that the client does not use"
+        )
 
 
 class _Placeholder(metaclass=_Anything):
@@ -116,4 +122,4 @@ class _Finder(MetaPathFinder, Loader):
         return _PlaceholderModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Do nothing: a placeholder module has every name already."""
+        """Do nothing: a placeholder module already has every name."""

@@ -1,8 +1,8 @@
 """Measuring a run: warm-ups, then the plan's stages back to back, then the stages of searches.
 
-Between two stages the server idles, so as little as possible happens there: the closing snapshot,
-which is the next stage's opening one, and a copy of the numbers into the pipe of the process that
-makes records.
+The server idles between two stages, so only two things happen there: a snapshot of its counters is
+taken, which closes one stage and opens the next, and the numbers are copied into the pipe of the
+process that makes records.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ DIAGNOSTIC_SECONDS = 10.0
 
 
 class StageSender:
-    """The sending of stages, which every shard does."""
+    """Sends stages; every shard has one."""
 
     def __init__(
         self,
@@ -75,9 +75,10 @@ class StageSender:
         user_gap_seconds: float | None = None,
         before_first_send: Callable[[], None] = lambda: None,
     ) -> RawStage:
-        """Send a stage, or this shard's share of it, and return it raw.
+        """Send a stage, or this shard's share of it, and return what was measured.
 
-        The share has a request. Instants of the raw stage still need the offset to Unix time.
+        The share must have at least one request. The caller must still set `unix_minus_perf`, the
+        offset from the instants to Unix time.
         """
 
         def on_send() -> None:
@@ -129,7 +130,7 @@ class StageSender:
 
 
 class Measuring(StageSender):
-    """The measuring of a whole plan on servers that are up, by shard 0 or the only process."""
+    """Measures a whole plan on servers that are up, in shard 0 or the only process."""
 
     def __init__(
         self,
@@ -162,13 +163,13 @@ class Measuring(StageSender):
         # Taken after the last stage: the next one begins with them.
         self._snapshots: Snapshots = ()
         self._warmed_up: dict[str, contract.WarmupOutcome] = {}
-        """Outcome by workload, until a record contains it."""
+        """Workload -> outcome of its warm-up, until a record contains it."""
         self._round_trips: contract.RoundTrips | None = None
         # Of closed loops, by workload, in order of measuring; warm-ups first.
         self._answer_times = defaultdict[str, list[AnswerTime]](list)
 
     async def run(self) -> None:
-        """Warm up, and measure every stage; hand each over as soon as it is measured."""
+        """Warm up, and measure every stage; hand over each stage as soon as it is measured."""
         if self._plan.warmups:
             await self._warm_up()
         # Once client and servers have run for a while: the first requests of a process are slow,
@@ -290,7 +291,7 @@ class Measuring(StageSender):
         return start
 
     async def _reset_caches(self) -> contract.CacheReset:
-        """Empty the prefix caches, then take the snapshot that the next stage begins with."""
+        """Empty the prefix caches, then take the snapshot that opens the next stage."""
         if any(
             snapshot is None or snapshot.running for snapshot in self._snapshots
         ):
@@ -307,8 +308,8 @@ class Measuring(StageSender):
     ) -> None:
         """Send the first prompt of a stage by itself.
 
-        Counters of the stage begin after it, so that it is no part of any figure; the stage finds
-        what it leaves in the cache.
+        The stage's counters begin after this request, so no figure includes it. What it leaves in
+        the prefix cache stays there for the stage.
         """
         call = EngineCall(
             [sample],
@@ -410,9 +411,9 @@ class Measuring(StageSender):
     async def _diagnose(
         self, stage: contract.Stage, sample: PromptRequest, raw: RawStage
     ) -> str:
-        """Return the server's answer to a request like those that failed.
+        """Send a request like those that failed, and return the server's answer.
 
-        The engine keeps only their reason phrases.
+        Of failed requests the load engine keeps only the HTTP reason phrases.
         """
         if self._plan.target.offline:
             return raw.errors[0]

@@ -1,7 +1,8 @@
-"""The client's processes: how one ends, and a child behind a pipe.
+"""Ending the client's process, and child processes that answer questions through a pipe.
 
-The child does work that would hold the interpreter lock. Questions and answers are bytes, one
-answer a question, in order. The child lives until its input ends, and yields to the load.
+A child does work that would hold the interpreter lock. Questions and answers are bytes; each
+question gets one answer, in order. The child runs at low priority, so that the process that sends
+the load gets the CPU first. It ends when its input ends.
 """
 
 import asyncio
@@ -21,9 +22,9 @@ NICENESS = 5
 
 
 def end_on_signals() -> None:
-    """End the process at once on SIGTERM and SIGINT, with code 128 + n.
+    """Install handlers that end the process at once on SIGTERM and SIGINT, with code 128 + n.
 
-    Process 1 of a container ignores a signal without a handler.
+    Without a handler, process 1 of a container ignores the signal.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: os._exit(128 + number))
@@ -32,7 +33,7 @@ def end_on_signals() -> None:
 def end_process(code: int) -> NoReturn:
     """End the process at once.
 
-    Nothing is left to tidy up, and the exit handlers of a large import take their time.
+    Exit handlers are skipped: there is nothing to clean up, and those of a large import are slow.
     """
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
@@ -41,7 +42,7 @@ def end_process(code: int) -> NoReturn:
 
 
 class ChildProcess:
-    """A child process behind a pipe; everything happens in one event loop, in order."""
+    """The parent's end of a child process; use it from one event loop only."""
 
     module: ClassVar[str]  # `python -m module` must call `serve`.
     name: ClassVar[str]  # Name of the process in a failure.
@@ -86,9 +87,10 @@ class ChildProcess:
 
 
 def serve(answer: Callable[[bytes], bytes], *, urgent: int = 0) -> None:
-    """Run the child's end: answer questions from stdin on stdout until stdin ends.
+    """Run the child: answer each question from stdin on stdout, until stdin ends.
 
-    The first `urgent` answers do not yield to the load.
+    `urgent` is how many questions are answered before the process lowers its own priority, so that
+    the load gets the CPU first.
     """
     source = sys.stdin.buffer
     sink = sys.stdout.buffer

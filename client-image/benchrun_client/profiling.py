@@ -1,7 +1,6 @@
 """The profile: some seconds of load under the server's own profiler, after everything was measured.
 
-Nothing here ends the run: a problem goes into the record, and profiling is given up after its own
-deadline.
+No problem here ends the run: it is written into the record. Profiling has its own deadline.
 """
 
 import asyncio
@@ -24,8 +23,8 @@ from benchrun_client.server.first_request import words_of
 from benchrun_client.server.readiness import Servers
 
 FIRST_ANSWER_SECONDS = 5.0
-"""Longest wait for the first answer, with which the profile begins, when some requests decode. If
-answers take longer, the profile begins this long after the start."""
+"""Longest wait before the profile begins. It begins with the first answer, because some requests
+then decode; if no answer comes within this time, it begins anyway."""
 POLL_SECONDS = 0.01
 STOP_SECONDS = 10.0
 MAX_PROBLEM_CHARACTERS = 300
@@ -169,9 +168,9 @@ class Profiling:
             await asyncio.wait([sending], timeout=min(left, POLL_SECONDS))
 
     def _drains(self) -> bool:
-        """Return whether all requests were sent and fewer than half of the concurrent ones remain.
+        """Return whether all requests were sent and fewer than half as many as at full load remain.
 
-        What follows is not the load any more.
+        From then on the server does not have its load any more.
         """
         sent = len(self.engine.instants.sent)
         answered = sum(map(bool, self.engine.instants.answered))
@@ -196,7 +195,7 @@ class Profiling:
             return await answer_of(response)
 
     async def _stop(self) -> None:
-        """Stop a profiler that still runs: others may use the server."""
+        """Stop the profiler if it still runs: the server may be used by others later."""
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 if self._runs:

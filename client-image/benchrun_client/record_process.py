@@ -1,6 +1,6 @@
-"""Making records in another process, with one headline per record for the log.
+"""Making records in another process, and a line for the log about each record.
 
-Checking, serialising and compressing a stage holds the interpreter lock for up to seconds while the
+Checking, serialising and compressing a stage takes up to seconds of the interpreter lock, while the
 next stage is measured. So the measuring process only copies its lists into a pipe.
 """
 
@@ -33,7 +33,7 @@ class RecordProcess(ChildProcess):
         parts: Sequence[bytes] = (),
         sharded: ShardedStage | None = None,
     ) -> tuple[Sealed, str]:
-        """Make the record of one stage, and return it sealed, with its headline.
+        """Make the record of one stage; return it with its envelope and a line for the log.
 
         `parts` are the packed parts of other shards. Raises RunFailure if the process died.
         """
@@ -45,9 +45,9 @@ class RecordProcess(ChildProcess):
 
 
 def headline(record: StageRecord, *, digest: str) -> str:
-    """Return one line for the log: the record's digest and as many of its figures as fit.
+    """Return a line for the log: the record's digest and as many of its figures as fit.
 
-    It helps if the record is never fetched.
+    The figures are then not lost if the record is never fetched.
     """
     line = {
         "schema": HEADLINE_SCHEMA,

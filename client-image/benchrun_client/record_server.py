@@ -1,8 +1,7 @@
-"""The HTTP server from which the operator pulls records; `contract` describes its four paths.
+"""The HTTP server from which the operator fetches records; `contract` describes its four paths.
 
-A long poll is held back until there is something new, at most `MAX_WAIT_SECONDS`. Records and
-acknowledgements need the run's token: a reader of a record could acknowledge it, and an
-acknowledged record is forgotten.
+GET /records is answered when there is something new, at the latest after `MAX_WAIT_SECONDS`. It
+needs the run's token, and so does POST /ack: an acknowledged record is deleted here.
 """
 
 import asyncio
@@ -28,10 +27,7 @@ LAST_ANSWERS_SECONDS = 2.0
 
 
 class RecordServer:
-    """The HTTP server for a run's state.
-
-    Everything but construction happens in one event loop.
-    """
+    """The HTTP server for a run's state; only its construction may be outside its event loop."""
 
     def __init__(self, state: RunProgress) -> None:
         self._state = state
@@ -53,7 +49,7 @@ class RecordServer:
         return bound
 
     async def stop(self) -> None:
-        """Close the port, after at most `LAST_ANSWERS_SECONDS` for answers that are being sent."""
+        """Close the port; wait at most `LAST_ANSWERS_SECONDS` for answers that are being sent."""
         if self._runner:
             await self._runner.cleanup()
 
@@ -83,7 +79,8 @@ class RecordServer:
             )
         except ValueError:
             return web.Response(
-                status=400, text="from and seen are integers, wait is in seconds\n"
+                status=400,
+                text="from and seen must be integers, wait a number of seconds\n",
             )
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_seconds):
@@ -103,10 +100,12 @@ class RecordServer:
         try:
             ack = Acknowledgement.model_validate_json(await request.read())
         except ValidationError:
-            return web.Response(status=400, text="not an acknowledgement\n")
+            return web.Response(
+                status=400, text="the body is not an acknowledgement\n"
+            )
         if not self._state.acknowledge(ack.through):
             return web.Response(
-                status=409, text="there are not that many records\n"
+                status=409, text="through is larger than the number of records\n"
             )
         return web.Response(status=204)
 

@@ -1,8 +1,8 @@
-"""One run from plan to exit, as the main thread of shard 0 or of the only process goes through it.
+"""One run from plan to exit: the main thread of shard 0 or of the only process.
 
 read plan -> load tokenizer -> find data -> ready
 import the load engine, write the prompts          | meanwhile, in the background: wait for the
-                                                   | servers, prove the path
+                                                   | servers, send them a first request
 warm up -> stage, stage, stage                     | meanwhile: serve records, make records
 wait until all is acknowledged
 """
@@ -65,7 +65,7 @@ T = TypeVar("T")
 def read_plan(path: Path) -> Plan:
     """Read and check the plan.
 
-    Raises RunFailure `InvalidPlan`, with the fields that are wrong but not their values.
+    Raises RunFailure `InvalidPlan`, which names the fields that are wrong but not their values.
     """
     try:
         with path.open("rb") as file:
@@ -92,9 +92,9 @@ def read_plan(path: Path) -> Plan:
 
 
 def peek_run_uid(path: Path) -> str:
-    """Return the run's uid even if the plan is broken elsewhere, or '' if it cannot be found.
+    """Return the run's uid even if the rest of the plan is not valid; '' if it cannot be found.
 
-    So the operator knows which run's failure it reads.
+    With the uid, the operator knows to which run the failure belongs.
     """
     try:
         with path.open("rb") as file:
@@ -105,7 +105,7 @@ def peek_run_uid(path: Path) -> str:
 
 
 class BaseRun(ABC):
-    """What every shard does from plan to exit."""
+    """The steps from plan to exit that all shards share."""
 
     _record_process: RecordProcess
 
@@ -122,7 +122,7 @@ class BaseRun(ABC):
         self._recording: list[Future[None]] = []
 
     def to_the_end(self) -> NoReturn:
-        """Measure, and end the process; this is the only way out, in success and failure."""
+        """Measure, then end the process, whether that succeeded or failed."""
         try:
             port = self._background.run(
                 self._server.start(address=self._address, port=self._port)
@@ -163,11 +163,11 @@ class BaseRun(ABC):
 
     @abstractmethod
     async def _before_end(self, failure: RunFailure) -> None:
-        """Give others what they still need of a process that failed."""
+        """Do what others still need before a process that failed ends."""
 
 
 class ClientRun(BaseRun):
-    """The run of shard 0, or of the only process: it sees the servers and gives the records."""
+    """The run of shard 0 or the only process, which finds the servers and serves the records."""
 
     _gate: GateServer | None = None
     _shards: FirstShard | None = None
@@ -247,14 +247,14 @@ class ClientRun(BaseRun):
         self._deliver()
 
     def _deliver(self) -> None:
-        """Report that all is measured, and serve until every record was fetched."""
+        """Report that all is measured, and serve until every record is acknowledged."""
         self._state.enter("Done")
         log.info("all stages measured")
         self._background.run(self._server.wait_until_delivered())
         self._background.run(self._server.stop())
 
     async def _profile(self, profiling: Profiling, plan: Plan) -> None:
-        """Take the profile once every record is made, so that no record is ever lost to it."""
+        """Take the profile after every record is made, so that it can't cost a record."""
         await asyncio.gather(*map(asyncio.wrap_future, self._recording))
         self._state.enter("Measuring", stage=PROFILE_STAGE)
         self._state.add(
@@ -262,9 +262,9 @@ class ClientRun(BaseRun):
         )
 
     def _open_gate(self, plan: Plan) -> GateServer:
-        """Open the gate for the other shards, and start those of this pod.
+        """Open the gate (`shards.gate_server`) to the other shards, and start those of this pod.
 
-        The run ends if one is lost.
+        The run ends if a shard is lost.
         """
 
         async def run_other(shard: int) -> None:
@@ -324,7 +324,7 @@ class ClientRun(BaseRun):
         print(line, file=self._log_lines, flush=True)
 
     async def _before_end(self, failure: RunFailure) -> None:
-        """Serve the records there are for a little longer."""
+        """Serve the existing records for a little longer."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_READ_SECONDS):
                 await self._server.wait_until_delivered()
@@ -349,7 +349,8 @@ def vllm_engine(
 def freeze_heap() -> None:
     """Take all objects out of garbage collection.
 
-    vLLM walks the heap before each stage (0.4 s after its import), and passes over frozen objects.
+    Before each stage vLLM runs the garbage collector, which takes 0.4 s after vLLM's import. It
+    skips frozen objects.
     """
     gc.collect()
     gc.freeze()
@@ -358,7 +359,7 @@ def freeze_heap() -> None:
 def find_all(plan: Plan) -> tuple[TokenCounter, Material]:
     """Find everything that can be missing, before a server is started for this run.
 
-    Returns tokenizer and material. Raises RunFailure.
+    Returns the tokenizer, and the rows and words for prompts. Raises RunFailure.
     """
     counter = load_tokenizer(plan.target)
     context = longest_context(plan.target.tokenizer)

@@ -1,7 +1,7 @@
 """The state of a run for the operator to read: progress, and records not yet acknowledged.
 
-The thread that measures writes it, the thread that serves reads it; every method may be called from
-any thread.
+The thread that measures writes it, and the thread that serves reads it. Every method may be called
+from any thread.
 """
 
 import hmac
@@ -30,7 +30,7 @@ class RunProgress:
         self.ready = False  # True once plan, tokenizer and data have been found.
 
     def begin(self, *, run_uid: str, token_digest: str | None) -> None:
-        """Set the run; `token_digest` None means that the plan cannot be read."""
+        """Set which run this is; `token_digest` is None if the plan cannot be read."""
         with self._lock:
             self._run_uid = run_uid
             self._token_digest = token_digest
@@ -58,7 +58,8 @@ class RunProgress:
     def count_answer(self) -> None:
         """Count one more answer in this stage.
 
-        Only the measuring thread calls it, once a request: no lock, no wake-up.
+        It is called once a request, only by the measuring thread, so it takes no lock and wakes no
+        listener.
         """
         self._requests_done += 1
 
@@ -74,9 +75,9 @@ class RunProgress:
         self._notify()
 
     def fail(self, failure: contract.Failure) -> bool:
-        """Record that the run ends without all its records.
+        """Record that the run failed.
 
-        Returns False if it had failed before: the first reason stands.
+        Returns False if it had failed before: the first failure is kept.
         """
         with self._lock:
             if self._progress.failure is not None:
@@ -88,7 +89,7 @@ class RunProgress:
     def may_read(self, token: str) -> bool:
         """Return whether a caller with this token may read.
 
-        Until the plan has been read there is nothing but progress, which every caller may read.
+        Until the plan has been read there is only progress, which every caller may read.
         """
         return self._token_digest is None or self.may_acknowledge(token)
 
@@ -111,9 +112,9 @@ class RunProgress:
     def delivery(
         self, *, first: int
     ) -> tuple[contract.Delivery, tuple[bytes, ...]]:
-        """Return the progress, and the records from `first` on that fit into one answer.
+        """Return the progress, and as many records from `first` on as fit into one answer.
 
-        It has at least one record if there is one.
+        If there is such a record, at least one is returned.
         """
         progress = self.progress()
         with self._lock:
@@ -138,9 +139,9 @@ class RunProgress:
         ), bodies
 
     def acknowledge(self, through: int) -> bool:
-        """Forget the records below `through`, which are stored elsewhere.
+        """Delete the records below `through`, because the operator has stored them.
 
-        Returns False if there are not that many. Can be repeated.
+        Returns False if there are fewer records. It may be called again with the same number.
         """
         with self._lock:
             if through > self._progress.records:
@@ -152,16 +153,13 @@ class RunProgress:
         return True
 
     def is_delivered(self) -> bool:
-        """Return whether the operator has everything.
-
-        The run is done, or its failure has been read, and every record is stored.
-        """
+        """Return whether the run is over and the operator has every record and any failure."""
         with self._lock:
             over = self._progress.phase == "Done" or self._failure_read
             return over and self._acknowledged == self._progress.records
 
     def listen(self, listener: Callable[[], object]) -> None:
-        """Call `listener` after every change, from the thread that made it."""
+        """Call `listener` after every change, in the thread that made the change."""
         self._notify = listener
 
     def _move(self, **changes: object) -> None:

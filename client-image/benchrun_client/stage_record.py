@@ -15,7 +15,7 @@ from benchrun_client.failures import shorten
 
 MAX_SCALARS = 200
 SAME_INSTANT_SECONDS = 0.001
-"""Largest time between first chunk and first content that count as one event, cut in two."""
+"""If the first content follows the first chunk within this time, both count as one event."""
 MAX_ERRORS = 8
 MAX_ERROR_CHARACTERS = 300
 MAX_DIAGNOSTIC_CHARACTERS = 1000
@@ -23,10 +23,10 @@ MAX_DIAGNOSTIC_CHARACTERS = 1000
 
 @dataclass(slots=True)
 class Instants:
-    """When each request was due, sent and answered, in the order of the requests, and how it ended.
+    """When each request was due, sent and answered, and how it ended, in order of the requests.
 
-    Instants are of `time.perf_counter`. The first request is the first to be sent; others may
-    overtake each other, where users begin spread.
+    Instants are of `time.perf_counter`. The first request is sent first; other requests may
+    overtake each other if the users begin spread over time.
     """
 
     due: list[float] = field(default_factory=list)
@@ -34,13 +34,13 @@ class Instants:
     answered: list[float] = field(default_factory=list)
     ok: list[bool] = field(default_factory=list)
     ended: list[bool] = field(default_factory=list)
-    """Whether the server's own count of tokens came, which closes a stream. vLLM calls a stream
-    without it a success."""
+    """Whether the server's count of tokens came, which is a stream's last chunk. vLLM's client
+    counts a stream without it as a success."""
     closed: list[bool] = field(default_factory=list)
-    """Whether the server closed the stream; empty: there are no streams."""
+    """Whether the server closed the stream; empty: answers are not streamed."""
     first_chunks: list[float] = field(default_factory=list)
-    """Instant of the first chunk, even without content; 0 if no chunk came. Empty: there are no
-    streams."""
+    """Instant of the first chunk, even without content; 0 if no chunk came. Empty: answers are not
+    streamed."""
     reconnected: int = 0
     """Number of requests that were sent again on a new connection."""
     connects: list[float] | None = None
@@ -62,9 +62,9 @@ class ClientCost:
 
 @dataclass(frozen=True, slots=True)
 class RawStage:
-    """A measured stage, cheap to copy: plain lists, in seconds.
+    """A measured stage as plain lists, which are quick to copy; times are in seconds.
 
-    Only shard 0 knows the fields that have a default.
+    Only shard 0 sets the fields that have a default.
     """
 
     run_uid: str
@@ -78,7 +78,7 @@ class RawStage:
     instants: Instants
     unix_minus_perf: float  # Offset that turns the instants into Unix time.
     previous_answer: float
-    """Instant of the answer before this stage (`time.perf_counter`, like `instants`)."""
+    """Instant of the last answer before this stage (`time.perf_counter`, like `instants`)."""
     ttfts: list[float]
     itls: list[list[float]]
     input_lens: list[int]
@@ -132,11 +132,11 @@ _COPIED = (
 
 
 _OF_TOKENS = ("output_token", "output_throughput", "total_token_throughput", "tpot")
-"""Parts of the names of those figures of the load engine that include its own token counts."""
+"""Parts of names: the load engine's figures with such names depend on its own token counts."""
 
 
 def _known_scalars(raw: RawStage) -> dict[str, float | int | None]:
-    """Return the load engine's figures, without token figures if it counted tokens itself."""
+    """Return the load engine's figures; if it counted tokens itself, without those on tokens."""
     if not any(uncounted(raw.instants)):
         return raw.scalars
     return {
@@ -188,8 +188,8 @@ def record_of(raw: RawStage) -> contract.StageRecord:
 def _token_gaps(raw: RawStage) -> Iterable[tuple[float, Sequence[float]]]:
     """Yield, for each answer, when the first of its gaps between tokens began, and these gaps.
 
-    A chat begins with a chunk that only names the role, with the first token right behind it: if
-    there are more chunks than tokens, that gap is not one between tokens.
+    Some chats begin with a chunk that only has the role, right before the first token. There are
+    then more chunks than tokens, and the first gap, which is not between tokens, is left out.
     """
     columns = (
         raw.instants.sent,
@@ -246,8 +246,8 @@ def _streams(raw: RawStage) -> contract.Streams | None:
 def uncounted(instants: Instants) -> list[bool]:
     """Return, for each answer, whether its stream was closed without the server's count of tokens.
 
-    The load engine then counts its text with the client's tokenizer, which need not be the
-    server's.
+    The load engine then counts the answer's tokens with the client's tokenizer, which may differ
+    from the server's.
     """
     if not instants.closed:
         return [False] * len(instants.sent)
@@ -264,7 +264,7 @@ def _in_order_of_sending(instants: Instants) -> list[int]:
 
 
 def micros(seconds: float) -> int:
-    """Return whole microseconds; a clock that was stepped back gives 0, never a negative figure."""
+    """Return whole microseconds; 0 instead of a negative time (a clock was set back)."""
     return max(round(seconds * 1_000_000), 0)
 
 
@@ -356,7 +356,7 @@ def sliced_gaps(raw: RawStage) -> list[Counter[int]]:
 
 
 def gap_slices(slices: Sequence[Counter[int]]) -> contract.GapSlices | None:
-    """Count how many gaps of each slice are above percentiles of all gaps; None without gaps."""
+    """Count, for each slice, the gaps above certain percentiles of all gaps; None without gaps."""
     counts = sorted(sum(slices, Counter[int]()).items())
     through = list(accumulate(count for _, count in counts))
     if not through:
@@ -379,7 +379,8 @@ def gap_slices(slices: Sequence[Counter[int]]) -> contract.GapSlices | None:
 def error_counts(errors: Iterable[str]) -> dict[str, int]:
     """Count the most frequent error texts.
 
-    vLLM gives a reason phrase or a whole traceback: the last line says what happened.
+    vLLM gives a reason phrase or a whole traceback. Only its last line is kept, which says what
+    happened.
     """
     lines = (
         [line.strip() for line in error.splitlines() if line.strip()]
@@ -395,7 +396,7 @@ def error_counts(errors: Iterable[str]) -> dict[str, int]:
 def scalars_of(result: dict[str, Any]) -> dict[str, float | int | None]:
     """Return the engine's own figures under its own names.
 
-    A figure that is not finite, or beyond what a record takes, is None.
+    A figure that is not finite, or outside a record's bounds, is None.
     """
     scalars: dict[str, float | int | None] = {}
     for name, value in result.items():

@@ -30,7 +30,7 @@ class TokenCounter:
         chat_template: str | None = None,
         commit: str | None = None,
     ) -> None:
-        """Wrap a Hugging Face tokenizer of the hub commit `commit`.
+        """Wrap a Hugging Face tokenizer, loaded from the hub's commit `commit`.
 
         `chat_template` replaces the tokenizer's own. Raises RunFailure `ChatTemplateInvalid`.
         """
@@ -43,10 +43,10 @@ class TokenCounter:
         self._has_template = bool(getattr(tokenizer, "chat_template", None))
 
     def _try_template(self) -> None:
-        """Render one message, as every request will be rendered.
+        """Render one message with the chat template, as for every request.
 
-        transformers renders in Jinja's sandbox; the run's startupDeadlineSeconds bounds how long it
-        may take, and no server waits for it. Raises RunFailure `ChatTemplateInvalid`.
+        transformers renders in Jinja's sandbox. This may take long, but it happens before a server
+        is created, and startupDeadlineSeconds bounds it. Raises RunFailure `ChatTemplateInvalid`.
         """
         try:
             rendered = self._rendered(_PROBE)
@@ -81,10 +81,10 @@ class TokenCounter:
         return self._lengths(texts, special=True)
 
     def shared_prefix(self, *, api: Api, after: str = "") -> int:
-        """Return how many tokens every prompt begins with, whatever its text.
+        """Return how many tokens all prompts begin with in common.
 
-        These are special tokens, the start of the chat template, and the tokens of `after`, for
-        prompts that begin with it. The number is measured on two texts with nothing else in common.
+        These are special tokens, the beginning of the chat template, and the tokens of `after` if
+        all prompts begin with that text. It is measured on two texts with nothing else in common.
         """
         texts = [f"{after}alpha", f"{after}omega"]
         chat = api == "Chat" and self._has_template
@@ -100,9 +100,9 @@ class TokenCounter:
         )
 
     def words(self) -> list[str]:
-        """Return words that are one token each wherever they stand, in the vocabulary's order.
+        """Return words that are one token each in any context, in the vocabulary's order.
 
-        Raises RunFailure `TokenizerUnusable` if there are too few to write random prompts with.
+        Raises RunFailure `TokenizerUnusable` if there are too few for random prompts.
         """
         plain = self._single_token_words(
             lambda word: word.isascii() and word.isalpha() and len(word) > 1
@@ -216,7 +216,7 @@ def load_tokenizer(target: Target) -> TokenCounter:
 def _commit(name: str, revision: str | None) -> str | None:
     """Return the commit of the hub's repository that the tokenizer was just loaded from.
 
-    The folder of the hub's cache shows it; None if the files came from elsewhere.
+    The folder in the hub's cache has the commit as its name. None if the files came from elsewhere.
     """
     try:
         hub = transformers().utils.hub
@@ -286,9 +286,9 @@ def _loading_failure(name: str, error: Exception) -> RunFailure:
 
 
 def longest_context(tokenizer_name: str) -> int | None:
-    """Return an upper bound of the model's context in tokens by its `config.json`.
+    """Return an upper bound on the model's context in tokens, from its `config.json`.
 
-    Rope scaling may stretch it. None if it cannot be known.
+    The bound includes rope scaling. None if it cannot be known.
     """
     try:
         config = json.loads((Path(tokenizer_name) / "config.json").read_bytes())

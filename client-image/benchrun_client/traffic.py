@@ -1,4 +1,4 @@
-"""All traffic of a run: the samples of every stage and warm-up.
+"""All traffic of a run: the requests of every stage and warm-up.
 
 Rows of a file are drawn before the client is ready, so that a dataset that is missing, broken or
 too small never takes a GPU. Random prompts, which cannot be missing, are written while the server
@@ -31,13 +31,13 @@ from benchrun_client.search.bisection import every_stage
 from benchrun_client.tokenizer import TokenCounter
 
 Place = tuple[int, int]
-"""The place of a portion: the position of its slot among the run's slots (the stages in order, then
-the warm-ups), and the position of its part in a mix."""
+"""The position of a portion: the position of its slot among the run's slots (the stages in order,
+then the warm-ups), and the position of its dataset in a mix."""
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Samples ready to send, in the order of the plan's stages and warm-ups."""
+    """Requests that are ready to send, in the order of the plan's stages and warm-ups."""
 
     stages: tuple[tuple[PromptRequest, ...], ...]
     digests: tuple[str, ...]
@@ -46,10 +46,10 @@ class Traffic:
     warmups: tuple[tuple[PromptRequest, ...], ...]
     """The last entry is the load to profile, if there is one."""
     probes: Mapping[str, tuple[PromptRequest, ...]] = field(default_factory=dict)
-    """Samples of the stages of a search, by stage id. Random prompts of all but the first stage are
-    written when it is known which stages will be needed."""
+    """Stage id -> requests, for stages of searches. Random prompts of all but the first stage are
+    written when it is known which stages are needed."""
     starts: Collection[Start] = ()
-    """Beginnings of the random prompts; no prompt that is written later may begin the same way."""
+    """First words of the random prompts; a prompt that is written later must begin differently."""
     shared_prefix_tokens: Mapping[contract.Api, int] = field(default_factory=dict)
     """Number of tokens that every prompt begins with, by API."""
     datasets: Mapping[str, tuple[contract.DatasetFacts, ...]] = field(
@@ -63,7 +63,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Material:
-    """What was found before ready: rows already drawn, and what is needed to write the rest."""
+    """What is found before the client is ready: rows, and what is needed to write other prompts."""
 
     rows: Mapping[Place, tuple[PromptRequest, ...]] = field(default_factory=dict)
     entries: Mapping[Place, tuple[Entry, ...]] = field(default_factory=dict)
@@ -75,10 +75,9 @@ class Material:
 
 
 def slots_of(plan: contract.Plan) -> tuple[Slot, ...]:
-    """Return every part of the run that sends requests.
+    """Return every part of the run that sends requests: stages, then warm-ups.
 
-    These are every possible stage of a search, and of a warm-up the requests that are not
-    repetitions.
+    All possible stages of searches are included. A warm-up counts only its different prompts.
     """
     loads = [
         w.model_copy(update={"requests": min(w.prompts or w.requests, w.requests)})
@@ -88,7 +87,7 @@ def slots_of(plan: contract.Plan) -> tuple[Slot, ...]:
 
 
 def is_written_late(plan: contract.Plan, search: contract.SearchPlan) -> bool:
-    """Return whether prompts of a search are written probe by probe."""
+    """Return whether a search's prompts are written while stages are measured."""
     return (
         isinstance(search.data, contract.RandomData)
         and plan.cache_policy != "Share"
@@ -105,7 +104,7 @@ def _measured(plan: contract.Plan) -> tuple[contract.Stage, ...]:
 def find_material(
     plan: contract.Plan, counter: TokenCounter, *, context_tokens: int | None = None
 ) -> Material:
-    """Draw rows and collect words.
+    """Draw the rows of all stages, and collect words for random prompts.
 
     `context_tokens` is the longest request that the model takes, None if it is not known; longer
     rows are left out. Raises RunFailure if a dataset is missing, broken or too small, or if the
@@ -155,10 +154,10 @@ def _entries(
 
 
 def sources_of(plan: contract.Plan) -> tuple[int, ...]:
-    """Return, for each slot, the position of the slot whose first samples it sends.
+    """Return, for each slot, the position of the slot whose first requests it sends.
 
-    It is the slot's own, but for stages under the policy Share. Those send what the longest stage
-    of their workload sends, as a script with a fixed seed would.
+    That is the slot itself, except for stages under cachePolicy Share: they all send the first
+    requests of their workload's longest stage, as a script with a fixed seed would.
     """
     slots = slots_of(plan)
     own = tuple(range(len(slots)))
@@ -177,7 +176,7 @@ def sources_of(plan: contract.Plan) -> tuple[int, ...]:
 def write_traffic(
     plan: contract.Plan, material: Material, counter: TokenCounter
 ) -> Traffic:
-    """Return all samples of the run, writing the random ones now.
+    """Write the random prompts, and return all requests of the run.
 
     Prompts that a search may never need are left out.
     """

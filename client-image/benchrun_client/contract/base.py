@@ -31,7 +31,10 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class Message(BaseModel):
-    """The base class of all messages between operator and client: closed and immutable."""
+    """The base class of all messages between operator and client.
+
+    Messages are immutable and refuse unknown fields.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -58,9 +61,9 @@ class LeavesOut(Message):
 class SamplingParams(LeavesOut):
     """How the server chooses each token; temperature 0 is greedy, always the likeliest token.
 
-    Every setting is sent, with the value that turns it off where it is not asked for: for settings
-    that a request leaves open, vLLM takes the values of the model's generation_config.json, or of
-    its own arguments (`ModelConfig.get_diff_sampling_param`, vLLM 0.32).
+    Every setting is sent, an unused one with the value that turns it off. For a setting that a
+    request lacks, vLLM would take the value of the model's generation_config.json or of its own
+    arguments (`ModelConfig.get_diff_sampling_param`, vLLM 0.32).
     """
 
     left_out: ClassVar[frozenset[str]] = frozenset({"min_p", "logprobs"})
@@ -78,8 +81,8 @@ class SamplingParams(LeavesOut):
     def body(self, *, chat: bool = False) -> dict[str, object]:
         """Return the sampling fields of a request body, by vLLM's names.
 
-        Greedy sampling leaves out the fields that only narrow the choice: vLLM ignores them. `chat`
-        says that the body is one of /v1/chat/completions.
+        For greedy sampling, fields that only narrow the choice are left out: vLLM ignores them.
+        `chat` means that the body is for /v1/chat/completions.
         """
         narrowed = (
             {
@@ -138,7 +141,7 @@ GREEDY = SamplingParams()
 def in_short() -> Iterator[None]:
     """Turn a validation error of the contract into a ValueError with one printable line.
 
-    The line names the place of the first error and what is wrong there.
+    The line names the field with the first error and what is wrong with it.
     """
     try:
         yield

@@ -1,12 +1,12 @@
 """How certain a percentile is: its confidence interval, and whether it keeps a limit. Pure.
 
-The requests of a stage are cut into batches in order of time. The scatter of the batches' own
-percentiles around that of all requests, as logarithms, gives the interval (sectioning: S. Asmussen
-and P. W. Glynn, Stochastic Simulation, 2007). Four corrections widen it, because the batches alone
-show too little scatter: for batches that resemble their neighbours, for a percentile that only a
-few busy times decide, for repeats that differ more than their batches do, and for repeats that were
-sent the same prompts. docs/measurement.md explains it in plain words, docs/truth.md how often it is
-right.
+The requests of a stage are cut into batches in order of time. Each batch has its own percentile.
+The scatter of their logarithms around the logarithm of the percentile of all requests gives the
+interval (sectioning: S. Asmussen and P. W. Glynn, Stochastic Simulation, 2007). The batches alone
+show too little scatter, so four corrections widen the interval: for batches that resemble their
+neighbours, for a percentile that only a few busy times decide, for repeats that differ more than
+their batches do, and for repeats that were sent the same prompts. docs/measurement.md explains the
+method in plain words; docs/truth.md shows how often the interval is right.
 """
 
 import math
@@ -27,38 +27,37 @@ Outcome = Literal["Met", "Missed", "Inconclusive"]
 BATCHES = 16
 MIN_BATCH_REQUESTS = 5
 MIN_BATCHES = 4
-"""Fewest batches whose scatter says anything."""
+"""Fewest batches whose scatter gives an interval."""
 FULL_CLUSTERS = 40
-"""Number of busy periods (or quiet ones) from which on the batches' scatter is used unchanged. With
-fewer, the interval is widened by the root of the shortfall."""
+"""Number of busy (or quiet) periods that is enough to use the batches' scatter unchanged. With
+fewer, the interval is widened by the square root of this number divided by the actual one."""
 MAX_STRETCH = 2.5
 MIN_ROUNDS = 3
 """Fewest rounds of all requests in flight in a stage: a shorter stage shows no steady load."""
 TAIL_PERCENT = 90.0
 MIN_TAIL_ROUNDS = 12
-"""Fewest rounds in each stage for reliable percentiles beyond `TAIL_PERCENT`: the longest answers
-reach their level last. After ten rounds of 256 users p95 of TTFT is 12 % off, and p99 of E2EL
-11 %."""
+"""Fewest rounds in each stage for reliable percentiles above `TAIL_PERCENT`: the longest latencies
+settle last. After ten rounds of 256 users p95 of TTFT is 12 % off, and p99 of E2EL 11 %."""
 MIN_OPEN_TAIL_ROUNDS = 40
-"""Rounds of all stages together that such percentiles need where requests arrive at a rate. With
-fewer, the stages that have an interval are those that saw little waiting: after twenty rounds p95
-of TTFT is 6 % too low."""
+"""Fewest rounds of all stages together for such percentiles if requests arrive at a rate. With
+fewer, only stages with little waiting get an interval: after twenty rounds p95 of TTFT is 6 % too
+low."""
 FAR = 2.0
-"""A limit that differs from every value by at least this factor is decided, whatever the
-correlation."""
+"""A limit that differs from every value by at least this factor is Met or Missed without an
+interval, however correlated the values are."""
 MIN_FAR_REQUESTS = 30
-"""Fewest requests in the steady part: most stages of 50 requests have as many. With fewer, the
-slowest percent is too often missing altogether."""
+"""Fewest requests for such a decision: most stages of 50 requests have as many in the steady part.
+With fewer, the slowest percent is too often missing altogether."""
 NEAR = 1.5
 """A limit within this factor cannot be decided by one stretch of time: servers change their speed
 over minutes. If the speed scatters by 15 % within five minutes, the median of eleven minutes of a
 loaded server is a third off in one of twenty cases."""
 MIN_REPEATS = 3
-"""Fewest repeats whose own scatter shows such changes."""
+"""Fewest repeats whose scatter shows such changes of speed."""
 GROWTH_PARTS = 20
 MIN_GROWTH_REQUESTS = 100
 MAX_REQUESTS = 10_000_000
-"""A larger estimate of the number of requests that would decide is not reported."""
+"""Largest estimate that is reported of the requests needed to decide whether a limit is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +67,14 @@ class StageShape:
     order: Sequence[int]
     """Positions of the requests, ordered by the instants at which they began."""
     clusters: Sequence[int]
-    """Positions in `order` at which the cycles of an open loop's queue, or the rounds of a closed
-    loop's users, begin: from 0 to the length of `order`."""
+    """Positions in `order` at which a cluster begins, from 0 to the length of `order`. A cluster is
+    a cycle of an open loop's queue, or a round of a closed loop's users."""
     rounds: float
-    """How often all requests in flight were answered; infinite for a load sent at once."""
+    """Requests divided by the number in flight; infinite for a load sent at once."""
     at_once: bool = False
     is_steady: bool = True
-    """Whether these requests are the steady part; False: the stage has none, and no limit counts as
-    kept for it."""
+    """Whether these requests are the steady part; False: the stage has none, so that it can't show
+    that a limit is kept."""
     is_open: bool = False  # Requests arrive at a rate, or as a trace has them.
     grows: bool = False
     """Whether the number of requests in the system grew throughout: the queue has no bound."""
@@ -92,10 +91,10 @@ def stage_shape(
 ) -> StageShape:
     """Return which requests of a stage count, and how they depend on each other.
 
-    `begins` and `ends` are instants in any one unit; an open loop's requests begin when they were
+    `begins` and `ends` are instants in the same unit; requests of an open loop begin when they are
     due. `users` is the number of users of a closed loop; None means an open loop, a trace, or a
-    load sent `at_once`. `counted` holds the positions of the requests of the steady part; None
-    means all requests, which are not steady if `is_steady` is False.
+    load sent `at_once`. `counted` holds the positions of the requests that count; None means all.
+    They are the steady part unless `is_steady` is False.
     """
     wanted = set(range(len(begins)) if counted is None else counted)
     every = sorted(range(len(begins)), key=begins.__getitem__)
@@ -124,10 +123,10 @@ def stage_shape(
 
 
 def _cycles(seen: Sequence[int]) -> list[int]:
-    """Return the places where the number of requests in the system rises above its median.
+    """Return the positions at which the number of requests in the system rises above its median.
 
     They cut the stage into regenerative cycles (M. A. Crane and D. L. Iglehart, 1975). The first
-    place is 0, the last is the length.
+    position is 0, the last is the length.
     """
     middle = sorted(seen)[len(seen) // 2]
     # Above the median, or to it: it may be the most there ever were, or the least.
@@ -146,8 +145,8 @@ def _rises(seen: Sequence[int], level: int) -> list[int]:
 def _grows(seen: Sequence[int]) -> bool:
     """Return whether the number of requests in the system grows throughout the second half.
 
-    Student's test decides whether the steps from one part to the next have a direction, which a
-    queue that keeps its level never shows.
+    Student's t-test decides whether the changes from part to part have a direction. The changes of
+    a queue that keeps its level have none.
     """
     # The first half may be the filling of an empty server.
     seen = seen[len(seen) // 2 :]
@@ -181,8 +180,8 @@ class LimitOutcome(NamedTuple):
     value: float
     """Value of the percentile; infinite if it falls among failed requests."""
     requests_to_decide: int | None = None
-    """Estimated number of requests of the load point that would decide; None: decided, or not
-    known."""
+    """Estimated requests that the load point needs for Met or Missed; None: it is decided, or the
+    number is not known."""
 
 
 class LatencySample(ABC):
@@ -193,18 +192,18 @@ class LatencySample(ABC):
         self.count = 0
         """Number of values, including those of failed requests."""
         self.copies = 1.0
-        """Number of stages per distinct set of prompts: stages that repeat the prompts of another
-        hold no chance of their own."""
+        """Number of stages per distinct set of prompts. Stages with the same prompts are not
+        independent of each other."""
         self._bounds: dict[tuple[float, float], _Bounds] = {}
 
     @property
     def rounds(self) -> float:
-        """Return how often all requests in flight were answered, over all stages."""
+        """Return the sum of the stages' rounds (`StageShape.rounds`)."""
         return math.fsum(stage.rounds for stage in self.stages)
 
     @property
     def least_rounds(self) -> float:
-        """Return how often all requests in flight were answered in the shortest stage."""
+        """Return the fewest rounds of any stage."""
         return min((stage.rounds for stage in self.stages), default=0.0)
 
     @property
@@ -219,7 +218,7 @@ class LatencySample(ABC):
 
     @property
     def is_open(self) -> bool:
-        """Whether requests of some stage arrived at a rate."""
+        """Return whether requests of some stage arrived at a rate or as in a trace."""
         return any(stage.is_open for stage in self.stages)
 
     @property
@@ -229,7 +228,7 @@ class LatencySample(ABC):
 
     @abstractmethod
     def percentile(self, percent: float) -> float:
-        """Return a percentile (0 to 100) of all values; infinite among failed requests."""
+        """Return a percentile (0 to 100) of all values; infinite if it is a failed request's."""
 
     @property
     @abstractmethod
@@ -240,9 +239,9 @@ class LatencySample(ABC):
     def _half_widths(
         self, percent: float, error: float
     ) -> tuple[float, float] | None:
-        """Return how far the percentile's logarithm may be lower and higher.
+        """Return how far the interval reaches below and above the percentile's logarithm.
 
-        The scatter of the batches decides. None means that there are too few batches.
+        It follows from the scatter of the batches. None means that there are too few batches.
         """
 
     @abstractmethod
@@ -250,9 +249,9 @@ class LatencySample(ABC):
         """Return the percentile of each stage."""
 
     def bounds(self, percent: float, error: float) -> "_Bounds":
-        """Return the percentile and the ends of its interval.
+        """Return the percentile and the bounds of its interval.
 
-        The ends are 0 and infinity if too little was measured.
+        The bounds are 0 and infinity if too little was measured.
         """
         key = (percent, error)
         if key not in self._bounds:
@@ -274,8 +273,8 @@ class LatencySample(ABC):
     ) -> tuple[float, float] | None:
         """Return the half-widths by batches or by repeats, whichever are larger.
 
-        A burst is judged by its repeats alone, for its batches are parts of its own queue. None
-        means that too little was measured.
+        For a burst only the repeats count, because its batches are parts of one queue. None means
+        that too little was measured.
         """
         by_batches = (
             (0.0, 0.0) if self.is_burst else self._half_widths(percent, error)
@@ -293,18 +292,18 @@ class LatencySample(ABC):
     def above(self, percent: float, limit: float, error: float) -> "Beyond":
         """Return whether more or fewer values certainly exceed `limit` than the percentile allows.
 
-        If values have two levels, the percentile jumps from one to the other, and the scatter of
-        its logarithm does not show that.
+        This counts values, because if they have two levels, the percentile jumps from one to the
+        other, and the scatter of its logarithm does not show that.
         """
         return Beyond(more=True, fewer=True)
 
     def _as_answered(self, value: float) -> float:
-        """Return the value from which the lower end of the interval is counted."""
+        """Return the value, or the longest answer if the value is infinite (a failed request)."""
         return value
 
 
 class Beyond(NamedTuple):
-    """Whether certainly more, or fewer, values lie beyond a limit than may."""
+    """Whether the share of values beyond a limit is certainly more, or less, than allowed."""
 
     more: bool
     fewer: bool
@@ -331,7 +330,10 @@ def _logarithm(value: float) -> float:
 def _scatter_of_repeats(
     values: Sequence[float], value: float, error: float
 ) -> float:
-    """Return the half-width of Student's interval of the repeats' logarithms around that of all."""
+    """Return the half-width of Student's interval from the repeats' percentiles, as logarithms.
+
+    `values` are the repeats' percentiles, `value` is the percentile of all their values.
+    """
     if math.isinf(value) and all(map(math.isinf, values)):
         return -math.inf
     if math.isinf(value) or any(map(math.isinf, values)):
@@ -356,9 +358,9 @@ def _stretch(clusters: float) -> float:
 
 
 def _effective(counts: Sequence[int]) -> float:
-    """Return the effective number of clusters, weighted by their squared sizes.
+    """Return the effective number of clusters that have these counts.
 
-    One large cluster does not count as many.
+    It is the squared sum divided by the sum of squares, so that one large cluster counts as one.
     """
     squares = sum(count * count for count in counts)
     return sum(counts) ** 2 / squares if squares else 0.0
@@ -373,7 +375,7 @@ class RequestSample(LatencySample):
         """Sort the values of each stage by time.
 
         `values` holds one entry per request, in the order of the record: infinity for a failed
-        request, None for one without a value.
+        request, None for a request without a value.
         """
         super().__init__(stages)
         found = [
@@ -433,7 +435,7 @@ class RequestSample(LatencySample):
 
     @cached_property
     def _alike(self) -> float:
-        """Return by how much neighbouring batches inflate the variance of a mean; 1: not at all."""
+        """Return the factor by which correlated neighbouring batches inflate a mean's variance."""
         levels = [
             [
                 fmean(_logarithm(min(value, self._longest)) for value in part)
@@ -480,9 +482,10 @@ class RequestSample(LatencySample):
     def _hits(
         self, hit: Callable[[float], bool], percent: float, error: float
     ) -> Beyond:
-        """Return whether certainly more, or fewer, values are hit than lie beyond the percentile.
+        """Return whether the share of hits is certainly above, or below, what `percent` allows.
 
-        The scatter of the batches' shares decides.
+        A hit is a value for which `hit` is true. The allowed share is 1 - percent / 100. The
+        scatter of the batches' shares gives the certainty.
         """
         batches = list(chain.from_iterable(self._batches))
         shares = [sum(map(hit, part)) / len(part) for part in batches]
@@ -496,7 +499,7 @@ class RequestSample(LatencySample):
         )
 
     def _clusters_with(self, hit: Callable[[float], bool]) -> float:
-        """Return how many clusters have values that are hit."""
+        """Return the effective number of clusters that have hits."""
         found = 0.0
         for values, edges in zip(self._values, self._clusters, strict=True):
             through = list(accumulate(map(hit, values), initial=0))
@@ -521,11 +524,11 @@ def _interpolated(ascending: Sequence[float], percent: float) -> float:
 
 
 class GapSample(LatencySample):
-    """Gaps between tokens (ITL), as counts of the part that counts, and shares by slices of time.
+    """Gaps between tokens (ITL) of the counted part, and their shares by slices of time.
 
     The share of gaps above the percentile scatters from slice to slice; the interval of that share
     gives the interval of the percentile (R. S. Woodruff, 1952). All streams get a token in the same
-    step of the engine, so the gaps of a slice are one observation.
+    step of the engine, so the gaps of a slice count as one observation.
     """
 
     def __init__(
@@ -537,8 +540,8 @@ class GapSample(LatencySample):
         """Pool the gaps of all stages.
 
         `gaps` holds, for each stage, the exact counts and the counts by slices of time. `failed`
-        holds the ratio of failed to answered requests of each stage; it adds the same ratio of
-        infinite gaps.
+        holds each stage's ratio of failed to answered requests; infinite gaps are added in the
+        same ratio.
         """
         super().__init__(stages)
         self._pools = [
@@ -612,9 +615,9 @@ def _pairs(pool: percentiles.Distribution) -> Iterator[tuple[float, int]]:
 
 
 def _shares_above(of: GapSlices, percent: float) -> list[float]:
-    """Return the share of gaps above an edge, for each batch of slices.
+    """Return the share of gaps above the percentile, for each batch of slices.
 
-    The edge is the recorded one nearest to the percentile.
+    The edge that lies nearest to the percentile stands for it.
     """
     edges = len(of.edges_us)
     columns = [of.above[place::edges] for place in range(edges)]
@@ -653,14 +656,14 @@ def is_bounded(sample: LatencySample, percent: float) -> bool:
 
 
 class Rounds(NamedTuple):
-    """How often all requests in flight were answered, against how often a percentile needs it."""
+    """The rounds that were measured (`StageShape.rounds`), and the rounds that are needed."""
 
     seen: float
     needed: int
 
 
 def missing_rounds(sample: LatencySample, percent: float) -> Rounds | None:
-    """Return the rounds where a percentile needs more of them; None where there are enough."""
+    """Return the measured and needed rounds if there are too few for a percentile, else None."""
     is_tail = percent > TAIL_PERCENT
     needed = MIN_TAIL_ROUNDS if is_tail else MIN_ROUNDS
     if sample.is_burst:
@@ -680,10 +683,10 @@ def decided(
     error: float = probability.ERROR,
     one_stretch: bool = True,
 ) -> LimitOutcome:
-    """Decide whether a percentile (0 to 100) is at most `limit`, for a sample with values.
+    """Decide whether a percentile (0 to 100) is at most `limit`; the sample must have values.
 
-    `one_stretch` says whether the stages lie in one stretch of time. If so, and they are few, a
-    limit close to the percentile (`NEAR`) is not decided.
+    `one_stretch` says whether the stages lie in one stretch of time. If they do, and there are
+    fewer than `MIN_REPEATS`, a limit close to the percentile (`NEAR`) is Inconclusive.
     """
     low, value, high = sample.bounds(percent, error)
     smallest, greatest = sample.range
@@ -707,10 +710,10 @@ def decided(
 def _requests_to_decide(
     sample: LatencySample, value: float, limit: float, low: float, high: float
 ) -> int | None:
-    """Return about how many requests would decide; None if that is unknown or too many.
+    """Estimate the requests that the load point needs for Met or Missed; None if not known.
 
-    It takes the measured percentile as true: the interval narrows with the root of the number of
-    requests.
+    The estimate takes the measured percentile as true, and the interval to narrow with the square
+    root of the number of requests. None also if it exceeds `MAX_REQUESTS`.
     """
     if math.isinf(value) or limit <= 0 or not sample.is_steady:
         return None

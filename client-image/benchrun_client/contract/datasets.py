@@ -59,8 +59,9 @@ class DataFile(Message):
 class DatasetFields(Message):
     """The base class of all datasets but the mix.
 
-    A dataset states everything that others ask of it. What has no value here it has to state: a
-    class without it is refused when it is defined, so that nothing falls silent on a new kind.
+    It lists the facts about a dataset that other modules ask for. A subclass must give each fact
+    that has no value here: a class that lacks one is refused when it is defined, so that no new
+    kind of dataset is handled by a wrong default.
     """
 
     kind: ShortText  # Its name in plan and spec.
@@ -72,11 +73,11 @@ class DatasetFields(Message):
     # Whether rows that are too long for the model are left out.
     drops_long_rows: ClassVar[bool]
     rules_in_spec: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """Rules between fields that a spec must keep: CEL, and the message where it is broken."""
+    """Rules between fields of a spec: a CEL expression, and the message if it is false."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Refuse a dataset that does not state what others ask of it."""
+        """Raise TypeError for a dataset that lacks a fact which has no value here."""
         asked = ("is_random_text", "is_unlimited", "reads_hub", "drops_long_rows")
         missing = [name for name in asked if not hasattr(cls, name)]
         if getattr(cls.longest, "__isabstractmethod__", False):
@@ -89,12 +90,12 @@ class DatasetFields(Message):
     def longest(self) -> tuple[int | None, int | None]:
         """Return the tokens of the longest prompt and the longest answer.
 
-        None: that depends on the data.
+        None: the length depends on the data.
         """
 
     @property
     def sends_again(self) -> bool:
-        """Return whether every stage sends the same, whatever the policy."""
+        """Return whether every stage sends the same prompts under any cachePolicy."""
         return False
 
     @property
@@ -104,11 +105,11 @@ class DatasetFields(Message):
 
     @property
     def copies(self) -> int:
-        """Return how often each prompt is sent in a row."""
+        """Return how many times in a row each prompt is sent."""
         return 1
 
     def for_warmup(self) -> Self:
-        """Return the dataset that a warm-up sends, which must be none of a stage's prompts."""
+        """Return a dataset for the warm-up, whose prompts no stage may send."""
         return self
 
 
@@ -209,7 +210,7 @@ class RandomData(DatasetFields, LeavesOut):
 
     @property
     def sends_again(self) -> bool:
-        """Return whether the generator has a seed of its own."""
+        """Return whether the dataset has a seed of its own, which every stage uses."""
         return self.seed is not None
 
     def for_warmup(self) -> Self:
@@ -236,7 +237,7 @@ class RandomData(DatasetFields, LeavesOut):
 
     @property
     def input(self) -> DrawnLengths:
-        """Return the distribution of prompt lengths; a fixed one is its own mean, min and max."""
+        """Return the distribution of prompt lengths; a fixed length is its mean, min and max."""
         return self.input_lengths or _around(self.input_tokens, self.range_ratio)
 
     @property
@@ -252,7 +253,7 @@ def _around(tokens: int | None, ratio: str | None) -> DrawnLengths:
 
 
 def length_range(tokens: int, ratio: str | None) -> tuple[int, int]:
-    """Return the least and the greatest length that vLLM 0.9 draws, rounded as vLLM rounds."""
+    """Return the least and the greatest length that vLLM 0.9 draws, rounded like vLLM's."""
     part = float(ratio or 0)
     return int(tokens * (1 - part)), int(tokens * (1 + part))
 
@@ -293,7 +294,7 @@ class PrefixRepetitionData(DatasetFields):
 class AgentData(DatasetFields):
     """One long conversation, with date and time in front of its first user turn.
 
-    A spec has other fields for it.
+    A spec has other fields for these values (`benchrun.api.datasets.AgentDataset`).
     """
 
     is_random_text = False
@@ -305,19 +306,20 @@ class AgentData(DatasetFields):
     # None: the conversation that comes with the client.
     file: DataFile | None = None
     variants: Count | None = Field(None, ge=1)
-    """Different dates in a stage; None: each request has its own. 1 is a static prefix."""
+    """Number of different dates in a stage; 1 is a static prefix. None: each request has its own
+    date."""
     turns: Annotated[int, Field(ge=1, le=64)] = 1
-    """Requests of a conversation, each with more of it than the one before; 1 is all of it, up to
-    its last answer."""
+    """Requests of a conversation, each with more of it than the one before. 1: a single request
+    with everything before the last answer."""
     # None: the length of the answer that comes next in the conversation.
     output_tokens: Length | None = None
     input_output_ratio: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """Tokens of a prompt for each that is requested, in place of output_tokens; 100 is common of
-    agents."""
+    """Input tokens for each output token that is requested, instead of output_tokens; 100 is common
+    for agents."""
 
     @property
     def longest(self) -> tuple[None, None]:
-        """Return that both depend on the conversation."""
+        """Return None twice: both lengths depend on the conversation."""
         return None, None
 
 
@@ -379,7 +381,7 @@ class ShareGPTData(DatasetFields, LeavesOut):
 
     @property
     def sends_again(self) -> bool:
-        """Return whether the rows are those of vLLM's sampler."""
+        """Return whether the rows are drawn by vLLM's sampler, with the dataset's own seed."""
         return self.seed is not None
 
 
@@ -412,12 +414,12 @@ class CustomData(DatasetFields):
 
     @property
     def longest(self) -> tuple[None, int | None]:
-        """Return the tokens of the longest answer, if they are the same for all."""
+        """Return the tokens of every answer if they are fixed; the prompts' depend on the data."""
         return None, self.output_tokens
 
 
 COPY = "{copy}"
-"""In an instruction of `texts`: stands for the number of the prompt's copy, from 0 on."""
+"""Placeholder in an instruction of `texts` for the number of the prompt's copy, from 0 on."""
 
 
 class TextsData(DatasetFields, LeavesOut):
@@ -483,12 +485,12 @@ class TextsData(DatasetFields, LeavesOut):
 
     @property
     def copies(self) -> int:
-        """Return how often each prompt is sent in a row."""
+        """Return how many times in a row each prompt is sent."""
         return self.duplicate
 
     @property
     def sends_again(self) -> bool:
-        """Return whether the texts are the file's first ones."""
+        """Return whether every stage takes the first texts of the file."""
         return self.order == "File"
 
 
@@ -575,7 +577,7 @@ class TimedTraceData(DatasetFields):
 
     @property
     def longest(self) -> tuple[None, None]:
-        """Return that both depend on the trace."""
+        """Return None twice: both lengths depend on the trace."""
         return None, None
 
 
@@ -612,7 +614,10 @@ Data = Annotated[SingleData | MixData, Field(discriminator="kind")]
 
 
 class DatasetFacts(Message):
-    """What was read for a workload, and what was left out: the same in each of its records."""
+    """What was read for a workload, and what was left out.
+
+    Every record of the workload has the same facts.
+    """
 
     part: int = Field(0, ge=0, le=64)  # Position in a mix; 0 for the only one.
     source: ShortText
@@ -622,4 +627,4 @@ class DatasetFacts(Message):
     rows_dropped: dict[Annotated[str, Field(max_length=30)], Count] = Field(
         default_factory=dict, max_length=8
     )
-    """Rows that can't be used, by reason; of the whole file, over all workloads."""
+    """Rows of the file that can't be used, by reason, over all workloads."""

@@ -1,8 +1,8 @@
 """The kinds of load, one model each: how the requests of a stage arrive.
 
-A kind states everything that others ask of it: its axis and the words for it, how its requests
-arrive, what bounds the requests in flight, and which part of a stage counts. The operator derives
-a load once from the spec (`load_of`); the plan carries it to the client, the client sends it and
+A kind states all facts about itself that other modules need: its axis and the words for it, how its
+requests arrive, what bounds the requests in flight, and which part of a stage counts. The operator
+derives a load once from the spec (`load_of`); the plan carries it to the client, which sends it and
 writes it into the record.
 """
 
@@ -62,10 +62,7 @@ class ThinkTime(Message):
 
 
 class LoadKind(LeavesOut):
-    """The base of all kinds of load, with what holds for most of them.
-
-    A kind overrides what it answers differently.
-    """
+    """The base of all kinds of load; it has the values that are right for most of them."""
 
     kind: ShortText
     axis: ClassVar[Axis]
@@ -79,8 +76,8 @@ class LoadKind(LeavesOut):
     is_whole: ClassVar[bool] = False  # Whether load values are whole numbers.
 
     is_open: ClassVar[bool] = False
-    """Whether requests arrive whatever becomes of the others; else a server has at any time all
-    that it can have."""
+    """Whether requests arrive independently of the answers (open loop). Otherwise the server always
+    has as many requests as the load allows, apart from think time."""
     follows_trace: ClassVar[bool] = False
     """Whether requests arrive at recorded instants: an open loop without a rate."""
     whole_batches: ClassVar[bool] = False
@@ -95,7 +92,7 @@ class LoadKind(LeavesOut):
 
     @classmethod
     def of(cls, value: str, **options: Any) -> Self:
-        """Build a load of this value, with those of the spec's options that the kind has.
+        """Build a load of this value; options that the kind does not have are ignored.
 
         Raises ValueError for a value that the kind can't have.
         """
@@ -110,7 +107,7 @@ class LoadKind(LeavesOut):
 
     @property
     def label(self) -> str:
-        """Return the load's part of the ids of load points: `rate=4`."""
+        """Return the load as it stands in the ids of load points, such as `rate=4`."""
         return f"{self.name_in_ids}={self.value}"
 
     @property
@@ -122,7 +119,7 @@ class LoadKind(LeavesOut):
     def at(self, value: Decimal) -> Self:
         """Return the same load at another value.
 
-        Raises ValueError where the kind has no such value.
+        Raises ValueError if the kind can't have this value.
         """
         assert self.varied is not None
         return self.model_validate(
@@ -131,7 +128,7 @@ class LoadKind(LeavesOut):
 
     @classmethod
     def offered(cls, value: str) -> str:
-        """Return how many requests were offered at a load value, in words."""
+        """Return the sentence part that says how many requests were offered at a load value."""
         return f"{value} {cls.unit} were offered"
 
     @property
@@ -153,7 +150,7 @@ class LoadKind(LeavesOut):
 
     @property
     def start_mode(self) -> UserStartMode | None:
-        """Return how users begin; None: one right after the other, or there are no users."""
+        """Return how users begin; None: one right after the other, or the load has no users."""
         return None
 
     @property
@@ -163,14 +160,14 @@ class LoadKind(LeavesOut):
 
     @property
     def mean_think_seconds(self) -> float:
-        """Return the mean seconds of a user from an answer to the next request."""
+        """Return the mean think time in seconds; 0 if users do not think."""
         return (
             0.0 if self.think_time is None else float(self.think_time.mean_seconds)
         )
 
     @property
     def trace_speed(self) -> float | None:
-        """Return the factor by which recorded arrivals are sped up; None: there are none."""
+        """Return the factor by which recorded arrivals are sped up; None: the load is no trace."""
         return None
 
     @property
@@ -180,17 +177,17 @@ class LoadKind(LeavesOut):
 
     @property
     def request_rate(self) -> str:
-        """Return vLLM's `--request-rate`: "inf" hands out all requests at once."""
+        """Return the value of vLLM's `--request-rate`: "inf" hands out all requests at once."""
         return "inf"
 
     @property
     def burstiness_text(self) -> str:
-        """Return vLLM's `--burstiness`."""
+        """Return the value of vLLM's `--burstiness`."""
         return "1"
 
     @property
     def closed_loop(self) -> bool:
-        """Return whether users send, each the next request after the answer to the last one."""
+        """Return whether users send, each of them the next request after its last answer."""
         return False
 
     @property
@@ -216,12 +213,12 @@ class LoadKind(LeavesOut):
 
     @property
     def always_busy(self) -> bool:
-        """Return whether a server never lacks requests by the load's nature."""
+        """Return whether the server always has requests: the load is not open, no user thinks."""
         return not self.is_open and self.think_time is None
 
     @property
     def capped(self) -> bool:
-        """Return whether requests of an open loop may have to wait in the client for a place."""
+        """Return whether requests of an open loop may wait in the client because of a cap."""
         return self.is_open and self.cap is not None
 
     @property
@@ -232,13 +229,13 @@ class LoadKind(LeavesOut):
     def requests(self, listed: int | None, duration_seconds: int | None) -> int:
         """Return the number of requests of a stage.
 
-        It is as listed; only a rate makes one of a duration. 0 where nothing tells it, which a spec
-        that the cluster has accepted can't have.
+        `listed` is the spec's number. A load with a rate computes the number from the duration
+        instead. 0 if neither is given, which the CRD refuses.
         """
         return listed or 0
 
     def least_seconds(self, requests: int) -> Decimal | None:
-        """Return how long that many requests take to arrive; None: that depends on the answers."""
+        """Return how long that many requests take to arrive; None: it depends on the answers."""
         return None
 
     def most_in_flight(self, requests: int) -> int | None:
@@ -246,23 +243,23 @@ class LoadKind(LeavesOut):
         return self.cap
 
     def held(self, requests: int, seconds: int) -> int:
-        """Return how many requests are in flight where each takes so many seconds.
+        """Return how many requests are in flight if each takes `seconds`; 0: not known.
 
-        It is asked of a load without a cap only. 0: nothing is known of it.
+        Call it only for a load without a cap.
         """
         return 0
 
     @property
     def warmup_concurrency(self) -> int | None:
-        """Return the requests in flight of a warm-up for this load; None: nothing bounds them."""
+        """Return the most requests in flight of this load's warm-up; None: nothing bounds them."""
         return self.cap
 
     def mean_in_flight(self, e2el_us: Sequence[int]) -> float | None:
         """Return how many requests users keep in flight on average.
 
-        This is the number of users, less those that think at a time (by Little's law); `e2el_us`
-        are the answered requests' E2ELs. For an open loop it is the cap. Returns None if nothing
-        bounds the requests in flight.
+        This is the number of users, less those that think at that time (by Little's law);
+        `e2el_us` are the E2ELs of answered requests. For an open loop it is the cap. Returns None
+        if nothing bounds the requests in flight.
         """
         users = self.cap
         if users is None or not self.mean_think_seconds or not e2el_us:
@@ -272,7 +269,7 @@ class LoadKind(LeavesOut):
 
 
 class _RequestRate(LoadKind):
-    """What all loads along the axis of request rates have in common."""
+    """The base of all loads whose axis is the request rate."""
 
     axis = "RequestRate"
     listed_in = "request_rates"
@@ -285,7 +282,7 @@ class _RequestRate(LoadKind):
 
     @property
     def cap(self) -> int | None:
-        """Return the most requests in flight; further ones wait in the client."""
+        """Return the most requests in flight; others wait in the client. None: no bound."""
         return self.max_concurrency
 
     def with_cap(self, cap: int) -> Self:
@@ -296,7 +293,7 @@ class _RequestRate(LoadKind):
 
 
 class RateLoad(_RequestRate):
-    """An open loop: requests arrive at a rate, whatever becomes of the others."""
+    """An open loop: requests arrive at a rate, independently of the answers."""
 
     left_out: ClassVar[frozenset[str]] = frozenset({"max_concurrency"})
     varied = "requests_per_second"
@@ -334,12 +331,15 @@ class RateLoad(_RequestRate):
         return Decimal(requests) / Decimal(self.requests_per_second)
 
     def held(self, requests: int, seconds: int) -> int:
-        """Return how many requests are in flight where each takes so many seconds."""
+        """Return how many requests are in flight if each takes `seconds`."""
         return min(requests, ceil(Decimal(self.requests_per_second) * seconds))
 
 
 class AtOnceLoad(_RequestRate):
-    """All requests at once; under a cap as many users, each with the next request when answered."""
+    """All requests at once.
+
+    A cap makes it a closed loop: as many users, each sending its next request when answered.
+    """
 
     left_out: ClassVar[frozenset[str]] = frozenset(
         {"max_concurrency", "start", "think_seconds"}
@@ -359,7 +359,7 @@ class AtOnceLoad(_RequestRate):
             self.start is not None or self.think_seconds is not None
         ) and not self.closed_loop:
             raise ValueError(
-                "start and think_seconds are of users: the load must have a cap"
+                "start and think_seconds need max_concurrency: without it there are no users"
             )
         return self
 
@@ -392,12 +392,12 @@ class AtOnceLoad(_RequestRate):
 
     @property
     def closed_loop(self) -> bool:
-        """Return whether a cap makes users of the requests."""
+        """Return whether there is a cap, which makes the load a closed loop of users."""
         return self.cap is not None
 
     @property
     def all_at_once(self) -> bool:
-        """Return whether no cap holds requests back."""
+        """Return whether the load has no cap."""
         return self.cap is None
 
     def most_in_flight(self, requests: int) -> int:
@@ -410,7 +410,7 @@ class AtOnceLoad(_RequestRate):
 
 
 class UsersLoad(LoadKind):
-    """A closed loop: users that each send the next request when the last was answered."""
+    """A closed loop: each user sends its next request when its last one was answered."""
 
     left_out: ClassVar[frozenset[str]] = frozenset({"think_seconds"})
     axis = "Concurrency"
@@ -449,7 +449,7 @@ class UsersLoad(LoadKind):
 
     @property
     def closed_loop(self) -> bool:
-        """Return that users send."""
+        """Return True: users send."""
         return True
 
 
@@ -472,7 +472,7 @@ class TraceLoad(LoadKind):
 
     @classmethod
     def offered(cls, value: str) -> str:
-        """Return how requests were offered, in words."""
+        """Return the sentence part that says how requests were offered."""
         return "requests were offered as recorded"
 
     @property
@@ -482,7 +482,7 @@ class TraceLoad(LoadKind):
 
 
 class BatchLoad(LoadKind):
-    """Batches for an engine without API server: the next one when all of it is answered."""
+    """Batches for an engine without API server: the next one when the last is answered whole."""
 
     axis = "BatchSize"
     varied = "size"
@@ -510,7 +510,7 @@ class BatchLoad(LoadKind):
 
     @property
     def warmup_concurrency(self) -> int:
-        """Return the requests in flight of a warm-up: it is one load, and at most a stage."""
+        """Return the requests in flight of a warm-up: a batch, at most half of a largest stage."""
         return min(self.size, MAX_REQUESTS_A_STAGE // 2)
 
 
@@ -537,7 +537,7 @@ def kind_of(axis: str, value: str) -> type[Load]:
 
 
 def spelled(value: Decimal | str) -> str:
-    """Return the one spelling of a load value: 4 for 4.0, 100 for 1E+2; "inf" stays."""
+    """Return the only spelling of a load value that is used: 4 for 4.0, 100 for 1E+2, "inf"."""
     if value == AtOnceLoad.only_value:
         return AtOnceLoad.only_value
     text = format(Decimal(value).normalize(), "f")

@@ -14,8 +14,8 @@ def interpolated(
 ) -> float:
     """Return the percentile (0 to 100) of `count` values, interpolated linearly.
 
-    `at_rank` gives the value of each rank, from 1 on. The result is infinite if either value that
-    it lies between is infinite.
+    `at_rank` gives the value of each rank, from 1 on. The result is infinite if one of the two
+    values that it lies between is infinite.
     """
     rank = (count - 1) * (percent / 100)
     lower = math.floor(rank)
@@ -36,9 +36,9 @@ def interpolated(
 class Distribution:
     """Ascending values; `through[i]` counts the values up to and including `values[i]`.
 
-    Equal values may stand side by side or once with their count: the figures are the same. An empty
-    distribution has None for every figure. Percentiles interpolate linearly between the two nearest
-    values, as numpy's and vLLM's do; the deviation is the population's, as vLLM's is.
+    An equal value may be repeated, or stand once with its count: the figures are the same. An empty
+    distribution has None for every figure. Percentiles are interpolated linearly between the two
+    nearest values, as in numpy and vLLM. The standard deviation is the population's, as in vLLM.
     """
 
     values: Sequence[float]
@@ -73,7 +73,7 @@ class Distribution:
         )
 
     def deviation(self) -> float | None:
-        """Return the standard deviation of the population."""
+        """Return the population standard deviation."""
         if (mean := self.mean()) is None:
             return None
         distances = [value - mean for value in self.values]
@@ -87,7 +87,7 @@ class Distribution:
         Raises ValueError for a percentage out of range.
         """
         if not 0 <= percent <= 100:
-            raise ValueError(f"a percentile is between 0 and 100, not {percent}")
+            raise ValueError(f"a percentile must be from 0 to 100, got {percent}")
         if not self.values:
             return None
         return interpolated(self.at_rank, self.count, percent)
@@ -104,14 +104,14 @@ class Distribution:
 
 
 MIN_BEYOND = 5
-"""Fewest values beyond a percentile. With fewer, the percentile depends on a few chance values and
+"""Fewest values above a percentile. With fewer, the percentile depends on a few chance values and
 is too low on average."""
 
 
 def least_count(percent: float) -> int | None:
     """Return how many values a percentile needs: 500 for p99.
 
-    None for 0 and 100, which no number of values shows.
+    None for 0 and 100, for which no number is enough.
     """
     share = min(percent, 100 - percent) / 100
     return math.ceil(round(MIN_BEYOND / share, 6)) if share > 0 else None

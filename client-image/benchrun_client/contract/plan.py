@@ -33,12 +33,13 @@ from benchrun_client.contract.probability import ERROR
 from benchrun_client.engines import EngineName
 
 CONFIRMATIONS = 3
-"""Most loads at which a search confirms its result: the load it found, then lower ones."""
+"""Most loads that a search tries to confirm: the load that it found, then lower ones."""
 MAX_OPEN_STAGES = 280  # Most stages of a search, including its confirmations.
 
 
 CONFIRMATION_ERROR = ERROR / CONFIRMATIONS
-"""Largest probability that one confirmation wrongly calls a load Met (Bonferroni)."""
+"""Largest probability that one confirmation wrongly calls a load Met: the whole search's error,
+divided by the number of confirmations (Bonferroni)."""
 
 
 class Requests(Message):
@@ -59,20 +60,21 @@ class Limit(Message):
 
 
 class SearchPlan(Requests):
-    """A search for the highest load that keeps every limit, confirmed by stages of its own.
+    """A search for the highest load that keeps every limit.
 
-    The load of each stage depends on the results before it. Searches are measured after all stages,
-    one after the other.
+    First, probes look for that load; the load of each depends on the results before it. Then
+    further stages confirm it. Searches are measured after the plan's stages, one after the other.
     """
 
     lowest: SearchedLoad  # Measured first; other stages have the same load at other values.
     highest: str = Field(max_length=24)
     tolerance_percent: str = Field(max_length=24)
-    """Width of the bracket, relative to its lower end, at which the search ends."""
+    """The search ends when the highest load that met and the lowest that did not differ by at most
+    this percentage of the lower one."""
     # Most load points, without confirmations.
     max_probes: int = Field(ge=1, le=MAX_OPEN_STAGES)
     max_repeats: int = Field(ge=1, le=MAX_OPEN_STAGES)
-    """Most stages that confirm one load: they are repeated while the outcome is Inconclusive."""
+    """Most stages that confirm one load; it is measured again while the outcome is Inconclusive."""
     objectives: tuple[Limit, ...] = Field(min_length=1, max_length=16)
     max_failed_percent: str = Field(max_length=24)
     # Requests of each stage; None: rate x duration.
@@ -86,15 +88,15 @@ class SearchPlan(Requests):
     def _is_whole(self) -> Self:
         if len(self.seeds) != self.most_stages:
             raise ValueError(
-                f"{self.most_stages} stages need as many seeds, got {len(self.seeds)}"
+                f"seeds: expected one for each of {self.most_stages} stages, got {len(self.seeds)}"
             )
         if (self.requests is None) == (self.duration_seconds is None):
-            raise ValueError("exactly one of requests and duration_seconds")
+            raise ValueError("set exactly one of requests and duration_seconds")
         return self
 
     @property
     def most_stages(self) -> int:
-        """Return the most stages there can be: one probe of each load, and the confirmations."""
+        """Return the most stages that there can be: one a probe, and all confirmations."""
         return most_search_stages(self.max_probes, self.max_repeats)
 
     @property
@@ -105,7 +107,7 @@ class SearchPlan(Requests):
     def load_at(self, value: Decimal) -> RateLoad | UsersLoad:
         """Return the load of a stage at this value.
 
-        Raises ValueError where the searched load has no such value.
+        Raises ValueError if the kind of load can't have this value.
         """
         return self.lowest.at(value)
 
@@ -115,7 +117,7 @@ class SearchPlan(Requests):
 
 
 def most_search_stages(max_probes: int, max_repeats: int) -> int:
-    """Return the most stages of a search: one probe of each load, and the confirmations."""
+    """Return the most stages of a search: one a probe, and all confirmations."""
     return max_probes + CONFIRMATIONS * max_repeats
 
 
@@ -134,7 +136,7 @@ def search_places(max_probes: int, max_repeats: int) -> tuple[tuple[int, int], .
 
 
 class Probe(Message):
-    """What a search says of a load that it measured."""
+    """The search's outcome for a load that it measured."""
 
     ends_search: bool  # Whether the search ended with this stage.
     confirms: bool = False
@@ -173,17 +175,16 @@ class Stage(Requests, LeavesOut):
     seed: Seed
     ignore_eos: bool = True
     test_request: Literal[True] | None = None
-    """Whether the first prompt is sent once by itself beforehand, without counting; None: it is
-    not."""
+    """Whether the first prompt is sent once before the stage, uncounted; None: it is not."""
 
 
 class WarmupPlan(Requests):
-    """Requests sent before the first stage, at a workload's own lengths; never measured."""
+    """Requests sent before the first stage, with a workload's lengths; they are not measured."""
 
     requests: Count = Field(ge=1)
     prompts: Count | None = Field(None, ge=1)
-    """Number of different prompts, sent in turn: rows of a file are used once, and a warm-up needs
-    many requests in flight, not many texts. None: as many as requests."""
+    """Number of different prompts, which are sent in turn. It saves rows of a file, each of which
+    is used once: a warm-up needs many requests, not many texts. None: as many as requests."""
     concurrency: Count = Field(ge=1)
     seed: Seed
     max_seconds: Count = Field(ge=1)
@@ -197,13 +198,13 @@ class ProfilePlan(Message):
     # Seconds until profiling is given up, whatever it waits for.
     max_seconds: Count = Field(ge=1)
     reader_port: Count | None = None
-    """Port at which the server's pod serves its trace summary; None: it serves none."""
+    """Port at which the server's pod serves a summary of its trace; None: it serves none."""
 
 
 class RoleTarget(Message):
-    """Servers of one role behind the servers that requests go to.
+    """The servers of one role (prefill or decode) behind the proxy that requests go to.
 
-    Their metrics are read; nothing is sent to them.
+    Their metrics are read; no request is sent to them directly.
     """
 
     role: str = Field(max_length=20)
@@ -224,15 +225,15 @@ class Target(Message):
     behind: tuple[RoleTarget, ...] = Field((), max_length=8)
     """Servers behind a proxy; `base_url` then leads to the proxy."""
     metrics_urls: tuple[LongText, ...] = Field((), max_length=64)
-    """Metrics endpoints to read at both edges of a stage; empty with `servers` > 0: `/metrics` of
-    each address."""
+    """Metrics endpoints to read before and after each stage; empty with `servers` > 0: `/metrics`
+    of each address."""
     served_model: LongText
     tokenizer: LongText  # Path or hub id from which the tokenizer is loaded.
     tokenizer_revision: LongText | None = None
     chat_template: LongText | None = None
-    """Path of a template that replaces the tokenizer's own; the server has it too."""
+    """Path of a chat template that replaces the tokenizer's own; the server uses it too."""
     context_tokens: Tokens | None = None
-    """Longest request that the server accepts, in tokens, if its arguments say so: longer rows are
+    """Longest request that the server accepts, in tokens, if its arguments tell; longer rows are
     left out."""
     ca_file: LongText | None = None
     # vLLM's engine without its API server: takes a load as a whole (`benchrun_client.offline`).
@@ -269,7 +270,7 @@ class Plan(Message):
 
     @property
     def unmeasured(self) -> tuple[WarmupPlan, ...]:
-        """Return every load that is sent and not measured: warm-ups and the profile's load."""
+        """Return every load that is sent but not measured: warm-ups and the profile's load."""
         return (
             *self.warmups,
             *((self.profile.load,) if self.profile is not None else ()),

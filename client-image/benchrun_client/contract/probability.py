@@ -7,12 +7,12 @@ from itertools import pairwise
 
 ERROR = 0.025  # Largest probability that one side of an interval, or an outcome, is wrong.
 MAX_DEGREES_OF_FREEDOM = 1e6
-"""A larger number counts as this one: that changes a p-value by less than a millionth."""
+"""More degrees of freedom count as this number: that changes a p-value by less than a millionth."""
 _TINY = 1e-300
 _CONVERGED = 1e-15
 _MAX_TERMS = 10_000
-"""The number of terms needed grows with the root of the larger parameter; these suffice up to a
-million."""
+"""Terms of the continued fraction: enough for parameters up to a million. The number needed grows
+with the square root of the larger parameter."""
 
 
 def regularized_beta(a: float, b: float, x: float) -> float:
@@ -104,9 +104,9 @@ correction helps."""
 def variance_inflation(series: Sequence[Sequence[float]], *, fitted: int) -> float:
     """Return how much larger the variance of a mean is than for independent values; at least 1.
 
-    It follows from the correlation of neighbours in the residuals of several series. Residuals seem
-    the less correlated the more parameters were `fitted` (1 for a mean, 2 for a line); that is
-    corrected for.
+    It follows from the correlation of neighbours in the residuals of several series. Fitting makes
+    residuals seem less correlated; `fitted` is the number of parameters (1 for a mean, 2 for a
+    line) for which that is corrected.
     """
     squares = math.fsum(r * r for residuals in series for r in residuals)
     length = sum(map(len, series)) / max(1, len(series))
@@ -123,9 +123,9 @@ def variance_inflation(series: Sequence[Sequence[float]], *, fitted: int) -> flo
 def is_rare(
     share: float, observations: float, expected: float, error: float
 ) -> bool:
-    """Return whether a share is so small that it contradicts the expected share.
+    """Return whether a share is too small to be the expected share by chance.
 
-    It does if its probability under the expected share is at most `error` (Clopper-Pearson).
+    That is so if the probability of so small a share is at most `error` (Clopper-Pearson).
     """
     found = share * observations
     return (

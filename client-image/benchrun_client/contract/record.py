@@ -28,8 +28,8 @@ from benchrun_client.contract.loads import MAX_REQUESTS_A_STAGE, Load, UserStart
 from benchrun_client.contract.plan import Probe, open_stage
 
 PROCESS_CPU = "process_cpu_seconds_total"
-"""CPU seconds of the process that answers HTTP. In vLLM this is the API server, which does not
-include the engine."""
+"""Counter of CPU seconds of the process that answers HTTP. In vLLM this is the API server, without
+the engine."""
 # Series of the proxy between prefill and decode, by their whole names; a vLLM has the last, too.
 PROXY_COUNTERS = (
     "benchrun_proxy_requests_total",
@@ -50,12 +50,12 @@ MAX_ROOT_CHARACTERS = 600  # Longer than any name or path of a model.
 
 
 class ServedModel(Message):
-    """One entry of /v1/models: the one with the name in the requests, else the first."""
+    """One entry of /v1/models: the one with the model name of the requests, else the first."""
 
     id: str = Field(max_length=MAX_ID_CHARACTERS)
     root: str | None = Field(None, max_length=MAX_ROOT_CHARACTERS)
-    """The hub id or path that the server was started with; for an adapter, that of the model it
-    adapts. None: unknown."""
+    """The hub id or path of the model that the server was started with, also for an adapter of that
+    model. None: unknown."""
 
 
 MAX_RECORD_BYTES = 8 * 1024 * 1024  # Largest record, unpacked.
@@ -74,7 +74,7 @@ contain such characters too."""
 MAX_GAP_VALUES = 50_000  # Most distinct gaps between tokens in a record.
 MAX_GAP_SLICES = 40
 GAP_LEVELS = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 99.5, 99.9)
-"""Percentiles of a stage's gaps that are the edges of its slices."""
+"""Percentiles of a stage's gaps. Each slice of time counts its gaps above these (`GapSlices`)."""
 
 Column = Annotated[
     tuple[Micros, ...], Field(max_length=MAX_REQUESTS_A_STAGE), FailFast()
@@ -91,10 +91,7 @@ Counters = Annotated[
 
 
 class RequestColumns(Message):
-    """Per-request values, one entry a request, in order of sending.
-
-    `ok` is 0 for a failed request.
-    """
+    """One list for each per-request value, in the order of sending; `ok` is 0 for a failure."""
 
     start_us: Column  # Send instant, relative to the stage's first send.
     queue_us: (
@@ -104,12 +101,12 @@ class RequestColumns(Message):
     e2el_us: Column
     input_tokens: Counts
     output_tokens: Counts
-    """Output tokens by the server's own count. 0 for an answer whose stream the server closed
-    without a count: not known (`Streams.uncounted`)."""
+    """Output tokens by the server's own count; 0 (not known) if the server closed the stream
+    without a count (`Streams.uncounted`)."""
     asked_tokens: Counts  # Output tokens requested.
     ended: Flags
-    """Whether the server's closing chunk (its own count of tokens) arrived: 0 is a stream that
-    broke off unnoticed."""
+    """Whether the last chunk, which has the server's count of tokens, arrived; 0: the stream broke
+    off unnoticed, or was closed without a count."""
     ok: Flags
 
     @model_validator(mode="after")
@@ -123,7 +120,7 @@ class RequestColumns(Message):
 
 
 class ServerEdge(Message):
-    """Counters of one server pod at both edges of the stage."""
+    """Counters of one server pod before and after the stage."""
 
     address: str = Field(max_length=300)
     # One of server, prefill, decode and proxy.
@@ -136,18 +133,17 @@ class ServerEdge(Message):
     """Digest of the configuration that the server reports (labels of cache_config_info); equal
     servers have equal digests."""
     models: ShortText | None = None
-    """Models from /v1/models, each with its origin and its max_model_len; None: unknown."""
+    """Models from /v1/models with name, root, parent and max_model_len; None: unknown."""
     served: ServedModel | None = None
-    """The server's entry for the model that requests name; None: it lists none."""
+    """The entry of /v1/models for the model of the requests; None: the server lists no model."""
 
 
 class CacheReset(Message):
     """The result of the reset of the prefix caches before a stage."""
 
     succeeded: bool
-    """Whether every server confirmed the reset in the body of its answer, not only by its status. A
-    server without a body (vLLM before 0.26) is believed, and `answer` is empty: the hits of the
-    stage show whether the reset worked."""
+    """Whether every server confirmed the reset in the body of its answer. An empty body with status
+    200 (vLLM before 0.26) counts as success; the stage's cache hits show whether it was one."""
     attempts: Count = Field(ge=1)
     answer: ShortText  # Last answer of a server that did not confirm, else the last answer of all.
 
@@ -155,7 +151,7 @@ class CacheReset(Message):
 class WarmupOutcome(Message):
     """The result of a workload's warm-up.
 
-    If its time was up, answered and failed requests together are fewer than requested.
+    If its time ran out, answered and failed requests together are fewer than `requests`.
     """
 
     requests: Count = Field(ge=1)  # Number of requests asked for.
@@ -170,19 +166,19 @@ class UserStart(Message):
     """How the users of a closed loop began."""
 
     mode: UserStartMode
-    """How the users really began. Together although the plan says Spread: no answer time of the
-    workload was known."""
+    """How the users really began. It is Together instead of the plan's Spread if no answer time of
+    the workload was known."""
     # From the start of the first user to the start of the last one.
     seconds: Finite = Field(ge=0)
     round_seconds: Finite | None = Field(None, ge=0)
-    """Expected round (mean answer time and think time) from which the spread was computed; None:
-    not used."""
+    """Expected round, mean answer time plus think time, from which the spread was computed; None:
+    no spread."""
 
 
 class RoundTrips(Message):
-    """Small HTTP requests while the servers idled before the first stage.
+    """Times of small HTTP requests to the idle servers before the first stage.
 
-    They were sent one at a time on warm connections.
+    They were sent one at a time, on open connections.
     """
 
     count: Count = Field(ge=1)
@@ -202,14 +198,13 @@ class ClientFigures(Message):
     # TCP segments lost in the network namespace; None: unknown.
     lost_segments: Count | None = None
     lag_p99_us: Micros | None = None
-    """99th percentile of how late the client's event loop ran what was due. This delays sending and
-    receiving."""
+    """99th percentile of the event loop's lateness, which delays sending and receiving."""
     lag_max_us: Micros | None = None
     node_cpu_seconds: Finite | None = Field(None, ge=0)
     """CPU time that the client's node used or wanted, over all its CPUs, `stolen_seconds` included;
     None: unknown."""
     stolen_seconds: Finite | None = Field(None, ge=0)
-    """Part of `node_cpu_seconds` that the hypervisor gave to others."""
+    """Part of `node_cpu_seconds` that the hypervisor gave to other machines."""
 
 
 class LoadEngineVersion(Message):
@@ -238,16 +233,17 @@ class Streams(Message):
     """
 
     closed: Flags
-    """Whether the server closed the stream, by `[DONE]` or a finish reason. A stream that is closed
-    and has not `ended` came without the server's count of tokens."""
+    """Whether the server closed the stream, by `[DONE]` or a finish reason. A closed stream that
+    has not `ended` (`RequestColumns`) lacks the server's count of tokens."""
     first_chunk_us: Column = ()
-    """Time from the send to the first chunk, even without content (the role that begins a chat);
-    TTFT is to the first content. Empty: equal to TTFT within a millisecond for all requests."""
+    """Time from the send to the first chunk, even one without content, such as the role at the
+    beginning of a chat; TTFT ends with the first content. Empty: for no request the two differ by
+    more than a millisecond."""
     uncounted: Count = 0
     """Number of answers whose streams were closed without the server's count of tokens."""
     reconnected: Count = 0
-    """Number of requests that were sent again on a new connection, because their connection was
-    closed before the first byte of an answer. Their clock ran on."""
+    """Number of requests that were sent again because their connection was closed before the first
+    byte of an answer. Their latencies count from the first sending."""
 
 
 class Shards(Message):
@@ -276,22 +272,25 @@ class GapCounts(Message):
     @model_validator(mode="after")
     def _ascending(self) -> Self:
         if len(self.us) != len(self.count):
-            raise ValueError("us and count must be equally long")
+            raise ValueError(
+                f"us and count must be equally long, got {len(self.us)} and {len(self.count)}"
+            )
         if any(a >= b for a, b in zip(self.us, self.us[1:], strict=False)):
             raise ValueError("us must ascend")
         return self
 
 
 class GapSlices(Message):
-    """Gaps by time, in equal slices from the first send to the last token.
+    """The gaps between tokens by time, in equal slices from the first send to the last token.
 
-    A gap belongs to the slice in which it ends.
+    For each slice, gaps longer than certain edges are counted; the edges are the same for all
+    slices (`GAP_LEVELS`). A gap belongs to the slice in which it ends.
     """
 
     edges_us: Annotated[
         tuple[Micros, ...], Field(min_length=1, max_length=len(GAP_LEVELS))
     ]
-    """Edges in ascending order; neighbours may be equal."""
+    """Lengths of gaps in ascending order; neighbours may be equal."""
     gaps: Annotated[
         tuple[Count, ...], Field(min_length=1, max_length=MAX_GAP_SLICES)
     ]
@@ -301,19 +300,24 @@ class GapSlices(Message):
         Field(max_length=MAX_GAP_SLICES * len(GAP_LEVELS)),
         FailFast(),
     ]
-    """Number of gaps above each edge: first those of the first slice, then those of the second, and
-    so on."""
+    """Number of gaps longer than each edge: one entry an edge for the first slice, then for the
+    second, and so on."""
 
     @model_validator(mode="after")
     def _within(self) -> Self:
         edges = len(self.edges_us)
         if len(self.above) != len(self.gaps) * edges:
-            raise ValueError("above must have an entry for each edge of each slice")
+            raise ValueError(
+                f"above: expected {len(self.gaps) * edges} counts (slices x edges), "
+                f"got {len(self.above)}"
+            )
         if any(
             count > self.gaps[place // edges]
             for place, count in enumerate(self.above)
         ):
-            raise ValueError("no slice has more gaps above an edge than gaps")
+            raise ValueError(
+                "above: a slice has more gaps above an edge than it has gaps"
+            )
         return self
 
 
@@ -334,7 +338,7 @@ class TraceSummary(Message):
     window_us: Micros  # From the start of the first kernel to the end of the last.
     busy_us: Micros  # Part of the window in which at least one kernel ran.
     kernels_us: Micros
-    """Sum over all kernels; larger than the busy time if several run at once."""
+    """Sum over all kernels; it exceeds the busy time if several kernels run at once."""
     kernels: Annotated[tuple[Kernel, ...], Field(max_length=12), FailFast()]
     """Kernels with the most time, longest first."""
     steps: Count  # Steps of the scheduler; 0: this version does not mark them.
@@ -352,7 +356,7 @@ class ProfileResult(Message):
 
 
 class StageRecord(Message):
-    """The measurement of one stage, complete: every request, both edges, nothing averaged away."""
+    """The complete measurement of one stage: every request, and counters before and after it."""
 
     schema_: Literal["benchrun.record/1"] = Field(
         "benchrun.record/1", alias="schema"
@@ -363,7 +367,7 @@ class StageRecord(Message):
     """Position of the stage: stages of the plan first, then the stages of searches."""
     stage_id: str = Field(max_length=160)
     load: Load
-    """How the requests were to arrive: the stage's load of the plan, or what a search chose."""
+    """How requests were to arrive: the load of the plan's stage, or the load a search chose."""
     prompts_digest: (
         Hex  # SHA-256 over the prompts in order: equal digests mean equal traffic.
     )
@@ -371,10 +375,10 @@ class StageRecord(Message):
     first_send_unix_us: Micros
     last_receive_unix_us: Micros
     shared_prefix_tokens: Count = 0
-    """Number of tokens that every prompt begins with (special tokens, what a chat template puts
-    first). They are expected in the prefix cache."""
+    """Number of tokens that every prompt begins with (special tokens, the beginning of the chat
+    template). They are expected in the prefix cache."""
     expected_input_tokens: Count | None = None
-    """Input tokens by the client's own count, over the answers that came with the server's count;
+    """Input tokens by the client's own count, summed over the answers that have the server's count;
     None: not known."""
     repeated_tokens: Count = 0
     """Prompt tokens beyond the shared prefix that the dataset repeats on purpose, summed over the
@@ -403,7 +407,7 @@ class StageRecord(Message):
     # None: not recorded, or nothing was sent over HTTP.
     connections: Connections | None = None
     streams: Streams | None = None
-    """None: all answers have `ended`, or the record is older than this field."""
+    """None: every answer has `ended`, or the record is older than this field."""
     sampling: SamplingParams | None = None
     """Sampling parameters as sent; None: not known, the record is older than this field."""
     chat_template: Hex | None = None
@@ -418,13 +422,13 @@ class StageRecord(Message):
     """How the users of a closed loop began; None: there are no users, or the record is older than
     this field."""
     probe: Probe | None = None
-    """For a stage that a search chose."""
+    """Set for a stage that a search chose."""
     shards: Shards | None = None
-    """For a stage that several processes sent; None: one process sent it."""
+    """Set for a stage that several processes sent; None: one process sent it."""
     round_trips: RoundTrips | None = None
     """Measured once, copied into every record; None: not measured."""
     profile: ProfileResult | None = None
-    """For the stage that is profiled; nothing else in its record is measured."""
+    """Set for the stage that is profiled; the other values of its record are not measured."""
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -433,13 +437,13 @@ class StageRecord(Message):
             lengths = {len(columns[0]), len(columns[1]) or len(columns[0])}
             if lengths != {len(self.requests.ok)}:
                 raise ValueError(
-                    "columns of streams must be as long as those of requests"
+                    "columns of streams must have one entry for each request"
                 )
         if not self.requests.ok and self.profile is None:
             raise ValueError("a stage has at least one request")
         if (self.profile is None) == (self.stage_id == PROFILE_STAGE):
             raise ValueError(
-                f"a profile is of the stage {PROFILE_STAGE}, and of no other"
+                f"only the stage {PROFILE_STAGE} has a profile, and it must have one"
             )
         return self
 
@@ -457,7 +461,7 @@ _NEWER = (
 def packed_record(record: StageRecord) -> bytes:
     """Pack a record as gzip of its JSON; the same record always gives the same bytes.
 
-    Fields that older operators do not know are left out where they are None.
+    A field that older operators do not know is left out if it is None.
     """
     left_out = {name for name in _NEWER if getattr(record, name) is None}
     document = record.model_dump(mode="json", by_alias=True, exclude=left_out)
@@ -470,7 +474,8 @@ def packed_record(record: StageRecord) -> bytes:
 def open_record(data: bytes) -> StageRecord:
     """Unpack and validate a record.
 
-    Raises ValueError with one line for data that is not a record, however large it claims to be.
+    Raises ValueError with one line for data that is not a record or too large, without unpacking
+    more than a record may have.
     """
     if len(data) > MAX_PACKED_BYTES:
         raise ValueError(f"record is larger than {MAX_PACKED_BYTES} bytes, packed")
@@ -481,7 +486,7 @@ def open_record(data: bytes) -> StageRecord:
         raise ValueError(f"not a gzip stream: {error}") from error
     if not inflate.eof:
         raise ValueError(
-            f"record is cut short or larger than {MAX_RECORD_BYTES} bytes"
+            f"record is cut short, or larger than {MAX_RECORD_BYTES} bytes unpacked"
         )
     # A parser takes up to 250 bytes for an empty list: that there are too many is found out before
     # it runs.

@@ -1,7 +1,8 @@
 """The contract's delivery: progress, and packed records that the operator stores unopened.
 
-A delivery is one line of JSON, its head, followed by the packed records, each as long as its
-envelope states. The envelope has all that the operator needs to know of a record.
+A delivery is an answer to GET /records: one line of JSON, its head, followed by the packed records.
+The head has an envelope for each record, with the record's length and all else that the operator
+must know of it.
 """
 
 import hashlib
@@ -21,11 +22,10 @@ from benchrun_client.contract.record import (
 )
 
 CONTRACT_VERSION: Literal[2] = 2
-"""Contract version that operator and client must share. Version 1 was JSON alone and did not name
-its version."""
+"""Contract version that operator and client must share. Version 1 did not name its version."""
 TOKEN_HEADER = "Benchrun-Token"
-"""Header of the token. Authorization alone does not suffice: pods may be reached through the API
-server, which does not pass that header on."""
+"""Header of the token. Authorization alone does not suffice: the API server, through which pods may
+be reached, does not pass that header on."""
 MAX_HEAD_BYTES = 65_536
 MAX_ENVELOPES = 16  # Most records in a delivery.
 MAX_BODIES_BYTES = 4 * 1024 * 1024  # Most bytes of packed records in a delivery.
@@ -52,15 +52,14 @@ class Envelope(Message):
     def problem_with(
         self, body: bytes, *, run_uid: str, plan_digest: str | None = None
     ) -> str | None:
-        """Return why a packed record is not the one that this run was to measure.
+        """Return why a packed record does not belong to this run; None if it does.
 
-        Only what can be told without opening it. `plan_digest`: None if it is not known. None if
-        there is no problem.
+        The record is not opened. `plan_digest` is None if it is not known.
         """
         if self.run_uid != run_uid:
-            return f"it is of run {self.run_uid!r}"
+            return f"it belongs to run {self.run_uid!r}"
         if plan_digest is not None and self.plan_digest != plan_digest:
-            return "it is of another plan"
+            return "it belongs to another plan"
         if hashlib.sha256(body).hexdigest() != self.digest:
             return "its digest does not match its bytes"
         return None
@@ -76,7 +75,7 @@ class Sealed(NamedTuple):
 def seal(record: StageRecord) -> Sealed:
     """Pack a record and build its envelope.
 
-    Raises ValueError if the record is larger than a record may be.
+    Raises ValueError if the packed record is larger than `MAX_PACKED_BYTES`.
     """
     body = packed_record(record)
     if len(body) > MAX_PACKED_BYTES:
@@ -90,7 +89,7 @@ def seal(record: StageRecord) -> Sealed:
 def envelope_of(record: StageRecord, body: bytes) -> Envelope:
     """Build the envelope of a record and its packed bytes.
 
-    Raises ValueError if they do not fit an envelope.
+    Raises ValueError if a value is outside the envelope's bounds.
     """
     return Envelope(
         sequence=record.sequence,
@@ -111,7 +110,7 @@ class Failure(Message):
 
 
 class ClientProgress(Message):
-    """How far the client has come; `version` grows whenever phase, stage or failure change."""
+    """The progress of the client; `version` grows when phase, stage or failure change."""
 
     version: Count
     phase: ClientPhase
@@ -127,7 +126,7 @@ class ClientProgress(Message):
 
 
 class Delivery(Message):
-    """The head of an answer to GET /records."""
+    """The head of an answer to GET /records: all of it but the packed records."""
 
     contract: Literal[2] = CONTRACT_VERSION
     run_uid: str = Field(max_length=64)
@@ -160,7 +159,7 @@ class ContractMismatch(ValueError):
 
 
 def pack_delivery(delivery: Delivery, bodies: Sequence[bytes]) -> bytes:
-    """Return the bytes of an answer; only the head is serialised."""
+    """Return the bytes of an answer: the head as a line of JSON, then the packed records."""
     return b"".join((delivery.model_dump_json().encode(), b"\n", *bodies))
 
 

@@ -1,8 +1,8 @@
 """The gaps between tokens (ITL) of the steady part of a stage. Pure.
 
-A record holds the gaps of the whole stage as exact counts, and by slices of time how many of them
-lie above certain edges. The slices within the steady part say how many of its gaps lie between two
-edges; which of the stage's gaps these are is not known, so they are taken evenly from all gaps
+A record counts the gaps of the whole stage exactly. For slices of time it only counts how many gaps
+are longer than certain edges (`GapSlices`). So the number of gaps between two edges is known for
+the steady part, but not which gaps of the stage these are: they are taken evenly from all gaps
 between the same edges. Percentiles at an edge are therefore exact, others nearly so.
 """
 
@@ -23,9 +23,8 @@ def counted_gaps(
 ) -> tuple[GapCounts, GapSlices | None]:
     """Return the gaps that ended in the steady part, and their slices of time.
 
-    Slices count that lie in it as a whole: a fortieth of the stage each. None for `part` means that
-    the whole stage counts. Without slices in the part no gap is known to be of it, and none is
-    returned.
+    `part` is the steady part; None means that the whole stage counts. Only slices that lie wholly
+    in the part count. If there are none, no gap is returned.
     """
     if part is None:
         return gaps, slices
@@ -40,14 +39,14 @@ def counted_gaps(
 
 
 def failed_ratio(ok: Sequence[int], part: Plateau | None) -> float:
-    """Return how many requests failed for each one that was answered, of those that count."""
+    """Return the ratio of failed to answered requests in `part` (None: in the whole stage)."""
     counted = ok if part is None else [ok[position] for position in part.started]
     answered = sum(counted)
     return (len(counted) - answered) / max(1, answered)
 
 
 def _last_gap_us(requests: RequestColumns) -> int:
-    """Return when the last gap of a stage ended, from its first send; 0 without gaps."""
+    """Return the time from a stage's first send to the end of its last gap; 0 without gaps."""
     columns = (requests.start_us, requests.ttft_us, requests.e2el_us, requests.ok)
     rows = zip(*columns, strict=True)
     return max(
@@ -73,7 +72,7 @@ def _slices_within(
 
 
 def _taken_evenly(gaps: GapCounts, kept: GapSlices) -> GapCounts:
-    """Return as many gaps between two edges as the slices have there, evenly from all of them."""
+    """Return, between each two edges, as many gaps as the kept slices have, evenly taken."""
     counts = [0] * len(gaps.us)
     for begin, end, wanted in _between_edges(gaps.us, kept):
         through = list(accumulate(gaps.count[begin:end], initial=0))
@@ -94,10 +93,10 @@ def _taken_evenly(gaps: GapCounts, kept: GapSlices) -> GapCounts:
 def _between_edges(
     us: Sequence[int], kept: GapSlices
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield the first and last position between two edges, and how many gaps the slices have there.
+    """Yield begin and end of the lengths between two edges, and the slices' gaps between them.
 
-    Where the stage has no gap between two edges, because its gaps were rounded, those of the
-    slices count with the next longer ones.
+    Begin and end are positions in `us`, the end excluded. Because gaps were rounded, the stage may
+    have none between two edges: then the slices' gaps there count to the next longer lengths.
     """
     total = sum(kept.gaps)
     edges = len(kept.edges_us)

@@ -16,8 +16,7 @@ class InFlight:
     """The number of requests in flight as a step function of time.
 
     From `instants_us[i]` on, `counts[i]` requests are in flight; none before the first instant. A
-    request is in flight from its sending until its last token, a failed one for as long as its
-    record says.
+    request is in flight from its sending until its last token, a failed one for its recorded E2EL.
     """
 
     instants_us: Sequence[int]  # Ascending, relative to the stage's first send.
@@ -28,13 +27,13 @@ class InFlight:
     def at(self, instant_us: int) -> int:
         """Return the number in flight at an instant.
 
-        A request that ends there has ended; one that begins there has begun.
+        It includes requests that begin at that instant, and not those that end at it.
         """
         index = bisect_right(self.instants_us, instant_us)
         return self.counts[index - 1] if index else 0
 
     def mean(self, start_us: int, end_us: int) -> float | None:
-        """Return the mean over an interval, weighted by time; None for one without length."""
+        """Return the mean over an interval, weighted by time; None if the interval is empty."""
         return (
             (self._area(end_us) - self._area(start_us)) / (end_us - start_us)
             if end_us > start_us
@@ -82,9 +81,9 @@ class InFlight:
 def in_flight(
     requests: RequestColumns, *, with_client_queue: bool = False
 ) -> InFlight:
-    """Count the requests of a stage in flight.
+    """Count a stage's requests in flight.
 
-    `with_client_queue` also counts requests while a cap holds them back in the client.
+    `with_client_queue`: also count requests that wait in the client for a cap.
     """
     begins = (
         map(sub, requests.start_us, requests.queue_us)
@@ -132,13 +131,13 @@ SKIPPED_SHARE = 0.1
 FILL_ANSWER_TIMES = 2.0  # Mean E2ELs that an open loop takes to fill a server.
 WAVE_ANSWER_TIMES = 1.0  # Mean E2ELs in which the first wave of users is answered.
 DRAIN_ANSWER_TIMES = 2.0
-"""Mean E2ELs before the last send that are left out: requests sent later run beside too few others,
-the longest most of all."""
+"""Time before the last send that is left out, in mean E2ELs: requests that are sent in it end
+beside too few others, the longest most of all."""
 # Largest share of the sending time that is left out under users.
 MAX_LEFT_OUT = 0.5
 MAX_LEFT_OUT_OF_RATE = 0.3
-"""Largest share that is left out under a rate. The queue wanders: of shorter stages, those look
-steady that met a quiet time."""
+"""The same under a rate. It is smaller because the queue's length wanders: if more were left out,
+stages would look steady that had only met a quiet time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,21 +152,21 @@ class Plateau:
     # Positions in the record's columns, in order of sending.
     started: Sequence[int]
     is_steady: bool = True
-    """False: answers take too long for a steady part. This is then the time of the load's full
-    pressure, which shows the throughput; its latencies mean nothing."""
+    """False: answers take too long for a steady part. The interval is then the time under full
+    load; it shows the throughput, and its latencies mean nothing."""
 
     @property
     def length_us(self) -> int:
-        """Return its length in microseconds, which is above 0."""
+        """Return the length of the interval in microseconds, which is above 0."""
         return self.end_us - self.start_us
 
 
 def find_plateau(
     requests: RequestColumns, flight: InFlight, load: LoadKind
 ) -> Plateau | NoPlateau:
-    """Return the part of a stage in which its load holds, or why there is none.
+    """Return the part of a stage in which the load is at its target, or why there is none.
 
-    `flight` counts requests from their sending.
+    `flight` must count requests from their sending, without the client's queue.
     """
     if load.no_plateau is not None:
         return load.no_plateau

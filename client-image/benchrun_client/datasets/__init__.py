@@ -1,5 +1,5 @@
-"""The sources of prompts: one module per dataset, each giving the samples of a whole run at once.
+"""The sources of prompts: each module makes the requests of one kind of dataset for a whole run.
 
-They are made at once because stages depend on each other: no prompt may share its beginning with
-another prompt of the same run in the server's prefix cache.
+All stages are prepared together because they depend on each other: no prompt may share its
+beginning with another prompt of the run, which the server's prefix cache may hold.
 """

@@ -1,10 +1,10 @@
 """`agent` data: one long conversation, sent many times with another date or time.
 
-Date and time stand before the first user turn. With a static prefix all requests of a stage carry
-the same date; with a dynamic one each request goes a day further back, and all share the system
-turn. The time of day is the stage's own, so that stages do not share entries of the prefix cache.
-With several turns each request contains the whole request before it, with the recorded answer, and
-is sent long after it.
+Date and time stand before the first user turn. With a static prefix all requests of a stage have
+the same date; with a dynamic prefix each request has the date a day before the last one's, and all
+share the system turn. Each stage has its own time of day, so that stages do not share entries of
+the prefix cache. With several turns each request repeats the request before it, followed by the
+recorded answer, and is sent long after it.
 """
 
 import random
@@ -58,7 +58,7 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A conversation that has been read, as the text that is sent."""
+    """A conversation that was read, as the texts that are sent."""
 
     name: str
     sha256: str
@@ -76,7 +76,7 @@ class Conversation:
 
 
 def read_conversation(data: AgentData) -> Conversation:
-    """Read the conversation of a file, or the one that comes with the client.
+    """Read the conversation of the file, or the built-in one if the dataset names no file.
 
     Raises RunFailure that names the turn.
     """
@@ -111,8 +111,8 @@ def read_conversation(data: AgentData) -> Conversation:
     ends = [end for end in ends if end > user]
     if len(ends) < data.turns:
         raise invalid(
-            f"{name} has {len(ends)} answers behind the first user's turn; turns asks for "
-            f"{data.turns}"
+            f"{name} has {len(ends)} answers after the first user turn, but turns is "
+            f"{data.turns}: lower it, or give a longer conversation"
         )
     kept = [ends[(n + 1) * len(ends) // data.turns - 1] for n in range(data.turns)]
     before = "".join(f"{role}: {text}\n\n" for role, text in turns[:user])
@@ -149,9 +149,9 @@ def agent_samples(
     counter: TokenCounter,
     times: set[int],
 ) -> tuple[PromptRequest, ...]:
-    """Build the samples of a portion from its seed and number of requests.
+    """Build the requests of a portion from its seed and number of requests.
 
-    `times` holds the times of day of other stages, which this one avoids; its own is added.
+    `times` holds the times of day that other stages use; this one's is added.
     """
     api = portion.api
     rng = random.Random(portion.seed)
@@ -207,9 +207,9 @@ def agent_samples(
 def _schedule(requests: int, *, turns: int, variants: int) -> list[tuple[int, int]]:
     """Return the day and the turn of each request.
 
-    A fixed number of places take turns. Each place holds a conversation that grows by one turn per
-    request and then starts over with a new day. Places begin at different turns, so that requests
-    of all lengths are in flight at any time: a steady load.
+    A fixed number of conversations are sent in turn. Each grows by one turn a request, and then
+    starts over with a new day. They begin at different turns, so that requests of all lengths are
+    in flight at any time: a steady load.
     """
     places = -(-requests // turns)
     days: dict[tuple[int, int], int] = {}

@@ -1,7 +1,7 @@
 """Data files from any place: fetched within bounds, known by their hash, and read line by line.
 
-Every problem with a file is a RunFailure, `DatasetNotFound` or `DatasetInvalid`; a faulty line is
-named.
+Every problem with a file raises RunFailure, `DatasetNotFound` or `DatasetInvalid`; the message
+names the line that is wrong.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ from benchrun_client.failures import RunFailure, error_text
 invalid = partial(RunFailure, "DatasetInvalid")
 not_found = partial(RunFailure, "DatasetNotFound")
 MAX_FILE_BYTES = 2 * 1024**3
-"""Largest file; a larger one is refused by its size, before anything of it is read."""
+"""Largest file; a larger one is refused by its size, unread."""
 _PAGE_STARTS = (b"<!doctype html", b"<html")
 MAX_TOKENS = 2**31 - 1  # Most tokens of one text: no server takes a larger number.
 MAX_LINE_BYTES = 16 * 1024**2
-"""Most bytes of one line: a file without line breaks is not read whole."""
+"""Most bytes of one line, so that a file without line breaks is not read whole."""
 _BYTE_ORDER_MARK = "\ufeff"
 CHUNK_BYTES = 1024 * 1024
 CONNECT_SECONDS = 30.0
@@ -278,9 +278,9 @@ def _check(path: Path, name: str) -> None:
 
 
 def lines(file: OpenedFile) -> Iterator[tuple[int, str]]:
-    """Yield number and text of each line, the line's end included.
+    """Yield number and text of each line, with its line break.
 
-    Raises RunFailure for a line that is not UTF-8, or far too long.
+    Raises RunFailure for a line that is not UTF-8, or too long.
     """
     with file.path.open("rb") as content:
         for number, line in enumerate(
@@ -302,7 +302,7 @@ def lines(file: OpenedFile) -> Iterator[tuple[int, str]]:
 
 
 def json_lines(file: OpenedFile) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield place (for messages) and object of each line that is not blank.
+    """Yield each line that is not blank: where it is (for messages) and its object.
 
     Raises RunFailure for a line that is not a JSON object.
     """
@@ -351,9 +351,9 @@ _TEXT_KEYS = ("value", "content")
 
 
 def turns_of(entry: Mapping[str, Any], *, where: str) -> tuple[str, list[Any]]:
-    """Return the key under which a conversation holds its turns, and the turns.
+    """Return the key under which a conversation has its turns, and the turns.
 
-    Raises RunFailure if there is no such key, or more than one: a missing key is not an empty list.
+    Raises RunFailure if there is no such key (that is not an empty list), or more than one.
     """
     found = [key for key in CONVERSATION_KEYS if key in entry]
     # The first is vLLM's: with it, others are the author's own.
@@ -371,12 +371,12 @@ def turns_of(entry: Mapping[str, Any], *, where: str) -> tuple[str, list[Any]]:
 
 
 def role_of(turn: Mapping[str, Any]) -> Any:
-    """Return the speaker of a turn, by either spelling of the key; None if neither key is there."""
+    """Return the speaker of a turn, under either key (`from`, `role`); None if both are missing."""
     return next((turn[key] for key in _ROLE_KEYS if key in turn), None)
 
 
 def words_of(turn: Any, *, where: str) -> str:
-    """Return the text of a turn, by either spelling of its key; raise RunFailure without one."""
+    """Return the text of a turn, under either key; raise RunFailure if both are missing."""
     if not isinstance(turn, dict):
         raise invalid(f"{where}: expected an object, got {json_type(turn)}")
     key = next((key for key in _TEXT_KEYS if key in turn), None)
@@ -406,7 +406,7 @@ _JSON_TYPES = {
 
 
 def json_type(value: object) -> str:
-    """Return JSON's name of a value's type, with its article."""
+    """Return the JSON type of a value with its article, such as "a list"."""
     return _JSON_TYPES[type(value)]
 
 
@@ -432,8 +432,8 @@ def json_value(
 ) -> Any:
     """Parse the content of a file, or one line of it; raise RunFailure if it is not valid.
 
-    `should_be` states what is expected, for the message. Keys that occur twice in an object and
-    texts that cannot be encoded are not valid either.
+    `should_be` is a sentence for the message that says what is expected. An object with a key twice
+    is not valid, nor is a text that UTF-8 cannot encode.
     """
     where = name if line is None else f"{name}, line {line}"
     try:
@@ -478,9 +478,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _whole(value: Any) -> Any:
-    """Return the value if each of its texts can be sent; raise UnicodeEncodeError otherwise.
+    """Return the value if UTF-8 can encode all of its texts; raise UnicodeEncodeError otherwise.
 
-    JSON may name halves of characters (lone surrogates), which UTF-8 cannot encode.
+    JSON may contain halves of characters (lone surrogates), which UTF-8 cannot encode.
     """
     texts = [value]
     for each in texts:

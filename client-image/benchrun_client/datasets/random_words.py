@@ -1,8 +1,9 @@
 """`random` and `prefixRepetition` data: prompts of random words, exact in length, all different.
 
-No prompt begins like another. vLLM's own random dataset counts up through the vocabulary from a
-random start: prompts repeat, and hit the prefix cache. Here every word is drawn, and each stage has
-its own prefixes, which its requests take in turns. Words of one token each keep the count exact.
+No two prompts begin alike. vLLM's own random dataset counts up through the vocabulary from a random
+start, so prompts repeat and hit the prefix cache. Here every word is drawn. With `prefixRepetition`
+each stage has its own prefixes, which its requests use in turn. Each word is one token, which keeps
+the lengths exact.
 """
 
 import importlib
@@ -25,9 +26,9 @@ from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import TokenCounter
 
 DISTINCT_WORDS = 8
-"""Number of first words that no two prompts of a run share: half of vLLM's smallest KV block,
-because a special token or the end of a chat template may take places in it. Shorter prompts fill no
-block, and may be alike."""
+"""Number of first words by which all prompts of a run differ. It is half of vLLM's smallest KV
+block, because special tokens or the end of a chat template may be in the block too. Shorter prompts
+fill no block, and may be alike."""
 # Of adding and dropping words; the first is enough where every word is one token in every place.
 MAX_ROUNDS = 40
 BATCH = 256  # Prompts written at a time: as words they take many times the memory of their text.
@@ -36,7 +37,7 @@ Start = tuple[str, ...]  # First words of a prompt.
 
 
 class WordWriter:
-    """A source of random words for one run, whose distinct beginnings never repeat."""
+    """A source of random prompts for one run, of which no two begin with the same words."""
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class WordWriter:
         counter: TokenCounter,
         starts: Collection[Start] = (),
     ) -> None:
-        """Create a writer; `starts` holds the beginnings that are already taken."""
+        """Create a writer; `starts` holds the first words of prompts that exist already."""
         self._words = words
         self.counter = counter
         self.starts: set[Start] = set(starts)
@@ -54,8 +55,8 @@ class WordWriter:
     def words_that_fit(self, tokens: int, *, api: Api, whose: str) -> int:
         """Return how many words a prompt of `tokens` tokens can hold.
 
-        Special tokens and template take the rest. Raises RunFailure `InvalidPlan` if there is room
-        for none; `whose` names the field in the message.
+        Special tokens and chat template take the rest. Raises RunFailure `InvalidPlan` if no word
+        fits; `whose` names the field in the message.
         """
         if api not in self._overhead:
             self._overhead[api] = (
@@ -71,7 +72,10 @@ class WordWriter:
         return tokens - overhead
 
     def distinct(self, rng: random.Random, length: int) -> list[str]:
-        """Draw words that begin like no others; fewer than `DISTINCT_WORDS` may repeat."""
+        """Draw words that begin like no others drawn before.
+
+        A text of fewer than `DISTINCT_WORDS` words may be equal to another.
+        """
         words = self.any(rng, length)
         if length >= DISTINCT_WORDS:
             while (start := tuple(words[:DISTINCT_WORDS])) in self.starts:
@@ -89,7 +93,7 @@ class WordWriter:
         *,
         api: Api,
     ) -> Iterator[str]:
-        """Yield the drafts as prompts of exactly the given numbers of tokens.
+        """Yield each draft (words, tokens) as a prompt of exactly so many tokens.
 
         Words are added or dropped at the end. Raises RunFailure `TokenizerUnusable`.
         """
@@ -135,7 +139,7 @@ class WordWriter:
     def _adjusted(
         self, rng: random.Random, words: list[str], missing: int, *, most: int
     ) -> list[str]:
-        """Lengthen or shorten a draft at its end, which does not make a prompt distinct."""
+        """Lengthen or shorten a draft at its end, so that its distinct beginning stays."""
         if missing > 0:
             # A word is a token at least: more words than tokens requested can't be right.
             return words + rng.choices(
@@ -147,10 +151,10 @@ class WordWriter:
 def write_random(
     writer: WordWriter, slot: Slot | Portion, data: RandomData
 ) -> tuple[PromptRequest, ...]:
-    """Build the samples of a stage, warm-up or portion.
+    """Build the requests of a stage, warm-up or portion.
 
-    They depend on its seed, lengths and number of requests alone. Raises RunFailure `InvalidPlan`
-    or `TokenizerUnusable`.
+    They depend only on its seed, lengths and number of requests. Raises RunFailure `InvalidPlan` or
+    `TokenizerUnusable`.
     """
     if data.generator == "VLLM" and data.version == "0.9":
         return old_vllm_samples(writer.counter, slot, data)
@@ -180,8 +184,8 @@ def drawn_lengths(
 ) -> list[tuple[int, int]]:
     """Draw the tokens of prompt and answer of each request.
 
-    The result depends on these arguments alone, so that servers that are compared get the same
-    lengths, whatever their tokenizer. A longer stage begins with the lengths of a shorter one.
+    The result depends only on these arguments, so that compared servers with different tokenizers
+    get the same lengths. A longer stage begins with the lengths of a shorter one.
     """
     rng = random.Random(f"lengths {seed}")
     return [
@@ -190,7 +194,7 @@ def drawn_lengths(
 
 
 def _drawn(lengths: DrawnLengths, rng: random.Random) -> int:
-    """Draw one length from the normal distribution between its cuts.
+    """Draw one length from the normal distribution that is cut at min and max.
 
     The method is inversion (Devroye 1986, II.2).
     """
@@ -208,10 +212,10 @@ def _drawn(lengths: DrawnLengths, rng: random.Random) -> int:
 def write_prefix_repetition(
     writer: WordWriter, portion: Portion, data: PrefixRepetitionData
 ) -> tuple[PromptRequest, ...]:
-    """Build the samples of a portion from its seed, lengths and number of requests.
+    """Build the requests of a portion from its seed, lengths and number of requests.
 
-    Special tokens and template count as part of the prefix. Raises RunFailure `InvalidPlan` if they
-    alone fill it.
+    Special tokens and chat template count as part of the prefix. Raises RunFailure `InvalidPlan` if
+    they leave no room for a word.
     """
     rng = random.Random(portion.seed)
     prefix_words = writer.words_that_fit(
@@ -244,17 +248,17 @@ def write_prefix_repetition(
 # token or two.
 
 VLLM_ROUNDS = 10
-"""Rounds of decoding and encoding again, as in vLLM; a prompt that is then too long or too short
-stays so."""
+"""Rounds of decoding and encoding again, as in vLLM; a prompt that still has the wrong length keeps
+it."""
 
 
 def vllm_samples(
     counter: TokenCounter, slot: Slot | Portion, data: RandomData
 ) -> tuple[PromptRequest, ...]:
-    """Build the samples of one stage, warm-up or portion as vLLM 0.32 makes them.
+    """Build the requests of one stage, warm-up or portion as vLLM 0.32 makes them.
 
-    The dataset's own seed is used if it has one. A chat template is not part of the length, as in
-    vLLM. Raises RunFailure `InvalidPlan` if special tokens alone fill the prompt.
+    The dataset's own seed is used if it has one. As in vLLM, the chat template is not part of the
+    length. Raises RunFailure `InvalidPlan` if special tokens alone fill the prompt.
     """
     seed = slot.seed if data.seed is None else data.seed
     prompts = vllm_prompts(
@@ -273,7 +277,7 @@ def vllm_samples(
 def vllm_prompts(
     tokenizer: Any, *, seed: int, requests: int, input_tokens: int
 ) -> list[str]:
-    """Return the texts of vLLM's random prompts; `tokenizer` is one of Hugging Face.
+    """Return the texts of vLLM's random prompts; `tokenizer` is a Hugging Face tokenizer.
 
     Raises RunFailure `InvalidPlan` if special tokens alone fill the prompt.
     """
@@ -302,9 +306,9 @@ def vllm_prompts(
 
 
 def _of_length(tokenizer: Any, tokens: list[int], length: int, rng: Any) -> str:
-    """Return tokens as a text that encodes to `length` tokens: cut, or filled with drawn tokens.
+    """Return a text that encodes to `length` tokens: the given ones, cut or filled with drawn ones.
 
-    The method is that of `gen_prompt_decode_to_target_len` in vLLM.
+    This is the method of `gen_prompt_decode_to_target_len` in vLLM.
     """
     for rounds_left in range(VLLM_ROUNDS, -1, -1):
         prompt: str = tokenizer.decode(tokens)
@@ -330,7 +334,7 @@ def _of_length(tokenizer: Any, tokens: list[int], length: int, rng: Any) -> str:
 class OldDraws:
     """The random draws of vLLM 0.9 for a run.
 
-    Prompt i is token `offsets[i] + i` of the vocabulary and the tokens after it.
+    Prompt i begins with token `offsets[i] + i` of the vocabulary, and goes on with those after it.
     """
 
     # Input tokens; their sum is the tool's "Total input tokens".
@@ -348,7 +352,7 @@ class OldDraws:
 def old_vllm_draws(
     data: RandomData, *, seed: int, requests: int, vocabulary: int
 ) -> OldDraws:
-    """Return what vLLM 0.9 draws with these arguments."""
+    """Draw lengths and offsets as vLLM 0.9 does."""
     numpy = importlib.import_module("numpy")
     assert data.input_tokens is not None
     assert data.output_tokens is not None
@@ -367,14 +371,16 @@ def old_vllm_draws(
 def old_vllm_samples(
     counter: TokenCounter, slot: Slot | Portion, data: RandomData
 ) -> tuple[PromptRequest, ...]:
-    """Build the samples of one stage, warm-up or portion as vLLM 0.9 made them.
+    """Build the requests of one stage, warm-up or portion as vLLM 0.9 made them.
 
-    Text is not encoded again to correct its length, so a count may differ from the length drawn.
-    Raises RunFailure `InvalidPlan` if a range begins below one token.
+    The length of a text is not corrected, so it may differ from the length drawn. Raises RunFailure
+    `InvalidPlan` if the range of lengths begins below one token.
     """
     if length_range(data.input.mean, data.range_ratio)[0] < 1:
         raise RunFailure(
-            "InvalidPlan", "inputTokens x (1 - rangeRatio) is less than one token"
+            "InvalidPlan",
+            "inputTokens x (1 - rangeRatio) is less than one token; raise inputTokens or lower "
+            "rangeRatio",
         )
     vocabulary = counter.tokenizer.vocab_size
     seed = slot.seed if data.seed is None else data.seed

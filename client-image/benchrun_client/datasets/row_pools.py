@@ -1,7 +1,7 @@
 """Prompts with their lengths, and pools of a file's rows, each of which is used once a run.
 
-Once, because a row that is sent twice is served from the prefix cache. The seed of a stage draws
-its rows. Rows that cannot be used are left out and counted, by reason.
+A row that is sent twice would be served from the prefix cache. The rows of a stage are drawn by its
+seed. Rows that cannot be used are left out and counted, by reason.
 """
 
 import hashlib
@@ -25,13 +25,16 @@ FEW_WORDS = 8
 REWORDING_TRIES = 100
 TOO_LONG = "TooLongForModel"
 Slot = contract.Stage | contract.WarmupPlan
-"""A part of the run that sends requests: both kinds name their data, seed, API and number of
-requests."""
+"""A part of the run that sends requests: a stage or a warm-up. Both have data, seed, API and number
+of requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """The requests of one dataset within a slot: all of them, or a dataset's share of a mix."""
+    """The requests of a stage or warm-up that come from one dataset.
+
+    With a mix there is one portion for each dataset; otherwise it is all requests.
+    """
 
     workload: str
     part: int  # Position in a mix; 0 if there is no mix.
@@ -45,22 +48,22 @@ class Portion:
 
 @dataclass(frozen=True, slots=True)
 class PromptRequest:
-    """One request to be sent: a prompt, and the lengths that the server is expected to count."""
+    """One request to be sent: a prompt, and the token counts expected from the server."""
 
     prompt: str
     input_tokens: int
     output_tokens: int
     repeated_tokens: int = 0
-    """Number of input tokens that the dataset repeats on purpose, without the shared prefix."""
+    """Input tokens that the dataset repeats on purpose, not counting what all prompts share."""
     at_seconds: float | None = None
     """Recorded arrival, in seconds after the first request of the stage; None: the load decides
     when it is sent."""
 
 
 def portions_of(slot: Slot) -> tuple[Portion, ...]:
-    """Return the portion of each dataset of a slot.
+    """Return the portions of a stage or warm-up: one for each of its datasets.
 
-    A dataset whose weight is too small for one request has no portion.
+    A dataset whose weight is too small for one request has none.
     """
     warms_up = isinstance(slot, contract.WarmupPlan)
     if not isinstance(slot.data, contract.MixData):
@@ -97,7 +100,8 @@ def portions_of(slot: Slot) -> tuple[Portion, ...]:
 def shared_out(requests: int, weights: Sequence[int]) -> list[int]:
     """Divide requests into whole numbers by weight.
 
-    Shares are rounded down; the rest goes to those that lost most, the earlier of equals first.
+    Shares are rounded down. The remaining requests go to the shares that lost most by that; of
+    equals the first comes first.
     """
     total = sum(weights)
     shares = [requests * weight // total for weight in weights]
@@ -112,9 +116,9 @@ def shared_out(requests: int, weights: Sequence[int]) -> list[int]:
 def interleaved(
     slot: Slot, parts: Sequence[Sequence[PromptRequest]]
 ) -> tuple[PromptRequest, ...]:
-    """Return the samples of all portions in a drawn order of sending.
+    """Return the requests of all portions in one randomly drawn order.
 
-    Samples of one portion keep their order.
+    Requests of one portion keep their order.
     """
     if len(parts) == 1:
         return tuple(parts[0])
@@ -129,15 +133,15 @@ def interleaved(
 
 
 def _sent(slot: Slot, data: contract.SingleData) -> contract.SingleData:
-    """Return the dataset that a slot sends.
+    """Return the dataset that a stage or warm-up sends.
 
-    A warm-up sends random prompts that no stage sends, whatever seed and generator its dataset has.
+    For a warm-up, random data is changed so that no stage sends the same prompts.
     """
     return data.for_warmup() if isinstance(slot, contract.WarmupPlan) else data
 
 
 def _part_seed(seed: int, part: int) -> int:
-    """Return the 32-bit seed of a part, so that parts with equal datasets get different prompts."""
+    """Return a 32-bit seed for a part of a mix, so that equal datasets get different prompts."""
     return int.from_bytes(
         hashlib.sha256(f"benchrun.mix/1\x1f{seed}\x1f{part}".encode()).digest()[:4],
         "big",
@@ -145,7 +149,7 @@ def _part_seed(seed: int, part: int) -> int:
 
 
 def prompts_digest(samples: Sequence[PromptRequest]) -> str:
-    """Return the SHA-256 over prompts and requested output lengths in order.
+    """Return the SHA-256 of all prompts and requested output lengths, in order.
 
     Equal digests mean equal traffic.
     """
@@ -159,7 +163,7 @@ def prompts_digest(samples: Sequence[PromptRequest]) -> str:
 
 
 def repeated_by(text: str, *, counter: TokenCounter, api: contract.Api) -> int:
-    """Return the tokens that a common beginning adds to what every prompt begins with anyway."""
+    """Return how many more tokens all prompts share if each of them begins with `text`."""
     return (
         counter.shared_prefix(api=api, after=text) - counter.shared_prefix(api=api)
         if text
@@ -212,8 +216,8 @@ class RowFile(Generic[R]):
     ) -> contract.DatasetFacts:
         """Describe what was read, used and left out.
 
-        `source` is the workload's name of the file, by default the file's own. `dropped` counts all
-        rows that were left out, by reason; None means only those that were left out while reading.
+        `source` is the workload's name of the file; by default the file's own. `dropped` counts all
+        rows that were left out, by reason; None: only those left out while reading.
         """
         return contract.DatasetFacts(
             part=part,
@@ -228,7 +232,10 @@ class RowFile(Generic[R]):
 def row_file(
     entries: Iterable[DatasetRow | str], *, name: str, sha256: str
 ) -> RowFile[DatasetRow]:
-    """Collect the rows of a file; an entry that is a text is the reason why it is dropped."""
+    """Collect the rows of a file.
+
+    An entry that is a text stands for a row that is left out; it is the reason.
+    """
     rows: list[DatasetRow] = []
     dropped: Counter[str] = Counter()
     for entry in entries:
@@ -241,7 +248,7 @@ def row_file(
 
 
 def without_equal_rows(file: RowFile[DatasetRow]) -> RowFile[DatasetRow]:
-    """Return the file with the second of two rows with the same text among the dropped ones."""
+    """Return the file without rows that repeat the text of an earlier row; they are counted."""
     rows: dict[str, DatasetRow] = {}
     for row in file.rows:
         rows.setdefault(row.text, row)
@@ -252,7 +259,7 @@ def without_equal_rows(file: RowFile[DatasetRow]) -> RowFile[DatasetRow]:
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """What all requests of a portion have in common."""
+    """What is needed to build any request of a portion: how tokens are counted, and limits."""
 
     counter: TokenCounter
     api: contract.Api
@@ -278,7 +285,7 @@ class RowKind:
     """How datasets of one kind are read, and how their rows become requests."""
 
     read: Callable[[Any], RowFile[DatasetRow]]
-    """Raises RunFailure, `DatasetNotFound` or `DatasetInvalid`, with the place."""
+    """Read the rows; raise RunFailure, `DatasetNotFound` or `DatasetInvalid`, naming the line."""
     fit: Callable[[Any, Sequence[DatasetRow], Fitting], PromptRequest | str]
     """Return the request made of rows, or the reason why they are left out."""
     content: tuple[str, ...] = ()  # Fields that select the content of the file.
@@ -286,12 +293,12 @@ class RowKind:
     name: Callable[[Any], str] = lambda data: name_of(data.file)
     """Return the name of the file in messages."""
     order: Callable[[Any, int], Sequence[int] | None] = lambda _data, _rows: None
-    """Return the positions of a number of rows in the order that every stage takes them; None: rows
+    """Return the positions of so many rows in the order in which every stage takes them; None: rows
     are drawn, each once."""
 
 
 ROW_KINDS: dict[type[contract.DatasetFields], RowKind] = {}
-"""Type of the dataset's model -> its row kind; each module of a kind registers it here."""
+"""Type of a dataset's model -> its row kind; each module registers its kinds here."""
 
 
 class RowPool:
@@ -305,7 +312,8 @@ class RowPool:
         self._free = list(range(len(file.rows)))
         self._dropped: dict[int, str] = {}
         self._sent_again: dict[tuple[str, int], int] = {}
-        """Most rows that a stage sends again, by workload and part."""
+        """Rows that stages share instead of using up, by workload and part of a mix: the most that
+        one stage takes."""
         self._used: Counter[tuple[str, int]] = Counter()
 
     def draw(
@@ -313,9 +321,9 @@ class RowPool:
         portion: Portion,
         fit: Callable[[Sequence[DatasetRow]], PromptRequest | str],
     ) -> tuple[PromptRequest, ...]:
-        """Draw the different prompts of a portion.
+        """Draw the different prompts of a portion, from rows that are then used up.
 
-        `fit` builds the request of some rows, or gives the reason why they are left out. Raises
+        `fit` builds the request from some rows, or returns the reason why they are left out. Raises
         RunFailure `DatasetTooSmall`.
         """
         rng = random.Random(portion.seed)
@@ -350,9 +358,9 @@ class RowPool:
         order: Sequence[int],
         fit: Callable[[Sequence[DatasetRow]], PromptRequest | str],
     ) -> tuple[PromptRequest, ...]:
-        """Return the first prompts in this order, which other stages get as well.
+        """Return the first prompts in this order, from rows that other stages take too.
 
-        Raises RunFailure.
+        Raises RunFailure `DatasetTooSmall`.
         """
         prompts = different_prompts(portion)
         needed = portion.data.rows_per_prompt
@@ -378,10 +386,10 @@ class RowPool:
         portion: Portion,
         fit: Callable[[Sequence[DatasetRow]], PromptRequest | str],
     ) -> tuple[PromptRequest, ...]:
-        """Return prompts that no stage sends, of about the lengths of those that stages send.
+        """Return prompts that no stage sends, with about the same lengths as the stages' prompts.
 
-        They are rows with their words in another order, for a warm-up where stages may need every
-        row. Raises RunFailure.
+        They are rows with their words in another order. A warm-up sends them when stages may need
+        every row as it is. Raises RunFailure `DatasetTooSmall`.
         """
         rng = random.Random(portion.seed)
         prompts = different_prompts(portion)
@@ -405,7 +413,7 @@ class RowPool:
     ) -> contract.DatasetFacts:
         """Describe what was read of the file, and what a workload used of it.
 
-        `source` is the workload's name of the file.
+        `source` is the name that the workload has for the file.
         """
         key = workload, part
         used = self._used[key] + self._sent_again.get(key, 0)
@@ -442,7 +450,7 @@ _EQUAL_ROWS = " With measurement.cachePolicy Share equal rows are sent, too."
 def _reworded(text: str, rng: random.Random) -> str:
     """Return the text with its words in another order.
 
-    Of a text of few words, as where no spaces are written, the characters change places.
+    If there are few words, as in languages without spaces, the characters are reordered.
     """
     words = text.split()
     if len(words) < FEW_WORDS:
@@ -453,7 +461,8 @@ def _reworded(text: str, rng: random.Random) -> str:
 def _common_start(texts: Sequence[str]) -> str:
     """Return the whole words that all texts begin with.
 
-    What the first and the last in alphabetical order share, those between share, too.
+    Only the first and the last text in alphabetical order are compared: what they share, all texts
+    between them share.
     """
     if len(texts) < 2:
         return ""
@@ -468,9 +477,10 @@ def _common_start(texts: Sequence[str]) -> str:
 def read_pools(
     portions: Sequence[Portion], *, shared: bool
 ) -> Mapping[contract.DatasetFields, RowPool]:
-    """Return the pool of each dataset with rows; datasets with the same content share one.
+    """Return the pool of each dataset that reads rows; datasets with the same content share one.
 
-    `shared` says that rows may be sent again, so that equal ones count as any. Raises RunFailure.
+    `shared`: the cachePolicy is Share, so rows may be sent again, and equal rows are kept. Raises
+    RunFailure.
     """
     with_rows = [(p, p.data) for p in portions if type(p.data) in ROW_KINDS]
     # A dataset that takes each row's own output length reads more of the file than one that forces
@@ -501,7 +511,10 @@ def read_pools(
 
 
 def is_reworded(portion: Portion, *, shared: bool) -> bool:
-    """Return whether the portion takes no rows away from the stages, which may need them all."""
+    """Return whether the portion is sent with reworded rows: a warm-up whose stages share rows.
+
+    The stages may need every row as it is.
+    """
     return portion.warms_up and (shared or portion.data.sends_again)
 
 

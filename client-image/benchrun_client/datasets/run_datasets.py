@@ -1,4 +1,4 @@
-"""The datasets of a run: every file is read once, and every row is sent once."""
+"""The datasets of a run: every file is read once, and every row is used once."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -36,7 +36,7 @@ for _module in iter_modules([str(Path(__file__).parent)]):
 
 
 class RunDatasets:
-    """The datasets of one run; portions get their rows in the order of their `draw`."""
+    """The datasets of one run; portions get rows in the order in which they are drawn."""
 
     def __init__(
         self,
@@ -46,11 +46,10 @@ class RunDatasets:
         context_tokens: int | None,
         shared: bool = False,
     ) -> None:
-        """Read everything that the portions name.
+        """Read all files that the portions name.
 
         `context_tokens` is the longest request that the model takes; None if it is not known.
-        `shared` says that the policy is Share, under which the rows of a file are sent as they are.
-        Raises RunFailure.
+        `shared`: the cachePolicy is Share, under which equal rows are sent too. Raises RunFailure.
         """
         self._counter = counter
         self._context_tokens = context_tokens
@@ -70,7 +69,7 @@ class RunDatasets:
         self._times: set[int] = set()
 
     def draw(self, portion: Portion) -> tuple[PromptRequest, ...]:
-        """Return the samples of a portion whose texts need not be written.
+        """Return the requests of a portion whose texts exist already (`is_drawn`).
 
         Raises RunFailure `DatasetTooSmall`.
         """
@@ -110,7 +109,7 @@ class RunDatasets:
     def _copies(
         self, samples: Iterable[PromptRequest], data: TextsData, api: Api
     ) -> Iterator[PromptRequest]:
-        """Repeat each sample `duplicate` times, one copy right after the other."""
+        """Yield `duplicate` copies of each request, one right after the other."""
         for sample in samples:
             if COPY not in data.instruction:
                 yield from repeat(sample, data.duplicate)
@@ -135,7 +134,7 @@ class RunDatasets:
     def _with_repeats(
         self, samples: tuple[PromptRequest, ...], api: Api
     ) -> tuple[PromptRequest, ...]:
-        """Declare each sample whose prompt was sent before as repeated whole."""
+        """Return the requests; one whose prompt came before counts as repeated with all tokens."""
         sent = {sample.prompt for sample in samples}
         if len(sent) == len(samples):
             return samples
@@ -175,8 +174,8 @@ class RunDatasets:
 
 
 def is_drawn(data: DatasetFields) -> bool:
-    """Return whether a dataset's texts exist before the server does.
+    """Return whether a dataset's texts are read before the server is created.
 
-    Other texts are written while the server starts.
+    Others are written while the server starts.
     """
     return isinstance(data, AgentData) or type(data) in ROW_KINDS

@@ -1,8 +1,8 @@
 """Prompts written by people: `custom`, `shareGPT`, `huggingFace` and `texts` data.
 
-What vLLM's reader drops of a ShareGPT file is dropped here, but a forced output length does not
-count against the limit of 2048 tokens. Packed texts stand before the instruction that they share,
-so that no two prompts of a run share their beginning.
+Of a ShareGPT file the same rows are dropped as by vLLM's reader, except that a forced output length
+does not count against the limit of 2048 tokens. In a prompt of `texts` the texts stand before the
+instruction, so that no two prompts of a run share their beginning.
 """
 
 import codecs
@@ -75,7 +75,10 @@ def _custom_row(
 def fit_custom(
     data: CustomData | HuggingFaceData, rows: Sequence[DatasetRow], fitting: Fitting
 ) -> PromptRequest | str:
-    """Build the request of a row, with the forced output length or the row's own."""
+    """Build the request of a row, with the dataset's output length if it has one, else the row's.
+
+    Or return the reason why the row is left out.
+    """
     (row,) = rows
     return fitting.request(
         row.text, output_tokens=data.output_tokens or row.output_tokens or 1
@@ -88,8 +91,8 @@ ROW_KINDS[CustomData] = RowKind(
 
 MIN_TOKENS = 4
 MAX_TOTAL_TOKENS = 2048
-"""This and `MIN_TOKENS` are vLLM's limits of a usable row (`is_valid_sequence`); the limit of the
-prompt can be set."""
+"""This and `MIN_TOKENS` are vLLM's limits for a usable row (`is_valid_sequence`). A dataset can set
+another limit for the prompt."""
 
 NO_ANSWER = "FewerThanTwoTurns"
 TOO_SHORT = "TooShort"
@@ -106,7 +109,7 @@ def read_sharegpt(data: ShareGPTData) -> RowFile[DatasetRow]:
 
 
 def _entries(file: files.OpenedFile) -> Iterator[tuple[str, Any]]:
-    """Yield place and content of each conversation, of one JSON list or of JSON Lines."""
+    """Yield each conversation of a JSON list or of JSON Lines: where it is, and its content."""
     with file.path.open("rb") as content:
         start = content.read(_START_BYTES).removeprefix(codecs.BOM_UTF8).lstrip()
     if start.startswith(b"{"):
@@ -132,7 +135,7 @@ def fit_sharegpt(
 ) -> PromptRequest | str:
     """Build the request of a row, or return the reason why it is left out.
 
-    vLLM's limits apply to the bare text, whatever a chat template adds to it.
+    vLLM's limits apply to the text without chat template.
     """
     (row,) = rows
     prompt, answer = fitting.counter.count(
@@ -152,9 +155,9 @@ def fit_sharegpt(
 
 
 def vllms_order(data: ShareGPTData, rows: int) -> list[int] | None:
-    """Return the places of the rows as vLLM's sampler shuffles them; None without its seed.
+    """Return the rows' positions in the order of vLLM's sampler; None if no seed of it is given.
 
-    That is `ShareGPTDataset.load_data`, alike in vLLM 0.8.4 and 0.32.
+    The order is that of `ShareGPTDataset.load_data`, the same in vLLM 0.8.4 and 0.32.
     """
     if data.seed is None:
         return None
@@ -297,7 +300,7 @@ def fit_texts(
 
 
 def files_order(data: TextsData, rows: int) -> range | None:
-    """Return the places of the texts in the file; None if they are drawn."""
+    """Return the positions of the texts in the order of the file; None if they are drawn."""
     return range(rows) if data.sends_again else None
 
 

@@ -1,8 +1,8 @@
 """`timedTrace` data: recorded traffic without its words.
 
-A line is a request: when it came, the lengths of prompt and answer, and the blocks of its prompt.
-Equal blocks become equal words. Unlike in vLLM's reader, the stage's seed draws the words, and
-prompts are filled up to their length.
+Each line is a request: when it arrived, the lengths of prompt and answer, and the blocks of the
+prompt. Equal blocks become equal words. Unlike in vLLM's reader, the words are drawn by the stage's
+seed, and prompts are filled up to their length.
 """
 
 import random
@@ -104,7 +104,7 @@ def write_trace(
     *,
     block_tokens: int,
 ) -> tuple[PromptRequest, ...]:
-    """Build the samples of a portion from its seed and the recorded entries.
+    """Build the requests of a portion from its seed and the recorded entries.
 
     Raises RunFailure `InvalidPlan`.
     """
@@ -123,7 +123,7 @@ def write_trace(
         )
 
     def draft(entry: Entry) -> tuple[list[str], int]:
-        """Return the words of an entry's blocks, and new words for what no block covers."""
+        """Return the words of an entry's blocks, then new ones up to its length; and the length."""
         room = words_that_fit(entry)
         words = list(islice(chain.from_iterable(map(words_of, entry.blocks)), room))
         return words + writer.distinct(rest, room - len(words)), entry.input_tokens
@@ -148,9 +148,9 @@ def write_trace(
 
 
 def _known(tree: dict[tuple[int, Block], int], blocks: Sequence[Block]) -> int:
-    """Return how many leading blocks an earlier request of the stage began with.
+    """Return how many of the first blocks some earlier request of the stage began with.
 
-    It adds these blocks to the tree.
+    Adds the blocks to `tree`.
     """
     node = 0
     known = 0

@@ -1,7 +1,7 @@
-"""Server engines: all that benchrun knows of particular ones.
+"""Server engines: all that is particular to one of them.
 
-Another engine is one more folder here, and its line in `ENGINES`. Operator and client both import
-from here; the folders import nothing but the standard library.
+To add an engine, add a folder here and a line in `ENGINES`. Operator and client both import from
+here; the folders import only the standard library.
 """
 
 from collections.abc import Mapping

@@ -10,7 +10,7 @@ from benchrun_client.engines.settings import EngineSetting
 
 @dataclass(frozen=True, slots=True)
 class LogCause:
-    """A cause of failure that a server's error names, by phrases in any case."""
+    """A cause of failure, recognised by phrases in a server's error; case does not matter."""
 
     reason: str  # One of the operator's `Reason` values.
     what: str  # Text of the message; the error's own words follow it.
@@ -21,7 +21,7 @@ class LogCause:
     exit_code: int | None = None
     tries: int = 0  # Number of endings after which waiting is pointless.
     error_begins: str | None = None
-    """Start of the error itself, if no error has one of the phrases."""
+    """What an error begins with; it is tried if no error has one of the phrases."""
 
     def is_named_in(self, error: str) -> bool:
         """Return whether an error names this cause."""
@@ -32,7 +32,7 @@ class LogCause:
 
 @dataclass(frozen=True, slots=True)
 class StartupPhases:
-    """Disjoint parts of a start, in seconds; None means "the log does not say", never 0."""
+    """Disjoint parts of a server's start, in seconds; None: the log does not say."""
 
     download: float | None = None
     load: float | None = None
@@ -62,7 +62,7 @@ class Nodes:
         str  # The variable for the address at which the other nodes find this one.
     )
     args: Callable[[int], list[str]]
-    """Additional arguments of each pod of a server that spans this number of nodes."""
+    """Return the additional arguments of each pod of a server that spans so many nodes."""
     # Additional arguments of the pods that do not answer requests.
     worker_args: tuple[str, ...]
 
@@ -75,8 +75,8 @@ class Transfer:
         str  # The variable for the address at which other servers fetch KV cache.
     )
     args: Callable[[str, str | None, Mapping[str, object] | None], list[str]]
-    """Additional arguments from the connector's name, the role (prefill or decode; None: both) and
-    the connector's own settings."""
+    """Return the additional arguments for a connector's name, a role (prefill or decode; None:
+    both) and the connector's own settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,20 +87,20 @@ class Profiler:
     stop_path: str
     remedy: str  # What a server without these paths lacks.
     enabled_by: Callable[[str, str], tuple[list[str], Mapping[str, str]]]
-    """Additional arguments and variables that enable the paths, from the server's image and the
-    directory for traces."""
+    """Return the additional arguments and environment variables that enable the paths, for the
+    server's image and the directory for traces."""
     reader: str  # File in the engine's folder: the program that serves a summary of a trace.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Engine:
-    """One server engine. What an engine does not have is None or empty, and then nowhere used."""
+    """One server engine. A value that an engine does not have is None or empty."""
 
     name: str  # As its makers write it.
 
     # How it is started.
     command: tuple[str, ...] = ()
-    """Command in place of the image's entry point; empty: the entry point is the server."""
+    """Command that replaces the image's entry point; empty: the entry point is the server."""
     # Module that starts images older than that entry point.
     module_before_serve: str | None
     port: int
@@ -108,37 +108,38 @@ class Engine:
     environment: Mapping[str, str]
     """Environment variables of every server; the user's own values override them."""
     development_mode: str | None
-    """The variable that enables `reset_path`, and endpoints that run code and show variables."""
+    """Environment variable that enables `reset_path`, but also endpoints that run code and show
+    environment variables."""
     nodes: Nodes | None  # How a server spans several nodes.
     transfer: Transfer | None  # How servers hand over KV cache to each other.
     serve_args: Callable[[ServedFiles, Sequence[str]], list[str]]
-    """Arguments for a model, beginning with its path or hub id; a command in place of the entry
-    point may already contain some of them."""
+    """Return the arguments for a model, its path or hub id first, without those that the command,
+    if it replaces the entry point, already contains."""
     filled_in: Callable[[Sequence[str], ServedFiles], list[str]]
-    """Return the command in place of the entry point, with the values of its placeholders."""
+    """Return the command that replaces the entry point, with values for its placeholders."""
     owned_flag: Callable[[Sequence[str]], tuple[int, str] | None]
-    """The first flag, among words that the user wrote, that only the operator may set: its
-    position, and what to do instead."""
+    """Return the position of the user's first flag that only the operator may set, and a message
+    that says what to do instead; None if there is none."""
     # The same for a command.
     command_problem: Callable[[Sequence[str]], tuple[int, str] | None]
     refused_variables: Mapping[str, str]
     """Name of a refused environment variable -> what to do instead."""
     flag_warnings: Mapping[str, str]
-    """Flag that hides something from the operator -> the consequence."""
+    """Flag that hides something from the operator -> the consequence, for a warning."""
     flag_spellings: Mapping[str, str]
     """Other spelling of a flag, with dashes -> its long name without them."""
     readable_flags: frozenset[str]
-    """Long names, without dashes, of the flags whose values are read. The beginning of such a name
-    stands for it, where it is the only one that begins so."""
+    """Long names, without dashes, of the flags whose values are read. The beginning of a name is
+    taken for the name if no other name begins so."""
     setting_flags: Mapping[EngineSetting, str]
-    """The flag that has a setting's value, or turns it on: its long name without dashes."""
+    """Setting -> long name, without dashes, of the flag with its value or that turns it on."""
     flags_off: Mapping[EngineSetting, str]
-    """The flag that turns a setting off, beside `no-` before the one that turns it on."""
+    """Setting -> flag that turns it off, in addition to `no-` before the one that turns it on."""
     reported_settings: Mapping[EngineSetting, str]
-    """The label of `settings_series` that has a setting's value."""
+    """Setting -> label of `settings_series` that has its value."""
     default_block_tokens: int  # Value of BLOCK_TOKENS where a server says none.
     default_running_step: int | None
-    """A divisor of every default of MAX_RUNNING; None: the defaults are not known."""
+    """A number that divides every default of MAX_RUNNING; None: the defaults are not known."""
 
     # Paths of its HTTP server, beside those of the OpenAI API.
     health_path: str
@@ -148,19 +149,19 @@ class Engine:
     reset_remedy: str  # What a server without the reset path lacks.
     profiler: Profiler | None
     is_reset: Callable[[str], bool]
-    """Whether the body of an answer with status 200 reports that the prefix cache was emptied."""
+    """Return whether the body of an answer with status 200 says that the prefix cache was reset."""
 
     # Its metrics.
     sample_series: Mapping[str, tuple[str, ...]]
-    """Name of a figure in the operator's samples -> names of its series, newest first. An endpoint
-    that has several of them counts once."""
+    """Name of a figure in the operator's samples -> names of its series, newest first. If an
+    endpoint has several of them, only one is counted."""
     counter_series: Mapping[str, tuple[str, ...]]
     """Name of a counter in the client's records -> names of its series, newest first."""
     labelled_counters: Mapping[str, tuple[str, str]]
     """Name of a counter in the records -> its series and the label of its lines."""
     counters_at_first_event: frozenset[str]
-    """Counters whose series is missing until its first event. On a page that has the counter
-    `request_success_total` they are 0."""
+    """Counters whose series are missing until the first event. They count as 0 if the metrics have
+    the counter `request_success_total`."""
     # The series whose labels are the server's settings.
     settings_series: str | None
     measured_settings: frozenset[str]
@@ -170,38 +171,35 @@ class Engine:
     """Return the number of tokens of one engine process's KV cache, from the labels of
     `settings_series`."""
     cache_tokens_series: str | None
-    """The series whose value is that number, where it is not among those labels."""
+    """The series whose value is that number, if the labels do not have it."""
 
     # Its log.
     # Start of each line; lines of one message share it.
     log_prefix: re.Pattern[str]
     cause_is_above: tuple[str, ...]
-    """Phrases of errors that only point to their cause further up in the log; none is empty."""
+    """Phrases of errors that only refer to their cause earlier in the log. No phrase is empty."""
     log_causes: tuple[LogCause, ...]  # Causes, the most certain first.
     startup_phases: Callable[[str], StartupPhases]
-    """Return the phases found in a log, which is read from its beginning and may be incomplete."""
+    """Return the phases found in a log, given from its beginning, perhaps not to its end."""
     compilations: Callable[[str], tuple[float, ...]] | None
-    """Instants at which kernels were compiled while serving, in Unix seconds, in order. Each line
-    begins with the kubelet's timestamp. None: the log does not say."""
+    """Return when kernels were compiled while serving, in Unix seconds, in order, from a log whose
+    lines begin with the kubelet's timestamps. None: this engine's log does not say."""
 
     def __repr__(self) -> str:
-        """Return a short text: facts and queries that name an engine are logged."""
+        """Return a short text, because facts and queries that contain an engine are logged."""
         return f"Engine({self.name})"
 
     def __deepcopy__(self, _: object) -> Self:
-        """Return the engine itself: it never changes, and is equal to no other."""
+        """Return the engine itself: it never changes, and engines are compared by identity."""
         return self
 
     def points_up(self, error: str) -> bool:
-        """Return whether an error only points to its cause further up in the log."""
+        """Return whether an error only refers to its cause earlier in the log."""
         return any(words in error for words in self.cause_is_above)
 
     def reported(
         self, setting: EngineSetting, labels: Mapping[str, str]
     ) -> str | None:
-        """Return what a server reports of a setting, by the labels of `settings_series`.
-
-        None: it reports nothing of it.
-        """
+        """Return a setting's value from the labels of `settings_series`; None: not reported."""
         label = self.reported_settings.get(setting)
         return labels.get(label) if label is not None else None

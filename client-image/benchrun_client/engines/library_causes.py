@@ -1,4 +1,4 @@
-"""Causes of failure that the libraries of several engines name: the hub's, torch's, argparse."""
+"""Causes of failure named by libraries that engines share: the hub's client, torch, argparse."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ _TORCH = "torch 2.13"
 _PYTHON = "Python 3.12"
 
 USAGE = {": error: ": _PYTHON}
-"""Words of argparse, which ends with exit code 2."""
+"""Phrases of argparse, which exits with code 2."""
 OUT_OF_GPU_MEMORY = {
     "out of memory. tried to allocate": _TORCH,
     "outofmemoryerror": _TORCH,
@@ -85,7 +85,7 @@ REFUSED = LogCause(  # the hub also answers 401 for a missing model
 
 
 def not_found(by_engine: Mapping[str, str]) -> LogCause:
-    """Return the cause of a model that is not there, with an engine's own phrases for it."""
+    """Return the cause "model not found", with an engine's own phrases for it."""
     return LogCause(
         "ModelNotFound",
         "The model was not found",

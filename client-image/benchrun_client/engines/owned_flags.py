@@ -1,10 +1,10 @@
-"""Flags that only the operator may set, found among words that a user wrote."""
+"""Find flags that only the operator may set (owned flags) in a user's arguments."""
 
 from collections.abc import Mapping, Sequence
 
 
 def filled_in(command: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """Return a command with the values of its placeholders, such as `$(MODEL)`."""
+    """Return a command with values for its placeholders, such as `$(MODEL)`."""
     filled = list(command)
     for placeholder, value in values.items():
         filled = [word.replace(placeholder, value) for word in filled]
@@ -17,11 +17,11 @@ def first_owned(
     spellings: Mapping[str, str],
     placeholders: Mapping[str, str],
 ) -> tuple[int, str] | None:
-    """Return place and remedy of the first word that is an owned flag; None without one.
+    """Return the position of the first owned flag, and a message; None if there is none.
 
-    `owned` has the remedy of each owned flag, `spellings` the long names, without dashes, of other
-    spellings, and `placeholders` the only value that an owned flag may have. argparse also takes
-    the beginning of a flag's name for the flag. The value is not repeated: it may be a secret.
+    `owned`: flag -> remedy. `spellings`: other spelling -> long name without dashes.
+    `placeholders`: flag -> the only value that it may have. Like argparse, this takes the beginning
+    of a flag's name for the flag. The message does not repeat the value, which may be secret.
     """
     for place, word in enumerate(words):
         name, equals, value = word.partition("=")

@@ -1,10 +1,10 @@
-"""Names of what engines have in common, whatever each of them calls it."""
+"""The settings that engines have in common, under names that do not depend on the engine."""
 
 from enum import Enum
 
 
 class EngineSetting(Enum):
-    """A setting of a server. The value describes it in reports."""
+    """A setting of a server. The enum's value is its description in reports."""
 
     MAX_RUNNING = "most running requests"  # Requests that may run at once, on one engine process.
     MAX_TOKENS = "longest sequence"  # Tokens of a prompt and its answer.

@@ -1,1 +1,1 @@
-"""Sending the load: vLLM's benchmark, what replaces parts of it, and what it costs the client."""
+"""Sending the load: vLLM's benchmark, replacements for parts of it, and the client's own cost."""

@@ -1,8 +1,8 @@
-"""What the client costs, and how late it is, from a stage's first send to its last answer.
+"""The client's CPU time and lateness, from a stage's first send to its last answer.
 
-A client that is late makes the server look slow. So a probe records how late the load's own event
-loop comes to regular ticks. CPU limits show in the kernel's count of throttled periods; a
-hypervisor that gives the CPUs to others shows in the stolen time.
+A late client makes the server look slow. So it is recorded how late the load's own event loop comes
+to regular ticks. CPU limits show in the kernel's count of throttled periods; a hypervisor that
+gives the CPUs to other machines shows in the stolen time.
 """
 
 import asyncio
@@ -43,9 +43,8 @@ def throttled_periods(files: Sequence[Path] = CPU_STAT_FILES) -> int | None:
 def lost_segments(folder: Path = Path("/proc/net")) -> int | None:
     """Return how many TCP segments of this network namespace were lost so far.
 
-    These are the segments sent again (`RetransSegs`), less those that the receiver reports to have
-    had already (`TCPDSACKRecv`, RFC 2883), as a busy receiver does. None if the kernel does not
-    report them.
+    These are the segments sent again (`RetransSegs`), less those that had arrived after all, as the
+    receiver reported (`TCPDSACKRecv`, RFC 2883). None if the kernel does not report them.
     """
     try:
         lines = [
@@ -64,10 +63,10 @@ def lost_segments(folder: Path = Path("/proc/net")) -> int | None:
 
 
 def node_cpu_seconds(file: Path = Path("/proc/stat")) -> tuple[float, float] | None:
-    """Return the CPU seconds that the node used or wanted so far, and those that were stolen.
+    """Return the CPU seconds that the node used or wanted so far, and the stolen ones among them.
 
-    The first figure covers all CPUs and includes the second (proc_stat(5); a guest's time is within
-    user). None if the kernel does not report them.
+    Both cover all CPUs (proc_stat(5); time of guests is part of user time). None if the kernel does
+    not report them.
     """
     try:
         with file.open() as lines:
@@ -122,7 +121,7 @@ class LagProbe:
         )
 
     def stop(self, *, at: float) -> list[float]:
-        """Stop, and return the lags of the ticks that were due by loop time `at`, in seconds."""
+        """Stop, and return in seconds how late each tick was that was due by loop time `at`."""
         self._watch.stop()
         return self._lags[
             : max(int((at - self._start) / self._seconds), 0)
@@ -143,26 +142,26 @@ def _usage() -> tuple[
 class CostWatch:
     """A watch over one stage from the first send to the last answer.
 
-    It leaves out the engine's work before and after.
+    The load engine's work before and after that is left out.
     """
 
     def __init__(self, *, requests: int) -> None:
         self._left = requests
 
     def on_first_send(self) -> None:
-        """Begin the account on the running event loop: the first request is sent now."""
+        """Begin to measure the running event loop; call this right before the first request."""
         self._probe = LagProbe(asyncio.get_running_loop())
         self._first = _usage()
 
     def on_answer(self) -> None:
-        """Count a request that has ended; close the account with the last one."""
+        """Count a request that has ended; stop measuring with the last one."""
         self._left -= 1
         if self._left == 0:
             self._last_time = asyncio.get_running_loop().time()
             self._last = _usage()
 
     def cost(self) -> ClientCost:
-        """Return the account; call it once every request has ended."""
+        """Return the cost; call this when every request has ended."""
         (first_wall, first_cpu, first, first_node) = self._first
         (last_wall, last_cpu, last, last_node) = self._last
         node = None

@@ -1,8 +1,8 @@
 """Users of a closed loop: how they begin, how long they think, and how long a round of them takes.
 
-vLLM's closed loop is a semaphore around its requests: each place of it is a user. So a user that
-has not begun yet waits before its first request, and one that thinks keeps its place after an
-answer. Neither is part of a latency, which counts from the sending of a request.
+vLLM's closed loop is a semaphore around its requests; each place in it is a user. A user that
+begins later holds its place before its first request is sent, and a user that thinks holds it after
+an answer. Neither adds to a latency, which counts from the sending of a request.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ USER_GAP_SECONDS = 0.002  # Several times the time it takes to send a request ov
 # All users have begun within this time, however many there are.
 ALL_USERS_SECONDS = 0.5
 HANDING_OUT_SECONDS = 0.000_02
-"""Longest time that vLLM takes to hand out a request. It is used where the first user cannot wait
-until that is done, because the instant of its start is agreed."""
+"""Longest time that vLLM takes to hand out a request. It is used if the first user cannot wait
+until all are handed out, because the shards have agreed when it starts."""
 MAX_SPREAD_SECONDS = 60.0
-"""Longest time over which users begin, apart from their think time: a far too long guess must not
-take up the whole stage."""
+"""Longest time over which users begin, apart from their think time, so that a far too long estimate
+of the answer time does not take up the whole stage."""
 SPREAD_SHARE = 0.2
-"""Largest share of the expected stage that is spent on the spread; the rest has the whole load."""
+"""Largest share of a stage's expected length during which users begin; the rest has full load."""
 _THINK_VERSION = "benchrun.think/1"
 
 
@@ -39,13 +39,13 @@ def smallest_gap_seconds(users: int) -> float:
 class UserRamp:
     """The start of a closed loop: its users begin one by one, a gap apart.
 
-    Without users each request is sent when it comes. `own` holds the numbers of the users that this
-    process sends for, if other processes send for the rest; None means all.
+    With 0 users no request waits. `own` holds the numbers of the users that this process sends for,
+    if other processes send for the rest; None means all.
 
-    vLLM hands out all requests at once: one event loop takes the first step of each (and the clock
-    starts), then the second. So every user's clock runs while all of them are being sent: 10 to 30
-    ms for 24 to 48 users, often the p99 of TTFT. The gap prevents that. A longer one spreads the
-    users over a round, so that their prompts do not wait for each other either.
+    vLLM hands out all requests at once: its event loop starts the clocks of all requests before it
+    sends them. Each clock then includes the sending of the others: 10 to 30 ms for 24 to 48 users,
+    often the p99 of TTFT. The gap prevents that. A longer gap spreads the users over a round, so
+    that their prompts do not queue behind each other either.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class UserRamp:
         own: Sequence[int] | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Create a ramp; `gap_seconds` lies between two users, None means the shortest."""
+        """Create a ramp; `gap_seconds` is the time between two users, by default the smallest."""
         self._own = range(users) if own is None else own
         self._clock = clock
         self._gap = (
@@ -68,18 +68,18 @@ class UserRamp:
     def agree(
         self, start: float, *, requests: int, gap_seconds: float | None
     ) -> None:
-        """Set the instant and the gap at which the load begins in all shards.
+        """Set the start and the gap that all shards have agreed on.
 
-        `start` is followed by the time that it takes to hand out so many requests.
+        The first user begins after `start`, by the time that vLLM takes to hand out `requests`.
         """
         self._first = start + requests * HANDING_OUT_SECONDS
         self._gap = self._gap if gap_seconds is None else gap_seconds
 
     async def turn(self) -> float | None:
-        """Wait for this request's turn, in the order of calls.
+        """Wait until this request's user may begin; requests are counted in the order of calls.
 
-        Returns when it was due, by the clock, if it is a user's first request; None for any other
-        request, which does not wait.
+        Returns when a user's first request was due, by the clock. Returns None at once for any
+        other request.
         """
         if self._begun == len(self._own):
             return None
@@ -96,10 +96,10 @@ class UserRamp:
 
 
 class Thinking:
-    """Think time: a user keeps its place for as long as it thinks after an answer."""
+    """Think time: after an answer, a user waits before its place is free for the next request."""
 
     def __init__(self, seconds: Sequence[float]) -> None:
-        """Create it with the think time after each own request, in order; empty for no thinking."""
+        """Set the think time after each of this process's requests, in order; empty: none."""
         self._seconds = seconds
         self._entered = 0
         self._all_entered = asyncio.Event()
@@ -107,7 +107,7 @@ class Thinking:
     def enter(self) -> None:
         """Note that a user has taken one more request.
 
-        After the last request no user thinks: there is no next request to wait for.
+        Once the last one is taken, no user thinks: there is no further request to send.
         """
         self._entered += 1
         if self._entered >= len(self._seconds):
@@ -140,7 +140,7 @@ def think_seconds(
 
 @dataclass(frozen=True, slots=True)
 class AnswerTime:
-    """The mean time from sending a request to the end of its answer, at a number of users."""
+    """The mean time from sending a request to the end of its answer, measured with `users`."""
 
     users: int
     seconds: float
@@ -151,8 +151,8 @@ def answer_time(
 ) -> AnswerTime | None:
     """Return the mean answer time of a load; None if nothing was answered.
 
-    The first wave of a warm-up met a cold server: it is left out if at least half as many requests
-    succeeded after it.
+    A warm-up's first request of each user met a cold server. These are left out if at least half as
+    many later requests succeeded.
     """
     rows = list(zip(instants.sent, instants.answered, instants.ok, strict=True))
     later = [answered - sent for sent, answered, ok in rows[users:] if ok]
@@ -162,9 +162,10 @@ def answer_time(
 
 
 def nearest(known: Sequence[AnswerTime], *, users: int) -> float | None:
-    """Return the known answer time at the nearest number of users, in seconds.
+    """Return the answer time in seconds that is known for the nearest number of users.
 
-    Nearness is by ratio; the latest of equals counts. None if nothing is known.
+    The nearest has the smallest ratio to `users`; of equals the latest counts. None if none is
+    known.
     """
     found = min(
         reversed(known),
@@ -179,8 +180,8 @@ def user_start(
 ) -> contract.UserStart | None:
     """Decide how the users of a load begin; None if the load has no users.
 
-    They begin spread over a round (the answer time and what they think), within bounds, or together
-    if no answer time is known.
+    They begin spread over a round (answer time plus think time), within bounds, or together if no
+    answer time is known.
     """
     if not load.closed_loop or load.cap is None:
         return None
@@ -203,7 +204,7 @@ def user_start(
 
 
 def gap_of(start: contract.UserStart | None, *, users: int) -> float | None:
-    """Return the time from one user to the next in seconds; None means the shortest."""
+    """Return the seconds between the starts of two users; None: take `smallest_gap_seconds`."""
     if start is None or start.mode == "Together" or users < 2:
         return None
     return start.seconds / (users - 1)

@@ -1,9 +1,9 @@
-"""Server-Sent Events of a completion, parsed by the standard however the transport cut them.
+"""A parser of the Server-Sent Events of a completion, wherever the transport cuts them.
 
 Lines end with LF, CR LF or CR; comments and unknown fields are skipped; an event ends with an empty
-line (https://html.spec.whatwg.org/multipage/server-sent-events.html, section 9.2.6). The output is
-spelled as vLLM's own server spells it, one event at a time: vLLM's client, which measures, reads no
-other spelling, and takes the role of a chat for its first token.
+line (https://html.spec.whatwg.org/multipage/server-sent-events.html, section 9.2.6). Each event is
+rewritten in the form of vLLM's own server, because vLLM's client, which measures, reads no other
+form. That client would also take the role at the beginning of a chat for the first token.
 """
 
 import json
@@ -32,11 +32,11 @@ CONTENT_KEYS = (
 
 
 class BrokenStreamError(Exception):
-    """An answer is not a stream of events of this API; the message shows its bytes."""
+    """An answer is not a stream of this API's events; the message shows its bytes."""
 
 
 class EventParser:
-    """A parser that cuts bytes into events."""
+    """A parser that splits bytes into events."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -74,7 +74,7 @@ class EventParser:
 
     @property
     def is_between_events(self) -> bool:
-        """Return whether the last event is complete and nothing of the next has come yet."""
+        """Return whether the last event is complete and no byte of the next has arrived."""
         return not (
             self._rest
             or self._data
@@ -108,7 +108,7 @@ class EventParser:
             self._event = value
 
     def _taken(self) -> tuple[bytes, bytes] | None:
-        """Return the event that ends here, and begin another; None for an event without data."""
+        """Return the event that ends here and begin the next; None for an event without data."""
         event = (self._event, b"\n".join(self._data)) if self._data else None
         self._data = []
         self._event = b""
@@ -117,7 +117,7 @@ class EventParser:
 
 @dataclass(slots=True)
 class StreamNotes:
-    """What is known of one answer beside what vLLM's client notes."""
+    """What is noted about one answer in addition to what vLLM's client notes."""
 
     first_chunk_at: float | None = None
     """Instant of the first event that belongs to the answer (`time.perf_counter`), even without
@@ -128,15 +128,15 @@ class StreamNotes:
     """How often the request was sent again because a connection was closed before the first byte of
     an answer."""
     usage: dict[str, Any] | None = field(default=None, repr=False)
-    """The server's own token counts, if they came in an event that also has text of the answer."""
+    """The server's token counts, if they came in an event that also has text of the answer."""
     is_reused: bool = False
     """Whether the request was sent on a connection that had answered before."""
     problem: str | None = None
-    """Reason why the answer is no stream; None: it is a stream."""
+    """Reason why the answer is not a stream; None: it is a stream."""
 
 
 class CompletionStream:
-    """The events of one answer, spelled as vLLM's client reads them."""
+    """The events of one answer, in the form that vLLM's client reads."""
 
     def __init__(
         self, notes: StreamNotes, *, clock: Callable[[], float] = time.perf_counter
@@ -150,9 +150,9 @@ class CompletionStream:
         self._has_counts = False
 
     def is_one_token(self, chunk: bytes) -> bool:
-        """Return whether these bytes are exactly one event of one token, spelled as vLLM does.
+        """Return whether these bytes are exactly one event of one token, in vLLM's form.
 
-        Nearly all are, and need not be parsed.
+        Nearly all chunks are; they need not be parsed.
         """
         return (
             chunk.startswith(b'data: {"')
@@ -176,7 +176,7 @@ class CompletionStream:
             yield from self._spelled(name, data)
 
     def end(self) -> Iterator[bytes]:
-        """Yield what is left at the end of the body; raise BrokenStreamError if no event came."""
+        """Yield the last lines at the end of the body; raise BrokenStreamError if no event came."""
         for name, data in self._events.end():
             if data == DONE or _is_json(data):
                 yield from self._spelled(name, data)
@@ -196,7 +196,7 @@ class CompletionStream:
             return
         if data[:1] != b"{" or data[-1:] != b"}":
             raise BrokenStreamError(
-                f"an event that is no JSON object: {shown(data)}"
+                f"an event that is not a JSON object: {shown(data)}"
             )
         if name == b"error" or b'"choices"' not in data:
             yield from self._without_choices(name, data)
@@ -217,14 +217,14 @@ class CompletionStream:
             yield b"data: " + data.replace(b"\n", b" ")
 
     def _looked_at(self, data: bytes) -> Iterator[bytes]:
-        """Yield an event with choices unless it shows no token; note its counts and its end."""
+        """Yield an event with choices if it shows a token; note token counts and finish reason."""
         body = _parsed(data)
         choices = body.get("choices")
         usage = body.get("usage")
         choice = choices[0] if isinstance(choices, list) and choices else None
         if choices and not isinstance(choice, dict):
             raise BrokenStreamError(
-                f"an event whose choice is no object: {shown(data)}"
+                f"an event whose choice is not an object: {shown(data)}"
             )
         if choice is None:
             if isinstance(usage, dict):
@@ -243,8 +243,8 @@ class CompletionStream:
     def _is_token(self, choice: dict[str, Any], *, has_counts: bool) -> bool:
         """Return whether a choice shows a token.
 
-        Its text may be empty: half a character is a token. A chunk that begins a chat with its role
-        is no token, nor is one that only ends an answer with its counts.
+        A token's text may be empty: half a character is a token. A chunk with only the role that
+        begins a chat is not a token, nor is a chunk that ends an answer with only its counts.
         """
         only_ends = has_counts and choice.get("finish_reason") is not None
         delta = choice.get("delta")
@@ -266,7 +266,7 @@ class CompletionStream:
 
 
 def shown(data: bytes) -> str:
-    """Return bytes as text that can stand in a sentence, shortened."""
+    """Return bytes as a short text for a message."""
     text = repr(data[:MAX_SHOWN_BYTES])[1:]
     return shorten(text, 2 * MAX_SHOWN_BYTES) if data else "an empty body"
 
@@ -276,9 +276,9 @@ _NO_COUNTS = (b'"usage":null', b'"usage": null')
 
 
 def _says_more(data: bytes) -> bool:
-    """Return whether an event may hold more than a token: counts, or why the answer ended.
+    """Return whether an event may hold more than a token: counts or a finish reason.
 
-    Within a text a quote has a backslash before it, so it is never taken for a quote of a key.
+    Searching the bytes for keys is safe: a quote within a text has a backslash before it.
     """
     has_end = b'"finish_reason"' in data and not any(
         each in data for each in _NO_END
@@ -301,6 +301,6 @@ def _parsed(data: bytes) -> dict[str, Any]:
         body = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise BrokenStreamError(
-            f"an event that is no JSON: {shown(data)}"
+            f"an event that is not JSON: {shown(data)}"
         ) from error
     return body if isinstance(body, dict) else {}

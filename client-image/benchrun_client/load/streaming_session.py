@@ -18,7 +18,7 @@ from benchrun_client.load.event_stream import (
 STREAM_NOTES: ContextVar[StreamNotes | None] = ContextVar(
     "STREAM_NOTES", default=None
 )
-"""Where the task of a request finds the notes to fill in about its answer."""
+"""The notes about its answer that the task of a request must fill in."""
 OK = 200
 CLOSED_UNANSWERED = (
     aiohttp.ServerDisconnectedError,
@@ -32,7 +32,7 @@ class StreamingSession:
     """A session whose answers to POST are read event by event."""
 
     def __init__(self, session: Any, *, open_another: Callable[[], Any]) -> None:
-        """Wrap a session; `open_another` opens one that makes a connection for each request."""
+        """Wrap a session; `open_another` opens a session with a new connection for each request."""
         self._session = session
         self._open_another = open_another
         self._another: Any = None
@@ -51,11 +51,11 @@ class StreamingSession:
         return Posting(self, asked)
 
     def send(self, asked: dict[str, Any]) -> Any:
-        """Return aiohttp's context of a request."""
+        """Return aiohttp's context that sends a request."""
         return self._session.post(**asked)
 
     def send_anew(self, asked: dict[str, Any]) -> Any:
-        """Return aiohttp's context of a request that gets a connection of its own."""
+        """Return aiohttp's context that sends a request on a new connection."""
         if self._another is None:
             self._another = self._open_another()
         return self._another.post(**asked)
@@ -68,7 +68,7 @@ class StreamingSession:
 
 
 class Posting:
-    """One request, as a context that gives its answer."""
+    """One request, as a context manager that sends it and yields the answer."""
 
     def __init__(self, session: StreamingSession, asked: dict[str, Any]) -> None:
         self._session = session
@@ -97,7 +97,7 @@ class Posting:
 
 
 class StreamedResponse:
-    """An answer whose content is its events, each as one line that begins with `data: `."""
+    """An answer whose content is read event by event, each as a line that begins with `data: `."""
 
     def __init__(self, response: Any, notes: StreamNotes) -> None:
         self._response = response
@@ -112,7 +112,7 @@ class StreamedResponse:
         return self
 
     def iter_any(self) -> AsyncIterator[bytes]:
-        """Yield event by event; raise BrokenStreamError for a broken stream."""
+        """Yield the events one by one; raise BrokenStreamError for a broken stream."""
         return self.__aiter__()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:

@@ -1,25 +1,25 @@
 """The load engine: vLLM's own benchmark client, driven in one process for all stages.
 
-People compare its figures, so nothing of its measuring is replaced. Of `vllm.benchmarks.serve` two
-functions are called, `add_cli_args(parser)` and `main_async(args)`; the rest is module globals that
-`main_async` looks up at call time:
+People compare its figures, so the code that measures is not replaced. Two functions of
+`vllm.benchmarks.serve` are called: `add_cli_args(parser)` and `main_async(args)`. These module
+globals, which `main_async` looks up when it is called, are replaced:
 
-    get_samples          hands out prompts that were made before
-    get_tokenizer        hands out the tokenizer that was loaded before
-    wait_for_endpoint    would send the first prompt once more before the stage (the oldest versions
-                         insist on it)
-    aiohttp              opens sessions with benchrun's options, see `Sessions`: what the server
-                         streams comes event by event, however it is spelled and cut
-    fetch_..._metrics    read metrics within benchrun's bounds, and all from one reading
+    get_samples          returns prompts that were made before
+    get_tokenizer        returns the tokenizer that was loaded before
+    wait_for_endpoint    does nothing; it would send the first prompt once more before the stage
+                         (which the oldest versions always do)
+    aiohttp              opens sessions with benchrun's options; a streamed answer is read event by
+                         event (`event_stream`)
+    fetch_..._metrics    read metrics within benchrun's bounds, all from one copy of the text
     ASYNC_REQUEST_FUNCS  wrapped, to note when a request was sent and when its answer was complete,
                          to let users begin one by one (`UserRamp`), and to let them think
                          (`Thinking`)
-    get_request          wrapped, to hand out each request at its own instant (`arrivals_of`, or
-                         that of a trace) and note it, however late the loop wakes up, and to begin
+    get_request          wrapped, to hand out each request when it is due (by `arrivals_of` or the
+                         trace), to note that instant even if the loop wakes up late, and to begin
                          together with other shards
 
-With prompts handed out, nothing draws before the arrival times: they equal those of `vllm bench
-serve` with that seed.
+Because prompts are ready, no random number is drawn before the arrival times: these equal the times
+of `vllm bench serve` with that seed.
 """
 
 import argparse
@@ -75,7 +75,7 @@ class Begun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Divided:
-    """One shard's part in a load that several send."""
+    """One shard's part of a load that several shards send."""
 
     shard: Shard
     share: Share
@@ -94,13 +94,13 @@ class EngineCall:
     ignore_eos: bool
     divided: Divided | None = None
     on_send: Callable[[], None] = lambda: None
-    """Called before the first request, on the path of the measurement; `on_answer` is called after
-    each request."""
+    """Called right before the first request, so it must be quick; `on_answer` is called after each
+    request."""
     on_answer: Callable[[], None] = lambda: None
     sampling: SamplingParams = GREEDY
     user_gap_seconds: float | None = None
     """Time between the starts of two successive users, if one process sends; None: the shortest
-    gap."""
+    gap (`smallest_gap_seconds`)."""
 
     @property
     def own(self) -> Self:
@@ -118,8 +118,8 @@ class LoadEngine(Protocol):
 
     name: LoadEngineVersion
     instants: Instants
-    """Instants of the current load, or of the last one, even if it was cut short. Not every version
-    of vLLM returns them."""
+    """Instants of the current or last load, even if it was cut short. They are kept here because
+    not every version of vLLM returns them."""
 
     async def run(self, call: EngineCall, servers: Servers) -> dict[str, Any]:
         """Send one load and return the engine's own result when every request has ended.
@@ -284,7 +284,7 @@ class VllmEngine:
         return noted
 
     async def _hold(self, due: float) -> None:
-        """Wait until a request is due, and note that instant, however late the loop wakes up."""
+        """Wait until a request is due, and note that instant even if the loop wakes up later."""
         if (wait := due - time.perf_counter()) > 0:
             await asyncio.sleep(wait)
         self.instants.due.append(due)
@@ -292,7 +292,7 @@ class VllmEngine:
     async def _at_instants(
         self, get_request: GetRequest, own: Sequence[Any], *args: Any, **kwargs: Any
     ) -> AsyncIterator[Any]:
-        """Yield this process's requests, each when it is due among the requests of all shards."""
+        """Yield each request of this process when it is due; all shards' instants are computed."""
         requests = len(self._call.samples)
         divided = self._call.divided
         instants, beside = await arrivals_of(
@@ -359,10 +359,10 @@ class VllmEngine:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that raises RunFailure where argparse would end the process."""
+    """A parser that raises RunFailure instead of ending the process."""
 
     def error(self, message: str) -> NoReturn:
         raise RunFailure(
             "ClientError",
-            f"this version of vLLM does not take our arguments: {message}",
+            f"this version of vLLM refuses the client's arguments: {message}",
         )

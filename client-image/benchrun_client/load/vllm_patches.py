@@ -1,4 +1,4 @@
-"""Replacements for parts of vLLM's benchmark, which trusts every server and every environment."""
+"""Replacements for parts of vLLM's benchmark that trust the server and the environment too much."""
 
 import ssl
 import time
@@ -12,22 +12,22 @@ from benchrun_client.load.streaming_session import STREAM_NOTES, StreamingSessio
 from benchrun_client.server.counter_snapshots import read_metrics
 
 CONNECTS: ContextVar[list[float] | None] = ContextVar("CONNECTS", default=None)
-"""List to which the task of a request adds the time, in seconds, that its new connection took. vLLM
-makes a task for each request."""
+"""List to which the task of a request adds how long its new connection took, in seconds. vLLM makes
+a task for each request."""
 
 
 async def always_ready(*_: Any, **__: Any) -> SimpleNamespace:
     """Report success in place of vLLM's readiness check.
 
-    The canary has already proved the path, with a prompt of its own.
+    The canary (`server.first_request`) has already shown that requests are answered.
     """
     return SimpleNamespace(success=True, error="")
 
 
 class SharedMetrics:
-    """One metrics text for all of vLLM's readers.
+    """One metrics text for all of vLLM's functions that read metrics.
 
-    To them it is a session that answers every GET with that text, or with 503.
+    They use it as a session, which answers every GET with that text, or with 503.
     """
 
     _text: str | None = None
@@ -35,9 +35,9 @@ class SharedMetrics:
     def bounded(
         self, reader: Callable[..., Awaitable[Any]], *, first: bool
     ) -> Callable[..., Awaitable[Any]]:
-        """Return a reader that gets a metrics text read within bounds of size and time.
+        """Return the reader with a session whose metrics text is bounded in size and time.
 
-        The text is read when the `first` reader is called; the others share it.
+        The text is read when the `first` reader is called; the other readers share it.
         """
 
         async def read(base_url: str, session: Any) -> Any:
@@ -62,7 +62,7 @@ class SharedMetrics:
 class PatchedAiohttp:
     """A replacement for the aiohttp module in vLLM's benchmark.
 
-    It applies the client's certificates and proxies, and leaves no session open.
+    Its sessions use the client's certificates and proxies, and are all closed at the end.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class PatchedAiohttp:
         return session
 
     def _unshared(self, options: dict[str, Any]) -> Any:
-        """Open a session that uses no connection twice."""
+        """Open a session that makes a new connection for each request."""
         connector = self._module.TCPConnector(
             ssl=self._ssl, limit=0, force_close=True
         )
@@ -113,8 +113,8 @@ class PatchedAiohttp:
 def _noting_connects(trace: Any) -> Any:
     """Add hooks to an aiohttp.TraceConfig and return it.
 
-    They note the time of new connections in `CONNECTS`, and in `STREAM_NOTES` whether a connection
-    is used again.
+    The hooks note in `CONNECTS` how long new connections took, and in `STREAM_NOTES` whether a
+    connection is used again.
     """
 
     async def begin(_: Any, context: SimpleNamespace, __: Any) -> None:

@@ -1,4 +1,4 @@
-"""`python -m benchrun_client.offline [--port N] FLAGS`: vLLM's engine behind a small port.
+"""`python -m benchrun_client.offline [--port N] FLAGS`: vLLM's engine behind a small HTTP server.
 
 It takes vLLM's own flags. Exit codes: 2 for a flag that vLLM does not know, 1 if the engine could
 not be loaded or died; 128 + n on a signal.
@@ -30,7 +30,7 @@ _REFUSALS = (
     TypeError,
     NoTimesKept,
 )
-"""Exceptions with which vLLM refuses a request; any other exception ends the engine."""
+"""Exceptions with which vLLM refuses a request; after any other the process ends."""
 
 
 def main() -> NoReturn:

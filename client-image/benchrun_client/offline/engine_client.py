@@ -1,6 +1,6 @@
 """The client's side of the offline engine.
 
-A load goes to the engine as a whole, and comes back as if each request had been sent and answered.
+The engine gets a whole load. Its result has the form of a load whose requests were sent one by one.
 """
 
 import importlib.metadata
@@ -25,12 +25,12 @@ from benchrun_client.server.readiness import Servers
 from benchrun_client.stage_record import MAX_ERROR_CHARACTERS, Instants
 
 SILENCE_SECONDS = 60.0
-"""Longest silence: the engine sends a heartbeat every few seconds, so a longer one means that it
-ended."""
+"""Longest silence of the engine. It sends a heartbeat every few seconds, so after a longer silence
+it has ended."""
 
 
 class OfflineEngine:
-    """A load engine (`vllm_benchmark.LoadEngine`) that is vLLM's engine in another pod."""
+    """A load engine (`vllm_benchmark.LoadEngine`) that calls vLLM's engine in another pod."""
 
     def __init__(self, *, chat_template: str | None = None) -> None:
         """Create the engine's client; `chat_template` replaces the model's own."""
@@ -44,9 +44,9 @@ class OfflineEngine:
         self.instants = Instants()
 
     async def run(self, call: EngineCall, servers: Servers) -> dict[str, Any]:
-        """Have one load generated, and return the result.
+        """Send one load to the engine and return its result.
 
-        A refusal is not raised: every request is then a failed one.
+        If the engine refuses the load, nothing is raised: every request counts as failed.
         """
         self.instants = Instants()
         start = time.perf_counter()
@@ -63,7 +63,7 @@ class OfflineEngine:
             result = _failed(
                 call,
                 answer.error
-                or "the engine gave the times of another number of requests",
+                or "the engine returned the times of another number of requests",
             )
         else:
             # The engine's clock is another: the instant of its answer is the same on both.
@@ -114,10 +114,10 @@ async def _generate(
 
 
 def _result(call: EngineCall, times: OfflineTimes) -> dict[str, Any]:
-    """Build the engine's result.
+    """Build the load engine's result.
 
-    It has the values that records are made of, by their names in `vllm bench serve`, and the
-    figures of the offline commands, by their names there.
+    It has the values that records need, under their names in `vllm bench serve`, and the figures of
+    vLLM's offline commands, under their names there.
     """
     input_tokens = [sample.input_tokens for sample in call.samples]
     whole = sum(times.call_seconds)

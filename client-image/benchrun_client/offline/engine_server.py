@@ -1,4 +1,4 @@
-"""The engine behind a small HTTP server, and how a load is put to vLLM's engine.
+"""A small HTTP server for vLLM's engine, and how the engine is given a load.
 
 GET  /health, /version, /v1/models, /metrics    as vLLM's API server answers them
 POST /load                                      an `OfflineLoad`; empty lines while it is generated,
@@ -39,7 +39,7 @@ class OfflineLoad(Message):
 
     prompts: tuple[str, ...] = Field(min_length=1, max_length=MAX_REQUESTS_A_STAGE)
     output_tokens: tuple[Annotated[int, Field(ge=1)], ...]
-    """Number of tokens to generate, one entry a prompt."""
+    """Number of tokens to generate for each prompt."""
     batch_size: int | None = Field(default=None, ge=1)
     """Prompts in each call, one call after the other; None: all in one call."""
     api: Api = "Completions"  # Chat puts each prompt into a chat template.
@@ -51,7 +51,10 @@ class OfflineLoad(Message):
     @model_validator(mode="after")
     def _equally_long(self) -> Self:
         if len(self.prompts) != len(self.output_tokens):
-            raise ValueError("prompts and output_tokens must be equally long")
+            raise ValueError(
+                f"prompts and output_tokens must be equally long, got {len(self.prompts)} and "
+                f"{len(self.output_tokens)}"
+            )
         return self
 
 
@@ -145,13 +148,13 @@ class EngineServer:
 
 
 class NoTimesKept(Exception):
-    """The engine has generated, but kept no times of requests."""
+    """The engine generated the answers, but recorded no times of requests."""
 
 
 def generated(llm: Any, load: OfflineLoad) -> OfflineTimes:
-    """Have the engine answer every prompt, and return the times.
+    """Let the engine answer every prompt, and return the times.
 
-    `llm` is a `vllm.LLM` that keeps statistics. Raises NoTimesKept, or what vLLM raises.
+    `llm` is a `vllm.LLM` that records statistics. Raises NoTimesKept, and any error of vLLM.
     """
     size = load.batch_size or len(load.prompts)
     bounds = [*range(0, len(load.prompts), size), len(load.prompts)]
@@ -206,10 +209,10 @@ def times_of(
 ) -> OfflineTimes:
     """Return the times of one call's requests; `outputs` are vLLM's, one a prompt, in order.
 
-    `called_at` is the instant of the call in seconds from the first call, `wall` the same instant
-    in Unix time, by which vLLM notes arrivals, and `took` the length of the call in seconds. With
-    `as_batch` every request began with the call and ended with it, as for a caller that waits for
-    the whole batch. Raises NoTimesKept.
+    `called_at` is the instant of the call in seconds after the first call. `wall` is the same
+    instant in Unix time, in which vLLM notes arrivals. `took` is the length of the call in seconds.
+    With `as_batch` every request begins and ends with the call, as for a caller that waits for the
+    whole batch. Raises NoTimesKept.
     """
     stats = [output.metrics for output in outputs]
     if any(each is None for each in stats):

@@ -1,6 +1,6 @@
-"""The proxy before a split server: one set of pods computes prompts, another generates answers.
+"""The proxy in front of a split server: some pods compute prompts, others generate answers.
 
 Every completion goes to a prefill server first, for one token, and then to a decode server, which
-fetches what the first has computed. The proxy needs aiohttp and nothing of vLLM, and is up in a
-second.
+fetches the KV cache of the prompt from it. The proxy needs aiohttp but not vLLM, and starts within
+a second.
 """

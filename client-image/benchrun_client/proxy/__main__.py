@@ -1,7 +1,6 @@
 """`python -m benchrun_client.proxy --engine=VLLM --prefill=URL --decode=URL`.
 
-The process around the proxy. Exit codes: 2 for a flag that does not make sense, 1 if the port could
-not be opened; 128 + n on a signal.
+Exit codes: 2 for a flag that is not valid, 1 if the port could not be opened, 128 + n on a signal.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """The path of a completion: to a prefill server for one token, to a decode server, and back.
 
-vLLM's connectors of the kind of NIXL answer where the blocks of a prompt are; that goes into the
-request to the decode server. Connectors that find blocks by the prompt do not answer it, and the
-decode server gets the client's own bytes.
+With vLLM connectors such as NIXL, the prefill server's answer says where the prompt's KV blocks
+are; that is added to the request to the decode server. Other connectors find blocks by the prompt;
+then the decode server gets the client's request unchanged.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ _OF_THE_ANSWER = (
     "max_tokens",
     "max_completion_tokens",
 )
-"""Fields about the answer's length and form; they do not apply to the prefill answer, which is one
-token in one piece."""
+"""Fields for the answer's length and form. They are removed for prefill, whose answer is one token,
+not streamed."""
 
 
 def read_object(body: bytes) -> dict[str, Any]:
@@ -49,9 +49,9 @@ def read_object(body: bytes) -> dict[str, Any]:
 
 
 def prefill_body(fields: dict[str, Any]) -> bytes:
-    """Return the body of the same request for one token, not streamed.
+    """Return the request's body for the prefill server: one token, not streamed.
 
-    It tells the prefill server that another server will fetch its blocks.
+    It says that another server will fetch the KV blocks.
     """
     most = (
         "max_completion_tokens"
@@ -67,9 +67,10 @@ def prefill_body(fields: dict[str, Any]) -> bytes:
 
 
 def decode_body(body: bytes, fields: dict[str, Any], answer: bytes) -> bytes:
-    """Return the client's request with the place of the prefill server's blocks.
+    """Return the client's request with the location of the KV blocks on the prefill server.
 
-    If the prefill server's answer does not name the place, these are the client's very bytes.
+    If the prefill server's answer does not give the location, the client's bytes are returned
+    unchanged.
     """
     try:
         transfer = read_object(answer).get(TRANSFER)
@@ -143,7 +144,7 @@ class Forwarder:
                     queued_seconds=placed - read,
                 )
         except asyncio.QueueFull:
-            problem = "the proxy is full: --max-in-flight requests already wait"
+            problem = "the proxy is full: as many requests as --max-in-flight already wait"
             return upstream.refusal(
                 HTTPStatus.SERVICE_UNAVAILABLE, problem
             ), "refused"

@@ -76,12 +76,12 @@ class ProxyMetrics:
         self._outcomes: Counter[Outcome] = Counter()
         self.prefill = Histogram(
             "prefill_seconds",
-            "From a request sent to prefill to its answer read.",
+            "Time from sending a request to prefill until its answer is read.",
             STEP_BOUNDS,
         )
         self.queue = Histogram(
             "queue_seconds",
-            "Wait for a place, with --max-in-flight under way.",
+            "Time that requests wait while --max-in-flight others are under way.",
             STEP_BOUNDS,
         )
         self.added = Histogram(
@@ -99,7 +99,7 @@ class ProxyMetrics:
         )
         self.lag = Histogram(
             "loop_lag_seconds",
-            "How late the event loop comes to ticks 20 ms apart.",
+            "How late the event loop is at ticks 20 ms apart.",
             LAG_BOUNDS,
         )
 
@@ -111,7 +111,7 @@ class ProxyMetrics:
             f'{{outcome="{outcome}"}}': self._outcomes[outcome]
             for outcome in OUTCOMES
         }
-        about_ended = "Completions that have ended, by what became of them."
+        about_ended = "Completions that have ended, by outcome."
         families = (
             metric_family(f"{PREFIX}requests_total", "counter", about_ended, ended),
             metric_family(
@@ -123,7 +123,7 @@ class ProxyMetrics:
             metric_family(
                 f"{PREFIX}queued",
                 "gauge",
-                "Completions that wait for a place.",
+                "Completions that wait because --max-in-flight others are under way.",
                 {"": queued},
             ),
             *(

@@ -1,7 +1,8 @@
-"""The proxy's readiness: a request has really gone through every server of both roles, and back.
+"""The proxy's readiness: a test request has gone through every server of both roles, and back.
 
-Until then names are resolved repeatedly, for a pod that comes back has another address. After that
-addresses stay, and a server that is not healthy takes readiness away until there is a new proof.
+Until then names are resolved repeatedly, because a pod that is created anew has another address.
+After that the addresses stay. If a server becomes unhealthy, the proxy is not ready until another
+test request has gone through.
 """
 
 import asyncio
@@ -31,13 +32,13 @@ MAX_PROBLEM_CHARACTERS = 300
 PROOF_PATH = "/v1/completions"
 PROOF_TOKENS = 2
 PROOF_WORDS = 12
-"""Words of 32 hexadecimal digits: long enough for blocks of 128 tokens, of which short prompts
-transfer none."""
+"""Number of words, of 32 hexadecimal digits each, in the test request. It fills blocks of 128
+tokens; a prompt that is shorter than a block transfers nothing."""
 MOST_TOKENS_A_WORD = 33
 
 
 class Readiness:
-    """Whether requests go through, and if not, why."""
+    """Checks whether requests go through, and if not, why."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class Readiness:
         self.problem: str | None = "no server has been checked yet"  # None: ready.
 
     async def look_up(self) -> None:
-        """Find the addresses of both roles; raise Unreachable if a name has none, or not all."""
+        """Find the addresses of both roles; raise Unreachable if a name has too few addresses."""
         await asyncio.gather(self._prefill.look_up(), self._decode.look_up())
 
     async def watch(self) -> NoReturn:

@@ -1,9 +1,9 @@
-"""The proxy's HTTP server, and how it is put together.
+"""The proxy's HTTP server and command line.
 
-POST /v1/completions, /v1/chat/completions               through both roles
-GET  /v1/models, /version; POST /tokenize, /detokenize   by a decode server
-POST /reset_prefix_cache                                 done by every server of both roles
-GET  /health, /metrics                                   the proxy's own
+POST /v1/completions, /v1/chat/completions               pass through both roles
+GET  /v1/models, /version; POST /tokenize, /detokenize   are answered by a decode server
+POST /reset_prefix_cache                                 goes to every server of both roles
+GET  /health, /metrics                                   are answered by the proxy itself
 """
 
 import argparse
@@ -42,7 +42,7 @@ class Arguments:
     )
     decode: str
     prefill_replicas: int | None
-    """Number of addresses the name must have before the proxy is ready; None: at least one."""
+    """Number of addresses that the name must have before the proxy is ready; None: at least one."""
     decode_replicas: int | None
     address: str
     port: int
@@ -50,7 +50,7 @@ class Arguments:
 
 
 def parse(argv: Sequence[str]) -> Arguments:
-    """Read the command line; exit with code 2 if it makes no sense."""
+    """Read the command line; exit with code 2 if it is not valid."""
     parser = argparse.ArgumentParser(
         prog="benchrun_client.proxy", description=__doc__
     )
@@ -173,7 +173,7 @@ class ProxyServer:
         return app
 
     async def _by_decode(self, request: web.Request) -> web.StreamResponse:
-        """Let the first decode server answer; completions take turns without regard to this."""
+        """Let the first decode server answer; this does not move the turns of completions."""
         if not self._decode.servers:
             return upstream.refusal(
                 HTTPStatus.BAD_GATEWAY, "decode: no address yet"
@@ -229,7 +229,7 @@ class ProxyServer:
 
 @asynccontextmanager
 async def running_proxy(arguments: Arguments) -> AsyncIterator[ProxyServer]:
-    """Run a proxy that answers; the end of the block closes its port and all connections.
+    """Run a proxy within a `with` block, whose end closes its port and all connections.
 
     Raises OSError if the port is taken.
     """

@@ -1,4 +1,4 @@
-"""The servers of one role, and one request to one of them: sent, relayed, and what goes wrong."""
+"""The servers of one role, and one request to one of them: sending, relaying, errors."""
 
 import asyncio
 import time
@@ -43,7 +43,7 @@ class UpstreamRole:
     async def look_up(self) -> None:
         """Find all addresses of the name: a headless Service has one for each of its pods.
 
-        Raises Unreachable if there are none, or not all.
+        Raises Unreachable if there is none, or fewer than the role must have.
         """
         addresses = await resolve(self._url)
         if not addresses or (
@@ -63,7 +63,7 @@ class UpstreamRole:
 
 
 class InFlightLimit:
-    """Places for requests in flight; other requests wait in order of arrival, up to a bound."""
+    """A bound on requests in flight; further requests wait in order of arrival."""
 
     def __init__(self, *, most: int, most_queued: int) -> None:
         self._free = asyncio.Semaphore(most)
@@ -72,9 +72,9 @@ class InFlightLimit:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Wait for a place and hold it.
+        """Wait until fewer than `most` requests are in flight, then count as one of them.
 
-        Raises asyncio.QueueFull at once if as many requests wait as may.
+        Raises asyncio.QueueFull at once if `most_queued` requests already wait.
         """
         if self._free.locked() and self.queued >= self._most_queued:
             raise asyncio.QueueFull
@@ -116,7 +116,7 @@ _OF_ONE_CONNECTION = frozenset(
 class Broken(Exception):
     """The server's answer broke off in the middle.
 
-    The client has seen its connection end, and no end of the answer.
+    The client's connection was closed too, without an end of the answer.
     """
 
     def __init__(self, response: web.StreamResponse) -> None:
@@ -144,7 +144,7 @@ class WholeAnswer:
 def forwarding_session() -> aiohttp.ClientSession:
     """Open the session for requests of clients.
 
-    It adds, unpacks, limits and remembers nothing.
+    It adds no headers, unpacks no bodies, limits no connections and keeps no cookies.
     """
 
     async def stamp(_: object, context: SimpleNamespace, __: object) -> None:
@@ -177,7 +177,7 @@ async def post(
 ) -> WholeAnswer:
     """Send a POST request and read the answer to its end.
 
-    Raises Unreachable if there is no answer, or not the whole of it.
+    Raises Unreachable if there is no answer, or it is incomplete.
     """
     async with open_answer(session, role, url, body=body, headers=headers) as (
         response,
@@ -200,9 +200,10 @@ async def open_answer(
     headers: Mapping[str, str],
     method: str = "POST",
 ) -> AsyncIterator[tuple[aiohttp.ClientResponse, Sent]]:
-    """Send a request, and yield once the head of the answer has come.
+    """Send a request, and yield once the status and headers of the answer have arrived.
 
-    Leaving early ends the server's work. Raises Unreachable if no head came.
+    Leaving the block early closes the connection, so that the server stops its work. Raises
+    Unreachable if no status arrived.
     """
     sent = Sent()
     try:
@@ -222,7 +223,7 @@ def _unreachable(role: RoleName, url: str, error: Exception) -> Unreachable:
 def passed_on(
     headers: Mapping[str, str], *, with_length: bool = False
 ) -> CIMultiDict[str]:
-    """Return the headers that mean something beyond one connection."""
+    """Return the headers to pass on: those that do not concern one connection only."""
     dropped = (
         _OF_ONE_CONNECTION
         if with_length
@@ -243,8 +244,8 @@ async def relay(
 ) -> web.StreamResponse:
     """Pass an answer on, piece by piece, as fast as the client reads it.
 
-    `on_first` gets the seconds from the arrival of the first piece until it was written. Raises
-    Broken if the answer breaks off.
+    `on_first` is called with the seconds from the arrival of the first piece until it was written.
+    Raises Broken if the answer breaks off.
     """
     headers = passed_on(upstream.headers, with_length=True)
     response = web.StreamResponse(
@@ -272,7 +273,7 @@ async def relay(
 
 
 def refusal(status: HTTPStatus, text: str) -> web.Response:
-    """Return the proxy's own refusal, in the form of vLLM's."""
+    """Return the proxy's own refusal, in the form of vLLM's error answers."""
     kind = status.phrase.replace(" ", "")
     error = {
         "message": f"proxy: {text}",

@@ -1,11 +1,13 @@
 """How a search proceeds: whether a load meets the objectives, and which load comes next. Pure.
 
-From the lowest load on it doubles until a load does not meet the objectives, then halves the
-bracket, in ratios: a server never gets more than twice the load that it has borne. Each load is
-measured once. That only steers, so where nothing is certain its percentiles decide as measured; of
-many loads the highest that met is likely one that was lucky. New stages, with prompts of their own,
-measure the load found once more, as often as it takes up to a bound. Only they count, and the error
-is divided among the loads that are confirmed.
+A search begins at its lowest load and doubles it until a load does not meet the objectives. That
+load and the highest that met them are the bracket, whose geometric middle is measured next, again
+and again. So a server never gets more than twice a load that it could bear. Each of these loads is
+measured once, by a probe. Where its outcome is not certain, the measured percentile decides, which
+is good enough to steer. But of many loads the highest that met is likely one that was lucky. So
+further stages, with prompts of their own, confirm the load that was found; they are repeated until
+the outcome is certain, up to a bound. Only confirmations count as the result. The allowed error is
+divided among the loads that may be confirmed.
 """
 
 import math
@@ -27,7 +29,7 @@ from benchrun_client.stage_record import (
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """The part of one stage's result that its outcome depends on."""
+    """The values of a stage that decide whether its load meets the objectives."""
 
     requests: int
     failed: int  # Number of failed requests among `requests`.
@@ -39,15 +41,15 @@ class LoadResult:
         contract.GapCounts(),
         None,
     )
-    """Gaps between tokens that count; filled in only if the search has an objective on ITL."""
+    """Gaps between tokens of the steady part; only filled in if an objective is on ITL."""
     failed_ratio: float = 0.0
-    """How many requests failed for each one that was answered, of those that count."""
+    """Ratio of failed to answered requests in the steady part."""
 
 
 def load_result(
     search: contract.SearchPlan, here: "Position", raw: RawStage
 ) -> LoadResult:
-    """Return the part of a raw stage that its outcome depends on."""
+    """Return the values of a measured stage that decide whether its load meets the objectives."""
     needs_gaps = any(limit.metric == "ITL" for limit in search.objectives)
     return result_of(
         search, here, request_columns(raw), sliced_gaps(raw) if needs_gaps else []
@@ -115,9 +117,9 @@ def outcome_of(
 ) -> contract.Outcome:
     """Return the outcome of all stages of a load together.
 
-    Met: every objective is met for certain. Missed: one of them is missed for certain, or more
-    requests failed than a valid number may have. A look is never Inconclusive where there is
-    anything to see: what its percentiles say steers the search.
+    Met: every objective is certainly met. Missed: an objective is certainly missed, or more
+    requests failed than the search allows. For a probe, which only steers, the measured percentile
+    decides what is not certain; it is Inconclusive only without values.
     """
     requests = sum(each.requests for each in results)
     failed = sum(each.failed for each in results)
@@ -164,16 +166,16 @@ SMALLEST_EXPONENT = -6  # A rate has six decimals at most.
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One measurement of a search, and the bracket that it narrows or confirms."""
+    """One stage of a search: which load it measures, and the bracket so far."""
 
     number: int
-    """Number of the load: loads of the search count from 1, confirmations from `max_probes` + 1."""
+    """Number of the load: from 1 for probes, from `max_probes` + 1 for confirmed loads."""
     repeat: int  # Number of the stage, from 1; only confirmations are repeated.
     value: Decimal
     met: Decimal | None = None  # Highest load that met the objectives so far.
     not_met: Decimal | None = None  # Lowest load that did not meet them.
     confirmation: int = 0
-    """Number of the confirmation, from 1; 0: the search still looks for the load."""
+    """Number of the load that is confirmed, from 1; 0: the stage is a probe."""
 
 
 def first(search: contract.SearchPlan) -> Position:
@@ -184,9 +186,9 @@ def first(search: contract.SearchPlan) -> Position:
 def after(
     search: contract.SearchPlan, here: Position, outcome: contract.Outcome
 ) -> Position | None:
-    """Return the next measurement; None where the search has ended.
+    """Return the next stage; None if the search has ended.
 
-    `outcome` is that of all repeats at this load together.
+    `outcome` is the outcome of all repeats at this load together.
     """
     if here.confirmation:
         if outcome == "Inconclusive" and here.repeat < search.max_repeats:
@@ -211,9 +213,9 @@ def after(
 def _confirmation(
     search: contract.SearchPlan, here: Position, value: Decimal | None
 ) -> Position | None:
-    """Return the first stage of the next confirmation.
+    """Return the first stage that confirms a load.
 
-    None where there is no load to confirm, or it was tried often enough.
+    None if there is no load to confirm, or as many as allowed were tried (`CONFIRMATIONS`).
     """
     if value is None or here.confirmation == contract.CONFIRMATIONS:
         return None
@@ -225,9 +227,9 @@ def _confirmation(
 
 
 def may_follow(search: contract.SearchPlan, here: Position) -> tuple[Position, ...]:
-    """Return every measurement that may be the next, each once.
+    """Return every stage that may be the next, each once.
 
-    These can be prepared before the outcome is known.
+    Their prompts can be written before the outcome is known.
     """
     following = (
         after(search, here, outcome)
@@ -251,9 +253,10 @@ def _next_value(
 
 
 def _below(search: contract.SearchPlan, here: Position) -> Decimal | None:
-    """Return the load to confirm when this one was not; None at the lowest load.
+    """Return the load to confirm next if this one was not confirmed; None at the lowest load.
 
-    It is lower by the tolerance, the second time by four times as much, never below the lowest.
+    It is lower by the tolerance, the second time by four times the tolerance, and never below the
+    search's lowest load.
     """
     lowest = Decimal(search.lowest.value)
     if here.value <= lowest:

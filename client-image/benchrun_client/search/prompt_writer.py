@@ -1,7 +1,7 @@
-"""The prompts of a search's next probes, written in another process while a stage is measured.
+"""The prompts of a search's next stages, written in another process while a stage is measured.
 
-Most of the work is the tokenizer's and holds the interpreter lock: a thread would delay the first
-tokens.
+Most of the work is done by the tokenizer, which holds the interpreter lock: in a thread it would
+make tokens of the measured stage look late.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ from benchrun_client.search.bisection import Position, may_follow, stage_at
 from benchrun_client.tokenizer import TokenCounter, load_tokenizer
 
 Written = tuple[tuple[PromptRequest, ...], dict[int, str]]
-"""The prompts of a stage, and a digest for each number of requests that may be needed: number of
-requests -> digest of that many prompts."""
+"""The prompts of a stage, and for each number of requests that may be needed the digest of so many
+prompts."""
 
 
 class PromptWriter(ChildProcess):
-    """The client's end of the pipe to the writer process.
+    """The client's end of the pipe to the process that writes prompts.
 
     Every method raises RunFailure if the writer process died.
     """
@@ -46,8 +46,8 @@ class PromptWriter(ChildProcess):
     ) -> None:
         """Hand the vocabulary to the writer process; call this second.
 
-        `starts` holds the first words of the prompts that exist already; no prompt that is written
-        may begin with them.
+        `starts` holds the first words of the prompts that exist already. No other prompt may begin
+        with them.
         """
         opened(await self.ask(pickle.dumps((words, tuple(starts)))))
 
@@ -60,7 +60,7 @@ class PromptWriter(ChildProcess):
 
 
 def opened(answer: bytes) -> Written | None:
-    """Unpack an answer of the writer process; None means that there was nothing to write.
+    """Unpack an answer of the writer process; None if there was nothing to write.
 
     Raises RunFailure with the reason if the writer process failed.
     """
@@ -72,7 +72,7 @@ def opened(answer: bytes) -> Written | None:
 
 
 class WriterProcess:
-    """The writer process's end of the pipe: it answers `PromptWriter`, question by question."""
+    """The writer process's end of the pipe: it answers the questions of `PromptWriter`."""
 
     _counter: TokenCounter
     _prompts: WordWriter
@@ -106,7 +106,7 @@ class WriterProcess:
 
 
 Write = Callable[[Stage, Sequence[int]], Future[bytes]]
-"""Begin to write the prompts of a stage, for any of these numbers of requests."""
+"""Begin to write the prompts of a stage; the numbers of requests that may be sent are given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +132,9 @@ class SearchPrompts:
         self._writing: dict[str, Future[bytes]] = {}
 
     def write_ahead(self, search: SearchPlan, here: Position) -> None:
-        """Begin to write the prompts of every measurement that may follow.
+        """Begin to write the prompts of every stage that may follow.
 
-        Prompts that cannot be needed any more are dropped: they may be large.
+        Prompts that can no longer be needed are dropped, because they may be large.
         """
         following: dict[str, list[Stage]] = {}
         for position in may_follow(search, here):

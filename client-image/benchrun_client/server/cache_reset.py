@@ -32,7 +32,7 @@ async def reset_caches(
 ) -> CacheReset:
     """Make every server empty its prefix cache, and return the result.
 
-    Servers that did not are asked again, for at most `RESET_SECONDS`.
+    A server that did not confirm is asked again, for at most `RESET_SECONDS` in all.
     """
     end = time.monotonic() + RESET_SECONDS
     left = list(urls)

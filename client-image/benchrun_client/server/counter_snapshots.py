@@ -1,8 +1,8 @@
 """What a server reports of itself: its counters at one instant, and version, settings and models.
 
-Counters are taken between stages, when the server is idle: the end of one stage is the beginning of
-the next, so one snapshot serves both. Metrics that are missing, endless or garbage give None, never
-an error: the measurement does not depend on them.
+A snapshot of the counters is taken between two stages, when the server is idle; it serves as the
+end of one stage and the beginning of the next. Metrics that are missing, endless or garbage give
+None, never an error: the measurement does not depend on them.
 """
 
 import asyncio
@@ -34,9 +34,8 @@ METRICS_SECONDS = 2.0
 SETTLE_SECONDS = 2.0
 SETTLE_POLL_SECONDS = 0.01
 GONE_SECONDS = 15.0
-"""Longest wait, in seconds, for a server that could be read before and cannot be read now. Most
-likely its process has ended. If the stage ended at once, the run would end too, before the restart
-of the server could be seen."""
+"""Longest wait, in seconds, for a server whose metrics can no longer be read, most likely because
+its process has ended. Without this wait the run could end before the server's restart is seen."""
 _FINISHED = "request_success_total"
 _OF_PROXY = "benchrun_proxy_requests_total"
 _RUNNING = "running"  # A name that no counter has.
@@ -44,7 +43,7 @@ _RUNNING = "running"  # A name that no counter has.
 
 @cache
 def _spellings(engine: Engine) -> Mapping[str, tuple[str, ...]]:
-    """Return the names of the series of each value in a snapshot, newest first."""
+    """Return the series' names, newest first, for each value of a snapshot."""
     others = (*contract.PROXY_COUNTERS, contract.START_TIME)
     return {
         **engine.counter_series,
@@ -67,7 +66,10 @@ def _wanted(engine: Engine) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One server's counters, summed over its engines, and its running requests (None: unknown)."""
+    """The counters of one server, summed over its engines, and its running requests.
+
+    The running requests are None if they are not known.
+    """
 
     counters: dict[str, float]
     running: float | None
@@ -78,9 +80,9 @@ Snapshots = Sequence[Snapshot | None]
 
 
 def parse_metrics(text: str, engine: Engine) -> Snapshot | None:
-    """Parse the wanted series of a metrics text.
+    """Parse the series of a snapshot from a metrics text.
 
-    None if it has no series of the engine and none of the proxy.
+    Returns None if the text has no series of the engine or of the proxy.
     """
     sums: dict[str, float] = {}
     known = _known(engine)
@@ -123,9 +125,9 @@ def parse_metrics(text: str, engine: Engine) -> Snapshot | None:
 
 
 def _sample(line: str) -> tuple[str, float | None]:
-    """Parse name and value of one exposition line; label values may hold spaces and braces.
+    """Parse name and value from a line of Prometheus text; label values may hold spaces and braces.
 
-    An unreadable line gives an empty name and None.
+    A line that can't be parsed gives an empty name and None.
     """
     name, brace, rest = line.partition("{")
     fields = rest.rpartition("}")[2].split() if brace else line.split()[1:]
@@ -173,9 +175,9 @@ async def take_settled(
 
     `answering` says of each server whether it counts answers.
 
-    Counters lag the last byte by an engine step, 10 to 30 ms. After `SETTLE_SECONDS` they are taken
-    whatever they are, and after `GONE_SECONDS` without the servers that are missing: requests that
-    failed are not counted as successes, and the judge sees what is missing.
+    Counters change an engine step, 10 to 30 ms, after the last byte of an answer. After
+    `SETTLE_SECONDS` the snapshots are taken as they are; a missing server is waited for up to
+    `GONE_SECONDS`. Counts may be missing then, which the judge finds.
     """
     start = time.monotonic()
     while True:
@@ -195,7 +197,7 @@ async def take_settled(
 async def take_idle(
     session: aiohttp.ClientSession, urls: Sequence[str], engine: Engine
 ) -> Snapshots:
-    """Take snapshots once no server runs a request, or after `SETTLE_SECONDS` at the latest."""
+    """Take snapshots when no server runs a request, at the latest after `SETTLE_SECONDS`."""
     end = time.monotonic() + SETTLE_SECONDS
     while True:
         now = await take(session, urls, engine)
@@ -244,9 +246,9 @@ async def identify(
     role: str,
     model: str,
 ) -> contract.ServerEdge:
-    """Read what a server reports of itself, without its counters; never raises a network error.
+    """Read what a server reports of itself, except its counters; never raises a network error.
 
-    `model` is the name in the requests.
+    `model` is the model name of the requests.
     """
     metrics = await read_metrics(session, metrics_url)
     base = metrics_url.removesuffix(engine.metrics_path)
@@ -279,9 +281,9 @@ async def _json(session: aiohttp.ClientSession, url: str) -> Any:
 
 
 def _text(value: Any) -> str | None:
-    """Return a text with what cannot be encoded replaced: JSON may hold halves of characters.
+    """Return a text in which characters that UTF-8 can't encode are replaced; None if not a text.
 
-    None if the value is not a text.
+    JSON may contain halves of characters.
     """
     return (
         value.encode(errors="replace").decode() if isinstance(value, str) else None
@@ -300,7 +302,7 @@ def _models(answer: Any) -> list[dict[str, Any]]:
 def served_model(answer: Any, name: str) -> contract.ServedModel | None:
     """Return the entry of /v1/models with that name, else the first; None if there is none.
 
-    An adapter gets the root of its parent, the model.
+    For an adapter, the root is that of its parent, the model that it adapts.
     """
     models = [
         model for model in _models(answer) if isinstance(model.get("id"), str)
@@ -323,9 +325,9 @@ def served_model(answer: Any, name: str) -> contract.ServedModel | None:
 
 
 def models_text(answer: Any) -> str | None:
-    """Return name, root, parent and max_model_len of each model; None without models.
+    """Return name, root, parent and max_model_len of each model as a text; None without models.
 
-    A list that is too long ends in a digest.
+    A text that is too long is cut, and a digest of the whole is appended.
     """
     models = [
         " ".join(f"{name}={model[name]}" for name in _OF_A_MODEL if model.get(name))

@@ -1,9 +1,9 @@
-"""The canary: one small request that proves the path before anything is measured.
+"""The canary: one small request that shows, before anything is measured, that requests work.
 
-It has the body that the load sends, and its answer is read by the parser that measures. A server
-can be healthy and still answer no request: wrong model name, missing key, a gateway's web page, an
-engine that dies on its first forward pass. Reported here, in the server's own words, it costs one
-request and not a run of failures.
+Its body is like the load's, and its answer is read by the same parser. A healthy server may still
+answer no request: wrong model name, missing key, a gateway's web page, an engine that dies on its
+first forward pass. The canary finds this with one request instead of a run of failures, and reports
+it in the server's own words.
 """
 
 import json
@@ -41,9 +41,9 @@ PATHS: dict[Api, str] = {
 async def served_models(
     session: aiohttp.ClientSession, url: str
 ) -> dict[str, int | None]:
-    """Return the longest context (None: unknown) of each model that the server lists, by name.
+    """Return name -> longest context (None: unknown) of each model that the server lists.
 
-    Empty if the server cannot be read: the canary reports that better.
+    Empty if the list cannot be read: the canary will report the problem.
     """
     try:
         async with session.get(url + MODELS_PATH) as response:
@@ -68,11 +68,11 @@ class Completion:
     """A server's answer to a request like the load's."""
 
     answer: HttpAnswer | None = None
-    """The answer if it was not streamed: an error or a page; None: it is a stream."""
+    """The answer if it is not a stream but an error or a web page; None: it is a stream."""
     tokens: int = 0
     """Number of events of the stream that show a token."""
     problem: str | None = None
-    """Reason why the stream cannot be read; None: it can be read."""
+    """Why the stream cannot be read; None: it can be read."""
 
 
 def request_body(
@@ -156,7 +156,7 @@ async def send_canary(
     served: Sequence[str],
     ignore_eos: bool = False,
 ) -> None:
-    """Prove that a completion is streamed; raise the RunFailure of `canary_failure` otherwise."""
+    """Send a completion; if no tokens are streamed, raise the RunFailure of `canary_failure`."""
     body = request_body(
         api,
         model=model,
@@ -191,7 +191,7 @@ def canary_failure(
         )
     if completion.tokens == 0:
         return RunFailure(
-            "CanaryFailed", f"{where} answered 200 with a stream without a token"
+            "CanaryFailed", f"{where} answered 200 with a stream that has no token"
         )
     return None
 
@@ -224,7 +224,7 @@ def _refusal(
 
 
 def words_of(answer: HttpAnswer) -> str:
-    """Return the server's own words: its error message, else the start of the body; never HTML."""
+    """Return the server's error message, else the beginning of the body, but never HTML."""
     if answer.is_html:
         return f"an HTML page{_title(answer.body)}"
     body = answer.json()
@@ -235,7 +235,7 @@ def words_of(answer: HttpAnswer) -> str:
 def _message_in(body: object) -> str:
     """Find the error message in a body.
 
-    vLLM writes error.message (object, message in older versions), FastAPI detail.
+    vLLM has it in `error.message`, older versions in `message`; FastAPI has it in `detail`.
     """
     if isinstance(body, dict):
         for key in ("error", "message", "detail"):

@@ -1,8 +1,8 @@
 """Waiting for the servers to measure: from "nothing there" to "a completion came back".
 
-Meanwhile the main thread prepares. A headless Service is resolved once, until it has all its
-addresses; from then on they are pinned, so that no name is resolved within a measurement and every
-figure belongs to a known server.
+Meanwhile the main thread prepares the load. A headless Service is resolved until all its servers
+have an address. These addresses are then used for the whole run, so that no name is resolved during
+a measurement and every figure belongs to a known server.
 """
 
 import asyncio
@@ -41,13 +41,13 @@ FIRST_REQUEST_SECONDS = 300.0
 PROXY = "proxy"
 ANSWERING = frozenset({"server", "decode"})
 UP = frozenset({200, 401, 403, 404})
-"""Answers of /v1/models that mean "up", where there is no /health: the canary finds out whether it
-is a server of this API and whether we may use it."""
+"""Statuses of /v1/models that mean "up" if there is no /health. The canary then finds out whether
+it is a server of this API and accepts the key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """Every server of the run, by the URL that leads to it alone."""
+    """The servers of the run, with the URLs for requests and for metrics."""
 
     engine: Engine
     urls: tuple[str, ...]
@@ -63,7 +63,7 @@ class Servers:
     def answering(self) -> tuple[bool, ...]:
         """Return, for each metrics endpoint, whether its server counts the client's answers.
 
-        A server that prefills and a proxy do not.
+        Prefill servers and the proxy do not.
         """
         return tuple(role in ANSWERING for role in self.metrics_roles)
 
@@ -85,14 +85,14 @@ class Servers:
 
 
 class ReadinessDeadline:
-    """The end of the wait for the server; with 0 seconds the operator ends the wait."""
+    """The deadline for the wait for the server; 0 seconds: none, the operator ends the wait."""
 
     def __init__(self, seconds: int) -> None:
         self._seconds = seconds
         self._end = time.monotonic() + seconds
 
     def check(self, problem: str) -> None:
-        """Raise RunFailure `EndpointNotReady` with the last problem seen, once the time is over."""
+        """Raise RunFailure `EndpointNotReady` with this problem if the deadline has passed."""
         if self._seconds and time.monotonic() > self._end:
             raise RunFailure(
                 "EndpointNotReady", f"not ready within {self._seconds} s: {problem}"
@@ -101,7 +101,7 @@ class ReadinessDeadline:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Servers that answered a completion, the last of them at `answered` (`time.perf_counter`)."""
+    """Servers that have each answered a completion, the last at `answered` (`perf_counter`)."""
 
     servers: Servers
     edges: Sequence[ServerEdge]  # One per metrics endpoint, without its counters.
@@ -115,8 +115,9 @@ async def wait_for_servers(
     *,
     tls: ssl.SSLContext | None,
 ) -> Found:
-    """Find the servers, wait until they are healthy, check lengths against theirs, prove the path.
+    """Wait until all servers are healthy and each has answered a small completion (the canary).
 
+    In between, check that every request fits into the context length that the servers report.
     Raises RunFailure.
     """
     deadline = ReadinessDeadline(plan.health_deadline_seconds)
@@ -161,10 +162,10 @@ async def wait_for_servers(
 async def find_healthy(
     session: aiohttp.ClientSession, target: Target, deadline: ReadinessDeadline
 ) -> Servers:
-    """Return the servers once all of them are healthy.
+    """Return the servers when all of them are healthy.
 
-    Until then their addresses are resolved again and again: a pod that was deleted while it loaded
-    comes back with another address. Raises RunFailure.
+    Until then their name is resolved repeatedly, because a pod that replaces a deleted one has
+    another address. Raises RunFailure.
     """
     while True:
         servers = await find_servers(target, deadline)
@@ -224,7 +225,7 @@ async def _pinned_urls(
 async def resolve(url: str) -> list[str]:
     """Return every address of the URL's host, sorted; empty if the name is not known.
 
-    A pod with an address in both families is one server: IPv4 where there is any.
+    Only IPv4 addresses if there are any, because a pod with both kinds is one server.
     """
     parts = urlsplit(url)
     loop = asyncio.get_running_loop()
@@ -254,7 +255,7 @@ async def wait_healthy(
 ) -> None:
     """Wait until every server answers 200 on /health.
 
-    Raises RunFailure `EndpointNotReady`, or `CertificateInvalid`, which waiting does not heal.
+    Raises RunFailure `EndpointNotReady`, or `CertificateInvalid` at once, since waiting can't help.
     """
     for url in servers.urls:
         while (
@@ -286,7 +287,10 @@ async def _health_problem(
                 else f"no {engine.health_path}, and {MODELS_PATH} answers {status}"
             )
     except aiohttp.ClientConnectorCertificateError as error:
-        message = f"{url}: {first_line(error)} Give its authority as endpoint.caConfigMapRef."
+        message = (
+            f"{url}: {first_line(error)} Put the certificate of its authority into a ConfigMap, "
+            "and name that in endpoint.caConfigMapRef."
+        )
         raise RunFailure("CertificateInvalid", message) from error
     except NETWORK_ERRORS as error:
         return shorten(error_text(error), 300)

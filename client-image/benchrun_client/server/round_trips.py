@@ -1,8 +1,8 @@
-"""The round-trip time of a small request to idle servers: that much of every TTFT is the path's.
+"""The round-trip time of a small request to idle servers, which is a part of every TTFT.
 
-One request at a time is sent on an open connection, so the time includes neither a queue nor the
-set-up of a connection. It includes the few hundred microseconds in which a server answers its
-health check.
+One request at a time is sent on an open connection, so that the time includes neither a queue nor
+the opening of a connection. It does include the few hundred microseconds that a server takes for
+its health check.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ from benchrun_client.stage_record import micros
 
 ROUND_TRIPS = 20
 PAUSE_SECONDS = 0.05
-"""All pauses together are longer than a core stays slow or a process waits for a core."""
+"""Pause between requests, such that all together outlast a core that is slow or busy for a time."""
 MAX_SECONDS = 3.0
 MAX_SERVERS = 4
-"""The servers idle during the measurement; a slow path already shows with a few servers."""
+"""Most servers that are measured: they idle meanwhile, and a few suffice to show a slow path."""
 
 
 async def measure_round_trips(
@@ -35,9 +35,9 @@ async def measure_round_trips(
     *,
     seconds: float = MAX_SECONDS,
 ) -> RoundTrips | None:
-    """Measure the round trips to these servers; None if none answered 200 in time.
+    """Measure the round trips to these servers; None if no server answered 200 in time.
 
-    After a first 200 an answer with any status counts.
+    After a server's first 200 its answers count with any status.
     """
     servers = urls[:MAX_SERVERS]
     took: dict[str, list[float]] = {url: [] for url in servers}
@@ -68,10 +68,10 @@ async def measure_round_trips(
 async def _open_connection(
     session: aiohttp.ClientSession, url: str, engine: Engine
 ) -> str | None:
-    """Return the server's health check or model list, whichever first answers 200; else None.
+    """Return the URL of the health check or, if it does not answer 200, of the model list.
 
-    A gateway may have no health check, and refuse it without asking a server: the way to a refusal
-    says nothing of the way to the server.
+    None if neither does. A gateway without a health check refuses the request itself, so its
+    answer would not show the path to the server.
     """
     for path in (engine.health_path, MODELS_PATH):
         if await _status(session, url + path) == 200:

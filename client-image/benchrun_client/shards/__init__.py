@@ -1,1 +1,1 @@
-"""One load with one record, sent by several processes of the client as one would send it."""
+"""Shards: processes of the client that together send one load, which has one record."""

@@ -1,4 +1,4 @@
-"""Which shard a process is, which others it starts, and how shard 0 measures with the others."""
+"""The number of a process among the shards, the shards it starts, and how shard 0 measures."""
 
 import asyncio
 import os
@@ -26,8 +26,8 @@ IN_THE_POD = f"{LOOPBACK}:{GATE_PORT}"
 class ShardSetup:
     """The place of a process among the shards.
 
-    `processes` is the number of shards of one pod, as long as there are enough. `gate` is the
-    host:port by which the others find shard 0.
+    `processes` is the number of shards in each pod; the last pod may have fewer. `gate` is the
+    host:port at which the others find shard 0.
     """
 
     shard: Shard
@@ -46,7 +46,7 @@ class ShardSetup:
     def gate_address(self) -> str:
         """Return the address at which shard 0 opens the gate.
 
-        It is open to other pods only if there are any.
+        Other pods can reach it only if they have shards.
         """
         return LOOPBACK if self.gate.startswith(f"{LOOPBACK}:") else "0.0.0.0"
 
@@ -63,7 +63,10 @@ def shard_setup(
     gate: str,
     environment: Mapping[str, str] = os.environ,
 ) -> ShardSetup:
-    """Build the setup from arguments and, for the first process of a pod, from the pod's index."""
+    """Build the setup from the arguments.
+
+    Without `shard` this is the first process of a pod; its number follows from the pod's index.
+    """
     if shard is None:
         shard = int(environment.get(INDEX_VARIABLE, "0")) * processes
     else:
@@ -74,7 +77,7 @@ def shard_setup(
 async def run_sibling(setup: ShardSetup, shard: int, *, plan: Path) -> int:
     """Run another shard in a process of its own, and return its exit code.
 
-    It has no termination message and no known port.
+    The process writes no termination message, and its record server has any free port.
     """
     gate = f"{LOOPBACK}:{setup.gate_port}" if setup.shard.is_first else setup.gate
     process = await asyncio.create_subprocess_exec(
@@ -114,7 +117,7 @@ class FirstShard:
     ) -> Divided:
         """Return shard 0's part of a stage, which begins when all shards are ready.
 
-        Users of a closed loop begin `user_gap_seconds` apart, counted over all shards.
+        Users of a closed loop begin `user_gap_seconds` apart, whichever shard they belong to.
         """
 
         async def begin() -> Begun:
@@ -137,8 +140,8 @@ class FirstShard:
     async def others_result(self, sequence: int, stage: Stage) -> tuple[int, float]:
         """Wait until the other shards have ended a stage.
 
-        Returns how many of their requests succeeded, and when the last was answered by this
-        process's clock (0 if none had a request).
+        Returns how many of their requests succeeded, and the instant of the last answer by this
+        process's clock (0 if they had no requests).
         """
         ended = (
             await self._background.call(self._gate.all_ended(sequence))
@@ -160,8 +163,8 @@ class FirstShard:
         return sum(each.succeeded for each in ended), max(answered, default=0.0)
 
     async def parts(self, sequence: int) -> tuple[tuple[bytes, ...], ShardedStage]:
-        """Wait for the other shards' packed parts of a stage; return them, and how it was sent.
+        """Wait for the other shards' packed parts of a stage; return them and how it was sent.
 
-        Runs in the background's event loop.
+        Call this in the background's event loop.
         """
         return await self._gate.parts(sequence), self._sharded.pop(sequence)

@@ -1,6 +1,6 @@
-"""A shard's connection to the gate of shard 0.
+"""A shard's connection to the gate, the server by which shard 0 coordinates the others.
 
-Everything but construction happens in one event loop, which is not the measuring one.
+Only the construction may happen outside its event loop, which is not the one that measures.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from benchrun_client.shards import messages
 
 CONNECT_AGAIN_SECONDS = 0.1
 QUESTIONS = 8
-"""Number of questions about the gate's time before each stage; the quickest answer counts."""
+"""How often a shard asks for the gate's time before each stage; the quickest answer counts."""
 
 
 class GateClient:
-    """One shard's end of the gate.
+    """A shard's end of the connection to the gate.
 
-    `answered` returns how many requests of the stage have been answered so far.
+    `answered` must return how many of its requests in the stage have been answered so far.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class GateClient:
         self._begun = False
 
     async def join(self) -> None:
-        """Connect, retrying until the gate is there: shard 0 may come later.
+        """Connect; retry until the gate is open, because shard 0 may start later.
 
         Raises RunFailure `ClientError` if it is the gate of another run.
         """
@@ -102,7 +102,7 @@ class GateClient:
         )
 
     async def offset(self) -> messages.Offset:
-        """Ask the gate for its time, and return the offset of its Unix time to `time.perf_counter`.
+        """Ask for the gate's time; return its Unix time minus this process's `perf_counter`.
 
         The quickest of several answers counts.
         """
@@ -113,7 +113,7 @@ class GateClient:
         return min(offsets, key=lambda offset: offset.error)
 
     async def ready(self, sequence: int, *, error_seconds: float) -> messages.Go:
-        """Wait for a stage to begin, and return when and how it begins.
+        """Report that this shard is ready; return when the stage begins, and its user gap.
 
         Raises RunFailure if another stage begins.
         """
@@ -124,13 +124,13 @@ class GateClient:
         if go.sequence != sequence:
             raise RunFailure(
                 "ClientError",
-                f"stage {go.sequence} begins, and this shard is ready for {sequence}",
+                f"stage {go.sequence} begins, but this shard is ready for stage {sequence}",
             )
         self._begun = True
         return go
 
     async def report(self, failure: RunFailure) -> None:
-        """Tell the gate why this shard cannot continue; the gate may be gone already."""
+        """Tell the gate why this shard cannot continue, if the gate is still open."""
         if self._gate is not None:
             with contextlib.suppress(RunFailure):
                 await self.send(messages.Trouble(failure=failure.to_message()))

@@ -1,6 +1,7 @@
-"""The gate: shard 0 waits there for the others before every stage, and takes their parts after it.
+"""The gate: a server in shard 0 that starts each stage in all shards and collects their parts.
 
-Everything but construction happens in one event loop, which is not the measuring one.
+Before a stage it waits until every shard is ready. Only its construction may happen outside its
+event loop, which is not the one that measures.
 """
 
 import asyncio
@@ -22,15 +23,15 @@ from benchrun_client.shards import messages
 
 T = TypeVar("T")
 LEAD_SECONDS = 0.05
-"""Time from the decision that a stage begins to its beginning, for the message to reach every
-shard."""
+"""Time between the message that a stage begins and its beginning, so that the message can reach
+every shard."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
     """The instant at which a stage begins, in Unix seconds by the gate's clock.
 
-    `error_seconds` is how far off another shard's estimate of that clock may be.
+    `error_seconds` is the largest error of another shard's estimate of that clock.
     """
 
     at: float
@@ -40,7 +41,7 @@ class Opened:
 class GateServer:
     """The gate of one run.
 
-    `on_answers` is called with how many requests of the stage the other shards have seen answered.
+    `on_answers` is called with how many of the other shards' requests in the stage are answered.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class GateServer:
         return bound
 
     async def watch(self) -> NoReturn:
-        """Wait until a shard is lost or in trouble.
+        """Wait until a shard is lost or reports a failure.
 
         Raises RunFailure `ShardLost`, or the shard's own failure.
         """
@@ -110,7 +111,10 @@ class GateServer:
         return await self._from_all(messages.Ended, sequence)
 
     async def parts(self, sequence: int) -> tuple[bytes, ...]:
-        """Wait for every other shard's part of a stage; return those there are, and forget them."""
+        """Wait for every other shard's part of a stage; return and delete them.
+
+        A shard without requests has no part.
+        """
         parts = await self._from_all(messages.ShardPart, sequence)
         del self._received[sequence]
         return tuple(
@@ -120,7 +124,7 @@ class GateServer:
         )
 
     async def close(self) -> None:
-        """Let the other shards end: everything has been measured and taken."""
+        """Tell the other shards to end: all stages are measured and all parts collected."""
         self._over = True
         await self._send_all(messages.Over())
         self._beating.cancel()
@@ -172,23 +176,27 @@ class GateServer:
         if not hmac.compare_digest(
             given.encode(errors="replace"), self._plan.token_digest.encode()
         ):
-            raise web.HTTPForbidden(text="not of this run\n")
+            raise web.HTTPForbidden(text="the token is not the token of this run\n")
         if (
             request.query.get("run") != self._plan.run_uid
             or request.query.get("plan") != self._digest
         ):
-            raise web.HTTPConflict(text="another run or another plan\n")
+            raise web.HTTPConflict(
+                text="this shard has another run or another plan\n"
+            )
         number = request.query.get("shard", "")
         if (
             not number.isdecimal()
             or int(number) not in self._others
             or int(number) in self._connections
         ):
-            raise web.HTTPConflict(text="no such shard, or it is here already\n")
+            raise web.HTTPConflict(
+                text="there is no shard with this number, or it is already connected\n"
+            )
         return int(number)
 
     async def _note(self, shard: int, message: messages.GateMessage) -> None:
-        """Act on a message; raise ConnectionError if it was the shard's last one."""
+        """Handle a shard's message; raise ConnectionError if it will send no more."""
         match message:
             case messages.ClockQuestion(left=left):
                 now = time.perf_counter() + self.unix_minus_perf

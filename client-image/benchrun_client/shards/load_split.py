@@ -1,8 +1,8 @@
 """How the requests of a stage are divided among shards, and when each is due. Pure.
 
-A request belongs to a user of a closed loop, to a slot under a cap, or to a user of its own. Users
-take turns over the shards, so requests, users and rates are divided exactly, and every shard works
-from the first request to the last.
+Each request belongs to a user: a user of a closed loop, one of as many as a cap allows in flight,
+or else a user of its own. Users are dealt to the shards in turn, so that requests, users and rates
+are divided exactly, and every shard sends from the beginning to the end.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -21,7 +21,7 @@ class Shard:
 
     @property
     def is_first(self) -> bool:
-        """Return whether this shard waits for the servers, hosts the gate and gives the records."""
+        """Return whether this is shard 0, which finds servers, has the gate and serves records."""
         return self.number == 0
 
 
@@ -33,11 +33,10 @@ class Share:
     """Positions of this shard's requests among all requests of the stage, ascending. Empty: there
     are fewer users than shards."""
     users: Sequence[int]
-    """Numbers of the users of this shard, if their number is limited: its first users begin in this
-    order."""
+    """Numbers of this shard's users, in the order in which they begin."""
     load: Load
-    """The load, with this shard's part of the concurrency cap. The rate is that of the whole load,
-    because the arrivals are computed for all shards."""
+    """The load, with this shard's part of the concurrency cap, but with the whole rate, because
+    each shard computes the arrivals of all shards."""
 
 
 def share_of(load: Load, *, requests: int, shard: Shard) -> Share:
@@ -51,9 +50,9 @@ def share_of(load: Load, *, requests: int, shard: Shard) -> Share:
 
 
 class _SimulatedTime:
-    """A replacement for the modules `time` and `asyncio` in the generator's own module.
+    """A replacement for `time` and `asyncio` in the module of vLLM's request generator.
 
-    Sleeping moves its clock on at once.
+    Sleeping only moves the simulated clock forward.
     """
 
     def __init__(self, asyncio: Any) -> None:
@@ -79,12 +78,12 @@ async def arrivals_of(
     requests: int,
     **kwargs: Any,
 ) -> tuple[Sequence[float], Sequence[Any]]:
-    """Return when each request is due, in seconds from the start, and the rate beside each.
+    """Return when each request is due, in seconds from the start, and the rate given with it.
 
-    The rate is the one that vLLM's generator gives with a request. `serve` is the generator's
-    module; `args` and `kwargs` are the generator's arguments after the requests. The generator runs
-    through in simulated time, so that all instants are known before the shards begin together,
-    drawn from the same random state as in one process.
+    vLLM's generator yields a rate with each request. `serve` is the generator's module; `args` and
+    `kwargs` are its arguments after the requests. The generator runs in simulated time, so that all
+    instants are known before the shards begin, drawn from the same random state as with one
+    process.
     """
     instants: list[float] = []
     rates: list[Any] = []

@@ -1,8 +1,8 @@
 """Merging the shards' parts of a stage into its record. Pure, and exact.
 
-Requests are put side by side, gaps are counted together, and every figure is computed anew from
-those; nothing is averaged. Names and definitions are those of vLLM's `calculate_metrics`. Figures
-that a record cannot give are left out.
+The parts' requests and gaps are put together, and every figure is computed from them; nothing is
+averaged. Names and definitions are those of vLLM's `calculate_metrics`. Figures that can't be
+computed from a record are left out.
 """
 
 import re
@@ -17,7 +17,7 @@ from benchrun_client.stage_record import MAX_ERRORS, gap_counts
 
 Scalars = dict[str, float | int | None]
 SETTINGS = ("request_rate", "burstiness", "label")
-"""Scalars as they were requested: equal in all shards."""
+"""Scalars that repeat what was requested: equal in all shards."""
 _LATENCY = re.compile(
     r"^(?:mean|median|std|p(?P<percent>[0-9.]+))_(?P<of>[a-z0-9_]+)_ms$"
 )
@@ -33,7 +33,7 @@ def figures_of(
 ) -> Scalars:
     """Compute the figures of a whole stage.
 
-    `wanted` holds the figures of one shard, of which only names and settings count.
+    `wanted` holds the figures of one shard: their names are computed, their settings copied.
     """
     ok = [i for i, succeeded in enumerate(columns.ok) if succeeded]
     tokens_in, tokens_out = (
@@ -114,7 +114,7 @@ def _figure(
 
 
 def _busiest_second(columns: contract.RequestColumns, ok: Sequence[int]) -> int:
-    """Return the most requests in flight in any second since the first successful send."""
+    """Return the most requests in flight in one second, counted from the first successful send."""
     if not ok:
         return 0
     first = min(columns.start_us[i] for i in ok)
@@ -135,8 +135,8 @@ SAME = (
     "prompts_digest",
     "engine",
 )
-"""Fields that must be equal in all parts. The digest is that of the prompts of the whole stage, so
-the parts share the same traffic."""
+"""Fields that must be equal in all parts. Each shard's prompts digest covers the whole stage, so
+equal digests mean that all shards sent parts of the same traffic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +205,8 @@ def merged(
 def _summed(parts: Sequence[contract.GapSlices]) -> contract.GapSlices:
     """Sum the gaps of all parts by slice.
 
-    The gaps are of one server: edges of all parts are nearly the same, so those of the first stand
-    for all.
+    The edges of all parts are nearly equal, because the same servers answered, so the edges of the
+    first part are used for all.
     """
     gaps, above = (
         tuple(map(sum, zip(*each, strict=True)))
@@ -283,7 +283,7 @@ def _first_chunk_us(part: contract.StageRecord, position: int) -> int:
 def _connections(
     each: Sequence[contract.Connections | None],
 ) -> contract.Connections | None:
-    """Sum the connections of all processes; None if one process did not note them."""
+    """Sum the connections of all processes; None if they are not known for a process."""
     known = [connections for connections in each if connections is not None]
     if len(known) < len(each):
         return None
@@ -297,8 +297,8 @@ def _connections(
 def _client(each: Sequence[contract.ClientFigures]) -> contract.ClientFigures:
     """Combine the client figures of all processes.
 
-    CPU time is summed; of what holds a client back the worst value of any process counts, and of
-    the nodes the one from which most CPU time was stolen.
+    CPU time is summed. For lateness and other hindrances the worst value of any process is taken,
+    for nodes the one from which most CPU time was stolen.
     """
     node = max(each, key=lambda figures: figures.stolen_seconds or 0.0)
     worst: dict[str, int | None] = {}

@@ -1,7 +1,8 @@
 """Messages between the shards and the gate, and the offset between their clocks.
 
-They are JSON over one WebSocket a shard. A connection shows the plan's token digest, which cannot
-be guessed, and its run, plan and shard; any other is refused unread.
+The gate is shard 0's server, by which it coordinates the other shards. Messages are JSON over one
+WebSocket a shard. To connect, a shard must give its run, plan and number, and the digest of the
+run's token, which can't be guessed; other connections are refused.
 """
 
 from typing import Annotated, Literal, NamedTuple
@@ -14,22 +15,22 @@ from benchrun_client.contract.base import Count, Finite, LongText, Message
 
 GATE_PATH = "/gate"
 MAX_MESSAGE_BYTES = 2 * MAX_PACKED_BYTES
-"""Room for the largest possible record in base64, and more."""
+"""Largest message: it has room for the largest record in base64."""
 BEAT_SECONDS = 1.0
 SILENT_SECONDS = 5.0  # Once stages are measured, a shard is lost after this time without a message.
 PREPARING_SILENT_SECONDS = 90.0
-"""The same before the first stage: importing vLLM may hold the interpreter for long."""
+"""The same time before the first stage: importing vLLM may hold the interpreter for long."""
 
 
 class ClockQuestion(Message):
-    """A shard asks for the time at the gate."""
+    """A shard asks for the gate's time; `left` is when it asks, by the shard's own clock."""
 
     kind: Literal["ClockQuestion"] = "ClockQuestion"
     left: Finite
 
 
 class ClockAnswer(Message):
-    """The gate's time, Unix seconds by its clock, for the question that was sent at `left`."""
+    """The answer to a `ClockQuestion`: the gate's Unix time, and the question's `left`."""
 
     kind: Literal["ClockAnswer"] = "ClockAnswer"
     left: Finite
@@ -37,7 +38,7 @@ class ClockAnswer(Message):
 
 
 class Beat(Message):
-    """A shard's sign of life, with how many requests of the stage it has seen answered."""
+    """A shard's sign of life, with how many of its requests in the stage are answered."""
 
     kind: Literal["Beat"] = "Beat"
     answered: Count = 0
@@ -83,7 +84,7 @@ class Ended(Message):
 
 
 class ShardPart(Message):
-    """A shard's part of a stage as a packed record; None if it had no request."""
+    """A shard's part of a stage; `packed` is a packed record, None if the shard had no request."""
 
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
@@ -93,7 +94,7 @@ class ShardPart(Message):
 
 
 class Over(Message):
-    """Everything has been measured and taken."""
+    """All stages are measured and all parts collected: shards may end."""
 
     kind: Literal["Over"] = "Over"
 
@@ -122,9 +123,9 @@ _MESSAGE: TypeAdapter[GateMessage] = TypeAdapter(GateMessage)
 async def receive(
     connection: ClientWebSocketResponse | web.WebSocketResponse, *, begun: bool
 ) -> GateMessage:
-    """Wait for the next message; `begun` says whether stages are measured already.
+    """Wait for the next message; `begun` says whether the first stage has begun.
 
-    Raises ConnectionError if there will be none, ValueError if it is not valid.
+    Raises ConnectionError if no message will come, ValueError if the message is not valid.
     """
     seconds = SILENT_SECONDS if begun else PREPARING_SILENT_SECONDS
     try:
@@ -137,16 +138,16 @@ async def receive(
 
 
 class Offset(NamedTuple):
-    """The offset from this process's clock to the gate's, off by at most `error`; in seconds."""
+    """The gate's clock minus this process's clock, and the largest error of that, in seconds."""
 
     seconds: float
     error: float
 
 
 def offset_of(answer: ClockAnswer, *, came: float) -> Offset:
-    """Compute the offset from an answer that came at instant `came` of this process's clock.
+    """Compute the offset from an answer that arrived at `came`, by this process's clock.
 
-    Its error is at most half of the time that the answer took.
+    The largest error is half the time from question to answer.
     """
     return Offset(
         answer.gate_time - (answer.left + came) / 2, (came - answer.left) / 2

@@ -1,8 +1,8 @@
-"""One run from plan to exit, as a shard other than shard 0 goes through it.
+"""One run from plan to exit, in a shard other than shard 0.
 
 read plan -> connect to the gate -> load tokenizer -> find data -> ready
 import the load engine, write all prompts
-at the gate before every stage -> this shard's share of it -> its part to the gate
+for every stage: wait at the gate -> send this shard's share -> give its part to the gate
 """
 
 import asyncio
@@ -35,9 +35,9 @@ log = logging.getLogger(__name__)
 
 
 class ShardRun(BaseRun):
-    """One run from plan to exit, by a shard other than shard 0.
+    """One run from plan to exit, in a shard other than shard 0.
 
-    Only the progress of its state is of use: records are shard 0's.
+    Of its state only the progress is used, because shard 0 has the records.
     """
 
     _gate: GateClient | None = None
@@ -112,9 +112,9 @@ class ShardRun(BaseRun):
         stage: Stage,
         prompts: StagePrompts,
     ) -> RawStage | None:
-        """Send this shard's requests of a stage and return them; None if there are none.
+        """Send this shard's requests of a stage; return what was measured, None without requests.
 
-        Shard 0 adds what concerns servers and the run.
+        Shard 0 adds the values about the servers and the run.
         """
         share = share_of(
             stage.load, requests=len(prompts.samples), shard=self._setup.shard
@@ -143,9 +143,9 @@ class ShardRun(BaseRun):
         return raw
 
     async def _begin(self, gate: GateClient, sequence: int) -> Begun:
-        """Wait until all shards are ready for a stage; return when and how it begins.
+        """Wait until all shards are ready for a stage; return when it begins, and its user gap.
 
-        The instant is by the clock of this process.
+        The instant is by this process's clock.
         """
         self._offset = await self._background.call(gate.offset())
         go = await self._background.call(

@@ -1,4 +1,4 @@
-"""Turns metrics pages and records into samples, windows, percentiles and figures. Pure."""
+"""Make samples, windows, percentiles and figures from metrics and records. Pure."""
 
 from benchrun_client.contract import (
     InFlight as InFlight,

@@ -1,4 +1,4 @@
-"""Means of batches of values that resemble their neighbours."""
+"""Batch means: a series of correlated values is cut into batches, each with its mean."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -14,9 +14,9 @@ BATCHES = 20
 
 
 def batch_means(values: Sequence[float], *, batches: int = BATCHES) -> list[float]:
-    """Return the means of `batches` consecutive parts, whose lengths differ by one value at most.
+    """Return the means of `batches` consecutive parts, whose lengths differ by at most one value.
 
-    With fewer values than `batches`, every value is its own mean.
+    Fewer values than `batches` are returned unchanged.
     """
     parts = min(batches, len(values))
     edges = [len(values) * i // parts for i in range(parts + 1)] if parts else []

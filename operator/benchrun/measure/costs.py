@@ -1,4 +1,4 @@
-"""What servers cost, by the prices in the spec."""
+"""The costs of servers and tokens, by the prices in the spec."""
 
 from collections.abc import Mapping, Sequence
 from itertools import compress
@@ -26,9 +26,9 @@ from benchrun.measure.request_figures import counts_tokens, ratio, rounded
 def cost_status(
     cost: Cost | None, servers: Sequence[ServerStatus]
 ) -> CostStatus | None:
-    """Return what these servers cost an hour, by the price in the spec.
+    """Return what these servers cost an hour, or the prices of tokens if the spec names those.
 
-    Prices of tokens are returned in its place where the spec names them. None if it names no price.
+    None if the spec names no price.
     """
     if cost is None:
         return None
@@ -48,7 +48,7 @@ def time_costs(
 ) -> dict[str, float | None]:
     """Return the costs of a million tokens at these throughputs, by their keys in `metrics`.
 
-    Each is None where it is not known. Empty without a price of time.
+    A cost is None if it is not known. Empty if the spec has no price of time.
     """
     if cost is None or cost.per_million_tokens is not None:
         return {}
@@ -63,14 +63,14 @@ def time_costs(
 def token_costs(
     records: Sequence[StageRecord], cost: Cost | None
 ) -> dict[str, float | None]:
-    """Return what these stages cost by the prices of tokens, over their tokens.
+    """Return the mean cost of these stages' tokens, by the prices of tokens.
 
         (uncached x input + cached x cachedInput + output tokens x output) / tokens
 
-    Prices and costs are per million tokens. Only requests that succeeded count. The cached part of
-    their prompts is the share that the servers found of all tokens they queried, stage by stage; a
-    cache that is off is not queried. None where that share or the output tokens are not known;
-    empty without such prices.
+    Prices and costs are per million tokens. Only successful requests count. In each stage, the
+    cached share of the prompt tokens is the share of looked-up tokens that the servers found in the
+    cache; it is 0 if the cache is off. The cost is None if that share or the output tokens are not
+    known. Empty if the spec has no prices of tokens.
     """
     prices = cost.per_million_tokens if cost is not None else None
     if prices is None:

@@ -1,7 +1,8 @@
-"""How counters of servers and of the proxy rose between the two edges of a stage.
+"""How counters of servers and of the proxy rose between the beginning and the end of a stage.
 
-A counter that fell, or another start time, means another process: that is a reset, and is never
-clamped to 0.
+An edge (`ServerEdge`) has the counters of one server before and after the stage. A counter that
+fell, or another start time, means that another process answered (a reset). The rise is then None,
+not 0.
 """
 
 import math
@@ -42,7 +43,7 @@ TTFT_SUM = "time_to_first_token_seconds_sum"
 
 
 def of_engine(edges: Iterable[ServerEdge]) -> tuple[ServerEdge, ...]:
-    """Return all edges but the proxy's, which has other counters."""
+    """Return the edges of all servers but the proxy, which has other counters."""
     return tuple(edge for edge in edges if edge.role != ROLE_PROXY)
 
 
@@ -67,7 +68,7 @@ def by_role(edges: Sequence[ServerEdge]) -> dict[str, tuple[ServerEdge, ...]]:
 def rise(edges: Sequence[ServerEdge], counter: str) -> float | None:
     """Return the rise of one counter, summed over these servers.
 
-    None where a server lacks the counter at an edge, or was restarted in between.
+    None if a server lacks the counter before or after the stage, or was restarted in between.
     """
     return (
         None
@@ -79,11 +80,11 @@ def rise(edges: Sequence[ServerEdge], counter: str) -> float | None:
 def prefix_lookups(
     edges: Sequence[ServerEdge],
 ) -> tuple[float, float, float] | None:
-    """Return how many prompt tokens these servers looked up in and found in prefix caches.
+    """Return how many prompt tokens these servers looked up, and found, in prefix caches.
 
     The three values are tokens looked up, tokens found in the servers' own caches, and tokens found
-    in a cache behind them (host memory, disk, another node; 0 without its series). None where a
-    server's counters were not read at both edges.
+    in a cache behind those (host memory, disk, another node; 0 without its series). None if a
+    server's counters were not read before and after the stage.
     """
     hits = rise(edges, PREFIX_HITS)
     queries = rise(edges, PREFIX_QUERIES)
@@ -98,7 +99,7 @@ def prefix_lookups(
 
 
 def count(snapshot: Mapping[str, float] | None, counter: str) -> float | None:
-    """Return the value of a counter; None where the snapshot lacks it or it is not believable."""
+    """Return the value of a counter; None if it is missing or not believable."""
     value = None if snapshot is None else snapshot.get(counter)
     return value if value is not None and is_believable(value) else None
 
@@ -106,7 +107,7 @@ def count(snapshot: Mapping[str, float] | None, counter: str) -> float | None:
 def finished(edges: Sequence[ServerEdge], *reasons: str) -> float | None:
     """Return how many requests these servers finished for any of these reasons.
 
-    None where they have a counter for none of the reasons.
+    None if the servers have no counter for any of the reasons.
     """
     return sum_of_known(
         rise(edges, f"finished_{reason}_total") for reason in reasons
@@ -116,7 +117,7 @@ def finished(edges: Sequence[ServerEdge], *reasons: str) -> float | None:
 def rise_at(edge: ServerEdge, counter: str) -> float | None:
     """Return the rise at one server, negative if it fell.
 
-    None where either edge lacks the counter.
+    None if the counter is missing before or after the stage.
     """
     before = count(edge.before, counter)
     after = count(edge.after, counter)
@@ -124,7 +125,7 @@ def rise_at(edge: ServerEdge, counter: str) -> float | None:
 
 
 def is_restarted(edge: ServerEdge) -> bool:
-    """Return whether the server's process has another start time after the stage than before."""
+    """Return whether the server process's start time changed between beginning and end."""
     return bool(rise_at(edge, START_TIME))
 
 
@@ -135,7 +136,7 @@ def fallen_counters(edge: ServerEdge) -> tuple[str, ...]:
 
 
 def is_reset(edge: ServerEdge) -> bool:
-    """Return whether another server process answered at the end of the stage than at its start."""
+    """Return whether the server process at the end of the stage is not the one at its start."""
     return is_restarted(edge) or bool(fallen_counters(edge))
 
 
@@ -148,23 +149,23 @@ _PROXY_SECONDS = "benchrun_proxy_{}_seconds_{}"
 class ProxyFigures:
     """Figures of the proxy between prefill and decode, over one or more stages.
 
-    None where the proxy does not count what a figure needs.
+    A figure is None if the proxy lacks the counters for it.
     """
 
     # Mean milliseconds of TTFT that neither prefill nor decode took.
     added_mean_ms: float | None
     queued_mean_ms: float | None
-    """Mean wait in milliseconds for a free place under the proxy's limit of concurrent requests."""
+    """Mean wait in milliseconds because of the proxy's limit on concurrent requests."""
     cores: float | None
 
 
 def proxy_edges(record: StageRecord) -> tuple[ServerEdge, ...]:
-    """Return the proxy's edges; empty where requests go straight to a server."""
+    """Return the proxy's edges; empty if requests go straight to a server."""
     return tuple(edge for edge in record.servers if edge.role == ROLE_PROXY)
 
 
 def proxy_figures(records: Iterable[StageRecord]) -> ProxyFigures | None:
-    """Return the proxy's figures over the stages that went through it; None where none did."""
+    """Return the proxy's figures over the stages that went through it; None if none did."""
     if not (through := [record for record in records if proxy_edges(record)]):
         return None
     times = (
@@ -189,11 +190,10 @@ def proxy_figures(records: Iterable[StageRecord]) -> ProxyFigures | None:
 
 
 def proxy_ttft(record: StageRecord) -> tuple[float | None, float | None]:
-    """Return the seconds from the proxy to the first token, summed, and the number of requests.
+    """Return the sum of the times from the proxy to the first token, and the number of requests.
 
-    The seconds are summed over these requests. The proxy's loop reads a request only when it comes
-    to it, so the loop's mean lag is added for each request. Either value is None where its counters
-    were not read.
+    The times are in seconds. The mean lag of the proxy's event loop is added for each request,
+    because the loop reads a request that much later. A value is None if its counters were not read.
     """
     total, count, lag, ticks = (
         rise(proxy_edges(record), _PROXY_SECONDS.format(time, kind))

@@ -1,6 +1,6 @@
-"""Figures of exporters: parses the text of NVIDIA's DCGM exporter, or of cAdvisor, for one pod.
+"""Parse the metrics of NVIDIA's DCGM exporter or of cAdvisor for one pod.
 
-Also sums up the samples over a stage.
+Also combine the samples of a stage into figures.
 """
 
 import math
@@ -25,8 +25,8 @@ _REASONS = (
 version 4."""
 _SLOWED = 0x08 | 0x20 | 0x40 | 0x80
 _POWER_CAPPED = 0x04
-"""Bits of NVML's nvmlClocksEventReason. _SLOWED: hardware slowdown, thermal slowdown by software
-and by hardware, power brake. _POWER_CAPPED: software power cap."""
+"""Bits of NVML's nvmlClocksEventReason. _SLOWED: hardware slowdown, thermal slowdown (by software
+or hardware), power brake. _POWER_CAPPED: software power cap."""
 _DERIVED = {
     name: (name,)
     for name in (
@@ -44,8 +44,8 @@ _LINES = tuple(
     for name in names
 )
 _OF_A_PART = (_USED, _FREE)
-"""Series of a part of a GPU, which has memory of its own; power and clocks are measured for the
-whole GPU, which others use too."""
+"""Series that are kept for a part of a GPU (MIG). A part has its own memory, but power and clocks
+are measured for the whole GPU, which others use too."""
 _POD = (
     ("exported_pod", "exported_namespace"),
     ("pod", "namespace"),
@@ -59,13 +59,13 @@ _PART_OF_A_GPU = "GPU_I_ID"
 def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None]:
     """Return the GPU figures of a `Sample` for one pod, by name.
 
-    Raises UnreadableMetrics for unreadable text, and where no GPU is this pod's.
+    Raises UnreadableMetrics if the text can't be parsed or no GPU belongs to this pod.
 
         DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-..",modelName="..",container="server",
         namespace="lab",pod="chat-0"} 412.5
 
-    The exporter names pods where it runs with its Kubernetes mapping, as NVIDIA's GPU operator and
-    Helm chart start it.
+    The exporter names pods only if its Kubernetes mapping is on, as with NVIDIA's GPU operator and
+    Helm chart.
     """
     listed, refused = series_of(text, _LINES)
     own = [
@@ -130,12 +130,12 @@ _CONTAINER = (
         for part in ("pod_namespace", "pod_name", "container_name")
     ),
 )
-"""Labels that name a container, as the kubelet's cAdvisor has them and as a cAdvisor of its own has
-them (`--store_container_labels`)."""
+"""Labels that name a container: those of the kubelet's cAdvisor, and those of a separate cAdvisor
+(`--store_container_labels`)."""
 
 
 def cpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None]:
-    """Return the CPU figures of a `Sample`, by name; None where the container has no limit.
+    """Return the CPU figures of a `Sample`, by name; None if the container has no limit.
 
     Raises UnreadableMetrics.
     """
@@ -169,9 +169,9 @@ def _holder(labels: Mapping[str, str]) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class GpuFigures:
-    """The GPU figures of `RoleFigures` over all these servers, and output tokens per joule.
+    """The GPU figures of `RoleFigures` over several servers, and output tokens per joule.
 
-    A figure is None where one of the servers lacks it.
+    A figure is None if one of the servers lacks it.
     """
 
     gpu_power_mean_watts: float | None = None  # Sum over all GPUs.
@@ -186,11 +186,11 @@ NOT_RENEWED = "the exporter renewed its figures fewer than twice within a stage"
 
 
 def gpu_figures(stage_windows: Iterable[Window]) -> GpuFigures:
-    """Return the GPU figures over windows of one role or of all, of one stage or more.
+    """Return the GPU figures over windows of one or all roles, of one or more stages.
 
-    Output tokens per joule are what the servers that write answers counted, over what all servers
-    drew, both from the first to the last renewal of the exporter's figures. All figures are None
-    where a server gave no sample.
+    Output tokens per joule are the tokens of the servers that write answers, divided by the energy
+    of all servers. Both are measured from the first to the last renewal of the exporter's figures.
+    All figures are None if a server has no sample.
     """
     by_pod: dict[tuple[str, str], list[Sequence[Sample]]] = defaultdict(list)
     windows = list(stage_windows)
@@ -234,10 +234,10 @@ def gpu_figures(stage_windows: Iterable[Window]) -> GpuFigures:
 
 
 def renewed(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
-    """Return, by pod, the samples whose GPU figures the exporter renewed within these samples.
+    """Return, by pod, the samples that are the first to show renewed GPU figures.
 
-    The exporter renews its figures every 30 seconds by default and answers with the old ones until
-    then, so the first sample may be older than the stage.
+    The exporter renews its figures every 30 seconds by default, and repeats the old ones until
+    then. So the figures of the first sample may be older than the stage; they do not count.
     """
     shown = [
         s for s in samples if known((s.gpu_joules, s.gpu_watts, s.sm_clock_mhz))
@@ -267,7 +267,7 @@ def _renewed(stage: Sequence[Sample], *names: str) -> list[Sample]:
 def _rates(stages: Sequence[Sequence[Sample]]) -> tuple[float | None, float | None]:
     """Return the watts of one server, and the output tokens a second that it wrote meanwhile.
 
-    None where no stage has two renewals.
+    None if no stage has two renewals.
     """
     spans = [span for stage in stages if (span := _span(stage)) is not None]
     seconds = math.fsum(last.at - first.at for _, first, last in spans)
@@ -285,8 +285,8 @@ def _rates(stages: Sequence[Sequence[Sample]]) -> tuple[float | None, float | No
 def _span(stage: Sequence[Sample]) -> tuple[float, Sample, Sample] | None:
     """Return the joules between the first and the last renewal, and the samples of these two.
 
-    The energy counter is used unless it fell; otherwise the power shown, each value until the next.
-    None where neither was renewed twice.
+    The energy counter is used unless it fell. Otherwise each power value is taken to hold until the
+    next. None if neither was renewed twice.
     """
     counted = _renewed(stage, "gpu_joules")
     shown = _renewed(stage, "gpu_watts")
@@ -309,16 +309,16 @@ def _span(stage: Sequence[Sample]) -> tuple[float, Sample, Sample] | None:
 
 
 def throttled_percent(samples: Iterable[Sample]) -> Mapping[str, float]:
-    """Return, by pod, the percentage of its CPU periods that were throttled; see `_percent`."""
+    """Return pod -> percentage of its CPU periods that were throttled; see `_percent`."""
     return _percent(
         samples, "cpu_throttled_periods", "cpu_periods", renewing="cpu_periods"
     )
 
 
 def waiting_for_cpu_percent(samples: Iterable[Sample]) -> Mapping[str, float]:
-    """Return, by pod, the percentage of time in which it waited for CPU; see `_percent`.
+    """Return pod -> percentage of the time in which it waited for CPU; see `_percent`.
 
-    The time is that between the pod's first sample and its last.
+    The time is that between the counted samples.
     """
     return _percent(
         samples, "cpu_waiting_seconds", "at", renewing="cpu_waiting_seconds"
@@ -328,10 +328,10 @@ def waiting_for_cpu_percent(samples: Iterable[Sample]) -> Mapping[str, float]:
 def _percent(
     samples: Iterable[Sample], part: str, whole: str, *, renewing: str
 ) -> Mapping[str, float]:
-    """Return, by pod, 100 times the rise of `part` over the rise of `whole`.
+    """Return pod -> 100 times the rise of `part` divided by the rise of `whole`.
 
-    Counts from the first renewal of `renewing` (the reading before may be older than the stage) to
-    the last. Leaves out servers with fewer than two renewals.
+    The rises are from the first to the last renewal of the figure `renewing`; the value before the
+    first renewal may be older than the stage. Servers with fewer than two renewals are left out.
     """
     found: dict[str, float | None] = {}
     for (_, pod), own in by_server(

@@ -1,4 +1,4 @@
-"""Intervals of the percentiles of latencies."""
+"""Confidence intervals of latency percentiles."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -9,10 +9,10 @@ from benchrun.measure.request_figures import Samples, percentile_word, rounded
 
 
 class Intervals(NamedTuple):
-    """The intervals of percentiles, by the keys of `metrics`, and those that are uncertain."""
+    """The intervals of percentiles by their keys in `metrics`, and percentiles that have none."""
 
     intervals: dict[str, list[float]]
-    """Lower and upper end in milliseconds, with five significant digits."""
+    """Lower and upper bound in milliseconds, with five significant digits."""
     uncertain: list[str]
     """Percentiles that were measured, but not long enough for an interval."""
 

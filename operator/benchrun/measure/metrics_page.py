@@ -1,8 +1,8 @@
-"""Parser of a server's metrics page (Prometheus exposition) into a `Sample` and `ServerFacts`.
+"""Parse the text of a server's metrics endpoint (Prometheus) into a `Sample` and `ServerFacts`.
 
-A page has some 800 lines, of which a dozen matter: lines are picked by their beginning and only
-those are parsed, which costs a hundredth of parsing everything. A value that no server can have is
-left out, and counted.
+The text has some 800 lines, of which a dozen matter. Only lines with the right beginnings are
+parsed, which costs a hundredth of parsing everything. A value that no server can have is left out,
+and counted.
 """
 
 import math
@@ -19,11 +19,11 @@ from benchrun.api import SAMPLE_FIGURES, Sample as Sample, plain_text
 from benchrun.measure.request_figures import is_believable
 
 MAX_SERIES = 4096
-"""Most wanted series of one endpoint: 8 families of 512 engines. No single server has more."""
+"""Most series of one endpoint that are read: 8 families of 512 engines, more than a server has."""
 MAX_LINES = 65_536
-"""Most lines of one endpoint, wanted or not; a server of eight engines has some 2,400."""
+"""Most lines of one endpoint, read or not; a server with eight engines has some 2,400."""
 MAX_LINE_CHARS = 8192
-"""Most characters of a wanted series' line; vLLM's cache_config_info has some 1,500."""
+"""Most characters of a line that is read; vLLM's cache_config_info has some 1,500."""
 MAX_LABELS = 128
 MAX_REPORTED = 35
 """Most reported labels that are kept; settings found in the server's log are added."""
@@ -34,7 +34,7 @@ COMBINE: Mapping[str, Callable[[Sequence[float]], float]] = {
     "max": max,
     "min": min,
 }
-"""Functions that combine the values of several series to one figure."""
+"""Functions that combine the values of several series into one figure."""
 _ANY_LINE = re.compile(r"#|[a-zA-Z_:][a-zA-Z0-9_:]*(\{|\s+[-+0-9NIni])")
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(
@@ -64,7 +64,7 @@ class Series(NamedTuple):
 
 @cache
 def _sample_lines(engine: Engine) -> tuple[str, ...]:
-    """Return the beginnings of the lines that make a sample."""
+    """Return the beginnings of the lines that a sample needs."""
     series = (name for names in engine.sample_series.values() for name in names)
     return tuple(name + end for name in series for end in ("{", " "))
 
@@ -72,7 +72,7 @@ def _sample_lines(engine: Engine) -> tuple[str, ...]:
 def parse_sample(
     text: str, engine: Engine, *, at: float, role: str, pod: str
 ) -> Sample:
-    """Parse one scrape into a sample, which lacks what the engine has no series for.
+    """Parse one scrape into a sample; figures without a series of this engine are None.
 
     Raises UnreadableMetrics.
     """
@@ -93,8 +93,8 @@ def combined(
 ) -> dict[str, float | None]:
     """Combine the values of each series into the figures of a sample.
 
-    A figure without a believable value is None. `series` has the series names of each figure; the
-    first name with values counts.
+    `series` has the series names of each figure; the first name that has values is used. A figure
+    without a believable value is None.
     """
     found: dict[str, float | None] = {}
     for name, names in series.items():
@@ -117,7 +117,7 @@ def combined(
 def parse_facts(text: str, engine: Engine) -> ServerFacts:
     """Parse what the server reports of its cache.
 
-    The labels are those of the first engine process, the tokens the sum of all. Raises
+    The labels are from the first engine process, the tokens are the sum over all. Raises
     UnreadableMetrics.
     """
     if (size := engine.cache_tokens_series) is not None:
@@ -149,10 +149,10 @@ def parse_facts(text: str, engine: Engine) -> ServerFacts:
 def series_of(
     text: str, starts: tuple[str, ...], *, labelled: bool = True
 ) -> tuple[list[Series], list[Series]]:
-    """Parse the lines that begin with one of `starts`, separated by whether values are believable.
+    """Parse the lines that begin with one of `starts` into believable series and all others.
 
-    The first list has the series whose value is a number from 0 to 1e15, the second all others.
-    `labelled` parses the labels too, which cost most. Raises UnreadableMetrics.
+    A value is believable if it is a number from 0 to 1e15. With `labelled` the labels are parsed
+    too, which costs most. Raises UnreadableMetrics.
     """
     if text.count("\n") > MAX_LINES:
         raise UnreadableMetrics(f"more than {MAX_LINES} lines")

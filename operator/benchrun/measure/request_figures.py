@@ -1,8 +1,8 @@
 """Figures of a load point under vLLM's own key names, and arithmetic on missing numbers.
 
-The requests of all stages of a load point form one pool. The figures of one stage are vLLM's own.
-Those of several are what one long stage would have had: latencies over all requests, throughput as
-totals over summed durations. Failed requests count in `failed` alone, and in `answered_percent`.
+The requests of all stages of a load point are pooled. With one stage the figures equal vLLM's. With
+several they are those of one long stage: latencies over all requests, throughput as totals divided
+by summed durations. Failed requests count only in `failed` and `answered_percent`.
 """
 
 import math
@@ -22,8 +22,8 @@ from benchrun_client.contract import (
 )
 
 GREATEST = 1e15
-"""Largest value of a gauge or counter: a billion tokens a second for eleven days make less. Floats
-count by ones up to here."""
+"""Largest value of a gauge or counter: a billion tokens a second reach it after eleven days. Up to
+here a float holds every whole number exactly."""
 
 
 def is_believable(value: float) -> bool:
@@ -37,12 +37,12 @@ def known(values: Iterable[float | None]) -> list[float]:
 
 
 def sum_of_all(values: Sequence[float | None]) -> float | None:
-    """Return the sum; None where a value is missing, or there is no value."""
+    """Return the sum; None if any value is None or there is no value."""
     return None if None in values else sum_of_known(values)
 
 
 def sum_of_known(values: Iterable[float | None]) -> float | None:
-    """Return the sum of the values that are not None; None where there is none."""
+    """Return the sum of the values that are not None; None if all are None."""
     found = known(values)
     return math.fsum(found) if found else None
 
@@ -52,7 +52,7 @@ def ratio(
 ) -> float | None:
     """Return `scale` times part over whole.
 
-    None where one is missing, or the whole is 0 or less.
+    None if either is None, or the whole is 0 or less.
     """
     return (
         None
@@ -62,7 +62,7 @@ def ratio(
 
 
 def risen(before: float | None, after: float | None) -> float | None:
-    """Return how far a counter rose; None where it is missing, or fell (another process)."""
+    """Return how far a counter rose; None if a value is None or it fell (another process)."""
     return (
         None
         if before is None or after is None or after < before
@@ -82,9 +82,9 @@ QUEUED_TTFT = "ttft_including_client_queue"
 QUEUED_E2EL = "e2el_including_client_queue"
 QUEUE_TIME = "client_queue_time"
 QUEUED_LATENCIES = (QUEUE_TIME, QUEUED_TTFT, QUEUED_E2EL)
-"""Latencies that include the wait at the client, for an open loop under a cap: there a request is
-due before it may be sent, and a slow server would look fast. The names are keys of metrics;
-QUEUED_E2EL and QUEUE_TIME are vLLM's own names."""
+"""Latencies that include the wait in the client, for an open loop under a cap. A request may then
+be sent later than it is due, and without that wait a slow server would look fast. The names are
+keys of `metrics`; QUEUED_E2EL and QUEUE_TIME are vLLM's own names."""
 
 
 def _tpot(requests: RequestColumns) -> Iterable[float | None]:
@@ -117,7 +117,7 @@ def request_values(
 ) -> list[float | None]:
     """Return one value per request, in microseconds.
 
-    The value is None where the request has none, and `failed` where the request failed.
+    The value is None if the request has none, and `failed` if the request failed.
     """
     return [
         value if ok else failed
@@ -154,7 +154,7 @@ def pools_of(
 def mean_ms(record: StageRecord, latency: Latency) -> float | None:
     """Return the mean of a latency in one stage, in milliseconds; None without values.
 
-    The values are not sorted first, unlike in `latencies`.
+    This is faster than `latencies`, which sorts the values.
     """
     if latency == "itl":
         total = sum(map(mul, record.gaps.us, record.gaps.count))
@@ -165,16 +165,16 @@ def mean_ms(record: StageRecord, latency: Latency) -> float | None:
 
 
 RECONNECTED = "reconnected"
-"""Key of `results[].metrics`; present only if requests were sent once more on a new connection."""
+"""Key of `results[].metrics`; present only if requests were sent again on a new connection."""
 ANSWERED_PERCENT = "answered_percent"
-"""Key of `results[].metrics`; present only if requests failed: percentiles are computed for this
-share of all requests."""
+"""Key of `results[].metrics`; present only if requests failed: the share of requests that were
+answered, from which the percentiles are computed."""
 
 
 def pooled_metrics(
     records: Sequence[StageRecord], pools: Pools, percentiles: Sequence[str]
 ) -> Metrics:
-    """Return every figure of a load point from its stages in one pool.
+    """Return every figure of a load point from its pooled stages.
 
     Latencies are milliseconds with five significant digits; counts are exact.
     """
@@ -195,8 +195,7 @@ def pooled_metrics(
 def counts_tokens(record: StageRecord) -> bool:
     """Return whether the server counted the tokens of every answer whose stream it closed.
 
-    For a record that does not know which streams were closed: whether it counted those of any
-    answer.
+    If the record does not say which streams were closed, return whether any answer was counted.
     """
     if record.streams is not None:
         return not record.streams.uncounted
@@ -205,7 +204,7 @@ def counts_tokens(record: StageRecord) -> bool:
 
 
 def totals(records: Sequence[StageRecord]) -> Metrics:
-    """Return counts, tokens, and both per second.
+    """Return numbers of requests and tokens, and both per second.
 
     Output tokens are None if no server counted them.
     """
@@ -241,11 +240,11 @@ def _throughputs(
 
 
 def connect_metrics(records: Sequence[StageRecord]) -> Metrics:
-    """Return the share of TTFT that setting up connections (TCP, TLS) took.
+    """Return how much of TTFT the opening of connections (TCP, TLS) took.
 
-    `mean_connect_ms` is the mean over all requests, with 0 for a request on a connection in use
-    before, so that it can be subtracted from `mean_ttft_ms`; `max_connect_ms` is the longest. Empty
-    where a record does not have it.
+    `mean_connect_ms` is the mean over all requests, with 0 for a request on an open connection, so
+    that it can be subtracted from `mean_ttft_ms`. `max_connect_ms` is the longest time. Empty if a
+    record does not have the times.
     """
     made = [
         record.connections for record in records if record.connections is not None
@@ -270,9 +269,9 @@ def level_metrics(
     *,
     deviation: bool = False,
 ) -> Metrics:
-    """Return `mean_ttft_ms`, `median_ttft_ms`, `p99_ttft_ms` ...; None where nothing was measured.
+    """Return `mean_ttft_ms`, `median_ttft_ms`, `p99_ttft_ms` ...; None without values.
 
-    `deviation` adds `std_ttft_ms`, which costs much.
+    `deviation` adds `std_ttft_ms`, which is slow to compute.
     """
     figures = {"mean": pool.mean(), "median": pool.percentile(50)}
     figures |= {"std": pool.deviation()} if deviation else {}
@@ -294,7 +293,7 @@ def percentile_word(percentile: str) -> str:
 def duration_seconds(record: StageRecord) -> float:
     """Return the seconds from the first send to the last answer.
 
-    The load generator's own figure, by its monotonic clock, is used where there is one.
+    The load generator's own figure, by its monotonic clock, is used if there is one.
     """
     measured = record.scalars.get("duration")
     if measured is not None and is_believable(measured) and measured > 0:
@@ -317,7 +316,7 @@ def rounded(value: float | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """Largest latencies of a good request, in milliseconds; infinite where there is no limit."""
+    """Largest latencies of a good request, in milliseconds; infinite without a limit."""
 
     ttft_ms: float = math.inf
     tpot_ms: float = math.inf
@@ -332,8 +331,8 @@ def good_requests(
 ) -> int:
     """Return how many requests kept every limit.
 
-    `since_due` counts TTFT and E2EL with the client's wait. A failed request is not good. An answer
-    of one token has no time per output token and so keeps its limit, as in vLLM.
+    With `since_due`, TTFT and E2EL include the wait in the client. A failed request keeps no limit.
+    An answer of one token has no TPOT and so keeps its limit, as in vLLM.
     """
     ttft_limit = 1000 * limits.ttft_ms
     tpot_limit = 1000 * limits.tpot_ms
@@ -359,9 +358,9 @@ def goodput(
     *,
     since_due: bool = False,
 ) -> float | None:
-    """Return the requests a second of whole stages that kept every limit.
+    """Return how many requests a second kept every limit, over whole stages.
 
-    None without a duration.
+    None if the duration is 0.
     """
     seconds = math.fsum(map(duration_seconds, records))
     return ratio(good_requests(records, limits, since_due=since_due), seconds)
@@ -385,11 +384,11 @@ def latency_samples(
 ) -> Samples:
     """Return every latency of a load point, in microseconds.
 
-    `users` is how many a closed loop has; None means an open loop, a trace, or all `at_once`.
-    `queued` adds the latencies with the wait in the client's queue. With `failed`, failed requests
-    are infinite values; without, they have none. `parts` has the steady part of each record, whose
-    requests alone count: None in it means that the stage has none; None for all means that whole
-    stages are the load.
+    `users` is the number of users of a closed loop; None means an open loop, a trace, or all
+    `at_once`. `queued` adds the latencies that include the wait in the client. With `failed`,
+    failed requests have infinite values, otherwise none. `parts` has the steady part of each
+    record; only requests in it count. An entry that is None means that the stage has no steady
+    part; None instead of `parts` means that all requests of a stage are its steady part.
     """
     stages = []
     for number, requests in enumerate(record.requests for record in records):
@@ -473,10 +472,10 @@ def plateau_metrics(
     queued: bool = False,
     limits: RequestLimits | None = None,
 ) -> Metrics:
-    """Return the figures of one stage's steady part, or of several in one pool.
+    """Return the figures of the pooled steady parts of one or more stages.
 
-    They are pooled as in `pooled_metrics`. `shown` names the latencies, `queued` adds those with
-    the wait in the client's queue, `limits` adds goodput.
+    They are pooled as in `pooled_metrics`. `shown` names the latencies, `queued` adds those that
+    include the wait in the client, `limits` adds goodput.
     """
     metrics = plateau_totals(stages) | {
         "sent": sum(len(part.started) for _, part in stages)
@@ -492,10 +491,10 @@ def plateau_metrics(
 
 
 def plateau_totals(stages: Sequence[tuple[StageRecord, Plateau]]) -> Metrics:
-    """Return counts and rates over these plateaus.
+    """Return counts and rates over these steady parts (plateaus).
 
-    They are the answers completed, the plateaus' length in seconds, and requests and tokens a
-    second.
+    They are the number of completed answers, the length of the parts in seconds, and requests and
+    tokens a second.
     """
     seconds = sum(interval.length_us for _, interval in stages) / 1e6
     completed = sum(
@@ -520,7 +519,7 @@ def plateau_totals(stages: Sequence[tuple[StageRecord, Plateau]]) -> Metrics:
 
 
 def sent_in_plateau(record: StageRecord, interval: Plateau) -> StageRecord:
-    """Return the record with the requests sent in its plateau, and the gaps that ended in it."""
+    """Return the record with only the requests sent, and the gaps ended, in its steady part."""
     positions = sorted(interval.started)
     columns = {
         name: tuple(column[position] for position in positions)
@@ -534,9 +533,9 @@ def sent_in_plateau(record: StageRecord, interval: Plateau) -> StageRecord:
 
 
 def completed_in(requests: RequestColumns, interval: Plateau) -> int:
-    """Return how many answers were completed after an interval's start and by its end.
+    """Return how many answers were completed in an interval, whenever their requests were sent.
 
-    It does not matter when they were sent.
+    The interval excludes its start and includes its end.
     """
     rows = zip(requests.start_us, requests.e2el_us, requests.ok, strict=True)
     return sum(
@@ -568,8 +567,8 @@ def input_tokens_in(requests: RequestColumns, interval: Plateau) -> int:
 def output_tokens_in(requests: RequestColumns, interval: Plateau) -> float:
     """Return how many output tokens of answered requests came in an interval.
 
-    The interval excludes its start and includes its end. Tokens after the first are spread evenly
-    to the end of the answer.
+    The interval excludes its start and includes its end. The tokens of an answer are taken to come
+    evenly between its first token and its end.
     """
     columns = (
         requests.start_us,

@@ -1,4 +1,4 @@
-"""Whether a server did more when it had more to do, and how fast it went."""
+"""Whether the throughput of a server grows when more requests run."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from benchrun.measure.windows import Window
 
 
 class Pace(NamedTuple):
-    """One server between two neighbouring samples of one stage; gauges are the mean of both."""
+    """The rates of one server between two successive samples; gauges are the mean of both."""
 
     seconds: float
     running: float
@@ -28,7 +28,7 @@ class Pace(NamedTuple):
 
     @property
     def prompt_share(self) -> float:
-        """Return the share of prompt tokens among all tokens, 0 to 1; 0 where nothing moved."""
+        """Return the share of prompt tokens among all tokens, 0 to 1; 0 without tokens."""
         return self.prompt_rate / self.token_rate if self.token_rate else 0.0
 
 
@@ -37,7 +37,7 @@ Stretch = Sequence[Pace]
 
 
 def stretches(windows: Iterable[Window]) -> list[Stretch]:
-    """Return one stretch per server and stage; two samples that lack a figure give no pace."""
+    """Return the paces of each server and stage; samples that lack a figure give none."""
     servers = [
         own for window in windows for own in by_server(window.samples).values()
     ]
@@ -48,7 +48,7 @@ def stretches(windows: Iterable[Window]) -> list[Stretch]:
 
 
 def mean_pace(parts: Stretch) -> Pace:
-    """Return the mean of several paces, weighted by their time."""
+    """Return the mean of several paces, weighted by their durations."""
     seconds = sum(part.seconds for part in parts)
     weighted = ("running", "waiting", "prompt_rate", "generation_rate")
     means = {
@@ -98,27 +98,26 @@ def _mean(first: float | None, last: float | None) -> float | None:
 # what keeps it from running more.
 
 MIN_RUNNING_RATIO = 1.5
-"""Least ratio of the highest to the lowest number running: with less variation, its effect on
-throughput is not known."""
+"""Least ratio between two numbers of running requests that are compared. With less variation, the
+effect on throughput can't be told."""
 FLAT_PERCENT = 5.0
-"""Percent of additional throughput that counts as none: half again as many running requests would
-bring 50 % if they helped in full."""
+"""Throughput that grows by at most this percentage counts as flat: 1.5 times as many running
+requests would bring 50 % if all of them helped."""
 GROWING_EXPONENT = 0.3
-"""Throughput that rises with at least this power of the number running grows: twice as many running
-requests bring 23 % or more."""
+"""Throughput counts as growing if it rises with at least this power of the number of running
+requests: twice as many bring at least 23 %."""
 MAX_SHARE_DIFFERENCE = 0.1
-"""Largest difference of a pace's share of prompt tokens from that of the whole. Beyond it the pace
-does other work: a prompt token is cheap, an output token dear."""
+"""Largest difference between the share of prompt tokens in a pace and in the whole. Paces that
+differ more did other work: a prompt token costs little, an output token much."""
 PART = 5
-"""Neighbouring paces that are averaged first. A gauge shows a moment: if single samples were
-sorted, those that happen to be high would be compared with those that happen to be low at the same
-load."""
+"""Number of successive paces that are averaged before they are sorted. A gauge shows a moment:
+sorted singly, samples that are high and low by chance, at the same load, would be compared."""
 MIN_PARTS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoint:
-    """What a server had at hand on average, and what it did."""
+    """The mean number of running requests of a server, and its throughput with them."""
 
     name: str
     running: float
@@ -132,14 +131,14 @@ class OperatingPoint:
 
 @dataclass(frozen=True, slots=True)
 class OperatingPointPair:
-    """Two operating points, the one with more running last."""
+    """Two operating points; in `high` more requests run than in `low`."""
 
     low: OperatingPoint
     high: OperatingPoint
 
     @property
     def running_ratio(self) -> float:
-        """Return how many times as many ran; below MIN_RUNNING_RATIO nothing can be concluded."""
+        """Return the ratio of running requests; below MIN_RUNNING_RATIO it shows nothing."""
         return self.high.running / self.low.running
 
     @property
@@ -149,7 +148,7 @@ class OperatingPointPair:
 
     @property
     def is_flat(self) -> bool:
-        """Premise: the one with more running was asked for more than it did."""
+        """Return whether throughput does not grow, although the server had more work to do."""
         return self.change_percent <= FLAT_PERCENT and not self.high.all_served
 
     @property
@@ -163,7 +162,7 @@ class OperatingPointPair:
 
 
 def comparisons(points: Iterable[OperatingPoint]) -> list[OperatingPointPair]:
-    """Return every pair of points far enough apart in what was running, the widest first."""
+    """Return the pairs of points whose running requests differ enough, the largest ratio first."""
     ordered = sorted(
         (p for p in points if p.running > 0 and p.throughput > 0),
         key=lambda p: p.running,
@@ -180,11 +179,11 @@ def comparisons(points: Iterable[OperatingPoint]) -> list[OperatingPointPair]:
 def within(
     stretches: Iterable[Stretch], *, always_busy: bool
 ) -> OperatingPointPair | None:
-    """Compare the least busy with the busiest third of a load point's own time.
+    """Compare the third of a load point's time with the fewest running requests and the busiest.
 
-    None where they do not differ enough, and where the load does not keep the server `always_busy`
-    (users, or all at once) and nothing waited in the busiest third: its throughput is then the rate
-    of arrivals.
+    None if they do not differ enough. Also None if the load does not keep the server `always_busy`
+    (users, or all at once) and nothing waited in the busiest third: the arrivals then set its
+    throughput.
     """
     parts = [
         mean_pace(s[i : i + PART])
@@ -219,32 +218,31 @@ def within(
 # hold, for each running request, its prompt's and its output's tokens shared among these steps.
 
 FULL_STEP_TOKENS = 1024
-"""Tokens of a full step: three times as many as make arithmetic take longer than reading the
+"""Tokens of a full step: three times the number from which arithmetic takes longer than reading the
 weights."""
 PROMPT_TO_OUTPUT = 10
-"""Prompt tokens per output token with which nine tenths of each step are prompts."""
+"""Prompt tokens per output token from which nine tenths of each step are prompt tokens."""
 STEADY_PERCENT = 10.0
-"""Most percent by which the prompt throughput of the two halves of a queue may differ."""
+"""Largest change, in percent, of the prompt throughput between the two halves of a queue."""
 MIN_PACES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class FullSteps:
-    """Steps full of prompts, and a throughput that the queue does not change."""
+    """Steps that are full of prompts, with a throughput that does not depend on the queue."""
 
     step_tokens: float  # Mean tokens of one step of an engine.
     prompt_rate: float  # Prompt tokens a second while others waited.
     change_percent: float
-    """Percent that this rate changed from the first half of the queue to the second."""
+    """Change of this rate, in percent, from the first half of the queue to the second."""
 
 
 def full_steps(
     pressure: Pressure, stretches: Iterable[Stretch], lengths: MeanLengths | None
 ) -> FullSteps | None:
-    """Return the figures of steps that are full of prompts.
+    """Return the figures if steps are full of prompts and their throughput is steady, else None.
 
-    None where steps are not full of prompts, where their throughput changes, or where either is not
-    known.
+    None also if that is not known.
     """
     queued = [
         pace for stretch in stretches for pace in stretch if pace.waiting >= 1

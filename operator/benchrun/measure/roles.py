@@ -1,4 +1,4 @@
-"""What each role of the servers did over stages, as the rows of results have it."""
+"""Figures of each server role over stages, for the rows of results."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -25,9 +25,9 @@ def role_figures(stage_windows: Sequence[Window]) -> list[RoleFigures]:
 
 
 def proxy_role(records: Sequence[StageRecord]) -> list[RoleFigures]:
-    """Return what the proxy did over all these stages.
+    """Return the figures of the proxy over all these stages.
 
-    Empty where requests went straight to a server.
+    Empty if requests went straight to a server.
     """
     if (found := counters.proxy_figures(records)) is None:
         return []
@@ -39,10 +39,10 @@ def proxy_role(records: Sequence[StageRecord]) -> list[RoleFigures]:
 def tokens_per_joule(
     gpus: GpuFigures, roles: Sequence[RoleFigures]
 ) -> dict[str, float | None]:
-    """Return the output tokens a joule, as an entry of `metrics`.
+    """Return the output tokens per joule, as an entry of `metrics`.
 
-    Empty where no exporter was read. The value is None where the power of a role is not known: the
-    tokens are the work of all.
+    Empty if no exporter was read. The value is None if the power of any role is not known, because
+    all roles worked for the tokens.
     """
     read = any(
         role.gpu_power_mean_watts is not None or role.no_power_reason is not None

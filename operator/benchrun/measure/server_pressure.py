@@ -1,4 +1,4 @@
-"""What the samples of a server show of its queue (Pressure), and its own limits (ServerLimits)."""
+"""The queue of a server as its samples show it (Pressure), and its limits (ServerLimits)."""
 
 import math
 from collections import Counter
@@ -18,7 +18,7 @@ from benchrun.sizing import ServeArgs, tokens_of
 class ServerLimits:
     """The limits of one server, for all its engines together unless a field says otherwise.
 
-    None means not known: an engine's defaults depend on version and GPU.
+    None means not known, because an engine's defaults depend on its version and the GPU.
     """
 
     sequences: int | None = None  # Most requests that run at once.
@@ -26,13 +26,13 @@ class ServerLimits:
         EngineSetting.MAX_RUNNING.value
     )  # What sets it, if it is set.
     default_sequences_step: int | None = None
-    """A divisor of `sequences` where it is the engine's own default: all arguments are known, and
-    none sets it. None: it may be any number."""
+    """A number that divides `sequences` if it is the engine's default, that is, if all arguments
+    are known and none sets it. None: `sequences` may be any number."""
     step_tokens: int | None = None  # Most tokens of one step of one engine process.
     kv_cache_tokens: int | None = None
     engines: int = 1
-    """Number of engine processes. A server gives the sum of their KV caches; each request has room
-    in one of them."""
+    """Number of engine processes. `kv_cache_tokens` is the sum of their caches, but a request must
+    fit in one of them."""
 
 
 def server_limits(
@@ -44,7 +44,7 @@ def server_limits(
 ) -> ServerLimits:
     """Read the limits from a server's arguments, else from the settings that it reports.
 
-    `args` is None where the arguments are not known.
+    `args` is None if the arguments are not known.
     """
     given = ServeArgs.of(args or (), engine)
 
@@ -72,7 +72,7 @@ def server_limits(
 
 
 def _number(text: str | None) -> int | None:
-    """Parse a number of tokens; None for anything that is not a number above 0."""
+    """Parse a number of tokens; None if the text is not a number above 0."""
     try:
         return tokens_of(text or "") or None
     except ValueError:
@@ -84,26 +84,28 @@ def _number(text: str | None) -> int | None:
 # that waits although there is room in the first two waits for the third.
 
 IN_A_BUCKET = 0.5
-"""Requests that a bucket's mean may be below a limit: some of its samples are one short of the
-limit."""
+"""A bucket of samples counts as at a limit if its mean is below it by less than so many requests:
+in some of its samples one request may be missing."""
 # Share of running requests: fewer are just entering, seen between two steps, and not waiting.
 MIN_WAITING_SHARE = 0.05
 # Share in use. Blocks are given out whole, and one more prompt seldom fits into the last twentieth.
 KV_FULL = 0.95
 MIN_KV_FULL = 0.5
-"""Least share in use at which a cache counts as full. With long prompts it is full earlier: as soon
-as the next prompt does not fit."""
+"""Smallest share in use at which a cache can count as full. With long prompts a cache is full
+before KV_FULL, as soon as the next prompt does not fit."""
 PREEMPTED_KV = 0.9
-"""Share of KV cache in use from which a preempting server counts as full: it has run out, though a
-sample a moment later finds some of it free."""
+"""Share of the KV cache in use from which it counts as full if requests are preempted: it was full,
+although a sample a moment later finds some blocks free."""
 MIN_CEILING_SAMPLES = 5
 CEILING_SHARE = 0.8
-"""Share of the samples with a queue: if so many show exactly the same number running, a limit on
-that number holds."""
+"""If at least this share of the samples with a queue show the same number of running requests, that
+number is a limit."""
 STEP_TOLERANCE = 0.3
-"""Relative distance to the number of requests that a step allows; prompts differ in length."""
+"""Largest relative difference at which a number of running requests is explained by the tokens of a
+step; it is not 0 because prompts differ in length."""
 NEARLY_ALL = 0.9
-"""Mean share of places taken over the samples: prompts and answers differ in length."""
+"""If on average this share of the limit runs, all running requests allowed may have been there; it
+is not 1 because prompts and answers differ in length."""
 # Share of samples with a queue: where so many show all places taken, requests wait for places.
 MIN_FULL_SHARE = 0.1
 
@@ -118,7 +120,7 @@ class Hold(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """The busy samples of a load point. Means and maxima are over samples of single servers."""
+    """Figures of the busy samples of a load point; each sample is of a single server."""
 
     samples: (
         int  # Samples with a request running or waiting, and both numbers known.
@@ -145,7 +147,7 @@ class Pressure:
 
 @dataclass(frozen=True, slots=True)
 class MeanLengths:
-    """Tokens of a request, on average."""
+    """The mean tokens of a request: prompt and answer."""
 
     prompt: float
     output: float  # Output tokens, above 0.
@@ -156,7 +158,7 @@ def pressure(
 ) -> Pressure | None:
     """Compute the pressure over the windows of one role; None without a busy sample.
 
-    `lengths` is None where no request was answered.
+    `lengths` is None if no request was answered.
     """
     busy = [
         s
@@ -222,10 +224,10 @@ def _places_may_be_taken(
     limits: ServerLimits,
     lengths: MeanLengths | None,
 ) -> bool:
-    """Return whether all places of running requests may be taken while others wait.
+    """Return whether as many requests may run as the ceiling allows while others wait.
 
-    A few fewer than the ceiling are enough: requests whose last token a step computes are no longer
-    counted after that step. If every answer has a single token, that is so of all of them. Return
+    A few fewer in the samples are enough, because a request is no longer counted after the step
+    that computes its last token. With answers of one token that applies to all requests. Return
     False if the tokens of a step keep the number below the ceiling.
     """
     by_step = running_by_step(limits, lengths)
@@ -263,11 +265,11 @@ def _ceiling(
     limits: ServerLimits,
     lengths: MeanLengths | None,
 ) -> float | None:
-    """Return the limit of running requests that the samples show, or None if they show none.
+    """Return the limit on running requests that the samples show, or None if they show none.
 
-    They show one if, while requests wait, the number that run is mostly at its maximum. Return None
-    also if the tokens of a step explain that maximum, or if the server has the engine's default
-    limit and the maximum can't be that default.
+    They show one if, while requests wait, the number of running requests is mostly at its maximum.
+    Return None also if the tokens of a step explain that maximum, or if the server has the engine's
+    default limit and the maximum can't be that default.
     """
     queued = [
         s for s in busy if s.waiting and (s.kv_cache is None or s.kv_cache < full)
@@ -297,9 +299,10 @@ def _is_queued(sample: Sample, ceiling: float | None, full: float) -> bool:
 def _hold(
     sample: Sample, ceiling: float | None, full: float, *, preempting: bool
 ) -> Hold | None:
-    """Return what the waiting requests of a sample waited for, tested in the scheduler's order.
+    """Return what the waiting requests of a sample waited for.
 
-    Return None if it is unknown whether the KV cache had room.
+    The causes are tested in the scheduler's order. Return None if it is unknown whether the KV
+    cache had room.
     """
     usage = sample.kv_cache
     running = sample.running or 0.0

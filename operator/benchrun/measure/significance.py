@@ -1,6 +1,7 @@
 """Statistical tests of differences, order, trends and repeats, and the power of a comparison.
 
-Student and Welch, Hochberg's correction, order and trend of series, agreement of repeats.
+The tests are Student's and Welch's, Hochberg's correction, tests of the order and the trend of
+series, and an F-test of repeats.
 """
 
 import math
@@ -42,7 +43,7 @@ def fisher_p_value(f: float, between: float, within: float) -> float:
 class Contrast:
     """A mean, or a difference of means, with its standard error.
 
-    Its p-value and its interval at any confidence follow from it.
+    From these follow its p-value, and its interval at any confidence.
     """
 
     estimate: float
@@ -69,7 +70,7 @@ class Contrast:
         return tail if t > 0 else 1.0 - tail
 
     def reach(self, confidence: float) -> float:
-        """Return half the width of the interval; 0 where the values of each side are all equal."""
+        """Return half the width of the interval; 0 if the values of each side are all equal."""
         if self.squared_error == 0:
             return 0.0
         return student_quantile(confidence, self.degrees_of_freedom) * math.sqrt(
@@ -87,7 +88,7 @@ def mean_of(values: Sequence[float]) -> Contrast:
 
 
 def welch(first: Contrast, second: Contrast) -> Contrast:
-    """Return `second` minus `first`, two means whose scatter may differ (Welch).
+    """Return the difference `second` minus `first` of two means whose variances may differ (Welch).
 
     Each is a mean of two or more values.
     """
@@ -118,13 +119,13 @@ def log_ratio_percent(log_ratio: float) -> float:
 def hochberg_levels(p_values: Sequence[float], *, error: float) -> list[float]:
     """Return the level at which Hochberg's procedure tests each question, in the order given.
 
-    All questions together may err by `error`. A question is answered "yes" exactly where its
+    The probability of any false "yes" is at most `error`. A question is answered "yes" if its
     p-value is at most its level. From the largest p-value down, the first is tested at `error`, the
-    second at half of it, the third at a third ...; the first "yes" is the answer to all smaller
-    ones. Figures of one measurement move together, and where all of them changed each may then be
-    tested at `error` (Holm would test the first of five at a fifth of it). Y. Hochberg, Biometrika
-    75 (1988); holds for independent and for positively dependent questions (S. K. Sarkar, Annals of
-    Statistics 26, 1998).
+    second at half of it, the third at a third, and so on; after the first "yes" all smaller
+    p-values are "yes" too. Figures of one measurement move together: if all of them changed, each
+    is tested at `error` (Holm's procedure would test the first of five at a fifth of it). Y.
+    Hochberg, Biometrika 75 (1988); it holds for independent and for positively dependent questions
+    (S. K. Sarkar, Annals of Statistics 26, 1998).
     """
     descending = sorted(p_values, reverse=True)
     agreed = next(
@@ -149,7 +150,7 @@ def hochberg_levels(p_values: Sequence[float], *, error: float) -> list[float]:
 
 
 def surplus(values: Sequence[float]) -> int:
-    """Return the number of rising pairs minus that of falling pairs, over all pairs of a series.
+    """Return the number of rising pairs of values in a series minus the number of falling pairs.
 
     `values` are in order of time.
     """
@@ -161,9 +162,9 @@ def order_p_value(
 ) -> float:
     """Return the probability that values in random order rise or fall as clearly as these series.
 
-    What counts is by how many the rising pairs of values outnumber the falling ones, or the
-    reverse. Equal values make the test conservative. `inflation` is how many times larger the
-    variance is than for independent values.
+    The statistic is the difference between the numbers of rising and falling pairs of values. Equal
+    values make the test conservative. `inflation` is how many times larger the variance is than for
+    independent values.
     """
     shrunk = math.ceil(abs(sum(map(surplus, series))) / math.sqrt(inflation) - 1e-9)
     return _order_p_value(tuple(map(len, series)), shrunk)
@@ -173,7 +174,7 @@ def order_p_value(
 def _order_p_value(lengths: tuple[int, ...], surplus: int) -> float:
     """Return the share of all orders of series with these lengths that have at least this surplus.
 
-    The surplus is of rising pairs over falling ones, or the reverse.
+    The surplus is the difference between the numbers of rising and falling pairs.
     """
     if surplus <= 0:
         return 1.0
@@ -184,8 +185,8 @@ def _order_p_value(lengths: tuple[int, ...], surplus: int) -> float:
 def _falling_pairs(lengths: Sequence[int]) -> list[float]:
     """Return the probabilities of 0, 1, 2 ... falling pairs in random orders of series.
 
-    A value makes 0 to n falling pairs with the n values before it in its series, each number
-    equally likely and independent of the other values.
+    With the n values before it in its series, a value makes 0 to n falling pairs. Each number is
+    equally likely, whatever the other values make.
     """
     chances = [1.0]
     for before in (n for length in lengths for n in range(1, length)):
@@ -213,10 +214,10 @@ class Trend:
     """How a series moved."""
 
     relative_change: float
-    """Change from the beginning of the series to its end as a share of its mean: 0.5 is a rise by
+    """Change from the beginning to the end of the series, as a share of its mean: 0.5 is a rise by
     half the mean."""
     p_value: float
-    """Two-sided probability that a series that keeps its level seems to move so steadily."""
+    """Two-sided probability that a series without trend seems to move so steadily."""
 
 
 def trend(values: Sequence[float]) -> Trend | None:
@@ -244,12 +245,12 @@ def trend(values: Sequence[float]) -> Trend | None:
 
 
 def at_equal_load(values: Sequence[float], loads: Sequence[float]) -> list[float]:
-    """Return values in order of time as they would be at the mean load.
+    """Correct values, in order of time, for their loads: return them as at the mean load.
 
-    The effect of load is the slope of the differences between neighbours on the differences between
-    their loads, not below 0: slow trends, which may be causes or effects of each other, are not in
-    it. Where it would take a whole mean value away, as beside a long queue, the slope is noise and
-    the values are returned unchanged.
+    The effect of load is a slope: how the difference between two successive values depends on the
+    difference between their loads; at least 0. Slow trends do not influence it, because values and
+    loads may drift together without being cause and effect. If the correction would exceed the mean
+    value, as with a long queue, the slope is noise and the values are returned unchanged.
     """
     steps = [
         (load - before, value - was)
@@ -277,7 +278,7 @@ def at_equal_load(values: Sequence[float], loads: Sequence[float]) -> list[float
 def theil_sen_slope(values: Sequence[float]) -> float:
     """Return the median of the slopes between any two values; 0 for fewer than two values.
 
-    A slope is the change per place in the series. A few large values hardly affect it.
+    A slope is the change from one value to the next. A few large values hardly affect the median.
     """
     slopes = [
         (b - a) / (j - i) for (i, a), (j, b) in combinations(enumerate(values), 2)
@@ -291,8 +292,8 @@ def theil_sen_slope(values: Sequence[float]) -> float:
 def cv_percent(means: Sequence[float]) -> float | None:
     """Return the coefficient of variation of the repeats' means in percent.
 
-    It is the standard deviation, by the sample formula, over the mean. Return None for fewer than
-    two means, or if the mean of the means is 0.
+    It is the sample standard deviation divided by the mean. Return None for fewer than two means,
+    or if their mean is 0.
     """
     if len(means) < 2:
         return None
@@ -305,12 +306,12 @@ def cv_percent(means: Sequence[float]) -> float | None:
 
 
 def groups_p_value(repeats: Sequence[Sequence[float]]) -> float | None:
-    """Return the probability that noise within repeats alone sets them this far apart.
+    """Return the probability that the noise within repeats alone makes them differ this much.
 
     Each repeat is given as its batch means in order of time; repeats without values do not count.
-    The test is an F-test. Neighbouring batches are correlated, which hides a part of the noise
-    within repeats, so the test raises that noise and lowers its degrees of freedom to make up for
-    it. Return None with fewer than two repeats, or if no repeat has two values.
+    The test is an F-test. The correlation of neighbouring batches hides a part of the noise within
+    repeats, so the test raises that noise and lowers its degrees of freedom. Return None with fewer
+    than two repeats, or if no repeat has two values.
     """
     groups = [group for group in repeats if group]
     means = [fmean(group) for group in groups]
@@ -344,11 +345,10 @@ def repeat_cv_percent(
     records: Sequence[StageRecord],
     throughputs: Sequence[Mapping[str, float | None]],
 ) -> dict[str, float]:
-    """Return how far the repeats of a load point scatter, in percent, by name of the figure.
+    """Return the coefficient of variation over a load point's repeats, in percent, by figure.
 
-    This is the noise within one server: the coefficient of variation, by the sample formula, of
-    these throughputs and of the mean latencies. A figure that fewer than two repeats have is left
-    out.
+    It is given for these throughputs and for the mean latencies, and shows the noise within one
+    server. A figure that fewer than two repeats have is left out.
     """
     repeats = [
         {**of_stage}
@@ -378,12 +378,12 @@ def detectable_shift(first: int, second: int, *, error: float) -> float:
     """Return the true difference that a two-sided test at `error` finds with probability `POWER`.
 
     The unit is the standard error of the difference. `first` and `second` are the numbers of values
-    on each side, two or more, of sides that scatter alike and are tested by Welch; with `second` 0,
-    `first` is the number of differences of pairs, tested by Student. The test divides by an
-    estimated standard error (noncentral t: N. L. Johnson, B. L. Welch, Biometrika 31, 1940), whose
-    degrees of freedom follow from how the noise is shared between the sides (B. L. Welch,
-    Biometrika 34, 1947); both are integrated over. The result errs by less than 2 points of
-    probability.
+    on each side, two or more; the sides have the same variance and are tested by Welch's test. If
+    `second` is 0, `first` is the number of differences of pairs, tested by Student's test. The test
+    divides by an estimated standard error (noncentral t: N. L. Johnson, B. L. Welch, Biometrika 31,
+    1940). Its degrees of freedom follow from the sides' shares of the noise (B. L. Welch,
+    Biometrika 34, 1947). Both the estimate and the shares are integrated over. The result errs by
+    less than 2 points of probability.
     """
     thresholds = (
         _thresholds(first, second, error)
@@ -416,8 +416,8 @@ def _thresholds(
 ) -> tuple[tuple[float, float], ...]:
     """Return pairs of weight and critical value to integrate over the shared noise.
 
-    The first side's share of the squared error has a beta distribution; the pairs are evenly spaced
-    in the angle whose squared sine is that share.
+    The first side's share of the squared error is beta distributed. The pairs are evenly spaced in
+    the angle whose squared sine is that share.
     """
     logs = []
     thresholds = []
@@ -432,7 +432,7 @@ def _thresholds(
 
 
 def _scatters(freedom: int) -> tuple[tuple[float, float], ...]:
-    """Return pairs of weight and ratio, of the estimated standard error to the true one."""
+    """Return pairs of weight and ratio; the ratio is the estimated to the true standard error."""
     reach = 6 / math.sqrt(2 * freedom)
     low = max(0.0, 1 - reach)
     high = 1 + reach
@@ -446,16 +446,16 @@ def _scatters(freedom: int) -> tuple[tuple[float, float], ...]:
 
 
 def _normalised(logs: list[float]) -> list[float]:
-    """Return weights that add up to 1 from their logarithms, which may lack a common constant."""
+    """Return weights that add up to 1, from their logarithms up to a common constant."""
     weights = [math.exp(each - max(logs)) for each in logs]
     total = math.fsum(weights)
     return [weight / total for weight in weights]
 
 
 MIN_BLOCKS = 5
-"""Least number of blocks that are compared in pairs. With fewer, half of the degrees of freedom
-would be lost, which costs more than blocks usually explain. Welch's test is conservative then,
-since what a block does to both sides counts as noise."""
+"""Least number of blocks for a comparison in pairs. With fewer, half of the degrees of freedom
+would be lost, which costs more than blocks usually explain. Welch's test is used instead; it is
+conservative, since an effect of a block on both sides counts as noise."""
 
 
 def detectable_percent(
@@ -465,11 +465,11 @@ def detectable_percent(
     in_blocks: bool = False,
     cv_percent: float = ASSUMED_CV_PERCENT,
 ) -> float:
-    """Return the smallest rise, in percent, that is found with probability `POWER`.
+    """Return the smallest rise of one figure, in percent, that is found with probability `POWER`.
 
-    One of `questions` figures rises; all of them are tested together. `values` is the number of
-    values on each side, two or more. `in_blocks` says that the values are compared in pairs if
-    there are at least `MIN_BLOCKS`. `cv_percent` is how far the values of one side scatter.
+    All of `questions` figures are tested together. `values` is the number of values on each side,
+    two or more. `in_blocks` says that values are compared in pairs if there are at least
+    `MIN_BLOCKS`. `cv_percent` is the coefficient of variation of the values of one side.
     """
     error = (1 - CONFIDENCE) / max(1, questions)
     standard_error = math.sqrt(2 * math.log1p((cv_percent / 100) ** 2) / values)
@@ -483,9 +483,9 @@ SERVERS = "fresh servers"  # Unit of `power_sentence` for a sweep: one server pe
 
 
 def power_sentence(values: int, questions: int, *, unit: str) -> str:
-    """Describe what a comparison can find, before it is measured.
+    """Describe the smallest change that a comparison can find, before it is measured.
 
-    `unit` names what gives a value, in the plural: "repeats", or `SERVERS`.
+    `unit` is what each value is measured on, in the plural: "repeats", or `SERVERS`.
     """
     if not questions:
         return "the detectable change is unknown for searched loads and percentiles"
@@ -500,12 +500,12 @@ def power_sentence(values: int, questions: int, *, unit: str) -> str:
 
 
 def percent_text(percent: float) -> str:
-    """Format a detectable change: "3.2 %", or "more than 100 %", where the size means nothing."""
+    """Format a detectable change: "3.2 %", or "more than 100 %" without the meaningless number."""
     return f"{percent:.2g} %" if percent < 100 else "more than 100 %"
 
 
 def detected_text(percent: float) -> str:
-    """Return the power of a comparison, in words."""
+    """Return a sentence with the change that a comparison detects at the measured noise."""
     return (
         f"at the measured noise, a change of {percent_text(percent)} in one figure is detected "
         "with 80 % probability"

@@ -1,8 +1,8 @@
 """The timeline: samples of all servers over a run, thinned out and packed for a ConfigMap.
 
-Also the live figures. The packed form is gzip of JSON, one object a server, one column a figure.
-Instants are whole milliseconds, each the difference to the one before, which compresses to next to
-nothing.
+Also the live figures. The packed form is gzip of JSON, with one object a server and one column a
+figure. Instants are whole milliseconds, each given as the difference to the one before, which
+compresses very well.
 """
 
 import gzip
@@ -33,13 +33,13 @@ MAX_TIMELINE_BYTES = 4 * 1024 * 1024
 MAX_SAMPLES = 8192
 MAX_SERVER_CHARS = 253
 STALE_SECONDS = 60.0
-"""Seconds without a scrape after which a server no longer counts in live figures: twice the longest
-scrape with its retry."""
+"""Seconds without a scrape after which a server is left out of live figures: twice the longest time
+of a scrape with its retry."""
 # Decimals of a percentage: a cache of a million tokens with 100 in use must not show 0.
 KV_CACHE_DECIMALS = 3
 
 _WITH_ENDS = ("running", "waiting", "kv_cache", "generation_tokens")
-"""Figures whose least and greatest value a bucket has, too."""
+"""Figures of which a bucket also keeps the least and the greatest value."""
 _DECIMALS = 6
 _MAX_VALUES = 3 * MAX_SAMPLES * (len(SAMPLE_FIGURES) + 1)
 _MAX_CONTAINERS = 65_536  # Most brackets of all sorts: a small text may be large once it is parsed.
@@ -47,10 +47,11 @@ _LAST_MS = 253_402_300_799_000  # End of the year 9999 in Unix milliseconds: no 
 
 
 def bucket_size(taken: int) -> int:
-    """Return how many samples of a server go into one bucket after `taken` samples of the run.
+    """Return how many samples of a server are merged into one bucket after `taken` samples.
 
-    1 up to 2,048 samples; then 16, 32 ... as the run doubles in length, each time 128 buckets more:
-    3,584 after 8.4 million samples, which is 13 servers for a week.
+    It is 1 up to 2,048 samples of the run, then 16, and doubles whenever the run doubles in length;
+    each time there are 128 buckets more. After 8.4 million samples (13 servers for a week) there
+    are 3,584.
     """
     return (
         1
@@ -60,9 +61,9 @@ def bucket_size(taken: int) -> int:
 
 
 def bucketed(samples: Iterable[Sample], size: int) -> tuple[Sample, ...]:
-    """Merge `size` successive samples of each server into one, oldest first.
+    """Merge each `size` successive samples of a server into one, oldest first.
 
-    Buckets are larger where there would be more than 8,192.
+    The size is raised if there would be more than 8,192 buckets.
     """
     ordered = sorted(samples, key=_order)
     while len(ordered) > MAX_SAMPLES * size:
@@ -90,7 +91,7 @@ def encode(samples: Sequence[Sample]) -> bytes:
 
 
 def decode(data: bytes) -> tuple[Sample, ...]:
-    """Unpack samples. Raises ValueError for anything else, however large it claims to be."""
+    """Unpack samples. Raises ValueError for other data, without unpacking more than the bound."""
     try:
         document = _document(data)
         samples, low, high = (
@@ -134,7 +135,7 @@ def _document(data: bytes) -> Mapping[str, Any]:
 def once(samples: Iterable[Sample]) -> list[Sample]:
     """Drop duplicate samples and sort the rest, oldest first.
 
-    A chunk whose writing was not confirmed may have been stored twice.
+    Samples whose writing was not confirmed may have been stored twice.
     """
     found = {
         (sample.role, sample.pod, round(sample.at, 3)): sample for sample in samples
@@ -143,9 +144,10 @@ def once(samples: Iterable[Sample]) -> list[Sample]:
 
 
 def live(samples: Sequence[Sample], now: datetime) -> Live | None:
-    """Return the latest figures, summed over servers; None where no server was scraped lately.
+    """Return the latest figures, summed over servers; None if no server was scraped lately.
 
-    The KV cache is that of the fullest server; rates come from each server's last two samples.
+    The KV cache usage is that of the server with the highest. Rates come from each server's last
+    two samples.
     """
     moment = now.timestamp()
     # Read from the newest back, so that a long timeline costs nothing.
@@ -190,7 +192,7 @@ def by_server(samples: Iterable[Sample]) -> Mapping[tuple[str, str], list[Sample
 
 
 def _rate(before: Sample | None, after: Sample, counter: str) -> float | None:
-    """Return the rise a second; None with one sample only, or when the counter fell."""
+    """Return the rise of a counter a second; None with one sample, or if the counter fell."""
     rise = risen(getattr(before, counter, None), getattr(after, counter))
     return (
         None
@@ -212,7 +214,7 @@ def _merged(
 ) -> Sample:
     """Merge samples into one with these figures, at their mean instant.
 
-    Start time and XID, which are no measurements, are taken from the last.
+    Start time and XID, which can't be averaged, are taken from the last sample.
     """
     columns = {name: known(getattr(s, name) for s in samples) for name in names}
     merged: dict[str, Any] = dict.fromkeys(SAMPLE_FIGURES)
@@ -269,7 +271,7 @@ def _samples(servers: Sequence[Mapping[str, Any]]) -> tuple[Sample, ...]:
             isinstance(name, str) and len(name) <= MAX_SERVER_CHARS
             for name in (role, pod)
         ):
-            raise ValueError("a server's role or pod is not a name")
+            raise ValueError("a server's role or pod is not a valid name")
         instants = _instants(server["at"], most=MAX_SAMPLES - len(found))
         columns = {
             name: _column(server.get(name), len(instants))

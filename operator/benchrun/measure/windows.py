@@ -1,6 +1,6 @@
-"""Windows of the timeline that belong to a stage, and the figures of its servers.
+"""Windows: the timeline's samples within a stage, and the figures of its servers.
 
-Figures are given by role and server by server.
+Figures are given by role, and for each server.
 """
 
 import math
@@ -59,7 +59,7 @@ class PodWindow:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Samples and edges of one role within one stage."""
+    """Samples of one role within one stage, and its servers' counters before and after (edges)."""
 
     role: str
     samples: tuple[Sample, ...]
@@ -72,7 +72,7 @@ class Window:
 class Replica:
     """One server within one stage.
 
-    A count is None where an edge lacks it, or where the server was restarted in between.
+    A count is None if it is missing before or after the stage, or the server was restarted.
     """
 
     address: str
@@ -112,7 +112,7 @@ def pod_windows(
 
 
 def _start(edge: ServerEdge) -> float | None:
-    """Return when the process that served at the start of the stage began, in Unix seconds."""
+    """Return the start time of the process that served when the stage began, in Unix seconds."""
     seconds = counters.count(edge.before, START_TIME)
     return None if seconds is None else round(seconds, START_DECIMALS)
 
@@ -168,7 +168,7 @@ def stage_windows(
 ) -> tuple[Window, ...]:
     """Return one window per role, in order of the role's first sample; none for a proxy.
 
-    A role without samples has a window with its edges alone. `scrape_interval` is in seconds.
+    A role without samples has a window with only its edges. `scrape_interval` is in seconds.
     """
     pods = pod_windows(record, samples)
     due = duration_seconds(record) / scrape_interval
@@ -190,9 +190,9 @@ def stage_windows(
 def together(window: Window) -> Sequence[Sample]:
     """Return the requests running and waiting in all servers of the role, at each sample's instant.
 
-    Each server counts with its latest sample, else its first. A server further than a scrape
-    interval from its own samples is idle and adds nothing. Empty where a server gave no sample: the
-    sum is not known.
+    For each server its latest sample is taken, before that its first. More than a scrape interval
+    outside its own samples, a server counts as idle. Empty if a server has no sample: the sum is
+    not known.
     """
     servers = by_server(
         sorted(window.samples, key=lambda sample: sample.at)
@@ -244,7 +244,7 @@ def figures(stage_windows: Iterable[Window]) -> RoleFigures:
 
 
 def replicas(record: StageRecord, samples: Sequence[Sample]) -> tuple[Replica, ...]:
-    """Return every vLLM server that the client was to scrape, in the order of the record."""
+    """Return every server of the record except the proxy, in the record's order."""
     pods = pod_windows(record, samples)
     return tuple(
         _replica(edge, [pod for pod in pods if pod.edge is edge])

@@ -1,1 +1,1 @@
-"""Checks of what can be known about a run before a GPU is asked for. Pure."""
+"""Checks of a run before it takes a GPU. Pure."""

@@ -1,7 +1,7 @@
-"""Hints for options of `vllm bench serve` that stand where flags of the server belong.
+"""Hints for options and flags in the wrong place; each says what to write instead.
 
-Also for server flags and client options that are written as fields: each hint says what to write
-instead.
+These are options of `vllm bench serve` among the server's flags, and server flags or client options
+as fields of the spec.
 """
 
 import re
@@ -37,11 +37,11 @@ _FIELDS: Mapping[str, str] = {
     "base-url": "endpoint.url",
     "lora": "server.args: --enable-lora and --lora-modules",
 }
-"""Field of the spec that sets the same, by the option's name or the beginning of the name."""
+"""Option's name, or the beginning of the name -> field of the spec that sets the same."""
 
 
 def client_hint(option: str) -> str:
-    """Return a sentence on what to write in place of an option of the client."""
+    """Return a sentence that says what to write instead of an option of the client."""
     name = option.lstrip("-").removeprefix("no-")
     begins = sorted((each for each in _FIELDS if name.startswith(each)), key=len)
     remedy = (
@@ -55,7 +55,7 @@ def field_hint(
 ) -> str | None:
     """Return a hint for an unknown field that is named like a server flag or a client option.
 
-    Returns None where it is named like neither.
+    Returns None if it is named like neither.
     """
     dashed = (
         "--"

@@ -18,7 +18,7 @@ def cache_remarks(
 ) -> list[Remark]:
     """Return remarks about the cache as a whole, then about each workload.
 
-    `unknown` says why the cache's size is not known, where it is not.
+    `unknown` says why the cache's size is not known, for the case that `sizing` lacks it.
     """
     if sizing is None or sizing.fit is None:
         return [
@@ -33,7 +33,7 @@ def cache_remarks(
 
 
 def pool_remarks(sizing: Sizing, fit: Fit) -> list[Remark]:
-    """Return remarks on what the cache holds, with an error where vLLM will not start for it."""
+    """Return remarks on what the cache holds, with an error if it is too small to start vLLM."""
     longest = sizing.engine.max_tokens
     caveats = (*sizing.shape.caveats, *sizing.engine.caveats)
     remarks = [
@@ -76,7 +76,7 @@ def pool_remarks(sizing: Sizing, fit: Fit) -> list[Remark]:
 
 
 def _load_remarks(spec: BenchmarkRunSpec, sizing: Sizing, fit: Fit) -> list[Remark]:
-    """Return a warning for each workload whose concurrent requests do not fit the cache."""
+    """Return a warning for each workload whose concurrent requests do not fit into the cache."""
     remarks: list[Remark] = []
     longest = sizing.engine.max_tokens
     for place, workload in enumerate(spec.workloads):
@@ -105,7 +105,7 @@ def _load_remarks(spec: BenchmarkRunSpec, sizing: Sizing, fit: Fit) -> list[Rema
 
 
 def concurrency_remarks(spec: BenchmarkRunSpec, args: ServeArgs) -> list[Remark]:
-    """Warn of each workload with more users at once than the server runs.
+    """Return a warning for each workload with more users at once than the server runs.
 
     Raises UnreadableValue.
     """
@@ -130,9 +130,9 @@ def concurrency_remarks(spec: BenchmarkRunSpec, args: ServeArgs) -> list[Remark]
 
 
 def _at_once(workload: Workload) -> Sequence[int]:
-    """Return how many requests may be in flight, one number for each load point that fixes it.
+    """Return how many requests may be in flight, for each load point whose load sets the number.
 
-    At a finite rate without a cap that depends on the server: no number is returned.
+    A finite rate without a cap does not: the number depends on the server.
     """
     loads = workload.load.highest
     each = [load.most_in_flight(workload.requests_at(load)) for load in loads]

@@ -1,4 +1,4 @@
-"""Checks of runs and sweeps before they are applied: all that can be known, in one report."""
+"""Checks of the manifests of runs and sweeps before they are applied, in one report."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ from benchrun.preflight.server_flags import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What the user gives besides the manifest."""
+    """What the user tells besides the manifest, by options of `benchrun check`."""
 
     shape: sizing.ModelShape | None = None
     gpu_bytes: int | None = None
@@ -104,7 +104,7 @@ def spec_remarks(
 
 
 def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
-    """Return remarks on all that depends on the server's arguments: flags, lengths, KV cache."""
+    """Return remarks on what depends on the server's arguments: flags, lengths, KV cache."""
     if (server := spec.started) is None:
         words = (
             "flags, longest sequence and KV cache of the endpoint's server, which benchrun does "
@@ -132,7 +132,7 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
 def _of_another_engine(
     spec: BenchmarkRunSpec, args: sizing.ServeArgs, shape: sizing.ModelShape | None
 ) -> list[Remark]:
-    """Return what can be said of a server whose cache and demands are not known.
+    """Return remarks for a server whose engine's cache and demands are not known.
 
     Raises UnreadableValue.
     """
@@ -188,9 +188,9 @@ def _flags(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
 def _demands(
     spec: BenchmarkRunSpec, shape: sizing.ModelShape | None
 ) -> list[Remark]:
-    """Return errors where vLLM refuses a role's model and flags together. Raises UnreadableValue.
+    """Return an error if vLLM refuses a role's model together with its flags.
 
-    Without a model, parallel sizes are remarked as not checked.
+    Without a model, parallel sizes are reported as not checked. Raises UnreadableValue.
     """
     what = (
         "whether the model's heads, layers and experts allow these parallel sizes"
@@ -227,7 +227,7 @@ def _context(
 
 
 def _cache(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
-    """Return remarks on the cache of each role, and on the load in the servers that answer."""
+    """Return remarks on each role's cache, and on the load of the servers that write answers."""
     wanted = {
         "--model": known.shape,
         "--gpu-memory": known.gpu_bytes,
@@ -273,9 +273,9 @@ def _of_role(
 def _sizing_of(
     args: sizing.ServeArgs, known: Known, shape: sizing.ModelShape
 ) -> tuple[sizing.Sizing, str | None]:
-    """Return the sizing of the cache, and a reason where the weights do not tell its memory.
+    """Return the sizing of the cache, and why its memory does not follow from the weights.
 
-    The reason is None where they tell, or where the GPU's memory or the weights are not given.
+    The reason is None if it does follow, or if the GPU's memory or the weights are not given.
     """
     engine = sizing.engine_of(args, shape, gpu_bytes=known.gpu_bytes)
     memory = sizing.memory_of(
@@ -351,7 +351,7 @@ def _of_variants(
     volumes: Sequence[Volume],
     known: Known,
 ) -> Iterator[Remark]:
-    """Yield each remark once, with the names of its variants where it does not hold for all."""
+    """Yield each remark on the variants once; one not for all variants begins with their names."""
     named: dict[Remark, list[str]] = {}
     for variant, volume in zip(found, volumes, strict=True):
         own = (
@@ -372,9 +372,9 @@ def _of_variants(
 
 
 def _path(path: str, spec: BenchmarkSweepSpec) -> str:
-    """Return where the user wrote what a remark on a variant is about.
+    """Return the path in the sweep's spec for the path of a remark on a variant.
 
-    That is the template or, for arguments that a variant adds, the matrix.
+    It is in the template or, for an argument that a variant adds, the matrix.
     """
     argument = _ARGUMENT.match(path)
     template = spec.template.started
@@ -418,9 +418,9 @@ CHECKS: Mapping[str, Callable[[Object, Known], Checked]] = {
 
 
 def check_object(body: Object, known: Known) -> Checked:
-    """Check an object of any kind; one of a foreign kind only gets a note.
+    """Check an object of any kind.
 
-    An unknown kind of this API group gets an error.
+    A kind of another API group gets a note, an unknown kind of this group an error.
     """
     kind = str(body.get("kind") or "")
     metadata = body.get("metadata")

@@ -1,4 +1,4 @@
-"""Whether a server's parallel processes fill its nodes and GPUs, in every shape of server."""
+"""Whether a server's parallel processes fill its nodes and GPUs."""
 
 import math
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _ELSEWHERE = (
     "data-parallel-start-rank",
     "data-parallel-multi-port-external-lb",
 )
-"""Flags of servers that are a part of a larger server."""
+"""Flags by which a server is only a part of a larger server."""
 _VISIBLE = (
     "CUDA_VISIBLE_DEVICES",
     "HIP_VISIBLE_DEVICES",
@@ -34,7 +34,7 @@ _VISIBLE = (
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Servers that get the same words and resources."""
+    """Servers that have the same arguments and resources."""
 
     role: str
     path: str  # Path of the fields that belong to this shape only.
@@ -44,9 +44,9 @@ class Shape:
 
 
 def shapes(spec: BenchmarkRunSpec) -> tuple[Shape, ...]:
-    """Return one shape for each role whose words are known.
+    """Return one shape for each role whose arguments are known.
 
-    Returns none against an endpoint, or where a script starts the servers.
+    Returns none for an endpoint, or if a script starts the servers.
     """
     started = spec.started
     if started is None:
@@ -121,7 +121,7 @@ def _of_shape(
 def _of_pod(
     shape: Shape, path: str, processes: int, product: str
 ) -> Iterator[Remark]:
-    """Yield a remark where a pod's GPUs are not as many as its processes, which take one each."""
+    """Yield a remark if a pod has not one GPU for each of its processes."""
     gpus = gpus_of(shape.resources)
     held = f"{gpus} GPU{'' if gpus == 1 else 's'}"
     where = f"{shape.path.removeprefix('spec.')}.resources"

@@ -1,4 +1,4 @@
-"""A remark: one thing worth saying about a manifest."""
+"""A remark: one problem, or one fact worth knowing, in a manifest."""
 
 from dataclasses import dataclass
 from functools import partial

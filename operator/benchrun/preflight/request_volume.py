@@ -1,6 +1,6 @@
-"""The volume of a run: its requests and their lengths.
+"""The volume of a run: its requests, their lengths, and how long it takes.
 
-Also whether these requests are enough for the percentiles that are asked for.
+Also whether the requests are enough for the requested percentiles.
 """
 
 import math
@@ -45,8 +45,8 @@ class Volume:
     least_seconds: int  # Seconds of these stages together.
     warmup_seconds: int  # Most seconds that warming up takes.
     gpu_seconds: int | None
-    """Least GPU seconds that are held for measuring; None: the duration of no load is known, or
-    there is no GPU."""
+    """Least GPU seconds that measuring takes; None: no load's duration is known, or there is no
+    GPU."""
 
 
 def volume_of(spec: BenchmarkRunSpec) -> Volume:
@@ -73,7 +73,7 @@ def volume_of(spec: BenchmarkRunSpec) -> Volume:
 
 
 def volume_remarks(spec: BenchmarkRunSpec, volume: Volume) -> list[Remark]:
-    """Return a remark where the run may not end before its deadline (spec.runDeadlineSeconds)."""
+    """Return a remark if the run may not end before its deadline (spec.runDeadlineSeconds)."""
     deadline = spec.run_deadline_seconds
     least = volume.least_seconds
     field = "spec.runDeadlineSeconds"
@@ -102,7 +102,7 @@ CHAT_TEMPLATE_TOKENS = 64
 
 @dataclass(frozen=True, slots=True)
 class LongestRequest:
-    """The longest request of a dataset, in tokens. None: that depends on the data."""
+    """The longest request of a dataset, in tokens. None: it depends on the data."""
 
     prompt: int | None
     output: int | None
@@ -114,7 +114,7 @@ class LongestRequest:
     def total(self) -> int | None:
         """Return the tokens that the longest request takes of the context and of the KV cache.
 
-        Returns None where that depends on the data.
+        Returns None if that depends on the data.
         """
         return (
             None
@@ -134,10 +134,10 @@ def lengths_of(dataset: Dataset) -> LongestRequest:
 def longest_request(
     workload: Workload, workloads: Sequence[Workload], *, max_tokens: int | None
 ) -> int | None:
-    """Return the tokens of the longest request of a workload that the model takes.
+    """Return the tokens of a workload's longest request that the model accepts.
 
-    Returns None where that depends on the data. `workloads` are all of the spec, among which a mix
-    finds its parts.
+    Returns None if that depends on the data. `workloads` are all workloads of the spec, in which a
+    mix finds its parts.
     """
     totals = [lengths_of(part).total for part in datasets_of(workload, workloads)]
     known = [total for total in totals if total is not None]
@@ -153,7 +153,7 @@ def length_remarks(
 ) -> list[Remark]:
     """Return remarks on whether every request fits the model's longest sequence.
 
-    `source` says where that limit is from, or why it is not known.
+    `source` says where that limit comes from, or why it is not known.
     """
     remarks: list[Remark] = []
     for number, workload in enumerate(spec.workloads):
@@ -255,9 +255,9 @@ _ONE_SERVER = (
 
 
 def _power(spec: BenchmarkRunSpec) -> list[Remark]:
-    """Return remarks on what the comparison with the baseline can detect.
+    """Return remarks on the change that the comparison with the baseline can detect.
 
-    Warns where the gate asks for more than that.
+    They warn if that is more than the gate allows.
     """
     baseline = spec.baseline
     points = len(load_points(spec))

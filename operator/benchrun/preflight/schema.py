@@ -1,4 +1,4 @@
-"""What the API server would refuse: types, bounds, unknown fields, and the rules between fields."""
+"""Errors for which the API server refuses an object: types, bounds, unknown fields, CEL rules."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ _WRITTEN_BY_THE_SERVER = (
 def spec_of(
     body: Object, model: type[Spec], schema: Schema
 ) -> tuple[Spec | None, list[Remark]]:
-    """Return the parsed spec and what is wrong with the object; None for an invalid spec.
+    """Return the parsed spec, None if it is not valid, and what is wrong with the object.
 
     `schema` is the schema of the whole object.
     """

@@ -1,7 +1,7 @@
-"""Checks of `spec.server.args` against the flags that this version of vLLM has.
+"""Checks of `spec.server.args` against the flags of the server's version of vLLM.
 
-vLLM ends with an error on a flag it does not know, but only once the pod has its GPU. The flags of
-a version are in vllm_flags/, one file each, made by dev/vllm_flags.py.
+vLLM ends with an error on an unknown flag, but only after the pod has got its GPU. vllm_flags/ has
+a file with the flags of each version, made by dev/vllm_flags.py.
 """
 
 import json
@@ -23,11 +23,11 @@ from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.sizing import is_flag
 
 Takes = Literal["nothing", "one", "maybe", "many"]
-"""How many values a flag takes. nothing: a switch. one: a value. maybe: an optional value. many:
-any number of values."""
+"""How many values a flag takes. nothing: none, it is a switch. one: exactly one. maybe: one or
+none. many: any number."""
 
 TABLES_OF: EngineName = "VLLM"
-"""The engine whose flags are known."""
+"""The only engine whose flags are known."""
 _TAG = re.compile(r"^v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:[-.+_].*)?$")
 
 
@@ -40,7 +40,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class FlagTable:
-    """All flags of one version, by every name they have."""
+    """All flags of one version, by each of their names."""
 
     version: str
     flags: Mapping[str, Flag]
@@ -49,7 +49,7 @@ class FlagTable:
 
 
 def known_versions() -> tuple[str, ...]:
-    """Return the versions that have a table, as "0.32": patch releases add no flags that matter."""
+    """Return the versions that have a table, such as "0.32"; patch releases share it."""
     return tuple(sorted(_tables()))
 
 
@@ -72,9 +72,9 @@ def table_for(version: str) -> FlagTable | None:
 
 
 def version_of_image(image: str) -> str | None:
-    """Return the version that an image's tag names, as "0.32".
+    """Return the version that an image's tag names, such as "0.32".
 
-    Returns None where it names none, such as `latest` or a digest.
+    Returns None if it names none, such as `latest` or a digest.
     """
     found = _release(_tag(image))
     return None if found is None else f"{found[0]}.{found[1]}"
@@ -108,9 +108,9 @@ def flag_remarks(
     path: str,
     first: int = 0,
 ) -> list[Remark]:
-    """Return remarks on each argument, from the `first` that may be a flag.
+    """Return remarks on the arguments from position `first` on.
 
-    `version` is of vLLM images whose tag has none; None: only the tag tells.
+    `version` is the version of vLLM images whose tag names none; None: it is not known.
     """
     version = version_of_image(image) or version
     remarks = [
@@ -139,8 +139,8 @@ def flag_remarks(
 
 
 _ENTRY_POINT_SINCE = (0, 11, 1)
-"""First vLLM release whose images start `vllm serve`; earlier images start a module that takes the
-model by a flag only."""
+"""First vLLM release whose images start `vllm serve`. Earlier images start a module that takes the
+model only as a flag."""
 
 
 def entry_point_remarks(
@@ -150,10 +150,9 @@ def entry_point_remarks(
     *,
     version: str | None = None,
 ) -> list[Remark]:
-    """Return an error where the image of a server without its own command lacks `vllm serve`.
+    """Return an error if a server has no command and its image does not start `vllm serve`.
 
-    Such an image starts with another program. Without a known version it is remarked as not
-    checked.
+    If the image's version is not known, this is reported as not checked.
     """
     if command or engine.module_before_serve is None:
         return []
@@ -181,9 +180,9 @@ _NO_VERSION = "its tag has no version: use --vllm-version"
 
 
 def endpoint_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
-    """Return an error where an endpoint's base URL contains a path of the API.
+    """Return an error if an endpoint's base URL contains a path of the API.
 
-    The client appends these paths itself.
+    The client appends the paths itself.
     """
     url = spec.endpoint.url if spec.endpoint is not None else None
     if url is None:
@@ -221,7 +220,7 @@ def command_remarks(
 
 
 def _client_remarks(args: Sequence[str], *, path: str, first: int) -> list[Remark]:
-    """Return an error for each option of the load client, for a version whose flags are unknown."""
+    """Return an error for each option of the load client; for versions whose flags are unknown."""
     tables = [
         table for each in known_versions() if (table := table_for(each)) is not None
     ]
@@ -237,9 +236,9 @@ def _client_remarks(args: Sequence[str], *, path: str, first: int) -> list[Remar
 def table_remarks(
     args: Sequence[str], table: FlagTable, *, path: str, first: int = 0
 ) -> list[Remark]:
-    """Return remarks on what this version's flags do not take.
+    """Return remarks on words that this version's flags do not accept.
 
-    `first` is the place of the first word that may be a flag.
+    `first` is the position of the first word that may be a flag.
     """
     walk = _Walk(table, args, path)
     place = first
@@ -253,7 +252,7 @@ _SHORTEST = 4  # Fewest letters of a flag's beginning; shorter ones do not tell 
 
 @dataclass(slots=True)
 class _Walk:
-    """One walk over the words, which reads them as argparse does."""
+    """A walk over the arguments, which reads them as argparse does."""
 
     table: FlagTable
     args: Sequence[str]
@@ -262,7 +261,7 @@ class _Walk:
     seen: set[str] = field(default_factory=set)
 
     def word(self, place: int) -> int:
-        """Check one word and return the place of the next."""
+        """Check one word and return the position of the next."""
         word = self.args[place]
         if not is_flag(word):
             self._say(
@@ -330,7 +329,7 @@ class _Walk:
     def _short(
         self, place: int, given: str, name: str, *, by_parts: bool
     ) -> tuple[Flag, str]:
-        """Return the flag and name that an unambiguous beginning (`given`) stands for; note it."""
+        """Return the flag and name that a beginning (`given`) stands for, and add a remark."""
         self._say(
             note,
             place,
@@ -345,7 +344,7 @@ class _Walk:
     def _near(self, name: str) -> str | None:
         """Return the flag that was probably meant; None: no guess.
 
-        Never returns the opposite of what was written.
+        It never returns the opposite (`no-`) of what was written.
         """
         opposite = name.replace("--disable-", "--no-enable-", 1)
         if opposite in self.table.flags:
@@ -357,7 +356,7 @@ class _Walk:
     def _values(
         self, place: int, name: str, flag: Flag, *, given: str | None
     ) -> int:
-        """Check the values of a flag and return the place of the next word."""
+        """Check the values of a flag and return the position of the next word."""
         following = place + 1
         if given is not None:
             values = {place: given}
@@ -395,9 +394,9 @@ class _Walk:
 
 
 def _dashed(word: str) -> str:
-    """Return a word with dashes for the underscores of its flag name, up to the name's first dot.
+    """Return a word whose flag name has dashes for underscores, up to the first dot.
 
-    vLLM takes underscores for dashes there.
+    vLLM accepts underscores for dashes there.
     """
     if not word.startswith("--"):
         return word

@@ -1,6 +1,6 @@
 """The KV cache that a model needs, and how much of it fits into GPU memory.
 
-Repeats vLLM's own arithmetic from a model's config.json. Pure.
+It follows vLLM's own arithmetic, from a model's config.json. Pure.
 """
 
 from benchrun.sizing.block_pool import (

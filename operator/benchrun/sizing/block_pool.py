@@ -1,8 +1,8 @@
-"""vLLM's pool of KV-cache blocks: what a block costs, and what fits.
+"""vLLM's pool of KV-cache blocks: the size of a block, and how many sequences fit.
 
-All layers draw blocks from one pool. Layers that keep the same tokens form a group, which takes
-blocks of its own for a sequence. Where groups differ, blocks are made equally large: 5 sliding
-layers to 1 full one make 6 groups.
+All layers take blocks from one pool. Layers that keep the same tokens form a group, which takes its
+own blocks for a sequence. If a model has layers of different kinds, groups are cut so that all have
+equally many layers: with 5 sliding layers for each full one there are 6 groups.
 """
 
 from bisect import bisect_right
@@ -29,7 +29,7 @@ class Group:
         """Return the most blocks that a sequence of `tokens` tokens takes in this group.
 
         A layer with a window keeps the window and the tokens in flight, whose blocks are not freed
-        yet, and takes one block more because a window may begin within a block.
+        yet. It takes one block more, because a window may begin in the middle of a block.
         """
         if self.window_tokens is None:
             return -(-tokens // self.block_tokens)
@@ -141,7 +141,7 @@ class GpuMemory:
 
     @property
     def cache(self) -> int:
-        """Return the bytes left for the KV cache, below 0 where the weights don't fit."""
+        """Return the bytes that remain for the KV cache; below 0 if the weights do not fit."""
         return self.usable - self.weights - self.overhead
 
 
@@ -150,7 +150,7 @@ def memory_of(
 ) -> GpuMemory | None:
     """Build the memory of a GPU with `total` bytes, which holds its share of the model's `weights`.
 
-    Returns None where `total` or `weights` is not known.
+    Returns None if `total` or `weights` is not known.
     """
     if total is None or weights is None:
         return None
@@ -171,7 +171,7 @@ class Fit:
 
     @property
     def usable_blocks(self) -> int:
-        """Return how many blocks sequences can use: vLLM keeps one back for good."""
+        """Return how many blocks sequences can use: all but one, which vLLM always reserves."""
         return max(0, self.blocks - 1)
 
     def tokens(self, sequence_tokens: int) -> int:
@@ -190,7 +190,7 @@ class Fit:
     def longest(self, limit: int = UNLIMITED_TOKENS) -> int:
         """Return the length in tokens of the longest sequence that fits alone, at most `limit`.
 
-        Returns 0 where not even one token fits.
+        Returns 0 if not even one token fits.
         """
         return bisect_right(
             range(1, min(limit, UNLIMITED_TOKENS) + 1),

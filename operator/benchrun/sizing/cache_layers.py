@@ -1,4 +1,4 @@
-"""What one layer of a model keeps of each token, and in how many bytes."""
+"""What a layer of a model keeps of each token in its cache, and how many bytes that takes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from typing import Literal
 
 LayerKind = Literal["Full", "Sliding", "Latent", "Index", "State"]
 """Full: keys and values of every token. Sliding: keys and values of the last tokens. Latent: one
-vector per token in place of both (MLA). Index: keys of a sparse-attention indexer. State: a state
-of fixed size, however long the sequence (Mamba, linear attention)."""
+vector per token instead of keys and values (MLA). Index: keys of a sparse-attention indexer. State:
+a state whose size does not depend on the sequence's length (Mamba, linear attention)."""
 
 
 class UnknownShape(ValueError):
@@ -27,7 +27,7 @@ class Layer:
     def is_shared_by_all_heads(self) -> bool:
         """Return whether the layer keeps one vector for all heads.
 
-        Tensor parallelism then has nothing to divide: each GPU keeps a copy.
+        Tensor parallelism can't divide it: each GPU keeps a copy.
         """
         return self.kind in ("Latent", "Index")
 
@@ -79,11 +79,11 @@ KNOWN = frozenset({*_BYTES, *PACKED_LATENT, *_NVFP4})
 
 
 class UnknownCacheType(ValueError):
-    """The size of numbers of this cache type is not known; the text names the type."""
+    """The bytes per number of this cache type are not known; the text names the type."""
 
 
 def is_quantized(dtype: str) -> bool:
-    """Return whether a cache type is smaller than the types that models compute in."""
+    """Return whether a cache type has fewer bits than the types that models compute in."""
     return dtype in KNOWN and _BYTES.get(dtype, 1) == 1
 
 

@@ -1,8 +1,7 @@
 """The KV cache that a model's config.json describes.
 
-The keys are those of the transformers library. Where a model leaves a key out because its class has
-a default, that default holds, as in vLLM. Where config.json describes an attention that is not
-known here, that is an error, never a guess.
+The keys are those of the transformers library. For a missing key the default of the model's class
+is taken, as in vLLM. An attention that is not known here raises an error; it is never guessed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -29,24 +28,24 @@ MOST = 10**12
 # Single values of config.json. A value of the wrong type is an error that names its key, never a
 # guess.
 def whole(config: Config, name: str) -> int:
-    """Return a whole number above 0 from a key. Raises UnknownShape where there is none."""
+    """Return a whole number above 0 from a key; raise UnknownShape if there is none."""
     if (value := number_if_any(config, name)) is None:
         raise UnknownShape(f"config.json does not say {name}")
     if not isinstance(value, int):
-        raise UnknownShape(f"{name} is {value!r}")
+        raise UnknownShape(f"{name} is {value!r}, expected a whole number above 0")
     return value
 
 
 def whole_if_any(config: Config, name: str) -> int | None:
-    """Return a whole number above 0, or None where the key is missing, null, false or 0.
+    """Return a whole number above 0, or None if the key is missing, null, false or 0.
 
-    All four stand for "none". Raises UnknownShape for any other value.
+    Raises UnknownShape for any other value.
     """
     return whole(config, name) if config.get(name) else None
 
 
 def number_if_any(config: Config, name: str) -> float | None:
-    """Return a number above 0 and at most MOST, or None where the key is missing.
+    """Return a number above 0 and at most MOST, or None if the key is missing.
 
     Raises UnknownShape for any other value.
     """
@@ -57,17 +56,21 @@ def number_if_any(config: Config, name: str) -> float | None:
         or not isinstance(value, int | float)
         or not 0 < value <= MOST
     ):
-        raise UnknownShape(f"{name} is {value!r}")
+        raise UnknownShape(
+            f"{name} is {value!r}, expected a number above 0 and at most {MOST:g}"
+        )
     return value
 
 
 def value_if_any(config: Config, name: str, kind: type[_Value]) -> _Value | None:
-    """Return a list or an object (`kind`), or None where the key is missing.
+    """Return a list or an object (`kind`), or None if the key is missing.
 
     Raises UnknownShape for a value of another type.
     """
     if (value := config.get(name)) is not None and not isinstance(value, kind):
-        raise UnknownShape(f"{name} is {value!r}")
+        raise UnknownShape(
+            f"{name} is {value!r}, expected {'a list' if kind is list else 'an object'}"
+        )
     return value
 
 
@@ -84,7 +87,7 @@ _KINDS: Mapping[Literal["Full", "State"], tuple[str, ...]] = {
         "ssm",
     ),
 }
-"""Names of layer types by kind. Chunked attention computes in chunks, but vLLM keeps every token:
+"""Kind -> names of layer types. Chunked attention counts as full: vLLM keeps every token, because
 its hybrid cache manager is off for such models."""
 _SLIDING = ("sliding_attention", "sliding_window", "sliding", "local", "swa")
 _NOTHING = ("mlp", "moe", "no_op")
@@ -98,11 +101,11 @@ _PERIODS: Mapping[str, int] = {
     "gpt_oss": 2,
     "olmo3": 4,
 }
-"""Number of layers in a period, of which the last one attends to everything, for models whose
-config.json lists no types."""
+"""Number of layers in a period, whose last layer has full attention, for models whose config.json
+lists no layer types."""
 _WINDOW_EVERYWHERE = ("mistral", "mixtral", "phi3", "phimoe")
 _OFF_UNLESS_SWITCHED_ON = ("qwen2", "qwen3")
-"""Models that have a window in config.json and use it only with use_sliding_window."""
+"""Models with a window in config.json that is used only if use_sliding_window is set."""
 _NEMOTRON = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
 
 
@@ -116,7 +119,7 @@ class Attention(NamedTuple):
 def attention_of_layers(
     text: Config, *, model_type: str, count: int
 ) -> tuple[Attention, ...]:
-    """Return the attention of each layer that keeps anything.
+    """Return the attention type of each layer that has a cache.
 
     Raises UnknownShape for a layer type that is not known here.
     """
@@ -175,7 +178,9 @@ def _types(
     )
     if isinstance(period, str):
         if not {*period} <= {"L", "G"}:
-            raise UnknownShape(f"sliding_window_pattern is {period!r}")
+            raise UnknownShape(
+                f"sliding_window_pattern is {period!r}, expected only the letters L and G"
+            )
         return [
             "sliding_attention"
             if period[n % len(period)] == "L"
@@ -199,7 +204,7 @@ def _types(
 
 
 def _listed(text: Config) -> list[str] | None:
-    """Return the type of each layer where config.json names them one by one, else None."""
+    """Return the type of each layer if config.json lists them one by one, else None."""
     types = value_if_any(text, "layer_types", list) or value_if_any(
         text, "layers_block_type", list
     )
@@ -214,9 +219,9 @@ def _listed(text: Config) -> list[str] | None:
 
 
 def _beside_states(text: Config) -> Callable[[int], bool] | None:
-    """Return a test of whether layer n, counted from 0, has full attention in a model with states.
+    """Return a function that says whether layer n, from 0, has full attention.
 
-    The other layers keep a state. Returns None where config.json has no key for this.
+    The other layers of the model keep a state. Returns None if config.json has no key for this.
     """
     if (interval := whole_if_any(text, "full_attention_interval")) is not None:
         return lambda n: (n + 1) % interval == 0
@@ -238,7 +243,7 @@ def _beside_states(text: Config) -> Callable[[int], bool] | None:
 # The whole cache, layer by layer.
 
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
-"""Keys of the part that has the KV cache, in models for more than text."""
+"""Keys of the text part, which has the KV cache, in models for more than text."""
 _KV_HEADS = (
     "n_head_kv",
     "num_kv_heads",
@@ -335,9 +340,9 @@ def model_shape(config: Config) -> ModelShape:
 
 
 def _merged(part: Config, model_type: str) -> Config:
-    """Return the text part with the defaults of its class, and with one name for each thing.
+    """Return the text part with the defaults of its class, and with one name for each key.
 
-    A null is as good as a key left out, except that it takes a default away.
+    A key that is null counts as missing, and has no default.
     """
     own = {
         name: part[other] for other, name in _OTHER_NAMES.items() if other in part
@@ -353,9 +358,9 @@ def _merged(part: Config, model_type: str) -> Config:
 def _layers(
     text: Config, *, model_type: str, count: int
 ) -> tuple[tuple[Layer, ...], int]:
-    """Return the layers that keep anything, and how many layers use another layer's cache.
+    """Return the layers that have a cache, and how many layers use another layer's cache.
 
-    Raises UnknownShape where no layer has a KV cache.
+    Raises UnknownShape if no layer has a KV cache.
     """
     if model_type in STATES_ONLY:
         raise UnknownShape(
@@ -373,7 +378,7 @@ def _layers(
         shared = whole_if_any(text, "num_kv_shared_layers") or 0
         if shared >= len(attention):
             raise UnknownShape(
-                f"num_kv_shared_layers is {shared}, of {len(attention)} layers"
+                f"num_kv_shared_layers is {shared}, but the model has {len(attention)} layers"
             )
         found = tuple(
             layer
@@ -390,14 +395,14 @@ def _layers(
 
 
 def _of_blocks(text: Config, *, heads: int, count: int) -> Iterator[Layer]:
-    """Yield the layers of a model that a search for an architecture has pruned (block_configs).
+    """Yield the layers of a model that an architecture search has pruned (block_configs).
 
-    Some of its layers have no attention; the others each have a number of KV heads of their own.
+    Some layers have no attention; each of the others has its own number of KV heads.
     """
     blocks = value_if_any(text, "block_configs", list)
     if blocks is None or len(blocks) != count:
         raise UnknownShape(
-            f"block_configs does not have an entry for each of {count} layers"
+            f"block_configs has {len(blocks or ())} entries, expected one a layer ({count})"
         )
     for place, block in enumerate(blocks):
         attention = (
@@ -414,7 +419,7 @@ def _of_blocks(text: Config, *, heads: int, count: int) -> Iterator[Layer]:
         groups, rest = divmod(heads, whole(attention, "n_heads_in_group"))
         if rest or not groups:
             raise UnknownShape(
-                f"block_configs[{place}].attention does not divide {heads} heads"
+                f"block_configs[{place}].attention: n_heads_in_group does not divide {heads} heads"
             )
         yield Layer(kind="Full", heads=groups, values=2 * _head_size(text, heads))
 
@@ -429,14 +434,14 @@ def _experts(text: Config, name: str) -> int:
 
 
 def _state_groups(text: Config, layers: tuple[Layer, ...]) -> int | None:
-    """Return the number of head groups that Mamba's states are kept in; None: no such states."""
+    """Return the number of head groups of Mamba's states; None: the model has no such states."""
     if all(layer.kind != "State" for layer in layers):
         return None
     return whole_if_any(text, "mamba_n_groups") or whole_if_any(text, "n_groups")
 
 
 def _unknown(part: Config, config: Config, count: int) -> Iterator[str]:
-    """Yield a caveat for each thing in config.json that is not known here."""
+    """Yield a caveat for each setting in config.json that is not known here."""
     if keys := unknown_keys(part, layers=count):
         yield f"config.json has {', '.join(keys)}, which may decide on the cache: not known here"
     if part is not config and config.get("model_type") not in WRAPPERS:
@@ -528,7 +533,7 @@ def _caches(
 def _kv_heads(text: Config, model_type: str, query_heads: int) -> int:
     """Return the number of KV heads that config.json gives.
 
-    Where it gives none, return the number of query heads if the model's class says so; else raise
+    If it gives none, return the number of query heads if the model's class does so, else raise
     UnknownShape.
     """
     if model_type == "dbrx":
@@ -543,9 +548,9 @@ def _kv_heads(text: Config, model_type: str, query_heads: int) -> int:
 
 
 def _head_size(text: Config, query_heads: int) -> int:
-    """Return how many numbers a head's key has, which must also be the size of its value.
+    """Return how many numbers a head's key and its value have.
 
-    Raises UnknownShape where values have another size: such a cache has a layout of its own.
+    Raises UnknownShape if the two differ: such a cache has a layout of its own.
     """
     size = whole_if_any(text, "head_dim") or whole_if_any(
         text, "hidden_size_per_head"
@@ -600,14 +605,14 @@ _IN_IT_ALREADY = (
     "deepseek_yarn",
     "deepseek_llama_scaling",
 )
-"""Kinds of RoPE scaling whose factor is already in the length of config.json."""
+"""Kinds of RoPE scaling whose factor is already included in config.json's length."""
 
 
 def _context(text: Config, model_type: str) -> int | None:
     """Return the longest sequence in tokens that the model is made for; None: there is no such key.
 
-    It is the least of all keys, unless model_max_length is given, which goes before them; times the
-    factor of the older kinds of RoPE scaling.
+    It is model_max_length if given, else the least of all such keys, times the factor of the older
+    kinds of RoPE scaling.
     """
     lengths = [
         tokens
@@ -629,9 +634,9 @@ LENGTH_WHERE_NONE_IS_SAID = 2048  # Longest sequence in tokens that vLLM assumes
 
 
 def _default_context(text: Config, limit: int | None) -> int:
-    """Return the tokens that vLLM takes without --max-model-len.
+    """Return the longest sequence, in tokens, that vLLM accepts without --max-model-len.
 
-    For LongRoPE that is the length from which the model was extended.
+    For LongRoPE that is the model's original length, before it was extended.
     """
     if any(rope_kind(rope) == "longrope" for rope in _ropes(text)):
         limit = whole_if_any(text, "original_max_position_embeddings") or limit
@@ -654,11 +659,11 @@ def _ropes(text: Config) -> list[Config]:
 def rope_kind(rope: Config) -> str:
     """Return the kind of a RoPE scaling, with "su" (LongRoPE's old name) as "longrope".
 
-    Raises UnknownShape where it is not a string.
+    Raises UnknownShape if it is not a string.
     """
     kind = rope.get("rope_type") or rope.get("type") or "default"
     if not isinstance(kind, str):
-        raise UnknownShape(f"rope_type is {kind!r}")
+        raise UnknownShape(f"rope_type is {kind!r}, expected a text")
     return "longrope" if kind == "su" else kind
 
 

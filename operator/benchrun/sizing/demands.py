@@ -1,6 +1,6 @@
-"""What vLLM demands of a model's config.json and its flags together.
+"""Demands that a model's config.json and vLLM's flags must meet together.
 
-Where a demand is not met vLLM ends with an error, but only once the pod has its GPUs.
+If a demand is not met, vLLM ends with an error, but only after the pod has got its GPUs.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def refusals(shape: ModelShape, args: ServeArgs) -> tuple[str, ...]:
 
 
 def refusals_of_flags(args: ServeArgs) -> tuple[str, ...]:
-    """Return the same of demands that hold for every model. Raises UnreadableValue."""
+    """Return the same for demands that do not depend on the model. Raises UnreadableValue."""
     return (*_of_expert_balancing(args), *_of_batches(args))
 
 
@@ -45,7 +45,7 @@ def is_parallel(args: ServeArgs) -> bool:
 
 
 def demand(shape: ModelShape, args: ServeArgs) -> None:
-    """Raise Refused where vLLM will not start. Raises UnreadableValue, too."""
+    """Raise Refused if vLLM will not start. May also raise UnreadableValue."""
     if found := refusals(shape, args):
         raise Refused("; ".join(found))
 
@@ -151,13 +151,13 @@ FORMATS = frozenset({
     "fp_quant", "gptq", "gptq_marlin", "inc", "modelopt", "modelopt_fp4", "modelopt_mixed",
     "modelopt_mxfp8", "moe_wna16", "mxfp4", "mxfp8", "quark", "torchao",
 })  # fmt: skip
-"""Quantisation methods whose weights are loaded in their stored form."""
+"""Quantisation methods whose weights are loaded as they are stored."""
 
 
 def unknown_weights(shape: ModelShape, args: ServeArgs) -> str | None:
-    """Return why the weight bytes on a GPU can't be computed from the checkpoint's.
+    """Return why the bytes of weights on a GPU can't be computed from the checkpoint's size.
 
-    Returns None where they can: all GPUs of an engine then hold the same share.
+    Returns None if they can: all GPUs of an engine then hold the same share.
     """
     harmless = {
         "quantization": (shape.weights_format,),

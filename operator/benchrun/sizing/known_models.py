@@ -1,8 +1,7 @@
-"""Which models are known here, and what their config.json may say.
+"""Which model types are known here, and which keys their config.json may have.
 
-A type is known where the figures of benchrun were compared with vLLM's own for a published model of
-that type. What is not known is an error or a caveat, never taken for the usual: an unknown key may
-decide on the cache.
+A type is known if benchrun's figures were compared with vLLM's own for a published model of that
+type. An unknown type or key gives an error or a caveat, since it may change the cache.
 """
 
 import json
@@ -24,13 +23,13 @@ WRAPPERS = frozenset({
 ENCODERS = ("bert", "xlm-roberta", "modernbert")
 STATES_ONLY = ("mamba", "mamba2", "falcon_mamba")
 OLDER: dict[str, Config] = {"bamba": {}, "minimax_text_01": {}}
-"""Models of vLLM before 0.32, whose code could not be queried; checked against their published
+"""Models of vLLM before 0.32, whose code could not be queried. They were checked against published
 figures."""
 LAYERS_DIFFER = (
     "bamba", "granitemoehybrid", "kimi_linear", "lfm2", "lfm2_moe", "minimax_text_01",
     "nemotron-nas", "nemotron_h", "qwen3_5_text", "qwen3_next",
 )  # fmt: skip
-"""Model types whose config.json must say which layers attend."""
+"""Model types whose config.json must say which layers have attention."""
 
 _MAY_DECIDE = re.compile(
     r"attn|attention|layer|block|kv|head|window|mamba|ssm|conv|state|latent|lora|cla(?!ss)|share"
@@ -94,9 +93,9 @@ _DRAFTS = re.compile(r"eagle|mtp|medusa|draft|speculat", re.IGNORECASE)
 
 @cache
 def defaults() -> Mapping[str, Config]:
-    """Return what the engine takes where config.json says nothing, by model type.
+    """Return the engine's defaults for missing keys of config.json, by model type.
 
-    The figures come from dev/config_defaults.py.
+    They come from dev/config_defaults.py.
     """
     text = (
         files(__package__)
@@ -110,8 +109,8 @@ def defaults() -> Mapping[str, Config]:
 def known_type(text: Config, config: Config) -> str:
     """Return the model type of the part that has the cache.
 
-    Raises UnknownShape where the type is not known, or where the model has no KV cache of its own
-    to size: an encoder, or one that drafts for another model.
+    Raises UnknownShape if the type is not known, or if the model's own cache is not to be sized: an
+    encoder has none, and a drafting model works for another model.
     """
     found = text.get("model_type") or config.get("model_type")
     if not isinstance(found, str):
@@ -136,14 +135,14 @@ def _names(value: object) -> Iterator[str]:
     if not isinstance(value, list) or not all(
         isinstance(each, str) for each in value
     ):
-        raise UnknownShape(f"architectures is {value!r}")
+        raise UnknownShape(f"architectures is {value!r}, expected a list of texts")
     yield from value
 
 
 def unknown_keys(text: Config, *, layers: int) -> tuple[str, ...]:
-    """Return the keys that may decide on the cache and are not known here.
+    """Return the keys that may change the cache and are not known here.
 
-    Raises UnknownShape where such a key has a list or an object, or any unknown key has one entry a
+    Raises UnknownShape if such a key has a list or an object, or if any unknown key has one entry a
     layer.
     """
     found = [
@@ -162,7 +161,7 @@ def unknown_keys(text: Config, *, layers: int) -> tuple[str, ...]:
 
 
 def _is_unknown(key: str, value: object) -> bool:
-    """Return whether a key is set, may decide on the cache and is not known here."""
+    """Return whether a key is set, may change the cache and is not known here."""
     if (
         key in _READ
         or key in _WITHOUT_EFFECT

@@ -25,7 +25,7 @@ _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(iB|i|B)?", re.IGNORECASE)
 def tokens_of(text: str) -> int:
     """Parse a whole number as vLLM does: 8k is 8000, 8K is 8192, 25.6k is 25600.
 
-    Raises ValueError. Amounts above 2**63 are cut to it.
+    Raises ValueError. Amounts above 2**63 become 2**63.
     """
     if (found := _TOKENS.fullmatch(text.strip())) is None:
         raise ValueError(
@@ -45,7 +45,7 @@ def bytes_of(text: str) -> int:
     """Parse an amount of memory into bytes. Raises ValueError.
 
     48GiB and 48Gi are 1024-based, 48GB is 1000-based, a bare number is bytes. Amounts above 2**63
-    are cut to it.
+    become 2**63.
     """
     if (found := _MEMORY.fullmatch(text.strip())) is None:
         raise ValueError(
@@ -68,7 +68,7 @@ def share_of(text: str) -> float:
 
 
 def memory(amount: float) -> str:
-    """Format bytes in the largest binary unit that leaves 1 or more: "32 GiB", "640 B"."""
+    """Format bytes in the largest binary unit that gives at least 1: "32 GiB", "640 B"."""
     for unit, size in (("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
         if abs(amount) >= size:
             text = f"{amount / size:.4g}"
@@ -77,19 +77,19 @@ def memory(amount: float) -> str:
 
 
 class UnreadableValue(ValueError):
-    """The value of a flag is not what that flag takes; the text names both."""
+    """A flag has a value that it does not accept; the text names both."""
 
 
 Which = EngineSetting | str
-"""A setting, whatever the engine calls its flag, or the long name, without dashes, of a flag."""
+"""Either a setting, for which each engine has its own flag, or a flag's long name, undashed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServeArgs:
     """The arguments that a server was given, by the flag's long name without dashes.
 
-    None stands for a flag without a value. Where a flag is given several times, the last one holds.
-    A setting for which the engine has no flag was not given.
+    A flag without a value has None. If a flag is given several times, the last one counts. A
+    setting for which the engine has no flag counts as not given.
     """
 
     engine: Engine
@@ -152,7 +152,7 @@ class ServeArgs:
             raise UnreadableValue(f"--{self.flag(which)}: {error}") from error
 
     def switched(self, which: Which, *, default: bool) -> bool:
-        """Return whether a switch is on, by the last flag about it; without one the default."""
+        """Return whether a switch is on by the last flag that sets it; `default` without one."""
         turns = self._turns(which)
         found = [turns[each] for each in self.given if each in turns]
         return found[-1] if found else default
@@ -162,7 +162,7 @@ class ServeArgs:
         return not self._turns(which).keys().isdisjoint(self.given)
 
     def _turns(self, which: Which) -> Mapping[str, bool]:
-        """Return the flags about a switch, and whether they turn it on."""
+        """Return the flags that set a switch, and whether each turns it on."""
         name = self.flag(which)
         turns = {} if name is None else {name: True, f"no-{name}": False}
         off = (
@@ -210,7 +210,7 @@ def is_flag(word: str) -> bool:
 # Settings of a server that decide on memory and context, from its arguments or vLLM's defaults.
 
 SIZED: EngineName = "VLLM"
-"""The engine whose KV cache is computed here, and whose demands are known."""
+"""The only engine whose KV cache is computed and whose demands are known."""
 DEFAULT_UTILIZATION = 0.92  # Default of vLLM 0.32. Older versions had 0.9.
 # On GPUs; some attention backends take 32, 64 or 128, which changes the rounding only.
 DEFAULT_BLOCK_TOKENS = 16
@@ -244,8 +244,8 @@ class SizedEngine:
     cache_dtype: str
     utilization: float
     max_tokens: int | None
-    """Longest sequence in tokens: --max-model-len, or else what the model is made for; None:
-    neither is known."""
+    """Longest sequence in tokens: --max-model-len, else the model's own limit; None: neither is
+    known."""
     sequences: int | None  # Value of --max-num-seqs, if given.
     step_tokens: int  # Most tokens of one step (--max-num-batched-tokens).
     steps_in_flight: int
@@ -266,7 +266,7 @@ def engine_of(
 ) -> SizedEngine:
     """Build the engine settings from the arguments of `vllm serve`. Raises UnreadableValue.
 
-    `gpu_bytes`, the memory of a GPU, decides on a default of vLLM's.
+    One of vLLM's defaults depends on `gpu_bytes`, the memory of a GPU.
     """
     pipeline = args.whole("pipeline-parallel-size") or 1
     return SizedEngine(
@@ -316,7 +316,7 @@ def default_step_tokens(gpu_bytes: int | None) -> int:
 
 
 def compute_dtype(args: ServeArgs, shape: ModelShape) -> str:
-    """Return the type that the model computes in, which by default is also that of its cache."""
+    """Return the type that the model computes in, by default also the type of its cache."""
     return _named(args, "dtype") or (
         shape.dtype if shape.dtype in ("bfloat16", "float16") else ASSUMED_DTYPE
     )
@@ -336,9 +336,9 @@ def beyond_context(
 ) -> tuple[bool, str] | None:
     """Judge a --max-model-len above the model's own limit. Raises UnreadableValue.
 
-    Returns whether vLLM accepts it, and a sentence about it. vLLM does so where ALLOW_LONGER is set
-    (`is_allowed`) or the model's configuration is overridden. Returns None where the length is
-    within the limit, or either of them is not known.
+    Returns whether vLLM accepts it, and a sentence about it. vLLM accepts it if ALLOW_LONGER is set
+    (`is_allowed`) or the model's configuration is overridden. Returns None if the length is within
+    the limit, or either is not known.
     """
     longest = max_model_tokens(args)
     made_for = shape.context_tokens

@@ -1,4 +1,4 @@
-"""The KV cache of one model in one engine: the figures that are shown, and the reasons for them."""
+"""The KV cache of one model in one engine: the figures that are shown, and what explains them."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ COMMON_LENGTHS = (1024, 4096, 16_384, 65_536)
 
 @dataclass(frozen=True, slots=True)
 class LayerRow:
-    """Layers of one kind, which all keep the same."""
+    """All layers of one kind, which have caches of the same size."""
 
     layer: Layer
     count: int
@@ -40,10 +40,9 @@ class Sizing:
 
     @property
     def token_bytes_per_gpu(self) -> int:
-        """Return the bytes of one token in all layers, on the GPU that has the most of them.
+        """Return the bytes of one token in all layers, on the GPU that has the most layers.
 
-        This is the size while every layer still keeps the token: a layer with a window drops it
-        later.
+        This is the size while all layers keep the token; a layer with a window drops it later.
         """
         return sum(
             layers_of_a_stage(row.count, self.engine) * row.token_bytes
@@ -72,14 +71,14 @@ class Sizing:
 
     @property
     def drops(self) -> bool:
-        """Return whether some layers free what lies before their window."""
+        """Return whether some layers free the tokens before their window."""
         return any(group.window_tokens is not None for group in self.pool.groups)
 
     @property
     def tokens(self) -> int | None:
         """Return how many tokens fit, as vLLM reports them (kv_cache_size_tokens).
 
-        Returns None where the number of blocks or the longest sequence is not known.
+        Returns None if the number of blocks or the longest sequence is not known.
         """
         longest = self.engine.max_tokens
         return (
@@ -98,8 +97,8 @@ def sizing_of(
 ) -> Sizing:
     """Size the KV cache of a model. Raises UnknownCacheType.
 
-    What fits is known only with `memory` or with an argument for the cache's size. `lengths` are
-    lengths of sequences in tokens; without them, common ones up to the model's limit are taken.
+    How much fits is known only with `memory`, or with an argument for the cache's size. `lengths`
+    are the lengths of sequences in tokens; without them, common lengths up to the model's limit.
     """
     pool = pool_of(shape, engine)
     longest = engine.max_tokens
@@ -144,9 +143,9 @@ def sizing_of(
 
 
 def changes(sizing: Sizing) -> tuple[str, ...]:
-    """Return a sentence for each thing that makes the cache differ from that of plain attention.
+    """Return a sentence for each way in which the cache differs from that of plain attention.
 
-    Each thing that is not counted gets a sentence, too.
+    There is also a sentence for each part of the cache that is not counted.
     """
     shape = sizing.shape
     dtype = sizing.engine.cache_dtype

@@ -1,8 +1,8 @@
 """SGLang: how it is started, its endpoints, its metrics and the words of its log.
 
-Names of flags, paths and series are those of SGLang's source (`server_args.py`, `http_server.py`,
-the metrics collectors) of 2025 and 2026. Short spellings of flags, the default page size and the
-image were not checked against it, and no SGLang was run: `docs/engines.md`.
+Names of flags, paths and series come from SGLang's source of 2025 and 2026 (`server_args.py`,
+`http_server.py`, the metrics collectors). Short spellings of flags, the default page size and the
+image were not checked against it, and SGLang was never run: see `docs/engines.md`.
 """
 
 from benchrun_client.engines.engine import Engine, StartupPhases

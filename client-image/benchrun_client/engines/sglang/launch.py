@@ -81,8 +81,8 @@ PLACEHOLDERS = {
 def serve_args(model: ServedFiles, command: Sequence[str]) -> list[str]:
     """Return the arguments of `sglang.launch_server` for a model, the model first.
 
-    Arguments that the command already carries by a placeholder are left out. Metrics are off by
-    default, and the server listens on localhost.
+    Arguments that the command already has as placeholders are left out. Metrics are turned on, and
+    the server made to listen on all addresses, because neither is SGLang's default.
     """
     optional = {
         "revision": model.revision,
@@ -106,7 +106,7 @@ def serve_args(model: ServedFiles, command: Sequence[str]) -> list[str]:
 
 
 def filled_in(command: Sequence[str], model: ServedFiles) -> list[str]:
-    """Return a command with the values of its placeholders."""
+    """Return a command with values for its placeholders."""
     values = {
         "$(MODEL)": model.path,
         "$(SERVED_NAME)": model.name,
@@ -118,9 +118,9 @@ def filled_in(command: Sequence[str], model: ServedFiles) -> list[str]:
 def owned_flag(
     words: Sequence[str], *, placeholders: Mapping[str, str] | None = None
 ) -> tuple[int, str] | None:
-    """Return place and remedy of the first word that is a flag of the operator; None without one.
+    """Return the position of the first flag that only the operator may set, and a message.
 
-    The value is not repeated: it may be a secret.
+    None if there is none. The message does not repeat the value, which may be secret.
     """
     return owned_flags.first_owned(
         words, OWNED_FLAGS, FLAG_SPELLINGS, placeholders or {}
@@ -128,8 +128,8 @@ def owned_flag(
 
 
 def command_problem(command: Sequence[str]) -> tuple[int, str] | None:
-    """Return the place of the first problem of a command, and the remedy; None if it has none.
+    """Return the position of the first problem in a command, and a message; None without problem.
 
-    What a script does is not examined.
+    The contents of a script are not examined.
     """
     return owned_flag(command, placeholders=PLACEHOLDERS)

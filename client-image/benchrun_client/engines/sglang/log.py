@@ -1,7 +1,7 @@
-"""What SGLang's log tells: why it failed.
+"""Why SGLang failed, from its log.
 
-It does not say in known words how long the parts of a start took, nor which kernels were compiled
-while serving.
+The log has no known phrases for the duration of the parts of a start, or for kernels that were
+compiled while serving.
 """
 
 import re

@@ -1,7 +1,7 @@
 """The series of SGLang's metrics endpoint.
 
-A server counts tokens and requests when a request has ended, not while it runs. It does not say
-when its process started, nor why requests ended.
+A server counts the tokens of a request, and the request, when it has ended. It does not report when
+its process started or why requests ended.
 """
 
 from collections.abc import Mapping
@@ -35,5 +35,5 @@ COUNTER_SERIES: Mapping[str, tuple[str, ...]] = {
 }
 """Name of a counter -> names of its series."""
 AT_FIRST_EVENT = frozenset({"prefix_cache_hits_total"})
-"""Retractions and aborts too are counted from the first one on, but not by every release: without
-their series they are not known."""
+"""Counters that are 0 if their series is missing. Retractions and aborts are not among them: some
+releases do not count them, so that a missing series means that they are not known."""

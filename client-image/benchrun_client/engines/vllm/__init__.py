@@ -9,8 +9,8 @@ from benchrun_client.engines.vllm import launch, log, metric_names
 def is_reset(body: str) -> bool:
     """Return whether the body of an answer with status 200 reports an emptied prefix cache.
 
-    vLLM refuses while any block is held, and reports that only in the body. Before 0.26 the body is
-    empty: that counts as success, and the hit ratio of the stage shows whether it was one.
+    vLLM refuses while any block is in use, and reports that only in the body. Before 0.26 the body
+    is empty: that counts as success, and the stage's hit ratio shows whether it was one.
     """
     if not body:
         return True

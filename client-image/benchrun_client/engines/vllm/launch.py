@@ -139,8 +139,8 @@ READABLE_FLAGS = frozenset(
         "tensor-parallel-size",
     }
 )
-"""Flags whose values matter. argparse takes the beginning of a name for the name if no other flag
-begins so; no flag of vLLM that is not read begins like one of these."""
+"""Flags whose values are read. argparse takes the beginning of a name for the name if no other flag
+begins so; this list suffices to find the name, because no other flag of vLLM begins like these."""
 _OLD_IMAGE = re.compile(r":v?0\.(?:[0-9]|1[0-2])(?:[^0-9/][^/]*)?$")
 """Image tags before 0.13, which introduced --profiler-config (vllm#29912). Older versions, and none
 after 0.15, take the same settings from environment variables."""
@@ -151,7 +151,7 @@ MAX_PROFILED_STEPS = 500
 def serve_args(model: ServedFiles, command: Sequence[str]) -> list[str]:
     """Return the arguments of `vllm serve` for a model, the model first.
 
-    Arguments that the command already carries by a placeholder are left out.
+    Arguments that the command already has as placeholders are left out.
     """
     optional = {
         "revision": model.revision,
@@ -175,7 +175,7 @@ def serve_args(model: ServedFiles, command: Sequence[str]) -> list[str]:
 
 
 def filled_in(command: Sequence[str], model: ServedFiles) -> list[str]:
-    """Return a command with the values of its placeholders."""
+    """Return a command with values for its placeholders."""
     values = {
         "$(MODEL)": model.path,
         "$(SERVED_NAME)": model.name,
@@ -187,9 +187,9 @@ def filled_in(command: Sequence[str], model: ServedFiles) -> list[str]:
 def owned_flag(
     words: Sequence[str], *, placeholders: Mapping[str, str] | None = None
 ) -> tuple[int, str] | None:
-    """Return place and remedy of the first word that is a flag of the operator; None without one.
+    """Return the position of the first flag that only the operator may set, and a message.
 
-    The value is not repeated: it may be a secret.
+    None if there is none. The message does not repeat the value, which may be secret.
     """
     return owned_flags.first_owned(
         words, OWNED_FLAGS, FLAG_SPELLINGS, placeholders or {}
@@ -197,9 +197,9 @@ def owned_flag(
 
 
 def command_problem(command: Sequence[str]) -> tuple[int, str] | None:
-    """Return the place of the first problem of a command, and the remedy; None if it has none.
+    """Return the position of the first problem in a command, and a message; None without problem.
 
-    What a script does is not examined.
+    The contents of a script are not examined.
     """
     if (owned := owned_flag(command, placeholders=PLACEHOLDERS)) is not None:
         return owned
@@ -224,11 +224,10 @@ def command_problem(command: Sequence[str]) -> tuple[int, str] | None:
 
 
 def node_args(nodes: int) -> list[str]:
-    """Return the arguments of each pod of a server over `nodes` nodes.
+    """Return the arguments of each pod of a server that spans `nodes` nodes.
 
-    vLLM runs over nodes by its own processes, without Ray: every pod gets the same arguments, with
-    its rank and the leader's address in them. LeaderWorkerSet puts both variables into its
-    containers.
+    vLLM spans nodes with its own processes, without Ray. Every pod has the same arguments, with
+    variables for its rank and the leader's address, which LeaderWorkerSet sets in its containers.
     """
     return [
         f"--nnodes={nodes}",
@@ -240,7 +239,7 @@ def node_args(nodes: int) -> list[str]:
 def transfer_args(
     connector: str, role: str | None, settings: Mapping[str, object] | None
 ) -> list[str]:
-    """Return --kv-transfer-config of a role, prefill or decode; None means kv_both."""
+    """Return --kv-transfer-config for a role, prefill or decode; None means kv_both."""
     kv_role = {"prefill": "kv_producer", "decode": "kv_consumer", None: "kv_both"}[
         role
     ]
@@ -255,8 +254,8 @@ def transfer_args(
 def profiled(image: str, directory: str) -> tuple[list[str], dict[str, str]]:
     """Return arguments and variables that start torch's profiler in the workers.
 
-    Python's stacks are off: they take as long as what they show. An image whose tag is no version
-    counts as a current one.
+    Python stacks are not recorded: that takes as long as the work they show. An image whose tag is
+    not a version counts as current.
     """
     if _OLD_IMAGE.search(image):
         # A large trace takes longer to write than the engine's answers may.

@@ -1,4 +1,4 @@
-"""What vLLM's log tells: why it failed, how long its start took, and when it compiled kernels."""
+"""Why vLLM failed, how long its start took, and when it compiled kernels, from its log."""
 
 import re
 from collections import defaultdict
@@ -140,9 +140,9 @@ def startup_phases(log: str) -> StartupPhases:
 def _found(
     log: str, words: tuple[str, ...], patterns: Mapping[str, re.Pattern[str]]
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield what the patterns find in lines with one of these words.
+    """Yield the matches of the patterns in lines that contain one of these words.
 
-    Each item is the pattern's name, the line, and the pattern's group.
+    Each item is the pattern's name, the line, and the text of the pattern's group.
     """
     lines = (
         line

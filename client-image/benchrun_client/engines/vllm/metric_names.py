@@ -63,8 +63,8 @@ COUNTER_SERIES: Mapping[str, tuple[str, ...]] = {
     )
     for name in _COUNTERS
 }
-"""Name of a counter -> names of its series, newest first. A page that has several of them counts
-once. In a record they are summed over engines and reasons."""
+"""Name of a counter -> names of its series, newest first. If the metrics have several of them, only
+one is counted. Records have the sum over engines and reasons."""
 # One counter for each reason of `vllm.v1.engine.FinishReason`.
 LABELLED_COUNTERS = {
     f"finished_{reason}_total": (
@@ -82,8 +82,8 @@ MEASURED_SETTINGS = frozenset(
         "kv_cache_max_concurrency",
     }
 )
-"""Labels of cache_config_info that are not settings: the number of the engine, and what a server
-measures when it starts."""
+"""Labels of cache_config_info that are not settings: the engine's number, and values that the
+server measures when it starts."""
 
 REPORTED_SETTINGS = {
     EngineSetting.MAX_RUNNING: "max_num_seqs",
@@ -99,11 +99,11 @@ REPORTED_SETTINGS = {
     EngineSetting.DATA_PARALLEL: "data_parallel_size",
     EngineSetting.LOGS_REQUESTS: "enable_log_requests",
 }
-"""Labels of cache_config_info by the settings that they have."""
+"""Setting -> label of cache_config_info that has its value."""
 
 
 def cache_tokens(labels: Mapping[str, str]) -> int | None:
-    """Return how many tokens the KV cache of one engine holds, by the labels of cache_config_info.
+    """Return how many tokens the KV cache of one engine holds, from labels of cache_config_info.
 
     It is kv_cache_size_tokens (0.12 and later), else blocks x block size; None if neither is known.
     """

@@ -1,12 +1,12 @@
 """A summary of a trace of torch's profiler, and an HTTP server for it in the server's pod.
 
-It uses the standard library alone: the operator gives this file's text to the Python of the
-server's image, which has nothing else of benchrun. A trace may have hundreds of MB, and its writer
-is not trusted: it is read as a stream, with bounds on bytes, events and names.
+It uses only the standard library: the operator hands the text of this file to Python in the
+server's image, which has no other part of benchrun. A trace may have hundreds of MB and is not
+trusted: it is read as a stream, with bounds on bytes, events and names.
 
     python trace_reader.py DIRECTORY PORT
 
-    GET /    a `contract.TraceSummary` as JSON; 404 and a sentence: there is none
+    GET /    a `contract.TraceSummary` as JSON; 404 with a sentence if there is none
 """
 
 import gzip
@@ -86,7 +86,7 @@ def events(pieces: Iterable[str]) -> Iterator[Any]:
             except ValueError:
                 if len(text) - at > CHUNK_BYTES:
                     raise ValueError(
-                        "the trace holds what is not an event"
+                        "the trace has an entry that is not an event"
                     ) from None
                 break  # The rest of the event is in the next piece.
             yield event
@@ -96,10 +96,10 @@ def events(pieces: Iterable[str]) -> Iterator[Any]:
 
 
 class KeptTrace:
-    """The part of a trace that is kept.
+    """The events of a trace that the summary needs.
 
-    A span is its start, its negative length, so that the outer one of two sorts first, and its
-    name.
+    A span is (start, negative length, name): the length is negative so that of two spans with the
+    same start the outer one sorts first.
     """
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class KeptTrace:
         self._kept = 0
 
     def take(self, event: Any) -> None:
-        """Keep an event if it is of use; raise ValueError if there are more than can be kept."""
+        """Keep an event if the summary needs it; raise ValueError if there are too many."""
         if not isinstance(event, dict):
             return
         kind = event.get("cat")
@@ -151,8 +151,7 @@ class KeptTrace:
     def summary(self) -> dict[str, Any]:
         """Sum the time of each kernel, and return the summary.
 
-        A kernel on a GPU counts with its whole time, an operator on a CPU without the operators
-        that it calls.
+        A GPU kernel counts with its whole time, a CPU operator without the operators that it calls.
         """
         lists = [self.on_gpu] if self.on_gpu else list(self.threads.values())
         counts = Counter[str]()
@@ -222,15 +221,12 @@ def summary_of(path: Path) -> dict[str, Any]:
 
 
 class Reader(BaseHTTPRequestHandler):
-    """A handler that reads the trace when it is requested, and never before.
-
-    So it sleeps while the server is measured.
-    """
+    """A handler that reads the trace only on request, so that it sleeps during measurements."""
 
     def do_GET(self) -> None:
         """Answer with the summary of the first worker's trace.
 
-        The API server's trace is passed over: it has no kernels.
+        The API server's trace is skipped: it has no kernels.
         """
         try:
             paths = sorted(

@@ -1,6 +1,6 @@
 """Whether runs may be compared at all: what must be the same on both sides.
 
-That includes where model and dataset come from.
+This includes the sources of model and dataset.
 """
 
 import hashlib
@@ -31,8 +31,8 @@ class MeasuredRun:
     spec: api.BenchmarkRunSpec
     status: api.BenchmarkRunStatus
     block: int | None = None
-    """Replication number of a sweep's run. Runs of one block were sent the same requests at about
-    the same time."""
+    """Replication number of a sweep's run. The runs of a block, one for each variant, were sent the
+    same requests at about the same time."""
 
     def row(self, load_point: str) -> api.Result | None:
         """Return the results of a load point, or None if the run does not have it."""
@@ -59,7 +59,7 @@ def measured_run(
 ) -> MeasuredRun:
     """Parse a run that the cluster holds, with its result document where it has one.
 
-    Raises ValueError where its spec or status is not of this version.
+    Raises ValueError if its spec or status is not valid for this version.
     """
     status = api.BenchmarkRunStatus.model_validate(run.status)
     if document is not None:
@@ -73,7 +73,7 @@ def measured_run(
 def results_digest(run: MeasuredRun) -> str:
     """Return the digest of a run's results.
 
-    It shows later whether they are still the ones that were compared with.
+    It shows later whether the results have changed since a comparison with them.
     """
     rows = [
         row.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -96,7 +96,7 @@ def _source_text(source: api.ModelSource) -> str:
 
 
 def _with_files(name: str, runs: Side) -> list[tuple[MeasuredRun, MeasuredRun]]:
-    """Return the pairs of runs whose workload of that name reads a file."""
+    """Return all pairs of the runs whose workload of that name reads a file."""
 
     def reads_file(run: MeasuredRun) -> bool:
         workload = run.workload(name)
@@ -115,10 +115,10 @@ def _with_files(name: str, runs: Side) -> list[tuple[MeasuredRun, MeasuredRun]]:
 
 
 def _send_the_same(one: MeasuredRun, other: MeasuredRun) -> bool:
-    """Return whether equal files make equal traffic.
+    """Return whether two runs send the same requests if their files are equal.
 
-    Which rows a stage gets depends on all workloads. At an endpoint the run's uid is a part of the
-    seed, except under the policy Share.
+    The rows of a stage depend on all workloads. For an endpoint the seed includes the run's uid,
+    except under cachePolicy Share.
     """
     specs = (one.spec, other.spec)
     keyed = (
@@ -139,7 +139,7 @@ def _send_the_same(one: MeasuredRun, other: MeasuredRun) -> bool:
 def obstacle(baseline: Side, candidate: Side, *, swept: bool = False) -> str | None:
     """Return why no figure of the two sides may be compared, or None if they may.
 
-    `swept`: what a sweep varies on purpose is no obstacle.
+    With `swept`, a difference that a sweep makes on purpose is not an obstacle.
     """
     runs = (*baseline, *candidate)
     if (reason := _not_two_sides(baseline, candidate)) is not None:
@@ -184,10 +184,7 @@ def load_point_obstacle(
 
 
 def caveats(baseline: Side, candidate: Side) -> list[str]:
-    """Return what should be the same on both sides and is not, or is not known to be.
-
-    Each entry has a few words.
-    """
+    """Return short texts on what should be the same on both sides and is different or unknown."""
     runs = (*baseline, *candidate)
     nodes = {server.node for run in runs for server in run.status.servers}
     blind = any(
@@ -334,8 +331,8 @@ def _fail_unlike(
 ) -> bool:
     """Return whether requests failed more often on one side than chance explains.
 
-    Chance gives one side so few of all failed requests in at most `error` of the cases (J.
-    Przyborowski and H. Wilenski, Biometrika 31, 1940).
+    It is more if chance divides the failed requests so unevenly with a probability of at most
+    `error` (J. Przyborowski and H. Wilenski, Biometrika 31, 1940).
     """
     (few, of_one) = one
     (many, of_other) = other
@@ -350,10 +347,10 @@ def _fail_unlike(
 
 
 def _not_two_sides(baseline: Side, candidate: Side) -> str | None:
-    """Return what keeps the runs from being two sides, or None.
+    """Return why the runs can't be the two sides of a comparison, or None if they can.
 
-    A run is named twice or did not finish, one run stands against several, or the servers of one
-    side differ.
+    They can't if a run is named twice or did not finish, if one run is compared with several, or if
+    the servers of one side differ.
     """
     runs = (*baseline, *candidate)
     uids = [run.uid for run in runs]
@@ -383,9 +380,9 @@ def _not_two_sides(baseline: Side, candidate: Side) -> str | None:
 
 
 def _fell_back(runs: Side) -> str | None:
-    """Return what servers chose differently, or None.
+    """Return a setting that servers chose differently for themselves, or None.
 
-    Only servers that were started alike, from one image, are compared.
+    Only servers with the same image and arguments are compared.
     """
     for one, other in combinations(runs, 2):
         twins = {
@@ -408,10 +405,7 @@ def _fell_back(runs: Side) -> str | None:
 
 
 def _chat_template(run: MeasuredRun) -> str | None:
-    """Return the chat template in a few words.
-
-    None if one was given, and its text is not known.
-    """
+    """Return a short text for the chat template; None if one was given but its text is unknown."""
     if run.spec.chat_template is None:
         return "the model's own"
     client = run.status.client
@@ -425,7 +419,7 @@ def _chat_template(run: MeasuredRun) -> str | None:
 def _is_varied(what: str, runs: Side) -> bool:
     """Return whether a sweep may vary this on purpose.
 
-    It may vary GPUs, and everything about the model where the specs differ in the model.
+    It may vary GPUs and, if the specs differ in the model, everything about the model.
     """
     models = [run.spec.model for run in runs]
     return what == "GPUs" or (
@@ -477,7 +471,7 @@ _SAME: Mapping[str, Callable[[MeasuredRun], object]] = {
 def _workload_differs(workload: str, runs: Side) -> str | None:
     """Return what differs in a workload between the runs, or None.
 
-    Its list of load points may differ.
+    A different list of load points does not count.
     """
     (first_run, first), *others = [
         (run, found)
@@ -497,7 +491,7 @@ def _workload_differs(workload: str, runs: Side) -> str | None:
 
 
 def _datasets(workload: api.Workload, spec: api.BenchmarkRunSpec) -> object:
-    """Return what is sent and in which proportion, whatever the parts of a mix are called."""
+    """Return a workload's datasets and their weights, without the names of a mix's parts."""
     return api.datasets_of(workload, spec.workloads), [
         part.weight for part in workload.dataset.mix or ()
     ]

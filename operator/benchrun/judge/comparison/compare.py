@@ -1,6 +1,6 @@
 """Compare two groups of runs, load point by load point, or a run with its baseline.
 
-All hypotheses of a comparison are corrected together.
+All hypotheses of a comparison are corrected together for multiple testing.
 """
 
 import math
@@ -49,8 +49,8 @@ class Compared(NamedTuple):
     message: str
     load_points: list[api.ComparedLoadPoint]
     detectable_percent: float | None
-    """Smallest change in percent of the noisiest figure that is found with a probability of 80 %,
-    by the measured noise."""
+    """Smallest change of the noisiest figure, in percent, that is found with a probability of 80 %
+    at the measured noise."""
     # Result of the gate, with which `message` begins; empty without a gate.
     answer: str = ""
 
@@ -76,8 +76,8 @@ def compare(
 ) -> Compared:
     """Compare the candidate with the baseline.
 
-    Each side is at least one run; several runs of a side are fresh servers of the same definition.
-    `one_server_is_enough`: whether a gate may pass with one server a side.
+    Each side has one or more runs; several runs of a side are fresh servers of the same definition.
+    `one_server_is_enough`: whether the regression gate may pass with one server a side.
     """
     reason = obstacle(baseline, candidate)
     if reason is not None:
@@ -154,7 +154,7 @@ def compare(
 def not_comparable(reason: str, *, gated: bool) -> Compared:
     """Build the result of a comparison that can't be made.
 
-    A gate can't be passed by that: it is Inconclusive.
+    If the run is `gated`, the gate is Inconclusive, which does not pass.
     """
     message = f"not comparable: {reason}"
     if not gated:
@@ -164,9 +164,9 @@ def not_comparable(reason: str, *, gated: bool) -> Compared:
 
 
 def outcome_of(load_points: Sequence[api.ComparedLoadPoint]) -> api.Outcome:
-    """Return one word for all changes.
+    """Return one outcome for all changes.
 
-    An unknown change hides that the others are none, but not that they are Better or Worse.
+    If a change is unknown, the outcome can still be Better or Worse, but not that nothing changed.
     """
     words: Counter[str] = Counter(
         change.word for load_point in load_points for change in load_point.changes
@@ -260,7 +260,7 @@ def _all(asked: Sequence[Pair]) -> list[Hypothesis]:
 def detectable(asked: Sequence[Pair]) -> float | None:
     """Return the least change of the noisiest figure that is found with 80 % probability.
 
-    In percent, by the noise that was measured; None where no noise is known.
+    It is in percent, at the measured noise. None if no noise is known.
     """
     hypotheses = _all(asked)
     error = family_error(hypotheses)
@@ -281,8 +281,8 @@ def detectable(asked: Sequence[Pair]) -> float | None:
 
 KV_NEARLY_FULL_PERCENT = 95.0
 MIN_WAITING = 1.0
-"""Mean requests waiting in the server: with fewer, a late client may have left the server without
-work."""
+"""Least mean of waiting requests in the server at which a late client can be ignored. With fewer,
+the client may have left the server without work."""
 
 
 def limits(
@@ -292,9 +292,9 @@ def limits(
     *,
     names: Sequence[str] = ("baseline", "candidate"),
 ) -> dict[str, api.Bottleneck]:
-    """Return the limit that the two sides together show, by load point.
+    """Return load point -> bottleneck that shows only from both sides together.
 
-    Only comparable load points are looked at; most show none.
+    Only comparable load points can show one; most show none.
     """
     both = (*baseline, *candidate)
     found = {}
@@ -320,9 +320,9 @@ def _may_grow(
     *,
     is_reversed: bool,
 ) -> bool:
-    """Return whether noise may hide a throughput that grows with what runs.
+    """Return whether noise may hide that throughput grows with the number of running requests.
 
-    By the interval of the change, where there is one. `is_reversed`: the baseline ran more.
+    The interval of the change decides, if there is one. `is_reversed`: more ran in the baseline.
     """
     change = next(
         (c for c in load_point.changes if c.metric == "OutputThroughput"), None
@@ -348,10 +348,11 @@ def _limit_of(
     *,
     is_reversed: bool,
 ) -> api.Bottleneck | None:
-    """Return the limit that two operating points show, or None.
+    """Return the bottleneck that two operating points show, or None.
 
-    Throughput that falls is not flat: there, what was changed did harm. Nor is one of which noise
-    hides whether it grows. `is_reversed`: the baseline ran more.
+    Throughput that falls does not count as flat, because the difference between the sides did harm.
+    It does not count as flat either if noise may hide that it grows. `is_reversed`: more ran in the
+    baseline.
     """
     if abs(pair.change_percent) <= response_to_load.FLAT_PERCENT and _may_grow(
         pair, load_point, is_reversed=is_reversed
@@ -388,8 +389,7 @@ def _point(
 ) -> response_to_load.OperatingPoint | None:
     """Return the operating point of one side: running, tokens a second, most KV cache in use.
 
-    None unless every run of the side shows it, and where users think: these do not keep a server
-    supplied.
+    None if a run of the side does not show it, or if users think: they may leave a server idle.
     """
     workloads = [run.workload(load_point.partition("/")[0]) for run in side]
     if any(
@@ -442,8 +442,8 @@ _CONDITION: dict[str | None, tuple[api.ConditionStatus, str]] = {
     "Inconclusive": ("Unknown", api.Reason.INCONCLUSIVE),
 }
 _ENDED = "1970-01-01T00:00:00Z"
-"""Stands in for the end time of a run that is compared before its status says that it ended; the
-actual time makes no difference."""
+"""End time for a run that is compared before its status has one; the actual time does not
+matter."""
 
 
 class AgainstBaseline(NamedTuple):

@@ -1,7 +1,7 @@
 """A figure of one side with its noise, and the outcome of a comparison in words.
 
-The unit is a fresh server: with several runs a side, each run's figure is one value. With one run a
-side there are only its repeats, which all share the luck of that server.
+With several runs a side, each run is a fresh server and its figure is one value. With one run a
+side the values are its repeats, which all share the chance effects of that server.
 """
 
 import math
@@ -16,8 +16,8 @@ from benchrun.judge.throughput import arrivals_reason, common, compared_figure
 from benchrun.measure import SIGNIFICANT_DIGITS, Contrast, detected_text, mean_of
 
 ROUNDING_ERROR = (10.0 ** (1 - SIGNIFICANT_DIGITS)) ** 2 / 12
-"""Largest squared error of a logarithm from the rounding of results. Values that agree to their
-last digit are not exact."""
+"""Largest squared error of a logarithm from the rounding of results. It is added because values
+that agree to the last digit need not be equal."""
 ONE_REPEAT = "noise unknown: only one repeat"
 FEW_SERVERS = (
     f"a percentile is compared between {api.MIN_SERVERS_OF_PERCENTILES} "
@@ -35,9 +35,9 @@ class NoisyFigure:
     log_mean: Contrast | None = None  # None: the noise is not known.
     problem: str | None = None  # Why the value or the noise is None.
     of_arrivals: str | None = None
-    """Sentence on a throughput that the arrivals set, since every run kept up."""
+    """Sentence if the arrivals set the throughput, because every run kept up with them."""
     log_blocks: Mapping[int, float] = field(default_factory=dict)
-    """Logarithms by block; empty unless each run stands for a block of its own."""
+    """Block -> logarithm of the value; empty unless each run belongs to a different block."""
 
 
 def figure_of(
@@ -48,8 +48,8 @@ def figure_of(
 ) -> NoisyFigure:
     """Return the figure that every run of the side has at a load point.
 
-    A throughput is of the part of the stage that the rows `beside` have too. The noise of a single
-    run is that of its repeats.
+    A throughput is taken from a part of the stage that the rows `beside` have too. The noise of a
+    single run comes from its repeats.
     """
     rows = rows_at(load_point, side)
     among = (*rows, *beside)
@@ -67,7 +67,7 @@ def figure_of(
 def throughput_at(
     load_point: str, runs: Sequence[MeasuredRun]
 ) -> api.ThroughputOf | None:
-    """Return which throughput these runs are compared by at a load point."""
+    """Return which throughput is used to compare these runs at a load point."""
     return common(rows_at(load_point, runs))
 
 
@@ -138,10 +138,10 @@ def sentence(
     caveats: Sequence[str] = (),
     detectable_percent: float | None = None,
 ) -> str:
-    """Return the outcome of a comparison in words.
+    """Return the outcome of a comparison as a sentence.
 
-    Counts of words, the most marked loss, what was left out, what could have been found, and the
-    scope.
+    It has the number of changes by outcome, the largest loss, what was left out, the detectable
+    change, and the scope.
     """
     changes = [
         (load_point.load_point, change)
@@ -186,9 +186,9 @@ def sentence(
 
 
 def _most_marked(changes: Sequence[tuple[str, api.Change]]) -> list[str]:
-    """Return the worst of what got worse, else the best of what got better, in words.
+    """Return in words the largest change for the worse, else the largest for the better.
 
-    Empty where nothing changed.
+    Empty if nothing changed.
     """
     for word, spoken, sign in (
         ("Worse", "the worst", 1),

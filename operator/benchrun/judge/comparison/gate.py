@@ -1,18 +1,20 @@
 """The regression gate: whether a figure is shown to be worse by more than is allowed.
 
-It has its own tests, against the limit and one-sided; the tests of the words are against 0.
+The gate has its own one-sided tests against the limit. The tests for the outcomes of changes
+(Better, Worse) are against 0.
 
-- Regressed: some figure is shown to be beyond the limit, by Hochberg over all gated figures. A
-  change that equals the limit is called Regressed in at most 5 % of comparisons, however many
-  figures are gated.
-- NotRegressed: each figure is shown to be within the limit at 5 %. All of them must be, so that no
-  correction is due (intersection-union test, R. L. Berger, Technometrics 24, 1982).
-- Underpowered: neither, and some figure shows no change although a change from 0 to the limit had a
-  chance of less than 80 % to be found.
-- Inconclusive: neither, near the limit; or something could not be compared.
+- Regressed: some figure is shown to be beyond the limit, by Hochberg's procedure over all gated
+  figures. A change that equals the limit is called Regressed in at most 5 % of comparisons, however
+  many figures are gated.
+- NotRegressed: each figure is shown to be within the limit, at 5 %. No correction is needed,
+  because all figures must be (intersection-union test, R. L. Berger, Technometrics 24, 1982).
+- Underpowered: neither is shown, and some figure shows no change although the probability to find a
+  change from 0 to the limit was below 80 %.
+- Inconclusive: neither is shown, because the change is near the limit or could not be compared.
 
-With one server a side the noise is that of repeats. Servers of one definition differ by more, so
-the words become RegressedHere and NotRegressedHere: they hold for these two servers only.
+With one server a side the noise comes from repeats. Servers of the same definition differ more than
+repeats, so the results become RegressedHere and NotRegressedHere: they hold only for these two
+servers.
 """
 
 import math
@@ -42,7 +44,7 @@ _ANSWERS: Mapping[Gate, str] = {
 
 
 def answer(word: Gate, why: str, *, one_server_is_enough: bool) -> str:
-    """Return the sentence that begins with what the gate found: "regressed: MeanTTFT at ..."."""
+    """Return a sentence that begins with the gate's result: "regressed: MeanTTFT at ..."."""
     short = word == "NotRegressedHere" and not one_server_is_enough
     return f"{ONE_SERVER if short else _ANSWERS[word]}: {why}"
 
@@ -74,10 +76,10 @@ def gate(
     *,
     max_regression_percent: float,
 ) -> tuple[Gate, str]:
-    """Decide the gate: return its word, and the figure that decided in a sentence.
+    """Decide the gate: return its result, and a sentence with the figure that decided.
 
-    `required`: the load points that must be within the limit, with their hypotheses; None where a
-    load point could not be compared. A throughput that the arrivals set is not tested.
+    `required`: the load points that must be within the limit, with their hypotheses; None for a
+    load point that could not be compared. A throughput that the arrivals set is not tested.
     """
     asked = [
         (load_point, hypothesis)
@@ -145,7 +147,7 @@ def _turned(contrast: significance.Contrast) -> significance.Contrast:
 def _loss(
     load_point: str, hypothesis: Hypothesis, max_regression_percent: float
 ) -> _Loss | None:
-    """Return the loss of a figure with its limit, or None where the noise is not known."""
+    """Return the loss of a figure with its limit, or None if the noise is not known."""
     contrast = hypothesis.contrast()
     share = max_regression_percent / 100
     if contrast is None:
@@ -164,11 +166,11 @@ def _loss(
 def _too_weak(
     asked: Sequence[tuple[str, Hypothesis]], losses: Sequence[_Loss]
 ) -> str | None:
-    """Return, in words, the noisiest figure that can't be decided.
+    """Return, in words, the noisiest figure whose comparison is too weak to decide.
 
-    It shows neither a change nor that it is within the limit, and a change from 0 to the limit had
-    a chance of less than 80 % to be found. Where the noise of some figure is not known, return that
-    instead. None if there is no such figure, or a figure is missing.
+    Such a figure shows neither a change nor that it is within the limit, and the probability to
+    find a change from 0 to the limit was below 80 %. If the noise of a figure is not known, return
+    a text that says so. None if there is no such figure, or a figure is missing.
     """
     if any(
         hypothesis.baseline.value is None or hypothesis.candidate.value is None

@@ -1,4 +1,4 @@
-"""The hypotheses of a comparison: did a figure change? All of them are answered together."""
+"""The hypotheses of a comparison, each that a figure changed. All of them are tested together."""
 
 import math
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class Hypothesis:
     def of_arrivals(self) -> str | None:
         """Return why the throughputs can't be compared, or None if they can.
 
-        They can't where the request rate of an open loop, not the server, sets both.
+        They can't if the request rate of an open loop, not the server, sets both.
         """
         return self.baseline.of_arrivals and self.candidate.of_arrivals
 
@@ -89,7 +89,7 @@ class Hypothesis:
         return shift * math.sqrt(contrast.squared_error)
 
     def _is_blocked(self) -> bool:
-        """Return whether both sides were measured in the same blocks, and in enough of them."""
+        """Return whether both sides have the same blocks, enough of them to compare in pairs."""
         blocks = self.baseline.log_blocks.keys()
         return (
             len(blocks) >= significance.MIN_BLOCKS

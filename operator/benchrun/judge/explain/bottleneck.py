@@ -28,7 +28,7 @@ from benchrun.measure import (
 def client_limits(finding: StageFinding) -> Bottleneck:
     """Build the bottleneck Client: the client could not keep up.
 
-    `finding`: ClientSaturated at its worst stage. The evidence has the figures that crossed their
+    `finding` is ClientSaturated at its worst stage; its evidence has the figures that crossed their
     thresholds.
     """
     crossed = str(finding.evidence.get("crossed", "")).split(", ")
@@ -47,8 +47,8 @@ def throughput_is_flat(
 ) -> Bottleneck:
     """Build the bottleneck Compute: more requests ran, and throughput did not grow.
 
-    `where`: such as "from chat/rate=1 to chat/rate=4". `span`: the interval of the change, where it
-    has one.
+    `where` is a text such as "from chat/rate=1 to chat/rate=4". `span` is the interval of the
+    change, if it has one.
     """
     low = pair.low
     high = pair.high
@@ -82,7 +82,7 @@ def kept_up(pressure: Pressure, point: OperatingPoint | None) -> Bottleneck:
 def one_at_a_time(pressure: Pressure) -> Bottleneck:
     """Build the bottleneck None: at most one request was in flight, and none waited.
 
-    A limit can only show where more could have run.
+    A limit can only show if more requests could have run.
     """
     sentence = (
         "No limit shows: at most 1 request was in flight at a time, so the latency of its steps "
@@ -117,9 +117,9 @@ def steps_are_full(
 def held_back(pressure: Pressure, grew: OperatingPointPair | None) -> Bottleneck:
     """Build the bottleneck that keeps requests in the queue.
 
-    As many run as may (SequenceLimit), or as fit the KV cache (KVMemory). Otherwise it is Unknown:
-    they wait for their turn in steps that may have room left. `grew`: a comparison in which
-    throughput still rose with the number running.
+    It is SequenceLimit if as many requests run as are allowed, KVMemory if as many run as fit into
+    the KV cache. Otherwise it is Unknown: requests wait for steps that may or may not be full.
+    `grew` is a comparison in which throughput still rose with the number of running requests.
     """
     limit: LimitKind = "Unknown"
     waited = f"while {number(pressure.waiting_mean)} waited on average"
@@ -193,7 +193,7 @@ def bottleneck_of(
 # or nothing is known about it, the bottleneck is what keeps requests in the queue.
 
 MAX_PREEMPTED_PERCENT = 1.0
-"""Percent of requests that were preempted: with more, work is done twice, and a throughput that
+"""Largest percentage of preempted requests. With more, much work is done twice, and throughput that
 does not grow proves nothing about compute."""
 
 
@@ -239,7 +239,7 @@ class Observed:
     def comparable(self) -> OperatingPoint | None:
         """Return the operating point if it can be compared with others, else None.
 
-        Its throughput must be the server's own (not limited by the client), and of work done once.
+        It can't if the client limits its throughput, or if much work was done twice (preemptions).
         """
         return None if self.works_twice or self.client is not None else self.point
 

@@ -1,7 +1,7 @@
-"""Answers to what people ask of a load point.
+"""Answers to common questions about a load point.
 
-Which repeat is true (prefix cache or compilation), why answers are short, and what the longest
-sequence limits.
+The questions are which repeat to believe (prefix cache or compilation), why answers are short, and
+what the longest sequence limits.
 """
 
 import re
@@ -25,8 +25,8 @@ from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import counters, rounded, sum_of_known
 
 SHORT_BELOW_PERCENT = 99.0
-"""Output tokens in percent of the expected ones, below which an answer is short: some servers count
-the last token of an answer, and some do not."""
+"""Percentage of the expected output tokens below which an answer is short. It is not 100, because
+some servers do not count the last token of an answer."""
 MAX_NAMED = 8  # Repeats that are named; the others are counted.
 _MAX_MODEL_LEN = re.compile(r"\bmax_model_len=([0-9]{1,9})\b")
 _APART = "mean {figure} is {otherMs} ms instead of {trueMs} ms ({changePercent} %)"
@@ -414,7 +414,7 @@ def _max_model_len(
 def _explanation(
     question: str, answer: str, evidence: Evidence, **words: str
 ) -> Explanation:
-    """Return the explanation; `words` stand in its sentence and are no evidence."""
+    """Return the explanation; `words` are used in its sentence but are not evidence."""
     known = {name: value for name, value in evidence.items() if value is not None}
     sentence = in_words(
         _SENTENCES.get(answer) or _SENTENCES[question], {**known, **words}

@@ -23,7 +23,7 @@ from benchrun.names import (
 )
 
 Limits = Mapping[str, measure.ServerLimits]
-"""Limits of one server, by role: all servers of a role are alike."""
+"""Role -> limits of one of its servers, which are all alike."""
 
 
 class QueueExplanation(NamedTuple):
@@ -165,17 +165,17 @@ def _observed(
 
 
 GAUGE_APART = 0.25
-"""Largest relative difference between the mean of a gauge's samples and the mean by the counters,
-as a share of the larger one. Beyond it the samples give no mean: most were taken between two
+"""Largest difference between the mean of a gauge's samples and the mean by the counters, as a share
+of the larger one. If they differ more, the samples do not give a mean: most were taken between two
 batches, or between two steps."""
 
 
 def gauge_is_mean(gauge: float, by_counters: float | None) -> bool:
-    """Return whether a gauge that is read once an interval may stand for a mean.
+    """Return whether the mean of a gauge's samples may be used as its mean over time.
 
-    `gauge` is the mean of its readings. If requests begin and end together, or if steps are long, a
-    gauge is read in one phase more often than in the others. So it is compared with the mean that
-    follows from times, `by_counters`, and believed if that is None.
+    `gauge` is the mean of the samples. If requests begin and end together, or if steps are long,
+    some phases are sampled too often. So it is compared with `by_counters`, the mean that follows
+    from the servers' times. It is believed if that is None.
     """
     return by_counters is None or abs(gauge - by_counters) <= GAUGE_APART * max(
         gauge, by_counters
@@ -183,7 +183,7 @@ def gauge_is_mean(gauge: float, by_counters: float | None) -> bool:
 
 
 def running_by_counters(load_point: LoadPointContext) -> float | None:
-    """Return the mean number of running requests over all stages, by the servers' times.
+    """Return the mean number of running requests over all stages, from the servers' times.
 
     Return None if the servers have several roles, or if the mean of a stage is unknown.
     """
@@ -202,11 +202,12 @@ def running_by_counters(load_point: LoadPointContext) -> float | None:
 def _by_times(
     under: measure.Pressure, running: float, waiting: float | None
 ) -> measure.Pressure:
-    """Return the pressure with the numbers that follow from times, where gauges are no means.
+    """Return the pressure with means from the servers' times instead of those of the gauges.
 
-    `running` and `waiting` replace the means of the gauges. Between two samples the KV cache may
-    have been fuller and all places taken, so its mean usage and a lack of step tokens are left out.
-    A sample with a full cache, or with all places taken, still shows just that.
+    `running` and `waiting` are these means. Between two samples the KV cache may have been fuller,
+    and as many requests may have run as allowed. So the mean usage of the cache, and a lack of step
+    tokens as the cause, are left out. A full cache, or as many running requests as allowed, still
+    count if a sample shows them.
     """
     hold = None if under.hold is measure.Hold.STEP else under.hold
     was_full = hold is measure.Hold.KV_CACHE
@@ -224,12 +225,12 @@ def _by_times(
 def _all_served(
     load_point: LoadPointContext, found: Sequence[StageFinding]
 ) -> bool:
-    """Return whether an open loop set the throughput: all that it sent was served."""
+    """Return whether an open loop set the throughput: all requests that it sent were served."""
     return load_point.expected.load.is_open and kept_up(load_point.stages, found)
 
 
 class _QueueTimes(NamedTuple):
-    """How long and how many requests waited by the servers' own count, over all stages.
+    """How long requests waited, and how many, by the servers' own count, over all stages.
 
     Both are None if a server was not read at both ends of a stage.
     """
@@ -279,8 +280,8 @@ def _point(
 ) -> measure.OperatingPoint | None:
     """Return the operating point of a role: tokens a second, running requests and KV cache usage.
 
-    Only tokens that the role computes count. If every stage has a plateau, the tokens are those of
-    the plateaus. Return None without samples or tokens.
+    Only tokens that the role computes count. If every stage has a steady part, only tokens in the
+    steady parts count. Return None without samples or tokens.
     """
     found = throughputs(load_point.stages)
     output = found["output_throughput"] or 0.0

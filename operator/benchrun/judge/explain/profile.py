@@ -1,11 +1,11 @@
-"""What a profile says: whether kernels compute, wait for memory, or wait for the host.
+"""What a profile shows: whether kernels compute, wait for memory, or wait for the host.
 
-It is a rule of thumb, with its numbers. Host: the share of the time in which no kernel ran. Compute
-or memory: the roofline (Williams, Waterman, Patterson 2009). A matrix of weights is read once a
-step and used for each of the step's tokens. With 16-bit weights, two bytes a weight cancel against
-two operations a token, so a step has as many operations a byte as it has tokens. With fewer
-operations a byte than a device is built for, it waits for memory. Attention over long contexts is
-not counted.
+It is a rule of thumb, given with its numbers. The share of the time in which no kernel ran shows a
+wait for the host. Compute or memory is decided by the roofline model (Williams, Waterman, Patterson
+2009). A matrix of weights is read once a step and used for each token of the step. A 16-bit weight
+has two bytes and takes two operations a token, so a step has as many operations a byte as it has
+tokens. If that is fewer than the device can do for each byte that it reads, the device waits for
+memory. Attention over long contexts is not counted.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ LOST = "the server or its client ended before it was taken; every stage was meas
 def profile_status(found: ProfileResult | None) -> ProfileStatus:
     """Build the status of a profile from its record.
 
-    It is Unknown with a reason where there is no record (None), or no kernel in its trace.
+    It is Unknown, with a reason, if there is no record (None) or its trace has no kernel.
     """
     summary = found.summary if found is not None else None
     if (
@@ -129,7 +129,7 @@ def _limit(summary: TraceSummary) -> tuple[ProfileLimit, str]:
 def profiled_row(
     results: Sequence[Result], profile: ProfileStatus | None
 ) -> Result | None:
-    """Return the load point whose load was profiled: the highest of its workload.
+    """Return the row of the load that was profiled: the highest load point of its workload.
 
     None if there is no profile, or no row of its workload.
     """
@@ -142,9 +142,9 @@ def profiled_row(
 
 
 def backed(results: list[Result], profile: ProfileStatus | None) -> list[Result]:
-    """Return the results with what the profile says at the load point that was profiled.
+    """Return the results, with the profile's result added to the load point that was profiled.
 
-    It is added where the bottleneck there is Compute.
+    It is added only if the bottleneck of that load point is Compute.
     """
     found = profiled_row(results, profile)
     if profile is None or found is None or found.bottleneck is None:
@@ -157,7 +157,7 @@ def backed(results: list[Result], profile: ProfileStatus | None) -> list[Result]
 
 
 def with_profile(before: Bottleneck, profile: ProfileStatus) -> Bottleneck:
-    """Add what the profile says to the sentence that compute is the limit.
+    """Return the bottleneck Compute with the profile's result added to its sentence.
 
     Any other bottleneck is returned unchanged.
     """

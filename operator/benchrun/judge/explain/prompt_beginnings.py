@@ -1,10 +1,9 @@
-"""Which prompts of a stage begin like prompts sent before it.
+"""Which prompts of a stage begin like prompts that were sent before.
 
-By the generator of a random dataset, by its seed, and by the test request. What is found so is
-computed from the spec, not measured.
-
-Premise: the run is all that was sent, and the server keeps what it computed. So the share is what a
-prefix cache may find, and stands beside what it found.
+This is computed from the spec, not measured: from a random dataset's generator and seed, and from
+test requests. It assumes that nothing but the run was sent, and that the server keeps all that it
+computed. So the share is the most that a prefix cache can find; it is shown beside what the server
+did find.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,31 +26,31 @@ from benchrun.plan.old_vllm_stream import old_draws
 from benchrun.plan.stages import PlannedStage
 
 Family = tuple[str | int, ...]
-"""Identifies prompts that begin alike where they have the same number."""
+"""Key of stages whose prompts begin alike, the n-th prompt of one like the n-th of the others."""
 
 
 class Beginnings(NamedTuple):
-    """Of the prompts of one stage."""
+    """How the prompts of one stage begin."""
 
     # Name of the generator; None: the prompts are no random words.
     generator: str | None
     requests: int
     test_request: bool
     sent_before: tuple[str, ...]
-    """Earlier stages whose prompts these begin like, in order of sending."""
+    """Earlier stages with prompts that begin alike, in order of sending."""
     # Percent of the prompt tokens that are in whole blocks sent before.
     percent: float | None
 
 
 class _Prompts(NamedTuple):
-    """Of one stage, in order of sending."""
+    """The prompts of one stage, in order of sending."""
 
     family: Family | None  # None: the prompts of no other stage begin alike.
     tokens: Sequence[int]
 
 
 class _Sent(NamedTuple):
-    """What stages of a family sent so far."""
+    """The prompts that the stages of a family have sent so far."""
 
     stages: list[str]
     tokens: list[int]  # Longest prompt sent in tokens, by the number of the prompt.
@@ -60,10 +59,10 @@ class _Sent(NamedTuple):
 def beginnings(
     spec: BenchmarkRunSpec, *, last: str, block_tokens: int
 ) -> dict[str, Beginnings]:
-    """Return how prompts begin of every stage up to the `last` one that was measured, by its id.
+    """Return stage id -> how the stage's prompts begin, up to the `last` stage that was measured.
 
-    In the order of the plan. Left out are stages of which nothing is known: their prompts are no
-    random words and they have no test request.
+    Stages are in the order of the plan. A stage without random prompts and without a test request
+    is left out, because nothing is known of it.
     """
     sent: dict[Family, _Sent] = {}
     found: dict[str, Beginnings] = {}
@@ -86,7 +85,7 @@ def _of_stage(
     sent: dict[Family, _Sent],
     block_tokens: int,
 ) -> Beginnings:
-    """Return how the prompts of one stage begin, and add them to what was `sent`."""
+    """Return how the prompts of one stage begin, and add them to `sent`."""
     prompts = _prompts(spec, stage, data)
     before = sent.get(prompts.family) if prompts.family is not None else None
     known = [] if before is None else before.tokens[: len(prompts.tokens)]
@@ -146,9 +145,9 @@ def _prompts(
 def _percent(
     tokens: Sequence[int], cached: Sequence[int], block: int
 ) -> float | None:
-    """Return the percent of the tokens that a cache may hold, in whole blocks.
+    """Return the percentage of the tokens that a cache may hold, in whole blocks.
 
-    The last token of a prompt is always computed, and with it its block.
+    The last block of a prompt never counts, because the last token is always computed.
     """
     whole = sum(tokens)
     found = sum(
@@ -167,7 +166,7 @@ def _remember(sent: _Sent, stage: str, tokens: Sequence[int]) -> None:
 
 
 def block_tokens_of(engine: Engine, servers: Sequence[ServerStatus]) -> int:
-    """Return what the servers report of themselves, else what most servers of the engine have."""
+    """Return the block size that the servers report, else the engine's default."""
     texts = [
         engine.reported(EngineSetting.BLOCK_TOKENS, server.reported) or ""
         for server in servers
@@ -201,10 +200,10 @@ def with_beginnings(
     found: Mapping[str, Beginnings],
     stages: Mapping[str, Sequence[str]],
 ) -> list[Result]:
-    """Return the rows, each with how its prompts begin where that raises a question.
+    """Return the rows, with an explanation of how prompts begin where people may ask for one.
 
-    It does where vLLM's generator made them, or a test request was sent. `stages`: those
-    measured of each load point, in order of repeats.
+    That is so if vLLM's generator made the prompts, or a test request was sent. `stages` has the
+    measured stages of each load point, in the order of repeats.
     """
     return [
         _explained(row, [found[s] for s in stages[row.load_point] if s in found])
@@ -249,14 +248,14 @@ def _explained(row: Result, repeats: Sequence[Beginnings]) -> Result:
 
 
 def _earlier_load_point(of: Beginnings) -> str | None:
-    """Return the load point that sent prompts which begin alike, the last of several."""
+    """Return the last earlier load point whose prompts begin alike; None if there is none."""
     return of.sent_before[-1].rpartition("/")[0] if of.sent_before else None
 
 
 def earlier_load_points(
     found: Mapping[str, Beginnings], stages: Mapping[str, Sequence[str]]
 ) -> dict[str, str]:
-    """Return, by load point, the one that sent prompts which begin alike before its first stage."""
+    """Return load point -> load point that sent prompts which begin alike before its own."""
     first = {
         load_point: found[ids[0]]
         for load_point, ids in stages.items()

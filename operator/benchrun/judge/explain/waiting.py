@@ -8,13 +8,13 @@ from benchrun.measure import Hold, MeanLengths, Pressure, ServerLimits, rounded
 # Share of the samples: a rarer queue is just the beginning of the load.
 MIN_QUEUED_SHARE = 0.1
 MIN_QUEUE_MS = 1.0
-"""Mean wait in milliseconds, by the servers' own count: a shorter one does not matter."""
+"""Least mean wait that matters, in milliseconds, by the servers' own count."""
 STAYED_SHARE = 0.95
-"""Share of the limit that must run on average to say that running stayed at the limit."""
+"""If the mean of running requests is at least this share of the limit, they "stayed" at it."""
 
 
 def percent(value: float | None) -> str:
-    """Return a percentage with its sign, such as "9.4 %"; "an unknown share" for None."""
+    """Return a percentage as text, such as "9.4 %"; "an unknown share" for None."""
     return "an unknown share" if value is None else f"{number(value)} %"
 
 
@@ -33,12 +33,11 @@ def waiting(
 ) -> Waiting:
     """Explain why requests waited in the server.
 
-    `pressure`: None where no sample caught the server busy. `overload`: arrivals of an open loop
-    that exceed what is completed; None where they do not. `queue_ms`: how long a request waited on
-    average by the servers' own count, which misses no moment between two samples;
-    `waiting_by_times`: how many waited on average by the same count.
-
-    Premise of "hardly any waited": the samples would have shown a queue.
+    `pressure` is None if no sample caught the server busy. `overload` is set if an open loop's
+    arrivals exceed the completed requests. `queue_ms` is the mean wait of a request by the servers'
+    own count, which also covers the time between samples. `waiting_by_times` is the mean number of
+    waiting requests by the same count: if it shows a queue that the samples missed, the reason is
+    unknown.
     """
     if pressure is None and queue_ms is not None and queue_ms < MIN_QUEUE_MS:
         found = Waiting(
@@ -65,7 +64,7 @@ def waiting(
             sentence = (
                 f"Requests waited, {number(waiting_by_times)} on average by the servers' own "
                 f"times, but only {pressure.queued} of {pressure.samples} samples show a queue: "
-                "they can't tell what it waited for."
+                "they can't tell what the requests waited for."
             )
         tokens = (
             {"maxNumBatchedTokens": limits.step_tokens}
@@ -88,7 +87,7 @@ def waiting(
 
 
 def _missed_a_queue(pressure: Pressure, by_times: float | None) -> bool:
-    """Return whether requests waited by the servers' own times, more than are on their way in."""
+    """Return whether, by the servers' own times, more requests waited than are just entering."""
     least = max(MIN_WAITING, MIN_QUEUED_SHARE * pressure.running_mean)
     return by_times is not None and by_times >= least
 
@@ -151,9 +150,9 @@ def _reason(
 
 
 def cache_in_use(pressure: Pressure, before: str) -> str:
-    """Return the most that was in use, with `before` in front; empty where it is not known.
+    """Return a text with the highest usage of the KV cache; empty if it is not known.
 
-    For example "with at most 9.4 % of the KV cache in use".
+    The text begins with `before`, such as "with at most 9.4 % of the KV cache in use".
     """
     usage = pressure.kv_max_percent
     return (
@@ -162,10 +161,11 @@ def cache_in_use(pressure: Pressure, before: str) -> str:
 
 
 def held_at(pressure: Pressure) -> str:
-    """Return what ran while others waited, in words.
+    """Return in words how many requests ran while others waited.
 
-    Such as "running stayed at 256, the server's max-num-seqs". It says "reached" where requests
-    that end together leave the gauge below the limit for a part of each step.
+    An example is "running stayed at 256, the server's max-num-seqs". It says "reached" instead of
+    "stayed at" if requests that end together leave the gauge below the limit for a part of each
+    step.
     """
     if pressure.hold is Hold.SEQUENCES:
         whose = (

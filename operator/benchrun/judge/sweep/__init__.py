@@ -1,4 +1,4 @@
 """The variants of a sweep side by side: the table, the best, and the Pareto front.
 
-Built on `judge.comparison`: the unit is a fresh server.
+It is built on `judge.comparison`: each run of a variant is a fresh server, and gives one value.
 """

@@ -1,6 +1,6 @@
 """The best variant by each objective, and the Pareto front of throughput against TPOT.
 
-Beside the best stand the variants that would be better if they were decided.
+With the best come the undecided variants: those with more throughput that may meet the objectives.
 """
 
 import math
@@ -33,16 +33,16 @@ from benchrun.plan import Variant
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A variant with its runs that were measured to their end: one fresh server each."""
+    """A variant with its runs that were measured to the end; each is a fresh server."""
 
     variant: Variant
     runs: tuple[MeasuredRun, ...]
 
     def at(self, load_point: str) -> tuple[tuple[MeasuredRun, Result], ...]:
-        """Return the runs that have figures of this load point, with these figures.
+        """Return the runs that have figures at this load point, with these figures.
 
-        Only runs whose figures can be trusted; if there are none, all that have figures. So one
-        server's bad luck does not spoil what the others measured.
+        Runs with Invalid figures are left out, unless all are Invalid. So one server's bad luck
+        does not spoil the figures of the others.
         """
         found = tuple(
             (run, row)
@@ -62,14 +62,14 @@ class Side:
 def are_per_gpu(sides: Sequence[Side]) -> bool:
     """Return whether throughput is compared per GPU, that is, whether every variant has GPUs.
 
-    Variants with and without GPUs are not mixed: then whole servers are compared.
+    Otherwise whole servers are compared.
     """
     return all(side.variant.gpus for side in sides)
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A variant at a load point, by its runs that can be trusted there."""
+    """A variant at a load point, with the runs that can be trusted there (`Side.at`)."""
 
     side: Side
     load_point: str
@@ -79,7 +79,7 @@ class Contender:
 
     @property
     def throughput(self) -> float:
-        """Return the throughput in tokens a second that contenders are ordered by; 0 if unknown."""
+        """Return the throughput in tokens a second by which contenders are ordered; 0: unknown."""
         return self.output.value or 0.0
 
     @property
@@ -89,7 +89,7 @@ class Contender:
 
     @property
     def rows(self) -> tuple[Result, ...]:
-        """Return what the variant's runs measured at this load point."""
+        """Return the rows of the variant's runs at this load point."""
         return tuple(row for _, row in self.side.at(self.load_point))
 
     @property
@@ -98,7 +98,7 @@ class Contender:
         return all(row.verdict in TRUSTED for row in self.rows)
 
     def outcomes(self, objective: Objective) -> list[ObjectiveResult | None]:
-        """Return each run's outcome of the objective, None where its status lacks it."""
+        """Return each run's outcome for the objective; None if the run's status lacks it."""
         limit = (
             objective.metric,
             float(objective.percentile),
@@ -122,21 +122,21 @@ class Contender:
         ]
 
     def keeps(self, objective: Objective) -> bool:
-        """Return whether each run met the objective here, with certainty."""
+        """Return whether every run certainly met the objective at this load point."""
         found = self.outcomes(objective)
         return self.is_trusted and all(
             each and each.outcome == "Met" for each in found
         )
 
     def misses(self, objective: Objective) -> bool:
-        """Return whether some run missed the objective here, with certainty."""
+        """Return whether some run certainly missed the objective at this load point."""
         found = self.outcomes(objective)
         return self.is_trusted and any(
             each and each.outcome == "Missed" for each in found
         )
 
     def is_open(self, objectives: Sequence[Objective]) -> bool:
-        """Return whether all objectives may be met here, but not with certainty."""
+        """Return whether all objectives may be met at this load point, but not certainly."""
         if any(map(self.misses, objectives)):
             return False
         return not (self.is_trusted and all(map(self.keeps, objectives)))
@@ -145,10 +145,10 @@ class Contender:
 def contenders(
     sides: Sequence[Side], load_points: Sequence[str]
 ) -> list[Contender]:
-    """Return each variant at each load point where it has a throughput.
+    """Return each variant at each load point at which it has a throughput.
 
-    The throughput is of the part of the stage that all trusted load points of its workload have.
-    Contenders with Invalid figures are included, but win nothing.
+    The throughput is taken from the part of a stage that all trusted load points of its workload
+    have. Contenders with Invalid figures are included, but can't be the best.
     """
     found = [
         (side, load_point, [row for _, row in side.at(load_point)])
@@ -201,8 +201,8 @@ def best_variants(
 ) -> list[BestVariant]:
     """Return the best variant of each workload by each criterion.
 
-    The criteria are throughput alone, each objective, and where there are several, all of them
-    together. There is no entry where every load point missed the objective.
+    The criteria are throughput alone, each objective, and all objectives together if there are
+    several. A criterion that every load point missed has no entry.
     """
     criteria: list[tuple[str, Sequence[Objective]]] = [(THROUGHPUT, ())]
     criteria += [
@@ -227,7 +227,7 @@ def _best(
     limits: Sequence[Objective],
     among: Sequence[Contender],
 ) -> BestVariant | None:
-    """Return the best that is certain, with the undecided variants, or None if there is neither."""
+    """Return the best variant that is certain, and the undecided variants; None without either."""
     able = [
         each for each in among if each.is_trusted and all(map(each.keeps, limits))
     ]
@@ -247,7 +247,7 @@ def _best(
 
 
 def _as_best(first: Contender, able: Sequence[Contender]) -> Mapping[str, object]:
-    """Return the fields of the best among the contenders that are certain."""
+    """Return the fields for `first`, the best of the contenders that are certain (`able`)."""
     others = [each for each in _highest(able) if each.side is not first.side]
     # A variant stands there with its highest load point; all its load points were compared.
     tied = [
@@ -287,10 +287,10 @@ def _as_best(first: Contender, able: Sequence[Contender]) -> Mapping[str, object
 def _undecided(
     best: Contender | None, open_ones: Sequence[Contender]
 ) -> list[Contender]:
-    """Return the open contenders with more throughput than the best, one of each variant.
+    """Return the open contenders with more throughput than the best, one for each variant.
 
-    A variant stands there with the highest of these load points. A contender that serves the same
-    arrivals as the best does not have more. Without a best, all open contenders count.
+    Each variant is given with its highest such load point. A contender that serves the same
+    arrivals as the best does not count as having more. Without a best, all open contenders count.
     """
     return _highest(
         [
@@ -331,8 +331,8 @@ def _as_undecided(
 ) -> UndecidedVariant:
     """Build the entry of an undecided contender: why, and how many requests would decide it.
 
-    That is the number of requests of a run: the most that any of its runs needs for any of these
-    objectives. None if one of these numbers is not known.
+    The number is that of one run: the most that any run needs for any of these objectives. It is
+    None if one of these numbers is not known.
     """
     requests: int | None = None
     if contender.is_trusted:
@@ -384,10 +384,11 @@ def _why(objective: Objective, outcomes: Sequence[ObjectiveResult | None]) -> st
 def _is_beaten(by: Contender, other: Contender, *, questions: int) -> bool:
     """Return whether `by` is shown to have more throughput than `other`.
 
-    The error is 5 % over this many questions. False where the noise is not known. Multiple
-    comparisons with the best (J. C. Hsu, Annals of Statistics 9, 1981; Bonferroni in place of
-    Dunnett's constant): contenders that are not beaten by the highest may be the best, and the best
-    is among them with 95 %, though the highest was chosen by its figure.
+    The error is 5 % over all `questions`. False if the noise is not known. The method is multiple
+    comparisons with the best (J. C. Hsu, Annals of Statistics 9, 1981), with Bonferroni's
+    correction instead of Dunnett's constant. Contenders that the highest does not beat may be the
+    best; with 95 % probability the best is among them, although the highest was chosen by its
+    figure.
     """
     contrast = _contrast(by, other)
     return contrast is not None and contrast.exceeds(0.0) <= (1 - CONFIDENCE) / max(
@@ -416,8 +417,8 @@ def _serve_the_same(one: Contender, other: Contender) -> bool:
 def pareto_front(contenders: Sequence[Contender]) -> list[FrontPoint]:
     """Return the Pareto front of each workload, from the lowest TPOT on.
 
-    With each point throughput rises. Points that are equal on both axes are one: the one with the
-    most throughput.
+    Throughput rises from point to point. Of points that are equal on both axes only the one with
+    the most throughput is kept.
     """
     by_workload: dict[str, list[Contender]] = defaultdict(list)
     for each in contenders:
@@ -429,10 +430,10 @@ def pareto_front(contenders: Sequence[Contender]) -> list[FrontPoint]:
 def _front(points: Sequence[Contender]) -> list[FrontPoint]:
     """Return the front of one workload.
 
-    From the most throughput down, a point joins it if its TPOT is lower than that of all points
-    there; those that have no more throughput than the new point leave. So every other point is
-    beaten by one of the front, or equal to one on both axes. On a curve with small steps, both ends
-    are on the front though neighbours are equal.
+    Points are taken from the most throughput down. A point joins the front if its TPOT is lower
+    than that of all points on it; points that do not have more throughput than the new point then
+    leave. So each point off the front is worse than a point on it, or equal to one on both axes. On
+    a curve with small steps both ends are on the front, although neighbours are equal.
     """
     kept: list[Contender] = []
     questions = len(points) - 1
@@ -458,7 +459,7 @@ def _front(points: Sequence[Contender]) -> list[FrontPoint]:
 
 
 def _has_more(one: Contender, other: Contender, questions: int) -> bool:
-    """Return whether `one` has more throughput than `other`; the same arrivals are equal."""
+    """Return whether `one` has more throughput than `other`; no if both serve the same arrivals."""
     if one.throughput <= other.throughput or _serve_the_same(other, one):
         return False
     return _is_above(
@@ -487,7 +488,7 @@ def _is_above(
 ) -> bool:
     """Return whether `high` exceeds `low` by more than the least change that matters.
 
-    Where the noise is known, it must exceed `low` by more than noise, too.
+    If the noise is known, the difference must also exceed the noise.
     """
     if high < low * EQUAL_BELOW:
         return False

@@ -1,7 +1,7 @@
 """The table of a sweep: every variant at every load point, against the baseline.
 
-All words of the table are corrected together, as in a comparison of two runs: the chance of any
-false one stays at 5 %.
+All changes in the table are corrected together for multiple testing, as in a comparison of two
+runs: the probability of any false outcome stays at 5 %.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -139,9 +139,9 @@ def table(
 def _asked(base: Side, side: Side, load_point: str, *, replications: int) -> Pair:
     """Build the pair of sides to compare at a load point.
 
-    The pair has a question for each metric that either side has: did it change? If a server is
-    split into roles, TTFT and E2EL come first, because they show whether the split pays. If the
-    sides can't be compared, the pair has the reason instead of questions.
+    The pair has a hypothesis for each metric that either side has. If a server is split into roles,
+    TTFT and E2EL come first, because they show whether the split pays. If the sides can't be
+    compared, the pair has the reason instead of hypotheses.
     """
     before = base.runs_at(load_point)
     after = side.runs_at(load_point)
@@ -241,7 +241,7 @@ def _changes(
     """Return the changes without the values of both sides, which the rows show as metrics.
 
     A throughput keeps its values if the comparison took them from another part of the stage than
-    the rows did.
+    the rows.
     """
     shown = {
         throughput_at(compared.load_point, each.runs_at(compared.load_point))
@@ -258,10 +258,10 @@ def _changes(
 def _limit(
     base: Side, side: Side, compared: api.ComparedLoadPoint
 ) -> api.Bottleneck | None:
-    """Return the limit that both sides together show, or None.
+    """Return the bottleneck that shows only from both sides together, or None.
 
-    Its evidence is left out, because its sentence has the numbers. What a profile of the load point
-    says is added to the sentence.
+    Its evidence is left out, because its sentence has the numbers. The result of a profile of the
+    load point is added to the sentence.
     """
     names = (base.variant.name, side.variant.name)
     load_point = compared.load_point
@@ -309,7 +309,7 @@ def _metrics(
 def _measured(
     variant: Variant, run: TabledRun, status: api.BenchmarkRunStatus
 ) -> MeasuredRun:
-    """Build the measured run of a variant, with the seed of its block as it was sent."""
+    """Build the measured run of a variant, whose spec has the seed of its block that was used."""
     block = block_of(run.name, sweep_variant=variant.number)
     return MeasuredRun(
         run.name, run.uid, in_block(variant.spec, block or 1), status, block
@@ -325,12 +325,12 @@ def sweep_table(
     missing: Mapping[str, str],
     whole: bool = False,
 ) -> SweepTable:
-    """Build the table of these runs, cut to what a status holds unless it is wanted `whole`.
+    """Build the table of these runs, cut to fit a status unless it is to be `whole`.
 
     `measured` holds the statuses of finished runs, by uid. `missing` says, by variant, why it has
     no figures.
 
-    Raises ValueError where the spec has no variants.
+    Raises ValueError if the spec has no variants.
     """
     listed = planned_variants(spec)
     finished = [run for run in runs if run.uid in measured]
@@ -390,7 +390,7 @@ def load_points_of(sides: Sequence[Side], planned: Sequence[str]) -> list[str]:
 def costs(side: Side, load_point: str) -> dict[str, float | None]:
     """Return the costs that every run of the side has at this load point.
 
-    Each cost is the geometric mean over the runs, as is the throughput from which it is computed.
+    Each cost is the geometric mean over the runs, like the throughput from which it is computed.
     """
     rows = [row for _, row in side.at(load_point)]
     values = {
@@ -407,7 +407,7 @@ def costs(side: Side, load_point: str) -> dict[str, float | None]:
 def found_loads(side: Side) -> list[FoundLoad]:
     """Return the loads that searches found, one entry for each searched workload, in their order.
 
-    An entry has one load for each run; "none" where the search found none.
+    An entry has one load for each run, or "none" if the run's search found no load.
     """
     by_workload: dict[str, list[api.SearchResult]] = {}
     for run in side.runs:
@@ -446,18 +446,18 @@ def server_figures(side: Side, load_point: str) -> dict[str, float | None]:
 
 
 MAX_BYTES = 60_000
-"""Bytes of rows, best, front and searches together. Leaves 40 kB for variants, their messages, and
-conditions."""
+"""Most bytes of rows, best, front and searches together. This leaves 40 kB for variants with their
+messages, and for conditions."""
 _GIVEN_BY_OTHERS = (PER_GPU, api.KEYS["TotalTokenThroughput"], api.TOTAL_COST)
-"""Figures that follow, closely enough, from the remaining ones and the spec."""
+"""Figures that are dropped first: the remaining ones and the spec give nearly the same."""
 
 
 def fitted(whole: SweepTable, *, max_bytes: int = MAX_BYTES) -> SweepTable:
     """Cut a table to its share of the status.
 
-    The cuts are made roughly in this order: changes with one outcome word after the other, ties and
-    undecided variants, figures, and at last entries from the ends of the lists. `outcomes` keeps
-    the words.
+    The cuts are made roughly in this order: changes, one outcome after the other; ties and
+    undecided variants; figures; at last entries from the ends of the lists. `outcomes` keeps all
+    outcomes.
     """
 
     def size(found: SweepTable) -> int:
@@ -496,7 +496,7 @@ def _without(word: api.Word) -> "_Cut":
 
 
 def _of_rows(field: str, value_of: Callable[[SweepRow], object]) -> "_Cut":
-    """Return a cut that gives a field another value in every row."""
+    """Return a cut that replaces the value of a field in every row."""
 
     def cut(found: SweepTable) -> SweepTable:
         rows = [
@@ -517,7 +517,7 @@ def _without_figures(names: Collection[str]) -> "_Cut":
 
 
 def _undecided(most: int) -> "_Cut":
-    """Return a cut that keeps at most this many undecided variants, and counts the others."""
+    """Return a cut that keeps at most `most` undecided variants, and counts the others."""
 
     def cut(found: SweepTable) -> SweepTable:
         best = [

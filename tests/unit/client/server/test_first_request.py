@@ -167,13 +167,13 @@ async def test_a_completion_with_a_token_is_good(api: Api) -> None:
         ),
         pytest.param(
             "CanaryFailed",
-            "without a token",
+            "that has no token",
             streaming("data: [DONE]\n\n"),
             id="no-token",
         ),
         pytest.param(
             "CanaryFailed",
-            "an event that is no JSON",
+            "an event that is not JSON",
             streaming("data: {7}\n\n"),
             id="no-json",
         ),

@@ -293,11 +293,11 @@ def test_an_event_that_lacks_its_empty_line_at_the_end_is_read_where_it_is_whole
         ("no event of a stream, but an empty body", b""),
         ("no event of a stream, but '<html>", b"<html>hello</html>"),
         ('no event of a stream, but \'{"text"', b'{"text": 1}\n{"text": 2}\n'),
-        ("no JSON object: 'hello'", b"data: hello\n\n"),
-        ("no JSON: '{7}'", b"data: {7}\n\n"),
+        ("not a JSON object: 'hello'", b"data: hello\n\n"),
+        ("not JSON: '{7}'", b"data: {7}\n\n"),
         ('error: \'{"error"', b'data: {"error": {"message": "dead"}}\n\n'),
         ('error: \'{"message"', b'event: error\ndata: {"message": "dead"}\n\n'),
-        ("choice is no object", b'data: {"choices": [7]}\n\n'),
+        ("choice is not an object", b'data: {"choices": [7]}\n\n'),
     ],
 )
 def test_what_is_no_stream_is_told_with_its_bytes(words: str, text: bytes) -> None:

@@ -277,7 +277,7 @@ def test_what_is_measured_sends_the_same_with_a_profile_and_without() -> None:
 def test_a_profile_is_of_its_stage_alone() -> None:
     """A measured stage without requests would have no figures."""
     record = asyncio.run(profiled(Sender(), {}, []))
-    with pytest.raises(ValueError, match="of no other"):
+    with pytest.raises(ValueError, match="only the stage profile"):
         StageRecord.model_validate(
             record.model_dump(by_alias=True) | {"stage_id": "chat/rate=1/r1"}
         )
