@@ -137,7 +137,7 @@ def test_counts_of_zero_are_no_values() -> None:
 
 @pytest.mark.parametrize("percent", [-1, 100.5])
 def test_a_percentile_outside_of_0_to_100_is_rejected(percent: float) -> None:
-    with pytest.raises(ValueError, match="between 0 and 100"):
+    with pytest.raises(ValueError, match="from 0 to 100"):
         Distribution.of([1]).percentile(percent)
 
 

@@ -312,7 +312,7 @@ def test_nothing_was_measured() -> None:
 def test_the_budget_is_spent_before_all_was_started() -> None:
     status = settled(sweep_body(gpuSecondsBudget=100), done("seqs-v1-r1"))
     assert condition(status, "Failed") == ("True", "GPUSecondsBudgetSpent")
-    assert "1 were not started" in (status.message or "")
+    assert "1 runs were not started" in (status.message or "")
     assert [row.verdict for row in status.results] == ["Valid", "Unknown"]
 
 
