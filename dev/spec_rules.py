@@ -16,9 +16,9 @@ from zlib import crc32
 
 MODULE = "benchrun.api.spec_rules"
 _HEAD = '''\
-"""Every rule of the spec, and every message with figures, as a function of `self`.
+"""Python functions for all CEL rules of the spec, and for all messages that contain figures.
 
-The key of a function is the checksum of its CEL.
+`self` is the part of the spec that has the rule. The key of a function is the CRC-32 of its CEL.
 """
 
 import re

@@ -656,7 +656,7 @@ def is_bounded(sample: LatencySample, percent: float) -> bool:
 
 
 class Rounds(NamedTuple):
-    """The rounds that were measured (`StageShape.rounds`), and the rounds that are needed."""
+    """The rounds that were measured (`StageShape.rounds`), and how many a percentile needs."""
 
     seen: float
     needed: int

@@ -97,7 +97,7 @@ class Distribution:
         return self.values[bisect_left(self.through, rank)]
 
     def _each(self, of_values: Iterable[float]) -> Iterable[float]:
-        """Multiply a figure of each distinct value by how often that value occurs."""
+        """Multiply each number, one for each of `values`, by how often that value occurs."""
         if len(self.values) == self.count:
             return of_values
         return map(mul, of_values, map(sub, self.through, (0, *self.through)))

@@ -1,10 +1,10 @@
 """`agent` data: one long conversation, sent many times with another date or time.
 
 Date and time stand before the first user turn. With a static prefix all requests of a stage have
-the same date; with a dynamic prefix each request has the date a day before the last one's, and all
-share the system turn. Each stage has its own time of day, so that stages do not share entries of
-the prefix cache. With several turns each request repeats the request before it, followed by the
-recorded answer, and is sent long after it.
+the same date. With a dynamic prefix each new conversation is dated one day earlier than the one
+before, and all share the system turn. Each stage has its own time of day, so that stages do not
+share entries of the prefix cache. With several turns each request repeats the previous request of
+its conversation, followed by the recorded answer, and is sent long after it.
 """
 
 import random

@@ -1,7 +1,7 @@
 # Generated from the rules in operator/benchrun/api by: python -m dev.generate
-"""Every rule of the spec, and every message with figures, as a function of `self`.
+"""Python functions for all CEL rules of the spec, and for all messages that contain figures.
 
-The key of a function is the checksum of its CEL.
+`self` is the part of the spec that has the rule. The key of a function is the CRC-32 of its CEL.
 """
 
 import re

@@ -217,7 +217,7 @@ class Kubectl:
 async def _drained(
     process: asyncio.subprocess.Process, errors: asyncio.Task[bytes]
 ) -> None:
-    """Read what is left of both outputs, without which the process can't end, and wait for it."""
+    """Read the rest of both outputs and wait for the process, which can't end before that."""
     while process.stdout is not None and await process.stdout.read(CHUNK_BYTES):
         pass
     await errors

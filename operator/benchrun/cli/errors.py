@@ -81,7 +81,7 @@ IMMUTABLE = r"spec\.(\w+) is immutable"
 
 
 class KubectlError(CommandError):
-    """kubectl could not do it; the text says why, and what to do."""
+    """A kubectl command failed; the text says why, and what to do."""
 
     def __init__(self, text: str, trouble: Trouble = "Other") -> None:
         super().__init__(text)

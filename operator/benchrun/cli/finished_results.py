@@ -163,7 +163,7 @@ def with_document(named: NamedRun, config_maps: FindConfigMap | None) -> Reporte
 
 
 def show_notes(found: Reported, console: Console) -> None:
-    """Print what could not be read, where the tables lack something for it."""
+    """Print what could not be read, if the tables lack something because of it."""
     for note in found.notes if found.status.truncated else ():
         console.print(f"note: {note}; {STATUS_ONLY}", markup=False, soft_wrap=True)
 

@@ -126,7 +126,7 @@ class Following:
         self.fault: Exception | None = None
 
     def waiting(self) -> list[str]:
-        """Return the names of those that have not ended and can still be followed."""
+        """Return the names of runs and sweeps that have not ended and can still be followed."""
         return [
             name
             for name in self._targets
@@ -134,7 +134,7 @@ class Following:
         ]
 
     def show(self) -> None:
-        """Report those that have not ended, in the order in which they were first seen."""
+        """Report runs and sweeps that have not ended, in the order of their first sight."""
         waiting = self.waiting()
         self._reporter.show(
             [followed for name, followed in self.known.items() if name in waiting]

@@ -36,7 +36,7 @@ class LogReporter:
         self._logs: defaultdict[str, live_view.Log] = defaultdict(live_view.Log)
 
     def show(self, followed: Sequence[Followed]) -> None:
-        """Print what has changed of those that have not ended.
+        """Print what has changed of the runs and sweeps that have not ended.
 
         This is called after every change, and in between.
         """

@@ -491,7 +491,7 @@ def with_severities(
 ) -> api.BenchmarkRunSpec:
     """Return the spec with the wanted severities.
 
-    Those that it sets itself stay for all other codes.
+    Severities that the spec sets for other codes stay.
     """
     rules = {rule.code: rule for rule in (*spec.validity.severities, *wanted)}
     validity = spec.validity.model_copy(update={"severities": list(rules.values())})

@@ -360,7 +360,7 @@ def _answered(
 ) -> list[api.Result]:
     """Return the rows with the answers that only the whole run gives.
 
-    These are what was sent before, and which repeat is true.
+    The answers say what was sent before, and which repeat is true.
     """
     stages = {
         load_point_id: [s.stage_id for s in of_load_point]

@@ -179,9 +179,10 @@ def _latencies(
     hidden: str,
     spec: api.BenchmarkRunSpec,
 ) -> tuple[measure.Pools, measure.Samples]:
-    """Return the latencies of a stage as pools, and as samples whose certainty is known.
+    """Return the latencies of a stage as pools, and as samples that give intervals.
 
-    Where requests may wait in the client's queue, those that include the wait are among them.
+    If requests may wait in the client's queue (`max_concurrency`), both also have the
+    latencies that include this wait.
     """
     workload = context.load_point.workload
     of_load = next(each.load for each in spec.workloads if each.name == workload)

@@ -116,7 +116,7 @@ def fitted(
 def row_truncations(
     whole: Sequence[Result], kept: Sequence[Result]
 ) -> list[Truncated]:
-    """Return an entry for each list of the rows that was cut, and for the rows themselves."""
+    """Return what was cut: an entry for the rows, and one for each kind of list in them."""
     lists = [
         (name, [of(row) for row in whole], [of(row) for row in kept])
         for name, of in _LISTS.items()

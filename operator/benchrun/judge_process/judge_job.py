@@ -49,8 +49,9 @@ from benchrun.plan import (
 def table_job(job: SweepJob, parts: Iterable[JobPart]) -> SweepTable:
     """Build the table of a sweep.
 
-    A run's document follows its status, and counts in its place if it can be read. Raises
-    ValueError where the spec or a run's status is invalid.
+    `parts` has the status of each run, then the run's result document if there is one. A document
+    that can be read replaces the status. Raises ValueError if the spec or the status of a run is
+    invalid.
     """
     measured: dict[str, BenchmarkRunStatus] = {}
     for part in parts:

@@ -251,7 +251,7 @@ _PURPOSE = b"benchrun.token/1\x1f"
 def token_of(key: bytes, run_uid: str) -> str:
     """Derive the run's token, in hexadecimal, from the operator's key.
 
-    It can't be derived without the key, and a restarted operator derives the same. The plan holds
-    only its digest, so it stands in no spec, argument or log.
+    Nobody without the key can derive the token; a restarted operator derives the same one. The
+    plan holds only the token's digest, so the token is in no spec, argument or log.
     """
     return hmac.new(key, _PURPOSE + run_uid.encode(), hashlib.sha256).hexdigest()

@@ -178,7 +178,7 @@ def client_job(
 def client_service(owner: Owner) -> Manifest:
     """Build the Service that gives the client's pods their names before they are ready.
 
-    The others look for the first pod while it prepares.
+    The other pods look for the first pod while it prepares.
     """
     return child_objects.headless_service(
         owner, names.ROLE_CLIENT, port_name="gate", port=GATE_PORT, selector={}

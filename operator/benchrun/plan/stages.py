@@ -103,7 +103,7 @@ def digest(parts: list[str]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class PlannedStage:
-    """One stage, from which that of the client's plan is made."""
+    """One stage of a run, from which the stage in the client's plan is made."""
 
     id: str
     workload: Workload
@@ -333,9 +333,9 @@ def probed_id(workload: str, record: contract.StageRecord) -> str:
 
 
 def objective_error(spec: BenchmarkRunSpec, load_point: LoadPoint) -> float:
-    """Return how often, at most, one look calls a missed objective Met at this load point.
+    """Return the largest probability that one test calls a missed objective Met at this point.
 
-    The result is a probability.
+    It is smaller for a confirmation of a search, because one search may make several.
     """
     search = searched(spec).get(load_point.workload)
     is_confirmation = search is not None and load_point.confirms

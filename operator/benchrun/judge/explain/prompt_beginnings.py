@@ -200,10 +200,10 @@ def with_beginnings(
     found: Mapping[str, Beginnings],
     stages: Mapping[str, Sequence[str]],
 ) -> list[Result]:
-    """Return the rows, with an explanation of how prompts begin where people may ask for one.
+    """Add to the rows an explanation of whether the beginnings of their prompts were sent before.
 
-    That is so if vLLM's generator made the prompts, or a test request was sent. `stages` has the
-    measured stages of each load point, in the order of repeats.
+    A row gets one if vLLM's generator made its prompts, or if a test request was sent. `stages`
+    has the measured stages of each load point, in the order of repeats.
     """
     return [
         _explained(row, [found[s] for s in stages[row.load_point] if s in found])

@@ -225,9 +225,10 @@ def gap_threshold_ms(stage: StageFacts) -> float:
 
 
 def _much_beside_ttft_ms(stage: StageFacts, *, floor_ms: float) -> float:
-    """Return from how many milliseconds a delay matters beside TTFT, at least `floor_ms`.
+    """Return the shortest delay, in milliseconds, that is considerable compared with TTFT.
 
-    The result is a share of the TTFT at the servers, or at the client if that is unknown.
+    This is a share of the mean TTFT at the servers, or at the client if the servers' is unknown,
+    but at least `floor_ms`.
     """
     ttft_ms = (
         stage.server_ttft_ms

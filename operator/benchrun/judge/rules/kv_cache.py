@@ -66,7 +66,7 @@ def prefix_hits(stage: StageFacts) -> PrefixHits | None:
 def _looked_up_again(stage: StageFacts, looked_up: float) -> float:
     """Return the tokens of preempted requests that were looked up once more when they resumed.
 
-    They find what they had computed themselves. Some servers count such look-ups. Without
+    Such requests find what they had computed themselves. Some servers count such look-ups. Without
     preemptions every look-up is a prompt's.
     """
     edges = counters.of_engine(stage.edges)
@@ -167,7 +167,7 @@ def preempted(stage: StageFacts) -> Found:
 def kv_recomputed(stage: StageFacts) -> Found:
     """Find prompt tokens that decode servers computed themselves.
 
-    They neither fetched them nor found them in their own prefix cache.
+    The servers neither fetched these tokens nor found them in their own prefix cache.
     """
     servers = counters.by_role(stage.edges).get(ROLE_DECODE, ())
     if not servers:

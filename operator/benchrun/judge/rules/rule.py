@@ -222,8 +222,8 @@ def overridden(
 ) -> list[StageFinding]:
     """Return the findings with the severities of the spec.
 
-    A finding whose severity changes keeps its default one beside it; those that are Off are left
-    out.
+    A finding whose severity changes also keeps its default severity. A finding that the spec sets
+    to Off is left out.
     """
     severities = {rule.code: rule.severity for rule in rules}
     changed = []

@@ -93,11 +93,12 @@ def _silent_engine(servers: Sequence[ServerStatus]) -> str | None:
 def cold_start(stage: StageFacts) -> Found:
     """Find a stage that begins with requests whose TTFT is far above the usual.
 
-    Chance must not explain it, and a queue can't: the first request finds the server empty. So the
-    slow requests have to begin with the very first, and in a closed loop to last for the whole
-    first wave, whose later requests do wait for each other. The wave then has to end late as well:
-    an engine that shares its time between prompts and tokens gives a burst its first tokens late,
-    yet its last ones hardly later than usual.
+    The very first request must be slow: it finds the server empty, so a queue can't be the reason.
+    The slow requests must also be so many, or the first so slow, that chance is not the reason.
+
+    In a closed loop the whole first wave must be slow, because its requests wait for each other.
+    The last tokens of the wave must be late, too: an engine that shares its time between prompts
+    and tokens delays the first tokens of a burst, but hardly its last tokens.
     """
     thresholds = stage.thresholds
     if stage.load.all_at_once:
@@ -143,9 +144,9 @@ def cold_start(stage: StageFacts) -> Found:
 
 
 def _first_burst(stage: StageFacts, usual_us: float) -> int:
-    """Return how many requests a trace begins with before the first could be answered.
+    """Return how many requests of a trace are sent before the first could be answered.
 
-    They wait for each other, as the first wave of a closed loop does.
+    These requests wait for each other, as the first wave of a closed loop does.
     """
     starts = [stage.requests.start_us[i] for i in stage.answered]
     return sum(start <= starts[0] + usual_us for start in starts)

@@ -322,7 +322,7 @@ def front_section(sweep: html.ReportedSweep) -> html.Section | None:
 def _front_chart(sweep: html.ReportedSweep, workload: str) -> html.Chart | None:
     """Build the chart of a workload's front; None: there is a single point only.
 
-    A row whose figures were cut has the figures of the front.
+    A row whose figures were cut takes them from its point of the front in the status.
     """
     front = {
         (p.variant, p.load_point): (p.mean_tpot_ms, shown)
@@ -409,8 +409,9 @@ def front_chart(
 ) -> ChartSpec:
     """Build the chart of throughput against TPOT: better is up and to the left.
 
-    The line goes through the front: at a TPOT on it, no more throughput was measured. The axis of
-    TPOT is at least as wide as its noise (`tpot_noise`, a share).
+    The line joins the points of the Pareto front: apart from noise, no point with the same or a
+    lower TPOT has more throughput. The axis of TPOT is at least as wide as the noise of TPOT
+    (`tpot_noise`, a share).
     """
     variants = list(dict.fromkeys(point.variant for point in points))
     tpots = theme.latency_axis(
