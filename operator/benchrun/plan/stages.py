@@ -333,9 +333,9 @@ def probed_id(workload: str, record: contract.StageRecord) -> str:
 
 
 def objective_error(spec: BenchmarkRunSpec, load_point: LoadPoint) -> float:
-    """Return the largest probability that one test calls a missed objective Met at this point.
+    """Return the largest probability that one test calls a missed objective Met.
 
-    It is smaller for a confirmation of a search, because one search may make several.
+    It is smaller at a load point that confirms a search: one search may test several of them.
     """
     search = searched(spec).get(load_point.workload)
     is_confirmation = search is not None and load_point.confirms
