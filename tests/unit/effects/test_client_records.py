@@ -154,7 +154,7 @@ async def test_a_client_of_another_token_differs_from_a_silent_one(
     ("why", "changes"),
     [
         pytest.param(
-            "of run 'other-uid'", {"run_uid": "other-uid"}, id="other-run"
+            "belongs to run 'other-uid'", {"run_uid": "other-uid"}, id="other-run"
         ),
         pytest.param("another plan", {"plan_digest": "c" * 64}, id="other-plan"),
         pytest.param(
