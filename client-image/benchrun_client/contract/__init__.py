@@ -21,6 +21,7 @@ number is bounded.
 """
 
 from benchrun_client.contract.base import GREEDY, MOST, Api, Message, SamplingParams
+from benchrun_client.contract.bounded_gzip import unpacked
 from benchrun_client.contract.certainty import (
     FAR,
     MIN_REPEATS,
@@ -311,5 +312,6 @@ __all__ = [
     "student_p_value",
     "student_quantile",
     "unpack_delivery",
+    "unpacked",
     "variance_inflation",
 ]

@@ -6,7 +6,6 @@ number its bounds, and `open_record` refuses a document that is too large before
 
 import gzip
 import json
-import zlib
 from typing import Annotated, Literal, Self
 
 from pydantic import FailFast, Field, model_validator
@@ -23,6 +22,7 @@ from benchrun_client.contract.base import (
     ShortText,
     in_short,
 )
+from benchrun_client.contract.bounded_gzip import unpacked
 from benchrun_client.contract.datasets import DatasetFacts
 from benchrun_client.contract.loads import MAX_REQUESTS_A_STAGE, Load, UserStartMode
 from benchrun_client.contract.plan import Probe, open_stage
@@ -479,15 +479,7 @@ def open_record(data: bytes) -> StageRecord:
     """
     if len(data) > MAX_PACKED_BYTES:
         raise ValueError(f"record is larger than {MAX_PACKED_BYTES} bytes, packed")
-    inflate = zlib.decompressobj(wbits=31)
-    try:
-        text = inflate.decompress(data, MAX_RECORD_BYTES)
-    except zlib.error as error:
-        raise ValueError(f"not a gzip stream: {error}") from error
-    if not inflate.eof:
-        raise ValueError(
-            f"record is cut short, or larger than {MAX_RECORD_BYTES} bytes unpacked"
-        )
+    text = unpacked(data, max_bytes=MAX_RECORD_BYTES)
     # A parser takes up to 250 bytes for an empty list: that there are too many is found out before
     # it runs.
     if (

@@ -7,11 +7,11 @@ field is never given another meaning within a version.
 
 import gzip
 import math
-import zlib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Literal, Self
 
+from benchrun_client.contract import unpacked
 from pydantic import Field, ValidationError, model_validator
 from pydantic_core import from_json
 
@@ -26,11 +26,11 @@ from benchrun.api.status import (
     DatasetStatus,
     Finding,
     Headline,
-    Instant,
     Judge,
     Phase,
     ProfileStatus,
     Result,
+    RunInstants,
     SearchResult,
     ServerStatus,
     Truncated,
@@ -65,24 +65,6 @@ class RunIdentity(StatusModel):
     labels: dict[str, str] = Field(
         default_factory=dict,
         description="Its labels but benchrun's own, when it was judged.",
-    )
-
-
-class RunInstants(StatusModel):
-    """When what happened, as the status says it."""
-
-    accepted_time: Instant | None = Field(
-        None, description="When the spec was found good."
-    )
-    start_time: Instant | None = Field(None, description="First measured request.")
-    scheduled_time: Instant | None = Field(
-        None, description="When the server got its node."
-    )
-    server_ready_time: Instant | None = Field(
-        None, description="First healthy answer of the server."
-    )
-    server_released_time: Instant | None = Field(
-        None, description="When the deletion of the server was requested."
     )
 
 
@@ -469,18 +451,11 @@ def _out_of_range(value: object, where: str) -> str | None:
     return next((place for place in found if place is not None), None)
 
 
-def open_result(packed: bytes) -> ResultDocument:
+def open_result(data: bytes) -> ResultDocument:
     """Unpack a document and read it.
 
     Raises ValueError, with one line, for data that is none, however large it claims to be.
     """
-    if len(packed) > MAX_PACKED_RESULT_BYTES:
+    if len(data) > MAX_PACKED_RESULT_BYTES:
         raise ValueError(f"larger than {MAX_PACKED_RESULT_BYTES} bytes, packed")
-    inflate = zlib.decompressobj(wbits=31)
-    try:
-        text = inflate.decompress(packed, MAX_RESULT_BYTES)
-    except zlib.error as error:
-        raise ValueError(f"not a gzip stream: {error}") from error
-    if not inflate.eof:
-        raise ValueError(f"cut short, or larger than {MAX_RESULT_BYTES} bytes")
-    return read_result(text)
+    return read_result(unpacked(data, max_bytes=MAX_RESULT_BYTES))

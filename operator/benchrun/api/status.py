@@ -582,7 +582,25 @@ class ResultDocumentRef(StatusModel):
     bytes: int = Field(description="Its size, packed.")
 
 
-class BenchmarkRunStatus(StatusModel):
+class RunInstants(StatusModel):
+    """When what happened in a run."""
+
+    accepted_time: Instant | None = Field(
+        None, description="When the operator accepted the spec."
+    )
+    start_time: Instant | None = Field(None, description="First measured request.")
+    scheduled_time: Instant | None = Field(
+        None, description="When the server got its node."
+    )
+    server_ready_time: Instant | None = Field(
+        None, description="First healthy answer of the server."
+    )
+    server_released_time: Instant | None = Field(
+        None, description="When the deletion of the server was requested."
+    )
+
+
+class BenchmarkRunStatus(RunInstants):
     """What the operator found."""
 
     observed_generation: int = Field(
@@ -601,21 +619,8 @@ class BenchmarkRunStatus(StatusModel):
     answer: str | None = Field(None, max_length=64)
     """Objectives (Met, Missed, Undecided), then the baseline's gate (NotRegressed, Regressed,
     Undecided; with one server a side NotRegressedHere, RegressedHere)."""
-    accepted_time: Instant | None = Field(
-        None, description="When the operator accepted the spec."
-    )
-    start_time: Instant | None = Field(None, description="First measured request.")
     completion_time: Instant | None = Field(
         None, description="When the run ended, in whatever way."
-    )
-    scheduled_time: Instant | None = Field(
-        None, description="When the server got its node."
-    )
-    server_ready_time: Instant | None = Field(
-        None, description="First healthy answer of the server."
-    )
-    server_released_time: Instant | None = Field(
-        None, description="When the deletion of the server was requested."
     )
     ending: EndingStatus | None = None
     blocked: Blocked | None = None

@@ -7,7 +7,6 @@ compresses very well.
 
 import gzip
 import json
-import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +14,8 @@ from datetime import UTC, datetime
 from itertools import accumulate, takewhile
 from statistics import fmean
 from typing import Any, Literal
+
+from benchrun_client.contract import unpacked
 
 from benchrun.api import SAMPLE_FIGURES, Live, Sample, timestamp
 from benchrun.measure.request_figures import (
@@ -103,7 +104,6 @@ def decode(data: bytes) -> tuple[Sample, ...]:
                 for s, a, b in zip(samples, low, high, strict=True)
             )
     except (
-        zlib.error,
         ValueError,
         KeyError,
         TypeError,
@@ -115,12 +115,7 @@ def decode(data: bytes) -> tuple[Sample, ...]:
 
 
 def _document(data: bytes) -> Mapping[str, Any]:
-    inflate = zlib.decompressobj(wbits=31)
-    text = inflate.decompress(data, MAX_TIMELINE_BYTES)
-    if not inflate.eof:
-        raise ValueError(
-            f"it is cut short or larger than {MAX_TIMELINE_BYTES} bytes"
-        )
+    text = unpacked(data, max_bytes=MAX_TIMELINE_BYTES)
     if (
         text.count(b",") > _MAX_VALUES
         or text.count(b"[") + text.count(b"{") > _MAX_CONTAINERS
