@@ -16,6 +16,7 @@ from benchrun.observe import untrusted_json as raw, view_builders, views
 from benchrun.plan import stored_result
 
 _GZIP = b"\x1f\x8b"  # What every gzip stream begins with.
+_SCHEMA_NAME = b'"benchrun.result/'  # Of any version.
 
 
 class BadDocument(errors.CommandError):
@@ -35,17 +36,22 @@ def document_in(path: Path) -> ResultDocument | None:
     try:
         if data.startswith(_GZIP):
             return open_result(data)
-        return read_result(data) if _has_schema(data) else None
+        return read_result(data) if _is_meant(data) else None
     except ValueError as error:
         raise BadDocument(
             f"{path}: {error}; write it anew: benchrun export NAME --format result"
         ) from error
 
 
-def _has_schema(data: bytes) -> bool:
-    """Return whether this is a JSON object with a schema, which Kubernetes' objects lack."""
+def _is_meant(data: bytes) -> bool:
+    """Return whether this is meant to be a result document, valid or not.
+
+    That is a JSON object with a schema, which Kubernetes' objects lack, or the beginning of one.
+    """
     if len(data) > MAX_RESULT_BYTES or not data.lstrip().startswith(b"{"):
         return False
+    if _SCHEMA_NAME in data:
+        return True
     try:
         body = from_json(data)
     except ValueError:

@@ -178,6 +178,7 @@ def test_a_packed_document_is_read_too(tmp_path: Path, capsys: Capture) -> None:
     [
         pytest.param(b'{"schema": "benchrun.result/2"}', id="another-version"),
         pytest.param(b'{"schema": "benchrun.result/1"}', id="no-run"),
+        pytest.param(b'{"schema": "benchrun.result/1", "run": {', id="cut-short"),
         pytest.param(b"\x1f\x8b nothing", id="not-packed"),
     ],
 )
