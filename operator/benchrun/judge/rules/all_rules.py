@@ -1,7 +1,7 @@
-"""All rules in their order, applied to stages, load points and runs.
+"""The rules of all families, applied to stages, load points and runs.
 
-Also the verdict, the list and the sentences of what they find. In which order results show the
-findings is said by `Code`.
+Also the verdict, the list and the sentences of what they find. Results show findings in the order
+of `Code`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,61 +38,25 @@ from benchrun.judge.stage_facts import StageFacts
 from benchrun.judge.status_size import json_bytes
 
 STAGE_RULES: tuple[StageRule, ...] = (
-    failures_and_tokens.requests_failed,
-    failures_and_tokens.no_output,
-    server_identity.wrong_server,
-    server_identity.wrong_model,
-    server_identity.server_restarted,
-    server_identity.foreign_traffic,
-    kv_cache.prefix_cache,
-    kv_cache.cache_reset,
-    kv_cache.kv_recomputed,
-    failures_and_tokens.output_too_short,
-    failures_and_tokens.stream_truncated,
-    failures_and_tokens.requests_aborted,
-    failures_and_tokens.requests_rejected,
-    replicas.replicas_unequal,
-    replicas.load_uneven,
-    failures_and_tokens.token_counts_disagree,
-    failures_and_tokens.prompt_tokens_disagree,
-    failures_and_tokens.chunks_are_not_tokens,
-    failures_and_tokens.speculation_on_random_text,
-    kv_cache.preempted,
-    load.rate_not_achieved,
-    load.concurrency_not_reached,
-    load.queue_wait_hidden,
-    load.all_at_once,
-    client.client_saturated,
-    client.path_slow,
-    client.gap_beyond_client,
-    client.client_throttled,
-    client.shards_out_of_step,
-    replicas.proxy_saturated,
-    replicas.role_idle,
-    warm_up.compilation_in_window,
-    hardware.gpu_slowed,
-    hardware.gpu_shared,
-    hardware.gpus_unread,
-    hardware.server_throttled,
-    warm_up.cold_start,
-    warm_up.warmup_incomplete,
-    steady_state.window_too_short,
-    steady_state.first_part_differs,
-    steady_state.not_steady_state,
-    load.users_in_step,
-    scraping.scrape_coverage,
-    scraping.littles_law,
+    *failures_and_tokens.STAGE_RULES,
+    *server_identity.STAGE_RULES,
+    *kv_cache.STAGE_RULES,
+    *replicas.STAGE_RULES,
+    *load.STAGE_RULES,
+    *client.STAGE_RULES,
+    *warm_up.STAGE_RULES,
+    *hardware.STAGE_RULES,
+    *steady_state.STAGE_RULES,
+    *scraping.STAGE_RULES,
 )
-"""Rules of a stage, in the order in which a NotChecked names them."""
 LOAD_POINT_RULES: tuple[LoadPointRule, ...] = (
-    sample_size.too_few_samples,
-    sample_size.repeats_disagree,
-    hardware.gpu_clocks_differ,
+    *hardware.LOAD_POINT_RULES,
+    *sample_size.LOAD_POINT_RULES,
 )
 RUN_RULES: tuple[RunRule, ...] = (
-    hardware.gpu_errors,
-    warm_up.batch_not_warmed_up,
-    steady_state.drift,
+    *warm_up.RUN_RULES,
+    *hardware.RUN_RULES,
+    *steady_state.RUN_RULES,
 )
 SENTENCES: Mapping[Code, rule.Sentence] = {
     **failures_and_tokens.SENTENCES,
@@ -161,9 +125,10 @@ def _with_note(found: Found, where: str) -> list[StageFinding]:
     """Return the findings, and a Note that names each rule whose input was missing and why."""
     every = list(found)
     findings = [each for each in every if isinstance(each, StageFinding)]
-    reasons = {
-        each.code.value: each.why for each in every if isinstance(each, NotChecked)
+    unchecked = {
+        each.code: each.why for each in every if isinstance(each, NotChecked)
     }
+    reasons = {code.value: unchecked[code] for code in Code if code in unchecked}
     evidence = dict(islice(reasons.items(), MAX_CODES))
     note = StageFinding(
         Code.NOT_CHECKED, "Note", where, evidence, weight=len(reasons)

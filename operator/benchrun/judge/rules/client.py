@@ -15,6 +15,7 @@ from benchrun.judge.rules.rule import (
     NotChecked,
     Sentence,
     StageFinding,
+    StageRule,
     graded,
     in_words,
     times,
@@ -439,6 +440,13 @@ def gap_beyond_client(stage: StageFacts) -> Found:
     ]
 
 
+STAGE_RULES: tuple[StageRule, ...] = (
+    client_saturated,
+    path_slow,
+    gap_beyond_client,
+    client_throttled,
+    shards_out_of_step,
+)
 SENTENCES: Mapping[Code, Sentence] = {
     Code.CLIENT_SATURATED: saturated_sentence,
     Code.PATH_SLOW: (

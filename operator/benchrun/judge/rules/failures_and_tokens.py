@@ -16,6 +16,7 @@ from benchrun.judge.rules.rule import (
     Sentence,
     StageFacts,
     StageFinding,
+    StageRule,
 )
 from benchrun.measure import counters, failed_requests, rounded
 
@@ -426,6 +427,18 @@ def speculation_on_random_text(stage: StageFacts) -> Found:
     ]
 
 
+STAGE_RULES: tuple[StageRule, ...] = (
+    requests_failed,
+    no_output,
+    output_too_short,
+    stream_truncated,
+    requests_aborted,
+    requests_rejected,
+    token_counts_disagree,
+    prompt_tokens_disagree,
+    chunks_are_not_tokens,
+    speculation_on_random_text,
+)
 SENTENCES: Mapping[Code, Sentence] = {
     Code.ALL_REQUESTS_FAILED: "All {requests} requests failed.[ Error: {error}]",
     Code.REQUESTS_FAILED: (

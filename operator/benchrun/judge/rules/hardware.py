@@ -16,10 +16,13 @@ from benchrun.judge.rules.rule import (
     Evidence,
     Found,
     LoadPointContext,
+    LoadPointRule,
     NotChecked,
     RunContext,
+    RunRule,
     Sentence,
     StageFinding,
+    StageRule,
 )
 from benchrun.judge.stage_facts import StageFacts
 from benchrun.judge.thresholds import Thresholds
@@ -346,6 +349,14 @@ def server_throttled(stage: StageFacts) -> Found:
     )
 
 
+STAGE_RULES: tuple[StageRule, ...] = (
+    gpu_slowed,
+    gpu_shared,
+    gpus_unread,
+    server_throttled,
+)
+LOAD_POINT_RULES: tuple[LoadPointRule, ...] = (gpu_clocks_differ,)
+RUN_RULES: tuple[RunRule, ...] = (gpu_errors,)
 SENTENCES: Mapping[Code, Sentence] = {
     Code.GPU_ERRORS: (
         "{error} of the GPUs of {server} went from {before} to {after}, first "

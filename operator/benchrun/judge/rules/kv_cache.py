@@ -15,6 +15,7 @@ from benchrun.judge.rules.rule import (
     Sentence,
     StageFacts,
     StageFinding,
+    StageRule,
     graded,
 )
 from benchrun.measure import counters, rounded, sum_of_known
@@ -204,6 +205,12 @@ def kv_recomputed(stage: StageFacts) -> Found:
     ]
 
 
+STAGE_RULES: tuple[StageRule, ...] = (
+    prefix_cache,
+    cache_reset,
+    kv_recomputed,
+    preempted,
+)
 SENTENCES: Mapping[Code, Sentence] = {
     Code.PREFIX_CACHE_CONTAMINATED: (
         "{hitPercent} % of the prompt tokens were in the prefix cache, "

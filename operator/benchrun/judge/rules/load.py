@@ -15,6 +15,7 @@ from benchrun.judge.rules.rule import (
     Sentence,
     StageFacts,
     StageFinding,
+    StageRule,
 )
 from benchrun.judge.rules.steady_state import BEYOND_CAPACITY
 from benchrun.measure import (
@@ -289,6 +290,13 @@ def share_of_round(
     return 1 / max(1.0, squares / mean**2 - 1 / mean)
 
 
+STAGE_RULES: tuple[StageRule, ...] = (
+    rate_not_achieved,
+    concurrency_not_reached,
+    queue_wait_hidden,
+    all_at_once,
+    users_in_step,
+)
 SENTENCES: Mapping[Code, Sentence] = {
     Code.RATE_NOT_ACHIEVED: (
         "{sentRate} of {askedRate} requests/s were sent ({sentPercent} %; "

@@ -18,6 +18,7 @@ from benchrun.judge.rules.rule import (
     Sentence,
     StageFacts,
     StageFinding,
+    StageRule,
     times,
 )
 from benchrun.measure import by_server, counters, is_busy, rounded
@@ -305,6 +306,12 @@ def proxy_saturated(stage: StageFacts) -> Found:
     ]
 
 
+STAGE_RULES: tuple[StageRule, ...] = (
+    replicas_unequal,
+    load_uneven,
+    proxy_saturated,
+    role_idle,
+)
 SENTENCES: Mapping[Code, Sentence] = {
     Code.PROXY_SATURATED: (
         "The proxy added {addedMeanMs} ms to the mean TTFT[ and held requests "

@@ -3,7 +3,7 @@
 A rule looks at a stage, at a load point or at the whole run, and returns what it found: nothing
 when all is well. It never guesses: where its input is missing it returns `NotChecked`, because "not
 checked" must not look like "checked and fine". Each file of this folder has one family of rules,
-with the sentences of their codes at its end; `all_rules.py` lists all rules in their order.
+and lists them at its end, with the sentences of their codes.
 """
 
 import math

@@ -17,6 +17,7 @@ from benchrun.judge.rules.rule import (
     Evidence,
     Found,
     LoadPointContext,
+    LoadPointRule,
     NotChecked,
     Sentence,
     StageFinding,
@@ -168,6 +169,7 @@ def unstored_records(
     ]
 
 
+LOAD_POINT_RULES: tuple[LoadPointRule, ...] = (too_few_samples, repeats_disagree)
 SENTENCES: Mapping[Code, Sentence] = {
     Code.RECORD_MISSING: "{measured} of {planned} repeats were measured.",
     Code.REPEATS_DISAGREE: (

@@ -13,6 +13,7 @@ from benchrun.judge.rules.rule import (
     Sentence,
     StageFacts,
     StageFinding,
+    StageRule,
 )
 from benchrun.measure import (
     Plateau,
@@ -215,6 +216,7 @@ def _held(windows: Sequence[Window]) -> list[tuple[float, float]]:
     return rounds
 
 
+STAGE_RULES: tuple[StageRule, ...] = (scrape_coverage, littles_law)
 SENTENCES: Mapping[Code, Sentence] = {
     Code.LITTLES_LAW_BROKEN: (
         "The client had {clientInFlight} requests in flight and the servers "

@@ -20,6 +20,7 @@ from benchrun.judge.rules.rule import (
     Sentence,
     StageFacts,
     StageFinding,
+    StageRule,
 )
 from benchrun.measure import counters, rounded
 
@@ -393,6 +394,12 @@ def foreign_traffic(stage: StageFacts) -> Found:
     ]
 
 
+STAGE_RULES: tuple[StageRule, ...] = (
+    wrong_server,
+    wrong_model,
+    server_restarted,
+    foreign_traffic,
+)
 SENTENCES: Mapping[Code, Sentence] = {
     Code.WRONG_SERVER: (
         "{server} is not one of the run's {role} pods ({ownServers})."

@@ -18,8 +18,10 @@ from benchrun.judge.rules.rule import (
     Found,
     NotChecked,
     RunContext,
+    RunRule,
     Sentence,
     StageFinding,
+    StageRule,
     times,
 )
 from benchrun.judge.stage_facts import StageFacts
@@ -467,6 +469,12 @@ def _drifting(
     return findings
 
 
+STAGE_RULES: tuple[StageRule, ...] = (
+    window_too_short,
+    first_part_differs,
+    not_steady_state,
+)
+RUN_RULES: tuple[RunRule, ...] = (drift,)
 SENTENCES: Mapping[Code, Sentence] = {
     Code.NOT_STEADY_STATE: (
         "[{figure} changed by {changePercent} % during the stage (threshold "

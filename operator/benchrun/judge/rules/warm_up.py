@@ -15,9 +15,11 @@ from benchrun.judge.rules.rule import (
     Found,
     NotChecked,
     RunContext,
+    RunRule,
     Sentence,
     StageFacts,
     StageFinding,
+    StageRule,
 )
 from benchrun.measure import milliseconds, rounded
 
@@ -269,6 +271,12 @@ def batch_not_warmed_up(run: RunContext) -> Found:
         warmed_up = max(warmed_up, running)
 
 
+STAGE_RULES: tuple[StageRule, ...] = (
+    compilation_in_window,
+    cold_start,
+    warmup_incomplete,
+)
+RUN_RULES: tuple[RunRule, ...] = (batch_not_warmed_up,)
 SENTENCES: Mapping[Code, Sentence] = {
     Code.COMPILATION_IN_WINDOW: (
         "Compilations during the stage: {compilations}, the first "
