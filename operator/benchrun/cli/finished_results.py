@@ -156,7 +156,7 @@ def with_document(named: NamedRun, config_maps: FindConfigMap | None) -> Reporte
     )
     notes: tuple[str, ...] = ()
     if document is None:
-        document, notes = _stored_document(run, status, config_maps)
+        document, notes = _document_of(run, status, config_maps)
     if document is None:
         return Reported(run, spec, status, None, notes)
     return Reported(run, document.spec, document.status(status), document, notes)
@@ -168,7 +168,7 @@ def show_notes(found: Reported, console: Console) -> None:
         console.print(f"note: {note}; {STATUS_ONLY}", markup=False, soft_wrap=True)
 
 
-def _stored_document(
+def _document_of(
     run: views.Run, status: BenchmarkRunStatus, config_maps: FindConfigMap | None
 ) -> tuple[ResultDocument | None, tuple[str, ...]]:
     """Return the document that the status refers to, or a note that says why there is none."""
@@ -186,7 +186,7 @@ def _stored_document(
         return None, (f"{where}, is not at hand",)
     try:
         body = config_maps(run, ref.config_map)
-        return result_documents.stored_document(body, ref, run_uid=run.uid), ()
+        return result_documents.document_of_ref(body, ref, run_uid=run.uid), ()
     except (errors.CommandError, ValueError) as error:
         return None, (f"{where}: {error}",)
 

@@ -79,7 +79,7 @@ def run_of(document: ResultDocument) -> views.Run:
     return view_builders.labelled_run_of(body)
 
 
-def stored_document(
+def document_of_ref(
     body: raw.Object, ref: ResultDocumentRef, *, run_uid: str
 ) -> ResultDocument:
     """Return the document that a status refers to, from its ConfigMap.
