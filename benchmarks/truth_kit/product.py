@@ -27,7 +27,7 @@ from benchrun.judge.comparison.compare import Compared, compare
 from benchrun.judge.results import results
 from benchrun.plan import load_points
 from benchrun_client.contract import MAX_GAP_SLICES, ClientFigures, StageRecord
-from benchrun_client.stage_record import gap_counts, gap_slices
+from benchrun_client.stage_record import gap_counts, gap_slices, summed
 
 from truth_kit.batching import Decodes, Served
 
@@ -130,7 +130,7 @@ def _record(served: Served, load_point: LoadPoint, sequence: int) -> StageRecord
         load_point.stage_ids[sequence],
         sequence,
         sent,
-        gap_counts(sum(by_slice, Counter[int]())),
+        gap_counts(summed(by_slice)),
         server_edge(sent, start_time=1.0, generated=1e6 * sequence),
         load=load_point.load,
         began_us=BEGAN_US + sequence * 10**10,

@@ -159,7 +159,7 @@ def record_of(raw: RawStage) -> contract.StageRecord:
         last_receive_unix_us=micros(max(instants.answered) + raw.unix_minus_perf),
         idle_before_us=micros(first - raw.previous_answer),
         requests=request_columns(raw),
-        gaps=gap_counts(sum(by_slice, Counter[int]())),
+        gaps=gap_counts(summed(by_slice)),
         gap_slices=gap_slices(by_slice),
         expected_input_tokens=sum(
             compress(raw.expected_lens, map(and_, instants.ok, instants.ended))
@@ -355,9 +355,18 @@ def sliced_gaps(raw: RawStage) -> list[Counter[int]]:
     return slices
 
 
+def summed(slices: Sequence[Counter[int]]) -> Counter[int]:
+    """Return the counts of all slices together."""
+    total: Counter[int] = Counter()
+    for of_slice in slices:
+        # Adding counters would copy the total for each slice.
+        total.update(of_slice)
+    return total
+
+
 def gap_slices(slices: Sequence[Counter[int]]) -> contract.GapSlices | None:
     """Count, for each slice, the gaps above certain percentiles of all gaps; None without gaps."""
-    counts = sorted(sum(slices, Counter[int]()).items())
+    counts = sorted(summed(slices).items())
     through = list(accumulate(count for _, count in counts))
     if not through:
         return None

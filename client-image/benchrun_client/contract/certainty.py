@@ -416,8 +416,12 @@ class RequestSample(LatencySample):
     def percentile(self, percent: float) -> float:
         return _interpolated(self._ascending, percent)
 
+    @cached_property
+    def _stages_ascending(self) -> list[list[float]]:
+        return [sorted(own) for own in self._values if own]
+
     def _of_repeats(self, percent: float) -> list[float]:
-        return [_interpolated(sorted(own), percent) for own in self._values if own]
+        return [_interpolated(own, percent) for own in self._stages_ascending]
 
     @cached_property
     def _batches(self) -> list[list[list[float]]]:
@@ -438,7 +442,7 @@ class RequestSample(LatencySample):
         """Return the factor by which correlated neighbouring batches inflate a mean's variance."""
         levels = [
             [
-                fmean(_logarithm(min(value, self._longest)) for value in part)
+                fmean([_logarithm(min(value, self._longest)) for value in part])
                 for part in parts
             ]
             for parts in self._batches
@@ -487,11 +491,13 @@ class RequestSample(LatencySample):
         A hit is a value for which `hit` is true. The allowed share is 1 - percent / 100. The
         scatter of the batches' shares gives the certainty.
         """
+        allowed = 1 - percent / 100
         batches = list(chain.from_iterable(self._batches))
         shares = [sum(map(hit, part)) / len(part) for part in batches]
+        if not any(shares):
+            return Beyond(more=False, fewer=allowed > 0)
         share = fmean(shares)
-        reach = _half_width(shares, fmean(shares), error)
-        allowed = 1 - percent / 100
+        reach = _half_width(shares, share, error)
         stretch = _stretch(self._clusters_with(hit))
         # Few hits are few clusters, which says nothing against their being few.
         return Beyond(

@@ -24,6 +24,7 @@ from benchrun_client.stage_record import (
     gap_slices,
     request_columns,
     sliced_gaps,
+    summed,
 )
 
 
@@ -86,7 +87,7 @@ def result_of(
         values={metric: _values(metric, columns) for metric in metrics - {"ITL"}},
         gaps=contract.counted_gaps(
             columns,
-            gap_counts(sum(slices, Counter[int]())),
+            gap_counts(summed(slices)),
             gap_slices(slices),
             steady,
         ),
