@@ -28,9 +28,9 @@ LATENCIES = ("ttft", "tpot", "e2el")
 TRUTH_REQUESTS = 300_000
 TRUTH_CHAINS = 6
 """Servers whose figures are the truth of a load, on average."""
-POINTS = (32, 64, 128, 256)
+POINTS = (32, 64, 128)
 """Load points of a setting: from one number to the next while a figure is not `PRECISE`."""
-PRECISE = 0.01
+PRECISE = 0.015
 """Standard error of a figure, as a share of the truth, that is small enough."""
 LEAST_SHOWN = 8
 """Fewest valid load points of a setting for a meaningful figure."""
