@@ -266,7 +266,7 @@ def token_counts_disagree(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.TOKEN_COUNTS_DISAGREE,
-                "a server's generated tokens were not read at both ends",
+                "a server's generated tokens were not read at start and end",
             )
         ]
     of_failed = sum(compress(columns.asked_tokens, [not ok for ok in columns.ok]))

@@ -85,7 +85,7 @@ def prefix_cache(stage: StageFacts) -> Found:
     found = prefix_hits(stage)
     thresholds = stage.thresholds
     if found is None:
-        why = "a server's prefix-cache counters were not read at both ends of the stage"
+        why = "a server's prefix-cache counters were not read at start and end"
         return [NotChecked(Code.PREFIX_CACHE_CONTAMINATED, why)]
     beyond = found.beyond_percent
     if beyond <= thresholds.prefix_hits_suspect_percent:
@@ -152,8 +152,7 @@ def preempted(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.PREEMPTED,
-                "a server's count of preemptions was not read at "
-                "both ends of the stage",
+                "a server's count of preemptions was not read at start and end",
             )
         ]
     if preemptions == 0:
@@ -180,9 +179,7 @@ def kv_recomputed(stage: StageFacts) -> Found:
     fetched = counters.rise(servers, counters.EXTERNAL_HITS)
     cached = counters.rise(servers, counters.PREFIX_HITS)
     if prompts is None or fetched is None or cached is None:
-        why = (
-            "a decode server's fetched and cached tokens were not read at both ends"
-        )
+        why = "a decode server's fetched and cached tokens were not read at start and end"
         return [NotChecked(Code.KV_RECOMPUTED, why)]
     computed = max(prompts - fetched - cached, 0.0)
     percent = 100 * computed / prompts if prompts > 0 else 0.0

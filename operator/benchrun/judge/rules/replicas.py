@@ -101,8 +101,7 @@ def _unequal(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.REPLICAS_UNEQUAL,
-                "a server was not read at both ends of the stage, or does not "
-                "report what others do",
+                "a server was not read at start and end, or does not report what others do",
             )
         ]
     return []
@@ -146,7 +145,7 @@ def _uneven(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.LOAD_UNEVEN,
-                "a server's requests were not read at both ends of the stage",
+                "a server's requests were not read at start and end",
             )
         ]
     answered = [

@@ -180,6 +180,5 @@ SENTENCES: Mapping[Code, Sentence] = {
         "flight (needed: {roundsNeeded})][, {repeats} repeats (needed, as all "
         "requests are sent at once: {repeatsNeeded})]."
     ),
-    Code.RECORD_NOT_STORED: "The records of {unstored} stages could not be stored: "
-    "{stages}.",
+    Code.RECORD_NOT_STORED: "Stages whose record could not be stored: {unstored} ({stages}).",
 }

@@ -244,7 +244,7 @@ def server_restarted(stage: StageFacts) -> Found:
     return [
         NotChecked(
             Code.SERVER_RESTARTED,
-            "no server was read at both ends of the stage, or in between",
+            "no server was read at start and end, or in between",
         )
     ]
 
@@ -353,8 +353,7 @@ def foreign_traffic(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.FOREIGN_TRAFFIC,
-                "a server's requests and prompt tokens were not read at both ends "
-                "of the stage",
+                "a server's requests and prompt tokens were not read at start and end",
             )
         ]
     # Where the server's closing count came, its prompt tokens came with it, though not to the

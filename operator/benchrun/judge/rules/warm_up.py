@@ -275,7 +275,7 @@ def batch_not_warmed_up(run: RunContext) -> Found:
 
 SENTENCES: Mapping[Code, Sentence] = {
     Code.COMPILATION_IN_WINDOW: (
-        "The server compiled kernels {compilations} times during the stage, first "
+        "Kernel compilations during the stage: {compilations}, the first "
         "{firstAfterSeconds} s after its start."
     ),
     Code.COLD_START: (
