@@ -358,7 +358,7 @@ def test_a_baseline_is_compared_by_its_document() -> None:
     )
     assert compared is not None
     assert by_status is not None
-    absent = "before has no such load point in its results"
+    absent = "before has no results for this load point"
     assert [each.load_point for each in compared.load_points] == [
         row.load_point for row in document.results
     ]

@@ -371,7 +371,7 @@ def _not_two_sides(baseline: Side, candidate: Side) -> str | None:
         min(len(baseline), len(candidate)) < 2
         and not len(baseline) == len(candidate) == 1
     ):
-        return "one run is compared with several: name one run on each side, or two or more on each"
+        return "one run against several: name one run on each side, or two or more on each"
     for first, *others in (baseline, candidate):
         for run in others:
             if (run.spec.started, run.spec.endpoint) != (
