@@ -272,11 +272,11 @@ def test_a_searchable_load_is_accepted(
     ("why", "forged"),
     [
         ("at most 44 stages", envelope(sequence=44)),
-        ("of no search", envelope("other/search-01/r1")),
-        ("of no search", envelope("chat/rate=2/r1")),
-        ("of no search", envelope("chat/search-1/r1")),
-        ("of no search", envelope("chat/search-002/r1")),
-        ("of no search", envelope("chat/search-01/r1\n")),
+        ("does not belong to a search", envelope("other/search-01/r1")),
+        ("does not belong to a search", envelope("chat/rate=2/r1")),
+        ("does not belong to a search", envelope("chat/search-1/r1")),
+        ("does not belong to a search", envelope("chat/search-002/r1")),
+        ("does not belong to a search", envelope("chat/search-01/r1\n")),
         ("beyond 12 looks", envelope("chat/search-16/r1")),
         ("beyond 12 looks", envelope("chat/search-00/r1")),
         ("beyond 12 looks", envelope("chat/search-01/r2")),
@@ -327,5 +327,5 @@ async def test_a_forged_stage_is_rejected_and_the_others_are_taken() -> None:
     came = await pulled(sent("other/search-01/r1", 1), sent("chat/search-02/r1", 2))
     assert [a.envelope.sequence for a in came.arrivals] == [2]
     assert came.refused == (
-        "record 1: stage 'other/search-01/r1' is of no search of the plan",
+        "record 1: stage 'other/search-01/r1' does not belong to a search of the plan",
     )

@@ -189,8 +189,6 @@ def sweep_results_section(sweep: html.ReportedSweep) -> html.Section:
         "Results",
         html.Table("Variants and load points", rows, words=VERDICT),
         html.Table("Load points side by side", configuration_rows(sweep.status)),
-        html.Prose(
-            f"{LEGEND[0].upper()}{LEGEND[1:]}. A dash means: not measured."
-        ),
+        html.Prose(f"{LEGEND[0].upper()}{LEGEND[1:]}. A dash means: not measured."),
         *(html.Prose(f"{cut}.") for cut in cuts(sweep.status)),
     )
