@@ -37,7 +37,7 @@ ClientPhase = Literal[
 
 
 class Envelope(Message):
-    """What is known of a packed record without opening it."""
+    """Facts about a packed record that the operator can read without opening it."""
 
     sequence: int = Field(ge=0, lt=MAX_RECORDS)
     run_uid: str = Field(max_length=64)
