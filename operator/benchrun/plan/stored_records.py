@@ -104,7 +104,7 @@ def stored_record(
     record = open_record(packed)
     if (record.run_uid, record.sequence) != (run_uid, sequence):
         raise ValueError(
-            f"it has another record: {record.sequence} of run {record.run_uid}"
+            f"it has the record of another run or stage: {record.sequence} of run {record.run_uid}"
         )
     return record
 
