@@ -379,7 +379,9 @@ def test_the_document_of_another_run_is_refused() -> None:
             jobs.baseline_document(packed_json(result_json(other))),
         ],
     )
-    assert judgement.refused == ["baselineDocument before: it is not the result document of the baseline"]
+    assert judgement.refused == [
+        "baselineDocument before: it is not the result document of the baseline"
+    ]
 
 
 def test_a_run_that_ended_early_is_compared_with_nothing() -> None:

@@ -277,9 +277,9 @@ def test_a_searchable_load_is_accepted(
         ("does not belong to a search", envelope("chat/search-1/r1")),
         ("does not belong to a search", envelope("chat/search-002/r1")),
         ("does not belong to a search", envelope("chat/search-01/r1\n")),
-        ("beyond 12 looks", envelope("chat/search-16/r1")),
-        ("beyond 12 looks", envelope("chat/search-00/r1")),
-        ("beyond 12 looks", envelope("chat/search-01/r2")),
+        ("beyond 12 probes", envelope("chat/search-16/r1")),
+        ("beyond 12 probes", envelope("chat/search-00/r1")),
+        ("beyond 12 probes", envelope("chat/search-01/r2")),
         ("3 confirmations of 3 stages", envelope("chat/search-13/r4")),
         ("can't end the search of 'users'", envelope(ends_search="users")),
     ],
@@ -291,7 +291,8 @@ def test_an_invalid_choice_is_rejected(why: str, forged: Envelope) -> None:
 
 
 def test_a_plan_without_searches_has_its_stages_and_no_more() -> None:
-    assert problem_with(envelope(sequence=2), LISTED, ()) == "the plan has 2 stages"
+    problem = problem_with(envelope(sequence=2), LISTED, ())
+    assert problem == "its number is too high: the plan has 2 stages"
 
 
 # ---- through the line to the client
