@@ -397,7 +397,7 @@ def _sentence(found: Judged) -> str:
         )
     points = "the load point" if total == 1 else f"all {total} load points"
     if verdict == "Valid":
-        return f"measured {points}; all are Valid"
+        return f"measured {points}; every number is valid"
     if verdict == "Suspect":
         return f"measured {points}; some numbers are suspect, see findings"
     invalid = sum(row.verdict == "Invalid" for row in found.results)

@@ -247,14 +247,14 @@ def delivery(*records: Sealed, run_uid: str = "uid-1") -> bytes:
 @pytest.mark.parametrize(
     ("why", "answer"),
     [
-        pytest.param("does not fit the contract", b"<html>", id="no-json"),
+        pytest.param("answer is not valid", b"<html>", id="no-json"),
         pytest.param(
-            "does not fit the contract",
+            "answer is not valid",
             b'{"contract": 2, "run_uid": "uid-1"}\n',
             id="no-progress",
         ),
         pytest.param(
-            "does not fit the contract", delivery() + b"more", id="more-than-said"
+            "answer is not valid", delivery() + b"more", id="more-than-said"
         ),
         pytest.param("of run 'uid-2'", delivery(run_uid="uid-2"), id="other-run"),
         pytest.param(
