@@ -191,7 +191,7 @@ def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
     )
     if len(data) != edges[-1]:
         raise ValueError(
-            f"records have {len(data) - end - 1} bytes, their envelopes state {edges[-1] - end - 1}"
+            f"records have {len(data) - end - 1} bytes, envelopes say {edges[-1] - end - 1}"
         )
     return delivery, tuple(data[a:b] for a, b in pairwise(edges))
 

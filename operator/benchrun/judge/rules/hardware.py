@@ -342,7 +342,7 @@ def server_throttled(stage: StageFacts) -> Found:
     limited = sum(
         stage.expected.servers.get(role, 0) for role in stage.expected.cpu_limited
     )
-    why = f"CPU periods of {len(throttled)} of {limited} servers with a CPU limit were read"
+    why = f"throttling was read for {len(throttled)} of {limited} servers with a CPU limit"
     return (
         [NotChecked(Code.SERVER_THROTTLED, why)] if len(throttled) < limited else []
     )
