@@ -452,7 +452,7 @@ def json_value(
         raise not_utf8(error, name=name) from error
     except UnicodeEncodeError as error:
         raise invalid(
-            f"{where}: a text holds half a character, \\u{ord(error.object[error.start]):x}"
+            f"{where}: a text has half of a surrogate pair, \\u{ord(error.object[error.start]):x}"
         ) from error
     except RecursionError as error:
         raise invalid(f"{where}: nested too deeply") from error

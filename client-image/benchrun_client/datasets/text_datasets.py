@@ -214,7 +214,7 @@ def read_hugging_face(data: HuggingFaceData) -> RowFile[DatasetRow]:
             text = value or ""
             if text != text.encode(errors="replace").decode():
                 raise files.invalid(
-                    f'{where}: "{data.column}" holds half a character'
+                    f'{where}: "{data.column}" has half of a surrogate pair'
                 )
             digest.update(f"{len(text.encode())}\n{text}".encode())
             yield DatasetRow(text) if text.strip() else EMPTY

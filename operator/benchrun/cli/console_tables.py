@@ -347,7 +347,7 @@ def show_sweep(
         show_figures(console, changes, names=NAMES, wide=wide)
     for heading, table in (
         ("best", sweep_rows.best_rows(status)),
-        ("would be better if decided", sweep_rows.undecided_rows(status)),
+        ("undecided, and may be better", sweep_rows.undecided_rows(status)),
         ("Pareto front", sweep_rows.front_rows(status)),
     ):
         if table.rows:

@@ -127,7 +127,7 @@ def sweep_markdown(
         changes,
         escaped(sweep_rows.compared_text(status) or "") if changes else "",
         part("Best", sweep_rows.best_rows(status)),
-        part("Would be better if decided", sweep_rows.undecided_rows(status)),
+        part("Undecided, and may be better", sweep_rows.undecided_rows(status)),
         part("Pareto front", sweep_rows.front_rows(status)),
         "\n".join(
             f"- {escaped(remark)}"

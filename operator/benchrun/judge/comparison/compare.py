@@ -56,8 +56,8 @@ class Compared(NamedTuple):
 
 
 _ONE_SERVER = (
-    "This holds for these two servers only; for any start compare two or more servers a side (a "
-    "sweep, or lists of runs in `benchrun compare`)"
+    "This holds for these two servers only; to compare the configurations, measure two or more "
+    "servers a side (a sweep, or lists of runs in `benchrun compare`)"
 )
 _OPT_IN = (
     ", or say that one is enough (spec.baseline.oneServerIsEnough: "

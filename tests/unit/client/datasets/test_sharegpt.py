@@ -221,7 +221,7 @@ def test_rows_taken_by_earlier_stages_count_as_usable(tmp_path: Path) -> None:
         ),
         pytest.param("holds a number", "7", id="no-list"),
         pytest.param(
-            "a text holds half a character",
+            "a text has half of a surrogate pair",
             '[{"conversations": [{"value": "a \\ud83d"}, {"value": "b"}]}]',
             id="half-a-character",
         ),
