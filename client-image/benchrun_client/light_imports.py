@@ -31,7 +31,7 @@ tokenizers."""
 
 
 def transformers() -> Any:
-    """Import transformers, of which only tokenizers and templates then work.
+    """Import transformers with working tokenizers and templates; its other parts do not work.
 
     May raise ImportError.
     """

@@ -46,8 +46,8 @@ class Traffic:
     warmups: tuple[tuple[PromptRequest, ...], ...]
     """The last entry is the load to profile, if there is one."""
     probes: Mapping[str, tuple[PromptRequest, ...]] = field(default_factory=dict)
-    """Stage id -> requests, for stages of searches. Random prompts of all but the first stage are
-    written when it is known which stages are needed."""
+    """Requests of the stages of searches, by stage id. Random prompts of all but the first stage
+    are written once it is known which stages are needed."""
     starts: Collection[Start] = ()
     """First words of the random prompts; a prompt that is written later must begin differently."""
     shared_prefix_tokens: Mapping[contract.Api, int] = field(default_factory=dict)

@@ -74,7 +74,7 @@ def test_rows_are_read_up_to_the_bound_and_faults_are_named(tmp_path: Path) -> N
     assert 'row 0: there is no column "answer"; it has "question", "n"' in str(
         column[1]
     )
-    assert '"n" must be a text, is int' in str(number[1])
+    assert '"n" must be a text, but is int' in str(number[1])
     assert split[0] == "DatasetNotFound"
     assert "validation" in str(split[1])
     assert absent[0] == "DatasetNotFound"

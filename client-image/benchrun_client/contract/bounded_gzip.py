@@ -7,10 +7,10 @@ import zlib
 
 
 def unpacked(data: bytes, *, max_bytes: int) -> bytes:
-    """Return what a gzip stream holds.
+    """Unpack a gzip stream.
 
-    Raises ValueError, with one line, for other data and for more than `max_bytes`, of which no more
-    are unpacked.
+    Raises ValueError, with a message of one line, for other data and for a stream with more than
+    `max_bytes`. At most `max_bytes` are unpacked.
     """
     inflate = zlib.decompressobj(wbits=31)
     try:

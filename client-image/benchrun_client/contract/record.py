@@ -474,8 +474,8 @@ def packed_record(record: StageRecord) -> bytes:
 def open_record(data: bytes) -> StageRecord:
     """Unpack and validate a record.
 
-    Raises ValueError with one line for data that is not a record or too large, without unpacking
-    more than a record may have.
+    Raises ValueError, with a message of one line, for data that is not a record or is too large. No
+    more is unpacked than a record may have.
     """
     if len(data) > MAX_PACKED_BYTES:
         raise ValueError(f"record is larger than {MAX_PACKED_BYTES} bytes, packed")
@@ -486,7 +486,9 @@ def open_record(data: bytes) -> StageRecord:
         text.count(b",") > MAX_COMMAS
         or sum(map(text.count, (b"[", b"{", b":"))) > MAX_NESTED
     ):
-        raise ValueError("record holds more values than the largest one can")
+        raise ValueError(
+            "record has more numbers, lists or objects than a record may have"
+        )
     with in_short():
         # Not in one step: for each error that would make a copy of what it is about.
         return StageRecord.model_validate(from_json(text))

@@ -37,7 +37,7 @@ ClientPhase = Literal[
 
 
 class Envelope(Message):
-    """What is known of a packed record without opening it."""
+    """Facts about a packed record that the operator can read without opening it."""
 
     sequence: int = Field(ge=0, lt=MAX_RECORDS)
     run_uid: str = Field(max_length=64)
@@ -191,7 +191,7 @@ def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
     )
     if len(data) != edges[-1]:
         raise ValueError(
-            f"records have {len(data) - end - 1} bytes, their envelopes state {edges[-1] - end - 1}"
+            f"records have {len(data) - end - 1} bytes, envelopes say {edges[-1] - end - 1}"
         )
     return delivery, tuple(data[a:b] for a, b in pairwise(edges))
 

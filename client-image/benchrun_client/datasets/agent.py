@@ -235,7 +235,7 @@ def _turns(parsed: Any, name: str) -> list[tuple[str, str]]:
         )
     key, turns = turns_of(parsed, where=name)
     if not turns:
-        raise invalid(f'{name}: "{key}" must be a list of turns, is empty')
+        raise invalid(f'{name}: "{key}" must be a list of turns, but is empty')
     return [
         _turn(turn, where=f'{name}, "{key}", turn {number}')
         for number, turn in enumerate(turns)

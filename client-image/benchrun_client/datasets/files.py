@@ -341,7 +341,9 @@ def text_field(row: Mapping[str, Any], name: str, *, where: str) -> str:
     """Return the value of a field of a row; raise RunFailure if it is missing or not a text."""
     value = field_of(row, name, where=where)
     if not isinstance(value, str):
-        raise invalid(f'{where}: "{name}" must be a text, is {json_type(value)}')
+        raise invalid(
+            f'{where}: "{name}" must be a text, but is {json_type(value)}'
+        )
     return value
 
 
@@ -365,7 +367,7 @@ def turns_of(entry: Mapping[str, Any], *, where: str) -> tuple[str, list[Any]]:
     turns = entry[found[0]]
     if not isinstance(turns, list):
         raise invalid(
-            f'{where}: "{found[0]}" must be a list, is {json_type(turns)}'
+            f'{where}: "{found[0]}" must be a list, but is {json_type(turns)}'
         )
     return found[0], turns
 
@@ -450,7 +452,7 @@ def json_value(
         raise not_utf8(error, name=name) from error
     except UnicodeEncodeError as error:
         raise invalid(
-            f"{where}: a text holds half a character, \\u{ord(error.object[error.start]):x}"
+            f"{where}: a text has half of a surrogate pair, \\u{ord(error.object[error.start]):x}"
         ) from error
     except RecursionError as error:
         raise invalid(f"{where}: nested too deeply") from error

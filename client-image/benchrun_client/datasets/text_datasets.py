@@ -67,7 +67,8 @@ def _custom_row(
             else files.json_type(value)
         )
         raise files.invalid(
-            f'{where}: "{field}" must be a whole number from 1 to {files.MAX_TOKENS}, is {shown}'
+            f'{where}: "{field}" must be a whole number from 1 to {files.MAX_TOKENS}, '
+            f"but is {shown}"
         )
     return DatasetRow(prompt, output_tokens=value)
 
@@ -208,12 +209,12 @@ def read_hugging_face(data: HuggingFaceData) -> RowFile[DatasetRow]:
             value = files.field_of(row, data.column, where=where, kind="column")
             if value is not None and not isinstance(value, str):
                 raise files.invalid(
-                    f'{where}: "{data.column}" must be a text, is {type(value).__name__}'
+                    f'{where}: "{data.column}" must be a text, but is {type(value).__name__}'
                 )
             text = value or ""
             if text != text.encode(errors="replace").decode():
                 raise files.invalid(
-                    f'{where}: "{data.column}" holds half a character'
+                    f'{where}: "{data.column}" has half of a surrogate pair'
                 )
             digest.update(f"{len(text.encode())}\n{text}".encode())
             yield DatasetRow(text) if text.strip() else EMPTY

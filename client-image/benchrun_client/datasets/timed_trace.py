@@ -182,12 +182,12 @@ def _number(line: dict[str, Any], field_name: str, *, where: str) -> float:
     value = field_of(line, field_name, where=where)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise invalid(
-            f'{where}: "{field_name}" must be a number, is {json_type(value)}'
+            f'{where}: "{field_name}" must be a number, but is {json_type(value)}'
         )
     # Also refuses NaN, which is neither, and what no float holds.
     if not 0 <= value <= sys.float_info.max:
         raise invalid(
-            f'{where}: "{field_name}" must be 0 or more, is {shorten(str(value), 40)}'
+            f'{where}: "{field_name}" must be 0 or more, but is {shorten(str(value), 40)}'
         )
     return float(value)
 
@@ -197,6 +197,6 @@ def _tokens(line: dict[str, Any], field_name: str, *, where: str) -> int:
     if not 1 <= value <= MAX_TOKENS or value != int(value):
         shown = shorten(str(line[field_name]), 40)
         raise invalid(
-            f'{where}: "{field_name}" must be a whole number from 1 to {MAX_TOKENS}, is {shown}'
+            f'{where}: "{field_name}" must be a whole number from 1 to {MAX_TOKENS}, but is {shown}'
         )
     return int(value)

@@ -182,7 +182,7 @@ class GateServer:
             or request.query.get("plan") != self._digest
         ):
             raise web.HTTPConflict(
-                text="this shard has another run or another plan\n"
+                text="this shard is of another run, or has another plan than shard 0\n"
             )
         number = request.query.get("shard", "")
         if (

@@ -13,7 +13,7 @@ class Code(StrEnum):
     """Severities that the code's rule gives, from least to worst."""
 
     def __new__(cls, code: str, *severities: Severity) -> Self:
-        """Make the string, with the severities beside it."""
+        """Make a code from its name, with its severities as an attribute."""
         member = str.__new__(cls, code)
         member._value_ = code
         member.severities = severities

@@ -363,7 +363,7 @@ class ResultDocument(StatusModel):
         )
 
     def _status_of_its_own(self) -> BenchmarkRunStatus:
-        """Return what the document knows of a status beside its results.
+        """Return what the document tells of a status besides the results.
 
         The run ended after the last answer, but the document has no later instant.
         """
@@ -406,9 +406,9 @@ def packed_json(text: bytes) -> bytes:
 
 
 def read_result(text: bytes) -> ResultDocument:
-    """Return the document that this JSON is.
+    """Read a result document from JSON.
 
-    Raises ValueError, with one line, where it is none, or of another major version.
+    Raises ValueError, with a message of one line, if it is not one, or is of another major version.
     """
     if len(text) > MAX_RESULT_BYTES:
         raise ValueError(
@@ -435,7 +435,7 @@ def read_result(text: bytes) -> ResultDocument:
 
 
 def _out_of_range(value: object, where: str) -> str | None:
-    """Return where a number is that 64 bits can't hold, such as 1e999; None: there is none."""
+    """Return the path of a number that 64 bits can't hold, such as 1e999; None if there is none."""
     inside: Iterable[tuple[str, object]] = ()
     if isinstance(value, float):
         return None if math.isfinite(value) else where
@@ -452,9 +452,10 @@ def _out_of_range(value: object, where: str) -> str | None:
 
 
 def open_result(data: bytes) -> ResultDocument:
-    """Unpack a document and read it.
+    """Unpack a result document and read it.
 
-    Raises ValueError, with one line, for data that is none, however large it claims to be.
+    Raises ValueError, with a message of one line, for other data, without unpacking more than a
+    document may have.
     """
     if len(data) > MAX_PACKED_RESULT_BYTES:
         raise ValueError(f"larger than {MAX_PACKED_RESULT_BYTES} bytes, packed")

@@ -40,8 +40,8 @@ def run_end(
 ) -> RunEnd:
     """Return how a run ended, by what was found in it.
 
-    `ending`: why it ended early; None: every stage was measured. A run of which no record can be
-    used, or whose requests all failed, has ended early all the same.
+    `ending` says why it ended early; None means that every stage was measured. Even then a run has
+    ended early if none of its records can be used, or if all its requests failed.
     """
     ending = ending or _failed_in_the_end(found)
     if ending is not None:
@@ -172,7 +172,7 @@ def ended_early(
 
 
 def unknown_records(reason: str) -> Row:
-    """Return the condition Stored of a run of which that is not known."""
+    """Return the condition Stored for a run that may not have stored all its records."""
     return (
         "Stored",
         "Unknown",

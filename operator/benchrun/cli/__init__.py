@@ -1,4 +1,4 @@
-"""The user's command, `benchrun` or `kubectl benchrun`.
+"""The command line for users, `benchrun` or `kubectl benchrun`.
 
 It reads runs through kubectl and shows them.
 """

@@ -1,4 +1,4 @@
-"""The `benchrun` command, also `kubectl benchrun`."""
+"""The entry point of the `benchrun` command, also called as `kubectl benchrun`."""
 
 import argparse
 import io
@@ -33,15 +33,15 @@ COMMANDS = (
     check,
     kv_cache,
 )
-"""Each module has SUMMARY, DESCRIPTION, perhaps EPILOG, `add_options` and `run`: the exit code, or
-CommandError."""
+"""Modules of the commands. Each has SUMMARY, DESCRIPTION, perhaps EPILOG, `add_options`, and `run`,
+which returns the exit code or raises CommandError."""
 TABLE_WIDTH = 120  # A narrower terminal wraps the lines; folded cells could not be read at all.
 
 
 class _Output(console_tables.Terminal):
-    """Standard output that raises BrokenPipeError when its reader has gone.
+    """Standard output that raises BrokenPipeError when the reader of the pipe has gone.
 
-    `main` handles that; Rich itself would end the process.
+    `main` handles the error; without this class Rich would end the process.
     """
 
     def on_broken_pipe(self) -> None:
@@ -49,7 +49,7 @@ class _Output(console_tables.Terminal):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command and return its exit code: that of the run's verdict, or 1 where it failed."""
+    """Run the command and return its exit code: that of the run's verdict, or 1 if it failed."""
     parser = argparse.ArgumentParser(
         prog="benchrun",
         description="Benchmark experiments on LLM servers, as Kubernetes objects.",
@@ -100,9 +100,9 @@ def _complain(text: str) -> None:
 
 
 def _drop_output() -> None:
-    """Redirect standard output to nowhere, as the rest can't be written.
+    """Redirect standard output to nowhere, because the rest can't be written.
 
-    Otherwise the interpreter would complain at its end.
+    Otherwise the interpreter would print an error when it exits.
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -1,4 +1,4 @@
-"""The cluster as kubectl reaches it.
+"""Access to the cluster through kubectl.
 
 kubectl knows every way to log in, so the command needs none of its own.
 """
@@ -22,8 +22,7 @@ from benchrun.cli.errors import NO_KUBECTL, KubectlError, explained, no_such
 RUN = f"{names.PLURAL}.{names.GROUP}"
 SWEEP = f"{spec.PLURAL}.{names.GROUP}"
 RESOURCES = {names.KIND: RUN, spec.KIND: SWEEP}
-"""Resources that can be followed to their ends, by kind; objects of other kinds are only
-applied."""
+"""Resources that can be followed to their end, by kind; objects of other kinds are only applied."""
 END_SECONDS = 5.0  # Seconds that a kubectl has to end after SIGTERM.
 CHUNK_BYTES = 65_536
 Body = dict[str, Any]
@@ -31,19 +30,19 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Kubectl:
-    """kubectl with the caller's namespace and context. Every call raises KubectlError."""
+    """kubectl with the user's namespace and context. Every method raises KubectlError."""
 
     namespace: str | None = None
     context: str | None = None
 
     def within(self, namespace: str | None) -> Self:
-        """Return a kubectl for the same cluster and another namespace; None: the same namespace."""
+        """Return a kubectl for another namespace of the same cluster; None keeps the namespace."""
         return replace(self, namespace=namespace or self.namespace)
 
     def get(self, name: str, resource: str = RUN) -> Body:
         """Return the current object of a run or sweep.
 
-        Where there is none of that name, the error names those that exist.
+        If none has that name, the error lists those that exist.
         """
         try:
             return self._json("get", resource, name)
@@ -55,16 +54,16 @@ class Kubectl:
             ) from None
 
     def find(self, name: str, *, resource: str = RUN) -> Body | None:
-        """Return a run or sweep, or None where there is none of that name."""
+        """Return a run or sweep, or None if none has that name."""
         found = self._output(
             "get", resource, name, "--ignore-not-found", "--output=json"
         )
         return json_object(found) if found.strip() else None
 
     def missing(self, name: str, *resources: str) -> KubectlError:
-        """Build the error that no object of these resources has this name.
+        """Build the error for a name that no object of these resources has.
 
-        It names the objects that exist.
+        It lists the objects that exist.
         """
         others: list[str] = []
         for resource in resources:
@@ -78,9 +77,10 @@ class Kubectl:
         return no_such(kinds, name, self.namespace, list(dict.fromkeys(others)))
 
     def sweep_instead(self, name: str, error: KubectlError) -> Body:
-        """Return the sweep of a name for which looking for a run raised `error`.
+        """Return the sweep of that name, after looking for a run of that name raised `error`.
 
-        Raises that error, or that neither a run nor a sweep has the name.
+        If there is no such sweep, raise an error that neither a run nor a sweep has the name. Any
+        other `error` is raised unchanged.
         """
         if error.trouble != "NotFound":
             raise error
@@ -98,9 +98,9 @@ class Kubectl:
         all_namespaces: bool = False,
         selector: str | None = None,
     ) -> list[Body]:
-        """Return all objects of a resource in the namespace, or in the cluster.
+        """Return all objects of a resource in the namespace, or in the whole cluster.
 
-        With a `selector`, only those that have these labels.
+        With a `selector`, return only those with these labels.
         """
         scope = replace(self, namespace=None) if all_namespaces else self
         options = [
@@ -126,8 +126,8 @@ class Kubectl:
     ) -> Body:
         """Create or update an object and return it.
 
-        With `dry_run` nothing is changed: the returned object is as it would be. Where it is not
-        `named`, a new object is created from generateName.
+        With `dry_run` nothing is changed, and the returned object shows what it would be. If it is
+        not `named`, a new object is created from generateName.
         """
         options = ["--dry-run=server"] if dry_run else []
         return self._json(
@@ -135,7 +135,7 @@ class Kubectl:
         )
 
     def cancel(self, name: str, *, resource: str = RUN) -> None:
-        """Cancel a run, or a sweep with its runs: it frees its GPUs and keeps what was measured."""
+        """Cancel a run or a sweep: its GPUs are freed, and what was measured is kept."""
         self._output(
             "patch",
             resource,
@@ -145,7 +145,7 @@ class Kubectl:
         )
 
     async def lines(self, *what: str) -> AsyncGenerator[str, None]:
-        """Yield the lines of kubectl's output as they come. kubectl is ended with the iteration."""
+        """Yield the lines of kubectl's output as they come; kubectl ends with the iteration."""
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             *self._command(*what), stdout=pipe, stderr=pipe
@@ -217,7 +217,7 @@ class Kubectl:
 async def _drained(
     process: asyncio.subprocess.Process, errors: asyncio.Task[bytes]
 ) -> None:
-    """Read the rest of both outputs and wait for the process, which can't end before that."""
+    """Read the rest of both outputs, without which the process can't end, and wait for it."""
     while process.stdout is not None and await process.stdout.read(CHUNK_BYTES):
         pass
     await errors
@@ -227,7 +227,7 @@ async def _drained(
 def json_object(text: str) -> Body:
     """Parse the JSON object that kubectl wrote.
 
-    Raises KubectlError where it is none: a wrapper in kubectl's place may write anything.
+    Raises KubectlError if it is not one: a wrapper that replaces kubectl may write anything.
     """
     try:
         found = json.loads(text)

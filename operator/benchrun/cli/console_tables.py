@@ -1,4 +1,4 @@
-"""Tables on a terminal, and the console that every command writes to."""
+"""Print tables on a terminal, and provide the console that every command writes to."""
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
@@ -39,8 +39,8 @@ OUTCOME_COLOURS = {
 }
 COMPARISON_WIDTH = 100
 WIDEST_CELL = 26
-"""Most characters of a cell on one line. A longer one wraps: it is a sentence, and would leave no
-room for figures."""
+"""Most characters of a cell on one line. A longer cell wraps, because it is a sentence and would
+leave no room for figures."""
 GUTTER = 2  # Spaces between columns.
 UNBOUNDED = 10_000  # Width in columns that no table reaches.
 
@@ -55,7 +55,7 @@ def show_result(
 ) -> None:
     """Print a run's verdict or phase, its load points with their bottlenecks, and its findings.
 
-    `wide` adds the total of tokens, intervals, and vLLM's block of every load point.
+    `wide` adds the total of tokens, intervals, and the block in vLLM's layout of every load point.
     """
     verdict = status.verdict or "Unknown"
     word = run_list.outcome_word(status)
@@ -80,7 +80,7 @@ def show_result(
             after=name,
         )
     if status.log_tail:
-        console.print(Text("end of the server's log:", style="bold"))
+        console.print(Text("the end of the server's log:", style="bold"))
         console.print(Text(status.log_tail))
 
 
@@ -128,9 +128,9 @@ def _print_rows(
 
 
 def prose_width(console: Console) -> int:
-    """Return the width at which sentences fold: the edge of the terminal.
+    """Return the width at which sentences wrap: the edge of the terminal.
 
-    Figures do not fold: for them the console may be wider than the terminal.
+    Figures do not wrap: for them the console may be wider than the terminal.
     """
     return (
         min(console.width, Console(file=console.file).width)
@@ -150,8 +150,8 @@ def show_figures(
 ) -> None:
     """Print a table without breaking its figures.
 
-    Where the console is too narrow for all columns, the table is printed in parts below each other,
-    each with the columns of `names`. A `wide` table is never cut.
+    If the console is too narrow for all columns, the table is printed in parts below each other.
+    Each part repeats the columns `names`. A `wide` table is never divided.
     """
     table = as_table(cells, folded=())
     before = console.width
@@ -172,9 +172,10 @@ def show_figures(
 def parts_that_fit(
     cells: tables.Rows, width: int, *, names: Collection[str]
 ) -> Iterable[tables.Rows]:
-    """Yield the table as parts of whole columns that are at most `width` columns wide.
+    """Yield the table in parts that are at most `width` characters wide.
 
-    Each part has the columns of `names`; a single column may be wider.
+    Parts have whole columns. Each part repeats the columns `names`. A single column may be wider
+    than `width`.
     """
     widths = _widths(cells, width, names=names)
     named = [place for place, header in enumerate(cells.headers) if header in names]
@@ -199,7 +200,7 @@ def _columns(cells: tables.Rows, places: Collection[int]) -> tables.Rows:
 
 
 def _widths(cells: tables.Rows, width: int, *, names: Collection[str]) -> list[int]:
-    """Return the width of each column: that of its longest cell, or less where cells fold."""
+    """Return the width of each column: that of its longest cell, or less if its cells wrap."""
     columns = zip(cells.headers, *cells.rows, strict=True)
     longest = [max(map(cell_len, column)) for column in columns]
     most = [
@@ -226,8 +227,8 @@ def empty_table(
 ) -> Table:
     """Build a table without rows.
 
-    `folded` are the headers of the columns that may take several lines; None: all may. The columns
-    `numbers` are aligned on the right.
+    `folded` are the headers of the columns that may wrap; None means all. The columns `numbers` are
+    aligned on the right.
     """
     table = Table(
         box=None, pad_edge=False, header_style="bold", show_header=any(headers)
@@ -251,7 +252,7 @@ def as_table(
     numbers: Collection[str] = (),
     colours: Mapping[str, str] = COLOURS,
 ) -> Table:
-    """Build a table of these rows. `colours` gives the colour of a cell by its word."""
+    """Build a table of these rows. `colours` maps the text of a cell to its colour."""
     table = empty_table(*cells.headers, folded=folded, numbers=numbers)
     for row in cells.rows:
         styled = (
@@ -272,7 +273,7 @@ def show_comparison(
 ) -> None:
     """Print the outcome of a comparison, its figures and bottlenecks by load point, and its gate.
 
-    What could not be compared is printed, too.
+    It also prints what could not be compared.
     """
     say = partial(console.print, width=COMPARISON_WIDTH)
     colour = OUTCOME_COLOURS.get(found.outcome, "bold")
@@ -290,7 +291,12 @@ def show_comparison(
     for reason in comparison_rows.reasons(found.load_points):
         say(Text(f"not compared: {reason}", style="yellow"))
     if without := comparison_rows.unpaired(found.load_points):
-        say(Text(f"traffic may differ at {', '.join(without)}", style="dim"))
+        say(
+            Text(
+                f"both sides may have got different requests at {', '.join(without)}",
+                style="dim",
+            )
+        )
     say(Text(found.message))
     if found.gate is not None:
         say(
@@ -312,7 +318,7 @@ def show_sweep(
     texts_per_prompt: Mapping[str, int] = tables.NO_TEXTS,
     wide: bool = False,
 ) -> None:
-    """Print a sweep's state, tables and remarks, and what was cut."""
+    """Print a sweep's state, its tables and remarks, and a note on what was cut."""
     width = prose_width(console)
     console.print(
         title(name, run_list.outcome_word(status), status.message), width=width
@@ -341,7 +347,7 @@ def show_sweep(
         show_figures(console, changes, names=NAMES, wide=wide)
     for heading, table in (
         ("best", sweep_rows.best_rows(status)),
-        ("would be better if decided", sweep_rows.undecided_rows(status)),
+        ("undecided, and may be better", sweep_rows.undecided_rows(status)),
         ("Pareto front", sweep_rows.front_rows(status)),
     ):
         if table.rows:
@@ -367,9 +373,9 @@ class Terminal(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Yield the segments with control characters removed from their text.
+        """Yield the segments, with control characters removed from their text.
 
-        Styles and the cursor are Rich's own: they are kept beside the text.
+        The styles and cursor movements that Rich adds itself are kept.
         """
         for segment in super().render(renderable, options):
             yield (

@@ -1,4 +1,4 @@
-"""The errors that end a command, and kubectl's messages as one clear line with the remedy."""
+"""Errors that end a command; kubectl's messages become one clear line with the remedy."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -22,9 +22,9 @@ class CommandError(RuntimeError):
 
 
 def readable(read: Callable[[B], R], body: B, name: str) -> R:
-    """Return what `read` makes of the object `name` or of a part of it.
+    """Read the object `name`, or a part of it, with `read`.
 
-    Raises CommandError where it was written by another version of benchrun.
+    Raises CommandError if another version of benchrun wrote it.
     """
     try:
         return read(body)
@@ -33,9 +33,9 @@ def readable(read: Callable[[B], R], body: B, name: str) -> R:
 
 
 def another_version(name: str, error: ValueError) -> str:
-    """Return the message for the object `name`, which another version of benchrun wrote.
+    """Return the message that another version of benchrun wrote the object `name`.
 
-    `error` is from reading it.
+    `error` was raised by reading it.
     """
     root = "status" if getattr(error, "title", "").endswith("Status") else "spec"
     why = (
@@ -50,7 +50,10 @@ def another_version(name: str, error: ValueError) -> str:
 
 
 def unknown(what: str, name: str, known: Sequence[str]) -> CommandError:
-    """Build the error for a name that does not exist, with the nearest that do, then all."""
+    """Build the error for a name that does not exist.
+
+    It suggests the most similar names, then lists all.
+    """
     by_lower = {each.lower(): each for each in known}
     near = [
         by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=3)
@@ -75,7 +78,7 @@ Trouble = Literal[
 OF_THE_CLUSTER: frozenset[Trouble] = frozenset(
     {"NoKubectl", "NoCluster", "NoContext", "NotLoggedIn", "NotInstalled"}
 )
-"""Trouble with which every call of kubectl fails."""
+"""Causes that make every call of kubectl fail."""
 MAX_NAMES = 10  # Most names of other runs in an error.
 IMMUTABLE = r"spec\.(\w+) is immutable"
 
@@ -89,9 +92,9 @@ class KubectlError(CommandError):
 
 
 def explained(stderr: str) -> KubectlError:
-    """Build the error that explains what kubectl wrote to stderr, without its libraries' log lines.
+    """Build an error from what kubectl wrote to stderr, without its libraries' log lines.
 
-    An unknown message is passed on unchanged.
+    Known messages are explained; unknown ones are passed on unchanged.
     """
     lines = [
         line.strip()
@@ -133,8 +136,9 @@ def no_such(
 
 
 NO_KUBECTL = KubectlError(
-    "kubectl was not found on PATH; install it (https://kubernetes.io/docs/tasks/tools/): "
-    "it is how this command logs in to the cluster",
+    "kubectl was not found on PATH; install it "
+    "(https://kubernetes.io/docs/tasks/tools/): this command uses it to log in to "
+    "the cluster",
     "NoKubectl",
 )
 
@@ -142,8 +146,8 @@ NO_KUBECTL = KubectlError(
 def _no_cluster(found: re.Match[str]) -> str:
     if found["host"] in ("localhost:8080", "127.0.0.1:8080"):
         return (
-            "kubectl knows no cluster: set KUBECONFIG, or choose one with --context (kubectl "
-            "config get-contexts)"
+            "kubectl has no cluster: set KUBECONFIG, or choose a context with "
+            "--context (kubectl config get-contexts lists them)"
         )
     return (
         f"the cluster at {found['host']} does not answer; is it up, and is it the one you mean? "
@@ -189,7 +193,7 @@ _NOISE = re.compile(
     r"[EWI]\d{4} \d\d:\d\d:|\* <nil>: .*some validation rules were not checked"
 )
 """Log lines of kubectl's libraries, and its remark that rules were not checked for an object that
-breaks its schema."""
+does not match its schema."""
 _PREFIX = re.compile(
     r"^(error: |Error in configuration: |Error from server( \(\w+\))?: "
     r"|error when \w+ \"STDIN\": )+"

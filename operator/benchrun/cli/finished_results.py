@@ -1,4 +1,4 @@
-"""Finished runs and sweeps, read from the cluster or from files.
+"""Read finished runs and sweeps from the cluster or from files.
 
 They are shown on the terminal, as Markdown, or as one HTML file.
 """
@@ -46,7 +46,7 @@ from benchrun.report.html import STATUS_ONLY, Reported, ReportedSweep
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
-    which = "name of the BenchmarkRun; may be left out where -f holds one only"
+    which = "name of the BenchmarkRun; it may be left out if -f has only one"
     parser.add_argument("name", nargs="?", metavar="NAME", help=which)
     add_file_options(parser)
 
@@ -54,8 +54,9 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 def add_file_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     source = (
-        "take the run from this file and not from the cluster: its result document (benchrun "
-        "export NAME --format result), or what kubectl get bmr NAME -o yaml gives"
+        "read the run from this file instead of the cluster: its result document "
+        "(benchrun export NAME --format result), or the output of kubectl get bmr "
+        "NAME -o yaml"
     )
     add("-f", "--file", type=Path, metavar="FILE", help=source)
     roles = ",".join((names.ROLE_RESULT, names.ROLE_STAGE, names.ROLE_TIMELINE))
@@ -67,17 +68,17 @@ def add_file_options(parser: argparse.ArgumentParser) -> None:
 
 
 class NamedRun(NamedTuple):
-    """A run, ended or not."""
+    """A run, whether it has ended or not."""
 
     run: views.Run
     document: ResultDocument | None = None  # The one that a file held.
 
 
 def named_run(options: argparse.Namespace) -> NamedRun:
-    """Return the run that the options name, ended or not. Raises CommandError."""
+    """Return the run that the options name, whether it has ended or not. Raises CommandError."""
     if options.file is None:
         if options.name is None:
-            raise errors.CommandError("which run? Give its name, or -f FILE")
+            raise errors.CommandError("name a run, or a file with -f FILE")
         body = cluster.kubectl_of(options).get(options.name)
         return NamedRun(view_builders.labelled_run_of(body))
     runs = runs_in(options.file)
@@ -90,9 +91,9 @@ def named_run(options: argparse.Namespace) -> NamedRun:
 
 
 def runs_in(file: Path) -> dict[str, NamedRun]:
-    """Return the runs of a file by name: that of a result document, or those of the cluster.
+    """Return the runs of a file by name: from a result document or from Kubernetes objects.
 
-    Raises CommandError where there is none.
+    Raises CommandError if there are none.
     """
     document = result_documents.document_in(file)
     if document is not None:
@@ -103,9 +104,9 @@ def runs_in(file: Path) -> dict[str, NamedRun]:
 
 
 def reported(named: NamedRun, options: argparse.Namespace) -> Reported:
-    """Return an ended run with its result document, from where the options say.
+    """Return an ended run with its result document, from the source that the options name.
 
-    Raises CommandError, also where the run has not ended.
+    Raises CommandError, also if the run has not ended.
     """
     found = with_document(named, _config_maps(options))
     if exit_codes.exit_code(found.status) is None:
@@ -118,10 +119,10 @@ FindConfigMap = Callable[[views.Run, str], raw.Object]
 
 
 def _config_maps(options: argparse.Namespace) -> FindConfigMap | None:
-    """Return where ConfigMaps are to be found; None: nowhere."""
+    """Return the function that finds ConfigMaps for these options; None if there is no source."""
     if options.file is None:
         if options.records is not None:
-            raise errors.CommandError("--records goes with -f FILE")
+            raise errors.CommandError("--records needs -f FILE")
         return in_cluster(cluster.kubectl_of(options))
     if options.records is None:
         return None
@@ -139,15 +140,15 @@ def _config_maps(options: argparse.Namespace) -> FindConfigMap | None:
 
 
 def in_cluster(kubectl: cluster.Kubectl) -> FindConfigMap:
-    """Return the ConfigMaps of a cluster."""
+    """Return a function that finds ConfigMaps in the cluster."""
     return lambda run, name: kubectl.within(run.namespace).config_map(name)
 
 
 def with_document(named: NamedRun, config_maps: FindConfigMap | None) -> Reported:
-    """Return a run with its result document; `config_maps`: None where there are none.
+    """Return a run with its result document.
 
-    Where the document can't be read, a note says so. Raises CommandError where another version of
-    benchrun wrote the run.
+    `config_maps` finds ConfigMaps, or is None if there are none. If the document can't be read, a
+    note says so. Raises CommandError if another version of benchrun wrote the run.
     """
     run, document = named
     spec = errors.readable(BenchmarkRunSpec.model_validate, run.spec, run.name)
@@ -163,7 +164,7 @@ def with_document(named: NamedRun, config_maps: FindConfigMap | None) -> Reporte
 
 
 def show_notes(found: Reported, console: Console) -> None:
-    """Print what could not be read, if the tables lack something because of it."""
+    """Print what could not be read, if the tables lack something because of that."""
     for note in found.notes if found.status.truncated else ():
         console.print(f"note: {note}; {STATUS_ONLY}", markup=False, soft_wrap=True)
 
@@ -171,19 +172,19 @@ def show_notes(found: Reported, console: Console) -> None:
 def _document_of(
     run: views.Run, status: BenchmarkRunStatus, config_maps: FindConfigMap | None
 ) -> tuple[ResultDocument | None, tuple[str, ...]]:
-    """Return the document that the status refers to, or a note that says why there is none."""
+    """Return the document that the status refers to, or a note on why there is none."""
     ref = status.result_document
     if ref is None:
         stored = find_condition(status.conditions, "Stored")
         why = (
             stored.message
             if stored is not None and stored.status == "False"
-            else "another release judged it"
+            else "another version of benchrun judged it"
         )
         return None, (f"{run.name} has no result document ({why})",)
     where = f"its result document, in ConfigMap {ref.config_map}"
     if config_maps is None:
-        return None, (f"{where}, is not at hand",)
+        return None, (f"{where}, was not read",)
     try:
         body = config_maps(run, ref.config_map)
         return result_documents.document_of_ref(body, ref, run_uid=run.uid), ()
@@ -192,7 +193,7 @@ def _document_of(
 
 
 class Records(NamedTuple):
-    """What a run keeps of its measurement beside the result document."""
+    """What a run has stored of its measurement besides the result document."""
 
     records: tuple[StageRecord, ...]  # In the order of measurement.
     samples: tuple[metrics_page.Sample, ...]  # The servers' samples, oldest first.
@@ -200,9 +201,10 @@ class Records(NamedTuple):
 
 
 def stored_records(run: views.Run, options: argparse.Namespace) -> Records:
-    """Return what is kept of the measurement, from where the options say.
+    """Return what a run has stored of its measurement, from the source that the options name.
 
-    For a file, records are read only if named: the cluster may be another one. Raises CommandError.
+    For a run from a file, records are read only from --records, because the cluster may be another
+    one. Raises CommandError.
     """
     if options.file is None:
         bodies: Sequence[raw.Object] = cluster.kubectl_of(options).stored(run.uid)
@@ -220,7 +222,7 @@ def _measurement(
 ]:
     """Return the records, the samples, and a note for each ConfigMap that can't be read.
 
-    ConfigMaps of other owners are skipped: a label proves nothing.
+    ConfigMaps of other owners are skipped, because anybody can set a label.
     """
     records: dict[int, StageRecord] = {}
     samples: list[metrics_page.Sample] = []
@@ -256,7 +258,7 @@ def _measurement(
 def runs_of(
     sweep: views.Sweep, kubectl: cluster.Kubectl, file: Path | None = None
 ) -> list[views.Run]:
-    """Return a sweep's runs from a file or the cluster; none where they may not be read."""
+    """Return a sweep's runs from a file or the cluster; none if the user may not read them."""
     bodies: Sequence[raw.Object] = ()
     if file is not None:
         bodies = [
@@ -279,7 +281,7 @@ def whole_table(
 ) -> BenchmarkSweepStatus:
     """Return the sweep's status with all rows and figures.
 
-    The status is returned unchanged where it was not cut, or where runs or figures are missing.
+    The status is returned unchanged if it was not cut, or if runs or figures are missing.
     """
     if not status.truncated:
         return status
@@ -323,7 +325,7 @@ def _reported(
     runs: Sequence[views.Run],
     options: argparse.Namespace,
 ) -> ReportedSweep:
-    """Return the sweep with the servers over time of each variant's first run that has them."""
+    """Return the sweep with what servers did over time, of each variant's first run that has it."""
     series = {}
     by_name = {run.name: run for run in runs}
     for number, variant in enumerate(status.variants, start=1):
@@ -343,7 +345,7 @@ def named_sweep(
 ) -> views.Sweep:
     """Return the sweep that the options name, or the only one of the file. Raises CommandError.
 
-    `no_run` says why there is no run of that name.
+    `no_run` is the error that there is no run of that name.
     """
     if options.file is not None:
         sweeps = [
@@ -365,14 +367,12 @@ def named_sweep(
     if isinstance(no_run, errors.KubectlError):
         return view_builders.sweep_of(kubectl.sweep_instead(options.name, no_run))
     if no_run is not None or options.name is None:
-        raise no_run or errors.CommandError(
-            "which sweep? Give its name, or -f FILE"
-        )
+        raise no_run or errors.CommandError("name a sweep, or a file with -f FILE")
     return view_builders.sweep_of(kubectl.get(options.name, cluster.SWEEP))
 
 
 def status_of(sweep: views.Sweep) -> BenchmarkSweepStatus:
-    """Parse the status of a sweep. Raises CommandError where another version wrote it."""
+    """Parse the status of a sweep. Raises CommandError if another version wrote it."""
     return errors.readable(
         BenchmarkSweepStatus.model_validate, sweep.status, sweep.name
     )
@@ -417,14 +417,14 @@ def write_page(
 ) -> None:
     """Write a run or sweep as one HTML file. Raises CommandError.
 
-    The packages that draw charts are imported only here: all else works without them.
+    The packages that draw charts are imported only here, so everything else works without them.
     """
     try:
         from benchrun.cli.html_page import html_page
     except ModuleNotFoundError as error:
         needed = (
-            "the HTML report needs more packages; in a checkout: pipx install --force "
-            "'.[report,export]'"
+            "the HTML report needs more packages; to install them, run in a "
+            "checkout: pipx install --force '.[report,export]'"
         )
         raise errors.CommandError(needed) from error
     text = html_page(found)

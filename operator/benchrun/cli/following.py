@@ -1,4 +1,4 @@
-"""Runs and sweeps followed to their end: kubectl watches them, a reporter shows what is known."""
+"""Follow runs and sweeps to their end: kubectl watches them, and a reporter shows their state."""
 
 import asyncio
 from collections.abc import (
@@ -25,18 +25,19 @@ LONGEST_PAUSE_SECONDS = 30.0
 HOPELESS = frozenset(
     {"NoKubectl", "NoContext", "NotInstalled", "Forbidden", "NotFound"}
 )
-"""Trouble that another attempt does not cure."""
+"""Causes of an error that another attempt does not remove."""
 # Most stages finished before following began whose figures are fetched.
 LATEST_STAGES = 8
 MAX_TARGETS = 16
-"""Most runs and sweeps followed. Each run has its own kubectl process, a sweep has two."""
+"""Most runs and sweeps that are followed at once. Each run has its own kubectl process, a sweep has
+two."""
 TICK_SECONDS = 0.25  # Seconds between two calls of a reporter when nothing happens.
 Reporter = LogReporter | ScreenReporter
 
 
 @dataclass(frozen=True, slots=True)
 class FollowedObject:
-    """A run or sweep to follow: its kind, and the kubectl of its namespace."""
+    """A run or sweep to follow: its kind, and the kubectl for its namespace."""
 
     kubectl: cluster.Kubectl
     kind: str = names.KIND
@@ -53,7 +54,7 @@ class FollowedObject:
 def by_name(
     targets: Iterable[tuple[str, FollowedObject]],
 ) -> dict[str, FollowedObject]:
-    """Return the targets by name. Raises CommandError where two different ones share a name."""
+    """Return the targets by name. Raises CommandError if two different targets share a name."""
     found: dict[str, FollowedObject] = {}
     for name, target in targets:
         other = found.setdefault(name, target)
@@ -69,7 +70,7 @@ def by_name(
 
 
 class TimeIsUp(errors.CommandError):
-    """Not everything has ended in the time that was given."""
+    """A run or sweep did not end within the timeout."""
 
     code = 124  # Exit code, as for timeout(1).
 
@@ -82,8 +83,8 @@ async def follow(
 ) -> "Following":
     """Follow all targets until each has ended or can't be read. Raises TimeIsUp.
 
-    A name that turns out to be a sweep's becomes a sweep in `targets`. Raises CommandError where
-    there are more than MAX_TARGETS.
+    If a name turns out to be that of a sweep, its entry in `targets` becomes a sweep. Raises
+    CommandError if there are more than MAX_TARGETS.
     """
     if len(targets) > MAX_TARGETS:
         raise errors.CommandError(
@@ -112,7 +113,7 @@ async def follow(
 
 
 class Following:
-    """Runs and sweeps by name, what is known of each, and how the finished ones ended."""
+    """Runs and sweeps by name, their last known state, and the exit codes of ended ones."""
 
     def __init__(
         self, targets: MutableMapping[str, FollowedObject], reporter: Reporter
@@ -134,14 +135,14 @@ class Following:
         ]
 
     def show(self) -> None:
-        """Report runs and sweeps that have not ended, in the order of their first sight."""
+        """Report the runs and sweeps that have not ended, in the order of their first report."""
         waiting = self.waiting()
         self._reporter.show(
             [followed for name, followed in self.known.items() if name in waiting]
         )
 
     async def guarded(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """Await `work`; trouble with the cluster fails only the run or sweep `name`.
+        """Await `work`; an error of the cluster ends only the run or sweep `name`.
 
         Any other exception is kept in `fault`.
         """
@@ -221,8 +222,8 @@ class Following:
     async def _follow_swept_runs(self, name: str) -> None:
         """Follow the runs of a sweep.
 
-        Without them the sweep is still followed to its end: a user who may read sweeps may not be
-        allowed to read runs.
+        If they can't be read, the sweep is still followed to its end, because a user who may read
+        sweeps may not be allowed to read runs.
         """
         with suppress(errors.KubectlError):
             async with aclosing(
@@ -240,7 +241,7 @@ class Following:
     def _changed(
         self, name: str, followed: watch_state.Followed, code: int | None
     ) -> None:
-        """Take over a new state and report it; `code` is the exit code of one that has ended."""
+        """Store and report a new state; `code` is the exit code if the run or sweep has ended."""
         if name not in self.waiting():
             return
         self.known[name] = followed
@@ -253,10 +254,10 @@ class Following:
     async def _changes(
         self, name: str, resource: str, *, of_sweep: bool = False
     ) -> AsyncGenerator[tuple[cluster.Body, bool], None]:
-        """Yield the object `name`, or a sweep's runs, on every change; True: it was deleted.
+        """Yield the object `name`, or a sweep's runs, on every change, with True if it was deleted.
 
-        A watch that ends is started again. Raises KubectlError for trouble that another try does
-        not cure, for any trouble before the first event, and where the object itself is deleted.
+        A watch that ends is started again. Raises KubectlError for an error that another try does
+        not remove, for any error before the first event, and if the object itself is deleted.
         """
         watched = f"--selector={names.LABEL_SWEEP}={name}" if of_sweep else name
         ever_heard = of_sweep
@@ -306,7 +307,7 @@ class Following:
 
 
 class _FinishedStages:
-    """The stages of a run that finished since its last change, with figures of their records."""
+    """Finds the stages of a run that finished since its last change, with their figures."""
 
     def __init__(self, kubectl: cluster.Kubectl, name: str) -> None:
         self._kubectl = kubectl
@@ -318,7 +319,8 @@ class _FinishedStages:
     async def since_last(self, body: cluster.Body) -> list[watch_state.StageLine]:
         """Return the stages that have finished since the last call.
 
-        For a run that is seen for the first time these are its latest stages; none if it has ended.
+        When a run is seen for the first time, these are its latest stages; there are none if it has
+        ended.
         """
         status = raw.mapping(body.get("status"))
         progress = raw.mapping(status.get("progress"))
@@ -339,9 +341,10 @@ class _FinishedStages:
     async def _line(
         self, body: cluster.Body, sequence: int, *, is_last: bool
     ) -> watch_state.StageLine:
-        """Return a stage's line from its stored record.
+        """Return the line of a stage, from its stored record.
 
-        Where that can't be read, the line has the name that the status gave before, if any.
+        If the record can't be read, the line has the name that the status gave before, if there was
+        one.
         """
         uid = raw.text(raw.mapping(body.get("metadata")).get("uid"))
         if self._may_read_records:
@@ -368,7 +371,7 @@ class _FinishedStages:
 
 
 async def objects(lines: AsyncIterator[str]) -> AsyncGenerator[cluster.Body, None]:
-    """Yield the JSON objects of a stream; each may have one line or several."""
+    """Yield the JSON objects of a stream; each may span one line or several."""
     collected = ""
     async for line in lines:
         collected += line

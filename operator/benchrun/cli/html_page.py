@@ -1,4 +1,4 @@
-"""A finished run or sweep as one HTML page. Needs the packages of the extra `report`."""
+"""Write a finished run or sweep as one HTML page. It needs the packages of the extra `report`."""
 
 import json
 from importlib.metadata import version
@@ -20,7 +20,7 @@ def html_page(found: Reported | ReportedSweep) -> str:
 
 
 def draw(spec: page_elements.ChartSpec) -> str:
-    """Draw a chart as SVG with Vega in this process: no browser, no network, no file."""
+    """Draw a chart as SVG with Vega in this process, without a browser, network or files."""
     drawn: str = vl_convert.vegalite_to_svg(
         json.dumps(spec), vl_version=GRAMMAR, allowed_base_urls=[]
     )

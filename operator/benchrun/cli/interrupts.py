@@ -1,4 +1,4 @@
-"""What Ctrl-C and SIGTERM do to a command."""
+"""Define what Ctrl-C and SIGTERM do to a command."""
 
 import asyncio
 import signal
@@ -15,7 +15,7 @@ class Terminated(KeyboardInterrupt):
 
 
 def exit_code_of(interrupt: KeyboardInterrupt) -> int:
-    """Return the exit code of an interrupted command, like shells: 128 plus the signal's number."""
+    """Return the exit code of an interrupted command: 128 plus the signal, as in shells."""
     return 128 + (
         signal.SIGTERM if isinstance(interrupt, Terminated) else signal.SIGINT
     )
@@ -69,7 +69,7 @@ def sigterm_interrupts() -> Iterator[None]:
 def signals_deferred() -> Iterator[None]:
     """Defer SIGINT and SIGTERM until the context is left.
 
-    Processes that are started within it inherit the block, so the signals do not end them.
+    Processes that are started within it inherit the mask, so the signals do not end them.
     """
     before = signal.pthread_sigmask(
         signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM}

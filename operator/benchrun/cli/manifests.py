@@ -1,4 +1,4 @@
-"""Objects in files or on standard input: read, and brought into the cluster."""
+"""Read Kubernetes objects from files or standard input, and apply them."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ from benchrun.observe import (
 
 STANDARD_INPUT = "-"
 MAX_BYTES = 8 * 1024 * 1024
-"""Most bytes of a manifest. The API server takes no object above 1.5 MB."""
+"""Most bytes of a manifest. The API server refuses objects above 1.5 MB."""
 # Endings of the files that are read where a folder is named.
 ENDINGS = frozenset({".yaml", ".yml", ".json"})
 
@@ -29,7 +29,7 @@ ENDINGS = frozenset({".yaml", ".yml", ".json"})
 def runs_in(path: Path) -> list[views.Run]:
     """Return the BenchmarkRuns of a file in order.
 
-    Raises CommandError where it can't be read or holds none.
+    Raises CommandError if it can't be read or has none.
     """
     if not (
         found := [
@@ -43,9 +43,9 @@ def runs_in(path: Path) -> list[views.Run]:
 
 
 def config_maps_in(path: Path) -> list[raw.Object]:
-    """Return the ConfigMaps of a file, or of all files of a folder.
+    """Return the ConfigMaps of a file, or of all files in a folder.
 
-    Raises CommandError where one can't be read.
+    Raises CommandError if one can't be read.
     """
     files = (
         sorted(each for each in path.iterdir() if each.suffix in ENDINGS)
@@ -61,7 +61,7 @@ def config_maps_in(path: Path) -> list[raw.Object]:
 
 
 def objects_in(path: Path) -> list[raw.Object]:
-    """Return all objects of a file, of any kind. Raises CommandError where it can't be read."""
+    """Return all objects of a file, of any kind. Raises CommandError if it can't be read."""
     try:
         documents = list(
             yaml.load_all(path.read_text(encoding="utf-8"), Loader=LOADER)
@@ -99,8 +99,8 @@ def _with_string_keys(
 LOADER: Any = type(
     "KubernetesLoader", (_YAML,), {"construct_mapping": _with_string_keys}
 )
-"""YAML loader that reads as Kubernetes does: what looks like a date is a string, and every key is a
-string."""
+"""YAML loader that reads like Kubernetes: a text that looks like a date is a string, and every key
+is a string."""
 LOADER.yaml_implicit_resolvers = {
     first: [
         (tag, pattern)
@@ -113,7 +113,7 @@ LOADER.yaml_implicit_resolvers = {
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One object that is to be applied."""
+    """One object to apply."""
 
     source: str  # File, and the document's number in it, for errors.
     text: str  # Text as it was written: kubectl reads YAML values in its own way.
@@ -181,9 +181,9 @@ def _manifest(source: str, text: str, document: object) -> Manifest:
             "--- between them"
         )
     elif not name and not generated:
-        problem = "metadata has neither name nor generateName"
+        problem = "metadata has neither name nor generateName; set one of them"
     elif name and generated:
-        problem = "metadata has both name and generateName; remove one"
+        problem = "metadata has both name and generateName; remove one of them"
     if problem is not None:
         raise errors.CommandError(f"{source}: {problem}")
     return Manifest(
@@ -196,7 +196,7 @@ def _manifest(source: str, text: str, document: object) -> Manifest:
 
 
 def _documents(text: str) -> list[tuple[str, object]]:
-    """Return each YAML document as it is written and as it is parsed. Raises YAMLError."""
+    """Return each YAML document as text and parsed. Raises YAMLError."""
     if text.lstrip().startswith("{"):
         try:
             return [(text, json.loads(text))]
@@ -257,7 +257,7 @@ class Applied:
 def applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:
     """Apply a manifest and return the object.
 
-    Raises CommandError, which begins with the file's name where the object is at fault.
+    Raises CommandError; it begins with the name of the file if the object is at fault.
     """
     if kubectl.namespace and manifest.namespace not in (None, kubectl.namespace):
         both = f"metadata.namespace is {manifest.namespace}, but -n is {kubectl.namespace}"
@@ -283,8 +283,8 @@ def applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:
 def _once(manifest: Manifest, name: str, kubectl: cluster.Kubectl) -> Applied:
     """Apply a run or sweep that has a name.
 
-    Raises CommandError where it exists with another spec, or has ended: it would not be measured
-    again, so it must not look as if it were.
+    Raises CommandError if it exists with another spec, or has ended. A finished one would not be
+    measured again, so the command must not succeed.
     """
     before = kubectl.find(name, resource=cluster.RESOURCES[manifest.kind])
     status = raw.mapping(before.get("status")) if before is not None else {}

@@ -1,6 +1,6 @@
-"""A model's config.json and the size of its weights.
+"""Read a model's config.json and the size of its weights.
 
-They are read from a folder, a file, or the local cache of the Hugging Face hub.
+They come from a folder, a file, or the local cache of the Hugging Face hub.
 """
 
 import json
@@ -19,13 +19,13 @@ CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
 MAX_CONFIG_BYTES = 4 * 2**20
 MAX_INDEX_BYTES = 64 * 2**20
-"""Most bytes of an index or a header: both name every tensor of the model."""
+"""Most bytes of an index or a header; both list every tensor of the model."""
 
 
 def config_path(model: str) -> Path:
-    """Return the path of the config.json of a file, folder or hub id.
+    """Return the path of config.json for a file, a folder or a hub id.
 
-    Raises CommandError where there is none.
+    Raises CommandError if there is none.
     """
     path = Path(model).expanduser()
     if path.is_dir():
@@ -41,7 +41,7 @@ def config_path(model: str) -> Path:
 
 
 def shape_at(path: Path) -> ModelShape:
-    """Return the model shape that a config.json describes. Raises CommandError."""
+    """Return the shape of the model that a config.json describes. Raises CommandError."""
     try:
         return model_shape(_json_object(path, MAX_CONFIG_BYTES))
     except UnknownShape as error:
@@ -49,7 +49,7 @@ def shape_at(path: Path) -> ModelShape:
 
 
 def weights_beside(path: Path) -> int | None:
-    """Return the bytes of the weights in the folder of a config.json; None: there are none.
+    """Return the bytes of the weights next to a config.json; None if there are no weights.
 
     Raises CommandError.
     """
@@ -70,12 +70,15 @@ _OTHER_FORMAT = "consolidated"
 
 
 def check_files(names: Sequence[str]) -> None:
-    """Raise ValueError unless weight files without an index are one model's, whole and once."""
+    """Raise ValueError unless the weight files are a complete set of one model's, in one format.
+
+    This is for weights without an index.
+    """
     other = [name for name in names if name.startswith(_OTHER_FORMAT)]
     if other and len(other) < len(names):
         raise ValueError(
-            f"the weights are there in two formats ({other[0]}): which of them vLLM loads is not "
-            "known; give their size with --weights"
+            f"the weights are there in two formats (one is {other[0]}), and it is unknown which of "
+            "them vLLM loads; give their size with --weights"
         )
     shards = [
         found for name in names if (found := _SHARD.fullmatch(name)) is not None
@@ -84,7 +87,8 @@ def check_files(names: Sequence[str]) -> None:
         there = sum(each[1] == found[1] for each in shards)
         if there != int(found[2]):
             raise ValueError(
-                f"{there} of {int(found[2])} files of the weights are there, {found[0]} among them"
+                f"only {there} of {int(found[2])} weight files are there, among them {found[0]}; "
+                "download the others"
             )
 
 
@@ -98,13 +102,15 @@ def bytes_by_index(index: Mapping[str, Any]) -> int:
         or not 0 < total < math.inf
     ):
         raise ValueError(
-            "the index of the weights does not say metadata.total_size"
+            "the index of the weights (model.safetensors.index.json) has no "
+            "metadata.total_size above 0; give the size of the weights with "
+            "--weights"
         )
     return int(total)
 
 
 def bytes_by_header(header: Mapping[str, Any]) -> int:
-    """Return the bytes of a safetensors file's tensors from its header: where the last one ends.
+    """Return the bytes of a safetensors file's tensors: the end of the last one in its header.
 
     Raises ValueError.
     """
@@ -121,11 +127,15 @@ def bytes_by_header(header: Mapping[str, Any]) -> int:
             or not all(isinstance(each, int) for each in offsets)
         ):
             raise ValueError(
-                f"the header of the weights does not say where tensor {name} begins and ends"
+                f"the header of the weights has no data_offsets for {name}; give the size of the "
+                "weights with --weights"
             )
         ends.append(offsets[1])
     if not ends:
-        raise ValueError("the header of the weights names no tensors")
+        raise ValueError(
+            "the header of the weights lists no tensors; give the size "
+            "of the weights with --weights"
+        )
     return max(ends)
 
 
@@ -157,7 +167,8 @@ def _json_object(path: Path, max_bytes: int) -> Mapping[str, Any]:
 def _header(path: Path) -> Mapping[str, Any]:
     """Read the header of a safetensors file. Raises CommandError.
 
-    The file begins with the header's length in 8 bytes, little-endian, then the header in JSON.
+    The file begins with the length of the header in 8 bytes, little-endian; then comes the header
+    as JSON.
     """
     try:
         with path.open("rb") as file:

@@ -1,6 +1,6 @@
-"""The display of followed runs and sweeps.
+"""Display followed runs and sweeps.
 
-It is printed as lines in a pipe, and drawn again and again on a terminal.
+In a pipe they are printed as lines, on a terminal they are redrawn.
 """
 
 from collections import defaultdict
@@ -28,7 +28,7 @@ _MARKS = {"Done": ("✓", "green"), "UnderWay": ("▸", "cyan"), "ToCome": ("·"
 
 
 class LogReporter:
-    """Prints a line for each change. Where several are followed, lines begin with a name."""
+    """Prints a line for each change. If several are followed, each line begins with a name."""
 
     def __init__(self, console: Console, *, several: bool) -> None:
         self._console = console
@@ -36,19 +36,19 @@ class LogReporter:
         self._logs: defaultdict[str, live_view.Log] = defaultdict(live_view.Log)
 
     def show(self, followed: Sequence[Followed]) -> None:
-        """Print what has changed of the runs and sweeps that have not ended.
+        """Print what has changed in the runs and sweeps that have not ended.
 
-        This is called after every change, and in between.
+        It is called after every change, and also between changes.
         """
         for each in followed:
             for line in self._logs[each.name].lines(each, now=datetime.now(UTC)):
                 self._print(f"{each.name}  {line}" if self._several else line)
 
     def ended(self, followed: Followed) -> None:
-        """Print nothing: the last line is printed already, tables follow when all have ended."""
+        """Print nothing: the last line is printed already, and tables follow when all end."""
 
     def failed(self, name: str, error: errors.CommandError) -> None:
-        """Print why one can't be followed any more, where several are followed."""
+        """Print why one run or sweep can't be followed any more, if several are followed."""
         if self._several:
             self._print(f"{name}  {error}")
 
@@ -58,7 +58,7 @@ class LogReporter:
 
 
 class ScreenReporter:
-    """Draws one run or sweep over the whole display, or several with a few lines each.
+    """Draws one run or sweep on the whole display, or several with a few lines each.
 
     It draws within the context `live`, which hides the cursor.
     """
@@ -113,7 +113,7 @@ class ScreenReporter:
 def full(view: live_view.LiveView, *, width: int, height: int) -> RenderableType:
     """Draw one run: its steps, a bar, finished stages, gauges, and what it waits for.
 
-    Of a sweep, draw everything.
+    A sweep is drawn in full, too.
     """
     if view.unit != "stages":
         return _full_sweep(view, width=width, height=height)
@@ -135,7 +135,7 @@ def _full_sweep(
 ) -> RenderableType:
     """Draw a sweep: its bar, the runs that ended last, and those in progress.
 
-    A single run in progress is drawn in full, several have a line each.
+    A single run in progress is drawn in full; several have one line each.
     """
     ended = [_ended(run) for run in view.ended[-MAX_ENDED:]]
     parts: list[RenderableType] = [_head(view), *_bar(view, width=width), *ended]
@@ -151,9 +151,9 @@ def _full_sweep(
 
 
 def several(views: Sequence[live_view.LiveView], *, height: int) -> RenderableType:
-    """Draw each with a head, a bar where there is one, and what it waits for.
+    """Draw several runs and sweeps: a title, a bar if there is one, and what each waits for.
 
-    Where the terminal is too low, each has one line only.
+    If the terminal has too few lines, each has one line only.
     """
     if len(views) * LINES_OF_ONE < height:
         return Group(
@@ -204,9 +204,9 @@ def _steps(view: live_view.LiveView) -> Text:
 
 
 def _bar(view: live_view.LiveView, *, width: int) -> list[Table]:
-    """Return a row of how much is done, of how much, and how long the rest may take.
+    """Return a row that shows how much is done, the total, and how long the rest may take.
 
-    Returns none while the total is not known.
+    Return nothing while the total is unknown.
     """
     if not view.total:
         return []

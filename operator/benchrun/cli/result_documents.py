@@ -1,4 +1,4 @@
-"""Result documents: found in files and in the cluster, checked, and made into runs."""
+"""Find result documents in files and in the cluster, check them, and make runs of them."""
 
 from pathlib import Path
 
@@ -20,13 +20,13 @@ _SCHEMA_NAME = b'"benchrun.result/'  # Of any version.
 
 
 class BadDocument(errors.CommandError):
-    """A file is meant to be a result document and is not valid."""
+    """A file looks like a result document but is not valid."""
 
 
 def document_in(path: Path) -> ResultDocument | None:
-    """Return the result document that a file is, packed or not; None: it holds something else.
+    """Return the result document in a file, packed or not; None if the file is something else.
 
-    Raises CommandError where the file can't be read, BadDocument where it is not valid.
+    Raises CommandError if the file can't be read, BadDocument if the document is not valid.
     """
     try:
         with path.open("rb") as file:
@@ -39,14 +39,15 @@ def document_in(path: Path) -> ResultDocument | None:
         return read_result(data) if _is_meant(data) else None
     except ValueError as error:
         raise BadDocument(
-            f"{path}: {error}; write it anew: benchrun export NAME --format result"
+            f"{path}: {error}; write the file again: benchrun export NAME --format result"
         ) from error
 
 
 def _is_meant(data: bytes) -> bool:
-    """Return whether this is meant to be a result document, valid or not.
+    """Return whether the file is a result document, valid or not.
 
-    That is a JSON object with a schema, which Kubernetes' objects lack, or the beginning of one.
+    It is one if it is a JSON object with the field schema, which Kubernetes objects lack, or the
+    beginning of such an object.
     """
     if len(data) > MAX_RESULT_BYTES or not data.lstrip().startswith(b"{"):
         return False
@@ -60,7 +61,7 @@ def _is_meant(data: bytes) -> bool:
 
 
 def run_of(document: ResultDocument) -> views.Run:
-    """Return the run of a document, as if the cluster held it."""
+    """Return the run of a document, in the form in which the cluster would return it."""
     identity = document.run
     body: raw.Object = {
         "metadata": {
@@ -84,7 +85,7 @@ def document_of_ref(
 ) -> ResultDocument:
     """Return the document that a status refers to, from its ConfigMap.
 
-    Raises ValueError where it is not that document.
+    Raises ValueError if the ConfigMap has another document or none.
     """
     document = open_result(stored_result(body, digest=ref.sha256))
     if document.run.uid != run_uid:

@@ -1,4 +1,4 @@
-"""The options that several commands share."""
+"""Options that several commands share."""
 
 import argparse
 import math
@@ -52,7 +52,7 @@ def add_sweep(parser: argparse.ArgumentParser) -> None:
 
 
 def number_from_0(text: str) -> float | None:
-    """Parse a finite number that is not negative; None: it is none."""
+    """Parse a finite number that is not negative; return None for any other text."""
     with suppress(ValueError):
         value = float(text)
         return value if 0 <= value < math.inf else None
@@ -60,7 +60,7 @@ def number_from_0(text: str) -> float | None:
 
 
 def valid(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return `read` as the type of an argument: argparse prints the ValueError that it raises."""
+    """Make `read` the type of an argument, so that argparse prints its ValueErrors."""
 
     def read_argument(text: str) -> Any:
         try:

@@ -316,7 +316,7 @@ def _given_up(state: RunState) -> Answer[Evaluation] | None:
     if may_try or attempts < MAX_JUDGE_ATTEMPTS:
         return None
     return Answer(
-        None, f"{attempts} operators in a row have ended while they judged it"
+        None, f"{attempts} operators in a row ended while they judged this run"
     )
 
 

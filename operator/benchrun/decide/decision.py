@@ -441,7 +441,7 @@ class PullTarget:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that a person watching should see, once."""
+    """An event for people who watch the run or sweep; it is posted once."""
 
     reason: str
     message: str

@@ -1,6 +1,6 @@
-"""Which servers are no longer needed, decided from the run and its servers alone.
+"""Find servers that are no longer needed, from the run and its servers alone.
 
-This is for namespaces of which pods, Jobs or records could not be read.
+This is for namespaces whose pods, Jobs or records could not be read.
 """
 
 from datetime import datetime, timedelta

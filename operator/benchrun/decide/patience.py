@@ -1,4 +1,4 @@
-"""How long to wait for trouble that may pass by itself, from when it was first seen.
+"""How long to wait for a problem that may go away by itself, from when it was first seen.
 
 For example, a node that fits may be added, a missing class may be created, a webhook may answer
 again, or a quota may get room for records. No object shows since when something is missing. So this

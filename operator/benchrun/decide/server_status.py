@@ -179,7 +179,7 @@ REPORTED_BYTES = 4000
 # tolerated difference between the clocks of nodes
 CLOCK_MARGIN = timedelta(seconds=10)
 GPU_UNKNOWN = (
-    "no nodeSelector names it, and the operator has no permission to read nodes"
+    "no nodeSelector names the GPU model, and the operator may not read nodes"
 )
 # Labels of nodes that name the kind of their GPUs: a pod that selects one runs on no other.
 GPU_LABELS = (

@@ -175,7 +175,9 @@ class Connection:
 
 
 async def _refuse_redirect(*_: object) -> None:
-    raise aiohttp.ClientError("redirected, which is not followed")
+    raise aiohttp.ClientError(
+        "redirected to another address, which is not followed"
+    )
 
 
 async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> bytes:

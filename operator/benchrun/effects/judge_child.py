@@ -78,10 +78,10 @@ class JudgeChild:
     ) -> tuple[A, bytes]:
         """Return the judgement of a run, or the table of a sweep; namespaces take turns.
 
-        With it comes the packed result document, which nothing of the operator opens; empty for a
-        sweep.
+        The second value is the packed result document of a run, which the operator never opens; it
+        is empty for a sweep.
 
-        Raises NotJudged, TooSlow, and whatever reading the parts raises.
+        Raises NotJudged or TooSlow, and passes on exceptions from reading the parts.
         """
         async with self._turn.taken(job.namespace):
             self._stay()
@@ -93,7 +93,7 @@ class JudgeChild:
                 await self.close()  # the judge is in the middle of a job
                 if isinstance(error, TimeoutError) and limit.expired():
                     raise NotJudged(
-                        f"not judged within {self.wall_seconds:g} s"
+                        f"the judge did not finish within {self.wall_seconds:g} s"
                     ) from None
                 raise
             finally:
@@ -124,7 +124,9 @@ class JudgeChild:
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise TooSlow(f"not read within {self.reading_seconds:g} s") from None
+            raise TooSlow(
+                f"the records were not read within {self.reading_seconds:g} s"
+            ) from None
 
     async def _read(self, process: Process, answer: type[A]) -> tuple[A, bytes]:
         assert process.stdout is not None

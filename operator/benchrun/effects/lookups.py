@@ -81,7 +81,7 @@ class About:
     spec: bytes = b""  # the run's spec, packed, while the query waits for its turn
 
     def waiting(self, query: decision.Query[Any]) -> "About":
-        """Return a small copy with only what the query needs, since many may wait for long."""
+        """Return a small copy with only what the query needs, because many may wait for long."""
         run = replace(self.run, spec={}, status={})
         if not isinstance(query, decision.Judging):
             return About(run, self.children)
@@ -115,13 +115,14 @@ async def _compilations(
 ) -> tuple[float, ...]:
     if (read := query.engine.compilations) is None:
         raise NotFoundOut(
-            f"the log of {query.engine.name} does not say what was compiled"
+            f"{query.engine.name} does not log when it compiles kernels"
         )
     text, complete = await tools.cluster.log_since(about.run.namespace, query)
     found = read(text)
     if not complete or len(found) > MAX_COMPILATIONS:
         raise NotFoundOut(
-            "the log is too long to be read whole, or has too many compilations"
+            "the server's log is too long to be read to its end, or has more compilations than are "
+            "kept, so the compilations are not counted"
         )
     return found
 

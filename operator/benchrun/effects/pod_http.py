@@ -221,7 +221,7 @@ class ClientRecords:
             raise UnusableAnswer(f"{mismatch}; {WRONG_IMAGE}") from mismatch
         except ValueError as error:
             raise UnusableAnswer(
-                f"answer does not fit the contract: {error}"
+                f"the client's answer is not valid: {error}"
             ) from error
         # A client that has not read its plan yet (or can't) does not know its run; it sends nothing
         # but its progress.

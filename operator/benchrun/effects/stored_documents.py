@@ -15,8 +15,8 @@ async def stored_document(
 ) -> bytes | None:
     """Return the packed result document of the run with this uid.
 
-    `ref`: what its status says of it. None where it refers to none, or what it refers to is gone or
-    another one.
+    `ref` is the reference in the run's status. Return None if there is no reference, or if its
+    document is gone or was replaced by another one.
     """
     if not (name := raw.text(ref.get("configMap"))):
         return None

@@ -1,6 +1,6 @@
-"""The cuts that keep a result document within its bounds, which few runs ever reach.
+"""Cut a result document until it is within its bounds; few runs ever need a cut.
 
-What matters least is cut first, and every cut is reported in the document's `truncated`.
+The least important parts are cut first. Every cut is listed in the document's `truncated`.
 """
 
 from collections.abc import Callable, Sized
@@ -27,7 +27,7 @@ _Cut = Callable[[ResultDocument], ResultDocument]
 
 
 class PackedDocument(NamedTuple):
-    """A document within its bounds, and packed."""
+    """A result document that is within its bounds, with its packed bytes."""
 
     document: ResultDocument
     data: bytes
@@ -42,7 +42,10 @@ def packed_document(
     """Pack as much of a document as fits; the same document always gives the same bytes."""
 
     def fullness(document: ResultDocument) -> int:
-        """Return how full the fuller of both bounds is, in thousandths, rounded up."""
+        """Return how much of its bound a document uses, in thousandths, rounded up.
+
+        There are two bounds, on the document and on its packed bytes; the fuller one counts.
+        """
         text = result_json(_counted(whole, document))
         if len(text) > max_bytes:
             return -(-1000 * len(text) // max_bytes)
@@ -56,7 +59,7 @@ def packed_document(
 
 
 def _counted(whole: ResultDocument, kept: ResultDocument) -> ResultDocument:
-    """Return what is kept with the list of what was cut."""
+    """Return the cut document with a list of what was cut."""
     if kept is whole:
         return whole
     counts = [
@@ -80,7 +83,7 @@ def _counted(whole: ResultDocument, kept: ResultDocument) -> ResultDocument:
 def _both(
     whole: ResultDocument, kept: ResultDocument, of: Callable[[StageResult], Sized]
 ) -> tuple[int, int]:
-    """Return how many of a list of the stages there are, and how many are kept."""
+    """Return how many entries a list of the stages has in both documents."""
     total, included = (
         sum(len(of(each)) for each in one.stages) for one in (whole, kept)
     )
@@ -106,7 +109,7 @@ def _of_rows(cut: RowCut, document: ResultDocument) -> ResultDocument:
 
 
 def _with_fewer_stages(document: ResultDocument) -> ResultDocument:
-    """Drop a quarter of the stages from the end; once there are none, the last row."""
+    """Drop the last quarter of the stages or, if none are left, the last row."""
     if document.stages:
         left = document.stages[: len(document.stages) * 3 // 4]
         return document.model_copy(update={"stages": left})
@@ -120,4 +123,4 @@ _CUTS: tuple[_Cut, ...] = (
     *(partial(_of_rows, cut) for cut in ROW_CUTS),
     _without_timeline,
 )
-"""From what matters least."""
+"""Cuts in the order in which they are made: the least important parts go first."""

@@ -23,7 +23,7 @@ class Page:
 
     @property
     def summary(self) -> str:
-        """Return what was found: the first sentence below the title."""
+        """Return what the page says was found: the first sentence below the title."""
         return f"{self._lead.partition('. ')[0].removesuffix('.')}."
 
     @property
@@ -33,14 +33,15 @@ class Page:
 
     @property
     def meaning(self) -> str:
-        """Return what the finding does to the numbers, without Markdown."""
+        """Return what the finding means for the numbers, without Markdown."""
         return _plain(self._section("What it means"))
 
     @property
     def remedy(self) -> str:
         """Return what to change, without Markdown.
 
-        That is the first step, and as many of the next ones as fit into MAX_REMEDY_CHARS together.
+        This is the first step of the page's list, and as many of the next steps as fit into
+        MAX_REMEDY_CHARS.
         """
         steps = [
             _plain(step)
@@ -64,7 +65,7 @@ class Page:
 
 @cache
 def page_of(code: Code) -> Page:
-    """Return the page of a code; an installation has one for each."""
+    """Return the page of a code; an installation has a page for each code."""
     installed = files("benchrun") / "findings"
     folder = installed if installed.is_dir() else CHECKOUT
     return Page(code, (folder / f"{code}.md").read_text(encoding="utf-8"))

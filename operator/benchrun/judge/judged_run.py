@@ -1,6 +1,6 @@
-"""Judge a run, or evaluate a stored one again.
+"""Judge a run, or judge a stored run again.
 
-Everything in the status of a run that is computed from its records begins here.
+Everything in a run's status that is computed from its records begins here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,8 +49,8 @@ def dataset_statuses(
 ) -> list[api.DatasetStatus]:
     """Return the status of each dataset once, in the order in which workloads were measured.
 
-    All records of a workload have the same datasets: reading stops when this many `workloads` were
-    found.
+    Reading stops when records of `workloads` different workloads were found, because all records of
+    a workload have the same datasets.
     """
     facts: dict[str, tuple[DatasetFacts, ...]] = {}
     for record in records:
@@ -75,7 +75,7 @@ def dataset_statuses(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What is known of a run beside its records."""
+    """What the judge needs to know of a run besides its records."""
 
     identity: api.RunIdentity
     servers: Sequence[api.ServerStatus] = ()  # As the last status will have them.
@@ -84,14 +84,14 @@ class Surroundings:
     baseline: Run | None = None  # The run that the spec names; None: there is none.
     baseline_document: api.ResultDocument | None = None  # Its result document.
     ending: api.EndingStatus | None = None
-    """Why it ended early; None: every stage was measured. A run that ended early, or whose requests
-    all failed, is compared with nothing."""
+    """Why the run ended early; None if every stage was measured. A run that ended early is not
+    compared with its baseline, nor is one whose requests all failed."""
     unstored: Sequence[str] = ()  # Stages whose record is lost once it is judged.
     refused: Sequence[str] = ()  # What of it could not be read, and why.
 
 
 class Evaluation(NamedTuple):
-    """A judged run: what the status holds of it, and the whole."""
+    """A judged run: what its status holds, and the whole result document."""
 
     judgement: api.Judgement
     document: api.ResultDocument
@@ -103,9 +103,9 @@ def judged_run(
     records: Sequence[StageRecord],
     samples: Sequence[Sample],
 ) -> Evaluation:
-    """Judge a run by these records, in order of measurement.
+    """Judge a run by its records, which are in the order of measurement.
 
-    `records` may open each on access.
+    `records` may be a sequence that opens each record when it is accessed.
     """
     profile, records = _profile_of(spec, records)
     planned = (*load_points(spec), *probed_load_points(spec, records))
@@ -150,7 +150,7 @@ def judged_run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Facts:
-    """Everything that was found in a run."""
+    """Everything that was found out about a run."""
 
     found: Judged
     profile: api.ProfileStatus | None
@@ -174,7 +174,7 @@ def _all_failed(found: Judged) -> bool:
 def _judgement(
     run: Surroundings, spec: api.BenchmarkRunSpec, facts: _Facts
 ) -> api.Judgement:
-    """Return what the status holds: the lists are cut to their share of it."""
+    """Return what the status holds of a judgement, with lists that are cut to their share of it."""
     found = facts.found
     against = facts.against
     kept, truncated = status_rows(spec, found)
@@ -222,7 +222,7 @@ def _judgement(
 def status_rows(
     spec: api.BenchmarkRunSpec, found: Judged
 ) -> tuple[list[api.Result], list[api.Truncated]]:
-    """Return the rows that the status has room for, and what of them was cut."""
+    """Return the rows that fit into the status, and a list of what was cut."""
     max_bytes = (
         MAX_BYTES
         - (COMPARISON_BYTES if spec.baseline else 0)
@@ -275,9 +275,9 @@ def _document(
 def _profile_of(
     spec: api.BenchmarkRunSpec, records: Sequence[StageRecord]
 ) -> tuple[api.ProfileStatus | None, Sequence[StageRecord]]:
-    """Return the status of the profile, and the records without the profile's own, the last.
+    """Return the status of the profile, and the records without the profile's, which is the last.
 
-    The status is None where the spec wants no profile, or there are no records.
+    The status is None if the spec wants no profile, or if there are no records.
     """
     if spec.measurement.profile is None or not records:
         return None, records
@@ -288,9 +288,9 @@ def _profile_of(
 def _client_status(
     records: Sequence[StageRecord], pod: api.ClientStatus | None
 ) -> api.ClientStatus | None:
-    """Return the pod's status with engine, shards and chat template of the first record.
+    """Return the status of the client: its pod, with engine, shards and chat template added.
 
-    None if nothing was measured.
+    These come from the first record. Return None if nothing was measured.
     """
     if not records:
         return None
@@ -310,8 +310,8 @@ def _client_status(
 def _objectives_met(found: Judged) -> api.ConditionStatus:
     """Return whether all objectives are met, as the status of a condition.
 
-    It is Unknown unless all are certain or one is missed: an inconclusive objective is not met. A
-    search that found a load met its objectives.
+    It is Unknown if an objective is inconclusive and none is missed. A search that found a load met
+    its objectives.
     """
     searches = {search.workload for search in found.searches}
     outcomes = {
@@ -333,9 +333,9 @@ def _objectives_met(found: Judged) -> api.ConditionStatus:
 
 
 def _objectives(found: Judged) -> dict[str, list[str]]:
-    """Return the objectives in words, by outcome, at load points that the spec lists.
+    """Return the objectives as texts, by outcome, at load points that the spec lists.
 
-    A search has a sentence of its own.
+    Objectives of a search are left out, because a search has a sentence of its own.
     """
     searched = {search.workload for search in found.searches}
     texts: dict[str, list[str]] = {}
@@ -351,7 +351,7 @@ def _objectives(found: Judged) -> dict[str, list[str]]:
 
 
 def _objectives_message(found: Judged) -> str:
-    """Return the message of the condition.
+    """Return the message of the condition on objectives.
 
     It lists every objective that is not met, the missed ones first, then the sentences of searches.
     """
@@ -366,9 +366,9 @@ def _objectives_message(found: Judged) -> str:
 
 
 def _objectives_answer(found: Judged) -> str:
-    """Return the outcome of the objectives with the first one that decided, in words.
+    """Return as text whether the objectives are met, with the first one that decided.
 
-    Empty if there are none.
+    The text is empty if there are none.
     """
     texts = _objectives(found)
     for outcome, word in (("Missed", "missed"), ("Inconclusive", "undecided")):
@@ -389,11 +389,11 @@ def _sentence(found: Judged) -> str:
         )
         worth = {
             "Valid": "",
-            "Suspect": " Some numbers it rests on are suspect, see findings.",
+            "Suspect": " Some numbers are Suspect: read the findings.",
         }
         return (
             ""
-            f"{sentences}.{worth.get(verdict, ' Numbers it rests on are invalid, see findings.')}"
+            f"{sentences}.{worth.get(verdict, ' Some numbers are Invalid: read the findings.')}"
         )
     points = "the load point" if total == 1 else f"all {total} load points"
     if verdict == "Valid":
@@ -421,10 +421,10 @@ def rejudge(
     *,
     thresholds: Thresholds,
 ) -> Rejudged:
-    """Judge a stored run again, by the records that are left.
+    """Judge a stored run again by the records that are left.
 
-    A record that was not kept does not make its load point Invalid; a stage that was never measured
-    does, as it did the first time.
+    A load point whose record was not kept does not become Invalid. A stage that was never measured
+    makes its load point Invalid, as it did the first time.
     """
     here = {record.stage_id for record in records}
     judged_once = {row.load_point: row.repeats for row in stored.results}

@@ -1,8 +1,8 @@
-"""Whether a load point meets the latency objectives of the spec.
+"""Decide whether a load point meets the latency objectives of the spec.
 
-An objective is Met or Missed with 95 % certainty, otherwise it is Inconclusive. The test takes into
-account that requests in a queue are alike (`benchrun_client.contract.certainty`). A failed request
-is above every limit.
+An objective is Met or Missed with 95 % certainty, otherwise it is Inconclusive. The test allows for
+the fact that requests in a queue have similar latencies (`benchrun_client.contract.certainty`). A
+failed request counts as above every limit.
 """
 
 import math
@@ -33,7 +33,7 @@ def expected_samples(
     parts: Sequence[Plateau | None] | None,
     failed: bool = True,
 ) -> Samples:
-    """Return the latencies of the stages of a load point; see `latency_samples`."""
+    """Return the latencies of the requests of these stages that count; see `latency_samples`."""
     return latency_samples(
         records,
         users=expected.load.users,
@@ -54,11 +54,11 @@ def objective_results(
 ) -> list[ObjectiveResult]:
     """Return the outcome of each objective, over the requests of the load point that count.
 
-    If there are samples that include the wait in the client's queue, they are used. An objective on
-    a latency without samples is Inconclusive, and so is every objective if the verdict is not
-    trusted. `error` is how often, at most, Met or Missed is wrong. `one_stretch`: whether the
-    samples are of one stretch of time, so that a limit close to the measured value needs repeats. A
-    search passes False, since it measures its answer again at another time.
+    If some samples include the wait in the client's queue, these are used. An objective on a
+    latency without samples is Inconclusive. If the verdict is not trusted, all are. `error` is the
+    largest probability that Met or Missed is wrong. `one_stretch` says that all samples are from
+    one stretch of time; then a limit close to the measured value needs repeats. A search passes
+    False, because it measures its answer again at another time.
     """
     found = [
         _result(
@@ -102,7 +102,7 @@ def _result(
 
 
 def inconclusive(objectives: Sequence[ObjectiveResult]) -> list[ObjectiveResult]:
-    """Return the same results, all Inconclusive, for a load point that is not trusted."""
+    """Return the same results as Inconclusive, for a load point that is not trusted."""
     return [
         objective.model_copy(update={"outcome": "Inconclusive"})
         for objective in objectives

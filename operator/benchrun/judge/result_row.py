@@ -1,4 +1,4 @@
-"""One row of the results: the figures of a load point, how sure they are, and what they cost."""
+"""Build a row of the results: the figures of a load point, their uncertainty, and their costs."""
 
 import hashlib
 from collections.abc import Collection, Sequence
@@ -35,7 +35,8 @@ def row(
 ) -> api.Result:
     """Complete the row of a load point with what only the whole run shows.
 
-    `found`: all findings of the load point. `explanation`: why requests waited; None: not known.
+    `found` has all findings of the load point. `explanation` says why requests waited, or is None
+    if that is unknown.
     """
     verdict = verdict_of_findings(found)
     update: dict[str, object] = {
@@ -162,7 +163,7 @@ def _noise(
     *,
     on_plateaus: bool,
 ) -> dict[str, float]:
-    """Return how far the repeats scatter, in percent; empty of a single one."""
+    """Return how far the repeats differ, in percent; empty if there is only one."""
     if len(context.stages) < 2:
         return {}
     is_steady = on_plateaus and context.parts and None not in context.parts
@@ -175,7 +176,7 @@ def _noise(
 
 
 def _step_tokens(spec: api.BenchmarkRunSpec) -> int | None:
-    """Return how many tokens the spec allows a step of the servers that compute prompts."""
+    """Return how many tokens a step may have at the servers that compute prompts, by the spec."""
     started = spec.started
     if started is None:
         return None
@@ -187,9 +188,10 @@ def _step_tokens(spec: api.BenchmarkRunSpec) -> int | None:
 def by_times(
     roles: Sequence[api.RoleFigures], by_counters: float | None
 ) -> list[api.RoleFigures]:
-    """Return the roles; if the gauge gives no mean of running requests, use the servers' times.
+    """Return the roles, with the mean of running requests from the servers' times if needed.
 
-    `by_counters`: mean of running requests by these times; known only if there is one role.
+    It is needed if the gauge gives no mean. `by_counters` is that mean; it is known only if there
+    is one role.
     """
     return [
         each
@@ -218,7 +220,8 @@ def _steady(
 ) -> dict[str, float | None]:
     """Return the figures of the steady part, under the keys of `metrics`.
 
-    `shown` names the latencies. If a plateau is not steady, only throughputs are returned.
+    `shown` names the latencies to return. If a plateau is not steady, only throughputs are
+    returned.
     """
     if not all(where.is_steady for _, where in plateaus):
         return measure.request_figures.plateau_totals(plateaus)
@@ -270,9 +273,9 @@ def with_throughput_per_gpu(row: api.Result, gpus: int) -> api.Result:
 
 
 def with_costs(row: api.Result, cost: api.CostStatus | None) -> api.Result:
-    """Add its costs to a row.
+    """Add the costs to a row.
 
-    Without a price, or if tokens have prices, the row is returned unchanged.
+    Without a price, or if the price is one per token, the row is returned unchanged.
     """
     found = measure.time_costs(
         {key: row.figure(key) for key in api.THROUGHPUTS}, cost

@@ -60,8 +60,8 @@ UNCERTAIN = "?"  # Follows a figure that rests on too few requests.
 
 
 ALIKE_PERCENT = 3.0
-"""Throughputs this close to the highest count as equal to it: beyond saturation a higher load only
-adds waiting."""
+"""Throughputs this close to the highest count as equal to it, because beyond saturation a higher
+load only adds waiting."""
 
 
 class P99TTFT(NamedTuple):
@@ -76,12 +76,12 @@ def headline(
 ) -> api.Headline | None:
     """Return the figures of the best load point of the first workload.
 
-    They are marked if it is Suspect; None if no load point is Valid or Suspect. `p99_ttft` returns
-    the p99 TTFT of a load point by its id.
+    They are marked if the load point is Suspect. Return None if no load point is Valid or Suspect.
+    `p99_ttft` returns the p99 TTFT of a load point by its id.
 
-    The best is one of the Valid load points, else one of the Suspect ones; of these one that meets
-    every objective, if any does. Of those within 3 % of the highest output throughput it has the
-    lowest p99 TTFT.
+    The best is chosen among the Valid load points or, if there are none, among the Suspect ones. If
+    any of them meets every objective, only those that do are left. Of those within 3 % of the
+    highest output throughput, the one with the lowest p99 TTFT is the best.
     """
     first = [
         row
@@ -137,10 +137,10 @@ def _marked(figure: str) -> str:
 
 
 def p99_ttft(load_point: LoadPointContext) -> P99TTFT:
-    """Return the p99 TTFT of a load point, with its text for the column.
+    """Return the p99 TTFT of a load point, and its text for a column of kubectl.
 
-    Where a cap held back an open loop it includes the wait in the client: "143 ms with queue". With
-    too few requests it is marked: "143? ms".
+    If a cap held back requests of an open loop, it includes their wait in the client: "143 ms with
+    queue". With too few requests it is marked: "143? ms".
     """
     name = request_figures.QUEUED_TTFT if load_point.queued else "ttft"
     sample = load_point.answered[name]
@@ -155,7 +155,7 @@ def p99_ttft(load_point: LoadPointContext) -> P99TTFT:
 def shown(value: float | None) -> str:
     """Return a figure with three digits, or with all digits of its whole part.
 
-    Such as 812, 81.2, 8.12, 12345; "-" for None.
+    Examples are 812, 81.2, 8.12 and 12345; None becomes "-".
     """
     if value is None:
         return "-"
@@ -193,9 +193,10 @@ def load_point_context(
     spec: api.BenchmarkRunSpec,
     servers: Sequence[api.ServerStatus] = (),
 ) -> LoadPointContext:
-    """Build the context that rules get of a load point.
+    """Build what the rules get of a load point.
 
-    `records`: its own, in order of repeats; for the other arguments see `results`.
+    `records` are those of the load point, in order of repeats. For the other arguments see
+    `results`.
     """
     expected = expected_stage(spec, load_point)
     seconds = expected.scrape_interval_seconds
@@ -219,7 +220,7 @@ def load_point_context(
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The judgement of a run, with nothing cut."""
+    """Judgement of a run, before anything is cut."""
 
     results: list[api.Result] = field(default_factory=list)
     findings: list[api.Finding] = field(default_factory=list)
@@ -229,7 +230,7 @@ class Judged:
     stages: list[StageResult] = field(default_factory=list)
     """The measured stages, in the order of measurement."""
     distributions: list[PooledDistributions] = field(default_factory=list)
-    """Of load points of which something was measured, in the order of `results`."""
+    """The load points with measured stages, in the order of `results`."""
 
 
 def results(
@@ -244,13 +245,13 @@ def results(
 ) -> Judged:
     """Judge these load points by these records.
 
-    A load point without all of its records is Invalid. Without any record at all, the verdict is
-    Unknown and there are no rows.
+    A load point that lacks a record is Invalid. Without any record at all, the verdict is Unknown
+    and there are no rows.
 
-    `records`: a load point's are read when it is judged and released after it, so a sequence
-    may open each on access. `servers`: what the servers and their logs report, and where their pods
-    were; empty where only the spec is known of them. `thresholds`: None for the spec's.
-    `unstored`: stages whose record is kept nowhere.
+    The records of a load point are read when it is judged and released afterwards, so `records` may
+    be a sequence that opens each on access. `servers` has what the servers and their logs report,
+    and where their pods were; it is empty if only the spec is known. `thresholds` None means those
+    of the spec. `unstored` has the stages whose record is stored nowhere.
     """
     places = {record.stage_id: place for place, record in enumerate(records)}
     if not any(
@@ -358,9 +359,9 @@ def _answered(
     servers: Sequence[api.ServerStatus],
     limits: Thresholds,
 ) -> list[api.Result]:
-    """Return the rows with the answers that only the whole run gives.
+    """Return the rows with the explanations that need the whole run.
 
-    The answers say what was sent before, and which repeat is true.
+    They say which prompts were sent before, and which repeats to use.
     """
     stages = {
         load_point_id: [s.stage_id for s in of_load_point]

@@ -1,8 +1,8 @@
-"""The results of searches: the highest load that met every objective, and its uncertainty.
+"""Find the results of searches: the highest load that met every objective.
 
-Results come from the judged load points. The client chose the loads; its own conclusion is not
-used. A load point whose numbers can't be trusted does not meet the objectives. The answer is a load
-that further stages confirmed; these took no part in choosing it.
+Results are computed from the judged load points. The client chose the loads, but its own conclusion
+is not used. A load point whose numbers can't be trusted does not meet the objectives. The answer is
+a load that later stages confirmed; the choice of the load does not rest on these stages.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -34,9 +34,10 @@ def search_results(
     measured: Mapping[str, Sequence[StageSummary]],
     rows: Sequence[Result],
 ) -> list[SearchResult]:
-    """Return one result for each search, in their order.
+    """Return one result for each search, in the order of the searches.
 
-    `measured`: the stages of each load point, by its id. `rows`: all rows of the run, uncut.
+    `measured` has the stages of each load point, by its id. `rows` has all rows of the run, with
+    nothing cut.
     """
     found = []
     for name, search in searched(spec).items():
@@ -61,8 +62,9 @@ def search_results(
 def deciding(rows: Sequence[Result], found: Sequence[SearchResult]) -> list[Result]:
     """Return the rows that decide a run's verdict.
 
-    These are every listed load point and, for a search, only the load that it found: a search has
-    to overload the server above it. If a search found no load, all its rows count.
+    These are every listed load point and, for each search, only the load that it found, because a
+    search has to overload the server at higher loads. If a search found no load, all its rows
+    count.
     """
     answers = {each.workload: each.lower for each in found}
     kept = [row for row in rows if answers.get(row.workload) in (None, row.value)]
@@ -101,7 +103,7 @@ def _result(
         else 100 * (float(upper.value) / float(lower.value) - 1)
     )
     outcome = "Incomplete"
-    why = "; the search did not end, or a record of it is missing"
+    why = "; the search did not end, or one of its records is missing"
     has_ended = any(
         stage.probe is not None and stage.probe.ends_search for stage in stages
     )
@@ -140,7 +142,7 @@ def _result(
 
 
 def _has_no_gap(numbers: Set[int], max_probes: int) -> bool:
-    """Return whether the probes are numbered without a gap, and so are the confirmations."""
+    """Return whether no probe and no confirmation is missing, by their numbers."""
     looks = {number for number in numbers if number <= max_probes}
     confirmations = {number - max_probes for number in numbers - looks}
     return all(
@@ -159,7 +161,7 @@ def _outcome(
     if not confirmations:
         if lower is None:
             return "NoneMet", "; lower load.search.from, or relax the objectives"
-        return "Inconclusive", "; no later stages confirmed it"
+        return "Inconclusive", "; no later stages confirmed this load"
     met = {
         row.value
         for row in rows
@@ -170,10 +172,13 @@ def _outcome(
         for row in confirmations
         if row.objectives_outcome == "Missed" and row.value in met
     ]:
-        why = "they were met before: the server got slower meanwhile, or chance misled"
+        why = (
+            "they were met at first and missed when measured again: the server got "
+            "slower, or the first result was chance"
+        )
         return "Inconclusive", f"; at {changed[0]} {why}"
     if lower is None:
-        why = "they were met once and not confirmed: measure longer stages"
+        why = "they were met once, but later stages did not confirm it: measure longer stages"
         return "Inconclusive", f"; at {confirmations[-1].value} {why}"
     low = Decimal(lower.value)
     if upper is None:
@@ -191,13 +196,16 @@ def _outcome(
     if len(rows) - len(confirmations) == search.max_probes:
         return (
             "ProbeLimit",
-            "; load.search.maxProbes ended the search before the bracket was as narrow as the "
-            "tolerance",
+            "; the search ended at load.search.maxProbes before its range was as "
+            "narrow as the tolerance",
         )
     return "Inconclusive", _WIDE
 
 
-_WIDE = "; the bracket is wide, since load points within it are not certain: see their rows"
+_WIDE = (
+    "; the range above it is wide, because it is not certain whether load points "
+    "there meet the objectives: see their rows"
+)
 
 
 def _sentence(

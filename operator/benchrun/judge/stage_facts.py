@@ -1,4 +1,4 @@
-"""The expected load of a stage, and what its requests show, computed once for all rules."""
+"""The expected load of a stage, and what its requests show; computed once for all rules."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -26,7 +26,7 @@ from benchrun.plan import cpu_limits, model_path, role_replicas, served_name
 
 @dataclass(frozen=True, slots=True)
 class ExpectedStage:
-    """What the spec defines for the stages of a load point, from the load to the servers."""
+    """What the spec says about the stages of a load point, from the load to the servers."""
 
     load: contract.Load
     api: Literal["Completions", "Chat"]
@@ -39,8 +39,8 @@ class ExpectedStage:
     # Whether prompts are random words, in whole or in part.
     random_text: bool = False
     offline: bool = False
-    """Whether the engine has no API server in front. Then the gaps between tokens are not known,
-    and the engine gets a load as a whole."""
+    """Whether the engine runs without an API server. Then the gaps between tokens are not known,
+    and the engine gets all requests of a load at once."""
     servers: Mapping[str, int] = field(default_factory=dict)
     """Servers that the run starts, by role; empty for an endpoint."""
     cpu_limited: Collection[
@@ -52,7 +52,7 @@ class ExpectedStage:
 
 
 def expected_stage(spec: BenchmarkRunSpec, load_point: LoadPoint) -> ExpectedStage:
-    """Read from the spec what it defines for the stages of a load point."""
+    """Return what the spec says about the stages of a load point."""
     workload = next(w for w in spec.workloads if w.name == load_point.workload)
     return ExpectedStage(
         load=load_point.load,
@@ -81,7 +81,7 @@ GPU_STATES = (
 )
 THROUGHPUT_PARTS = 20
 MIN_THROUGHPUT_PARTS = 6
-"""Least number of parts. Without the first and last, four are left; fewer can't show their
+"""Least number of parts. Without the first and the last, four are left; fewer can't show their
 noise."""
 REQUESTS_A_PART = 5
 # Of the requests that servers and client report: else the means of both are not comparable.
@@ -92,7 +92,7 @@ COUNTS_AGREE_PERCENT = 1.0
 class StageFacts:
     """A measured stage with what is computed from it.
 
-    Failed requests count as in flight and in no other figure.
+    Failed requests count as in flight, but in no other figure.
     """
 
     record: StageRecord
@@ -163,17 +163,17 @@ class StageFacts:
 
     @cached_property
     def due_us(self) -> Sequence[int]:
-        """Return when requests were due, in microseconds; a cap may have sent them later."""
+        """Return when requests were due, in microseconds; a cap may have delayed them."""
         return list(map(sub, self.requests.start_us, self.requests.queue_us))
 
     @cached_property
     def flight(self) -> measure.InFlight:
-        """Return the requests in flight over time, each from its sending on."""
+        """Return the requests in flight over time, each from when it was sent."""
         return measure.in_flight(self.requests)
 
     @cached_property
     def demand(self) -> measure.InFlight:
-        """Return the requests in flight or held back by the client's cap, over time."""
+        """Return the requests over time that are in flight or that the client's cap holds back."""
         return (
             measure.in_flight(self.requests, with_client_queue=True)
             if self.load.capped
@@ -182,7 +182,7 @@ class StageFacts:
 
     @cached_property
     def expected_in_flight(self) -> float | None:
-        """Return how many requests users keep in flight on average.
+        """Return how many requests are in flight on average if the load is as expected.
 
         For an open loop it is the cap. Return None if nothing bounds the requests in flight.
         """
@@ -190,7 +190,7 @@ class StageFacts:
 
     @cached_property
     def plateau(self) -> measure.Plateau | measure.NoPlateau:
-        """Return the part of the stage in which the expected load holds, or why there is none."""
+        """Return the part of the stage with the full expected load, or why there is none."""
         return measure.find_plateau(self.requests, self.flight, self.load)
 
     @property
@@ -368,7 +368,7 @@ class StageFacts:
 
     @property
     def counts_tokens(self) -> bool:
-        """Return whether the server has counted the tokens of its answers."""
+        """Return whether the server counted the tokens of its answers."""
         return measure.request_figures.counts_tokens(self.record)
 
     @cached_property

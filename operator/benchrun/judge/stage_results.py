@@ -1,4 +1,4 @@
-"""What the result document says of single stages, and of latencies beyond their percentiles."""
+"""Results of single stages for the result document, and full distributions of latencies."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
@@ -32,7 +32,7 @@ STAGE_PERCENTILES = (
     "99",
     "99.9",
 )
-"""Those that reports of single stages ask for."""
+"""Percentiles that reports of single stages show."""
 CURVE_PERCENTILES = (
     *(
         "0.1",
@@ -68,7 +68,7 @@ CURVE_PERCENTILES = (
         "99.99",
     ),
 )
-"""Those that a distribution is drawn through."""
+"""Percentiles through which a distribution is drawn."""
 
 
 def stage_results(
@@ -81,7 +81,7 @@ def stage_results(
 ) -> list[StageResult]:
     """Return the measured stages of a load point, in order of repeats.
 
-    `found`: what was found at the load point. `samples`: those of all servers.
+    `found` has the findings of the load point. `samples` has those of all servers.
     """
     hidden = _hidden(found)
     return [
@@ -93,7 +93,7 @@ def stage_results(
 def pooled_distributions(
     context: LoadPointContext, found: Sequence[StageFinding]
 ) -> PooledDistributions:
-    """Return the latencies of a load point, its repeats pooled, over whole stages."""
+    """Return the latencies of a load point over whole stages, with its repeats pooled."""
     hidden = _hidden(found)
     found_here = {
         name: distribution(pool, CURVE_PERCENTILES, milliseconds=True)
@@ -106,7 +106,11 @@ def pooled_distributions(
 
 
 def _hidden(found: Sequence[StageFinding]) -> str:
-    """Return the latency that can't be shown: gaps between chunks are not gaps between tokens."""
+    """Return the latency that can't be shown, or an empty text.
+
+    That is ITL if chunks are not tokens, because then gaps between chunks are not gaps between
+    tokens.
+    """
     return (
         "itl"
         if any(each.code is Code.CHUNKS_ARE_NOT_TOKENS for each in found)
@@ -215,7 +219,7 @@ def _latencies(
 def _unbounded(
     samples: measure.Samples, percentiles: Iterable[str]
 ) -> Mapping[str, Sequence[str]]:
-    """Return the percentiles of each latency that so few requests can't bound."""
+    """Return, for each latency, the percentiles that it has too few requests to bound."""
     levels = tuple(percentiles)
     return {
         name: [level for level in levels if not is_bounded(sample, float(level))]
@@ -228,7 +232,7 @@ def _uncertain(
     percentiles: Sequence[str],
     metrics: Mapping[str, float | None],
 ) -> list[str]:
-    """Return the keys of the percentiles that were measured and are not bounded."""
+    """Return the keys of those unbounded percentiles that were measured."""
     keys = [
         f"p{measure.percentile_word(percentile)}_{latency}_ms"
         for latency, levels in unbounded.items()
@@ -278,8 +282,8 @@ def distribution(
 ) -> LatencyDistribution | None:
     """Return the distribution of these values, with five significant digits; None without values.
 
-    `milliseconds`: whether the values are microseconds, to be returned as milliseconds.
-    `unbounded`: percentiles that so few requests can't bound.
+    With `milliseconds`, the values are in microseconds and returned in milliseconds. `unbounded`
+    has the percentiles that too few requests can't bound.
     """
     mean = pool.mean()
     if not pool.count or mean is None:

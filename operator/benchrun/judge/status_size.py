@@ -1,9 +1,9 @@
-"""The cuts that keep results and findings within their share of the status.
+"""Cut results and findings to their share of the status.
 
-The status stays under 100 kB whatever the spec asks for; the records keep everything. What matters
-least is cut first, and every cut is reported in `truncated`. A row that stays always keeps its
-verdict, throughput and mean TTFT, TPOT and E2EL (of the steady part, if it has one), the digest of
-the traffic, and the mark on an uncertain percentile that is shown.
+The status stays under 100 kB whatever the spec asks for; the records keep everything. The least
+important parts are cut first, and every cut is listed in `truncated`. A row that stays always keeps
+its verdict, throughput and mean TTFT, TPOT and E2EL (of the steady part, if it has one), the digest
+of the traffic, and the mark on an uncertain percentile that is shown.
 """
 
 import re
@@ -26,11 +26,11 @@ from benchrun.api.sweep import SweepRow
 from benchrun.measure import percentile_word
 
 MAX_BYTES = 80_200
-"""Bytes of results and findings together, including empty fields, which are not stored. Leaves 20
-kB for conditions, servers and the tail of a log."""
+"""Most bytes of results and findings together, empty fields included, although these are not
+stored. This leaves 20 kB for conditions, servers and the tail of a log."""
 PROFILE_BYTES = 4_000
-"""Bytes of `MAX_BYTES` that a profile takes: a dozen kernels by name, its sentence, and what it
-adds to a load point's sentence."""
+"""Bytes of `MAX_BYTES` that a profile takes: a dozen kernels by name, its sentence, and its
+addition to a load point's sentence."""
 MAX_CODES = 3  # Findings kept in a row that is cut; the worst are first.
 
 T = TypeVar("T")
@@ -48,8 +48,8 @@ def cut_to(
 ) -> T:
     """Return as much of `whole` as fits into `max_bytes`.
 
-    Make the cuts one after the other until it fits; then drop entries with `shorter` until nothing
-    is left to drop.
+    `cuts` are applied one after the other until it fits. Then `shorter` drops entries until it fits
+    or nothing is left to drop.
     """
     kept = whole
     for cut in cuts:
@@ -64,7 +64,8 @@ def cut_to(
 def truncations(counts: Iterable[tuple[str, int, int]]) -> list[Truncated]:
     """Return an entry for each list that was cut.
 
-    `counts`: the name of a field, the number of entries in the whole, and the number that is kept.
+    `counts` has the name of a field, the number of its entries in the whole, and the number of
+    entries that are kept.
     """
     return [
         Truncated(field=name, total=total, included=left)
@@ -83,7 +84,7 @@ def json_bytes(entries: Iterable[BaseModel], *, exclude_none: bool = True) -> in
 
 
 def without_changes(entries: Iterable[Changed], word: Word) -> list[Changed]:
-    """Return the entries without their changes of this word."""
+    """Return the entries without those of their changes that have this outcome."""
     return [
         each.model_copy(
             update={"changes": [c for c in each.changes if c.word != word]}
@@ -116,7 +117,7 @@ def fitted(
 def row_truncations(
     whole: Sequence[Result], kept: Sequence[Result]
 ) -> list[Truncated]:
-    """Return what was cut: an entry for the rows, and one for each kind of list in them."""
+    """Return which lists were cut: the rows, and each kind of list within them."""
     lists = [
         (name, [of(row) for row in whole], [of(row) for row in kept])
         for name, of in _LISTS.items()
@@ -145,8 +146,9 @@ def fitted_load_points(
 ) -> tuple[list[ComparedLoadPoint], list[Truncated]]:
     """Cut the load points of a comparison until they fit.
 
-    Changes of one word are cut after the other, then whole load points from the end; the message
-    still counts all words. Return the load points that are kept and the lists that were truncated.
+    First the changes of one outcome after the other are cut, then whole load points from the end.
+    The message still counts all changes. Return the load points that are kept and the lists that
+    were truncated.
     """
     cuts = (partial(without_changes, word=word) for word in _WORDS)
     kept = cut_to(
@@ -204,7 +206,7 @@ def _without_outcome(outcome: str) -> RowCut:
 
 
 def _without_explained_evidence(row: Result) -> Result:
-    """Drop the evidence of explanations: their sentences carry the numbers."""
+    """Drop the evidence of explanations; their sentences have the numbers."""
     explained = {"waiting": row.waiting, "bottleneck": row.bottleneck}
     bare = {
         k: v.model_copy(update={"evidence": {}}) for k, v in explained.items() if v
@@ -244,7 +246,7 @@ def _worst_objective_only(row: Result) -> Result:
 
 
 def _without_good_news(row: Result) -> Result:
-    """Drop explanations that say: nothing waited, nothing limits, or the differences are noise."""
+    """Drop explanations which say that nothing waited or limits, or that differences are noise."""
     waited = row.waiting if row.waiting and row.waiting.reason != "None" else None
     bottleneck = (
         row.bottleneck
@@ -268,7 +270,7 @@ def _without_field(field: str) -> RowCut:
 
 
 def _without_whole_stage_latencies(row: Result) -> Result:
-    """Drop whole-stage latencies that the row also has of its steady part."""
+    """Drop latencies of the whole stage if the row also has them for its steady part."""
     kept = {
         key: value
         for key, value in row.metrics.items()

@@ -1,6 +1,6 @@
 """The thresholds of all rules, each with its reason.
 
-The status of a run has the digest of the thresholds that it was judged by.
+The status of a run has a digest of the thresholds that were used to judge it.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ class Thresholds:
     above 1 %, the whole slowest percent may be missing from a p99. Set by the spec."""
     prefix_hits_suspect_percent: float = 1.0
     """Percent of prompt tokens found in a prefix cache. Up to 1 % is chance: short common
-    beginnings, a canary sent twice."""
+    beginnings, or a canary request that was sent twice."""
     prefix_hits_invalid_percent: float = 10.0
     """Percent of prompt tokens found in a prefix cache. With a tenth of them not computed, TTFT and
     throughput measure the cache as much as the model."""
@@ -43,11 +43,11 @@ class Thresholds:
     """Received output tokens in percent of the expected ones. With a fifth missing, E2EL and
     throughput belong to another workload. A count that is guessed from the text errs by less."""
     stopped_suspect_percent: float = 5.0
-    """Percent of answers that ended at a stop token though lengths are fixed: with more, the
+    """Percent of answers that ended at a stop token although lengths are fixed: with more, the
     shortest 5 % of E2EL are from such answers."""
     aborted_suspect_percent: float = 0.5
-    """Percent of requests that the servers aborted, with the limit of truncated answers: the client
-    may count such a request as answered, with figures that are too small."""
+    """Percent of requests that the servers aborted, equal to the limit of truncated answers: the
+    client may count such a request as answered, with figures that are too small."""
     prompt_tokens_suspect_percent: float = 1.0
     """Difference between expected and received prompt tokens in percent. Prefill takes time in
     proportion to its tokens: below 1 % the difference moves no TTFT by more than repeats do."""
@@ -58,8 +58,9 @@ class Thresholds:
     """The p90 of TTFT as a multiple of its p10: below it, no prompts of a burst wait for each
     other."""
     truncated_invalid_percent: float = 0.5
-    """Percent of requests whose answers were truncated. Half of the percent that may fail, since
-    such a request counts as answered and is in every latency, with figures that are too small."""
+    """Percent of requests whose answers were truncated. It is half of the percentage that may fail,
+    because such a request counts as answered and is in every latency, with figures that are too
+    small."""
     token_difference_suspect_percent: float = 1.0
     """Difference between the token counts of client and server in percent. Both count exactly, so
     any difference is real; below 1 % it moves no throughput by more than repeats do."""
@@ -67,8 +68,8 @@ class Thresholds:
     """Chunks per output token: 1 with one token per chunk, 0.5 with two. Down to 0.9 the cause is a
     frontend that sometimes joins waiting tokens."""
     foreign_invalid_percent: float = 1.0
-    """Percent of requests that are not the run's own. Own requests never count twice: the limit
-    allows a single probe in a long stage."""
+    """Percent of requests that are not the run's own. The run's requests never count twice; the
+    limit allows a single probe in a long stage."""
     preempted_suspect_percent: float = 1.0
     """Percent of requests that were preempted. Above one request in a hundred a p99 shows
     preemption."""
@@ -95,8 +96,8 @@ class Thresholds:
     """Standard errors of the mean think time, where think times are drawn, by which requests in
     flight may be fewer by chance."""
     queue_wait_note_ms: float = 5.0
-    """Mean or p99 of the client's queue wait in milliseconds. The wait counts from when a request
-    was due: below this limit it is how late a virtual machine wakes up, as in
+    """Mean or p99 of the client's queue wait in milliseconds. The wait begins when a request is
+    due: below this limit it is only how late a virtual machine wakes up, as in
     `client_lag_suspect_ms`."""
     queue_wait_note_percent: float = 1.0
     """The client's queue wait in percent of the mean latency: a shorter wait does not matter beside
@@ -145,9 +146,9 @@ class Thresholds:
     """Multiple of the gap and lag thresholds that makes a stage Invalid: overload grows faster than
     load does."""
     skew_suspect_ms: float = 20.0
-    """Milliseconds between the beginnings of the client's first and last process, with the error of
-    their clocks. Processes that wait for an instant wake up within a few milliseconds of it; beyond
-    that the load does not begin as expected."""
+    """Milliseconds between the starts of the client's first and last process, including the error
+    of their clocks. Processes that wait for an instant wake up within a few milliseconds of it;
+    with a larger difference the load does not begin as expected."""
     recomputed_suspect_percent: float = 50.0
     """Percent of the prompt tokens that the decode servers compute again. The last block of a
     prompt is always computed there, a large part of a short prompt; beyond half of the tokens, TTFT
@@ -208,13 +209,13 @@ class Thresholds:
     needs an effect that matters, which the noise of a queue near its capacity often has: together
     they stay below one false alarm in a thousand stages."""
     requests_a_user: float = 10.0
-    """Requests needed for each one in flight: the first and the last request of a user run beside
-    too few others, and are a fifth of ten."""
+    """Requests needed for each request in flight. With ten, the first and the last request of a
+    user are a fifth, and these run beside too few others."""
     rounds_seconds: float = 120.0
-    """Seconds of answer rounds that are enough where ten rounds take longer: as many rounds are
-    needed as fit. The longer a round, the more it is worth, and the fewer are needed."""
+    """Seconds of rounds that are enough if ten rounds take longer: then only as many rounds are
+    needed as fit into it. The longer a round, the fewer are needed."""
     fewest_requests_a_user: float = 3.0
-    """Fewest requests of a user however long a round is: one in the ramp-up, one in the drain, and
+    """Fewest requests of a user, however long a round is: one in the ramp-up, one in the drain, and
     one beside the full load."""
     window_seconds: float = 10.0
     """Least seconds of a steady part. In less time a garbage collection or a rising clock is a part
@@ -223,8 +224,8 @@ class Thresholds:
     """Change from the beginning of the plateau to its end in percent of the mean: a figure that
     moves by a quarter describes no single load."""
     first_part_percent: float = 5.0
-    """Difference in percent between the first quarter of the steady part and the rest: the size of
-    the differences that users look for."""
+    """Difference in percent between the first quarter of the steady part and the rest. Users look
+    for differences of this size."""
     steady_tpot_percent: float = 8.0
     """Change of TPOT from the beginning of the plateau to its end in percent of the mean: a mean is
     off by half of its trend, by more where the trend began earlier, and users look for differences
@@ -246,8 +247,8 @@ class Thresholds:
     """Coefficient of variation of the repeats in percent: half of the differences that users look
     for between two configurations lie below 10 %."""
     drift_percent: float = 10.0
-    """Change from the first repeat to the last in percent: beyond it their order decides which load
-    point looks better."""
+    """Change from the first repeat to the last in percent: with a larger change, the order of load
+    points decides which one looks better."""
     drift_order_chance: float = 0.1
     """Probability with which repeats in a random order may pass for an ordered series. Four repeats
     are in order by chance once in twelve; the noise between them is tested separately, and an alarm
@@ -277,14 +278,14 @@ class Thresholds:
 
 
 def thresholds_of(spec: BenchmarkRunSpec) -> Thresholds:
-    """Return the default thresholds, with those that the spec sets."""
+    """Return the default thresholds, replaced by those that the spec sets."""
     return Thresholds(max_failed_percent=float(spec.validity.max_failed_percent))
 
 
 def judge_of(spec: BenchmarkRunSpec, thresholds: Thresholds | None = None) -> Judge:
     """Build `status.judge` of a run that was judged by these thresholds.
 
-    None: the thresholds of the spec.
+    None stands for the thresholds of the spec.
     """
     return Judge(
         version=JUDGE_VERSION,

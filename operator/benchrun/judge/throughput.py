@@ -27,15 +27,15 @@ DEVIATIONS = 2.0
 sqrt(2 L), where L is their mean (Poisson, as in M/G/inf)."""
 MOST_BY_CHANCE = 0.1
 """Most missing answers that may be put down to chance, as a share of the arrivals. With a larger
-share it would not be known whether the server kept up."""
+share it would be unclear whether the server kept up."""
 
 
 def throughput_of(
     stages: Sequence[StageFacts], found: Sequence[StageFinding]
 ) -> ThroughputOf | None:
-    """Return which throughput a load point has, by its stages and their findings.
+    """Return from which part of its stages the throughput of a load point is taken.
 
-    None: there are no stages.
+    It depends on the stages and their findings. Return None if there are no stages.
     """
     if not stages:
         return None
@@ -72,8 +72,8 @@ def throughputs(
 def kept_up(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -> bool:
     """Return whether an open loop was served as fast as it arrived.
 
-    It was if no growing queue was found and, while requests arrived, the answers fell short of them
-    by no more than a threshold and chance allow.
+    It was if there is no finding of a growing queue and, while requests arrived, the answers fell
+    short of them by no more than a threshold and chance allow.
     """
     if any(
         f.code is Code.NOT_STEADY_STATE
@@ -108,7 +108,7 @@ def kept_up(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -> bool
 def _arriving(stage: StageFacts) -> Plateau | None:
     """Return the part of a stage in which requests arrived at an even pace.
 
-    That is the plateau of an open loop, or a trace without its beginning; None for any other load.
+    For an open loop it is the plateau, for a trace all but its beginning; None for any other load.
     """
     if not stage.due_us:
         return None
@@ -124,10 +124,10 @@ def _arriving(stage: StageFacts) -> Plateau | None:
 
 
 def common(rows: Sequence[Result]) -> ThroughputOf | None:
-    """Return which throughput these rows are compared by.
+    """Return from which part of a stage the throughputs of these rows are compared.
 
-    Arrivals if all servers kept up, Plateau if all rows have one, otherwise Stage. None if a row
-    does not say; then whole stages are compared.
+    Return Arrivals if all servers kept up, Plateau if all rows have one, otherwise Stage. Return
+    None if a row does not say; then whole stages are compared.
     """
     found = {row.throughput_of for row in rows}
     if found == {"Arrivals"} or None in found:
@@ -140,7 +140,7 @@ def compared_figure(
 ) -> float | None:
     """Return a figure of a row, by its key in `metrics`.
 
-    A throughput is of the same part of the stage in all rows that it is compared `among`.
+    A throughput is taken from the same part of the stage as in all rows of `among`.
     """
     return (
         row.figure(key)
@@ -150,7 +150,7 @@ def compared_figure(
 
 
 def arrivals_reason(row: Result) -> str:
-    """Return why the throughputs of a load point are not compared, in words."""
+    """Return as text why the throughputs of a load point are not compared."""
     served = number(row.figure(THROUGHPUTS[0]))
     offered = kind_of(row.axis, row.value).offered(row.value)
     return f"{offered} and {served} were served: the load limited the throughput"

@@ -1,4 +1,4 @@
-"""The judge in a process of its own, under limits.
+"""Run the judge in a process of its own, with limits on memory and CPU.
 
-It is the only place that opens what a tenant's pod sent.
+Only this process opens data that a tenant's pod sent.
 """

@@ -1,8 +1,8 @@
 """The judge process: `python -m benchrun.judge_process MEMORY_BYTES CPU_SECONDS`.
 
-For each job it forks. The fork sets the limits, reads, judges, writes and ends: loading takes a
-second once, and no run meets what another left behind. After a fork that failed the process ends as
-well: the rest of the job is still in the pipe.
+It forks for each job. The fork sets the limits, reads the job, judges, writes the answer and ends.
+So modules are loaded only once, which takes a second, and no run is affected by what another left
+behind. If a fork fails, the process ends as well, because the rest of the job is still in the pipe.
 """
 
 import gc

@@ -74,9 +74,9 @@ def load_problem(
     planned: Mapping[str, LoadKind],
     searches: Sequence[SearchPlan],
 ) -> str | None:
-    """Return why the record's load is neither its stage's in the plan nor one that a search chose.
+    """Return why a record's load is neither planned for its stage nor possible in its search.
 
-    `planned` are the loads of the listed stages by their ids. None if there is no problem.
+    `planned` has the loads of the listed stages by their ids. Return None if there is no problem.
     """
     place = open_stage(record.stage_id)
     search = next(
@@ -85,12 +85,12 @@ def load_problem(
     if search is not None:
         return _search_problem(record, search)
     if record.probe is not None:
-        return f"stage {record.stage_id!r} is of no search"
+        return f"stage {record.stage_id!r} does not belong to a search, but has a probe"
     wanted = planned.get(record.stage_id, record.load)
     return (
         None
         if record.load == wanted
-        else f"stage {record.stage_id} was sent at another load"
+        else f"stage {record.stage_id} was sent at another load than the plan has"
     )
 
 
@@ -122,9 +122,9 @@ def _search_problem(record: StageRecord, search: SearchPlan) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class PackedRecords(Sequence[StageRecord]):
-    """Records that stay packed; each is opened anew whenever it is read.
+    """Records that stay packed; each is opened again whenever it is read.
 
-    Parsed, a record takes many times as much memory.
+    An open record takes many times as much memory.
     """
 
     _packed: tuple[bytes, ...]
@@ -140,13 +140,14 @@ class PackedRecords(Sequence[StageRecord]):
 
 
 MAX_SAMPLES = 65_536
-"""Samples of a run's timeline, in some 110 MB. A week of 13 servers leaves 3,584 of each server."""
+"""Most samples of a run's timeline; they take some 110 MB. Of a week with 13 servers, 3,584 samples
+of each server are left."""
 
 
 def judge_job(job: Job, parts: Iterable[JobPart]) -> tuple[Judgement, bytes]:
-    """Judge a run; return what its status holds of it, and its packed result document.
+    """Judge a run; return the judgement for its status, and the packed result document.
 
-    A part that can't be used is refused. Raises ValueError where the spec is invalid.
+    A part that can't be used is refused. Raises ValueError if the spec is invalid.
     """
     started = time.monotonic()
     spec = BenchmarkRunSpec.model_validate(job.spec)
@@ -184,7 +185,7 @@ def judge_job(job: Job, parts: Iterable[JobPart]) -> tuple[Judgement, bytes]:
 
 
 class _Opened:
-    """What the parts of a job hold.
+    """The opened parts of a job.
 
     Records are checked against the stages and searches that the run plans.
     """
@@ -233,20 +234,20 @@ class _Opened:
         elif head.kind == "baseline":
             body = json.loads(data)
             if not isinstance(body, dict):
-                raise ValueError("not an object")
+                raise ValueError("it is not a JSON object")
             self.baseline = run_of(body)
         elif head.kind == "baselineDocument":
             document = open_result(data)
             if self.baseline is None or document.run.uid != self.baseline.uid:
-                raise ValueError("not of the baseline")
+                raise ValueError("it is not the result document of the baseline")
             self.baseline_document = document
         else:
-            raise ValueError("not a part of a run")
+            raise ValueError("its kind is unknown")
 
     def _record(self, head: PartHead, data: bytes) -> StageRecord:
         """Open a record and check it.
 
-        Raises ValueError where it is not the record that its envelope says, or the plan has no such
+        Raises ValueError if the record differs from its envelope, or if the plan has no such
         record.
         """
         envelope = head.envelope
@@ -257,12 +258,12 @@ class _Opened:
             raise ValueError(problem)
         record = open_record(data)
         if envelope_of(record, data) != envelope:
-            raise ValueError("it is not what its envelope says")
+            raise ValueError("the record differs from its envelope")
         misplaced = problem_with(
             envelope, self._stage_ids, self._searches
         ) or load_problem(record, self._loads, self._searches)
         if misplaced is not None:
             raise ValueError(misplaced)
         if not {edge.role for edge in record.servers} <= set(SERVING_ROLES):
-            raise ValueError("it names a server role that does not exist")
+            raise ValueError("the record names a server role that does not exist")
         return record

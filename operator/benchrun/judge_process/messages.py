@@ -60,8 +60,8 @@ class Job(_Line):
         Name, ...
     ] = ()  # stages whose record is judged here and not stored anywhere
     ending: EndingStatus | None = None
-    """Why it ended early; None: it was measured to its end. Such a run is not compared with its
-    baseline: its figures are from a troubled run."""
+    """Why the run ended early; None if it was measured to its end. A run that ended early is not
+    compared with its baseline, because its figures may be disturbed."""
     # entries of the last status
     instants: RunInstants = Field(default_factory=RunInstants)
     labels: dict[str, str] = Field(default_factory=dict)  # the user's own
@@ -85,7 +85,7 @@ _ANY_JOB: TypeAdapter[Job | SweepJob] = TypeAdapter(
 
 
 class PartHead(_Line):
-    """The header of a part."""
+    """The header of one part of a job."""
 
     kind: PartKind
     size: int = Field(ge=0, le=MAX_PART_BYTES)
@@ -95,28 +95,28 @@ class PartHead(_Line):
 
 
 class DocumentHead(_Line):
-    """The header of the packed result document that follows an answer; a sweep has none."""
+    """The header of the packed result document that follows the answer for a run."""
 
     size: int = Field(ge=0, le=MAX_PACKED_RESULT_BYTES)
     digest: str = Field(pattern=r"^[0-9a-f]{64}$")  # SHA-256 of the bytes
 
     @classmethod
     def of(cls, document: bytes) -> Self:
-        """Build the header of these bytes. Raises ValueError where they are too many."""
+        """Build the header of a packed document. Raises ValueError if it is too large."""
         return cls(size=len(document), digest=hashlib.sha256(document).hexdigest())
 
     def matches(self, document: bytes) -> bool:
-        """Return whether it is the header of these bytes."""
+        """Return whether these bytes are the document of this header."""
         return self.size == len(document) and self == self.of(document)
 
 
 @dataclass(frozen=True, slots=True)
 class JobPart:
-    """A part of a job with its bytes.
+    """A part of a job, with its bytes.
 
-    These are a record (packed, as it was stored), a timeline (packed chunk), or the baseline (JSON
-    of the BenchmarkRun, then its packed result document). Of a sweep they are what a run measured
-    (JSON of its status, `api.sweep.essence`, then its document), and the run's uid is the name.
+    For a run a part is a record (packed, as it was stored), a timeline (packed chunk), or the
+    baseline (JSON of the BenchmarkRun, then its packed result document). For a sweep a part is the
+    status of a run (JSON, `api.sweep.essence`) or its document, and its name is the run's uid.
     """
 
     head: PartHead
@@ -131,20 +131,20 @@ class JobPart:
         name: str,
         envelope: Envelope | None = None,
     ) -> Self:
-        """Build a part of these bytes. Raises ValueError where they are too many."""
+        """Build a part from its bytes. Raises ValueError if there are too many."""
         return cls(
             PartHead(kind=kind, size=len(data), name=name, envelope=envelope), data
         )
 
 
 class NotAJob(ValueError):
-    """What was read is not a job."""
+    """The bytes that were read are not a job."""
 
 
 def read_job(source: BinaryIO) -> tuple[Job | SweepJob, Iterator[JobPart]] | None:
-    """Read a job, and its parts as they come.
+    """Read a job and, while it is iterated, its parts.
 
-    None if nothing comes any more. Raises NotAJob, or ValueError, also while parts are read.
+    Return None at the end of the input. Raises NotAJob, or ValueError, also while parts are read.
     """
     line = source.readline(MAX_JOB_BYTES)
     return (_ANY_JOB.validate_json(_whole(line)), _parts(source)) if line else None

@@ -83,8 +83,8 @@ def prefix_lookups(
     """Return how many prompt tokens these servers looked up, and found, in prefix caches.
 
     The three values are tokens looked up, tokens found in the servers' own caches, and tokens found
-    in a cache behind those (host memory, disk, another node; 0 without its series). None if a
-    server's counters were not read before and after the stage.
+    in a cache behind those (host memory, disk, another node; 0 if the server does not report it).
+    None if a server's counters were not read before and after the stage.
     """
     hits = rise(edges, PREFIX_HITS)
     queries = rise(edges, PREFIX_QUERIES)

@@ -138,7 +138,7 @@ class OperatingPointPair:
 
     @property
     def running_ratio(self) -> float:
-        """Return the ratio of running requests; below MIN_RUNNING_RATIO it shows nothing."""
+        """Return the ratio of running requests; below MIN_RUNNING_RATIO it proves nothing."""
         return self.high.running / self.low.running
 
     @property

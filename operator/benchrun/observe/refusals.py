@@ -178,7 +178,7 @@ _COUNTED = re.compile(r"^(?:count/|pods$|configmaps$|services\b)")
 
 
 def _beyond(text: str) -> list[str]:
-    """Return the resources of which the request wants more than the whole quota allows."""
+    """Return the resources for which this one request is larger than the whole quota."""
     if (found := _AMOUNTS.search(text)) is None:
         return []
     requested = _amounts(found["requested"])

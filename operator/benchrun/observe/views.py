@@ -248,8 +248,8 @@ class Controller(NamedTuple):
 def controller_of(metadata: raw.Object, kind: str) -> Controller | None:
     """Return the object of this kind that controls another.
 
-    None: it has no controller, or one of another kind or API group. Anybody may write such a
-    reference, so callers also check that this controller gives such names.
+    Return None if there is no controller, or one of another kind or API group. Anybody may write
+    such a reference, so callers also check that the controller would give the object its name.
     """
     owner = raw.controller(metadata)
     name = raw.text(owner.get("name"))
@@ -261,7 +261,7 @@ def controller_of(metadata: raw.Object, kind: str) -> Controller | None:
 
 
 def sweep_that_made(metadata: raw.Object) -> Controller | None:
-    """Return the sweep that controls the run, if it gives such names to its runs; else None."""
+    """Return the sweep that controls the run, if it would give the run its name; else None."""
     owner = controller_of(metadata, SWEEP_KIND)
     is_made = (
         owner is not None

@@ -1,4 +1,7 @@
-"""Convert a spec to stages, and stages and servers to manifests, role by role. Pure."""
+"""Convert a spec to stages, and stages and servers to manifests, one role after the other.
+
+All functions are pure.
+"""
 
 from benchrun.plan.child_objects import (
     MAX_HOLD_SECONDS,

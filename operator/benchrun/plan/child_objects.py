@@ -1,6 +1,7 @@
-"""What all children of a run have in common.
+"""What all objects that a run creates have in common.
 
-Their name, labels and owner, how their pods are placed and locked down, and how long they may live.
+This is their name, labels and owner, where their pods run and with which rights, and how long they
+may live.
 """
 
 import hashlib
@@ -16,7 +17,8 @@ STAY = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
     "karpenter.sh/do-not-disrupt": "true",
 }
-"""Annotations that keep autoscalers from moving a pod, which would void the measurement."""
+"""Annotations that keep autoscalers from moving a pod, because a move would spoil the measurement.
+"""
 
 CONTAINER_SECURITY: dict[str, Any] = {
     "allowPrivilegeEscalation": False,
@@ -26,7 +28,7 @@ CONTAINER_SECURITY: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Mounted:
-    """What gives files to a pod: volumes, where they are mounted, and variables."""
+    """Files for a pod: volumes, where they are mounted, and environment variables."""
 
     volumes: tuple[dict[str, Any], ...] = ()
     mounts: tuple[dict[str, Any], ...] = ()
@@ -56,7 +58,7 @@ def pod_spec(
     user: int,
     grace_seconds: int = 5,
 ) -> dict[str, Any]:
-    """Build the spec of a pod without a ServiceAccount's token, placed as `pod` says.
+    """Build the spec of a pod without a ServiceAccount's token, scheduled as `pod` says.
 
     It runs under restricted pod security unless `pod` has a securityContext of its own.
     """
@@ -103,7 +105,7 @@ def pod_spec(
 def resources(
     given: Resources, *, requests: dict[str, str] | None = None
 ) -> dict[str, Any]:
-    """Build container resources. `requests`: defaults for what the spec has in neither list."""
+    """Build container resources. `requests` are defaults for what the spec does not set."""
     defaults = {k: v for k, v in (requests or {}).items() if k not in given.limits}
     merged = {"limits": given.limits, "requests": {**defaults, **given.requests}}
     return {name: amounts for name, amounts in merged.items() if amounts}
@@ -112,7 +114,7 @@ def resources(
 def environment(
     defaults: Mapping[str, str], *given: Iterable[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Merge variables by name: later lists win over earlier ones, all win over the defaults."""
+    """Merge environment variables by name: later lists override earlier ones and the defaults."""
     merged: dict[str, dict[str, Any]] = {
         name: {"name": name, "value": value} for name, value in defaults.items()
     }
@@ -149,7 +151,7 @@ class Owner:
 def metadata(owner: Owner, *, role: str, name: str | None = None) -> Manifest:
     """Build the metadata of a child.
 
-    The controller reference lets the garbage collector clean up, even while the operator is down.
+    The owner reference lets the garbage collector delete it, even while the operator is down.
     """
     return {
         "name": name or names.child_name(owner.name, owner.uid, role),
@@ -160,7 +162,7 @@ def metadata(owner: Owner, *, role: str, name: str | None = None) -> Manifest:
 
 
 def controlled_by(kind: str, owner: Owner) -> list[Manifest]:
-    """Build the owner references of an object whose only owner is of the benchrun.dev API."""
+    """Build the owner references of an object whose only owner is a run or sweep."""
     reference = {
         "apiVersion": names.API_VERSION,
         "kind": kind,
@@ -208,20 +210,23 @@ def headless_service(
 # Most seconds of a hold if the chart sets no other number.
 MAX_HOLD_SECONDS = 86_400
 MARGIN_SECONDS = 60
-"""Seconds that the operator has to act first: a release at the same instant would only confuse."""
+"""Seconds by which a deadline of Kubernetes is later than the operator's, so that the operator acts
+first. Two releases at the same instant would only confuse."""
 MAX_PENDING_SECONDS = 604_800
-"""Seconds that replace a pendingDeadlineSeconds of 0; the largest number that may be written."""
+"""Seconds that stand for a pendingDeadlineSeconds of 0; the largest number that the field allows.
+"""
 LEEWAY_SECONDS = 86_400
-"""Seconds beyond the operator's deadlines, for the time that it may be down."""
+"""Seconds beyond the operator's deadlines, to allow for times when it is down."""
 
 
 def hold_seconds(
     spec: BenchmarkRunSpec, max_hold_seconds: int, *, starts: int
 ) -> int:
-    """Return how long a server may be held once its first pod is scheduled.
+    """Return how many seconds a server may be held once its first pod is scheduled.
 
-    It is written when the server is created, and never changed. `starts`: 2 where there are several
-    pods, since the last may be scheduled when the deadline of the first is nearly over.
+    The number is written when the server is created, and never changed. `starts` is 2 if there are
+    several pods, because the last pod may be scheduled just before the deadline of the first has
+    passed.
     """
     startup = spec.startup_deadline_seconds
     run = spec.run_deadline_seconds
@@ -233,7 +238,7 @@ def hold_seconds(
 def client_seconds(spec: BenchmarkRunSpec, max_hold_seconds: int) -> int:
     """Return the deadline of the client's Job, in seconds.
 
-    It is later than any deadline of the run, and exists even where the run has none.
+    It is later than any deadline of the run. It exists even if the run has no deadline.
     """
     pending = (
         0

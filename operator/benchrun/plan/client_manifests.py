@@ -1,4 +1,4 @@
-"""The client's ConfigMap, Job and Service, and how many processes and pods send the load."""
+"""Build the client's ConfigMap, Job and Service, and divide its load over processes and pods."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -27,15 +27,15 @@ from benchrun.plan.mounted_files import (
 
 STREAMS_A_PROCESS = 150
 RATE_A_PROCESS = 100
-"""Requests a second of one client process; STREAMS_A_PROCESS is the number of answers under way. Up
-to these numbers vLLM's client was measured (vLLM 0.32, 64 tokens an answer, a server of known
-timing, cores of a shared virtual machine) to report a median TTFT within a third of the true one;
-beyond them the error grows quickly."""
+"""Most requests a second of one client process; STREAMS_A_PROCESS is the most answers at a time. Up
+to these numbers, measurements showed that the median TTFT that vLLM's client reports is within a
+third of the true one (vLLM 0.32, 64 tokens an answer, a server of known timing, cores of a shared
+virtual machine). With more the error grows quickly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """How many shards send the load, one a process, and how many processes a pod has.
+    """How many processes (shards) send the load, and how many of them a pod has.
 
     The last pod may have fewer.
     """
@@ -78,7 +78,7 @@ def division_of(spec: BenchmarkRunSpec) -> Division:
 def _needed_at(load: LoadKind, *, requests: int) -> float:
     """Return how many processes, as a fraction, one load point needs.
 
-    1 for a load of which neither the rate nor the requests in flight are known, such as a trace.
+    Return 1 if neither the rate nor the requests in flight are known, as for a trace.
     """
     if load.rate is not None:
         return load.rate / RATE_A_PROCESS
@@ -111,7 +111,7 @@ def plan_config_map(
 ) -> Manifest:
     """Build the immutable ConfigMap of the plan, with the text of an inline chat template.
 
-    Later steps read the digests from here: another operator might make another plan.
+    Later reconciles read the digests from it, because another operator might make another plan.
     """
     meta = metadata(
         owner, name=names.plan_name(owner.name, owner.uid), role=names.ROLE_PLAN
@@ -136,10 +136,10 @@ def client_job(
     pull_policy: str,
     max_hold_seconds: int = child_objects.MAX_HOLD_SECONDS,
 ) -> Manifest:
-    """Build the client's Job: one attempt and one completion per pod.
+    """Build the client's Job, with one attempt and one completion for each pod.
 
-    A second client would measure a warmed server. `plan_digest` is the digest of the plan that the
-    Job mounts; None where the plan's ConfigMap does not say it.
+    There is no second attempt, because a second client would measure a warmed server. `plan_digest`
+    is the digest of the plan that the Job mounts; None if the plan's ConfigMap does not have it.
     """
     meta = metadata(owner, role=names.ROLE_CLIENT)
     pods_wanted = division_of(spec).pods
@@ -176,9 +176,9 @@ def client_job(
 
 
 def client_service(owner: Owner) -> Manifest:
-    """Build the Service that gives the client's pods their names before they are ready.
+    """Build the Service that gives the client's pods DNS names before they are ready.
 
-    The other pods look for the first pod while it prepares.
+    The other pods connect to the first pod while it prepares.
     """
     return child_objects.headless_service(
         owner, names.ROLE_CLIENT, port_name="gate", port=GATE_PORT, selector={}
@@ -251,9 +251,9 @@ def _pod_spec(
 
 
 def _together(owner: Owner, division: Division) -> list[str]:
-    """Build the arguments by which the processes of several shards find each other.
+    """Build the arguments with which the processes of several shards find each other.
 
-    A pod knows its index.
+    A pod knows its own index.
     """
     if division.shards == 1:
         return []

@@ -1,4 +1,4 @@
-"""The client's plan, made from a spec."""
+"""Make the client's plan from a spec."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,30 +30,30 @@ from benchrun.sizing import ServeArgs, UnreadableValue
 _DATA: TypeAdapter[contract.Data] = TypeAdapter(contract.Data)
 
 MIN_WARMUP_CONCURRENCY = 8
-"""Least number of requests in flight during a warm-up if neither users nor a cap bound them, and
-the number if nothing is known of them."""
+"""Least number of requests in flight during a warm-up if neither users nor a cap bound them. It is
+also the number if nothing is known about them."""
 HELD_SECONDS = 10
-"""Seconds of arrivals at a rate that are in flight together: more than most answers take, and a
-queue of some length."""
+"""Seconds of arrivals that are assumed to be in flight at the same time: longer than most answers
+take, so it allows for a short queue."""
 DEFAULT_MAX_RUNNING = 256
-"""vLLM's smallest default (EngineArgs.get_batch_defaults); larger batches run the same kernels as
-this one."""
+"""vLLM's smallest default for the batch size (EngineArgs.get_batch_defaults); larger batches run
+the same kernels."""
 MAX_PROFILE_SECONDS = 300
 """Most seconds that the server is held for a profile. The largest trace is written in a minute or
 two."""
 MAX_FURTHER_PROFILED = 256
-"""Most requests of a profile beyond those in flight at once: they take seconds of load, and
-writing their prompts does not take minutes."""
+"""Most requests of a profile beyond those in flight at once. So many take only seconds of load, and
+their prompts do not take minutes to write."""
 MAX_HELD = 1024  # Most requests in flight during a warm-up. One process warms up all servers.
 SECOND_ROUND = 32
-"""Requests of a warm-up beyond those in flight at once: the engine has compiled when they
-arrive."""
+"""Requests of a warm-up beyond those in flight at once; when they arrive, the engine has compiled
+its kernels."""
 
 
 def client_data(workload: Workload, workloads: Sequence[Workload]) -> contract.Data:
-    """Return a workload's dataset as the plan has it.
+    """Return a workload's dataset in the form that the plan has.
 
-    `workloads`: all of the spec, where a mix finds its parts.
+    `workloads` are all workloads of the spec, among which a mix finds its parts.
     """
     if workload.dataset.mix is None:
         return _DATA.validate_python(_fields(workload))
@@ -72,7 +72,7 @@ def _fields(workload: Workload) -> dict[str, Any]:
 
 
 def client_sampling(workload: Workload) -> contract.SamplingParams:
-    """Return how tokens are chosen, as the plan has it: greedily unless the spec says otherwise."""
+    """Return how tokens are chosen, as the plan has it; greedily unless the spec says how."""
     asked = (
         {}
         if workload.sampling is None
@@ -90,7 +90,7 @@ def plan_of_client(
 ) -> contract.Plan:
     """Build the plan: the whole measurement as one document.
 
-    `endpoint_addresses`: pods behind `endpoint.serviceRef`, as host:port.
+    `endpoint_addresses` are the pods behind `endpoint.serviceRef`, as host:port.
     """
     auto = spec.measurement.warmup.auto
     return contract.Plan(
@@ -212,9 +212,9 @@ def _target(
 def _setting_of_servers(
     spec: BenchmarkRunSpec, setting: EngineSetting
 ) -> int | None:
-    """Return a setting of the servers that write answers, by their arguments.
+    """Return a setting of the servers that write answers, from their arguments.
 
-    None: it is not given, or in a form that only the engine can read.
+    Return None if it is not given, or has a form that only the engine can read.
     """
     try:
         return ServeArgs.of(answering_args(spec), spec.engine).whole(setting)
@@ -240,7 +240,7 @@ def _stage(planned: PlannedStage, spec: BenchmarkRunSpec) -> contract.Stage:
 
 
 def _is_written(workload: Workload) -> bool:
-    """Return whether prompts are made up for the workload, so that there are as many as wanted."""
+    """Return whether the workload's prompts are generated, so that any number is available."""
     data = workload.dataset.single
     return data is not None and data.is_unlimited
 
@@ -275,11 +275,11 @@ def _warmup(
 
 
 def _profile(owner: Owner, spec: BenchmarkRunSpec) -> contract.ProfilePlan | None:
-    """Return the plan of the profile; None: the spec asks for none.
+    """Return the plan of the profile; None if the spec does not ask for a profile.
 
-    Its load is that of the last workload's warm-up, which is that of its highest load point as a
-    closed loop: without a pause in which the server has nothing to do. Rows of a file are sent by
-    turns: the measured stages keep them all.
+    Its load is that of the last workload's warm-up: that of its highest load point, but as a closed
+    loop, so that the server always has work. Rows of a file are used again in turn, because the
+    measured stages need all of them.
     """
     if (wanted := spec.measurement.profile) is None:
         return None
@@ -304,9 +304,9 @@ def _profile(owner: Owner, spec: BenchmarkRunSpec) -> contract.ProfilePlan | Non
 
 
 def _most_held(workload: Workload, spec: BenchmarkRunSpec) -> int:
-    """Return the batch that a load without a bound may reach.
+    """Return the size of the batch that a load without a bound may reach.
 
-    A warm-up with a smaller batch compiles only a part of the kernels that the load needs.
+    With a smaller batch, a warm-up would compile only some of the kernels that the load needs.
     """
     held = [
         load.held(workload.requests_at(load), HELD_SECONDS)
@@ -318,7 +318,7 @@ def _most_held(workload: Workload, spec: BenchmarkRunSpec) -> int:
 
 
 def _largest_batch(spec: BenchmarkRunSpec) -> int:
-    """Return how many requests all answering servers run at once, as far as their arguments say."""
+    """Return how many requests all answering servers run at once, if arguments say it."""
     if spec.endpoint is not None:
         return DEFAULT_MAX_RUNNING
     a_server = (

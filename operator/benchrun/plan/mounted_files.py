@@ -1,6 +1,6 @@
-"""Where the files of models, datasets, chat templates and certificates are inside a pod.
+"""Define where files of models, datasets, chat templates and certificates are in a pod.
 
-Also the volumes and variables that bring them there.
+The volumes and variables that provide them are defined here, too.
 """
 
 from collections.abc import Sequence
@@ -78,7 +78,7 @@ def data_in_plan(workload: str, file: DatasetFile) -> DataFile:
 
 
 def data_files(workloads: Sequence[Workload]) -> tuple[Mounted, ...]:
-    """Return what gives the client the file of each workload that reads one."""
+    """Return volumes and variables with the file of each workload that reads one."""
     return tuple(
         _data_of(each.name, file)
         for each in workloads
@@ -87,10 +87,10 @@ def data_files(workloads: Sequence[Workload]) -> tuple[Mounted, ...]:
 
 
 def _data_of(workload: str, file: DatasetFile) -> Mounted:
-    """Return what gives the client one workload's file.
+    """Return volumes and variables that give the client the file of one workload.
 
-    It is optional where Kubernetes allows that: the client reports what is missing, a pod that
-    can't start does not.
+    The volume is optional if Kubernetes allows that: then the client starts and reports what is
+    missing, which a pod that can't start does not do.
     """
     name = f"data-{workload}"
     directory = _data_directory(workload, file)
@@ -116,9 +116,9 @@ def _data_of(workload: str, file: DatasetFile) -> Mounted:
 
 
 def template_files(owner: Owner, template: ChatTemplate | None) -> Mounted:
-    """Return what mounts the chat template: one text for server and client.
+    """Return the volume with the chat template: the same text for server and client.
 
-    An inline template lies beside the plan. It is optional, as datasets are.
+    An inline template is in the ConfigMap of the plan. The volume is optional, as for datasets.
     """
     if template is None:
         return Mounted()
@@ -132,7 +132,7 @@ def template_files(owner: Owner, template: ChatTemplate | None) -> Mounted:
 
 
 def endpoint_files(endpoint: Endpoint | None) -> Mounted:
-    """Return what gives the client the certificate of an endpoint's CA, and the API key.
+    """Return volume and variable with the certificate of an endpoint's CA, and its API key.
 
     OPENAI_API_KEY is the variable that vLLM's own client reads.
     """
@@ -155,7 +155,7 @@ def endpoint_files(endpoint: Endpoint | None) -> Mounted:
 
 
 def model_path(model: Model) -> str:
-    """Return the model as `vllm serve` is given it: a hub id or a path."""
+    """Return the model argument of `vllm serve`: a hub id or a path."""
     if model.source.path is not None:
         return model.source.path.path
     if (volume := model.source.pvc or model.source.image_volume) is not None:
@@ -166,7 +166,7 @@ def model_path(model: Model) -> str:
 
 
 def model_files(model: Model) -> Mounted:
-    """Return what the model's source takes: a volume, or the variable of a hub token."""
+    """Return what a pod needs to read the model: a volume, or the variable with a hub token."""
     source = model.source
     if source.pvc is not None:
         return mounted_at(MODEL_DIRECTORY, "model", _claim(source.pvc.claim_name))

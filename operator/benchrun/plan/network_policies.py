@@ -1,4 +1,4 @@
-"""The NetworkPolicies of a run: what may connect to its pods."""
+"""Build the NetworkPolicies of a run, which say who may connect to its pods."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ OPERATOR_LABELS = {
     "app.kubernetes.io/part-of": "benchrun",
     "app.kubernetes.io/component": "operator",
 }
-"""Labels that the chart gives the operator's pod, whatever the release is called."""
+"""Labels that the chart gives the operator's pod, whatever the name of the release."""
 
 
 def network_policy_manifests(
@@ -27,10 +27,10 @@ def network_policy_manifests(
 ) -> list[Manifest]:
     """Build the NetworkPolicies of all pods of the run, or of its servers only.
 
-    Servers admit the run's client, the operator, which scrapes, and `extra_peers`. The client
-    admits the operator to its records, and its own pods to the gate. Serving pods reach each other
-    on every port: pods of one server, and roles that hand over the KV cache, choose their ports
-    themselves.
+    Servers accept connections from the run's client, from the operator, which scrapes them, and
+    from `extra_peers`. The client accepts the operator, which fetches records, and its own pods,
+    which meet at the gate. Serving pods reach each other on every port, because pods of one server,
+    and roles that hand over the KV cache, choose their ports themselves.
     """
     namespace = {
         "namespaceSelector": {
@@ -95,8 +95,8 @@ def _ingress_policy(
 ) -> Manifest:
     """Build a policy that lets only peers of the rules connect to pods of these roles.
 
-    What those pods connect to is not limited. A rule whose `from` is empty would admit everybody,
-    so it is left out.
+    Outgoing connections are not limited. A rule with an empty `from` would admit everybody, so it
+    is left out.
     """
     ingress = [rule for rule in rules if rule["from"]]
     spec = {

@@ -1,12 +1,13 @@
-"""The stream of numbers that vLLM 0.9's random dataset draws from, as far as a plan has to know it.
+"""Reproduce the random numbers that vLLM 0.9's random dataset draws, as far as a plan needs them.
 
-That is lengths, and where in the stream the beginnings of prompts are drawn.
+The plan needs the lengths of prompts, and the position in the stream of random numbers at which the
+beginnings of prompts are drawn.
 
 vLLM 0.9 draws the lengths of prompts, the lengths of answers and then the beginnings, all from one
-stream. A draw from a range rejects numbers, so how far the stream has come by then depends on both
-ranges and on the number of prompts. Where two stages begin at the same place, their prompts begin
-alike, whatever the vocabulary. (`numpy.random.seed` and `randint`: the Mersenne Twister of
-Matsumoto and Nishimura, 1998, by its published recurrence.)
+stream. A draw from a range discards numbers outside of it, so the position depends on both ranges
+and on the number of prompts. If two stages begin at the same position, their prompts begin alike,
+whatever the vocabulary. (`numpy.random.seed` and `randint`: the Mersenne Twister of Matsumoto and
+Nishimura, 1998, by its published recurrence.)
 """
 
 from collections.abc import Iterator
@@ -18,21 +19,21 @@ ALL_BITS = 0xFFFFFFFF
 
 
 class StageDraws(NamedTuple):
-    """Of one stage."""
+    """What vLLM draws for one stage."""
 
     inputs: tuple[int, ...]  # Lengths of the stage's prompts in tokens.
     place: int  # Numbers of the stream that were taken before the first prompt's beginning.
 
 
 class _Stream:
-    """Counts what is taken from it."""
+    """The stream of random numbers, which counts how many numbers were taken."""
 
     def __init__(self, seed: int) -> None:
         self._words = _words(seed)
         self.taken = 0
 
     def drawn(self, low: int, high: int, count: int) -> list[int]:
-        """Return so many whole numbers from low to high; those beyond the range are rejected."""
+        """Draw `count` whole numbers from low to high; others are discarded."""
         span = high - low
         if span == 0:
             return [low] * count
@@ -47,7 +48,7 @@ class _Stream:
 
 
 def _words(seed: int) -> Iterator[int]:
-    """Yield the numbers of the stream, 32 bits each, without end."""
+    """Yield the random numbers of a seed, 32 bits each, without end."""
     state = [seed & ALL_BITS]
     for place in range(1, WORDS):
         last = state[-1]
@@ -63,7 +64,7 @@ def _words(seed: int) -> Iterator[int]:
 
 
 def _tempered(word: int) -> int:
-    """Return the number that a word of the state gives."""
+    """Return the output of the Mersenne Twister for one word of its state."""
     word ^= word >> 11
     word ^= (word << 7) & 0x9D2C5680
     word ^= (word << 15) & 0xEFC60000
@@ -73,9 +74,9 @@ def _tempered(word: int) -> int:
 def old_draws(
     inputs: tuple[int, int], outputs: tuple[int, int], *, seed: int, requests: int
 ) -> StageDraws:
-    """Return what vLLM 0.9 draws before the beginnings.
+    """Return the numbers that vLLM 0.9 draws before the beginnings of prompts.
 
-    `inputs`, `outputs`: least and greatest length.
+    `inputs` and `outputs` are the least and greatest lengths of prompts and answers.
     """
     stream = _Stream(seed)
     lengths = stream.drawn(*inputs, requests)

@@ -1,7 +1,7 @@
-"""The server roles that a run starts, and the manifests of their workloads and Services.
+"""Build the roles of servers that a run starts, with manifests of their workloads and Services.
 
-The role is `server`, with the engine's API server or without; or the roles are `prefill`, `decode`
-and `proxy`. A Deployment or a LeaderWorkerSet makes their pods; the Service is headless.
+The role is `server`, with or without the engine's API server; or the roles are `prefill`, `decode`
+and `proxy`. A Deployment or a LeaderWorkerSet creates their pods; the Service is headless.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ PROXY_MODULE = "benchrun_client.proxy"
 
 
 def role_url(owner: Owner, spec: BenchmarkRunSpec, role: str) -> str:
-    """Return the URL at which the servers of a role are reached."""
+    """Return the URL of the servers of a role."""
     return (
         f"http://{names.child_name(owner.name, owner.uid, role)}"
         f".{owner.namespace}.svc:{spec.engine.port}"
@@ -37,9 +37,9 @@ def proxy_pod(
     client_image: str,
     pull_policy: str,
 ) -> dict[str, Any]:
-    """Build the spec of the proxy's pod, placed as the client is.
+    """Build the spec of the proxy's pod, scheduled like the client's.
 
-    The built-in proxy lies in the client's image; a user's own image has an entry point of its own.
+    The built-in proxy is in the client's image; an image of the user has its own entry point.
     """
     proxy = split.proxy
     client = spec.client.pod
@@ -93,7 +93,7 @@ def proxy_pod(
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Serving pods of one kind."""
+    """Serving pods of one role."""
 
     name: str
     engine: Engine
@@ -105,7 +105,7 @@ class Role:
 
 
 def role_replicas(spec: BenchmarkRunSpec) -> Mapping[str, int]:
-    """Return how many servers each role is to have; empty against an endpoint."""
+    """Return how many servers each role is to have; empty for an endpoint."""
     if spec.offline is not None:
         return {names.ROLE_SERVER: 1}
     if spec.server is None:
@@ -121,7 +121,7 @@ def role_replicas(spec: BenchmarkRunSpec) -> Mapping[str, int]:
 
 
 def cpu_limits(spec: BenchmarkRunSpec) -> Mapping[str, str]:
-    """Return where in the spec the CPU limit of a server is, for each role that has one."""
+    """Return the field of the spec that limits a server's CPU, for each role with such a limit."""
     found = (
         {names.ROLE_SERVER: (f"{spec.started_name}", spec.started.resources)}
         if spec.started is not None
@@ -146,7 +146,7 @@ def nodes(spec: BenchmarkRunSpec) -> int:
 
 
 def answering_servers(spec: BenchmarkRunSpec) -> int:
-    """Return how many servers write answers; 0 against an endpoint."""
+    """Return how many servers write answers; 0 for an endpoint."""
     return sum(
         count
         for role, count in role_replicas(spec).items()
@@ -171,9 +171,9 @@ def server_roles(
     pull_policy: str,
     max_hold_seconds: int = child_objects.MAX_HOLD_SECONDS,
 ) -> tuple[Role, ...]:
-    """Build the roles to start; none against an endpoint.
+    """Build the roles to start; none for an endpoint.
 
-    Proxy and offline engine take code from the client's image.
+    Proxy and offline engine use code from the client's image.
     """
     starts = 1 if sum(role_replicas(spec).values()) * nodes(spec) == 1 else 2
     hold = child_objects.hold_seconds(spec, max_hold_seconds, starts=starts)
@@ -234,7 +234,7 @@ def _pod_spec(
 
 
 def _own_address(spec: BenchmarkRunSpec) -> str | None:
-    """Return the variable for the address at which others find a pod; None: they need not."""
+    """Return the variable with a pod's own address; None if other pods do not need the address."""
     assert spec.server is not None, "an endpoint has no roles"
     if spec.server.disaggregated is not None and spec.engine.transfer is not None:
         return spec.engine.transfer.address
@@ -246,8 +246,8 @@ def _own_address(spec: BenchmarkRunSpec) -> str | None:
 def in_development_mode(spec: BenchmarkRunSpec) -> bool:
     """Return whether the servers open the engine's development endpoints.
 
-    The operator needs them for the cache policy Reset, or the user wants them. Such servers never
-    run without a NetworkPolicy.
+    They do if the operator needs them for the cache policy Reset, or if the user asks for them.
+    Such servers never run without a NetworkPolicy.
     """
     mode = spec.engine.development_mode
     if spec.server is None or mode is None:
@@ -259,9 +259,9 @@ def in_development_mode(spec: BenchmarkRunSpec) -> bool:
 def started_args(
     spec: BenchmarkRunSpec, role: str = names.ROLE_SERVER
 ) -> list[str]:
-    """Build the arguments of the server that the run starts in this role; none against an endpoint.
+    """Build the arguments of the server that the run starts in this role; none for an endpoint.
 
-    The operator's come first, so that the user's own flags win.
+    The operator's arguments come first, so that the user's flags override them.
     """
     engine = spec.engine
     if spec.offline is not None:
@@ -284,7 +284,7 @@ def started_args(
 def answering_args(spec: BenchmarkRunSpec) -> list[str]:
     """Return the command and arguments of the servers that write answers.
 
-    Nothing is read from a script.
+    Arguments within a script are not found.
     """
     return [
         *server_pod.started_command(spec),
@@ -296,10 +296,9 @@ _A_YEAR_SECONDS = 31_536_000
 
 
 def workload(owner: Owner, role: Role) -> Manifest:
-    """Build the manifest of what makes the role's pods.
+    """Build the manifest of the workload that creates the role's pods.
 
-    That is a Deployment, or a LeaderWorkerSet where each server is a group of pods over several
-    nodes.
+    This is a Deployment, or a LeaderWorkerSet if each server is a group of pods over several nodes.
     """
     labels = names.labels(run=owner.name, uid=owner.uid, role=role.name)
     name = None
@@ -344,9 +343,9 @@ def workload(owner: Owner, role: Role) -> Manifest:
 
 
 def service(owner: Owner, role: Role) -> Manifest:
-    """Build the Service that gives the client the pods' addresses before they are ready.
+    """Build the Service that gives the client the addresses of pods before they are ready.
 
-    So the client sees the first healthy answer itself. Of a server over several nodes only the
+    So the client itself sees the first healthy answer. Of a server over several nodes only the
     leader answers.
     """
     leaders = {} if role.nodes == 1 else {names.LABEL_WORKER_INDEX: "0"}

@@ -1,6 +1,6 @@
-"""A pod whose main container is the server engine.
+"""Build the pod whose main container is the engine.
 
-Its arguments, and its variants: without an API server, over several nodes, and profiled.
+Its variants run the engine without an API server, over several nodes, or with a profiler.
 """
 
 from collections.abc import Sequence
@@ -25,15 +25,15 @@ from benchrun.plan.mounted_files import (
 
 TERMINATION_GRACE_SECONDS = 10
 CODE_DIRECTORY = "/opt/benchrun-client"
-"""Folder with the client's code for an engine without API server."""
+"""Folder with the client's code for an engine that runs without an API server."""
 # Folder of the client's code in the client's image.
 IMAGE_CODE_DIRECTORY = "/opt/benchrun"
 
 
 def served_files(spec: BenchmarkRunSpec) -> ServedFiles:
-    """Return the model and chat template as the pods are given them.
+    """Return the model and the chat template as the pods get them.
 
-    An engine without an API server gets the chat template with each load.
+    An engine without an API server gets the chat template with each load instead.
     """
     model = spec.model
     template = (
@@ -51,9 +51,9 @@ def served_files(spec: BenchmarkRunSpec) -> ServedFiles:
 
 
 def started_command(spec: BenchmarkRunSpec) -> list[str]:
-    """Return the command of a server in place of its image's entry point.
+    """Return the command that replaces the entry point of a server's image.
 
-    Empty: the entry point starts it.
+    It is empty if the entry point starts the server.
     """
     own = spec.server.command if spec.server is not None else ()
     engine = spec.engine
@@ -71,7 +71,7 @@ def engine_pod(
 ) -> dict[str, Any]:
     """Build the spec of the engine's pod.
 
-    `own_env` wins over the user's variables; `resources` are the server's, or its role's.
+    `own_env` overrides the user's variables; `resources` are those of the server or of its role.
     """
     engine = spec.engine
     model = model_files(spec.model)
@@ -111,9 +111,9 @@ def engine_pod(
 def without_api_server(
     pod: dict[str, Any], *, client_image: str, pull_policy: str
 ) -> dict[str, Any]:
-    """Return the pod changed to run the engine without its API server.
+    """Return the pod, changed to run the engine without its API server.
 
-    The image is the user's, and has the engine; the few files that it lacks are copied from the
+    The image is the user's and has the engine. The few files that it lacks are copied from the
     client's image.
     """
     code = {"name": "client-code", "mountPath": CODE_DIRECTORY}
@@ -143,9 +143,9 @@ def without_api_server(
 
 
 def worker_pod(engine: Engine, leader: dict[str, Any]) -> dict[str, Any]:
-    """Build the spec of a worker's pod, in a server over several nodes, from the leader's.
+    """Build the spec of a worker's pod from the leader's, for a server over several nodes.
 
-    It has no API server, and so nothing to probe.
+    A worker has no API server, so it has no probe.
     """
     assert engine.nodes is not None, "a rule of the spec"
     server, *others = leader["containers"]
@@ -163,15 +163,15 @@ TRACE_DIRECTORY = "/profile"
 # Every worker writes one, packed; a pod that exceeds it is evicted, after the last stage.
 TRACE_SIZE_LIMIT = "4Gi"
 READER_RESOURCES = {"cpu": "250m", "memory": "1Gi"}
-"""Limits and requests of the trace reader. They are equal: beside it a server with whole cores of
-its own keeps them (the pod stays Guaranteed)."""
+"""Limits and requests of the trace reader. They are equal, so that a server with whole cores of its
+own keeps them: the pod stays Guaranteed."""
 
 
 @cache
 def reader_source(file: str) -> str:
-    """Return the source of an engine's trace reader, for the Python of the server's image.
+    """Return the source code of an engine's trace reader, for the Python of the server's image.
 
-    To pull the client's image there would hold the GPU meanwhile.
+    It does not run in the client's image, because the GPU would be held while that is pulled.
     """
     return (files("benchrun_client.engines") / file).read_text(encoding="utf-8")
 
@@ -179,7 +179,7 @@ def reader_source(file: str) -> str:
 def with_profiler(
     owner: Owner, spec: BenchmarkRunSpec, pod: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the pod of a server, made ready to be profiled where the spec asks for it."""
+    """Return the pod of a server; if the spec asks for a profile, with what profiling needs."""
     profile = spec.measurement.profile
     server = spec.server
     profiler = spec.engine.profiler

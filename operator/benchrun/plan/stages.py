@@ -1,6 +1,7 @@
-"""The order of measurement: a spec made into load points and stages, their seeds and their cost.
+"""Define the order of measurement: make load points and stages of a spec, with seeds and cost.
 
-Also searches for the highest load, whose load points and stages only their records tell.
+Searches for the highest load are handled, too; only their records tell their load points and
+stages.
 """
 
 import hashlib
@@ -31,8 +32,8 @@ def stage_seed(
 ) -> int:
     """Return the 32-bit seed of one stage at a load such as `rate=4`.
 
-    `run_uid` is given where the server's cache outlives the run; without it equal specs send equal
-    traffic.
+    `run_uid` is given if the server's cache outlives the run. Without it, equal specs send the same
+    requests.
     """
     return _seed_of(
         [_VERSION, str(base), workload, load, str(repeat), run_uid or ""]
@@ -44,7 +45,7 @@ def probe_seed(
 ) -> int:
     """Return the 32-bit seed of one stage of a search.
 
-    It depends on the probe's number, so that prompts can be written before its load is known.
+    It depends on the number of the probe, so that prompts can be written before the load is known.
     """
     return _seed_of(
         [
@@ -60,20 +61,20 @@ def probe_seed(
 
 
 def warmup_seed(*, base: int, workload: str, run_uid: str | None) -> int:
-    """Return the 32-bit seed of a workload's warm-up; never that of a stage."""
+    """Return the 32-bit seed of a workload's warm-up; it differs from the seeds of all stages."""
     return _seed_of([_VERSION, "warmup", str(base), workload, run_uid or ""])
 
 
 def shared_seed(*, base: int, workload: str) -> int:
     """Return the 32-bit seed of all stages of a workload that sends the same prompts each time.
 
-    It is the same in this run and in the next.
+    It is the same in every run of the spec.
     """
     return _seed_of([_VERSION, "shared", str(base), workload])
 
 
 def block_seed(*, base: int, block: int) -> int:
-    """Return the 31-bit seed of all traffic of a block of a sweep, the same for all its variants.
+    """Return the 31-bit seed for all requests of a block of a sweep; all variants share it.
 
     The first block (1) has the template's own seed.
     """
@@ -85,9 +86,9 @@ def block_seed(*, base: int, block: int) -> int:
 
 
 def place_in_repeat(*, base: int, repeat: int, load_point: str) -> bytes:
-    """Return the sort key of a load point within a repeat.
+    """Return the sort key that orders load points within a repeat.
 
-    The order is as good as random, and the same for equal specs.
+    The order is practically random, and the same for equal specs.
     """
     return digest([_ORDER_VERSION, str(base), str(repeat), load_point])
 
@@ -97,13 +98,13 @@ def _seed_of(parts: list[str]) -> int:
 
 
 def digest(parts: list[str]) -> bytes:
-    """Return a number that is as good as random, and the same for equal parts."""
+    """Return a digest that is practically random, and the same for equal parts."""
     return hashlib.sha256("\x1f".join(parts).encode()).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedStage:
-    """One stage of a run, from which the stage in the client's plan is made."""
+    """One stage of a run; the client's plan has a stage made from it."""
 
     id: str
     workload: Workload
@@ -138,7 +139,8 @@ def planned_stages(
 ) -> tuple[PlannedStage, ...]:
     """Return all stages in order.
 
-    Repeats are outermost: a drift over the run then shows between repeats, not between load points.
+    All load points are measured once, then all again for the next repeat. A drift over the run then
+    shows between repeats, not between load points.
     """
     workloads = {workload.name: workload for workload in spec.workloads}
     in_order = list(load_points(spec))
@@ -174,9 +176,9 @@ def planned_stages(
 
 
 def stage_ids(spec: BenchmarkRunSpec, *, run_uid: str) -> tuple[str, ...]:
-    """Return the stage ids of all records except the searches' records, in order.
+    """Return the stage ids of all records in order, except those of searches.
 
-    The ids of all stages come first, then the profile's.
+    The ids of all stages come first, then that of the profile.
     """
     profile = (
         (contract.PROFILE_STAGE,) if spec.measurement.profile is not None else ()
@@ -197,8 +199,8 @@ def seed_in(
 ) -> int:
     """Return the seed of a stage of this spec.
 
-    `seed_of` is `stage_seed` or `probe_seed` and gets the stage's place, unless all stages of a
-    workload share their seed.
+    `seed_of` is `stage_seed` or `probe_seed`. It is called with the place of the stage, unless all
+    stages of a workload share their seed.
     """
     base = spec.measurement.seed
     if spec.measurement.cache_policy == "Share":
@@ -210,9 +212,9 @@ def seed_in(
 
 
 def gpus(spec: BenchmarkRunSpec) -> int:
-    """Return how many GPUs all servers ask for.
+    """Return how many GPUs all servers request.
 
-    Any vendor's resource name counts: `nvidia.com/gpu`, `amd.com/gpu`, `gpu.intel.com/i915`.
+    Resource names of all vendors count: `nvidia.com/gpu`, `amd.com/gpu`, `gpu.intel.com/i915`.
     """
     if spec.started is None:
         return 0
@@ -231,7 +233,7 @@ def gpus(spec: BenchmarkRunSpec) -> int:
 
 
 def gpus_of(resources: Resources) -> int:
-    """Return how many GPUs one pod asks for."""
+    """Return how many GPUs one pod requests."""
     return sum(
         int(str(n))
         for name, n in resources.limits.items()
@@ -240,15 +242,15 @@ def gpus_of(resources: Resources) -> int:
 
 
 def most_probe_stages(spec: BenchmarkRunSpec) -> int:
-    """Return how many stages all searches can take together."""
+    """Return the most stages that all searches together can take."""
     return sum(search.most_stages for search in searched(spec).values())
 
 
 def estimate(spec: BenchmarkRunSpec) -> Estimate:
     """Estimate stages, requests and the least GPU seconds of a run.
 
-    An open loop of n requests at rate r lasts at least n / r. Searches count with the most stages
-    and requests that they can take, and with no time: how long they take depends on the server.
+    An open loop of n requests at rate r lasts at least n / r. A search counts with the most stages
+    and requests that it can take. Its time is not counted, because it depends on the server.
     """
     planned = planned_stages(spec, run_uid="")
     lasting = [
@@ -275,7 +277,7 @@ def estimate(spec: BenchmarkRunSpec) -> Estimate:
 
 
 def searched(spec: BenchmarkRunSpec) -> dict[str, Search]:
-    """Return the searches for the highest load, by workload and in the order of the spec."""
+    """Return the searches for the highest load by workload, in the order of the spec."""
     return {
         workload.name: search
         for workload in spec.workloads
@@ -288,8 +290,8 @@ def probed_load_points(
 ) -> tuple[LoadPoint, ...]:
     """Return a load point for each load that a search measured, by rising load.
 
-    Each has all repeats up to the last, also missing ones. A load that was confirmed has two: the
-    one that led there, and its confirmation.
+    Each has all repeats up to the last, even if some are missing. A load that was confirmed has two
+    load points: the first measurement, and its confirmation.
     """
     probes: dict[str, dict[int, contract.StageRecord]] = {
         name: {} for name in searched(spec)
@@ -316,7 +318,7 @@ def probed_load_points(
 def _probed_load_point(
     name: str, probe: int, record: contract.StageRecord, *, repeats: int
 ) -> LoadPoint:
-    """Return the load point of a search's stage; `record` is of any of its repeats."""
+    """Return the load point of a search's stage; `record` may be that of any of its repeats."""
     stages = tuple(
         contract.open_stage_id(name, probe, repeat)
         for repeat in range(1, repeats + 1)
@@ -335,7 +337,8 @@ def probed_id(workload: str, record: contract.StageRecord) -> str:
 def objective_error(spec: BenchmarkRunSpec, load_point: LoadPoint) -> float:
     """Return the largest probability that one test calls a missed objective Met.
 
-    It is smaller at a load point that confirms a search: one search may test several of them.
+    It is smaller at a load point that confirms the result of a search, because one search may test
+    several of them.
     """
     search = searched(spec).get(load_point.workload)
     is_confirmation = search is not None and load_point.confirms
@@ -347,23 +350,25 @@ def problem_with(
     stage_ids: Sequence[str],
     searches: Sequence[contract.SearchPlan],
 ) -> str | None:
-    """Return why the record belongs to none of these stages, nor to the searches that follow them.
+    """Return why a record belongs to none of these stages and to none of the searches after them.
 
-    None: its envelope is valid.
+    Return None if its envelope is valid.
     """
     listed = len(stage_ids)
     if envelope.sequence < listed:
         if envelope.stage_id != (planned := stage_ids[envelope.sequence]):
-            return (
-                f"it is of stage {envelope.stage_id!r}, the plan says {planned!r}"
-            )
-        return None if envelope.ends_search is None else "it is of no search"
+            return f"it is of stage {envelope.stage_id!r}, but the plan has {planned!r} there"
+        return (
+            None
+            if envelope.ends_search is None
+            else "it ends a search, but its stage is not one of a search"
+        )
     most = listed + sum(search.most_stages for search in searches)
     if envelope.sequence >= most:
         return (
-            f"the plan has {most} stages"
+            f"its number is too high: the plan has {most} stages"
             if listed == most
-            else f"the plan has at most {most} stages"
+            else f"its number is too high: the plan has at most {most} stages"
         )
     place = contract.open_stage(envelope.stage_id)
     search = next(
@@ -373,11 +378,13 @@ def problem_with(
         place is not None and contract.open_stage_id(*place) == envelope.stage_id
     )
     if place is None or search is None or not is_spelled_so:
-        return f"stage {envelope.stage_id!r} is of no search of the plan"
+        return (
+            f"stage {envelope.stage_id!r} does not belong to a search of the plan"
+        )
     _, probe, repeat = place
     if (probe, repeat) not in search.places:
         return (
-            f"stage {envelope.stage_id} is beyond {search.max_probes} looks and "
+            f"stage {envelope.stage_id} is beyond {search.max_probes} probes and "
             f"{contract.CONFIRMATIONS} confirmations of {search.max_repeats} stages"
         )
     if envelope.ends_search not in (None, search.workload):

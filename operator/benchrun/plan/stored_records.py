@@ -1,7 +1,7 @@
-"""ConfigMaps that keep what was measured, and what was found in it.
+"""Build ConfigMaps that keep what was measured and found.
 
-Each holds a stage's record with the timeline up to it, a timeline chunk within a long stage, or the
-result document of the run.
+Each has a stage's record with the timeline up to it, a piece of the timeline within a long stage,
+or the result document of the run.
 """
 
 import base64
@@ -37,7 +37,7 @@ class PackedResult:
 
     @classmethod
     def of(cls, data: bytes) -> Self:
-        """Build it of these bytes."""
+        """Build it from the packed bytes."""
         return cls(data, hashlib.sha256(data).hexdigest())
 
 
@@ -52,7 +52,7 @@ def result_config_map(owner: Owner, result: PackedResult) -> Manifest:
 def stage_config_map(
     owner: Owner, record: Sealed, *, timeline: TimelinePart | None
 ) -> Manifest:
-    """Build the ConfigMap of a stage's record and the timeline since the last chunk.
+    """Build the ConfigMap of a stage's record and the timeline since the last piece.
 
     The record's envelope is in an annotation, as JSON.
     """
@@ -83,9 +83,9 @@ def timeline_config_map(
 
 
 def stored_part(body: Mapping[str, object], key: str) -> bytes | None:
-    """Return what a ConfigMap holds under the key; None: nothing.
+    """Return what a ConfigMap has under the key; None if there is nothing.
 
-    Raise ValueError where it can't be read.
+    Raise ValueError if it can't be read.
     """
     held = body.get("binaryData")
     text = held.get(key) if isinstance(held, Mapping) else None
@@ -95,27 +95,31 @@ def stored_part(body: Mapping[str, object], key: str) -> bytes | None:
 def stored_record(
     body: Mapping[str, object], *, run_uid: str, sequence: int | None
 ) -> StageRecord:
-    """Return the record in its ConfigMap.
+    """Return the record that a ConfigMap has.
 
-    Raise ValueError where there is none, or that of another run or stage.
+    Raise ValueError if it has none, or one of another run or stage.
     """
     if (packed := stored_part(body, RECORD_KEY)) is None:
-        raise ValueError("holds no record")
+        raise ValueError("it has no record")
     record = open_record(packed)
     if (record.run_uid, record.sequence) != (run_uid, sequence):
-        raise ValueError(f"holds record {record.sequence} of run {record.run_uid}")
+        raise ValueError(
+            f"it has the record of another run or stage: {record.sequence} of run {record.run_uid}"
+        )
     return record
 
 
 def stored_result(body: Mapping[str, object], *, digest: str) -> bytes:
-    """Return the packed result document in its ConfigMap.
+    """Return the packed result document that a ConfigMap has.
 
-    Raise ValueError where there is none, or one with another SHA-256.
+    Raise ValueError if it has none, or one with another SHA-256.
     """
     if (packed := stored_part(body, RESULT_KEY)) is None:
-        raise ValueError("holds no result document")
+        raise ValueError("it has no result document")
     if hashlib.sha256(packed).hexdigest() != digest:
-        raise ValueError("its SHA-256 is not the one in status.resultDocument")
+        raise ValueError(
+            "the SHA-256 of its result document is not the one in status.resultDocument"
+        )
     return packed
 
 

@@ -1,4 +1,4 @@
-"""The matrix of a sweep applied to its template.
+"""Apply the matrix of a sweep to its template.
 
 This gives the variants, the order of their runs, and the manifest of each run.
 """
@@ -35,7 +35,7 @@ _OF_A_SERVER = ("replicas", "nodes_per_replica", "disaggregated")
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One row of the matrix."""
+    """One variant: the settings of one row of the matrix."""
 
     number: int  # Number of the variant as listed, from 1.
     name: str
@@ -43,14 +43,14 @@ class Variant:
 
     @property
     def gpus(self) -> int:
-        """Return how many GPUs the variant's server asks for."""
+        """Return how many GPUs the variant's server requests."""
         return gpus(self.spec)
 
 
 def planned_variants(sweep: BenchmarkSweepSpec) -> tuple[Variant, ...]:
-    """Return all variants, as listed.
+    """Return all variants in the order of the matrix.
 
-    Raise ValueError where a variant's spec is not valid, or two axes set the same thing.
+    Raise ValueError if a variant's spec is not valid, or if two axes set the same field.
     """
     return tuple(
         Variant(number, name, _laid_over(sweep.template, name, settings))
@@ -67,7 +67,9 @@ def _laid_over(
     counted = Counter(what for each in settings for what in set(_set_by(each)))
     twice = next((what for what, times in counted.items() if times > 1), None)
     if twice is not None:
-        raise ValueError(f"spec.matrix: variant {name}: two axes set {twice}")
+        raise ValueError(
+            f"spec.matrix: variant {name}: two axes set {twice}; remove it from one of them"
+        )
     spec = template
     for each in settings:
         many = next(
@@ -76,7 +78,7 @@ def _laid_over(
         if many is not None and spec.server is None:
             what = f"variant {name}: {json_name(many)}"
             raise ValueError(
-                f"spec.matrix: {what} can't be set; with offline there is one engine, of one pod"
+                f"spec.matrix: {what} can't be set, because offline runs one engine in one pod"
             )
         server = (
             {spec.started_name: _started(spec.started, each)}
@@ -94,7 +96,7 @@ def _laid_over(
 
 
 def spec_body(spec: BenchmarkRunSpec) -> dict[str, Any]:
-    """Return the spec as a manifest holds it: what was written, without what is left out."""
+    """Return the spec as a manifest has it: only the fields that were set."""
     return spec.model_dump(
         mode="json", by_alias=True, exclude_unset=True, exclude_none=True
     )
@@ -150,7 +152,7 @@ _VERSION = "benchrun.sweep-order/1"
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """One run of a variant: one fresh server."""
+    """One run of a variant, on one fresh server."""
 
     name: str
     variant: Variant
@@ -159,7 +161,7 @@ class PlannedRun:
 
 
 def run_name(sweep: str, variant: int, replication: int) -> str:
-    """Return `<sweep>-v<variant>-r<replication>`: deterministic, unique, at most 40 characters."""
+    """Return `<sweep>-v<variant>-r<replication>`: unique, at most 40 characters."""
     return f"{sweep}-v{variant}-r{replication}"
 
 
@@ -167,13 +169,13 @@ _BLOCK = re.compile(r"-r([0-9]{1,4})(?:-a[0-9]+)?")
 
 
 def block_of(run: str, *, sweep_variant: int) -> int | None:
-    """Return the replication of a variant's run, by its name; None: the name has another form."""
+    """Return the replication in the name of a variant's run; None if the name has another form."""
     found = _BLOCK.fullmatch(run.rpartition(f"-v{sweep_variant}")[2])
     return int(found[1]) if found is not None else None
 
 
 def in_block(spec: BenchmarkRunSpec, block: int) -> BenchmarkRunSpec:
-    """Return a variant's spec with the seed of a block, counted from 1."""
+    """Return a variant's spec with the seed of a block; blocks count from 1."""
     if block == 1:
         return spec
     update = {"seed": block_seed(base=spec.measurement.seed, block=block)}
@@ -183,7 +185,7 @@ def in_block(spec: BenchmarkRunSpec, block: int) -> BenchmarkRunSpec:
 
 
 def attempts(planned: PlannedRun) -> tuple[PlannedRun, ...]:
-    """Return the run as planned, then its retries, whose names end in `-a2` and so on."""
+    """Return the planned run, then its retries, whose names end in `-a2`, `-a3` and so on."""
     numbers = range(2, MAX_RETRIES + 2)
     return (
         planned,
@@ -199,7 +201,7 @@ def planned_runs(
 ) -> tuple[PlannedRun, ...]:
     """Return all runs in the order in which they are started.
 
-    Equal specs give equal orders, whatever the sweep is called.
+    Equal specs give equal orders, whatever the name of the sweep.
     """
     seed = spec.template.measurement.seed
     in_order = list(variants)
@@ -219,7 +221,7 @@ def planned_runs(
 
 
 def run_manifest(sweep: Owner, run: PlannedRun) -> Manifest:
-    """Build the manifest of a BenchmarkRun that the sweep controls and takes with it.
+    """Build the manifest of a BenchmarkRun that the sweep owns and is deleted with it.
 
     The label is for people; only the owner reference counts.
     """

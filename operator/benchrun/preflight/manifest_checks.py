@@ -238,12 +238,12 @@ def _cache(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
     env = () if spec.started is None else [each.name for each in spec.started.env]
     if "VLLM_MLA_DISABLE" in env:
         return cache_remarks(
-            spec, None, unknown="the variable VLLM_MLA_DISABLE changes it"
+            spec, None, unknown="the variable VLLM_MLA_DISABLE changes the cache"
         )
     found: list[Remark] = []
     if not (roles := shapes(spec)):
         return cache_remarks(
-            spec, None, unknown="what a script gives to vLLM is not read"
+            spec, None, unknown="benchrun does not read what a script gives to vLLM"
         )
     for each in roles:
         remarks = _of_role(spec, known, each, unknown)
@@ -287,11 +287,11 @@ def _sizing_of(
     why = sizing.unknown_weights(shape, args) if memory is not None else None
     if why is None:
         return sizing.sizing_of(shape, engine, memory=memory), None
-    text = f"the weights on a GPU do not follow from the checkpoint's: {why}; {_SAY_MEMORY}"
+    text = f"the size of the weights on a GPU is unknown: {why}; {_SAY_MEMORY}"
     return sizing.sizing_of(shape, engine), text
 
 
-_SAY_MEMORY = "--kv-cache-memory-bytes says what is left for the cache"
+_SAY_MEMORY = "give the memory for the KV cache with --kv-cache-memory-bytes"
 
 
 THROTTLED = (

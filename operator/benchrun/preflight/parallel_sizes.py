@@ -150,7 +150,7 @@ def _unknown(args: ServeArgs, env: tuple[str, ...]) -> str | None:
     """Return why the number of a pod's processes is not known from its sizes; None: it is known."""
     for flag in ("distributed-executor-backend", "data-parallel-backend"):
         if (args.text(flag) or "mp") not in ("mp", "uni"):
-            return f"--{flag}={args.text(flag)} places them"
+            return f"--{flag}={args.text(flag)} decides where they run"
     part = next((each for each in _ELSEWHERE if args.is_given(each)), None)
     if part is not None:
         return f"--{part} makes it a part of a larger server"

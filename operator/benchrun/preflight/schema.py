@@ -64,7 +64,7 @@ def _object_remarks(body: Object, schema: Schema) -> list[Remark]:
         remarks.append(
             error(
                 "apiVersion",
-                f"{body.get('apiVersion')!r}: this benchrun knows {API_VERSION}",
+                f"{body.get('apiVersion')!r} is unknown; this benchrun knows {API_VERSION}",
             )
         )
     remarks += [_unknown(name, name, _TOP) for name in body if name not in _TOP]
@@ -87,13 +87,13 @@ def _name_remarks(metadata: Object, schema: Schema) -> list[Remark]:
         return [
             note(
                 "metadata.generateName",
-                "kubectl create takes it, kubectl apply does not",
+                "apply the manifest with kubectl create; kubectl apply refuses generateName",
             )
         ]
     if not isinstance(name, str):
         return [error("metadata.name", "is required")]
     if len(name) > (longest := rule["maxLength"]):
-        text = f"{len(name)} characters; names of children are made from it: at most {longest}"
+        text = f"has {len(name)} characters, at most {longest}: other names are made from it"
         return [error("metadata.name", text)]
     if re.fullmatch(rule["pattern"].strip("^$"), name) is None:
         text = f"{name!r} must be lower-case letters, digits and dashes, no dash at either end"

@@ -121,7 +121,7 @@ def flag_remarks(
         if name in engine.flag_warnings
     ]
     if engine is not ENGINES[TABLES_OF]:
-        which = f"{engine.name}: flags are known of {ENGINES[TABLES_OF].name} only"
+        which = f"{engine.name}: benchrun knows only the flags of {ENGINES[TABLES_OF].name}"
         unknown = [not_checked(path, f"whether these flags exist in {which}")]
         return [*remarks, *(unknown if args[first:] else ())]
     table = table_for(version) if version is not None else None
@@ -130,7 +130,9 @@ def flag_remarks(
     remarks += _client_remarks(args[first:], path=path, first=first)
     which = f"{image}, whose tag has no version: use --vllm-version"
     if version is not None:
-        which = f"vLLM {version}: flags are known of {', '.join(known_versions())}"
+        which = (
+            f"vLLM {version}: benchrun knows those of {', '.join(known_versions())}"
+        )
     return (
         [*remarks, not_checked(path, f"whether these flags exist in {which}")]
         if args[first:]
@@ -209,7 +211,12 @@ def command_remarks(
     """Return remarks on the flags of a command, which begin after the program and the model."""
     path = "spec.server.command"
     if is_script(command):
-        return [not_checked(path, "what a script starts: its flags are not read")]
+        return [
+            not_checked(
+                path,
+                "the flags that a script gives: benchrun does not read scripts",
+            )
+        ]
     first = next(
         (place for place, word in enumerate(command) if word.startswith("--")),
         len(command),

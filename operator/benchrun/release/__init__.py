@@ -1,1 +1,1 @@
-"""Releases servers without the operator; shares no code with its reconciler."""
+"""Delete overdue servers without the operator; this package shares no code with its reconciler."""

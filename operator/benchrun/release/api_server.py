@@ -1,6 +1,6 @@
-"""Requests of `release` to the API server. They raise nothing.
+"""Requests of `release` to the API server, none of which raises an exception.
 
-Lists are read so that the objects of one namespace can't keep others from being read.
+Lists are read in such a way that the objects of one namespace can't keep others from being read.
 """
 
 import json
@@ -33,7 +33,8 @@ PAGE = 64  # objects on a page; one of them can be made as large as 9 MB of JSON
 # seconds for all lists; each may take an equal part of what is left
 LISTS_SECONDS = 60.0
 SHARE_SECONDS = 0.25
-"""Seconds for one namespace in a list; a namespace whose objects take longer is read last."""
+"""Seconds for the objects of one namespace in a list. A namespace that takes longer is read last.
+"""
 
 
 def path_of(kind: str, namespace: str, name: str = "") -> str:
@@ -56,14 +57,14 @@ def listing(value: object) -> list[Any]:
 
 
 class Api:
-    """The API server, by this pod's service account or by the kubeconfig.
+    """The API server, reached with this pod's service account or with the kubeconfig.
 
-    Failures are printed and counted, and raise nothing.
+    Failures are printed and counted; no method raises an exception.
     """
 
     failures = 0
     now = 0
-    """Unix time in seconds of the last answer, by the API server's clock; 0: no answer had a
+    """Time of the last answer by the API server's clock, as Unix seconds; 0 if no answer had a
     time."""
 
     def __init__(self, lists: int) -> None:

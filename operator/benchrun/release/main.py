@@ -1,8 +1,8 @@
 """`benchrun-operator release`, run by `release-cronjob.yaml` of the chart: delete overdue servers.
 
 A server is overdue if it is held longer than allowed. The time of a run counts from when the first
-pod of its servers got its node. A ConfigMap keeps these start times, since pods come and go. All
-times come from the API server: clocks of nodes are not compared.
+pod of its servers was scheduled. A ConfigMap keeps these start times, because pods come and go. All
+times come from the API server, so clocks of nodes are not compared.
 """
 
 import argparse
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def number(text: object) -> int:
-    """Return a whole number above 0 from its text; 0 for anything else."""
+    """Return the whole number above 0 that a text has; 0 for any other text."""
     return (
         int(text)
         if isinstance(text, str)
@@ -106,7 +106,7 @@ def number(text: object) -> int:
 
 
 def instant(text: object) -> int:
-    """Return an API server's timestamp as Unix seconds; 0 for anything else."""
+    """Return a timestamp of the API server as Unix seconds; 0 for any other text."""
     try:
         return max(
             int(datetime.fromisoformat(str(text)).replace(tzinfo=UTC).timestamp()),
@@ -117,7 +117,7 @@ def instant(text: object) -> int:
 
 
 class FoundServer(NamedTuple):
-    """A server. `run` is empty if the server is already deleted or is not this operator's."""
+    """A server that was found. `run` is empty if it is being deleted or is not this operator's."""
 
     kind: str
     namespace: str
@@ -134,7 +134,7 @@ class FoundServer(NamedTuple):
 
 
 def seen(kind: str, metadata: Json) -> FoundServer:
-    """Read a server from its metadata. No value of the metadata raises."""
+    """Read a server from its metadata, without an exception whatever the values are."""
     namespace, name, uid = (
         str(metadata.get(key)) for key in ("namespace", "name", "uid")
     )
@@ -178,7 +178,7 @@ def clock_of(namespace: str, run_uid: object) -> str:
 
 
 def got_its_node(pod: Json, now: int) -> int:
-    """Return when this pod got its node, in Unix seconds.
+    """Return when this pod was scheduled to a node, in Unix seconds.
 
     The API server records the time when a scheduler binds the pod. Without that record the node's
     own start time counts, but never as earlier than the pod's creation or later than `now`.
@@ -200,7 +200,7 @@ def got_its_node(pod: Json, now: int) -> int:
 
 
 def servers(api: Api, namespace: str) -> Iterator[FoundServer]:
-    """Yield everything that looks like a server of this operator, reading only metadata.
+    """Yield everything that may be a server of this operator; only metadata is read.
 
     A server may be yielded twice.
     """
@@ -238,7 +238,7 @@ def expect_none(namespaces: Sequence[str], *, seconds: int) -> int:
 
 
 def in_turns(items: Iterable[tuple[str, int, Item]]) -> list[Item]:
-    """Return the items in rounds: of every namespace the first by rank, then the second.
+    """Return the items in rounds: first the best item of every namespace, then the second.
 
     So no namespace can push out or delay the items of another.
     """
@@ -251,7 +251,7 @@ def in_turns(items: Iterable[tuple[str, int, Item]]) -> list[Item]:
 
 
 class Look:
-    """One check of the servers of some namespaces. It goes on after every failure."""
+    """One check of the servers of some namespaces. It continues after every failure."""
 
     def __init__(self, api: Api, state: str, *, max_hold_seconds: int) -> None:
         self._api = api
@@ -320,7 +320,7 @@ class Look:
         )
 
     def _held(self, namespace: str) -> Iterator[tuple[FoundServer, int]]:
-        """Yield this operator's servers that hold a node, and since when, in Unix seconds."""
+        """Yield this operator's servers that hold a node, each with the Unix seconds since when."""
         started = dict[str, int]()
         for pod in self._api.objects(
             PODS, namespace, accept="application/json", query=ON_A_NODE

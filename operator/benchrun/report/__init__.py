@@ -1,1 +1,4 @@
-"""Reports: a run's status made into what a person or a pipeline reads. Pure."""
+"""Reports: turn a run's status and result document into what people and pipelines read.
+
+All functions are pure.
+"""

@@ -1,4 +1,4 @@
-"""Tables of a comparison, and of two judgements of one run."""
+"""Build the tables of a comparison, and of two judgements of one run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,14 +38,14 @@ GATES: Mapping[Gate, str] = {
 }
 CHANGE_HEADERS = ("change", "interval", "word")
 LOG_RULE = Code.COMPILATION_IN_WINDOW.value
-"""Code of a rule that needs the server's log: without the log it finds nothing, even if there were
-compilations."""
+"""Code of a rule that needs the server's log. Without the log it finds no compilations, even if
+there were some."""
 
 
 def comparison_rows(load_points: Sequence[ComparedLoadPoint]) -> Rows:
     """Build a table with one row for each load point and figure.
 
-    A load point that is not comparable has a single row with the word NotComparable.
+    A load point that is not comparable has a single row, with NotComparable as its outcome.
     """
     rows: list[tuple[str, ...]] = []
     for load_point in load_points:
@@ -75,7 +75,7 @@ def comparison_rows(load_points: Sequence[ComparedLoadPoint]) -> Rows:
 
 
 def change_load_points(change: Change) -> tuple[str, ...]:
-    """Return the load points of a change under CHANGE_HEADERS."""
+    """Return the cells of a change for the columns in CHANGE_HEADERS."""
     return (
         signed(change.change_percent, unit=" %"),
         interval(change),
@@ -84,7 +84,7 @@ def change_load_points(change: Change) -> tuple[str, ...]:
 
 
 def unpaired(load_points: Sequence[ComparedLoadPoint]) -> list[str]:
-    """Return the load points that were compared though their traffic is not known to be equal."""
+    """Return the compared load points where both sides may have been sent different requests."""
     return [
         load_point.load_point
         for load_point in load_points
@@ -93,7 +93,7 @@ def unpaired(load_points: Sequence[ComparedLoadPoint]) -> list[str]:
 
 
 def reasons(load_points: Sequence[ComparedLoadPoint]) -> list[str]:
-    """Return why load points are not comparable and why figures have no word, each reason once."""
+    """Return each reason once why a load point is not comparable, or a change has no outcome."""
     of_load_points = [
         f"{load_point.load_point}: {load_point.reason}"
         for load_point in load_points
@@ -109,7 +109,7 @@ def reasons(load_points: Sequence[ComparedLoadPoint]) -> list[str]:
 
 
 def signed(percent: float | None, *, unit: str = "") -> str:
-    """Format a change in percent with its sign: one decimal, none from 100 on."""
+    """Format a change in percent with its sign and one decimal; without decimals from 100 on."""
     if percent is None:
         return ABSENT
     decimals = 0 if abs(percent) >= 99.95 else 1
@@ -139,9 +139,9 @@ class Difference:
 def differences(
     stored: BenchmarkRunStatus, now: BenchmarkRunStatus, *, log_kept: bool
 ) -> tuple[Difference, ...]:
-    """Return what differs between two judgements of the load points that are in both.
+    """Return what differs between two judgements, for load points that are in both.
 
-    `log_kept` says whether the server's log could be judged, too.
+    `log_kept` says whether the log of the server was available to the new judgement, too.
     """
     before = {row.load_point: row for row in stored.results}
     cut = any(
@@ -189,7 +189,7 @@ def _difference(
 def _only_in(codes: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
     """Return the codes that are not among `others`.
 
-    NotChecked is left out: it is equal for all load points, and printed once.
+    NotChecked is left out, because it is the same for all load points and is printed once.
     """
     return tuple(
         code for code in codes if code not in others and code != Code.NOT_CHECKED
@@ -199,10 +199,10 @@ def _only_in(codes: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
 def _moved(
     old: Result, new: Result, appeared: Sequence[str], gone: Sequence[str]
 ) -> list[str]:
-    """Return a sentence on the code whose changed severity changed the verdict, if one did.
+    """Return a sentence on the code whose changed severity changed the verdict, if there is one.
 
-    That is the code that decided the worse of the two verdicts, where both judgements have it. A
-    row lists its worst code first.
+    It is the code that decided the worse of the two verdicts, if both judgements have it. A row
+    lists its worst code first.
     """
     if old.verdict == new.verdict:
         return []

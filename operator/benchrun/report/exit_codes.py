@@ -1,4 +1,4 @@
-"""The exit codes of a command when a run has ended, so that a pipeline can gate on it."""
+"""Exit codes of a command whose run has ended, so that a pipeline can act on them."""
 
 from collections.abc import Iterable
 
@@ -20,7 +20,7 @@ UNDECIDED = 6
 
 
 def failure_reason(conditions: tuple[Condition, ...]) -> str | None:
-    """Return why a run or sweep failed or was cancelled; None: it did neither, or has not ended."""
+    """Return why a run or sweep failed or was cancelled; None if neither has happened."""
     failed = find_condition(conditions, "Failed")
     return failed.reason if failed is not None and failed.status == "True" else None
 
@@ -78,9 +78,9 @@ def sweep_exit_code(status: BenchmarkSweepStatus) -> int | None:
 
 
 def worst_code(codes: Iterable[int]) -> int:
-    """Return the worst of several codes, 0 for none.
+    """Return the worst of several exit codes; 0 if there are none.
 
-    A code of another kind, such as 1 for a run that can't be read, is worse than all of the above.
+    A code that is not a result, such as 1 for a run that can't be read, is worse than all others.
     """
     ranks = (PASSED, CANCELLED, UNDECIDED, MISSED, INVALID, FAILED)
     return max(

@@ -1,8 +1,8 @@
-"""The knee of a load: the measured load point of greatest power (throughput / mean response time).
+"""Find the knee: the load point with the greatest power (throughput / mean response time).
 
-Below it one percent more throughput costs less than one percent more response time, above it more
-(L. Kleinrock, ICC 1979). Where the repeats of its neighbours reach as much power, they are not
-distinguishable from it, and the knee is a range.
+Below the knee one percent more throughput costs less than one percent more response time, above it
+more (L. Kleinrock, ICC 1979). If repeats of neighbouring load points reach the same power, they
+can't be told apart from the knee, and the knee is a range.
 """
 
 import math
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 LEAST_POINTS = 3
-"""Fewest points of a curve. With two, each is an end of the curve and can't be a knee."""
+"""Fewest points of a curve. With two points, each is an end of the curve and can't be the knee."""
 
 
 class CurvePoint(NamedTuple):
@@ -25,7 +25,7 @@ class CurvePoint(NamedTuple):
 
 
 class Knee(NamedTuple):
-    """Where the knee lies, or why that is unknown."""
+    """The knee of a curve, or why it is unknown."""
 
     sentence: str
     # The load point of greatest power; None: no knee was bracketed.
@@ -39,7 +39,7 @@ class Knee(NamedTuple):
 def knee(points: Sequence[CurvePoint], *, unit: str) -> Knee:
     """Return the knee of a curve, or why there is none.
 
-    `unit` follows the loads in the sentence: "requests/s", "users".
+    The sentence gives loads in `unit`, such as "requests/s" or "users".
     """
     usable = sorted(
         (p for p in points if p.throughput > 0 and p.response_seconds > 0),
@@ -47,8 +47,8 @@ def knee(points: Sequence[CurvePoint], *, unit: str) -> Knee:
     )
     if len(usable) < LEAST_POINTS:
         return Knee(
-            f"No knee is marked: that takes {LEAST_POINTS} load points with trustworthy numbers "
-            "at least."
+            f"No knee is marked: it takes at least {LEAST_POINTS} load points with trustworthy "
+            "numbers."
         )
     powers = [p.throughput / p.response_seconds for p in usable]
     best = powers.index(max(powers))
@@ -79,7 +79,7 @@ def knee(points: Sequence[CurvePoint], *, unit: str) -> Knee:
 def _as_good(points: Sequence[CurvePoint], best: int) -> tuple[int, int]:
     """Return the first and last neighbours of the best point that are as good as it.
 
-    Their repeats reach the range of its own repeats.
+    A neighbour is as good if its repeats reach the range of the best point's repeats.
     """
     least = min(_powers(points[best]), default=math.inf)
     is_good = [max(_powers(point), default=-math.inf) >= least for point in points]
@@ -92,7 +92,7 @@ def _as_good(points: Sequence[CurvePoint], best: int) -> tuple[int, int]:
 
 
 def _powers(point: CurvePoint) -> list[float]:
-    """Return the power of each repeat; none for a single repeat, which has no range."""
+    """Return the power of each repeat; an empty list if there is only one, which has no range."""
     repeats = point.repeats if len(point.repeats) > 1 else ()
     return [
         throughput / response for throughput, response in repeats if response > 0

@@ -1,4 +1,4 @@
-"""A followed run or sweep: as a screen shows it, without layout, and as lines for a log."""
+"""A run or sweep while it is followed: as data for a screen, and as lines for a log."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,14 +18,14 @@ from benchrun.report.watch_state import (
 )
 
 SILENT_SECONDS = 15
-"""Seconds after which the operator counts as silent: a running operator updates a new run within a
-second."""
+"""Seconds without an update after which the operator counts as silent. A running operator updates a
+new run within a second."""
 SEARCH = "/search-"  # Part of the names of stages whose load is searched: chat/search-07/r1.
 MAX_QUIET_SECONDS = 30.0
-"""Most seconds without output. Pipelines end a job that prints nothing for minutes, and a line
-every five seconds is not read."""
+"""Most seconds without output. Pipelines end a job that prints nothing for minutes, but people do
+not read a line every five seconds."""
 NO_OPERATOR = (
-    "no operator has processed it yet; is benchrun's operator installed and running? "
+    "no operator has processed it yet; check that benchrun's operator is installed and running: "
     "kubectl get deployments -A -l app.kubernetes.io/name=benchrun"
 )
 
@@ -39,7 +39,7 @@ class Gauge(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LiveView:
-    """A run, or a sweep with its runs in place of stages."""
+    """The data to show of a run, or of a sweep with its runs in place of stages."""
 
     name: str
     phase: str
@@ -92,9 +92,9 @@ def live_view(followed: Followed, *, now: datetime) -> LiveView:
 
 
 def _progress(followed: Followed) -> tuple[int, int]:
-    """Return how many stages of a run or runs of a sweep are done, and how many there are.
+    """Return how many stages of a run, or runs of a sweep, are done, and how many there are.
 
-    Runs of a sweep are done when they have ended or are no longer needed.
+    A run of a sweep is done when it has ended or is no longer needed.
     """
     if isinstance(followed, FollowedRun):
         progress = followed.status.progress
@@ -114,14 +114,14 @@ def _progress(followed: Followed) -> tuple[int, int]:
 
 
 def seconds_since_begin(followed: Followed, *, now: datetime) -> float:
-    """Return the seconds since it was accepted (or created, before that), until its end if any."""
+    """Return the seconds from its acceptance (or creation) until now or its end."""
     begun = raw.instant(followed.status.accepted_time) or followed.created_at or now
     ended = raw.instant(followed.status.completion_time) or now
     return max(0.0, (ended - begun).total_seconds())
 
 
 def silence(followed: Followed, *, now: datetime) -> str | None:
-    """Return a remark if no operator has processed it for a while, else None."""
+    """Return a remark if no operator has processed the run or sweep for a while, else None."""
     processed = (
         followed.status.observed_generation >= 0
         or followed.status.phase is not None
@@ -140,9 +140,10 @@ def _stage_under_way(run: FollowedRun) -> str | None:
 def _left(
     followed: Followed, *, done: int, total: int, now: datetime
 ) -> str | None:
-    """Return how long the rest may take; None: none has ended yet, or it is suspended.
+    """Return how long the rest may take.
 
-    The estimate is that stages or runs take equally long, and that those in progress are half done.
+    The estimate assumes that stages or runs take equally long, and that those in progress are half
+    done. Return None if none has ended yet, or if it is suspended.
     """
     if isinstance(followed, FollowedRun):
         begun = followed.status.start_time
@@ -175,9 +176,9 @@ def _left(
 
 
 def _gauges(run: FollowedRun) -> tuple[Gauge, ...]:
-    """Return the gauges of a run, none before the first sample.
+    """Return the gauges of a run; none before the first sample.
 
-    Each has its own scale: a long queue must not flatten the line of running requests.
+    Each has its own scale, so that a long queue does not flatten the line of running requests.
     """
     if run.status.live is None or not run.samples:
         return ()
@@ -199,7 +200,7 @@ def _gauges(run: FollowedRun) -> tuple[Gauge, ...]:
 
 
 def progress_line(status: BenchmarkRunStatus) -> str:
-    """Return a run on one line: phase, stages done, what the servers do, and what it waits for."""
+    """Return one line on a run: phase, stages done, what the servers do, and what it waits for."""
     servers = ""
     if (live := status.live) is not None:
         servers = (
@@ -216,7 +217,7 @@ def progress_line(status: BenchmarkRunStatus) -> str:
 
 
 class Log:
-    """The lines of one run or sweep: what was printed so far, and what is new."""
+    """Log lines of one run or sweep: keeps what was printed, and returns what is new."""
 
     def __init__(self) -> None:
         self._state: tuple[str | None, ...] = ()
@@ -287,9 +288,9 @@ def _stage(run: FollowedRun, line: StageLine) -> str:
 
 
 def _end(run: FollowedRun) -> str:
-    """Return the line of a run that has ended, with the reason where it ended early.
+    """Return the last line of a run, with the reason if it ended early.
 
-    The reason is here because the run's tables are not shown.
+    The reason is here because the tables of a failed run are not shown.
     """
     word = state(run.status)
     return f"{run.title}: {word}" + (
@@ -298,9 +299,10 @@ def _end(run: FollowedRun) -> str:
 
 
 def _message(sweep: FollowedSweep) -> str | None:
-    """Return a sweep's message, or None while it measures and at its end.
+    """Return the message of a sweep, or None while it measures and at its end.
 
-    While it measures its runs have their own lines, and at its end the tables begin with it.
+    While it measures, its runs have lines of their own. At its end, the tables begin with the
+    message.
     """
     status = sweep.status
     step = find_condition(status.conditions, "Reconciling")

@@ -1,4 +1,4 @@
-"""Results as Markdown, for a pull request, a wiki or the summary of a CI job."""
+"""Build results as Markdown, for a pull request, a wiki or the summary of a CI job."""
 
 import re
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ _LIVE_TEXT = re.compile("|".join(map(re.escape, _LIVE)), re.IGNORECASE)
 
 
 def escaped(text: str) -> str:
-    """Escape text that others wrote, so that it reads the same but has no effect.
+    """Escape foreign text, so that it reads the same but has no effect as Markdown.
 
     It can't end a table, mention a person, refer to an issue, or become a link or HTML.
     """
@@ -37,12 +37,12 @@ def escaped(text: str) -> str:
 
 
 def part(title: str, rows: Rows) -> str:
-    """Build a table under a heading; empty where it has no rows."""
+    """Build a table under a heading; empty if it has no rows."""
     return f"### {title}\n\n{table(rows)}" if rows.rows else ""
 
 
 def table(rows: Rows) -> str:
-    """Build a table; empty where it has no rows."""
+    """Build a table; empty if it has no rows."""
     lines = [
         map(escaped, rows.headers),
         ["---"] * len(rows.headers),
@@ -62,8 +62,8 @@ def markdown(
 ) -> str:
     """Build a run's result: verdict, figures, limits, objectives, comparison and findings.
 
-    `wide` adds every stage, the intervals of percentiles, and vLLM's block of every load point
-    where it is otherwise that of the first few.
+    `wide` adds every stage and the intervals of percentiles. It also adds the block in vLLM's
+    layout of every load point; otherwise only the first few have one.
     """
     rows = tables.result_rows(status, texts_per_prompt=texts_per_prompt, wide=True)
     log = _code(status.log_tail or "")
@@ -127,7 +127,7 @@ def sweep_markdown(
         changes,
         escaped(sweep_rows.compared_text(status) or "") if changes else "",
         part("Best", sweep_rows.best_rows(status)),
-        part("Would be better if decided", sweep_rows.undecided_rows(status)),
+        part("Undecided, and may be better", sweep_rows.undecided_rows(status)),
         part("Pareto front", sweep_rows.front_rows(status)),
         "\n".join(
             f"- {escaped(remark)}"
@@ -137,7 +137,7 @@ def sweep_markdown(
 
 
 def _code(text: str) -> str:
-    """Return the text as an indented block: a log could close a fence."""
+    """Return the text as an indented block; a fenced one could be ended by the text."""
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
@@ -148,7 +148,10 @@ FEW_BLOCKS = 8
 def _serving_results(
     status: BenchmarkRunStatus, *, most: int | None
 ) -> Iterable[str]:
-    """Yield vLLM's blocks of at most so many load points under a heading; None: of all."""
+    """Yield at most `most` load points as blocks in vLLM's layout; None means all.
+
+    They come under a heading.
+    """
     found = serving_result.blocks(status)
     if found:
         yield f"### {serving_result.TITLE}"

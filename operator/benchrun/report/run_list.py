@@ -1,4 +1,4 @@
-"""Rows of `benchrun get`: what is worth knowing of each of many runs or sweeps."""
+"""Build the rows of `benchrun get`: the main facts of each of many runs or sweeps."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -19,7 +19,8 @@ _Cells = Mapping[str, str | None]  # Text of cells by header; None: not known.
 _Listed = tuple[
     Run | Sweep, BenchmarkRunStatus | BenchmarkSweepStatus, _Cells, _Cells
 ]
-"""An object, its status, the cells of its figures, and the cells that say how it is measured."""
+"""Row of the list: an object, its status, the cells of its figures, and the cells that say how it
+is measured."""
 
 
 def run_list_rows(
@@ -31,8 +32,8 @@ def run_list_rows(
 ) -> Rows:
     """Build a table with one row for each run, the youngest first.
 
-    It has the figures of the best Valid load point or, without one, of the best Suspect one, marked
-    `?`. The column `answer` is shown where any run has one.
+    It has the figures of the best Valid load point or, if there is none, those of the best Suspect
+    one, marked `?`. The column `answer` is shown if any run has one.
     """
     listed = [
         (run, _status(run, BenchmarkRunStatus)) for run in map(run_of, bodies)
@@ -104,7 +105,7 @@ def sweep_list_rows(
 
 
 def _status(of: Run | Sweep, model: type[S]) -> S:
-    """Parse a status; one of another version is replaced, as it must not hide the others."""
+    """Parse a status; replace one of another version, so that the others are listed."""
     try:
         return model.model_validate(of.status)
     except ValidationError:
@@ -139,7 +140,7 @@ def _listed(
 
 
 def state(status: BenchmarkRunStatus | BenchmarkSweepStatus) -> str:
-    """Return the verdict of what was completed, else the phase."""
+    """Return the verdict of a run or sweep that was completed, else its phase."""
     return (
         status.verdict or "Completed"
         if status.phase == "Completed"
@@ -148,7 +149,7 @@ def state(status: BenchmarkRunStatus | BenchmarkSweepStatus) -> str:
 
 
 def outcome_word(status: BenchmarkRunStatus | BenchmarkSweepStatus) -> str:
-    """Return the phase of what failed or was cancelled, which has no result, else the verdict."""
+    """Return the phase of a run or sweep that failed or was cancelled, else its verdict."""
     return (
         status.phase
         if status.phase in ("Failed", "Cancelled")
@@ -159,7 +160,7 @@ def outcome_word(status: BenchmarkRunStatus | BenchmarkSweepStatus) -> str:
 def duration(
     status: BenchmarkRunStatus | BenchmarkSweepStatus, *, now: datetime
 ) -> str:
-    """Format the time from acceptance to the end, or until now where it has not ended."""
+    """Format the time from acceptance to the end, or until now if it has not ended."""
     begun = raw.instant(status.accepted_time)
     ended = raw.instant(status.completion_time)
     return (
@@ -168,9 +169,9 @@ def duration(
 
 
 def finding_codes(status: BenchmarkRunStatus, *, most: int = MAX_CODES) -> str:
-    """Format the codes of Invalid and Suspect findings, the worst first, at most `most` by name.
+    """Format at most `most` codes of Invalid and Suspect findings, the worst first.
 
-    The others are counted. Notes are left to the report.
+    The other codes are counted. Notes are only in the report.
     """
     codes = [
         f.code
@@ -183,7 +184,7 @@ def finding_codes(status: BenchmarkRunStatus, *, most: int = MAX_CODES) -> str:
 
 
 def limit(status: BenchmarkRunStatus) -> str:
-    """Return what limits the headline's load point; without a headline, the first limit of any."""
+    """Return the bottleneck at the headline's load point or, without one, the first."""
     chosen = status.headline.load_point if status.headline is not None else None
     limits = (
         row.bottleneck.limit
@@ -199,7 +200,7 @@ def model(spec: raw.Object) -> str:
 
 
 def template(sweep: Sweep) -> raw.Object:
-    """Return the spec of the sweep's runs."""
+    """Return the spec of a sweep's runs."""
     return raw.mapping(sweep.spec.get("template"))
 
 

@@ -1,6 +1,6 @@
-"""Which settings are the server's and which the client's.
+"""List the settings of the server and the settings of the client.
 
-Also the KV cache as the server reported it at its start.
+It also shows the KV cache as the server reported it at its start.
 """
 
 import json
@@ -61,7 +61,7 @@ def settings_rows(spec: Mapping[str, object], status: BenchmarkRunStatus) -> Row
 def _of_server(server: ServerStatus) -> Iterator[tuple[str, ...]]:
     """Yield the settings of a server as they were given, else as the server reports them.
 
-    A setting is named by its flag; one for which the engine has no flag is left out.
+    A setting has the name of its flag. A setting without a flag of the engine is left out.
     """
     engine = ENGINES[server.engine]
     given = ServeArgs.of(server.args, engine)
@@ -83,7 +83,7 @@ def _of_server(server: ServerStatus) -> Iterator[tuple[str, ...]]:
 
 
 def _text(value: object) -> str:
-    """Format a value as YAML does on one line: `{requestRates: [1, 4]}`."""
+    """Format a value as YAML on one line, such as `{requestRates: [1, 4]}`."""
     return (
         "default"
         if value is None
@@ -92,10 +92,10 @@ def _text(value: object) -> str:
 
 
 def kv_cache_text(server: ServerStatus) -> str:
-    """Return `KV cache 416304 tokens in 50.8 GiB a GPU, 128 KiB a token and GPU`.
+    """Return text such as `KV cache 416304 tokens in 50.8 GiB a GPU, 128 KiB a token and GPU`.
 
-    Returns an empty text where the server does not report it. The bytes a token are the available
-    memory divided by the tokens of an engine, to compare with what `benchrun kv-cache` computes.
+    The text is empty if the server does not report it. The bytes a token are the available memory
+    divided by the tokens of an engine; compare them with what `benchrun kv-cache` computes.
     """
     tokens = server.kv_cache_tokens
     if tokens is None:

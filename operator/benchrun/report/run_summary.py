@@ -1,6 +1,6 @@
-"""One run or sweep on half a screen.
+"""Summarise one run or sweep on half a screen.
 
-Says what was measured, on what, how long each part took, and what the result is.
+The summary says what was measured, on what, how long each part took, and what the result is.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,11 +38,11 @@ _Facts = Iterable[tuple[str, str]]
 
 
 def startup_text(server: ServerStatus) -> str:
-    """Return the parts of a server's start; empty where nothing is known.
+    """Return how long each part of a server's start took; empty if nothing is known.
 
-    For example `pod 40 s (image 31 s), download 20 s, load 9.4 s, compile 22 s, warm-up 15 s, other
-    18 s`. Other is the rest of the time to ready: Python, imports, files of the model, the wait for
-    the first healthy answer.
+    An example is `pod 40 s (image 31 s), download 20 s, load 9.4 s, compile 22 s, warm-up 15 s,
+    other 18 s`. Other is the rest of the time until the server is ready: Python, imports, files of
+    the model, and the wait for the first healthy answer.
     """
     if (startup := server.startup) is None:
         return ""
@@ -77,7 +77,7 @@ def _seconds(seconds: float) -> str:
 
 
 class RunPart(NamedTuple):
-    """A part of a run between its acceptance and its end."""
+    """A part of a run's time between its acceptance and its end."""
 
     name: str
     state: Literal["Done", "UnderWay", "ToCome"]
@@ -86,9 +86,9 @@ class RunPart(NamedTuple):
 
 
 def steps(status: BenchmarkRunStatus, *, now: datetime) -> tuple[RunPart, ...]:
-    """Return the parts of a run: client, node, server, warm-up, stages.
+    """Return the parts of a run's time: client, node, server, warm-up, stages.
 
-    Each begins when the one before has ended. An endpoint needs no node.
+    Each begins when the part before it has ended. A run against an endpoint has no node.
     """
     ends = _ends(status)
     # Every part before one that has ended has ended, too, even without an instant in the status.
@@ -116,9 +116,9 @@ def steps(status: BenchmarkRunStatus, *, now: datetime) -> tuple[RunPart, ...]:
 
 
 def _ends(status: BenchmarkRunStatus) -> list[tuple[str, datetime | None]]:
-    """Return when each part ended; None: the status does not say.
+    """Return when each part ended, or None if the status does not say.
 
-    The condition of the client counts only while the client is ready.
+    The condition of the client is used only while the client is ready.
     """
     found = find_condition(status.conditions, "ClientReady")
     client = (
@@ -146,7 +146,7 @@ def _ends(status: BenchmarkRunStatus) -> list[tuple[str, datetime | None]]:
 
 
 class Summary(NamedTuple):
-    """A title with the outcome, then facts by name."""
+    """A title with the outcome, then pairs of a name and a fact."""
 
     title: str
     word: str  # The verdict, or the phase.
@@ -290,9 +290,9 @@ def _times(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> _Facts:
 
 
 def sampling_text(status: BenchmarkRunStatus) -> str:
-    """Return how tokens were chosen, such as `greedy`; empty where it is not known.
+    """Return how tokens were chosen, such as `greedy`; empty if it is unknown.
 
-    Where workloads differ, each is given with its name.
+    If workloads differ, each is listed with its name.
     """
     known = {
         row.workload: row.sampling
@@ -406,7 +406,7 @@ def _sweep_facts(
 def missing_sentences(
     stored: BenchmarkRunStatus, missing: Mapping[str, int]
 ) -> list[str]:
-    """Return what a finished run did not keep of its measurement.
+    """Return sentences on what a finished run did not keep of its measurement.
 
     `missing` has the number of records that were judged once and are gone, by load point.
     """

@@ -1,4 +1,4 @@
-"""The block that `vllm bench serve` prints when it has ended, of a load point or of a stage.
+"""The block that `vllm bench serve` prints at its end, for a load point or a stage.
 
 It has vLLM's lines, names and units, in its order. Figures are always of whole stages, as vLLM's
 own are.
@@ -36,18 +36,18 @@ _PERCENTILE = re.compile(
     r"p([0-9]{1,3}(?:\.[0-9]{1,9})?)_(?:ttft|tpot|itl|e2el)_ms"
 )
 _OF_OUTPUT = ("total_output_tokens", "output_throughput", "total_token_throughput")
-"""Figures that depend on the server's count of the tokens of its answers."""
+"""Figures that need the server's count of the tokens of its answers."""
 
 
 class Block(NamedTuple):
-    """Of one load point with its repeats pooled, or of one stage."""
+    """The block of one load point with its repeats pooled, or of one stage."""
 
     name: str
     text: str
 
 
 def blocks(status: BenchmarkRunStatus) -> list[Block]:
-    """Return one block a load point that was measured.
+    """Return one block for each load point that was measured.
 
     Repeats are pooled: requests, tokens and seconds are sums.
     """
@@ -69,8 +69,8 @@ def _name(row: Result) -> str:
 def block_of_stage(stage: StageResult) -> Block:
     """Return the block of one stage, with all digits of the load generator's own figures.
 
-    A figure that does not exist is left out although vLLM has a number for it: 0 for a latency that
-    nothing shows, tokens that it counted itself from the text.
+    A figure without a real value is left out, even if vLLM prints a number for it: 0 for a latency
+    that was not measured, or tokens that it counted itself from the text.
     """
     own = {
         key: value if (exact := stage.engine_figures.get(key)) is None else exact
@@ -83,9 +83,9 @@ def block_of_stage(stage: StageResult) -> Block:
 def _text(
     figures: Mapping[str, float | None], *, decimals: int | None = None
 ) -> str:
-    """Return the block of these figures.
+    """Format figures as a block.
 
-    `decimals`: of measures; None: as many as five significant digits have, two at most.
+    `decimals` is for measured values; None means five significant digits with at most two decimals.
     """
     shown = [
         f"{f' {TITLE} ':=^{WIDTH}}",
@@ -122,7 +122,7 @@ def _text(
 def _goodput(
     figures: Mapping[str, float | None], decimals: int | None
 ) -> Iterator[str]:
-    """Yield the line of goodput, which vLLM has only where limits were given."""
+    """Yield the line of goodput, which vLLM prints only if limits were given."""
     if "request_goodput" in figures:
         yield _measure(
             figures, "request_goodput", "Request goodput (req/s):", decimals

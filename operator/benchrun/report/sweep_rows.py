@@ -1,4 +1,4 @@
-"""Tables of a sweep and its variants, the unit of its throughput, and remarks on them."""
+"""Build the tables of a sweep and its variants, the unit of its throughput, and remarks."""
 
 from collections.abc import Callable, Mapping
 
@@ -68,11 +68,11 @@ def variant_rows(
     texts_per_prompt: Texts = NO_TEXTS,
     wide: bool = False,
 ) -> Rows:
-    """Build a table with one row for each variant and load point: what it and its servers measured.
+    """Build a table with one row for each variant and load point, of clients' and servers' figures.
 
-    A column in which nothing was measured is left out. Unless the table may be `wide`, so is the
-    throughput per GPU where it equals that of the server, and the total of tokens where there are
-    latencies to show. Without GPUs nothing is per GPU.
+    A column is left out if nothing was measured in it. Unless the table may be `wide`, two more are
+    left out: the throughput per GPU if it equals that of the server, and the total of tokens if
+    there are latencies to show. Without GPUs no column is per GPU.
     """
     per_gpu = metric(PER_GPU) if is_per_gpu(status) else lambda row: ABSENT
     throughputs = [
@@ -121,8 +121,7 @@ def variant_rows(
 def change_rows(status: BenchmarkSweepStatus) -> Rows:
     """Build a table with one row for each variant, load point and figure.
 
-    It has the baseline's figure beside the variant's, by how much they differ, and whether that is
-    noise.
+    It has the figures of the baseline and the variant, their difference, and whether that is noise.
     """
     base = {
         row.load_point: row
@@ -156,7 +155,7 @@ def change_rows(status: BenchmarkSweepStatus) -> Rows:
 def _compared(
     base: SweepRow | None, row: SweepRow, change: Change
 ) -> tuple[str, str]:
-    """Return both figures of a change, or the figures of the rows where the change has none."""
+    """Return both figures of a change; if it has none, those of the rows."""
     if change.value is not None:
         return figure(change.baseline), figure(change.value)
     shown = metric(KEYS[change.metric])
@@ -171,7 +170,7 @@ def configuration_rows(status: BenchmarkSweepStatus) -> Rows:
 def configuration_change_rows(status: BenchmarkSweepStatus) -> Rows:
     """Build the table of changes against the baseline, laid out like `configuration_rows`.
 
-    Each change has its interval and its word.
+    Each change has its interval and its outcome.
     """
 
     def change(row: SweepRow, name: ComparedMetric) -> str:
@@ -198,8 +197,8 @@ def _by_load_point(
 ) -> Rows:
     """Build a table with one column for each load point.
 
-    It has no rows with a single variant or load point, or too many load points: other tables have
-    those.
+    It has no rows if there is a single variant or load point, or if there are too many load points,
+    because other tables show those.
     """
     at = {(row.variant, row.load_point): row for row in status.results}
     variants, points = (
@@ -227,7 +226,7 @@ def _by_load_point(
 
 
 def is_per_gpu(status: BenchmarkSweepStatus) -> bool:
-    """Return whether variants are compared by throughput per GPU: every one has GPUs."""
+    """Return whether variants are compared by throughput per GPU, because every one has GPUs."""
     return bool(status.variants) and all(
         variant.gpus for variant in status.variants
     )
@@ -244,7 +243,7 @@ Told = BestVariant | FrontPoint | UndecidedVariant
 def throughput(
     status: BenchmarkSweepStatus, of: Told, *, per_gpu: bool | None = None
 ) -> float | None:
-    """Return the throughput per GPU or per server; None for `per_gpu`: as variants are compared.
+    """Return the throughput per GPU or per server; with `per_gpu` None, as variants are compared.
 
     Earlier versions stored only the throughput per GPU, and counted a server without GPUs as one
     GPU.
@@ -269,8 +268,8 @@ NONE_CERTAIN = "none is certain"
 def best_rows(status: BenchmarkSweepStatus) -> Rows:
     """Build a table with one row for each workload and objective: which variant is best.
 
-    It has the cost of its tokens, the variants that are tied with it, and those that would be
-    better if they were decided.
+    It has the cost of its tokens, the variants that are tied with it, and the undecided variants
+    that may be better.
     """
     columns: tuple[Column[BestVariant], ...] = (
         Column("workload", lambda best: best.workload),
@@ -303,9 +302,9 @@ def _undecided_names(best: BestVariant) -> str:
 
 
 def undecided_rows(status: BenchmarkSweepStatus) -> Rows:
-    """Build a table with one row for each variant that would be better than the best if decided.
+    """Build a table with one row for each undecided variant that may be better than the best.
 
-    It says how many requests that takes, and why it is undecided.
+    It has the number of requests that would decide it, and why it is undecided.
     """
     rows = [(best, each) for best in status.best for each in best.undecided]
     columns: tuple[Column[tuple[BestVariant, UndecidedVariant]], ...] = (
@@ -327,7 +326,7 @@ def undecided_rows(status: BenchmarkSweepStatus) -> Rows:
 
 
 def front_rows(status: BenchmarkSweepStatus) -> Rows:
-    """Build a table with one row for each point of the Pareto front, from the lowest TPOT on."""
+    """Build a table with one row for each point of the Pareto front, by rising TPOT."""
     columns: tuple[Column[FrontPoint], ...] = (
         Column("workload", lambda point: point.workload),
         Column("variant", lambda point: point.variant),
@@ -353,7 +352,10 @@ def front_rows(status: BenchmarkSweepStatus) -> Rows:
 
 
 def compared_text(status: BenchmarkSweepStatus) -> str | None:
-    """Return what intervals hold and which change they could show; None: nothing is compared."""
+    """Return what the intervals cover, and which change they could show.
+
+    Return None if nothing is compared.
+    """
     if status.scope is None:
         return None
     least = status.detectable_percent
@@ -365,8 +367,8 @@ def compared_text(status: BenchmarkSweepStatus) -> str | None:
 def remarks(status: BenchmarkSweepStatus) -> list[str]:
     """Return the remarks on a sweep, each once.
 
-    They say why variants failed, what was lost, why rows are not comparable, what limits, and what
-    searches found.
+    They say why variants failed, which runs were lost, why rows are not comparable, what the
+    bottlenecks are, and what searches found.
     """
     rows = status.results
     variants = status.variants
@@ -410,7 +412,7 @@ def failure(variant: VariantStatus) -> str:
 
 
 def left_out(status: BenchmarkSweepStatus) -> list[str]:
-    """Return a sentence for each row for which some runs do not count."""
+    """Return a sentence for each row that leaves out some of its runs."""
     return [
         f"{row.variant} at {row.load_point}: {row.left_out} of {row.runs + row.left_out} runs "
         "left out: Invalid or missing at this load point"

@@ -1,4 +1,4 @@
-"""Tables that people read: columns, rows and figures, and the tables of one run's results."""
+"""Tables for people: columns, rows and figures, and the tables of one run's results."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -16,10 +16,10 @@ from benchrun.observe import untrusted_json as raw
 
 ABSENT = "-"  # Shown where nothing was measured: never 0.
 UNCERTAIN = "?"
-"""Follows a figure that can't be relied on: a percentile from too few requests, or a figure of a
+"""Mark after a figure that can't be relied on: a percentile from too few requests, or a figure of a
 Suspect load point."""
 UNCERTAIN_NOTE = (
-    "? too few requests, or too short a stage, to rely on this percentile"
+    "? means: too few requests, or too short a stage, to rely on this percentile"
 )
 LEGEND = (
     "throughput and latencies (ms) are of the steady part, where there is one; "
@@ -44,7 +44,7 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[T]):
-    """One figure of every row."""
+    """One column of a table."""
 
     header: str
     load_point: Callable[[T], str]
@@ -57,7 +57,8 @@ def table_of(
 ) -> Rows:
     """Build a table with the columns in the order given.
 
-    Optional columns without a value are left out, and wide ones unless the table may be `wide`.
+    Optional columns without any value are left out; so are wide columns, unless the table may be
+    `wide`.
     """
     shown = [
         (column.header, load_points)
@@ -81,7 +82,7 @@ def has_uncertain(rows: Rows) -> bool:
 
 
 def figure(value: float | None, *, digits: int = 3, unit: str = "") -> str:
-    """Format a number with `digits` significant digits, without an exponent."""
+    """Format a number with `digits` significant digits and no exponent."""
     if value is None:
         return ABSENT
     return f"{Decimal(f'{value + 0.0:.{digits}g}'):f}{unit}"  # Adding 0.0 turns -0 into 0.
@@ -92,7 +93,7 @@ _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([smhd]?)")
 
 
 def format_seconds(seconds: float) -> str:
-    """Format a duration in at most two units: `8 s`, `4 min 12 s`, `2 h 5 min`, `3 d`."""
+    """Format a duration in one or two units: `8 s`, `4 min 12 s`, `2 h 5 min`, `3 d`."""
     whole = max(0, round(seconds))
     if whole >= 86_400:
         return f"{whole // 86_400} d"
@@ -111,7 +112,7 @@ def age(seconds: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Format a duration as `mm:ss`, from an hour on `h:mm:ss`, which aligns lines of a log."""
+    """Format a duration as `mm:ss`, or `h:mm:ss` from an hour on, so that lines of a log align."""
     hours, rest = divmod(max(0, int(seconds)), 3600)
     return (f"{hours}:" if hours else "") + f"{rest // 60:02d}:{rest % 60:02d}"
 
@@ -126,9 +127,9 @@ def parse_seconds(text: str) -> float:
 def sparkline(
     values: Sequence[float | None], *, top: float | None = None, width: int = 30
 ) -> str:
-    """Draw the last `width` values, each as a bar from 0 to `top`, in a text `width` wide.
+    """Draw the last `width` values as bars from 0 to `top`, in a text of `width` characters.
 
-    Without a top, the bars reach to the largest of these values.
+    Without a top, the bars reach up to the largest of these values.
     """
     shown = list(values)[-width:] if width > 0 else []
     highest = (
@@ -150,8 +151,8 @@ def sparkline(
 # Result rows.
 
 Texts = Mapping[str, int]
-"""Number of texts that a workload packs into a prompt, by the workload's name; without the
-workloads that pack none."""
+"""Number of texts in each prompt of a workload, by the workload's name. A workload that does not
+pack texts is left out."""
 NO_TEXTS: Texts = MappingProxyType({})
 R = TypeVar("R", bound=api.Result | SweepRow)
 
@@ -169,9 +170,9 @@ def _figure_of(row: api.Result | SweepRow, key: str) -> float | None:
 
 
 def throughput_of(row: api.Result | SweepRow) -> str:
-    """Return what a row's throughput is of, for the column `tok/s of`.
+    """Return from which part a row's throughput is taken, for the column `tok/s of`.
 
-    It is the plateau, the arrivals (at a rate that the server kept up with), or the stage.
+    This is the plateau, the arrivals (at a rate that the server kept up with), or the whole stage.
     """
     return row.throughput_of.lower() if row.throughput_of is not None else ABSENT
 
@@ -179,7 +180,7 @@ def throughput_of(row: api.Result | SweepRow) -> str:
 def texts_per_prompt(spec: Mapping[str, object]) -> dict[str, int]:
     """Return the texts per prompt of each workload whose dataset is `texts`.
 
-    `spec` is a run's spec as the API server holds it, in any version.
+    `spec` is a run's spec as the API server returns it, in any version.
     """
     found: dict[str, int] = {}
     for workload in raw.mappings(spec.get("workloads")):
@@ -206,14 +207,14 @@ def texts_a_second(texts: Texts) -> Callable[[api.Result | SweepRow], str]:
 
 
 def cost_header(currency: str | None) -> str:
-    """Return the column header of the cost of a million output tokens, which `tok/s` counts."""
+    """Return the header of the column with the cost of a million output tokens."""
     return f"{currency or 'cost'}/Mtok"
 
 
 def cost_columns(currency: str | None) -> tuple[Column[R], ...]:
     """Build the columns of the cost of a million output tokens and, in a wide table, of all tokens.
 
-    They are left out where no price is known.
+    They are left out if no price is known.
     """
     total = f"{currency or 'cost'}/total Mtok"
     return (
@@ -240,8 +241,8 @@ def result_rows(
     """Build a table with one row for each load point.
 
     It has throughput, latencies in milliseconds, and what the servers did meanwhile. Texts a
-    second, costs and throughput per GPU are shown where the spec has packed texts, a price, or
-    several GPUs; total tokens where the table may be `wide`.
+    second, costs and throughput per GPU are shown if the spec has packed texts, a price, or several
+    GPUs. The total of tokens is shown if the table may be `wide`.
     """
     per_gpu = (
         metric(api.PER_GPU)
@@ -299,7 +300,7 @@ def result_rows(
 
 
 def _by_role(result: api.Result, *, name: str, unit: str) -> str:
-    """Format a figure of each role but the proxy, prefill before decode: `0.3/2.1`."""
+    """Format a figure of each role except the proxy, with prefill before decode: `0.3/2.1`."""
     roles = (role for role in result.roles if role.role != ROLE_PROXY)
     return (
         "/".join(figure(getattr(role, name), unit=unit) for role in roles) or ABSENT
@@ -317,9 +318,9 @@ def _of_role(result: api.Result, *, role: str, name: str, unit: str = "") -> str
 
 
 def _latency(result: api.Result, name: str, percentile: str) -> str:
-    """Format a latency in milliseconds, marked where it is uncertain.
+    """Format a latency in milliseconds, with a mark if it is uncertain.
 
-    The median stands in where the spec does not name the 50th percentile.
+    The median is used if the spec does not list the 50th percentile.
     """
     key = f"p{percentile}_{name}_ms"
     value = result.figure(key)
@@ -329,7 +330,7 @@ def _latency(result: api.Result, name: str, percentile: str) -> str:
 
 
 def _tokens_for_each(result: api.Result) -> str:
-    """Return the load point of the column `in:out`: tokens of prompts for each token of answers."""
+    """Return the cell of the column `in:out`: prompt tokens for each output token."""
     prompts, answers = (
         result.metrics.get(f"total_{side}_tokens") or 0.0
         for side in ("input", "output")
@@ -348,10 +349,11 @@ def _failed(result: api.Result) -> str:
 
 
 def packing_rows(status: api.BenchmarkRunStatus, texts_per_prompt: Texts) -> Rows:
-    """Build a table of packings, with one row for each total of texts and figure, one column each.
+    """Build a table that compares how texts are packed into prompts.
 
-    A packing is all texts in one prompt, several in a prompt, or one in each. Of several load
-    points the one with the most tokens a second is shown. There are no rows with a single packing.
+    There is one row for each figure and total number of texts, and one column for each packing: all
+    texts in one prompt, several in a prompt, or one in each. Of several load points the one with
+    the most tokens a second is shown. With a single packing there are no rows.
     """
     best: dict[tuple[int, str], api.Result] = {}
     for row in status.results:
@@ -398,9 +400,9 @@ def packing_rows(status: api.BenchmarkRunStatus, texts_per_prompt: Texts) -> Row
 
 
 def _prompt_tokens_a_repeat(row: api.Result) -> str:
-    """Return the tokens of a repeat's prompts, with all digits.
+    """Return the number of tokens in the prompts of a repeat, with all digits.
 
-    Packings with equal texts differ by their instructions alone.
+    Packings of the same texts differ only by their instructions.
     """
     tokens = row.metrics.get("total_input_tokens")
     return ABSENT if tokens is None else f"{tokens / row.repeats:.0f}"
@@ -447,7 +449,7 @@ def interval_rows(status: api.BenchmarkRunStatus) -> Rows:
 
 
 def steady_part(result: api.Result | SweepRow) -> str:
-    """Format the steady part that the figures are of: `52 s, 640 of 800`."""
+    """Format the length and requests of the steady part, such as `52 s, 640 of 800`."""
     if not isinstance(result, api.Result) or not result.has_plateau:
         return ABSENT
     seconds = result.steady.get("duration")
@@ -485,7 +487,7 @@ def objective_rows(status: api.BenchmarkRunStatus) -> Rows:
 
 
 def objective_text(result: api.ObjectiveResult) -> str:
-    """Format an objective: `TTFT p99 at most 500 ms`."""
+    """Format an objective, such as `TTFT p99 at most 500 ms`."""
     return (
         f"{result.metric} p{result.percentile} at most {result.max_milliseconds} ms"
     )
@@ -495,10 +497,10 @@ REQUESTS = "requests to decide"
 
 
 def explanation_rows(status: api.BenchmarkRunStatus, *, wide: bool = False) -> Rows:
-    """Build a table of why requests waited and what limits, of load points where something does.
+    """Build a table of why requests waited and what limits, where something does.
 
-    It also explains which repeats are true, why answers are short, and what max-model-len limits.
-    That repeats differ by chance is shown only where the table may be `wide`.
+    It also explains which repeats to use, why answers are short, and what max-model-len limits. The
+    explanation that repeats differ by chance is shown only if the table may be `wide`.
     """
     found: list[tuple[str, ...]] = []
     for row in status.results:
@@ -542,7 +544,7 @@ def explanation_rows(status: api.BenchmarkRunStatus, *, wide: bool = False) -> R
 def repeat_rows(status: api.BenchmarkRunStatus) -> Rows:
     """Build a table with one row for each stage, in the order of measurement.
 
-    It has latencies, hits of the prefix cache, and the kernels that the server compiled.
+    It has latencies, prefix cache hits, and the number of kernels that the server compiled.
     """
     stages = [
         (int(order), row, place)
@@ -577,7 +579,7 @@ def _of_repeat(
 
 
 def kernel_rows(status: api.BenchmarkRunStatus) -> Rows:
-    """Build a table of the kernels of a profile, those with the most time first."""
+    """Build a table of the kernels of a profile, with the most time-consuming first."""
     shares = status.profile.kernels.items() if status.profile is not None else ()
     ordered = sorted(shares, key=lambda item: -item[1])
     return Rows(

@@ -1,4 +1,4 @@
-"""The state of a watched run or sweep: its status, and the samples, stages and runs seen so far."""
+"""State of a followed run or sweep: its status, and the samples, stages and runs seen so far."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ _FIGURES = {
 
 @dataclass(frozen=True, slots=True)
 class StageLine:
-    """A stage whose record is stored."""
+    """A stage whose record is stored, as one line."""
 
     sequence: int  # Position in the order of measurement, from 0.
     stage: str | None  # Name, for example chat/rate=4/r1; None: not known.
@@ -36,9 +36,9 @@ class StageLine:
 
 
 def stage_line(record: StageRecord) -> StageLine:
-    """Build a stage's line with the load engine's own figures, which are not judged yet.
+    """Build the line of a stage from the load generator's own figures, which are not judged yet.
 
-    Failures are named only where there were some.
+    The number of failed requests is included only if there are some.
     """
     ok = record.requests.ok
     known = ((text, record.scalars.get(name)) for name, text in _FIGURES.items())
@@ -51,7 +51,7 @@ def stage_line(record: StageRecord) -> StageLine:
 
 @dataclass(frozen=True, slots=True)
 class FollowedRun:
-    """A run: its status, and what was seen before."""
+    """A followed run: its status, and what was seen before."""
 
     name: str
     status: BenchmarkRunStatus
@@ -62,12 +62,12 @@ class FollowedRun:
     trouble: str | None = None
     samples: tuple[Live, ...] = ()  # Live figures seen, oldest first.
     stages: tuple[StageLine, ...] = ()
-    """Finished stages in order, without those that finished long before the run was followed."""
+    """Finished stages in order, without those that finished long before following began."""
     variant: str = ""  # Variant of a sweep's run.
 
     @property
     def title(self) -> str:
-        """Return the name of the run; for a sweep's run, the variant and the name."""
+        """Return the name of a run, for a run of a sweep with its variant."""
         return f"{self.variant} ({self.name})" if self.variant else self.name
 
 
@@ -93,9 +93,10 @@ def updated_run(
     body: Mapping[str, object],
     finished: Sequence[StageLine] = (),
 ) -> FollowedRun:
-    """Return a run that is first seen (`before` is None) or changed, with stages finished since.
+    """Return the run's new state, when it is first seen (`before` is None) or has changed.
 
-    Raises ValueError where the status is not valid.
+    `finished` has the stages that finished since the state before. Raises ValueError if the status
+    is not valid.
     """
     metadata = raw.mapping(body.get("metadata"))
     status = BenchmarkRunStatus.model_validate(raw.mapping(body.get("status")))
@@ -124,9 +125,9 @@ def updated_run(
 def updated_sweep(
     before: FollowedSweep | None, body: Mapping[str, object]
 ) -> FollowedSweep:
-    """Return a sweep that is first seen (`before` is None) or changed.
+    """Return the sweep's new state, when it is first seen (`before` is None) or has changed.
 
-    Raises ValueError where the status is not valid.
+    Raises ValueError if the status is not valid.
     """
     status = BenchmarkSweepStatus.model_validate(raw.mapping(body.get("status")))
     if before is not None:
@@ -146,7 +147,7 @@ def with_run(
 ) -> FollowedSweep:
     """Return the sweep after a change of one of its runs.
 
-    Raises ValueError where the run's status is not valid.
+    Raises ValueError if the run's status is not valid.
     """
     name = raw.text(raw.mapping(body.get("metadata")).get("name"))
     others = {other: run for other, run in sweep.under_way.items() if other != name}

@@ -83,7 +83,7 @@ class Listing:
 
 
 class Indexes:
-    """Everything known: objects by run, runs by sweep."""
+    """Everything that is known of the cluster: objects by run, and runs by sweep."""
 
     def __init__(
         self,

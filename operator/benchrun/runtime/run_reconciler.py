@@ -379,14 +379,14 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         self.indexes.learnt(kind, body)
         stored = child_of(kind, body)
         if stored.envelope != wanted.envelope:
-            raise Occupied(f"{kind} {wanted.name} holds another record", found=body)
+            raise Occupied(f"{kind} {wanted.name} has another record", found=body)
         if (
             stored.role == names.ROLE_PLAN
             and stored.plan_digest != wanted.plan_digest
         ):
             # All else in this decision is for its own plan.
             raise Conflict(
-                f"{kind} {wanted.name} holds another operator's plan", code=409
+                f"{kind} {wanted.name} has the plan of another operator", code=409
             )
         # The stored timeline may end earlier, where an earlier attempt's answer was lost.
         memory.collected.samples.stored(
@@ -448,11 +448,12 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     async def clear(self, key: Key, declared: Run | None) -> list[ClusterError]:
         """Request the deletion of the servers and Jobs of earlier runs of this name.
 
-        Where one was deleted with `--cascade=orphan`, the garbage collector leaves what it held.
+        If an earlier run was deleted with `--cascade=orphan`, the garbage collector does not delete
+        them.
 
-        The API server is asked which run of this name exists before anything is deleted: each kind
-        has its own watch, and the children of a run that another operator has just made may be
-        heard of before the run itself.
+        The API server is asked which run of this name exists before anything is deleted. Each kind
+        has its own watch, so the objects of a run that another operator has just created may be
+        seen before the run itself.
         """
         alive = None if declared is None else declared.uid
         if not any(
@@ -489,7 +490,10 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         return failed
 
     def _held(self, key: Key, is_meant: Callable[[Child], bool]) -> Iterator[Child]:
-        """Yield the servers and Jobs under a run's name that are meant and not being deleted."""
+        """Yield the servers and Jobs under a run's name that `is_meant` accepts.
+
+        Those that are being deleted are left out.
+        """
         for child in self.indexes.children(key).objects:
             is_held = child.kind in (*SERVER_KINDS, "Job") and not child.deleting
             if is_held and is_meant(child):

@@ -68,7 +68,7 @@ LONGEST_LOOK_SECONDS = 60.0
 
 
 async def _not_looked_at() -> None:
-    """Do nothing, in place of a look at the pods."""
+    """Do nothing; this stands for reading the pods where they need not be read."""
 
 
 @dataclass(eq=False)

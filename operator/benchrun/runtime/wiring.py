@@ -293,7 +293,7 @@ class Operator:
             ),
             (
                 "objects_unreadable",
-                "Objects of which only the metadata can be read.",
+                "Objects that can't be parsed; only their metadata is used.",
                 lambda: len(indexes.unreadable),
             ),
             (

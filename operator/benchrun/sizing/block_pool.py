@@ -164,7 +164,7 @@ def memory_of(
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A pool with the number of blocks that it has."""
+    """A block pool together with its number of blocks."""
 
     pool: Pool
     blocks: int

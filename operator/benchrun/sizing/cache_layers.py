@@ -16,7 +16,7 @@ class UnknownShape(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One cache of one layer."""
+    """One of the caches that a layer of the model keeps."""
 
     kind: LayerKind
     heads: int  # KV heads of the whole model; 1 where all query heads share one vector.

@@ -1,7 +1,7 @@
 """The KV cache that a model's config.json describes.
 
 The keys are those of the transformers library. For a missing key the default of the model's class
-is taken, as in vLLM. An attention that is not known here raises an error; it is never guessed.
+is taken, as in vLLM. An unknown kind of attention raises an error; nothing is guessed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -121,7 +121,7 @@ def attention_of_layers(
 ) -> tuple[Attention, ...]:
     """Return the attention type of each layer that has a cache.
 
-    Raises UnknownShape for a layer type that is not known here.
+    Raises UnknownShape for an unknown layer type.
     """
     # Tokens that a layer with a window looks back; None: no layer has one.
     used = text.get(
@@ -140,7 +140,7 @@ def attention_of_layers(
     for name in types:
         if name not in known and name not in _NOTHING:
             raise UnknownShape(
-                f"config.json has a layer of type {name!r}, which is not known here"
+                f"config.json has a layer of type {name!r}, which benchrun does not know"
             )
     return tuple(known[name] for name in types if name in known)
 
@@ -302,8 +302,8 @@ def model_shape(config: Config) -> ModelShape:
     part = _text_part(config)
     if part.get("is_encoder_decoder") or config.get("is_encoder_decoder"):
         raise UnknownShape(
-            "an encoder-decoder model has a second cache, for the encoder, which is not counted "
-            "here"
+            "an encoder-decoder model has a second cache, for the encoder, which benchrun can't "
+            "compute"
         )
     model_type = known_type(part, config)
     text = _merged(part, model_type)
@@ -371,7 +371,7 @@ def _layers(
         found = tuple(_of_blocks(text, heads=heads, count=count))
     elif "block_configs" in text:
         raise UnknownShape(
-            f"config.json has block_configs, which is not known of {model_type}"
+            f"config.json has block_configs, which benchrun can't read for model_type {model_type}"
         )
     else:
         attention = attention_of_layers(text, model_type=model_type, count=count)
@@ -412,7 +412,7 @@ def _of_blocks(text: Config, *, heads: int, count: int) -> Iterator[Layer]:
         )
         if attention is None or attention.get("replace_with_linear"):
             raise UnknownShape(
-                f"block_configs[{place}] has an attention that is not known here"
+                f"block_configs[{place}] has a kind of attention that benchrun does not know"
             )
         if attention.get("no_op"):
             continue
@@ -441,12 +441,12 @@ def _state_groups(text: Config, layers: tuple[Layer, ...]) -> int | None:
 
 
 def _unknown(part: Config, config: Config, count: int) -> Iterator[str]:
-    """Yield a caveat for each setting in config.json that is not known here."""
+    """Yield a caveat for each setting in config.json that benchrun does not know."""
     if keys := unknown_keys(part, layers=count):
-        yield f"config.json has {', '.join(keys)}, which may decide on the cache: not known here"
+        yield f"config.json has {', '.join(keys)}: unknown to benchrun, may change the KV cache"
     if part is not config and config.get("model_type") not in WRAPPERS:
         yield (
-            f"of {config.get('model_type')!r} only the part for text is known here, of type "
+            f"of {config.get('model_type')!r} benchrun knows only the part for text, of type "
             f"{part.get('model_type')!r}"
         )
 

@@ -28,7 +28,10 @@ def refusals(shape: ModelShape, args: ServeArgs) -> tuple[str, ...]:
 
 
 def refusals_of_flags(args: ServeArgs) -> tuple[str, ...]:
-    """Return the same for demands that do not depend on the model. Raises UnreadableValue."""
+    """Return why vLLM will not start, for demands that only flags have to meet.
+
+    Raises UnreadableValue.
+    """
     return (*_of_expert_balancing(args), *_of_batches(args))
 
 
@@ -71,7 +74,7 @@ def _undivided(shape: ModelShape, size: int) -> Iterator[str]:
     for heads in _kv_heads(shape):
         # Where heads are fewer than GPUs, each is kept several times, all equally often.
         if heads % size and size % heads:
-            yield f"{heads} KV heads, nor they it"
+            yield f"{heads} KV heads, and is not a multiple of them"
     groups = shape.state_groups or 1
     if groups > 1 and groups % size:
         yield f"{groups} groups of Mamba's heads"
@@ -138,10 +141,10 @@ def _of_batches(args: ServeArgs) -> Iterator[str]:
 # Whether the weights that a GPU holds can be computed from those of the checkpoint.
 
 _CHANGES_WEIGHTS = {
-    "quantization": "quantises them while they are loaded, or says how they are",
-    "cpu-offload-gb": "keeps a part of them in the node's memory",
-    "enable-eplb": "keeps experts several times",
-    "load-format": "may load others than those of the checkpoint",
+    "quantization": "may quantise the weights while they are loaded",
+    "cpu-offload-gb": "keeps a part of the weights in the node's memory",
+    "enable-eplb": "keeps several copies of experts",
+    "load-format": "may load other weights than those of the checkpoint",
     "hf-overrides": "changes the model",
 }
 _PLAIN = ("bfloat16", "float16", "half")
@@ -168,12 +171,12 @@ def unknown_weights(shape: ModelShape, args: ServeArgs) -> str | None:
             return f"--{flag} {what}"
     if shape.weights_format not in (None, *FORMATS):
         return (
-            f"nothing is known here of weights in the format {shape.weights_format}"
+            f"benchrun does not know weights in the format {shape.weights_format}"
         )
     if shape.experts and (args.whole("data-parallel-size") or 1) > 1:
         return (
-            "with data parallelism the experts are spread over the GPUs of all engines, the rest "
-            "is not"
+            "with data parallelism the experts are spread over the GPUs of all engines, but the "
+            "other weights are not"
         )
     computed = args.text("dtype") or "auto"
     if (
@@ -182,5 +185,5 @@ def unknown_weights(shape: ModelShape, args: ServeArgs) -> str | None:
         and computed != "float32"
     ):
         stored = shape.dtype or "a type that config.json does not say"
-        return f"they are stored in {stored} and loaded in 16 bits"
+        return f"the weights are stored in {stored} and loaded in 16 bits"
     return None

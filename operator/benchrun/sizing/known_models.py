@@ -1,7 +1,7 @@
-"""Which model types are known here, and which keys their config.json may have.
+"""Which model types benchrun knows, and which keys their config.json may have.
 
 A type is known if benchrun's figures were compared with vLLM's own for a published model of that
-type. An unknown type or key gives an error or a caveat, since it may change the cache.
+type. An unknown type or key gives an error or a caveat, because it may change the cache.
 """
 
 import json
@@ -117,14 +117,15 @@ def known_type(text: Config, config: Config) -> str:
         raise UnknownShape("config.json does not say model_type")
     if found not in defaults():
         raise UnknownShape(
-            f"model_type {found!r} is not known here: nothing is said of its cache"
+            f"benchrun does not know model_type {found!r} and can't compute its KV cache; vLLM "
+            "logs the size when it starts"
         )
     if found in ENCODERS:
         raise UnknownShape(f"{found} is an encoder, which keeps no KV cache")
     for name in _names(config.get("architectures")):
         if _DRAFTS.search(name):
             raise UnknownShape(
-                f"{name} drafts for another model, whose cache is the one to size"
+                f"{name} is a draft model for speculative decoding; give the model it drafts for"
             )
     return found
 
@@ -140,7 +141,7 @@ def _names(value: object) -> Iterator[str]:
 
 
 def unknown_keys(text: Config, *, layers: int) -> tuple[str, ...]:
-    """Return the keys that may change the cache and are not known here.
+    """Return the keys that may change the cache and that benchrun does not know.
 
     Raises UnknownShape if such a key has a list or an object, or if any unknown key has one entry a
     layer.
@@ -150,18 +151,18 @@ def unknown_keys(text: Config, *, layers: int) -> tuple[str, ...]:
     ]
     for key in found:
         if isinstance(text[key], list | dict):
-            raise UnknownShape(f"config.json has {key}, which is not known here")
+            raise UnknownShape(f"benchrun does not know {key} in config.json")
     for key, value in text.items():
         is_by_layer = isinstance(value, list) and len(value) == layers > 1
         if is_by_layer and key not in _READ | _WITHOUT_EFFECT:
             raise UnknownShape(
-                f"config.json has {key}, one entry a layer, which is not known here"
+                f"benchrun does not know {key} in config.json, which has one entry a layer"
             )
     return tuple(sorted(found))
 
 
 def _is_unknown(key: str, value: object) -> bool:
-    """Return whether a key is set, may change the cache and is not known here."""
+    """Return whether a key is set, may change the cache and is unknown to benchrun."""
     if (
         key in _READ
         or key in _WITHOUT_EFFECT

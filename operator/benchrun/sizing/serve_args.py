@@ -292,7 +292,9 @@ def engine_of(
             "disable-hybrid-kv-cache-manager", default=False
         ),
         caveats=tuple(
-            f"--{name} is not counted" for name in _UNSIZED if args.is_given(name)
+            f"--{name} changes the cache, but is not counted"
+            for name in _UNSIZED
+            if args.is_given(name)
         ),
     )
 

@@ -125,7 +125,7 @@ def volume(**fields: Any) -> Volume:
             {"stages": 1, "requests": 1},
         ),
         (
-            "4 stages, 1,234,567 requests at most, where searches take all their probes. "
+            "4 stages, 1,234,567 requests at most, if searches take all their probes. "
             "How long they take depends on the server.",
             {"probe_stages": 1, "requests": 1_234_567},
         ),

@@ -324,7 +324,7 @@ def test_waiting_has_an_end(kubectl: FakeKubectl, capsys: Capture) -> None:
     watched(kubectl, sweep_object({}, spec=sweep_body()))
     assert main(["watch", NAME, "--sweep", "--timeout", "0.3s", "-n", "lab"]) == 124
     output = capsys.readouterr()
-    assert "the sweep goes on in the cluster" in output.out
+    assert "the sweep continues in the cluster" in output.out
     assert "kubectl patch bms seqs -n lab" in output.out
     assert output.err == "benchrun: seqs: not ended within the timeout\n"
 

@@ -388,9 +388,9 @@ def test_a_run_that_cannot_be_judged_is_an_error(
 
 def test_files_go_together(tmp_path: Path, capsys: Capture) -> None:
     assert main(saved(tmp_path, finished_run())[:3]) == 1
-    assert "with -f, give --records PATH" in printed(capsys)
+    assert "with -f, also give --records PATH" in printed(capsys)
     assert main(["judge"]) == 1
-    assert "which run?" in printed(capsys)
+    assert "name a run, or a file with -f FILE" in printed(capsys)
 
 
 def test_a_name_that_the_file_lacks_is_an_error(judge: Judge) -> None:

@@ -279,7 +279,7 @@ def test_files_are_one_models_weights_whole_and_once(
 
 
 def test_a_header_without_tensors_is_rejected() -> None:
-    with pytest.raises(ValueError, match="names no tensors"):
+    with pytest.raises(ValueError, match="lists no tensors"):
         bytes_by_header({"__metadata__": {}})
 
 

@@ -98,7 +98,7 @@ def test_a_run_of_the_cluster_brings_its_document(
     kubectl.answer("configmap", out=json.dumps(run.config_maps[-1]))
     kubectl.answer("judged", out=json.dumps(run.body))
     assert main(["report", "judged", "-n", "lab", "--html", str(page)]) == 0
-    assert "TTFT: to the first token" in page.read_text(encoding="utf-8")
+    assert "TTFT: time to the first token" in page.read_text(encoding="utf-8")
 
 
 def test_what_the_status_has_no_room_for_is_in_the_document(
@@ -161,7 +161,7 @@ def test_a_document_alone_gives_table_page_and_summary(
         outputs.append(capsys.readouterr().out)
     assert outputs[0] == outputs[1]
     assert main(["report", "-f", str(file), "--html", str(page)]) == 0
-    assert "TTFT: to the first token" in page.read_text(encoding="utf-8")
+    assert "TTFT: time to the first token" in page.read_text(encoding="utf-8")
     assert main(["get", "-f", str(file)]) == 0
     assert "judged" in capsys.readouterr().out
 
@@ -205,7 +205,7 @@ def test_without_a_document_the_page_says_what_it_lacks(tmp_path: Path) -> None:
         )
         == 0
     )
-    assert "is not at hand" in page.read_text(encoding="utf-8")
+    assert "was not read" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("form", [["--html", "x.html"], ["--markdown"], []])

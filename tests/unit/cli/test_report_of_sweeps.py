@@ -190,7 +190,7 @@ def test_a_sweep_without_a_name_is_that_of_the_file(
     assert main(["report", "--sweep", "-f", file]) == 2
     assert "against base" in capsys.readouterr().out
     assert main(["report", "--sweep"]) == 1
-    assert "which sweep? Give its name, or -f FILE" in capsys.readouterr().err
+    assert "name a sweep, or a file with -f FILE" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

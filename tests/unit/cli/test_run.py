@@ -217,7 +217,7 @@ def test_one_that_is_under_way_is_followed(
     kubectl.watch(run_body(running()), run_body(ended()))
     assert main(["run", "-f", file(tmp_path, manifest())]) == 0
     assert (
-        "BenchmarkRun chat in namespace lab is there already; following it"
+        "BenchmarkRun chat in namespace lab exists already; following it"
         in capsys.readouterr().out
     )
 

@@ -129,7 +129,7 @@ def test_a_timeout_ends_the_watching_and_not_the_run(
     assert main(["watch", "chat", "-n", "lab", "--timeout", "0.2s"]) == 124
     output = capsys.readouterr()
     assert output.err == "benchrun: chat: not ended within the timeout\n"
-    assert "the run goes on in the cluster" in output.out
+    assert "the run continues in the cluster" in output.out
     assert (
         'kubectl patch bmr chat -n lab --type=merge -p \'{"spec":{"cancel":true}}\''
         in output.out

@@ -251,7 +251,9 @@ def test_a_run_that_was_not_measured_to_its_end_has_no_answer() -> None:
     ("reason", "before"),
     [
         pytest.param(
-            "there is no run before in the namespace", None, id="no such run"
+            "spec.baseline.name: no run before exists in the namespace",
+            None,
+            id="no such run",
         ),
         pytest.param(
             "before has not finished", a_run(status={}), id="still measuring"

@@ -165,7 +165,9 @@ async def test_a_client_of_another_token_differs_from_a_silent_one(
         pytest.param(
             "the plan has 2 stages", {"sequence": 2}, id="beyond-the-plan"
         ),
-        pytest.param("of no search", {"ends_search": "chat"}, id="ends-a-search"),
+        pytest.param(
+            "not one of a search", {"ends_search": "chat"}, id="ends-a-search"
+        ),
         pytest.param("digest", {"digest": "d" * 64}, id="other-bytes"),
     ],
 )
@@ -245,14 +247,14 @@ def delivery(*records: Sealed, run_uid: str = "uid-1") -> bytes:
 @pytest.mark.parametrize(
     ("why", "answer"),
     [
-        pytest.param("does not fit the contract", b"<html>", id="no-json"),
+        pytest.param("answer is not valid", b"<html>", id="no-json"),
         pytest.param(
-            "does not fit the contract",
+            "answer is not valid",
             b'{"contract": 2, "run_uid": "uid-1"}\n',
             id="no-progress",
         ),
         pytest.param(
-            "does not fit the contract", delivery() + b"more", id="more-than-said"
+            "answer is not valid", delivery() + b"more", id="more-than-said"
         ),
         pytest.param("of run 'uid-2'", delivery(run_uid="uid-2"), id="other-run"),
         pytest.param(

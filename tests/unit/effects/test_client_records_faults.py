@@ -110,11 +110,11 @@ async def test_the_first_misfit_of_an_answer_is_reported_with_its_place() -> Non
     answer = b'{"contract": 2, "run_uid": "uid-1", "progress": {"version": "new", "phase": "Measuring"}, "records": []}\n'
     with pytest.raises(
         UnusableAnswer,
-        match=r"^answer does not fit the contract: progress\.version: Input should be",
+        match=r"^the client's answer is not valid: progress\.version: Input should be",
     ):
         await linked(Recorded(answer)).pull(from_sequence=0, seen_version=-1)
     with pytest.raises(
-        UnusableAnswer, match=r"^answer does not fit the contract: document: "
+        UnusableAnswer, match=r"^the client's answer is not valid: document: "
     ):
         await linked(Recorded(b"")).pull(from_sequence=0, seen_version=-1)
 

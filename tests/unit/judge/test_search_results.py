@@ -172,7 +172,7 @@ def test_a_confirmation_that_contradicts_what_was_found_leaves_it_open() -> None
         "2",
         "Missed",
     )
-    assert "at 2 they were met before" in answer.sentence
+    assert "at 2 they were met at first" in answer.sentence
 
 
 def test_without_any_load_confirmed_the_objectives_are_neither_met_nor_missed() -> (
@@ -190,7 +190,7 @@ def test_without_any_load_confirmed_the_objectives_are_neither_met_nor_missed() 
         "1",
         "Inconclusive",
     )
-    assert "not confirmed" in answer.sentence
+    assert "did not confirm" in answer.sentence
 
 
 def test_a_search_of_old_that_confirmed_nothing_says_so() -> None:
@@ -202,7 +202,7 @@ def test_a_search_of_old_that_confirmed_nothing_says_so() -> None:
         "1",
         "1.04",
     )
-    assert "no later stages confirmed it" in answer.sentence
+    assert "no later stages confirmed this" in answer.sentence
 
 
 def test_probes_ran_out() -> None:

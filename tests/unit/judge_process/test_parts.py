@@ -358,7 +358,7 @@ def test_a_baseline_is_compared_by_its_document() -> None:
     )
     assert compared is not None
     assert by_status is not None
-    absent = "before has no such load point in its results"
+    absent = "before has no results for this load point"
     assert [each.load_point for each in compared.load_points] == [
         row.load_point for row in document.results
     ]
@@ -379,7 +379,9 @@ def test_the_document_of_another_run_is_refused() -> None:
             jobs.baseline_document(packed_json(result_json(other))),
         ],
     )
-    assert judgement.refused == ["baselineDocument before: not of the baseline"]
+    assert judgement.refused == [
+        "baselineDocument before: it is not the result document of the baseline"
+    ]
 
 
 def test_a_run_that_ended_early_is_compared_with_nothing() -> None:

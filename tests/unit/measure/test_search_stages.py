@@ -53,8 +53,8 @@ def test_a_searchable_load_is_accepted(stage_id: str, load: Load) -> None:
 @pytest.mark.parametrize(
     ("why", "forged"),
     [
-        ("of no search", probed("other/search-01/r1")),
-        ("of no search", probed("chat/rate=2/r1")),
+        ("does not belong to a search", probed("other/search-01/r1")),
+        ("does not belong to a search", probed("chat/rate=2/r1")),
         ("does not say whether", probed(probe=None)),
         ("not a load of its search", probed(load=rate("2.0"))),
         ("not a load of its search", probed(load=rate("2", burstiness="0.5"))),

@@ -272,14 +272,14 @@ def test_a_searchable_load_is_accepted(
     ("why", "forged"),
     [
         ("at most 44 stages", envelope(sequence=44)),
-        ("of no search", envelope("other/search-01/r1")),
-        ("of no search", envelope("chat/rate=2/r1")),
-        ("of no search", envelope("chat/search-1/r1")),
-        ("of no search", envelope("chat/search-002/r1")),
-        ("of no search", envelope("chat/search-01/r1\n")),
-        ("beyond 12 looks", envelope("chat/search-16/r1")),
-        ("beyond 12 looks", envelope("chat/search-00/r1")),
-        ("beyond 12 looks", envelope("chat/search-01/r2")),
+        ("does not belong to a search", envelope("other/search-01/r1")),
+        ("does not belong to a search", envelope("chat/rate=2/r1")),
+        ("does not belong to a search", envelope("chat/search-1/r1")),
+        ("does not belong to a search", envelope("chat/search-002/r1")),
+        ("does not belong to a search", envelope("chat/search-01/r1\n")),
+        ("beyond 12 probes", envelope("chat/search-16/r1")),
+        ("beyond 12 probes", envelope("chat/search-00/r1")),
+        ("beyond 12 probes", envelope("chat/search-01/r2")),
         ("3 confirmations of 3 stages", envelope("chat/search-13/r4")),
         ("can't end the search of 'users'", envelope(ends_search="users")),
     ],
@@ -291,7 +291,8 @@ def test_an_invalid_choice_is_rejected(why: str, forged: Envelope) -> None:
 
 
 def test_a_plan_without_searches_has_its_stages_and_no_more() -> None:
-    assert problem_with(envelope(sequence=2), LISTED, ()) == "the plan has 2 stages"
+    problem = problem_with(envelope(sequence=2), LISTED, ())
+    assert problem == "its number is too high: the plan has 2 stages"
 
 
 # ---- through the line to the client
@@ -327,5 +328,5 @@ async def test_a_forged_stage_is_rejected_and_the_others_are_taken() -> None:
     came = await pulled(sent("other/search-01/r1", 1), sent("chat/search-02/r1", 2))
     assert [a.envelope.sequence for a in came.arrivals] == [2]
     assert came.refused == (
-        "record 1: stage 'other/search-01/r1' is of no search of the plan",
+        "record 1: stage 'other/search-01/r1' does not belong to a search of the plan",
     )

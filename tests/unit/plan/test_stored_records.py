@@ -120,7 +120,8 @@ def test_a_record_is_taken_for_the_run_and_the_number_that_it_says_only() -> Non
     assert stored_record(body, run_uid=kept.run_uid, sequence=3) == kept
     for uid, sequence in ((kept.run_uid, 4), ("another", 3), (kept.run_uid, None)):
         with pytest.raises(
-            ValueError, match=f"^holds record 3 of run {kept.run_uid}$"
+            ValueError,
+            match=f"^it has the record of another run or stage: 3 of run {kept.run_uid}$",
         ):
             stored_record(body, run_uid=uid, sequence=sequence)
 

@@ -435,7 +435,7 @@ def test_of_a_version_without_a_table_nothing_is_claimed() -> None:
         (
             "NotChecked",
             "args",
-            "whether these flags exist in vLLM 1.2: flags are known of 0.32",
+            "whether these flags exist in vLLM 1.2: benchrun knows those of 0.32",
         ),
         (
             "NotChecked",

@@ -50,7 +50,7 @@ def test_tables_have_one_line_a_load_point() -> None:
 def test_an_uncertain_figure_keeps_its_mark_and_its_note() -> None:
     text = markdown("run", status(result()))
     assert "118?" in text
-    assert "? too few requests" in text
+    assert "? means: too few requests" in text
 
 
 def test_intervals_are_there_when_requested() -> None:

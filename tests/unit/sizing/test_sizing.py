@@ -296,7 +296,7 @@ def test_plain_attention_has_nothing_to_say() -> None:
             ("-dcp=2",),
             [
                 "2 layers use the cache of another layer and keep nothing.",
-                "An estimate: --decode-context-parallel-size is not counted.",
+                "An estimate: --decode-context-parallel-size changes the cache, but is not counted.",
             ],
             id="layers that share, and a flag that is not counted",
         ),

@@ -1,1 +1,1 @@
-"""The commands of `benchrun`, one a file: `add_options` declares its options, `run` executes it."""
+"""The commands of `benchrun`, one a file: `add_options` declares the options, `run` executes."""

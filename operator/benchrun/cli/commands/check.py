@@ -1,6 +1,6 @@
-"""`benchrun check -f FILE`: all that can be known of a benchmark before a GPU is asked for.
+"""`benchrun check -f FILE`: find problems of a benchmark before it takes a GPU.
 
-Needs no cluster.
+It needs no cluster.
 """
 
 import argparse
@@ -51,7 +51,7 @@ _COLOURS: dict[Level, str] = {
 
 
 def show_check(console: Console, checked: Sequence[Checked]) -> None:
-    """Print each object's remarks, the worst first, and its volume; then the count of levels."""
+    """Print the remarks on each object, the worst first, and its size; then the counts by level."""
     for each in checked:
         console.print(
             Text.assemble(
@@ -96,9 +96,7 @@ def as_json(checked: Sequence[Checked]) -> list[dict[str, object]]:
 
 def volume_sentence(volume: Volume) -> str:
     most = (
-        "at most, where searches take all their probes"
-        if volume.probe_stages
-        else ""
+        "at most, if searches take all their probes" if volume.probe_stages else ""
     )
     runs = f"{_counted(volume.runs, 'run')}, " if volume.runs > 1 else ""
     parts = [
@@ -138,15 +136,15 @@ def _counted(count: int, noun: str, plural: str = "s") -> str:
 
 
 FAULTY = 1
-SUMMARY = "check a manifest before a GPU is asked for"
-DESCRIPTION = """\
-Check a manifest before it is applied: what the API server would refuse, \
-flags that this version of vLLM does not have,
-requests longer than the model's longest sequence, a KV cache too small for the load, \
-requests too few for the percentiles;
-and how large the run is.
-
-The model's own limits are known with --model; room in the KV cache with --gpu-memory too."""
+SUMMARY = "check a manifest before it takes a GPU"
+DESCRIPTION = (
+    "Check a manifest before it is applied. The check finds what the API server "
+    "would refuse, flags that this version of vLLM does not have, requests longer "
+    "than the model's longest sequence, a KV cache too small for the load, and too "
+    "few requests for the percentiles. It also shows how large the run is. The "
+    "limits of the model are known only with --model, the room in its KV cache only "
+    "with --gpu-memory as well."
+)
 EPILOG = "exit codes: 0 no errors (warnings allowed); 1 errors, or the file can't be read."
 
 
@@ -162,13 +160,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--model",
         metavar="MODEL",
-        help="folder of the model or its config.json, as for `benchrun kv-cache`",
+        help="folder of the model, or its config.json, as for `benchrun kv-cache`",
     )
     add_memory_options(parser)
     add(
         "--vllm-version",
         metavar="VERSION",
-        help="version in the server's image, where its tag does not name it",
+        help="engine version in the server's image, if its tag does not name it",
     )
     shared_options.add_output(parser)
 

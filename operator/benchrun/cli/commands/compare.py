@@ -1,4 +1,4 @@
-"""`benchrun compare BASELINE CANDIDATE`: two configurations side by side.
+"""`benchrun compare BASELINE CANDIDATE`: compare two configurations.
 
 Runs are read from the cluster or from files.
 """
@@ -38,36 +38,42 @@ _CODES = {
 }
 
 
-SUMMARY = "compare two configurations, each one run or several"
+SUMMARY = "compare two configurations, each measured by one run or several"
 DESCRIPTION = """\
 Compare two configurations: what changed, by how much, and whether that is more than noise.
 
 Each side is a run, or a comma-separated list of runs of one configuration, \
 each with a server of its own. With one run a
-side the intervals hold the noise of its repeats: within one server, \
-so a restart may count as a change. With two runs or more
-a side they hold that of fresh servers. The words are corrected together: \
-equals are called different in at most 5 % of cases.
-The gate (--max-regression) tests each figure against the limit; \
-with one server a side it speaks of these two servers
+side, intervals show the noise between repeats on one server, \
+so a mere restart of the server may count as a change. With two or more runs
+a side, intervals show the noise between servers. Outcomes are corrected for multiple testing: \
+if nothing changed, any change is reported in at most 5 % of comparisons.
+The gate (--max-regression) tests each figure against the limit. \
+With one server a side it holds for these two servers
 only, and passes only with --one-server-is-enough. --equivalence is the least change that \
 matters."""
 EPILOG = """\
 exit codes: 0 compared, whatever the outcome, or within --max-regression; 1 a run can't be read; \
 3 a figure got worse by more
 than --max-regression (with one server a side: on these two servers); \
-6 neither is shown (Inconclusive), or could not have
-been (Underpowered), or one server a side does not show it for others (NotRegressedHere)."""
+6 the gate could not decide (Inconclusive), or the
+comparison had too few data to decide (Underpowered), or it passed with one server a side only \
+(NotRegressedHere)."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("baseline", help="name of a run, or names with commas")
-    parser.add_argument("candidate", help="name of a run, or names with commas")
+    parser.add_argument(
+        "baseline", help="name of a run, or several names separated by commas"
+    )
+    parser.add_argument(
+        "candidate", help="name of a run, or several names separated by commas"
+    )
     add = parser.add_argument
     metrics = get_args(ComparedMetric)
     source = (
-        "look the names up in this file and not in the cluster: a result document (benchrun "
-        "export NAME --format result), or what kubectl get -o yaml gives; may be repeated"
+        "look for the runs in this file instead of the cluster: a result document "
+        "(benchrun export NAME --format result), or the output of kubectl get -o "
+        "yaml; may be repeated"
     )
     add(
         "-f",
@@ -91,12 +97,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help=which,
     )
     percent = shared_options.valid(_percent)
-    gate = "exit with 3 if a figure got worse by more than this"
+    gate = "exit with 3 if a figure got worse by more than this percentage"
     add("--max-regression", type=percent, metavar="PERCENT", help=gate)
-    enough = "let the gate pass with one server a side; it speaks of these two servers only"
+    enough = (
+        "let the gate pass with one server a side, although it then holds for these "
+        "two servers only"
+    )
     add("--one-server-is-enough", action="store_true", help=enough)
     least = (
-        "the least change that matters; smaller ones are Equivalent (default: "
+        "the least change that matters; smaller changes are Equivalent (default: "
         f"{DEFAULT_EQUIVALENCE_PERCENT})"
     )
     add(

@@ -1,4 +1,4 @@
-"""`benchrun explain CODE`: the page of a finding. Needs no cluster."""
+"""`benchrun explain CODE`: show the page of a finding. It needs no cluster."""
 
 import argparse
 
@@ -13,19 +13,22 @@ from benchrun.report.exit_codes import PASSED
 
 
 def pages() -> list[Page]:
-    """Return the pages of all findings, in the order that results have."""
+    """Return the pages of all findings, in the order in which results list them."""
     return list(map(page_of, Code))
 
 
 SUMMARY = "explain a finding"
-DESCRIPTION = """\
-What a finding means, how it is detected and what to do; without a code, the
-list of all."""
+DESCRIPTION = (
+    "Show what a finding means, how it is detected and what to do; without a code, "
+    "list all findings."
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "code", nargs="?", help="for example PrefixCacheContaminated"
+        "code",
+        nargs="?",
+        help=("code of the finding, for example PrefixCacheContaminated"),
     )
 
 

@@ -1,4 +1,4 @@
-"""`benchrun export NAME --format FORMAT`: the measurement of a run in another tool's format."""
+"""`benchrun export NAME --format FORMAT`: write a run's measurement in another tool's format."""
 
 import argparse
 import sys
@@ -20,9 +20,9 @@ GROUP = "benchrun.exports"
 
 
 def export_format(name: str) -> Format:
-    """Return the format of a name, for argparse. Raises ArgumentTypeError.
+    """Return the format of that name, for argparse. Raises ArgumentTypeError.
 
-    A package is loaded only when its format is asked for.
+    A format of another package is loaded only when it is asked for.
     """
     if name in FORMATS:
         return FORMATS[name]
@@ -58,11 +58,12 @@ Write what a finished run has measured, stage by stage, in the format of another
 result document, from which
 report, get, compare and export show the run without a cluster (-f).
 
-Single requests are in the run's records: with -f, give --records where a format takes them.
+Single requests are in the run's records: with -f, also give --records if the format has single \
+requests.
 
 Load points with the verdict Invalid, and those that were not judged, \
 are left out unless --include-invalid is given.
-Standard error lists what is left out. Verdict and findings go along wherever a format has a \
+Standard error lists what is left out. Verdict and findings are exported if the format has a \
 place for them."""
 _WIDTH = max(map(len, FORMATS))
 _LIST = "\n".join(
@@ -87,27 +88,30 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help=f"one of {', '.join(FORMATS)}",
     )
     place = (
-        "a folder (one that exists, or a name without an ending), a file, or - for standard "
-        "output, the default"
+        "a folder (one that exists, or a name without an extension), a file, or - for standard "
+        "output, which is the default"
     )
     add("-o", "--output", default=STANDARD_OUTPUT, metavar="PATH", help=place)
     add(
         "--table",
         choices=TABLES,
         default=TABLES[0],
-        help=f"of csv and parquet in one file; default: {TABLES[0]}",
+        help=f"which table csv or parquet write into a single file; default: {TABLES[0]}",
     )
     add(
         "--stage",
         action="append",
         default=[],
         metavar="STAGE",
-        help="only this stage, as chat/rate=4/r1; repeatable",
+        help="export only this stage, such as chat/rate=4/r1; may be repeated",
     )
     add(
         "--include-invalid",
         action="store_true",
-        help="export Invalid load points too, marked where the format can",
+        help=(
+            "export load points with the verdict Invalid, too; they are marked if "
+            "the format allows it"
+        ),
     )
     shared_options.add_cluster_options(parser)
 
@@ -127,7 +131,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     everything = options.include_invalid or options.format.is_whole
     kept, untrusted = (wanted, {}) if everything else formats.trusted(wanted)
     notes = [
-        f"left out: {load_point}: {why}; --include-invalid exports it"
+        f"left out: {load_point}: {why}; to export it, use --include-invalid"
         for load_point, why in untrusted.items()
     ]
     count = Counter(stage.load_point for stage in whole.stages)
@@ -151,7 +155,10 @@ def run(options: argparse.Namespace, console: Console) -> int:
 def _with_requests(
     run: Reported, document: ResultDocument, options: argparse.Namespace
 ) -> tuple[formats.ExportedRun, list[str]]:
-    """Return the run, with single requests where the format takes them, and what is missing."""
+    """Return the run to export, and what it lacks.
+
+    It has the single requests if the format takes them.
+    """
     table = None if _is_folder(options.output) else options.table
     need = options.format.requests_in.get(table)
     if need is None:
@@ -164,7 +171,7 @@ def _with_requests(
     missing = Counter(s.load_point for s in found.stages if s.requests is None)
     notes = [
         f"{load_point}: single requests of {count} of {known[load_point]} stages are left out: "
-        "their records are not at hand"
+        "their records were not found"
         for load_point, count in missing.items()
     ]
     return found, [*notes, *kept.notes]
@@ -180,11 +187,11 @@ def _is_folder(output: str) -> bool:
 def _write(
     chosen: Format, table: TableName, kept: formats.ExportedRun, output: str
 ) -> list[str]:
-    """Write the export and return lines that say what was written where."""
+    """Write the export, and return lines that say what was written where."""
     if output == STANDARD_OUTPUT:
         if not chosen.is_text and sys.stdout.isatty():
             raise errors.CommandError(
-                "binary format: name a file or a folder with --output"
+                "this format is binary: name a file or a folder with --output"
             )
         sys.stdout.buffer.write(chosen.document(kept, table))
         return []

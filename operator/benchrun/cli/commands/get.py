@@ -1,4 +1,4 @@
-"""`benchrun get`: all runs and sweeps in tables, or one of them on half a screen."""
+"""`benchrun get`: list all runs and sweeps, or summarise one on half a screen."""
 
 import argparse
 from datetime import UTC, datetime
@@ -18,12 +18,14 @@ from benchrun.cli import (
 )
 from benchrun.report import exit_codes, run_list, run_summary
 
-SUMMARY = "list runs and sweeps, or sum one up"
-DESCRIPTION = """\
-List the runs of a namespace, the youngest first: verdict, best load point (with ? where it is \
-Suspect), what limits it and the
-findings. Sweeps are listed below: how many of their runs have ended, and the best variant.
-With NAME: what that run (or sweep) measured, on what, how long each part took, and the result."""
+SUMMARY = "list runs and sweeps, or summarise one"
+DESCRIPTION = (
+    "List the runs of a namespace, the youngest first: verdict, best load point "
+    "(with ? if it is Suspect), bottleneck and findings. Sweeps are listed below: "
+    "how many of their runs have ended, and the best variant. With NAME, show what "
+    "that run (or sweep) measured, on what, how long each part took, and the "
+    "result."
+)
 
 # Columns whose text may take several lines.
 FOLDED = (
@@ -37,18 +39,23 @@ FOLDED = (
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    which = "name of a BenchmarkRun, else of a BenchmarkSweep; all are listed without one"
+    which = (
+        "name of a BenchmarkRun or, if no run has it, of a BenchmarkSweep; without "
+        "a name all are listed"
+    )
     parser.add_argument("name", nargs="?", metavar="NAME", help=which)
     finished_results.add_file_options(parser)
     parser.add_argument(
         "-A",
         "--all-namespaces",
         action="store_true",
-        help="list those of all namespaces",
+        help="list the runs and sweeps of all namespaces",
     )
-    parser.add_argument("-l", "--selector", help="list those with these labels")
     parser.add_argument(
-        "--wide", action="store_true", help="list model, vLLM, GPU and image, too"
+        "-l", "--selector", help="list only those with these labels"
+    )
+    parser.add_argument(
+        "--wide", action="store_true", help=("also list model, vLLM, GPU and image")
     )
     shared_options.add_cluster_options(parser)
 
@@ -63,7 +70,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if options.name is not None or options.file is not None:
         if options.all_namespaces or options.selector:
             raise errors.CommandError(
-                "-A and -l choose from a list; leave them out where a run is named"
+                "-A and -l are for lists; leave them out, or leave out the name of "
+                "the run"
             )
         _show(console, _summary(options, now))
         return exit_codes.PASSED
@@ -100,10 +108,10 @@ def _say_none(console: Console, options: argparse.Namespace) -> None:
         if options.namespace
         else "in this namespace"
     )
-    remedy = "-A lists all"
+    remedy = "use -A to list all namespaces"
     if options.all_namespaces:
         place = "in this cluster"
-        remedy = "benchrun run -f FILE makes one; examples/ has some"
+        remedy = "to start one: benchrun run -f FILE (the folder examples/ has manifests)"
     console.print(
         f"no runs{chosen} {place}; {remedy}", markup=False, soft_wrap=True
     )

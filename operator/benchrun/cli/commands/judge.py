@@ -1,6 +1,6 @@
-"""`benchrun judge NAME`: re-evaluates a finished run from its stored records.
+"""`benchrun judge NAME`: evaluate a finished run again, from its stored records.
 
-Other thresholds and severities than the run's own may be given.
+Thresholds and severities other than the run's own may be given.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def changed(
 ) -> thresholds.Thresholds:
     """Return the thresholds with these changes, each `name=value`. Raises CommandError.
 
-    Where a name is given twice, the last value counts.
+    If a name is given twice, the last value counts.
     """
     for text in wanted:
         name, value = _split(text, "NAME=VALUE")
@@ -58,7 +58,7 @@ def changed(
 def severities(wanted: Sequence[str]) -> list[RuleSeverity]:
     """Parse severities, each `code=severity`. Raises CommandError.
 
-    Where a code is given twice, the last severity counts.
+    If a code is given twice, the last severity counts.
     """
     found: dict[str, RuleSeverity] = {}
     for text in wanted:
@@ -87,13 +87,13 @@ def _split(text: str, form: str) -> tuple[str, str]:
     return name, value
 
 
-SUMMARY = "re-evaluate a finished run from its stored records, with other thresholds if given"
-DESCRIPTION = """\
-Re-evaluate a finished run by the rules of this version, from the records and the timeline that \
-the run has stored, and
-from what its server's log has about compiling.
-
-The run itself is not changed. What is missing is named, and the rest is judged."""
+SUMMARY = "evaluate a finished run again from its stored records, with other thresholds if wanted"
+DESCRIPTION = (
+    "Evaluate a finished run again by the rules of this version, from the records "
+    "and the timeline that the run has stored, and from the compilations in its "
+    "server's log. The run itself is not changed. What is missing is named, and the "
+    "rest is judged."
+)
 EPILOG = f"""\
 {textwrap.fill(f"thresholds: {DEFAULTS}", width=100, break_on_hyphens=False)}
 
@@ -108,9 +108,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="override a threshold; repeatable",
+        help="use another threshold; may be repeated",
     )
-    severity = "Off, Note, Suspect or Invalid for this finding; overrides the spec; repeatable"
+    severity = (
+        "Off, Note, Suspect or Invalid for this finding, instead of the severity in "
+        "the spec; may be repeated"
+    )
     add(
         "--severity",
         action="append",
@@ -129,7 +132,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     kept = finished_results.stored_records(ended.declared, options)
     if not kept.records:
         why = "; ".join(kept.notes) or (
-            "there are no ConfigMaps of it, or they are another run's; with -f, give --records PATH"
+            "no ConfigMaps with records of this run were found; with -f, also give "
+            "--records PATH"
         )
         raise errors.CommandError(f"{judged} has no stored records: {why}")
     stored = ended.status
@@ -158,9 +162,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
         heading = "the run was not judged when it ended"
         if stored.judge is not None:
             heading = (
-                "differences to the stored verdict:"
+                "differences from the stored verdict:"
                 if found
-                else "no difference to the stored verdict"
+                else "no difference from the stored verdict"
             )
         console.print(heading, style="bold", markup=False)
         for line in (*(f"  {difference.sentence}" for difference in found), *notes):

@@ -1,6 +1,6 @@
-"""`benchrun kv-cache MODEL`: how large the KV cache of a model is, and how much fits.
+"""`benchrun kv-cache MODEL`: show how large a model's KV cache is, and how much fits.
 
-Needs no cluster and no GPU.
+It needs no cluster and no GPU.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def show_sizing(
 
 
 def as_json(sizing: Sizing, notes: Sequence[str]) -> dict[str, object]:
-    """Return what `show_sizing` prints as a JSON object, with amounts in bytes."""
+    """Return what `show_sizing` prints as a JSON object, with amounts of memory in bytes."""
     engine = sizing.engine
     fit = sizing.fit
     return {
@@ -104,7 +104,7 @@ def _token_sentence(sizing: Sizing) -> str:
         else ""
     )
     beyond = (
-        f"; beyond the windows {memory(sizing.far_token_bytes)}"
+        f"; beyond the sliding windows {memory(sizing.far_token_bytes)}"
         if sizing.drops
         else ""
     )
@@ -129,7 +129,7 @@ def _show_fit(console: Console, sizing: Sizing, fit: block_pool.Fit) -> None:
         console.print(f"{product}, {rest}", markup=False, soft_wrap=True)
     if engine.data_parallel > 1:
         console.print(
-            f"The figures are those of one engine; there are {engine.data_parallel}.",
+            f"These figures are for one engine of {engine.data_parallel}.",
             markup=False,
         )
     table = console_tables.empty_table("", "")
@@ -179,8 +179,8 @@ def _layer_table(sizing: Sizing) -> Table:
 def _kept(layer: cache_layers.Layer) -> str:
     words = {
         "Full": "every token",
-        "Latent": "a latent vector of every token",
-        "Index": "an index key of every token",
+        "Latent": "one latent vector for every token",
+        "Index": "one index key for every token",
     }
     return words.get(layer.kind) or f"the last {layer.window_tokens:,} tokens"
 
@@ -205,8 +205,8 @@ def _length_table(sizing: Sizing) -> Table:
 
 
 DEFAULT_OVERHEAD_BYTES = 2 * serve_args.GIB
-"""Bytes that a mid-sized model takes for activations, CUDA graphs and communication. vLLM logs the
-rest as "Available KV cache memory"."""
+"""Bytes that a mid-sized model needs for activations, CUDA graphs and communication. After these
+and the weights, vLLM logs the rest as "Available KV cache memory"."""
 
 
 def add_memory_options(parser: argparse.ArgumentParser) -> None:
@@ -219,13 +219,13 @@ def add_memory_options(parser: argparse.ArgumentParser) -> None:
         help="memory of one GPU, for example 80GiB",
     )
     weights = (
-        "size of the whole model's weights, where no safetensors files are "
-        "next to config.json"
+        "size of the weights of the whole model, if no safetensors files are next "
+        "to config.json"
     )
     add("--weights", type=amount, metavar="SIZE", help=weights)
     beside = (
-        "what a GPU holds beside weights and KV cache: activations, CUDA graphs (default: 2GiB, "
-        "an estimate)"
+        "memory that a GPU needs besides weights and KV cache: activations, CUDA "
+        "graphs (default: 2GiB, an estimate)"
     )
     add(
         "--overhead",
@@ -243,9 +243,9 @@ def _tokens(text: str) -> int:
     return number
 
 
-SUMMARY = "size a model's KV cache from its config.json"
+SUMMARY = "compute the size of a model's KV cache from its config.json"
 DESCRIPTION = """\
-Size a model's KV cache by vLLM's own arithmetic: bytes a token, tokens that fit, \
+Compute the size of a model's KV cache as vLLM does: bytes a token, tokens that fit, \
 the longest context, sequences at a length.
 
 After --serve come the flags of `vllm serve`, verbatim; those that change the cache are counted. \
@@ -264,12 +264,15 @@ exit codes: 0 sized; 1 the model can't be read, or nothing is known about its at
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
-        help="folder of the model, its config.json, or an id that the hub's local cache has",
+        help=(
+            "folder of the model, its config.json, or the id of a model in the "
+            "local cache of the Hugging Face hub"
+        ),
     )
     add_memory_options(parser)
     length = (
-        "length of a sequence, prompt and answer; may be repeated (default: some, up to the "
-        "longest)"
+        "length of a sequence in tokens, prompt and answer together; may be "
+        "repeated (default: several, up to the longest)"
     )
     tokens = shared_options.valid(_tokens)
     parser.add_argument(
@@ -281,7 +284,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help=length,
     )
     shared_options.add_output(parser)
-    flags = "the rest of the line is flags of `vllm serve`, verbatim"
+    flags = "the rest of the line are flags of `vllm serve`, unchanged"
     parser.add_argument(
         "--serve", nargs=argparse.REMAINDER, default=[], metavar="FLAG", help=flags
     )
@@ -307,7 +310,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 
 def _sizing(options: argparse.Namespace) -> tuple[Sizing, list[str]]:
-    """Return the sizing that the options ask for, and what is not known. Raises CommandError."""
+    """Return the sizing for the options, and a list of what is unknown. Raises CommandError."""
     path = model_folder.config_path(options.model)
     shape = model_folder.shape_at(path)
     args = serve_args.ServeArgs.of(options.serve, ENGINES[SIZED])
@@ -323,7 +326,7 @@ def _sizing(options: argparse.Namespace) -> tuple[Sizing, list[str]]:
             and engine.cache_bytes is None
         ):
             raise errors.CommandError(
-                f"no weight files next to {path}; give their size with --weights"
+                f"no weight files are next to {path}; give their size with --weights"
             )
         memory = block_pool.memory_of(
             engine, options.gpu_memory, weights=weights, overhead=options.overhead

@@ -1,4 +1,4 @@
-"""`benchrun logs NAME`: what the server and the client of a run write."""
+"""`benchrun logs NAME`: show what the server and the client of a run write."""
 
 import argparse
 import asyncio
@@ -15,11 +15,11 @@ from benchrun.observe import untrusted_json as raw, view_builders, views
 from benchrun.report.exit_codes import PASSED
 
 SUMMARY = "show or follow what a run's server and client write"
-DESCRIPTION = """\
-The logs of a run's server and client, as they are or as they grow.
-
-The pods go when the run ends. The end of a failed server's log is kept in the run's status, \
-and shown then."""
+DESCRIPTION = (
+    "Show the logs of a run's server and client as they are, or follow them as they "
+    "grow. The pods are deleted when the run ends. The end of a failed server's log "
+    "is kept in the run's status; then it is shown."
+)
 ROLES = (*names.SERVING_ROLES, names.ROLE_CLIENT)
 DEFAULT_TAIL = 100
 MAX_TAIL_CHARACTERS = 8192
@@ -29,7 +29,7 @@ LOOK_AGAIN_SECONDS = 2.0
 
 @dataclass(slots=True)
 class _Logs:
-    """The log lines of a run's pods, printed as kubectl gives them."""
+    """Prints the log lines of a run's pods as kubectl gives them."""
 
     kubectl: cluster.Kubectl
     run: views.Run
@@ -52,7 +52,7 @@ class _Logs:
     async def _follow(self, role: str) -> None:
         """Print the logs of a role's pods until the run has ended.
 
-        A container that was started again writes a new log, which is printed, too.
+        A container that restarts writes a new log, which is printed, too.
         """
         read: set[tuple[str, int]] = set()
         has_ended = False
@@ -79,7 +79,7 @@ class _Logs:
     async def _print(
         self, pod: views.Pod, pods: Sequence[views.Pod], *options: str
     ) -> None:
-        """Print a pod's log lines without control characters, or nothing where the pod is gone.
+        """Print a pod's log lines without control characters; print nothing if the pod is gone.
 
         Raises KubectlError.
         """
@@ -131,15 +131,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--role",
         choices=ROLES,
         action="append",
-        help="only this one's (default: all that the run has)",
+        help="show only the logs of this role (default: all roles of the run)",
     )
     add(
         "-f",
         "--follow",
         action="store_true",
-        help="go on until the run has ended; wait for pods that do not exist yet",
+        help="follow the logs until the run has ended; wait for pods that do not exist yet",
     )
-    last = f"only the last lines (default: {DEFAULT_TAIL}; -1: all)"
+    last = f"show only the last lines (default: {DEFAULT_TAIL}; -1: all)"
     add("--tail", type=int, default=DEFAULT_TAIL, metavar="LINES", help=last)
     shared_options.add_cluster_options(parser)
 
@@ -160,7 +160,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     kept = raw.text(left.status.get("logTail"), MAX_TAIL_CHARACTERS).rstrip("\n")
     if kept and servers and not seen & set(servers):
         console.print(
-            "the server's pod is gone; this end of its log is kept in the run's status:",
+            "the server's pod is gone; this is the end of its log, from the run's "
+            "status:",
             style="dim",
         )
         console.file.write(f"{plain_text(kept)}\n")
@@ -184,16 +185,16 @@ def roles_of(run: views.Run) -> tuple[str, ...]:
 def _explain_missing(
     run: views.Run, silent: Sequence[str], *, anything: bool
 ) -> None:
-    """Print why these roles have no log. Raises CommandError where no role had anything to show."""
+    """Print why these roles have no log. Raises CommandError if no role had anything to show."""
     if not silent:
         return
     who = " and ".join(silent)
     if not view_builders.is_finished(run.status):
         waits = (
             raw.text(run.status.get("message"), 1024)
-            or "the operator has not seen the run yet"
+            or "no operator has processed the run yet"
         )
-        text = f"{who}: no log yet ({waits}); -f waits for it"
+        text = f"{who}: no log yet ({waits}); use -f to wait for it"
     else:
         text = (
             f"{who}: the pods were deleted with their logs when the run ended; only the end of a "

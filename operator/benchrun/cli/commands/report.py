@@ -1,4 +1,4 @@
-"""`benchrun report NAME`: the result of a run or a sweep.
+"""`benchrun report NAME`: show the result of a run or a sweep.
 
 It is shown on the terminal, as Markdown, or as one HTML file.
 """
@@ -22,17 +22,16 @@ from benchrun.report.html import Reported
 SUMMARY = (
     "show the result of a run or a sweep; the exit code is that of its verdict"
 )
-DESCRIPTION = """\
-Show the result of a run (or of a sweep, if no run has that name) on the terminal, as Markdown, \
-or as one HTML file.
-
-For a sweep it shows what each variant measured, what its servers did meanwhile, \
-the change against the baseline and whether it
-is more than noise, the best variants, and the Pareto front of throughput against TPOT.
-
-The HTML file has everything, from the verdict to the manifest that repeats the measurement; \
-it has no script and needs no network.
-All of it comes from the run's result document, which -f takes without a cluster."""
+DESCRIPTION = (
+    "Show the result of a run (or of a sweep, if no run has that name) on the "
+    "terminal, as Markdown, or as one HTML file. For a sweep it shows what each "
+    "variant measured, what its servers did meanwhile, the change against the "
+    "baseline and whether it is more than noise, the best variants, and the Pareto "
+    "front of throughput against TPOT. The HTML file has everything, from the "
+    "verdict to the manifest that repeats the measurement; it has no script and "
+    "needs no network. Everything comes from the run's result document, which -f "
+    "reads without a cluster."
+)
 EPILOG = f"{shared_options.EXIT_CODES}\n0 also if it has not ended yet."
 
 
@@ -46,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write one HTML file with everything",
     )
-    to_print = "print Markdown, for a pull request or the summary of a job"
+    to_print = "print Markdown, for a pull request or the summary of a CI job"
     form.add_argument("--markdown", action="store_true", help=to_print)
     shared_options.add_cluster_options(parser, wide=True)
 

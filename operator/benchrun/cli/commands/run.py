@@ -1,4 +1,4 @@
-"""`benchrun run -f FILE`: applies objects and follows their runs to the end."""
+"""`benchrun run -f FILE`: apply objects and follow their runs to the end."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -50,14 +50,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="FILE",
-        help="a manifest, - for stdin; may be repeated",
+        help="file with a manifest, or - for standard input; may be repeated",
     )
-    add("--no-wait", action="store_true", help="only apply, and print the names")
+    add(
+        "--no-wait",
+        action="store_true",
+        help="only apply the objects, and print their names",
+    )
     add_timeout(parser)
     add(
         "--cancel-on-interrupt",
         action="store_true",
-        help="cancel the runs on Ctrl-C, SIGTERM or when time is up",
+        help="cancel the runs on Ctrl-C, on SIGTERM, or when --timeout has passed",
     )
     shared_options.add_cluster_options(parser, wide=True)
 
@@ -123,7 +127,7 @@ def _sentence(each: manifests.Applied) -> str:
     done = "created" if each.kind in cluster.RESOURCES else "applied"
     return (
         f"{each.kind} {each.name}{place} "
-        f"{'is there already; following it' if each.was_there else done}"
+        f"{'exists already; following it' if each.was_there else done}"
     )
 
 
@@ -132,7 +136,7 @@ def _cancel(
 ) -> None:
     """Cancel the runs and sweeps that have not ended.
 
-    Raises CommandError for those that can't be cancelled, after all others are.
+    Raises CommandError for those that can't be cancelled, after it has tried all others.
     """
     problems: list[str] = []
     for name, target in targets.items():

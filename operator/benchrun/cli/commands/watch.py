@@ -1,4 +1,4 @@
-"""`benchrun watch NAME`: follows runs and sweeps to their end."""
+"""`benchrun watch NAME`: follow runs and sweeps to their end."""
 
 import argparse
 from collections.abc import Mapping, MutableMapping
@@ -31,7 +31,7 @@ EPILOG = f"""\
 
 def add_timeout(parser: argparse.ArgumentParser) -> None:
     seconds = shared_options.valid(tables.parse_seconds)
-    longest = "wait no longer than this (90s, 10m, 2h) and end with 124"
+    longest = "wait no longer than this (90s, 10m, 2h), then exit with 124"
     parser.add_argument("--timeout", type=seconds, metavar="DURATION", help=longest)
 
 
@@ -83,7 +83,9 @@ def say_how_to_go_on(
 ) -> None:
     if targets:
         nouns = [target.noun for target in targets.values()]
-        who = f"the {nouns[0]} goes on" if len(nouns) == 1 else "the runs go on"
+        who = (
+            f"the {nouns[0]} continues" if len(nouns) == 1 else "the runs continue"
+        )
         console.print(f"{who} in the cluster")
     for name, target in targets.items():
         where = (
@@ -104,7 +106,7 @@ def say_how_to_go_on(
 
 
 def _whole(followed: FollowedRun, kubectl: cluster.Kubectl) -> BenchmarkRunStatus:
-    """Return the status of a run with the rows of its document, where its own were cut."""
+    """Return the status of a run; if its rows were cut, with those of its result document."""
     if followed.status.truncated:
         with suppress(errors.KubectlError):
             named = NamedRun(run_of(kubectl.get(followed.name)))
@@ -118,7 +120,7 @@ def _show(
 ) -> None:
     """Show the result of a run or sweep.
 
-    Where the status was cut, the rest is read from the cluster where it gives it.
+    If the status was cut, the rest is read from the cluster, as far as it can be.
     """
     texts = followed.texts_per_prompt
     if not isinstance(followed, FollowedSweep):
@@ -143,7 +145,7 @@ def _show(
 
 
 SUMMARY = (
-    "follow runs and sweeps to their ends; the exit code is that of the verdict"
+    "follow runs and sweeps to their end; the exit code is that of the verdict"
 )
 DESCRIPTION = """\
 Follow runs and sweeps to their ends, then show their results.
@@ -159,7 +161,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "names",
         nargs="+",
         metavar="NAME",
-        help="name of a BenchmarkRun, else of a BenchmarkSweep",
+        help="name of a BenchmarkRun or, if no run has it, of a BenchmarkSweep",
     )
     shared_options.add_sweep(parser)
     add_timeout(parser)

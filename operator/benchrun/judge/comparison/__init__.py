@@ -1,4 +1,4 @@
-"""Two configurations side by side: what changed, by how much, and whether it exceeds noise.
+"""Compare two configurations: what changed, by how much, and whether it exceeds noise.
 
 All functions are pure.
 """

@@ -1,4 +1,4 @@
-"""Whether runs may be compared at all: what must be the same on both sides.
+"""Decide whether runs may be compared: what has to be the same on both sides, and is not.
 
 This includes the sources of model and dataset.
 """
@@ -21,9 +21,9 @@ from benchrun.plan import client_sampling
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """The spec and the results of a run.
+    """Spec and results of a run.
 
-    A run with a server of its own stands for one *fresh server*.
+    If the run started its own server, it stands for one *fresh server* in a comparison.
     """
 
     name: str
@@ -31,8 +31,8 @@ class MeasuredRun:
     spec: api.BenchmarkRunSpec
     status: api.BenchmarkRunStatus
     block: int | None = None
-    """Replication number of a sweep's run. The runs of a block, one for each variant, were sent the
-    same requests at about the same time."""
+    """Number of the replication that the run belongs to, in a sweep. The runs of one replication (a
+    block), one for each variant, were sent the same requests at about the same time."""
 
     def row(self, load_point: str) -> api.Result | None:
         """Return the results of a load point, or None if the run does not have it."""
@@ -57,7 +57,7 @@ class MeasuredRun:
 def measured_run(
     run: Run, document: api.ResultDocument | None = None
 ) -> MeasuredRun:
-    """Parse a run that the cluster holds, with its result document where it has one.
+    """Parse a run from the cluster, and its result document if it has one.
 
     Raises ValueError if its spec or status is not valid for this version.
     """
@@ -73,7 +73,7 @@ def measured_run(
 def results_digest(run: MeasuredRun) -> str:
     """Return the digest of a run's results.
 
-    It shows later whether the results have changed since a comparison with them.
+    A comparison stores it, so that later changes of the results can be detected.
     """
     rows = [
         row.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -115,10 +115,10 @@ def _with_files(name: str, runs: Side) -> list[tuple[MeasuredRun, MeasuredRun]]:
 
 
 def _send_the_same(one: MeasuredRun, other: MeasuredRun) -> bool:
-    """Return whether two runs send the same requests if their files are equal.
+    """Return whether two runs send the same requests, provided that their files are equal.
 
-    The rows of a stage depend on all workloads. For an endpoint the seed includes the run's uid,
-    except under cachePolicy Share.
+    The rows that a stage takes from a file depend on all workloads. With an endpoint the seed
+    includes the run's uid, except under cachePolicy Share.
     """
     specs = (one.spec, other.spec)
     keyed = (
@@ -137,9 +137,9 @@ def _send_the_same(one: MeasuredRun, other: MeasuredRun) -> bool:
 
 
 def obstacle(baseline: Side, candidate: Side, *, swept: bool = False) -> str | None:
-    """Return why no figure of the two sides may be compared, or None if they may.
+    """Return why no figure of the two sides may be compared, or None if figures may be.
 
-    With `swept`, a difference that a sweep makes on purpose is not an obstacle.
+    With `swept`, differences that a sweep makes on purpose are allowed.
     """
     runs = (*baseline, *candidate)
     if (reason := _not_two_sides(baseline, candidate)) is not None:
@@ -167,7 +167,7 @@ def load_point_obstacle(
     for run in runs:
         row = run.row(load_point)
         if row is None:
-            return f"{run.name} has no such load point in its results"
+            return f"{run.name} has no results for this load point"
         if run.workload(workload) is None:
             return f"{run.name} has no such workload in its spec"
         if row.verdict not in TRUSTED:
@@ -179,12 +179,12 @@ def load_point_obstacle(
     for one, other in _with_files(workload, runs):
         sent = {one.traffic(load_point), other.traffic(load_point)}
         if _send_the_same(one, other) and None not in sent and len(sent) > 1:
-            return f"the dataset's file does not hold the same in {one.name} and {other.name}"
+            return f"the dataset's file differs between {one.name} and {other.name}"
     return None
 
 
 def caveats(baseline: Side, candidate: Side) -> list[str]:
-    """Return short texts on what should be the same on both sides and is different or unknown."""
+    """Return short texts on what should be the same on both sides but differs or is unknown."""
     runs = (*baseline, *candidate)
     nodes = {server.node for run in runs for server in run.status.servers}
     blind = any(
@@ -207,7 +207,7 @@ def caveats(baseline: Side, candidate: Side) -> list[str]:
     )
     pairs = [pair for name in workloads for pair in _with_files(name, runs)]
     found = {
-        "the kind of GPU is not known on every side": blind
+        "the kind of GPU is not known on both sides": blind
         and (len(nodes) > 1 or None in nodes),
         f"the model comes from {origins}": len(sources) > 1,
         f"it is not known how tokens were chosen in {next(iter(silent), '')}": 0
@@ -228,9 +228,9 @@ MAX_CLOCK_PERCENT = 3.0
 
 
 def differences(baseline: Side, candidate: Side) -> Iterator[str]:
-    """Yield differences in what servers chose, in SM clocks, and in failed requests.
+    """Yield texts on differences in what servers chose, in SM clocks, and in failed requests.
 
-    Clocks and failed requests are taken at the load point where they differ most.
+    Clocks and failed requests are taken from the load point where they differ most.
     """
     sides = (baseline, candidate)
     names = (baseline[0].name, candidate[0].name)
@@ -298,7 +298,10 @@ def differences(baseline: Side, candidate: Side) -> Iterator[str]:
             f"{x:.0f} of {n:.0f} in {name}"
             for (x, n), name in zip(unlike[load_point], names, strict=True)
         )
-        yield f"requests failed at {load_point}: {one}, {other}. Figures are of answered ones alone"
+        yield (
+            f"requests failed at {load_point}: {one}, {other}. "
+            "Figures are of the answered requests alone"
+        )
 
 
 def _clock_mhz(side: Side, load_point: str) -> float:
@@ -318,7 +321,7 @@ def _clock_mhz(side: Side, load_point: str) -> float:
 
 
 def _requests(side: Side, load_point: str) -> tuple[float, float]:
-    """Return how many requests of a side failed at a load point, and of how many."""
+    """Return how many requests of a side failed at a load point, and how many were sent."""
     rows = [row.metrics for run in side if (row := run.row(load_point)) is not None]
     failed, completed = (
         sum(row.get(key) or 0.0 for row in rows) for key in ("failed", "completed")
@@ -331,8 +334,8 @@ def _fail_unlike(
 ) -> bool:
     """Return whether requests failed more often on one side than chance explains.
 
-    It is more if chance divides the failed requests so unevenly with a probability of at most
-    `error` (J. Przyborowski and H. Wilenski, Biometrika 31, 1940).
+    Chance does not explain it if it would divide the failed requests so unevenly with a probability
+    of at most `error` (J. Przyborowski and H. Wilenski, Biometrika 31, 1940).
     """
     (few, of_one) = one
     (many, of_other) = other
@@ -368,7 +371,7 @@ def _not_two_sides(baseline: Side, candidate: Side) -> str | None:
         min(len(baseline), len(candidate)) < 2
         and not len(baseline) == len(candidate) == 1
     ):
-        return "one run against several: take one run a side, or at least two"
+        return "one run against several: name one run on each side, or two or more on each"
     for first, *others in (baseline, candidate):
         for run in others:
             if (run.spec.started, run.spec.endpoint) != (
@@ -380,7 +383,7 @@ def _not_two_sides(baseline: Side, candidate: Side) -> str | None:
 
 
 def _fell_back(runs: Side) -> str | None:
-    """Return a setting that servers chose differently for themselves, or None.
+    """Return a setting that servers of the same definition chose differently, or None.
 
     Only servers with the same image and arguments are compared.
     """
@@ -405,7 +408,7 @@ def _fell_back(runs: Side) -> str | None:
 
 
 def _chat_template(run: MeasuredRun) -> str | None:
-    """Return a short text for the chat template; None if one was given but its text is unknown."""
+    """Return a name of the chat template; None if one was given but its text is unknown."""
     if run.spec.chat_template is None:
         return "the model's own"
     client = run.status.client
@@ -417,7 +420,7 @@ def _chat_template(run: MeasuredRun) -> str | None:
 
 
 def _is_varied(what: str, runs: Side) -> bool:
-    """Return whether a sweep may vary this on purpose.
+    """Return whether a sweep may vary this property on purpose.
 
     It may vary GPUs and, if the specs differ in the model, everything about the model.
     """
@@ -491,7 +494,7 @@ def _workload_differs(workload: str, runs: Side) -> str | None:
 
 
 def _datasets(workload: api.Workload, spec: api.BenchmarkRunSpec) -> object:
-    """Return a workload's datasets and their weights, without the names of a mix's parts."""
+    """Return a workload's datasets and their weights, without the names of the parts of a mix."""
     return api.datasets_of(workload, spec.workloads), [
         part.weight for part in workload.dataset.mix or ()
     ]

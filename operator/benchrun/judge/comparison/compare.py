@@ -41,7 +41,7 @@ from benchrun.observe import Run
 
 
 class Compared(NamedTuple):
-    """The result of a comparison, under the names of the status."""
+    """Result of a comparison, with the field names of the status."""
 
     scope: api.Scope | None
     outcome: api.Outcome
@@ -49,15 +49,15 @@ class Compared(NamedTuple):
     message: str
     load_points: list[api.ComparedLoadPoint]
     detectable_percent: float | None
-    """Smallest change of the noisiest figure, in percent, that is found with a probability of 80 %
-    at the measured noise."""
+    """Smallest change, in percent, that the comparison would find in its noisiest figure with a
+    probability of 80 %."""
     # Result of the gate, with which `message` begins; empty without a gate.
     answer: str = ""
 
 
 _ONE_SERVER = (
-    "This holds for these two servers only; for any start compare two or more servers a side (a "
-    "sweep, or lists of runs in `benchrun compare`)"
+    "This holds for these two servers only; to compare the configurations, measure two or more "
+    "servers a side (a sweep, or lists of runs in `benchrun compare`)"
 )
 _OPT_IN = (
     ", or say that one is enough (spec.baseline.oneServerIsEnough: "
@@ -77,7 +77,7 @@ def compare(
     """Compare the candidate with the baseline.
 
     Each side has one or more runs; several runs of a side are fresh servers of the same definition.
-    `one_server_is_enough`: whether the regression gate may pass with one server a side.
+    With `one_server_is_enough`, the regression gate may pass with a single server on each side.
     """
     reason = obstacle(baseline, candidate)
     if reason is not None:
@@ -152,7 +152,7 @@ def compare(
 
 
 def not_comparable(reason: str, *, gated: bool) -> Compared:
-    """Build the result of a comparison that can't be made.
+    """Build the result of a comparison that could not be made.
 
     If the run is `gated`, the gate is Inconclusive, which does not pass.
     """
@@ -164,7 +164,7 @@ def not_comparable(reason: str, *, gated: bool) -> Compared:
 
 
 def outcome_of(load_points: Sequence[api.ComparedLoadPoint]) -> api.Outcome:
-    """Return one outcome for all changes.
+    """Combine all changes into one outcome.
 
     If a change is unknown, the outcome can still be Better or Worse, but not that nothing changed.
     """
@@ -184,7 +184,7 @@ def outcome_of(load_points: Sequence[api.ComparedLoadPoint]) -> api.Outcome:
 
 
 class Pair(NamedTuple):
-    """A load point with its two sides."""
+    """A load point with its results on both sides."""
 
     load_point: str
     before: Side
@@ -199,7 +199,7 @@ def hypotheses_at(
     after: Side,
     metrics: Iterable[api.ComparedMetric],
 ) -> list[Hypothesis]:
-    """Build the hypotheses about these metrics at a load point."""
+    """Build one hypothesis for each of these metrics at a load point."""
     one = rows_at(load_point, before)
     other = rows_at(load_point, after)
     return [
@@ -217,9 +217,9 @@ def compared_load_points(
     *,
     equivalence_percent: float = float(api.DEFAULT_EQUIVALENCE_PERCENT),
 ) -> list[api.ComparedLoadPoint]:
-    """Test the hypotheses of all pairs together.
+    """Test the hypotheses of all pairs together, and return one compared load point a pair.
 
-    Return one compared load point for each pair, in the order given.
+    The load points are in the order of the pairs.
     """
     changes = iter(answers(_all(asked), equivalence_percent=equivalence_percent))
     load_points = []
@@ -258,9 +258,9 @@ def _all(asked: Sequence[Pair]) -> list[Hypothesis]:
 
 
 def detectable(asked: Sequence[Pair]) -> float | None:
-    """Return the least change of the noisiest figure that is found with 80 % probability.
+    """Return the least change that is found with 80 % probability in the noisiest figure.
 
-    It is in percent, at the measured noise. None if no noise is known.
+    It is in percent, and assumes the measured noise. Return None if no noise is known.
     """
     hypotheses = _all(asked)
     error = family_error(hypotheses)
@@ -281,8 +281,8 @@ def detectable(asked: Sequence[Pair]) -> float | None:
 
 KV_NEARLY_FULL_PERCENT = 95.0
 MIN_WAITING = 1.0
-"""Least mean of waiting requests in the server at which a late client can be ignored. With fewer,
-the client may have left the server without work."""
+"""Least mean number of requests waiting in the server at which a late client can be ignored. With
+fewer, the client may have left the server without work."""
 
 
 def limits(
@@ -292,9 +292,9 @@ def limits(
     *,
     names: Sequence[str] = ("baseline", "candidate"),
 ) -> dict[str, api.Bottleneck]:
-    """Return load point -> bottleneck that shows only from both sides together.
+    """Return the bottlenecks that only both sides together show, by load point.
 
-    Only comparable load points can show one; most show none.
+    Load points that are not comparable have none, and most others have none either.
     """
     both = (*baseline, *candidate)
     found = {}
@@ -322,7 +322,8 @@ def _may_grow(
 ) -> bool:
     """Return whether noise may hide that throughput grows with the number of running requests.
 
-    The interval of the change decides, if there is one. `is_reversed`: more ran in the baseline.
+    If the change has an interval, the interval decides. `is_reversed` means that more requests ran
+    in the baseline.
     """
     change = next(
         (c for c in load_point.changes if c.metric == "OutputThroughput"), None
@@ -350,9 +351,9 @@ def _limit_of(
 ) -> api.Bottleneck | None:
     """Return the bottleneck that two operating points show, or None.
 
-    Throughput that falls does not count as flat, because the difference between the sides did harm.
-    It does not count as flat either if noise may hide that it grows. `is_reversed`: more ran in the
-    baseline.
+    Compute is the limit if throughput stays flat. Throughput is not flat if it falls, because then
+    the difference between the sides did harm, or if noise may hide that it grows. `is_reversed`
+    means that more requests ran in the baseline.
     """
     if abs(pair.change_percent) <= response_to_load.FLAT_PERCENT and _may_grow(
         pair, load_point, is_reversed=is_reversed
@@ -387,9 +388,10 @@ def _limit_of(
 def _point(
     name: str, load_point: str, side: Side, both: Side
 ) -> response_to_load.OperatingPoint | None:
-    """Return the operating point of one side: running, tokens a second, most KV cache in use.
+    """Return the operating point of one side: requests running, tokens a second, KV cache usage.
 
-    None if a run of the side does not show it, or if users think: they may leave a server idle.
+    Return None if a run of the side does not show it, or if users think, because they may leave a
+    server idle.
     """
     workloads = [run.workload(load_point.partition("/")[0]) for run in side]
     if any(
@@ -442,12 +444,11 @@ _CONDITION: dict[str | None, tuple[api.ConditionStatus, str]] = {
     "Inconclusive": ("Unknown", api.Reason.INCONCLUSIVE),
 }
 _ENDED = "1970-01-01T00:00:00Z"
-"""End time for a run that is compared before its status has one; the actual time does not
-matter."""
+"""Provisional end time of a run that is compared before it has one; the value does not matter."""
 
 
 class AgainstBaseline(NamedTuple):
-    """A run compared with its baseline."""
+    """Result of comparing a run with its baseline."""
 
     comparison: api.Comparison  # With every load point and change.
     not_regressed: api.ConditionStatus
@@ -463,8 +464,9 @@ def against_baseline(
 ) -> AgainstBaseline:
     """Compare a judged run with its baseline.
 
-    `after`: the run with its results before any was cut. `found`: the baseline; None if there is
-    no such run. `document`: the baseline's result document; None: its status is what is compared.
+    `after` is the run with its results before any were cut. `found` is the baseline, or None if
+    there is no such run. `document` is the baseline's result document; without one its status is
+    compared.
     """
     before = None
     compared_with = api.ComparedRun(name=baseline.name)
@@ -502,7 +504,7 @@ def judged_side(
     servers: Sequence[api.ServerStatus],
     client: api.ClientStatus | None,
 ) -> MeasuredRun:
-    """Return a run that was judged now as a side of a comparison."""
+    """Build a side of a comparison from a run that was judged just now."""
     status = api.BenchmarkRunStatus(
         completion_time=_ENDED, servers=list(servers), client=client, results=rows
     )
@@ -520,7 +522,7 @@ def _compared(
         why = (
             f"{baseline.name} was written by another version of benchrun"
             if exists
-            else f"there is no run {baseline.name} in the namespace"
+            else f"spec.baseline.name: no run {baseline.name} exists in the namespace"
         )
         return not_comparable(why, gated=True)
     allowed = float(baseline.max_regression_percent)

@@ -1,7 +1,7 @@
-"""A figure of one side with its noise, and the outcome of a comparison in words.
+"""A figure of one side with its noise, and the sentence on the outcome of a comparison.
 
-With several runs a side, each run is a fresh server and its figure is one value. With one run a
-side the values are its repeats, which all share the chance effects of that server.
+With several runs a side, each run is a fresh server and gives one value. With one run a side the
+values come from its repeats, which share the chance effects of their server.
 """
 
 import math
@@ -16,8 +16,8 @@ from benchrun.judge.throughput import arrivals_reason, common, compared_figure
 from benchrun.measure import SIGNIFICANT_DIGITS, Contrast, detected_text, mean_of
 
 ROUNDING_ERROR = (10.0 ** (1 - SIGNIFICANT_DIGITS)) ** 2 / 12
-"""Largest squared error of a logarithm from the rounding of results. It is added because values
-that agree to the last digit need not be equal."""
+"""Largest squared error of a logarithm that comes from rounding results. It is added to the noise,
+because values that agree to the last digit need not be equal."""
 ONE_REPEAT = "noise unknown: only one repeat"
 FEW_SERVERS = (
     f"a percentile is compared between {api.MIN_SERVERS_OF_PERCENTILES} "
@@ -35,9 +35,10 @@ class NoisyFigure:
     log_mean: Contrast | None = None  # None: the noise is not known.
     problem: str | None = None  # Why the value or the noise is None.
     of_arrivals: str | None = None
-    """Sentence if the arrivals set the throughput, because every run kept up with them."""
+    """Why the throughput can't be compared, if it is that of the arrivals because every run kept
+    up."""
     log_blocks: Mapping[int, float] = field(default_factory=dict)
-    """Block -> logarithm of the value; empty unless each run belongs to a different block."""
+    """Logarithm of the value, by block; empty unless each run belongs to a different block."""
 
 
 def figure_of(
@@ -46,10 +47,10 @@ def figure_of(
     side: Sequence[MeasuredRun],
     beside: Sequence[api.Result] = (),
 ) -> NoisyFigure:
-    """Return the figure that every run of the side has at a load point.
+    """Return a figure of one side at a load point, combined over its runs.
 
-    A throughput is taken from a part of the stage that the rows `beside` have too. The noise of a
-    single run comes from its repeats.
+    A throughput is taken from a part of the stage that the rows in `beside` have, too. The noise of
+    a single run comes from its repeats.
     """
     rows = rows_at(load_point, side)
     among = (*rows, *beside)
@@ -67,12 +68,12 @@ def figure_of(
 def throughput_at(
     load_point: str, runs: Sequence[MeasuredRun]
 ) -> api.ThroughputOf | None:
-    """Return which throughput is used to compare these runs at a load point."""
+    """Return from which part of a stage throughput is taken to compare these runs."""
     return common(rows_at(load_point, runs))
 
 
 def rows_at(load_point: str, runs: Sequence[MeasuredRun]) -> list[api.Result]:
-    """Return the rows of a load point, from the runs that have it."""
+    """Return the rows of a load point from those runs that have it."""
     return [row for run in runs if (row := run.row(load_point)) is not None]
 
 
@@ -141,7 +142,7 @@ def sentence(
     """Return the outcome of a comparison as a sentence.
 
     It has the number of changes by outcome, the largest loss, what was left out, the detectable
-    change, and the scope.
+    change, and for which servers it holds.
     """
     changes = [
         (load_point.load_point, change)
@@ -179,16 +180,16 @@ def sentence(
         parts.append(detected_text(detectable_percent))
     if any(change.low_percent is not None for _, change in changes):
         parts += [
-            "all intervals together hold with 95 % confidence, and so do all words",
+            "all intervals, and all outcomes, hold together with 95 % confidence",
             api.SCOPES[scope],
         ]
     return ". ".join(part[0].upper() + part[1:] for part in parts)
 
 
 def _most_marked(changes: Sequence[tuple[str, api.Change]]) -> list[str]:
-    """Return in words the largest change for the worse, else the largest for the better.
+    """Return, as text, the largest change for the worse, else the largest for the better.
 
-    Empty if nothing changed.
+    The list is empty if nothing changed.
     """
     for word, spoken, sign in (
         ("Worse", "the worst", 1),

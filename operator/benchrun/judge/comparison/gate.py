@@ -31,7 +31,7 @@ HERE: Mapping[Gate, Gate] = {
     "Regressed": "RegressedHere",
     "NotRegressed": "NotRegressedHere",
 }
-"""The word that replaces each gate result with one server on each side."""
+"""Text of each gate result if there is one server on each side."""
 ONE_SERVER = "undecided, one server a side"
 _ANSWERS: Mapping[Gate, str] = {
     "NotRegressed": "not regressed",
@@ -50,7 +50,7 @@ def answer(word: Gate, why: str, *, one_server_is_enough: bool) -> str:
 
 
 class _Loss(NamedTuple):
-    """How much worse a figure got, in logarithms; above 0 is worse."""
+    """How much worse a figure got, as a logarithm; above 0 is worse."""
 
     load_point: str
     hypothesis: Hypothesis
@@ -58,7 +58,7 @@ class _Loss(NamedTuple):
     limit: float
 
     def bound(self, *, is_lower: bool, error: float) -> str:
-        """Return the lower or upper bound of the loss at a one-sided `error`, in words."""
+        """Return the lower or upper bound of the loss at a one-sided `error`, as text."""
         reach = self.contrast.reach(1 - 2 * error)
         loss = self.contrast.estimate + (-reach if is_lower else reach)
         sign = -1 if self.hypothesis.metric in HIGHER_IS_BETTER else 1
@@ -76,10 +76,10 @@ def gate(
     *,
     max_regression_percent: float,
 ) -> tuple[Gate, str]:
-    """Decide the gate: return its result, and a sentence with the figure that decided.
+    """Decide the gate; return its result, and a sentence on the figure that decided it.
 
-    `required`: the load points that must be within the limit, with their hypotheses; None for a
-    load point that could not be compared. A throughput that the arrivals set is not tested.
+    `required` has the load points that must be within the limit, with their hypotheses, or None for
+    a load point that could not be compared. A throughput is not tested if the arrivals set it.
     """
     asked = [
         (load_point, hypothesis)
@@ -147,7 +147,7 @@ def _turned(contrast: significance.Contrast) -> significance.Contrast:
 def _loss(
     load_point: str, hypothesis: Hypothesis, max_regression_percent: float
 ) -> _Loss | None:
-    """Return the loss of a figure with its limit, or None if the noise is not known."""
+    """Return the loss of a figure and its limit, or None if the noise is not known."""
     contrast = hypothesis.contrast()
     share = max_regression_percent / 100
     if contrast is None:
@@ -166,11 +166,11 @@ def _loss(
 def _too_weak(
     asked: Sequence[tuple[str, Hypothesis]], losses: Sequence[_Loss]
 ) -> str | None:
-    """Return, in words, the noisiest figure whose comparison is too weak to decide.
+    """Return text on the noisiest figure whose comparison is too weak to decide, or None.
 
     Such a figure shows neither a change nor that it is within the limit, and the probability to
-    find a change from 0 to the limit was below 80 %. If the noise of a figure is not known, return
-    a text that says so. None if there is no such figure, or a figure is missing.
+    find a change from 0 to the limit was below 80 %. If the noise of a figure is unknown, the text
+    says so. Return None if no figure is too weak, or if a figure is missing.
     """
     if any(
         hypothesis.baseline.value is None or hypothesis.candidate.value is None

@@ -1,4 +1,4 @@
-"""The hypotheses of a comparison, each that a figure changed. All of them are tested together."""
+"""The hypotheses of a comparison: each says that one figure changed. All are tested together."""
 
 import math
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ class Hypothesis:
         return self.baseline.of_arrivals and self.candidate.of_arrivals
 
     def contrast(self) -> significance.Contrast | None:
-        """Return candidate minus baseline, in logarithms.
+        """Return the difference of candidate and baseline, as logarithms, with its noise.
 
         Return None if the noise of a side is unknown, or if the request rate sets both figures.
         """
@@ -70,7 +70,7 @@ class Hypothesis:
         )
 
     def detectable(self, *, error: float) -> float | None:
-        """Return the least true change, in logarithms, that a test finds with 80 % probability.
+        """Return the least true change, as a logarithm, that a test finds with 80 % probability.
 
         `error` is the test's significance level. The noise is assumed to be as measured. Return
         None if the two sides can't be tested against each other.
@@ -98,9 +98,9 @@ class Hypothesis:
 
 
 def family_error(hypotheses: Sequence[Hypothesis]) -> float:
-    """Return the significance level of one hypothesis if all together may err by 5 % (Bonferroni).
+    """Return the significance level of one hypothesis, so that all together err by at most 5 %.
 
-    Only hypotheses that can be tested count.
+    This is Bonferroni's correction. Only hypotheses that can be tested count.
     """
     return (1 - significance.CONFIDENCE) / max(
         1, sum(hypothesis.contrast() is not None for hypothesis in hypotheses)
@@ -172,8 +172,8 @@ def _answer(
 def _unanswered(hypothesis: Hypothesis) -> Change:
     """Build the change of a hypothesis that can't be tested.
 
-    That is so if a figure is missing, if the request rate sets both figures, or if the noise is
-    unknown. In the last case the change is a number without an interval.
+    It can't be tested if a figure is missing, if the request rate sets both figures, or if the
+    noise is unknown. In the last case the change is a number without an interval.
     """
     before = hypothesis.baseline
     after = hypothesis.candidate

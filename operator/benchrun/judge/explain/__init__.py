@@ -1,1 +1,1 @@
-"""Why requests waited, and the bottleneck of a load point."""
+"""Explain why requests waited, and what the bottleneck of a load point is."""

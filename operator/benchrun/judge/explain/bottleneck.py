@@ -26,10 +26,10 @@ from benchrun.measure import (
 
 
 def client_limits(finding: StageFinding) -> Bottleneck:
-    """Build the bottleneck Client: the client could not keep up.
+    """Build the bottleneck Client, for a client that could not keep up.
 
-    `finding` is ClientSaturated at its worst stage; its evidence has the figures that crossed their
-    thresholds.
+    `finding` is the finding ClientSaturated at its worst stage. Its evidence has the figures that
+    crossed their thresholds.
     """
     crossed = str(finding.evidence.get("crossed", "")).split(", ")
     seen = {
@@ -45,7 +45,7 @@ def client_limits(finding: StageFinding) -> Bottleneck:
 def throughput_is_flat(
     pair: OperatingPointPair, where: str, span: str = ""
 ) -> Bottleneck:
-    """Build the bottleneck Compute: more requests ran, and throughput did not grow.
+    """Build the bottleneck Compute for more running requests without more throughput.
 
     `where` is a text such as "from chat/rate=1 to chat/rate=4". `span` is the interval of the
     change, if it has one.
@@ -65,7 +65,10 @@ def throughput_is_flat(
 
 
 def kept_up(pressure: Pressure, point: OperatingPoint | None) -> Bottleneck:
-    """Build the bottleneck None: nothing waited, and no comparison shows a limit."""
+    """Build the bottleneck None for a server that kept up: no request waited.
+
+    No comparison with another load point shows a limit either.
+    """
     rate = f" at {number(point.throughput)} tok/s" if point is not None else ""
     sentence = (
         f"The server kept up{rate}: {number(pressure.running_mean)} requests ran on average and "
@@ -80,13 +83,13 @@ def kept_up(pressure: Pressure, point: OperatingPoint | None) -> Bottleneck:
 
 
 def one_at_a_time(pressure: Pressure) -> Bottleneck:
-    """Build the bottleneck None: at most one request was in flight, and none waited.
+    """Build the bottleneck None for a load with at most one request in flight, and none waiting.
 
-    A limit can only show if more requests could have run.
+    A limit can only show if several requests could run.
     """
     sentence = (
-        "No limit shows: at most 1 request was in flight at a time, so the latency of its steps "
-        "alone decides."
+        "No limit shows: at most 1 request was in flight at a time, so only the latency of the "
+        "engine's steps decides."
     )
     return bottleneck_of(
         "None", sentence, {"runningMax": rounded(pressure.running_max)}
@@ -96,7 +99,7 @@ def one_at_a_time(pressure: Pressure) -> Bottleneck:
 def steps_are_full(
     full: response_to_load.FullSteps, pressure: Pressure
 ) -> Bottleneck:
-    """Build the bottleneck Compute: the length of the queue did not change the throughput."""
+    """Build the bottleneck Compute for a throughput that does not depend on the queue's length."""
     sentence = (
         f"Prompt throughput holds at {number(full.prompt_rate)} tok/s (changing by "
         f"{full.change_percent:+.1f} %) while "
@@ -117,9 +120,9 @@ def steps_are_full(
 def held_back(pressure: Pressure, grew: OperatingPointPair | None) -> Bottleneck:
     """Build the bottleneck that keeps requests in the queue.
 
-    It is SequenceLimit if as many requests run as are allowed, KVMemory if as many run as fit into
-    the KV cache. Otherwise it is Unknown: requests wait for steps that may or may not be full.
-    `grew` is a comparison in which throughput still rose with the number of running requests.
+    It is SequenceLimit if as many requests run as the server allows, and KVMemory if as many run as
+    the KV cache holds. Otherwise it is Unknown: the steps of the engine may be full or not. `grew`
+    is a comparison in which throughput still rose with the number of running requests.
     """
     limit: LimitKind = "Unknown"
     waited = f"while {number(pressure.waiting_mean)} waited on average"
@@ -148,7 +151,7 @@ def held_back(pressure: Pressure, grew: OperatingPointPair | None) -> Bottleneck
         sentence = (
             f"Bottleneck unknown from this load alone: {running} ran, "
             f"{waited}{cache_in_use(pressure, ', with at most ')}; "
-            "throughput with another number running is not known."
+            "the throughput with another number of running requests is not known."
         )
     if grew is not None and limit != "Unknown":
         sentence = f"{sentence} {growth(grew)}."
@@ -168,7 +171,7 @@ def growth(pair: OperatingPointPair) -> str:
 
 
 def pair_evidence(pair: OperatingPointPair) -> Evidence:
-    """Return the numbers of a comparison as evidence."""
+    """Return the numbers of a comparison of two operating points as evidence."""
     return {
         "throughputLow": rounded(pair.low.throughput),
         "throughputHigh": rounded(pair.high.throughput),
@@ -183,7 +186,7 @@ def pair_evidence(pair: OperatingPointPair) -> Evidence:
 def bottleneck_of(
     limit: LimitKind, sentence: str, evidence: Evidence
 ) -> Bottleneck:
-    """Build a bottleneck; evidence that is None is left out."""
+    """Build a bottleneck, and leave out evidence that is None."""
     kept = {name: value for name, value in evidence.items() if value is not None}
     return Bottleneck(limit=limit, sentence=sentence, evidence=kept)
 
@@ -193,13 +196,13 @@ def bottleneck_of(
 # or nothing is known about it, the bottleneck is what keeps requests in the queue.
 
 MAX_PREEMPTED_PERCENT = 1.0
-"""Largest percentage of preempted requests. With more, much work is done twice, and throughput that
-does not grow proves nothing about compute."""
+"""Largest percentage of preempted requests. With more, much work is done twice, and a throughput
+that does not grow does not prove that compute is the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """All that is known of one role's servers at one load point."""
+    """What was measured at the servers of one role at one load point."""
 
     waiting: Waiting
     # Throughput and number running; None without samples or throughput.
@@ -216,7 +219,7 @@ class Observed:
 
     @property
     def queues(self) -> bool:
-        """Return whether requests waited in the server for more than a moment."""
+        """Return whether requests waited in the server in more than a few samples."""
         found = self.pressure
         return (
             found is not None
@@ -226,7 +229,7 @@ class Observed:
 
     @property
     def works_twice(self) -> bool:
-        """Return whether there were more than a few preemptions; False if unknown."""
+        """Return whether preemptions made much of the work be done twice; False if unknown."""
         preemptions = (
             self.pressure.preemptions if self.pressure is not None else None
         )
@@ -239,15 +242,16 @@ class Observed:
     def comparable(self) -> OperatingPoint | None:
         """Return the operating point if it can be compared with others, else None.
 
-        It can't if the client limits its throughput, or if much work was done twice (preemptions).
+        It can't be compared if the client limits its throughput, or if preemptions made much of the
+        work be done twice.
         """
         return None if self.works_twice or self.client is not None else self.point
 
 
 def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottleneck:
-    """Decide the bottleneck of a load point.
+    """Decide what the bottleneck of a load point is.
 
-    `others`: the comparable operating points of the other load points of its workload.
+    `others` has the comparable operating points of the other load points of its workload.
     """
     # A client that is late and yet keeps a queue at the server is not the bottleneck.
     if observed.client is not None and not observed.queues:

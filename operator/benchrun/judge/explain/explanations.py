@@ -1,7 +1,7 @@
-"""Answers to common questions about a load point.
+"""Answer common questions about a load point.
 
-The questions are which repeat to believe (prefix cache or compilation), why answers are short, and
-what the longest sequence limits.
+The questions are which repeat to use (cache hits or compilation may distort some), why answers are
+short, and what the server's longest sequence limits.
 """
 
 import re
@@ -71,7 +71,7 @@ _SENTENCES: Mapping[str, str] = {
 
 
 def figures_by_repeat(stages: Sequence[StageFacts]) -> dict[str, list[float]]:
-    """Return each figure with one value a stage, in the order of the stages.
+    """Return figures by name, each with one value for each stage in the order of the stages.
 
     A figure that is unknown for a stage is left out.
     """
@@ -114,10 +114,10 @@ def with_true_runs(
     thresholds: Thresholds,
     earlier: Mapping[str, str],
 ) -> list[Result]:
-    """Return the rows, each with an explanation of which of its repeats to believe.
+    """Return the rows, each with an explanation of which of its repeats to use.
 
-    `earlier` names, for a load point, the earlier one whose prompts begin alike, if that is known.
-    A row that has nothing to compare stays unchanged.
+    `earlier` maps a load point to an earlier one whose prompts begin alike, if that is known. A row
+    without repeats to compare stays unchanged.
     """
     seconds = next(
         (s.startup.compile_seconds for s in servers if s.startup is not None), None
@@ -143,7 +143,7 @@ def with_true_runs(
 
 
 def with_limit_told_once(rows: Sequence[Result]) -> list[Result]:
-    """Return the rows with only the first explanation of what each server flag limits.
+    """Return the rows, with the explanation of each server flag only in the first row.
 
     The flag means the same at every load point.
     """
@@ -162,12 +162,11 @@ _TOLD_ONCE = {"MaxModelLen", "StepTokens"}
 def _true_run(
     row: Result, earlier: Result | None, seconds: float | None, hits_from: float
 ) -> Explanation | None:
-    """Explain which repeats of a row to believe; return None if there is nothing to compare.
+    """Explain which repeats of a row to use; return None if there is nothing to compare.
 
-    `earlier` is the row of an earlier load point whose prompts begin alike; None if none is known.
-    `seconds` is how long torch.compile took before the server was healthy. `hits_from` is a
-    percentage of the prompt tokens: with more prefix cache hits, a repeat counts as answered from
-    the cache.
+    `earlier` is the row of an earlier load point whose prompts begin alike, or None. `seconds` is
+    how long torch.compile took before the server was healthy. `hits_from` is a percentage of the
+    prompt tokens: a repeat with more prefix cache hits counts as answered from the cache.
     """
     every = range(row.repeats)
     compiled = row.by_repeat.get("compilations", [])
@@ -209,7 +208,7 @@ def _true_run(
 
 
 def _sent_before(row: Result, earlier: Result | None) -> Evidence:
-    """Return as evidence the earlier load point, and the prompt lengths there and in this row."""
+    """Return as evidence the earlier load point, and the prompt lengths at both load points."""
     if earlier is None:
         return {}
     tokens = [
@@ -224,7 +223,7 @@ def _sent_before(row: Result, earlier: Result | None) -> Evidence:
 
 
 def _apart(row: Result, true: Sequence[int], others: Sequence[int]) -> Evidence:
-    """Return the mean latency of both groups of repeats, and their difference in percent.
+    """Return the mean latencies of two groups of repeats, and their difference in percent.
 
     The latency is TTFT, or E2EL if TTFT is unknown. If both are unknown, the evidence only names
     the repeats.
@@ -274,7 +273,7 @@ def _hits(row: Result, places: Sequence[int]) -> Evidence:
 
 
 def _numbers(places: Sequence[int]) -> str:
-    """Return the repeats as text, counted from 1."""
+    """Return the numbers of the repeats as text, counted from 1."""
     shown = ", ".join(str(place + 1) for place in places[:MAX_NAMED])
     return shown + (
         f" and {len(places) - MAX_NAMED} more" if len(places) > MAX_NAMED else ""
@@ -286,10 +285,10 @@ def length_explanations(
 ) -> list[Explanation]:
     """Explain the lengths of prompts and answers at a measured load point.
 
-    The explanations say why answers are short, what the longest sequence limits, and whether the
-    server splits prompts over several steps. `step_tokens` is the most tokens of a step, None if
-    the spec does not set it. Return an empty list if nothing was answered, or if it is unknown how
-    long answers were.
+    The explanations say why answers are short, what the server's longest sequence limits, and
+    whether the server splits prompts over several steps. `step_tokens` is the most tokens of a
+    step, None if the spec does not set it. Return an empty list if nothing was answered, or if the
+    lengths of answers are unknown.
     """
     columns = [stage.requests for stage in load_point.stages]
     rows = (
@@ -316,9 +315,10 @@ def length_explanations(
 def _step_tokens(
     step_tokens: int | None, engine: Engine, *, longest: int
 ) -> Explanation | None:
-    """Explain that no prompt is longer than a step; return None if one is, or without a limit.
+    """Explain that every prompt is shorter than the token limit of a step.
 
-    A shorter prompt may be split too, in a step that other requests fill.
+    Return None if a prompt is longer, or if there is no limit. Even a shorter prompt may be split,
+    if other requests fill a part of the step.
     """
     if step_tokens is None or longest > step_tokens:
         return None
@@ -369,11 +369,10 @@ def _max_model_len(
     engine: Engine,
     lengths: Sequence[tuple[int, int, int]],
 ) -> Explanation | None:
-    """Explain the longest sequence if requests in flight together have more tokens than that.
+    """Explain max-model-len if the requests in flight together have more tokens than it.
 
     The tokens in flight follow from Little's law. `lengths` holds the prompt, output and expected
-    output tokens of each answer. Return None if they are not more, or if the limit is
-    unknown.
+    output tokens of each answer. Return None if they do not have more, or if the limit is unknown.
     """
     texts = [
         edge.models or ""
@@ -414,7 +413,7 @@ def _max_model_len(
 def _explanation(
     question: str, answer: str, evidence: Evidence, **words: str
 ) -> Explanation:
-    """Return the explanation; `words` are used in its sentence but are not evidence."""
+    """Build the explanation; its sentence may use `words`, which are not part of the evidence."""
     known = {name: value for name, value in evidence.items() if value is not None}
     sentence = in_words(
         _SENTENCES.get(answer) or _SENTENCES[question], {**known, **words}

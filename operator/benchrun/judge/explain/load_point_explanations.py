@@ -1,6 +1,7 @@
-"""Why requests waited, and what the bottleneck is, for every load point of a run.
+"""Explain why requests waited and what the bottleneck is, for every load point of a run.
 
-A load point is explained by its own figures, then by comparison with others of its workload.
+A load point is explained by its own figures, then by comparison with other load points of its
+workload.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -23,7 +24,7 @@ from benchrun.names import (
 )
 
 Limits = Mapping[str, measure.ServerLimits]
-"""Role -> limits of one of its servers, which are all alike."""
+"""Limits of one server, by role; the servers of a role are all alike."""
 
 
 class QueueExplanation(NamedTuple):
@@ -48,7 +49,8 @@ def explanations(
 ) -> Mapping[str, QueueExplanation]:
     """Return the explanation of every measured load point, by its id.
 
-    Load points that are not in `trusted` are explained too, but none is compared with them.
+    Load points that are not in `trusted` are explained, too, but other load points are not compared
+    with them.
     """
     by_workload: dict[str, dict[str, Seen]] = {}
     for load_point_id, roles in seen.items():
@@ -102,9 +104,10 @@ def _explanation(seen: Seen, others: Sequence[Seen]) -> QueueExplanation:
 def seen_at(
     load_point: LoadPointContext, found: Sequence[StageFinding], limits: Limits
 ) -> Seen:
-    """Return what the explanation of a measured load point rests on, by role.
+    """Return what is needed to explain a measured load point, by role.
 
-    `found` holds the findings of the load point, before the spec changes their severities.
+    `found` holds the findings of the load point, with the severities that they had before the spec
+    changed them.
     """
     windows = [window for stage in load_point.stages for window in stage.windows]
     roles = list(dict.fromkeys(window.role for window in windows)) or [ROLE_SERVER]
@@ -165,9 +168,9 @@ def _observed(
 
 
 GAUGE_APART = 0.25
-"""Largest difference between the mean of a gauge's samples and the mean by the counters, as a share
-of the larger one. If they differ more, the samples do not give a mean: most were taken between two
-batches, or between two steps."""
+"""Largest difference between the mean of a gauge's samples and the mean that the servers' counters
+give, as a share of the larger one. With a larger difference the samples do not give the mean,
+because most were taken at the same phase of a batch or a step."""
 
 
 def gauge_is_mean(gauge: float, by_counters: float | None) -> bool:
@@ -175,7 +178,7 @@ def gauge_is_mean(gauge: float, by_counters: float | None) -> bool:
 
     `gauge` is the mean of the samples. If requests begin and end together, or if steps are long,
     some phases are sampled too often. So it is compared with `by_counters`, the mean that follows
-    from the servers' times. It is believed if that is None.
+    from the servers' times. Without that mean, return True.
     """
     return by_counters is None or abs(gauge - by_counters) <= GAUGE_APART * max(
         gauge, by_counters
@@ -202,12 +205,12 @@ def running_by_counters(load_point: LoadPointContext) -> float | None:
 def _by_times(
     under: measure.Pressure, running: float, waiting: float | None
 ) -> measure.Pressure:
-    """Return the pressure with means from the servers' times instead of those of the gauges.
+    """Return the pressure with means from the servers' times instead of the gauges.
 
     `running` and `waiting` are these means. Between two samples the KV cache may have been fuller,
-    and as many requests may have run as allowed. So the mean usage of the cache, and a lack of step
-    tokens as the cause, are left out. A full cache, or as many running requests as allowed, still
-    count if a sample shows them.
+    and as many requests may have run as the server allows. So the mean usage of the cache is left
+    out, and a limit of tokens per step is not given as the cause. A full cache, or as many running
+    requests as the server allows, still count if a sample shows them.
     """
     hold = None if under.hold is measure.Hold.STEP else under.hold
     was_full = hold is measure.Hold.KV_CACHE
@@ -225,12 +228,12 @@ def _by_times(
 def _all_served(
     load_point: LoadPointContext, found: Sequence[StageFinding]
 ) -> bool:
-    """Return whether an open loop set the throughput: all requests that it sent were served."""
+    """Return whether all requests of an open loop were served, so that it set the throughput."""
     return load_point.expected.load.is_open and kept_up(load_point.stages, found)
 
 
 class _QueueTimes(NamedTuple):
-    """How long requests waited, and how many, by the servers' own count, over all stages.
+    """How long requests waited and how many, as the servers counted over all stages.
 
     Both are None if a server was not read at both ends of a stage.
     """
@@ -240,7 +243,7 @@ class _QueueTimes(NamedTuple):
 
 
 def _queue_times(load_point: LoadPointContext, role: str) -> _QueueTimes:
-    """Return how long the requests to a role waited, and how many of them, on average."""
+    """Return how long requests to a role waited on average, and how many waited."""
     edges = [
         measure.counters.by_role(stage.edges).get(role, ())
         for stage in load_point.stages
@@ -280,7 +283,7 @@ def _point(
 ) -> measure.OperatingPoint | None:
     """Return the operating point of a role: tokens a second, running requests and KV cache usage.
 
-    Only tokens that the role computes count. If every stage has a steady part, only tokens in the
+    Only tokens that this role computes count. If every stage has a steady part, only tokens in the
     steady parts count. Return None without samples or tokens.
     """
     found = throughputs(load_point.stages)

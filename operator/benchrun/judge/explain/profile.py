@@ -1,11 +1,11 @@
-"""What a profile shows: whether kernels compute, wait for memory, or wait for the host.
+"""Explain what a profile shows: kernels compute, wait for memory, or wait for the host.
 
-It is a rule of thumb, given with its numbers. The share of the time in which no kernel ran shows a
-wait for the host. Compute or memory is decided by the roofline model (Williams, Waterman, Patterson
-2009). A matrix of weights is read once a step and used for each token of the step. A 16-bit weight
-has two bytes and takes two operations a token, so a step has as many operations a byte as it has
-tokens. If that is fewer than the device can do for each byte that it reads, the device waits for
-memory. Attention over long contexts is not counted.
+The answer is a rule of thumb, given with its numbers. If no kernel ran in a large share of the
+time, the GPU waited for the host. Otherwise the roofline model (Williams, Waterman, Patterson 2009)
+decides between compute and memory. A matrix of weights is read once a step and used for each token
+of the step. A 16-bit weight has two bytes and takes two operations a token, so a step has as many
+operations a byte as it has tokens. If that is fewer than the device can do for each byte that it
+reads, the device waits for memory. Attention over long contexts is not counted.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,10 @@ _BEHIND = {
     "hostPercent": "no kernel ran in {} % of the time",
     "stepTokens": "a step has {} tokens",
 }
-LOST = "the server or its client ended before it was taken; every stage was measured before"
+LOST = (
+    "the server or its client ended before the profile was taken; every stage was "
+    "measured before"
+)
 
 
 def profile_status(found: ProfileResult | None) -> ProfileStatus:
@@ -131,7 +134,7 @@ def profiled_row(
 ) -> Result | None:
     """Return the row of the load that was profiled: the highest load point of its workload.
 
-    None if there is no profile, or no row of its workload.
+    Return None if there is no profile, or no row of its workload.
     """
     workload = profile.evidence.get("workload") if profile is not None else None
     return max(
@@ -157,7 +160,7 @@ def backed(results: list[Result], profile: ProfileStatus | None) -> list[Result]
 
 
 def with_profile(before: Bottleneck, profile: ProfileStatus) -> Bottleneck:
-    """Return the bottleneck Compute with the profile's result added to its sentence.
+    """Add the profile's result to the sentence of the bottleneck Compute.
 
     Any other bottleneck is returned unchanged.
     """

@@ -1,9 +1,9 @@
-"""Which prompts of a stage begin like prompts that were sent before.
+"""Find out which prompts of a stage begin like prompts that were sent before.
 
-This is computed from the spec, not measured: from a random dataset's generator and seed, and from
-test requests. It assumes that nothing but the run was sent, and that the server keeps all that it
-computed. So the share is the most that a prefix cache can find; it is shown beside what the server
-did find.
+This is not measured, but computed from the spec: from the generator and seed of random datasets,
+and from test requests. It assumes that only the run sent prompts, and that the server kept
+everything in its cache. So the result is the most that a prefix cache can find. It is shown beside
+what the server found.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,8 @@ from benchrun.plan.old_vllm_stream import old_draws
 from benchrun.plan.stages import PlannedStage
 
 Family = tuple[str | int, ...]
-"""Key of stages whose prompts begin alike, the n-th prompt of one like the n-th of the others."""
+"""Key of stages whose prompts begin alike: the n-th prompt of one like the n-th prompt of the
+others."""
 
 
 class Beginnings(NamedTuple):
@@ -59,7 +60,7 @@ class _Sent(NamedTuple):
 def beginnings(
     spec: BenchmarkRunSpec, *, last: str, block_tokens: int
 ) -> dict[str, Beginnings]:
-    """Return stage id -> how the stage's prompts begin, up to the `last` stage that was measured.
+    """Return how the prompts of each stage begin, by stage id, up to the `last` measured stage.
 
     Stages are in the order of the plan. A stage without random prompts and without a test request
     is left out, because nothing is known of it.
@@ -85,7 +86,7 @@ def _of_stage(
     sent: dict[Family, _Sent],
     block_tokens: int,
 ) -> Beginnings:
-    """Return how the prompts of one stage begin, and add them to `sent`."""
+    """Return how the prompts of one stage begin, and add its prompts to `sent`."""
     prompts = _prompts(spec, stage, data)
     before = sent.get(prompts.family) if prompts.family is not None else None
     known = [] if before is None else before.tokens[: len(prompts.tokens)]
@@ -181,15 +182,16 @@ _GENERATORS: Mapping[str, str] = {
     "benchrun": "none begins like another",
 }
 _SENTENCE = (
-    "[Prompts by the random generator of {generator}: {begins}.][ {tested}.]"
-    "[ Prompts that begin alike were sent before by {earlierLoadPoint}.]"
-    "[ Of the prompt tokens {computedPercent} % were sent before.]"
-    "[ In the last repeat {laterPercent} %.][ The server found {hitPercent} % in its cache.]"
-    "[ {off}.][ {means}.]"
+    "[Prompts by the random generator of {generator}: {begins}.][ {tested}.][ "
+    "Prompts that begin alike were sent before by {earlierLoadPoint}.][ Of the "
+    "prompt tokens {computedPercent} % were sent before.][ In the last repeat "
+    "{laterPercent} % were.][ The server found {hitPercent} % in its cache.][ "
+    "{off}.][ {means}.]"
 )
 _OWN = "benchrun"
 _MEANS: Mapping[str, str] = {
-    "SentBefore": "A server with a prefix cache need not compute what begins alike",
+    "SentBefore": "A server with a prefix cache need not compute beginnings that "
+    "were sent before",
     "TestRequest": "The other prompts are new: they are computed",
     "NewPrompts": "All are new: they are computed",
 }
@@ -200,10 +202,10 @@ def with_beginnings(
     found: Mapping[str, Beginnings],
     stages: Mapping[str, Sequence[str]],
 ) -> list[Result]:
-    """Add to the rows an explanation of whether the beginnings of their prompts were sent before.
+    """Return the rows, with an explanation of whether prompts began like earlier ones.
 
-    A row gets one if vLLM's generator made its prompts, or if a test request was sent. `stages`
-    has the measured stages of each load point, in the order of repeats.
+    A row gets one if vLLM's generator made its prompts, or if a test request was sent. `stages` has
+    the measured stages of each load point, in the order of repeats.
     """
     return [
         _explained(row, [found[s] for s in stages[row.load_point] if s in found])
@@ -255,7 +257,10 @@ def _earlier_load_point(of: Beginnings) -> str | None:
 def earlier_load_points(
     found: Mapping[str, Beginnings], stages: Mapping[str, Sequence[str]]
 ) -> dict[str, str]:
-    """Return load point -> load point that sent prompts which begin alike before its own."""
+    """Return for each load point an earlier one whose prompts began alike.
+
+    Load points without such an earlier one are left out.
+    """
     first = {
         load_point: found[ids[0]]
         for load_point, ids in stages.items()

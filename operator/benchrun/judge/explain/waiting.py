@@ -1,4 +1,4 @@
-"""Why requests waited in the server, in a sentence with its numbers."""
+"""Explain why requests waited in the server, in a sentence with its numbers."""
 
 from benchrun.api import Waiting, WaitingReason
 from benchrun.judge.rules.load import Overload
@@ -8,9 +8,10 @@ from benchrun.measure import Hold, MeanLengths, Pressure, ServerLimits, rounded
 # Share of the samples: a rarer queue is just the beginning of the load.
 MIN_QUEUED_SHARE = 0.1
 MIN_QUEUE_MS = 1.0
-"""Least mean wait that matters, in milliseconds, by the servers' own count."""
+"""Least mean wait, in milliseconds as the servers count it, that matters."""
 STAYED_SHARE = 0.95
-"""If the mean of running requests is at least this share of the limit, they "stayed" at it."""
+"""Requests "stayed" at the limit if the mean number of running requests is at least this share of
+it."""
 
 
 def percent(value: float | None) -> str:
@@ -33,11 +34,10 @@ def waiting(
 ) -> Waiting:
     """Explain why requests waited in the server.
 
-    `pressure` is None if no sample caught the server busy. `overload` is set if an open loop's
-    arrivals exceed the completed requests. `queue_ms` is the mean wait of a request by the servers'
-    own count, which also covers the time between samples. `waiting_by_times` is the mean number of
-    waiting requests by the same count: if it shows a queue that the samples missed, the reason is
-    unknown.
+    `pressure` is None if no sample caught the server busy. `overload` is set if an open loop sends
+    more requests than are completed. `queue_ms` is the mean wait of a request as the servers count
+    it, which also covers the time between samples. `waiting_by_times` is the mean number of waiting
+    requests by the same count. If it shows a queue that the samples missed, the reason is unknown.
     """
     if pressure is None and queue_ms is not None and queue_ms < MIN_QUEUE_MS:
         found = Waiting(
@@ -87,7 +87,7 @@ def waiting(
 
 
 def _missed_a_queue(pressure: Pressure, by_times: float | None) -> bool:
-    """Return whether, by the servers' own times, more requests waited than are just entering."""
+    """Return whether, by the servers' own times, there was a queue that the samples missed."""
     least = max(MIN_WAITING, MIN_QUEUED_SHARE * pressure.running_mean)
     return by_times is not None and by_times >= least
 
@@ -95,7 +95,7 @@ def _missed_a_queue(pressure: Pressure, by_times: float | None) -> bool:
 def _reason(
     pressure: Pressure, limits: ServerLimits, lengths: MeanLengths | None
 ) -> tuple[WaitingReason, str]:
-    """Return the reason and its sentence, for a server that is not beyond its capacity."""
+    """Return the reason and its sentence, for a server whose capacity exceeds the arrivals."""
     usage = pressure.kv_max_percent
     if pressure.queued < MIN_QUEUED_SHARE * pressure.samples:
         return "None", (
@@ -150,7 +150,7 @@ def _reason(
 
 
 def cache_in_use(pressure: Pressure, before: str) -> str:
-    """Return a text with the highest usage of the KV cache; empty if it is not known.
+    """Return a text with the highest usage of the KV cache; empty if it is unknown.
 
     The text begins with `before`, such as "with at most 9.4 % of the KV cache in use".
     """
@@ -161,7 +161,7 @@ def cache_in_use(pressure: Pressure, before: str) -> str:
 
 
 def held_at(pressure: Pressure) -> str:
-    """Return in words how many requests ran while others waited.
+    """Return as text how many requests ran while others waited.
 
     An example is "running stayed at 256, the server's max-num-seqs". It says "reached" instead of
     "stayed at" if requests that end together leave the gauge below the limit for a part of each
@@ -211,7 +211,7 @@ def _beyond_capacity(pressure: Pressure, overload: Overload) -> Waiting:
 def pressure_evidence(
     pressure: Pressure, *names: str
 ) -> dict[str, float | str | None]:
-    """Return the named figures that are known; without names, all that are known."""
+    """Return those of the named figures that are known; without names, all known figures."""
     figures = {
         "samples": pressure.samples,
         "queuedSamples": pressure.queued,

@@ -1,4 +1,4 @@
-"""Rules that look for what makes a measurement invalid or suspect.
+"""Rules that find what makes a measurement Invalid or Suspect.
 
-Each file has one family of rules, with the texts of its codes.
+Each file has one family of rules, and the sentences that results show for their findings.
 """

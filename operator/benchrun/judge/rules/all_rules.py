@@ -1,7 +1,7 @@
-"""The rules of all families, applied to stages, load points and runs.
+"""Apply the rules of all families to stages, load points and runs.
 
-Also the verdict, the list and the sentences of what they find. Results show findings in the order
-of `Code`.
+The verdict, the merged list of findings and their sentences are made here, too. Results show
+findings in the order of the members of `Code`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -75,7 +75,7 @@ SENTENCES: Mapping[Code, rule.Sentence] = {
 
 
 def evidence_sentence(code: Code, evidence: Evidence) -> str:
-    """Return the evidence of a finding as a sentence of at most 1,000 bytes."""
+    """Return the sentence that states a finding's evidence, at most 1,000 bytes long."""
     words = SENTENCES[code]
     return sentence(
         rule.in_words(words, evidence)
@@ -85,7 +85,7 @@ def evidence_sentence(code: Code, evidence: Evidence) -> str:
 
 
 def judge_stage(stage: StageFacts) -> list[StageFinding]:
-    """Return everything that any rule finds at one stage."""
+    """Apply every rule of a stage and return all findings."""
     return _with_note(
         (each for find in STAGE_RULES for each in find(stage)), stage.id
     )
@@ -109,7 +109,7 @@ def judge_load_point(load_point: LoadPointContext) -> list[StageFinding]:
 
 
 def judge_run(run: RunContext) -> list[StageFinding]:
-    """Return what the rules of whole runs find; each finding names its load point."""
+    """Apply the rules of whole runs and return their findings; each names its load point."""
     return [
         each
         for find in RUN_RULES
@@ -137,7 +137,7 @@ def _with_note(found: Found, where: str) -> list[StageFinding]:
 
 
 def verdict_of_findings(findings: Iterable[StageFinding]) -> Verdict:
-    """Return the verdict of a judged stage or load point; a Note leaves it Valid."""
+    """Return the verdict that findings give a stage or load point; a Note leaves it Valid."""
     return (
         worst_verdict(
             "Valid" if finding.severity == "Note" else finding.severity
@@ -148,14 +148,15 @@ def verdict_of_findings(findings: Iterable[StageFinding]) -> Verdict:
 
 
 MAX_FINDINGS_BYTES = 28_000
-"""Bytes of a run's findings: all codes with all that is said of them would take half a status."""
+"""Most bytes of a run's findings. Findings of all codes with all their texts would fill half of a
+status."""
 
 
 def aggregate(findings: Iterable[StageFinding]) -> list[Finding]:
     """Merge the findings into one entry per code.
 
-    The worst come first, then the order is that of the codes. An entry has the evidence of the
-    worst stage. Together they take at most `MAX_FINDINGS_BYTES`, see `within`.
+    The most severe entries come first; entries of the same severity are in the order of `Code`. An
+    entry has the evidence of the worst stage. `within` cuts the entries to `MAX_FINDINGS_BYTES`.
     """
     by_code: dict[Code, list[StageFinding]] = {}
     for finding in findings:
@@ -166,10 +167,10 @@ def aggregate(findings: Iterable[StageFinding]) -> list[Finding]:
 
 
 def within(max_bytes: int, entries: Iterable[Finding]) -> list[Finding]:
-    """Cut entries until they take at most `max_bytes`, beginning with the last one.
+    """Shorten entries, the last one first, until all together take at most `max_bytes`.
 
-    First they lose meaning and remedy, which `benchrun explain` has, then their evidence, whose
-    figures are in the sentence. Code, severity and sentence stay.
+    First the entries lose meaning and remedy, which `benchrun explain` shows as well. Then they
+    lose their evidence, whose figures are also in the sentence. Code, severity and sentence stay.
     """
     kept = list(entries)
     size = json_bytes(kept, exclude_none=False)

@@ -1,7 +1,8 @@
-"""An overloaded client, and TTFT that is longer at the client than at the server.
+"""Rules on the client: is it overloaded, and is TTFT longer there than at the server?
 
-A client may have more to do than it can, or its processes may not begin together. TTFT that is
-longer without the client's doing comes from a slow path, a busy API server, or neither.
+A client is overloaded if it sends late or uses up its CPU. Its processes may also start at
+different times. If TTFT is longer at the client and the client is not the cause, then the cause is
+a slow network path, a busy API server of vLLM, or unknown.
 """
 
 import math
@@ -33,8 +34,8 @@ from benchrun.measure import (
 # Name of TTFT at the client that neither the servers nor the path account for, in evidence.
 GAP = "unexplainedMs"
 SHOWN_STOLEN_PERCENT = 5.0
-"""Percent of stolen CPU time from which it is named: any virtual machine loses a little. The
-evidence always has it."""
+"""Least percentage of stolen CPU time that the sentence mentions, because any virtual machine loses
+a little. The evidence always has the percentage."""
 
 # Sentences by the worst sign of an overloaded client.
 _SIGN_SENTENCES: Mapping[str, str] = {
@@ -67,9 +68,9 @@ class Sign(NamedTuple):
 def client_saturated(stage: StageFacts) -> Found:
     """Find a client that can't keep up with its load.
 
-    The signs are late sends, a late event loop or a full core, and TTFT beyond the server's own
-    where these account for it. Offline there are no signs, as the engine's own process takes the
-    times.
+    The signs are late sends, a late event loop, a CPU core in full use, and a TTFT that is longer
+    than at the server because of these. An offline engine has none of these signs, because it
+    measures the times in its own process.
     """
     client = stage.record.client
     crossed = crossed_signs(stage)
@@ -78,7 +79,11 @@ def client_saturated(stage: StageFacts) -> Found:
         return (
             []
             if known
-            else [NotChecked(Code.CLIENT_SATURATED, "unknown: event-loop lag")]
+            else [
+                NotChecked(
+                    Code.CLIENT_SATURATED, "the client's event-loop lag is unknown"
+                )
+            ]
         )
     worst = max(
         crossed, key=lambda sign: (sign.load > sign.invalid_factor, sign.load)
@@ -106,7 +111,7 @@ def client_saturated(stage: StageFacts) -> Found:
 
 
 def saturated_sentence(evidence: Evidence) -> str:
-    """Return the sentence of a ClientSaturated finding, by the worst sign in its evidence."""
+    """Return the sentence of a ClientSaturated finding; it names the worst sign."""
     worst = _SIGN_SENTENCES.get(
         str(evidence.get("worst")), "These thresholds were crossed: {crossed}"
     )
@@ -121,7 +126,7 @@ def saturated_sentence(evidence: Evidence) -> str:
 
 
 def client_throttled(stage: StageFacts) -> Found:
-    """Find a client that the kernel held back in any CPU period."""
+    """Find a client that the kernel throttled in at least one CPU period."""
     periods = stage.record.client.throttled_periods
     if periods == 0 or stage.expected.offline:
         return []
@@ -152,10 +157,11 @@ def crossed_signs(stage: StageFacts) -> list[Sign]:
 
 
 def _made_gap(stage: StageFacts) -> bool:
-    """Return whether the client can have caused the TTFT gap.
+    """Return whether the client can have caused the gap between its TTFT and the servers'.
 
-    A full core may cause any gap. Otherwise the core must have been busy or the event loop late,
-    and the gap no longer than the turns of the event loop in a TTFT, each as late as the p99 lag.
+    A CPU core in full use can cause any gap. Otherwise two things must be true: the core was busy
+    or the event loop was late, and the gap is not longer than a few turns of the event loop, each
+    late by the p99 lag.
     """
     thresholds = stage.thresholds
     lag_ms = milliseconds(stage.record.client.lag_p99_us) or 0.0
@@ -205,7 +211,7 @@ def _cores(stage: StageFacts) -> float | None:
 def _lag_threshold_ms(stage: StageFacts) -> float:
     """Return the threshold of the client's lag in milliseconds.
 
-    The threshold is a share of the shortest duration that a late client distorts, with a minimum.
+    It is a share of the shortest duration that a late client distorts, but not less than a minimum.
     """
     bent = [
         ms
@@ -281,10 +287,10 @@ def stolen_percent(stage: StageFacts) -> float | None:
 
 
 def shards_out_of_step(stage: StageFacts) -> Found:
-    """Find client processes that may have begun too far apart.
+    """Find client processes that may have started the load at different times.
 
-    The time between the first start and the last is measured with the gate's clock. The error with
-    which the processes know that clock is added.
+    The time between the first start and the last is measured with the clock of the gate, the server
+    at which the processes meet before they start. The uncertainty of the other clocks is added.
     """
     shards = stage.record.shards
     threshold = stage.thresholds.skew_suspect_ms
@@ -313,8 +319,8 @@ _CODES = [Code.FRONTEND_SATURATED, Code.CLIENT_SERVER_GAP]
 def path_slow(stage: StageFacts) -> Found:
     """Find a network path that is slow or loses packets.
 
-    It is slow if the median round trip is long beside TTFT. The round trips are measured one after
-    the other before the first stage.
+    The path is slow if the median round trip is long compared with TTFT. The round trips were
+    measured one after the other before the first stage.
     """
     trips = stage.record.round_trips
     lost_segments = stage.record.client.lost_segments
@@ -369,11 +375,11 @@ def path_slow(stage: StageFacts) -> Found:
 
 
 def gap_beyond_client(stage: StageFacts) -> Found:
-    """Find a TTFT that is longer at the client than path and client explain.
+    """Find a TTFT gap between client and server that neither client nor network explains.
 
-    The cause is vLLM's API server if that uses most of a core, otherwise it is unknown. A server
-    counts TTFT from the moment at which its API server has read the request: only the client's TTFT
-    includes a wait before that.
+    If vLLM's API server uses most of a CPU core, it is the cause; otherwise the cause is unknown.
+    The server measures TTFT from the moment when its API server has read the request. Only the
+    client's TTFT includes a wait before that moment.
     """
     if stage.expected.offline or not stage.answered:
         return []
@@ -384,7 +390,9 @@ def gap_beyond_client(stage: StageFacts) -> Found:
     gap_ms = unexplained_gap_ms(stage)
     threshold = gap_threshold_ms(stage)
     if gap_ms is None:
-        return [NotChecked(code, "unknown: TTFT at the servers") for code in codes]
+        return [
+            NotChecked(code, "TTFT at the servers is unknown") for code in codes
+        ]
     if gap_ms <= threshold:
         return []
     # CPU of the busiest server; None where no metrics page has it: with several API servers vLLM
@@ -426,7 +434,8 @@ def gap_beyond_client(stage: StageFacts) -> Found:
     unknown = (
         [
             NotChecked(
-                Code.FRONTEND_SATURATED, "unknown: CPU seconds of the API server"
+                Code.FRONTEND_SATURATED,
+                "the CPU seconds of vLLM's API server are unknown",
             )
         ]
         if cores is None
@@ -451,8 +460,9 @@ SENTENCES: Mapping[Code, Sentence] = {
     Code.CLIENT_SATURATED: saturated_sentence,
     Code.PATH_SLOW: (
         "[A round trip to the server takes {roundTripMs} ms (threshold {lineMs} "
-        "ms), within a mean TTFT of {meanTtftMs} ms. ][TCP lost {lostSegments} "
-        "segments in {answered} answers (threshold {suspectSegments}).]"
+        "ms), compared with a mean TTFT of {meanTtftMs} ms. ][TCP lost "
+        "{lostSegments} segments in {answered} answers (threshold "
+        "{suspectSegments}).]"
     ),
     Code.FRONTEND_SATURATED: (
         "vLLM's API server used {apiServerCores} cores (threshold "

@@ -24,7 +24,7 @@ MAX_ERROR_CHARS = 300
 
 
 def requests_failed(stage: StageFacts) -> Found:
-    """Find failed requests: all of them, or more than the threshold."""
+    """Find stages in which all requests failed, or more than the threshold allows."""
     requests = len(stage.requests.ok)
     failed = failed_requests(stage.record)
     errors = stage.record.errors
@@ -62,7 +62,7 @@ def requests_failed(stage: StageFacts) -> Found:
 
 
 def no_output(stage: StageFacts) -> Found:
-    """Find answers without a single token in the whole stage."""
+    """Find a stage whose answers have no tokens at all."""
     answered = sum(stage.requests.ok)
     if answered == 0 or any(
         compress(stage.requests.output_tokens, stage.requests.ok)
@@ -86,8 +86,8 @@ SERVICE_UNAVAILABLE = frozenset(
 def requests_rejected(stage: StageFacts) -> Found:
     """Find requests that the servers rejected with 429 or 503.
 
-    They are known by the reason phrase of the answer, or by the servers' own count. Without that
-    count the answers alone tell.
+    A rejected request is recognised by the reason phrase of its answer, or by the servers' own
+    count of rejections. If the servers have no such count, only the answers are used.
     """
     too_many, unavailable = (
         sum(
@@ -137,9 +137,9 @@ class _Answers(NamedTuple):
 
 
 def output_too_short(stage: StageFacts) -> Found:
-    """Find answers that are too short on average, or that stopped where none should.
+    """Find answers that are too short on average, or that ended early against the spec.
 
-    The mean output of the answered requests is compared with the expected mean.
+    The mean number of output tokens of the answered requests is compared with the expected mean.
     """
     answers = _answers(stage)
     thresholds = stage.thresholds
@@ -184,9 +184,10 @@ def output_too_short(stage: StageFacts) -> Found:
 
 
 def stream_truncated(stage: StageFacts) -> Found:
-    """Find answers whose stream has no end.
+    """Find answers whose stream broke off.
 
-    Neither the server's token count came, nor anything else that closes the stream.
+    Such a stream had neither the server's token count at its end, nor anything else that ends a
+    stream.
     """
     answers = _answers(stage)
     thresholds = stage.thresholds
@@ -196,7 +197,8 @@ def stream_truncated(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.STREAM_TRUNCATED,
-                "an older client did not note how streams ended",
+                "the record is of an older client, which did not note how streams "
+                "ended",
             )
         ]
     percent = 100 * answers.unended / answers.answered
@@ -247,10 +249,10 @@ def _answers(stage: StageFacts) -> _Answers:
 
 
 def token_counts_disagree(stage: StageFacts) -> Found:
-    """Find servers that counted more or fewer output tokens than the client explains.
+    """Find servers whose count of output tokens differs from the client's.
 
-    A request that failed, or was sent again, may have cost the servers anything between nothing and
-    all of its tokens.
+    For a request that failed or was sent again, the servers may have counted anything from none to
+    all of its tokens. A difference that this explains is ignored.
     """
     columns = stage.requests
     counted = sum(compress(columns.output_tokens, columns.ok))
@@ -265,7 +267,7 @@ def token_counts_disagree(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.TOKEN_COUNTS_DISAGREE,
-                "a server's generated tokens were not read at both ends",
+                "a server's generated tokens were not read at start and end",
             )
         ]
     of_failed = sum(compress(columns.asked_tokens, [not ok for ok in columns.ok]))
@@ -295,7 +297,7 @@ def token_counts_disagree(stage: StageFacts) -> Found:
 def chunks_are_not_tokens(stage: StageFacts) -> Found:
     """Find streams with fewer chunks than output tokens.
 
-    Chunks are the first of each answer, and one after each gap.
+    Each answer has one chunk, plus one for every gap between tokens.
     """
     tokens = sum(compress(stage.requests.output_tokens, stage.requests.ok))
     if stage.expected.offline:
@@ -323,9 +325,9 @@ def chunks_are_not_tokens(stage: StageFacts) -> Found:
 
 
 def requests_aborted(stage: StageFacts) -> Found:
-    """Find requests that the servers aborted or failed, beyond those known at the client.
+    """Find more requests that the servers aborted or failed than the client knows of.
 
-    At the client they failed, or broke off and were sent again.
+    The client knows of requests that failed, and of requests that broke off and were sent again.
     """
     if stage.expected.offline or not stage.answered:
         return []
@@ -358,11 +360,12 @@ def requests_aborted(stage: StageFacts) -> Found:
 
 
 def prompt_tokens_disagree(stage: StageFacts) -> Found:
-    """Find prompts that the servers and the client count with different numbers of tokens.
+    """Find prompts whose tokens the servers and the client count differently.
 
-    They differ by a whole number a prompt, or by much on average. A constant difference is a
-    special token or a chat template that one side adds and the other does not (a second token that
-    begins the sequence is 1); the mean difference of another tokenizer is no whole number.
+    The counts differ by a whole number per prompt, or by much on average. A whole number means that
+    one side adds a special token or a chat template and the other does not (a second
+    begin-of-sequence token gives 1). A different tokenizer gives a mean difference that is not a
+    whole number.
     """
     columns = stage.requests
     expected = stage.record.expected_input_tokens
@@ -402,9 +405,9 @@ def prompt_tokens_disagree(stage: StageFacts) -> Found:
 
 
 def speculation_on_random_text(stage: StageFacts) -> Found:
-    """Find draft tokens that the servers proposed while prompts were random words.
+    """Find speculative decoding in a stage whose prompts are random words.
 
-    A server without speculation counts none.
+    The sign is that the servers counted draft tokens.
     """
     drafted = counters.rise(counters.answering(stage.edges), counters.SPECULATED)
     if not stage.expected.random_text or not drafted:
@@ -460,8 +463,8 @@ SENTENCES: Mapping[Code, Sentence] = {
         "threshold {invalidPercent} %)."
     ),
     Code.REQUESTS_ABORTED: (
-        "Of {requests} requests the servers aborted or failed {aborted}, but only "
-        "{failed} failed at the client: they differ by {percent} % of the "
+        "The servers aborted or failed {aborted} of {requests} requests, but only "
+        "{failed} failed at the client: the difference is {percent} % of the "
         "requests (Suspect above {suspectPercent} %)."
     ),
     Code.REQUESTS_REJECTED: (
@@ -475,13 +478,13 @@ SENTENCES: Mapping[Code, Sentence] = {
         "%)."
     ),
     Code.PROMPT_TOKENS_DISAGREE: (
-        "The server counts {serverTokens} prompt tokens, the client "
-        "{clientTokens}: {offsetTokens} a prompt, {percent} % (Suspect above "
+        "The server counts {serverTokens} prompt tokens, the client {clientTokens}: "
+        "a difference of {offsetTokens} tokens a prompt, {percent} % (Suspect above "
         "{suspectPercent} %)."
     ),
     Code.SPECULATION_ON_RANDOM_TEXT: (
-        "The servers drafted {draftTokens} tokens for random text[ and accepted "
-        "{acceptedPercent} % of them]."
+        "The servers proposed {draftTokens} draft tokens for random text[ and "
+        "accepted {acceptedPercent} % of them]."
     ),
     Code.CHUNKS_ARE_NOT_TOKENS: (
         "{outputTokens} output tokens came in {chunks} chunks: {chunksPerToken} "

@@ -1,8 +1,8 @@
-"""GPUs and CPU of the run's servers, where they slow down, fail or are shared.
+"""Rules on GPUs and CPUs of the run's servers that slow down, fail or are shared.
 
-Clocks that were lowered or fell, errors, other pods on the same GPU, throttling at a CPU limit.
-Nothing is found, and nothing counts as missing, where the run starts no server with GPUs, or with a
-CPU limit.
+They look at GPU clocks, GPU errors, other pods on the same GPU, and throttling at a CPU limit. If
+the run starts no server with GPUs, or none with a CPU limit, the rules on them find nothing and
+report nothing as missing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ from benchrun.measure import (
 )
 
 MIN_CLOCKS = 4
-"""Least number of clock readings in a stage: two in its first half and two in its second."""
+"""Least number of clock samples in a stage: two in its first half and two in its second."""
 
 
 def gpu_slowed(stage: StageFacts) -> Found:
@@ -85,11 +85,11 @@ def gpu_slowed(stage: StageFacts) -> Found:
             []
             if halves
             else [
-                f"the figures of the servers' GPUs were renewed fewer than {MIN_CLOCKS} times"
+                f"the servers' GPU figures were renewed fewer than {MIN_CLOCKS} times in the stage"
             ]
         )
         missing += (
-            ["the exporter does not have the reasons for lower clocks"]
+            ["the GPU exporter does not report why clocks were lowered"]
             if slowed is None
             else []
         )
@@ -120,8 +120,8 @@ def _may_work(sample: Sample) -> bool:
 
 
 _Change = tuple[float, float, float]
-"""Difference of the lowest of several mean clocks from the highest in percent, then both in MHz; 0
-percent where the difference may be noise."""
+"""How far the lowest of several mean clocks is below the highest, in percent; then the highest and
+the lowest in MHz. The percentage is 0 if the difference may be noise."""
 
 
 def _change(groups: Sequence[Sequence[float]], thresholds: Thresholds) -> _Change:
@@ -173,7 +173,7 @@ def gpu_clocks_differ(load_point: LoadPointContext) -> Found:
 
 
 def gpus_unread(stage: StageFacts) -> Found:
-    """Report if GPU errors or shared GPUs could not have been seen in this stage.
+    """Return NotChecked if the stage lacks figures that show GPU errors or shared GPUs.
 
     `gpu_errors` looks for the errors themselves, over the whole run.
     """
@@ -206,9 +206,9 @@ _ERRORS: Mapping[str, tuple[str, Severity]] = {
 
 
 def gpu_errors(run: RunContext) -> Found:
-    """Yield GPU errors that were not there when the first stage began.
+    """Find GPU errors that occurred after the first stage began.
 
-    A finding names the load point in which they were first seen.
+    A finding names the load point in which the error was first seen.
     """
     stages = [
         (stage, load_point_id)
@@ -233,17 +233,18 @@ def gpu_errors(run: RunContext) -> Found:
 def _new_xid(known: float, values: Sequence[float]) -> tuple[float | None, float]:
     """Return the last new XID, or None, and the XID to compare later values with.
 
-    `values` are the XIDs that were read in a stage, `known` the last one before it. An XID is the
-    number of a kind of error; 0 means that the driver was loaded anew.
+    An XID is NVIDIA's number for a kind of GPU error; 0 means that the driver was loaded anew.
+    `values` are the XIDs that were read in a stage, `known` is the last one before it.
     """
     new = [value for value in values if value not in (0, known)]
     return (new[-1], new[-1]) if new else (None, known)
 
 
 def _new_count(known: float, values: Sequence[float]) -> tuple[float | None, float]:
-    """Return the last count that grew, or None, and the count to compare later values with.
+    """Return the last value that is above the one before it, or None, and the latest value.
 
-    A count that fell has begun anew, as after a reset of the GPU.
+    A value that is below the one before it is a counter that restarted, as after a reset of the
+    GPU.
     """
     new = None
     for value in values:
@@ -253,7 +254,7 @@ def _new_count(known: float, values: Sequence[float]) -> tuple[float | None, flo
 
 
 def gpu_shared(stage: StageFacts) -> Found:
-    """Find several pods on one GPU or a slice of it, or more memory in use than servers take."""
+    """Find a GPU that several pods share, or that has more memory in use than the servers take."""
     pods = max(known(sample.gpu_pods for sample in stage.samples), default=0.0)
     if pods > 1:
         return [
@@ -272,7 +273,8 @@ def gpu_shared(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.GPU_SHARED,
-                "unknown: free memory of the GPUs, or how much of it the servers take",
+                "the memory of the GPUs, or the share of it that the servers take, "
+                "is unknown",
             )
         ]
     thresholds = stage.thresholds
@@ -296,7 +298,7 @@ def gpu_shared(stage: StageFacts) -> Found:
 
 
 def _memory_share(server: ServerStatus) -> float | None:
-    """Return the share of a GPU's memory that a server takes, by what it reports of itself.
+    """Return the share of a GPU's memory that a server takes, from the settings that it reports.
 
     Return None if the share is unknown, or if the KV cache has a fixed size instead of a share.
     """
@@ -312,10 +314,10 @@ def _memory_share(server: ServerStatus) -> float | None:
 
 
 def server_throttled(stage: StageFacts) -> Found:
-    """Find the server that was throttled most, or waited most for a core.
+    """Find the server that was throttled most, or that waited longest for a CPU core.
 
-    A server without a CPU limit has no CPU periods. A server with a limit has some, but they may
-    not have been read.
+    Only a server with a CPU limit can be throttled. Return NotChecked if the CPU periods of such a
+    server were not read.
     """
     throttled = throttled_percent(stage.samples)
     waiting = waiting_for_cpu_percent(stage.samples)
@@ -343,7 +345,7 @@ def server_throttled(stage: StageFacts) -> Found:
     limited = sum(
         stage.expected.servers.get(role, 0) for role in stage.expected.cpu_limited
     )
-    why = f"CPU periods of {len(throttled)} of {limited} servers with a CPU limit were read"
+    why = f"throttling was read for {len(throttled)} of {limited} servers with a CPU limit"
     return (
         [NotChecked(Code.SERVER_THROTTLED, why)] if len(throttled) < limited else []
     )

@@ -1,6 +1,7 @@
-"""The KV cache, where it distorts a measurement.
+"""Rules on the KV cache, where it distorts a measurement.
 
-Unexpected prefix hits, failed resets, preemptions, and prompts computed twice despite a transfer.
+They find unexpected prefix cache hits, failed resets, preemptions, and prompts that decode servers
+compute again despite a transfer.
 """
 
 from collections.abc import Mapping
@@ -65,10 +66,10 @@ def prefix_hits(stage: StageFacts) -> PrefixHits | None:
 
 
 def _looked_up_again(stage: StageFacts, looked_up: float) -> float:
-    """Return the tokens of preempted requests that were looked up once more when they resumed.
+    """Return how many tokens preempted requests looked up again in the prefix cache.
 
-    Such requests find what they had computed themselves. Some servers count such look-ups. Without
-    preemptions every look-up is a prompt's.
+    When a preempted request resumes, it finds in the cache what it computed before, and some
+    servers count this look-up. The result is 0 without preemptions.
     """
     edges = counters.of_engine(stage.edges)
     if not counters.rise(edges, counters.PREEMPTIONS):
@@ -77,14 +78,15 @@ def _looked_up_again(stage: StageFacts, looked_up: float) -> float:
 
 
 def prefix_cache(stage: StageFacts) -> Found:
-    """Find more prefix cache hits than the dataset repeats on purpose.
+    """Find more prefix cache hits than the dataset causes on purpose.
 
-    Hits are a share of the tokens queried. Without queries the cache is off, or nothing arrived.
+    Hits are measured as a share of the tokens that were looked up. Without look-ups, nothing is
+    found: the cache is off, or no request arrived.
     """
     found = prefix_hits(stage)
     thresholds = stage.thresholds
     if found is None:
-        why = "a server's prefix-cache counters were not read at both ends"
+        why = "a server's prefix-cache counters were not read at start and end"
         return [NotChecked(Code.PREFIX_CACHE_CONTAMINATED, why)]
     beyond = found.beyond_percent
     if beyond <= thresholds.prefix_hits_suspect_percent:
@@ -113,9 +115,9 @@ def prefix_cache(stage: StageFacts) -> Found:
 
 
 def cache_reset(stage: StageFacts) -> Found:
-    """Find a reset of the prefix cache that the policy wants and that failed.
+    """Find a failed reset of the prefix cache, if the cache policy is Reset.
 
-    Judged by the answer of every server.
+    A reset succeeds only if every server answers that it did.
     """
     reset = stage.record.cache_reset
     if stage.expected.cache_policy != "Reset" or (
@@ -142,7 +144,7 @@ def cache_reset(stage: StageFacts) -> Found:
 
 
 def preempted(stage: StageFacts) -> Found:
-    """Find preemptions: any is worth a Note, more than a few determine the tail (Suspect)."""
+    """Find preemptions: a few are a Note; more determine the highest latencies and are Suspect."""
     preemptions = counters.rise(
         counters.of_engine(stage.edges), counters.PREEMPTIONS
     )
@@ -150,7 +152,8 @@ def preempted(stage: StageFacts) -> Found:
     if preemptions is None:
         return [
             NotChecked(
-                Code.PREEMPTED, "a server's preemptions were not read at both ends"
+                Code.PREEMPTED,
+                "a server's count of preemptions was not read at start and end",
             )
         ]
     if preemptions == 0:
@@ -177,9 +180,7 @@ def kv_recomputed(stage: StageFacts) -> Found:
     fetched = counters.rise(servers, counters.EXTERNAL_HITS)
     cached = counters.rise(servers, counters.PREFIX_HITS)
     if prompts is None or fetched is None or cached is None:
-        why = (
-            "a decode server's fetched and cached tokens were not read at both ends"
-        )
+        why = "a decode server's fetched and cached tokens were not read at start and end"
         return [NotChecked(Code.KV_RECOMPUTED, why)]
     computed = max(prompts - fetched - cached, 0.0)
     percent = 100 * computed / prompts if prompts > 0 else 0.0
@@ -218,7 +219,8 @@ SENTENCES: Mapping[Code, Sentence] = {
         "{suspectPercent} %, Invalid above {invalidPercent} %)."
     ),
     Code.CACHE_RESET_FAILED: (
-        "The prefix cache was not emptied in {attempts} attempts. Answer: {answer}"
+        "The prefix cache was not emptied in {attempts} attempts. The server's "
+        "answer: {answer}"
     ),
     Code.KV_RECOMPUTED: (
         "The decode servers computed {recomputedPercent} % of {promptTokens} "

@@ -1,4 +1,7 @@
-"""Whether the load was the expected one: its rate, its users, and completion by the server."""
+"""Rules on the load: was it sent as the spec defines it, and did users send in bursts?
+
+They look at the request rate, the requests in flight and the wait in the client's queue.
+"""
 
 import math
 from collections import Counter
@@ -30,10 +33,10 @@ from benchrun.measure import (
 def rate_not_achieved(stage: StageFacts) -> Found:
     """Find requests that were sent more slowly than the rate or the trace demands.
 
-    The time taken to send is compared with requests / rate, or with the length of the trace. The
-    engine sends the first request after a gap of its own and the last at requests / rate, so a
-    client that keeps up never takes longer, whatever the gaps are. Requests that a cap holds back
-    are the subject of another rule.
+    The time from the first to the last send is compared with requests / rate, or with the length of
+    the trace. The load generator schedules the last request at requests / rate, so a client that
+    keeps up never takes longer, however long single gaps are. The rule QueueWaitHidden covers
+    requests that a cap holds back.
     """
     thresholds = stage.thresholds
     starts = stage.requests.start_us
@@ -77,10 +80,10 @@ def rate_not_achieved(stage: StageFacts) -> Found:
 def concurrency_not_reached(stage: StageFacts) -> Found:
     """Find a closed loop with too few requests in flight for its users.
 
-    The mean is taken from where requests in flight first reach the users until the last request is
-    sent. Of users that think, only those that do not are in flight. Think times that happen to be
-    long make them fewer, by a relative error of 1 / sqrt(number of requests) for exponential think
-    times, the widest that there are.
+    The mean is taken from when the requests in flight first reach the number of users until the
+    last request is sent. A user who thinks has no request in flight, so think times lower the
+    expected mean. They also vary it by chance, by a relative error of at most 1 / sqrt(number of
+    requests), which is that of exponential think times.
     """
     users = stage.expected_in_flight
     thresholds = stage.thresholds
@@ -89,7 +92,9 @@ def concurrency_not_reached(stage: StageFacts) -> Found:
     if not stage.load.closed_loop or users is None or failed == requests:
         return []
     if 100 * failed / requests > thresholds.max_failed_percent:
-        why = "requests failed; for how long they were in flight is unknown"
+        why = (
+            "too many requests failed, and how long they were in flight is unknown"
+        )
         return [NotChecked(Code.CONCURRENCY_NOT_REACHED, why)]
     most = stage.flight.maximum()
     last = max(stage.requests.start_us)
@@ -122,7 +127,7 @@ def concurrency_not_reached(stage: StageFacts) -> Found:
 
 
 def queue_wait_hidden(stage: StageFacts) -> Found:
-    """Find waits for a free place, under a rate and a cap, that are more than bookkeeping."""
+    """Find long waits in the client's queue, where a cap holds back requests at a rate."""
     thresholds = stage.thresholds
     latencies = Distribution.of(stage.e2el_us if stage.load.capped else ())
     latency = milliseconds(latencies.mean())
@@ -154,7 +159,7 @@ def queue_wait_hidden(stage: StageFacts) -> Found:
 
 
 def all_at_once(stage: StageFacts) -> Found:
-    """Find a rate of "inf" without a cap, which sends all requests at once."""
+    """Find a load with the rate "inf" and no cap, which sends all requests at once."""
     if not stage.load.all_at_once or stage.expected.offline:
         return []
     mean_ms = rounded(milliseconds(Distribution.of(stage.ttft_us).mean()))
@@ -168,7 +173,7 @@ class Overload(NamedTuple):
     arrival_rate: float
     completion_rate: float
     under_way_before: int
-    """Requests in flight or queued at the client, at the middle of the arrivals."""
+    """Requests in flight or queued at the client, half-way from the first to the last arrival."""
     under_way_after: int  # The same count when the last request was due.
     seconds: float  # Seconds between the two counts.
 
@@ -176,7 +181,7 @@ class Overload(NamedTuple):
 def overload_of(
     stages: Sequence[StageFacts], found: Sequence[StageFinding]
 ) -> Overload | None:
-    """Return the overload of the stage where it is most marked; None if no stage is overloaded."""
+    """Return the overload of the most overloaded stage; None if no stage is overloaded."""
     beyond = [
         f
         for f in found
@@ -239,7 +244,8 @@ def users_in_step(stage: StageFacts) -> Found:
     if share is None:
         return [
             NotChecked(
-                Code.USERS_IN_STEP, f"fewer than {MIN_ROUNDS} rounds of the users"
+                Code.USERS_IN_STEP,
+                f"the plateau has fewer than {MIN_ROUNDS} rounds (mean E2EL plus think time)",
             )
         ]
     ttft_ms = sorted(columns.ttft_us[i] / 1000 for i in started)
@@ -267,12 +273,13 @@ def users_in_step(stage: StageFacts) -> Found:
 def share_of_round(
     stage: StageFacts, where: Plateau, started: Sequence[int]
 ) -> float | None:
-    """Return in which share of a round requests begin; None if the plateau is too short.
+    """Return within which share of a round requests begin; None if the plateau is too short.
 
-    The share is 1 where they begin independently or in turns, 1 / `PARTS_A_ROUND` where all begin
-    together. Counts in short equal parts of the plateau have a squared coefficient of variation of
-    1 / mean where arrivals are independent (Poisson), and of 1 / share - 1 more where they are
-    bunched evenly into a share of the time.
+    A round is mean E2EL plus think time. The share is 1 if requests begin independently or in
+    turns, and 1 / `PARTS_A_ROUND` if all begin together. The method is to count requests in short
+    equal parts of the plateau. If they begin independently (Poisson), the counts have a squared
+    coefficient of variation of 1 / mean. If they begin within a share of each round, it is larger
+    by 1 / share - 1.
     """
     round_us = fmean(stage.requests.e2el_us[i] for i in started) if started else 0.0
     round_us += 1e6 * stage.load.mean_think_seconds
@@ -307,9 +314,9 @@ SENTENCES: Mapping[Code, Sentence] = {
         "({reachedPercent} %, threshold {suspectPercent} %)."
     ),
     Code.USERS_IN_STEP: (
-        "The {users} users begin their requests within {shareOfRoundPercent} % of "
-        "a round (threshold {notePercent} %); TTFT is {p10TtftMs} ms (p10) to "
-        "{p90TtftMs} ms (p90)."
+        "The {users} users begin their requests within {shareOfRoundPercent} % of a "
+        "round, which is mean E2EL plus think time (threshold {notePercent} %); "
+        "TTFT is {p10TtftMs} ms (p10) to {p90TtftMs} ms (p90)."
     ),
     Code.QUEUE_WAIT_HIDDEN: (
         "Requests waited {meanQueueWaitMs} ms in the client on average and "

@@ -1,6 +1,6 @@
-"""Several servers behind one load, and the proxy in front of them.
+"""Rules on several servers that share a load, and on the proxy in front of them.
 
-Are they alike, did each get its share, and what did the proxy add?
+They check that the servers are alike, that each got its share, and what the proxy added.
 """
 
 import math
@@ -33,8 +33,8 @@ MIN_SAMPLES = 5
 def replicas_unequal(stage: StageFacts) -> Found:
     """Find servers of one role that differ in what they report, or that come and go.
 
-    A server comes or goes if it is read at one end of the stage only, or if no known server has
-    counted some of the answers.
+    Servers come and go if one was read at only one end of the stage, or if no known server counted
+    some of the answers.
     """
     if not stage.edges:
         return [
@@ -102,7 +102,7 @@ def _unequal(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.REPLICAS_UNEQUAL,
-                "a server did not report what others report, or not at both ends",
+                "a server was not read at start and end, or does not report what others do",
             )
         ]
     return []
@@ -123,9 +123,9 @@ def _named(values: set[str]) -> str:
 
 
 def load_uneven(stage: StageFacts) -> Found:
-    """Find the server farthest from an equal share of the requests that its role finished.
+    """Find a server that finished far more or fewer requests than an equal share.
 
-    Nothing is found if chance explains the distance.
+    Shares are compared within a role. Nothing is found if chance explains the difference.
     """
     if not stage.edges:
         return [
@@ -145,7 +145,8 @@ def _uneven(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
     if finished is None:
         return [
             NotChecked(
-                Code.LOAD_UNEVEN, "a server's requests were not read at both ends"
+                Code.LOAD_UNEVEN,
+                "a server's requests were not read at start and end",
             )
         ]
     answered = [
@@ -179,11 +180,11 @@ def _uneven(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
 
 
 def _chance(answered: float, *, requests: float, servers: int) -> float:
-    """Return an upper bound of the chance that any server is as far from an equal share.
+    """Return an upper bound of the probability that chance moves any server so far from its share.
 
-    `answered` is the number of requests of the server that is farthest. Each request is assumed to
-    pick a server at random. The bound is Chernoff's for a binomial, which holds for any number of
-    requests, times two for both directions, times the number of servers.
+    `answered` is the number of requests of the server that is farthest from an equal share. Each
+    request is assumed to pick a server at random. The bound is Chernoff's for a binomial, which
+    holds for any number of requests, times two for both directions, times the number of servers.
     """
     share = answered / requests
     equal = 1 / servers
@@ -195,11 +196,11 @@ def _chance(answered: float, *, requests: float, servers: int) -> float:
 
 
 def role_idle(stage: StageFacts) -> Found:
-    """Find a role that is idle while requests queue at another.
+    """Find a role that is idle while requests queue at another role.
 
-    The role with a queue in the most samples is compared with the idlest of the others. A gauge may
-    miss work that is done within one step, such as the prefill of a prompt. So a sample of servers
-    that prefill counts as idle only if their token counters have not moved either.
+    The role that has a queue in most samples is compared with the idlest of the other roles. A
+    gauge may miss work that is done within one step, such as the prefill of a prompt. So a sample
+    of servers that prefill counts as idle only if their token counters have not moved either.
     """
     idle_percents = {}
     queued_percents = {}
@@ -242,9 +243,10 @@ def role_idle(stage: StageFacts) -> Found:
 
 
 def _idle(samples: Sequence[Sample], *, in_steps: bool) -> int:
-    """Return how many samples show no request.
+    """Return how many samples show a server without work.
 
-    With `in_steps`, work may lie between two samples: no token was computed since the one before.
+    Such a sample has no running or waiting requests. With `in_steps`, gauges may miss work between
+    two samples, so the server must also have computed no token since the sample before.
     """
     found = 0
     for own in by_server(samples).values():
@@ -265,9 +267,9 @@ def _worked(before: Sample, after: Sample) -> bool:
 
 
 def proxy_saturated(stage: StageFacts) -> Found:
-    """Find a proxy that adds much to the time to first token, or is busy.
+    """Find a proxy that adds much to TTFT, or that is busy.
 
-    The signs are the time that it added on average, how long it held requests back, and how many
+    The signs are the mean time that it added, how long it held requests back, and how many CPU
     cores it used.
     """
     found = counters.proxy_figures([stage.record])
@@ -276,7 +278,8 @@ def proxy_saturated(stage: StageFacts) -> Found:
     if found.added_mean_ms is None or found.cores is None:
         return [
             NotChecked(
-                Code.PROXY_SATURATED, "the proxy does not report what it adds"
+                Code.PROXY_SATURATED,
+                "the proxy does not report how much time it adds",
             )
         ]
     thresholds = stage.thresholds
@@ -320,19 +323,19 @@ SENTENCES: Mapping[Code, Sentence] = {
     ),
     Code.REPLICAS_UNEQUAL: (
         "{servers} servers of one role have {versions} versions[ "
-        "({versionsNamed})], {settings} settings, {models} models[ "
-        "({modelsNamed})] (1 of each expected)[; {server} was read at one end of "
-        "the stage only]; {byUnknownServersPercent} % of the answers came from "
-        "unknown servers (threshold {invalidPercent} %)."
+        "({versionsNamed})], {settings} sets of settings and {models} models[ "
+        "({modelsNamed})], where 1 of each is expected[; {server} was read at one "
+        "end of the stage only]; {byUnknownServersPercent} % of the answers came "
+        "from unknown servers (threshold {invalidPercent} %)."
     ),
     Code.LOAD_UNEVEN: (
-        "{servers} servers answered between {smallestSharePercent} % and "
-        "{largestSharePercent} % of {requests} requests: {server} is {offPercent} "
-        "% off an equal share (threshold {suspectPercent} %)."
+        "Each of {servers} servers answered between {smallestSharePercent} % and "
+        "{largestSharePercent} % of {requests} requests: {server} is {offPercent} % "
+        "off an equal share (threshold {suspectPercent} %)."
     ),
     Code.ROLE_IDLE: (
-        "The {idleRole} servers were idle in {idlePercent} % of the samples, "
-        "while requests queued at {queueRole} in {queuedPercent} % (threshold "
-        "{notePercent} %)."
+        "The {idleRole} servers were idle in {idlePercent} % of the samples, while "
+        "requests queued at the {queueRole} servers in {queuedPercent} % (threshold "
+        "{notePercent} % for both)."
     ),
 }

@@ -35,7 +35,8 @@ class StageFinding:
     evidence: Evidence = field(default_factory=dict)
     """The deciding figures, and the threshold that they crossed."""
     weight: float = 0.0
-    """Size of the effect, to pick the worst stage of a code; compared within the code only."""
+    """Size of the effect. It is compared only between findings of one code, to pick the worst
+    stage."""
     # The rule's own severity, if the spec changed it.
     default_severity: Severity | None = None
 
@@ -53,7 +54,10 @@ Found = Iterable[StageFinding | NotChecked]
 
 @dataclass(frozen=True)
 class LoadPointContext:
-    """A load point: its measured stages in order of repeats, with their latencies pooled."""
+    """What the rules of load points get: the measured stages of one load point.
+
+    Stages are in the order of repeats; their latencies are pooled.
+    """
 
     load_point: LoadPoint
     thresholds: Thresholds
@@ -76,7 +80,8 @@ class LoadPointContext:
     def queued(self) -> Pools:
         """Return the latencies that include the wait in the client's queue.
 
-        Empty unless a cap may have held an open loop back.
+        The result is empty unless the load is an open loop with a cap, which may hold requests
+        back.
         """
         return (
             pools_of(self.records, QUEUED_LATENCIES)
@@ -88,7 +93,7 @@ class LoadPointContext:
     def parts(self) -> list[Plateau | None] | None:
         """Return the steady part of each stage, None for a stage without one.
 
-        Return None for a load that is never steady: its stages count as a whole.
+        Return a single None for a load that is never steady: then whole stages count.
         """
         if self.expected.load.never_steady:
             return None
@@ -96,7 +101,7 @@ class LoadPointContext:
 
     @cached_property
     def samples(self) -> Samples:
-        """Return the latencies of the requests that count; failed requests are at infinity."""
+        """Return the latencies of the requests that count, with infinity for failed requests."""
         return expected_samples(self.records, self.expected, parts=self.parts)
 
     @cached_property
@@ -109,7 +114,7 @@ class LoadPointContext:
         )
 
     def summary(self) -> "list[StageSummary]":
-        """Return what the rules of whole runs need of this load point."""
+        """Return a summary of each stage, which is all that the rules of whole runs need."""
         return [
             StageSummary(
                 s.id,
@@ -126,7 +131,7 @@ class LoadPointContext:
 
 @dataclass(frozen=True, slots=True)
 class StageSummary:
-    """What the rules of whole runs need of a measured stage, without its record."""
+    """Summary of a measured stage, without its record, for the rules of whole runs."""
 
     stage_id: str
     sequence: int
@@ -141,9 +146,10 @@ class StageSummary:
 
 @dataclass(frozen=True)
 class RunContext:
-    """The whole run: the measured stages of every load point, in order of repeats.
+    """What the rules of whole runs get: a summary of every measured stage.
 
-    `load_points` is by the load point's id, in the order of the plan.
+    `load_points` maps the id of a load point to its stages in the order of repeats. Load points are
+    in the order of the plan.
     """
 
     thresholds: Thresholds
@@ -151,15 +157,15 @@ class RunContext:
 
 
 Sentence = str | Callable[[Evidence], str]
-"""The deciding numbers of a code with their units and the threshold: a template for `in_words`, or
-a function."""
+"""Template for `in_words`, or a function, that makes a sentence of a code's evidence: the deciding
+numbers with their units, and the threshold."""
 
 
 def in_words(template: str, evidence: Evidence) -> str:
     """Fill the {keys} of a template with evidence.
 
-    A part in [square brackets] is left out where one of its keys is missing; elsewhere a missing
-    key becomes "?".
+    A part in [square brackets] is left out if one of its keys is missing. Elsewhere a missing key
+    becomes "?".
     """
     known = {key: value for key, value in evidence.items() if value is not None}
     words = {
@@ -192,7 +198,7 @@ _FIGURES: Mapping[str, str] = {
 def number(value: float | None) -> str:
     """Return a number with three significant digits, or with all digits of its whole part.
 
-    Without trailing zeros: 25412, 276, 9.4, 0.05; "?" for None.
+    Trailing zeros are left out: 25412, 276, 9.4, 0.05. None becomes "?".
     """
     if value is None:
         return "?"
@@ -205,22 +211,22 @@ RunRule = Callable[[RunContext], Found]
 
 
 def times(value: float, threshold: float) -> float:
-    """Return how many times the threshold a value is.
+    """Return a value as a multiple of a threshold.
 
-    The value is 0 or more; every value but 0 is infinitely far beyond a threshold of 0.
+    `value` is 0 or more. If the threshold is 0, return 0 for 0 and infinity for any other value.
     """
     return value / threshold if threshold else math.inf if value > 0 else 0.0
 
 
 def graded(value: float, invalid_beyond: float) -> Literal["Suspect", "Invalid"]:
-    """Return Invalid above a rule's second threshold, else Suspect."""
+    """Return Invalid if the value is above the rule's second threshold, else Suspect."""
     return "Invalid" if value > invalid_beyond else "Suspect"
 
 
 def overridden(
     findings: Iterable[StageFinding], rules: Sequence[RuleSeverity]
 ) -> list[StageFinding]:
-    """Return the findings with the severities of the spec.
+    """Return the findings with the severities that the spec sets.
 
     A finding whose severity changes also keeps its default severity. A finding that the spec sets
     to Off is left out.

@@ -1,4 +1,4 @@
-"""Too few requests for a percentile, repeats that disagree, and stages that were never measured."""
+"""Rules on too few requests for a percentile, on repeats that disagree, and on missing stages."""
 
 from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
@@ -28,8 +28,8 @@ from benchrun.measure import rounded, significance
 def too_few_samples(load_point: LoadPointContext) -> Found:
     """Find percentiles of the spec and of its objectives that rest on too few requests.
 
-    Percentiles of the spec are checked by E2EL, an objective's by its own latency. Stages
-    without a steady part have a finding of their own.
+    For the spec's percentiles the requests with an E2EL are counted, for an objective those with
+    its own latency. WindowTooShort reports stages without a steady part.
     """
     wanted = [
         (float(percentile), load_point.answered.get("e2el"))
@@ -83,13 +83,13 @@ def too_few_samples(load_point: LoadPointContext) -> Found:
 def repeats_disagree(load_point: LoadPointContext) -> Found:
     """Find repeats that differ by more than noise explains.
 
-    The measure is the coefficient of variation of throughput, mean TTFT, TPOT and E2EL; the finding
-    is about the worst of them.
+    The coefficient of variation is computed for throughput and for mean TTFT, TPOT and E2EL. The
+    finding is about the figure with the largest one.
     """
     if len(load_point.load_point.stage_ids) < 2 or not load_point.stages:
         return []
     if len(load_point.stages) < 2:
-        return [NotChecked(Code.REPEATS_DISAGREE, "a single repeat was measured")]
+        return [NotChecked(Code.REPEATS_DISAGREE, "only one repeat was measured")]
     stages = [stage.batches for stage in load_point.stages]
     thresholds = load_point.thresholds
     apart = {}
@@ -156,7 +156,7 @@ def unstored_records(
 ) -> list[StageFinding]:
     """Return a finding for each stage of the load point whose record could not be stored.
 
-    Each finding names the unstored stages of all load points, as far as there is room.
+    Each finding names the unstored stages of all load points, up to a limit of characters.
     """
     named = ", ".join(
         as_many_as_fit(unstored, lambda stage: len(stage) + 2, MAX_NAMED_CHARS)
@@ -177,10 +177,10 @@ SENTENCES: Mapping[Code, Sentence] = {
         "of variation {cvPercent} % (threshold {suspectPercent} %)."
     ),
     Code.TOO_FEW_SAMPLES: (
-        "Percentile {percentiles} can't be relied on: {samples} requests in the "
-        "steady part[; p{percentile} needs {needed}][, {rounds} rounds of all "
-        "requests in flight (needed: {roundsNeeded})][, {repeats} repeats "
-        "(needed, as all were sent at once: {repeatsNeeded})]."
+        "Too few requests for percentile {percentiles}: {samples} in the steady "
+        "part[; p{percentile} needs {needed}][, {rounds} rounds of all requests in "
+        "flight (needed: {roundsNeeded})][, {repeats} repeats (needed, as all "
+        "requests are sent at once: {repeatsNeeded})]."
     ),
-    Code.RECORD_NOT_STORED: "{unstored} records could not be stored: {stages}.",
+    Code.RECORD_NOT_STORED: "Stages whose record could not be stored: {unstored} ({stages}).",
 }

@@ -1,4 +1,4 @@
-"""Samples of the servers' metrics: whether there are enough, and whether the client agrees."""
+"""Rules on the samples of the servers' metrics: are there enough, and does the client agree?"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -28,9 +28,9 @@ from benchrun.names import ROLE_PREFILL
 
 
 def scrape_coverage(stage: StageFacts) -> Found:
-    """Find fewer samples than the scrape interval should give.
+    """Find a stage with fewer samples than the scrape interval should give.
 
-    One sample per server may fall on either side of the stage's edge.
+    One sample of each server may be missing, because it may lie just outside of the stage.
     """
     interval = stage.expected.scrape_interval_seconds
     threshold = stage.thresholds.scrape_coverage_note_percent
@@ -48,7 +48,7 @@ def scrape_coverage(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.SCRAPE_COVERAGE_LOW,
-                "a long run's timeline keeps means of many samples",
+                "the timeline of a long run keeps means of many samples",
             )
         ]
     expected = math.fsum(window.expected for window in stage.windows)
@@ -74,28 +74,31 @@ def scrape_coverage(stage: StageFacts) -> Found:
 
 
 THINNED_INTERVALS = 12.0
-"""Scrape intervals between samples. A long run's timeline keeps means of 16 samples: missing
-samples are never so regular."""
+"""Scrape intervals between two kept samples, from which on they are means: a long run's timeline
+keeps means of 16 samples. Samples that are merely missing do not leave such regular gaps."""
 
 
 def littles_law(stage: StageFacts) -> Found:
-    """Find servers that hold more or fewer requests than the client waits for.
+    """Find servers with more or fewer requests than the client has in flight.
 
-    Both averages are throughput times latency, seen from either end. They are taken at the same
-    instants, so that only what differs between them counts as noise; a difference of the two clocks
-    makes the noise larger, not one-sided.
+    By Little's law both means are throughput times latency, measured at the server and at the
+    client. Both are taken at the same instants, so only a difference between the two counts as
+    noise. A difference of the two clocks makes the noise larger, but favours neither side.
 
-    Premise: a gauge shows a request for about as long as it is there. It does not in a batch, or
-    where requests move in step: no request is visible until a step with all their prompts is over.
-    Where the servers' own TTFT is as long as the client's, no request waited in front of them.
+    The rule assumes that a gauge shows a request for as long as the server has it. That is not so
+    for batches and for requests in step: a gauge shows no request until the step that computes all
+    their prompts is over. If the servers measure the same TTFT as the client, no request waited in
+    front of them.
     """
     thresholds = stage.thresholds
     if any(window.role == ROLE_PREFILL for window in stage.windows):
-        why = "a gauge does not show a prompt that a server prefills in one step"
+        why = (
+            "a gauge does not show a prompt that a server prefills within one step"
+        )
         return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
     if stage.expected.offline or stage.load.whole_batches:
         # Its requests begin together, and none is visible in the first step, which may be long.
-        why = "how long a step hides requests is not known of an engine that is given them at once"
+        why = "the engine gets many requests at once, and how long a step hides them is unknown"
         return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
     held = _held(stage.windows)
     if len(held) < thresholds.littles_law_samples:
@@ -110,7 +113,8 @@ def littles_law(stage: StageFacts) -> Found:
     if not stage.counts_tokens:
         return [
             NotChecked(
-                Code.LITTLES_LAW_BROKEN, "the server does not count its tokens"
+                Code.LITTLES_LAW_BROKEN,
+                "the server does not count the tokens of its answers",
             )
         ]
     tokens = sum(map(stage.requests.output_tokens.__getitem__, stage.answered))
@@ -118,7 +122,7 @@ def littles_law(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.LITTLES_LAW_BROKEN,
-                "answers of so few tokens are over before a gauge shows them",
+                "answers are so short that they end before a gauge shows them",
             )
         ]
     seen = [
@@ -159,10 +163,10 @@ def littles_law(stage: StageFacts) -> Found:
     # A step with its prompt hides a request for its whole TTFT, and no longer.
     if client > server and per_request_ms <= (stage.mean_ttft_ms or 0.0):
         if _in_step(stage):
-            why = "users move in step, and a gauge shows none of them before their first token"
+            why = "users send in step, and a gauge shows no request before its first token"
             return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
         if stage.ttft_gap_ms is not None and stage.ttft_gap_ms <= line_ms:
-            why = "TTFT is as long by the servers' own times: the gauge missed what was prefilled"
+            why = "the servers measured the same TTFT, so the gauge missed requests in prefill"
             return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
     evidence = {
         "clientInFlight": rounded(client),
@@ -194,11 +198,11 @@ def _in_step(stage: StageFacts) -> bool:
 
 
 def _held(windows: Sequence[Window]) -> list[tuple[float, float]]:
-    """Return instants with the requests that all servers together run and hold in their queues.
+    """Return how many requests all servers together run or hold in their queues, over time.
 
-    Instants are in Unix seconds. There is one entry for each round of samples; a round is every
-    server's next sample. Where a sample is missing, rounds span a little time, which adds noise and
-    no bias.
+    Each entry is an instant in Unix seconds and that number. There is one entry for each round,
+    which is the next sample of every server. If a sample is missing, the samples of a round are
+    further apart, which adds noise but no bias.
     """
     known = [
         s

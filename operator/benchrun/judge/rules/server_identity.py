@@ -1,7 +1,7 @@
-"""Which servers were measured, and whether they are the expected ones.
+"""Rules that check whether the measured servers are the expected ones.
 
-They may not be the run's own, serve another model, restart during the stage, or have foreign
-traffic.
+They find servers that are not the run's own, that serve another model, that restarted during the
+stage, or that had traffic from other clients.
 """
 
 import ipaddress
@@ -28,9 +28,9 @@ MAX_CHARS = 150  # Bound on a name, a path or a list of addresses in the evidenc
 
 
 def wrong_server(stage: StageFacts) -> Found:
-    """Find addresses that the client measured at and that no pod of the run has.
+    """Find servers in the record whose address belongs to no pod of the run.
 
-    An endpoint has no pods, and is not checked.
+    An endpoint is not checked, because the run has no pods for it.
     """
     if not stage.expected.servers:
         return []
@@ -97,8 +97,8 @@ def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 def wrong_model(stage: StageFacts) -> Found:
     """Find servers that serve another model than the run expects.
 
-    /v1/models must list the name in the requests, and the run's own servers must list it for the
-    model that the run expects.
+    /v1/models must list the model name that requests carry. On the run's own servers, that name
+    must stand for the model that the run expects.
     """
     expected = stage.expected
     if expected.offline:
@@ -155,9 +155,10 @@ def _is_wrong(edge: ServerEdge, served: ServedModel, stage: StageFacts) -> bool:
 
 
 def _source(served: ServedModel) -> str | None:
-    """Return where the model comes from, or None if the server does not say.
+    """Return the path or hub id of the model that a server reports; None if it reports none.
 
-    Servers other than vLLM may repeat the name as the root, which names no source.
+    vLLM reports it as the model's root. Other servers may repeat the name there, which says
+    nothing.
     """
     return served.root if served.root and served.root != served.id else None
 
@@ -167,7 +168,7 @@ def _missing(served: ServedModel | None, stage: StageFacts) -> str | None:
     if served is None:
         return "a server lists no models"
     if served.id != expected.served_name:
-        return "the endpoint does not list the name in the requests"
+        return "the endpoint does not list the model name that requests carry"
     unknown = expected.model not in (None, served.id) and _source(served) is None
     return (
         "a server does not report where its model comes from" if unknown else None
@@ -175,10 +176,10 @@ def _missing(served: ServedModel | None, stage: StageFacts) -> str | None:
 
 
 def _is_same(root: str, expected: str) -> bool:
-    """Return whether `root` is the expected model.
+    """Return whether the `root` that a server reports is the expected model.
 
-    vLLM repeats its argument; an image may pass the path of its own copy, which names the model: a
-    folder of the same name, or the hub's cache.
+    vLLM reports the argument that it was given. An image may pass the path of its own copy instead;
+    that is a folder with the model's name, or one in the hub's cache.
     """
     if posixpath.normpath(root) == posixpath.normpath(expected):
         return True
@@ -201,14 +202,13 @@ _READ = (
 def server_restarted(stage: StageFacts) -> Found:
     """Find servers that restarted during the stage.
 
-    Either the process has another start time at the end or in a sample, or (where it reports none)
-    its counters fell. Premise: one process answers at an address. A restarted one never has its old
-    start time again; behind a load balancer it comes back.
+    A server restarted if its process has another start time at the end of the stage or in a sample.
+    A server that reports no start time restarted if its counters fell. This holds only if a single
+    process answers at the address. If several do, behind a load balancer, an old start time comes
+    back; after a restart it never does.
     """
     if _several_answer(stage.samples):
-        why = (
-            "several servers answer at one address: their start times come by turns"
-        )
+        why = "several servers answer at one address: their start times alternate"
         return [NotChecked(Code.SERVER_RESTARTED, why)]
     if restarted := _restarted(stage):
         server, before, after = restarted[0]
@@ -244,13 +244,14 @@ def server_restarted(stage: StageFacts) -> Found:
         return fallen_between
     return [
         NotChecked(
-            Code.SERVER_RESTARTED, "no server was read at both ends, or in between"
+            Code.SERVER_RESTARTED,
+            "no server was read at start and end, or in between",
         )
     ]
 
 
 def _several_answer(samples: Sequence[Sample]) -> bool:
-    """Return whether a start time comes back after another one."""
+    """Return whether an address shows an old start time again after another one."""
     last: dict[str, float] = {}
     gone: set[tuple[str, float]] = set()
     for sample in sorted(samples, key=lambda each: each.at):
@@ -288,7 +289,8 @@ def _counter_fell(
 def _fallen_between_samples(stage: StageFacts) -> list[StageFinding]:
     """Find a counter that fell from one sample to the next.
 
-    A counter that began anew and rose past its old value shows only in samples.
+    A counter that restarted and then rose above its old value fell only between samples, not over
+    the whole stage.
     """
     last: dict[tuple[str, str], float] = {}
     for sample, counter in product(
@@ -306,8 +308,8 @@ def _fallen_between_samples(stage: StageFacts) -> list[StageFinding]:
 def _restarted(stage: StageFacts) -> list[tuple[str, float | None, float | None]]:
     """Return restarted servers with their first and last start time, in Unix seconds.
 
-    They are taken from the edges, else from the operator's samples, which it took while the client
-    could not read the closing edge.
+    The times are those that the client read at both ends of the stage. If these show no restart,
+    they are from the operator's samples, because the client may have failed to read the end.
     """
     restarted = list(filter(counters.is_restarted, stage.edges))
     if restarted:
@@ -335,9 +337,10 @@ def _restarted(stage: StageFacts) -> list[tuple[str, float | None, float | None]
 
 
 def foreign_traffic(stage: StageFacts) -> Found:
-    """Find traffic of other clients during the stage.
+    """Find traffic from other clients during the stage.
 
-    It shows in more finished requests, or for Completions more prompt tokens, than were sent.
+    The signs are more finished requests than were sent or, with the API Completions, more prompt
+    tokens.
     """
     threshold = stage.thresholds.foreign_invalid_percent
     sent = len(stage.requests.ok)
@@ -351,7 +354,7 @@ def foreign_traffic(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.FOREIGN_TRAFFIC,
-                "a server's requests and prompt tokens were not read at both ends",
+                "a server's requests and prompt tokens were not read at start and end",
             )
         ]
     # Where the server's closing count came, its prompt tokens came with it, though not to the
@@ -409,7 +412,8 @@ SENTENCES: Mapping[Code, Sentence] = {
         "the run expects {askedName}[ ({askedModel})]."
     ),
     Code.SERVER_RESTARTED: (
-        "{server} restarted. Servers that restarted: {servers}."
+        "The server {server} restarted during the stage. Number of servers that "
+        "restarted: {servers}."
     ),
     Code.COUNTERS_RESET: (
         "The counter {counter} of {server} fell from {before} to {after}."

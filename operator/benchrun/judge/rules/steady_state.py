@@ -1,7 +1,7 @@
-"""No steady state: what keeps the figures of a stage from describing a single load.
+"""Rules on the steady state: do the figures of a stage describe a single load?
 
-That is a stage too short, a growing queue, latencies with a trend, or figures that drift from
-repeat to repeat.
+They find stages that are too short, growing queues, latencies with a trend, and figures that drift
+from repeat to repeat.
 """
 
 import math
@@ -42,14 +42,15 @@ BEYOND_CAPACITY = "arrivals beyond capacity"
 # Mean E2ELs that a plateau under a rate lasts before the requests in the system are looked at.
 MIN_ANSWER_TIMES = 3
 SKIPPED_SHARE = 0.1
-"""Share of the requests skipped at the start of a short plateau: they met an empty server."""
+"""Share of the requests that is skipped at the start of a short plateau, because they found an
+empty server."""
 
 
 def not_steady_state(stage: StageFacts) -> Found:
-    """Find a trend that is both large and certain, or a standstill.
+    """Find a large and significant trend within the stage, or a standstill.
 
-    The trend is that of the requests in the system under a rate, of E2EL where users keep up the
-    load, or of TPOT, which a queue affects least.
+    In an open loop the trend is that of the requests in the system, in a closed loop that of E2EL.
+    In both it may also be that of TPOT, which a queue affects least.
     """
     if stage.load.never_steady or not stage.answered:
         return []
@@ -130,9 +131,9 @@ def _latencies(stage: StageFacts, where: Plateau) -> Found:
 
 
 def _standstill(stage: StageFacts) -> Found:
-    """Find a single time without tokens for most streams.
+    """Find a single pause in which most streams got no token.
 
-    Requests that arrived in it waited for half of it on average.
+    Requests that arrived during the pause waited for half of it on average.
     """
     counts = stage.record.gaps
     thresholds = stage.thresholds
@@ -175,9 +176,10 @@ def _standstill(stage: StageFacts) -> Found:
 
 
 def _growing_queue(stage: StageFacts) -> Found:
-    """Find a growing queue where answers take about as long as the sending.
+    """Find a growing queue in a stage whose answers take about as long as the sending.
 
-    Without a clear trend the stage may just be too short for its answers: NotChecked.
+    Without a clear trend return NotChecked, because the stage may just be too short for its
+    answers.
     """
     requests = stage.requests
     due = stage.due_us
@@ -189,7 +191,8 @@ def _growing_queue(stage: StageFacts) -> Found:
     if moved is None or moved.percent < 0:
         return [
             NotChecked(
-                Code.NOT_STEADY_STATE, "answers took about as long as the sending"
+                Code.NOT_STEADY_STATE,
+                "answers took about as long as the sending of all requests",
             )
         ]
     arriving = (max(due) - min(due)) / 1e6
@@ -207,16 +210,16 @@ class _Moved(NamedTuple):
     """A figure whose trend is both large and significant."""
 
     percent: float
-    """Change from the first to the last value in percent, by the trend; negative where it fell."""
+    """Change from the first to the last value of the trend in percent; negative if it fell."""
     evidence: Evidence
 
 
 def _moved(
     stage: StageFacts, figure: str, values: Sequence[float], percent: float
 ) -> _Moved | None:
-    """Return the trend of a series in order of time, or None.
+    """Return the trend of a series in order of time.
 
-    None if it is not significant, or does not exceed `percent`.
+    Return None if the trend is not significant, or does not exceed `percent`.
     """
     if (found := significance.trend(values)) is None:
         return None
@@ -248,10 +251,10 @@ def _finding(
 
 
 def first_part_differs(stage: StageFacts) -> Found:
-    """Find a first quarter of the steady part that differs from the rest in a mean latency.
+    """Find a steady part whose first quarter differs from the rest in a mean latency.
 
-    It differs by more than a threshold and more than noise: too little was left out at the
-    beginning, or the server changed.
+    The difference exceeds a threshold and the noise: too little was left out at the beginning of
+    the stage, or the server changed.
     """
     where = stage.steady_part
     if where is None:
@@ -302,12 +305,12 @@ def _first_part(
 
 
 def _chance_of_difference(first: Sequence[float], rest: Sequence[float]) -> float:
-    """Return the p-value of the difference of two means.
+    """Return the p-value of the difference between the means of the first part and the rest.
 
-    It is the smaller one of two tests, so that noise is taken for a difference at most twice as
-    often. A change that ends within the first part widens the scatter of its few batches, which
-    alone could not show it: Student's test takes one scatter of all. Where the rest keeps changing,
-    as beside a growing queue, Welch's test takes the first part's own.
+    It is the smaller p-value of two tests, so noise is taken for a difference at most twice as
+    often. Student's test uses the variance of all batches. It finds a change that ends within the
+    first part, where few batches have a large variance. Welch's test uses the variance of each
+    part. It finds a difference if the rest keeps changing, for example with a growing queue.
     """
     residuals = [[mean - fmean(part) for mean in part] for part in (first, rest)]
     inflation = batches.variance_inflation(residuals, fitted=1)
@@ -329,12 +332,13 @@ def _chance_of_difference(first: Sequence[float], rest: Sequence[float]) -> floa
 
 
 def window_too_short(stage: StageFacts) -> Found:
-    """Find too few requests for those in flight at a time, too few seconds, or no steady part.
+    """Find a stage with too few requests, too few seconds, or without a steady part.
 
-    In flight are the users of a closed loop, and the measured mean of an open one. A round is the
-    time of a mean answer: where it is long, fewer rounds are needed. Users that think are not in
-    flight meanwhile, but each of them has to send a few requests. A load sent all at once has no
-    rounds, only a duration.
+    How many requests are needed depends on the requests in flight: the users of a closed loop, or
+    the measured mean of an open loop. It also depends on the length of a round, which is the mean
+    time of an answer: the longer a round, the fewer rounds are needed. Users who think have no
+    request in flight, but each of them has to send a few. A load that is sent all at once has no
+    rounds, so only its duration is checked.
     """
     expected = stage.expected
     thresholds = stage.thresholds
@@ -386,16 +390,16 @@ def _why_none(stage: StageFacts) -> str:
     return (
         where.value
         if isinstance(where, NoPlateau)
-        else "answers are long for the sending"
+        else "answers take long compared with the time of sending"
     )
 
 
 def drift(run: RunContext) -> Found:
-    """Find load points that drift from repeat to repeat, by the figure that moved most.
+    """Find load points whose figures drift from repeat to repeat.
 
-    Two independent tests must agree: the repeats of all load points come in an order that random
-    orders seldom have, and the repeats of one load point are further apart than its own noise
-    explains.
+    The finding names the figure that changed most. Two independent tests must agree: the repeats of
+    all load points are in an order that is unlikely by chance, and the repeats of one load point
+    differ by more than its own noise explains.
     """
     found: dict[str, StageFinding] = {}
     for figure in ("meanTtftMs", "meanTpotMs", "meanE2elMs"):
@@ -494,8 +498,8 @@ SENTENCES: Mapping[Code, Sentence] = {
         "{first} to {last} ms (threshold {suspectPercent} %)."
     ),
     Code.WINDOW_TOO_SHORT: (
-        "{requests} requests in {seconds} s with {concurrency} in flight (needed: "
-        "{neededRequests} requests and {neededSeconds} s)[; it has no steady "
-        "part: {noSteadyPart}]."
+        "The stage has {requests} requests in {seconds} s with {concurrency} in "
+        "flight (needed: {neededRequests} requests and {neededSeconds} s)[; it has "
+        "no steady part: {noSteadyPart}]."
     ),
 }

@@ -1,4 +1,7 @@
-"""An engine that was not warm: it compiled, was slow at first, or its warm-up was incomplete."""
+"""Rules on an engine that was not warm.
+
+It compiled kernels, was slow at first, or got an incomplete warm-up.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,9 +30,9 @@ MIN_REQUESTS = 20  # With fewer there is no usual latency to compare with.
 
 
 def known_compilations(servers: Sequence[ServerStatus]) -> tuple[float, ...] | None:
-    """Return when the server compiled while it served, in Unix seconds.
+    """Return when the server compiled kernels while it served, in Unix seconds.
 
-    None if its log was not read, or if there are several servers.
+    Return None if its log was not read, or if there are several servers.
     """
     found = servers[0].compilations if len(servers) == 1 else None
     return None if found is None else tuple(found.at)
@@ -38,8 +41,8 @@ def known_compilations(servers: Sequence[ServerStatus]) -> tuple[float, ...] | N
 def compiled_during(stage: StageFacts) -> Sequence[float] | None:
     """Return when the server compiled kernels, in seconds since the first send.
 
-    Only compilations in its log between the first send and the last answer count. None if the log
-    could not be read.
+    Only compilations between the first send and the last answer count. Return None if the log could
+    not be read.
     """
     first = stage.record.first_send_unix_us / 1e6
     last = stage.record.last_receive_unix_us / 1e6
@@ -54,7 +57,7 @@ def compiled_during(stage: StageFacts) -> Sequence[float] | None:
 
 
 def compilation_in_window(stage: StageFacts) -> Found:
-    """Find compilations in the server's log between the first send and the last answer."""
+    """Find kernel compilations in the server's log between the first send and the last answer."""
     inside = compiled_during(stage)
     if inside is None:
         return [NotChecked(Code.COMPILATION_IN_WINDOW, _unread(stage.servers))]
@@ -76,16 +79,16 @@ def compilation_in_window(stage: StageFacts) -> Found:
 
 
 def _unread(servers: Sequence[ServerStatus]) -> str:
-    """Return why it is not known when servers compiled."""
+    """Return why it is unknown when servers compiled kernels."""
     if len(servers) > 1:
-        return "of several servers no log is read"
+        return "the log is read only where the run has a single server"
     if (silent := _silent_engine(servers)) is not None:
-        return f"the log of {silent} does not say what was compiled"
+        return f"{silent} does not log when it compiles kernels"
     return "the server's log could not be read"
 
 
 def _silent_engine(servers: Sequence[ServerStatus]) -> str | None:
-    """Return the engine whose log says nothing of compilations; None: all say it."""
+    """Return the name of an engine that does not log compilations; None if all engines do."""
     engines = (ENGINES[server.engine] for server in servers)
     return next(
         (engine.name for engine in engines if engine.compilations is None), None
@@ -96,7 +99,8 @@ def cold_start(stage: StageFacts) -> Found:
     """Find a stage that begins with requests whose TTFT is far above the usual.
 
     The very first request must be slow: it finds the server empty, so a queue can't be the reason.
-    The slow requests must also be so many, or the first so slow, that chance is not the reason.
+    There must also be so many slow requests, or the first must be so slow, that chance is ruled
+    out.
 
     In a closed loop the whole first wave must be slow, because its requests wait for each other.
     The last tokens of the wave must be late, too: an engine that shares its time between prompts
@@ -166,8 +170,8 @@ class _Beginning(NamedTuple):
         float  # Probability that a random order puts so many slow requests first.
     )
     is_certain: bool
-    """Whether chance is ruled out, or only the first request is slow and no other is a third as
-    slow."""
+    """Whether chance is ruled out, or only the first request is slow and every other one takes less
+    than a third of its time."""
 
 
 def _slow_beginning(stage: StageFacts) -> _Beginning:
@@ -207,7 +211,7 @@ def _slow_beginning(stage: StageFacts) -> _Beginning:
 def warmup_incomplete(stage: StageFacts) -> Found:
     """Find a warm-up with fewer answers than requests.
 
-    Only the first stage of a workload has a warm-up.
+    Only the first record of a workload has the outcome of a warm-up.
     """
     warmup = stage.record.warmup
     if warmup is None or warmup.answered >= warmup.requests:
@@ -232,9 +236,9 @@ def warmup_incomplete(stage: StageFacts) -> Found:
 
 
 def batch_not_warmed_up(run: RunContext) -> Found:
-    """Yield stages that run far more requests at once than anything before them.
+    """Find stages that run far more requests at once than the servers have run before.
 
-    Before them are the warm-ups of all workloads, and the earlier stages.
+    That is the most that the warm-ups of all workloads or an earlier stage ran at once.
     """
     stages = [
         (stage, load_point_id)
@@ -279,7 +283,7 @@ STAGE_RULES: tuple[StageRule, ...] = (
 RUN_RULES: tuple[RunRule, ...] = (batch_not_warmed_up,)
 SENTENCES: Mapping[Code, Sentence] = {
     Code.COMPILATION_IN_WINDOW: (
-        "Compilations during the stage: {compilations}, the first "
+        "Kernel compilations during the stage: {compilations}, the first "
         "{firstAfterSeconds} s after its start."
     ),
     Code.COLD_START: (

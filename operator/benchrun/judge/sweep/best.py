@@ -1,6 +1,7 @@
-"""The best variant by each objective, and the Pareto front of throughput against TPOT.
+"""Find the best variant by each objective, and the Pareto front of throughput against TPOT.
 
-With the best come the undecided variants: those with more throughput that may meet the objectives.
+Each best variant is listed with the undecided ones: variants with more throughput that may meet the
+objectives.
 """
 
 import math
@@ -33,7 +34,7 @@ from benchrun.plan import Variant
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A variant with its runs that were measured to the end; each is a fresh server."""
+    """A variant with those of its runs that were measured to the end; each is a fresh server."""
 
     variant: Variant
     runs: tuple[MeasuredRun, ...]
@@ -79,7 +80,7 @@ class Contender:
 
     @property
     def throughput(self) -> float:
-        """Return the throughput in tokens a second by which contenders are ordered; 0: unknown."""
+        """Return the tokens a second by which contenders are ordered; 0 if unknown."""
         return self.output.value or 0.0
 
     @property
@@ -227,7 +228,7 @@ def _best(
     limits: Sequence[Objective],
     among: Sequence[Contender],
 ) -> BestVariant | None:
-    """Return the best variant that is certain, and the undecided variants; None without either."""
+    """Return the best certain variant with the undecided variants; None if there are neither."""
     able = [
         each for each in among if each.is_trusted and all(map(each.keeps, limits))
     ]
@@ -247,7 +248,7 @@ def _best(
 
 
 def _as_best(first: Contender, able: Sequence[Contender]) -> Mapping[str, object]:
-    """Return the fields for `first`, the best of the contenders that are certain (`able`)."""
+    """Return the status fields of `first`, the best of the certain contenders (`able`)."""
     others = [each for each in _highest(able) if each.side is not first.side]
     # A variant stands there with its highest load point; all its load points were compared.
     tied = [
@@ -289,8 +290,9 @@ def _undecided(
 ) -> list[Contender]:
     """Return the open contenders with more throughput than the best, one for each variant.
 
-    Each variant is given with its highest such load point. A contender that serves the same
-    arrivals as the best does not count as having more. Without a best, all open contenders count.
+    Each variant is given at the load point where its throughput is highest. A contender that serves
+    the same arrivals as the best does not count as having more. Without a best, all open contenders
+    count.
     """
     return _highest(
         [
@@ -306,7 +308,7 @@ def _undecided(
 
 
 def _highest(found: Sequence[Contender]) -> list[Contender]:
-    """Return each variant's contender with the most throughput, the highest first."""
+    """Return the contender with the most throughput of each variant, the highest first."""
     tops: dict[str, Contender] = {}
     for contender in sorted(found, key=lambda each: -each.throughput):
         tops.setdefault(contender.side.variant.name, contender)
@@ -314,7 +316,7 @@ def _highest(found: Sequence[Contender]) -> list[Contender]:
 
 
 def _throughputs(of: Contender) -> dict[str, float | None]:
-    """Return the fields that every throughput in the status has."""
+    """Return the fields on throughput for an entry of the status."""
     each = rounded(of.throughput)
     whole = rounded(of.throughput * max(1, of.gpus))
     return {
@@ -331,8 +333,8 @@ def _as_undecided(
 ) -> UndecidedVariant:
     """Build the entry of an undecided contender: why, and how many requests would decide it.
 
-    The number is that of one run: the most that any run needs for any of these objectives. It is
-    None if one of these numbers is not known.
+    The number of requests is that of one run: the largest number that any run needs for any of
+    these objectives. It is None if one of these numbers is unknown.
     """
     requests: int | None = None
     if contender.is_trusted:
@@ -365,7 +367,7 @@ def _as_undecided(
 
 
 def _why(objective: Objective, outcomes: Sequence[ObjectiveResult | None]) -> str:
-    """Return in how many runs the objective is undecided, with the worst measured value."""
+    """Return text on how many runs leave the objective undecided, with the worst value."""
     name = f"{objective.metric} p{objective.percentile}"
     open_ones = [each for each in outcomes if each is None or each.outcome != "Met"]
     where = f"{len(open_ones)} of {len(outcomes)} runs"
@@ -376,7 +378,7 @@ def _why(objective: Objective, outcomes: Sequence[ObjectiveResult | None]) -> st
     if highest is None:
         return f"{name} was not measured in {where}"
     return (
-        f"{name} is {highest:.4g} ms (limit {objective.max_milliseconds} ms), not certain in "
+        f"{name} is {highest:.4g} ms (limit {objective.max_milliseconds} ms), uncertain in "
         f"{where}"
     )
 
@@ -384,10 +386,10 @@ def _why(objective: Objective, outcomes: Sequence[ObjectiveResult | None]) -> st
 def _is_beaten(by: Contender, other: Contender, *, questions: int) -> bool:
     """Return whether `by` is shown to have more throughput than `other`.
 
-    The error is 5 % over all `questions`. False if the noise is not known. The method is multiple
-    comparisons with the best (J. C. Hsu, Annals of Statistics 9, 1981), with Bonferroni's
+    The error is 5 % over all `questions`. Return False if the noise is unknown. The method is
+    multiple comparisons with the best (J. C. Hsu, Annals of Statistics 9, 1981), with Bonferroni's
     correction instead of Dunnett's constant. Contenders that the highest does not beat may be the
-    best; with 95 % probability the best is among them, although the highest was chosen by its
+    best. With 95 % probability the best is among them, although the highest was chosen by its
     figure.
     """
     contrast = _contrast(by, other)
@@ -415,10 +417,10 @@ def _serve_the_same(one: Contender, other: Contender) -> bool:
 
 
 def pareto_front(contenders: Sequence[Contender]) -> list[FrontPoint]:
-    """Return the Pareto front of each workload, from the lowest TPOT on.
+    """Return the Pareto front of each workload, from the lowest TPOT to the highest.
 
-    Throughput rises from point to point. Of points that are equal on both axes only the one with
-    the most throughput is kept.
+    Throughput rises from point to point. Of points that are equal in both figures, only the one
+    with the most throughput is kept.
     """
     by_workload: dict[str, list[Contender]] = defaultdict(list)
     for each in contenders:
@@ -431,9 +433,9 @@ def _front(points: Sequence[Contender]) -> list[FrontPoint]:
     """Return the front of one workload.
 
     Points are taken from the most throughput down. A point joins the front if its TPOT is lower
-    than that of all points on it; points that do not have more throughput than the new point then
-    leave. So each point off the front is worse than a point on it, or equal to one on both axes. On
-    a curve with small steps both ends are on the front, although neighbours are equal.
+    than that of all points on it. Points on the front that do not have more throughput than the new
+    point then leave it. So each point off the front is worse than a point on it, or equal in both
+    figures. On a curve with small steps both ends are on the front, although neighbours are equal.
     """
     kept: list[Contender] = []
     questions = len(points) - 1
@@ -459,7 +461,7 @@ def _front(points: Sequence[Contender]) -> list[FrontPoint]:
 
 
 def _has_more(one: Contender, other: Contender, questions: int) -> bool:
-    """Return whether `one` has more throughput than `other`; no if both serve the same arrivals."""
+    """Return whether `one` has more throughput; False if both serve the same arrivals."""
     if one.throughput <= other.throughput or _serve_the_same(other, one):
         return False
     return _is_above(
@@ -488,7 +490,7 @@ def _is_above(
 ) -> bool:
     """Return whether `high` exceeds `low` by more than the least change that matters.
 
-    If the noise is known, the difference must also exceed the noise.
+    If the noise is known, the difference must exceed the noise, too.
     """
     if high < low * EQUAL_BELOW:
         return False

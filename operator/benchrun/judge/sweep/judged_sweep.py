@@ -1,4 +1,4 @@
-"""The table of a sweep: every variant at every load point, against the baseline.
+"""Build the table of a sweep: every variant at every load point, against the baseline.
 
 All changes in the table are corrected together for multiple testing, as in a comparison of two
 runs: the probability of any false outcome stays at 5 %.
@@ -57,7 +57,7 @@ SHOWN: tuple[api.ComparedMetric, ...] = (
     "TotalTokenThroughput",
 )
 OF_A_SPLIT_FIRST: tuple[api.ComparedMetric, ...] = ("MeanTTFT", "MeanE2EL")
-ONE_LEFT = "only one run a side was measured; the sweep compares between servers, which takes two"
+ONE_LEFT = "each side has only one measured run; comparing servers takes at least two runs a side"
 
 
 def table(
@@ -70,7 +70,7 @@ def table(
 ) -> SweepTable:
     """Build the table of a sweep: its rows, scope and outcomes.
 
-    Planned load points are rows of every variant; a load that only a search has tried is a row of
+    Planned load points are rows of every variant. A load that only a search has tried is a row of
     the variants that tried it. `missing` says, by variant, why it has no figures.
     """
     load_points = load_points_of(sides, planned)
@@ -185,7 +185,7 @@ def _reason(
 
 
 def _note(base: Side, side: Side) -> str | None:
-    """Return what differs between the sides besides what the sweep varies, or None.
+    """Return how the sides differ besides what the sweep varies, or None.
 
     The table shows this note once for each variant, at its first load point with changes.
     """
@@ -258,10 +258,10 @@ def _changes(
 def _limit(
     base: Side, side: Side, compared: api.ComparedLoadPoint
 ) -> api.Bottleneck | None:
-    """Return the bottleneck that shows only from both sides together, or None.
+    """Return the bottleneck that only both sides together show, or None.
 
-    Its evidence is left out, because its sentence has the numbers. The result of a profile of the
-    load point is added to the sentence.
+    Its evidence is left out, because its sentence has the numbers. If the load point was profiled,
+    the result is added to the sentence.
     """
     names = (base.variant.name, side.variant.name)
     load_point = compared.load_point
@@ -309,7 +309,7 @@ def _metrics(
 def _measured(
     variant: Variant, run: TabledRun, status: api.BenchmarkRunStatus
 ) -> MeasuredRun:
-    """Build the measured run of a variant, whose spec has the seed of its block that was used."""
+    """Build the measured run of a variant; its spec gets the seed that its block used."""
     block = block_of(run.name, sweep_variant=variant.number)
     return MeasuredRun(
         run.name, run.uid, in_block(variant.spec, block or 1), status, block
@@ -405,9 +405,9 @@ def costs(side: Side, load_point: str) -> dict[str, float | None]:
 
 
 def found_loads(side: Side) -> list[FoundLoad]:
-    """Return the loads that searches found, one entry for each searched workload, in their order.
+    """Return the loads that searches found, one entry for each searched workload.
 
-    An entry has one load for each run, or "none" if the run's search found no load.
+    An entry has one load for each run, or "none" for a run whose search found no load.
     """
     by_workload: dict[str, list[api.SearchResult]] = {}
     for run in side.runs:
@@ -449,7 +449,7 @@ MAX_BYTES = 60_000
 """Most bytes of rows, best, front and searches together. This leaves 40 kB for variants with their
 messages, and for conditions."""
 _GIVEN_BY_OTHERS = (PER_GPU, api.KEYS["TotalTokenThroughput"], api.TOTAL_COST)
-"""Figures that are dropped first: the remaining ones and the spec give nearly the same."""
+"""Figures that are dropped first, because the other figures and the spec give nearly the same."""
 
 
 def fitted(whole: SweepTable, *, max_bytes: int = MAX_BYTES) -> SweepTable:
@@ -517,7 +517,7 @@ def _without_figures(names: Collection[str]) -> "_Cut":
 
 
 def _undecided(most: int) -> "_Cut":
-    """Return a cut that keeps at most `most` undecided variants, and counts the others."""
+    """Return a cut that keeps at most `most` undecided variants and counts the others."""
 
     def cut(found: SweepTable) -> SweepTable:
         best = [

@@ -1,1 +1,1 @@
-"""A finished run in the formats of other tools: pure writers, one format a file."""
+"""Write a finished run in the formats of other tools: pure functions, one format a file."""

@@ -25,14 +25,14 @@ _KEYS: tuple[ExportColumn[Any], ...] = (
     ExportColumn("run_uid", "text", lambda row: row.run.uid),
     ExportColumn("stage", "text", lambda row: row.stage.id),
 )
-"""Columns that join the tables."""
+"""Columns by which the tables can be joined."""
 
 
 class _StageRow(NamedTuple):
     run: ExportedRun
     stage: ExportedStage
     metrics: Mapping[str, float | None]
-    """Figures by vLLM's names, with the costs and tokens per joule."""
+    """Figures under vLLM's names; also costs and tokens per joule."""
     # Figures of the servers that write answers; the table of servers has every role.
     figures: api.RoleFigures | None
 
@@ -194,7 +194,7 @@ def _latency_names(run: ExportedRun) -> list[str]:
 
 
 class _RoleRow(NamedTuple):
-    """A role within a stage: its servers' figures and status."""
+    """The servers of one role within a stage: their figures and status."""
 
     run: ExportedRun
     stage: ExportedStage
@@ -353,7 +353,7 @@ class _RequestRow(NamedTuple):
 
     @property
     def output_tokens(self) -> int | None:
-        """Return the tokens of the answer; None: the request failed, or no server counted them."""
+        """Return the output tokens; None if the request failed or no server counted them."""
         tokens = self.requests.output_tokens[self.number]
         is_known = self.ok and (tokens or self.requests.ended[self.number])
         return tokens if is_known else None
@@ -404,10 +404,10 @@ _REQUEST_COLUMNS: tuple[ExportColumn[_RequestRow], ...] = (
 
 
 def request_table(run: ExportedRun) -> ExportTable:
-    """Build the table of requests, one row each in the order of sending.
+    """Build the table of requests, with one row each in the order of sending.
 
-    Times are in milliseconds, starts count from the first request. A failed request has no
-    latencies and no output. Raises NotExportable where no record is at hand.
+    Times are in milliseconds; starts count from the first request. A failed request has no
+    latencies and no output. Raises NotExportable if there are no records.
     """
     stages = formats.with_requests(run)
     rows = (
@@ -421,7 +421,7 @@ def request_table(run: ExportedRun) -> ExportTable:
 
 
 def _whole(count: float | None) -> Value:
-    """Return a count; None where it is not known, or larger than 64 bits hold."""
+    """Return a count; None if it is unknown or larger than 64 bits can hold."""
     return None if count is None or abs(count) >= 2**63 else int(count)
 
 
@@ -461,12 +461,12 @@ _REQUESTS_IN: Mapping[TableName | None, formats.Need] = {
 
 _register(
     "csv",
-    "tables of stages, of their servers and of requests",
+    "tables of stages, their servers and their requests",
     lambda run, table: as_csv(_TABLES[table](run)),
 )
 _register(
     "parquet",
-    "the same, with types",
+    "the same tables, with typed columns",
     lambda run, table: as_parquet(_TABLES[table](run), run_uid=run.uid),
     False,
 )

@@ -1,4 +1,4 @@
-"""Bytes of an export: tables with typed columns as CSV or Parquet, and JSON."""
+"""Encode an export as bytes: tables with typed columns as CSV or Parquet, and JSON."""
 
 import csv
 import io
@@ -20,12 +20,12 @@ RUN_KEY = b"benchrun.run_uid"  # Key of the run's uid in the file's own metadata
 
 
 class NotExportable(ValueError):
-    """The run does not fit into this format; the message says why and what to do instead."""
+    """The run can't be written in this format; the message says why and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportColumn(Generic[T]):
-    """One column; its name ends with the unit."""
+    """One column of a table; its name ends with the unit."""
 
     name: str
     kind: Kind
@@ -34,7 +34,7 @@ class ExportColumn(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ExportTable:
-    """Rows of values in the order of the columns."""
+    """A table: its columns, and rows with values in the order of the columns."""
 
     columns: Sequence[ExportColumn[Any]]
     rows: Sequence[tuple[Value, ...]]
@@ -64,9 +64,9 @@ def as_json_lines(values: Sequence[Json]) -> bytes:
 
 
 def without_unknown(value: Json) -> Json:
-    """Return the object without fields that are None, in nested objects, too.
+    """Return the object without fields that are None, also in nested objects.
 
-    For formats in which what is unknown is left out.
+    This is for formats that leave out what is unknown.
     """
     return {
         name: without_unknown(each) if isinstance(each, dict) else each
@@ -120,7 +120,8 @@ def as_parquet(table: ExportTable, *, run_uid: str) -> bytes:
         import pyarrow.parquet
     except ImportError as error:
         raise NotExportable(
-            "Parquet needs pyarrow; in a checkout: pipx install --force '.[report,export]'"
+            "Parquet needs the package pyarrow; to install it, run in a checkout: "
+            "pipx install --force '.[report,export]'"
         ) from error
     types: Mapping[Kind, Any] = {
         "text": pyarrow.string(),

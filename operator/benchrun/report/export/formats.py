@@ -1,4 +1,4 @@
-"""A finished run as exports see it, and the formats of `benchrun export`."""
+"""A finished run in the form that exports use, and the list of formats of `benchrun export`."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,29 +22,29 @@ _LATENCIES = tuple(f"_{latency}_ms" for latency in measure.LATENCIES)
 
 @dataclass(frozen=True, slots=True)
 class ExportedStage:
-    """A stage of the result document with what the run says of its load point."""
+    """A stage of the result document, with what the run's spec and status say of its load point."""
 
     result: api.StageResult
     workload: api.Workload
     verdict: api.Verdict
-    """Verdict of its load point in the run's status; Unknown if there is no row."""
+    """Verdict of the stage's load point in the run's status; Unknown if there is no row for it."""
     findings: tuple[str, ...]  # Codes found at its load point.
     # Its single requests; None: its record is not at hand.
     requests: RequestColumns | None
 
     @property
     def id(self) -> str:
-        """Return the name of the stage: `chat/rate=4/r2`, in a search `chat/search-07/r1`."""
+        """Return the stage's name: `chat/rate=4/r2` or, in a search, `chat/search-07/r1`."""
         return self.result.id
 
     @property
     def load_point(self) -> str:
-        """Return its load point, for example `chat/rate=4`."""
+        """Return the name of the stage's load point, such as `chat/rate=4`."""
         return self.result.load_point
 
     @property
     def repeat(self) -> int:
-        """Return which repeat of the load point it is, from 1."""
+        """Return which repeat of its load point the stage is, counted from 1."""
         return self.result.repeat
 
     @property
@@ -59,7 +59,7 @@ class ExportedStage:
 
     @property
     def judgement(self) -> str:
-        """Return the verdict with the findings: `Suspect (Drift, ColdStart)`."""
+        """Return the verdict with the findings, such as `Suspect (Drift, ColdStart)`."""
         return (
             f"{self.verdict} ({', '.join(self.findings)})"
             if self.findings
@@ -68,18 +68,18 @@ class ExportedStage:
 
     @property
     def request_rate(self) -> float | None:
-        """Return the requests a second that the load engine was to send; None: all at once."""
+        """Return the requests a second of the load; None if all are sent at once."""
         return self.result.engine_figures.get("request_rate")
 
     @property
     def max_concurrency(self) -> int | None:
-        """Return the most requests that may be in flight; None: no limit."""
+        """Return the most requests that may be in flight; None if there is no limit."""
         limit = self.result.engine_figures.get("max_concurrency")
         return None if limit is None else int(limit)
 
     @property
     def latencies(self) -> Mapping[str, api.LatencyDistribution]:
-        """Return the latencies that vLLM reports, as far as they were measured."""
+        """Return those of the latencies that vLLM reports which were measured."""
         measured = self.result.distributions
         return {
             name: measured[name] for name in measure.LATENCIES if name in measured
@@ -101,16 +101,16 @@ class ExportedRun:
 
     @property
     def server(self) -> api.ServerStatus | None:
-        """Return what is known of the servers, which are equal within a role; None: nothing.
+        """Return the status of the servers of a role, which are all alike; None if it is unknown.
 
-        Where there are several roles, it is the role that writes answers.
+        If there are several roles, return that of the role that writes answers.
         """
         return api.answering(self.status.servers)
 
     def load_points(self) -> Sequence[tuple[str, Sequence[ExportedStage]]]:
-        """Return the stages by load point.
+        """Return the stages of each load point.
 
-        Load points are in the order of their first stages, the stages of each in the order of
+        Load points are in the order of their first stages; the stages of each are in the order of
         repeats.
         """
         names = dict.fromkeys(stage.load_point for stage in self.stages)
@@ -126,9 +126,9 @@ def exported(
     document: api.ResultDocument,
     requests: Mapping[str, RequestColumns] | None = None,
 ) -> ExportedRun:
-    """Build the exported run with every stage of its result document, and that itself.
+    """Build the exported run from a run and its result document.
 
-    `requests`: the single requests by stage, as far as their records are at hand. Stages of a
+    `requests` has the single requests by stage, as far as their records are available. Stages of a
     workload that the spec does not have are skipped.
     """
     of = run.declared
@@ -164,9 +164,9 @@ def exported(
 def server_version(
     stage: ExportedStage, server: api.ServerStatus | None, role: str | None = None
 ) -> str | None:
-    """Return the engine's version as the servers of this stage (of `role`, if given) reported it.
+    """Return the engine's version that the servers of this stage (of `role`, if given) reported.
 
-    Where none did, return the version in the status of `server`, or None.
+    If they reported none, return the version in the status of `server`, or None.
     """
     edges = (edge for edge in stage.result.servers if role in (None, edge.role))
     reported = next((edge.version for edge in edges if edge.version), None)
@@ -180,7 +180,7 @@ def only(run: ExportedRun, stage_ids: Collection[str]) -> ExportedRun:
 
 
 def trusted(run: ExportedRun) -> tuple[ExportedRun, Mapping[str, str]]:
-    """Return the run without untrustworthy stages, and why each of their load points is missing."""
+    """Return the run without untrustworthy stages, and why each load point was left out."""
     left_out = {
         stage.load_point: "not judged"
         if stage.verdict == "Unknown"
@@ -195,9 +195,9 @@ def trusted(run: ExportedRun) -> tuple[ExportedRun, Mapping[str, str]]:
 
 
 def engine_figures(stage: ExportedStage) -> Mapping[str, float | None]:
-    """Return the load engine's own figures under its names.
+    """Return the load generator's own figures, under its own names.
 
-    The engine's 0 for a latency that was not measured is None here.
+    It writes 0 for a latency that was not measured; here that is None.
     """
     measured = tuple(f"_{latency}_ms" for latency in stage.latencies)
     return {
@@ -218,9 +218,9 @@ Flags = Mapping[str, str | None]
 
 
 def flags_of(run: ExportedRun, role: str | None = None) -> Flags:
-    """Return the flags of a role's servers; None: of the servers that write answers.
+    """Return the flags of the servers of a role; without a role, of those that write answers.
 
-    There are none at an endpoint, whose arguments are unknown.
+    There are none for an endpoint, because its arguments are unknown.
     """
     server = api.answering(
         each for each in run.status.servers if role in (None, each.role)
@@ -236,7 +236,7 @@ def flags_of(run: ExportedRun, role: str | None = None) -> Flags:
 
 
 def parsed(args: Sequence[str], engine: Engine) -> Flags:
-    """Parse arguments as `ServeArgs` does, with the dashes in front of the names."""
+    """Parse arguments as `ServeArgs` does, and keep the dashes in front of the names."""
     return {
         f"--{name}": value
         for name, value in ServeArgs.of(args, engine).given.items()
@@ -244,10 +244,10 @@ def parsed(args: Sequence[str], engine: Engine) -> Flags:
 
 
 def parallelism_of(flags: Flags, engine: Engine) -> dict[str, int]:
-    """Return over how many GPUs the model is spread, by `tp`, `pp`, `dp` and `ep`.
+    """Return over how many GPUs the model is spread, under `tp`, `pp`, `dp` and `ep`.
 
-    A value that is not a number counts as not given: the engines' default is 1. Without a flag that
-    spreads experts whole, `ep` is left out.
+    A value that is not a number counts as not given, so it is the engine's default, 1. Without a
+    flag that spreads whole experts, `ep` is left out.
     """
     names = {setting: f"--{flag}" for setting, flag in engine.setting_flags.items()}
     given = {
@@ -264,14 +264,14 @@ def parallelism_of(flags: Flags, engine: Engine) -> dict[str, int]:
 
 
 def has_requests(run: ExportedRun) -> bool:
-    """Return whether the single requests of any stage are at hand."""
+    """Return whether the single requests of any stage are available."""
     return any(stage.requests is not None for stage in run.stages)
 
 
 def with_requests(run: ExportedRun) -> list[tuple[ExportedStage, RequestColumns]]:
-    """Return the stages whose single requests are at hand.
+    """Return the stages whose single requests are available.
 
-    Raises NotExportable where there are none.
+    Raises NotExportable if there are none.
     """
     found = [
         (stage, stage.requests)
@@ -280,8 +280,8 @@ def with_requests(run: ExportedRun) -> list[tuple[ExportedStage, RequestColumns]
     ]
     if not found:
         raise NotExportable(
-            "single requests are in the run's records, not in its result document; with -f, give "
-            "the records too: --records PATH"
+            "single requests are in the run's records, not in its result document; "
+            "with -f, also give the records: --records PATH"
         )
     return found
 
@@ -294,19 +294,19 @@ Need = Literal["Wanted", "Required"]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format. `files` and `document` raise NotExportable."""
+    """One export format. `files` and `document` may raise NotExportable."""
 
     summary: str
     files: Callable[[ExportedRun], Files]  # Returns the contents for a folder.
     document: Callable[[ExportedRun, TableName], bytes]
-    """Returns the contents of a file, or for standard output; the table is used by formats that are
-    tables."""
+    """Returns the contents of a file or of standard output. Formats that are tables use the
+    argument `table`."""
     is_text: bool = True
     is_whole: bool = (
         False  # Whether it has the whole run, whichever stages are chosen.
     )
     requests_in: Mapping[TableName | None, Need] = field(default_factory=dict)
-    """Which files need single requests; None: a folder with everything."""
+    """Names of the files that need single requests; None stands for a folder with everything."""
 
 
 FORMATS: dict[str, Format] = {}

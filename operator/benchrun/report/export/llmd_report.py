@@ -1,8 +1,8 @@
-"""llm-d benchmark report v0.2, one a stage: what llm-d's analysis and dashboards read.
+"""llm-d benchmark report v0.2, one for each stage, for llm-d's analysis and dashboards.
 
 Times are in seconds. The schema: https://github.com/llm-d/llm-d-benchmark,
-llmdbenchmark/analysis/benchmark_report. The reports of a run have one `run.eid`, and `stage` is the
-place in the order of measurement.
+llmdbenchmark/analysis/benchmark_report. All reports of a run have the same `run.eid`; `stage` is
+the place in the order of measurement.
 """
 
 import hashlib
@@ -76,7 +76,7 @@ def requests(stage: ExportedStage) -> Json:
 def latency(stage: ExportedStage) -> Json:
     """Return the latencies in seconds.
 
-    Percentiles that too few requests bound are left out: the format has no mark for them.
+    A percentile is left out if too few requests bound it, because the format can't mark it.
     """
     found = {}
     for name, pool in stage.latencies.items():
@@ -91,7 +91,7 @@ def latency(stage: ExportedStage) -> Json:
 
 
 def throughput(stage: ExportedStage) -> Json:
-    """Return the throughputs, one value each: a rate has no distribution over one stage."""
+    """Return the throughputs as single values: within one stage a rate has no distribution."""
     measured = stage.result.metrics
     found = {
         field: _value(measured.get(name), units)
@@ -105,7 +105,7 @@ def throughput(stage: ExportedStage) -> Json:
 
 
 def resources(figures: RoleFigures) -> Json:
-    """Return a role's figures from the servers' metrics endpoints."""
+    """Return the figures of a role that come from its servers' metrics endpoints."""
     return without_unknown(
         {
             "kv_cache_usage": _value(
@@ -159,7 +159,7 @@ def _value(
 
 
 def scenario(run: ExportedRun, stage: ExportedStage) -> Json:
-    """Return the measured servers and the load. A component's label is its role."""
+    """Return the measured servers and the load. The label of a component is its role."""
     server = run.spec.server
     split = server is not None and server.disaggregated is not None
     roles = (ROLE_PREFILL, ROLE_DECODE) if split else (ROLE_SERVER,)
@@ -192,10 +192,10 @@ def _server(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
 
 
 def _engine(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
-    """Describe the servers of a role in the format's standard terms.
+    """Describe the servers of a role in the standard terms of the format.
 
-    An endpoint is `generic`: the kind `inference_engine` requires the hardware, which is unknown
-    there.
+    An endpoint is `generic`, because the kind `inference_engine` requires the hardware, which is
+    unknown for an endpoint.
     """
     model = {"name": run.spec.model.name}
     tool = run.spec.engine_name.lower()
@@ -275,7 +275,7 @@ def _lengths(pool: LatencyDistribution | None) -> Json | None:
 
 
 def _digest(config: Json) -> str:
-    """Return a SHA-256 that is equal for equal configurations; llm-d groups reports by it."""
+    """Return a SHA-256 that is the same for equal configurations; llm-d groups reports by it."""
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
@@ -289,7 +289,7 @@ def llmd_files(run: ExportedRun) -> Files:
 
 
 def llmd_document(run: ExportedRun) -> bytes:
-    """Return the report of the only stage. Raises NotExportable for several."""
+    """Return the report of a run's only stage. Raises NotExportable if there are several."""
     count = len(run.stages)
     if count != 1:
         raise NotExportable(
@@ -299,7 +299,7 @@ def llmd_document(run: ExportedRun) -> bytes:
 
 
 def report(run: ExportedRun, stage: ExportedStage) -> Json:
-    """Build the report of one stage. What is not known is left out, never 0."""
+    """Build the report of one stage. Unknown values are left out; they never become 0."""
     components = [
         {"component_label": each.role, "aggregate": found}
         for each in stage.result.roles

@@ -1,9 +1,9 @@
 """The files that `vllm bench serve --save-result --save-detailed` writes.
 
-They are laid out as `vllm bench sweep` lays out its own: each load point has a folder with
-`run=0.json`, `run=1.json` ... (its repeats, with every request) and `summary.json` (all repeats,
-without the requests). Fields that begin with `benchrun_` are added. `generated_texts` and `itls`
-are left out: neither is kept for each request.
+Their layout is that of `vllm bench sweep`: each load point has a folder with `run=0.json`,
+`run=1.json` ... (its repeats, with every request) and `summary.json` (all repeats, without the
+requests). Fields whose names begin with `benchrun_` are additional. `generated_texts` and `itls`
+are left out, because neither is kept for single requests.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ _BACKENDS = {"Completions": "openai", "Chat": "openai-chat"}
 def vllm_files(run: ExportedRun) -> Files:
     """Return the files of an experiment of `vllm bench sweep`, by their path.
 
-    Raises NotExportable where no record is at hand.
+    Raises NotExportable if there are no records.
     """
     requests = {stage.id: sent for stage, sent in formats.with_requests(run)}
     files: dict[str, bytes] = {}
@@ -97,7 +97,7 @@ def summary(run: ExportedRun, stage: ExportedStage) -> Json:
 
 
 def _uncertain(stage: ExportedStage) -> list[str]:
-    """Return the percentiles that have no interval."""
+    """Return the percentiles that have no confidence interval."""
     figures = formats.engine_figures(stage)
     return [name for name in stage.result.uncertain if name in figures]
 

@@ -1,4 +1,4 @@
-"""The report as one HTML page. Pure.
+"""The report as one HTML page; all functions are pure.
 
 The caller of `page` passes the function that draws a chart. The operator never loads this folder.
 """

@@ -1,4 +1,4 @@
-"""The HTML pages of a run and of a sweep. They have no script and fetch nothing."""
+"""Build the HTML pages of a run and of a sweep; they have no script and fetch nothing."""
 
 from base64 import b64encode
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The elements of a section. An element says what is shown; the template of its name says how."""
+"""The elements of a section. An element holds the content; the template of its name lays it out."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ class Prose(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The word that a page begins with."""
+    """The verdict, or the phase, that a page begins with."""
 
     word: str
     message: str
@@ -24,10 +24,10 @@ class Verdict(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows of text.
+    """A table of text cells.
 
-    Columns that hold a verdict or an outcome are coloured by their words, which can be read without
-    colours, too.
+    Columns with a verdict or an outcome are coloured by their words, and the words can be read
+    without the colours.
     """
 
     caption: str
@@ -36,10 +36,10 @@ class Table(NamedTuple):
     words: frozenset[str] = frozenset()
     folded: bool = False  # Whether the table is collapsed until it is clicked: the data of a chart.
     stacked: bool = False
-    """Whether the cells of a row are stacked on a narrow screen, for long sentences."""
+    """Whether a narrow screen shows the cells of a row below each other, for long sentences."""
 
     def is_numeric(self, column: int) -> bool:
-        """Return whether a column holds figures, which are aligned on the right."""
+        """Return whether a column holds numbers, which are aligned on the right."""
         cells = [row[column] for row in self.rows.rows if row[column] != ABSENT]
         return bool(cells) and all(_FIGURE.fullmatch(cell) for cell in cells)
 
@@ -49,7 +49,7 @@ class Table(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """A plot with its title and, in words, what it shows."""
+    """A plot with its title, and a text that says what it shows."""
 
     title: str
     spec: ChartSpec
@@ -58,20 +58,20 @@ class Chart(NamedTuple):
 
 
 class Charts(NamedTuple):
-    """Plots side by side where there is room."""
+    """Plots that stand side by side if there is room."""
 
     charts: tuple[Chart, ...]
 
 
 class Fold(NamedTuple):
-    """Elements that a click on the summary shows."""
+    """Elements that are shown after a click on the summary."""
 
     summary: str
     elements: "tuple[Element, ...]"
 
 
 class FindingCard(NamedTuple):
-    """One finding; its evidence is collapsed."""
+    """One finding, whose evidence is collapsed."""
 
     code: str
     severity: str
@@ -124,7 +124,7 @@ class Section(NamedTuple):
 
 
 def section(anchor: str, title: str, *elements: Element) -> Section:
-    """Build a section without elements that hold nothing: a table without rows, an empty text."""
+    """Build a section, leaving out empty elements: tables without rows and empty texts."""
     return Section(
         anchor,
         title,
@@ -133,7 +133,7 @@ def section(anchor: str, title: str, *elements: Element) -> Section:
 
 
 def fold(summary: str, *elements: Element) -> Fold:
-    """Build a fold, without elements that hold nothing; a fold without elements is not shown."""
+    """Build a fold, leaving out empty elements; a fold without elements is not shown."""
     return Fold(
         summary, tuple(element for element in elements if _holds_something(element))
     )

@@ -1,4 +1,4 @@
-"""A finished run or sweep with the data of its page: spec, status and result document."""
+"""The data of a page: spec, status and result document of a finished run or sweep."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -22,12 +22,12 @@ from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, SweepRo
 from benchrun.observe import Run, Sweep
 from benchrun.report.sweep_rows import is_per_gpu
 
-STATUS_ONLY = "figures are those of its status, which is limited in size"
+STATUS_ONLY = "the figures are those in the run's status, which is limited in size"
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A finished run with what was found in it."""
+    """A finished run with its result document."""
 
     declared: Run
     spec: BenchmarkRunSpec
@@ -37,12 +37,12 @@ class Reported:
 
     @property
     def stages(self) -> Sequence[StageResult]:
-        """Return the stages in the order of measurement; none without a document."""
+        """Return the stages in the order of measurement; none if there is no document."""
         return self.document.stages if self.document is not None else ()
 
     @property
     def timeline(self) -> Timeline | None:
-        """Return the servers over time."""
+        """Return what the servers did over time; None if that is unknown."""
         return self.document.timeline if self.document is not None else None
 
     def stages_of(self, load_point: str) -> list[StageResult]:
@@ -59,7 +59,7 @@ class Reported:
 class Curve(NamedTuple):
     """The load points of one workload along one axis, the lowest load first.
 
-    A load point without a bound comes last.
+    A load without an upper bound comes last.
     """
 
     workload: str
@@ -68,12 +68,12 @@ class Curve(NamedTuple):
 
     @property
     def kind(self) -> type[LoadKind]:
-        """Return the kind of the lowest load."""
+        """Return the kind of load of the curve's first load point."""
         return kind_of(self.axis, self.results[0].value)
 
 
 def curves(status: BenchmarkRunStatus) -> list[Curve]:
-    """Return the results as curves, in the order of the workloads."""
+    """Return the results as curves, one for each workload in order."""
     found: dict[tuple[str, Axis], list[Result]] = {
         (row.workload, row.axis): [] for row in status.results
     }
@@ -90,13 +90,14 @@ class ReportedSweep:
     declared: Sweep
     status: BenchmarkSweepStatus
     series: Mapping[str, Timeline] = field(default_factory=dict)
-    """The servers of each variant's first run that has a timeline; read for a page only."""
+    """For each variant, what its servers did over time in its first run with a timeline. It is read
+    only for a page."""
 
     @property
     def spec(self) -> BenchmarkSweepSpec | None:
-        """Return the parsed spec; None: it is of another version, or not valid.
+        """Return the parsed spec; None if it is of another version or not valid.
 
-        The status is shown nevertheless.
+        Without a spec the status is still shown.
         """
         with suppress(ValidationError):
             return BenchmarkSweepSpec.model_validate(self.declared.spec)

@@ -1,4 +1,4 @@
-"""The SVG of a chart as markup for a page: only the elements and attributes that a chart needs."""
+"""Turn the SVG of a chart into markup for a page, with only the elements that a chart needs."""
 
 import re
 from xml.etree import ElementTree
@@ -61,30 +61,32 @@ ATTRIBUTES = frozenset(
         "pointer-events",
     }
 )
-"""Attributes that are kept. All others are dropped: they do not change how a chart looks."""
+"""Attributes that are kept. All others are dropped, because they do not change how a chart looks.
+"""
 _NAMESPACE = "{http://www.w3.org/2000/svg}"
 _LOCAL_URL = re.compile(r"url\(\s*[\"']?#([A-Za-z0-9_-]+)[\"']?\s*\)")
 _OWN_COLOUR = re.compile(r"var\(--[a-z0-9-]+\)")
 
 
 class UnsafeSvg(ValueError):
-    """The drawing holds something that no chart needs."""
+    """The SVG contains something that no chart needs."""
 
 
 def inline_svg(drawn: str, *, prefix: str, label: str) -> str:
-    """Return a drawing as markup for a page. Raises UnsafeSvg.
+    """Return an SVG as markup for a page. Raises UnsafeSvg.
 
-    It is announced as one picture by `label`; `prefix` goes before every identifier.
+    Screen readers read it as one picture with the text `label`. `prefix` is put before every
+    identifier.
     """
     if "<!" in drawn:
-        raise UnsafeSvg("a drawing has no declarations")
+        raise UnsafeSvg("the SVG of a chart must not have declarations")
     try:
         root = ElementTree.fromstring(drawn)
     except ElementTree.ParseError as error:
-        raise UnsafeSvg(f"a drawing is XML: {error}") from error
+        raise UnsafeSvg(f"the SVG of a chart is not valid XML: {error}") from error
     clean = _cleaned(root, prefix)
     if clean.tag != "svg":
-        raise UnsafeSvg(f"a drawing is an svg, not {clean.tag}")
+        raise UnsafeSvg(f"the root of a chart's SVG must be svg, not {clean.tag}")
     clean.set("role", "img")
     clean.set("aria-label", label)
     return ElementTree.tostring(
@@ -97,7 +99,9 @@ def _cleaned(element: Element, prefix: str) -> Element:
         element.tag.removeprefix(_NAMESPACE) if isinstance(element.tag, str) else ""
     )
     if tag not in TAGS:
-        raise UnsafeSvg(f"a chart needs no element {element.tag}")
+        raise UnsafeSvg(
+            f"the SVG of a chart must not have the element {element.tag}"
+        )
     kept = {
         name: _value(name, value, prefix)
         for name, value in element.attrib.items()
@@ -131,5 +135,7 @@ def _value(name: str, value: str, prefix: str) -> str:
     if "url" in value.lower() or (
         "(" in value and name in ("fill", "stroke") and not colour
     ):
-        raise UnsafeSvg(f"a chart refers to nothing outside: {name}={value[:80]!r}")
+        raise UnsafeSvg(
+            f"the SVG of a chart must not refer to other resources: {name}={value[:80]!r}"
+        )
     return value

@@ -16,7 +16,7 @@ FONT_SIZE = 11.5
 # In pixels, for the widest font that a browser may fall back to.
 CHARACTER_WIDTH = 7.2
 RAMP = tuple(f"var(--ramp-{step})" for step in range(8))
-"""Colours from the least to the greatest load."""
+"""Colours in the order of loads, from the least to the greatest."""
 INK = "var(--ink)"
 SOFT_INK = "var(--soft)"
 GRID = "var(--grid)"
@@ -50,10 +50,10 @@ DASHED: ChartSpec = {
     "strokeWidth": 1.5,
 }
 HAS_INTERVAL = "isValid(datum.low) && isValid(datum.high)"
-"""Whether the figure of a row has an interval with both ends (a Vega expression)."""
+"""Vega expression: whether the figure of a row has an interval with both ends."""
 _FONT = "Arial, Helvetica, Liberation Sans, sans-serif"
-"""Fonts of the same character widths: text is measured where the chart is drawn and set where it is
-read."""
+"""Fonts of the same character widths, because a chart is drawn on one machine and read on another.
+"""
 _TEXT: ChartSpec = {
     "labelColor": SOFT_INK,
     "titleColor": SOFT_INK,
@@ -90,9 +90,9 @@ def card(
     *,
     height: int = CARD_HEIGHT,
 ) -> ChartSpec:
-    """Build a chart as wide as a phone, all its margins included.
+    """Build a chart that, with all its margins, is as wide as a phone's screen.
 
-    `rows` are the data of the layers that have none of their own.
+    Layers without data of their own show `rows`.
     """
     fit = {"type": "fit", "contains": "padding"}
     return chart(
@@ -107,7 +107,7 @@ def card(
 
 
 def chart(spec: ChartSpec) -> ChartSpec:
-    """Return a chart in the common look; the size is in the spec."""
+    """Return a chart in the common look; its size is in the spec."""
     return {"$schema": SCHEMA, "padding": 6, "config": _CONFIG, **spec}
 
 
@@ -129,7 +129,7 @@ def layer(
 ) -> ChartSpec:
     """Build marks of one kind.
 
-    `rows` are the layer's own data; `where` selects the rows that have a mark (a Vega expression).
+    `rows` are the layer's own data. `where` is a Vega expression that selects the rows to mark.
     """
     kept = {"transform": [{"filter": where}]} if where is not None else {}
     return {"mark": mark, **_data(rows), **kept, "encoding": encoding}
@@ -146,7 +146,7 @@ def quantitative(name: str, **channel: object) -> ChartSpec:
 def nominal(
     name: str, looks: Mapping[Any, str], legend: ChartSpec | None = None
 ) -> ChartSpec:
-    """Build a channel of colours or shapes by the field's value."""
+    """Build a channel that shows the values of a field as colours or shapes."""
     scale = {"domain": list(looks), "range": list(looks.values())}
     return {"field": name, "type": "nominal", "scale": scale, "legend": legend}
 
@@ -158,7 +158,7 @@ MILLISECONDS = (
     "datum.value >= 1000 ? format(datum.value / 1000, '~r') + ' s' : format(datum.value, '~r') + "
     "' ms'"
 )
-"""Text of a tick of milliseconds (a Vega expression)."""
+"""Vega expression: the label of a tick that is in milliseconds."""
 MAX_TICKS = 6
 MARGIN = 1.15  # Factor of room around the values on a logarithmic axis.
 
@@ -170,10 +170,10 @@ def latency_axis(
     title: str | None = None,
     least_span: float = 0.0,
 ) -> ChartSpec:
-    """Build scale and axis for milliseconds; the axis is logarithmic where values differ widely.
+    """Build scale and axis for milliseconds; the axis is logarithmic if values differ widely.
 
-    `from_zero` lets a linear axis begin at 0. `least_span` is its least width, as a share of the
-    middle value.
+    With `from_zero` a linear axis begins at 0. `least_span` is the least width of the axis, as a
+    share of the middle value.
     """
     low, high = _range(values)
     missing = least_span * (low + high) / 2 - (high - low)
@@ -196,7 +196,7 @@ def latency_axis(
 
 
 def load_axis(loads: Sequence[float], title: str) -> ChartSpec:
-    """Build scale and axis for loads; the axis is logarithmic where loads differ widely.
+    """Build scale and axis for loads; the axis is logarithmic if loads differ widely.
 
     A logarithmic axis has a tick at each load.
     """
@@ -212,7 +212,7 @@ def load_axis(loads: Sequence[float], title: str) -> ChartSpec:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Return 1, 2 and 5 of every decade between the ends; only decades where these are too many."""
+    """Return 1, 2 and 5 of every decade between the ends; if too many, only the decades."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     fine = [step * 10.0**decade for decade in decades for step in (1, 2, 5)]
     inside = [tick for tick in fine if low <= tick <= high]

@@ -1,4 +1,4 @@
-"""The servers over time as charts show them: all roles together, with gaps without samples."""
+"""The servers over time for charts: all roles together, with gaps if samples are missing."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from benchrun.api import Timeline, TimelineSpan
 
 
 class Band(NamedTuple):
-    """The mean of some samples with the least and the greatest of them."""
+    """Mean of some samples, with the least and the greatest of them."""
 
     mean: float
     low: float
@@ -16,7 +16,7 @@ class Band(NamedTuple):
 
 
 class Span(NamedTuple):
-    """What all servers together did in a span of time. None: no sample."""
+    """What all servers together did in a span of time; None if there was no sample."""
 
     start: float  # Seconds since the origin.
     end: float
@@ -26,7 +26,7 @@ class Span(NamedTuple):
 
 
 def spans(timeline: Timeline, *, origin: float) -> list[Span]:
-    """Return the spans of all roles together, from the first; those without a sample are empty.
+    """Return the spans of all roles together, in order; those without a sample are empty.
 
     Running and waiting are sums over servers, KV cache usage is their mean.
     """

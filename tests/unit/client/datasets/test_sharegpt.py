@@ -221,7 +221,7 @@ def test_rows_taken_by_earlier_stages_count_as_usable(tmp_path: Path) -> None:
         ),
         pytest.param("holds a number", "7", id="no-list"),
         pytest.param(
-            "a text holds half a character",
+            "a text has half of a surrogate pair",
             '[{"conversations": [{"value": "a \\ud83d"}, {"value": "b"}]}]',
             id="half-a-character",
         ),
@@ -241,7 +241,7 @@ def test_rows_taken_by_earlier_stages_count_as_usable(tmp_path: Path) -> None:
             id="turns-no-list",
         ),
         pytest.param(
-            'entry 0, "conversations": "value" must be a text, is a number',
+            'entry 0, "conversations": "value" must be a text, but is a number',
             '[{"conversations": [{"value": 1}, {"value": "x"}]}]',
             id="no-text",
         ),
@@ -256,7 +256,7 @@ def test_rows_taken_by_earlier_stages_count_as_usable(tmp_path: Path) -> None:
             id="words-under-another-key",
         ),
         pytest.param(
-            'entry 0, "messages": "content" must be a text, is a list',
+            'entry 0, "messages": "content" must be a text, but is a list',
             '[{"messages": [{"role": "user", "content": []}, {"role": "user", "content": ""}]}]',
             id="words-in-parts",
         ),

@@ -388,7 +388,7 @@ def test_a_mix_is_compared_by_what_its_parts_send(
             id="not judged",
         ),
         pytest.param(
-            "b has no such load point in its results",
+            "b has no results for this load point",
             run("b", [row("chat/rate=8")]),
             id="missing load point",
         ),
@@ -581,7 +581,7 @@ def test_a_kind_of_gpu_that_is_not_known_is_reported(
     found = compared(
         run("a", server=unknown), run("b", server={**unknown, "node": node})
     )
-    assert ("The kind of GPU is not known on every side" in found.message) == noted
+    assert ("The kind of GPU is not known on both sides" in found.message) == noted
 
 
 def test_suspect_figures_are_compared_and_called_so() -> None:
@@ -650,7 +650,7 @@ def test_equal_questions_with_different_prompts_read_different_files() -> None:
     found = compared(dataset_run("a"), dataset_run("b", "another"))
     assert (found.outcome, found.load_points[0].reason) == (
         "NotComparable",
-        "the dataset's file does not hold the same in a and b",
+        "the dataset's file differs between a and b",
     )
 
 

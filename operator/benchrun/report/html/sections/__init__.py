@@ -1,4 +1,4 @@
 """The sections of the page, one a file.
 
-Each is a function of the run or sweep that returns None where there is nothing to say.
+Each is a function of the run or sweep. It returns None if it has nothing to show.
 """

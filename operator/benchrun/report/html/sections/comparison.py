@@ -1,4 +1,4 @@
-"""A run or variants beside the baseline, and the Pareto front of a sweep."""
+"""Sections that compare a run or variants with the baseline, and the Pareto front of a sweep."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -29,14 +29,14 @@ MAX_BARS = 40  # Most bars of one chart; the table has all.
 # Most load points of a sweep that have charts; the table has all.
 MAX_DRAWN_LOAD_POINTS = 8
 EXPLAINED = (
-    "Bars are the change, the thin line its interval; green is better, red worse, grey within the "
-    "noise or unknown. An interval "
-    "without an end at the edge of a chart goes on; the table has all of it."
+    "Bars show the change, thin lines its interval; green is better, red is worse, "
+    "grey is within the noise or unknown. An interval that reaches the edge of a "
+    "chart without an end mark goes on; the table has all of it."
 )
 
 
 def comparison_section(run: html.Reported) -> html.Section | None:
-    """Build the comparison with the baseline; None: the run was not compared with one."""
+    """Build the comparison with the baseline; None if the run was not compared with one."""
     if (found := run.status.comparison) is None:
         return None
     limit = (
@@ -77,7 +77,7 @@ def comparison_section(run: html.Reported) -> html.Section | None:
 
 
 def changes_section(sweep: html.ReportedSweep) -> html.Section | None:
-    """Build the comparison of every variant with the baseline; None: nothing could be compared."""
+    """Build the comparison of each variant with the baseline; None if none could be compared."""
     status = sweep.status
     rows = change_rows(status)
     if status.scope is None or not rows.rows:
@@ -138,7 +138,7 @@ def _change_charts(
 ) -> tuple[html.Chart, ...]:
     """Build one chart for each metric with known changes.
 
-    `limit` is the most percent that a figure may get worse; None: no limit is drawn.
+    `limit` is the most percent that a figure may get worse; with None no limit is drawn.
     """
     bars: dict[str, list[Bar]] = {change.metric: [] for _, change in changes}
     for label, change in changes:
@@ -187,7 +187,7 @@ _WORDS = ("Better", "Worse", "Equivalent", "NoDetectableDifference", "Unknown")
 
 
 class Bar(NamedTuple):
-    """One change, in percent; `text` is shown under the pointer."""
+    """One change in percent; `text` is shown when the pointer is over it."""
 
     label: str
     change: float
@@ -200,8 +200,8 @@ class Bar(NamedTuple):
 def change_chart(bars: Sequence[Bar], *, limit_percent: float | None) -> ChartSpec:
     """Build the chart of these bars, in the order given.
 
-    `limit_percent` is the change from which on a figure has regressed, with its sign; None: no
-    limit.
+    `limit_percent` is the change, with its sign, from which on a figure has regressed. With None no
+    limit is drawn.
     """
     order = [bar.label for bar in bars]
     room = min(MAX_LABEL_WIDTH, round(theme.CHARACTER_WIDTH * max(map(len, order))))
@@ -258,8 +258,8 @@ def change_chart(bars: Sequence[Bar], *, limit_percent: float | None) -> ChartSp
 def reach(bars: Sequence[Bar], limit_percent: float | None) -> tuple[float, float]:
     """Return both ends of the axis in percent.
 
-    All changes fit between them. Intervals fit only as far as one wide interval does not flatten
-    all others.
+    All changes are within them. Intervals may go beyond them, so that one wide interval does not
+    make all others too small to see.
     """
     farthest = max(
         LEAST_REACH,
@@ -288,15 +288,15 @@ def _line(at: float, **mark: object) -> ChartSpec:
 
 
 FRONT = (
-    "Large points are on the front. Every other load point of the workload is equal to one of "
-    "them, or worse in throughput or TPOT and not better in the other. Values that differ by less "
-    "than noise or 1 % are equal. Up and to the left is better; how you weigh the two is up to "
-    "you."
+    "Large points are on the front. Every other load point of the workload is equal "
+    "to one of them, or worse in throughput or TPOT and not better in the other. "
+    "Values that differ by less than noise or 1 % are equal. Up and to the left is "
+    "better; which of the two matters more is your choice."
 )
 
 
 def front_section(sweep: html.ReportedSweep) -> html.Section | None:
-    """Build the Pareto front of throughput against TPOT; None: no TPOT was measured."""
+    """Build the Pareto front of throughput against TPOT; None if no TPOT was measured."""
     rows = front_rows(sweep.status)
     if not rows.rows:
         return None
@@ -320,9 +320,9 @@ def front_section(sweep: html.ReportedSweep) -> html.Section | None:
 
 
 def _front_chart(sweep: html.ReportedSweep, workload: str) -> html.Chart | None:
-    """Build the chart of a workload's front; None: there is a single point only.
+    """Build the chart of a workload's front; None if there is only a single point.
 
-    A row whose figures were cut takes them from its point of the front in the status.
+    If the figures of a row were cut, they are taken from its point of the front in the status.
     """
     front = {
         (p.variant, p.load_point): (p.mean_tpot_ms, shown)
@@ -357,7 +357,7 @@ def _front_chart(sweep: html.ReportedSweep, workload: str) -> html.Chart | None:
 
 
 def _tpot_noise(status: BenchmarkSweepStatus, workload: str) -> float:
-    """Return the widest interval of a change of TPOT, as a share; at most 1, 0 without any."""
+    """Return the widest interval of a change of TPOT, as a share of TPOT from 0 to 1."""
     widths = [
         change.high_percent - change.low_percent
         for row in status.results
@@ -392,7 +392,7 @@ FROM_ZERO = "datum.value === 0 ? '0' : format(datum.value, '~s')"
 
 
 class Point(NamedTuple):
-    """A variant at a load point; `text` is shown under the pointer."""
+    """A variant at a load point; `text` is shown when the pointer is over it."""
 
     variant: str
     tpot_ms: float
@@ -409,9 +409,9 @@ def front_chart(
 ) -> ChartSpec:
     """Build the chart of throughput against TPOT: better is up and to the left.
 
-    The line joins the points of the Pareto front: apart from noise, no point with the same or a
-    lower TPOT has more throughput. The axis of TPOT is at least as wide as the noise of TPOT
-    (`tpot_noise`, a share).
+    The line joins the points of the Pareto front. Apart from noise, no point with the same or a
+    lower TPOT has more throughput. `tpot_noise` is the noise of TPOT as a share; the axis of TPOT
+    is at least that wide.
     """
     variants = list(dict.fromkeys(point.variant for point in points))
     tpots = theme.latency_axis(
@@ -451,7 +451,7 @@ def front_chart(
 
 
 def _look(variants: Sequence[str]) -> ChartSpec:
-    """Return a colour and a shape for each variant; of too many, only the front has a colour."""
+    """Return a colour and a shape for each variant; of too many, only the front is coloured."""
     if len(variants) > MAX_COLOURS:
         return {
             "color": theme.nominal(

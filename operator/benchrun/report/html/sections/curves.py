@@ -1,4 +1,4 @@
-"""Latency and throughput against load, with the knee; and the course of each search."""
+"""Sections with latency and throughput against load, the knee, and the steps of each search."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,18 +18,17 @@ LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL"}
 _QUEUED = "_including_client_queue"
 LEAST_PROBES = 2  # Fewest probes of a chart: a single probe shows no course.
 FORMULA = (
-    "The knee is the load point of greatest power, request throughput / mean E2EL (Kleinrock, "
-    "1979): up to it one percent more "
-    "throughput costs less than one percent more latency, beyond it more. Only load points that "
-    "were measured count, and "
-    "Invalid ones do not."
+    "The knee is the load point with the greatest power, which is request "
+    "throughput / mean E2EL (Kleinrock, 1979). Below it, one percent more "
+    "throughput costs less than one percent more latency; above it, more. Only load "
+    "points that were measured count, and Invalid ones do not."
 )
 
 
 def load_curves_section(run: Reported) -> html.Section | None:
     """Build the charts of each workload that was measured at two finite loads or more.
 
-    Returns None where there is no such workload.
+    Return None if there is no such workload.
     """
     groups = [
         element
@@ -59,9 +58,7 @@ def _of_curve(run: Reported, curve: Curve) -> list[html.Element]:
         _throughput(curve, finite, found),
     )
     charts = tuple(chart for chart in made if chart is not None)
-    absent = (
-        "Requests sent all at once have no place on this axis; see the results."
-    )
+    absent = "Loads that send all requests at once are not on this axis; see the results."
     remark = html.Prose(absent if len(finite) < len(curve.results) else "")
     return (
         [
@@ -76,9 +73,9 @@ def _of_curve(run: Reported, curve: Curve) -> list[html.Element]:
 
 
 def _point(run: Reported, row: Result) -> CurvePoint | None:
-    """Return the point of a load point on the curve; None: its numbers are Invalid or missing.
+    """Return the point of a load point on the curve; None if its numbers are Invalid or missing.
 
-    Under a rate with a cap, the response time begins when the request was due.
+    For a rate with a cap, the response time begins when the request was due.
     """
     queued = f"mean_{QUEUED_E2EL}_ms"
     mean = queued if queued in row.metrics else "mean_e2el_ms"
@@ -130,7 +127,7 @@ def _latency(
 def _levels(row: Result, latency: str) -> "list[LoadValue]":
     """Return the median and the highest percentile of a latency.
 
-    For a capped rate they include the wait in the client's queue, as it counts.
+    For a rate with a cap they include the wait in the client's queue.
     """
     name = (
         latency
@@ -162,7 +159,7 @@ def _levels(row: Result, latency: str) -> "list[LoadValue]":
 
 
 def _level(row: Result, *keys: str) -> float | None:
-    """Return the first of these figures that the row has."""
+    """Return the value of the first of these metrics that the row has."""
     found = (row.figure(key) for key in keys)
     return next((value for value in found if value is not None), None)
 
@@ -203,7 +200,7 @@ def _throughput(
 
 
 class LoadValue(NamedTuple):
-    """One figure at one load; `text` is shown under the pointer."""
+    """One figure at one load; `text` is shown when the pointer is over it."""
 
     load: float
     line: str  # Which line it belongs to: "median", "p99".
@@ -217,7 +214,10 @@ class LoadValue(NamedTuple):
 def load_chart(
     points: Sequence[LoadValue], *, milliseconds: bool, axis_title: str, knee: Knee
 ) -> ChartSpec:
-    """Build the chart of milliseconds, or of a rate from 0, against load."""
+    """Build the chart of figures against load.
+
+    Figures are latencies in milliseconds, or a throughput whose axis begins at 0.
+    """
     ends = [
         end for p in points for end in (p.value, p.low, p.high) if end is not None
     ]
@@ -315,14 +315,14 @@ def _knee_layers(knee: Knee, loads: Sequence[float]) -> list[ChartSpec]:
 
 
 def searches_section(run: Reported) -> html.Section | None:
-    """Build the course of each search; None: no load was searched."""
+    """Build the steps of each search; None if no load was searched."""
     elements = [
         element
         for search in run.status.searches
         for element in _of_search(run, search)
     ]
     return (
-        html.section("search", "The course of the search", *elements)
+        html.section("search", "The steps of the search", *elements)
         if elements
         else None
     )
@@ -358,14 +358,16 @@ def _of_search(run: Reported, search: SearchResult) -> list[html.Element]:
             "table below has them."
         )
         drawn = html.Chart(
-            "Load after load", chart, f"{search.workload}: {described}"
+            "The loads that were tried, in order",
+            chart,
+            f"{search.workload}: {described}",
         )
         dashed = (
             " Dashed: the highest load that was confirmed to meet every objective."
             if lower is not None
             else ""
         )
-        lead = f"Each load follows from the outcomes before it.{dashed}"
+        lead = f"Each load was chosen by the outcomes before it.{dashed}"
         elements += [html.Prose(lead), html.Charts((drawn,))]
     if len(probes) < len(ordered):
         elements.append(
@@ -382,7 +384,7 @@ def _of_search(run: Reported, search: SearchResult) -> list[html.Element]:
 
 
 def _numbers(run: Reported, workload: str) -> dict[str, int]:
-    """Return when each load point was first tried, from 1."""
+    """Return when each load point was first tried, as a number from 1."""
     found: dict[str, int] = {}
     for stage in run.stages:
         place = open_stage(stage.id)
@@ -410,7 +412,7 @@ def _rows(rows: Sequence[Result], numbers: Mapping[str, int]) -> Rows:
 
 
 def _measured(objective: str) -> Column[Result]:
-    """Build the column of the measured latency of an objective such as `TTFT p95`."""
+    """Build the column of the measured latency of an objective, such as `TTFT p95`."""
 
     def load_point(row: Result) -> str:
         found = {
@@ -427,12 +429,12 @@ OUTCOMES: Mapping[str, tuple[str, str]] = {
     "Inconclusive": (theme.AMBER, "diamond"),
     "Missed": (theme.RED, "triangle-down"),
 }
-"""Colour and shape of each outcome, so that a search can be read without colours."""
+"""Colour and shape of each outcome; the shape shows the outcome without colours."""
 MARGIN = 1.1
 
 
 class ProbeMark(NamedTuple):
-    """One load that was tried; `text` is shown under the pointer."""
+    """One load that was tried; `text` is shown when the pointer is over it."""
 
     number: int  # Place in the order of trying, from 1.
     load: float
@@ -443,7 +445,7 @@ class ProbeMark(NamedTuple):
 def course_chart(
     probes: Sequence[ProbeMark], *, axis_title: str, lower: float | None
 ) -> ChartSpec:
-    """Build the chart of a search: loads upwards, probes in order, a dashed line at the answer."""
+    """Build the chart of a search: loads in the order of tries, the answer as a dashed line."""
     loads = [probe.load for probe in probes]
     low = min(loads) / MARGIN
     high = max(loads) * MARGIN

@@ -1,4 +1,4 @@
-"""The distributions of latencies: cumulative, one line for each load point."""
+"""Sections with the distributions of latencies: cumulative, one line for each load point."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
@@ -12,10 +12,10 @@ from benchrun.report.tables import Rows, figure
 MAX_LINES = len(theme.RAMP)  # Most lines of a chart: more could not be told apart.
 T = TypeVar("T")
 TITLES: dict[Latency, str] = {
-    "ttft": "TTFT: to the first token",
-    "tpot": "TPOT: a token after the first",
-    "itl": "ITL: between tokens",
-    "e2el": "E2EL: the whole request",
+    "ttft": "TTFT: time to the first token",
+    "tpot": "TPOT: time for each token after the first",
+    "itl": "ITL: time between tokens",
+    "e2el": "E2EL: time for the whole request",
 }
 # Shares marked with thin lines: the median and the 99th percentile.
 MARKED_SHARES = (
@@ -28,7 +28,7 @@ PERCENTILES = ("5", "25", "50", "75", "90", "95", "99", "99.9")
 def distributions_section(run: Reported) -> html.Section | None:
     """Build the charts of latency distributions, one for each workload and latency.
 
-    A load point without distributions has no line. Returns None where nothing was measured.
+    A load point without distributions has no line. Return None if nothing was measured.
     """
     if not run.status.results:
         return None
@@ -38,12 +38,12 @@ def distributions_section(run: Reported) -> html.Section | None:
         for element in _of_curve(run, curve)
     ]
     lead = (
-        "Each line is a load point, its repeats pooled: the share of answered requests that took "
-        "at most so long, of whole stages and not of their steady part. "
-        "A line goes through the least value, percentiles that are denser towards the largest, and "
-        "the largest. Dashed: the median and the 99th percentile."
+        "Each line is a load point with its repeats pooled: the share of answered requests that "
+        "took at most so long, over whole stages and not only their steady part. "
+        "A line goes through the least value, the largest value, and percentiles that lie closer "
+        "together towards the largest. Dashed: the median and the 99th percentile."
     )
-    none = html.Prose("The distributions are not known: see Provenance.")
+    none = html.Prose("The distributions are unknown; Provenance says why.")
     return html.section(
         "distributions",
         "Latency distributions",
@@ -52,7 +52,7 @@ def distributions_section(run: Reported) -> html.Section | None:
 
 
 def evenly(items: Sequence[T], at_most: int) -> list[T]:
-    """Return at most `at_most` items: the first, the last, and what lies evenly between."""
+    """Return at most `at_most` items: the first, the last, and others at equal distances."""
     if len(items) <= at_most:
         return list(items)
     return [
@@ -89,7 +89,7 @@ def _of_curve(run: Reported, curve: Curve) -> list[html.Element]:
 def _pools(
     run: Reported, curve: Curve, latency: Latency
 ) -> dict[str, LatencyDistribution]:
-    """Return the distributions of a latency by load, lowest first."""
+    """Return the distributions of a latency by load, with the lowest load first."""
     return {
         row.value if row.value != "inf" else "all at once": pool
         for row in curve.results
@@ -133,7 +133,7 @@ def _table(
 
 
 def cdf_points(pool: LatencyDistribution) -> list[tuple[float, float]]:
-    """Return values and the share of all that is at most as large (0 to 1), in ascending order."""
+    """Return values in ascending order, each with the share of values up to it (0 to 1)."""
     least_share = 1 / max(pool.count, 1)
     levels = sorted((float(name), ms) for name, ms in pool.percentiles.items())
     between = [(ms, max(percent / 100, least_share)) for percent, ms in levels]
@@ -147,8 +147,8 @@ def cdf_chart(
 ) -> ChartSpec:
     """Build the chart of cumulative distributions.
 
-    `lines` has the points of each load, lowest load first: milliseconds, and the share of all
-    values that are at most as long. `legend` is the title of the loads.
+    `lines` has the points of each load, with the lowest load first: milliseconds, and the share of
+    all values that are at most as large. `legend` is the title of the legend.
     """
     axis = theme.latency_axis(
         [ms for points in lines.values() for ms, _ in points], from_zero=False
@@ -167,7 +167,7 @@ def cdf_chart(
     share = {
         "format": ".0%",
         "values": [0, 0.25, 0.5, 0.75, 0.99],
-        "title": "requests at most this long",
+        "title": "share of requests at most this long",
     }
     encoding = {
         "x": theme.quantitative("ms", **axis),

@@ -1,4 +1,4 @@
-"""What a run or sweep was measured with, and the manifest that repeats it."""
+"""Sections on what a run or sweep was measured with, and the manifest that repeats it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -39,7 +39,7 @@ _OF_THAT_OBJECT = (
 
 
 def provenance_section(run: Reported) -> html.Section:
-    """Build the facts of the run, its servers, client and judge, and the digests of its traffic."""
+    """Build the facts on the run, its servers, client and judge, and the digests of its traffic."""
     status = run.status
     settings = html.Table(
         "Settings of the server and of the client",
@@ -60,11 +60,9 @@ def provenance_section(run: Reported) -> html.Section:
             else []
         ),
         *([_judge(status.judge)] if status.judge is not None else []),
-        html.fold(
-            "Which settings are the server's, and which the client's", settings
-        ),
+        html.fold("Settings of the server and settings of the client", settings),
         html.Table(
-            "Data that prompts were made of",
+            "Data of the prompts",
             table_of(_DATASET_COLUMNS, status.datasets),
         ),
         html.fold(
@@ -184,7 +182,7 @@ _DATASET_COLUMNS: tuple[Column[DatasetStatus], ...] = (
 
 
 def sweep_provenance_section(sweep: ReportedSweep) -> html.Section:
-    """Build what was varied.
+    """Build the section on what the variants of a sweep set.
 
     Image digests, nodes and the settings that servers report are on the page of each run.
     """
@@ -233,7 +231,7 @@ def _sweep(sweep: ReportedSweep) -> html.FactList:
 
 
 def _set_by(spec: BenchmarkRunSpec, template: BenchmarkRunSpec | None) -> str:
-    """Return what a variant's spec has that the template has not."""
+    """Return what the spec of a variant has that the template does not."""
     before, after = (
         each.started if each is not None else None for each in (template, spec)
     )
@@ -266,7 +264,7 @@ def _set_by(spec: BenchmarkRunSpec, template: BenchmarkRunSpec | None) -> str:
 
 
 def _shape(spec: BenchmarkRunSpec, template: BenchmarkRunSpec) -> Iterator[str]:
-    """Yield the servers that a variant's spec starts otherwise than the template."""
+    """Yield texts on servers that a variant's spec starts in another way than the template."""
     after = spec.server
     before = template.server
     if after is None or before is None:
@@ -295,11 +293,11 @@ _RUN_FIELDS, _SWEEP_FIELDS = (
 def repeat_section(of: Reported | ReportedSweep) -> html.Section:
     kind = "run"
     give = "give it to kubectl apply -f"
-    ran = "what ran is under Provenance"
+    ran = "Provenance has the images that ran"
     if isinstance(of, ReportedSweep):
         kind = "sweep"
         give = "give it to benchrun run -f or kubectl apply -f"
-        ran = "what ran is in the reports of its runs"
+        ran = "the reports of its runs have the images that ran"
     lead = (
         f"Save it and {give}. It is the spec of this {kind} under another name, since a finished "
         f"{kind} never starts again. Image "
@@ -310,7 +308,7 @@ def repeat_section(of: Reported | ReportedSweep) -> html.Section:
 
 
 def manifest(of: Run | Sweep) -> str:
-    """Return the YAML of the same spec under another name."""
+    """Return the YAML manifest of the same spec, with another name."""
     fields, longest = (
         (_RUN_FIELDS, MAX_RUN_NAME)
         if isinstance(of, Run)
@@ -339,9 +337,9 @@ def manifest(of: Run | Sweep) -> str:
 def _ordered(
     spec: Mapping[str, object], fields: Sequence[str]
 ) -> dict[str, object]:
-    """Return a spec in the order of the reference, since the API server sorts by name.
+    """Return a spec with its fields in the order of the reference.
 
-    Switches that concern only the one object are left out.
+    The API server sorts them by name. Settings that concern only this one object are left out.
     """
     kept = (name for name in spec if name not in _OF_THAT_OBJECT)
     return {
@@ -354,7 +352,7 @@ def _ordered(
 
 
 class _Plain(yaml.SafeDumper):
-    """A YAML writer without anchors, which are hard to read."""
+    """A YAML writer that writes no anchors, which are hard to read."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""The figures of every load point, and what limits them."""
+"""Sections with the figures of every load point, and what limits them."""
 
 from benchrun.report import html, serving_result, tables
 from benchrun.report.run_list import template
@@ -16,7 +16,7 @@ VERDICT = frozenset({"verdict"})
 
 
 def results_section(run: html.Reported) -> html.Section:
-    """Build the results table of the terminal and, behind a click, each percentile's interval."""
+    """Build the terminal's results table and, folded, the interval of each percentile."""
     status = run.status
     if not status.results:
         return html.section(
@@ -38,7 +38,7 @@ def results_section(run: html.Reported) -> html.Section:
         html.Table("Load points, their repeats pooled", rows, words=VERDICT),
         html.Prose(
             f"{tables.LEGEND[0].upper()}{tables.LEGEND[1:]}. Latencies are the client's; running, "
-            "waiting, KV max and hits are what the servers report. A dash is what was not measured."
+            "waiting, KV max and hits are what the servers report. A dash means: not measured."
         ),
         html.Table("Texts in all, by packing", tables.packing_rows(status, texts)),
         html.Prose(
@@ -55,7 +55,10 @@ def results_section(run: html.Reported) -> html.Section:
 
 
 def _blocks(run: html.Reported) -> list[html.CodeBlock]:
-    """Return one block a stage; of a load point whose stages are not known, its own."""
+    """Return one block for each stage; a load point without known stages has one block.
+
+    Blocks have the layout of `vllm bench serve`.
+    """
     known = {stage.load_point for stage in run.stages}
     found = [serving_result.block_of_stage(stage) for stage in run.stages]
     rest = [row for row in run.status.results if row.load_point not in known]
@@ -67,9 +70,10 @@ def _blocks(run: html.Reported) -> list[html.CodeBlock]:
 
 
 def limits_section(run: html.Reported) -> html.Section | None:
-    """Build why requests waited and what limits, for each load point; None: nothing was measured.
+    """Build why requests waited and what the bottleneck is, for each load point.
 
-    Load points where neither applies are named on one line.
+    Load points without queue and bottleneck are named on one line. Return None if nothing was
+    measured.
     """
     if not (results := run.status.results):
         return None
@@ -118,8 +122,8 @@ def profile_section(run: html.Reported) -> html.Section | None:
     if (profile := run.status.profile) is None:
         return None
     lead = (
-        "After everything was measured, some seconds of load ran under vLLM's own profiler; no "
-        "other figure is from them."
+        "After everything was measured, vLLM's own profiler ran during some seconds "
+        "of load; no other figure includes them."
     )
     kernels = html.Table(
         "Kernels with the most time", tables.kernel_rows(run.status)
@@ -134,10 +138,10 @@ def profile_section(run: html.Reported) -> html.Section | None:
 
 
 def sweep_limits_section(sweep: html.ReportedSweep) -> html.Section | None:
-    """Build the bottlenecks by variant and load point, and what else differs or is not compared.
+    """Build the bottlenecks by variant and load point, other differences, and missing comparisons.
 
-    A bottleneck is that of a variant and the baseline together. Returns None where there is
-    nothing.
+    A bottleneck is one that a variant and the baseline show together. Return None if there is
+    nothing to show.
     """
     results = sweep.status.results
     limited = tuple(
@@ -155,12 +159,12 @@ def sweep_limits_section(sweep: html.ReportedSweep) -> html.Section | None:
         "limits",
         "Bottlenecks, and what is missing",
         html.Table(
-            "By the variant and the baseline together",
+            "Bottlenecks that the variant and the baseline show together",
             Rows((*at, "bottleneck"), limited),
             stacked=True,
         ),
         html.Table(
-            "What else differs, or why rows are not compared",
+            "Other differences, or why rows are not compared",
             Rows((*at, "reason"), reasons),
             stacked=True,
         ),
@@ -170,7 +174,7 @@ def sweep_limits_section(sweep: html.ReportedSweep) -> html.Section | None:
 
 
 def sweep_results_section(sweep: html.ReportedSweep) -> html.Section:
-    """Build the results table of the terminal at its widest, with every variant and load point."""
+    """Build the results table in its widest form, with every variant and load point."""
     rows = variant_rows(
         sweep.status,
         texts_per_prompt=tables.texts_per_prompt(template(sweep.declared)),
@@ -185,8 +189,6 @@ def sweep_results_section(sweep: html.ReportedSweep) -> html.Section:
         "Results",
         html.Table("Variants and load points", rows, words=VERDICT),
         html.Table("Load points side by side", configuration_rows(sweep.status)),
-        html.Prose(
-            f"{LEGEND[0].upper()}{LEGEND[1:]}. A dash is what was not measured."
-        ),
+        html.Prose(f"{LEGEND[0].upper()}{LEGEND[1:]}. A dash means: not measured."),
         *(html.Prose(f"{cut}.") for cut in cuts(sweep.status)),
     )

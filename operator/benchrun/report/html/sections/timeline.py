@@ -1,6 +1,6 @@
-"""A run or the variants of a sweep over time.
+"""Sections that show a run, or the variants of a sweep, over time.
 
-Shows stages, the requests that the servers were running and that waited, and their KV cache usage.
+They show stages, running and waiting requests, and KV cache usage.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from benchrun.report.html.timeline_spans import Span, spans as spans_of
 from benchrun.report.tables import Rows, figure
 
 AXIS_WIDTH = 46
-"""Width of the labels in pixels: equal in all panels, so that they share one time axis."""
+"""Width of the labels in pixels. It is the same in all panels, so that they share one time axis."""
 MARGINS = AXIS_WIDTH + 28
 STAGE_HEIGHT = 22
 PANEL_HEIGHT = 92
@@ -29,16 +29,17 @@ LINES = (
 _UNITS = (("s", 1.0, 300.0), ("min", 60.0, 10_800.0), ("h", 3600.0, float("inf")))
 """Units of time: name, length in seconds, and the largest span in seconds that is shown in it."""
 MANY_STAGES = 40
-"""Number of stages above which a second chart, which scrolls, has room for each stage."""
+"""Number of stages above which there is a second chart, which scrolls and has room for each stage.
+"""
 PIXELS_A_STAGE = 26
 MAX_WIDTH = 5200
 
 
 def timeline_section(run: Reported) -> html.Section | None:
-    """Build the run over time; None: neither stages nor samples are known.
+    """Build the run over time; None if neither stages nor samples are known.
 
-    Stages are by the client's clock, samples by the operator's; they may differ by some
-    milliseconds.
+    Times of stages are by the client's clock, times of samples by the operator's clock; the clocks
+    may differ by some milliseconds.
     """
     if run.stages:
         origin = run.stages[0].first_send_unix_us / 1e6
@@ -76,7 +77,7 @@ def timeline_section(run: Reported) -> html.Section | None:
         html.Prose(_lead(run)),
         html.Prose(some),
         whole,
-        html.fold("The same, with room for every stage", *fine),
+        html.fold("The same run, with room for every stage", *fine),
         html.fold(
             "The stages",
             html.Table("Stages in order of measurement", _stage_rows(run, origin)),
@@ -87,7 +88,7 @@ def timeline_section(run: Reported) -> html.Section | None:
 def side_by_side_section(sweep: html.ReportedSweep) -> html.Section | None:
     """Build running, waiting and KV cache usage over time, one line for each variant's first run.
 
-    Returns None where no samples were kept.
+    Return None if no samples were kept.
     """
     series = {
         name: spans_of(timeline, origin=timeline.begin_unix_seconds)
@@ -101,8 +102,8 @@ def side_by_side_section(sweep: html.ReportedSweep) -> html.Section | None:
         "shade reaches from the least to the greatest sample."
     )
     described = (
-        "Running and waiting requests and KV cache usage over time, a line a variant. Means are "
-        "in the table of results."
+        "Running and waiting requests and KV cache usage over time, one line for "
+        "each variant. Means are in the table of results."
     )
     last = max(span.end for spans in series.values() for span in spans)
     unit, seconds = time_unit(last)
@@ -194,7 +195,7 @@ def _lead(run: Reported) -> str:
 def _bar(
     stage: StageResult, origin: float, row: Result | None, *, named: bool
 ) -> "StageBar":
-    """Build the bar of a stage, labelled by its load, and its workload where there are several."""
+    """Build the bar of a stage, labelled with its load and, if `named`, its workload."""
     start = stage.first_send_unix_us / 1e6 - origin
     end = stage.last_receive_unix_us / 1e6 - origin
     label = (
@@ -223,7 +224,7 @@ def _stage_rows(run: Reported, origin: float) -> Rows:
 
 
 class StageBar(NamedTuple):
-    """One stage; `text` is shown under the pointer."""
+    """One stage; `text` is shown when the pointer is over it."""
 
     start: float  # Seconds since the first request.
     end: float
@@ -251,7 +252,7 @@ class _Layer(NamedTuple):
 
 
 def time_unit(seconds: float) -> tuple[str, float]:
-    """Return the name and the seconds of the unit that gives small numbers on the axis."""
+    """Return the time unit, and its length in seconds, that gives small numbers on the axis."""
     return next(
         (name, length) for name, length, until in _UNITS if seconds <= until
     )
@@ -317,7 +318,7 @@ def _stage_layers(stages: Sequence[StageBar], frame: _Frame) -> list[_Layer]:
 def _sample_layers(
     rows: theme.Rows, colours: Mapping[str, str], title: str
 ) -> Iterable[_Layer]:
-    """Yield the means as lines, and a band from the least to the greatest sample."""
+    """Yield lines of the means, and bands from the least to the greatest sample."""
     legend = {
         "title": None,
         "symbolType": "stroke",
@@ -351,7 +352,10 @@ def _sample_layers(
 def _panel(
     height: int, layers: Iterable[_Layer], frame: _Frame, time_title: str | None
 ) -> ChartSpec:
-    """Build one panel. Only the last panel has a title, since its axis is that of all."""
+    """Build one panel of a chart.
+
+    All panels share the time axis, so only the last one has its title.
+    """
     ticks = frame.width // PIXELS_A_TICK
     axis = (
         {

@@ -1,6 +1,6 @@
 """The first sections of the pages.
 
-They say whether the numbers of a run or sweep can be trusted, what was found, and which variant is
+They show whether the numbers of a run or sweep can be trusted, what was found, and which variant is
 best.
 """
 
@@ -34,20 +34,21 @@ from benchrun.report.tables import (
 
 MEANINGS = {
     "Valid": (
-        "The rules found nothing that makes a number doubtful. What they could not check, and "
-        "Notes, are among the findings."
+        "The rules found nothing that makes a number doubtful. The findings list "
+        "Notes, and what the rules could not check."
     ),
     "Suspect": "Some numbers may be off. Read the findings before you quote them.",
     "Invalid": (
-        "Some numbers are wrong, or answer another question. The other load points are not "
-        "affected."
+        "Some numbers are wrong, or do not describe the load that you asked for. "
+        "The other load points are not affected."
     ),
-    "Failed": "It ended before everything was measured. What it measured is below.",
-    "Cancelled": "It was cancelled. What it measured is below.",
+    "Failed": "The run ended before everything was measured. What it measured is "
+    "below.",
+    "Cancelled": "The run was cancelled. What it measured is below.",
     "Unknown": "There is no verdict; the line above says why.",
 }
 ANOTHER_START = " Another start of the same server may still differ."
-HOLES = " Not every run was measured: the table has holes, and the variants below say why."
+HOLES = " Not every run was measured: the table has gaps, and the variants below say why."
 _OBJECTIVES = {
     "True": "all met",
     "False": "missed",
@@ -111,9 +112,9 @@ def _facts(status: BenchmarkRunStatus) -> html.FactList:
 
 
 def findings_section(run: html.Reported) -> html.Section:
-    """Build the findings, the worst first: the sentence and the remedy of each.
+    """Build the findings, the worst first, each with its sentence and its remedy.
 
-    The evidence can be opened.
+    The evidence is shown after a click.
     """
     ordered = sorted(
         run.status.findings, key=lambda each: -SEVERITIES.index(each.severity)
@@ -152,7 +153,7 @@ def _card(found: Finding) -> html.FindingCard:
 
 
 def evidence_text(value: float | str | None) -> str:
-    """Format a value of evidence: counts as whole numbers, measures with three digits."""
+    """Format a value of evidence: whole numbers for counts, three digits for measured values."""
     if not isinstance(value, int | float):
         return str(value)
     return f"{value:.0f}" if value == int(value) else figure(value)
@@ -260,7 +261,7 @@ def _variants(status: BenchmarkSweepStatus) -> Rows:
 
 
 def best_section(sweep: html.ReportedSweep) -> html.Section | None:
-    """Build the best variants; None: no variant can win."""
+    """Build the best variants; None if no variant can be the best."""
     if not (best := best_rows(sweep.status)).rows:
         return None
     unit = "a second and GPU" if is_per_gpu(sweep.status) else "a second"
@@ -281,6 +282,6 @@ def best_section(sweep: html.ReportedSweep) -> html.Section | None:
 
 
 UNDECIDED = (
-    "Undecided variants have more throughput than the best, but it is not certain whether they "
-    "meet the objective, or their load point is Invalid."
+    "Undecided variants have more throughput than the best, but it is not certain "
+    "whether they meet the objective, or their load point is Invalid."
 )
