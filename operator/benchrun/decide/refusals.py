@@ -124,7 +124,10 @@ def _without_pods(state: RunState) -> tuple[tuple[datetime, PodsRefused], ...]:
     job = state.child("Job", names.ROLE_CLIENT)
     group = state.workload(names.ROLE_SERVER) if nodes(state.spec) > 1 else None
     found = []
-    if job is not None and len(state.client_pods) < division_of(state.spec).pods:
+    if (
+        job is not None
+        and len(state.client_pods) < division_of(state.effective).pods
+    ):
         found.append((job, PodsRefused("Job", job.name, job.uid)))
     if group is not None and len(state.serving_as(names.ROLE_SERVER)) < wanted_pods(
         state, names.ROLE_SERVER
