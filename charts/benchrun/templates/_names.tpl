@@ -60,6 +60,14 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 {{- end -}}
 
+{{/* What all runs get, as the operator reads it: JSON, with the user from the namespace found out. */}}
+{{- define "benchrun.runDefaults" -}}
+{{- $runs := .Values.runs | default dict -}}
+{{- $found := .Capabilities.APIVersions.Has "security.openshift.io/v1" -}}
+{{- $fromNamespace := kindIs "bool" $runs.userFromNamespace | ternary $runs.userFromNamespace $found -}}
+{{- merge (dict "userFromNamespace" $fromNamespace) (omit $runs "userFromNamespace") | toJson -}}
+{{- end -}}
+
 {{/* Labels as a selector: key=value, separated by commas. */}}
 {{- define "benchrun.selector" -}}
 {{- $parts := list -}}
