@@ -8,6 +8,7 @@ import pytest
 import yaml
 from benchrun.plan import MAX_DEFAULTS_BYTES, RunDefaults
 from benchrun.runtime.settings import OperatorSettings
+from cel_expr_python import cel
 from chart.rendering import (
     CHART,
     EVERYTHING,
@@ -21,7 +22,7 @@ from chart.rendering import (
 from kit.restricted_scc import pods_of, violations
 
 EXAMPLE = REPOSITORY / "examples" / "values" / "platform.yaml"
-OPENSHIFT = ("--api-versions", "security.openshift.io/v1")
+OPENSHIFT = ("--api-versions", "config.openshift.io/v1")
 ROLES = ("server", "offline", "client", "proxy")
 
 
@@ -167,3 +168,33 @@ def test_the_policy_allows_the_capabilities_and_priorities_that_runs_get() -> No
 def test_everything_else_is_as_without_runs() -> None:
     with_runs = render({**EVERYTHING, "runs": {}})
     assert with_runs == render(EVERYTHING)
+
+
+@pytest.mark.parametrize(
+    ("security", "admitted"),
+    [
+        ({}, True),
+        ({"capabilities": {"drop": ["ALL"]}}, True),
+        ({"capabilities": {"drop": ["ALL"], "add": ["IPC_LOCK"]}}, True),
+        ({"capabilities": {"add": ["IPC_LOCK", "SYS_ADMIN"]}}, False),
+        ({"privileged": True}, False),
+    ],
+)
+def test_the_policy_refuses_capabilities_that_no_value_names(
+    security: Object, admitted: bool
+) -> None:
+    found = render({"runs": {"server": {"capabilities": ["IPC_LOCK"]}}})
+    rules = [
+        rule["expression"]
+        for each in found
+        if each["kind"] == "ValidatingAdmissionPolicy"
+        for rule in each["spec"]["validations"]
+        if "capabilities" in rule["message"]
+    ]
+    environment = cel.NewEnv(variables={"variables": cel.Type.DYN})
+    for field in ("containers", "initContainers"):
+        pod = {"containers": [], field: [{"securityContext": security}]}
+        for rule in rules:
+            program = environment.compile(rule)
+            data = {"variables": {"pods": [pod]}}
+            assert program.eval(data=data).value() is admitted

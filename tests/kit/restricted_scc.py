@@ -84,3 +84,93 @@ def pods_of(manifest: Object) -> list[Object]:
         both = spec["leaderWorkerTemplate"]
         return [both[each]["spec"] for each in ("leaderTemplate", "workerTemplate")]
     return [spec["template"]["spec"]] if "template" in spec else []
+
+
+_ALL = (
+    "(object.spec.containers + (has(object.spec.initContainers) ? "
+    "object.spec.initContainers : [])).all(c, {each})"
+)
+_SECURITY = "!has(c.securityContext) || "
+
+
+def _within(field: str, of: str) -> str:
+    return f"(!has({of}.{field}) || ({of}.{field} >= {UIDS.start} && {of}.{field} < {UIDS.stop}))"
+
+
+def _profile(of: str) -> str:
+    return (
+        f"(!has({of}.seccompProfile) || !has({of}.seccompProfile.type) || "
+        f"{of}.seccompProfile.type == 'RuntimeDefault') && !has({of}.seLinuxOptions)"
+    )
+
+
+_POD = "object.spec.securityContext"
+_RULES = {
+    "host": " && ".join(
+        f"!(has(object.spec.{name}) && object.spec.{name})" for name in _HOST
+    ),
+    "volumes": (
+        "!has(object.spec.volumes) || object.spec.volumes.all(v, "
+        + " || ".join(f"has(v.{kind})" for kind in sorted(VOLUMES))
+        + ")"
+    ),
+    "pod.user": f"!has({_POD}) || ({_within('runAsUser', _POD)} && {_within('fsGroup', _POD)})",
+    "pod.profile": f"!has({_POD}) || ({_profile(_POD)})",
+    "user": _ALL.format(each=_SECURITY + _within("runAsUser", "c.securityContext")),
+    "profile": _ALL.format(each=f"{_SECURITY}({_profile('c.securityContext')})"),
+    "privileged": _ALL.format(
+        each=_SECURITY
+        + "!(has(c.securityContext.privileged) && c.securityContext.privileged)"
+    ),
+    "allowPrivilegeEscalation": _ALL.format(
+        each="has(c.securityContext) && has(c.securityContext.allowPrivilegeEscalation) && "
+        "!c.securityContext.allowPrivilegeEscalation"
+    ),
+    "capabilities": _ALL.format(
+        each="has(c.securityContext) && has(c.securityContext.capabilities) && "
+        "has(c.securityContext.capabilities.drop) && 'ALL' in c.securityContext.capabilities.drop "
+        "&& (!has(c.securityContext.capabilities.add) || "
+        f"c.securityContext.capabilities.add.all(a, a in {sorted(CAPABILITIES)}))"
+    ),
+    "hostPort": _ALL.format(
+        each="!has(c.ports) || c.ports.all(p, !has(p.hostPort))"
+    ),
+}
+"""The same in CEL, by what a rule looks at. As the constraints do, they look at pods, not at what
+makes them."""
+
+
+def admission_policy(name: str, namespace: str) -> list[Object]:
+    """Build the policy that does in this namespace what the constraints do, and its binding."""
+    group = "admissionregistration.k8s.io/v1"
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "resources": ["pods"],
+        "operations": ["CREATE"],
+    }
+    chosen = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+    policy = {
+        "apiVersion": group,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [
+                {"expression": cel, "message": f"restricted-v2: {what}"}
+                for what, cel in _RULES.items()
+            ],
+        },
+    }
+    binding = {
+        "apiVersion": group,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {
+            "policyName": name,
+            "validationActions": ["Deny"],
+            "matchResources": {"namespaceSelector": chosen},
+        },
+    }
+    return [policy, binding]
