@@ -126,10 +126,9 @@ def _client(state: RunState) -> list[Manifest]:
         token_digest=digest_of_token(state.token),
         endpoint_addresses=endpoint_addresses(state),
     )
-    noted = plan.noted(
-        state.applied, key=state.facts.context.channel_key, run_uid=owner.uid
+    config_map = plan.plan_config_map(
+        owner, given, spec.chat_template, noted=_noted(state)
     )
-    config_map = plan.plan_config_map(owner, given, spec.chat_template, noted=noted)
     digest = given.digest()
     if job is None:
         return [config_map, *meeting, _job(state, digest)]
@@ -146,7 +145,13 @@ def _job(state: RunState, plan_digest: str | None) -> Manifest:
         pull_policy=context.client_image_pull_policy,
         max_hold_seconds=context.max_hold_seconds,
         applied=state.applied,
+        noted=_noted(state),
     )
+
+
+def _noted(state: RunState) -> dict[str, str]:
+    key = state.facts.context.channel_key
+    return plan.noted(state.applied, key=key, run_uid=state.owner.uid)
 
 
 def _server(state: RunState) -> list[Manifest]:

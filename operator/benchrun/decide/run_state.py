@@ -195,15 +195,18 @@ class RunState(Possessions):
     def applied(self) -> Applied:
         """Return what holds for this run of the platform's defaults.
 
-        It is read from the plan once that is made, so that another operator changes nothing. A plan
-        without them was made by an older release, which had none.
+        It is read from the plan once that is made, else from the client's Job, so that another
+        operator changes nothing. What has none was made by an older release, which had no defaults.
         """
         run = self.facts.run
         context = self.facts.context
         current = applied_to(run.labels, context.run_defaults)
-        if self.plan is None:
+        made = self.plan or self.children.named(
+            "Job", names.child_name(run.name, run.uid, names.ROLE_CLIENT)
+        )
+        if made is None:
             return current
-        if (found := self.plan.defaults) is None:
+        if (found := made.defaults) is None:
             return NOTHING_APPLIED
         if found.text is None:
             return current

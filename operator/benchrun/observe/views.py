@@ -34,7 +34,7 @@ class Child:
     # Digest of the token that the client accepts; only on the plan.
     token_digest: str | None = None
     defaults: NotedDefaults | None = (
-        None  # The platform's, for this run; only on the plan.
+        None  # The platform's, for this run: on the plan and the client's Job.
     )
     stored_bytes: int = 0
     created_at: datetime | None = None

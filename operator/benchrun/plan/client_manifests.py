@@ -162,17 +162,19 @@ def client_job(
     pull_policy: str,
     max_hold_seconds: int = child_objects.MAX_HOLD_SECONDS,
     applied: Applied = NOTHING_APPLIED,
+    noted: Mapping[str, str] | None = None,
 ) -> Manifest:
     """Build the client's Job: one attempt and one completion per pod.
 
     A second client would measure a warmed server. `plan_digest` is the digest of the plan that the
-    Job mounts; None where the plan's ConfigMap does not say it.
+    Job mounts; None where the plan's ConfigMap does not say it. `noted`: the platform's defaults,
+    for the servers of a run whose plan is lost.
     """
     preparing = preparation_env(spec, applied)
     spec = with_defaults(spec, applied)
     meta = metadata(owner, role=names.ROLE_CLIENT)
     pods_wanted = division_of(spec).pods
-    noted = (
+    digest = (
         {} if plan_digest is None else {names.ANNOTATION_PLAN_DIGEST: plan_digest}
     )
     # Were a Job of several pods over with the first that fails, its controller would end shard 0
@@ -182,7 +184,7 @@ def client_job(
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {**meta, "annotations": noted},
+        "metadata": {**meta, "annotations": {**digest, **(noted or {})}},
         "spec": {
             **({"backoffLimit": 0} if pods_wanted == 1 else of_several),
             "completions": pods_wanted,

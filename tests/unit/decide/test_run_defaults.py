@@ -82,6 +82,18 @@ def test_another_operator_makes_the_server_as_the_plan_says() -> None:
     assert labels["team"] == "research", "though the run has lost that label"
 
 
+def test_where_the_plan_is_lost_the_job_says_it() -> None:
+    made = of_kind([*decided(Scene(), BEFORE).apply], "Job")
+    read = child_of("Job", {**made, "metadata": {**made["metadata"], "uid": "u"}})
+    scene = Scene().client_ready().without("ConfigMap", "plan")
+    jobs = (
+        replace(child, defaults=read.defaults) if child.kind == "Job" else child
+        for child in scene.objects
+    )
+    scene = replace(scene, objects=tuple(jobs))
+    assert server_made(scene, AFTER)[0] == {"pool": "before"}
+
+
 def test_a_plan_of_a_release_without_defaults_gets_none() -> None:
     selector, labels = server_made(Scene().client_ready(), AFTER)
     assert selector is None
