@@ -74,7 +74,8 @@ def view_of(kind: str, body: raw.Object) -> View:
         return pod_of(body)
     if kind not in (names.KIND, SWEEP_KIND):
         return child_of(kind, body)
-    declared = labelled_run_of(body) if kind == names.KIND else sweep_of(body)
+    read = labelled_run_of if kind == names.KIND else labelled_sweep_of
+    declared: Run | Sweep = read(body)
     if not is_finished(declared.status):
         return declared
     return replace(
@@ -105,6 +106,11 @@ def run_of(body: raw.Object) -> Run:
 def labelled_run_of(body: raw.Object) -> Run:
     """Return the view of a BenchmarkRun with the user's labels."""
     return replace(run_of(body), labels=labels_of(body))
+
+
+def labelled_sweep_of(body: raw.Object) -> Sweep:
+    """Return the view of a BenchmarkSweep with the user's labels."""
+    return replace(sweep_of(body), labels=labels_of(body))
 
 
 def sweep_of(body: raw.Object) -> Sweep:

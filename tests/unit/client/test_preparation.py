@@ -1,62 +1,17 @@
 """The variables of the preparation: a proxy that they name sees what is fetched, and never a
 server."""
 
-import asyncio
 import os
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 from benchrun_client.contract import DataFile
 from benchrun_client.datasets.files import fetch
 from benchrun_client.http_session import open_session, proxies_set
 from benchrun_client.preparation import Preparation
+from kit.counting_proxy import counting_proxy
 from unit.client.servers import answering, serving
 
-_PROXY = """
-import http.server, sys, urllib.request
-class Proxy(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        print("seen", self.path, flush=True)
-        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        body = direct.open(self.path).read()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-    def log_message(self, *_):
-        pass
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
-print(server.server_address[1], flush=True)
-server.serve_forever()
-"""
 VARIABLES = ["http_proxy", "HTTPS_PROXY"]
-
-
-@asynccontextmanager
-async def proxy() -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
-    """Run an HTTP proxy in a process of its own, which prints every request that it sees."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _PROXY, stdout=asyncio.subprocess.PIPE
-    )
-    assert process.stdout is not None
-    try:
-        port = int(await process.stdout.readline())
-        yield f"http://127.0.0.1:{port}", process
-    finally:
-        process.kill()
-        await process.wait()
-
-
-async def seen_by(process: asyncio.subprocess.Process) -> list[str]:
-    """End the proxy; return the URLs that it saw."""
-    process.kill()
-    assert process.stdout is not None
-    return [
-        line.split()[1].decode()
-        for line in (await process.stdout.read()).splitlines()
-    ]
 
 
 async def test_the_proxy_sees_the_preparation_and_never_the_load(
@@ -64,22 +19,27 @@ async def test_the_proxy_sees_the_preparation_and_never_the_load(
 ) -> None:
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
+    handlers = {"rows": answering(200, text="[]"), "health": answering(200)}
+    async with serving(**handlers) as url:
+        with counting_proxy() as proxy:
+            await _prepare_and_measure(url, proxy.url, monkeypatch)
+            assert proxy.seen() == [f"{url}/rows"]
+
+
+async def _prepare_and_measure(
+    url: str, proxy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in VARIABLES:
+        monkeypatch.setenv(name, proxy)
+    preparation = Preparation(VARIABLES)
+    (await fetch(DataFile(url=f"{url}/rows"), max_bytes=100)).unlink()
+    preparation.end()
+    assert not proxies_set()  # vLLM's sessions are opened by it
     async with (
-        serving(rows=answering(200, text="[]"), health=answering(200)) as url,
-        proxy() as (address, process),
+        open_session(tls=None, seconds=10) as session,
+        session.get(f"{url}/health") as answer,
     ):
-        for name in VARIABLES:
-            monkeypatch.setenv(name, address)
-        preparation = Preparation(VARIABLES)
-        (await fetch(DataFile(url=f"{url}/rows"), max_bytes=100)).unlink()
-        preparation.end()
-        assert not proxies_set()  # vLLM's sessions are opened by it
-        async with (
-            open_session(tls=None, seconds=10) as session,
-            session.get(f"{url}/health") as answer,
-        ):
-            assert answer.status == 200
-        assert await seen_by(process) == [f"{url}/rows"]
+        assert answer.status == 200
 
 
 async def test_processes_that_prepare_too_keep_the_variables(
