@@ -32,7 +32,7 @@ SPREAD = {
     "topologyKey": "kubernetes.io/hostname",
     "whenUnsatisfiable": "ScheduleAnyway",
 }
-AFFINITY = {"podAntiAffinity": {}}
+AFFINITY: Json = {"podAntiAffinity": {}}
 POD: Json = {
     "nodeSelector": {"pool": "gpu"},
     "tolerations": [TOLERATION],
@@ -87,7 +87,7 @@ def env_of(pod: Json) -> dict[str, Any]:
     }
 
 
-ROLES = {
+ROLES: dict[str, tuple[Json, str]] = {
     "server": ({"server": {"image": "vllm/vllm-openai:v0.32.0"}}, "server"),
     "client": ({}, "client"),
     "proxy": ({"server": DISAGGREGATED}, "proxy"),
