@@ -354,6 +354,8 @@ def applied_fields(
     spec: BenchmarkRunSpec, role: str, applied: Applied
 ) -> dict[str, str]:
     """Return what the defaults set in the pods of a role beside the spec, by field, as text."""
+    if applied.defaults == NO_DEFAULTS:
+        return {}
     own = own_fields(spec, role)
     given = applied.defaults.of_role(spec, role)
     found = {

@@ -132,6 +132,14 @@ def test_cores_of_the_defaults_decide_how_many_pods_the_client_has() -> None:
     assert pods == [4, 1]
 
 
+def test_a_client_that_has_cores_by_default_is_ready_with_its_one_pod() -> None:
+    defaults = RunDefaults.model_validate(
+        {"client": {"resources": {"requests": {"cpu": "4"}}}}
+    )
+    scene = with_plan(plan_made(defaults)).with_spec(client={"parallelism": 4})
+    assert server_made(scene, defaults)[1]["benchrun.dev/role"] == "server"
+
+
 def test_a_refused_object_says_which_fields_the_user_did_not_write() -> None:
     invalid = RefusedObject(
         "Job",
