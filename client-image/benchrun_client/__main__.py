@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from benchrun_client.contract import RECORD_PORT
+from benchrun_client.preparation import Preparation
 from benchrun_client.processes import end_on_signals
 from benchrun_client.run import ClientRun
 from benchrun_client.shards.first_shard import (
@@ -54,6 +55,12 @@ def main() -> NoReturn:
         default=IN_THE_POD,
         help="HOST:PORT at which the others find shard 0 (default: %(default)s)",
     )
+    parser.add_argument(
+        "--preparation-env",
+        default="",
+        metavar="NAMES",
+        help="variables to remove once tokenizer and data are found, separated by commas",
+    )
     arguments = parser.parse_args()
     logging.basicConfig(
         stream=sys.stderr,
@@ -67,12 +74,14 @@ def main() -> NoReturn:
         shard=arguments.shard,
         gate=arguments.gate,
     )
+    names: str = arguments.preparation_env
     kind = ClientRun if setup.shard.is_first else ShardRun
     kind(
         plan_path=arguments.plan,
         address=arguments.address,
         port=arguments.port,
         setup=setup,
+        preparation=Preparation(list(filter(None, names.split(",")))),
     ).to_the_end()
 
 

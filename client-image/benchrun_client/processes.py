@@ -12,7 +12,7 @@ import signal
 import struct
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar, NoReturn, Self
 
 from benchrun_client.failures import RunFailure
@@ -56,10 +56,16 @@ class ChildProcess:
         self._turn = asyncio.Lock()
 
     @classmethod
-    async def start(cls) -> Self:
+    async def start(cls, environment: Mapping[str, str] | None = None) -> Self:
+        """Start the process. `environment`: all its variables; None: those of this process."""
         return cls(
             await asyncio.create_subprocess_exec(
-                sys.executable, "-m", cls.module, stdin=PIPE, stdout=PIPE
+                sys.executable,
+                "-m",
+                cls.module,
+                stdin=PIPE,
+                stdout=PIPE,
+                env=environment,
             )
         )
 

@@ -1,6 +1,6 @@
 """One run from plan to exit: the main thread of shard 0 or of the only process.
 
-read plan -> load tokenizer -> find data -> ready
+read plan -> load tokenizer -> find data -> ready (the variables of the preparation end here)
 import the load engine, write the prompts          | meanwhile, in the background: wait for the
                                                    | servers, send them a first request
 warm up -> stage, stage, stage                     | meanwhile: serve records, make records
@@ -33,6 +33,7 @@ from benchrun_client.http_session import BackgroundLoop, open_session, tls_conte
 from benchrun_client.load.vllm_benchmark import LoadEngine, VllmEngine
 from benchrun_client.measuring import Measuring
 from benchrun_client.offline.engine_client import OfflineEngine
+from benchrun_client.preparation import Preparation
 from benchrun_client.processes import end_process
 from benchrun_client.profiling import Profiling
 from benchrun_client.record_process import RecordProcess, packed
@@ -110,10 +111,17 @@ class BaseRun(ABC):
     _record_process: RecordProcess
 
     def __init__(
-        self, *, plan_path: Path, address: str, port: int, setup: ShardSetup
+        self,
+        *,
+        plan_path: Path,
+        address: str,
+        port: int,
+        setup: ShardSetup,
+        preparation: Preparation,
     ) -> None:
         self._plan_path = plan_path
         self._setup = setup
+        self._preparation = preparation
         self._address = address
         self._port = port
         self._state = RunProgress()
@@ -180,6 +188,7 @@ class ClientRun(BaseRun):
         if self._setup.shard.count > 1:
             self._gate = self._open_gate(plan)
         counter, material = find_all(plan)
+        self._preparation.end()
         tls = tls_context(plan.target.ca_file)
         self._state.ready = True
         log.info("ready: plan, tokenizer and data found")
@@ -268,7 +277,12 @@ class ClientRun(BaseRun):
         """
 
         async def run_other(shard: int) -> None:
-            if code := await run_sibling(self._setup, shard, plan=self._plan_path):
+            if code := await run_sibling(
+                self._setup,
+                shard,
+                plan=self._plan_path,
+                preparation=self._preparation,
+            ):
                 # Why it failed it reports at the gate, if it can.
                 gate.lose(shard, f"its process ended with code {code}")
 
@@ -299,7 +313,10 @@ class ClientRun(BaseRun):
     def _prompt_writer(self, plan: Plan) -> PromptWriter | None:
         if not any(is_written_late(plan, search) for search in plan.searches):
             return None
-        writer = self._background.run(PromptWriter.start())
+        # It loads the tokenizer once more, and never connects to a server.
+        writer = self._background.run(
+            PromptWriter.start(self._preparation.environment)
+        )
         # While vLLM is imported here.
         self._watched(writer.read_tokenizer(plan.target))
         return writer

@@ -26,6 +26,12 @@ ANNOTATION_RESULT_DIGEST = (
 )
 ANNOTATION_PLAN_DIGEST = f"{GROUP}/plan-digest"
 ANNOTATION_TOKEN_DIGEST = f"{GROUP}/token-digest"
+ANNOTATION_DEFAULTS = f"{GROUP}/defaults"
+"""The platform's defaults that hold for a run's children, as JSON."""
+ANNOTATION_COPIED_LABELS = f"{GROUP}/copied-labels"  # Those of the run, as JSON.
+ANNOTATION_DEFAULTS_MAC = (
+    f"{GROUP}/defaults-mac"  # By which the operator knows them as its own.
+)
 ANNOTATION_THROUGH = f"{GROUP}/timeline-through"
 ANNOTATION_BYTES = f"{GROUP}/stored-bytes"
 ANNOTATION_VARIANT = f"{GROUP}/variant"
@@ -63,6 +69,12 @@ SERVER_CONTAINER = "server"
 PROXY_CONTAINER = "proxy"
 
 MAX_RUN_NAME = 40
+
+
+def is_ours(label: str) -> bool:
+    """Return whether a label or annotation is one of benchrun's own."""
+    domain, slash, _ = label.rpartition("/")
+    return bool(slash) and (domain == GROUP or domain.endswith(f".{GROUP}"))
 
 
 def child_name(run: str, uid: str, role: str) -> str:
@@ -158,6 +170,7 @@ def stage_id(workload: str, load: str, repeat: int) -> str:
 def labels(*, run: str, uid: str, role: str) -> dict[str, str]:
     """Return the labels of a child.
 
-    The run's own labels are not copied: GitOps tools would prune children that carry their labels.
+    The run's own labels are not copied unless the platform names them (`RunDefaults.copy_labels`):
+    GitOps tools would prune children that carry their labels.
     """
     return {LABEL_RUN: run, LABEL_RUN_UID: uid, LABEL_ROLE: role}

@@ -40,6 +40,21 @@ KUBERNETES_OWN = {
         for name, peers in PEERS
         for part in ("ipBlock", "namespaceSelector", "podSelector")
     ),
+    *(
+        ("runs", role, *fragment)
+        for role in ("server", "offline", "client", "proxy")
+        for fragment in (
+            ("affinity", "nodeAffinity"),
+            ("affinity", "podAffinity"),
+            ("affinity", "podAntiAffinity"),
+            ("topologySpreadConstraints", "labelSelector"),
+            ("securityContext",),
+            ("env", "valueFrom"),
+            ("preparationEnv", "valueFrom"),
+            ("volumes",),
+            ("volumeMounts",),
+        )
+    ),
     ("networkPolicies", "egress", "extra", "to"),
     ("networkPolicies", "egress", "extra", "ports"),
 }

@@ -8,7 +8,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -176,8 +176,14 @@ class Client:
 
 
 @contextmanager
-def client(folder: Path, plan: Plan, *, shards: int = 1) -> Iterator[Client]:
-    """Run the client on a plan, in as many processes."""
+def client(
+    folder: Path,
+    plan: Plan,
+    *,
+    shards: int = 1,
+    preparation: Mapping[str, str] | None = None,
+) -> Iterator[Client]:
+    """Run the client on a plan, in as many processes, with variables for its preparation."""
     together = (
         [
             f"--shards={shards}",
@@ -187,7 +193,11 @@ def client(folder: Path, plan: Plan, *, shards: int = 1) -> Iterator[Client]:
         if shards > 1
         else []
     )
-    with _pod(folder, plan, together) as running:
+    variables = preparation or {}
+    dropped = [f"--preparation-env={','.join(variables)}"]
+    with _pod(
+        folder, plan, [*together, *dropped], environment=variables
+    ) as running:
         yield running
 
 
@@ -212,7 +222,12 @@ def client_of_two_pods(
 
 @contextmanager
 def _pod(
-    folder: Path, plan: Plan, arguments: Sequence[str], *, index: int = 0
+    folder: Path,
+    plan: Plan,
+    arguments: Sequence[str],
+    *,
+    index: int = 0,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[Client]:
     folder.mkdir(exist_ok=True)
     file = folder / "plan.json"
@@ -231,6 +246,7 @@ def _pod(
             "HF_HUB_OFFLINE": "1",
             TERMINATION_LOG_VARIABLE: str(termination_log),
             INDEX_VARIABLE: str(index),
+            **(environment or {}),
         },
         stdout=subprocess.PIPE,
         text=True,

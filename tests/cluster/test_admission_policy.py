@@ -296,6 +296,25 @@ def test_its_pods_are_what_values_allow(
     assert f"admissionPolicy.{value}" in refused(operator, deployment(home, **pod))
 
 
+@pytest.mark.parametrize(
+    "security",
+    [
+        {"privileged": True},
+        {"capabilities": {"drop": ["ALL"], "add": ["SYS_ADMIN"]}},
+    ],
+    ids=["privileged", "capability"],
+)
+def test_its_containers_get_no_capability_that_no_value_names(
+    operator: Confined, home: Namespace, security: Object
+) -> None:
+    made = deployment(home)
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    container["securityContext"] = security
+    assert "only the capabilities that the chart's runs name" in refused(
+        operator, made
+    )
+
+
 def test_it_deletes_what_belongs_to_a_run_and_nothing_else(
     operator: Confined, release: Confined, home: Namespace
 ) -> None:

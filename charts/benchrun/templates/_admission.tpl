@@ -108,6 +108,14 @@ has(pod.securityContext.runAsNonRoot) && pod.securityContext.runAsNonRoot) &&
 (!has(container.securityContext.runAsNonRoot) || container.securityContext.runAsNonRoot)))
 {{- end -}}
 
+{{/* CEL: no container gets a capability beside these, or privileges. Takes their names. */}}
+{{- define "benchrun.noCapabilityBut" -}}
+variables.pods.all(pod, (pod.containers + (has(pod.initContainers) ? pod.initContainers : [])).all(container,
+!has(container.securityContext) || (!(has(container.securityContext.privileged) && container.securityContext.privileged) &&
+(!has(container.securityContext.capabilities) || !has(container.securityContext.capabilities.add) ||
+container.securityContext.capabilities.add.all(added, added in [{{ include "benchrun.quoted" . }}])))))
+{{- end -}}
+
 {{/* CEL: every pod has one of these for the field, or none. Takes (dict "field" "allowed" (list)). */}}
 {{- define "benchrun.oneOf" -}}
 variables.pods.all(pod, !has(pod.{{ .field }}) || pod.{{ .field }} in [{{ include "benchrun.quoted" (prepend .allowed "") }}])
@@ -118,7 +126,19 @@ variables.pods.all(pod, !has(pod.{{ .field }}) || pod.{{ .field }} in [{{ includ
 {{- $policy := .Values.admissionPolicy -}}
 {{- $named := $policy.serviceAccounts | default list -}}
 {{- $classes := $policy.priorityClasses | default list -}}
+{{- $capabilities := list -}}
+{{- range list "server" "offline" "client" "proxy" -}}
+{{- $role := index ($.Values.runs | default dict) . | default dict -}}
+{{- $capabilities = concat $capabilities ($role.capabilities | default list) -}}
+{{- with $role.priorityClassName -}}
+{{- $classes = append $classes . -}}
+{{- end -}}
+{{- with $role.serviceAccountName -}}
+{{- $named = append $named . -}}
+{{- end -}}
+{{- end -}}
 {{- $rules := list (dict "expression" (include "benchrun.harmlessPods" .) "message" "pods of a run get no ServiceAccount token, and may not use hostNetwork, hostPID or hostIPC") -}}
+{{- $rules = append $rules (dict "expression" (include "benchrun.noCapabilityBut" (uniq $capabilities)) "message" "pods of a run get no privileges, and only the capabilities that the chart's runs name") -}}
 {{- if not $policy.allowHostPath -}}
 {{- $rules = append $rules (dict "expression" (include "benchrun.noHostPath" .) "message" "pods of a run may not mount a hostPath unless admissionPolicy.allowHostPath is set") -}}
 {{- end -}}

@@ -16,6 +16,40 @@
 {{- if and $policies.egress.enabled (not $policies.operator) -}}
 {{- fail "\n\nnetworkPolicies.egress.enabled needs networkPolicies.operator=true: both are the same NetworkPolicy.\n" -}}
 {{- end -}}
+{{- $runs := .Values.runs | default dict -}}
+{{- $labels := $runs.copyLabels | default list -}}
+{{- range list "server" "offline" "client" "proxy" -}}
+{{- $role := index $runs . | default dict -}}
+{{- $labels = concat $labels (keys ($role.labels | default dict)) (keys ($role.annotations | default dict)) -}}
+{{- if and $.Values.admissionPolicy.enabled (not $.Values.admissionPolicy.allowHostPath) -}}
+{{- range $role.volumes -}}
+{{- if hasKey . "hostPath" -}}
+{{- fail (printf "\n\nruns: the volume %s is a hostPath, which admissionPolicy.allowHostPath=false refuses in every run: set it to true, or use another volume.\n" .name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and (ne . "client") (hasKey $role "preparationEnv") -}}
+{{- fail (printf "\n\nruns.%s.preparationEnv: only the client has a preparation: use runs.client.preparationEnv, or runs.%s.env.\n" . .) -}}
+{{- end -}}
+{{- $both := list -}}
+{{- range concat ($role.env | default list) ($role.preparationEnv | default list) -}}
+{{- if and .value (regexMatch "://[^/@[:space:]]*:[^/@[:space:]]*@" .value) -}}
+{{- fail (printf "\n\nruns: %s has a password in its value: put the value into a Secret of each namespace and use valueFrom.secretKeyRef.\n" .name) -}}
+{{- end -}}
+{{- if has .name $both -}}
+{{- fail (printf "\n\nruns: %s is given twice for one role: leave it in one place, in env or in preparationEnv.\n" .name) -}}
+{{- end -}}
+{{- $both = append $both .name -}}
+{{- end -}}
+{{- end -}}
+{{- range $labels -}}
+{{- if regexMatch "^([^/]*[.])?benchrun[.]dev/" . -}}
+{{- fail (printf "\n\nruns: %s is benchrun's own: remove it from copyLabels, labels and annotations.\n" .) -}}
+{{- end -}}
+{{- end -}}
+{{- if gt (len (include "benchrun.runDefaults" .)) 49152 -}}
+{{- fail "\n\nruns takes more than 48 KiB as JSON: give only what all runs need.\n" -}}
+{{- end -}}
 {{- if and .Values.release.enabled (eq .Values.rbac.scope "namespace") -}}
 {{- $watched := splitList "," (include "benchrun.namespaces" .) -}}
 {{- $state := include "benchrun.releaseName" . -}}

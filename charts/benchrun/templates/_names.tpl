@@ -60,6 +60,21 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 {{- end -}}
 
+{{/* "true" on OpenShift, else nothing. Only Helm with a cluster before it can tell. */}}
+{{- define "benchrun.isOpenShift" -}}
+{{- if .Capabilities.APIVersions.Has "config.openshift.io/v1" -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{/* What all runs get, as the operator reads it: JSON, with the user from the namespace found out. */}}
+{{- define "benchrun.runDefaults" -}}
+{{- $runs := .Values.runs | default dict -}}
+{{- $found := include "benchrun.isOpenShift" . | eq "true" -}}
+{{- $fromNamespace := kindIs "bool" $runs.userFromNamespace | ternary $runs.userFromNamespace $found -}}
+{{- merge (dict "userFromNamespace" $fromNamespace) (omit $runs "userFromNamespace") | toJson -}}
+{{- end -}}
+
 {{/* Labels as a selector: key=value, separated by commas. */}}
 {{- define "benchrun.selector" -}}
 {{- $parts := list -}}

@@ -13,7 +13,7 @@ What a run is made of is created, deleted and never changed; of pods, which cont
 - apiGroups: [benchrun.dev]
   resources: [benchmarkruns/status, benchmarksweeps/status]
   verbs: [patch]
-{{- if or .Values.rbac.finalizers (.Capabilities.APIVersions.Has "config.openshift.io/v1") }}
+{{- if or .Values.rbac.finalizers (include "benchrun.isOpenShift" .) }}
 - apiGroups: [benchrun.dev]
   resources: [benchmarkruns/finalizers, benchmarksweeps/finalizers] # for blockOwnerDeletion, where OwnerReferencesPermissionEnforcement is on
   verbs: [update]

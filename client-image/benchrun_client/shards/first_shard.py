@@ -12,6 +12,7 @@ from benchrun_client.contract import GATE_PORT, Shards, Stage
 from benchrun_client.failures import TERMINATION_LOG_VARIABLE
 from benchrun_client.http_session import BackgroundLoop
 from benchrun_client.load.vllm_benchmark import Begun, Divided
+from benchrun_client.preparation import Preparation
 from benchrun_client.shards.gate_server import GateServer
 from benchrun_client.shards.load_split import Shard, share_of
 from benchrun_client.shards.merging import ShardedStage
@@ -74,7 +75,9 @@ def shard_setup(
     return ShardSetup(Shard(shard, shards), processes=processes, gate=gate)
 
 
-async def run_sibling(setup: ShardSetup, shard: int, *, plan: Path) -> int:
+async def run_sibling(
+    setup: ShardSetup, shard: int, *, plan: Path, preparation: Preparation
+) -> int:
     """Run another shard in a process of its own, and return its exit code.
 
     The process writes no termination message, and its record server has any free port.
@@ -93,8 +96,9 @@ async def run_sibling(setup: ShardSetup, shard: int, *, plan: Path) -> int:
             f"--gate={gate}",
             f"--address={LOOPBACK}",
             "--port=0",
+            f"--preparation-env={','.join(preparation.names)}",
         ),
-        env={**os.environ, TERMINATION_LOG_VARIABLE: os.devnull},
+        env={**preparation.environment, TERMINATION_LOG_VARIABLE: os.devnull},
     )
     return await process.wait()
 

@@ -65,6 +65,7 @@ class ShardRun(BaseRun):
             for number in self._setup.siblings
         ]
         counter, material = find_all(plan)
+        self._preparation.end()
         self._state.ready = True
         log.info("shard %d ready: plan, tokenizer and data found", shard.number)
         self._record_process = self._background.run(RecordProcess.start())
@@ -98,7 +99,12 @@ class ShardRun(BaseRun):
         log.info("all stages measured")
 
     async def _run_other(self, shard: int) -> None:
-        if code := await run_sibling(self._setup, shard, plan=self._plan_path):
+        if code := await run_sibling(
+            self._setup,
+            shard,
+            plan=self._plan_path,
+            preparation=self._preparation,
+        ):
             raise RunFailure(
                 "ShardLost",
                 f"the process of shard {shard} ended with code {code}; see its log",

@@ -14,6 +14,7 @@ from benchrun.api.base import (
     is_gpu,
     json_name,
     plain_text,
+    refused,
     sentence,
     without_branch,
 )
@@ -109,6 +110,7 @@ from benchrun.api.server import (
     ChatTemplate,
     Disaggregated,
     Endpoint,
+    Env,
     EnvVar,
     Model,
     ModelSource,
@@ -117,6 +119,7 @@ from benchrun.api.server import (
     Resources,
     Server,
     Started,
+    checked_label,
     is_script,
 )
 from benchrun.api.server_figures import (
@@ -140,6 +143,7 @@ from benchrun.api.spec import MUTABLE_FIELDS, BenchmarkRunSpec
 from benchrun.api.status import (
     MAX_ADDRESSES,
     MAX_COMPILATIONS,
+    MAX_DEFAULTS,
     MAX_REFUSED,
     MAX_REFUSED_CHARS,
     BenchmarkRunStatus,
@@ -208,6 +212,7 @@ __all__ = [
     "MAX_ADDRESSES",
     "MAX_COMPILATIONS",
     "MAX_CONDITIONS",
+    "MAX_DEFAULTS",
     "MAX_PACKED_RESULT_BYTES",
     "MAX_PROCESSES",
     "MAX_REFUSED",
@@ -257,6 +262,7 @@ __all__ = [
     "Disaggregated",
     "EndingStatus",
     "Endpoint",
+    "Env",
     "EnvVar",
     "Estimate",
     "Explanation",
@@ -327,6 +333,7 @@ __all__ = [
     "answering",
     "as_json",
     "as_many_as_fit",
+    "checked_label",
     "complete",
     "datasets_of",
     "early_phase",
@@ -346,6 +353,7 @@ __all__ = [
     "plain_text",
     "read_leniently",
     "read_result",
+    "refused",
     "result_json",
     "run_end",
     "sentence",

@@ -110,6 +110,11 @@ class Rule:
         return json_schema
 
 
+def refused(text: str) -> PydanticCustomError:
+    """Build the error of a validator, which is shown as it stands."""
+    return PydanticCustomError("rule", "{text}", {"text": text, "path": ""})
+
+
 def exactly_one(*names: str) -> Rule:
     """Build the rule that exactly one of these fields, given by their Python names, is set."""
     members = [json_name(name) for name in names]

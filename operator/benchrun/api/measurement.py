@@ -16,7 +16,7 @@ from benchrun.api.base import (
     exactly_one,
 )
 from benchrun.api.codes import FIXED, Code
-from benchrun.api.server import PodOverrides, Profile, Resources
+from benchrun.api.server import Env, PodOverrides, Profile, Resources
 
 AUTO = "Auto"
 MAX_PROCESSES = 16
@@ -179,6 +179,9 @@ class Client(SpecModel):
     """Processes that send the load together, each a share; every stage has one record of all
     requests. Auto: as many as the highest load listed needs. A pod has as many processes as its
     container has whole cores; there are as many pods as that takes."""
+    env: Env = Field(default_factory=list)
+    """Environment variables of the client. A proxy in them is on the way of the load, too: it would
+    be measured with the server."""
     resources: Resources = Field(default_factory=Resources)
     """Resources of the client's container; set CPU for busy loads. With parallelism, of the
     container in each client pod."""

@@ -4,7 +4,8 @@ Where the model's files come from, the server to start or that already runs, wha
 run gets and how its pod is placed.
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from benchrun_client.contract import MAX_TEMPLATE_CHARACTERS
@@ -19,7 +20,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from benchrun.api import base
-from benchrun.names import ROLE_DECODE, ROLE_PREFILL
+from benchrun.names import ROLE_DECODE, ROLE_PREFILL, is_ours
 
 Args = Annotated[
     list[Annotated[str, Field(max_length=4096)]],
@@ -115,6 +116,46 @@ def _without_token(volumes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return volumes
 
 
+_LABEL_NAME = re.compile(
+    r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+)
+
+
+def checked_label(name: str) -> str:
+    """Return the name of a label or annotation; raise an error where it can't be a user's."""
+    if not _LABEL_NAME.fullmatch(name):
+        raise base.refused(
+            f"{name[:80]!r} is not a name of a label or annotation: write NAME or DOMAIN/NAME"
+        )
+    if is_ours(name):
+        raise base.refused(f"{name} is benchrun's own: remove it")
+    return name
+
+
+def _checked_labels(given: Mapping[str, str]) -> Mapping[str, str]:
+    """Return labels or annotations with their names checked.
+
+    A rule in the API server can't bound the length of names, so it would cost too much there.
+    """
+    for name in given:
+        checked_label(name)
+    return given
+
+
+LabelValue = Annotated[
+    str,
+    Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"),
+]
+Labels = Annotated[
+    dict[str, LabelValue], Field(max_length=32), AfterValidator(_checked_labels)
+]
+Annotations = Annotated[
+    dict[str, Annotated[str, Field(max_length=4096)]],
+    Field(max_length=32),
+    AfterValidator(_checked_labels),
+]
+
+
 class PodOverrides(base.SpecModel):
     """How the pod is placed and what it mounts.
 
@@ -155,6 +196,15 @@ class PodOverrides(base.SpecModel):
         Annotated[list[base.ObjectName], Field(max_length=8), base.Unique()] | None
     ) = None
     """Names of Secrets for pulling the image."""
+    topology_spread_constraints: ObjectList | None = Field(
+        None, description="Kubernetes topologySpreadConstraints."
+    )
+    labels: Labels | None = Field(
+        None, description="More labels of the pod; none of benchrun.dev."
+    )
+    annotations: Annotations | None = Field(
+        None, description="More annotations of the pod; none of benchrun.dev."
+    )
 
 
 class SecretKeyRef(base.SpecModel):

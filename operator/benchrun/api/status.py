@@ -105,6 +105,15 @@ class CompiledKernels(StatusModel):
     at: list[float] = entries(MAX_COMPILATIONS, "Their times, in Unix seconds.")
 
 
+MAX_DEFAULTS = (
+    24  # Entries of `defaults`; the last one stands for those that found no room.
+)
+Defaults = Annotated[
+    dict[str, Annotated[str, Field(max_length=253)]],
+    Field(default_factory=dict, max_length=MAX_DEFAULTS),
+]
+
+
 class ServerStatus(StatusModel):
     """One server role: what really ran."""
 
@@ -150,6 +159,8 @@ class ServerStatus(StatusModel):
         default_factory=dict, max_length=40
     )
     """Settings the server reports of itself (vLLM's cache_config_info, and its log)."""
+    defaults: Defaults
+    """What the platform's defaults (the chart's runs) set in these pods beside the spec."""
     seconds_to_ready: float | None = Field(
         None, description="From scheduled to healthy."
     )
@@ -200,6 +211,8 @@ class ClientStatus(StatusModel):
         max_length=40,
         description="Commit of the tokenizer's repository on the hub.",
     )
+    defaults: Defaults
+    """What the platform's defaults (the chart's runs) set in the client's pods beside the spec."""
 
 
 class Progress(StatusModel):

@@ -112,7 +112,9 @@ def _client(state: RunState) -> list[Manifest]:
     job = state.child("Job", names.ROLE_CLIENT)
     stands = state.plan
     meeting = (
-        [plan.client_service(owner)] if plan.division_of(spec).pods > 1 else []
+        [plan.client_service(owner)]
+        if plan.division_of(state.effective).pods > 1
+        else []
     )
     if stands is not None and (job is not None or stands.deleting):
         return meeting  # writing a plan of many stages takes long
@@ -124,7 +126,9 @@ def _client(state: RunState) -> list[Manifest]:
         token_digest=digest_of_token(state.token),
         endpoint_addresses=endpoint_addresses(state),
     )
-    config_map = plan.plan_config_map(owner, given, spec.chat_template)
+    config_map = plan.plan_config_map(
+        owner, given, spec.chat_template, noted=_noted(state)
+    )
     digest = given.digest()
     if job is None:
         return [config_map, *meeting, _job(state, digest)]
@@ -140,7 +144,14 @@ def _job(state: RunState, plan_digest: str | None) -> Manifest:
         default_image=context.client_image,
         pull_policy=context.client_image_pull_policy,
         max_hold_seconds=context.max_hold_seconds,
+        applied=state.applied,
+        noted=_noted(state),
     )
+
+
+def _noted(state: RunState) -> dict[str, str]:
+    key = state.facts.context.channel_key
+    return plan.noted(state.applied, key=key, run_uid=state.owner.uid)
 
 
 def _server(state: RunState) -> list[Manifest]:
@@ -161,6 +172,7 @@ def _server(state: RunState) -> list[Manifest]:
         client_image=image,
         pull_policy=policy,
         max_hold_seconds=limit,
+        applied=state.applied,
     )
     workloads = [
         plan.workload(owner, role)
@@ -178,7 +190,7 @@ def _fence(state: RunState) -> list[Manifest]:
     operator that reaches pods through the API server; such an operator creates them only for
     servers in development mode.
     """
-    spec = state.spec
+    spec = state.effective
     context = state.facts.context
     for_all = context.network_policies and context.pod_road == "Direct"
     if not for_all and not plan.in_development_mode(spec):

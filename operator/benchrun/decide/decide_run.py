@@ -50,7 +50,7 @@ from benchrun.decide.refusals import (
 from benchrun.decide.run_state import Possessions, RunState, Unacceptable, accept
 from benchrun.measure import live, power_sentence
 from benchrun.observe import Diagnosis, instant, is_finished, number
-from benchrun.plan import PackedResult, load_points
+from benchrun.plan import PackedResult, applied_fields, load_points
 
 ENDPOINT_LOOKUP_SECONDS = 5.0
 SHORTEST_WAIT_SECONDS = 1.0
@@ -264,7 +264,9 @@ def _judging(state: RunState, end: Ending | None) -> Judging:
         ),
         servers=tuple(server_status.server_statuses(state)),
         client=api.ClientStatus(
-            image=image or state.spec.client.image, image_digest=digest
+            image=image or state.spec.client.image,
+            image_digest=digest,
+            defaults=applied_fields(state.spec, names.ROLE_CLIENT, state.applied),
         ),
         unstored=create_and_release.unstored_stages(state),
         most_stages=state.most_stages,

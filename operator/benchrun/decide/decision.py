@@ -29,7 +29,7 @@ from benchrun.api import (
 from benchrun.measure import bucketed
 from benchrun.measure.metrics_page import Sample, ServerFacts
 from benchrun.observe import Children, Run
-from benchrun.plan import PackedResult
+from benchrun.plan import NO_DEFAULTS, PackedResult, RunDefaults
 
 T = TypeVar("T")
 ExporterKind = Literal["gpu", "cpu"]
@@ -382,6 +382,8 @@ class Context:
     network_policy_peers: tuple[
         Manifest, ...
     ] = ()  # further NetworkPolicy peers that may connect to servers
+    run_defaults: RunDefaults = NO_DEFAULTS
+    """The platform's defaults, for runs whose plan is not made yet."""
 
 
 @dataclass(frozen=True, slots=True)

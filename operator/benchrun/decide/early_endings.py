@@ -208,7 +208,7 @@ def _client(state: RunState) -> Diagnosis | None:
         pods,
         state.child("Job", names.ROLE_CLIENT),
         state.spec.engine,
-        wanted=len(pods) if state.begun else division_of(state.spec).pods,
+        wanted=len(pods) if state.begun else division_of(state.effective).pods,
         refused=why_unmade(state, "Job"),
     )
     is_late = found is not None and found.reason == Reason.RUN_DEADLINE

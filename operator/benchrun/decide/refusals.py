@@ -18,7 +18,7 @@ from benchrun.observe import (
     refusal_of,
 )
 from benchrun.observe.last_words import bounded
-from benchrun.plan import division_of, nodes, role_replicas
+from benchrun.plan import applied_fields, division_of, nodes, role_replicas
 
 NO_POD_SECONDS = 10
 """Seconds that a Job may take to make its pod before the status reports the delay."""
@@ -70,8 +70,26 @@ def refused_now(state: RunState) -> Diagnosis | None:
     found = diagnose_refusal(
         refused, server_field=f"spec.{state.spec.started_name}"
     )
+    if not refused.is_transient and (hint := _platform_hint(state, refused.role)):
+        found = replace(found, message=f"{found.message} {hint}")
     is_result = refused.role in RESULT_ROLES
     return replace(found, terminal=False, patience=None) if is_result else found
+
+
+MAX_HINT_CHARS = 200
+
+
+def _platform_hint(state: RunState, role: str) -> str:
+    """Return which fields of the role's pods are not the user's; empty if all are."""
+    if role not in (names.ROLE_CLIENT, *state.server_roles):
+        return ""
+    fields = ", ".join(applied_fields(state.spec, role, state.applied))
+    if not fields:
+        return ""
+    return (
+        "Of it the platform's defaults (the chart's runs) set "
+        f"{fields[:MAX_HINT_CHARS]}: ask your administrator."
+    )
 
 
 def results_refused(state: RunState) -> bool:
@@ -124,7 +142,10 @@ def _without_pods(state: RunState) -> tuple[tuple[datetime, PodsRefused], ...]:
     job = state.child("Job", names.ROLE_CLIENT)
     group = state.workload(names.ROLE_SERVER) if nodes(state.spec) > 1 else None
     found = []
-    if job is not None and len(state.client_pods) < division_of(state.spec).pods:
+    if (
+        job is not None
+        and len(state.client_pods) < division_of(state.effective).pods
+    ):
         found.append((job, PodsRefused("Job", job.name, job.uid)))
     if group is not None and len(state.serving_as(names.ROLE_SERVER)) < wanted_pods(
         state, names.ROLE_SERVER

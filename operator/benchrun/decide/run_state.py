@@ -20,14 +20,19 @@ from benchrun.api import (
 from benchrun.decide.decision import Collected, Ending, Facts, LogTail
 from benchrun.observe import NO_SPEC, Child, Children, Pod, Run
 from benchrun.plan import (
+    NOTHING_APPLIED,
+    Applied,
     Owner,
+    applied_to,
     division_of,
     most_probe_stages,
     nodes,
+    read_applied,
     role_replicas,
     searched,
     stage_ids,
     token_of,
+    with_defaults,
 )
 
 
@@ -183,9 +188,45 @@ class RunState(Possessions):
     @cached_property
     def plan(self) -> Child | None:
         """Return the ConfigMap of the plan that exists, also while it is being deleted."""
-        return self.children.named(
-            "ConfigMap", names.plan_name(self.owner.name, self.owner.uid)
+        run = self.facts.run
+        return self.children.named("ConfigMap", names.plan_name(run.name, run.uid))
+
+    @cached_property
+    def applied(self) -> Applied:
+        """Return what holds for this run of the platform's defaults.
+
+        It is read from the plan once that is made, else from the client's Job, so that another
+        operator changes nothing. What has none was made by an older release, which had no defaults.
+        """
+        run = self.facts.run
+        context = self.facts.context
+        current = applied_to(run.labels, context.run_defaults)
+        made = self.plan or self.children.named(
+            "Job", names.child_name(run.name, run.uid, names.ROLE_CLIENT)
         )
+        if made is None:
+            return current
+        if (found := made.defaults) is None:
+            return NOTHING_APPLIED
+        if found.text is None:
+            return current
+        written = read_applied(
+            found.text,
+            found.labels,
+            found.mac,
+            key=context.channel_key,
+            run_uid=run.uid,
+        )
+        return written or current
+
+    @cached_property
+    def owner(self) -> Owner:
+        return replace(super().owner, labels=self.applied.labels)
+
+    @cached_property
+    def effective(self) -> BenchmarkRunSpec:
+        """Return the spec with the platform's defaults, from which children are made."""
+        return with_defaults(self.spec, self.applied)
 
     @cached_property
     def token(self) -> str:
@@ -320,7 +361,7 @@ class RunState(Possessions):
             pod.rank for pod in self.client_pods if pod.ready and not pod.deleting
         }
         return self.status.server_ready_time is not None or ready.issuperset(
-            range(division_of(self.spec).pods)
+            range(division_of(self.effective).pods)
         )
 
     @cached_property

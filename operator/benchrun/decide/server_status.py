@@ -15,7 +15,13 @@ from benchrun.decide import decision
 from benchrun.decide.run_state import RunState
 from benchrun.measure import ServerFacts
 from benchrun.observe import Pod, instant, main_container, seconds_between
-from benchrun.plan import nodes, planned_searches, role_replicas, started_args
+from benchrun.plan import (
+    applied_fields,
+    nodes,
+    planned_searches,
+    role_replicas,
+    started_args,
+)
 
 SEVERAL_NODES = "the GPUs of a server over several nodes are not read"
 
@@ -296,7 +302,7 @@ def _of_pods(
     )
     facts = state.collected.server_facts.get(pod.name) or ServerFacts()
     status = state.status
-    started = state.spec.started
+    started = state.effective.started
     selected = (started.pod.node_selector if started is not None else None) or {}
     # Addresses seen before are kept: pods go one after the other once a run has ended, before it is
     # judged.
@@ -324,6 +330,7 @@ def _of_pods(
             pod.args, lambda arg: len(arg.encode()), ARGS_BYTES
         ),
         reported=known.reported | _reported(facts) | _chosen(state, pod),
+        defaults=applied_fields(state.spec, pod.role, state.applied),
         seconds_to_ready=seconds_between(
             instant(status.scheduled_time), instant(status.server_ready_time)
         ),

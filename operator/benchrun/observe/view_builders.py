@@ -17,6 +17,7 @@ from benchrun import names
 from benchrun.api import as_many_as_fit, is_gpu
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.observe import untrusted_json as raw
+from benchrun.observe.noted_defaults import noted_defaults
 from benchrun.observe.views import (
     Child,
     Controller,
@@ -73,7 +74,8 @@ def view_of(kind: str, body: raw.Object) -> View:
         return pod_of(body)
     if kind not in (names.KIND, SWEEP_KIND):
         return child_of(kind, body)
-    declared = run_of(body) if kind == names.KIND else sweep_of(body)
+    read = labelled_run_of if kind == names.KIND else labelled_sweep_of
+    declared: Run | Sweep = read(body)
     if not is_finished(declared.status):
         return declared
     return replace(
@@ -88,6 +90,7 @@ def view_of(kind: str, body: raw.Object) -> View:
             for name, value in declared.status.items()
             if name not in _BULKY
         },
+        labels=(),
     )
 
 
@@ -101,8 +104,13 @@ def run_of(body: raw.Object) -> Run:
 
 
 def labelled_run_of(body: raw.Object) -> Run:
-    """Return the view of a BenchmarkRun with the user's labels, which the operator drops."""
+    """Return the view of a BenchmarkRun with the user's labels."""
     return replace(run_of(body), labels=labels_of(body))
+
+
+def labelled_sweep_of(body: raw.Object) -> Sweep:
+    """Return the view of a BenchmarkSweep with the user's labels."""
+    return replace(sweep_of(body), labels=labels_of(body))
 
 
 def sweep_of(body: raw.Object) -> Sweep:
@@ -170,12 +178,14 @@ def child_of(kind: str, body: raw.Object) -> Child:
         plan_digest=raw.text(annotations.get(names.ANNOTATION_PLAN_DIGEST)) or None,
         token_digest=raw.text(annotations.get(names.ANNOTATION_TOKEN_DIGEST))
         or None,
+        defaults=noted_defaults(annotations) if role in _NOTING_ROLES else None,
         stored_bytes=raw.number(annotations.get(names.ANNOTATION_BYTES)),
         created_at=raw.instant(metadata.get("creationTimestamp")),
         failure=_failure(kind, raw.mapping(body.get("status"))),
     )
 
 
+_NOTING_ROLES = (names.ROLE_PLAN, names.ROLE_CLIENT)
 MAX_ENVELOPE_CHARS = 2048  # More than the JSON of the longest envelope has.
 
 

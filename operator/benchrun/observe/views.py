@@ -10,6 +10,7 @@ from benchrun_client.contract import Envelope
 from benchrun import names
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.observe import untrusted_json as raw
+from benchrun.observe.noted_defaults import NotedDefaults
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,9 @@ class Child:
     plan_digest: str | None = None
     # Digest of the token that the client accepts; only on the plan.
     token_digest: str | None = None
+    defaults: NotedDefaults | None = (
+        None  # The platform's, for this run: on the plan and the client's Job.
+    )
     stored_bytes: int = 0
     created_at: datetime | None = None
     # Failure in its own status: a Deployment's ReplicaFailure, a Job's Failed message.
@@ -159,7 +163,7 @@ class Declared:
     """The resourceVersion: a status is written only if the object still has this version."""
     labels: tuple[
         tuple[str, str], ...
-    ] = ()  # Labels set by the user; read for reports alone.
+    ] = ()  # Labels set by the user; memory does not keep those of an ended run.
 
 
 @dataclass(frozen=True, slots=True)

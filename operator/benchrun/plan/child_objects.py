@@ -6,12 +6,12 @@ may live.
 
 import hashlib
 import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from benchrun import names
-from benchrun.api import BenchmarkRunSpec, PodOverrides, Resources
+from benchrun.api import BenchmarkRunSpec, EnvVar, PodOverrides, Resources
 
 STAY = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
@@ -24,6 +24,16 @@ CONTAINER_SECURITY: dict[str, Any] = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
 }
+
+
+def with_capabilities(added: Sequence[str]) -> dict[str, Any]:
+    """Return `CONTAINER_SECURITY` with these capabilities, which the platform adds."""
+    if not added:
+        return CONTAINER_SECURITY
+    return {
+        **CONTAINER_SECURITY,
+        "capabilities": {"drop": ["ALL"], "add": [*added]},
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +65,23 @@ def pod_spec(
     mounted: Iterable[Mounted],
     pod: PodOverrides,
     *,
-    user: int,
+    user: int | None,
     grace_seconds: int = 5,
 ) -> dict[str, Any]:
     """Build the spec of a pod without a ServiceAccount's token, scheduled as `pod` says.
 
-    It runs under restricted pod security unless `pod` has a securityContext of its own.
+    It runs under restricted pod security unless `pod` has a securityContext of its own. `user`:
+    None: the namespace gives the pod a user and its groups.
     """
     every = (
         *mounted,
         Mounted(tuple(pod.volumes or ()), tuple(pod.volume_mounts or ())),
     )
-    ids = {"runAsUser": user, "runAsGroup": user, "fsGroup": user}
+    ids = (
+        {}
+        if user is None
+        else {"runAsUser": user, "runAsGroup": user, "fsGroup": user}
+    )
     restricted = {
         "runAsNonRoot": True,
         **ids,
@@ -77,6 +92,8 @@ def pod_spec(
         "volumes",
         "volume_mounts",
         "image_pull_secrets",
+        "labels",
+        "annotations",
     }
     secrets = (
         {"imagePullSecrets": [{"name": name} for name in pod.image_pull_secrets]}
@@ -109,6 +126,13 @@ def resources(
     defaults = {k: v for k, v in (requests or {}).items() if k not in given.limits}
     merged = {"limits": given.limits, "requests": {**defaults, **given.requests}}
     return {name: amounts for name, amounts in merged.items() if amounts}
+
+
+def as_listed(env: Iterable[EnvVar]) -> list[dict[str, Any]]:
+    """Return variables as Kubernetes has them."""
+    return [
+        variable.model_dump(by_alias=True, exclude_none=True) for variable in env
+    ]
 
 
 def environment(
@@ -146,6 +170,17 @@ class Owner:
     namespace: str
     name: str
     uid: str
+    # Labels copied from it onto its objects and pods, never into a selector.
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+def pod_metadata(owner: Owner, role: str, pod: PodOverrides) -> Manifest:
+    """Build the metadata of a role's pods. No label replaces one of benchrun's."""
+    own = names.labels(run=owner.name, uid=owner.uid, role=role)
+    return {
+        "labels": {**dict(owner.labels), **(pod.labels or {}), **own},
+        "annotations": {**STAY, **(pod.annotations or {})},
+    }
 
 
 def metadata(owner: Owner, *, role: str, name: str | None = None) -> Manifest:
@@ -156,7 +191,10 @@ def metadata(owner: Owner, *, role: str, name: str | None = None) -> Manifest:
     return {
         "name": name or names.child_name(owner.name, owner.uid, role),
         "namespace": owner.namespace,
-        "labels": names.labels(run=owner.name, uid=owner.uid, role=role),
+        "labels": {
+            **dict(owner.labels),
+            **names.labels(run=owner.name, uid=owner.uid, role=role),
+        },
         "ownerReferences": controlled_by(names.KIND, owner),
     }
 

@@ -1,5 +1,6 @@
 """Build the client's ConfigMap, Job and Service, and divide its load over processes and pods."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from math import ceil
@@ -14,15 +15,34 @@ from benchrun_client.contract import (
 )
 
 from benchrun import names
-from benchrun.api import MAX_PROCESSES, BenchmarkRunSpec, ChatTemplate, Resources
+from benchrun.api import (
+    MAX_PROCESSES,
+    BenchmarkRunSpec,
+    ChatTemplate,
+    EnvVar,
+    Resources,
+)
 from benchrun.plan import child_objects
-from benchrun.plan.child_objects import Manifest, Owner, metadata, mounted_at
+from benchrun.plan.child_objects import (
+    Manifest,
+    Owner,
+    as_listed,
+    metadata,
+    mounted_at,
+)
 from benchrun.plan.mounted_files import (
     TEMPLATE_KEY,
     data_files,
     endpoint_files,
     model_files,
     template_files,
+)
+from benchrun.plan.run_defaults import (
+    NOTHING_APPLIED,
+    Applied,
+    RunDefaults,
+    preparation_env,
+    with_defaults,
 )
 
 STREAMS_A_PROCESS = 150
@@ -107,11 +127,16 @@ _HOME = {
 
 
 def plan_config_map(
-    owner: Owner, plan: Plan, template: ChatTemplate | None = None
+    owner: Owner,
+    plan: Plan,
+    template: ChatTemplate | None = None,
+    *,
+    noted: Mapping[str, str] | None = None,
 ) -> Manifest:
     """Build the immutable ConfigMap of the plan, with the text of an inline chat template.
 
-    Later reconciles read the digests from it, because another operator might make another plan.
+    Later reconciles read the digests, and the platform's defaults in `noted`, from it, because
+    another operator might make another plan.
     """
     meta = metadata(
         owner, name=names.plan_name(owner.name, owner.uid), role=names.ROLE_PLAN
@@ -119,6 +144,7 @@ def plan_config_map(
     meta["annotations"] = {
         names.ANNOTATION_PLAN_DIGEST: plan.digest(),
         names.ANNOTATION_TOKEN_DIGEST: plan.token_digest,
+        **(noted or {}),
     }
     data = {PLAN_FILE: plan.to_json()}
     if template is not None and template.inline is not None:
@@ -135,15 +161,20 @@ def client_job(
     default_image: str,
     pull_policy: str,
     max_hold_seconds: int = child_objects.MAX_HOLD_SECONDS,
+    applied: Applied = NOTHING_APPLIED,
+    noted: Mapping[str, str] | None = None,
 ) -> Manifest:
     """Build the client's Job, with one attempt and one completion for each pod.
 
     There is no second attempt, because a second client would measure a warmed server. `plan_digest`
     is the digest of the plan that the Job mounts; None if the plan's ConfigMap does not have it.
+    `noted` is the platform's defaults, for the servers of a run whose plan is lost.
     """
+    preparing = preparation_env(spec, applied)
+    spec = with_defaults(spec, applied)
     meta = metadata(owner, role=names.ROLE_CLIENT)
     pods_wanted = division_of(spec).pods
-    noted = (
+    digest = (
         {} if plan_digest is None else {names.ANNOTATION_PLAN_DIGEST: plan_digest}
     )
     # Were a Job of several pods over with the first that fails, its controller would end shard 0
@@ -153,7 +184,7 @@ def client_job(
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {**meta, "annotations": noted},
+        "metadata": {**meta, "annotations": {**digest, **(noted or {})}},
         "spec": {
             **({"backoffLimit": 0} if pods_wanted == 1 else of_several),
             "completions": pods_wanted,
@@ -163,12 +194,16 @@ def client_job(
                 spec, max_hold_seconds
             ),
             "template": {
-                "metadata": {
-                    "labels": meta["labels"],
-                    "annotations": child_objects.STAY,
-                },
+                "metadata": child_objects.pod_metadata(
+                    owner, names.ROLE_CLIENT, spec.client.pod
+                ),
                 "spec": _pod_spec(
-                    owner, spec, image=image, pull_policy=pull_policy
+                    owner,
+                    spec,
+                    image=image,
+                    pull_policy=pull_policy,
+                    defaults=applied.defaults,
+                    preparing=preparing,
                 ),
             },
         },
@@ -186,8 +221,15 @@ def client_service(owner: Owner) -> Manifest:
 
 
 def _pod_spec(
-    owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: str
+    owner: Owner,
+    spec: BenchmarkRunSpec,
+    *,
+    image: str,
+    pull_policy: str,
+    defaults: RunDefaults,
+    preparing: Sequence[EnvVar],
 ) -> dict[str, Any]:
+    """`preparing`: variables that the client drops before it connects to a server."""
     division = division_of(spec)
     model = model_files(spec.model)
     endpoint = endpoint_files(spec.endpoint)
@@ -219,9 +261,15 @@ def _pod_spec(
             f"--plan={PLAN_DIRECTORY}/{PLAN_FILE}",
             f"--port={RECORD_PORT}",
             *_together(owner, division),
+            *_dropped(preparing),
         ],
+        # What the model, the endpoint and the data need can't be replaced.
         "env": child_objects.environment(
-            _HOME, model.env, endpoint.env, *(each.env for each in data)
+            _HOME,
+            as_listed([*preparing, *spec.client.env]),
+            model.env,
+            endpoint.env,
+            *(each.env for each in data),
         ),
         "ports": [{"name": "records", "containerPort": RECORD_PORT}, *gate],
         "readinessProbe": {
@@ -234,7 +282,7 @@ def _pod_spec(
             spec.client.resources, requests=requests
         ),
         "securityContext": {
-            **child_objects.CONTAINER_SECURITY,
+            **child_objects.with_capabilities(defaults.client.capabilities),
             "readOnlyRootFilesystem": True,
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -244,10 +292,16 @@ def _pod_spec(
         if division.pods > 1
         else {}
     )
-    pod = child_objects.pod_spec(
-        container, mounted, spec.client.pod, user=CLIENT_USER
-    )
+    user = None if defaults.user_from_namespace else CLIENT_USER
+    pod = child_objects.pod_spec(container, mounted, spec.client.pod, user=user)
     return {**pod, "restartPolicy": "Never", **subdomain}
+
+
+def _dropped(preparing: Sequence[EnvVar]) -> list[str]:
+    """Build the argument by which the client drops the variables of its preparation."""
+    if not preparing:
+        return []
+    return [f"--preparation-env={','.join(each.name for each in preparing)}"]
 
 
 def _together(owner: Owner, division: Division) -> list[str]:

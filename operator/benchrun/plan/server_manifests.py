@@ -5,15 +5,21 @@ and `proxy`. A Deployment or a LeaderWorkerSet creates their pods; the Service i
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from benchrun_client.engines import Engine
 
 from benchrun import names
-from benchrun.api import BenchmarkRunSpec, Disaggregated, Server
+from benchrun.api import BenchmarkRunSpec, Disaggregated, PodOverrides
 from benchrun.plan import child_objects, server_pod
 from benchrun.plan.child_objects import Manifest, Owner
+from benchrun.plan.run_defaults import (
+    NOTHING_APPLIED,
+    Applied,
+    settings_of,
+    with_defaults,
+)
 
 PROXY_USER = 65532
 PROXY_REQUESTS = {"cpu": "500m", "memory": "256Mi"}
@@ -31,18 +37,20 @@ def role_url(owner: Owner, spec: BenchmarkRunSpec, role: str) -> str:
 def proxy_pod(
     owner: Owner,
     spec: BenchmarkRunSpec,
-    server: Server,
     split: Disaggregated,
     *,
     client_image: str,
     pull_policy: str,
+    applied: Applied = NOTHING_APPLIED,
 ) -> dict[str, Any]:
     """Build the spec of the proxy's pod, scheduled like the client's.
+
+    `spec` is without the platform's defaults, which `applied` has.
 
     The built-in proxy is in the client's image; an image of the user has its own entry point.
     """
     proxy = split.proxy
-    client = spec.client.pod
+    settings = settings_of(spec, names.ROLE_PROXY, applied)
     port = spec.engine.port
     roles = {"PREFILL_URL": names.ROLE_PREFILL, "DECODE_URL": names.ROLE_DECODE}
     ours = [
@@ -62,32 +70,27 @@ def proxy_pod(
         "image": proxy.image or client_image,
         "imagePullPolicy": pull_policy if proxy.image is None else "IfNotPresent",
         **(program if proxy.image is None else {"args": proxy.args}),
-        "env": [
-            {"name": name, "value": role_url(owner, spec, role)}
-            for name, role in roles.items()
-        ],
+        "env": child_objects.environment(
+            {},
+            child_objects.as_listed(settings.env),
+            [
+                {"name": name, "value": role_url(owner, spec, role)}
+                for name, role in roles.items()
+            ],
+        ),
         **child_objects.http_port(port, health_path="/health"),
         "resources": child_objects.resources(
-            proxy.resources, requests=PROXY_REQUESTS
+            settings.resources, requests=PROXY_REQUESTS
         ),
         "securityContext": {
-            **child_objects.CONTAINER_SECURITY,
+            **child_objects.with_capabilities(applied.defaults.proxy.capabilities),
             "readOnlyRootFilesystem": True,
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
-    secrets = dict.fromkeys(
-        (*(client.image_pull_secrets or ()), *(server.pod.image_pull_secrets or ()))
-    )
-    pod = client.model_copy(
-        update={
-            "volumes": None,
-            "volume_mounts": None,
-            "image_pull_secrets": [*secrets] or None,
-        }
-    )
+    user = None if applied.defaults.user_from_namespace else PROXY_USER
     return child_objects.pod_spec(
-        container, [child_objects.TMP], pod, user=PROXY_USER
+        container, [child_objects.TMP], settings.pod, user=user
     )
 
 
@@ -102,6 +105,8 @@ class Role:
     pod_spec: dict[str, Any]
     hold_seconds: int  # Seconds that its pods may hold their nodes, with an operator or without.
     nodes: int = 1  # Number of pods that make up each server.
+    # How its pods are placed and labelled.
+    pod: PodOverrides = field(default_factory=PodOverrides)
 
 
 def role_replicas(spec: BenchmarkRunSpec) -> Mapping[str, int]:
@@ -170,6 +175,7 @@ def server_roles(
     client_image: str,
     pull_policy: str,
     max_hold_seconds: int = child_objects.MAX_HOLD_SECONDS,
+    applied: Applied = NOTHING_APPLIED,
 ) -> tuple[Role, ...]:
     """Build the roles to start; none for an endpoint.
 
@@ -178,11 +184,21 @@ def server_roles(
     starts = 1 if sum(role_replicas(spec).values()) * nodes(spec) == 1 else 2
     hold = child_objects.hold_seconds(spec, max_hold_seconds, starts=starts)
     pods = {
-        role: _pod_spec(owner, spec, role, client_image, pull_policy)
+        role: _pod_spec(
+            owner, spec, role, client_image, pull_policy, applied=applied
+        )
         for role in role_replicas(spec)
     }
     return tuple(
-        Role(role, spec.engine, count, pods[role], hold, nodes(spec))
+        Role(
+            role,
+            spec.engine,
+            count,
+            pods[role],
+            hold,
+            nodes(spec),
+            settings_of(spec, role, applied).pod,
+        )
         for role, count in role_replicas(spec).items()
     )
 
@@ -193,12 +209,26 @@ def _pod_spec(
     role: str,
     client_image: str,
     pull_policy: str,
+    *,
+    applied: Applied,
 ) -> dict[str, Any]:
+    defaults = applied.defaults
+    declared = spec
+    spec = with_defaults(spec, applied)
+    platform: dict[str, Any] = {
+        "capabilities": defaults.of_role(spec, role).capabilities,
+        "user_from_namespace": defaults.user_from_namespace,
+    }
     server = spec.server
     if spec.offline is not None:
         args = started_args(spec)
         pod = server_pod.engine_pod(
-            owner, spec, spec.offline, args=args, resources=spec.offline.resources
+            owner,
+            spec,
+            spec.offline,
+            args=args,
+            resources=spec.offline.resources,
+            **platform,
         )
         return server_pod.without_api_server(
             pod, client_image=client_image, pull_policy=pull_policy
@@ -207,11 +237,11 @@ def _pod_spec(
     if (split := server.disaggregated) is not None and role == names.ROLE_PROXY:
         return proxy_pod(
             owner,
-            spec,
-            server,
+            declared,
             split,
             client_image=client_image,
             pull_policy=pull_policy,
+            applied=applied,
         )
     address = _own_address(spec)
     env: list[dict[str, Any]] = []
@@ -228,7 +258,13 @@ def _pod_spec(
     args = started_args(spec, role)
     resources = (split.of_role(role) if split is not None else server).resources
     pod = server_pod.engine_pod(
-        owner, spec, server, args=args, resources=resources, own_env=env
+        owner,
+        spec,
+        server,
+        args=args,
+        resources=resources,
+        own_env=env,
+        **platform,
     )
     return server_pod.with_profiler(owner, spec, pod)
 
@@ -302,7 +338,7 @@ def workload(owner: Owner, role: Role) -> Manifest:
     """
     labels = names.labels(run=owner.name, uid=owner.uid, role=role.name)
     name = None
-    pod = {"labels": labels, "annotations": child_objects.STAY}
+    pod = child_objects.pod_metadata(owner, role.name, role.pod)
     if role.nodes == 1:
         kind = {"apiVersion": "apps/v1", "kind": "Deployment"}
         spec = {

@@ -68,10 +68,13 @@ def engine_pod(
     args: list[str],
     resources: Resources,
     own_env: Sequence[dict[str, Any]] = (),
+    capabilities: Sequence[str] = (),
+    user_from_namespace: bool = False,
 ) -> dict[str, Any]:
     """Build the spec of the engine's pod.
 
     `own_env` overrides the user's variables; `resources` are those of the server or of its role.
+    `capabilities` and `user_from_namespace` are the platform's.
     """
     engine = spec.engine
     model = model_files(spec.model)
@@ -81,10 +84,6 @@ def engine_pod(
     )
     memory = {"emptyDir": {"medium": "Memory", "sizeLimit": server.shared_memory}}
     shared = child_objects.mounted_at("/dev/shm", "shm", memory, read_only=False)
-    env = [
-        variable.model_dump(by_alias=True, exclude_none=True)
-        for variable in server.env
-    ]
     container = {
         "name": names.SERVER_CONTAINER,
         "image": server.image,
@@ -92,19 +91,23 @@ def engine_pod(
         **({"command": command} if command else {}),
         "args": args,
         "env": child_objects.environment(
-            engine.environment, model.env, env, own_env
+            engine.environment,
+            model.env,
+            child_objects.as_listed(server.env),
+            own_env,
         ),
         # No liveness or start-up probe: a restart voids the measurement, and how long loading may
         # take is the run's own deadline.
         **child_objects.http_port(engine.port, health_path=engine.health_path),
         "resources": child_objects.resources(resources),
-        "securityContext": child_objects.CONTAINER_SECURITY,
+        "securityContext": child_objects.with_capabilities(capabilities),
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     mounted = (shared, child_objects.TMP, model, template)
     grace = TERMINATION_GRACE_SECONDS
+    user = None if user_from_namespace else engine.user
     return child_objects.pod_spec(
-        container, mounted, server.pod, user=engine.user, grace_seconds=grace
+        container, mounted, server.pod, user=user, grace_seconds=grace
     )
 
 

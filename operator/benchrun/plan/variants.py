@@ -223,7 +223,8 @@ def planned_runs(
 def run_manifest(sweep: Owner, run: PlannedRun) -> Manifest:
     """Build the manifest of a BenchmarkRun that the sweep owns and is deleted with it.
 
-    The label is for people; only the owner reference counts.
+    The label is for people; only the owner reference counts. A run has those labels of its sweep
+    that the platform copies, so that its own objects get them too.
     """
     return {
         "apiVersion": API_VERSION,
@@ -231,7 +232,7 @@ def run_manifest(sweep: Owner, run: PlannedRun) -> Manifest:
         "metadata": {
             "name": run.name,
             "namespace": sweep.namespace,
-            "labels": {names.LABEL_SWEEP: sweep.name},
+            "labels": {**dict(sweep.labels), names.LABEL_SWEEP: sweep.name},
             "annotations": {names.ANNOTATION_VARIANT: run.variant.name},
             "ownerReferences": controlled_by(SWEEP_KIND, sweep),
         },

@@ -50,12 +50,33 @@ def settings_rows(spec: Mapping[str, object], status: BenchmarkRunStatus) -> Row
             for each in _OF_WORKLOADS
         ]
     rows.append(("repeats", _text(spec.get("repeats")), "client", "repeats"))
+    rows += _of_platform(status)
     measurement = raw.mapping(spec.get("measurement"))
     rows += [
         (each, _text(measurement.get(each)), "client", f"measurement.{each}")
         for each in _OF_MEASUREMENT
     ]
     return Rows(("setting", "value", "side", "field"), tuple(rows))
+
+
+def platform_text(defaults: Mapping[str, str]) -> str:
+    """Return what the platform's defaults set in a role's pods: `nodeSelector {pool: gpu}; ...`."""
+    return "; ".join(f"{field} {value}" for field, value in defaults.items())
+
+
+def _of_platform(status: BenchmarkRunStatus) -> list[tuple[str, ...]]:
+    """Return a row for each field that the platform's defaults set beside the spec."""
+    found = [
+        ("server" if s.role == "server" else f"server ({s.role})", s.defaults)
+        for s in status.servers
+    ]
+    if status.client is not None:
+        found.append(("client", status.client.defaults))
+    return [
+        (field, value, side, "the platform's defaults")
+        for side, defaults in found
+        for field, value in defaults.items()
+    ]
 
 
 def _of_server(server: ServerStatus) -> Iterator[tuple[str, ...]]:

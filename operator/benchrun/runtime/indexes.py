@@ -453,12 +453,14 @@ def _still_owned(
 
 
 def _lean(seen: ObservedObject) -> ObservedObject:
-    """Pack spec and status of a run or sweep; return other objects unchanged."""
+    """Pack spec, status and labels of a run or sweep; return other objects unchanged."""
     view = seen.view
     if not isinstance(view, views.Declared):
         return seen
-    data = packed({"spec": view.spec, "status": view.status})
-    return replace(seen, view=replace(view, spec={}, status={}), packed=data)
+    labels = {"labels": dict(view.labels)} if view.labels else {}
+    data = packed({"spec": view.spec, "status": view.status, **labels})
+    short = replace(view, spec={}, status={}, labels=())
+    return replace(seen, view=short, packed=data)
 
 
 def _in_short(seen: ObservedObject) -> ObservedObject:
@@ -474,8 +476,12 @@ def _in_short(seen: ObservedObject) -> ObservedObject:
 
 
 def _whole(declared: D, data: bytes | None) -> D:
-    """Unpack spec and status, if they are kept."""
-    return declared if data is None else replace(declared, **unpacked(data))
+    """Unpack spec, status and labels, if they are kept."""
+    if data is None:
+        return declared
+    found = unpacked(data)
+    labels = tuple(found.pop("labels", {}).items())
+    return replace(declared, labels=labels, **found)
 
 
 def _watched(view: views.View) -> bool:

@@ -14,7 +14,9 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
+from benchrun.api import first_problem
 from benchrun.decide import ExporterKind, Exporters, PodRoad
+from benchrun.plan import MAX_DEFAULTS_BYTES, NO_DEFAULTS, RunDefaults
 from benchrun.runtime.memory import MAX_RUNS
 
 MAX_WORKERS = 64
@@ -82,6 +84,25 @@ class BadSetting(ValueError):
     """A variable is not valid; the text names the variable, its value, and what it must be."""
 
 
+def _run_defaults(given: object) -> RunDefaults:
+    """Parse the platform's defaults. Raises BadSetting, which names the field below `runs`."""
+    if isinstance(given, RunDefaults):
+        return given
+    text = str(given) or "{}"
+    if (size := len(text.encode())) > MAX_DEFAULTS_BYTES:
+        raise BadSetting(
+            f"runs (BENCHRUN_RUN_DEFAULTS) has {size} bytes as JSON; the limit is "
+            f"{MAX_DEFAULTS_BYTES}: give only what all runs need"
+        )
+    try:
+        return RunDefaults.model_validate_json(text)
+    except ValidationError as error:
+        raise BadSetting(
+            f"{first_problem(error, root='runs')}: correct the chart's runs "
+            "(BENCHRUN_RUN_DEFAULTS)"
+        ) from error
+
+
 class OperatorSettings(BaseModel):
     """How this operator runs.
 
@@ -129,6 +150,10 @@ class OperatorSettings(BaseModel):
         tuple[dict[str, Any], ...], BeforeValidator(_json)
     ] = Field((), description="a JSON list of NetworkPolicy peers")
     """Further peers that may connect to servers."""
+    run_defaults: Annotated[RunDefaults, BeforeValidator(_run_defaults)] = (
+        NO_DEFAULTS
+    )
+    """What all runs get that do not say it themselves."""
     max_hold_seconds: Whole = Field(86_400, ge=60, le=31_536_000)
     """Most seconds that a server is held after it was scheduled, whatever its deadlines say."""
     # whether /metrics, which anybody who reaches it may read, has single runs and figures
@@ -158,7 +183,10 @@ class OperatorSettings(BaseModel):
         try:
             return cls.model_validate(given)
         except ValidationError as error:
-            name = str(error.errors()[0]["loc"][0])
+            first = error.errors()[0]
+            if isinstance(cause := first.get("ctx", {}).get("error"), BadSetting):
+                raise cause from error
+            name = str(first["loc"][0])
             wanted = _wanted(cls.model_fields[name])
             raise BadSetting(
                 f"{variables[name]} is {given.get(name, '')!r}: must be {wanted}"

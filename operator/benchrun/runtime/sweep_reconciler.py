@@ -50,6 +50,7 @@ from benchrun.observe import (
     unpacked,
     untrusted_json as raw,
 )
+from benchrun.plan import NO_DEFAULTS, RunDefaults
 from benchrun.runtime.memory import Memories, SweepMemory
 from benchrun.runtime.reconciler import (
     REFUSED_RETRY_SECONDS,
@@ -77,6 +78,7 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
 
     judge: JudgeChild
     enqueue: Callable[[Key], None]
+    run_defaults: RunDefaults = NO_DEFAULTS
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -160,7 +162,13 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
         return retry
 
     def _facts(self, sweep: Sweep, memory: SweepMemory) -> SweepFacts:
-        return SweepFacts(sweep, self._runs_of(sweep), memory.collected, self.now())
+        return SweepFacts(
+            sweep,
+            self._runs_of(sweep),
+            memory.collected,
+            self.now(),
+            self.run_defaults,
+        )
 
     def _runs_of(self, sweep: Sweep) -> dict[str, SweptRun]:
         return swept_runs(self.indexes.runs_of(sweep))

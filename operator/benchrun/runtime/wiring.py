@@ -257,7 +257,12 @@ class Operator:
             measured=measured,
             **common,
         )
-        sweeps = SweepReconciler(judge=judge, enqueue=self.enqueue, **common)
+        sweeps = SweepReconciler(
+            judge=judge,
+            enqueue=self.enqueue,
+            run_defaults=self._settings.run_defaults,
+            **common,
+        )
 
         async def handle(key: Key) -> float | None:
             if not self._leads():

@@ -53,6 +53,19 @@ CASES: dict[str, Json] = {
             },
         }
     ),
+    "client-env": spec_body(
+        client={
+            "env": [
+                {"name": "HF_HUB_DISABLE_XET", "value": "1"},
+                {
+                    "name": "CORPORATE_CA",
+                    "valueFrom": {
+                        "configMapKeyRef": {"name": "ca", "key": "ca.crt"}
+                    },
+                },
+            ],
+        }
+    ),
     "path": spec_body(
         model={
             "name": "tiny",

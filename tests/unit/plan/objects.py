@@ -1,7 +1,11 @@
 """All objects of a run as the planner builds them, in one list."""
 
+from dataclasses import replace
+
 from benchrun.api import BenchmarkRunSpec
 from benchrun.plan import (
+    NOTHING_APPLIED,
+    Applied,
     Manifest,
     Owner,
     client_job,
@@ -28,11 +32,13 @@ def objects(
     spec: BenchmarkRunSpec,
     *,
     endpoint_addresses: tuple[str, ...] = (),
+    applied: Applied = NOTHING_APPLIED,
 ) -> list[Manifest]:
     """Build the plan, the Job, and for each role a Service and its workload.
 
-    In development mode there are NetworkPolicies, too.
+    In development mode there are NetworkPolicies, too. `applied`: the platform's defaults.
     """
+    owner = replace(owner, labels=applied.labels)
     plan = plan_of_client(
         owner,
         spec,
@@ -45,6 +51,7 @@ def objects(
         plan_digest=plan.digest(),
         default_image=CLIENT_IMAGE,
         pull_policy="IfNotPresent",
+        applied=applied,
     )
     fences = network_policy_manifests(
         owner, spec, operator_namespace=OPERATOR_NAMESPACE, servers_only=True
@@ -54,6 +61,7 @@ def objects(
         spec,
         client_image=spec.client.image or CLIENT_IMAGE,
         pull_policy="IfNotPresent",
+        applied=applied,
     )
     servers = [
         make(owner, role) for role in started for make in (service, workload)

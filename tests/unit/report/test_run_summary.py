@@ -562,3 +562,17 @@ def test_memory_that_was_given_stands_for_what_vllm_did_not_measure() -> None:
     )
     none = given.model_copy(update={"reported": {"kv_cache_memory_bytes": "None"}})
     assert kv_cache_text(none) == "KV cache 1048576 tokens"
+
+
+def test_settings_say_what_came_from_the_platform() -> None:
+    status = BenchmarkRunStatus(
+        servers=[
+            ServerStatus(
+                engine="VLLM", role="server", defaults={"nodeSelector": "{a: b}"}
+            )
+        ],
+        client=ClientStatus(defaults={"env.A": "1"}),
+    )
+    rows = settings_rows(spec_body(), status).rows
+    assert ("nodeSelector", "{a: b}", "server", "the platform's defaults") in rows
+    assert ("env.A", "1", "client", "the platform's defaults") in rows

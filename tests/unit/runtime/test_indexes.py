@@ -859,3 +859,20 @@ def test_of_a_run_that_ended_memory_keeps_what_cancel_and_ttl_need(
     run = indexes.run(KEY)
     assert run is not None
     assert run.spec == {"ttlSecondsAfterFinished": 60, "cancel": True}
+
+
+def test_the_users_labels_are_kept_while_the_run_goes_on_and_no_longer() -> None:
+    indexes = Indexes()
+    body = run_body(version=1)
+    own = {"team": "a", "benchrun.dev/sweep": "s"}
+    body["metadata"]["labels"] = own
+    indexes.heard(names.KIND, body, deleted=False)
+    run = indexes.run(KEY)
+    assert run is not None
+    assert run.labels == (("team", "a"),)
+    ended = run_body(version=2, status=FINISHED)
+    ended["metadata"]["labels"] = own
+    indexes.heard(names.KIND, ended, deleted=False)
+    run = indexes.run(KEY)
+    assert run is not None
+    assert run.labels == ()

@@ -136,3 +136,36 @@ def test_the_operators_own_namespace_is_known_without_a_setting() -> None:
 def test_missing_image_is_rejected_by_name() -> None:
     with pytest.raises(BadSetting, match="BENCHRUN_CLIENT_IMAGE"):
         OperatorSettings.from_environment({})
+
+
+def test_the_platforms_defaults_are_json() -> None:
+    text = '{"server": {"nodeSelector": {"pool": "gpu"}}, "copyLabels": ["team"]}'
+    found = OperatorSettings.from_environment(
+        IMAGE | {"BENCHRUN_RUN_DEFAULTS": text}
+    ).run_defaults
+    assert found.server.node_selector == {"pool": "gpu"}
+    assert found.copy_labels == ["team"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"server": {"nodeSelectors": {}}}', "runs.server.nodeSelectors"),
+        ('{"client": {"nodeSelector": {"a": 1}}}', "runs.client.nodeSelector.a"),
+        ('{"copyLabels": ["benchrun.dev/run"]}', "benchrun's own: remove it"),
+        (
+            '{"server": {"env": [{"name": "VLLM_API_KEY", "value": "1"}]}}',
+            "runs.server.env: VLLM_API_KEY",
+        ),
+        ("[", "runs: "),
+        ('{"server": {"annotations": {"a": "%s"}}}' % ("x" * 50_000), "limit is"),
+    ],
+)
+def test_wrong_defaults_stop_the_operator_with_field_and_remedy(
+    text: str, words: str
+) -> None:
+    with pytest.raises(BadSetting) as error:
+        OperatorSettings.from_environment(IMAGE | {"BENCHRUN_RUN_DEFAULTS": text})
+    assert words in str(error.value)
+    assert len(str(error.value)) < 500
+    assert "BENCHRUN_RUN_DEFAULTS" in str(error.value)

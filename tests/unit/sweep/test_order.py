@@ -1,11 +1,15 @@
 """In which order runs are started, and what they are called."""
 
+from dataclasses import replace
+
 from benchrun.api import BenchmarkRunSpec
 from benchrun.api.sweep import MAX_NAME, MAX_RETRIES
+from benchrun.decide.sweep.decide_sweep import decide
 from benchrun.names import MAX_RUN_NAME
 from benchrun.plan import (
     Owner,
     PlannedRun,
+    RunDefaults,
     attempts,
     block_of,
     planned_runs,
@@ -15,7 +19,7 @@ from benchrun.plan import (
 )
 from hypothesis import given, strategies as st
 from unit.plan.specs import spec_body
-from unit.sweep.sweeps import NAMESPACE, THREE, UID, sweep_spec, variant
+from unit.sweep.sweeps import NAMESPACE, THREE, UID, facts, sweep_spec, variant
 
 
 def planned(name: str = "s", **changes: object) -> tuple[PlannedRun, ...]:
@@ -121,6 +125,22 @@ def test_the_block_of_a_run_stands_in_its_name() -> None:
         for name, run in run_of.items()
     )
     assert block_of("other", sweep_variant=1) is None
+
+
+def test_a_run_has_the_copied_labels_of_its_sweep() -> None:
+    seen = facts()
+    labels = (("app", "x"), ("team", "research"))
+    defaults = RunDefaults.model_validate({"copyLabels": ["team"]})
+    seen = replace(
+        seen, sweep=replace(seen.sweep, labels=labels), run_defaults=defaults
+    )
+    made = decide(seen).create
+    assert made
+    for run in made:
+        assert run["metadata"]["labels"] == {
+            "team": "research",
+            "benchrun.dev/sweep": run["metadata"]["ownerReferences"][0]["name"],
+        }
 
 
 def test_a_run_belongs_to_its_sweep_and_says_of_which_variant_it_is() -> None:

@@ -21,9 +21,12 @@ from benchrun.api.sweep import (
 from benchrun.decide import SERVER_SETTINGS, Event, Manifest, Ref, Unacceptable
 from benchrun.observe import NO_SPEC, Sweep, SweptRun
 from benchrun.plan import (
+    NO_DEFAULTS,
     Owner,
     PlannedRun,
+    RunDefaults,
     Variant,
+    applied_to,
     attempts,
     load_points,
     planned_runs,
@@ -82,6 +85,8 @@ class SweepFacts:
     runs: Mapping[str, SweptRun]  # the runs that the sweep controls, by name
     collected: SweepCollected
     now: datetime
+    # The platform's defaults, of which a sweep needs the labels to copy.
+    run_defaults: RunDefaults = NO_DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +138,12 @@ class SweepState:
     @property
     def owner(self) -> Owner:
         sweep = self.facts.sweep
-        return Owner(namespace=sweep.namespace, name=sweep.name, uid=sweep.uid)
+        return Owner(
+            namespace=sweep.namespace,
+            name=sweep.name,
+            uid=sweep.uid,
+            labels=applied_to(sweep.labels, self.facts.run_defaults).labels,
+        )
 
     @property
     def baseline(self) -> str:

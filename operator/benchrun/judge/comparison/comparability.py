@@ -15,8 +15,9 @@ from benchrun_client import contract
 from benchrun import api
 from benchrun.api import TRUSTED
 from benchrun.api.sweep import CHOSEN
+from benchrun.names import ROLE_CLIENT
 from benchrun.observe import Run
-from benchrun.plan import client_sampling
+from benchrun.plan import client_sampling, own_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,9 +229,10 @@ MAX_CLOCK_PERCENT = 3.0
 
 
 def differences(baseline: Side, candidate: Side) -> Iterator[str]:
-    """Yield texts on differences in what servers chose, in SM clocks, and in failed requests.
+    """Yield texts on how the two sides differ.
 
-    Clocks and failed requests are taken from the load point where they differ most.
+    They are about what servers chose, the platform's defaults, SM clocks, and failed requests. Clocks and failed requests are taken from the load point where they differ most. The first run
+    of a side stands for all its runs' defaults.
     """
     sides = (baseline, candidate)
     names = (baseline[0].name, candidate[0].name)
@@ -250,6 +252,7 @@ def differences(baseline: Side, candidate: Side) -> Iterator[str]:
                 for of, name in zip(chosen, names, strict=True)
             )
             yield f"{key.replace('_', ' ')}: {one}, {other}"
+    yield from _platform_differences(baseline[0], candidate[0])
     ids = dict.fromkeys(
         row.load_point for run in baseline for row in run.status.results
     )
@@ -302,6 +305,36 @@ def differences(baseline: Side, candidate: Side) -> Iterator[str]:
             f"requests failed at {load_point}: {one}, {other}. "
             "Figures are of the answered requests alone"
         )
+
+
+NOT_SET = "not set"
+
+
+def _platform_differences(one: MeasuredRun, other: MeasuredRun) -> Iterator[str]:
+    """Yield what differs in the pods of two runs where the platform's defaults set it in one.
+
+    A spec that says the same as another run's defaults does not differ from them.
+    """
+    sides = [(run, _defaults_of(run)) for run in (one, other)]
+    (_, first), (_, second) = sides
+    for role in (role for role in first if role in second):
+        for field in dict.fromkeys((*first[role], *second[role])):
+            values = [
+                found[role].get(field)
+                or own_fields(run.spec, role).get(field, NOT_SET)
+                for run, found in sides
+            ]
+            if values[0] != values[1]:
+                yield (
+                    f"{role} {field}: {values[0]} in {one.name}, {values[1]} in {other.name}"
+                )
+
+
+def _defaults_of(run: MeasuredRun) -> Mapping[str, Mapping[str, str]]:
+    """Return what the platform's defaults set in a run, by role and field."""
+    found = {server.role: server.defaults for server in run.status.servers}
+    client = run.status.client
+    return found if client is None else {**found, ROLE_CLIENT: client.defaults}
 
 
 def _clock_mhz(side: Side, load_point: str) -> float:
@@ -379,6 +412,12 @@ def _not_two_sides(baseline: Side, candidate: Side) -> str | None:
                 first.spec.endpoint,
             ):
                 return f"{first.name} and {run.name} stand on one side and differ in their server"
+            if (
+                unlike := next(_platform_differences(first, run), None)
+            ) is not None:
+                return f"{first.name} and {run.name} stand on one side and differ: {unlike}"[
+                    :300
+                ]
     return None
 
 

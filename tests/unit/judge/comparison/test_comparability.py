@@ -290,6 +290,70 @@ def test_sides_whose_requests_fail_unlike_are_told(
     assert any(counts in each for each in caveats([before], [after])) is told
 
 
+POOLED = spec(
+    server={
+        "image": "vllm/vllm-openai:v0.32.0",
+        "pod": {"nodeSelector": {"pool": "gpu"}},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("defaults", "other_defaults", "other_spec", "told"),
+    [
+        pytest.param({"env.A": "1"}, {"env.A": "1"}, None, [], id="the same"),
+        pytest.param(
+            {"env.A": "1"},
+            {"env.A": "2"},
+            None,
+            ["server env.A: 1 in a, 2 in b"],
+            id="another",
+        ),
+        pytest.param(
+            {},
+            {"env.A": "2"},
+            None,
+            ["server env.A: not set in a, 2 in b"],
+            id="new",
+        ),
+        pytest.param(
+            {"nodeSelector": "{pool: gpu}"}, {}, POOLED, [], id="said by the spec"
+        ),
+        pytest.param(
+            {"nodeSelector": "{pool: cpu}"},
+            {},
+            POOLED,
+            ["server nodeSelector: {pool: cpu} in a, {pool: gpu} in b"],
+            id="said otherwise",
+        ),
+    ],
+)
+def test_what_the_platform_set_differently_is_told(
+    defaults: dict[str, str],
+    other_defaults: dict[str, str],
+    other_spec: BenchmarkRunSpec | None,
+    told: list[str],
+) -> None:
+    before = run("a", server={"defaults": defaults})
+    after = run("b", run_spec=other_spec, server={"defaults": other_defaults})
+    assert caveats([before], [after]) == told
+
+
+def test_what_the_platform_set_for_the_client_is_told_too() -> None:
+    client = CLIENT.model_copy(update={"defaults": {"nodeSelector": "{pool: cpu}"}})
+    told = "client nodeSelector: not set in a, {pool: cpu} in b"
+    assert caveats([run("a")], [run("b", client=client)]) == [told]
+
+
+def test_the_platforms_defaults_may_not_differ_within_a_side() -> None:
+    found = compared(
+        [run("a1"), run("a2", server={"defaults": {"env.A": "1"}})],
+        [run("b1"), run("b2")],
+    )
+    assert "differ: server env.A: not set in a1, 1 in a2" in found.message
+    assert found.outcome == "NotComparable"
+
+
 def test_the_server_may_not_differ_within_a_side() -> None:
     other = spec(server={"image": "vllm/vllm-openai:v0.33.0"})
     found = compared([run("a1"), run("a2", run_spec=other)], [run("b1"), run("b2")])

@@ -19,7 +19,7 @@ from benchrun.observe import Run, Sweep, untrusted_json as raw
 from benchrun.plan import Variant, planned_variants
 from benchrun.report import html, run_list
 from benchrun.report.html import Reported, ReportedSweep
-from benchrun.report.run_settings import kv_cache_text, settings_rows
+from benchrun.report.run_settings import kv_cache_text, platform_text, settings_rows
 from benchrun.report.run_summary import sampling_text, startup_text
 from benchrun.report.tables import (
     ABSENT,
@@ -125,6 +125,7 @@ def _server(server: ServerStatus) -> Iterator[html.Element]:
         ),
         ("Start", startup_text(server)),
         ("Restarts", str(server.restarts)),
+        ("From the platform's defaults", platform_text(server.defaults)),
     )
     arguments = Rows(("argument",), tuple((argument,) for argument in server.args))
     yield html.fold("Arguments", html.Table("Arguments of the server", arguments))
@@ -149,6 +150,7 @@ def _client(client: ClientStatus, sampling: str) -> html.FactList:
         ("Sampling", sampling),
         ("Chat template (SHA-256)", client.chat_template),
         ("Tokenizer's commit", client.commit),
+        ("From the platform's defaults", platform_text(client.defaults)),
     )
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import yaml
-from benchrun.api import BenchmarkRunSpec, DatasetStatus
+from benchrun.api import BenchmarkRunSpec, ClientStatus, DatasetStatus
 from benchrun.names import MAX_RUN_NAME
 from benchrun.report.html import FactList
 from benchrun.report.html.sections.provenance import manifest, provenance_section
@@ -27,6 +27,23 @@ def test_provenance_names_what_really_ran() -> None:
     assert ("GPU", "NVIDIA-H100-80GB-HBM3") in pairs
     assert ("UID", measured().uid) in pairs
     assert ("Load engine", "vllm 0.32.0") in pairs
+
+
+def test_provenance_names_what_the_platform_set() -> None:
+    given = reported()
+    (server, *others) = given.status.servers
+    defaults = {"nodeSelector": "{pool: gpu}", "env.A": "1"}
+    client = ClientStatus(defaults={"env.B": "2"})
+    servers = [server.model_copy(update={"defaults": defaults}), *others]
+    changed = with_status(given, servers=servers, client=client)
+    told = [
+        value
+        for block in provenance_section(changed).elements
+        if isinstance(block, FactList)
+        for name, value in block.pairs
+        if name == "From the platform's defaults"
+    ]
+    assert told == ["nodeSelector {pool: gpu}; env.A 1", "env.B 2"]
 
 
 def test_the_users_labels_stand_beside_the_name() -> None:
