@@ -231,8 +231,9 @@ MAX_CLOCK_PERCENT = 3.0
 def differences(baseline: Side, candidate: Side) -> Iterator[str]:
     """Yield texts on how the two sides differ.
 
-    They are about what servers chose, the platform's defaults, SM clocks, and failed requests. Clocks and failed requests are taken from the load point where they differ most. The first run
-    of a side stands for all its runs' defaults.
+    They are about what servers chose, the platform's defaults, SM clocks, and failed requests.
+    Clocks and failed requests are taken from the load point where they differ most. The first run
+    of a side stands for the defaults of all its runs.
     """
     sides = (baseline, candidate)
     names = (baseline[0].name, candidate[0].name)
