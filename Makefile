@@ -187,6 +187,8 @@ lock: ## Resolve the dependencies anew into requirements/
 	  --extra operator pyproject.toml -o requirements/operator.txt
 	uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11 \
 	  --group fuzz -o requirements/fuzz.txt
+	uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11 \
+	  --group client -o requirements/client.txt
 
 .PHONY: .venv
 .venv:
