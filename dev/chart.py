@@ -21,17 +21,17 @@ WIDEST_DEFAULT = 60  # A longer default is shown by its type.
 _README = """\
 # benchrun
 
-Benchmark experiments on LLM servers as Kubernetes objects: a BenchmarkRun starts a server, or takes one that runs, generates
-load with vLLM's own benchmark, and ends with figures and a verdict on them.
+Benchmark experiments on LLM servers as Kubernetes objects: a BenchmarkRun starts a server, or
+takes one that runs, generates load with vLLM's own benchmark, and ends with figures and a verdict.
 
 ```sh
 helm install benchrun oci://{registry}/charts/benchrun --version {version} \\
   --namespace benchrun-system --create-namespace --wait
 ```
 
-The chart of a release names the images of that release. A chart from a checkout names none: `image.repository` and
-`clientImage.repository` are then required. Requirements, upgrades, rights and network policies:
-[install](https://github.com/benchrun/benchrun/blob/main/docs/install.md). Kubernetes {kubernetes}.
+The chart of a release names the images of that release. A chart from a checkout names none:
+`image.repository` and `clientImage.repository` are then required. Requirements, upgrades, rights
+and network policies: [install]({source}/blob/main/docs/install.md). Kubernetes {kubernetes}.
 
 ## Values
 
@@ -63,9 +63,7 @@ def version() -> str:
 
 def image_names(registry: str, tag: str) -> dict[str, str]:
     """Return the full name of each image of a release, by the chart's value."""
-    return {
-        value: f"{registry}/{name}:{tag}" for value, name in IMAGES.items()
-    }
+    return {value: f"{registry}/{name}:{tag}" for value, name in IMAGES.items()}
 
 
 def metadata(text: str, *, registry: str = REGISTRY) -> str:
@@ -91,7 +89,10 @@ def readme(*, registry: str = REGISTRY) -> str:
     text = (ROOT / VALUES_FILE).read_text(encoding="utf-8")
     supported = yaml.safe_load(metadata_file())["kubeVersion"].removesuffix("-0")
     head = _README.format(
-        registry=registry, version=version(), kubernetes=f"`{supported}`"
+        registry=registry,
+        version=version(),
+        source=project()["urls"]["Source"],
+        kubernetes=f"`{supported}`",
     )
     rows = [
         f"| `{each.path}` | {_shown(each.default)} | {_cell(each.description)} |\n"
@@ -120,7 +121,9 @@ def described_values(text: str) -> Iterator[Value]:
             parents.append((len(key[1]), key[2]))
             path = [name for _, name in parents]
             if description:
-                yield Value(".".join(path), _at(values, path), " ".join(description))
+                yield Value(
+                    ".".join(path), _at(values, path), " ".join(description)
+                )
             description = []
         elif not words:
             description = []

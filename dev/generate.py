@@ -1,7 +1,8 @@
 """`python -m dev.generate [--check] [ROOT]`: writes or checks the generated files.
 
-They are made from the API models, the pages of findings, the chart's values and pyproject.toml. The spec's rules are written first:
-everything else imports them, and is therefore imported only where it is rendered.
+They are made from the API models, the pages of findings, the chart's values and pyproject.toml.
+The spec's rules are written first: everything else imports them, and is therefore imported only
+where it is rendered.
 """
 
 import argparse

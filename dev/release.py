@@ -1,8 +1,8 @@
 """`python -m dev.release FOLDER`: makes all of a release but its images.
 
-It writes chart, install.yaml, wheel and sdist, kubectl plugin, bills of materials, images.txt and checksums into
-FOLDER, beside the archives of the images that `make release` has put there. Needs helm, and the
-package index for the bills of materials alone.
+It writes chart, install.yaml, wheel and sdist, kubectl plugin, bills of materials, images.txt and
+checksums into FOLDER, beside the archives of the images that `make release` has put there. Needs
+helm, and the package index for the bills of materials alone.
 """
 
 import argparse
@@ -29,7 +29,8 @@ CHECKSUMS = "SHA256SUMS"
 EPOCH = 315_532_800  # 1980, the earliest instant that a wheel can hold.
 _LAUNCHER = """\
 #!/bin/sh
-# benchrun as a plugin of kubectl. uv or pipx gives it an environment of its own, the first time from the package index.
+# benchrun as a plugin of kubectl. uv or pipx gives it an environment of its own, the first time
+# from the package index.
 here=$(dirname "$(readlink -f "$0")")
 wheel="$here/{wheel}"
 if command -v uv >/dev/null; then exec uv tool run --quiet --from "$wheel" benchrun "$@"; fi
@@ -68,7 +69,9 @@ def make_chart(folder: Path, *, registry: str, digests: Mapping[str, str]) -> Pa
             ("README.md", lambda _: chart.readme(registry=registry)),
         ):
             file = copy / name
-            file.write_text(changed(file.read_text(encoding="utf-8")), encoding="utf-8")
+            file.write_text(
+                changed(file.read_text(encoding="utf-8")), encoding="utf-8"
+            )
         _run("helm", "package", copy, "--destination", folder)
     return folder / f"benchrun-{chart.version()}.tgz"
 
@@ -86,7 +89,9 @@ def released_values(text: str, registry: str, digests: Mapping[str, str]) -> str
         changed = rf'\g<1>"{registry}/{name}"\g<2>"{digests.get(name, "")}"' + "\n"
         text, count = block.subn(changed, text)
         if count != 1:
-            raise ValueError(f"values.yaml: no empty repository and digest of {value}")
+            raise ValueError(
+                f"values.yaml: no empty repository and digest of {value}"
+            )
     return text
 
 
@@ -180,7 +185,11 @@ def make_bills(folder: Path) -> None:
     for name in chart.IMAGES.values():
         _run(
             *(*own_environment, "cyclonedx-py", "requirements"),
-            *(ROOT / "requirements" / f"{name}.txt", "--pyproject", ROOT / "pyproject.toml"),
+            *(
+                ROOT / "requirements" / f"{name}.txt",
+                "--pyproject",
+                ROOT / "pyproject.toml",
+            ),
             *("--output-reproducible", "--spec-version", "1.6"),
             *("--output-file", folder / f"{name}-{chart.version()}.cdx.json"),
         )
@@ -190,7 +199,8 @@ def image_list(registry: str, digests: Mapping[str, str]) -> list[str]:
     """Return what a mirror has to copy: each image, by its digest too where that is known."""
     names = chart.image_names(registry, chart.version())
     return [
-        image + (f"@{digests[name]}" if (name := chart.IMAGES[value]) in digests else "")
+        image
+        + (f"@{digests[name]}" if (name := chart.IMAGES[value]) in digests else "")
         for value, image in names.items()
     ]
 
@@ -210,7 +220,12 @@ def _run(*words: str | Path) -> str:
     """Run a program in the repository and return its output; what it complains of is shown."""
     variables = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH)}
     done = subprocess.run(
-        words, cwd=ROOT, env=variables, stdout=subprocess.PIPE, text=True, check=True
+        words,
+        cwd=ROOT,
+        env=variables,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
     return done.stdout
 

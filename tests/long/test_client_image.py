@@ -108,5 +108,7 @@ def test_a_base_that_has_vllm_keeps_it_and_nothing_is_installed(
     devcluster("remove", made, theirs)
     found = unpack(archive, folder / "on-vllm")
     assert "PYTHONPATH=/opt/benchrun:/opt/theirs" in found.config["Env"]
-    assert not list(found.root.glob("usr/local/lib/python3*/site-packages/transformers"))
+    assert not list(
+        found.root.glob("usr/local/lib/python3*/site-packages/transformers")
+    )
     assert (found.root / "opt/benchrun/benchrun_client/run.py").exists()

@@ -1,4 +1,4 @@
-"""What `benchrun --version` prints: the command's version, and that of each operator in the cluster."""
+"""What `benchrun --version` prints: the version of the command, and of each operator."""
 
 import argparse
 from collections.abc import Sequence
@@ -13,13 +13,15 @@ DISTRIBUTION = "benchrun-operator"
 SELECTOR = "app.kubernetes.io/part-of=benchrun,app.kubernetes.io/component=operator"
 VERSION_LABEL = "app.kubernetes.io/version"
 PATIENCE_SECONDS = 5.0
-"""How long a cluster has to answer: the command's own version must not wait for one that is away."""
+"""How long a cluster has to answer."""
 
 
 class ShowVersions(argparse.Action):
     """The option that prints the versions and ends the command."""
 
-    def __init__(self, option_strings: Sequence[str], dest: str, **how: Any) -> None:
+    def __init__(
+        self, option_strings: Sequence[str], dest: str, **how: Any
+    ) -> None:
         super().__init__(option_strings, dest, nargs=0, **how)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:

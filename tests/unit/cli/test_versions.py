@@ -43,7 +43,10 @@ def test_the_commands_version_is_the_projects(
 def test_each_operator_has_a_line_with_its_version_place_and_image(
     kubectl: FakeKubectl, capsys: Capture
 ) -> None:
-    found = [deployment("a", "0.2.0"), deployment("b", None, "reg/o@sha256:00\x1b[31m")]
+    found = [
+        deployment("a", "0.2.0"),
+        deployment("b", None, "reg/o@sha256:00\x1b[31m"),
+    ]
     kubectl.answer("get", "--all-namespaces", out=json.dumps({"items": found}))
     first, second = printed(capsys)[1:]
     assert first.startswith("operator 0.2.0 ")
