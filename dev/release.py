@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -60,17 +60,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def make_chart(folder: Path, *, registry: str, digests: Mapping[str, str]) -> Path:
     """Package the chart with the release's images as its defaults, and return its archive."""
+    changes: dict[str, Callable[[str], str]] = {
+        "values.yaml": lambda text: released_values(text, registry, digests),
+        "Chart.yaml": lambda text: chart.metadata(text, registry=registry),
+        "README.md": lambda _: chart.readme(registry=registry),
+    }
     with tempfile.TemporaryDirectory() as made:
         copy = Path(made, "benchrun")
         shutil.copytree(ROOT / "charts" / "benchrun", copy)
-        for name, changed in (
-            ("values.yaml", lambda text: released_values(text, registry, digests)),
-            ("Chart.yaml", lambda text: chart.metadata(text, registry=registry)),
-            ("README.md", lambda _: chart.readme(registry=registry)),
-        ):
+        for name, change in changes.items():
             file = copy / name
             file.write_text(
-                changed(file.read_text(encoding="utf-8")), encoding="utf-8"
+                change(file.read_text(encoding="utf-8")), encoding="utf-8"
             )
         _run("helm", "package", copy, "--destination", folder)
     return folder / f"benchrun-{chart.version()}.tgz"
