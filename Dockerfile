@@ -27,9 +27,6 @@ folder.mkdir(); \
 (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: " + project["name"] + "\nVersion: " + project["version"] + "\n")'
 
 FROM ${BASE_IMAGE}
-LABEL org.opencontainers.image.title="benchrun operator" \
-      org.opencontainers.image.description="Benchmark experiments on LLM servers as Kubernetes objects" \
-      org.opencontainers.image.licenses="Apache-2.0"
 # USER: Kopf asks for the name of its user at start, and the number, or the one OpenShift assigns, has none.
 ENV USER=benchrun \
     PYTHONPATH=/app/src:/app/lib \
@@ -43,4 +40,10 @@ WORKDIR /app
 # A number, because kubelet cannot tell from a name that it is not root.
 USER 65532:65532
 EXPOSE 8080
+# The version changes with every release: last, so that all else is taken from the cache.
+ARG VERSION=unknown
+LABEL org.opencontainers.image.title="benchrun operator" \
+      org.opencontainers.image.description="Benchmark experiments on LLM servers as Kubernetes objects" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}"
 ENTRYPOINT ["python", "-m", "benchrun.runtime"]

@@ -17,6 +17,9 @@ else ifneq ($(filter demo install,$(MAKECMDGOALS)),)
 $(if $(and $(OPERATOR_IMAGE),$(CLIENT_IMAGE)),,$(error CLUSTER=current needs OPERATOR_IMAGE=... and CLIENT_IMAGE=..., \
   images that its nodes can pull; docs/install.md says how to build them))
 endif
+VERSION := $(shell sed -n '/^\[project\]/,/^\[/s/^version = "\(.*\)"/\1/p' pyproject.toml)
+RELEASE_REGISTRY ?= ghcr.io/benchrun
+DIST ?= dist
 SIMULATOR_IMAGE ?= docker.io/benchrun/simulator:dev
 VLLM_IMAGE ?= docker.io/vllm/vllm-openai:dev
 export OPERATOR_IMAGE CLIENT_IMAGE SIMULATOR_IMAGE VLLM_IMAGE
@@ -52,8 +55,8 @@ devcluster-down: ## Take it down and remove what it left
 
 .PHONY: images
 images: ## Build the operator, client and simulator images and load them into the embedded cluster
-	$(DEVCLUSTER) build -t $(OPERATOR_IMAGE) .
-	$(DEVCLUSTER) build -t $(CLIENT_IMAGE) --build-arg BASE_IMAGE=$(VLLM_IMAGE) client-image
+	$(DEVCLUSTER) build -t $(OPERATOR_IMAGE) --build-arg VERSION=$(VERSION) .
+	$(DEVCLUSTER) build -t $(CLIENT_IMAGE) --build-arg VERSION=$(VERSION) -f client-image/Dockerfile .
 	$(DEVCLUSTER) build -t $(SIMULATOR_IMAGE) -f tests/simulator/Dockerfile tests/simulator
 
 .PHONY: install
@@ -66,6 +69,20 @@ install: ## Install the operator with Helm into the cluster
 	@# A development tag stays the same when its image does not: a new image needs a new pod.
 	kubectl --namespace benchrun-system rollout restart deployment --selector app.kubernetes.io/name=benchrun
 	kubectl --namespace benchrun-system rollout status deployment --selector app.kubernetes.io/name=benchrun --timeout 180s
+
+.PHONY: release
+release: .venv ## Build a release into DIST=dist: images, chart, install.yaml, wheel, plugin, bills of materials, checksums (RELEASE_REGISTRY=...)
+	rm -rf $(DIST)
+	command -v helm >/dev/null || $(DEVCLUSTER) tools
+	$(DEVCLUSTER) images
+	@# Removed again: the embedded cluster would be given all that lies in the storage. Their layers stay, shared with those of `images`.
+	for each in operator:Dockerfile client:client-image/Dockerfile; do \
+	  image=$(RELEASE_REGISTRY)/$${each%%:*}:$(VERSION); \
+	  $(DEVCLUSTER) build -t $$image --build-arg VERSION=$(VERSION) -f $${each#*:} .; \
+	  $(DEVCLUSTER) save -o $(DIST)/$${each%%:*}-$(VERSION).oci.tar $$image; \
+	  $(DEVCLUSTER) remove $$image; \
+	done
+	.venv/bin/python -m dev.release $(DIST) --registry $(RELEASE_REGISTRY)
 
 # ---- check it -------------------------------------------------------------------------------------------------------
 
@@ -187,6 +204,10 @@ lock: ## Resolve the dependencies anew into requirements/
 	  --extra operator pyproject.toml -o requirements/operator.txt
 	uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11 \
 	  --group fuzz -o requirements/fuzz.txt
+	uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11 \
+	  --group client -o requirements/client.txt
+	uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11 \
+	  --group release -o requirements/release.txt
 
 .PHONY: .venv
 .venv:

@@ -1,7 +1,8 @@
 """`python -m dev.generate [--check] [ROOT]`: writes or checks the generated files.
 
-They are made from the API models and the pages of findings. The spec's rules are written first:
-everything else imports them, and is therefore imported only where it is rendered.
+They are made from the API models, the pages of findings, the chart's values and pyproject.toml.
+The spec's rules are written first: everything else imports them, and is therefore imported only
+where it is rendered.
 """
 
 import argparse
@@ -29,6 +30,8 @@ FINDINGS_FILE = "docs/findings/README.md"
 EXPORTS_FILE = "docs/export.md"
 FAULTS_FILE = "docs/faults.md"
 FAULTS_MEASURED_FILE = "docs/faults.json"
+CHART_FILE = "charts/benchrun/Chart.yaml"
+CHART_README_FILE = "charts/benchrun/README.md"
 
 
 _PAGE = "<!-- Generated from {source} by: " + COMMAND + " -->\n"
@@ -152,6 +155,20 @@ def faults_page() -> str:
     return _PAGE.format(source=FAULTS_MEASURED_FILE) + faults_text(rows)
 
 
+def chart_metadata() -> str:
+    """Return Chart.yaml with the project's version and its images."""
+    from dev.chart import metadata_file
+
+    return metadata_file()
+
+
+def chart_readme() -> str:
+    """Return the chart's page, from the comments of its values."""
+    from dev.chart import VALUES_FILE, readme
+
+    return _PAGE.format(source=VALUES_FILE) + readme()
+
+
 def exports_page() -> str:
     """Return the page of exports, its table made anew from the summary of every format."""
     from benchrun.report.export.formats import FORMATS
@@ -181,6 +198,8 @@ GENERATED: dict[str, Callable[[], str]] = {
     FINDINGS_FILE: findings_page,
     EXPORTS_FILE: exports_page,
     FAULTS_FILE: faults_page,
+    CHART_FILE: chart_metadata,
+    CHART_README_FILE: chart_readme,
 }
 """Every generated file, by its path in the repository."""
 

@@ -62,6 +62,12 @@ def _run(settings: Settings, typed: argparse.Namespace) -> int:
             images.build(settings, _build(typed))
         case "load":
             images.load(settings, typed.image)
+        case "remove":
+            images.remove(settings, typed.image)
+        case "load-archive":
+            images.load_archive(settings, typed.archive)
+        case "save":
+            images.save(settings, typed.image, typed.archive)
         case "status":
             return status.show(settings)
         case "env":
@@ -135,6 +141,19 @@ def _parser() -> argparse.ArgumentParser:
         "load", help="give images that were built here to the cluster"
     )
     one.add_argument("image", nargs="+", metavar="IMAGE")
+    one = commands.add_parser("remove", help="remove images that were built here")
+    one.add_argument("image", nargs="+", metavar="IMAGE")
+    one = commands.add_parser(
+        "load-archive", help="give the images of an OCI archive to the cluster"
+    )
+    one.add_argument("archive", type=Path, metavar="FILE")
+    one = commands.add_parser(
+        "save", help="write an image that was built here as an OCI archive"
+    )
+    one.add_argument(
+        "-o", "--output", dest="archive", required=True, type=Path, metavar="FILE"
+    )
+    one.add_argument("image", metavar="IMAGE")
     commands.add_parser("status", help="say what is up; exit 0 if all of it is")
     commands.add_parser(
         "env", help='print what to export: eval "$(python3 devcluster env)"'

@@ -19,6 +19,8 @@ KUBE = Path(__file__).parent / "kube"
 COREDNS = Path(__file__).parent / "coredns"
 PROMTOOL = Path(__file__).parent / "promtool"
 PROMETHEUS = "github.com/prometheus/prometheus"
+ACTIONLINT = Path(__file__).parent / "actionlint"
+ACTIONLINT_MODULE = "github.com/rhysd/actionlint"
 LWS = Path(__file__).parent / "lws"
 LEADER_WORKER_SET = "sigs.k8s.io/lws"
 

@@ -74,6 +74,43 @@ def load(settings: Settings, names: Iterable[str]) -> None:
         say(f"loaded {full}")
 
 
+def load_archive(settings: Settings, archive: Path) -> None:
+    """Load every image of an archive into the cluster, whoever built it.
+
+    Raises DevclusterError when the cluster is not up or there is no such file.
+    """
+    debian.require_root()
+    if node_process.recorded(settings) is None:
+        raise DevclusterError(
+            "the cluster is not up, so there is nothing to load images into; run: devcluster up"
+        )
+    if not archive.is_file():
+        raise DevclusterError(f"no such archive of images: {archive}")
+    containerd.import_archive(settings, archive)
+    say(f"loaded {archive}")
+
+
+def save(settings: Settings, name: str, archive: Path) -> None:
+    """Write an image that was built here as an OCI archive, which holds its full name.
+
+    Raises DevclusterError when no such image was built here.
+    """
+    debian.require_root()
+    full, _ = _identify(settings, name)
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    archive.unlink(missing_ok=True)  # buildah would add to it
+    _buildah(settings, "push", "--quiet", full, f"oci-archive:{archive}:{full}")
+    say(f"saved {full} as {archive}")
+
+
+def remove(settings: Settings, names: Iterable[str]) -> None:
+    """Remove images that were built here; the cluster keeps those it has loaded."""
+    debian.require_root()
+    for name in names:
+        _buildah(settings, "rmi", name)
+        say(f"removed {name}")
+
+
 def built(settings: Settings) -> list[str]:
     """Return the names of all images in the storage, sorted."""
     if not (settings.cache / "images" / "storage").is_dir():

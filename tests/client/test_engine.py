@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 from benchrun_client.load.closed_loop import USER_GAP_SECONDS
 from client.processes import (
+    CLIENT_PYTHON,
     CLIENT_ROOT,
     TINY_MODEL,
     VLLM_PYTHON,
@@ -89,7 +90,7 @@ def test_requests_take_turns_over_all_servers() -> None:
         simulator("--sim-ttft-ms", "20", port=ports[1]),
     ):
         subprocess.run(
-            [VLLM_PYTHON, "-c", SPREAD, *urls],
+            [CLIENT_PYTHON, "-c", SPREAD, *urls],
             env={**os.environ, "PYTHONPATH": str(CLIENT_ROOT)},
             check=True,
         )
@@ -101,7 +102,7 @@ def test_users_begin_one_by_one_and_results_stay_with_their_requests() -> None:
     # Answers come before the last user has begun.
     with simulator("--sim-ttft-ms", "1", "--sim-tpot-ms", "0", port=port):
         told = subprocess.run(
-            [VLLM_PYTHON, "-c", SPREAD, f"http://127.0.0.1:{port}"],
+            [CLIENT_PYTHON, "-c", SPREAD, f"http://127.0.0.1:{port}"],
             env={**os.environ, "PYTHONPATH": str(CLIENT_ROOT)},
             check=True,
             stdout=subprocess.PIPE,
@@ -164,7 +165,7 @@ def test_every_request_says_how_tokens_are_chosen_and_connections_are_noted() ->
     """In place of what this version of vLLM sends by itself; and each stage opens its own
     connections, one for each user."""
     told = subprocess.run(
-        [VLLM_PYTHON, "-c", ASKED],
+        [CLIENT_PYTHON, "-c", ASKED],
         env={**os.environ, "PYTHONPATH": str(CLIENT_ROOT)},
         check=True,
         stdout=subprocess.PIPE,
@@ -223,7 +224,7 @@ def test_requests_of_an_open_loop_are_due_at_the_drawn_instants_whatever_woke_la
     with simulator("--sim-ttft-ms", "1", port=port):
         outputs = [
             subprocess.run(
-                [VLLM_PYTHON, "-c", *command],
+                [CLIENT_PYTHON, "-c", *command],
                 env={**os.environ, "PYTHONPATH": str(CLIENT_ROOT)},
                 check=True,
                 stdout=subprocess.PIPE,

@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from client.processes import CLIENT_ROOT, VLLM_PYTHON
+from client.processes import CLIENT_PYTHON, CLIENT_ROOT
 
 SCRIPT = """
 import json, sys
@@ -27,7 +27,7 @@ def asked(*questions: dict[str, object], folder: Path) -> list[list[object]]:
     """What each of these datasets gives, in one process: importing the library takes seconds.
     `folder`: where it runs."""
     done = subprocess.run(
-        [VLLM_PYTHON, "-c", SCRIPT],
+        [CLIENT_PYTHON, "-c", SCRIPT],
         input=json.dumps(questions),
         env={
             **os.environ,

@@ -15,6 +15,12 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="session")
 def operator() -> Namespace:
     """Install the operator, and return its namespace."""
+    install()
+    return HOME
+
+
+def install() -> None:
+    """Install the operator from this checkout and the images built of it."""
     command(
         "make",
         f"--directory={ROOT}",
@@ -31,7 +37,6 @@ def operator() -> Namespace:
             each["metadata"]["name"],
             '--patch={"spec":{"suspend":true}}',
         )
-    return HOME
 
 
 @pytest.fixture

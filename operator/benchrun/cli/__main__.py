@@ -5,7 +5,7 @@ import io
 import os
 import sys
 
-from benchrun.cli import console_tables, errors, interrupts
+from benchrun.cli import console_tables, errors, interrupts, versions
 from benchrun.cli.commands import (
     check,
     compare,
@@ -53,6 +53,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="benchrun",
         description="Benchmark experiments on LLM servers, as Kubernetes objects.",
+    )
+    parser.add_argument(
+        "--version",
+        action=versions.ShowVersions,
+        help="print the versions of this command and of the operators in the cluster",
     )
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="COMMAND"

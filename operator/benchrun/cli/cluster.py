@@ -60,6 +60,17 @@ class Kubectl:
         )
         return json_object(found) if found.strip() else None
 
+    def deployments(self, selector: str, *, seconds: float) -> list[Body]:
+        """Return the Deployments with these labels in all namespaces.
+
+        A cluster that does not answer within `seconds` is an error, however often kubectl would
+        ask it again.
+        """
+        words = ("--all-namespaces", f"--selector={selector}", "--output=json")
+        found = self._output("get", "deployments.apps", *words, seconds=seconds)
+        items: list[Body] = json_object(found)["items"]
+        return items
+
     def missing(self, name: str, *resources: str) -> KubectlError:
         """Build the error for a name that no object of these resources has.
 
@@ -188,16 +199,24 @@ class Kubectl:
     def _json(self, *what: str, given: str | None = None) -> Body:
         return json_object(self._output(*what, "--output=json", given=given))
 
-    def _output(self, *what: str, given: str | None = None) -> str:
+    def _output(
+        self, *what: str, given: str | None = None, seconds: float | None = None
+    ) -> str:
         command = self._command(*what)
-        done = subprocess.run(
-            command,
-            input=given,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                command,
+                input=given,
+                capture_output=True,
+                text=True,
+                encoding="utf-8",
+                timeout=seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise KubectlError(
+                f"the cluster did not answer within {seconds:g} s", "NoCluster"
+            ) from error
         if done.returncode != 0:
             raise explained(done.stderr)
         return done.stdout

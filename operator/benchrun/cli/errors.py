@@ -45,7 +45,7 @@ def another_version(name: str, error: ValueError) -> str:
     )
     return (
         f"{name} was written by another version of benchrun ({why}); use the command of the "
-        "operator's version"
+        "operator's version (benchrun --version shows both)"
     )
 
 

@@ -1,10 +1,10 @@
 """Write a finished run or sweep as one HTML page. It needs the packages of the extra `report`."""
 
 import json
-from importlib.metadata import version
 
 import vl_convert
 
+from benchrun.cli.versions import own_version
 from benchrun.report.html import Reported, ReportedSweep, page, page_elements
 
 # Version of Vega-Lite: one of the versions that vl-convert contains.
@@ -13,7 +13,7 @@ GRAMMAR = "6.1"
 
 def html_page(found: Reported | ReportedSweep) -> str:
     """Build the HTML page of a run or sweep, with its charts drawn."""
-    made_by = version("benchrun-operator")
+    made_by = own_version()
     if isinstance(found, Reported):
         return page.page(found, draw, made_by=made_by)
     return page.sweep_page(found, draw, made_by=made_by)

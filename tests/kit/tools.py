@@ -1,0 +1,36 @@
+"""Programs that `python3 devcluster tools` makes, for tests without a cluster."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+
+def tool(name: str, *arguments: str | Path, folder: Path | None = None) -> str:
+    """What such a program says. Fails the test when it finds something wrong."""
+    done = subprocess.run(
+        [_program(name), *map(str, arguments)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def _program(name: str) -> str:
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    devcluster = Path(
+        os.environ.get("DEVCLUSTER_CACHE") or caches / "benchrun-devcluster"
+    )
+    program = shutil.which(name) or shutil.which(name, path=str(devcluster / "bin"))
+    if program is None:
+        pytest.fail(
+            f"{name} is needed, and neither on PATH nor in {devcluster / 'bin'}: python3 "
+            "devcluster tools"
+        )
+    return program
