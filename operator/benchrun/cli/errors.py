@@ -115,6 +115,26 @@ def explained(stderr: str) -> KubectlError:
     )
 
 
+def refusal_in(stderr: str) -> tuple[str, str]:
+    """Return the reason and the words with which the API server refused a request.
+
+    The reason is that of its answer, such as Forbidden; empty where kubectl does not say it.
+    """
+    lines = [
+        line.strip()
+        for line in stderr.splitlines()
+        if line.strip() and not _NOISE.match(line)
+    ]
+    text = " ".join(lines)
+    if (
+        invalid := re.match(r"The (\S+ \S+ is invalid: )(?:: |\* )?", text)
+    ) is not None:
+        # kubectl puts its own words around the server's, and a star before each of several causes.
+        return "Invalid", invalid[1] + text[invalid.end() :].replace(" * ", ", ")
+    reason = re.match(r"Error from server \((\w+)\): ", text)
+    return reason[1] if reason is not None else "", _PREFIX.sub("", text)
+
+
 def no_such(
     kind: str, name: str, namespace: str | None, others: Sequence[str]
 ) -> KubectlError:
