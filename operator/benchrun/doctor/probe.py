@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -33,43 +34,7 @@ DEADLINE_SECONDS = 600
 """Seconds after which Kubernetes ends such a pod, should nobody delete it."""
 LONGEST_WAIT_SECONDS = 540
 _LOOK_SECONDS = 10
-# It is run by the Python of the client's image, and prints a line of JSON for each thing it tried.
-SCRIPT = """
-import json, os, socket, sys, time, urllib.error, urllib.request
-wanted = json.loads(sys.argv[1])
-def tell(name, fine, words):
-    print(json.dumps({"name": name, "fine": fine, "words": str(words)[:300]}), flush=True)
-def tried(name, act):
-    began = time.monotonic()
-    try:
-        words = act()
-    except Exception as error:
-        tell(name, False, f"{type(error).__name__}: {error}")
-    else:
-        tell(name, True, f"{words} in {time.monotonic() - began:.1f} s")
-def dns():
-    return socket.getaddrinfo(wanted["service"], 443)[0][4][0]
-def api():
-    host = os.environ["KUBERNETES_SERVICE_HOST"]
-    port = int(os.environ.get("KUBERNETES_SERVICE_PORT", "443"))
-    socket.create_connection((host, port), timeout=wanted["seconds"]).close()
-    return f"connected to {host}:{port}"
-def hub():
-    base = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
-    url = f"{base}/{wanted['file']}"
-    token = os.environ.get("HF_TOKEN")
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    asked = urllib.request.Request(url, headers=headers, method="HEAD")
-    try:
-        with urllib.request.urlopen(asked, timeout=wanted["seconds"]) as answer:
-            return f"{url} answers {answer.status}"
-    except urllib.error.HTTPError as error:
-        raise RuntimeError(f"{url} answers {error.code}") from None
-tried("dns", dns)
-if wanted["file"]:
-    tried("hub", hub)
-tried("api", api)
-"""
+_SERVICE = "kubernetes.default.svc"  # A name that every cluster has.
 _WHAT = {
     "dns": (
         "name service",
@@ -88,25 +53,18 @@ _WHAT = {
 _NEEDED = ("dns", "hub")
 
 
-def client_probe(target: Target) -> dict[str, Any]:
+def client_probe(target: Target, script: str) -> dict[str, Any]:
     """Build the client's own pod, with a script in place of the client.
 
     It has all that the client's has but the plan, which is not there: image, Secrets, claims,
     account and placement.
     """
-    pod = target.pods[0]
-    hub = target.spec.model.source.hub if target.is_given else None
     model = target.spec.model
     revision = quote(model.revision or "main", safe="")
-    wanted = {
-        "service": "kubernetes.default.svc",
-        "file": f"{quote(model.name)}/resolve/{revision}/config.json"
-        if hub
-        else "",
-        "seconds": _LOOK_SECONDS,
-    }
-    program = ["python3", "-c", SCRIPT, json.dumps(wanted)]
-    return _probe(pod, {"command": program, "args": []}, target)
+    from_hub = target.is_given and model.source.hub is not None
+    file = f"{quote(model.name)}/resolve/{revision}/config.json" if from_hub else ""
+    words = ["python3", "-c", script, _SERVICE, file, str(_LOOK_SECONDS)]
+    return _probe(target.pods[0], {"command": words, "args": []}, target)
 
 
 def server_probe(pod: PlannedPod, target: Target) -> dict[str, Any]:
@@ -188,7 +146,12 @@ def created(answer: Answer, pod: PlannedPod) -> Checked | None:
     """Return why no pod could be started; None where it was."""
     if not answer.trouble:
         return None
-    return refused("started", f"started {pod.subject}", answer, pod.place)
+    line = refused("started", f"started {pod.subject}", answer, pod.place)
+    if line.state != "NotChecked":
+        return line
+    return replace(
+        line, remedy="Ask for the right to create pods, or leave out --pods."
+    )
 
 
 def results(

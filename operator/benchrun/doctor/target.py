@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from benchrun_client.contract import digest_of_token
@@ -59,9 +59,12 @@ class Target:
     objects: tuple[Manifest, ...]
     pods: tuple[PlannedPod, ...]
     is_given: bool = True  # Whether the user gave the run; else it stands for any.
-    also: tuple[str, ...] = field(
-        default=()
-    )  # Names of variants with the same pods.
+    also: tuple[str, ...] = ()  # Names of others with the same pods.
+
+    @property
+    def title(self) -> str:
+        """Return its name, and how many others it stands for."""
+        return f"{self.name} and {len(self.also)} more" if self.also else self.name
 
 
 def target_of(
@@ -143,9 +146,9 @@ def merged(targets: list[Target]) -> list[Target]:
     """Return one target for those whose pods differ only in their arguments, as a sweep's do."""
     found: dict[str, Target] = {}
     for each in targets:
-        key = json.dumps(
-            [_without_args(pod.spec) for pod in each.pods], sort_keys=True
-        ).replace(each.name, "")
+        pods = [_without_args(pod.spec) for pod in each.pods]
+        own = names.child_name(each.name, UID, "")
+        key = json.dumps(pods, sort_keys=True).replace(own, "")
         first = found.setdefault(key, each)
         if first is not each:
             found[key] = replace(first, also=(*first.also, each.name))

@@ -1,6 +1,7 @@
 """`benchrun doctor [-f FILE]`: whether a namespace of a cluster can run a benchmark."""
 
 import argparse
+import inspect
 import json
 import re
 import time
@@ -15,9 +16,9 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
-from benchrun.api import BenchmarkRunSpec, first_problem, json_name
+from benchrun.api import BenchmarkRunSpec, first_problem
 from benchrun.api.sweep import KIND as SWEEP_KIND, BenchmarkSweepSpec
-from benchrun.cli import errors, interrupts, manifests, shared_options
+from benchrun.cli import errors, in_pod, interrupts, manifests, shared_options
 from benchrun.cli.api_queries import Asker
 from benchrun.doctor import (
     asking,
@@ -30,7 +31,7 @@ from benchrun.doctor import (
     rights,
     target,
 )
-from benchrun.names import KIND
+from benchrun.names import KIND, MAX_RUN_NAME
 from benchrun.observe import Place, untrusted_json as raw
 from benchrun.plan import planned_variants
 from benchrun.report import exit_codes
@@ -137,7 +138,11 @@ def run(options: argparse.Namespace, console: Console) -> int:
     checks = [
         rights.namespace_check(namespace),
         *(rights.rights_check(each, operator) for each in targets[:1]),
-        *(check for each in targets for check in _checks(each, operator, options)),
+        *(
+            check if len(targets) == 1 else _titled(check, each.title)
+            for each in targets
+            for check in _checks(each, operator, options)
+        ),
         *(_manifest_check(body, namespace) for body in _bodies(given)),
     ]
     asker.all((query for each in checks for query in each.queries), answers)
@@ -164,7 +169,10 @@ def as_json(namespace: str, lines: Sequence[asking.Checked]) -> dict[str, object
     counts = Counter(line.state for line in lines)
     return {
         "namespace": namespace,
-        "counts": {json_name(state): counts[state] for state in asking.STATES},
+        "counts": {
+            f"{state[0].lower()}{state[1:]}": counts[state]
+            for state in asking.STATES
+        },
         "checks": [asdict(line) for line in lines],
     }
 
@@ -278,7 +286,10 @@ def _specs(body: dict[str, Any]) -> list[tuple[str, BenchmarkRunSpec]]:
     if body["kind"] == KIND:
         return [(name, BenchmarkRunSpec.model_validate(given))]
     sweep = BenchmarkSweepSpec.model_validate(given)
-    return [(f"{name}-{each.name}", each.spec) for each in planned_variants(sweep)]
+    return [
+        (f"{name}-{each.name}"[:MAX_RUN_NAME].strip("-"), each.spec)
+        for each in planned_variants(sweep)
+    ]
 
 
 def _invalid(body: dict[str, Any], error: ValueError) -> asking.Checked:
@@ -339,6 +350,18 @@ def _checks(
     ]
 
 
+def _titled(check: asking.Check, title: str) -> asking.Check:
+    """Return a check whose lines say of which of several runs they are."""
+
+    def read(answers: asking.Answers) -> list[asking.Checked]:
+        return [
+            replace(line, subject=f"{title}: {line.subject}")
+            for line in check.read(answers)
+        ]
+
+    return asking.Check(check.queries, read)
+
+
 def _lease(
     asker: Asker, operator: operators.Operator, answers: asking.Answers
 ) -> asking.Checked:
@@ -373,7 +396,7 @@ def _started(
                     remedy="Name it in spec.client.image, or --operator-namespace.",
                 )
             ]
-        pods = [(each.pods[0], probe.client_probe(each))]
+        pods = [(each.pods[0], probe.client_probe(each, inspect.getsource(in_pod)))]
         if options.pods == "all":
             pods += [(pod, probe.server_probe(pod, each)) for pod in each.pods[1:]]
         for pod, manifest in pods:
