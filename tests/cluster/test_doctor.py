@@ -190,9 +190,7 @@ def test_a_kind_that_the_cluster_lacks_is_told(
 
 
 @pytest.fixture
-def viewer(
-    lab: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[str]:
+def viewer(lab: Namespace, tmp_path: Path) -> Iterator[str]:
     """Log in as an account that may do nothing but read runs."""
     lab.kubectl("create", "serviceaccount", "viewer")
     lab.kubectl(

@@ -7,8 +7,9 @@ import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import quote
 
 from benchrun.cli.errors import (
     NO_KUBECTL,
@@ -17,7 +18,7 @@ from benchrun.cli.errors import (
     explained,
     refusal_in,
 )
-from benchrun.doctor.asking import Answer, Answers, Query, Trouble
+from benchrun.doctor.asking import MOST_PAGES, Answer, Answers, Query, Trouble
 
 AT_ONCE = 6
 REQUEST_SECONDS = 10
@@ -26,9 +27,7 @@ KUBECTL_SECONDS = 20
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 MAX_ERROR_BYTES = 64 * 1024
 _TROUBLES: dict[str, Trouble] = {"NotFound": "NotFound", "Forbidden": "Forbidden"}
-_UNDER_WAY = frozenset(
-    {"Timeout", "ServiceUnavailable", "TooManyRequests", "Unauthorized"}
-)
+_UNDER_WAY = frozenset({"Timeout", "ServiceUnavailable", "TooManyRequests"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,21 @@ class Asker:
                 raise
 
     def one(self, query: Query) -> Answer:
-        """Ask one query. Raises KubectlError where there is no cluster to ask."""
+        """Ask one query, a list page by page.
+
+        Raises KubectlError where there is no cluster to ask.
+        """
+        answer = self._page(query)
+        items = list(answer.items)
+        for _ in range(MOST_PAGES - 1):
+            if not (token := answer.next_page):
+                break
+            path = f"{query.path}&continue={quote(token, safe='')}"
+            answer = self._page(replace(query, path=path))
+            items += answer.items
+        return answer if answer.body is None else _with_items(answer, items)
+
+    def _page(self, query: Query) -> Answer:
         command = ["create", f"--raw={query.path}", "--filename=-"]
         words = command if query.body else ["get", f"--raw={query.path}"]
         account = [f"--as={query.account}"] if query.account else []
@@ -141,13 +154,21 @@ def _read_all(stream: Any, into: list[bytes]) -> None:
 
 
 def _refused(error: str) -> Answer:
-    found: KubectlError = explained(error)
-    if found.trouble in OF_THE_CLUSTER:
-        raise found
     reason, words = refusal_in(error)
+    # Whoever refuses with a reason is a cluster, whatever its webhooks' words are.
+    found: KubectlError = explained(error)
+    if found.trouble in OF_THE_CLUSTER and reason in ("", "Unauthorized"):
+        raise found
     if reason in _UNDER_WAY:
         return Answer(trouble="Failed", words=words)
     return Answer(trouble=_TROUBLES.get(reason, "Refused"), words=words)
+
+
+def _with_items(answer: Answer, items: list[Any]) -> Answer:
+    """Return the answer to a list with all items; others as they are."""
+    if "items" not in answer.found:
+        return answer
+    return replace(answer, body={**answer.found, "items": items})
 
 
 def _without_values(body: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,9 @@ State = Literal["Ok", "Warning", "Problem", "NotChecked"]
 """Warning: it runs, or may soon, but look at it. Problem: it can't run. NotChecked: this could not
 be found out, and why; it never counts as fine."""
 STATES: tuple[State, ...] = ("Ok", "Warning", "Problem", "NotChecked")
-MOST_LISTED = 500
+PAGE = 500  # Objects that are listed at once.
+MOST_PAGES = 8
+MOST_LISTED = PAGE * MOST_PAGES
 """Most objects of a list that are read; a longer list is not known as a whole."""
 
 
@@ -62,10 +64,15 @@ class Answer:
         return tuple(raw.mappings(self.found.get("items")))
 
     @property
+    def next_page(self) -> str:
+        """Return the token of the page of a list after this one; empty: it is the last."""
+        metadata = raw.mapping(self.found.get("metadata"))
+        return raw.text(metadata.get("continue"), 8192)
+
+    @property
     def is_whole(self) -> bool:
         """Return whether the list was read to its end."""
-        metadata = raw.mapping(self.found.get("metadata"))
-        return self.body is not None and not metadata.get("continue")
+        return self.body is not None and not self.next_page
 
 
 UNASKED = Answer(trouble="Failed", words="it was not asked")
@@ -87,7 +94,7 @@ class Check:
 def listed(path: str, selector: str = "") -> Query:
     """Build the query for the first objects of a list; `selector` is of labels."""
     chosen = f"&labelSelector={selector}" if selector else ""
-    return Query(f"{path}?limit={MOST_LISTED}{chosen}")
+    return Query(f"{path}?limit={PAGE}{chosen}")
 
 
 def unread(

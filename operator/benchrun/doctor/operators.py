@@ -48,7 +48,9 @@ class Operator:
     pull_policy: str = "IfNotPresent"
     namespaces: tuple[str, ...] = ()  # Those that it watches; none: all.
     lease: str = LEASE
-    network_policies: bool = False
+    network_policies: bool = (
+        False  # Whether it makes some for the pods of every run.
+    )
     available: int = 0
 
     @property
@@ -97,7 +99,8 @@ def operator_of(deployment: raw.Object) -> Operator:
         or "IfNotPresent",
         namespaces=tuple(each.strip() for each in watched if each.strip()),
         lease=variables.get("BENCHRUN_LEASE") or LEASE,
-        network_policies=variables.get("BENCHRUN_NETWORK_POLICIES") == "true",
+        network_policies=variables.get("BENCHRUN_NETWORK_POLICIES") == "true"
+        and variables.get("BENCHRUN_POD_ROAD", "Direct") == "Direct",
         available=raw.number(
             raw.mapping(deployment.get("status")).get("availableReplicas")
         ),

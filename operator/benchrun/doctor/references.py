@@ -1,6 +1,6 @@
 """What the pods name in their namespace and cluster: claims, Secrets, accounts, classes."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -57,6 +57,22 @@ RUNTIME = _Kind(
     "RuntimeClass", "/apis/node.k8s.io/v1/runtimeclasses", "{pod}.runtimeClassName"
 )
 STORAGE = Query("/apis/storage.k8s.io/v1/storageclasses")
+
+
+_KINDS = {
+    each.kind: each
+    for each in (CLAIM, SECRET, CONFIG_MAP, ACCOUNT, PRIORITY, RUNTIME)
+}
+
+
+def brought(objects: Iterable[raw.Object], namespace: str) -> dict[Query, Answer]:
+    """Return answers for objects that the user's file brings with the run: they will be there."""
+    found: dict[Query, Answer] = {}
+    for body in objects:
+        kind = _KINDS.get(raw.text(body.get("kind")))
+        if kind is not None and (name := name_of(body)):
+            found[kind.query(namespace, name)] = Answer(body)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +200,7 @@ def _reference(
     has = {
         *raw.mapping(answer.found.get("data")),
         *raw.mapping(answer.found.get("binaryData")),
+        *raw.mapping(answer.found.get("stringData")),
     }
     if missing := sorted({*keys} - has):
         yield problem(

@@ -89,11 +89,15 @@ def target_of(
     )
     roles = plan.server_roles(owner, spec, client_image=image, pull_policy=policy)
     client_pods = plan.division_of(spec).pods
+    for_all = operator.network_policies
     fences = (
         plan.network_policy_manifests(
-            owner, spec, operator_namespace=operator.namespace
+            owner,
+            spec,
+            operator_namespace=operator.namespace,
+            servers_only=not for_all,
         )
-        if operator.network_policies
+        if for_all or plan.in_development_mode(spec)
         else []
     )
     objects = [

@@ -14,7 +14,7 @@ from benchrun.cli import api_queries
 from benchrun.cli.__main__ import main
 from benchrun.cli.api_queries import Asker
 from benchrun.cli.errors import KubectlError
-from benchrun.doctor.asking import Query
+from benchrun.doctor.asking import MOST_PAGES, Query
 from benchrun.doctor.operators import KINDS, SCHEMA, SERVER, deployments
 from benchrun.doctor.placement import NODES, PODS
 from unit.cli.fake_kubectl import FakeKubectl
@@ -140,6 +140,25 @@ def test_for_programs_it_is_json(
     }
     (unknown,) = [c for c in found["checks"] if c["state"] == "NotChecked"]
     assert unknown["name"] == "platform"
+
+
+def test_an_object_in_the_same_file_is_there(
+    cluster: FakeKubectl, tmp_path: Path, capsys: Capture
+) -> None:
+    path = Path(written(tmp_path, spec_body(model=WITH_TOKEN)))
+    refused(cluster, f"{CORE}/secrets/hf", NOT_FOUND)
+    command = ["doctor", "-f", str(path), "-n", "lab", "-o", "json"]
+    assert main(command) == 7
+    assert states(capsys)["secret Secret hf"] == "Problem"
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "hf"},
+        "stringData": {"token": TOKEN},
+    }
+    path.write_text(f"{path.read_text()}---\n{yaml.safe_dump(secret)}")
+    assert main(command) == 0
+    assert states(capsys)["secret Secret hf"] == "Ok"
 
 
 def test_nothing_is_changed(
@@ -491,3 +510,35 @@ def test_without_kubectl_there_is_one_error(
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(KubectlError, match="kubectl was not found"):
         Asker("lab", None).one(SERVER)
+
+
+@pytest.mark.parametrize(
+    ("pages", "is_whole", "items"),
+    [(3, True, 3), (MOST_PAGES + 1, False, MOST_PAGES)],
+)
+def test_a_list_is_read_page_by_page_up_to_a_bound(
+    pages: int, is_whole: bool, items: int, kubectl: FakeKubectl
+) -> None:
+    for page in range(pages):
+        more = {"continue": "a/b"} if page < pages - 1 else {}
+        body = {"metadata": more, "items": [{"number": page}]}
+        kubectl.gives("get", body=body, once=True)
+    answer = Asker("lab", None).one(NODES)
+    assert [each["number"] for each in answer.items] == [*range(items)]
+    assert answer.is_whole == is_whole
+    assert raw(f"{NODES.path}&continue=a%2Fb") in kubectl.commands()[1]
+
+
+def test_remarks_of_the_server_hide_no_refusal(kubectl: FakeKubectl) -> None:
+    kubectl.fails("create", error=f"Warning: would violate PodSecurity\n{LIMIT}")
+    answer = Asker("lab", None).one(Query(DRY_POD, "{}"))
+    assert answer.trouble == "Forbidden"
+    assert answer.words.startswith('pods "x" is forbidden: maximum cpu')
+
+
+def test_a_webhooks_words_are_not_taken_for_the_clusters(
+    kubectl: FakeKubectl,
+) -> None:
+    error = 'Error from server: admission webhook "a.b" denied the request: Unauthorized'
+    kubectl.fails("create", error=error.replace("server:", "server (Forbidden):"))
+    assert Asker("lab", None).one(Query(DRY_POD, "{}")).trouble == "Forbidden"

@@ -1,11 +1,18 @@
 """What the API server says of the very objects and pods of a run."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from benchrun.api import BenchmarkRunSpec
+from benchrun.api.sweep import KIND as SWEEP, BenchmarkSweepSpec
 from benchrun.doctor.asking import Answer, Check, Checked, Query
 from benchrun.doctor.dry_runs import dry_run_check
+from benchrun.doctor.target import target_of
+from benchrun.names import KIND as RUN
+from benchrun.plan import planned_variants
+from unit.api.examples import EXAMPLES, Example
 from unit.doctor.worlds import OPERATOR, SERVER, a_server, a_target, of, read
 
 LIMIT = (
@@ -18,7 +25,7 @@ NO_CLASS = 'pods "x" is forbidden: no PriorityClass with name high was found'
 WEBHOOK = 'Internal error occurred: failed calling webhook "a.b.c": timed out'
 MINE = 'pods is forbidden: User "eve" cannot create resource "pods" in API group "" in the namespace "lab"'
 THEIRS = 'users "x" is forbidden: User "eve" cannot impersonate resource "serviceaccounts" in API group "" in the namespace "benchrun-system"'
-AS_SENT = Answer({})
+OF_RUNS = [each for each in EXAMPLES if each.kind in (RUN, SWEEP)]
 
 
 def tried(
@@ -43,8 +50,8 @@ def as_sent(query: Query) -> Answer:
 
 def is_pod_of(query: Query, role: str) -> bool:
     body = json.loads(query.body)
-    labels = body["metadata"]["labels"]
-    return body["kind"] == "Pod" and labels["benchrun.dev/role"] == role
+    of_role: bool = body["metadata"]["labels"]["benchrun.dev/role"] == role
+    return of_role and body["kind"] == "Pod"
 
 
 @pytest.mark.parametrize(
@@ -166,3 +173,27 @@ def test_all_pods_are_counted(
     for pod in a_target(**changes).pods:
         counts[pod.role] = counts.get(pod.role, 0) + pod.count
     assert counts == {"client": 1, **roles}
+
+
+@pytest.mark.parametrize("example", OF_RUNS, ids=lambda example: example.file)
+def test_every_example_can_be_tried(example: Example) -> None:
+    if example.kind == SWEEP:
+        sweep = BenchmarkSweepSpec.model_validate(example.body["spec"])
+        specs = [each.spec for each in planned_variants(sweep)]
+    else:
+        specs = [BenchmarkRunSpec.model_validate(example.body["spec"])]
+    for spec in specs:
+        target = target_of("lab", "chat", spec, OPERATOR)
+        check = dry_run_check(target, OPERATOR, as_operator=True)
+        lines = read(check, {query: as_sent(query) for query in check.queries})
+        assert {line.state for line in lines} == {"Ok"}
+
+
+def test_an_open_server_is_fenced_by_every_operator() -> None:
+    operator = replace(OPERATOR, network_policies=False)
+    reset = {"measurement": {"cachePolicy": "Reset"}}
+    kinds = [
+        [each["kind"] for each in a_target(operator, **changes).objects]
+        for changes in ({}, reset)
+    ]
+    assert ["NetworkPolicy" in each for each in kinds] == [False, True]

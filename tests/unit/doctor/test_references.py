@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from benchrun.doctor.asking import Answer, Checked, Query
-from benchrun.doctor.references import STORAGE, reference_check
+from benchrun.doctor.references import STORAGE, brought, reference_check
 from unit.doctor.worlds import a_server, a_target, listed, of, read
 from unit.plan.specs import Json, workload
 
@@ -138,3 +138,24 @@ def test_what_the_operator_makes_itself_is_not_looked_for() -> None:
     inline = {"inline": "{{ messages }}"}
     check = reference_check(a_target(chatTemplate=inline))
     assert check.queries == ()
+
+
+def test_what_the_file_brings_is_there() -> None:
+    files = {
+        "kind": "ConfigMap",
+        "metadata": {"name": "files"},
+        "data": {"a.json": ""},
+    }
+    secret = {
+        "kind": "Secret",
+        "metadata": {"name": "hf"},
+        "stringData": {"token": "t"},
+    }
+    answers = brought([files, secret, {"kind": "Service"}, {}], "lab")
+    assert [query.path for query in answers] == [FILES, SECRET]
+    file = {"configMap": {"name": "files", "key": "a.json"}}
+    given = [workload(dataset={"shareGPT": {"file": file}})]
+    lines = read(
+        reference_check(a_target(workloads=given, model=FROM_HUB)), answers
+    )
+    assert {line.state for line in lines} == {"Ok"}

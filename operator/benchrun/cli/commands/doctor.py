@@ -133,18 +133,15 @@ def run(options: argparse.Namespace, console: Console) -> int:
         operators.operators_in(answers, options.operator_namespace), namespace
     )
     known = operator or operators.Operator(namespace=options.operator_namespace)
-    targets, found = _targets(given, namespace, known)
+    bodies = [yaml.load(each.text, Loader=manifests.LOADER) for each in given]
+    targets, found = _targets(bodies, namespace, known)
     checked += found
     checks = [
         rights.namespace_check(namespace),
-        *(rights.rights_check(each, operator) for each in targets[:1]),
-        *(
-            check if len(targets) == 1 else _titled(check, each.title)
-            for each in targets
-            for check in _checks(each, operator, options)
-        ),
-        *(_manifest_check(body, namespace) for body in _bodies(given)),
+        *_checks_of(targets, operator, options),
+        *(_manifest_check(body, namespace) for body in _ours(bodies)),
     ]
+    answers.update(references.brought(bodies, namespace))
     asker.all((query for each in checks for query in each.queries), answers)
     checked += [line for each in checks for line in each.read(answers)]
     if operator is not None:
@@ -235,13 +232,13 @@ def _installation(
     return [*kinds.read(answers), *about]
 
 
-def _bodies(given: Sequence[manifests.Manifest]) -> list[dict[str, Any]]:
-    bodies = [yaml.load(each.text, Loader=manifests.LOADER) for each in given]
+def _ours(bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the runs and sweeps among objects."""
     return [body for body in bodies if body.get("kind") in (KIND, SWEEP_KIND)]
 
 
 def _targets(
-    given: Sequence[manifests.Manifest],
+    given: Sequence[dict[str, Any]],
     namespace: str,
     operator: operators.Operator,
 ) -> tuple[list[target.Target], list[asking.Checked]]:
@@ -250,7 +247,7 @@ def _targets(
         spec = BenchmarkRunSpec.model_validate(ANY)
         any_run = target.target_of(namespace, "any", spec, operator, is_given=False)
         return [any_run], []
-    bodies = _bodies(given)
+    bodies = _ours(given)
     if not bodies:
         raise errors.CommandError(f"no {KIND} and no {SWEEP_KIND} is in the file")
     found: list[target.Target] = []
@@ -334,6 +331,21 @@ def _manifest_check(body: dict[str, Any], namespace: str) -> asking.Check:
         return [replace(line, remedy=remedy)]
 
     return asking.Check((query,), read)
+
+
+def _checks_of(
+    targets: Sequence[target.Target],
+    operator: operators.Operator | None,
+    options: argparse.Namespace,
+) -> list[asking.Check]:
+    return [
+        *(rights.rights_check(each, operator) for each in targets[:1]),
+        *(
+            check if len(targets) == 1 else _titled(check, each.title)
+            for each in targets
+            for check in _checks(each, operator, options)
+        ),
+    ]
 
 
 def _checks(
