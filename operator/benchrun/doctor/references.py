@@ -45,6 +45,7 @@ CLAIM = _Kind(
 )
 SECRET = _Kind("Secret", f"{_CORE}/secrets", "the Secret's name")
 CONFIG_MAP = _Kind("ConfigMap", f"{_CORE}/configmaps", "the ConfigMap's name")
+SERVICE = _Kind("Service", f"{_CORE}/services", "spec.endpoint.serviceRef")
 ACCOUNT = _Kind(
     "ServiceAccount", f"{_CORE}/serviceaccounts", "{pod}.serviceAccountName"
 )
@@ -61,7 +62,7 @@ STORAGE = Query("/apis/storage.k8s.io/v1/storageclasses")
 
 _KINDS = {
     each.kind: each
-    for each in (CLAIM, SECRET, CONFIG_MAP, ACCOUNT, PRIORITY, RUNTIME)
+    for each in (CLAIM, SECRET, CONFIG_MAP, SERVICE, ACCOUNT, PRIORITY, RUNTIME)
 }
 
 
@@ -133,8 +134,11 @@ def _of_variable(source: raw.Object) -> Iterator[Reference]:
             )
 
 
-def _of_data(target: Target) -> Iterator[Reference]:
-    """Yield the keys of datasets, which the client looks for in a mounted ConfigMap."""
+def _of_spec(target: Target) -> Iterator[Reference]:
+    """Yield what the client looks for: the endpoint's Service, and datasets in ConfigMaps."""
+    endpoint = target.spec.endpoint
+    if endpoint is not None and endpoint.service_ref is not None:
+        yield Reference(SERVICE, endpoint.service_ref.name)
     for workload in target.spec.workloads:
         file = workload.dataset.file
         if file is not None and file.config_map is not None:
@@ -149,7 +153,7 @@ def reference_check(target: Target) -> Check:
         for each in references_of(pod):
             if each.name not in own:
                 users.setdefault(each, []).append(pod)
-    for each in _of_data(target):
+    for each in _of_spec(target):
         users.setdefault(each, []).append(target.pods[0])
     queries = [each.kind.query(target.namespace, each.name) for each in users]
     has_claims = any(each.kind is CLAIM for each in users)
@@ -188,7 +192,7 @@ def _reference(
         yield problem(
             name,
             subject=subject,
-            sentence=f"is not there; {roles} needs it",
+            sentence=f"is not there; it is needed by {roles}",
             remedy=f"Create it, or change {field}.",
         )
         return
@@ -206,7 +210,7 @@ def _reference(
         yield problem(
             name,
             subject=subject,
-            sentence=f"has no key {named(missing)}; {roles} needs it",
+            sentence=f"has no key {named(missing)}, needed by {roles}",
             remedy=f"Add the key; it has {named(sorted(has)) or 'none'}.",
         )
         return

@@ -80,7 +80,7 @@ def test_a_refusal_has_the_remedy_of_the_status(
 
 @pytest.mark.parametrize(
     ("words", "right"),
-    [(MINE, "create pods"), (THEIRS, "--as-operator")],
+    [(MINE, "create pods"), (THEIRS, "Leave out --as-operator")],
 )
 def test_a_right_that_the_user_lacks_is_no_finding(words: str, right: str) -> None:
     found = of(tried(Answer(trouble="Forbidden", words=words)), "pod", SERVER)

@@ -117,6 +117,13 @@ def test_a_deployment_says_how_its_runs_are_made() -> None:
     assert operator_of({}).client_image == UNKNOWN_IMAGE
 
 
+def test_an_operator_that_goes_through_the_api_server_fences_no_run() -> None:
+    through = deployment(
+        BENCHRUN_NETWORK_POLICIES="true", BENCHRUN_POD_ROAD="Proxy"
+    )
+    assert not operator_of(through).network_policies
+
+
 def lease(renewed: str = "1", holder: str = "pod-a", seconds: Any = 10) -> Answer:
     spec = {
         "holderIdentity": holder,

@@ -44,6 +44,7 @@ def test_the_clients_pod_has_all_of_the_clients_but_the_plan() -> None:
     spec = pod["spec"]
     main = container_of(pod)
     assert main["image"] == "client:1"
+    assert {"ports", "readinessProbe"}.isdisjoint(main)
     assert main["command"][:3] == ["python3", "-c", "script"]
     assert main["command"][4] == "org/m/resolve/v%2F1/config.json"
     assert [each["name"] for each in main["env"]][-1] == "HF_TOKEN"
@@ -156,6 +157,13 @@ def test_a_pod_that_is_refused_is_told() -> None:
     assert found is not None
     assert (found.state, "spec.client.pod" in found.remedy) == ("Problem", True)
     assert created(Answer({}), pod) is None
+
+
+def test_who_may_not_create_pods_needs_that_right() -> None:
+    words = 'pods is forbidden: User "eve" cannot create resource "pods" in API group ""'
+    found = created(Answer(trouble="Forbidden", words=words), a_target().pods[0])
+    assert found is not None
+    assert (found.state, "--pods" in found.remedy) == ("NotChecked", True)
 
 
 class Hub(BaseHTTPRequestHandler):

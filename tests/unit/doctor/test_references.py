@@ -159,3 +159,16 @@ def test_what_the_file_brings_is_there() -> None:
         reference_check(a_target(workloads=given, model=FROM_HUB)), answers
     )
     assert {line.state for line in lines} == {"Ok"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [(Answer({"kind": "Service"}), "Ok"), (Answer(trouble="NotFound"), "Problem")],
+)
+def test_the_service_of_an_endpoint_must_be_there(
+    answer: Answer, state: str
+) -> None:
+    path = "/api/v1/namespaces/lab/services/llm"
+    endpoint = {"serviceRef": {"name": "llm"}}
+    lines = found_of({path: answer}, server=None, endpoint=endpoint)
+    assert of(lines, "service").state == state

@@ -78,8 +78,8 @@ def test_one_right_that_the_operator_lacks_is_named() -> None:
     state, sentence = reviewed(allowed(True), allowed(True), may_not="deployments")[
         "operator-rights"
     ]
-    assert (state, "create deployments" in sentence) == ("Problem", True)
-    assert "create jobs" not in sentence
+    assert (state, "deployments" in sentence) == ("Problem", True)
+    assert "jobs" not in sentence
 
 
 def test_the_operator_is_asked_for_every_kind_of_the_run() -> None:
@@ -91,7 +91,7 @@ def test_the_operator_is_asked_for_every_kind_of_the_run() -> None:
         "networkpolicies",
         "services",
     ):
-        assert f"create {plural}" in found
+        assert plural in found
 
 
 def test_without_an_operator_only_the_user_is_asked() -> None:
