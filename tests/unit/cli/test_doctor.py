@@ -492,6 +492,7 @@ def test_an_answer_that_is_too_large_is_not_known(
     kubectl.gives("get", body={"a": "x" * 100_000})
     answer = Asker("lab", None).one(SERVER)
     assert (answer.trouble, answer.body) == ("Failed", None)
+    assert "larger than" in answer.words
 
 
 def test_an_answer_that_does_not_come_is_not_known(
