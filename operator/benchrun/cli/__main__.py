@@ -9,6 +9,7 @@ from benchrun.cli import console_tables, errors, interrupts, versions
 from benchrun.cli.commands import (
     check,
     compare,
+    doctor,
     explain,
     export,
     get,
@@ -31,6 +32,7 @@ COMMANDS = (
     judge,
     explain,
     check,
+    doctor,
     kv_cache,
 )
 """Modules of the commands. Each has SUMMARY, DESCRIPTION, perhaps EPILOG, `add_options`, and `run`,

@@ -96,11 +96,7 @@ def explained(stderr: str) -> KubectlError:
 
     Known messages are explained; unknown ones are passed on unchanged.
     """
-    lines = [
-        line.strip()
-        for line in stderr.splitlines()
-        if line.strip() and not _NOISE.match(line)
-    ]
+    lines = _said(stderr)
     # All on one line, except that several problems of an object keep a line each.
     text = " ".join(
         f"\n  {line}" if line.startswith("* ") else line for line in lines
@@ -116,6 +112,30 @@ def explained(stderr: str) -> KubectlError:
     return KubectlError(
         _PREFIX.sub("", text) or "kubectl failed without an error message"
     )
+
+
+def _said(stderr: str) -> list[str]:
+    """Return the lines that kubectl itself wrote."""
+    return [
+        line.strip()
+        for line in stderr.splitlines()
+        if line.strip() and not _NOISE.match(line)
+    ]
+
+
+def refusal_in(stderr: str) -> tuple[str, str]:
+    """Return the reason and the words with which the API server refused a request.
+
+    The reason is that of its answer, such as Forbidden; empty where kubectl does not say it.
+    """
+    text = " ".join(_said(stderr))
+    if (
+        invalid := re.match(r"The (\S+ \S+ is invalid: )(?:: |\* )?", text)
+    ) is not None:
+        # kubectl puts its own words around the server's, and a star before each of several causes.
+        return "Invalid", invalid[1] + text[invalid.end() :].replace(" * ", ", ")
+    reason = re.match(r"Error from server \((\w+)\): ", text)
+    return reason[1] if reason is not None else "", _PREFIX.sub("", text)
 
 
 def no_such(
@@ -190,10 +210,10 @@ _NOT_INSTALLED = (
     "with --context"
 )
 _NOISE = re.compile(
-    r"[EWI]\d{4} \d\d:\d\d:|\* <nil>: .*some validation rules were not checked"
+    r"[EWI]\d{4} \d\d:\d\d:|Warning: |\* <nil>: .*some validation rules were not checked"
 )
-"""Log lines of kubectl's libraries, and its remark that rules were not checked for an object that
-does not match its schema."""
+"""Log lines of kubectl's libraries, the server's warnings, and kubectl's remark that rules were not
+checked for an object that breaks its schema."""
 _PREFIX = re.compile(
     r"^(error: |Error in configuration: |Error from server( \(\w+\))?: "
     r"|error when \w+ \"STDIN\": )+"

@@ -17,6 +17,7 @@ MISSED = 3
 INVALID = 4
 CANCELLED = 5
 UNDECIDED = 6
+UNFIT = 7  # `benchrun doctor` has found a problem
 
 
 def failure_reason(conditions: tuple[Condition, ...]) -> str | None:

@@ -1,0 +1,452 @@
+"""`benchrun doctor [-f FILE]`: whether a namespace of a cluster can run a benchmark."""
+
+import argparse
+import inspect
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from importlib.metadata import version
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+from rich.console import Console
+from rich.text import Text
+
+from benchrun.api import BenchmarkRunSpec, first_problem
+from benchrun.api.sweep import KIND as SWEEP_KIND, BenchmarkSweepSpec
+from benchrun.cli import errors, in_pod, interrupts, manifests, shared_options
+from benchrun.cli.api_queries import Asker
+from benchrun.doctor import (
+    asking,
+    dry_runs,
+    limits,
+    operators,
+    placement,
+    probe,
+    references,
+    rights,
+    target,
+)
+from benchrun.names import KIND, MAX_RUN_NAME
+from benchrun.observe import Place, untrusted_json as raw
+from benchrun.plan import planned_variants
+from benchrun.report import exit_codes
+
+MOST_TARGETS = 8
+"""Most kinds of pods that are tried of a sweep's variants."""
+LOOK_SECONDS = 1.0  # Seconds between two looks at a Lease or a started pod.
+MORE_LEASE_SECONDS = 2.0
+"""Seconds that a Lease is watched beyond its own duration."""
+START_SECONDS = 120
+MARKS: dict[asking.State, tuple[str, str]] = {
+    "Ok": ("ok", "green"),
+    "Warning": ("warning", "yellow"),
+    "Problem": ("problem", "red"),
+    "NotChecked": ("not checked", "cyan"),
+}
+ANY: dict[str, Any] = {
+    "model": {"name": "any"},
+    "endpoint": {"url": "http://any"},
+    "workloads": [
+        {
+            "name": "any",
+            "dataset": {"random": {"inputTokens": 1, "outputTokens": 1}},
+            "load": {"concurrencies": [1]},
+            "requests": 1,
+        }
+    ],
+}
+"""A spec that stands for any run where none is given: its pod is the client's."""
+
+SUMMARY = "can this namespace of this cluster run it?"
+DESCRIPTION = """\
+Ask the cluster whether a run can be made in a namespace: operator, kinds, rights, nodes and GPUs, \
+claims and Secrets,
+quotas, NetworkPolicies; and have the API server admit each object and pod of the run without \
+storing it (dry run).
+
+Without -f, the client's pod stands for a run. Nothing is changed, but with --pods, which starts \
+pods and deletes them."""
+EPILOG = f"""\
+exit codes: 0 no problem (warnings, and what could not be checked, allowed); \
+{exit_codes.UNFIT} a problem, or with --strict
+something that is not checked; 1 the cluster or the file can't be read."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "-f", "--file", metavar="FILE", help="the run or sweep; - is standard input"
+    )
+    add(
+        "--pods",
+        nargs="?",
+        const="client",
+        choices=("client", "all"),
+        help="start a pod with the client's image, for what only a pod can show: pulls, name "
+        "service, hub, path to the API server; all: the servers' images too, without GPU",
+    )
+    add(
+        "--timeout",
+        type=shared_options.valid(_seconds),
+        default=START_SECONDS,
+        metavar="SECONDS",
+        help=f"how long such a pod may take (default: {START_SECONDS})",
+    )
+    add(
+        "--as-operator",
+        action="store_true",
+        help="dry runs in the name of the operator's account and of the controllers that make "
+        "pods; you need the right to impersonate them",
+    )
+    add(
+        "--operator-namespace",
+        default=operators.HOME,
+        metavar="NAMESPACE",
+        help=f"where the operator is, if you may not list all (default: {operators.HOME})",
+    )
+    add("--strict", action="store_true", help="what is not checked is a problem")
+    shared_options.add_cluster_options(parser)
+    shared_options.add_output(parser)
+
+
+def _seconds(text: str) -> float:
+    value = shared_options.number_from_0(text)
+    if value is None or not 1 <= value <= probe.LONGEST_WAIT_SECONDS:
+        raise ValueError(
+            f"{text!r} is not a number from 1 to {probe.LONGEST_WAIT_SECONDS}"
+        )
+    return value
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    given = manifests.manifests_in([options.file]) if options.file else []
+    namespace = _namespace(options, given)
+    asker = Asker(namespace, options.context)
+    answers = asking.Answers()
+    checked = _installation(asker, answers, options)
+    operator = operators.of_namespace(
+        operators.operators_in(answers, options.operator_namespace), namespace
+    )
+    known = operator or operators.Operator(namespace=options.operator_namespace)
+    bodies = [yaml.load(each.text, Loader=manifests.LOADER) for each in given]
+    targets, found = _targets(bodies, namespace, known)
+    checked += found
+    checks = [
+        rights.namespace_check(namespace),
+        *_checks_of(targets, operator, options),
+        *(_manifest_check(body, namespace) for body in _ours(bodies)),
+    ]
+    answers.update(references.brought(bodies, namespace))
+    asker.all((query for each in checks for query in each.queries), answers)
+    checked += [line for each in checks for line in each.read(answers)]
+    if operator is not None:
+        checked.append(_lease(asker, operator, answers))
+    if options.pods:
+        checked += _started(asker, targets, options)
+    lines = list(dict.fromkeys(checked))
+    if options.output == "json":
+        print(json.dumps(as_json(namespace, lines), indent=2))
+    else:
+        show(console, lines)
+    return exit_code(lines, strict=options.strict)
+
+
+def exit_code(lines: Sequence[asking.Checked], *, strict: bool) -> int:
+    bad = ("Problem", "NotChecked") if strict else ("Problem",)
+    has_problem = any(line.state in bad for line in lines)
+    return exit_codes.UNFIT if has_problem else exit_codes.PASSED
+
+
+def as_json(namespace: str, lines: Sequence[asking.Checked]) -> dict[str, object]:
+    counts = Counter(line.state for line in lines)
+    return {
+        "namespace": namespace,
+        "counts": {
+            f"{state[0].lower()}{state[1:]}": counts[state]
+            for state in asking.STATES
+        },
+        "checks": [asdict(line) for line in lines],
+    }
+
+
+def show(console: Console, lines: Sequence[asking.Checked]) -> None:
+    """Print a line for each check, with the remedy below what is not well; then the counts."""
+    width = max(len(mark) for mark, _ in MARKS.values())
+    for line in lines:
+        mark, colour = MARKS[line.state]
+        text = Text.assemble(
+            (f"{mark:<{width}}  ", colour), f"{line.subject}: {line.sentence}"
+        )
+        console.print(text, soft_wrap=True)
+        if line.remedy:
+            console.print(Text(f"{'':<{width}}  -> {line.remedy}"), soft_wrap=True)
+    counts = Counter(line.state for line in lines)
+    words = (f"{counts[state]} {MARKS[state][0]}" for state in asking.STATES)
+    console.print(", ".join(words), markup=False)
+
+
+def _namespace(
+    options: argparse.Namespace, given: Sequence[manifests.Manifest]
+) -> str:
+    """Return the namespace that is meant: of the option, the manifest, or the context."""
+    named = {each.namespace for each in given if each.namespace}
+    if options.namespace:
+        named.add(options.namespace)
+    if len(named) > 1:
+        raise errors.CommandError(
+            f"namespaces {' and '.join(sorted(named))} are named; leave all but one out"
+        )
+    if named:
+        return _as_name(named.pop())
+    words = ("config", "view", "--minify", "--output=jsonpath={..namespace}")
+    code, out, error = Asker("", options.context).kubectl(*words)
+    if code != 0:
+        raise errors.explained(error)
+    return _as_name(out.decode("utf-8", "replace").strip() or "default")
+
+
+def _as_name(text: str) -> str:
+    """Return the text if a namespace may have that name. Raises CommandError."""
+    if re.fullmatch("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", text) is None:
+        raise errors.CommandError(f"{text!r} is no name of a namespace")
+    return text
+
+
+def _installation(
+    asker: Asker, answers: asking.Answers, options: argparse.Namespace
+) -> list[asking.Checked]:
+    home = options.operator_namespace
+    kinds = operators.kinds_check()
+    asker.all((*operators.deployments(home), *kinds.queries), answers)
+    about = operators.operator_checks(
+        answers,
+        home=home,
+        namespace=asker.namespace,
+        version=version("benchrun-operator"),
+    )
+    return [*kinds.read(answers), *about]
+
+
+def _ours(bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the runs and sweeps among objects."""
+    return [body for body in bodies if body.get("kind") in (KIND, SWEEP_KIND)]
+
+
+def _targets(
+    given: Sequence[dict[str, Any]],
+    namespace: str,
+    operator: operators.Operator,
+) -> tuple[list[target.Target], list[asking.Checked]]:
+    """Return what is to be tried, and what is said of it at once."""
+    if not given:
+        spec = BenchmarkRunSpec.model_validate(ANY)
+        any_run = target.target_of(namespace, "any", spec, operator, is_given=False)
+        return [any_run], []
+    bodies = _ours(given)
+    if not bodies:
+        raise errors.CommandError(f"no {KIND} and no {SWEEP_KIND} is in the file")
+    found: list[target.Target] = []
+    checked: list[asking.Checked] = []
+    for body in bodies:
+        try:
+            found += [
+                target.target_of(namespace, name, spec, operator)
+                for name, spec in _specs(body)
+            ]
+        except ValueError as error:
+            checked.append(_invalid(body, error))
+    different = target.merged(found)
+    if len(different) > MOST_TARGETS:
+        more = len(different) - MOST_TARGETS
+        checked.append(
+            asking.not_checked(
+                "variants",
+                subject="variants",
+                sentence=f"pods of {more} more kinds are not tried",
+                remedy="Give variants as runs of their own.",
+            )
+        )
+    return different[:MOST_TARGETS], checked
+
+
+def _specs(body: dict[str, Any]) -> list[tuple[str, BenchmarkRunSpec]]:
+    """Return the runs of a run or sweep, by name. Raises ValueError for an invalid spec."""
+    metadata = raw.mapping(body.get("metadata"))
+    name = raw.text(metadata.get("name")) or raw.text(metadata.get("generateName"))
+    name = name.strip("-") or "run"
+    given = body.get("spec")
+    if body["kind"] == KIND:
+        return [(name, BenchmarkRunSpec.model_validate(given))]
+    sweep = BenchmarkSweepSpec.model_validate(given)
+    return [
+        (f"{name}-{each.name}"[:MAX_RUN_NAME].strip("-"), each.spec)
+        for each in planned_variants(sweep)
+    ]
+
+
+def _invalid(body: dict[str, Any], error: ValueError) -> asking.Checked:
+    why = (
+        first_problem(error, root="spec")
+        if isinstance(error, ValidationError)
+        else str(error)
+    )
+    return asking.problem(
+        "spec",
+        subject=f"{body['kind']} {raw.text(raw.mapping(body.get('metadata')).get('name'))}",
+        sentence=f"is not valid: {why}",
+        remedy="Correct it; benchrun check -f FILE names every mistake.",
+    )
+
+
+def _manifest_check(body: dict[str, Any], namespace: str) -> asking.Check:
+    """Check that the API server would take the run or sweep itself."""
+    query = dry_runs.dry_run(body, namespace)
+    name = raw.text(raw.mapping(body.get("metadata")).get("name"))
+    subject = f"{body['kind']} {name}"
+
+    def read(answers: asking.Answers) -> list[asking.Checked]:
+        answer = answers.of(query)
+        if not answer.trouble:
+            return [
+                asking.ok("manifest", subject=subject, sentence="would be taken")
+            ]
+        if "already exists" in answer.words:
+            return [
+                asking.warning(
+                    "manifest",
+                    subject=subject,
+                    sentence="exists already",
+                    remedy="It is measured once: use another name, or generateName.",
+                )
+            ]
+        line = dry_runs.refused("manifest", subject, answer, Place(""))
+        if line.state != "Problem":
+            return [line]
+        remedy = "Correct what the words name; benchrun check -f FILE says more."
+        return [replace(line, remedy=remedy)]
+
+    return asking.Check((query,), read)
+
+
+def _checks_of(
+    targets: Sequence[target.Target],
+    operator: operators.Operator | None,
+    options: argparse.Namespace,
+) -> list[asking.Check]:
+    return [
+        *(rights.rights_check(each, operator) for each in targets[:1]),
+        *(
+            check if len(targets) == 1 else _titled(check, each.title)
+            for each in targets
+            for check in _checks(each, operator, options)
+        ),
+    ]
+
+
+def _checks(
+    each: target.Target,
+    operator: operators.Operator | None,
+    options: argparse.Namespace,
+) -> list[asking.Check]:
+    return [
+        dry_runs.dry_run_check(each, operator, as_operator=options.as_operator),
+        limits.quota_check(each),
+        references.reference_check(each),
+        placement.placement_check(each),
+        limits.network_check(each, operator),
+    ]
+
+
+def _titled(check: asking.Check, title: str) -> asking.Check:
+    """Return a check whose lines say of which of several runs they are."""
+
+    def read(answers: asking.Answers) -> list[asking.Checked]:
+        return [
+            replace(line, subject=f"{title}: {line.subject}")
+            for line in check.read(answers)
+        ]
+
+    return asking.Check(check.queries, read)
+
+
+def _lease(
+    asker: Asker, operator: operators.Operator, answers: asking.Answers
+) -> asking.Checked:
+    """Watch the Lease until it is renewed, or until its holder has lost it."""
+    query = operators.lease_query(operator)
+    before = after = asker.one(query)
+    ends_at = (
+        time.monotonic() + operators.lease_seconds(before) + MORE_LEASE_SECONDS
+    )
+    while (
+        operators.lease_seconds(after)
+        and operators.lease_check(operator, before, after).state != "Ok"
+        and time.monotonic() < ends_at
+    ):
+        time.sleep(LOOK_SECONDS)
+        after = asker.one(query)
+    return operators.lease_check(operator, before, after)
+
+
+def _started(
+    asker: Asker, targets: Sequence[target.Target], options: argparse.Namespace
+) -> list[asking.Checked]:
+    """Start pods, one after the other, and return what they have shown."""
+    checked: list[asking.Checked] = []
+    for each in targets[:1]:
+        if each.pods[0].spec["containers"][0]["image"] == operators.UNKNOWN_IMAGE:
+            return [
+                asking.not_checked(
+                    "started",
+                    subject="started pod of client",
+                    sentence="the client's image is not known, as the operator is not",
+                    remedy="Name it in spec.client.image, or --operator-namespace.",
+                )
+            ]
+        pods = [(each.pods[0], probe.client_probe(each, inspect.getsource(in_pod)))]
+        if options.pods == "all":
+            pods += [(pod, probe.server_probe(pod, each)) for pod in each.pods[1:]]
+        for pod, manifest in pods:
+            checked += _shown(asker, pod, manifest, options.timeout)
+    return checked
+
+
+def _shown(
+    asker: Asker, pod: target.PlannedPod, manifest: dict[str, Any], seconds: float
+) -> list[asking.Checked]:
+    """Start a pod, wait for its end, and delete it whatever happens."""
+    name = ""
+    with interrupts.sigterm_interrupts():
+        try:
+            # Ctrl-C comes after the answer, so that the name of what was made is known.
+            with interrupts.signals_deferred():
+                answer = asker.one(probe.creation(manifest, asker.namespace))
+                name = asking.name_of(answer.found)
+            if (refused := probe.created(answer, pod)) is not None:
+                return [refused]
+            body = _ended(asker, name, seconds)
+            _, out, _ = asker.kubectl(
+                "logs", name, "--tail=20", "--limit-bytes=16384"
+            )
+            lines = out.decode("utf-8", "replace").splitlines()
+            return list(probe.results(body, lines, pod))
+        finally:
+            if name:
+                with interrupts.signals_deferred():
+                    asker.kubectl("delete", "pod", name, "--wait=false", "--now")
+
+
+def _ended(asker: Asker, name: str, seconds: float) -> raw.Object:
+    """Return the pod as it was last seen: ended, unable to begin, or out of time."""
+    query = asking.Query(f"/api/v1/namespaces/{asker.namespace}/pods/{name}")
+    ends_at = time.monotonic() + seconds
+    body = asker.one(query).found
+    while not probe.has_ended(body) and time.monotonic() < ends_at:
+        time.sleep(LOOK_SECONDS)
+        body = asker.one(query).found or body
+    return body

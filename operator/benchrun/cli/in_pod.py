@@ -1,0 +1,66 @@
+"""What `benchrun doctor --pods` runs in a pod: the standard library alone, by the image's Python.
+
+It prints a line of JSON for each thing that it tried, and always ends with 0.
+"""
+
+import json
+import os
+import socket
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+
+HUB = "https://huggingface.co"
+API_PORT = 443
+
+
+def name_service(service: str) -> str:
+    """Return the address of a name."""
+    return str(socket.getaddrinfo(service, API_PORT)[0][4][0])
+
+
+def api_server(seconds: float) -> str:
+    """Connect to the API server at the address that every container is told."""
+    host = os.environ["KUBERNETES_SERVICE_HOST"]
+    port = int(os.environ.get("KUBERNETES_SERVICE_PORT", API_PORT))
+    socket.create_connection((host, port), timeout=seconds).close()
+    return f"connected to {host}:{port}"
+
+
+def hub(file: str, seconds: float) -> str:
+    """Ask the hub, or the mirror that vLLM would ask, for a file's head."""
+    base = os.environ.get("HF_ENDPOINT", HUB).rstrip("/")
+    url = f"{base}/{file}"
+    token = os.environ.get("HF_TOKEN")
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    request = urllib.request.Request(url, headers=headers, method="HEAD")
+    try:
+        with urllib.request.urlopen(request, timeout=seconds) as answer:
+            return f"{url} answers {answer.status}"
+    except urllib.error.HTTPError as error:
+        raise OSError(f"{url} answers {error.code}") from None
+
+
+def tried(name: str, act: Callable[[], str]) -> None:
+    """Print what became of an attempt, and how long it took."""
+    began = time.monotonic()
+    try:
+        words, fine = act(), True
+    except Exception as error:
+        words, fine = f"{type(error).__name__}: {error}", False
+    words = f"{words[:280]}, {time.monotonic() - began:.1f} s"
+    print(json.dumps({"name": name, "fine": fine, "words": words}), flush=True)
+
+
+def main(service: str, file: str, seconds: float) -> None:
+    """Try everything; an empty `file` asks no hub."""
+    tried("dns", lambda: name_service(service))
+    if file:
+        tried("hub", lambda: hub(file, seconds))
+    tried("api", lambda: api_server(seconds))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], float(sys.argv[3]))

@@ -1,0 +1,368 @@
+"""The operator: which ones there are, whether they live and lead, and what they know."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from benchrun import names
+from benchrun.api.crd import RUN, SWEEP
+from benchrun.doctor.asking import (
+    Answer,
+    Answers,
+    Check,
+    Checked,
+    Query,
+    labels_of,
+    listed,
+    metadata_of,
+    name_of,
+    named,
+    not_checked,
+    ok,
+    problem,
+    unread,
+    warning,
+)
+from benchrun.observe import untrusted_json as raw
+from benchrun.plan import OPERATOR_LABELS
+
+HOME = "benchrun-system"
+"""Namespace of the operator in the documentation; it is looked for there where the cluster's
+Deployments may not be listed."""
+LEASE = "benchrun-operator"
+UNKNOWN_IMAGE = "benchrun-client"  # In place of the client's image.
+OLDEST = (1, 29)  # Kubernetes' minor versions from here on are supported.
+_SELECTOR = ",".join(f"{key}%3D{value}" for key, value in OPERATOR_LABELS.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """What is known of an operator by its Deployment; empty where that is not known."""
+
+    namespace: str = HOME
+    name: str = ""
+    account: str = ""
+    version: str = ""
+    client_image: str = UNKNOWN_IMAGE
+    pull_policy: str = "IfNotPresent"
+    namespaces: tuple[str, ...] = ()  # Those that it watches; none: all.
+    lease: str = LEASE
+    network_policies: bool = (
+        False  # Whether it makes some for the pods of every run.
+    )
+    available: int = 0
+
+    @property
+    def user(self) -> str:
+        """Return the user name of its ServiceAccount."""
+        return f"system:serviceaccount:{self.namespace}:{self.account}"
+
+    def watches(self, namespace: str) -> bool:
+        return not self.namespaces or namespace in self.namespaces
+
+
+def deployments(home: str) -> tuple[Query, Query]:
+    """Build the queries for operators: in the whole cluster, and in their own namespace."""
+    return (
+        listed("/apis/apps/v1/deployments", _SELECTOR),
+        listed(f"/apis/apps/v1/namespaces/{home}/deployments", _SELECTOR),
+    )
+
+
+def operators_in(answers: Answers, home: str) -> tuple[Operator, ...] | None:
+    """Return the operators that are there; None where they may not be listed."""
+    everywhere, at_home = (answers.of(query) for query in deployments(home))
+    if everywhere.is_whole:
+        return tuple(map(operator_of, everywhere.items))
+    # That there is none at home does not say that there is none elsewhere.
+    return tuple(map(operator_of, at_home.items)) or None
+
+
+def operator_of(deployment: raw.Object) -> Operator:
+    """Return the operator that a Deployment of the chart makes."""
+    spec = raw.mapping(deployment.get("spec"))
+    pod = raw.mapping(raw.mapping(spec.get("template")).get("spec"))
+    container = next(raw.mappings(pod.get("containers")), {})
+    variables = {
+        raw.text(each.get("name")): raw.text(each.get("value"), 4096)
+        for each in raw.mappings(container.get("env"))
+    }
+    watched = variables.get("BENCHRUN_NAMESPACES", "").split(",")
+    return Operator(
+        namespace=raw.text(metadata_of(deployment).get("namespace")),
+        name=name_of(deployment),
+        account=raw.text(pod.get("serviceAccountName")) or "default",
+        version=raw.text(labels_of(deployment).get("app.kubernetes.io/version")),
+        client_image=variables.get("BENCHRUN_CLIENT_IMAGE") or UNKNOWN_IMAGE,
+        pull_policy=variables.get("BENCHRUN_CLIENT_IMAGE_PULL_POLICY")
+        or "IfNotPresent",
+        namespaces=tuple(each.strip() for each in watched if each.strip()),
+        lease=variables.get("BENCHRUN_LEASE") or LEASE,
+        network_policies=variables.get("BENCHRUN_NETWORK_POLICIES") == "true"
+        and variables.get("BENCHRUN_POD_ROAD", "Direct") == "Direct",
+        available=raw.number(
+            raw.mapping(deployment.get("status")).get("availableReplicas")
+        ),
+    )
+
+
+def of_namespace(
+    found: Sequence[Operator] | None, namespace: str
+) -> Operator | None:
+    """Return the operator that works in the namespace; None where none is known."""
+    return next((each for each in found or () if each.watches(namespace)), None)
+
+
+def operator_checks(
+    answers: Answers, *, home: str, namespace: str, version: str
+) -> list[Checked]:
+    """Check that one operator works in the namespace, of the command's version."""
+    name = "operator"
+    found = operators_in(answers, home)
+    if found is None:
+        answer = answers.of(deployments(home)[0])
+        line = unread(name, "operator", answer, "list deployments")
+        remedy = (
+            f"{line.remedy} --operator-namespace names the operator's namespace."
+        )
+        return [
+            not_checked(
+                name, subject=line.subject, sentence=line.sentence, remedy=remedy
+            )
+        ]
+    if not found:
+        return [
+            problem(
+                name,
+                subject="operator",
+                sentence="no benchrun operator is installed",
+                remedy="Install it (docs/install.md).",
+            )
+        ]
+    working = [each for each in found if each.watches(namespace)]
+    if not working:
+        places = named([f"{each.namespace}/{each.name}" for each in found])
+        return [
+            problem(
+                name,
+                subject=f"operator {places}",
+                sentence=f"does not watch namespace {namespace}",
+                remedy=f"Add {namespace} to watchNamespaces, or use a namespace that is in it.",
+            )
+        ]
+    return list(_about(working, namespace, version))
+
+
+def _about(
+    working: Sequence[Operator], namespace: str, version: str
+) -> Iterator[Checked]:
+    if len(working) > 1:
+        places = named([f"{each.namespace}/{each.name}" for each in working])
+        yield warning(
+            "operator",
+            subject=f"operators {places}",
+            sentence=f"several watch namespace {namespace}",
+            remedy="Uninstall all but one, or give each its own watchNamespaces.",
+        )
+    first = working[0]
+    subject = f"operator {first.namespace}/{first.name}"
+    if not first.available:
+        yield problem(
+            "operator",
+            subject=subject,
+            sentence="none of its pods is ready",
+            remedy=f"See kubectl describe pods --namespace {first.namespace} --selector "
+            "app.kubernetes.io/component=operator.",
+        )
+        return
+    yield ok(
+        "operator", subject=subject, sentence=f"is ready, version {first.version}"
+    )
+    if first.version != version:
+        yield warning(
+            "version",
+            subject=subject,
+            sentence=f"is of version {first.version or 'unknown'}, this command of {version}",
+            remedy="Use the command of the operator's version.",
+        )
+
+
+def lease_query(operator: Operator) -> Query:
+    base = "/apis/coordination.k8s.io/v1/namespaces"
+    name = quote(operator.lease, safe="")
+    return Query(f"{base}/{operator.namespace}/leases/{name}")
+
+
+def lease_seconds(answer: Answer) -> float:
+    """Return how long a Lease that is held may stay unchanged, in seconds; 0: it is not held."""
+    spec = raw.mapping(answer.found.get("spec"))
+    if not spec.get("holderIdentity"):
+        return 0.0
+    return float(min(max(raw.number(spec.get("leaseDurationSeconds"), 10), 1), 60))
+
+
+def lease_check(operator: Operator, before: Answer, after: Answer) -> Checked:
+    """Check that the Lease was renewed between two reads.
+
+    The reads are as far apart as the Lease allows, unless it was renewed sooner. No clock is
+    compared with another.
+    """
+    name = "lease"
+    subject = f"Lease {operator.namespace}/{operator.lease}"
+    if "NotFound" in (before.trouble, after.trouble):
+        return problem(
+            name,
+            subject=subject,
+            sentence="is not there, so no operator works",
+            remedy="See the operator's log: kubectl logs deployment/"
+            f"{operator.name} --namespace {operator.namespace}.",
+        )
+    if before.trouble or after.trouble:
+        answer = before if before.trouble else after
+        return unread(
+            name, subject, answer, "get leases", namespace=operator.namespace
+        )
+    spec = raw.mapping(after.found.get("spec"))
+    holder = raw.text(spec.get("holderIdentity"))
+    was = raw.mapping(before.found.get("spec"))
+    if holder and spec.get("renewTime") != was.get("renewTime"):
+        return ok(name, subject=subject, sentence=f"is renewed by {holder}")
+    why = f"is not renewed by {holder}" if holder else "is held by nobody"
+    return problem(
+        name,
+        subject=subject,
+        sentence=f"{why}, so no operator works",
+        remedy="See the operator's log: kubectl logs deployment/"
+        f"{operator.name} --namespace {operator.namespace}.",
+    )
+
+
+KINDS = Query(f"/apis/{names.GROUP}/{names.VERSION}")
+SCHEMA = Query(f"/openapi/v3/apis/{names.GROUP}/{names.VERSION}")
+SERVER = Query("/version")
+
+
+def kinds_check() -> Check:
+    """Check that the cluster has the kinds, with the fields that this command knows."""
+    return Check((KINDS, SCHEMA, SERVER), _kinds)
+
+
+def _kinds(answers: Answers) -> list[Checked]:
+    return [
+        _kubernetes(answers.of(SERVER)),
+        *_served(answers.of(KINDS)),
+        *_fields(answers.of(SCHEMA)),
+    ]
+
+
+def _kubernetes(answer: Answer) -> Checked:
+    text = raw.text(answer.found.get("gitVersion"))
+    minor = raw.text(answer.found.get("minor")).rstrip("+")
+    if answer.trouble or not minor.isdecimal():
+        return unread("kubernetes", "Kubernetes", answer, "get /version")
+    major = raw.number(answer.found.get("major"))
+    if (major, int(minor)) < OLDEST:
+        return problem(
+            "kubernetes",
+            subject="Kubernetes",
+            sentence=f"is {text}",
+            remedy=f"benchrun needs {OLDEST[0]}.{OLDEST[1]} or newer.",
+        )
+    return ok("kubernetes", subject="Kubernetes", sentence=f"is {text}")
+
+
+def _served(answer: Answer) -> list[Checked]:
+    served = {
+        raw.text(each.get("name"))
+        for each in raw.mappings(answer.found.get("resources"))
+    }
+    missing = [each.kind for each in (RUN, SWEEP) if each.plural not in served]
+    subject = f"kinds of {names.API_VERSION}"
+    if answer.trouble not in ("", "NotFound"):
+        return [unread("kinds", subject, answer, "read the API's discovery")]
+    if missing:
+        return [
+            problem(
+                "kinds",
+                subject=subject,
+                sentence=f"the cluster does not serve {' and '.join(missing)}",
+                remedy="Install the CustomResourceDefinitions with the chart (docs/install.md).",
+            )
+        ]
+    return [ok("kinds", subject=subject, sentence="are served")]
+
+
+def _fields(answer: Answer) -> Iterator[Checked]:
+    """Compare the fields that the cluster knows with those of this command."""
+    if answer.trouble == "NotFound":
+        return  # The kinds are missing, which has a line of its own.
+    schemas = raw.mapping(
+        raw.mapping(answer.found.get("components")).get("schemas")
+    )
+    for each in (RUN, SWEEP):
+        subject = f"fields of {each.kind}"
+        theirs = next((s for s in schemas.values() if _is_of(s, each.kind)), None)
+        if theirs is None:
+            yield (
+                unread("schema", subject, answer, "get /openapi/v3")
+                if (answer.trouble)
+                else not_checked(
+                    "schema",
+                    subject=subject,
+                    sentence="the cluster publishes no schema",
+                    remedy="Compare versions with kubectl explain.",
+                )
+            )
+            continue
+        ours, known = _paths(each.root_schema()), _paths(theirs)
+        if lacking := sorted(ours - known):
+            yield problem(
+                "schema",
+                subject=subject,
+                sentence=f"the cluster does not know {named(lacking)}",
+                remedy="Upgrade the CustomResourceDefinitions, or use an older command.",
+            )
+        elif more := sorted(known - ours):
+            yield warning(
+                "schema",
+                subject=subject,
+                sentence=f"this command does not know {named(more)}",
+                remedy="Use the command of the operator's version.",
+            )
+        else:
+            yield ok(
+                "schema", subject=subject, sentence="are those of this command"
+            )
+
+
+def _is_of(schema: object, kind: str) -> bool:
+    kinds = raw.mapping(schema).get("x-kubernetes-group-version-kind")
+    return any(
+        each.get("kind") == kind and each.get("group") == names.GROUP
+        for each in raw.mappings(kinds)
+    )
+
+
+_OURS = ("spec", "status")
+_DEEPEST = 24
+
+
+def _paths(schema: object) -> frozenset[str]:
+    """Return the paths of all fields below `spec` and `status`."""
+    found: set[str] = set()
+    properties = raw.mapping(raw.mapping(schema).get("properties"))
+    waiting: list[tuple[str, Any, int]] = [
+        (name, properties.get(name), 0) for name in _OURS
+    ]
+    while waiting:
+        path, value, depth = waiting.pop()
+        part = raw.mapping(value)
+        for name, inner in raw.mapping(part.get("properties")).items():
+            found.add(f"{path}.{name}")
+            if depth < _DEEPEST:
+                waiting.append((f"{path}.{name}", inner, depth + 1))
+        for name in ("items", "additionalProperties"):
+            if isinstance(part.get(name), dict) and depth < _DEEPEST:
+                waiting.append((f"{path}[]", part[name], depth + 1))
+    return frozenset(found)

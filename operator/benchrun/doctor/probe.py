@@ -1,0 +1,209 @@
+"""A pod that shows what only a pod can: that images are pulled, and what its network reaches."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+from benchrun_client.engines import ENGINES
+
+from benchrun import names
+from benchrun.doctor.asking import (
+    Answer,
+    Checked,
+    Query,
+    not_checked,
+    ok,
+    problem,
+    warning,
+)
+from benchrun.doctor.dry_runs import refused
+from benchrun.doctor.target import PlannedPod, Target
+from benchrun.observe import (
+    Pod,
+    diagnose_client,
+    diagnose_server,
+    pod_of,
+    untrusted_json as raw,
+)
+
+LABEL = f"{names.GROUP}/doctor"
+"""Label of the pods that doctor starts; a run's pods never have it."""
+DEADLINE_SECONDS = 600
+"""Seconds after which Kubernetes ends such a pod, should nobody delete it."""
+LONGEST_WAIT_SECONDS = 540
+_LOOK_SECONDS = 10
+_SERVICE = "kubernetes.default.svc"  # A name that every cluster has.
+_WHAT = {
+    "dns": (
+        "name service",
+        "Let the pods reach the cluster's DNS (port 53, UDP and TCP).",
+    ),
+    "hub": (
+        "model hub",
+        "Let the pods reach it or a mirror (HF_ENDPOINT in the client's image, spec.server.env), "
+        "or bring the model in a claim; 401 and 403: set spec.model.source.hub.tokenSecretRef.",
+    ),
+    "api": (
+        "path to the API server",
+        "The pods of a run need none, but one in the way may be in others' way, too.",
+    ),
+}
+_NEEDED = ("dns", "hub")
+
+
+def client_probe(target: Target, script: str) -> dict[str, Any]:
+    """Build the client's own pod, with a script in place of the client.
+
+    It has all that the client's has but the plan, which is not there: image, Secrets, claims,
+    account and placement.
+    """
+    model = target.spec.model
+    revision = quote(model.revision or "main", safe="")
+    from_hub = target.is_given and model.source.hub is not None
+    file = f"{quote(model.name)}/resolve/{revision}/config.json" if from_hub else ""
+    words = ["python3", "-c", script, _SERVICE, file, str(_LOOK_SECONDS)]
+    return _probe(target.pods[0], {"command": words, "args": []}, target)
+
+
+def server_probe(pod: PlannedPod, target: Target) -> dict[str, Any]:
+    """Build the server's own pod without its devices, and with nothing to do."""
+    program = {"command": ["/bin/sh", "-c", "exit 0"], "args": []}
+    return _probe(pod, program, target)
+
+
+def _probe(
+    pod: PlannedPod, program: dict[str, Any], target: Target
+) -> dict[str, Any]:
+    own = {each["metadata"]["name"] for each in target.objects}
+    gone = {
+        each["name"]
+        for each in pod.spec["volumes"]
+        if each.get("configMap", {}).get("name") in own
+    }
+    main = pod.spec["containers"][0]
+    container = {
+        key: value
+        for key, value in main.items()
+        if key not in ("ports", "readinessProbe", "resources")
+    }
+    mounts = [each for each in main["volumeMounts"] if each["name"] not in gone]
+    small = {
+        "requests": {"cpu": "50m", "memory": "64Mi"},
+        "limits": {"memory": "256Mi"},
+    }
+    spec = {
+        key: value for key, value in pod.spec.items() if key != "initContainers"
+    } | {
+        "containers": [
+            {**container, **program, "volumeMounts": mounts, "resources": small}
+        ],
+        "volumes": [v for v in pod.spec["volumes"] if v["name"] not in gone],
+        "restartPolicy": "Never",
+        "activeDeadlineSeconds": DEADLINE_SECONDS,
+        "terminationGracePeriodSeconds": 1,
+    }
+    metadata = {
+        "generateName": "benchrun-doctor-",
+        "labels": {LABEL: pod.role, names.LABEL_ROLE: pod.role},
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def creation(manifest: dict[str, Any], namespace: str) -> Query:
+    """Build the request that creates the pod. It is the only one that changes anything."""
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    return Query(path, json.dumps(manifest))
+
+
+def has_ended(body: raw.Object) -> bool:
+    """Return whether the pod has ended, or can't begin."""
+    return _is_over(pod_of(body)) or _trouble(body) is not None
+
+
+def _is_over(view: Pod) -> bool:
+    """Return whether the main container has ended; a sidecar may go on."""
+    return view.phase in ("Succeeded", "Failed") or view.terminated is not None
+
+
+def _trouble(body: raw.Object) -> str | None:
+    """Return why the pod can't begin, in the words of a run's status; None: nothing is known."""
+    view = pod_of(body)
+    if _is_over(view):
+        return None
+    engine = next(
+        iter(ENGINES.values())
+    )  # Only an ended server's log is of an engine.
+    diagnose = (
+        diagnose_client if view.role == names.ROLE_CLIENT else diagnose_server
+    )
+    found = diagnose([view], None, engine)
+    return found.message if found is not None and found.terminal else None
+
+
+def created(answer: Answer, pod: PlannedPod) -> Checked | None:
+    """Return why no pod could be started; None where it was."""
+    if not answer.trouble:
+        return None
+    line = refused("started", f"started {pod.subject}", answer, pod.place)
+    if line.state != "NotChecked":
+        return line
+    return replace(
+        line, remedy="Ask for the right to create pods, or leave out --pods."
+    )
+
+
+def results(
+    body: raw.Object, lines: Sequence[str], pod: PlannedPod
+) -> Iterator[Checked]:
+    """Yield what a pod has shown. `lines`: what it printed, `body`: as it was last seen."""
+    subject = f"started {pod.subject}"
+    if (why := _trouble(body)) is not None:
+        message, _, remedy = why.rpartition(". ")
+        yield problem(
+            "started", subject=subject, sentence=message or why, remedy=remedy
+        )
+        return
+    view = pod_of(body)
+    if not _is_over(view):
+        waits = view.unschedulable or view.waiting_reason or view.phase or "unknown"
+        yield not_checked(
+            "started",
+            subject=subject,
+            sentence=f"has not begun in time ({waits})",
+            remedy="Give it longer with --timeout, or see kubectl describe nodes.",
+        )
+        return
+    ending = view.ending
+    if ending.exit_code != 0 if ending is not None else view.phase == "Failed":
+        code = "" if ending is None else f" with exit code {ending.exit_code}"
+        words = view.pod_reason or (ending.reason if ending is not None else "")
+        yield problem(
+            "started",
+            subject=subject,
+            sentence=f"ended{code} ({words or 'no reason given'})",
+            remedy="Is its image for the nodes' platform, and does it have a shell and Python?",
+        )
+        return
+    yield ok(
+        "started",
+        subject=subject,
+        sentence=f"its image was pulled, and it ran on {view.node or 'a node'}",
+    )
+    yield from _tried(lines)
+
+
+def _tried(lines: Sequence[str]) -> Iterator[Checked]:
+    for line in lines:
+        found = raw.mapping(raw.parsed(line.encode()))
+        name = raw.text(found.get("name"))
+        if name not in _WHAT:
+            continue
+        what, remedy = _WHAT[name]
+        words = raw.text(found.get("words"), 300)
+        if found.get("fine") is True:
+            yield ok(name, subject=what, sentence=words)
+        else:
+            make = problem if name in _NEEDED else warning
+            yield make(name, subject=what, sentence=words, remedy=remedy)

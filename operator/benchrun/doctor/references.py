@@ -1,0 +1,299 @@
+"""What the pods name in their namespace and cluster: claims, Secrets, accounts, classes."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from benchrun.doctor.asking import (
+    Answer,
+    Answers,
+    Check,
+    Checked,
+    Query,
+    metadata_of,
+    name_of,
+    named,
+    ok,
+    problem,
+    unread,
+    warning,
+)
+from benchrun.doctor.target import PlannedPod, Target
+from benchrun.observe import untrusted_json as raw
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A kind of object that pods name."""
+
+    kind: str
+    path: str  # With {namespace}, where it has one.
+    field: str  # Where a spec names it; {pod} is the path of the pod's part.
+
+    @property
+    def plural(self) -> str:
+        return self.path.rpartition("/")[2]
+
+    def query(self, namespace: str, name: str) -> Query:
+        path = self.path.format(namespace=namespace)
+        return Query(f"{path}/{quote(name, safe='')}")
+
+
+_CORE = "/api/v1/namespaces/{namespace}"
+CLAIM = _Kind(
+    "PersistentVolumeClaim", f"{_CORE}/persistentvolumeclaims", "the claim's name"
+)
+SECRET = _Kind("Secret", f"{_CORE}/secrets", "the Secret's name")
+CONFIG_MAP = _Kind("ConfigMap", f"{_CORE}/configmaps", "the ConfigMap's name")
+SERVICE = _Kind("Service", f"{_CORE}/services", "spec.endpoint.serviceRef")
+ACCOUNT = _Kind(
+    "ServiceAccount", f"{_CORE}/serviceaccounts", "{pod}.serviceAccountName"
+)
+PRIORITY = _Kind(
+    "PriorityClass",
+    "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "{pod}.priorityClassName",
+)
+RUNTIME = _Kind(
+    "RuntimeClass", "/apis/node.k8s.io/v1/runtimeclasses", "{pod}.runtimeClassName"
+)
+STORAGE = Query("/apis/storage.k8s.io/v1/storageclasses")
+
+
+_KINDS = {
+    each.kind: each
+    for each in (CLAIM, SECRET, CONFIG_MAP, SERVICE, ACCOUNT, PRIORITY, RUNTIME)
+}
+
+
+def brought(objects: Iterable[raw.Object], namespace: str) -> dict[Query, Answer]:
+    """Return answers for objects that the user's file brings with the run: they will be there."""
+    found: dict[Query, Answer] = {}
+    for body in objects:
+        kind = _KINDS.get(raw.text(body.get("kind")))
+        if kind is not None and (name := name_of(body)):
+            found[kind.query(namespace, name)] = Answer(body)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An object that a pod names, and a key in it; empty: the object alone."""
+
+    kind: _Kind
+    name: str
+    key: str = ""
+    is_written: bool = False  # Whether a claim is mounted to be written as well.
+
+
+def references_of(pod: PlannedPod) -> Iterator[Reference]:
+    """Yield everything that the pod names and that must be there."""
+    spec = pod.spec
+    for field, kind in _FIELDS.items():
+        if name := raw.text(spec.get(field)):
+            yield Reference(kind, name)
+    for each in raw.mappings(spec.get("imagePullSecrets")):
+        yield Reference(SECRET, raw.text(each.get("name")))
+    for volume in raw.mappings(spec.get("volumes")):
+        yield from _of_volume(volume)
+    for container in pod.containers:
+        for variable in raw.mappings(container.get("env")):
+            yield from _of_variable(raw.mapping(variable.get("valueFrom")))
+
+
+_FIELDS = {
+    "serviceAccountName": ACCOUNT,
+    "priorityClassName": PRIORITY,
+    "runtimeClassName": RUNTIME,
+}
+
+
+def _of_volume(volume: raw.Object) -> Iterator[Reference]:
+    claim = raw.mapping(volume.get("persistentVolumeClaim"))
+    if name := raw.text(claim.get("claimName")):
+        yield Reference(CLAIM, name, is_written=claim.get("readOnly") is not True)
+    for field, kind, named_by in (
+        ("secret", SECRET, "secretName"),
+        ("configMap", CONFIG_MAP, "name"),
+    ):
+        source = raw.mapping(volume.get(field))
+        if name := raw.text(source.get(named_by)):
+            keys = [
+                raw.text(i.get("key")) for i in raw.mappings(source.get("items"))
+            ]
+            yield from (Reference(kind, name, key) for key in keys or [""])
+
+
+def _of_variable(source: raw.Object) -> Iterator[Reference]:
+    for field, kind in (("secretKeyRef", SECRET), ("configMapKeyRef", CONFIG_MAP)):
+        found = raw.mapping(source.get(field))
+        if name := raw.text(found.get("name")):
+            is_optional = found.get("optional") is True
+            yield Reference(
+                kind, name, "" if is_optional else raw.text(found.get("key"))
+            )
+
+
+def _of_spec(target: Target) -> Iterator[Reference]:
+    """Yield what the client looks for: the endpoint's Service, and datasets in ConfigMaps."""
+    endpoint = target.spec.endpoint
+    if endpoint is not None and endpoint.service_ref is not None:
+        yield Reference(SERVICE, endpoint.service_ref.name)
+    for workload in target.spec.workloads:
+        file = workload.dataset.file
+        if file is not None and file.config_map is not None:
+            yield Reference(CONFIG_MAP, file.config_map.name, file.config_map.key)
+
+
+def reference_check(target: Target) -> Check:
+    """Check that everything that the pods name is there, and is what they need."""
+    own = {each["metadata"]["name"] for each in target.objects}
+    users: dict[Reference, list[PlannedPod]] = {}
+    for pod in target.pods:
+        for each in references_of(pod):
+            if each.name not in own:
+                users.setdefault(each, []).append(pod)
+    for each in _of_spec(target):
+        users.setdefault(each, []).append(target.pods[0])
+    queries = [each.kind.query(target.namespace, each.name) for each in users]
+    has_claims = any(each.kind is CLAIM for each in users)
+    asked = dict.fromkeys([*queries, *([STORAGE] if has_claims else [])])
+    return Check(
+        tuple(asked), lambda answers: list(_references(answers, users, target))
+    )
+
+
+def _references(
+    answers: Answers, users: Mapping[Reference, list[PlannedPod]], target: Target
+) -> Iterator[Checked]:
+    grouped: dict[tuple[str, str], list[Reference]] = {}
+    for each in users:
+        grouped.setdefault((each.kind.kind, each.name), []).append(each)
+    for same in grouped.values():
+        first = same[0]
+        answer = answers.of(first.kind.query(target.namespace, first.name))
+        pods = [pod for each in same for pod in users[each]]
+        yield from _reference(answer, same, pods, target.namespace, answers)
+
+
+def _reference(
+    answer: Answer,
+    same: list[Reference],
+    pods: list[PlannedPod],
+    namespace: str,
+    answers: Answers,
+) -> Iterator[Checked]:
+    kind = same[0].kind
+    name = kind.kind.lower()
+    subject = f"{kind.kind} {same[0].name}"
+    roles = " and ".join(dict.fromkeys(pod.role for pod in pods))
+    if answer.trouble == "NotFound":
+        field = kind.field.format(pod=pods[0].place.pod)
+        yield problem(
+            name,
+            subject=subject,
+            sentence=f"is not there; it is needed by {roles}",
+            remedy=f"Create it, or change {field}.",
+        )
+        return
+    if answer.trouble:
+        where = namespace if "{namespace}" in kind.path else ""
+        yield unread(name, subject, answer, f"get {kind.plural}", namespace=where)
+        return
+    keys = [each.key for each in same if each.key]
+    has = {
+        *raw.mapping(answer.found.get("data")),
+        *raw.mapping(answer.found.get("binaryData")),
+        *raw.mapping(answer.found.get("stringData")),
+    }
+    if missing := sorted({*keys} - has):
+        yield problem(
+            name,
+            subject=subject,
+            sentence=f"has no key {named(missing)}, needed by {roles}",
+            remedy=f"Add the key; it has {named(sorted(has)) or 'none'}.",
+        )
+        return
+    extra = _EXTRA.get(kind.kind)
+    found = list(extra(answer.found, same, pods, answers)) if extra else []
+    yield from found or [ok(name, subject=subject, sentence="is there")]
+
+
+def _claim(
+    claim: raw.Object,
+    same: list[Reference],
+    pods: list[PlannedPod],
+    answers: Answers,
+) -> Iterator[Checked]:
+    subject = f"PersistentVolumeClaim {name_of(claim)}"
+    make_problem = _line("persistentvolumeclaim", subject)
+    status = raw.mapping(claim.get("status"))
+    if metadata_of(claim).get("deletionTimestamp"):
+        yield make_problem(problem, "is being deleted", "Use another claim.")
+        return
+    if status.get("phase") != "Bound":
+        yield _unbound(claim, make_problem, answers)
+    given = raw.mapping(claim.get("spec")).get("accessModes")
+    modes = [raw.text(mode) for mode in given] if isinstance(given, list) else []
+    count = sum(pod.count for pod in {pod.role: pod for pod in pods}.values())
+    if modes == ["ReadWriteOncePod"] and count > 1:
+        yield make_problem(
+            problem,
+            f"may be used by one pod (ReadWriteOncePod), and {count} need it",
+            "Use a claim with ReadOnlyMany or ReadWriteMany.",
+        )
+    elif modes == ["ReadWriteOnce"] and count > 1:
+        yield make_problem(
+            warning,
+            f"may be used on one node at a time (ReadWriteOnce), and {count} pods need it",
+            "Use a claim with ReadOnlyMany or ReadWriteMany, or place the pods on one node.",
+        )
+    elif modes == ["ReadOnlyMany"] and any(each.is_written for each in same):
+        yield make_problem(
+            problem,
+            "may only be read (ReadOnlyMany), and a pod mounts it to write",
+            "Use a claim with ReadWriteOnce or ReadWriteMany.",
+        )
+
+
+def _line(name: str, subject: str) -> Callable[..., Checked]:
+    def line(make: Callable[..., Checked], sentence: str, remedy: str) -> Checked:
+        return make(name, subject=subject, sentence=sentence, remedy=remedy)
+
+    return line
+
+
+def _unbound(
+    claim: raw.Object, line: Callable[..., Checked], answers: Answers
+) -> Checked:
+    phase = raw.text(raw.mapping(claim.get("status")).get("phase")) or "Pending"
+    wanted = raw.text(raw.mapping(claim.get("spec")).get("storageClassName"))
+    classes = answers.of(STORAGE)
+    found = next((each for each in classes.items if name_of(each) == wanted), None)
+    if phase == "Lost":
+        return line(
+            problem, "has lost its volume", "Restore it, or use another claim."
+        )
+    if wanted and classes.is_whole and found is None:
+        return line(
+            problem,
+            f"asks for StorageClass {wanted}, which is not there",
+            "Create the class, or a claim of another one.",
+        )
+    waits = found is not None and (
+        found.get("volumeBindingMode") == "WaitForFirstConsumer"
+    )
+    why = "with the first pod" if waits else "by somebody"
+    return line(
+        warning,
+        f"is {phase}: it is bound {why}, and an empty volume has no model or data",
+        f"See kubectl describe pvc {name_of(claim)}.",
+    )
+
+
+_EXTRA: Mapping[
+    str,
+    Callable[
+        [raw.Object, list[Reference], list[PlannedPod], Answers], Iterator[Checked]
+    ],
+] = {CLAIM.kind: _claim}

@@ -1,0 +1,183 @@
+"""The namespace, and who may do there what a run takes."""
+
+import json
+from collections.abc import Iterator
+
+from benchrun import names
+from benchrun.doctor.asking import (
+    Answers,
+    Check,
+    Checked,
+    Query,
+    labels_of,
+    metadata_of,
+    ok,
+    problem,
+    unread,
+    warning,
+)
+from benchrun.doctor.dry_runs import resource_of
+from benchrun.doctor.operators import Operator
+from benchrun.doctor.target import Target
+from benchrun.observe import untrusted_json as raw
+
+_AUTHORIZATION = "/apis/authorization.k8s.io/v1"
+# A mesh by its label or annotation of the namespace, and the value that turns it off. A sidecar of
+# any other is seen in the dry run of the pods.
+_MESHES = {
+    "istio-injection": "disabled",
+    "istio.io/rev": "",
+    "istio.io/dataplane-mode": "none",
+    "linkerd.io/inject": "disabled",
+    "kuma.io/sidecar-injection": "disabled",
+}
+
+
+def namespace_query(namespace: str) -> Query:
+    return Query(f"/api/v1/namespaces/{namespace}")
+
+
+def namespace_check(namespace: str) -> Check:
+    """Check that the namespace is there, and that no mesh takes its pods in."""
+    query = namespace_query(namespace)
+    return Check((query,), lambda answers: list(_namespace(answers, namespace)))
+
+
+def _namespace(answers: Answers, namespace: str) -> Iterator[Checked]:
+    answer = answers.of(namespace_query(namespace))
+    subject = f"namespace {namespace}"
+    if answer.trouble == "NotFound":
+        yield problem(
+            "namespace",
+            subject=subject,
+            sentence="is not there",
+            remedy=f"kubectl create namespace {namespace}",
+        )
+        return
+    if answer.trouble:
+        yield unread("namespace", subject, answer, "get namespaces")
+        return
+    if metadata_of(answer.found).get("deletionTimestamp"):
+        yield problem(
+            "namespace",
+            subject=subject,
+            sentence="is being deleted",
+            remedy="Use another namespace.",
+        )
+        return
+    level = labels_of(answer.found).get("pod-security.kubernetes.io/enforce")
+    yield ok(
+        "namespace",
+        subject=subject,
+        sentence=f"is there; its Pod Security level is {raw.text(level) or 'not set'}",
+    )
+    notes = raw.mapping(metadata_of(answer.found).get("annotations"))
+    marks = {**labels_of(answer.found), **notes}
+    meshes = [
+        f"{key}={raw.text(marks[key])}"
+        for key, off in _MESHES.items()
+        if key in marks and marks[key] != off
+    ]
+    if meshes:
+        yield warning(
+            "mesh",
+            subject=subject,
+            sentence=f"a mesh takes its pods in ({', '.join(meshes)}): its proxies are part of "
+            "every latency, and a sidecar that does not end keeps the client's Job",
+            remedy="Use a namespace without a mesh.",
+        )
+
+
+def _review(namespace: str, verb: str, group: str, plural: str, user: str) -> Query:
+    wanted = {
+        "namespace": namespace,
+        "verb": verb,
+        "group": group,
+        "resource": plural,
+    }
+    spec = {"resourceAttributes": wanted, **({"user": user} if user else {})}
+    kind = "LocalSubjectAccessReview" if user else "SelfSubjectAccessReview"
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"namespace": namespace} if user else {},
+        "spec": spec,
+    }
+    place = f"/namespaces/{namespace}" if user else ""
+    path = f"{_AUTHORIZATION}{place}/{kind.lower()}s"
+    return Query(path, json.dumps(body))
+
+
+def rights_check(target: Target, operator: Operator | None) -> Check:
+    """Check that the user may create runs, and the operator what they are made of."""
+    mine = _review(target.namespace, "create", names.GROUP, names.PLURAL, "")
+    theirs: dict[str, Query] = {}
+    if operator is not None and operator.account:
+        kinds = {resource_of(each) for each in target.objects}
+        theirs = {
+            plural: _review(
+                target.namespace, "create", group, plural, operator.user
+            )
+            for group, _, plural in sorted(kinds)
+        }
+
+    def read(answers: Answers) -> Iterator[Checked]:
+        yield _mine(answers, mine, target.namespace)
+        if operator is not None and theirs:
+            yield _theirs(answers, theirs, operator, target.namespace)
+
+    return Check((mine, *theirs.values()), lambda answers: list(read(answers)))
+
+
+def _allowed(answers: Answers, query: Query) -> bool | None:
+    status = raw.mapping(answers.of(query).found.get("status"))
+    allowed = status.get("allowed")
+    return allowed if isinstance(allowed, bool) else None
+
+
+def _mine(answers: Answers, query: Query, namespace: str) -> Checked:
+    subject = "your rights"
+    allowed = _allowed(answers, query)
+    if allowed is None:
+        return unread(
+            "rights", subject, answers.of(query), "review your own access"
+        )
+    if allowed:
+        return ok(
+            "rights",
+            subject=subject,
+            sentence=f"you may create {names.PLURAL} in namespace {namespace}",
+        )
+    return problem(
+        "rights",
+        subject=subject,
+        sentence=f"you may not create {names.PLURAL} in namespace {namespace}",
+        remedy="Ask for the ClusterRole edit there.",
+    )
+
+
+def _theirs(
+    answers: Answers, queries: dict[str, Query], operator: Operator, namespace: str
+) -> Checked:
+    subject = f"rights of {operator.user}"
+    allowed = {what: _allowed(answers, query) for what, query in queries.items()}
+    if lacking := [what for what, given in allowed.items() if given is False]:
+        return problem(
+            "operator-rights",
+            subject=subject,
+            sentence=f"it may not create {', '.join(lacking)} in namespace {namespace}",
+            remedy="Install the chart with these rights (docs/install.md).",
+        )
+    if unknown := [what for what, given in allowed.items() if given is None]:
+        return unread(
+            "operator-rights",
+            subject,
+            answers.of(queries[unknown[0]]),
+            "create localsubjectaccessreviews",
+            namespace=namespace,
+        )
+    return ok(
+        "operator-rights",
+        subject=subject,
+        sentence=f"it may create {', '.join(allowed)} in namespace {namespace}",
+    )

@@ -1,0 +1,167 @@
+"""What is to run, and where: the run's pods and objects, as the operator would make them."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from benchrun_client.contract import digest_of_token
+
+from benchrun import names, plan
+from benchrun.api import BenchmarkRunSpec
+from benchrun.doctor.operators import Operator
+from benchrun.observe import Place
+
+Manifest = dict[str, Any]
+UID = "00000000-0000-4000-8000-000000000000"
+"""Uid in place of the run's, which is not there yet."""
+REPLICA_SETS = "system:serviceaccount:kube-system:replicaset-controller"
+JOBS = "system:serviceaccount:kube-system:job-controller"
+STATEFUL_SETS = "system:serviceaccount:kube-system:statefulset-controller"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPod:
+    """A pod of the run, and how many of them there are."""
+
+    role: str
+    count: int
+    manifest: Manifest
+    place: Place
+    account: str  # The controller that makes it.
+
+    @property
+    def subject(self) -> str:
+        return f"pod of {self.role}"
+
+    @property
+    def spec(self) -> Manifest:
+        found: Manifest = self.manifest["spec"]
+        return found
+
+    @property
+    def labels(self) -> dict[str, str]:
+        found: dict[str, str] = self.manifest["metadata"]["labels"]
+        return found
+
+    @property
+    def containers(self) -> list[Manifest]:
+        return [*self.spec.get("initContainers", []), *self.spec["containers"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A run in a namespace, with its objects and pods."""
+
+    namespace: str
+    name: str
+    spec: BenchmarkRunSpec
+    objects: tuple[Manifest, ...]
+    pods: tuple[PlannedPod, ...]
+    is_given: bool = True  # Whether the user gave the run; else it stands for any.
+    also: tuple[str, ...] = ()  # Names of others with the same pods.
+
+    @property
+    def title(self) -> str:
+        """Return its name, and how many others it stands for."""
+        return f"{self.name} and {len(self.also)} more" if self.also else self.name
+
+
+def target_of(
+    namespace: str,
+    name: str,
+    spec: BenchmarkRunSpec,
+    operator: Operator,
+    *,
+    is_given: bool = True,
+) -> Target:
+    """Build the objects and pods of a run, as `decide` has the operator create them."""
+    owner = plan.Owner(namespace, name, UID)
+    image = spec.client.image or operator.client_image
+    policy = operator.pull_policy
+    given = plan.plan_of_client(owner, spec, token_digest=digest_of_token(UID))
+    job = plan.client_job(
+        owner,
+        spec,
+        plan_digest=given.digest(),
+        default_image=operator.client_image,
+        pull_policy=policy,
+    )
+    roles = plan.server_roles(owner, spec, client_image=image, pull_policy=policy)
+    client_pods = plan.division_of(spec).pods
+    for_all = operator.network_policies
+    fences = (
+        plan.network_policy_manifests(
+            owner,
+            spec,
+            operator_namespace=operator.namespace,
+            servers_only=not for_all,
+        )
+        if for_all or plan.in_development_mode(spec)
+        else []
+    )
+    objects = [
+        plan.plan_config_map(owner, given, spec.chat_template),
+        *fences,
+        *([plan.client_service(owner)] if client_pods > 1 else []),
+        job,
+        *(plan.service(owner, role) for role in roles),
+        *(plan.workload(owner, role) for role in roles),
+    ]
+    field_name = f"spec.{spec.started_name}"
+    place = Place(names.ROLE_CLIENT, field_name)
+    pods = [
+        _pod(names.ROLE_CLIENT, client_pods, job["spec"]["template"], place, JOBS)
+    ]
+    for role in roles:
+        pods += _pods_of(
+            plan.workload(owner, role), role, Place(role.name, field_name)
+        )
+    return Target(namespace, name, spec, tuple(objects), tuple(pods), is_given)
+
+
+def _pods_of(workload: Manifest, role: Any, place: Place) -> Iterator[PlannedPod]:
+    spec = workload["spec"]
+    if role.nodes == 1:
+        yield _pod(role.name, role.replicas, spec["template"], place, REPLICA_SETS)
+        return
+    group = spec["leaderWorkerTemplate"]
+    yield _pod(
+        role.name, role.replicas, group["leaderTemplate"], place, STATEFUL_SETS
+    )
+    workers = role.replicas * (role.nodes - 1)
+    yield _pod(role.name, workers, group["workerTemplate"], place, STATEFUL_SETS)
+
+
+def _pod(
+    role: str, count: int, template: Manifest, place: Place, account: str
+) -> PlannedPod:
+    metadata = {**template["metadata"], "generateName": f"benchrun-doctor-{role}-"}
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": template["spec"],
+    }
+    return PlannedPod(role, count, manifest, place, account)
+
+
+def merged(targets: list[Target]) -> list[Target]:
+    """Return one target for those whose pods differ only in their arguments, as a sweep's do."""
+    found: dict[str, Target] = {}
+    for each in targets:
+        pods = [_without_args(pod.spec) for pod in each.pods]
+        own = names.child_name(each.name, UID, "")
+        key = json.dumps(pods, sort_keys=True).replace(own, "")
+        first = found.setdefault(key, each)
+        if first is not each:
+            found[key] = replace(first, also=(*first.also, each.name))
+    return list(found.values())
+
+
+def _without_args(spec: Manifest) -> Manifest:
+    containers = [
+        {name: value for name, value in each.items() if name != "args"}
+        for each in spec["containers"]
+    ]
+    return {**spec, "containers": containers}
