@@ -207,6 +207,14 @@ class BenchmarkRunSpec(SpecModel):
             ),
             path=".cost",
         ),
+        Rule(
+            cel=(
+                "!has(self.endpoint) || !has(self.model.source.hub) || "
+                "!has(self.model.source.hub.cacheClaim)"
+            ),
+            message="cacheClaim needs a server that the run starts; with endpoint remove it",
+            path=".model.source.hub.cacheClaim",
+        ),
         *_DEVELOPMENT_MODES,
         Rule(
             cel=(

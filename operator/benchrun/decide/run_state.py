@@ -21,6 +21,8 @@ from benchrun.decide.decision import Collected, Ending, Facts, LogTail
 from benchrun.observe import NO_SPEC, Child, Children, Pod, Run
 from benchrun.plan import (
     Owner,
+    at_commit,
+    cache_of,
     division_of,
     most_probe_stages,
     nodes,
@@ -322,6 +324,23 @@ class RunState(Possessions):
         return self.status.server_ready_time is not None or ready.issuperset(
             range(division_of(self.spec).pods)
         )
+
+    @property
+    def model_is_there(self) -> bool:
+        """Return whether a server would find its model: on the claim, or by itself."""
+        files = self.status.model
+        return cache_of(self.spec.model) is None or (
+            files is not None
+            and files.state == "Complete"
+            and files.commit is not None
+        )
+
+    @property
+    def served_spec(self) -> BenchmarkRunSpec:
+        """Return the spec with the commit that the client has put on the claim, if there is one."""
+        files = self.status.model
+        filled = self.model_is_there and files is not None
+        return at_commit(self.spec, files.commit if filled else None)
 
     @cached_property
     def server_pods(self) -> tuple[Pod, ...]:

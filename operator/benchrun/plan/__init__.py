@@ -25,6 +25,8 @@ from benchrun.plan.client_plan import (
 )
 from benchrun.plan.mounted_files import (
     TEMPLATE_FILE,
+    at_commit,
+    cache_of,
     data_files,
     model_path,
     served_name,
@@ -113,8 +115,10 @@ __all__ = [
     "Variant",
     "answering_args",
     "answering_servers",
+    "at_commit",
     "attempts",
     "block_of",
+    "cache_of",
     "client_data",
     "client_job",
     "client_sampling",
