@@ -40,7 +40,8 @@ class Hub:
 
     def __init__(self) -> None:
         self._library: Any = import_module("huggingface_hub")
-        self._library.utils.disable_progress_bars()  # The log is for lines.
+        # The log is for lines.
+        import_module("huggingface_hub.utils").disable_progress_bars()
 
     @property
     def version(self) -> str:
@@ -66,6 +67,7 @@ class Hub:
 
     def files(self, cache: ModelCache, commit: str) -> tuple[RemoteFile, ...]:
         """Return all files of a commit."""
+        file_kind = import_module("huggingface_hub.hf_api").RepoFile
         try:
             tree = list(
                 self._library.HfApi().list_repo_tree(
@@ -81,7 +83,7 @@ class Hub:
                 each.lfs.sha256 if each.lfs is not None else each.blob_id,
             )
             for each in tree
-            if isinstance(each, self._library.hf_api.RepoFile)
+            if isinstance(each, file_kind)
         )
 
     def download(

@@ -24,7 +24,7 @@ from benchrun_client.contract import ModelCache, ModelFiles, Target
 from benchrun_client.contract.base import Count, LongText, Message
 from benchrun_client.contract.model_files import Commit
 from benchrun_client.failures import RunFailure, shorten
-from benchrun_client.fill_lease import FillLease
+from benchrun_client.fill_lease import STALE_SECONDS, FillLease
 from benchrun_client.hub import (
     Hub,
     HubTrouble,
@@ -35,10 +35,7 @@ from benchrun_client.hub import (
 
 MAX_MARKER_BYTES = 4 * 1024 * 1024
 REPORT_SECONDS = 3.0
-TRY_AGAIN_SECONDS = (2.0, 5.0, 15.0, 45.0)
-"""Seconds between attempts after trouble that may pass; the last trouble ends the run."""
 LONGEST_PAUSE_SECONDS = 300.0  # Of a hub that says when to come again.
-LOOK_SECONDS = 1.0  # Between two looks at what another run downloads.
 _OTHER_FORMATS = (
     ".bin",
     ".ckpt",
@@ -188,10 +185,27 @@ def target_on_claim(target: Target, report: Report) -> Target:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How patient a client is, in seconds."""
+
+    try_again: tuple[float, ...] = (2.0, 5.0, 15.0, 45.0)
+    """Pauses after trouble that may pass; the trouble after the last one ends the run."""
+    look: float = 1.0  # Between two looks at what another run downloads.
+    stale: float = STALE_SECONDS
+
+
 class Filling:
     """One client's work on the claim."""
 
-    def __init__(self, cache: ModelCache, hub: Hub, report: Report) -> None:
+    def __init__(
+        self,
+        cache: ModelCache,
+        hub: Hub,
+        report: Report,
+        pace: Pace = Pace(),
+    ) -> None:
+        self._pace = pace
         self._shelf = Shelf(cache)
         self._cache = cache
         self._hub = hub
@@ -202,7 +216,7 @@ class Filling:
     def fill(self) -> Path:
         """Return the folder of the model's files once all are there. Raises RunFailure."""
         self._show()
-        for pause in (*TRY_AGAIN_SECONDS, None):
+        for pause in (*self._pace.try_again, None):
             try:
                 return self._attempt()
             except HubTrouble as trouble:
@@ -241,12 +255,14 @@ class Filling:
             return self._finished(commit, sum(marker.files.values()))
         self._waited = True
         self._shelf.notes.mkdir(parents=True, exist_ok=True)
-        lease = FillLease(self._shelf.notes / "lease")
+        lease = FillLease(
+            self._shelf.notes / "lease", stale_seconds=self._pace.stale
+        )
         while not lease.take():
             self._show(state="Waiting", commit=commit, problem=None)
             if (marker := self._shelf.complete(commit)) is not None:
                 return self._finished(commit, sum(marker.files.values()))
-            time.sleep(LOOK_SECONDS)
+            time.sleep(self._pace.look)
         with lease:
             # Another run may have completed it in between.
             if self._shelf.complete(commit) is None:

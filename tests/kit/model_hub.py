@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -97,6 +97,11 @@ def blob_of(path: str, body: bytes) -> str:
 class Handler(BaseHTTPRequestHandler):
     shelf: Shelf
     protocol_version = "HTTP/1.1"
+
+    def handle(self) -> None:
+        """Answer requests until the client goes, also in the middle of a file."""
+        with suppress(ConnectionError):
+            super().handle()
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""

@@ -339,8 +339,9 @@ class RunState(Possessions):
     def served_spec(self) -> BenchmarkRunSpec:
         """Return the spec with the commit that the client has put on the claim, if there is one."""
         files = self.status.model
-        filled = self.model_is_there and files is not None
-        return at_commit(self.spec, files.commit if filled else None)
+        if files is None or not self.model_is_there:
+            return self.spec
+        return at_commit(self.spec, files.commit)
 
     @cached_property
     def server_pods(self) -> tuple[Pod, ...]:
