@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client.processes import CLIENT_ROOT, VLLM_PYTHON
+from client.processes import CLIENT_ROOT, TINY_MODEL, VLLM_PYTHON
 from kit.model_hub import Shelf, Trouble, serving
 from kit.polling import polling
 
@@ -189,7 +189,7 @@ def test_a_killed_download_leaves_no_marker_and_the_next_client_completes_it(
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert claim.markers() == []
-    assert len(claim.halves()) == 1
+    assert claim.halves() != []
     claim.hub.seconds_a_chunk = 0
     found = claim.fill(stale=0.5)
     assert states(found)[-1] == "Complete"
@@ -213,10 +213,18 @@ def test_half_a_file_is_completed_and_where_that_fails_it_is_said(
 
 REFUSALS = [
     pytest.param(
-        {"repository": "org/none"}, None, "ModelNotFound", "model.name", id="no model"
+        {"repository": "org/none"},
+        None,
+        "ModelNotFound",
+        "model.name",
+        id="no model",
     ),
     pytest.param(
-        {"revision": "v9"}, None, "ModelNotFound", "model.revision", id="no revision"
+        {"revision": "v9"},
+        None,
+        "ModelNotFound",
+        "model.revision",
+        id="no revision",
     ),
     pytest.param(
         {},
@@ -236,10 +244,18 @@ REFUSALS = [
         {"file_bytes": 500_000}, None, "CacheClaimFull", "cacheClaim", id="full"
     ),
     pytest.param(
-        {"directory": "/sys"}, None, "CacheClaimReadOnly", "cacheClaim", id="read-only"
+        {"directory": "/sys"},
+        None,
+        "CacheClaimReadOnly",
+        "cacheClaim",
+        id="read-only",
     ),
     pytest.param(
-        {"directory": "/dev/null"}, None, "CacheClaimFailed", "cacheClaim", id="no folder"
+        {"directory": "/dev/null"},
+        None,
+        "CacheClaimFailed",
+        "cacheClaim",
+        id="no folder",
     ),
 ]
 
@@ -283,3 +299,44 @@ def test_a_hub_that_is_busy_is_asked_again(claim: Claim) -> None:
     assert [each["problem"] for each in found["shown"] if each["problem"]] == [
         "it answers 429"
     ]
+
+
+OF_A_CLIENT = """
+import json, sys
+from benchrun_client.contract import ModelCache, Target
+from benchrun_client.model_cache import target_on_claim
+from benchrun_client.tokenizer import load_tokenizer, longest_context
+
+cache = ModelCache(claim="models", directory=sys.argv[1], repository="org/tiny")
+asked = Target(engine="VLLM", base_url="http://none", servers=1, served_model="org/tiny",
+               tokenizer="org/tiny", cache=cache)
+target = target_on_claim(asked, lambda files: None)
+counter = load_tokenizer(target)
+print(json.dumps([counter.commit, counter.count(["a b"], api="Completions"),
+                  longest_context(target.tokenizer)]))
+"""
+
+
+def test_the_tokenizer_comes_from_the_claim_and_says_its_commit(
+    claim: Claim,
+) -> None:
+    commit = claim.hub.put(
+        {path.name: path.read_bytes() for path in TINY_MODEL.iterdir()}
+    )
+    done = subprocess.run(
+        [VLLM_PYTHON, "-c", OF_A_CLIENT, str(claim.directory)],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(CLIENT_ROOT),
+            "HF_ENDPOINT": claim.url,
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    known, (tokens,), context = json.loads(done.stdout)
+    assert known == commit
+    assert tokens > 0
+    assert context == json.loads((TINY_MODEL / "config.json").read_text()).get(
+        "max_position_embeddings"
+    )

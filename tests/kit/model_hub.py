@@ -1,7 +1,8 @@
 """A small hub in one script that needs nothing but Python: the API by which models are downloaded.
 
 Tests run it beside a client, or mount it into a pod. It counts the bytes of files that it hands out,
-and misbehaves as told: `Trouble` by the path of a request.
+and misbehaves as told: `Trouble` by the path of a request. `/counted` says how many bytes of
+which file it has handed out.
 """
 
 import hashlib
@@ -120,6 +121,8 @@ class Handler(BaseHTTPRequestHandler):
             self._send(
                 trouble.status, b'{"error":"as told"}', dict(trouble.headers)
             )
+        elif self.path == "/counted":
+            self._send(200, json.dumps(self.shelf.handed_out).encode(), {})
         elif (asked := API.match(self.path)) is not None:
             self._answer_api(asked)
         elif (asked := FILE.match(self.path)) is not None:

@@ -935,7 +935,10 @@ REFUSED: dict[str, Refused] = {
     ),
     "claim for the model and a tokenizer from elsewhere": Refused(
         "spec.model.tokenizer",
-        {"model.source": {"hub": {"cacheClaim": "models"}}, "model.tokenizer": "a/b"},
+        {
+            "model.source": {"hub": {"cacheClaim": "models"}},
+            "model.tokenizer": "a/b",
+        },
         "keeps only the model's own repository",
     ),
     "claim for the model of an endpoint": Refused(

@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 from benchrun_client.contract import ClientProgress, ModelCache, ModelFiles
 from benchrun_client.fill_lease import FillLease
-from benchrun_client.hub import RemoteFile, is_about_disk, is_commit, why_not_written
+from benchrun_client.hub import (
+    RemoteFile,
+    is_about_disk,
+    is_commit,
+    why_not_written,
+)
 from benchrun_client.model_cache import Shelf, target_on_claim, wanted_files
 from benchrun_client.run_progress import RunProgress
 from kit.polling import polling
@@ -20,7 +25,9 @@ FILES = (RemoteFile("config.json", 2, "c0"), RemoteFile("m.safetensors", 10, "50
 @pytest.fixture
 def shelf(tmp_path: Path) -> Shelf:
     """A claim with both files of the commit, and no marker."""
-    cache = ModelCache(claim="models", directory=str(tmp_path), repository="org/tiny")
+    cache = ModelCache(
+        claim="models", directory=str(tmp_path), repository="org/tiny"
+    )
     shelf = Shelf(cache)
     for folder in (shelf.blobs, shelf.notes, shelf.snapshot(COMMIT)):
         folder.mkdir(parents=True)
@@ -37,7 +44,10 @@ def names(*paths: str) -> list[str]:
 
 def test_of_weights_in_several_formats_those_that_servers_read_are_wanted() -> None:
     others = ["pytorch_model.bin", "model.onnx", "original/c.00.pth", "tf_model.h5"]
-    assert names("a.json", "m-1.safetensors", *others) == ["a.json", "m-1.safetensors"]
+    assert names("a.json", "m-1.safetensors", *others) == [
+        "a.json",
+        "m-1.safetensors",
+    ]
     assert names("a.json", *others) == ["a.json", *others]
 
 
@@ -149,7 +159,9 @@ def test_an_error_of_the_disk_names_the_claim_and_its_field(
 def test_what_is_about_the_disk_and_what_is_a_commit() -> None:
     assert is_about_disk(RuntimeError("IO: No space left on device (os error 28)"))
     assert not is_about_disk(OSError("read timed out"))
-    assert [is_commit(r) for r in (COMMIT, COMMIT[:12], "main", COMMIT.upper())] == [
+    assert [
+        is_commit(r) for r in (COMMIT, COMMIT[:12], "main", COMMIT.upper())
+    ] == [
         True,
         False,
         False,

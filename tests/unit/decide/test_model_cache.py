@@ -64,7 +64,9 @@ def test_no_server_is_made_before_the_claim_is_known_to_be_complete() -> None:
     assert "Deployment server" in applied(filled().decide())
 
 
-def test_an_operator_that_restarts_knows_the_commit_and_waits_for_the_client() -> None:
+def test_an_operator_that_restarts_knows_the_commit_and_waits_for_the_client() -> (
+    None
+):
     restarted = filled().settled().operator_restarted()
     assert "Deployment server" not in applied(restarted.decide())
     heard = restarted.reports(phase="Waiting")
@@ -76,7 +78,11 @@ WORDS = [
     pytest.param({"state": "Resolving"}, "asked for the model's commit", id="asks"),
     pytest.param({"state": "Waiting", "commit": COMMIT}, "another run", id="waits"),
     pytest.param(
-        {"state": "Downloading", "total_bytes": 16 * 10**9, "done_bytes": 3 * 10**9},
+        {
+            "state": "Downloading",
+            "total_bytes": 16 * 10**9,
+            "done_bytes": 3 * 10**9,
+        },
         "3.0 of 16.0 GB",
         id="downloads",
     ),
