@@ -34,7 +34,7 @@ from benchrun_client.hub import (
 )
 
 MAX_MARKER_BYTES = 4 * 1024 * 1024
-REPORT_SECONDS = 3.0
+STALLED = "no bytes come from the hub"
 LONGEST_PAUSE_SECONDS = 300.0  # Of a hub that says when to come again.
 _OTHER_FORMATS = (
     ".bin",
@@ -192,6 +192,7 @@ class Pace:
     try_again: tuple[float, ...] = (2.0, 5.0, 15.0, 45.0)
     """Pauses after trouble that may pass; the trouble after the last one ends the run."""
     look: float = 1.0  # Between two looks at what another run downloads.
+    report: float = 3.0  # Between two looks at what is downloaded.
     stale: float = STALE_SECONDS
 
 
@@ -310,12 +311,22 @@ class Filling:
     def _reporting(
         self, commit: str, files: Sequence[RemoteFile]
     ) -> Iterator[None]:
-        """Report how many bytes are there, every few seconds."""
+        """Report how many bytes are there, every few seconds, and when none come.
+
+        The library retries by itself, for half a minute, and waits for its locks, without a word.
+        """
         over = threading.Event()
 
         def watch() -> None:
-            while not over.wait(REPORT_SECONDS):
-                self._show(done_bytes=self._shelf.done_bytes(commit, files))
+            seen = -1
+            since = time.monotonic()
+            while not over.wait(self._pace.report):
+                done = self._shelf.done_bytes(commit, files)
+                if done != seen:
+                    seen = done
+                    since = time.monotonic()
+                stalled = time.monotonic() - since >= 2 * self._pace.report
+                self._show(done_bytes=done, problem=STALLED if stalled else None)
 
         thread = threading.Thread(target=watch, daemon=True)
         thread.start()

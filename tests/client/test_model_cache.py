@@ -33,7 +33,7 @@ from benchrun_client.model_cache import Filling, Pace
 asked = json.load(sys.stdin)
 if asked["file_bytes"]:
     resource.setrlimit(resource.RLIMIT_FSIZE, (asked["file_bytes"],) * 2)
-pace = Pace(try_again=(0.1,), look=0.1, stale=asked["stale"])
+pace = Pace(try_again=(0.1,), look=0.1, report=0.2, stale=asked["stale"])
 shown = []
 def show(files):
     shown.append(files.model_dump())
@@ -299,6 +299,18 @@ def test_a_hub_that_is_busy_is_asked_again(claim: Claim) -> None:
     assert [each["problem"] for each in found["shown"] if each["problem"]] == [
         "it answers 429"
     ]
+
+
+def test_a_hub_from_which_nothing_comes_is_told_while_the_library_retries(
+    claim: Claim,
+) -> None:
+    claim.hub.troubles = [Trouble("/resolve/", 503, times=2)]
+    found = claim.fill()
+    assert "folder" in found
+    assert "no bytes come from the hub" in {
+        each["problem"] for each in found["shown"]
+    }
+    assert found["shown"][-1]["problem"] is None
 
 
 OF_A_CLIENT = """
