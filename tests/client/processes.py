@@ -176,8 +176,10 @@ class Client:
 
 
 @contextmanager
-def client(folder: Path, plan: Plan, *, shards: int = 1) -> Iterator[Client]:
-    """Run the client on a plan, in as many processes."""
+def client(
+    folder: Path, plan: Plan, *, shards: int = 1, hub: str | None = None
+) -> Iterator[Client]:
+    """Run the client on a plan, in as many processes; without `hub`, its URL, there is none."""
     together = (
         [
             f"--shards={shards}",
@@ -187,7 +189,7 @@ def client(folder: Path, plan: Plan, *, shards: int = 1) -> Iterator[Client]:
         if shards > 1
         else []
     )
-    with _pod(folder, plan, together) as running:
+    with _pod(folder, plan, together, hub=hub) as running:
         yield running
 
 
@@ -212,7 +214,12 @@ def client_of_two_pods(
 
 @contextmanager
 def _pod(
-    folder: Path, plan: Plan, arguments: Sequence[str], *, index: int = 0
+    folder: Path,
+    plan: Plan,
+    arguments: Sequence[str],
+    *,
+    index: int = 0,
+    hub: str | None = None,
 ) -> Iterator[Client]:
     folder.mkdir(exist_ok=True)
     file = folder / "plan.json"
@@ -228,7 +235,7 @@ def _pod(
         env={
             **os.environ,
             "PYTHONPATH": str(CLIENT_ROOT),
-            "HF_HUB_OFFLINE": "1",
+            **({"HF_HUB_OFFLINE": "1"} if hub is None else {"HF_ENDPOINT": hub}),
             TERMINATION_LOG_VARIABLE: str(termination_log),
             INDEX_VARIABLE: str(index),
         },

@@ -10,9 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client.processes import CLIENT_ROOT, TINY_MODEL, VLLM_PYTHON
+from benchrun_client.contract import ModelCache
+from client.processes import (
+    CLIENT_ROOT,
+    TINY_MODEL,
+    VLLM_PYTHON,
+    client,
+    free_port,
+    simulator,
+)
 from kit.model_hub import Shelf, Trouble, serving
 from kit.polling import polling
+from unit.client.plans import plan
 
 WEIGHTS = 2_000_000
 FILES = {
@@ -352,3 +361,32 @@ def test_the_tokenizer_comes_from_the_claim_and_says_its_commit(
     assert context == json.loads((TINY_MODEL / "config.json").read_text()).get(
         "max_position_embeddings"
     )
+
+
+def test_a_client_of_two_processes_fills_the_claim_once_and_measures(
+    claim: Claim, tmp_path: Path
+) -> None:
+    weights = os.urandom(WEIGHTS)
+    tiny = {path.name: path.read_bytes() for path in TINY_MODEL.iterdir()}
+    commit = claim.hub.put({**tiny, "extra.safetensors": weights})
+    port = free_port()
+    cache = ModelCache(
+        claim="models", directory=str(claim.directory), repository="org/tiny"
+    )
+    target = {
+        "base_url": f"http://127.0.0.1:{port}",
+        "tokenizer": "org/tiny",
+        "cache": cache,
+    }
+    asked = plan(target=target)
+    with (
+        simulator(port=port),
+        client(tmp_path / "pod", asked, shards=2, hub=claim.url) as running,
+    ):
+        (record,), progress = running.pull_all()
+    assert claim.hub.handed_out["extra.safetensors"] == WEIGHTS
+    assert progress.phase == "Done"
+    assert progress.model is not None
+    assert (progress.model.state, progress.model.commit) == ("Complete", commit)
+    assert record.tokenizer_commit == commit
+    assert record.plan_digest == asked.digest()
