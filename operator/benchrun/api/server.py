@@ -171,7 +171,10 @@ class HubSource(base.SpecModel):
         None, description="Hub token for gated models; becomes HF_TOKEN."
     )
     endpoint: (
-        Annotated[str, Field(max_length=512, pattern=r"^https?://[^/]+.*$")] | None
+        Annotated[
+            str, Field(max_length=512, pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*)?$")
+        ]
+        | None
     ) = None
     """URL of another hub or a mirror; becomes HF_ENDPOINT."""
     cache_claim: base.ObjectName | None = None

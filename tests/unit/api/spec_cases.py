@@ -954,6 +954,10 @@ REFUSED: dict[str, Refused] = {
         "spec.model.source.hub.cacheClaim",
         {"model.source": {"hub": {"cacheClaim": "Models"}}},
     ),
+    "password in the URL of a hub": Refused(
+        "spec.model.source.hub.endpoint",
+        {"model.source": {"hub": {"endpoint": "https://user:secret@hub.example"}}},
+    ),
     "hub that is no URL": Refused(
         "spec.model.source.hub.endpoint",
         {"model.source": {"hub": {"endpoint": "hub.example"}}},
