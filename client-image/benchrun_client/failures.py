@@ -19,6 +19,10 @@ BadInput = Literal[
     "TokenizerNotFound",
     "TokenizerUnusable",
     "ModelGated",
+    "ModelNotFound",
+    "CommitMismatch",
+    "CacheClaimFull",
+    "CacheClaimReadOnly",
     "ChatTemplateInvalid",
     "DatasetNotFound",
     "DatasetInvalid",
@@ -28,6 +32,8 @@ BadInput = Literal[
 ]
 """Reasons caused by the user's input; the same plan will fail again."""
 Trouble = Literal[
+    "HubUnavailable",
+    "CacheClaimFailed",
     "EndpointNotFound",
     "EndpointNotReady",
     "CertificateInvalid",

@@ -1,6 +1,7 @@
 """One run from plan to exit: the main thread of shard 0 or of the only process.
 
-read plan -> load tokenizer -> find data -> ready (the variables of the preparation end here)
+read plan -> fill the claim with the model -> load tokenizer -> find data -> ready
+                                               (here the variables of the preparation end)
 import the load engine, write the prompts          | meanwhile, in the background: wait for the
                                                    | servers, send them a first request
 warm up -> stage, stage, stage                     | meanwhile: serve records, make records
@@ -22,7 +23,7 @@ from typing import Any, NoReturn, TypeVar
 
 from pydantic import ValidationError
 
-from benchrun_client.contract import PROFILE_STAGE, Plan, Stage, seal
+from benchrun_client.contract import PROFILE_STAGE, Plan, Stage, Target, seal
 from benchrun_client.failures import (
     RunFailure,
     as_failure,
@@ -32,6 +33,7 @@ from benchrun_client.failures import (
 from benchrun_client.http_session import BackgroundLoop, open_session, tls_context
 from benchrun_client.load.vllm_benchmark import LoadEngine, VllmEngine
 from benchrun_client.measuring import Measuring
+from benchrun_client.model_cache import target_on_claim
 from benchrun_client.offline.engine_client import OfflineEngine
 from benchrun_client.preparation import Preparation
 from benchrun_client.processes import end_process
@@ -187,7 +189,8 @@ class ClientRun(BaseRun):
         plan = self._read_plan()
         if self._setup.shard.count > 1:
             self._gate = self._open_gate(plan)
-        counter, material = find_all(plan)
+        target = target_on_claim(plan.target, self._state.show_model)
+        counter, material = find_all(plan, target)
         self._preparation.end()
         tls = tls_context(plan.target.ca_file)
         self._state.ready = True
@@ -196,7 +199,7 @@ class ClientRun(BaseRun):
             wait_for_servers(plan, material, self._state, tls=tls)
         )
         self._record_process = self._background.run(RecordProcess.start())
-        writer = self._prompt_writer(plan)
+        writer = self._prompt_writer(plan, target)
         offline = (
             OfflineEngine(chat_template=counter.chat_template)
             if plan.target.offline
@@ -310,7 +313,7 @@ class ClientRun(BaseRun):
         self._state.begin(run_uid=plan.run_uid, token_digest=plan.token_digest)
         return plan
 
-    def _prompt_writer(self, plan: Plan) -> PromptWriter | None:
+    def _prompt_writer(self, plan: Plan, target: Target) -> PromptWriter | None:
         if not any(is_written_late(plan, search) for search in plan.searches):
             return None
         # It loads the tokenizer once more, and never connects to a server.
@@ -318,7 +321,7 @@ class ClientRun(BaseRun):
             PromptWriter.start(self._preparation.environment)
         )
         # While vLLM is imported here.
-        self._watched(writer.read_tokenizer(plan.target))
+        self._watched(writer.read_tokenizer(target))
         return writer
 
     def _hand_over(self, raw: RawStage) -> None:
@@ -373,13 +376,14 @@ def freeze_heap() -> None:
     gc.freeze()
 
 
-def find_all(plan: Plan) -> tuple[TokenCounter, Material]:
+def find_all(plan: Plan, target: Target) -> tuple[TokenCounter, Material]:
     """Find everything that can be missing, before a server is started for this run.
 
-    Returns the tokenizer, and the rows and words for prompts. Raises RunFailure.
+    `target` is the plan's, with the tokenizer where this client finds it. Returns the tokenizer,
+    and the rows and words for prompts. Raises RunFailure.
     """
-    counter = load_tokenizer(plan.target)
-    context = longest_context(plan.target.tokenizer)
+    counter = load_tokenizer(target)
+    context = longest_context(target.tokenizer)
     bounds = (
         (context, "the model (config.json)"),
         (plan.target.context_tokens, "the server (--max-model-len)"),

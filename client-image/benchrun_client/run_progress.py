@@ -55,6 +55,14 @@ class RunProgress:
             self._move(**{moment: value})
         self._notify()
 
+    def show_model(self, files: contract.ModelFiles) -> None:
+        """Show how far the claim is filled with the model; nothing happens if that is no news."""
+        with self._lock:
+            if files == self._progress.model:
+                return
+            self._move(model=files)
+        self._notify()
+
     def count_answer(self) -> None:
         """Count one more answer in this stage.
 

@@ -184,8 +184,12 @@ def client(
     *,
     shards: int = 1,
     preparation: Mapping[str, str] | None = None,
+    hub: str | None = None,
 ) -> Iterator[Client]:
-    """Run the client on a plan, in as many processes, with variables for its preparation."""
+    """Run the client on a plan, in as many processes, with variables for its preparation.
+
+    Without `hub`, its URL, there is none.
+    """
     together = (
         [
             f"--shards={shards}",
@@ -198,7 +202,7 @@ def client(
     variables = preparation or {}
     dropped = [f"--preparation-env={','.join(variables)}"]
     with _pod(
-        folder, plan, [*together, *dropped], environment=variables
+        folder, plan, [*together, *dropped], environment=variables, hub=hub
     ) as running:
         yield running
 
@@ -230,6 +234,7 @@ def _pod(
     *,
     index: int = 0,
     environment: Mapping[str, str] | None = None,
+    hub: str | None = None,
 ) -> Iterator[Client]:
     folder.mkdir(exist_ok=True)
     file = folder / "plan.json"
@@ -245,7 +250,7 @@ def _pod(
         env={
             **os.environ,
             "PYTHONPATH": str(CLIENT_ROOT),
-            "HF_HUB_OFFLINE": "1",
+            **({"HF_HUB_OFFLINE": "1"} if hub is None else {"HF_ENDPOINT": hub}),
             TERMINATION_LOG_VARIABLE: str(termination_log),
             INDEX_VARIABLE: str(index),
             **(environment or {}),

@@ -78,6 +78,12 @@ from benchrun_client.contract.loads import (
     kind_of,
     spelled,
 )
+from benchrun_client.contract.model_files import (
+    FilesStart,
+    FilesState,
+    ModelCache,
+    ModelFiles,
+)
 from benchrun_client.contract.percentiles import Distribution, least_count
 from benchrun_client.contract.plan import (
     CONFIRMATION_ERROR,
@@ -230,6 +236,8 @@ __all__ = [
     "DrawnLengths",
     "Envelope",
     "Failure",
+    "FilesStart",
+    "FilesState",
     "GapCounts",
     "GapSample",
     "GapSlices",
@@ -245,6 +253,8 @@ __all__ = [
     "MixData",
     "MixPartData",
     "MixableData",
+    "ModelCache",
+    "ModelFiles",
     "NoPlateau",
     "Outcome",
     "Plan",

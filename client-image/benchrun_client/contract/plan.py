@@ -29,6 +29,7 @@ from benchrun_client.contract.loads import (
     SearchedLoad,
     UsersLoad,
 )
+from benchrun_client.contract.model_files import ModelCache
 from benchrun_client.contract.probability import ERROR
 from benchrun_client.engines import EngineName
 
@@ -235,6 +236,8 @@ class Target(Message):
     context_tokens: Tokens | None = None
     """Longest request that the server accepts, in tokens, if its arguments tell; longer rows are
     left out."""
+    cache: ModelCache | None = None
+    """The claim that the client fills with the model's files. None: there is none."""
     ca_file: LongText | None = None
     # vLLM's engine without its API server: takes a load as a whole (`benchrun_client.offline`).
     offline: bool = False
@@ -298,11 +301,11 @@ class Plan(Message):
     def to_json(self) -> str:
         """Return the plan as canonical JSON: sorted keys, no spaces.
 
-        Searches, profile, servers behind a proxy and chat template are left out where the plan has
-        none.
+        Searches, profile, servers behind a proxy, chat template and the claim for the model's files
+        are left out where the plan has none.
         """
         document = self.model_dump(mode="json", by_alias=True)
-        optional = {"profile", "searches", "behind", "chat_template"}
+        optional = {"profile", "searches", "behind", "chat_template", "cache"}
         for part in (document, document["target"]):
             for name in optional & part.keys():
                 if part[name] in (None, []):

@@ -8,11 +8,19 @@ must know of it.
 import hashlib
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, Field, StrictInt
 
-from benchrun_client.contract.base import Count, Hex, Message, Micros, in_short
+from benchrun_client.contract.base import (
+    Count,
+    Hex,
+    LeavesOut,
+    Message,
+    Micros,
+    in_short,
+)
+from benchrun_client.contract.model_files import ModelFiles
 from benchrun_client.contract.record import (
     MAX_PACKED_BYTES,
     MAX_RECORDS,
@@ -109,8 +117,10 @@ class Failure(Message):
     message: str = Field(max_length=2000)
 
 
-class ClientProgress(Message):
+class ClientProgress(LeavesOut):
     """The progress of the client; `version` grows when phase, stage or failure change."""
+
+    left_out: ClassVar[frozenset[str]] = frozenset({"model"})
 
     version: Count
     phase: ClientPhase
@@ -123,6 +133,7 @@ class ClientProgress(Message):
     first_request_unix_us: Micros | None = None
     warmup_us: Micros | None = None
     failure: Failure | None = None
+    model: ModelFiles | None = None  # None: no claim is filled with the model.
 
 
 class Delivery(Message):

@@ -15,6 +15,7 @@ from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import tls_context
 from benchrun_client.load.vllm_benchmark import Begun, Divided
 from benchrun_client.measuring import StageSender
+from benchrun_client.model_cache import target_on_claim
 from benchrun_client.record_process import RecordProcess, packed
 from benchrun_client.run import (
     BaseRun,
@@ -64,7 +65,8 @@ class ShardRun(BaseRun):
             self._watched(self._run_other(number))
             for number in self._setup.siblings
         ]
-        counter, material = find_all(plan)
+        target = target_on_claim(plan.target, self._state.show_model)
+        counter, material = find_all(plan, target)
         self._preparation.end()
         self._state.ready = True
         log.info("shard %d ready: plan, tokenizer and data found", shard.number)

@@ -60,6 +60,7 @@ class Reason:
     # while it goes on
     SUSPENDED = "Suspended"
     PREPARING_CLIENT = "PreparingClient"
+    DOWNLOADING_MODEL = "DownloadingModel"
     WAITING_FOR_NODE = "WaitingForNode"
     SCHEDULING_GATED = "SchedulingGated"
     SERVER_STARTING = "ServerStarting"

@@ -215,11 +215,21 @@ class SecretKeyRef(base.SpecModel):
 
 
 class HubSource(base.SpecModel):
-    """Server and client each download the files."""
+    """Server and client each download the files, unless there is a cacheClaim."""
 
     token_secret_ref: SecretKeyRef | None = Field(
         None, description="Hub token for gated models; becomes HF_TOKEN."
     )
+    endpoint: (
+        Annotated[
+            str, Field(max_length=512, pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*)?$")
+        ]
+        | None
+    ) = None
+    """URL of another hub or a mirror; becomes HF_ENDPOINT."""
+    cache_claim: base.ObjectName | None = None
+    """PersistentVolumeClaim that keeps the model at one commit. The client fills it before a server
+    exists; servers mount it, without hub and token."""
 
 
 class PvcSource(base.SpecModel):
@@ -269,6 +279,17 @@ class Model(base.SpecModel):
         base.Rule(
             cel="!has(self.revision) || has(self.source.hub)",
             message="revision needs source hub; remove it",
+        ),
+        base.Rule(
+            cel=(
+                "!has(self.source.hub) || !has(self.source.hub.cacheClaim) || "
+                "!has(self.tokenizer) || self.tokenizer.matches('^/')"
+            ),
+            message=(
+                "source.hub.cacheClaim keeps only the model's own repository: remove tokenizer, or "
+                "give it the path of a folder"
+            ),
+            path=".tokenizer",
         ),
     )
     name: Annotated[str, Field(min_length=1, max_length=256)]

@@ -207,6 +207,14 @@ class BenchmarkRunSpec(SpecModel):
             ),
             path=".cost",
         ),
+        Rule(
+            cel=(
+                "!has(self.endpoint) || !has(self.model.source.hub) || "
+                "!has(self.model.source.hub.cacheClaim)"
+            ),
+            message="cacheClaim needs a server that the run starts; with endpoint remove it",
+            path=".model.source.hub.cacheClaim",
+        ),
         *_DEVELOPMENT_MODES,
         Rule(
             cel=(
@@ -264,7 +272,9 @@ class BenchmarkRunSpec(SpecModel):
         False, description="End the run and free its GPU. Can't be undone."
     )
     pending_deadline_seconds: Deadline = Field(
-        0, description="Longest wait for a node (a GPU); 0 means no limit."
+        0,
+        description="Longest wait for a node (a GPU), and for a download to a cacheClaim; 0 means "
+        "no limit.",
     )
     startup_deadline_seconds: Deadline = 1800
     """Longest time from scheduled to healthy; 0 means no limit. Can only be lowered once the run is

@@ -6,7 +6,7 @@ A status is always under 100 kB; `truncated` names the lists that were cut.
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from benchrun_client.contract import Axis
+from benchrun_client.contract import Axis, FilesStart, FilesState
 from benchrun_client.engines import EngineName
 from pydantic import Field, WithJsonSchema
 
@@ -41,6 +41,9 @@ class Startup(StatusModel):
     warm_up_seconds: float | None = None
     """The rest of the engine's initialisation: profiling, KV cache, graph capture, warm-up; and
     compiling if vLLM does not report it separately."""
+    model: FilesStart | None = None
+    """Whether the claim of model.source.hub.cacheClaim had the model before this run. Absent: there
+    is no such claim."""
 
 
 Phase = Literal[
@@ -213,6 +216,38 @@ class ClientStatus(StatusModel):
     )
     defaults: Defaults
     """What the platform's defaults (the chart's runs) set in the client's pods beside the spec."""
+
+
+class ModelStatus(StatusModel):
+    """The model's files on the claim of model.source.hub.cacheClaim."""
+
+    state: FilesState
+    """Resolving: the hub is asked for the commit. Waiting: another run downloads it."""
+    commit: str | None = Field(
+        None, max_length=40, description="Commit that the servers are started with."
+    )
+    start: FilesStart | None = None
+    """Warm: the claim already had the commit. Cold: the run waited for its download."""
+    done_bytes: int = Field(0, description="Bytes that are there.")
+    total_bytes: int = Field(0, description="Bytes of the commit; 0: not known.")
+    problem: str | None = Field(
+        None, max_length=300, description="Why the download is tried again."
+    )
+    completed_time: Instant | None = Field(
+        None, description="When every file was there."
+    )
+
+    @property
+    def in_words(self) -> str:
+        """Return how far the claim is filled, for a sentence."""
+        if self.problem is not None:
+            return f"the download is tried again ({self.problem})"
+        if self.state == "Waiting":
+            return "another run downloads the model to this claim"
+        if self.state == "Downloading" and self.total_bytes:
+            done = f"{self.done_bytes / 1e9:.1f} of {self.total_bytes / 1e9:.1f} GB"
+            return f"{done} of the model are downloaded"
+        return "the hub is asked for the model's commit"
 
 
 class Progress(StatusModel):
@@ -642,6 +677,7 @@ class BenchmarkRunStatus(RunInstants):
         8, "The servers, one entry a role.", key="role"
     )
     client: ClientStatus | None = None
+    model: ModelStatus | None = None
     datasets: list[DatasetStatus] = entries(16, key="name")
     """What the prompts were made of, if a file or the hub was read."""
     cost: CostStatus | None = None

@@ -170,7 +170,14 @@ def status_changes(observed: Json, wanted: BaseModel) -> Json:
 
 def has_only_progress(observed: Json, patch: Json) -> bool:
     """Return whether a patch holds only progress and figures, so that its write can be delayed."""
-    if not patch.keys() <= {"live", "progress", "servers", "message", "conditions"}:
+    if not patch.keys() <= {
+        "live",
+        "progress",
+        "model",
+        "servers",
+        "message",
+        "conditions",
+    }:
         return False
     return "conditions" not in patch or _states(
         observed.get("conditions")

@@ -34,6 +34,11 @@ def current_step(
         why = (
             state.client_pod.unschedulable if state.client_pod is not None else None
         )
+        files = state.status.model
+        if files is not None and files.state != "Complete":
+            return PhaseStep(
+                "Preparing", api.Reason.DOWNLOADING_MODEL, files.in_words
+            )
         message = (
             f"the client waits for a node: {why}"
             if why

@@ -159,7 +159,7 @@ def _server(state: RunState) -> list[Manifest]:
 
     The Services come with the client, which resolves their names. The workloads come only when the
     client is ready and has answered this operator: a client that has not answered yet may have
-    measured already.
+    measured already. With a claim for the model, the client has also said at which commit it is.
     """
     owner = state.owner
     context = state.facts.context
@@ -168,7 +168,7 @@ def _server(state: RunState) -> list[Manifest]:
     limit = context.max_hold_seconds
     started = plan.server_roles(
         owner,
-        state.spec,
+        state.served_spec,
         client_image=image,
         pull_policy=policy,
         max_hold_seconds=limit,
@@ -177,7 +177,7 @@ def _server(state: RunState) -> list[Manifest]:
     workloads = [
         plan.workload(owner, role)
         for role in started
-        if state.client_ready and state.client_heard
+        if state.client_ready and state.client_heard and state.model_is_there
     ]
     return [*(plan.service(owner, role) for role in started), *workloads]
 

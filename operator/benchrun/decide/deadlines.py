@@ -1,6 +1,7 @@
 """The deadlines of a run and the instants from which they are counted.
 
-Instants are noted in the status. Three deadlines are counted from them: waiting for a node,
+Instants are noted in the status, and with them how far the client has filled a claim with the
+model. Three deadlines are counted from them: waiting for a node,
 starting, running. A deadline of 0 is no limit.
 """
 
@@ -8,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from benchrun import names
-from benchrun.api import Condition, Reason, find_condition, timestamp
+from benchrun.api import Condition, ModelStatus, Reason, find_condition, timestamp
 from benchrun.decide.refusals import no_pod, refusal, why_unmade
 from benchrun.decide.run_state import RunState
 from benchrun.observe import Diagnosis, Pod, diagnosed, instant
@@ -50,6 +51,7 @@ def noticed(state: RunState) -> RunState:
     update = {
         "accepted_time": status.accepted_time or timestamp(now),
         "estimate": status.estimate or estimate(state.spec),
+        "model": _model_status(state),
         "scheduled_time": status.scheduled_time
         or (timestamp(scheduled) if scheduled is not None else None),
         "server_ready_time": status.server_ready_time
@@ -58,6 +60,27 @@ def noticed(state: RunState) -> RunState:
         or (timestamp(began) if began is not None else None),
     }
     return replace(state, status=status.model_copy(update=update))
+
+
+def _model_status(state: RunState) -> ModelStatus | None:
+    """Return how far the claim is filled with the model, by the client's last answer.
+
+    An instant of the client's clock is bounded by acceptance and by now. Once complete it is kept.
+    """
+    old = state.status.model
+    heard = state.collected.client.progress
+    files = heard.model if heard is not None else None
+    if files is None or (old is not None and old.state == "Complete"):
+        return old
+    completed = believed(
+        from_unix_us(files.completed_unix_us),
+        first_seen=state.now,
+        not_before=instant(state.status.accepted_time),
+    )
+    return ModelStatus(
+        **files.model_dump(exclude={"completed_unix_us"}),
+        completed_time=timestamp(completed) if completed is not None else None,
+    )
 
 
 def from_unix_us(micros: int | None) -> datetime | None:
@@ -153,7 +176,24 @@ def _client_start(state: RunState) -> Deadline | None:
         f"the client was not ready within startupDeadlineSeconds ({seconds} s): "
         f"{_why(pod.waiting_message, *_waits_for(pod))}"
     )
-    return _deadline(Reason.STARTUP_DEADLINE, _made(state, pod), seconds, message)
+    since = _made(state, pod)
+    if (files := state.status.model) is not None:
+        if files.state != "Complete":
+            return _download(state, files, since)
+        since = instant(files.completed_time) or since
+    return _deadline(Reason.STARTUP_DEADLINE, since, seconds, message)
+
+
+def _download(
+    state: RunState, files: ModelStatus, since: datetime | None
+) -> Deadline | None:
+    """Return the deadline of a download. No GPU waits for it, so it is that of waiting."""
+    seconds = state.spec.pending_deadline_seconds
+    message = (
+        f"the model was not on the claim within pendingDeadlineSeconds ({seconds} s): "
+        f"{files.in_words}; raise the deadline, or fill the claim before"
+    )
+    return _deadline(Reason.PENDING_DEADLINE, since, seconds, message)
 
 
 def _made(state: RunState, pod: Pod) -> datetime | None:

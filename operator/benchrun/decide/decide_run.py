@@ -106,7 +106,9 @@ def decide(facts: Facts) -> Decision:
         # The clock of the deadlines stands still: it starts anew with the run.
         seen = _with_step(state, step)
         gone = create_and_release.release_client(state)
-        seen = seen.model_copy(update={"accepted_time": None, "blocked": None})
+        seen = seen.model_copy(
+            update={"accepted_time": None, "blocked": None, "model": None}
+        )
         return Decision(status=seen, delete=gone, events=_step_events(state, step))
     state = early_endings.with_blocked(state)
     server = early_endings.server_diagnosis(state)
@@ -148,7 +150,7 @@ def _go_on(
         "progress": progress(state),
         "live": live(state.collected.samples.recent, state.now)
         or state.status.live,
-        "truncated": server_status.truncations(state.spec, statuses),
+        "truncated": server_status.truncations(state.served_spec, statuses),
     }
     status = _with_step(state, step).model_copy(update=update)
     return Decision(
@@ -576,7 +578,7 @@ def _ended(
         "judge_attempts": None,
         "truncated": [
             *found.truncated,
-            *server_status.truncations(state.spec, servers),
+            *server_status.truncations(state.served_spec, servers),
             *missing,
         ],
         "results_ref": f"{names.LABEL_RUN_UID}={state.owner.uid}"

@@ -24,6 +24,8 @@ from benchrun.plan import (
     Applied,
     Owner,
     applied_to,
+    at_commit,
+    cache_of,
     division_of,
     most_probe_stages,
     nodes,
@@ -363,6 +365,24 @@ class RunState(Possessions):
         return self.status.server_ready_time is not None or ready.issuperset(
             range(division_of(self.effective).pods)
         )
+
+    @property
+    def model_is_there(self) -> bool:
+        """Return whether a server would find its model: on the claim, or by itself."""
+        files = self.status.model
+        return cache_of(self.spec.model) is None or (
+            files is not None
+            and files.state == "Complete"
+            and files.commit is not None
+        )
+
+    @property
+    def served_spec(self) -> BenchmarkRunSpec:
+        """Return the spec with the commit that the client has put on the claim, if there is one."""
+        files = self.status.model
+        if files is None or not self.model_is_there:
+            return self.spec
+        return at_commit(self.spec, files.commit)
 
     @cached_property
     def server_pods(self) -> tuple[Pod, ...]:

@@ -379,6 +379,7 @@ def _startup(state: RunState, pod: Pod) -> api.Startup | None:
         load_seconds=found.phases.load,
         compile_seconds=found.phases.compile,
         warm_up_seconds=found.phases.warm_up,
+        model=None if state.status.model is None else state.status.model.start,
     )
 
 

@@ -452,7 +452,9 @@ def unschedulable(evidence: Evidence) -> Diagnosis | None:
             if evidence.pod.role == ROLE_CLIENT
             else ""
         )
-        places = f"{data}spec.model.source.pvc and {place.pod}.volumes"
+        places = (
+            f"{data}spec.model.source (pvc, hub.cacheClaim) and {place.pod}.volumes"
+        )
         remedy = f"The run continues when the claim exists and has its volume; check {places}."
     else:
         remedy = (

@@ -28,6 +28,8 @@ from benchrun.plan.client_plan import (
 )
 from benchrun.plan.mounted_files import (
     TEMPLATE_FILE,
+    at_commit,
+    cache_of,
     data_files,
     model_path,
     served_name,
@@ -136,8 +138,10 @@ __all__ = [
     "answering_servers",
     "applied_fields",
     "applied_to",
+    "at_commit",
     "attempts",
     "block_of",
+    "cache_of",
     "client_data",
     "client_job",
     "client_sampling",

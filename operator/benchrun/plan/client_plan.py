@@ -13,6 +13,7 @@ from benchrun.plan.child_objects import Owner
 from benchrun.plan.mounted_files import (
     CA_FILE,
     TEMPLATE_FILE,
+    cache_of,
     data_in_plan,
     model_path,
     served_name,
@@ -178,6 +179,7 @@ def _target(
         # Another tokenizer is another repository: the model's revision does not exist there.
         "tokenizer_revision": model.revision if model.tokenizer is None else None,
         "chat_template": TEMPLATE_FILE if spec.chat_template is not None else None,
+        "cache": cache_of(model),
     }
     if spec.endpoint is None:
         front = front_role(spec)

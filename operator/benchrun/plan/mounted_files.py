@@ -7,15 +7,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from benchrun_client.contract import DataFile, S3Object
+from benchrun_client.contract import DataFile, ModelCache, S3Object
 
 from benchrun import names
-from benchrun.api import ChatTemplate, DatasetFile, Endpoint, Model, Workload
+from benchrun.api import (
+    BenchmarkRunSpec,
+    ChatTemplate,
+    DatasetFile,
+    Endpoint,
+    HubSource,
+    Model,
+    Workload,
+)
 from benchrun.plan.child_objects import Mounted, Owner, mounted_at
 
 DATA_DIRECTORY = "/data"
 # Mount path of the model, the same in server and client.
 MODEL_DIRECTORY = "/model"
+# Mount path of the claim that keeps models, the same in server and client.
+CACHE_DIRECTORY = "/model-cache"
 TEMPLATE_DIRECTORY = "/etc/benchrun-template"
 TEMPLATE_KEY = "chat-template.jinja"
 # The chat template, at the same place in server and client.
@@ -165,8 +175,48 @@ def model_path(model: Model) -> str:
     return model.name
 
 
+def cache_of(model: Model) -> ModelCache | None:
+    """Return the claim that keeps the model, as the client's plan has it; None: there is none."""
+    hub = model.source.hub
+    if hub is None or hub.cache_claim is None:
+        return None
+    return ModelCache(
+        claim=hub.cache_claim,
+        directory=CACHE_DIRECTORY,
+        repository=model.name,
+        revision=model.revision,
+    )
+
+
+def at_commit(spec: BenchmarkRunSpec, commit: str | None) -> BenchmarkRunSpec:
+    """Return the spec with the commit as the model's revision; None leaves it unchanged."""
+    if commit is None:
+        return spec
+    model = spec.model.model_copy(update={"revision": commit})
+    return spec.model_copy(update={"model": model})
+
+
+def served_model_files(model: Model) -> Mounted:
+    """Return what gives a server the model: of a claim that the client has filled only the files.
+
+    The claim is read-only for the container alone: a volume that is read-only as a whole may not be
+    attached to a node where the client writes to it.
+    """
+    cache = cache_of(model)
+    if cache is None:
+        return model_files(model)
+    offline = {"HF_HUB_CACHE": f"{CACHE_DIRECTORY}/hub", "HF_HUB_OFFLINE": "1"}
+    env = tuple({"name": name, "value": value} for name, value in offline.items())
+    return replace(_cache_mount(cache, read_only=True), env=env)
+
+
+def _cache_mount(cache: ModelCache, *, read_only: bool) -> Mounted:
+    volume = {"persistentVolumeClaim": {"claimName": cache.claim}}
+    return mounted_at(CACHE_DIRECTORY, "model-cache", volume, read_only=read_only)
+
+
 def model_files(model: Model) -> Mounted:
-    """Return what a pod needs to read the model: a volume, or the variable with a hub token."""
+    """Return what a pod needs to read the model: a volume, or the variables of the hub."""
     source = model.source
     if source.pvc is not None:
         return mounted_at(MODEL_DIRECTORY, "model", _claim(source.pvc.claim_name))
@@ -176,11 +226,26 @@ def model_files(model: Model) -> Mounted:
             "model",
             {"image": {"reference": source.image_volume.reference}},
         )
-    token = source.hub.token_secret_ref if source.hub is not None else None
-    return Mounted(
-        env=(_from_secret("HF_TOKEN", name=token.name, key=token.key),)
-        if token is not None
-        else ()
+    if source.hub is None:
+        return Mounted()
+    cache = cache_of(model)
+    mounted = Mounted() if cache is None else _cache_mount(cache, read_only=False)
+    return replace(mounted, env=_of_hub(source.hub))
+
+
+def _of_hub(hub: HubSource) -> tuple[dict[str, Any], ...]:
+    token = hub.token_secret_ref
+    return (
+        *(
+            (_from_secret("HF_TOKEN", name=token.name, key=token.key),)
+            if token is not None
+            else ()
+        ),
+        *(
+            ({"name": "HF_ENDPOINT", "value": hub.endpoint},)
+            if hub.endpoint is not None
+            else ()
+        ),
     )
 
 

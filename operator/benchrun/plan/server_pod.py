@@ -17,8 +17,8 @@ from benchrun.plan import child_objects
 from benchrun.plan.child_objects import Owner
 from benchrun.plan.mounted_files import (
     TEMPLATE_FILE,
-    model_files,
     model_path,
+    served_model_files,
     served_name,
     template_files,
 )
@@ -77,7 +77,7 @@ def engine_pod(
     `capabilities` and `user_from_namespace` are the platform's.
     """
     engine = spec.engine
-    model = model_files(spec.model)
+    model = served_model_files(spec.model)
     command = started_command(spec)
     template = template_files(
         owner, spec.chat_template if spec.offline is None else None

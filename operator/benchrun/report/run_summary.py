@@ -41,8 +41,8 @@ def startup_text(server: ServerStatus) -> str:
     """Return how long each part of a server's start took; empty if nothing is known.
 
     An example is `pod 40 s (image 31 s), download 20 s, load 9.4 s, compile 22 s, warm-up 15 s,
-    other 18 s`. Other is the rest of the time until the server is ready: Python, imports, files of
-    the model, and the wait for the first healthy answer.
+    other 18 s, claim warm`. The claim is that of the model. Other is the rest of the time until the
+    server is ready: Python, imports, files of the model, and the wait for the first healthy answer.
     """
     if (startup := server.startup) is None:
         return ""
@@ -65,6 +65,8 @@ def startup_text(server: ServerStatus) -> str:
     rest = (server.seconds_to_ready or 0.0) - sum(known.values())
     if "pod" in known and rest >= LEAST_OTHER_SECONDS:
         texts["other"] = f"other {_seconds(rest)}"
+    if startup.model is not None:
+        texts["model"] = f"claim {startup.model.lower()}"
     return ", ".join(texts.values())
 
 

@@ -192,8 +192,8 @@ def _resolve(
     environment: Mapping[str, str],
 ) -> Settings:
     model = found.model_tag or found.model or DEFAULT_MODEL
-    _check_source(model, environment)
-    config = _config(Path(model))
+    folder = _model_folder(model, found.revision or "main", environment)
+    config = _config(folder)
     max_model_len = _max_model_len(
         found.max_model_len, config.get("max_position_embeddings"), environment
     )
@@ -242,7 +242,7 @@ def _resolve(
         log_stats=not found.disable_log_stats,
         prompt_tokens_details=found.enable_prompt_tokens_details,
         request_log=found.sim_log_requests,
-        tokenizer_folder=Path(found.tokenizer or model),
+        tokenizer_folder=Path(found.tokenizer or folder),
         faults=sim_flags.faults(found),
         declared=declared,
     )
@@ -267,24 +267,27 @@ def _api_keys(
     return tuple(key for key in keys if key)
 
 
-def _check_source(model: str, environment: Mapping[str, str]) -> None:
-    """Raise Refusal if a model cannot be loaded.
+def _model_folder(
+    model: str, revision: str, environment: Mapping[str, str]
+) -> Path:
+    """Return where a model's files are; of a hub that would be asked, a folder of its name.
 
-    A path must be a folder; without the hub a name must be in its cache.
+    Raises Refusal if a path is no folder, or if a name is not in the cache while the hub is off.
     """
     if Path(model).is_dir():
-        return
+        return Path(model)
     if model.startswith("/"):
         raise model_folder_missing(model)
-    cache = (
-        Path(environment.get("HF_HOME", "~/.cache/huggingface")).expanduser()
-        / "hub"
-    )
-    if (
-        environment.get("HF_HUB_OFFLINE") == "1"
-        and not (cache / f"models--{model.replace('/', '--')}").is_dir()
-    ):
+    if environment.get("HF_HUB_OFFLINE") != "1":
+        return Path(model)
+    home = Path(environment.get("HF_HOME", "~/.cache/huggingface")).expanduser()
+    cache = Path(environment.get("HF_HUB_CACHE", home / "hub"))
+    stored = cache / f"models--{model.replace('/', '--')}"
+    named = stored / "refs" / revision
+    commit = named.read_text() if named.is_file() else revision
+    if not (folder := stored / "snapshots" / commit).is_dir():
         raise model_not_cached()
+    return folder
 
 
 def _config(folder: Path) -> dict[str, Any]:

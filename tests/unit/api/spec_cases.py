@@ -933,6 +933,35 @@ REFUSED: dict[str, Refused] = {
         },
         "revision needs source hub",
     ),
+    "claim for the model and a tokenizer from elsewhere": Refused(
+        "spec.model.tokenizer",
+        {
+            "model.source": {"hub": {"cacheClaim": "models"}},
+            "model.tokenizer": "a/b",
+        },
+        "keeps only the model's own repository",
+    ),
+    "claim for the model of an endpoint": Refused(
+        "spec.model.source.hub.cacheClaim",
+        {
+            "server": absent(),
+            "endpoint": {"url": "http://llm"},
+            "model.source": {"hub": {"cacheClaim": "models"}},
+        },
+        "cacheClaim needs a server that the run starts",
+    ),
+    "claim for the model with a capital": Refused(
+        "spec.model.source.hub.cacheClaim",
+        {"model.source": {"hub": {"cacheClaim": "Models"}}},
+    ),
+    "password in the URL of a hub": Refused(
+        "spec.model.source.hub.endpoint",
+        {"model.source": {"hub": {"endpoint": "https://user:secret@hub.example"}}},
+    ),
+    "hub that is no URL": Refused(
+        "spec.model.source.hub.endpoint",
+        {"model.source": {"hub": {"endpoint": "hub.example"}}},
+    ),
     "relative model path": Refused(
         "spec.model.source.path.path",
         {"model.source": {"path": {"path": "models"}}},

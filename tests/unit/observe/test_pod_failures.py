@@ -322,7 +322,7 @@ def test_a_claim_that_is_missing_is_named_with_the_fields_that_name_claims() -> 
     message = (
         '0/1 nodes are available: persistentvolumeclaim "none" not found. not found'
     )
-    pod = "spec.model.source.pvc and spec.{}.pod.volumes."
+    pod = "spec.model.source (pvc, hub.cacheClaim) and spec.{}.pod.volumes."
     for found, fields in (
         (
             diagnose_client([pending(message, role="client")], None, VLLM),

@@ -38,6 +38,19 @@ CASES: dict[str, Json] = {
             "source": {"hub": {"tokenSecretRef": {"name": "hf"}}},
         }
     ),
+    "hub-cache": spec_body(
+        model={
+            "name": "meta-llama/Llama-3.1-8B",
+            "revision": "main",
+            "source": {
+                "hub": {
+                    "tokenSecretRef": {"name": "hf"},
+                    "endpoint": "https://hub.example",
+                    "cacheClaim": "models",
+                }
+            },
+        }
+    ),
     "pvc": spec_body(
         model={
             "name": "qwen",

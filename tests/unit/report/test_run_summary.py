@@ -400,6 +400,7 @@ WHOLE = Startup(
         ("load 3 s", 60.0, Startup(load_seconds=3.0)),
         ("pod 3 s, load 4 s", 6.5, Startup(pod_seconds=3.0, load_seconds=4.0)),
         ("pod 3 s", None, Startup(pod_seconds=3.0)),
+        ("pod 3 s, claim warm", 3.0, Startup(pod_seconds=3.0, model="Warm")),
         ("", 60.0, Startup()),
         ("", 60.0, None),
     ],

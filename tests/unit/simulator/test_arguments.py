@@ -63,6 +63,21 @@ def test_the_given_model_is_served() -> None:
     assert settings.timing.first_token_seconds == pytest.approx(0.08)
 
 
+def test_without_the_hub_a_model_is_its_commit_in_the_cache(tmp_path: Path) -> None:
+    stored = tmp_path / "models--org--tiny"
+    (stored / "snapshots" / "abc").mkdir(parents=True)
+    (stored / "refs").mkdir()
+    (stored / "refs" / "main").write_text("abc")
+    offline = {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(tmp_path)}
+    for asked in (["--revision=abc"], []):
+        found = parse(["serve", "org/tiny", *asked], environment=offline)
+        assert found.served_names == ("org/tiny",)
+        assert found.root == "org/tiny"
+        assert found.tokenizer_folder == stored / "snapshots" / "abc"
+    with pytest.raises(Refusal):
+        parse(["serve", "org/tiny", "--revision=abd"], environment=offline)
+
+
 def test_other_flags_of_vllm_are_taken_and_reported() -> None:
     settings = parsed(
         *(

@@ -1,0 +1,196 @@
+"""What is on a claim: markers that can't lie, bytes under way, and the lease of who downloads."""
+
+import errno
+import json
+from pathlib import Path
+
+import pytest
+from benchrun_client.contract import ClientProgress, ModelCache, ModelFiles
+from benchrun_client.fill_lease import FillLease
+from benchrun_client.hub import (
+    RemoteFile,
+    is_about_disk,
+    is_commit,
+    why_not_written,
+)
+from benchrun_client.model_cache import Shelf, target_on_claim, wanted_files
+from benchrun_client.run_progress import RunProgress
+from kit.polling import polling
+from unit.client.plans import plan
+
+COMMIT = "0123456789abcdef" * 2 + "01234567"
+FILES = (RemoteFile("config.json", 2, "c0"), RemoteFile("m.safetensors", 10, "50"))
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    """A claim with both files of the commit, and no marker."""
+    cache = ModelCache(
+        claim="models", directory=str(tmp_path), repository="org/tiny"
+    )
+    shelf = Shelf(cache)
+    for folder in (shelf.blobs, shelf.notes, shelf.snapshot(COMMIT)):
+        folder.mkdir(parents=True)
+    for file in FILES:
+        blob = shelf.blobs / file.blob
+        blob.write_bytes(b"x" * file.size)
+        (shelf.snapshot(COMMIT) / file.path).symlink_to(blob)
+    return shelf
+
+
+def names(*paths: str) -> list[str]:
+    return [f.path for f in wanted_files([RemoteFile(p, 1, p) for p in paths])]
+
+
+def test_of_weights_in_several_formats_those_that_servers_read_are_wanted() -> None:
+    others = ["pytorch_model.bin", "model.onnx", "original/c.00.pth", "tf_model.h5"]
+    assert names("a.json", "m-1.safetensors", *others) == [
+        "a.json",
+        "m-1.safetensors",
+    ]
+    assert names("a.json", *others) == ["a.json", *others]
+
+
+def test_a_commit_is_complete_only_with_its_marker_and_every_file(
+    shelf: Shelf,
+) -> None:
+    assert shelf.complete(COMMIT) is None
+    shelf.mark(COMMIT, FILES, tool="a tool")
+    marker = shelf.complete(COMMIT)
+    assert marker is not None
+    assert dict(marker.files) == {"config.json": 2, "m.safetensors": 10}
+    assert [path.name for path in shelf.notes.iterdir()] == [f"{COMMIT}.json"]
+
+    (shelf.blobs / "50").write_bytes(b"half")
+    assert shelf.complete(COMMIT) is None
+    (shelf.blobs / "50").unlink()
+    assert shelf.complete(COMMIT) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[" * 10_000, '{"schema": "benchrun.model-cache/2"}']
+)
+def test_a_marker_that_cannot_be_read_is_none(shelf: Shelf, text: str) -> None:
+    shelf.marker(COMMIT).write_text(text)
+    assert shelf.complete(COMMIT) is None
+
+
+def test_a_marker_of_another_commit_is_none(shelf: Shelf) -> None:
+    shelf.mark(COMMIT, FILES, tool="a tool")
+    text = shelf.marker(COMMIT).read_text()
+    shelf.marker(COMMIT).write_text(text.replace(COMMIT, COMMIT[::-1]))
+    assert shelf.complete(COMMIT) is None
+
+
+def test_bytes_under_way_count_and_never_more_than_the_file_has(
+    shelf: Shelf,
+) -> None:
+    assert shelf.done_bytes(COMMIT, FILES) == 12
+    (shelf.snapshot(COMMIT) / "m.safetensors").unlink()
+    (shelf.blobs / "50").rename(shelf.blobs / "50.0a1b2c3d.incomplete")
+    (shelf.blobs / "50.0a1b2c3d.incomplete").write_bytes(b"123")
+    assert shelf.done_bytes(COMMIT, FILES) == 5
+    (shelf.blobs / "50.9a1b2c3d.incomplete").write_bytes(b"1" * 99)
+    assert shelf.done_bytes(COMMIT, FILES) == 12
+    shelf.sweep()
+    assert shelf.done_bytes(COMMIT, FILES) == 2
+
+
+def test_a_lease_has_one_holder_until_it_lets_go(tmp_path: Path) -> None:
+    first = FillLease(tmp_path / "lease")
+    second = FillLease(tmp_path / "lease")
+    assert first.take()
+    with first:
+        assert not second.take()
+    assert second.take()
+    with second:
+        pass
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_lease_without_a_beat_is_taken_and_its_old_holder_leaves_the_new_one(
+    tmp_path: Path,
+) -> None:
+    silent = FillLease(tmp_path / "lease", beat_seconds=1000)
+    assert silent.take()
+    heir = FillLease(tmp_path / "lease", stale_seconds=0)
+    assert heir.take()
+    with silent:
+        pass
+    assert not FillLease(tmp_path / "lease").take()
+    with heir:
+        pass
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_holder_that_beats_keeps_its_lease(tmp_path: Path) -> None:
+    path = tmp_path / "lease"
+    holder = FillLease(path, beat_seconds=0.01)
+    other = FillLease(path, stale_seconds=5)
+    assert holder.take()
+    with holder:
+        seen = {path.read_bytes()}
+        for _ in polling("three beats", seconds=20):
+            assert not other.take()
+            seen.add(path.read_bytes())
+            if len(seen) > 3:
+                break
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (errno.ENOSPC, "CacheClaimFull"),
+        (errno.EDQUOT, "CacheClaimFull"),
+        (errno.EROFS, "CacheClaimReadOnly"),
+        (errno.EACCES, "CacheClaimReadOnly"),
+        (errno.EIO, "CacheClaimFailed"),
+    ],
+)
+def test_an_error_of_the_disk_names_the_claim_and_its_field(
+    shelf: Shelf, number: int, reason: str
+) -> None:
+    failure = why_not_written(OSError(number, "words of the system"), shelf.cache)
+    assert failure.reason == reason
+    for part in ("models", "model.source.hub.cacheClaim", "words of the system"):
+        assert part in failure.message
+
+
+def test_what_is_about_the_disk_and_what_is_a_commit() -> None:
+    assert is_about_disk(RuntimeError("IO: No space left on device (os error 28)"))
+    assert not is_about_disk(OSError("read timed out"))
+    assert [
+        is_commit(r) for r in (COMMIT, COMMIT[:12], "main", COMMIT.upper())
+    ] == [
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+def test_progress_moves_only_for_news_of_the_model_and_leaves_it_out_without_one() -> (
+    None
+):
+    state = RunProgress()
+    assert "model" not in json.loads(state.progress().model_dump_json())
+    state.show_model(ModelFiles(state="Downloading", done_bytes=1))
+    version = state.progress().version
+    state.show_model(ModelFiles(state="Downloading", done_bytes=1))
+    assert state.progress().version == version
+    state.show_model(ModelFiles(state="Downloading", done_bytes=2))
+    assert state.progress().version == version + 1
+    read = ClientProgress.model_validate_json(state.progress().model_dump_json())
+    assert read.model == ModelFiles(state="Downloading", done_bytes=2)
+
+
+@pytest.mark.parametrize("commit", ["main", "--trust-remote-code", COMMIT.upper()])
+def test_a_client_can_name_nothing_but_a_commit(commit: str) -> None:
+    with pytest.raises(ValueError, match="commit"):
+        ModelFiles(state="Complete", commit=commit)
+
+
+def test_a_plan_without_a_claim_is_as_it_was() -> None:
+    given = plan()
+    assert "cache" not in json.loads(given.to_json())["target"]
+    assert target_on_claim(given.target, lambda _: None) is given.target
