@@ -4,6 +4,9 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 from benchrun_client.contract import DATASETS, DatasetFields
+from benchrun_client.datasets.random_words import WRITTEN_KINDS
+from benchrun_client.datasets.row_pools import ROW_KINDS
+from benchrun_client.datasets.run_datasets import is_drawn, refuse_unregistered
 
 STATED: dict[str, Any] = {
     "is_random_text": False,
@@ -66,3 +69,39 @@ def test_random_words_are_made_up_without_end_or_follow_a_trace() -> None:
         "prefixRepetition",
         "agent",
     }
+
+
+def test_a_new_kind_without_a_source_of_requests_is_refused_by_name() -> None:
+    stray = new_kind(**STATED)
+    with pytest.raises(TypeError, match=r"WebData .* ROW_KINDS.* it is in none$"):
+        refuse_unregistered((*DATASETS, stray))
+
+
+def test_a_kind_with_two_sources_of_requests_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    custom = next(data for data in DATASETS if data in ROW_KINDS)
+    random = next(data for data in DATASETS if data in WRITTEN_KINDS)
+    monkeypatch.setitem(ROW_KINDS, random, ROW_KINDS[custom])
+    with pytest.raises(TypeError, match="in ROW_KINDS and WRITTEN_KINDS$"):
+        refuse_unregistered(DATASETS)
+
+
+def test_exactly_what_is_written_of_random_words_is_not_read_before_the_server() -> (
+    None
+):
+    assert {data for data in DATASETS if data.is_random_text} == set(WRITTEN_KINDS)
+    kinds = {data.model_fields["kind"].default: data for data in DATASETS}
+    made_up = [kinds["random"](), kinds["agent"]()]
+    assert [is_drawn(data) for data in made_up] == [False, True]
+
+
+def test_what_is_made_up_without_end_has_a_longest_prompt_and_answer() -> None:
+    kinds = {data.model_fields["kind"].default: data for data in DATASETS}
+    examples = {
+        "random": {},
+        "prefixRepetition": {"prefixes": 1, "prefix_tokens": 5, "suffix_tokens": 3},
+    }
+    assert {k for k, data in kinds.items() if data.is_unlimited} == set(examples)
+    for name, fields in examples.items():
+        assert None not in kinds[name].model_validate(fields).longest
