@@ -1,7 +1,8 @@
 """`python -m dev.generate [--check] [ROOT]`: writes or checks the generated files.
 
-They are made from the API models and the pages of findings. The spec's rules are written first:
-everything else imports them, and is therefore imported only where it is rendered.
+They are made from the API models, the kinds of a run's objects and the pages of findings. The
+spec's rules are written first: everything else imports them, and is therefore imported only where
+it is rendered.
 """
 
 import argparse
@@ -28,6 +29,7 @@ RESULT_SCHEMA_FILE = "docs/reference/benchrun.result.v1.schema.json"
 FINDINGS_FILE = "docs/findings/README.md"
 EXPORTS_FILE = "docs/export.md"
 FAULTS_FILE = "docs/faults.md"
+CHILDREN_FILE = "charts/benchrun/templates/_children.tpl"
 FAULTS_MEASURED_FILE = "docs/faults.json"
 
 
@@ -152,6 +154,17 @@ def faults_page() -> str:
     return _PAGE.format(source=FAULTS_MEASURED_FILE) + faults_text(rows)
 
 
+def children_template() -> str:
+    """Return the chart's templates about the objects of runs."""
+    from dev import chart_children
+
+    source = "operator/benchrun/child_kinds.py"
+    return (
+        f"{{{{/* Generated from {source} by: {COMMAND} */}}}}\n"
+        + chart_children.children_template()
+    )
+
+
 def exports_page() -> str:
     """Return the page of exports, its table made anew from the summary of every format."""
     from benchrun.report.export.formats import FORMATS
@@ -181,6 +194,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     FINDINGS_FILE: findings_page,
     EXPORTS_FILE: exports_page,
     FAULTS_FILE: faults_page,
+    CHILDREN_FILE: children_template,
 }
 """Every generated file, by its path in the repository."""
 
