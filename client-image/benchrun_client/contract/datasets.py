@@ -72,6 +72,8 @@ class DatasetFields(Message):
     reads_hub: ClassVar[bool]
     # Whether rows that are too long for the model are left out.
     drops_long_rows: ClassVar[bool]
+    sends_again_in_spec: ClassVar[str] = ""
+    """CEL: whether `sends_again` is true, for the dataset `self` of a spec; empty: it never is."""
     rules_in_spec: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Rules between fields of a spec: a CEL expression, and the message if it is false."""
 
@@ -82,6 +84,9 @@ class DatasetFields(Message):
         missing = [name for name in asked if not hasattr(cls, name)]
         if getattr(cls.longest, "__isabstractmethod__", False):
             missing.append("longest")
+        may_send_again = cls.sends_again is not DatasetFields.sends_again
+        if may_send_again != bool(cls.sends_again_in_spec):
+            missing.append("both sends_again and sends_again_in_spec")
         if missing:
             raise TypeError(f"{cls.__name__} does not state {', '.join(missing)}")
 
@@ -135,6 +140,7 @@ class RandomData(DatasetFields, LeavesOut):
     left_out: ClassVar[frozenset[str]] = frozenset(
         {"version", "range_ratio", "rangeRatio"}
     )
+    sends_again_in_spec = "has(self.seed)"
     is_random_text = True
     is_unlimited = True
     reads_hub = False
@@ -340,6 +346,7 @@ class ShareGPTData(DatasetFields, LeavesOut):
     """
 
     left_out: ClassVar[frozenset[str]] = frozenset({"seed"})
+    sends_again_in_spec = "has(self.seed)"
     is_random_text = False
     is_unlimited = False
     reads_hub = False
@@ -431,6 +438,7 @@ class TextsData(DatasetFields, LeavesOut):
     """
 
     left_out: ClassVar[frozenset[str]] = frozenset({"order"})
+    sends_again_in_spec = "has(self.order) && self.order == 'File'"
     rules_in_spec = (
         (
             "self.outputTokensPerText * self.textsPerPrompt <= 1000000",

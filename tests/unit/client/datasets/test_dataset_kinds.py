@@ -17,6 +17,9 @@ STATED: dict[str, Any] = {
 }
 
 
+PROPERTIES = ("longest", "sends_again")
+
+
 def new_kind(**members: Any) -> type[DatasetFields]:
     """Define a kind of dataset that nobody knows."""
     return type(
@@ -25,7 +28,7 @@ def new_kind(**members: Any) -> type[DatasetFields]:
         {
             "__module__": __name__,
             "__annotations__": {"kind": Literal["web"]}
-            | {name: ClassVar[bool] for name in members if name != "longest"},
+            | {name: ClassVar[bool] for name in members if name not in PROPERTIES},
             "kind": "web",
             **members,
         },
@@ -83,7 +86,7 @@ def test_a_kind_with_two_sources_of_requests_is_refused(
     custom = next(data for data in DATASETS if data in ROW_KINDS)
     random = next(data for data in DATASETS if data in WRITTEN_KINDS)
     monkeypatch.setitem(ROW_KINDS, random, ROW_KINDS[custom])
-    with pytest.raises(TypeError, match="in ROW_KINDS and WRITTEN_KINDS$"):
+    with pytest.raises(TypeError, match=r"in ROW_KINDS and WRITTEN_KINDS$"):
         refuse_unregistered(DATASETS)
 
 
@@ -105,3 +108,20 @@ def test_what_is_made_up_without_end_has_a_longest_prompt_and_answer() -> None:
     assert {k for k, data in kinds.items() if data.is_unlimited} == set(examples)
     for name, fields in examples.items():
         assert None not in kinds[name].model_validate(fields).longest
+
+
+@pytest.mark.parametrize(
+    "half",
+    [
+        {"sends_again": property(lambda self: True)},
+        {"sends_again_in_spec": "has(self.seed)"},
+    ],
+)
+def test_what_is_sent_again_is_so_for_the_api_server_too(
+    half: dict[str, Any],
+) -> None:
+    """A rule of the spec asks for it, and would let a dataset pass that says it in Python alone."""
+    with pytest.raises(
+        TypeError, match=r"both sends_again and sends_again_in_spec$"
+    ):
+        new_kind(**STATED, **half)
