@@ -13,6 +13,7 @@ STATED: dict[str, Any] = {
     "is_unlimited": False,
     "reads_hub": True,
     "drops_long_rows": True,
+    "is_mixable": False,
     "longest": property(lambda self: (None, 7)),
 }
 
