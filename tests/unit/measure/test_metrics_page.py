@@ -3,7 +3,7 @@ refused."""
 
 from dataclasses import fields
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from benchrun.api import (
@@ -317,7 +317,7 @@ def test_every_source_of_a_figure_is_declared() -> None:
     "sources", [{}, {"sample": "running", "computed_from": "Scrapes"}]
 )
 def test_a_figure_without_exactly_one_source_is_refused(
-    sources: dict[str, str],
+    sources: dict[str, Any],
 ) -> None:
     with pytest.raises(TypeError, match=r"exactly one of sample, counters"):
         server_figures._figure("Nobody fills it in.", **sources)
