@@ -1,8 +1,8 @@
 """`python -m dev.generate [--check] [ROOT]`: writes or checks the generated files.
 
-They are made from the API models, the pages of findings, the chart's values and pyproject.toml.
-The spec's rules are written first: everything else imports them, and is therefore imported only
-where it is rendered.
+They are made from the API models, the kinds of a run's objects, the pages of findings, the chart's
+values and pyproject.toml. The spec's rules are written first: everything else imports them, and is
+therefore imported only where it is rendered.
 """
 
 import argparse
@@ -29,6 +29,7 @@ RESULT_SCHEMA_FILE = "docs/reference/benchrun.result.v1.schema.json"
 FINDINGS_FILE = "docs/findings/README.md"
 EXPORTS_FILE = "docs/export.md"
 FAULTS_FILE = "docs/faults.md"
+CHILDREN_FILE = "charts/benchrun/templates/_children.tpl"
 FAULTS_MEASURED_FILE = "docs/faults.json"
 CHART_FILE = "charts/benchrun/Chart.yaml"
 CHART_README_FILE = "charts/benchrun/README.md"
@@ -169,6 +170,17 @@ def chart_readme() -> str:
     return _PAGE.format(source=VALUES_FILE) + readme()
 
 
+def children_template() -> str:
+    """Return the chart's templates about the objects of runs."""
+    from dev import chart_children
+
+    source = "operator/benchrun/child_kinds.py"
+    return (
+        f"{{{{/* Generated from {source} by: {COMMAND} */}}}}\n"
+        + chart_children.children_template()
+    )
+
+
 def exports_page() -> str:
     """Return the page of exports, its table made anew from the summary of every format."""
     from benchrun.report.export.formats import FORMATS
@@ -200,6 +212,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     FAULTS_FILE: faults_page,
     CHART_FILE: chart_metadata,
     CHART_README_FILE: chart_readme,
+    CHILDREN_FILE: children_template,
 }
 """Every generated file, by its path in the repository."""
 

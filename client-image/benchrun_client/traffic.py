@@ -11,10 +11,10 @@ from itertools import chain, cycle, islice
 
 from benchrun_client import contract
 from benchrun_client.datasets.random_words import (
+    WRITTEN_KINDS,
+    Outline,
     Start,
     WordWriter,
-    write_prefix_repetition,
-    write_random,
 )
 from benchrun_client.datasets.row_pools import (
     Portion,
@@ -25,7 +25,6 @@ from benchrun_client.datasets.row_pools import (
     prompts_digest,
 )
 from benchrun_client.datasets.run_datasets import RunDatasets, is_drawn
-from benchrun_client.datasets.timed_trace import Entry, write_trace
 from benchrun_client.failures import RunFailure
 from benchrun_client.search.bisection import every_stage
 from benchrun_client.tokenizer import TokenCounter
@@ -66,7 +65,7 @@ class Material:
     """What is found before the client is ready: rows, and what is needed to write other prompts."""
 
     rows: Mapping[Place, tuple[PromptRequest, ...]] = field(default_factory=dict)
-    entries: Mapping[Place, tuple[Entry, ...]] = field(default_factory=dict)
+    entries: Mapping[Place, Sequence[Outline]] = field(default_factory=dict)
     """Recorded requests whose texts are not written yet."""
     words: tuple[str, ...] = ()
     datasets: Mapping[str, tuple[contract.DatasetFacts, ...]] = field(
@@ -130,9 +129,9 @@ def find_material(
         if is_drawn(portion.data)
     }
     entries = {
-        place: _entries(supply, portion.data, slots[place[0]])
+        place: recording.outlines(slots[place[0]])
         for place, portion in portions.items()
-        if isinstance(portion.data, contract.TimedTraceData)
+        if (recording := supply.recordings.get(portion.data)) is not None
     }
     words = tuple(counter.words()) if len(rows) < len(portions) else ()
     workloads = dict.fromkeys(slot.workload for slot in slots)
@@ -141,16 +140,6 @@ def find_material(
         for w in workloads
     }
     return Material(rows, entries, words, datasets)
-
-
-def _entries(
-    supply: RunDatasets, data: contract.TimedTraceData, slot: Slot
-) -> tuple[Entry, ...]:
-    trace = supply.traces[data]
-    if isinstance(slot, contract.WarmupPlan) and trace.rows:
-        # A warm-up keeps no instants: a short trace may begin again.
-        return tuple(islice(cycle(trace.rows), slot.requests))
-    return trace.first(slot.requests)
 
 
 def sources_of(plan: contract.Plan) -> tuple[int, ...]:
@@ -234,16 +223,12 @@ def write_traffic(
 def _samples(
     prompts: WordWriter, material: Material, place: Place, portion: Portion
 ) -> tuple[PromptRequest, ...]:
-    match portion.data:
-        case contract.RandomData():
-            return write_random(prompts, portion, portion.data)
-        case contract.PrefixRepetitionData():
-            return write_prefix_repetition(prompts, portion, portion.data)
-        case contract.TimedTraceData(block_tokens=block_tokens):
-            return write_trace(
-                prompts, portion, material.entries[place], block_tokens=block_tokens
-            )
-    return material.rows[place]
+    if is_drawn(portion.data):
+        return material.rows[place]
+    kind = WRITTEN_KINDS[type(portion.data)]
+    return kind.write(
+        prompts, portion, portion.data, material.entries.get(place, ())
+    )
 
 
 def check_lengths(
@@ -271,14 +256,14 @@ def check_lengths(
 def _lengths(
     portion: Portion, material: Material, place: Place
 ) -> Sequence[tuple[int, int]]:
-    match portion.data:
-        case contract.RandomData() as random:
-            return [(random.input.max, random.output.max)]
-        case contract.PrefixRepetitionData(output_tokens=output_tokens) as data:
-            return [(data.prefix_tokens + data.suffix_tokens, output_tokens)]
+    if portion.data.is_unlimited:
+        prompt, answer = portion.data.longest
+        assert prompt is not None
+        assert answer is not None
+        return [(prompt, answer)]
     # Under Share a stage without rows of its own sends rows that are checked with the stage that
     # has them.
-    found: Sequence[PromptRequest | Entry] = (
+    found: Sequence[Outline] = (
         material.rows.get(place) or material.entries.get(place) or ()
     )
     return [(request.input_tokens, request.output_tokens) for request in found]

@@ -7,6 +7,7 @@ What their rules refuse is put to a real API server in tests/cluster/test_admiss
 import re
 
 import pytest
+from benchrun.child_kinds import KINDS
 from benchrun.plan import Owner
 from cel_expr_python import cel
 from chart.rendering import MODES, NAMESPACE, Object, refusal, render
@@ -19,14 +20,7 @@ BINDING = "ValidatingAdmissionPolicyBinding"
 CREATE = "CREATE"
 UPDATE = "UPDATE"
 DELETE = "DELETE"
-CHILDREN = {
-    "apps/deployments",
-    "batch/jobs",
-    "leaderworkerset.x-k8s.io/leaderworkersets",
-    "/services",
-    "/configmaps",
-    "networking.k8s.io/networkpolicies",
-}
+CHILDREN = {f"{kind.group}/{kind.plural}" for kind in KINDS.values()}
 POD_MAKERS = {"apps/deployments", "batch/jobs"}
 GROUPS = {"leaderworkerset.x-k8s.io/leaderworkersets"}
 LOOKED_AT = {
@@ -37,6 +31,12 @@ LOOKED_AT = {
     "key": ({"/secrets"}, {CREATE}),
     "release": (POD_MAKERS | GROUPS, {CREATE, UPDATE, DELETE}),
 }
+
+
+def test_the_policies_about_pods_look_at_every_kind_that_makes_them() -> None:
+    assert {
+        f"{kind.group}/{kind.plural}" for kind in KINDS.values() if kind.has_pods
+    } == POD_MAKERS | GROUPS
 
 
 def policies(values: Object, *arguments: str) -> dict[str, Object]:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from benchrun.api.sweep import KIND as SWEEP_KIND
+from benchrun.child_kinds import EXTENSION_KINDS, KINDS
 from benchrun.decide import Event, LogTail, Ref, ServerStart
 from benchrun.effects import (
-    EXTENSION_KINDS,
     RESOURCES,
     ClusterError,
     Connection,
@@ -33,14 +33,7 @@ from kit.polling import polling
 VLLM = ENGINES["VLLM"]
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-CHILDREN = (
-    "Deployment",
-    "LeaderWorkerSet",
-    "Job",
-    "Service",
-    "ConfigMap",
-    "NetworkPolicy",
-)
+CHILDREN = tuple(KINDS)
 LEASE = Resource("coordination.k8s.io", "v1", "leases")
 SECRET = Resource("", "v1", "secrets")
 LEASE_NAME = "benchrun-operator"
@@ -135,7 +128,7 @@ def of_kind(kind: str) -> dict[str, tuple[str, Operation]]:
             "what happens is heard of only when all is listed",
             lambda who: who.watch(kind),
         )
-    if kind != "NetworkPolicy":
+    if KINDS[kind].is_deleted:
         found[f"{name} delete"] = (
             "it is never let go",
             lambda who: who.api.delete(Ref(kind, who.namespace, "none", "u")),

@@ -18,23 +18,7 @@ What a run is made of is created, deleted and never changed; of pods, which cont
   resources: [benchmarkruns/finalizers, benchmarksweeps/finalizers] # for blockOwnerDeletion, where OwnerReferencesPermissionEnforcement is on
   verbs: [update]
 {{- end }}
-- apiGroups: [apps]
-  resources: [deployments]
-  verbs: [get, list, watch, create, delete]
-{{- if .Values.rbac.leaderWorkerSets }}
-- apiGroups: [leaderworkerset.x-k8s.io]
-  resources: [leaderworkersets] # servers over several nodes; the cluster may lack the kind, or get it later
-  verbs: [get, list, create, delete]
-{{- end }}
-- apiGroups: [batch]
-  resources: [jobs]
-  verbs: [get, list, watch, create, delete]
-- apiGroups: [""]
-  resources: [services, configmaps]
-  verbs: [get, list, watch, create, delete]
-- apiGroups: [networking.k8s.io]
-  resources: [networkpolicies] # no delete: the garbage collector takes them with the run
-  verbs: [get, list, watch, create]
+{{ include "benchrun.childRules" . }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch]

@@ -72,16 +72,28 @@ class DatasetFields(Message):
     reads_hub: ClassVar[bool]
     # Whether rows that are too long for the model are left out.
     drops_long_rows: ClassVar[bool]
+    is_mixable: ClassVar[bool]  # Whether it can be a part of a mix.
+    sends_again_in_spec: ClassVar[str] = ""
+    """CEL: whether `sends_again` is true, for the dataset `self` of a spec; empty: it never is."""
     rules_in_spec: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Rules between fields of a spec: a CEL expression, and the message if it is false."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         """Raise TypeError for a dataset that lacks a fact which has no value here."""
-        asked = ("is_random_text", "is_unlimited", "reads_hub", "drops_long_rows")
+        asked = (
+            "is_random_text",
+            "is_unlimited",
+            "reads_hub",
+            "drops_long_rows",
+            "is_mixable",
+        )
         missing = [name for name in asked if not hasattr(cls, name)]
         if getattr(cls.longest, "__isabstractmethod__", False):
             missing.append("longest")
+        may_send_again = cls.sends_again is not DatasetFields.sends_again
+        if may_send_again != bool(cls.sends_again_in_spec):
+            missing.append("both sends_again and sends_again_in_spec")
         if missing:
             raise TypeError(f"{cls.__name__} does not state {', '.join(missing)}")
 
@@ -135,10 +147,12 @@ class RandomData(DatasetFields, LeavesOut):
     left_out: ClassVar[frozenset[str]] = frozenset(
         {"version", "range_ratio", "rangeRatio"}
     )
+    sends_again_in_spec = "has(self.seed)"
     is_random_text = True
     is_unlimited = True
     reads_hub = False
     drops_long_rows = False
+    is_mixable = True
     rules_in_spec = (
         (
             "!(has(self.inputTokens) && has(self.inputLengths)) && !(has(self.outputTokens) && "
@@ -269,6 +283,7 @@ class PrefixRepetitionData(DatasetFields):
     is_unlimited = True
     reads_hub = False
     drops_long_rows = False
+    is_mixable = True
 
     kind: Literal["prefixRepetition"] = "prefixRepetition"
     prefixes: Annotated[int, Field(ge=1, le=50_000)] = Field(
@@ -301,6 +316,7 @@ class AgentData(DatasetFields):
     is_unlimited = False
     reads_hub = False
     drops_long_rows = False
+    is_mixable = True
 
     kind: Literal["agent"] = "agent"
     # None: the conversation that comes with the client.
@@ -340,10 +356,12 @@ class ShareGPTData(DatasetFields, LeavesOut):
     """
 
     left_out: ClassVar[frozenset[str]] = frozenset({"seed"})
+    sends_again_in_spec = "has(self.seed)"
     is_random_text = False
     is_unlimited = False
     reads_hub = False
     drops_long_rows = True
+    is_mixable = True
 
     kind: Literal["shareGPT"] = "shareGPT"
     file: DataFile = Field(description="Where the JSON file is.")
@@ -397,6 +415,7 @@ class CustomData(DatasetFields):
     is_unlimited = False
     reads_hub = False
     drops_long_rows = True
+    is_mixable = True
 
     kind: Literal["custom"] = "custom"
     file: DataFile = Field(description="Where the JSON Lines file is.")
@@ -431,6 +450,7 @@ class TextsData(DatasetFields, LeavesOut):
     """
 
     left_out: ClassVar[frozenset[str]] = frozenset({"order"})
+    sends_again_in_spec = "has(self.order) && self.order == 'File'"
     rules_in_spec = (
         (
             "self.outputTokensPerText * self.textsPerPrompt <= 1000000",
@@ -441,6 +461,7 @@ class TextsData(DatasetFields, LeavesOut):
     is_unlimited = False
     reads_hub = False
     drops_long_rows = True
+    is_mixable = True
 
     kind: Literal["texts"] = "texts"
     file: DataFile = Field(description="Where the CSV or JSON Lines file is.")
@@ -505,6 +526,7 @@ class HuggingFaceData(DatasetFields):
     is_unlimited = False
     reads_hub = True
     drops_long_rows = True
+    is_mixable = True
 
     kind: Literal["huggingFace"] = "huggingFace"
     repository: Annotated[
@@ -552,6 +574,7 @@ class TimedTraceData(DatasetFields):
     is_unlimited = False
     reads_hub = False
     drops_long_rows = True
+    is_mixable = False  # its instants belong to the whole stage
 
     kind: Literal["timedTrace"] = "timedTrace"
     file: DataFile = Field(description="Where the JSON Lines file is.")
@@ -593,6 +616,10 @@ _Mixable = (
 SingleData = _Mixable | TimedTraceData
 DATASETS: tuple[type[DatasetFields], ...] = get_args(SingleData)
 """Every dataset but the mix, in the order of the spec's fields."""
+if {data for data in DATASETS if data.is_mixable} != {*get_args(_Mixable)}:
+    raise TypeError(
+        "_Mixable must have exactly the datasets whose is_mixable is true"
+    )
 MixableData = Annotated[_Mixable, Field(discriminator="kind")]
 
 

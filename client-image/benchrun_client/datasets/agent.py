@@ -8,13 +8,19 @@ its conversation, followed by the recorded answer, and is sent long after it.
 """
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchrun_client.contract import AgentData, DataFile, DatasetFacts
+from benchrun_client.contract import (
+    AgentData,
+    DataFile,
+    DatasetFacts,
+    DatasetFields,
+)
 from benchrun_client.datasets.files import (
     invalid,
     json_type,
@@ -202,6 +208,29 @@ def agent_samples(
         )
         samples.append(PromptRequest(texts[day, turn], tokens, output, repeated))
     return tuple(samples)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationKind:
+    """A kind of dataset whose requests are all parts of one conversation."""
+
+    read: Callable[[Any], Conversation]
+    draw: Callable[
+        [Conversation, Portion, Any, TokenCounter, set[int]],
+        tuple[PromptRequest, ...],
+    ]
+    """Build the requests of a portion; the set holds the times of day that others use."""
+
+
+CONVERSATION_KINDS: dict[type[DatasetFields], ConversationKind] = {
+    AgentData: ConversationKind(
+        read=read_conversation,
+        draw=lambda conversation, portion, data, counter, times: agent_samples(
+            conversation, portion, data, counter=counter, times=times
+        ),
+    )
+}
+"""Type of a dataset's model -> how its conversation is read and sent."""
 
 
 def _schedule(requests: int, *, turns: int, variants: int) -> list[tuple[int, int]]:

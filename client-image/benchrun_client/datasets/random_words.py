@@ -8,14 +8,16 @@ the lengths exact.
 
 import importlib
 import random
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from statistics import NormalDist
-from typing import Any
+from typing import Any, Protocol
 
 from benchrun_client.contract import (
     Api,
+    DatasetFacts,
+    DatasetFields,
     DrawnLengths,
     PrefixRepetitionData,
     RandomData,
@@ -148,6 +150,43 @@ class WordWriter:
         return words[: max(len(words) + missing, 1)]
 
 
+class Outline(Protocol):
+    """A request whose text is not written yet."""
+
+    @property
+    def input_tokens(self) -> int: ...
+
+    @property
+    def output_tokens(self) -> int: ...
+
+
+class Recording(Protocol):
+    """What was read of requests whose texts are written later."""
+
+    def outlines(self, slot: Slot) -> Sequence[Outline]:
+        """Return the requests that a stage or warm-up sends; raise RunFailure if too few."""
+
+    def facts_of(self, portions: Sequence[Portion]) -> DatasetFacts:
+        """Describe what was read for the portions of one workload."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenKind:
+    """A kind of dataset whose prompts are written of random words, while the server starts."""
+
+    write: Callable[
+        [WordWriter, Portion, Any, Sequence[Any]], tuple[PromptRequest, ...]
+    ]
+    """Write the requests of a portion of this dataset, by their outlines."""
+    record: Callable[[Any, int | None], Recording] | None
+    """Read what gives the requests their outlines; the number is that of the longest request in
+    tokens, None if it is not known. None: nothing is read, all prompts are made up."""
+
+
+WRITTEN_KINDS: dict[type[DatasetFields], WrittenKind] = {}
+"""Type of a dataset's model -> how it is written; each module registers its kinds here."""
+
+
 def write_random(
     writer: WordWriter, slot: Slot | Portion, data: RandomData
 ) -> tuple[PromptRequest, ...]:
@@ -241,6 +280,19 @@ def write_prefix_repetition(
         for n, prompt in enumerate(prompts)
     )
 
+
+WRITTEN_KINDS |= {
+    RandomData: WrittenKind(
+        write=lambda writer, portion, data, _: write_random(writer, portion, data),
+        record=None,
+    ),
+    PrefixRepetitionData: WrittenKind(
+        write=lambda writer, portion, data, _: write_prefix_repetition(
+            writer, portion, data
+        ),
+        record=None,
+    ),
+}
 
 # `random` data as vLLM makes it: prompt i starts at token `offset_i + i` of the vocabulary and
 # counts up through it (`RandomDataset` in vLLM 0.32). So a seed gives the same starts at every

@@ -10,7 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, takewhile
+from itertools import chain, repeat, takewhile
 from typing import Any, Generic, TypeVar
 
 from benchrun_client import contract
@@ -288,13 +288,24 @@ class RowKind:
     """Read the rows; raise RunFailure, `DatasetNotFound` or `DatasetInvalid`, naming the line."""
     fit: Callable[[Any, Sequence[DatasetRow], Fitting], PromptRequest | str]
     """Return the request made of rows, or the reason why they are left out."""
-    content: tuple[str, ...] = ()  # Fields that select the content of the file.
+    # Fields that select the content of the file: datasets that differ in one share no rows.
+    content: tuple[str, ...]
     source: tuple[str, ...] = ("file",)  # Fields that identify the file.
     name: Callable[[Any], str] = lambda data: name_of(data.file)
     """Return the name of the file in messages."""
     order: Callable[[Any, int], Sequence[int] | None] = lambda _data, _rows: None
     """Return the positions of so many rows in the order in which every stage takes them; None: rows
     are drawn, each once."""
+    reads_less: Callable[[Any], bool] = lambda _: False
+    """Return whether the dataset checks less of the file than another one with the same content,
+    which is then to read it."""
+    copied: Callable[
+        [Iterable[PromptRequest], Any, TokenCounter, contract.Api],
+        Iterable[PromptRequest],
+    ] = lambda samples, data, _counter, _api: chain.from_iterable(
+        repeat(sample, data.copies) for sample in samples
+    )
+    """Return each request with its copies (`copies` of the dataset), one right after the other."""
 
 
 ROW_KINDS: dict[type[contract.DatasetFields], RowKind] = {}
@@ -483,13 +494,9 @@ def read_pools(
     RunFailure.
     """
     with_rows = [(p, p.data) for p in portions if type(p.data) in ROW_KINDS]
-    # A dataset that takes each row's own output length reads more of the file than one that forces
-    # it, and reads first.
     datasets = sorted(
         dict.fromkeys(data for _, data in with_rows),
-        key=lambda data: (
-            isinstance(data, contract.CustomData) and data.output_tokens is not None
-        ),
+        key=lambda data: ROW_KINDS[type(data)].reads_less(data),
     )
     by_source: dict[Hashable, RowPool] = {}
     by_content: dict[Hashable, RowPool] = {}

@@ -1,22 +1,15 @@
 """The datasets of a run: every file is read once, and every row is used once."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
-from itertools import islice, repeat
+from itertools import islice
 from pathlib import Path
 from pkgutil import iter_modules
 
-from benchrun_client.contract import (
-    COPY,
-    AgentData,
-    Api,
-    DatasetFacts,
-    DatasetFields,
-    TextsData,
-    TimedTraceData,
-)
-from benchrun_client.datasets.agent import agent_samples, read_conversation
+from benchrun_client.contract import DATASETS, Api, DatasetFacts, DatasetFields
+from benchrun_client.datasets.agent import CONVERSATION_KINDS
+from benchrun_client.datasets.random_words import WRITTEN_KINDS
 from benchrun_client.datasets.row_pools import (
     ROW_KINDS,
     DatasetRow,
@@ -27,12 +20,34 @@ from benchrun_client.datasets.row_pools import (
     read_pools,
     repeated_by,
 )
-from benchrun_client.datasets.timed_trace import read_trace
 from benchrun_client.tokenizer import TokenCounter
 
 for _module in iter_modules([str(Path(__file__).parent)]):
     # Each kind of rows registers itself.
     import_module(f"benchrun_client.datasets.{_module.name}")
+
+_REGISTRIES: Mapping[str, Mapping[type[DatasetFields], object]] = {
+    "ROW_KINDS": ROW_KINDS,
+    "CONVERSATION_KINDS": CONVERSATION_KINDS,
+    "WRITTEN_KINDS": WRITTEN_KINDS,
+}
+
+
+def refuse_unregistered(datasets: Iterable[type[DatasetFields]]) -> None:
+    """Raise TypeError for a dataset unless exactly one registry says where its requests come from.
+
+    Otherwise it would be treated as another kind, or be found missing in a run.
+    """
+    for data in datasets:
+        found = [name for name, kinds in _REGISTRIES.items() if data in kinds]
+        if len(found) != 1:
+            raise TypeError(
+                f"{data.__name__} must be in one of {', '.join(_REGISTRIES)}; "
+                f"it is in {' and '.join(found) or 'none'}"
+            )
+
+
+refuse_unregistered(DATASETS)
 
 
 class RunDatasets:
@@ -57,15 +72,17 @@ class RunDatasets:
         self._pools = read_pools(portions, shared=shared)
         every = dict.fromkeys(portion.data for portion in portions)
         self._conversations = {
-            data: read_conversation(data)
+            data: CONVERSATION_KINDS[type(data)].read(data)
             for data in every
-            if isinstance(data, AgentData)
+            if type(data) in CONVERSATION_KINDS
         }
-        self.traces = {
-            data: read_trace(data, context_tokens=context_tokens)
-            for data in every
-            if isinstance(data, TimedTraceData)
+        written = ((data, WRITTEN_KINDS.get(type(data))) for data in every)
+        self.recordings = {
+            data: kind.record(data, context_tokens) if kind.record else None
+            for data, kind in written
+            if kind is not None
         }
+        """What was read for each dataset that is written later; None: it is made up."""
         self._times: set[int] = set()
 
     def draw(self, portion: Portion) -> tuple[PromptRequest, ...]:
@@ -74,14 +91,13 @@ class RunDatasets:
         Raises RunFailure `DatasetTooSmall`.
         """
         data = portion.data
-        if isinstance(data, AgentData):
-            conversation = self._conversations[data]
-            return agent_samples(
-                conversation,
+        if data in self._conversations:
+            return CONVERSATION_KINDS[type(data)].draw(
+                self._conversations[data],
                 portion,
                 data,
-                counter=self._counter,
-                times=self._times,
+                self._counter,
+                self._times,
             )
         pool = self._pools[data]
         kind = ROW_KINDS[type(data)]
@@ -100,36 +116,10 @@ class RunDatasets:
             samples = pool.draw(portion, fit)
         else:
             samples = pool.first(portion, order, fit)
-        if isinstance(data, TextsData):
-            samples = tuple(
-                islice(self._copies(samples, data, portion.api), portion.requests)
-            )
-        return self._with_repeats(samples, portion.api)
-
-    def _copies(
-        self, samples: Iterable[PromptRequest], data: TextsData, api: Api
-    ) -> Iterator[PromptRequest]:
-        """Yield `duplicate` copies of each request, one right after the other."""
-        for sample in samples:
-            if COPY not in data.instruction:
-                yield from repeat(sample, data.duplicate)
-                continue
-            texts, _, _ = sample.prompt.rpartition(data.instruction)
-            before = texts + data.instruction.partition(COPY)[0]
-            again = (
-                repeated_by(before, counter=self._counter, api=api)
-                if data.duplicate > 1
-                else 0
-            )
-            for copy in range(data.duplicate):
-                prompt = texts + data.instruction.replace(COPY, str(copy))
-                tokens = self._counter.count([prompt], api=api)[0]
-                yield PromptRequest(
-                    prompt,
-                    tokens,
-                    sample.output_tokens,
-                    repeated_tokens=again if copy else sample.repeated_tokens,
-                )
+        copies = kind.copied(samples, data, self._counter, portion.api)
+        return self._with_repeats(
+            tuple(islice(copies, portion.requests)), portion.api
+        )
 
     def _with_repeats(
         self, samples: tuple[PromptRequest, ...], api: Api
@@ -154,23 +144,23 @@ class RunDatasets:
 
     def facts(self, portions: Iterable[Portion]) -> tuple[DatasetFacts, ...]:
         """Describe what was read for one workload, once all its `portions` have been drawn."""
-        found: dict[int, DatasetFacts] = {}
+        by_part: dict[int, list[Portion]] = {}
         for portion in portions:
-            data = portion.data
-            if isinstance(data, AgentData):
-                found[portion.part] = self._conversations[data].facts(portion.part)
-            elif isinstance(data, TimedTraceData):
-                trace = self.traces[data]
-                before = found[0].rows_used if 0 in found else 0
-                found[0] = trace.facts(
-                    0, used=min(max(portion.requests, before), len(trace.rows))
-                )
-            elif type(data) in ROW_KINDS:
-                name = ROW_KINDS[type(data)].name(data)
-                found[portion.part] = self._pools[data].facts(
-                    portion.workload, portion.part, source=name
-                )
-        return tuple(found[part] for part in sorted(found))
+            by_part.setdefault(portion.part, []).append(portion)
+        found = (self._facts_of_part(by_part[part]) for part in sorted(by_part))
+        return tuple(facts for facts in found if facts is not None)
+
+    def _facts_of_part(self, portions: Sequence[Portion]) -> DatasetFacts | None:
+        """Describe what was read for these portions of one dataset; None: prompts are made up."""
+        first = portions[0]
+        data = first.data
+        if data in self._conversations:
+            return self._conversations[data].facts(first.part)
+        if data in self._pools:
+            name = ROW_KINDS[type(data)].name(data)
+            return self._pools[data].facts(first.workload, first.part, source=name)
+        recording = self.recordings[data]
+        return None if recording is None else recording.facts_of(portions)
 
 
 def is_drawn(data: DatasetFields) -> bool:
@@ -178,4 +168,4 @@ def is_drawn(data: DatasetFields) -> bool:
 
     Others are written while the server starts.
     """
-    return isinstance(data, AgentData) or type(data) in ROW_KINDS
+    return type(data) not in WRITTEN_KINDS

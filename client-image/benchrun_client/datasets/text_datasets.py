@@ -12,10 +12,12 @@ import importlib
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import dropwhile, islice
+from itertools import dropwhile, islice, repeat
 from typing import Any
 
 from benchrun_client.contract import (
+    COPY,
+    Api,
     CustomData,
     HuggingFaceData,
     ShareGPTData,
@@ -29,9 +31,11 @@ from benchrun_client.datasets.row_pools import (
     PromptRequest,
     RowFile,
     RowKind,
+    repeated_by,
     row_file,
 )
 from benchrun_client.failures import RunFailure, error_text, shorten
+from benchrun_client.tokenizer import TokenCounter
 
 
 def read_custom(data: CustomData) -> RowFile[DatasetRow]:
@@ -87,7 +91,11 @@ def fit_custom(
 
 
 ROW_KINDS[CustomData] = RowKind(
-    read_custom, fit_custom, content=("prompt_field", "output_tokens_field")
+    read_custom,
+    fit_custom,
+    content=("prompt_field", "output_tokens_field"),
+    # The others need the output length of every row.
+    reads_less=lambda data: data.output_tokens is not None,
 )
 
 MIN_TOKENS = 4
@@ -305,11 +313,40 @@ def files_order(data: TextsData, rows: int) -> range | None:
     return range(rows) if data.sends_again else None
 
 
+def numbered_copies(
+    samples: Iterable[PromptRequest],
+    data: TextsData,
+    counter: TokenCounter,
+    api: Api,
+) -> Iterator[PromptRequest]:
+    """Yield `duplicate` copies of each request, with the copy's number where one is asked for."""
+    for sample in samples:
+        if COPY not in data.instruction:
+            yield from repeat(sample, data.duplicate)
+            continue
+        texts, _, _ = sample.prompt.rpartition(data.instruction)
+        before = texts + data.instruction.partition(COPY)[0]
+        again = (
+            repeated_by(before, counter=counter, api=api)
+            if data.duplicate > 1
+            else 0
+        )
+        for copy in range(data.duplicate):
+            prompt = texts + data.instruction.replace(COPY, str(copy))
+            yield PromptRequest(
+                prompt,
+                counter.count([prompt], api=api)[0],
+                sample.output_tokens,
+                repeated_tokens=again if copy else sample.repeated_tokens,
+            )
+
+
 ROW_KINDS[TextsData] = RowKind(
     read_texts,
     fit_texts,
     content=("format", "column", "sends_again"),
     order=files_order,
+    copied=numbered_copies,
 )
 
 

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain, islice
+from itertools import chain, cycle, islice
 from typing import Any
 
-from benchrun_client.contract import TimedTraceData
+from benchrun_client.contract import DatasetFacts, TimedTraceData, WarmupPlan
 from benchrun_client.datasets.files import (
     MAX_TOKENS,
     field_of,
@@ -22,12 +22,17 @@ from benchrun_client.datasets.files import (
     json_type,
     opened,
 )
-from benchrun_client.datasets.random_words import WordWriter
+from benchrun_client.datasets.random_words import (
+    WRITTEN_KINDS,
+    WordWriter,
+    WrittenKind,
+)
 from benchrun_client.datasets.row_pools import (
     TOO_LONG,
     Portion,
     PromptRequest,
     RowFile,
+    Slot,
 )
 from benchrun_client.failures import RunFailure, shorten
 
@@ -61,6 +66,21 @@ class RecordedTrace(RowFile[Entry]):
                 f"a stage sends {requests}. Ask for fewer, or give a longer trace.",
             )
         return self.rows[:requests]
+
+    def outlines(self, slot: Slot) -> Sequence[Entry]:
+        """Return the entries that a stage or warm-up sends.
+
+        Raises RunFailure `DatasetTooSmall` for a stage that sends more than there are.
+        """
+        if isinstance(slot, WarmupPlan) and self.rows:
+            # A warm-up keeps no instants: a short trace may begin again.
+            return tuple(islice(cycle(self.rows), slot.requests))
+        return self.first(slot.requests)
+
+    def facts_of(self, portions: Sequence[Portion]) -> DatasetFacts:
+        """Describe what was read for portions of one workload, which all use the first entries."""
+        most = max(portion.requests for portion in portions)
+        return self.facts(portions[0].part, used=min(most, len(self.rows)))
 
 
 def read_trace(
@@ -145,6 +165,16 @@ def write_trace(
             )
         )
     return tuple(samples)
+
+
+WRITTEN_KINDS[TimedTraceData] = WrittenKind(
+    write=lambda writer, portion, data, entries: write_trace(
+        writer, portion, entries, block_tokens=data.block_tokens
+    ),
+    record=lambda data, context_tokens: read_trace(
+        data, context_tokens=context_tokens
+    ),
+)
 
 
 def _known(tree: dict[tuple[int, Block], int], blocks: Sequence[Block]) -> int:

@@ -99,7 +99,7 @@ class Engine:
     name: str  # As its makers write it.
 
     # How it is started.
-    command: tuple[str, ...] = ()
+    command: tuple[str, ...]
     """Command that replaces the image's entry point; empty: the entry point is the server."""
     # Module that starts images older than that entry point.
     module_before_serve: str | None

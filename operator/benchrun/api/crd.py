@@ -431,7 +431,7 @@ RUN = Definition(
     wide_columns=(
         ("Load point", ".status.headline.loadPoint", "The best load point."),
         (
-            "vLLM",
+            "Version",
             ".status.servers[0].version",
             "Version of the server, as it reports it.",
         ),

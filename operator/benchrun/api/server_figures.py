@@ -135,6 +135,7 @@ github.com/google/cadvisor."""
 
 SUMMED = ("running", "waiting")
 """Figures of a sample that are added up over the servers of a role, instant by instant."""
+ComputedFrom = Literal["Exporters", "Scrapes"]
 Table = Literal["stages", "servers", "replicas"]  # Of exported runs.
 
 
@@ -154,6 +155,8 @@ class Figure(NamedTuple):
     # The figure is a share of the rise of this counter; empty: it is a count.
     percent_of: str = ""
     where: str = ""  # None where this counter did not rise.
+    computed_from: ComputedFrom | None = None
+    """What else it is computed from, by a function of its own; None: a sample or counters."""
     column: str = ""  # Its header in tables of load points; empty: not there.
     unit: str = ""
     tables: tuple[Table, ...] = ("stages", "servers", "replicas")
@@ -166,8 +169,15 @@ def _figure(
     by: Literal["mean", "max"] = "mean",
     **how: Any,
 ) -> Any:
+    """Declare a figure; raise TypeError unless it has exactly one source, else it stays unknown."""
+    figure = Figure(sample, by, **how)
+    sources = (figure.sample, figure.counters, figure.computed_from)
+    if sum(map(bool, sources)) != 1:
+        raise TypeError(
+            f"a figure has exactly one of sample, counters and computed_from: {description}"
+        )
     declared: Any = Field(default=None, description=description)
-    declared.metadata.append(Figure(sample, by, **how))
+    declared.metadata.append(figure)
     return declared
 
 
@@ -254,18 +264,25 @@ class RoleFigures(StatusModel):
     )
     gpu_power_mean_watts: float | None = _figure(
         "Power of all GPUs of the role together, on average. Absent without an exporter.",
+        computed_from="Exporters",
         tables=_SERVERS,
     )
     no_power_reason: str | None = Field(default=None, max_length=100)
     """Why the power is not known although an exporter was read."""
     gpu_memory_max_mib: float | None = _figure(
-        "Most memory held on any GPU of the role.", tables=_SERVERS
+        "Most memory held on any GPU of the role.",
+        computed_from="Exporters",
+        tables=_SERVERS,
     )
     sm_clock_mean_mhz: float | None = _figure(
-        "Clock of the SMs of the role's GPUs, on average.", tables=_SERVERS
+        "Clock of the SMs of the role's GPUs, on average.",
+        computed_from="Exporters",
+        tables=_SERVERS,
     )
     coverage_percent: float | None = _figure(
-        "Samples taken, in percent of the expected ones.", tables=_BUT_REPLICAS
+        "Samples taken, in percent of the expected ones.",
+        computed_from="Scrapes",
+        tables=_BUT_REPLICAS,
     )
 
 

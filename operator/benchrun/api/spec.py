@@ -2,6 +2,7 @@
 
 from typing import Annotated, Literal
 
+from benchrun_client.contract import DATASETS
 from benchrun_client.engines import ENGINES, Engine, EngineName
 from pydantic import Field
 
@@ -68,10 +69,14 @@ _RUN_REQUESTS = (
     f"{_HIGHEST} * {_ALL_STAGES})).sum()"
 )
 
-_SENT_ONCE = (
-    "(!has(w.dataset.random) || !has(w.dataset.random.seed)) && "
-    "(!has(w.dataset.shareGPT) || !has(w.dataset.shareGPT.seed)) && "
-    "(!has(w.dataset.texts) || !has(w.dataset.texts.order) || w.dataset.texts.order != 'File')"
+_SENT_AGAIN = {
+    f"w.dataset.{data.model_fields['kind'].default}": data.sends_again_in_spec
+    for data in DATASETS
+    if data.sends_again_in_spec
+}
+_SENT_ONCE = " && ".join(
+    f"(!has({at}) || !({again.replace('self.', f'{at}.')}))"
+    for at, again in _SENT_AGAIN.items()
 )
 """CEL: no dataset sends the same prompts in every stage (`sends_again` of the dataset's model)."""
 _NO_RESET = "self.measurement.cachePolicy != 'Reset'"

@@ -105,6 +105,14 @@ _REQUESTS = (
     f"has(w.durationSeconds) && w.load.search.from.matches({base.NUMBER}) ? "
     "double(w.durationSeconds) * double(w.load.search.from) : 0.0)"
 )
+_UNMIXABLE = (
+    "mix",
+    *(
+        data.model_fields["kind"].default
+        for data in contract.DATASETS
+        if not data.is_mixable
+    ),
+)
 _ENOUGH = (
     "!has(self.objectives) || self.objectives.all(o, o.metric == 'ITL' || "
     f"!o.percentile.matches({base.NUMBER}) || "
@@ -144,12 +152,12 @@ WORKLOAD_RULES = (
     base.Rule(
         cel=(
             "self.workloads.all(w, !has(w.dataset.mix) || w.dataset.mix.all(p, "
-            "self.workloads.exists(o, o.name == p.workload && !has(o.dataset.mix) && "
-            "!has(o.dataset.timedTrace))))"
+            "self.workloads.exists(o, o.name == p.workload"
+            f"{''.join(f' && !has(o.dataset.{name})' for name in _UNMIXABLE)})))"
         ),
         message=(
-            "dataset.mix names other workloads of this spec, whose dataset is neither mix nor "
-            "timedTrace: add the workload, or correct its name"
+            "dataset.mix names other workloads of this spec, whose dataset is none of "
+            f"{', '.join(_UNMIXABLE)}: add the workload, or correct its name"
         ),
         path=".workloads",
     ),

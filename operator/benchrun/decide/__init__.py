@@ -4,12 +4,7 @@ The functions are pure: the same input gives the same output. Each module holds 
 """
 
 from benchrun.decide.condition_table import PhaseStep
-from benchrun.decide.create_and_release import (
-    PLAN_BYTES,
-    RESULT_BYTES,
-    SERVER_KINDS,
-    kept,
-)
+from benchrun.decide.create_and_release import PLAN_BYTES, RESULT_BYTES, kept
 from benchrun.decide.decide_run import (
     MAX_JUDGE_ATTEMPTS,
     SHORTEST_WAIT_SECONDS,
@@ -68,7 +63,6 @@ __all__ = [
     "RESULT_BYTES",
     "RESULT_ROLES",
     "SAMPLE_BYTES",
-    "SERVER_KINDS",
     "SERVER_SETTINGS",
     "SEVERAL_NODES",
     "SHORTEST_WAIT_SECONDS",

@@ -14,6 +14,7 @@ from benchrun_client.contract import digest_of_token
 
 from benchrun import names, plan
 from benchrun.api import Reason, Truncated, as_many_as_fit
+from benchrun.child_kinds import SERVER_KINDS
 from benchrun.decide.deadlines import deadlines
 from benchrun.decide.decision import RESULT_ROLES, Facts, Manifest, Ref
 from benchrun.decide.patience import RECORDS_SECONDS, lasted
@@ -26,9 +27,6 @@ from benchrun.decide.run_state import Possessions, RunState
 from benchrun.decide.server_status import endpoint_addresses
 from benchrun.measure import bucket_size, bucketed, encode
 from benchrun.observe import Child, child_of, instant, untrusted_json as raw
-
-SERVER_KINDS = ("Deployment", "LeaderWorkerSet")
-"""Kinds of objects that make the pods of servers, which hold the GPU."""
 
 
 def missing_children(state: RunState) -> tuple[Manifest, ...]:

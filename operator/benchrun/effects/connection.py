@@ -21,7 +21,9 @@ from kubernetes.aio.config import (
     load_kube_config,
 )
 
+from benchrun import child_kinds
 from benchrun.api.sweep import KIND as SWEEP_KIND, PLURAL as SWEEP_PLURAL
+from benchrun.child_kinds import EXTENSION_KINDS
 from benchrun.effects.errors import Forbidden, TooLarge, Unavailable, error_of
 from benchrun.effects.turns import Places, serving
 from benchrun.names import GROUP, KIND, PLURAL, VERSION
@@ -236,8 +238,6 @@ class Resource:
     group: str
     version: str
     plural: str
-    # whether its objects carry their run's label, and are watched
-    is_child: bool = False
 
     def path(
         self,
@@ -259,28 +259,19 @@ class Resource:
         return "/".join([parts[0], *(quote(part, safe="") for part in parts[1:])])
 
 
-LEADER_WORKER_SET = "LeaderWorkerSet"
 RESOURCES = {
     KIND: Resource(GROUP, VERSION, PLURAL),
     SWEEP_KIND: Resource(GROUP, VERSION, SWEEP_PLURAL),
-    LEADER_WORKER_SET: Resource(
-        "leaderworkerset.x-k8s.io", "v1", "leaderworkersets"
-    ),
-    "Deployment": Resource("apps", "v1", "deployments", is_child=True),
-    "Job": Resource("batch", "v1", "jobs", is_child=True),
-    "Service": Resource("", "v1", "services", is_child=True),
-    "ConfigMap": Resource("", "v1", "configmaps", is_child=True),
-    "NetworkPolicy": Resource(
-        "networking.k8s.io", "v1", "networkpolicies", is_child=True
-    ),
-    "Pod": Resource("", "v1", "pods", is_child=True),
+    **{
+        name: Resource(kind.group, kind.version, kind.plural)
+        for name, kind in child_kinds.KINDS.items()
+    },
+    "Pod": Resource("", "v1", "pods"),
     "Event": Resource("", "v1", "events"),
     "EndpointSlice": Resource("discovery.k8s.io", "v1", "endpointslices"),
 }
-CHILD_KINDS = tuple(
-    kind for kind, resource in RESOURCES.items() if resource.is_child
+CHILD_KINDS = (
+    *(name for name in child_kinds.KINDS if name not in EXTENSION_KINDS),
+    "Pod",
 )
-EXTENSION_KINDS = (LEADER_WORKER_SET,)
-"""Kinds that a cluster may lack. They are not watched, since a watch needs the kind to exist when
-the operator starts. They are listed with the others, and read for the runs that have such objects.
-Their objects carry the label of their run, too."""
+"""Kinds whose objects carry their run's label, and are watched."""

@@ -15,8 +15,8 @@ from ipaddress import IPv6Address, ip_address
 
 from benchrun import names
 from benchrun.api import plain_text, timestamp
+from benchrun.child_kinds import EXTENSION_KINDS, SERVER_KINDS
 from benchrun.decide import (
-    SERVER_KINDS,
     Compilations,
     Event,
     ExporterPod,
@@ -27,7 +27,6 @@ from benchrun.decide import (
     ServerStart,
 )
 from benchrun.effects.connection import (
-    EXTENSION_KINDS,
     JSON,
     RESOURCES,
     Connection,

@@ -56,7 +56,7 @@ def run_list_rows(
         gpus = total_gpus(status.servers)
         setup = {
             "model": model(run.spec),
-            "vLLM": server_there.version if server_there else None,
+            "version": server_there.version if server_there else None,
             "GPU": f"{gpus} {server_there.gpu or ''}".strip()
             if server_there and gpus
             else None,

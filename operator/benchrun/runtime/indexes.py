@@ -27,8 +27,8 @@ from typing import Any, TypeVar
 
 from benchrun import names
 from benchrun.api.sweep import KIND as SWEEP_KIND
-from benchrun.decide import RESULT_ROLES, SERVER_KINDS
-from benchrun.effects import EXTENSION_KINDS
+from benchrun.child_kinds import EXTENSION_KINDS, SERVER_KINDS
+from benchrun.decide import RESULT_ROLES
 from benchrun.observe import (
     finished_run_of,
     in_short,

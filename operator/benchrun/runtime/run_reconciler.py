@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 
 from benchrun import names
 from benchrun.api import Reason, has_only_progress, status_changes
+from benchrun.child_kinds import EXTENSION_KINDS, SERVER_KINDS
 from benchrun.decide import (
     RESULT_ROLES,
-    SERVER_KINDS,
     Collected,
     Context,
     Decision,
@@ -31,7 +31,6 @@ from benchrun.decide import (
 )
 from benchrun.decide.refusals import diagnose_refusal
 from benchrun.effects import (
-    EXTENSION_KINDS,
     About,
     ClusterError,
     Conflict,

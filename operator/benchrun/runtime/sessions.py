@@ -8,14 +8,9 @@ from datetime import datetime
 from functools import partial
 
 from benchrun import names
+from benchrun.child_kinds import LEADER_WORKER_SET
 from benchrun.decide import PullTarget, ScrapeTarget
-from benchrun.effects import (
-    LEADER_WORKER_SET,
-    ClusterError,
-    Fetcher,
-    KubernetesApi,
-    NotFound,
-)
+from benchrun.effects import ClusterError, Fetcher, KubernetesApi, NotFound
 from benchrun.observe import Key, Run, child_of, untrusted_json as raw
 from benchrun.runtime.background_tasks import Work, doubling, keep_doing
 from benchrun.runtime.indexes import Indexes

@@ -13,12 +13,12 @@ from typing import Any
 
 import kopf
 
-from benchrun import names
+from benchrun import child_kinds, names
 from benchrun.api.sweep import KIND as SWEEP_KIND
+from benchrun.child_kinds import EXTENSION_KINDS, SERVER_KINDS
 from benchrun.decide import RESULT_ROLES
 from benchrun.effects import (
     CHILD_KINDS,
-    EXTENSION_KINDS,
     RESOURCES,
     ClusterError,
     Forbidden,
@@ -174,11 +174,13 @@ KINDS = (
     SWEEP_KIND,
 )
 # must be known before a server is deleted
-FOR_RELEASE = frozenset({"Deployment", names.KIND})
+FOR_RELEASE = frozenset({*SERVER_KINDS, names.KIND}) - {*EXTENSION_KINDS}
 FOR_SWEEPS = frozenset({names.KIND, SWEEP_KIND})
-# Must be known before anything else is done about a run. Objects of other kinds are created once
-# more if they seem to be missing, and then found by their names.
-FOR_RUNS = FOR_RELEASE | {"Pod", "Job", "ConfigMap", *EXTENSION_KINDS}
+# must be known before anything else is done about a run
+FOR_RUNS = FOR_RELEASE | {
+    "Pod",
+    *(name for name, kind in child_kinds.KINDS.items() if kind.must_be_known),
+}
 ALL_NAMESPACES = "*"  # stands for the whole cluster, in sentences and metrics
 MAX_REASON_CHARS = 200
 # seconds after which a change that no watch has confirmed is listed

@@ -9,6 +9,7 @@ from http import HTTPStatus
 from itertools import repeat
 
 from benchrun_simulator.completions import Completions
+from benchrun_simulator.dialects import DIALECTS
 from benchrun_simulator.engine import Engine
 from benchrun_simulator.engine_metrics import with_old_names
 from benchrun_simulator.exposition import CONTENT_TYPE, process_metrics
@@ -52,6 +53,7 @@ class Api:
         lifetime: Lifetime,
     ) -> None:
         self._settings = settings
+        self._dialect = DIALECTS[settings.engine]
         self._engine = engine
         self._completions = completions
         self._tokenizer = tokenizer
@@ -102,15 +104,14 @@ class Api:
             "/tokenize": {"POST": self._tokenize},
             "/detokenize": {"POST": self._detokenize},
         }
-        if self._settings.engine == "SGLang":
-            routes["/get_server_info"] = {"GET": self._version}
-            routes["/flush_cache"] = {
+        dialect = self._dialect
+        routes[dialect.version_path] = {"GET": self._version}
+        if dialect.flush_path is not None:
+            routes[dialect.flush_path] = {
                 "GET": self._flush_cache,
                 "POST": self._flush_cache,
             }
-            return routes
-        routes["/version"] = {"GET": self._version}
-        if self._settings.development_mode:
+        if dialect.has_development_mode and self._settings.development_mode:
             routes["/reset_prefix_cache"] = {"POST": self._reset_prefix_cache}
             routes["/reset_mm_cache"] = {"POST": self._nothing_to_reset}
             routes["/reset_encoder_cache"] = {"POST": self._nothing_to_reset}
@@ -246,9 +247,8 @@ class Api:
                 )
 
     def _exposition(self, mode: str) -> str:
-        # SGLang's processes share one page, which has no families of a process.
-        is_shared = self._settings.engine == "SGLang"
-        text = "" if is_shared else process_metrics(self._lifetime.started_at)
+        has_process = self._dialect.has_process_metrics
+        text = process_metrics(self._lifetime.started_at) if has_process else ""
         if mode != "none" and self._settings.log_stats:
             text += self._engine.exposition()
         return with_old_names(text) if mode == "old-names" else text

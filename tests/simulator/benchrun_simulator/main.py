@@ -16,6 +16,7 @@ from benchrun_simulator.admission import Admission
 from benchrun_simulator.api import Api
 from benchrun_simulator.arguments import parse
 from benchrun_simulator.completions import Completions
+from benchrun_simulator.dialects import DIALECTS
 from benchrun_simulator.engine import Engine
 from benchrun_simulator.engine_metrics import EngineMetrics
 from benchrun_simulator.faults import FaultPlan
@@ -29,7 +30,6 @@ from benchrun_simulator.request_log import RequestLog
 from benchrun_simulator.restart import Lifetime
 from benchrun_simulator.scheduler import Scheduler
 from benchrun_simulator.settings import Settings
-from benchrun_simulator.sglang_metrics import SGLangMetrics
 from benchrun_simulator.tokens import OutputText, load_tokenizer
 
 LISTEN_BACKLOG = 2048
@@ -192,9 +192,7 @@ def _metrics(settings: Settings, started_at: float) -> EngineMetrics:
         and settings.kv_transfer.consumes,
         "created": started_at,
     }
-    if settings.engine == "SGLang":
-        return SGLangMetrics(**common, kv_tokens=settings.kv_tokens)
-    return EngineMetrics(**common)
+    return DIALECTS[settings.engine].metrics(**common, kv_tokens=settings.kv_tokens)
 
 
 def _api(

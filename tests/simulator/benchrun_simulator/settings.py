@@ -6,7 +6,6 @@ from pathlib import Path
 from benchrun_simulator.kv_transfer import KvTransfer
 from benchrun_simulator.pace import Disturbances, Timing
 
-ENGINES = ("VLLM", "SGLang")
 METRICS_MODES = ("normal", "none", "garbage", "endless", "http500", "old-names")
 
 
@@ -77,7 +76,7 @@ class Settings:
     """The settings of one server."""
 
     engine: str
-    """One of ENGINES: whose paths and metric names it has. All else is vLLM's."""
+    """A name in `dialects.DIALECTS`: whose paths and metric names it has. All else is vLLM's."""
     model: str
     served_names: tuple[str, ...]
     root: str

@@ -5,10 +5,11 @@ from pathlib import Path
 
 from benchrun_simulator.cold import Cold
 from benchrun_simulator.compilation import Compilations
+from benchrun_simulator.dialects import DIALECTS
 from benchrun_simulator.drift import Changes
 from benchrun_simulator.pace import Disturbances, Timing
 from benchrun_simulator.refusals import FAILING_STARTS
-from benchrun_simulator.settings import ENGINES, METRICS_MODES, Faults, Foreign
+from benchrun_simulator.settings import METRICS_MODES, Faults, Foreign
 
 
 def add_sim_flags(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +28,7 @@ def _add_start_flags(parser: argparse.ArgumentParser) -> None:
     add("--sim-fail-start", choices=sorted(FAILING_STARTS))
     add("--sim-health-delay-seconds", type=float, default=0.0)
     add("--sim-log-noise-mb", type=float, default=0.0)
-    add("--sim-engine", choices=ENGINES, default="VLLM")
+    add("--sim-engine", choices=DIALECTS, default="VLLM")
     add("--sim-version", default="0.32.0")
     add("--sim-log-requests", type=Path)
 

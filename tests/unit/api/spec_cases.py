@@ -394,7 +394,7 @@ REFUSED: dict[str, Refused] = {
                     *part,
                 ]
             },
-            "neither mix nor timedTrace",
+            "none of mix, timedTrace",
         )
         for what, part in {
             "a workload that does not exist": [],

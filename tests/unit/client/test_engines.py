@@ -1,5 +1,7 @@
 """Server engines: what each of them has, by names that all share."""
 
+from typing import get_args
+
 import pytest
 from benchrun.api import SAMPLE_FIGURES
 from benchrun_client.engines import (
@@ -9,6 +11,7 @@ from benchrun_client.engines import (
     EngineSetting,
     ServedFiles,
 )
+from benchrun_simulator.dialects import DIALECTS
 
 SGLANG = ENGINES["SGLang"]
 NAMES = sorted(ENGINES)
@@ -28,6 +31,12 @@ def test_engines_stand_beside_each_other() -> None:
         "SGLang": 30000,
         "VLLM": 8000,
     }
+
+
+def test_every_name_of_an_engine_in_specs_has_one_that_the_simulator_speaks_too() -> (
+    None
+):
+    assert set(get_args(EngineName)) == set(ENGINES) == set(DIALECTS)
 
 
 def test_every_figure_of_an_engine_is_one_of_a_sample(engine: Engine) -> None:

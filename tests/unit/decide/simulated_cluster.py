@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from benchrun.child_kinds import KINDS
 from benchrun.observe import Child, Pod, Termination, child_of
 from benchrun_client.contract import PLAN_FILE, ClientProgress, Plan, Probe, Sealed
 from benchrun_client.search import bisection
@@ -137,8 +138,12 @@ class SimulatedCluster:
     def create(self, manifest: Manifest) -> None:
         """Create an object as POST would; one that exists stays, as the operator changes none.
 
-        A server-side apply of an existing object does the same.
+        A server-side apply of an existing object does the same. A kind without a declaration has no
+        address, and the operator no right to it.
         """
+        assert manifest["kind"] in KINDS, (
+            f"declare {manifest['kind']} in child_kinds"
+        )
         identity = (manifest["kind"], manifest["metadata"]["name"])
         if identity in self.objects:
             return

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, RunIdentity
+from benchrun.child_kinds import SERVER_KINDS
 from benchrun.decide import (
-    SERVER_KINDS,
     Answer,
     Collected,
     Decision,

@@ -6,10 +6,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from benchrun.child_kinds import EXTENSION_KINDS
 from benchrun.effects import (
     CHILD_KINDS,
     CONNECTIONS,
-    EXTENSION_KINDS,
     RESOURCES,
     NotFound,
     Unavailable,

@@ -5,15 +5,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from benchrun.child_kinds import EXTENSION_KINDS
 from benchrun.decide import Event
-from benchrun.effects import (
-    CHILD_KINDS,
-    EXTENSION_KINDS,
-    Conflict,
-    Exists,
-    NotFound,
-    Occupied,
-)
+from benchrun.effects import CHILD_KINDS, Conflict, Exists, NotFound, Occupied
 from benchrun.observe import Run
 from unit.effects.scripted_api import Json, answering, gives, refuses
 

@@ -1,10 +1,20 @@
 """A metrics page read: figures of every vLLM since 0.8, missing ones as None, anything else
 refused."""
 
+from dataclasses import fields
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
-from benchrun.api import CPU_SERIES, GPU_SERIES, ROLE_FIGURES, SAMPLE_FIGURES
+from benchrun.api import (
+    CPU_SERIES,
+    GPU_SERIES,
+    ROLE_FIGURES,
+    SAMPLE_FIGURES,
+    server_figures,
+)
+from benchrun.api.server_figures import ComputedFrom
+from benchrun.measure import GpuFigures
 from benchrun.measure.metrics_page import (
     MAX_REPORTED,
     Sample,
@@ -289,6 +299,28 @@ def test_every_source_of_a_figure_is_declared() -> None:
         if name
     }
     assert counters <= set(VLLM.counter_series)
+    computed = {
+        source: {
+            n
+            for n, figure in ROLE_FIGURES.items()
+            if figure.computed_from == source
+        }
+        for source in get_args(ComputedFrom)
+    }
+    assert computed == {
+        "Exporters": {each.name for each in fields(GpuFigures)} & set(ROLE_FIGURES),
+        "Scrapes": {"coverage_percent"},
+    }
+
+
+@pytest.mark.parametrize(
+    "sources", [{}, {"sample": "running", "computed_from": "Scrapes"}]
+)
+def test_a_figure_without_exactly_one_source_is_refused(
+    sources: dict[str, Any],
+) -> None:
+    with pytest.raises(TypeError, match=r"exactly one of sample, counters"):
+        server_figures._figure("Nobody fills it in.", **sources)
 
 
 SGLANG_PAGE = """\

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchrun import names
+from benchrun import child_kinds, names
 from benchrun.plan import Owner, server_roles, workload
-from benchrun.release.main import main
+from benchrun.release.main import KINDS, main
 from unit.plan.specs import spec
 from unit.release.api_server import STATE, Cluster, Json
 from unit.release.conftest import LookAt
@@ -935,4 +935,11 @@ def test_nothing_of_the_operator_is_imported() -> None:
     }
     assert {m for m in imported if m.startswith("benchrun.runtime.")} == {
         "benchrun.runtime.__main__"
+    }
+
+
+def test_it_deletes_every_kind_that_holds_a_gpu() -> None:
+    declared = [child_kinds.KINDS[name] for name in child_kinds.SERVER_KINDS]
+    assert {path for path, _ in KINDS} == {
+        f"apis/{kind.group}/{kind.version} {kind.plural}" for kind in declared
     }

@@ -26,7 +26,7 @@ from unit.plan.specs import Json
 from unit.report.going_on import BEGIN, at, ended, run_body, running
 from unit.report.statuses import result
 
-WIDE = ("model", "vLLM", "GPU", "image")
+WIDE = ("model", "version", "GPU", "image")
 NOW = BEGIN + timedelta(hours=5)
 HEADLINE = Headline(
     load_point="chat/concurrency=8", throughput="812", p99_ttft="118? ms"
@@ -361,8 +361,8 @@ def test_the_row_shows_server_version_and_gpus(
         [run_body(ended(servers=servers))], now=NOW_RUN_LIST_WORDS, wide=True
     )
     row = dict(zip(rows.headers, rows.rows[0], strict=True))
-    assert list(row)[-4:] == ["model", "vLLM", "GPU", "image"]
-    assert (row["vLLM"], row["GPU"]) == text
+    assert list(row)[-4:] == ["model", "version", "GPU", "image"]
+    assert (row["version"], row["GPU"]) == text
 
 
 def test_runs_of_one_instant_are_in_order_of_their_names_and_those_without_one_last() -> (

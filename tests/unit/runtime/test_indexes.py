@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from benchrun import names
+from benchrun.child_kinds import LEADER_WORKER_SET
 from benchrun.effects import (
-    LEADER_WORKER_SET,
     ClusterError,
     Forbidden,
     NotFound,

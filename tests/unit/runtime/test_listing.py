@@ -2,7 +2,8 @@
 
 import pytest
 from benchrun import names
-from benchrun.effects import CHILD_KINDS, EXTENSION_KINDS, Forbidden, Unavailable
+from benchrun.child_kinds import EXTENSION_KINDS
+from benchrun.effects import CHILD_KINDS, Forbidden, Unavailable
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.watching import ALL_NAMESPACES, VERIFIED_AFTER_SECONDS, Lister
 from unit.runtime.bodies import (

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 from benchrun import names
+from benchrun.child_kinds import LEADER_WORKER_SET
 from benchrun.decide import Compilations, Decision, Facts
-from benchrun.effects import LEADER_WORKER_SET, errors
+from benchrun.effects import errors
 from benchrun.observe import Key, Run
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import RunMemory

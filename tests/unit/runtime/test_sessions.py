@@ -8,14 +8,9 @@ from typing import Any
 
 import pytest
 from benchrun import names
+from benchrun.child_kinds import LEADER_WORKER_SET
 from benchrun.decide import PullTarget, ScrapeTarget
-from benchrun.effects import (
-    LEADER_WORKER_SET,
-    ClusterError,
-    FetchError,
-    Forbidden,
-    Unavailable,
-)
+from benchrun.effects import ClusterError, FetchError, Forbidden, Unavailable
 from benchrun.observe import Key, Run, run_key
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import RunMemory

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any
 
@@ -38,7 +39,7 @@ SIMULATED = (
     "--sim-kv-tokens=4096",
     *PLACES,
 )
-NAMES: tuple[EngineName, ...] = ("VLLM", "SGLang")
+NAMES: tuple[EngineName, ...] = tuple(ENGINES)
 
 
 def target_of(name: EngineName, url: str) -> ScrapeTarget:
@@ -134,11 +135,14 @@ def row_of(name: EngineName, found: StageRecord, memory: RunMemory) -> Result:
 
 @pytest.fixture(scope="module")
 def runs() -> dict[EngineName, tuple[StageRecord, RunMemory]]:
-    with (
-        running("tiny", *SIMULATED) as vllm,
-        running("tiny", *SIMULATED, "--sim-engine=SGLang") as sglang,
-    ):
-        return asyncio.run(_runs({"VLLM": vllm.url, "SGLang": sglang.url}))
+    with ExitStack() as stack:
+        urls = {
+            name: stack.enter_context(
+                running("tiny", *SIMULATED, f"--sim-engine={name}")
+            ).url
+            for name in NAMES
+        }
+        return asyncio.run(_runs(urls))
 
 
 @pytest.mark.parametrize("name", NAMES)

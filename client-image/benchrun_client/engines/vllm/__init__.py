@@ -23,6 +23,7 @@ def is_reset(body: str) -> bool:
 
 VLLM = Engine(
     name="vLLM",
+    command=(),  # the entry point of its images is the server
     module_before_serve=launch.API_SERVER,
     port=launch.PORT,
     user=launch.USER,
