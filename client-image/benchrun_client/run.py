@@ -270,7 +270,7 @@ class ClientRun(BaseRun):
         async def run_other(shard: int) -> None:
             if code := await run_sibling(self._setup, shard, plan=self._plan_path):
                 # Why it failed it reports at the gate, if it can.
-                gate.lose(shard, f"its process ended with code {code}")
+                gate.lose(shard, f"the shard's process ended with code {code}")
 
         gate = GateServer(
             plan,

@@ -77,7 +77,10 @@ class DatasetFields(Message):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Raise TypeError for a dataset that lacks a fact which has no value here."""
+        """Raise TypeError for a dataset that does not state every fact.
+
+        A fact need not be stated if this base class has a value for it.
+        """
         asked = ("is_random_text", "is_unlimited", "reads_hub", "drops_long_rows")
         missing = [name for name in asked if not hasattr(cls, name)]
         if getattr(cls.longest, "__isabstractmethod__", False):

@@ -44,7 +44,7 @@ class NoPlateau(StrEnum):
 
 def _above_zero(text: str) -> str:
     if _DECIMAL.fullmatch(text) is None or Decimal(text) <= 0:
-        raise ValueError("must be a decimal above 0")
+        raise ValueError(f"must be a decimal above 0, got {text[:40]!r}")
     return text
 
 

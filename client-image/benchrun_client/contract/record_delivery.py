@@ -57,11 +57,11 @@ class Envelope(Message):
         The record is not opened. `plan_digest` is None if it is not known.
         """
         if self.run_uid != run_uid:
-            return f"it belongs to run {self.run_uid!r}"
+            return f"the record belongs to run {self.run_uid!r}"
         if plan_digest is not None and self.plan_digest != plan_digest:
-            return "it belongs to another plan"
+            return "the record belongs to another plan"
         if hashlib.sha256(body).hexdigest() != self.digest:
-            return "its digest does not match its bytes"
+            return "the digest of the record does not match its bytes"
         return None
 
 

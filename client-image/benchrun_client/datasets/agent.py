@@ -58,7 +58,7 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A conversation that was read, as the texts that are sent."""
+    """The conversation of an agent dataset, as the texts of which its requests are made."""
 
     name: str
     sha256: str

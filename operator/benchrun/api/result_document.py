@@ -80,7 +80,7 @@ class LatencyDistribution(StatusModel):
         default_factory=dict, description="By percentile, for example 99.9."
     )
     unbounded: list[str] = Field(default_factory=list)
-    """Those of `percentiles` that so few requests, or so short a stage, can't bound."""
+    """The entries of `percentiles` that so few requests, or so short a stage, can't bound."""
 
 
 class StageServer(StatusModel):

@@ -218,7 +218,7 @@ class Model(base.SpecModel):
     rules = (
         base.Rule(
             cel="!has(self.revision) || has(self.source.hub)",
-            message="revision needs source hub; remove it",
+            message="revision is that of a model on the hub: remove revision, or set source.hub",
         ),
     )
     name: Annotated[str, Field(min_length=1, max_length=256)]

@@ -230,7 +230,11 @@ async def _last_words(process: Process) -> str:
     ):
         words += more
     text = words.decode(errors="replace").strip()
-    last = text.splitlines()[-1] if text else "it ended without an error message"
+    last = (
+        text.splitlines()[-1]
+        if text
+        else "the judge ended without an error message"
+    )
     return "".join(c if c.isprintable() else "?" for c in last)[:MAX_REASON_CHARS]
 
 

@@ -100,11 +100,12 @@ def stored_record(
     Raise ValueError if it has none, or one of another run or stage.
     """
     if (packed := stored_part(body, RECORD_KEY)) is None:
-        raise ValueError("it has no record")
+        raise ValueError("the ConfigMap has no record")
     record = open_record(packed)
     if (record.run_uid, record.sequence) != (run_uid, sequence):
         raise ValueError(
-            f"it has the record of another run or stage: {record.sequence} of run {record.run_uid}"
+            "the ConfigMap has the record of another run or stage: "
+            f"{record.sequence} of run {record.run_uid}"
         )
     return record
 
@@ -115,10 +116,11 @@ def stored_result(body: Mapping[str, object], *, digest: str) -> bytes:
     Raise ValueError if it has none, or one with another SHA-256.
     """
     if (packed := stored_part(body, RESULT_KEY)) is None:
-        raise ValueError("it has no result document")
+        raise ValueError("the ConfigMap has no result document")
     if hashlib.sha256(packed).hexdigest() != digest:
         raise ValueError(
-            "the SHA-256 of its result document is not the one in status.resultDocument"
+            "the SHA-256 of the ConfigMap's result document is not the one in "
+            "status.resultDocument"
         )
     return packed
 

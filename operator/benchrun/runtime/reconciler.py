@@ -70,7 +70,7 @@ class Reconciler(ABC, Generic[D, M]):
     what: ClassVar[Literal["run", "sweep"]]
     let_go_in_words: ClassVar[str]
     cleared_at_the_end: ClassVar[Mapping[str, Any]]
-    """Status fields that are cleared for an object that is ended here."""
+    """Status fields that are cleared when the reconciler ends an object."""
 
     cluster: KubernetesApi
     indexes: Indexes

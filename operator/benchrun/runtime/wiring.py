@@ -283,22 +283,23 @@ class Operator:
             ),
             (
                 "watch_silence_seconds",
-                "Age of the oldest change that no watch has reported.",
+                "Age in seconds of the oldest change that no watch has reported yet.",
                 self._silent_seconds,
             ),
             (
                 "leader",
-                "Whether this process reconciles.",
+                "1 if this process reconciles, 0 if another one does or it waits.",
                 lambda: self._makes_passes and self._leads(),
             ),
             (
                 "objects_unreadable",
-                "Objects that can't be parsed; only their metadata is used.",
+                "Objects of which only the metadata is used, because the rest can't be parsed.",
                 lambda: len(indexes.unreadable),
             ),
             (
                 "objects_left_out",
-                "Runs and sweeps that memory has no room for.",
+                "Runs and sweeps whose spec and status are too large to be kept in memory with the "
+                "others.",
                 lambda: len(indexes.left_out),
             ),
             (

@@ -87,7 +87,7 @@ class Axis(SpecModel):
     values: Annotated[
         list[Setting], Field(min_length=1, max_length=MAX_VARIANTS), Unique("name")
     ]
-    """Its values, at least one."""
+    """Values of the axis, at least one."""
 
 
 class NamedVariant(VariantSettings):

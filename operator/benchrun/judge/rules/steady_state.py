@@ -192,7 +192,7 @@ def _growing_queue(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.NOT_STEADY_STATE,
-                "answers took about as long as the sending of all requests",
+                "answers took about as long as the sending of all requests (raise requests)",
             )
         ]
     arriving = (max(due) - min(due)) / 1e6

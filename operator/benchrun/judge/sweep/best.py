@@ -34,7 +34,10 @@ from benchrun.plan import Variant
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A variant with those of its runs that were measured to the end; each is a fresh server."""
+    """A variant and those runs of it that were measured to the end.
+
+    Each run started a server of its own.
+    """
 
     variant: Variant
     runs: tuple[MeasuredRun, ...]
