@@ -66,7 +66,7 @@ class Envelope(Message):
 
 
 class Sealed(NamedTuple):
-    """A packed record and its envelope."""
+    """A packed record with the envelope that describes this record."""
 
     envelope: Envelope
     body: bytes
@@ -197,7 +197,7 @@ def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
 
 
 class _Versioned(BaseModel):
-    """Any JSON object; only its contract version is read."""
+    """Any JSON object of the contract, of which only the contract's version is read."""
 
     contract: Annotated[StrictInt, Field(ge=0, le=10**6)] | None = None
 

@@ -50,7 +50,7 @@ _NAMES = {
 
 
 class Turn(NamedTuple):
-    """A conversation as far as one request contains it."""
+    """The part of a conversation that one request contains."""
 
     after: str  # Rest of the prompt, up to an answer.
     answer: str  # The answer; empty if the conversation ends with something else.

@@ -36,7 +36,7 @@ class BrokenStreamError(Exception):
 
 
 class EventParser:
-    """A parser that splits bytes into events."""
+    """A parser that splits the bytes of a stream into server-sent events."""
 
     def __init__(self) -> None:
         self._rest = b""

@@ -26,7 +26,7 @@ _OBJECTIVES_REASON: dict[ConditionStatus, str] = {
 
 
 class RunEnd(NamedTuple):
-    """How a run ended."""
+    """The phase, the reason and the conditions of a run that ended."""
 
     phase: Phase
     # Why it ended early; None: it was measured to its end.

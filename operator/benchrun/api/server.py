@@ -65,7 +65,7 @@ benchmark."""
 
 
 class EnvVar(base.SpecModel):
-    """An environment variable; secrets by reference only."""
+    """An environment variable of a container; a Secret is named, never written out."""
 
     rules = (base.exactly_one("value", "value_from"),)
     name: Annotated[

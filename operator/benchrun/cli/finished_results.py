@@ -68,7 +68,7 @@ def add_file_options(parser: argparse.ArgumentParser) -> None:
 
 
 class NamedRun(NamedTuple):
-    """A run, whether it has ended or not."""
+    """A run that a user named, whether it has ended or not."""
 
     run: views.Run
     document: ResultDocument | None = None  # The one that a file held.

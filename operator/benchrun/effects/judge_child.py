@@ -51,7 +51,7 @@ class TooSlow(ClusterError):
 
 
 class _Gone(Exception):
-    """The process no longer reads its input."""
+    """The judge process has closed the pipe from which it reads."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -203,7 +203,7 @@ class JudgeChild:
 
 
 def _parsed(line: bytes, model: type[A]) -> A:
-    """Parse a line that the judge wrote. Raises NotJudged."""
+    """Parse the line that the judge process wrote. Raises NotJudged."""
     try:
         return model.model_validate_json(line)
     except ValidationError as error:

@@ -204,7 +204,7 @@ class _Opened:
         self.refused: list[str] = []
 
     def take(self, part: JobPart) -> None:
-        """Open a part, or refuse it and keep the reason."""
+        """Open a part of the job; if that fails, keep the reason in `refused`."""
         try:
             self._open(part.head, part.data)
         except (

@@ -50,7 +50,7 @@ class _Line(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def line(self) -> bytes:
-        """Return the message as the line that is sent."""
+        """Return the message as the line of JSON that is sent."""
         return self.model_dump_json(exclude_none=True).encode() + b"\n"
 
 
@@ -115,7 +115,7 @@ class DocumentHead(_Line):
         return cls(size=len(document), digest=hashlib.sha256(document).hexdigest())
 
     def matches(self, document: bytes) -> bool:
-        """Return whether these bytes are the document of this header."""
+        """Return whether these bytes are the document that this header announces."""
         return self.size == len(document) and self == self.of(document)
 
 

@@ -22,7 +22,7 @@ _SMALL = (ROLE_CLIENT, ROLE_PROXY)  # roles that hold no weights
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A pod, and what its main container left behind."""
+    """A pod that may have failed, and how its main container ended."""
 
     pod: Pod
     engine: Engine  # The engine of the run.

@@ -1,4 +1,4 @@
-"""Whether the KV cache has room for the load."""
+"""Check whether the KV cache is large enough for the load."""
 
 from collections.abc import Sequence
 

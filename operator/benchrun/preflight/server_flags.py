@@ -40,7 +40,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class FlagTable:
-    """All flags of one version, by each of their names."""
+    """All flags that one version of the engine has, by all names of a flag."""
 
     version: str
     flags: Mapping[str, Flag]

@@ -65,7 +65,7 @@ class Failures:
 
 @dataclass(kw_only=True, eq=False)
 class Reconciler(ABC, Generic[D, M]):
-    """Reconciles one kind of object, and writes what is decided."""
+    """Decides on objects of one kind, runs or sweeps, and carries the decisions out."""
 
     what: ClassVar[Literal["run", "sweep"]]
     let_go_in_words: ClassVar[str]

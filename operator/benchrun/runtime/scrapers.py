@@ -282,7 +282,7 @@ class ExporterScraper:
         return latest or {}
 
     async def _scrape(self) -> str | None:
-        """Scrape once; return why it failed, or None."""
+        """Scrape the endpoint once; return the reason if that failed, else None."""
         try:
             text = await self.fetcher.fetch(
                 self.endpoint.url,

@@ -63,7 +63,7 @@ class Outcome:
 
 
 class Telemetry:
-    """Counters and gauges, in a registry of their own."""
+    """The operator's own metrics, which Prometheus scrapes."""
 
     def __init__(self, *, live_runs: int = MAX_LIVE_RUNS) -> None:
         self._most_live_runs = live_runs
@@ -264,7 +264,7 @@ class Pulse:
 
 @dataclass(eq=False)
 class Health:
-    """Answers probes and Prometheus."""
+    """The HTTP server that answers probes of the kubelet, and Prometheus."""
 
     telemetry: Telemetry
     _: KW_ONLY
@@ -275,7 +275,7 @@ class Health:
     _runner: web.AppRunner | None = field(default=None, init=False)
 
     async def start(self, host: str, port: int) -> None:
-        """Listen; port 0 takes any free one."""
+        """Listen on a port; port 0 takes any free one."""
         app = web.Application()
         for path, handler in (
             ("/healthz", self._healthz),

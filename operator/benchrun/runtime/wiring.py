@@ -162,7 +162,7 @@ class Operator:
         return problems
 
     def remarks(self) -> list[str]:
-        """Return the lines that /readyz adds to its answer."""
+        """Return the remarks that /readyz shows below its answer."""
         unreadable = {} if self._lister is None else self._lister.unreadable
         remarks = [
             f"namespace {namespace} can't be read: {why}"

@@ -184,7 +184,7 @@ def outcome_of(load_points: Sequence[api.ComparedLoadPoint]) -> api.Outcome:
 
 
 class Pair(NamedTuple):
-    """A load point with its results on both sides."""
+    """A load point with the rows that both sides have for it."""
 
     load_point: str
     before: Side

@@ -61,7 +61,7 @@ class Sign(NamedTuple):
 
     @property
     def load(self) -> float:
-        """Return the value as a multiple of its threshold."""
+        """Return how many times the threshold the value is."""
         return times(self.value, self.threshold)
 
 
@@ -400,7 +400,7 @@ def gap_beyond_client(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 code,
-                "the servers' metrics do not tell the TTFT of this stage's requests",
+                "the servers' own TTFT is unknown",
             )
             for code in codes
         ]

@@ -335,7 +335,7 @@ def requests_aborted(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.REQUESTS_ABORTED,
-                "no server's metrics tell why requests finished",
+                "no server reports why requests finished",
             )
         ]
     requests = len(stage.requests.ok)

@@ -90,7 +90,8 @@ def gpu_slowed(stage: StageFacts) -> Found:
         )
         missing += (
             [
-                "the GPU exporter does not tell why clocks are low (add DCGM_FI_DEV_CLOCKS_EVENT_REASONS)"
+                "the GPU exporter does not tell why clocks are low (add "
+                "DCGM_FI_DEV_CLOCKS_EVENT_REASONS)"
             ]
             if slowed is None
             else []

@@ -216,7 +216,7 @@ def role_idle(stage: StageFacts) -> Found:
     if len(idle_percents) < 2:
         return []
     if any(len(window.samples) < MIN_SAMPLES for window in stage.windows):
-        why = f"fewer than {MIN_SAMPLES} samples of a role in the stage (make the stage longer)"
+        why = f"fewer than {MIN_SAMPLES} samples of a role within the stage (measure longer)"
         return [NotChecked(Code.ROLE_IDLE, why)]
     threshold = stage.thresholds.idle_samples_percent
     queued = max(queued_percents, key=queued_percents.__getitem__)

@@ -39,7 +39,7 @@ def scrape_coverage(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.SCRAPE_COVERAGE_LOW,
-                "no sample of a server falls within the stage (make the stage longer)",
+                "no sample of a server within the stage (measure longer)",
             )
         ]
     servers = by_server(samples).values()
@@ -105,7 +105,7 @@ def littles_law(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.LITTLES_LAW_BROKEN,
-                "too few samples of the servers fall within the stage (make the stage longer)",
+                "too few samples of servers within the stage (measure longer)",
             )
         ]
     # vLLM sets its gauges at the end of a step, without the requests that the step completed: of an

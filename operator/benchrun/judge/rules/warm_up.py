@@ -79,7 +79,7 @@ def compilation_in_window(stage: StageFacts) -> Found:
 
 
 def _unread(servers: Sequence[ServerStatus]) -> str:
-    """Return why it is unknown when servers compiled kernels."""
+    """Return why nobody knows when the servers compiled kernels."""
     if len(servers) > 1:
         return "logs are read only in runs with a single server"
     if (silent := _silent_engine(servers)) is not None:
@@ -113,7 +113,7 @@ def cold_start(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.COLD_START,
-                f"fewer than {MIN_REQUESTS} answers (raise requests)",
+                f"fewer than {MIN_REQUESTS} answers (send more)",
             )
         ]
     users = (stage.load.cap or 1) if stage.load.closed_loop else 1
@@ -164,7 +164,7 @@ def _first_burst(stage: StageFacts, usual_us: float) -> int:
 
 
 class _Beginning(NamedTuple):
-    """The slow requests that a stage begins with."""
+    """The slow requests at the beginning of a stage."""
 
     requests: int
     median_us: float

@@ -319,7 +319,7 @@ def _highest(found: Sequence[Contender]) -> list[Contender]:
 
 
 def _throughputs(of: Contender) -> dict[str, float | None]:
-    """Return the fields on throughput for an entry of the status."""
+    """Return the throughput, in all and per GPU, for an entry of the status."""
     each = rounded(of.throughput)
     whole = rounded(of.throughput * max(1, of.gpus))
     return {
