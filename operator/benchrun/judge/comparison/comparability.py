@@ -210,10 +210,10 @@ def caveats(baseline: Side, candidate: Side) -> list[str]:
         "the GPU model of at least one side is unknown, so the models may differ": blind
         and (len(nodes) > 1 or None in nodes),
         f"the model comes from {origins}": len(sources) > 1,
-        f"the records of {next(iter(silent), '')} do not tell how tokens were chosen": 0
+        f"the results of {next(iter(silent), '')} do not tell how tokens were chosen": 0
         < len(silent)
         < len(sampling),
-        "the dataset's file may differ between the sides: not every record has its digest": not all(
+        "the dataset's file may differ between the sides, as they take other rows": not all(
             starmap(_send_the_same, pairs)
         ),
     }
