@@ -50,7 +50,7 @@ DIAGNOSTIC_SECONDS = 10.0
 
 
 class StageSender:
-    """Sends stages; every shard has one."""
+    """What sends the requests of a stage. Each of the client's processes (shards) has one."""
 
     def __init__(
         self,

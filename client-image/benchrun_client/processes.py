@@ -87,7 +87,7 @@ class ChildProcess:
                 raise RunFailure("ClientError", message) from error
 
     async def stop(self) -> None:
-        """End the process by closing its input."""
+        """End the process by closing the pipe from which it reads."""
         self._stdin.close()
         await self._process.wait()
 

@@ -287,7 +287,7 @@ class ClientRun(BaseRun):
                 preparation=self._preparation,
             ):
                 # Why it failed it reports at the gate, if it can.
-                gate.lose(shard, f"its process ended with code {code}")
+                gate.lose(shard, f"the shard's process ended with code {code}")
 
         gate = GateServer(
             plan,

@@ -356,7 +356,7 @@ def sliced_gaps(raw: RawStage) -> list[Counter[int]]:
 
 
 def summed(slices: Sequence[Counter[int]]) -> Counter[int]:
-    """Return the counts of all slices together."""
+    """Return the sums of the counts over all slices of time."""
     total: Counter[int] = Counter()
     for of_slice in slices:
         # Adding counters would copy the total for each slice.

@@ -174,7 +174,7 @@ class Interval(NamedTuple):
 
 
 class LimitOutcome(NamedTuple):
-    """The outcome for one percentile and its limit."""
+    """Outcome for one latency percentile that must keep a limit."""
 
     outcome: Outcome
     value: float
@@ -233,7 +233,7 @@ class LatencySample(ABC):
     @property
     @abstractmethod
     def range(self) -> tuple[float, float]:
-        """Return the smallest and the greatest value."""
+        """Return the smallest and the greatest latency."""
 
     @abstractmethod
     def _half_widths(
@@ -246,7 +246,7 @@ class LatencySample(ABC):
 
     @abstractmethod
     def _of_repeats(self, percent: float) -> list[float]:
-        """Return the percentile of each stage."""
+        """Return the percentile of each stage, in the order of the stages."""
 
     def bounds(self, percent: float, error: float) -> "_Bounds":
         """Return the percentile and the bounds of its interval.
@@ -353,7 +353,7 @@ def _half_width(values: Sequence[float], center: float, error: float) -> float:
 
 
 def _stretch(clusters: float) -> float:
-    """Return the factor by which so few clusters widen an interval."""
+    """Return the factor by which an interval widens because there are so few clusters."""
     return min(MAX_STRETCH, max(1.0, math.sqrt(FULL_CLUSTERS / max(clusters, 1.0))))
 
 
@@ -367,7 +367,7 @@ def _effective(counts: Sequence[int]) -> float:
 
 
 class RequestSample(LatencySample):
-    """One value per request: TTFT, TPOT or E2EL."""
+    """One latency (TTFT, TPOT or E2EL) of every request in a sample."""
 
     def __init__(
         self, stages: Sequence[StageShape], values: Sequence[Sequence[float | None]]
@@ -505,7 +505,7 @@ class RequestSample(LatencySample):
         )
 
     def _clusters_with(self, hit: Callable[[float], bool]) -> float:
-        """Return the effective number of clusters that have hits."""
+        """Return the effective number of clusters that have a value for which `hit` is true."""
         found = 0.0
         for values, edges in zip(self._values, self._clusters, strict=True):
             through = list(accumulate(map(hit, values), initial=0))

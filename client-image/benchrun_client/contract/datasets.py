@@ -42,7 +42,7 @@ class S3Object(Message):
 
 
 class DataFile(Message):
-    """A file; exactly one of its fields says where it is."""
+    """Where a file is: exactly one of the fields is set."""
 
     # In the client's container: in its image, or on a volume.
     path: LongText | None = None
@@ -80,7 +80,10 @@ class DatasetFields(Message):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Raise TypeError for a dataset that lacks a fact which has no value here."""
+        """Raise TypeError for a dataset that does not state every fact.
+
+        A fact need not be stated if this base class has a value for it.
+        """
         asked = (
             "is_random_text",
             "is_unlimited",
@@ -624,7 +627,7 @@ MixableData = Annotated[_Mixable, Field(discriminator="kind")]
 
 
 class MixPartData(Message):
-    """One dataset of a mix, and its share of the requests."""
+    """One dataset of a mix, with the share of the requests that come from this dataset."""
 
     weight: Count = Field(ge=1)
     data: MixableData

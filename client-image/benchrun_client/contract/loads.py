@@ -44,7 +44,7 @@ class NoPlateau(StrEnum):
 
 def _above_zero(text: str) -> str:
     if _DECIMAL.fullmatch(text) is None or Decimal(text) <= 0:
-        raise ValueError("must be a decimal above 0")
+        raise ValueError(f"must be a decimal above 0, got {text[:40]!r}")
     return text
 
 
@@ -112,7 +112,7 @@ class LoadKind(LeavesOut):
 
     @property
     def value(self) -> str:
-        """Return the load value, such as "4", "0.5" or "inf"."""
+        """Return the value of the load as text, such as "4", "0.5" or "inf"."""
         assert self.varied is not None
         return str(getattr(self, self.varied))
 
@@ -286,7 +286,7 @@ class _RequestRate(LoadKind):
         return self.max_concurrency
 
     def with_cap(self, cap: int) -> Self:
-        """Return the load with another cap."""
+        """Return the same load with another cap on the requests in flight."""
         if self.cap is None:
             return self
         return self.model_copy(update={"max_concurrency": cap})
@@ -331,7 +331,7 @@ class RateLoad(_RequestRate):
         return Decimal(requests) / Decimal(self.requests_per_second)
 
     def held(self, requests: int, seconds: int) -> int:
-        """Return how many requests are in flight if each takes `seconds`."""
+        """Return how many requests are in flight on average if a request takes `seconds`."""
         return min(requests, ceil(Decimal(self.requests_per_second) * seconds))
 
 
@@ -377,7 +377,7 @@ class AtOnceLoad(_RequestRate):
 
     @property
     def value(self) -> str:
-        """Return "inf"."""
+        """Return "inf": no request waits for an instant at which it arrives."""
         return self.only_value
 
     @property
@@ -405,7 +405,7 @@ class AtOnceLoad(_RequestRate):
         return requests if self.cap is None else min(requests, self.cap)
 
     def held(self, requests: int, seconds: int) -> int:
-        """Return all requests of the stage."""
+        """Return the number of all requests of the stage, which are in flight together."""
         return requests
 
 
@@ -449,7 +449,7 @@ class UsersLoad(LoadKind):
 
     @property
     def closed_loop(self) -> bool:
-        """Return True: users send."""
+        """Return True: in a closed loop users send the requests."""
         return True
 
 
@@ -505,7 +505,7 @@ class BatchLoad(LoadKind):
 
     @property
     def batch_size(self) -> int:
-        """Return the requests in each call of the engine."""
+        """Return how many requests one call of the engine gets."""
         return self.size
 
     @property

@@ -44,7 +44,7 @@ divided by the number of confirmations (Bonferroni)."""
 
 
 class Requests(Message):
-    """What a workload sends, and how."""
+    """What kind of requests a workload sends, without the load."""
 
     workload: str = Field(max_length=40)
     data: Data
@@ -137,7 +137,7 @@ def search_places(max_probes: int, max_repeats: int) -> tuple[tuple[int, int], .
 
 
 class Probe(Message):
-    """The search's outcome for a load that it measured."""
+    """What a search found out about a load that it measured."""
 
     ends_search: bool  # Whether the search ended with this stage.
     confirms: bool = False

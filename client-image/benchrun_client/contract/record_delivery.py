@@ -65,16 +65,16 @@ class Envelope(Message):
         The record is not opened. `plan_digest` is None if it is not known.
         """
         if self.run_uid != run_uid:
-            return f"it belongs to run {self.run_uid!r}"
+            return f"the record belongs to run {self.run_uid!r}"
         if plan_digest is not None and self.plan_digest != plan_digest:
-            return "it belongs to another plan"
+            return "the record belongs to another plan"
         if hashlib.sha256(body).hexdigest() != self.digest:
-            return "its digest does not match its bytes"
+            return "the digest of the record does not match its bytes"
         return None
 
 
 class Sealed(NamedTuple):
-    """A packed record and its envelope."""
+    """A packed record with the envelope that describes this record."""
 
     envelope: Envelope
     body: bytes
@@ -208,7 +208,7 @@ def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
 
 
 class _Versioned(BaseModel):
-    """Any JSON object; only its contract version is read."""
+    """Any JSON object of the contract, of which only the contract's version is read."""
 
     contract: Annotated[StrictInt, Field(ge=0, le=10**6)] | None = None
 

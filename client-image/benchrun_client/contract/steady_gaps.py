@@ -46,7 +46,10 @@ def failed_ratio(ok: Sequence[int], part: Plateau | None) -> float:
 
 
 def _last_gap_us(requests: RequestColumns) -> int:
-    """Return the time from a stage's first send to the end of its last gap; 0 without gaps."""
+    """Return the microseconds from a stage's first send to the end of its last gap between tokens.
+
+    Return 0 if no answer of the stage has such a gap.
+    """
     columns = (requests.start_us, requests.ttft_us, requests.e2el_us, requests.ok)
     rows = zip(*columns, strict=True)
     return max(

@@ -56,7 +56,7 @@ _NAMES = {
 
 
 class Turn(NamedTuple):
-    """A conversation as far as one request contains it."""
+    """The part of a conversation that one request contains."""
 
     after: str  # Rest of the prompt, up to an answer.
     answer: str  # The answer; empty if the conversation ends with something else.
@@ -64,7 +64,7 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A conversation that was read, as the texts that are sent."""
+    """The conversation of an agent dataset, as the texts of which its requests are made."""
 
     name: str
     sha256: str

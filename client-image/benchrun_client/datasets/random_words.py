@@ -404,7 +404,7 @@ class OldDraws:
 def old_vllm_draws(
     data: RandomData, *, seed: int, requests: int, vocabulary: int
 ) -> OldDraws:
-    """Draw lengths and offsets as vLLM 0.9 does."""
+    """Draw the lengths of prompts and answers, and the prompts' offsets, as vLLM 0.9 does."""
     numpy = importlib.import_module("numpy")
     assert data.input_tokens is not None
     assert data.output_tokens is not None

@@ -40,6 +40,6 @@ def first_owned(
         allowed = placeholders.get(flag or "")
         if flag is not None and (name != flag or given != allowed):
             which = flag if name == flag else f"{name}, short for {flag},"
-            hint = f" (its only value here: {allowed})" if allowed else ""
+            hint = f" (only the value {allowed} is allowed)" if allowed else ""
             return place, f"{which} belongs to the operator{hint}: {owned[flag]}"
     return None

@@ -36,7 +36,7 @@ class BrokenStreamError(Exception):
 
 
 class EventParser:
-    """A parser that splits bytes into events."""
+    """A parser that splits the bytes of a stream into server-sent events."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -108,7 +108,10 @@ class EventParser:
             self._event = value
 
     def _taken(self) -> tuple[bytes, bytes] | None:
-        """Return the event that ends here and begin the next; None for an event without data."""
+        """Return the event that the current line ends, and begin the next.
+
+        Return None if the event has no data.
+        """
         event = (self._event, b"\n".join(self._data)) if self._data else None
         self._data = []
         self._event = b""

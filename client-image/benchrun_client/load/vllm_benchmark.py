@@ -85,7 +85,7 @@ class Divided:
 
 @dataclass(frozen=True, slots=True)
 class EngineCall:
-    """What one call of the engine sends, and how."""
+    """The prompts and settings of one call of the engine."""
 
     samples: Sequence[PromptRequest]  # The samples of all shards.
     seed: int
@@ -104,7 +104,7 @@ class EngineCall:
 
     @property
     def own(self) -> Self:
-        """Return the part of the call that this process sends."""
+        """Return the part of the call that this process sends, if shards divide it."""
         if self.divided is None:
             return self
         share = self.divided.share

@@ -76,25 +76,26 @@ class ProxyMetrics:
         self._outcomes: Counter[Outcome] = Counter()
         self.prefill = Histogram(
             "prefill_seconds",
-            "Time from sending a request to prefill until its answer is read.",
+            "Seconds from sending a request to prefill until the answer is read.",
             STEP_BOUNDS,
         )
         self.queue = Histogram(
             "queue_seconds",
-            "Time that requests wait while --max-in-flight others are under way.",
+            "Seconds that a request waits while --max-in-flight others are under way.",
             STEP_BOUNDS,
         )
         self.added = Histogram(
             "added_seconds",
-            "What the proxy itself adds to a time to first token: received to sent to prefill, "
-            "answered to sent to decode, "
-            "first bytes of decode to written. Without the wait for a place.",
+            "Seconds that the proxy itself adds to a time to first token. They are the sum of "
+            "three times: from receiving a request to sending it to prefill, from the answer of "
+            "prefill to sending to decode, and from the first bytes of decode to writing them. The "
+            "wait while --max-in-flight others are under way is not included.",
             ADDED_BOUNDS,
         )
         self.ttft = Histogram(
             "time_to_first_token_seconds",
-            "From a completion read to the first bytes of its answer written. Before that it "
-            "waits for the loop: see the lag.",
+            "Seconds from reading a completion to writing the first bytes of the answer. A "
+            "completion may wait for the event loop before it is read: see the lag.",
             STEP_BOUNDS,
         )
         self.lag = Histogram(
@@ -139,13 +140,13 @@ class ProxyMetrics:
             metric_family(
                 "process_cpu_seconds_total",
                 "counter",
-                "User and system CPU time.",
+                "User and system CPU seconds of the proxy.",
                 {"": time.process_time()},
             ),
             metric_family(
                 "process_start_time_seconds",
                 "gauge",
-                "Start of the process, Unix time.",
+                "Unix time at which the process started, in seconds.",
                 {"": self._started_unix},
             ),
         )

@@ -134,7 +134,7 @@ def outcome_of(
 def _of_limit(
     here: "Position", limit: contract.Limit, results: Sequence[LoadResult]
 ) -> contract.Outcome:
-    """Return the outcome of one objective."""
+    """Return whether one objective is met, missed or undecided."""
     sample = _sample(limit.metric, results)
     if not sample.count:
         return "Inconclusive"
@@ -180,7 +180,7 @@ class Position:
 
 
 def first(search: contract.SearchPlan) -> Position:
-    """Return where a search begins: at its lowest load."""
+    """Return the first step of a search: the lowest load."""
     return Position(number=1, repeat=1, value=Decimal(search.lowest.value))
 
 

@@ -111,7 +111,7 @@ Write = Callable[[Stage, Sequence[int]], Future[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class StagePrompts:
-    """The prompts that a stage sends, and their digest."""
+    """The prompts that a stage sends, and the digest of these prompts."""
 
     samples: Sequence[PromptRequest]
     digest: str

@@ -104,7 +104,7 @@ async def run_sibling(
 
 
 class FirstShard:
-    """The measuring thread's side of the gate."""
+    """What the thread that measures asks of the gate, which runs in another thread."""
 
     def __init__(
         self, gate: GateServer, background: BackgroundLoop, *, shards: int

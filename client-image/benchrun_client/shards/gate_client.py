@@ -159,7 +159,7 @@ class GateClient:
         try:
             await self._gate.send_str(message.model_dump_json())
         except ConnectionError:
-            self._fail("its connection closed")
+            self._fail("the connection was closed")
 
     async def _beat(self) -> None:
         with contextlib.suppress(RunFailure):

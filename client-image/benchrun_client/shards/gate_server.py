@@ -164,7 +164,7 @@ class GateServer:
                     shard, await messages.receive(connection, begun=self._begun)
                 )
         except ValueError:
-            why = "its message is not valid"
+            why = "the shard sent a message that is not valid"
         except (ConnectionError, RuntimeError) as error:
             why = str(error) or type(error).__name__
         if not self._over:
@@ -210,7 +210,7 @@ class GateServer:
                     "ClientError",
                 )
                 self._fail(known, f"shard {shard}: {failure.message}")
-                raise ConnectionError("it failed")
+                raise ConnectionError("the shard failed")
             case messages.Beat(answered=answered):
                 self._answered[shard] = answered
                 self._on_answers(sum(self._answered.values()))

@@ -27,7 +27,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A shard's part of a stage."""
+    """The requests of a stage that one shard sends."""
 
     requests: Sequence[int]
     """Positions of this shard's requests among all requests of the stage, ascending. Empty: there

@@ -150,10 +150,10 @@ class ShardedStage:
 def merged(
     parts: Sequence[contract.StageRecord], sharded: ShardedStage
 ) -> contract.StageRecord:
-    """Merge the parts of a stage into one record.
+    """Merge the parts of a stage, one measured by each shard, into one record.
 
-    The first part is shard 0's, which alone saw the servers. Raises ValueError for parts of
-    different stages.
+    The first part must be that of shard 0: no other shard reads the servers' counters. Raises
+    ValueError for parts of different stages.
     """
     first = parts[0]
     for name in SAME:

@@ -133,7 +133,7 @@ async def receive(
     except TimeoutError:
         raise ConnectionError(f"no message for {seconds:.0f} s") from None
     if received.type is not WSMsgType.TEXT:
-        raise ConnectionError("its connection closed")
+        raise ConnectionError("the connection was closed")
     return _MESSAGE.validate_json(received.data)
 
 

@@ -171,15 +171,15 @@ class ComparedRun(StatusModel):
     uid: str | None = Field(
         None,
         max_length=64,
-        description="Its uid; absent if there was no such run.",
+        description="Uid of the run; absent if there was no such run.",
     )
     digest: str | None = Field(
-        None, max_length=80, description="Digest of its results at that time."
+        None, max_length=80, description="Digest of the run's results at that time."
     )
 
 
 class Change(StatusModel):
-    """One figure of one load point, before and after."""
+    """One figure of one load point, with the values of baseline and candidate."""
 
     metric: ComparedMetric = Field(description="Which figure.")
     baseline: float | None = Field(
@@ -205,7 +205,7 @@ class Change(StatusModel):
 
 
 class ComparedLoadPoint(StatusModel):
-    """One load point on both sides."""
+    """One load point, compared between baseline and candidate."""
 
     load_point: str = Field(
         max_length=160,
@@ -279,7 +279,8 @@ class Cost(SpecModel):
     """Cost of an hour of all servers together: for servers without GPUs, and for endpoints."""
     per_million_tokens: TokenPrices | None = None
     currency: Currency = Field(
-        "USD", description="Its currency, as three capital letters (ISO 4217)."
+        "USD",
+        description="Currency of the price, as three capital letters (ISO 4217).",
     )
 
 

@@ -45,7 +45,7 @@ class PvcFile(SpecModel):
 
 
 class SecretName(SpecModel):
-    """A Secret of the run's namespace."""
+    """The name of a Secret in the run's namespace."""
 
     name: ObjectName = Field(description="Name of the Secret.")
 
@@ -161,7 +161,7 @@ MAX_MIX_PARTS = 8
 
 
 class MixPart(SpecModel):
-    """Another workload, and its share of the requests."""
+    """The name of another workload, and the share of the requests that come from this workload."""
 
     workload: WorkloadName
     """Workload of this spec whose dataset is sent: any but a mix or a timedTrace. It needs no

@@ -48,7 +48,7 @@ MEASUREMENT_RULES = (
         ),
         message=(
             "measurement.profile can't be taken with offline, disaggregated or load.search: remove "
-            "it; with an endpoint remove its claimName"
+            "measurement.profile; with an endpoint remove measurement.profile.claimName"
         ),
         path=".measurement.profile",
     ),

@@ -64,7 +64,7 @@ class RunIdentity(StatusModel):
     uid: str = Field(description="Its uid.")
     labels: dict[str, str] = Field(
         default_factory=dict,
-        description="Its labels but benchrun's own, when it was judged.",
+        description="Labels of the run when it was judged, without benchrun's own.",
     )
 
 
@@ -80,7 +80,7 @@ class LatencyDistribution(StatusModel):
         default_factory=dict, description="By percentile, for example 99.9."
     )
     unbounded: list[str] = Field(default_factory=list)
-    """Those of `percentiles` that so few requests, or so short a stage, can't bound."""
+    """The entries of `percentiles` that so few requests, or so short a stage, can't bound."""
 
 
 class StageServer(StatusModel):
@@ -88,7 +88,9 @@ class StageServer(StatusModel):
 
     role: str = Field(description="Its role.")
     address: str = Field(description="Where it answered.")
-    version: str | None = Field(None, description="Its version, as it reported it.")
+    version: str | None = Field(
+        None, description="Version that the server reported."
+    )
 
 
 class ReplicaFigures(StatusModel):
@@ -96,21 +98,23 @@ class ReplicaFigures(StatusModel):
 
     address: str = Field(description="Where it answered.")
     pod: str | None = Field(
-        None, description="Its pod; absent where it is not known."
+        None, description="Pod of the server; absent where it is not known."
     )
     requests_finished: Number | None = Field(
-        None, description="Requests that it finished."
+        None, description="Requests that the server finished."
     )
     prompt_tokens: Number | None = Field(
-        None, description="Prompt tokens that it computed."
+        None, description="Prompt tokens that the server computed."
     )
     generation_tokens: Number | None = Field(None, description="Output tokens.")
     mean_ttft_ms: Number | None = None
     """Mean TTFT in milliseconds, from the request's arrival at the server."""
     mean_queue_ms: Number | None = Field(
-        None, description="Mean time in its queue."
+        None, description="Mean time in the server's queue."
     )
-    figures: RoleFigures = Field(description="Its figures, as those of a role.")
+    figures: RoleFigures = Field(
+        description="Figures of the server, named as those of a role."
+    )
 
 
 class StageGpus(StatusModel):
@@ -126,7 +130,7 @@ class StageGpus(StatusModel):
     no_power_reason: str | None = None
     """Why the power is not known although an exporter was read."""
     output_tokens_per_joule: Number | None = Field(
-        None, description="Over what all drew."
+        None, description="Output tokens per joule, over the energy of all GPUs."
     )
 
 
@@ -134,7 +138,7 @@ class LoadGenerator(StatusModel):
     """What sent the requests of a stage."""
 
     engine: str = Field(description="Name of the load engine.")
-    engine_version: str = Field(description="Its version.")
+    engine_version: str = Field(description="Version of the load engine.")
     processes: int = Field(1, description="Processes that sent.")
 
 
@@ -144,19 +148,21 @@ class StageResult(StatusModel):
     id: str = Field(
         description="For example chat/rate=4/r2; in a search chat/search-07/r1."
     )
-    load_point: str = Field(description="Its load point, an entry of `results`.")
-    repeat: int = Field(description="Which repeat of it, from 1.")
+    load_point: str = Field(
+        description="Load point of the stage, an entry of `results`."
+    )
+    repeat: int = Field(description="Which repeat of the load point, from 1.")
     sequence: int = Field(
-        description="Its place in the order of measurement, from 0."
+        description="Place of the stage in the order of measurement, from 0."
     )
     first_send_unix_us: UnixMicros = Field(
-        description="When its first request was sent."
+        description="When the first request was sent."
     )
     last_receive_unix_us: UnixMicros = Field(
-        description="When its last answer was received."
+        description="When the last answer was received."
     )
     requests: int = Field(description="Requests that were sent.")
-    completed: int = Field(description="Of them, those that were answered.")
+    completed: int = Field(description="Requests that were answered.")
     errors: dict[str, int] = Field(
         default_factory=dict,
         description="The most frequent errors, and how often each occurred.",
@@ -181,10 +187,10 @@ class StageResult(StatusModel):
         description="What the servers' metrics endpoints reported meanwhile.",
     )
     replicas: list[ReplicaFigures] = Field(
-        default_factory=list, description="The same of each engine server."
+        default_factory=list, description="The figures of each engine server."
     )
     gpus: StageGpus = Field(
-        default_factory=StageGpus, description="Of all roles together."
+        default_factory=StageGpus, description="Figures of all roles together."
     )
     distributions: dict[str, LatencyDistribution] = Field(default_factory=dict)
     """By latency (ttft, tpot, itl, e2el, with a capped rate those that include the client's queue),
@@ -207,22 +213,22 @@ class TimelineSpan(StatusModel):
     number: int = Field(
         ge=0,
         lt=MAX_SPANS,
-        description="Which span, from 0; those without a sample are left out.",
+        description="Number of the interval, from 0; intervals without a sample are left out.",
     )
-    servers: int = Field(description="Servers with a sample in it.")
+    servers: int = Field(description="Servers with a sample in the interval.")
     running: Band | None = Field(
-        None, description="Requests running, in all of them."
+        None, description="Requests running, in all these servers."
     )
     waiting: Band | None = Field(
-        None, description="Requests waiting, in all of them."
+        None, description="Requests waiting, in all these servers."
     )
     kv_cache_percent: Band | None = Field(
-        None, description="KV cache in use, their mean."
+        None, description="KV cache in use, mean over these servers."
     )
 
 
 class RoleTimeline(StatusModel):
-    """The spans of one role."""
+    """The timeline of the servers of one role."""
 
     role: str = Field(description="Role of the servers.")
     servers: int = Field(description="Servers that gave a sample at any time.")
@@ -232,10 +238,12 @@ class RoleTimeline(StatusModel):
 
 
 class Timeline(StatusModel):
-    """The servers over time, in equal spans that all roles share."""
+    """The servers over time, in equal intervals that all roles share."""
 
-    begin_unix_seconds: Number = Field(description="When the first span begins.")
-    span_seconds: Number = Field(description="How long each span is.")
+    begin_unix_seconds: Number = Field(
+        description="When the first interval begins."
+    )
+    span_seconds: Number = Field(description="Length of each interval.")
     samples: int = Field(description="Samples that were taken.")
     roles: list[RoleTimeline] = Field(
         default_factory=list, description="One entry a role."
@@ -250,10 +258,10 @@ class ResultDocument(StatusModel):
         alias="schema",
         description="Name and version of this format.",
     )
-    run: RunIdentity = Field(description="The run that it is of.")
+    run: RunIdentity = Field(description="The run that was measured.")
     instants: RunInstants = Field(
         default_factory=RunInstants,
-        description="When what happened before it was judged.",
+        description="When what happened in the run before it was judged.",
     )
     phase: Phase = Field("Completed", description="How the run ended.")
     message: str = Field("", description="Why, in a sentence.")

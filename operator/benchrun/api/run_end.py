@@ -26,7 +26,7 @@ _OBJECTIVES_REASON: dict[ConditionStatus, str] = {
 
 
 class RunEnd(NamedTuple):
-    """How a run ended."""
+    """The phase, the reason and the conditions of a run that ended."""
 
     phase: Phase
     # Why it ended early; None: it was measured to its end.
@@ -73,7 +73,7 @@ def early_phase(reason: str) -> Literal["Cancelled", "Failed"]:
 
 def _failed_in_the_end(found: Judgement) -> EndingStatus | None:
     if not found.measured_anything:
-        first = found.refused[0] if found.refused else "they are gone"
+        first = found.refused[0] if found.refused else "all of them are gone"
         message = sentence(f"none of the records can be used: {first}")
         return EndingStatus(reason=Reason.RECORDS_MISSING, message=message)
     if found.all_requests_failed:
@@ -177,5 +177,5 @@ def unknown_records(reason: str) -> Row:
         "Stored",
         "Unknown",
         reason,
-        "it is not known whether every record is stored",
+        "whether every record is stored is unknown",
     )

@@ -66,7 +66,7 @@ benchmark."""
 
 
 class EnvVar(base.SpecModel):
-    """An environment variable; secrets by reference only."""
+    """An environment variable of a container; a Secret is named, never written out."""
 
     rules = (base.exactly_one("value", "value_from"),)
     name: Annotated[
@@ -278,7 +278,7 @@ class Model(base.SpecModel):
     rules = (
         base.Rule(
             cel="!has(self.revision) || has(self.source.hub)",
-            message="revision needs source hub; remove it",
+            message="revision is that of a model on the hub: remove revision, or set source.hub",
         ),
         base.Rule(
             cel=(

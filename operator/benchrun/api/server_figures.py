@@ -245,7 +245,8 @@ class RoleFigures(StatusModel):
         tables=_SERVERS,
     )
     waiting: WaitingReason | None = Field(
-        None, description="Why requests waited here, if there are several roles."
+        None,
+        description="Why requests waited at this role's servers, if there are several roles.",
     )
     limit: LimitKind | None = Field(
         default=None,

@@ -166,8 +166,9 @@ class BenchmarkRunSpec(SpecModel):
         Rule(
             cel=f"self.measurement.cachePolicy != 'Isolate' || self.workloads.all(w, {_SENT_ONCE})",
             message=(
-                "dataset.random.seed, shareGPT.seed and texts.order File send prompts again: set "
-                "cachePolicy Share or Reset"
+                "with cachePolicy Isolate every prompt is sent only once, but dataset.random.seed, "
+                "dataset.shareGPT.seed and dataset.texts.order: File send the same prompts in "
+                "every stage: leave these fields out, or set cachePolicy: Share or Reset"
             ),
             path=".measurement.cachePolicy",
         ),
@@ -184,7 +185,7 @@ class BenchmarkRunSpec(SpecModel):
         ),
         Rule(
             cel="!has(self.offline) || self.workloads.all(w, !w.testRequest)",
-            message="testRequest needs a server; with offline remove it",
+            message="testRequest needs a server: with offline, remove testRequest",
             path=".workloads",
         ),
         Rule(
@@ -207,8 +208,8 @@ class BenchmarkRunSpec(SpecModel):
         Rule(
             cel="!has(self.endpoint) || !has(self.cost) || !has(self.cost.perGPUHour)",
             message=(
-                "the GPUs behind an endpoint are not known: set cost.perHour, of all its servers, "
-                "or perMillionTokens"
+                "benchrun does not know the GPUs behind an endpoint: set cost.perHour, of all its "
+                "servers, or perMillionTokens"
             ),
             path=".cost",
         ),

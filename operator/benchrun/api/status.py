@@ -558,7 +558,7 @@ class SearchResult(StatusModel):
 
 
 class Finding(StatusModel):
-    """One thing found wrong (or worth knowing), over the whole run."""
+    """Something wrong, or worth knowing, that a rule found in the run."""
 
     code: str = Field(
         max_length=60,
@@ -631,7 +631,7 @@ class ResultDocumentRef(StatusModel):
 
 
 class RunInstants(StatusModel):
-    """When what happened in a run."""
+    """The times of the main events of a run, from acceptance to the release of the server."""
 
     accepted_time: Instant | None = Field(
         None, description="When the operator accepted the spec."

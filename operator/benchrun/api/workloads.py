@@ -215,7 +215,7 @@ _CLOSED = (
 )
 _SET_USERS = (
     "needs users: set concurrencies, a search with axis: Concurrency, or "
-    'requestRates: ["inf"] with maxConcurrency; or remove it'
+    'requestRates: ["inf"] with maxConcurrency; or remove this field'
 )
 
 

@@ -265,7 +265,10 @@ _KNOWN: tuple[tuple[str, Trouble, str | Callable[[re.Match[str]], str]], ...] = 
     (
         rf"({_OURS})\.{re.escape(GROUP)} \"(.+?)\" not found",
         "NotFound",
-        lambda m: f"there is no {_KINDS[m[1]]} {m[2]} here",
+        lambda m: (
+            f"there is no {_KINDS[m[1]]} {m[2]} in the namespace that was searched: name another "
+            "namespace with -n, or list all with benchrun get -A"
+        ),
     ),
     (
         r"\(NotFound\).*pods \"(?P<name>.+?)\" not found",

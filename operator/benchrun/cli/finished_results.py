@@ -68,7 +68,7 @@ def add_file_options(parser: argparse.ArgumentParser) -> None:
 
 
 class NamedRun(NamedTuple):
-    """A run, whether it has ended or not."""
+    """A run that a user named, whether it has ended or not."""
 
     run: views.Run
     document: ResultDocument | None = None  # The one that a file held.
@@ -182,7 +182,7 @@ def _document_of(
             else "another version of benchrun judged it"
         )
         return None, (f"{run.name} has no result document ({why})",)
-    where = f"its result document, in ConfigMap {ref.config_map}"
+    where = f"the run's result document, in ConfigMap {ref.config_map}"
     if config_maps is None:
         return None, (f"{where}, was not read",)
     try:

@@ -120,7 +120,7 @@ def _waiting_for_server(state: RunState, server: Diagnosis | None) -> PhaseStep:
             "waiting for a node to take the server",
             True,
         )
-    nodes = ", ".join(dict.fromkeys(pod.node or "its node" for pod in pods))
+    nodes = ", ".join(dict.fromkeys(pod.node or "a node" for pod in pods))
     count = sum(pod.rank == 0 for pod in pods)
     starting = "the server is" if count == 1 else f"{count} servers are"
     return PhaseStep(

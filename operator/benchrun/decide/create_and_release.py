@@ -288,8 +288,8 @@ def most_chunks(state: RunState) -> int:
 def worth_waiting_to_store(state: RunState) -> bool:
     """Return whether refused records may still be accepted, so that the run waits before it ends.
 
-    A full quota, for example, may have room later. The run waits for ten minutes after it has all
-    records, and no longer than its deadline.
+    A full quota, for example, may be raised or freed later. The run waits for ten minutes after it
+    has all records, and no longer than its deadline.
     """
     refused = refused_now(state)
     if (

@@ -315,7 +315,7 @@ def _startup(state: RunState) -> Deadline | None:
         return None
     without_node = next((pod for pod in pods if pod.scheduled_at is None), None)
     pod = without_node or next((each for each in pods if not each.ready), pods[-1])
-    slow = "it was still loading; raise the deadline if the model needs longer"
+    slow = "the server was still loading; raise startupDeadlineSeconds if the model needs longer"
     why = (
         f"a pod had no node: {_why(*_waits_for(pod))}"
         if without_node
@@ -352,7 +352,9 @@ def _why(*texts: str | None) -> str:
 def _waits_for(pod: Pod) -> tuple[str | None, ...]:
     """Return the reasons why no node has taken the pod, None for each that does not apply."""
     gates = (
-        f"it has scheduling gates ({pod.gated})" if pod.gated is not None else None
+        f"the pod has scheduling gates ({pod.gated})"
+        if pod.gated is not None
+        else None
     )
     return pod.unschedulable, gates
 

@@ -375,7 +375,7 @@ def _left_alone(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decis
 
 
 def _without_room(state: RunState) -> Decision:
-    """Decide on a run that memory has no room for: it waits, and its deadlines do not run.
+    """Decide on a run that does not fit into memory: the run waits, and no deadline runs.
 
     Only a run that has not started waits. The spec of a started run is read in every reconcile.
     """

@@ -50,7 +50,7 @@ class Answer(Generic[T]):
 
 class Answers(dict[Query[Any], Answer[Any]]):
     def of(self, query: Query[T]) -> Answer[T] | None:
-        """Return the answer to the query; None: there is none yet."""
+        """Return the answer to the query, or None as long as there is none."""
         return self.get(query)
 
     def value(self, query: Query[T] | None) -> T | None:

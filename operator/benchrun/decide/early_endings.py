@@ -57,7 +57,7 @@ def ending(
     if (foreign := state.collected.conflict) is not None:
         return Ending(
             Reason.CONFLICT,
-            f"{foreign}; delete it or choose another name for the run",
+            f"{foreign}; delete that object or choose another name for the run",
         )
     # A ready client may hold every record. Within some seconds it is heard, or counts as silent.
     unheard = (

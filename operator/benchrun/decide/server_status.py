@@ -147,7 +147,7 @@ def no_telemetry_reason(state: RunState, pods: Sequence[Pod]) -> str | None:
         None,
     )
     if alone is not None:
-        return f"no exporter runs on node {alone}"
+        return f"no GPU exporter runs on node {alone}: install one there"
     troubles = state.collected.exporter_troubles
     return next(
         (why for pod in with_gpus if (why := troubles.get(("gpu", pod.name)))), None
@@ -185,7 +185,8 @@ REPORTED_BYTES = 4000
 # tolerated difference between the clocks of nodes
 CLOCK_MARGIN = timedelta(seconds=10)
 GPU_UNKNOWN = (
-    "no nodeSelector names the GPU model, and the operator may not read nodes"
+    "no nodeSelector names the GPU model, and the operator may not read nodes: set one in "
+    "server.pod.nodeSelector"
 )
 # Labels of nodes that name the kind of their GPUs: a pod that selects one runs on no other.
 GPU_LABELS = (
@@ -354,7 +355,7 @@ def _endpoint(state: RunState) -> list[api.ServerStatus]:
     facts = next(iter(state.collected.server_facts.values()), ServerFacts())
     update = {
         "ready": state.status.server_ready_time is not None,
-        "gpu_reason": "an endpoint's pods are not inspected",
+        "gpu_reason": "the operator does not look at the pods of an endpoint",
         "version": facts.version or old.version,
         "kv_cache_tokens": facts.kv_cache_tokens or old.kv_cache_tokens,
         "reported": _reported(facts) or old.reported,

@@ -51,7 +51,7 @@ class TooSlow(ClusterError):
 
 
 class _Gone(Exception):
-    """The process no longer reads its input."""
+    """The judge process has closed the pipe from which it reads."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -203,7 +203,7 @@ class JudgeChild:
 
 
 def _parsed(line: bytes, model: type[A]) -> A:
-    """Parse a line that the judge wrote. Raises NotJudged."""
+    """Parse the line that the judge process wrote. Raises NotJudged."""
     try:
         return model.model_validate_json(line)
     except ValidationError as error:
@@ -230,7 +230,11 @@ async def _last_words(process: Process) -> str:
     ):
         words += more
     text = words.decode(errors="replace").strip()
-    last = text.splitlines()[-1] if text else "it ended without an error message"
+    last = (
+        text.splitlines()[-1]
+        if text
+        else "the judge ended without an error message"
+    )
     return "".join(c if c.isprintable() else "?" for c in last)[:MAX_REASON_CHARS]
 
 

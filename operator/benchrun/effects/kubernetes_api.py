@@ -529,7 +529,7 @@ def _key_in(body: Json) -> bytes:
     if len(key) < _BYTES:
         # Raised without a cause, since a traceback is logged and would show what was found.
         raise Invalid(
-            f"Secret {CHANNEL_KEY} has no key of {_BYTES} bytes at {_ENTRY!r}; delete it to "
-            "get a new one"
+            f"Secret {CHANNEL_KEY} has no key of {_BYTES} bytes at {_ENTRY!r}; delete the "
+            "Secret to get a new one"
         )
     return key

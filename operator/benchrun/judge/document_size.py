@@ -59,7 +59,7 @@ def packed_document(
 
 
 def _counted(whole: ResultDocument, kept: ResultDocument) -> ResultDocument:
-    """Return the cut document with a list of what was cut."""
+    """Return the cut document, in which `truncated` counts what was cut from each list."""
     if kept is whole:
         return whole
     counts = [

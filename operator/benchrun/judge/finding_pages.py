@@ -28,7 +28,7 @@ class Page:
 
     @property
     def severity(self) -> str:
-        """Return the severities that the code's rule gives, such as "Suspect or Invalid"."""
+        """Return the severities that this finding can have, such as "Suspect or Invalid"."""
         return " or ".join(self.code.severities)
 
     @property

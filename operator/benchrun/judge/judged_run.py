@@ -174,7 +174,7 @@ def _all_failed(found: Judged) -> bool:
 def _judgement(
     run: Surroundings, spec: api.BenchmarkRunSpec, facts: _Facts
 ) -> api.Judgement:
-    """Return what the status holds of a judgement, with lists that are cut to their share of it."""
+    """Return what the status holds of a judgement: each list is cut to a share of the status."""
     found = facts.found
     against = facts.against
     kept, truncated = status_rows(spec, found)

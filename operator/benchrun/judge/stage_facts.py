@@ -235,8 +235,8 @@ class StageFacts:
     def server_ttft_ms(self) -> float | None:
         """Return the mean TTFT that the servers measured, in milliseconds.
 
-        Return None if the servers did not count the same requests as the client saw answered. For a
-        disaggregated server this is the proxy's TTFT, which includes the transfer between the
+        Return None if the servers counted other requests than those that the client got answers to.
+        For a disaggregated server this is the proxy's TTFT, which includes the transfer between the
         roles.
         """
         answered = len(self.answered)
@@ -260,7 +260,8 @@ class StageFacts:
 
         No gauge is used. A request runs for the servers' own TTFT, less the time in their queue,
         and for the time that the client measured from the first token to the last. Return None if
-        the servers did not count the same requests as the client saw answered, or behind a proxy.
+        the servers counted other requests than those that the client got answers to, or behind a
+        proxy.
         """
         queued, count = (
             measure.counters.rise(self.edges, each)

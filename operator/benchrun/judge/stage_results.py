@@ -232,7 +232,7 @@ def _uncertain(
     percentiles: Sequence[str],
     metrics: Mapping[str, float | None],
 ) -> list[str]:
-    """Return the keys of those unbounded percentiles that were measured."""
+    """Return the keys of the measured percentiles that so few requests can't bound."""
     keys = [
         f"p{measure.percentile_word(percentile)}_{latency}_ms"
         for latency, levels in unbounded.items()

@@ -204,7 +204,7 @@ class _Opened:
         self.refused: list[str] = []
 
     def take(self, part: JobPart) -> None:
-        """Open a part, or refuse it and keep the reason."""
+        """Open a part of the job; if that fails, keep the reason in `refused`."""
         try:
             self._open(part.head, part.data)
         except (
@@ -234,15 +234,17 @@ class _Opened:
         elif head.kind == "baseline":
             body = json.loads(data)
             if not isinstance(body, dict):
-                raise ValueError("it is not a JSON object")
+                raise ValueError("the baseline is not a JSON object")
             self.baseline = run_of(body)
         elif head.kind == "baselineDocument":
             document = open_result(data)
             if self.baseline is None or document.run.uid != self.baseline.uid:
-                raise ValueError("it is not the result document of the baseline")
+                raise ValueError(
+                    "the result document is of another run than the baseline"
+                )
             self.baseline_document = document
         else:
-            raise ValueError("its kind is unknown")
+            raise ValueError(f"the judge knows no part of the kind {head.kind}")
 
     def _record(self, head: PartHead, data: bytes) -> StageRecord:
         """Open a record and check it.
@@ -252,7 +254,9 @@ class _Opened:
         """
         envelope = head.envelope
         if envelope is None:
-            raise ValueError("its envelope is missing or can't be read")
+            raise ValueError(
+                "the envelope of the record is missing or can't be read"
+            )
         problem = envelope.problem_with(data, run_uid=self._run_uid)
         if problem is not None:
             raise ValueError(problem)

@@ -1,10 +1,19 @@
 """Messages between the operator and its judge process.
 
-A job and its parts go in: the `Job` as a line of JSON, for each part its `PartHead` as a line and
-as many bytes as it says, then an empty line. An answer comes out: the `Judgement` as a line of
-JSON, or the `SweepTable` of a `SweepJob`; then a `DocumentHead` as a line, and as many bytes as it
-says: the packed result document of a run, which the operator stores unopened. The operator imports
-this module, so it imports nothing of the judge.
+A job goes in:
+
+- the `Job` of a run, or the `SweepJob` of a sweep, as a line of JSON
+- for each part a `PartHead` as a line of JSON, then the bytes of the part
+- an empty line
+
+An answer comes out:
+
+- the `Judgement` of the run, or the `SweepTable` of the sweep, as a line of JSON
+- for a run a `DocumentHead` as a line of JSON, then the bytes of the packed result document, which
+  the operator stores unopened
+
+Every head says how many bytes follow. The operator imports this module, so this module imports
+nothing of the judge.
 """
 
 import hashlib
@@ -41,7 +50,7 @@ class _Line(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def line(self) -> bytes:
-        """Return the message as the line that is sent."""
+        """Return the message as the line of JSON that is sent."""
         return self.model_dump_json(exclude_none=True).encode() + b"\n"
 
 
@@ -106,7 +115,7 @@ class DocumentHead(_Line):
         return cls(size=len(document), digest=hashlib.sha256(document).hexdigest())
 
     def matches(self, document: bytes) -> bool:
-        """Return whether these bytes are the document of this header."""
+        """Return whether these bytes are the document that this header announces."""
         return self.size == len(document) and self == self.of(document)
 
 

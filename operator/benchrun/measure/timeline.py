@@ -120,10 +120,13 @@ def _document(data: bytes) -> Mapping[str, Any]:
         text.count(b",") > _MAX_VALUES
         or text.count(b"[") + text.count(b"{") > _MAX_CONTAINERS
     ):
-        raise ValueError(f"it has more than {MAX_SAMPLES} samples")
+        raise ValueError(f"more than {MAX_SAMPLES} samples")
     document = json.loads(text)
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise ValueError(f"its schema is not {SCHEMA}")
+        raise ValueError(
+            f"a document of the schema {SCHEMA} is expected, this one begins with {text[:60]!r}; "
+            "another version of benchrun may have written it"
+        )
     return document
 
 
@@ -289,7 +292,7 @@ def _instants(steps: object, *, most: int) -> list[int]:
         raise ValueError(f"instants must be whole numbers, {MAX_SAMPLES} at most")
     instants = list(accumulate(steps))
     if not all(0 <= instant <= _LAST_MS for instant in instants):
-        raise ValueError("an instant is out of range")
+        raise ValueError(f"instants must be from 0 to {_LAST_MS} ms")
     return instants
 
 

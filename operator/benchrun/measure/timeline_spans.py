@@ -22,14 +22,14 @@ class Band(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """Equal spans over the time of all samples."""
+    """How the time of all samples is divided into equal intervals."""
 
     first: float  # Unix seconds of the first sample.
     seconds: float  # Length of a span.
     at_most: int
 
     def number(self, sample: Sample) -> int:
-        """Return the number of the span that a sample is in, from 0."""
+        """Return the number of the interval that a sample is in, from 0."""
         return min(int((sample.at - self.first) / self.seconds), self.at_most - 1)
 
 

@@ -22,7 +22,7 @@ _SMALL = (ROLE_CLIENT, ROLE_PROXY)  # roles that hold no weights
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A pod, and what its main container left behind."""
+    """A pod that may have failed, and how its main container ended."""
 
     pod: Pod
     engine: Engine  # The engine of the run.
@@ -160,7 +160,9 @@ def crash_loop(evidence: Evidence) -> Diagnosis | None:
     ):
         return None
     words = (
-        evidence.words or bounded(pod.waiting_message or "") or "its log is empty"
+        evidence.words
+        or bounded(pod.waiting_message or "")
+        or "the container's log is empty"
     )
     what = (
         f"The container ended with exit code {evidence.exit_code}, {pod.restarts} restarts so "
@@ -172,7 +174,7 @@ def crash_loop(evidence: Evidence) -> Diagnosis | None:
     return diagnosed(
         Reason.CRASH_LOOP,
         what,
-        "See more of its log with benchrun logs.",
+        "See more of the container's log with benchrun logs.",
         terminal=terminal,
     )
 
@@ -623,7 +625,7 @@ def exited(evidence: Evidence) -> Diagnosis | None:
         )
     what = (
         f"The client ended with exit code {ended.exit_code}: "
-        f"{evidence.words or ended.reason or 'its log is empty'}"
+        f"{evidence.words or ended.reason or 'the log is empty'}"
     )
     remedy = "kubectl logs of the client pod has more."
     return diagnosed(Reason.CLIENT_FAILED, what, remedy)

@@ -163,15 +163,21 @@ _RETRIED = "It is retried."
 def _of_a_quota(text: str, name: str, place: Place) -> tuple[Means, str]:
     """Return the meaning and the remedy of a full quota.
 
-    A quota that is smaller than this one request never has room for it, so that is a ruling.
+    A quota that is smaller than this one request can never grant it, so that is a ruling.
     """
     too_much = _beyond(text)
     if not too_much:
-        return Means.QUOTA, "The run continues when the namespace's quota has room."
-    asks = f"Quota {name} never has room for that much {', '.join(too_much)}"
+        return (
+            Means.QUOTA,
+            "The run continues when enough of the namespace's quota is free.",
+        )
+    asks = f"One object asks for more {', '.join(too_much)} than quota {name} allows in all"
     if not place.has_pod or all(_COUNTED.search(resource) for resource in too_much):
-        return Means.RULING, f"{asks}: have it raised."
-    return Means.RULING, f"{asks}: lower {place.resources}, or have it raised."
+        return Means.RULING, f"{asks}: have the quota raised."
+    return (
+        Means.RULING,
+        f"{asks}: lower {place.resources}, or have the quota raised.",
+    )
 
 
 _COUNTED = re.compile(r"^(?:count/|pods$|configmaps$|services\b)")

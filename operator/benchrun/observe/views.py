@@ -15,7 +15,7 @@ from benchrun.observe.noted_defaults import NotedDefaults
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """An object that carries the run label."""
+    """An object of the cluster that carries the label of a run."""
 
     kind: str  # Deployment, LeaderWorkerSet, Job, Service or ConfigMap.
     name: str
@@ -146,7 +146,7 @@ class Children:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a user declared, as read from the cluster, not validated."""
+    """What a user wrote in a run or sweep, as read from the cluster, not validated."""
 
     kind: ClassVar[str]
     namespace: str
@@ -168,7 +168,7 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Run(Declared):
-    """A BenchmarkRun."""
+    """An object of kind BenchmarkRun."""
 
     kind: ClassVar[str] = names.KIND
     # Uid of the BenchmarkSweep that made it, if one did.
@@ -177,7 +177,7 @@ class Run(Declared):
 
 @dataclass(frozen=True, slots=True)
 class Sweep(Declared):
-    """A BenchmarkSweep."""
+    """An object of kind BenchmarkSweep."""
 
     kind: ClassVar[str] = SWEEP_KIND
 
@@ -207,7 +207,7 @@ def sweep_key(namespace: str, name: str) -> Key:
 
 
 class Identity(NamedTuple):
-    """An object, its uid and its version."""
+    """What tells an object from others of its name: uid and version."""
 
     key: Key
     uid: str

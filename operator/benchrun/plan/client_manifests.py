@@ -65,7 +65,7 @@ class Division:
 
     @property
     def pods(self) -> int:
-        """Return how many pods there are."""
+        """Return how many pods the client has."""
         return ceil(self.shards / self.processes)
 
 

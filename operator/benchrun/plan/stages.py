@@ -357,18 +357,18 @@ def problem_with(
     listed = len(stage_ids)
     if envelope.sequence < listed:
         if envelope.stage_id != (planned := stage_ids[envelope.sequence]):
-            return f"it is of stage {envelope.stage_id!r}, but the plan has {planned!r} there"
+            return f"the record is of stage {envelope.stage_id!r}, where the plan has {planned!r}"
         return (
             None
             if envelope.ends_search is None
-            else "it ends a search, but its stage is not one of a search"
+            else "the record ends a search, but its stage does not belong to a search"
         )
     most = listed + sum(search.most_stages for search in searches)
     if envelope.sequence >= most:
         return (
-            f"its number is too high: the plan has {most} stages"
+            f"the record's number is too high: the plan has {most} stages"
             if listed == most
-            else f"its number is too high: the plan has at most {most} stages"
+            else f"the record's number is too high: the plan has at most {most} stages"
         )
     place = contract.open_stage(envelope.stage_id)
     search = next(

@@ -22,7 +22,7 @@ RESULT_KEY = "result.json.gz"
 
 @dataclass(frozen=True, slots=True)
 class TimelinePart:
-    """A packed piece of the timeline."""
+    """A packed piece of the timeline, as it is stored in a ConfigMap."""
 
     data: bytes
     through: float  # Unix time in seconds of its last sample.
@@ -37,7 +37,7 @@ class PackedResult:
 
     @classmethod
     def of(cls, data: bytes) -> Self:
-        """Build it from the packed bytes."""
+        """Build a part from the packed bytes."""
         return cls(data, hashlib.sha256(data).hexdigest())
 
 
@@ -100,11 +100,12 @@ def stored_record(
     Raise ValueError if it has none, or one of another run or stage.
     """
     if (packed := stored_part(body, RECORD_KEY)) is None:
-        raise ValueError("it has no record")
+        raise ValueError("the record is missing")
     record = open_record(packed)
     if (record.run_uid, record.sequence) != (run_uid, sequence):
         raise ValueError(
-            f"it has the record of another run or stage: {record.sequence} of run {record.run_uid}"
+            "the record is of another run or stage: "
+            f"{record.sequence} of run {record.run_uid}"
         )
     return record
 
@@ -115,10 +116,11 @@ def stored_result(body: Mapping[str, object], *, digest: str) -> bytes:
     Raise ValueError if it has none, or one with another SHA-256.
     """
     if (packed := stored_part(body, RESULT_KEY)) is None:
-        raise ValueError("it has no result document")
+        raise ValueError("the result document is missing")
     if hashlib.sha256(packed).hexdigest() != digest:
         raise ValueError(
-            "the SHA-256 of its result document is not the one in status.resultDocument"
+            "the SHA-256 of the result document is not the one in "
+            "status.resultDocument"
         )
     return packed
 

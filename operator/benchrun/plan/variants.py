@@ -68,7 +68,7 @@ def _laid_over(
     twice = next((what for what, times in counted.items() if times > 1), None)
     if twice is not None:
         raise ValueError(
-            f"spec.matrix: variant {name}: two axes set {twice}; remove it from one of them"
+            f"spec.matrix: variant {name}: two axes set {twice}; take this setting out of one axis"
         )
     spec = template
     for each in settings:

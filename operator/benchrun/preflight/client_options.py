@@ -47,7 +47,10 @@ def client_hint(option: str) -> str:
     remedy = (
         f"set spec.{_FIELDS[begins[-1]]}" if begins else "the report has it anyway"
     )
-    return f"{option} is an option of `vllm bench serve`, not of the server: remove it, {remedy}"
+    return (
+        f"{option} is an option of `vllm bench serve`, not of the server: remove the option; "
+        f"{remedy}"
+    )
 
 
 def field_hint(

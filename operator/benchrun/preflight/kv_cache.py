@@ -1,4 +1,4 @@
-"""Whether the KV cache has room for the load."""
+"""Check whether the KV cache is large enough for the load."""
 
 from collections.abc import Sequence
 
@@ -92,11 +92,12 @@ def _load_remarks(spec: BenchmarkRunSpec, sizing: Sizing, fit: Fit) -> list[Rema
             f"{each:,}" for each in _at_once(workload) if each > fits
         ):
             text = (
-                f"{which} requests at once of up to {tokens:,} tokens, but {fits:,} of that "
-                "length fit the KV cache"
+                f"{which} requests are in flight at once, each of up to {tokens:,} tokens, but "
+                f"only {fits:,} of that length fit into the KV cache"
             )
             waiting = (
-                "beyond that requests wait or are preempted, which raises latencies"
+                "the others wait or are preempted, which raises latencies; lower the load to avoid "
+                "this"
             )
             remarks.append(
                 warning(f"spec.workloads[{place}].load", f"{text}: {waiting}")

@@ -57,7 +57,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The remarks about one object."""
+    """An object of a manifest, with the remarks about this object."""
 
     remarks: tuple[Remark, ...]
     volume: Volume | None = None  # None: the spec is not valid.

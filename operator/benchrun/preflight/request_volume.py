@@ -267,8 +267,8 @@ def _power(spec: BenchmarkRunSpec) -> list[Remark]:
     text = (
         f"the gate cannot pass with {', '.join(percentiles)}: a percentile takes "
         f"{MIN_SERVERS_OF_PERCENTILES} servers a "
-        "side, a run is one; take means here, and `benchrun compare` with more runs a side for "
-        "percentiles"
+        "side, a run is one; name only means in this field, and use `benchrun compare` with more "
+        "runs a side for percentiles"
     )
     remarks = [warning("spec.baseline.metrics", text)] if percentiles else []
     if not baseline.one_server_is_enough:
@@ -338,7 +338,10 @@ def _workload(
     if unmet := ", ".join(
         name for percentile in short for name in limits.get(percentile, ())
     ):
-        text = f"with so few requests {unmet} may stay Inconclusive, unless the limit is far away"
+        text = (
+            f"with so few requests the outcome of {unmet} may stay Inconclusive, unless the "
+            "latency is far below or above its limit: measure more requests or repeats"
+        )
         remarks.append(warning("spec.objectives", text))
     return remarks
 

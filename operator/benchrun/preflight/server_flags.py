@@ -40,7 +40,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class FlagTable:
-    """All flags of one version, by each of their names."""
+    """All flags that one version of the engine has, by all names of a flag."""
 
     version: str
     flags: Mapping[str, Flag]
@@ -178,7 +178,9 @@ def entry_point_remarks(
     return [error(path, text)]
 
 
-_NO_VERSION = "its tag has no version: use --vllm-version"
+_NO_VERSION = (
+    "the tag of the image has no version: give the version with --vllm-version"
+)
 
 
 def endpoint_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
@@ -371,7 +373,7 @@ class _Walk:
                 self._say(
                     error,
                     place,
-                    f"{name} is a switch and takes no value, here {given!r}",
+                    f"{name} is a switch and takes no value, but is given {given!r}",
                 )
         else:
             most = {"nothing": 0, "many": len(self.args)}.get(flag.takes, 1)

@@ -114,7 +114,7 @@ def _progress(followed: Followed) -> tuple[int, int]:
 
 
 def seconds_since_begin(followed: Followed, *, now: datetime) -> float:
-    """Return the seconds from its acceptance (or creation) until now or its end."""
+    """Return the seconds since a run or sweep was accepted (or created), until now or its end."""
     begun = raw.instant(followed.status.accepted_time) or followed.created_at or now
     ended = raw.instant(followed.status.completion_time) or now
     return max(0.0, (ended - begun).total_seconds())

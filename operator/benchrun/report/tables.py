@@ -194,7 +194,7 @@ def texts_per_prompt(spec: Mapping[str, object]) -> dict[str, int]:
 
 
 def texts_a_second(texts: Texts) -> Callable[[api.Result | SweepRow], str]:
-    """Return a function that formats a row's texts a second."""
+    """Return a function that formats how many texts per second a row stands for."""
 
     def load_point(row: api.Result | SweepRow) -> str:
         requests = _figure_of(row, "request_throughput")

@@ -51,7 +51,7 @@ def stage_line(record: StageRecord) -> StageLine:
 
 @dataclass(frozen=True, slots=True)
 class FollowedRun:
-    """A followed run: its status, and what was seen before."""
+    """A run that is followed: the latest status, and the figures and stages up to now."""
 
     name: str
     status: BenchmarkRunStatus

@@ -11,7 +11,7 @@ from benchrun.observe import Key
 
 
 class Budget:
-    """The bytes held under each key."""
+    """The bytes that are held in memory for each key, and how many may be held in all."""
 
     def __init__(self, total: int) -> None:
         self.total = total
@@ -72,7 +72,7 @@ class Budget:
     def hold(self, key: Key, size: int) -> tuple[Key, ...]:
         """Hold `size` bytes under the key, and return the keys that give back their bytes.
 
-        The key itself is among them if there is no room for it.
+        The key itself is among them if its own bytes do not fit.
         """
         self.note(key, size)
         given_back: list[Key] = []

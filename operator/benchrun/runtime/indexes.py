@@ -120,7 +120,7 @@ class Indexes:
         return _whole(seen.view, seen.packed)
 
     def returning(self) -> list[views.Key]:
-        """Return some of the runs and sweeps that were left out and have room by now."""
+        """Return some of the runs and sweeps in `left_out` that fit into memory by now."""
         fit = (
             key
             for key, size in self.left_out.items()
@@ -476,7 +476,10 @@ def _in_short(seen: ObservedObject) -> ObservedObject:
 
 
 def _whole(declared: D, data: bytes | None) -> D:
-    """Unpack spec, status and labels, if they are kept."""
+    """Return the object with the spec, status and labels that `data` holds.
+
+    Without data it is returned as it is.
+    """
     if data is None:
         return declared
     found = unpacked(data)

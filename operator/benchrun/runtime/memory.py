@@ -198,10 +198,13 @@ class ResultMetrics(Collector):
             "phase",
             "verdict",
         )
-        ended = _gauge("run_completion_timestamp_seconds", "When the run ended.")
+        ended = _gauge(
+            "run_completion_timestamp_seconds",
+            "Unix time at which the run ended, in seconds.",
+        )
         left_out = _gauge(
             "run_load_points_left_out",
-            f"Load points of the run beyond the {MAX_ROWS} that are shown here.",
+            f"Load points of the run that have no metrics: only the first {MAX_ROWS} have.",
         )
         load_point_info = _gauge(
             "result_info", "A load point of a finished run and its verdict. Always 1.",

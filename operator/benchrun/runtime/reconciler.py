@@ -65,12 +65,12 @@ class Failures:
 
 @dataclass(kw_only=True, eq=False)
 class Reconciler(ABC, Generic[D, M]):
-    """Reconciles one kind of object, and writes what is decided."""
+    """Decides on objects of one kind, runs or sweeps, and carries the decisions out."""
 
     what: ClassVar[Literal["run", "sweep"]]
     let_go_in_words: ClassVar[str]
     cleared_at_the_end: ClassVar[Mapping[str, Any]]
-    """Status fields that are cleared for an object that is ended here."""
+    """Status fields that are cleared when the reconciler ends an object."""
 
     cluster: KubernetesApi
     indexes: Indexes

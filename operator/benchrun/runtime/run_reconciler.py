@@ -99,7 +99,7 @@ def _node_time() -> datetime:
 
 @dataclass(kw_only=True, eq=False)
 class RunReconciler(Reconciler[Run, RunMemory]):
-    """Reconciles runs."""
+    """Decides on runs, and carries the decisions out."""
 
     what = "run"
     let_go_in_words = "deleted its servers"

@@ -73,7 +73,7 @@ async def _not_looked_at() -> None:
 
 @dataclass(eq=False)
 class Doubts:
-    """Reads the run's pods from the cluster when one stops answering, less and less often.
+    """Reads the run's pods from the cluster while one of them does not answer, less and less often.
 
     The pod may have ended without a watch event.
     """
@@ -90,7 +90,10 @@ class Doubts:
         self._due = 0.0
 
     async def unanswered(self) -> None:
-        """Read the pods, if the pod has answered before and the next read is due."""
+        """Read the run's pods from the cluster, because the polled pod did not answer a request.
+
+        Do nothing if the pod has never answered, or if the next read is not due yet.
+        """
         now = asyncio.get_running_loop().time()
         if self._pauses is None or now < self._due:
             return
@@ -279,7 +282,7 @@ class ExporterScraper:
         return latest or {}
 
     async def _scrape(self) -> str | None:
-        """Scrape once; return why it failed, or None."""
+        """Scrape the endpoint once; return the reason if that failed, else None."""
         try:
             text = await self.fetcher.fetch(
                 self.endpoint.url,

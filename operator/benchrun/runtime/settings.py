@@ -1,4 +1,4 @@
-"""Settings of the process, from its environment."""
+"""Read the settings of the operator's process from environment variables."""
 
 import json
 from collections.abc import Mapping
@@ -170,7 +170,7 @@ class OperatorSettings(BaseModel):
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
-        """Read `BENCHRUN_*`. Raises BadSetting."""
+        """Read the settings from the variables `BENCHRUN_*`. Raises BadSetting."""
         variables = {
             name: _NAMED_OTHERWISE.get(name, f"BENCHRUN_{name.upper()}")
             for name in cls.model_fields

@@ -70,7 +70,7 @@ READS = 3
 
 @dataclass(kw_only=True, eq=False)
 class SweepReconciler(Reconciler[Sweep, SweepMemory]):
-    """Reconciles sweeps."""
+    """Decides on sweeps, and carries the decisions out."""
 
     what = "sweep"
     let_go_in_words = "cancelled its runs"

@@ -37,16 +37,20 @@ _PREFIX = "benchrun_"
 _LIVE = (
     ("running", "run_requests_running", "Requests running on the run's servers."),
     ("waiting", "run_requests_waiting", "Requests waiting on the run's servers."),
-    ("kv_cache_percent", "run_kv_cache_percent", "KV cache in use, in percent."),
+    (
+        "kv_cache_percent",
+        "run_kv_cache_percent",
+        "KV cache in use on the run's servers, in percent.",
+    ),
     (
         "generation_tokens_per_second",
         "run_generation_tokens_per_second",
-        "Output tokens a second.",
+        "Output tokens per second of the run's servers.",
     ),
     (
         "prompt_tokens_per_second",
         "run_prompt_tokens_per_second",
-        "Prompt tokens a second.",
+        "Prompt tokens per second of the run's servers.",
     ),
 )
 
@@ -59,7 +63,7 @@ class Outcome:
 
 
 class Telemetry:
-    """Counters and gauges, in a registry of their own."""
+    """The operator's own metrics, which Prometheus scrapes."""
 
     def __init__(self, *, live_runs: int = MAX_LIVE_RUNS) -> None:
         self._most_live_runs = live_runs
@@ -72,18 +76,20 @@ class Telemetry:
             "reconcile", "Reconciles of runs and sweeps, by result.", "result"
         )
         self._pass_seconds = self._histogram(
-            "reconcile_seconds", "Duration of reconciles of runs and sweeps."
+            "reconcile_seconds", "Seconds that a reconcile of a run or sweep takes."
         )
         self._decision_seconds = self._histogram(
-            "decision_cpu_seconds", "CPU time to decide on a run, in a reconcile."
+            "decision_cpu_seconds",
+            "CPU seconds that a reconcile takes to decide on a run.",
         )
         self._let_go = {
             "run": self._counter(
-                "runs_let_go", "Runs that were ended: no reconcile succeeded."
+                "runs_let_go",
+                "Runs that were ended because reconciles kept failing.",
             ),
             "sweep": self._counter(
                 "sweeps_let_go",
-                "Sweeps that were ended: no reconcile succeeded.",
+                "Sweeps that were ended because reconciles kept failing.",
             ),
         }
         self.count_write = self._count(
@@ -97,16 +103,20 @@ class Telemetry:
             "scrapes", "Scrapes of servers' metrics endpoints, by result.", "result"
         )
         self._scrape_seconds = self._histogram(
-            "scrape_seconds", "Duration of scrapes of servers' metrics endpoints."
+            "scrape_seconds", "Seconds that a scrape of a server's metrics takes."
         )
         self.records_taken = self._counter(
             "records", "Stage records taken from clients."
         ).inc
         self.records_refused = self._counter(
-            "records_refused", "Answers and records of clients that were refused."
+            "records_refused",
+            "Answers and records of clients that the operator refused.",
         ).inc
         self.watch_event = self._count(
-            "watch_events", "Watch events, by kind and type.", "kind", "type"
+            "watch_events",
+            "Events that watches received, by kind and type.",
+            "kind",
+            "type",
         )
         self.task_restarted = self._count(
             "tasks_restarted",
@@ -115,11 +125,12 @@ class Telemetry:
         )
         self._unreadable = self._gauge(
             "namespace_unreadable",
-            "Whether the namespace could not be read at the last attempt.",
+            "1 if the last attempt to read the namespace failed, else 0.",
             "namespace",
         )
         self.loop_lag_seconds = self._gauge(
-            "event_loop_lag_seconds", "How late the event loop ran its last tick."
+            "event_loop_lag_seconds",
+            "Seconds by which the event loop ran its last tick too late.",
         )
         self._live = {
             figure: self._gauge(name, meaning, "namespace", "run")
@@ -253,7 +264,7 @@ class Pulse:
 
 @dataclass(eq=False)
 class Health:
-    """Answers probes and Prometheus."""
+    """The HTTP server that answers probes of the kubelet, and Prometheus."""
 
     telemetry: Telemetry
     _: KW_ONLY
@@ -264,7 +275,7 @@ class Health:
     _runner: web.AppRunner | None = field(default=None, init=False)
 
     async def start(self, host: str, port: int) -> None:
-        """Listen; port 0 takes any free one."""
+        """Listen on a port; port 0 takes any free one."""
         app = web.Application()
         for path, handler in (
             ("/healthz", self._healthz),

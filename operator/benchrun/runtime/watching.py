@@ -191,7 +191,7 @@ Scope = str | None  # a namespace, or None: all of them at once
 
 @dataclass(eq=False)
 class Lister:
-    """Lists each namespace, and records what could not be read."""
+    """Lists the objects of each namespace, and keeps which namespaces could not be read."""
 
     cluster: KubernetesApi
     indexes: Indexes

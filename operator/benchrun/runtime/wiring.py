@@ -162,7 +162,7 @@ class Operator:
         return problems
 
     def remarks(self) -> list[str]:
-        """Return the lines that /readyz adds to its answer."""
+        """Return the remarks that /readyz shows below its answer."""
         unreadable = {} if self._lister is None else self._lister.unreadable
         remarks = [
             f"namespace {namespace} can't be read: {why}"
@@ -288,22 +288,23 @@ class Operator:
             ),
             (
                 "watch_silence_seconds",
-                "Age of the oldest change that no watch has reported.",
+                "Age in seconds of the oldest change that no watch has reported yet.",
                 self._silent_seconds,
             ),
             (
                 "leader",
-                "Whether this process reconciles.",
+                "1 if this process reconciles, 0 if another one does or it waits.",
                 lambda: self._makes_passes and self._leads(),
             ),
             (
                 "objects_unreadable",
-                "Objects that can't be parsed; only their metadata is used.",
+                "Objects of which only the metadata is used, because the rest can't be parsed.",
                 lambda: len(indexes.unreadable),
             ),
             (
                 "objects_left_out",
-                "Runs and sweeps that memory has no room for.",
+                "Runs and sweeps whose spec and status are too large to be kept in memory with the "
+                "others.",
                 lambda: len(indexes.left_out),
             ),
             (

@@ -164,7 +164,7 @@ def memory_of(
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A block pool together with its number of blocks."""
+    """A block pool with a known number of blocks."""
 
     pool: Pool
     blocks: int

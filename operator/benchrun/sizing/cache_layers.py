@@ -34,7 +34,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape:
-    """What a model's config.json says about its cache."""
+    """What a model's config.json says about the KV cache of the model."""
 
     model_type: str
     layers: tuple[Layer, ...]

@@ -30,7 +30,10 @@ MOST = 10**12
 def whole(config: Config, name: str) -> int:
     """Return a whole number above 0 from a key; raise UnknownShape if there is none."""
     if (value := number_if_any(config, name)) is None:
-        raise UnknownShape(f"config.json does not say {name}")
+        raise UnknownShape(
+            f"config.json has no {name}, which the size of the KV cache needs: take the whole file "
+            "from the model's repository"
+        )
     if not isinstance(value, int):
         raise UnknownShape(f"{name} is {value!r}, expected a whole number above 0")
     return value
@@ -161,7 +164,8 @@ def _types(
         ]
     if model_type in LAYERS_DIFFER:
         raise UnknownShape(
-            f"config.json does not say which layers of {model_type} attend"
+            f"config.json has no list of the layers of {model_type} that attend, which the size of "
+            "the KV cache needs: take the whole file from the model's repository"
         )
     if not has_window:
         return ["full_attention"] * count
@@ -191,7 +195,8 @@ def _types(
         return ["sliding_attention"] * count
     if period is None:
         raise UnknownShape(
-            f"config.json does not say which layers of {model_type} have a window"
+            f"config.json has no list of the layers of {model_type} with a window, which the size "
+            "of the KV cache needs: take the whole file from the model's repository"
         )
     period = whole({"sliding_window_pattern": period}, "sliding_window_pattern")
     found = [
@@ -501,8 +506,8 @@ def _caches(
         ]
     if text.get("kv_lora_rank") is not None:
         raise UnknownShape(
-            f"{model_type or 'the model'} has latent attention (kv_lora_rank) of a kind not known "
-            "here"
+            f"{model_type or 'the model'} has latent attention (kv_lora_rank) of a kind that "
+            "benchrun does not know"
         )
     globally = attention.kind == "Full" and "global_head_dim" in text
     size = (
@@ -543,7 +548,10 @@ def _kv_heads(text: Config, model_type: str, query_heads: int) -> int:
     ) is not None:
         return whole(text, name)
     if not defaults()[model_type] and model_type != "chatglm":
-        raise UnknownShape("config.json does not say num_key_value_heads")
+        raise UnknownShape(
+            "config.json has no num_key_value_heads, which the size of the KV cache needs: take "
+            "the whole file from the model's repository"
+        )
     return query_heads
 
 

@@ -102,7 +102,7 @@ def _of_pipelines(shape: ModelShape, size: int) -> Iterator[str]:
 def _of_experts(shape: ModelShape, args: ServeArgs) -> Iterator[str]:
     is_spread = args.switched("enable-expert-parallel", default=False)
     if is_spread and not shape.experts:
-        yield "--enable-expert-parallel needs a model with experts, which this is not: remove it"
+        yield "--enable-expert-parallel needs a model with experts, unlike this one: drop the flag"
 
 
 def _of_expert_balancing(args: ServeArgs) -> Iterator[str]:

@@ -114,7 +114,10 @@ def known_type(text: Config, config: Config) -> str:
     """
     found = text.get("model_type") or config.get("model_type")
     if not isinstance(found, str):
-        raise UnknownShape("config.json does not say model_type")
+        raise UnknownShape(
+            "config.json has no model_type, which the size of the KV cache needs: take the whole "
+            "file from the model's repository"
+        )
     if found not in defaults():
         raise UnknownShape(
             f"benchrun does not know model_type {found!r} and can't compute its KV cache; vLLM "

@@ -232,7 +232,7 @@ def _windows(sizing: Sizing) -> Iterator[str]:
     else:
         yield (
             f"Sliding window: {layers} of {all_layers} layers attend to the last {windows} "
-            "tokens, but here they keep all: "
+            "tokens, but keep all tokens: "
             "vLLM allocates for every token where its hybrid cache manager is off."
         )
 

@@ -171,7 +171,7 @@ def test_a_variant_of_a_sweep_is_rejected_with_its_name() -> None:
         pytest.param(
             [*MODULE, "--model=facebook/opt-125m"],
             3,
-            "(its only value here: $(MODEL))",
+            "(only the value $(MODEL) is allowed)",
             id="another model",
         ),
         pytest.param(
@@ -204,7 +204,7 @@ def test_a_variant_of_a_sweep_is_rejected_with_its_name() -> None:
         pytest.param(
             [*MODULE, "--model=$(MODEL)", "--host=0.0.0.0"],
             4,
-            "remove it",
+            "remove the flag",
             id="a host",
         ),
     ],

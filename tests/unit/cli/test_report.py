@@ -143,7 +143,7 @@ def test_a_document_that_cannot_be_read_is_named_and_the_status_shown(
     assert main(["report", "judged"]) == 0
     output = " ".join(capsys.readouterr().out.split())
     assert "judged: Valid" in output
-    assert "note: its result document, in ConfigMap br-judged" in output
+    assert "note: the run's result document, in ConfigMap br-judged" in output
 
 
 def test_a_document_alone_gives_table_page_and_summary(

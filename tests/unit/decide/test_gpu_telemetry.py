@@ -117,7 +117,7 @@ def test_an_ipv6_address_stands_in_brackets() -> None:
 def test_a_node_without_exporter_is_the_reason_and_is_re_requested() -> None:
     decision = decided(MEASURING.with_answers({ASKED: Answer(None, "none")}))
     assert (wanted(decision), page(decision)) == ([ASKED], None)
-    assert reason(decision) == "no exporter runs on node n1"
+    assert reason(decision) == "no GPU exporter runs on node n1: install one there"
 
 
 def test_a_page_that_reports_nothing_is_the_reason() -> None:

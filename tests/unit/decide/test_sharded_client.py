@@ -102,7 +102,7 @@ def test_a_measuring_run_waits_for_the_first_pods_report() -> None:
     assert standing(scene.ended().status, "Failed")["Failed"].startswith("False")
     failed = scene.fails(
         "ShardLost",
-        "shard 1 of 2 was lost in stage chat/rate=1/r1: its connection closed",
+        "shard 1 of 2 was lost in stage chat/rate=1/r1: the connection was closed",
     )
     decision = failed.ended()
     assert standing(decision.status, "Failed")["Failed"] == "True (ShardLost)"

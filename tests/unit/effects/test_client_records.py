@@ -166,7 +166,9 @@ async def test_a_client_of_another_token_differs_from_a_silent_one(
             "the plan has 2 stages", {"sequence": 2}, id="beyond-the-plan"
         ),
         pytest.param(
-            "not one of a search", {"ends_search": "chat"}, id="ends-a-search"
+            "does not belong to a search",
+            {"ends_search": "chat"},
+            id="ends-a-search",
         ),
         pytest.param("digest", {"digest": "d" * 64}, id="other-bytes"),
     ],

@@ -169,7 +169,7 @@ def test_a_record_without_an_envelope_is_left_out() -> None:
     bare = JobPart.of("record", whole.data, name="stage-0")
     judgement = judged(jobs.job(), [bare, jobs.part(jobs.measured(1))])
     assert judgement.refused_count == 1
-    assert "its envelope is missing" in judgement.refused[0]
+    assert "the envelope of the record is missing" in judgement.refused[0]
 
 
 def test_the_first_record_of_a_stage_stands() -> None:
@@ -380,7 +380,7 @@ def test_the_document_of_another_run_is_refused() -> None:
         ],
     )
     assert judgement.refused == [
-        "baselineDocument before: it is not the result document of the baseline"
+        "baselineDocument before: the result document is of another run than the baseline"
     ]
 
 

@@ -292,7 +292,7 @@ def test_an_invalid_choice_is_rejected(why: str, forged: Envelope) -> None:
 
 def test_a_plan_without_searches_has_its_stages_and_no_more() -> None:
     problem = problem_with(envelope(sequence=2), LISTED, ())
-    assert problem == "its number is too high: the plan has 2 stages"
+    assert problem == "the record's number is too high: the plan has 2 stages"
 
 
 # ---- through the line to the client

@@ -121,7 +121,7 @@ def test_a_record_is_taken_for_the_run_and_the_number_that_it_says_only() -> Non
     for uid, sequence in ((kept.run_uid, 4), ("another", 3), (kept.run_uid, None)):
         with pytest.raises(
             ValueError,
-            match=f"^it has the record of another run or stage: 3 of run {kept.run_uid}$",
+            match=f"^the record is of another run or stage: 3 of run {kept.run_uid}$",
         ):
             stored_record(body, run_uid=uid, sequence=sequence)
 

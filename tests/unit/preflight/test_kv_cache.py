@@ -201,7 +201,7 @@ def test_more_at_once_than_fit_is_a_warning(
         assert LOAD not in warnings
     else:
         assert warnings[LOAD].startswith(
-            f"{too_many} requests at once of up to 1,152 tokens, but 28 of that length fit"
+            f"{too_many} requests are in flight at once, each of up to 1,152 tokens, but only 28 of that "
         )
 
 

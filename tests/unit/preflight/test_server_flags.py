@@ -223,7 +223,7 @@ def test_flags_that_argparse_accepts_have_no_remark(args: tuple[str, ...]) -> No
             (
                 "Error",
                 "args[0]",
-                "--switch is a switch and takes no value, here 'yes'",
+                "--switch is a switch and takes no value, but is given 'yes'",
             ),
         ),
         (
@@ -231,7 +231,7 @@ def test_flags_that_argparse_accepts_have_no_remark(args: tuple[str, ...]) -> No
             (
                 "Error",
                 "args[0]",
-                "--switch is a switch and takes no value, here ''",
+                "--switch is a switch and takes no value, but is given ''",
             ),
         ),
         (
@@ -655,7 +655,7 @@ def test_prompts_longer_than_its_context_are_reported_before_a_gpu_is_taken() ->
         ("--sharegpt-output-len", "dataset.shareGPT"),
         ("--dataset-name=random", "workloads[].dataset"),
         ("--goodput", "objectives"),
-        ("--save-result", "remove it"),
+        ("--save-result", "remove the option"),
     ],
 )
 @pytest.mark.parametrize("image", [IMAGE, "vllm:latest"])

@@ -14,7 +14,7 @@ from benchrun.api import (
 WAITING = Waiting(
     reason="SequenceLimit",
     sentence="Requests waited in 40 of 40 readings (6 on average, 6 at most) while running stayed at 2, the server's "
-    "max-num-seqs; the KV cache had room, with at most 3.1 % in use.",
+    "max-num-seqs; the KV cache was not full, with at most 3.1 % in use.",
 )
 LIMIT = Bottleneck(
     limit="SequenceLimit",

@@ -264,7 +264,7 @@ def test_what_is_no_whole_number_is_named_with_its_value(value: object) -> None:
 
 @pytest.mark.parametrize("config", [{}, {"n": None}])
 def test_what_is_not_there_is_missing_or_none(config: dict[str, Any]) -> None:
-    with pytest.raises(UnknownShape, match=r"^config\.json does not say n$"):
+    with pytest.raises(UnknownShape, match=r"^config\.json has no n, "):
         whole(config, "n")
     assert whole_if_any(config, "n") is None
     assert number_if_any(config, "n") is None

@@ -164,7 +164,7 @@ def test_a_checkpoint_may_ask_for_a_type_of_its_cache(
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        pytest.param({}, "does not say model_type", id="empty"),
+        pytest.param({}, "has no model_type", id="empty"),
         pytest.param(
             configs.LLAMA_8B | {"num_attention_heads": "32"},
             "num_attention_heads is '32'",
@@ -227,7 +227,7 @@ def test_a_number_that_is_none_is_named(name: str, value: object) -> None:
     "name", ["num_hidden_layers", "num_attention_heads", "hidden_size"]
 )
 def test_a_number_that_is_taken_away_is_named(name: str) -> None:
-    with pytest.raises(UnknownShape, match=f"config.json does not say {name}"):
+    with pytest.raises(UnknownShape, match=f"config.json has no {name}"):
         model_shape(LLAMA_8B | {name: None})
 
 

@@ -285,8 +285,8 @@ def test_plain_attention_has_nothing_to_say() -> None:
             [
                 "Grouped-query attention (GQA): 64 query heads share 8 KV heads, a cache of 1/8 "
                 "the size.",
-                "Sliding window: 12 of 24 layers attend to the last 128 tokens, but here they "
-                "keep all: vLLM allocates for "
+                "Sliding window: 12 of 24 layers attend to the last 128 tokens, but keep all "
+                "tokens: vLLM allocates for "
                 "every token where its hybrid cache manager is off.",
             ],
             id="a window without gain",

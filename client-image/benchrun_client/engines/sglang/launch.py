@@ -23,11 +23,9 @@ FLAG_WARNINGS = {
         "add up to too many"
     ),
 }
-_PLAIN_HTTP = "the client uses plain HTTP; remove it"
-_ONE_NODE = "servers of SGLang are of one node here; remove it"
-_NO_KEY = (
-    "the client sends no key, and whoever may read the run could read it; remove it"
-)
+_PLAIN_HTTP = "remove the flag: the client uses plain HTTP"
+_ONE_NODE = "remove the flag: benchrun starts each SGLang server on a single node"
+_NO_KEY = "remove the key: the client sends none, and whoever may read the run could read it"
 _MODEL = (
     "set model.name and model.source instead: the client needs the same tokenizer"
 )
@@ -38,8 +36,8 @@ OWNED_FLAGS = {
     "--tokenizer-path": "set model.tokenizer instead: the client must count by the same",
     "--revision": "set model.revision instead: the client must count by the same",
     "--chat-template": "set chatTemplate instead: the client must render by the same",
-    "--port": f"the server must use port {PORT}; remove it",
-    "--host": "the server must be reached from other pods; remove it",
+    "--port": f"remove the flag: the server must use port {PORT}",
+    "--host": "remove the flag: other pods must reach the server",
     "--ssl-keyfile": _PLAIN_HTTP,
     "--ssl-certfile": _PLAIN_HTTP,
     "--api-key": _NO_KEY,

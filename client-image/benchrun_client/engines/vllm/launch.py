@@ -27,7 +27,7 @@ FLAG_WARNINGS = {
         "can't be made"
     ),
 }
-_PLAIN_HTTP = "the client uses plain HTTP; remove it"
+_PLAIN_HTTP = "remove the flag: the client uses plain HTTP"
 _BY_NODES = "set server.nodesPerReplica instead"
 OWNED_FLAGS = {
     "--model": "set model.name and model.source instead: the client needs the same tokenizer",
@@ -35,12 +35,14 @@ OWNED_FLAGS = {
     "--tokenizer": "set model.tokenizer instead: the client must count by the same",
     "--revision": "set model.revision instead: the client must count by the same",
     "--chat-template": "set chatTemplate instead: the client must render by the same",
-    "--port": f"the server must use port {PORT}; remove it",
-    "--host": "the server must be reached from other pods; remove it",
-    "--uds": "the server must be reached from other pods; remove it",
+    "--port": f"remove the flag: the server must use port {PORT}",
+    "--host": "remove the flag: other pods must reach the server",
+    "--uds": "remove the flag: other pods must reach the server",
     "--ssl-keyfile": _PLAIN_HTTP,
     "--ssl-certfile": _PLAIN_HTTP,
-    "--api-key": "the client sends no key, and whoever may read the run could read it; remove it",
+    "--api-key": (
+        "remove the key: the client sends none, and whoever may read the run could read it"
+    ),
     "--config": "flags in a file can't be checked; list them in args instead",
     "--nnodes": _BY_NODES,
     "--node-rank": _BY_NODES,

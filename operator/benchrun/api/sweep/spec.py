@@ -80,18 +80,18 @@ class Setting(VariantSettings):
 
 
 class Axis(SpecModel):
-    """One thing that is varied."""
+    """One thing that is varied in a sweep, such as a flag, with the values that it takes."""
 
     name: Annotated[DnsLabel, Field(max_length=20)]
     """Name, for example seqs; part of the variants' names."""
     values: Annotated[
         list[Setting], Field(min_length=1, max_length=MAX_VARIANTS), Unique("name")
     ]
-    """Its values, at least one."""
+    """Values of the axis, at least one."""
 
 
 class NamedVariant(VariantSettings):
-    """One variant, written out."""
+    """One variant of a sweep, with all the settings that it changes."""
 
     name: VariantName = Field(description="Name of the variant.")
 

@@ -95,7 +95,7 @@ class FoundLoad(StatusModel):
 
 
 class VariantStatus(StatusModel):
-    """One variant, and the state of its runs."""
+    """One variant of a sweep, and the state of the variant's runs."""
 
     name: Variant = Field(description="Name of the variant.")
     number: int
@@ -140,7 +140,7 @@ _MEANS, _MAXIMA = (
 
 
 class SweepRow(StatusModel):
-    """One variant at one load point: its runs together."""
+    """One load point of a variant, with the figures of all runs of this variant together."""
 
     variant: Variant = Field(description="Name of the variant.")
     load_point: LoadPointId = Field(

@@ -298,7 +298,7 @@ class SweepState:
         )
 
     def _budget_has_room(self, ahead: int) -> bool:
-        """Return whether the budget has room for one more run, at the mean cost so far.
+        """Return whether the GPU seconds left suffice for one more run, at the mean cost so far.
 
         The active runs and `ahead` further runs are counted, too.
         """

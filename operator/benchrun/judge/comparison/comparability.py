@@ -208,13 +208,13 @@ def caveats(baseline: Side, candidate: Side) -> list[str]:
     )
     pairs = [pair for name in workloads for pair in _with_files(name, runs)]
     found = {
-        "the kind of GPU is not known on both sides": blind
+        "the GPU model of at least one side is unknown, so the models may differ": blind
         and (len(nodes) > 1 or None in nodes),
         f"the model comes from {origins}": len(sources) > 1,
-        f"it is not known how tokens were chosen in {next(iter(silent), '')}": 0
+        f"the results of {next(iter(silent), '')} do not tell how tokens were chosen": 0
         < len(silent)
         < len(sampling),
-        "it is not known whether the dataset's file is the same on both sides": not all(
+        "the dataset's file may differ between the sides, as they take other rows": not all(
             starmap(_send_the_same, pairs)
         ),
     }

@@ -184,7 +184,7 @@ def outcome_of(load_points: Sequence[api.ComparedLoadPoint]) -> api.Outcome:
 
 
 class Pair(NamedTuple):
-    """A load point with its results on both sides."""
+    """A load point with the rows that both sides have for it."""
 
     load_point: str
     before: Side
@@ -351,9 +351,10 @@ def _limit_of(
 ) -> api.Bottleneck | None:
     """Return the bottleneck that two operating points show, or None.
 
-    Compute is the limit if throughput stays flat. Throughput is not flat if it falls, because then
-    the difference between the sides did harm, or if noise may hide that it grows. `is_reversed`
-    means that more requests ran in the baseline.
+    Compute is the limit if the point with more running requests has the same throughput, within
+    `FLAT_PERCENT`. KV memory is the limit if throughput grew and the KV cache is nearly full. The
+    result is None if throughput fell, because then the difference between the sides did harm, or if
+    noise may hide that throughput grew. `is_reversed` means that more requests ran in the baseline.
     """
     if abs(pair.change_percent) <= response_to_load.FLAT_PERCENT and _may_grow(
         pair, load_point, is_reversed=is_reversed

@@ -18,7 +18,7 @@ from benchrun.measure import SIGNIFICANT_DIGITS, Contrast, detected_text, mean_o
 ROUNDING_ERROR = (10.0 ** (1 - SIGNIFICANT_DIGITS)) ** 2 / 12
 """Largest squared error of a logarithm that comes from rounding results. It is added to the noise,
 because values that agree to the last digit need not be equal."""
-ONE_REPEAT = "noise unknown: only one repeat"
+ONE_REPEAT = "noise unknown, because there is only one repeat: raise spec.repeats"
 FEW_SERVERS = (
     f"a percentile is compared between {api.MIN_SERVERS_OF_PERCENTILES} "
     "servers a side or more"

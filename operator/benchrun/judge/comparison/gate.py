@@ -178,7 +178,7 @@ def _too_weak(
     ):
         return None
     if len(losses) < len(asked):
-        return "the noise is not known"
+        return "the noise of a figure is unknown: measure more repeats, or more servers a side"
     error = family_error([hypothesis for _, hypothesis in asked])
     open_ones = [
         loss

@@ -47,8 +47,8 @@ def throughput_is_flat(
 ) -> Bottleneck:
     """Build the bottleneck Compute for more running requests without more throughput.
 
-    `where` is a text such as "from chat/rate=1 to chat/rate=4". `span` is the interval of the
-    change, if it has one.
+    `where` says what is compared, such as "from chat/rate=1 to chat/rate=4". `span` says in what
+    interval the change of throughput lies, such as "; output: -1.0 to +2.0 %", or is empty.
     """
     low = pair.low
     high = pair.high
@@ -151,7 +151,7 @@ def held_back(pressure: Pressure, grew: OperatingPointPair | None) -> Bottleneck
         sentence = (
             f"Bottleneck unknown from this load alone: {running} ran, "
             f"{waited}{cache_in_use(pressure, ', with at most ')}; "
-            "the throughput with another number of running requests is not known."
+            "measure a higher load, too, to see whether throughput grows."
         )
     if grew is not None and limit != "Unknown":
         sentence = f"{sentence} {growth(grew)}."
@@ -260,7 +260,7 @@ def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottlene
     if pressure is None:
         return bottleneck_of(
             "Unknown",
-            "Bottleneck unknown: no sample caught the server busy.",
+            "Bottleneck unknown, because the server was busy in no sample: measure a longer stage.",
             {"samples": 0},
         )
     if not observed.queues and observed.most_in_flight <= 1:

@@ -46,7 +46,9 @@ def profile_status(found: ProfileResult | None) -> ProfileStatus:
         problem = (
             LOST
             if found is None
-            else found.problem or empty or "the reason is not known"
+            else found.problem
+            or empty
+            or "the client gave no reason; see the server's log"
         )
         return ProfileStatus(
             limit="Unknown", sentence=f"No profile: {plain_text(problem)}."

@@ -47,7 +47,8 @@ def waiting(
         )
     elif pressure is None:
         sentence = (
-            "Why requests waited is unknown: no sample caught the server busy."
+            "Why requests waited is unknown, because the server was busy in no sample: measure a "
+            "longer stage."
         )
         found = Waiting(
             reason="Unknown", sentence=sentence, evidence={"samples": 0}
@@ -62,9 +63,9 @@ def waiting(
         if reason == "None" and _missed_a_queue(pressure, waiting_by_times):
             reason = "Unknown"
             sentence = (
-                f"Requests waited, {number(waiting_by_times)} on average by the servers' own "
-                f"times, but only {pressure.queued} of {pressure.samples} samples show a queue: "
-                "they can't tell what the requests waited for."
+                f"By the servers' own times {number(waiting_by_times)} requests waited on average, "
+                f"but only {pressure.queued} of {pressure.samples} samples show a queue: too few "
+                "to tell what the requests waited for."
             )
         tokens = (
             {"maxNumBatchedTokens": limits.step_tokens}
@@ -110,12 +111,15 @@ def _reason(
         f"{number(pressure.waiting_max)} at most)"
     )
     if pressure.hold is None:
-        return "Unknown", f"{queue}: the samples can't tell what they waited for."
+        return (
+            "Unknown",
+            f"{queue}: the samples can't tell what these requests waited for.",
+        )
     if pressure.hold is Hold.SEQUENCES:
         cache = (
             ""
             if usage is None
-            else f"; the KV cache had room, with at most {percent(usage)} in use"
+            else f"; the KV cache was not full, with at most {percent(usage)} in use"
         )
         return "SequenceLimit", f"{queue} while {held_at(pressure)}{cache}."
     if pressure.hold is Hold.KV_CACHE:
@@ -135,8 +139,8 @@ def _reason(
         if limit is None
         else f"below the limit of {number(limit)}"
     )
-    room = f"({bound}) and the KV cache had room ({percent(usage)} at most)"
-    each = "they wait because each step takes a limited number of tokens"
+    room = f"({bound}) and the KV cache was not full ({percent(usage)} at most)"
+    each = "requests wait because each step takes a limited number of tokens"
     if limits.step_tokens is not None and lengths is not None:
         prompts = number(round(limits.step_tokens / max(1.0, lengths.prompt), 1))
         each = (

@@ -61,7 +61,7 @@ class Sign(NamedTuple):
 
     @property
     def load(self) -> float:
-        """Return the value as a multiple of its threshold."""
+        """Return how many times the threshold the value is."""
         return times(self.value, self.threshold)
 
 
@@ -81,7 +81,8 @@ def client_saturated(stage: StageFacts) -> Found:
             if known
             else [
                 NotChecked(
-                    Code.CLIENT_SATURATED, "the client's event-loop lag is unknown"
+                    Code.CLIENT_SATURATED,
+                    "the record does not tell the lag of the client's event loop",
                 )
             ]
         )
@@ -133,7 +134,8 @@ def client_throttled(stage: StageFacts) -> Found:
     if periods is None:
         return [
             NotChecked(
-                Code.CLIENT_THROTTLED, "the client's cgroup could not be read"
+                Code.CLIENT_THROTTLED,
+                "the client could not read its cgroup's cpu.stat",
             )
         ]
     evidence = {
@@ -368,7 +370,12 @@ def path_slow(stage: StageFacts) -> Found:
         if value is None
     ]
     return (
-        [NotChecked(Code.PATH_SLOW, f"unknown: {' and '.join(missing)}")]
+        [
+            NotChecked(
+                Code.PATH_SLOW,
+                f"the client did not measure {' and '.join(missing)}",
+            )
+        ]
         if missing
         else []
     )
@@ -391,7 +398,11 @@ def gap_beyond_client(stage: StageFacts) -> Found:
     threshold = gap_threshold_ms(stage)
     if gap_ms is None:
         return [
-            NotChecked(code, "TTFT at the servers is unknown") for code in codes
+            NotChecked(
+                code,
+                "the servers' own TTFT is unknown",
+            )
+            for code in codes
         ]
     if gap_ms <= threshold:
         return []
@@ -435,7 +446,7 @@ def gap_beyond_client(stage: StageFacts) -> Found:
         [
             NotChecked(
                 Code.FRONTEND_SATURATED,
-                "the CPU seconds of vLLM's API server are unknown",
+                "the server's metrics do not tell the CPU seconds of vLLM's API server",
             )
         ]
         if cores is None

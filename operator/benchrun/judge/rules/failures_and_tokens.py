@@ -197,8 +197,7 @@ def stream_truncated(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.STREAM_TRUNCATED,
-                "the record is of an older client, which did not note how streams "
-                "ended",
+                "the client is too old to note how streams ended (update its image)",
             )
         ]
     percent = 100 * answers.unended / answers.answered
@@ -335,7 +334,8 @@ def requests_aborted(stage: StageFacts) -> Found:
     if broken is None:
         return [
             NotChecked(
-                Code.REQUESTS_ABORTED, "no server reports why requests finished"
+                Code.REQUESTS_ABORTED,
+                "no server reports why requests finished",
             )
         ]
     requests = len(stage.requests.ok)
@@ -376,7 +376,7 @@ def prompt_tokens_disagree(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.PROMPT_TOKENS_DISAGREE,
-                "the record lacks the client's own count of prompt tokens",
+                "the client did not count the prompt tokens itself",
             )
         ]
     served = sum(map(columns.input_tokens.__getitem__, counted))
@@ -454,7 +454,7 @@ SENTENCES: Mapping[Code, Sentence] = {
     ),
     Code.OUTPUT_TOO_SHORT: (
         "Answers have {meanOutputTokens} of {askedTokens} expected tokens on "
-        "average ({percent} %; threshold {suspectPercent} %, Invalid below "
+        "average ({percent} %; Suspect below {suspectPercent} %, Invalid below "
         "{invalidPercent} %)[; {stoppedPercent} % ended at a stop token "
         "(threshold {suspectStoppedPercent} %)]."
     ),
@@ -488,6 +488,6 @@ SENTENCES: Mapping[Code, Sentence] = {
     ),
     Code.CHUNKS_ARE_NOT_TOKENS: (
         "{outputTokens} output tokens came in {chunks} chunks: {chunksPerToken} "
-        "chunks a token (threshold {noteBelow})."
+        "chunks a token (Note below {noteBelow})."
     ),
 }

@@ -89,7 +89,10 @@ def gpu_slowed(stage: StageFacts) -> Found:
             ]
         )
         missing += (
-            ["the GPU exporter does not report why clocks were lowered"]
+            [
+                "the GPU exporter does not tell why clocks are low (add "
+                "DCGM_FI_DEV_CLOCKS_EVENT_REASONS)"
+            ]
             if slowed is None
             else []
         )
@@ -182,7 +185,10 @@ def gpus_unread(stage: StageFacts) -> Found:
     if not known(sample.gpu_pods for sample in stage.samples):
         codes = (Code.GPU_ERRORS, Code.GPU_SHARED)
         return [
-            NotChecked(code, "no figures of the servers' GPUs were read")
+            NotChecked(
+                code,
+                "no figures of the servers' GPUs were read (enable gpuTelemetry in the chart)",
+            )
             for code in codes
         ]
     read = {figure for _, figure in stage.gpus}
@@ -190,7 +196,7 @@ def gpus_unread(stage: StageFacts) -> Found:
     return (
         [
             NotChecked(
-                Code.GPU_ERRORS, f"the exporter does not have: {', '.join(unread)}"
+                Code.GPU_ERRORS, f"the GPU exporter lacks: {', '.join(unread)}"
             )
         ]
         if unread
@@ -273,7 +279,7 @@ def gpu_shared(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.GPU_SHARED,
-                "the memory of the GPUs, or the share of it that the servers take, "
+                "the GPUs' memory, or the share of this memory that the servers take, "
                 "is unknown",
             )
         ]
@@ -345,7 +351,7 @@ def server_throttled(stage: StageFacts) -> Found:
     limited = sum(
         stage.expected.servers.get(role, 0) for role in stage.expected.cpu_limited
     )
-    why = f"throttling was read for {len(throttled)} of {limited} servers with a CPU limit"
+    why = f"CPU throttling was read for only {len(throttled)} of {limited} servers with a CPU limit"
     return (
         [NotChecked(Code.SERVER_THROTTLED, why)] if len(throttled) < limited else []
     )

@@ -128,7 +128,7 @@ def cache_reset(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.CACHE_RESET_FAILED,
-                "the record does not say whether the cache was reset",
+                "the client did not record whether the cache was reset",
             )
         ]
     evidence: Evidence = {"attempts": reset.attempts, "answer": reset.answer}

@@ -43,7 +43,12 @@ def rate_not_achieved(stage: StageFacts) -> Found:
     if not stage.load.has_due_instants:
         return []
     if len(starts) < 2:
-        return [NotChecked(Code.RATE_NOT_ACHIEVED, "a single request has no rate")]
+        return [
+            NotChecked(
+                Code.RATE_NOT_ACHIEVED,
+                "a single request has no rate (raise requests)",
+            )
+        ]
     took = (max(starts) - min(starts)) / 1e6
     trace_seconds = (max(stage.due_us) - min(stage.due_us)) / 1e6
     rate = stage.load.rate or (
@@ -92,9 +97,7 @@ def concurrency_not_reached(stage: StageFacts) -> Found:
     if not stage.load.closed_loop or users is None or failed == requests:
         return []
     if 100 * failed / requests > thresholds.max_failed_percent:
-        why = (
-            "too many requests failed, and how long they were in flight is unknown"
-        )
+        why = "so many requests failed that the mean in flight is unknown (see the errors)"
         return [NotChecked(Code.CONCURRENCY_NOT_REACHED, why)]
     most = stage.flight.maximum()
     last = max(stage.requests.start_us)
@@ -245,7 +248,7 @@ def users_in_step(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.USERS_IN_STEP,
-                f"the plateau has fewer than {MIN_ROUNDS} rounds (mean E2EL plus think time)",
+                f"the steady part has fewer than {MIN_ROUNDS} rounds of its users (raise requests)",
             )
         ]
     ttft_ms = sorted(columns.ttft_us[i] / 1000 for i in started)
@@ -307,15 +310,15 @@ STAGE_RULES: tuple[StageRule, ...] = (
 SENTENCES: Mapping[Code, Sentence] = {
     Code.RATE_NOT_ACHIEVED: (
         "{sentRate} of {askedRate} requests/s were sent ({sentPercent} %; "
-        "threshold {suspectPercent} %, Invalid below {invalidPercent} %)."
+        "Suspect below {suspectPercent} %, Invalid below {invalidPercent} %)."
     ),
     Code.CONCURRENCY_NOT_REACHED: (
-        "{meanInFlight} requests were in flight on average, with {users} users "
-        "({reachedPercent} %, threshold {suspectPercent} %)."
+        "{meanInFlight} requests were in flight on average, with {users} users: {reachedPercent} % "
+        "of what such users should reach (Suspect below {suspectPercent} %)."
     ),
     Code.USERS_IN_STEP: (
         "The {users} users begin their requests within {shareOfRoundPercent} % of a "
-        "round, which is mean E2EL plus think time (threshold {notePercent} %); "
+        "round, which is mean E2EL plus think time (Note below {notePercent} %); "
         "TTFT is {p10TtftMs} ms (p10) to {p90TtftMs} ms (p90)."
     ),
     Code.QUEUE_WAIT_HIDDEN: (

@@ -102,7 +102,7 @@ def _unequal(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.REPLICAS_UNEQUAL,
-                "a server was not read at start and end, or does not report what others do",
+                "a server was not read at start and end, or reports less than the others",
             )
         ]
     return []
@@ -216,7 +216,7 @@ def role_idle(stage: StageFacts) -> Found:
     if len(idle_percents) < 2:
         return []
     if any(len(window.samples) < MIN_SAMPLES for window in stage.windows):
-        why = f"fewer than {MIN_SAMPLES} samples of a role within the stage"
+        why = f"fewer than {MIN_SAMPLES} samples of a role within the stage (measure longer)"
         return [NotChecked(Code.ROLE_IDLE, why)]
     threshold = stage.thresholds.idle_samples_percent
     queued = max(queued_percents, key=queued_percents.__getitem__)
@@ -279,7 +279,7 @@ def proxy_saturated(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.PROXY_SATURATED,
-                "the proxy does not report how much time it adds",
+                "the proxy's metrics do not tell how much time the proxy adds",
             )
         ]
     thresholds = stage.thresholds

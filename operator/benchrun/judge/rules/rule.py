@@ -106,7 +106,7 @@ class LoadPointContext:
 
     @cached_property
     def answered(self) -> Samples:
-        """Return the latencies of the requests that count, without failed requests."""
+        """Return the latencies of the answered requests that count."""
         if all(all(record.requests.ok) for record in self.records):
             return self.samples
         return expected_samples(

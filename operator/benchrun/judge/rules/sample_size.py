@@ -89,7 +89,12 @@ def repeats_disagree(load_point: LoadPointContext) -> Found:
     if len(load_point.load_point.stage_ids) < 2 or not load_point.stages:
         return []
     if len(load_point.stages) < 2:
-        return [NotChecked(Code.REPEATS_DISAGREE, "only one repeat was measured")]
+        return [
+            NotChecked(
+                Code.REPEATS_DISAGREE,
+                "only one repeat was measured (raise spec.repeats)",
+            )
+        ]
     stages = [stage.batches for stage in load_point.stages]
     thresholds = load_point.thresholds
     apart = {}

@@ -39,7 +39,7 @@ def scrape_coverage(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.SCRAPE_COVERAGE_LOW,
-                "no sample of a server falls within the stage",
+                "no sample of a server within the stage (measure longer)",
             )
         ]
     servers = by_server(samples).values()
@@ -48,7 +48,7 @@ def scrape_coverage(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.SCRAPE_COVERAGE_LOW,
-                "the timeline of a long run keeps means of many samples",
+                "the timeline of so long a run keeps only means of samples",
             )
         ]
     expected = math.fsum(window.expected for window in stage.windows)
@@ -98,14 +98,14 @@ def littles_law(stage: StageFacts) -> Found:
         return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
     if stage.expected.offline or stage.load.whole_batches:
         # Its requests begin together, and none is visible in the first step, which may be long.
-        why = "the engine gets many requests at once, and how long a step hides them is unknown"
+        why = "the engine gets many requests at once, and a first step of unknown length hides them"
         return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
     held = _held(stage.windows)
     if len(held) < thresholds.littles_law_samples:
         return [
             NotChecked(
                 Code.LITTLES_LAW_BROKEN,
-                "too few samples of the servers within the stage",
+                "too few samples of servers within the stage (measure longer)",
             )
         ]
     # vLLM sets its gauges at the end of a step, without the requests that the step completed: of an
@@ -122,7 +122,7 @@ def littles_law(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.LITTLES_LAW_BROKEN,
-                "answers are so short that they end before a gauge shows them",
+                "answers are so short that a gauge may not show them (ask for longer answers)",
             )
         ]
     seen = [
@@ -163,7 +163,7 @@ def littles_law(stage: StageFacts) -> Found:
     # A step with its prompt hides a request for its whole TTFT, and no longer.
     if client > server and per_request_ms <= (stage.mean_ttft_ms or 0.0):
         if _in_step(stage):
-            why = "users send in step, and a gauge shows no request before its first token"
+            why = "users send in step, and a gauge shows no request before the first token"
             return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
         if stage.ttft_gap_ms is not None and stage.ttft_gap_ms <= line_ms:
             why = "the servers measured the same TTFT, so the gauge missed requests in prefill"
@@ -229,6 +229,6 @@ SENTENCES: Mapping[Code, Sentence] = {
     ),
     Code.SCRAPE_COVERAGE_LOW: (
         "{samples} of {expected} expected samples were taken ({coveragePercent} "
-        "%, threshold {notePercent} %)."
+        "%, Note below {notePercent} %)."
     ),
 }

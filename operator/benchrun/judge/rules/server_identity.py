@@ -166,9 +166,11 @@ def _source(served: ServedModel) -> str | None:
 def _missing(served: ServedModel | None, stage: StageFacts) -> str | None:
     expected = stage.expected
     if served is None:
-        return "a server lists no models"
+        return "a server lists no models at /v1/models"
     if served.id != expected.served_name:
-        return "the endpoint does not list the model name that requests carry"
+        return (
+            "the endpoint's /v1/models does not list the model name of the requests"
+        )
     unknown = expected.model not in (None, served.id) and _source(served) is None
     return (
         "a server does not report where its model comes from" if unknown else None
@@ -208,7 +210,10 @@ def server_restarted(stage: StageFacts) -> Found:
     back; after a restart it never does.
     """
     if _several_answer(stage.samples):
-        why = "several servers answer at one address: their start times alternate"
+        why = (
+            "several servers answer at one address, so start times alternate (use "
+            "endpoint.serviceRef)"
+        )
         return [NotChecked(Code.SERVER_RESTARTED, why)]
     if restarted := _restarted(stage):
         server, before, after = restarted[0]
@@ -245,7 +250,7 @@ def server_restarted(stage: StageFacts) -> Found:
     return [
         NotChecked(
             Code.SERVER_RESTARTED,
-            "no server was read at start and end, or in between",
+            "no server's metrics were read at start and end, or in between",
         )
     ]
 

@@ -192,7 +192,7 @@ def _growing_queue(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.NOT_STEADY_STATE,
-                "answers took about as long as the sending of all requests",
+                "answers took about as long as sending all requests (send more)",
             )
         ]
     arriving = (max(due) - min(due)) / 1e6
@@ -207,7 +207,7 @@ def _growing_queue(stage: StageFacts) -> Found:
 
 
 class _Moved(NamedTuple):
-    """A figure whose trend is both large and significant."""
+    """A figure that changed much during the stage, and by more than chance."""
 
     percent: float
     """Change from the first to the last value of the trend in percent; negative if it fell."""

@@ -79,12 +79,12 @@ def compilation_in_window(stage: StageFacts) -> Found:
 
 
 def _unread(servers: Sequence[ServerStatus]) -> str:
-    """Return why it is unknown when servers compiled kernels."""
+    """Return why nobody knows when the servers compiled kernels."""
     if len(servers) > 1:
-        return "the log is read only where the run has a single server"
+        return "logs are read only in runs with a single server"
     if (silent := _silent_engine(servers)) is not None:
         return f"{silent} does not log when it compiles kernels"
-    return "the server's log could not be read"
+    return "the operator could not read the server's log"
 
 
 def _silent_engine(servers: Sequence[ServerStatus]) -> str | None:
@@ -110,7 +110,12 @@ def cold_start(stage: StageFacts) -> Found:
     if stage.load.all_at_once:
         return []
     if len(stage.ttft_us) < MIN_REQUESTS:
-        return [NotChecked(Code.COLD_START, f"fewer than {MIN_REQUESTS} answers")]
+        return [
+            NotChecked(
+                Code.COLD_START,
+                f"fewer than {MIN_REQUESTS} answers (send more)",
+            )
+        ]
     users = (stage.load.cap or 1) if stage.load.closed_loop else 1
     begun = stage.record.user_start
     if begun is not None and begun.mode == "Spread":
@@ -159,7 +164,7 @@ def _first_burst(stage: StageFacts, usual_us: float) -> int:
 
 
 class _Beginning(NamedTuple):
-    """The slow requests that a stage begins with."""
+    """The slow requests at the beginning of a stage."""
 
     requests: int
     median_us: float

@@ -34,7 +34,10 @@ from benchrun.plan import Variant
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A variant with those of its runs that were measured to the end; each is a fresh server."""
+    """A variant and those runs of it that were measured to the end.
+
+    Each run started a server of its own.
+    """
 
     variant: Variant
     runs: tuple[MeasuredRun, ...]
@@ -316,7 +319,7 @@ def _highest(found: Sequence[Contender]) -> list[Contender]:
 
 
 def _throughputs(of: Contender) -> dict[str, float | None]:
-    """Return the fields on throughput for an entry of the status."""
+    """Return the throughput, in all and per GPU, for an entry of the status."""
     each = rounded(of.throughput)
     whole = rounded(of.throughput * max(1, of.gpus))
     return {

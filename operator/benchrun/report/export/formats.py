@@ -79,7 +79,7 @@ class ExportedStage:
 
     @property
     def latencies(self) -> Mapping[str, api.LatencyDistribution]:
-        """Return those of the latencies that vLLM reports which were measured."""
+        """Return the latencies that vLLM's benchmark reports and that were measured."""
         measured = self.result.distributions
         return {
             name: measured[name] for name in measure.LATENCIES if name in measured

@@ -58,7 +58,7 @@ class Chart(NamedTuple):
 
 
 class Charts(NamedTuple):
-    """Plots that stand side by side if there is room."""
+    """Plots that stand side by side if the page is wide enough."""
 
     charts: tuple[Chart, ...]
 
@@ -116,7 +116,7 @@ Element = (
 
 
 class Section(NamedTuple):
-    """A part of the page, reachable by its anchor."""
+    """A part of the page, with an anchor for links."""
 
     anchor: str
     title: str

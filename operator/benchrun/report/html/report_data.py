@@ -27,7 +27,7 @@ STATUS_ONLY = "the figures are those in the run's status, which is limited in si
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A finished run with its result document."""
+    """A finished run and the result document of this run."""
 
     declared: Run
     spec: BenchmarkRunSpec

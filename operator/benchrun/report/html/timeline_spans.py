@@ -16,7 +16,7 @@ class Band(NamedTuple):
 
 
 class Span(NamedTuple):
-    """What all servers together did in a span of time; None if there was no sample."""
+    """What all servers together did in an interval of time; None if there was no sample."""
 
     start: float  # Seconds since the origin.
     end: float
@@ -26,9 +26,10 @@ class Span(NamedTuple):
 
 
 def spans(timeline: Timeline, *, origin: float) -> list[Span]:
-    """Return the spans of all roles together, in order; those without a sample are empty.
+    """Return the intervals of the timeline in order of time, each with the figures of all servers.
 
-    Running and waiting are sums over servers, KV cache usage is their mean.
+    Requests that run or wait are summed over the servers; KV cache usage is their mean. An interval
+    without a sample has no figures.
     """
     by_number: dict[int, list[TimelineSpan]] = {}
     for role in timeline.roles:

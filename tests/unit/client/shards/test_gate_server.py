@@ -221,7 +221,7 @@ async def test_a_shard_that_fails_tells_why_before_it_leaves() -> None:
 
 async def test_what_is_seen_from_outside_counts_as_well() -> None:
     async with meeting(3) as here:
-        here.gate.lose(2, "its process ended with code -9")
+        here.gate.lose(2, "the shard's process ended with code -9")
         with pytest.raises(RunFailure) as raised:
             await asyncio.wait_for(here.gate.watch(), 5)
         golden(str(raised.value))

@@ -153,7 +153,7 @@ def test_a_pass_is_requested_when_it_ends(
             id="scheduler",
         ),
         pytest.param(
-            "it was still loading", Scene().server_loading(), id="loading"
+            "the server was still loading", Scene().server_loading(), id="loading"
         ),
         pytest.param(
             "1 of 2 stages",

@@ -515,7 +515,8 @@ def test_records_without_sampling_are_compared_with_a_remark(
     found = compared(a, b)
     silent = "a" if before is None else "b"
     assert (
-        f"It is not known how tokens were chosen in {silent}" in found.message
+        f"The results of {silent} do not tell how tokens were chosen"
+        in found.message
     ) is unknown
     assert found.load_points[0].reason is None
 
@@ -645,7 +646,9 @@ def test_a_kind_of_gpu_that_is_not_known_is_reported(
     found = compared(
         run("a", server=unknown), run("b", server={**unknown, "node": node})
     )
-    assert ("The kind of GPU is not known on both sides" in found.message) == noted
+    assert (
+        "The GPU model of at least one side is unknown" in found.message
+    ) == noted
 
 
 def test_suspect_figures_are_compared_and_called_so() -> None:
@@ -657,7 +660,7 @@ def test_suspect_figures_are_compared_and_called_so() -> None:
 # only said.
 
 FILE = {"shareGPT": {"file": {"configMap": {"name": "rows", "key": "rows.json"}}}}
-SAID = "It is not known whether the dataset's file is the same on both sides"
+SAID = "The dataset's file may differ between the sides"
 
 
 def dataset_run(

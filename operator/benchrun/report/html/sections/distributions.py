@@ -38,10 +38,11 @@ def distributions_section(run: Reported) -> html.Section | None:
         for element in _of_curve(run, curve)
     ]
     lead = (
-        "Each line is a load point with its repeats pooled: the share of answered requests that "
-        "took at most so long, over whole stages and not only their steady part. "
-        "A line goes through the least value, the largest value, and percentiles that lie closer "
-        "together towards the largest. Dashed: the median and the 99th percentile."
+        "Each line is a load point with its repeats pooled. At each latency the line shows the "
+        "share of answered requests that took no longer. Whole stages are counted, not only their "
+        "steady part. A line joins the least latency, percentiles that lie closer together towards "
+        "the largest latencies, and the largest latency. Dashed lines mark the median and the 99th "
+        "percentile."
     )
     none = html.Prose("The distributions are unknown; Provenance says why.")
     return html.section(
