@@ -190,7 +190,7 @@ def test_wide_adds_what_stands_behind_them(
     head, row = namespace.kubectl(
         "get", "bmr", finished, "--output=wide"
     ).splitlines()
-    assert head.split()[-5:] == ["LOAD", "POINT", "VLLM", "GPU", "MESSAGE"]
+    assert head.split()[-5:] == ["LOAD", "POINT", "VERSION", "GPU", "MESSAGE"]
     assert row.split()[8:] == [
         "chat/rate=4",
         "0.32.0",
@@ -227,4 +227,7 @@ def test_explain_describes_a_field(namespace: Namespace) -> None:
         "Where the files come from. Exactly one of `hub`, `pvc`, `imageVolume` and `path`."
         in text
     )
-    assert "Server and client each download the files." in text
+    assert (
+        "Server and client each download the files, unless there is a cacheClaim."
+        in text
+    )

@@ -26,7 +26,9 @@ from benchrun.names import LABEL_ROLE
 from benchrun.observe import Means, Place, refusal_of, untrusted_json as raw
 
 _LACKS_RIGHT = re.compile(
-    r'User "(?P<user>[^"]*)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]*)"'
+    # Since Kubernetes 1.36: impersonate-on:serviceaccount:create.
+    r'User "(?P<user>[^"]*)" cannot (?P<verb>\w+)(?:-on:[\w:-]+)?'
+    r' resource "(?P<resource>[^"]*)"'
 )
 
 

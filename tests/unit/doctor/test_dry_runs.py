@@ -25,6 +25,7 @@ NO_CLASS = 'pods "x" is forbidden: no PriorityClass with name high was found'
 WEBHOOK = 'Internal error occurred: failed calling webhook "a.b.c": timed out'
 MINE = 'pods is forbidden: User "eve" cannot create resource "pods" in API group "" in the namespace "lab"'
 THEIRS = 'users "x" is forbidden: User "eve" cannot impersonate resource "serviceaccounts" in API group "" in the namespace "benchrun-system"'
+THEIRS_OF_1_36 = 'pods is forbidden: User "eve" cannot impersonate-on:serviceaccount:create resource "pods" in API group "" in the namespace "lab"'
 OF_RUNS = [each for each in EXAMPLES if each.kind in (RUN, SWEEP)]
 
 
@@ -80,7 +81,11 @@ def test_a_refusal_has_the_remedy_of_the_status(
 
 @pytest.mark.parametrize(
     ("words", "right"),
-    [(MINE, "create pods"), (THEIRS, "Leave out --as-operator")],
+    [
+        (MINE, "create pods"),
+        (THEIRS, "Leave out --as-operator"),
+        (THEIRS_OF_1_36, "Leave out --as-operator"),
+    ],
 )
 def test_a_right_that_the_user_lacks_is_no_finding(words: str, right: str) -> None:
     found = of(tried(Answer(trouble="Forbidden", words=words)), "pod", SERVER)
