@@ -187,7 +187,7 @@ class LoadKind(LeavesOut):
 
     @property
     def closed_loop(self) -> bool:
-        """Return whether users send, each of them the next request after its last answer."""
+        """Return whether this is a closed loop: users send again after each answer."""
         return False
 
     @property
@@ -223,7 +223,7 @@ class LoadKind(LeavesOut):
 
     @property
     def has_due_instants(self) -> bool:
-        """Return whether each request is due at an instant and only the client can delay it."""
+        """Return whether requests have planned instants: only the client can delay them."""
         return self.is_open and not self.capped
 
     def requests(self, listed: int | None, duration_seconds: int | None) -> int:
@@ -524,7 +524,7 @@ SearchedLoad = Annotated[RateLoad | UsersLoad, Field(discriminator="kind")]
 
 
 def kind_of(axis: str, value: str) -> type[Load]:
-    """Return the kind of load at a value along an axis.
+    """Return the kind of load that has this axis and takes this value, for example a rate of 4.
 
     Raises KeyError for an axis that no kind has.
     """

@@ -32,7 +32,7 @@ _THINK_VERSION = "benchrun.think/1"
 
 
 def smallest_gap_seconds(users: int) -> float:
-    """Return the time between the first requests of users that begin together."""
+    """Return the least time between the first requests of two users."""
     return min(USER_GAP_SECONDS, ALL_USERS_SECONDS / max(1, users))
 
 

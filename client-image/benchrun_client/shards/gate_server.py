@@ -111,9 +111,9 @@ class GateServer:
         return await self._from_all(messages.Ended, sequence)
 
     async def parts(self, sequence: int) -> tuple[bytes, ...]:
-        """Wait for every other shard's part of a stage; return and delete them.
+        """Wait until every other shard has delivered its part of the stage's record.
 
-        A shard without requests has no part.
+        Return the parts, and forget them. A shard that sent no request delivers an empty one.
         """
         parts = await self._from_all(messages.ShardPart, sequence)
         del self._received[sequence]

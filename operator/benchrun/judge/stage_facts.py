@@ -92,7 +92,7 @@ COUNTS_AGREE_PERCENT = 1.0
 class StageFacts:
     """A measured stage with what is computed from it.
 
-    Failed requests count as in flight, but in no other figure.
+    A failed request counts among those in flight until it fails, and in no other figure.
     """
 
     record: StageRecord

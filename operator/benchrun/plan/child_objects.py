@@ -260,11 +260,11 @@ LEEWAY_SECONDS = 86_400
 def hold_seconds(
     spec: BenchmarkRunSpec, max_hold_seconds: int, *, starts: int
 ) -> int:
-    """Return how many seconds a server may be held once its first pod is scheduled.
+    """Return how many seconds a server may keep its node, from when its first pod is scheduled.
 
     The number is written when the server is created, and never changed. `starts` is 2 if there are
-    several pods, because the last pod may be scheduled just before the deadline of the first has
-    passed.
+    several pods, because the last one may be scheduled just before the startup deadline of the
+    first has passed, and then has a whole one itself.
     """
     startup = spec.startup_deadline_seconds
     run = spec.run_deadline_seconds

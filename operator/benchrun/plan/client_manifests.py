@@ -135,7 +135,7 @@ def plan_config_map(
 ) -> Manifest:
     """Build the immutable ConfigMap of the plan, with the text of an inline chat template.
 
-    Later reconciles read the digests, and the platform's defaults in `noted`, from it, because
+    Later reconciles read the plan's digest from it, and the platform's defaults (`noted`), because
     another operator might make another plan.
     """
     meta = metadata(

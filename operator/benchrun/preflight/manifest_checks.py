@@ -372,9 +372,9 @@ def _of_variants(
 
 
 def _path(path: str, spec: BenchmarkSweepSpec) -> str:
-    """Return the path in the sweep's spec for the path of a remark on a variant.
+    """Translate a path in a variant's spec into a path in the spec of its sweep.
 
-    It is in the template or, for an argument that a variant adds, the matrix.
+    An argument that a variant adds stands in the matrix, everything else in the template.
     """
     argument = _ARGUMENT.match(path)
     template = spec.template.started

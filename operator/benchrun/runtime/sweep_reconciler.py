@@ -90,7 +90,7 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
         return self.indexes.sweep(key)
 
     async def let_go(self, declared: Sweep) -> list[ClusterError]:
-        """Cancel the runs that have not ended, unless the sweep's deletion leaves them.
+        """Cancel the runs that have not ended, unless the sweep is deleted without its runs.
 
         Return the errors that may be retried. If the request to cancel a run is invalid, it is not
         retried, and the run ends by itself.

@@ -33,7 +33,7 @@ def _workloads(**changes: Any) -> dict[str, Any]:
         ),
         ("spec.model.name: ", {"model": {"name": ""}}),
         (
-            "spec.model: revision needs source hub",
+            "spec.model: revision is that of a model on the hub",
             {
                 "model": {
                     "name": "m",
