@@ -186,7 +186,7 @@ def target_on_claim(target: Target, report: Report) -> Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class FillPace:
     """How patient a client is, in seconds."""
 
     try_again: tuple[float, ...] = (2.0, 5.0, 15.0, 45.0)
@@ -204,7 +204,7 @@ class Filling:
         cache: ModelCache,
         hub: Hub,
         report: Report,
-        pace: Pace = Pace(),
+        pace: FillPace = FillPace(),
     ) -> None:
         self._pace = pace
         self._shelf = Shelf(cache)

@@ -18,7 +18,13 @@ from benchrun.cli.errors import (
     explained,
     refusal_in,
 )
-from benchrun.doctor.asking import MOST_PAGES, Answer, Answers, Query, Trouble
+from benchrun.doctor.asking import (
+    MOST_PAGES,
+    ApiAnswer,
+    ApiAnswers,
+    ApiQuery,
+    Trouble,
+)
 
 AT_ONCE = 6
 REQUEST_SECONDS = 10
@@ -37,7 +43,7 @@ class Asker:
     namespace: str
     context: str | None
 
-    def all(self, queries: Iterable[Query], answers: Answers) -> None:
+    def all(self, queries: Iterable[ApiQuery], answers: ApiAnswers) -> None:
         """Ask what has no answer yet, several queries at once.
 
         Raises KubectlError where there is no cluster to ask.
@@ -50,7 +56,7 @@ class Asker:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def one(self, query: Query) -> Answer:
+    def one(self, query: ApiQuery) -> ApiAnswer:
         """Ask one query, a list page by page.
 
         Raises KubectlError where there is no cluster to ask.
@@ -65,13 +71,13 @@ class Asker:
             items += answer.items
         return answer if answer.body is None else _with_items(answer, items)
 
-    def _page(self, query: Query) -> Answer:
+    def _page(self, query: ApiQuery) -> ApiAnswer:
         command = ["create", f"--raw={query.path}", "--filename=-"]
         words = command if query.body else ["get", f"--raw={query.path}"]
         account = [f"--as={query.account}"] if query.account else []
         code, out, error = self.kubectl(*words, *account, given=query.body)
         if code is None:
-            return Answer(trouble="Failed", words=error)
+            return ApiAnswer(trouble="Failed", words=error)
         if code != 0:
             return _refused(error)
         try:
@@ -79,8 +85,10 @@ class Asker:
         except (ValueError, RecursionError):
             body = None
         if not isinstance(body, dict):
-            return Answer(trouble="Failed", words="the answer is not a JSON object")
-        return Answer(_without_values(body))
+            return ApiAnswer(
+                trouble="Failed", words="the answer is not a JSON object"
+            )
+        return ApiAnswer(_without_values(body))
 
     def kubectl(
         self, *words: str, given: str = ""
@@ -153,18 +161,18 @@ def _read_all(stream: Any, into: list[bytes]) -> None:
             kept += len(data)
 
 
-def _refused(error: str) -> Answer:
+def _refused(error: str) -> ApiAnswer:
     reason, words = refusal_in(error)
     # Whoever refuses with a reason is a cluster, whatever its webhooks' words are.
     found: KubectlError = explained(error)
     if found.trouble in OF_THE_CLUSTER and reason in ("", "Unauthorized"):
         raise found
     if reason in _UNDER_WAY:
-        return Answer(trouble="Failed", words=words)
-    return Answer(trouble=_TROUBLES.get(reason, "Refused"), words=words)
+        return ApiAnswer(trouble="Failed", words=words)
+    return ApiAnswer(trouble=_TROUBLES.get(reason, "Refused"), words=words)
 
 
-def _with_items(answer: Answer, items: list[Any]) -> Answer:
+def _with_items(answer: ApiAnswer, items: list[Any]) -> ApiAnswer:
     """Return the answer to a list with all items; others as they are."""
     if "items" not in answer.found:
         return answer

@@ -18,7 +18,7 @@ MOST_LISTED = PAGE * MOST_PAGES
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckLine:
     """One line of the answer."""
 
     name: str  # Name of the check; programs may rely on it.
@@ -28,14 +28,14 @@ class Checked:
     remedy: str = ""  # What to do; empty where all is well.
 
 
-ok = partial(Checked, state="Ok")
-warning = partial(Checked, state="Warning")
-problem = partial(Checked, state="Problem")
-not_checked = partial(Checked, state="NotChecked")
+ok = partial(CheckLine, state="Ok")
+warning = partial(CheckLine, state="Warning")
+problem = partial(CheckLine, state="Problem")
+not_checked = partial(CheckLine, state="NotChecked")
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class ApiQuery:
     """A request to the API server that changes nothing."""
 
     path: str
@@ -47,7 +47,7 @@ Trouble = Literal["", "NotFound", "Forbidden", "Refused", "Failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiAnswer:
     """The API server's answer: an object, or the words with which it gave none."""
 
     body: raw.Object | None = None
@@ -75,31 +75,31 @@ class Answer:
         return self.body is not None and not self.next_page
 
 
-UNASKED = Answer(trouble="Failed", words="it was not asked")
+UNASKED = ApiAnswer(trouble="Failed", words="it was not asked")
 
 
-class Answers(dict[Query, Answer]):
+class ApiAnswers(dict[ApiQuery, ApiAnswer]):
     """Answers by query."""
 
-    def of(self, query: Query) -> Answer:
+    def of(self, query: ApiQuery) -> ApiAnswer:
         return self.get(query, UNASKED)
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    queries: Sequence[Query]
-    read: Callable[[Answers], Sequence[Checked]]
+    queries: Sequence[ApiQuery]
+    read: Callable[[ApiAnswers], Sequence[CheckLine]]
 
 
-def listed(path: str, selector: str = "") -> Query:
+def listed(path: str, selector: str = "") -> ApiQuery:
     """Build the query for the first objects of a list; `selector` is of labels."""
     chosen = f"&labelSelector={selector}" if selector else ""
-    return Query(f"{path}?limit={PAGE}{chosen}")
+    return ApiQuery(f"{path}?limit={PAGE}{chosen}")
 
 
 def unread(
-    name: str, subject: str, answer: Answer, right: str, *, namespace: str = ""
-) -> Checked:
+    name: str, subject: str, answer: ApiAnswer, right: str, *, namespace: str = ""
+) -> CheckLine:
     """Return that something could not be read: which right it takes, or why else.
 
     `right` is a verb and a resource; `namespace` where it is needed, empty for the whole cluster.

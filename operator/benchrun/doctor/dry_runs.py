@@ -9,19 +9,19 @@ import re
 from collections.abc import Iterator, Mapping
 
 from benchrun.doctor.asking import (
-    Answer,
-    Answers,
+    ApiAnswer,
+    ApiAnswers,
+    ApiQuery,
     Check,
-    Checked,
-    Query,
+    CheckLine,
     named,
     not_checked,
     ok,
     problem,
     warning,
 )
-from benchrun.doctor.operators import Operator
-from benchrun.doctor.target import Manifest, PlannedPod, Target
+from benchrun.doctor.operators import FoundOperator
+from benchrun.doctor.target import Manifest, PlannedPod, RunTarget
 from benchrun.names import LABEL_ROLE
 from benchrun.observe import Means, Place, refusal_of, untrusted_json as raw
 
@@ -40,7 +40,7 @@ def resource_of(manifest: Manifest) -> tuple[str, str, str]:
     return group, version, plural
 
 
-def dry_run(manifest: Manifest, namespace: str, *, account: str = "") -> Query:
+def dry_run(manifest: Manifest, namespace: str, *, account: str = "") -> ApiQuery:
     """Build the query that has the API server admit an object without storing it.
 
     Asked in the caller's own name it has no owner: whoever sets one needs rights over that as well,
@@ -57,11 +57,11 @@ def dry_run(manifest: Manifest, namespace: str, *, account: str = "") -> Query:
         {**manifest, "metadata": {**metadata, "namespace": namespace}}, default=str
     )
     path = f"{base}/namespaces/{namespace}/{plural}?dryRun=All"
-    return Query(path, body, account)
+    return ApiQuery(path, body, account)
 
 
 def dry_run_check(
-    target: Target, operator: Operator | None, *, as_operator: bool
+    target: RunTarget, operator: FoundOperator | None, *, as_operator: bool
 ) -> Check:
     """Check that the API server would admit each object and each pod.
 
@@ -78,7 +78,7 @@ def dry_run_check(
         for pod in target.pods
     }
 
-    def read(answers: Answers) -> Iterator[Checked]:
+    def read(answers: ApiAnswers) -> Iterator[CheckLine]:
         yield from _objects(answers, objects, target)
         for query, pod in pods.items():
             yield from _pod(answers.of(query), pod)
@@ -86,14 +86,14 @@ def dry_run_check(
     return Check((*objects, *pods), lambda answers: list(read(answers)))
 
 
-def pod_query(pod: PlannedPod, namespace: str, *, as_operator: bool) -> Query:
+def pod_query(pod: PlannedPod, namespace: str, *, as_operator: bool) -> ApiQuery:
     account = pod.account if as_operator else ""
     return dry_run(pod.manifest, namespace, account=account)
 
 
 def _objects(
-    answers: Answers, objects: Mapping[Query, Manifest], target: Target
-) -> Iterator[Checked]:
+    answers: ApiAnswers, objects: Mapping[ApiQuery, Manifest], target: RunTarget
+) -> Iterator[CheckLine]:
     """Yield what is wrong with objects; one line for all that are admitted."""
     admitted: list[str] = []
     for query, manifest in objects.items():
@@ -114,7 +114,7 @@ def _objects(
         )
 
 
-def _pod(answer: Answer, pod: PlannedPod) -> Iterator[Checked]:
+def _pod(answer: ApiAnswer, pod: PlannedPod) -> Iterator[CheckLine]:
     if answer.trouble:
         yield refused("pod", pod.subject, answer, pod.place)
         return
@@ -155,7 +155,7 @@ def _cpu_limits(spec: raw.Object) -> set[str]:
     }
 
 
-def refused(name: str, subject: str, answer: Answer, place: Place) -> Checked:
+def refused(name: str, subject: str, answer: ApiAnswer, place: Place) -> CheckLine:
     """Return what the refusal of a dry run means."""
     if (lacks := _LACKS_RIGHT.search(answer.words)) is not None:
         return _without_right(name, subject, lacks)
@@ -188,7 +188,7 @@ def refused(name: str, subject: str, answer: Answer, place: Place) -> Checked:
     )
 
 
-def _without_right(name: str, subject: str, lacks: re.Match[str]) -> Checked:
+def _without_right(name: str, subject: str, lacks: re.Match[str]) -> CheckLine:
     user = lacks["user"]
     right = f"{lacks['verb']} {lacks['resource']}"
     if lacks["verb"] == "impersonate":

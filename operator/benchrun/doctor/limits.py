@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from benchrun.doctor.asking import (
-    Answers,
+    ApiAnswers,
     Check,
-    Checked,
+    CheckLine,
     listed,
     name_of,
     named,
@@ -15,21 +15,21 @@ from benchrun.doctor.asking import (
     unread,
     warning,
 )
-from benchrun.doctor.operators import Operator
+from benchrun.doctor.operators import FoundOperator
 from benchrun.doctor.placement import amounts
 from benchrun.doctor.selecting import matches
-from benchrun.doctor.target import Manifest, Target
+from benchrun.doctor.target import Manifest, RunTarget
 from benchrun.observe import untrusted_json as raw
 
 
-def quota_check(target: Target) -> Check:
+def quota_check(target: RunTarget) -> Check:
     """Check that quotas have room for all pods of the run at once.
 
     Each pod alone is tried by the dry runs.
     """
     query = listed(f"/api/v1/namespaces/{target.namespace}/resourcequotas")
 
-    def read(answers: Answers) -> list[Checked]:
+    def read(answers: ApiAnswers) -> list[CheckLine]:
         answer = answers.of(query)
         if answer.trouble or not answer.is_whole:
             right = "list resourcequotas"
@@ -44,7 +44,7 @@ def quota_check(target: Target) -> Check:
     return Check((query,), read)
 
 
-def _quota(quota: raw.Object, target: Target) -> Iterator[Checked]:
+def _quota(quota: raw.Object, target: RunTarget) -> Iterator[CheckLine]:
     spec, status = (raw.mapping(quota.get(key)) for key in ("spec", "status"))
     if spec.get("scopes") or spec.get("scopeSelector"):
         return  # It counts some pods only; the dry runs tell of each.
@@ -84,7 +84,7 @@ def _lacks(
     )
 
 
-def together(target: Target) -> dict[str, Decimal]:
+def together(target: RunTarget) -> dict[str, Decimal]:
     """Return what all pods of the run ask for, by the names that quotas have for it."""
     total: dict[str, Decimal] = {}
 
@@ -108,13 +108,13 @@ def together(target: Target) -> dict[str, Decimal]:
     return total
 
 
-def network_check(target: Target, operator: Operator | None) -> Check:
+def network_check(target: RunTarget, operator: FoundOperator | None) -> Check:
     """Check which NetworkPolicies of others hold for the run's pods."""
     query = listed(
         f"/apis/networking.k8s.io/v1/namespaces/{target.namespace}/networkpolicies"
     )
 
-    def read(answers: Answers) -> list[Checked]:
+    def read(answers: ApiAnswers) -> list[CheckLine]:
         answer = answers.of(query)
         if answer.trouble or not answer.is_whole:
             return [
@@ -140,8 +140,8 @@ def network_check(target: Target, operator: Operator | None) -> Check:
 
 
 def _network(
-    policies: Sequence[raw.Object], target: Target, *, is_opened: bool
-) -> Iterator[Checked]:
+    policies: Sequence[raw.Object], target: RunTarget, *, is_opened: bool
+) -> Iterator[CheckLine]:
     """Yield what policies keep from the pods; the operator's own only ever allow."""
     for pod in target.pods:
         of_pod = [each for each in policies if _selects(each, pod.labels)]

@@ -8,11 +8,11 @@ from urllib.parse import quote
 from benchrun import names
 from benchrun.api.crd import RUN, SWEEP
 from benchrun.doctor.asking import (
-    Answer,
-    Answers,
+    ApiAnswer,
+    ApiAnswers,
+    ApiQuery,
     Check,
-    Checked,
-    Query,
+    CheckLine,
     labels_of,
     listed,
     metadata_of,
@@ -37,7 +37,7 @@ _SELECTOR = ",".join(f"{key}%3D{value}" for key, value in OPERATOR_LABELS.items(
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class FoundOperator:
     """What is known of an operator by its Deployment; empty where that is not known."""
 
     namespace: str = HOME
@@ -62,7 +62,7 @@ class Operator:
         return not self.namespaces or namespace in self.namespaces
 
 
-def deployments(home: str) -> tuple[Query, Query]:
+def deployments(home: str) -> tuple[ApiQuery, ApiQuery]:
     """Build the queries for operators: in the whole cluster, and in their own namespace."""
     return (
         listed("/apis/apps/v1/deployments", _SELECTOR),
@@ -70,7 +70,9 @@ def deployments(home: str) -> tuple[Query, Query]:
     )
 
 
-def operators_in(answers: Answers, home: str) -> tuple[Operator, ...] | None:
+def operators_in(
+    answers: ApiAnswers, home: str
+) -> tuple[FoundOperator, ...] | None:
     """Return the operators that are there; None where they may not be listed."""
     everywhere, at_home = (answers.of(query) for query in deployments(home))
     if everywhere.is_whole:
@@ -79,7 +81,7 @@ def operators_in(answers: Answers, home: str) -> tuple[Operator, ...] | None:
     return tuple(map(operator_of, at_home.items)) or None
 
 
-def operator_of(deployment: raw.Object) -> Operator:
+def operator_of(deployment: raw.Object) -> FoundOperator:
     """Return the operator that a Deployment of the chart makes."""
     spec = raw.mapping(deployment.get("spec"))
     pod = raw.mapping(raw.mapping(spec.get("template")).get("spec"))
@@ -89,7 +91,7 @@ def operator_of(deployment: raw.Object) -> Operator:
         for each in raw.mappings(container.get("env"))
     }
     watched = variables.get("BENCHRUN_NAMESPACES", "").split(",")
-    return Operator(
+    return FoundOperator(
         namespace=raw.text(metadata_of(deployment).get("namespace")),
         name=name_of(deployment),
         account=raw.text(pod.get("serviceAccountName")) or "default",
@@ -108,15 +110,15 @@ def operator_of(deployment: raw.Object) -> Operator:
 
 
 def of_namespace(
-    found: Sequence[Operator] | None, namespace: str
-) -> Operator | None:
+    found: Sequence[FoundOperator] | None, namespace: str
+) -> FoundOperator | None:
     """Return the operator that works in the namespace; None where none is known."""
     return next((each for each in found or () if each.watches(namespace)), None)
 
 
 def operator_checks(
-    answers: Answers, *, home: str, namespace: str, version: str
-) -> list[Checked]:
+    answers: ApiAnswers, *, home: str, namespace: str, version: str
+) -> list[CheckLine]:
     """Check that one operator works in the namespace, of the command's version."""
     name = "operator"
     found = operators_in(answers, home)
@@ -155,8 +157,8 @@ def operator_checks(
 
 
 def _about(
-    working: Sequence[Operator], namespace: str, version: str
-) -> Iterator[Checked]:
+    working: Sequence[FoundOperator], namespace: str, version: str
+) -> Iterator[CheckLine]:
     if len(working) > 1:
         places = named([f"{each.namespace}/{each.name}" for each in working])
         yield warning(
@@ -188,13 +190,13 @@ def _about(
         )
 
 
-def lease_query(operator: Operator) -> Query:
+def lease_query(operator: FoundOperator) -> ApiQuery:
     base = "/apis/coordination.k8s.io/v1/namespaces"
     name = quote(operator.lease, safe="")
-    return Query(f"{base}/{operator.namespace}/leases/{name}")
+    return ApiQuery(f"{base}/{operator.namespace}/leases/{name}")
 
 
-def lease_seconds(answer: Answer) -> float:
+def lease_seconds(answer: ApiAnswer) -> float:
     """Return how long a Lease that is held may stay unchanged, in seconds; 0: it is not held."""
     spec = raw.mapping(answer.found.get("spec"))
     if not spec.get("holderIdentity"):
@@ -202,7 +204,9 @@ def lease_seconds(answer: Answer) -> float:
     return float(min(max(raw.number(spec.get("leaseDurationSeconds"), 10), 1), 60))
 
 
-def lease_check(operator: Operator, before: Answer, after: Answer) -> Checked:
+def lease_check(
+    operator: FoundOperator, before: ApiAnswer, after: ApiAnswer
+) -> CheckLine:
     """Check that the Lease was renewed between two reads.
 
     The reads are as far apart as the Lease allows, unless it was renewed sooner. No clock is
@@ -238,9 +242,9 @@ def lease_check(operator: Operator, before: Answer, after: Answer) -> Checked:
     )
 
 
-KINDS = Query(f"/apis/{names.GROUP}/{names.VERSION}")
-SCHEMA = Query(f"/openapi/v3/apis/{names.GROUP}/{names.VERSION}")
-SERVER = Query("/version")
+KINDS = ApiQuery(f"/apis/{names.GROUP}/{names.VERSION}")
+SCHEMA = ApiQuery(f"/openapi/v3/apis/{names.GROUP}/{names.VERSION}")
+SERVER = ApiQuery("/version")
 
 
 def kinds_check() -> Check:
@@ -248,7 +252,7 @@ def kinds_check() -> Check:
     return Check((KINDS, SCHEMA, SERVER), _kinds)
 
 
-def _kinds(answers: Answers) -> list[Checked]:
+def _kinds(answers: ApiAnswers) -> list[CheckLine]:
     return [
         _kubernetes(answers.of(SERVER)),
         *_served(answers.of(KINDS)),
@@ -256,7 +260,7 @@ def _kinds(answers: Answers) -> list[Checked]:
     ]
 
 
-def _kubernetes(answer: Answer) -> Checked:
+def _kubernetes(answer: ApiAnswer) -> CheckLine:
     text = raw.text(answer.found.get("gitVersion"))
     minor = raw.text(answer.found.get("minor")).rstrip("+")
     if answer.trouble or not minor.isdecimal():
@@ -272,7 +276,7 @@ def _kubernetes(answer: Answer) -> Checked:
     return ok("kubernetes", subject="Kubernetes", sentence=f"is {text}")
 
 
-def _served(answer: Answer) -> list[Checked]:
+def _served(answer: ApiAnswer) -> list[CheckLine]:
     served = {
         raw.text(each.get("name"))
         for each in raw.mappings(answer.found.get("resources"))
@@ -293,7 +297,7 @@ def _served(answer: Answer) -> list[Checked]:
     return [ok("kinds", subject=subject, sentence="are served")]
 
 
-def _fields(answer: Answer) -> Iterator[Checked]:
+def _fields(answer: ApiAnswer) -> Iterator[CheckLine]:
     """Compare the fields that the cluster knows with those of this command."""
     if answer.trouble == "NotFound":
         return  # The kinds are missing, which has a line of its own.

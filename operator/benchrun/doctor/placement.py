@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from benchrun.doctor.asking import (
-    Answers,
+    ApiAnswers,
+    ApiQuery,
     Check,
-    Checked,
-    Query,
+    CheckLine,
     labels_of,
     listed,
     name_of,
@@ -21,16 +21,16 @@ from benchrun.doctor.asking import (
     warning,
 )
 from benchrun.doctor.selecting import holds
-from benchrun.doctor.target import PlannedPod, Target
+from benchrun.doctor.target import PlannedPod, RunTarget
 from benchrun.observe import quantity, untrusted_json as raw
 
 NODES = listed("/api/v1/nodes")
-PODS = Query(
+PODS = ApiQuery(
     f"{listed('/api/v1/pods').path}"
     "&fieldSelector=status.phase!%3DSucceeded,status.phase!%3DFailed"
 )
-GROUPS = Query("/apis")
-AUTOSCALER = Query(
+GROUPS = ApiQuery("/apis")
+AUTOSCALER = ApiQuery(
     "/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status"
 )
 _KARPENTER = "karpenter.sh"
@@ -38,7 +38,7 @@ _UNSCHEDULED = ("NoSchedule", "NoExecute")
 Amounts = Mapping[str, Decimal]
 
 
-def placement_check(target: Target) -> Check:
+def placement_check(target: RunTarget) -> Check:
     """Check that a node exists for each pod, and whether one is free now."""
     return Check(
         (NODES, PODS, GROUPS, AUTOSCALER),
@@ -46,7 +46,7 @@ def placement_check(target: Target) -> Check:
     )
 
 
-def _placement(answers: Answers, target: Target) -> Iterator[Checked]:
+def _placement(answers: ApiAnswers, target: RunTarget) -> Iterator[CheckLine]:
     nodes = answers.of(NODES)
     if nodes.trouble or not nodes.is_whole:
         yield unread("nodes", "nodes", nodes, "list nodes")
@@ -62,7 +62,7 @@ def _placement(answers: Answers, target: Target) -> Iterator[Checked]:
     yield platforms(target, nodes.items)
 
 
-def may_grow(answers: Answers) -> bool:
+def may_grow(answers: ApiAnswers) -> bool:
     """Return whether an autoscaler was seen, which may bring a node that is not there."""
     groups = raw.mappings(answers.of(GROUPS).found.get("groups"))
     has_karpenter = any(each.get("name") == _KARPENTER for each in groups)
@@ -127,7 +127,7 @@ def placed(
     used: Mapping[str, Amounts] | None,
     *,
     grows: bool,
-) -> Checked:
+) -> CheckLine:
     """Check one kind of pod against all nodes."""
     wanted = requests_of(pod.spec)
     sieve = _sieve(pod.spec, nodes, wanted)
@@ -294,7 +294,7 @@ def _tolerates(toleration: raw.Object, taint: raw.Object) -> bool:
     )
 
 
-def platforms(target: Target, nodes: Sequence[raw.Object]) -> Checked:
+def platforms(target: RunTarget, nodes: Sequence[raw.Object]) -> CheckLine:
     """Return the platforms of the nodes; those of images only a registry, or a pull, can tell."""
     found = sorted(
         {

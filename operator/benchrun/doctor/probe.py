@@ -10,16 +10,16 @@ from benchrun_client.engines import ENGINES
 
 from benchrun import names
 from benchrun.doctor.asking import (
-    Answer,
-    Checked,
-    Query,
+    ApiAnswer,
+    ApiQuery,
+    CheckLine,
     not_checked,
     ok,
     problem,
     warning,
 )
 from benchrun.doctor.dry_runs import refused
-from benchrun.doctor.target import PlannedPod, Target
+from benchrun.doctor.target import PlannedPod, RunTarget
 from benchrun.observe import (
     Pod,
     diagnose_client,
@@ -53,7 +53,7 @@ _WHAT = {
 _NEEDED = ("dns", "hub")
 
 
-def client_probe(target: Target, script: str) -> dict[str, Any]:
+def client_probe(target: RunTarget, script: str) -> dict[str, Any]:
     """Build the client's own pod, with a script in place of the client.
 
     It has all that the client's has but the plan, which is not there: image, Secrets, claims,
@@ -67,14 +67,14 @@ def client_probe(target: Target, script: str) -> dict[str, Any]:
     return _probe(target.pods[0], {"command": words, "args": []}, target)
 
 
-def server_probe(pod: PlannedPod, target: Target) -> dict[str, Any]:
+def server_probe(pod: PlannedPod, target: RunTarget) -> dict[str, Any]:
     """Build the server's own pod without its devices, and with nothing to do."""
     program = {"command": ["/bin/sh", "-c", "exit 0"], "args": []}
     return _probe(pod, program, target)
 
 
 def _probe(
-    pod: PlannedPod, program: dict[str, Any], target: Target
+    pod: PlannedPod, program: dict[str, Any], target: RunTarget
 ) -> dict[str, Any]:
     own = {each["metadata"]["name"] for each in target.objects}
     gone = {
@@ -111,10 +111,10 @@ def _probe(
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def creation(manifest: dict[str, Any], namespace: str) -> Query:
+def creation(manifest: dict[str, Any], namespace: str) -> ApiQuery:
     """Build the request that creates the pod. It is the only one that changes anything."""
     path = f"/api/v1/namespaces/{namespace}/pods"
-    return Query(path, json.dumps(manifest))
+    return ApiQuery(path, json.dumps(manifest))
 
 
 def has_ended(body: raw.Object) -> bool:
@@ -142,7 +142,7 @@ def _trouble(body: raw.Object) -> str | None:
     return found.message if found is not None and found.terminal else None
 
 
-def created(answer: Answer, pod: PlannedPod) -> Checked | None:
+def created(answer: ApiAnswer, pod: PlannedPod) -> CheckLine | None:
     """Return why no pod could be started; None where it was."""
     if not answer.trouble:
         return None
@@ -156,7 +156,7 @@ def created(answer: Answer, pod: PlannedPod) -> Checked | None:
 
 def results(
     body: raw.Object, lines: Sequence[str], pod: PlannedPod
-) -> Iterator[Checked]:
+) -> Iterator[CheckLine]:
     """Yield what a pod has shown. `lines`: what it printed, `body`: as it was last seen."""
     subject = f"started {pod.subject}"
     if (why := _trouble(body)) is not None:
@@ -194,7 +194,7 @@ def results(
     yield from _tried(lines)
 
 
-def _tried(lines: Sequence[str]) -> Iterator[Checked]:
+def _tried(lines: Sequence[str]) -> Iterator[CheckLine]:
     for line in lines:
         found = raw.mapping(raw.parsed(line.encode()))
         name = raw.text(found.get("name"))

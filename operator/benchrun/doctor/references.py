@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from benchrun.doctor.asking import (
-    Answer,
-    Answers,
+    ApiAnswer,
+    ApiAnswers,
+    ApiQuery,
     Check,
-    Checked,
-    Query,
+    CheckLine,
     metadata_of,
     name_of,
     named,
@@ -18,7 +18,7 @@ from benchrun.doctor.asking import (
     unread,
     warning,
 )
-from benchrun.doctor.target import PlannedPod, Target
+from benchrun.doctor.target import PlannedPod, RunTarget
 from benchrun.observe import untrusted_json as raw
 
 
@@ -34,9 +34,9 @@ class _Kind:
     def plural(self) -> str:
         return self.path.rpartition("/")[2]
 
-    def query(self, namespace: str, name: str) -> Query:
+    def query(self, namespace: str, name: str) -> ApiQuery:
         path = self.path.format(namespace=namespace)
-        return Query(f"{path}/{quote(name, safe='')}")
+        return ApiQuery(f"{path}/{quote(name, safe='')}")
 
 
 _CORE = "/api/v1/namespaces/{namespace}"
@@ -57,7 +57,7 @@ PRIORITY = _Kind(
 RUNTIME = _Kind(
     "RuntimeClass", "/apis/node.k8s.io/v1/runtimeclasses", "{pod}.runtimeClassName"
 )
-STORAGE = Query("/apis/storage.k8s.io/v1/storageclasses")
+STORAGE = ApiQuery("/apis/storage.k8s.io/v1/storageclasses")
 
 
 _KINDS = {
@@ -66,13 +66,15 @@ _KINDS = {
 }
 
 
-def brought(objects: Iterable[raw.Object], namespace: str) -> dict[Query, Answer]:
+def brought(
+    objects: Iterable[raw.Object], namespace: str
+) -> dict[ApiQuery, ApiAnswer]:
     """Return answers for objects that the user's file brings with the run: they will be there."""
-    found: dict[Query, Answer] = {}
+    found: dict[ApiQuery, ApiAnswer] = {}
     for body in objects:
         kind = _KINDS.get(raw.text(body.get("kind")))
         if kind is not None and (name := name_of(body)):
-            found[kind.query(namespace, name)] = Answer(body)
+            found[kind.query(namespace, name)] = ApiAnswer(body)
     return found
 
 
@@ -134,7 +136,7 @@ def _of_variable(source: raw.Object) -> Iterator[Reference]:
             )
 
 
-def _of_spec(target: Target) -> Iterator[Reference]:
+def _of_spec(target: RunTarget) -> Iterator[Reference]:
     """Yield what the client looks for: the endpoint's Service, and datasets in ConfigMaps."""
     endpoint = target.spec.endpoint
     if endpoint is not None and endpoint.service_ref is not None:
@@ -145,7 +147,7 @@ def _of_spec(target: Target) -> Iterator[Reference]:
             yield Reference(CONFIG_MAP, file.config_map.name, file.config_map.key)
 
 
-def reference_check(target: Target) -> Check:
+def reference_check(target: RunTarget) -> Check:
     """Check that everything that the pods name is there, and is what they need."""
     own = {each["metadata"]["name"] for each in target.objects}
     users: dict[Reference, list[PlannedPod]] = {}
@@ -164,8 +166,10 @@ def reference_check(target: Target) -> Check:
 
 
 def _references(
-    answers: Answers, users: Mapping[Reference, list[PlannedPod]], target: Target
-) -> Iterator[Checked]:
+    answers: ApiAnswers,
+    users: Mapping[Reference, list[PlannedPod]],
+    target: RunTarget,
+) -> Iterator[CheckLine]:
     grouped: dict[tuple[str, str], list[Reference]] = {}
     for each in users:
         grouped.setdefault((each.kind.kind, each.name), []).append(each)
@@ -177,12 +181,12 @@ def _references(
 
 
 def _reference(
-    answer: Answer,
+    answer: ApiAnswer,
     same: list[Reference],
     pods: list[PlannedPod],
     namespace: str,
-    answers: Answers,
-) -> Iterator[Checked]:
+    answers: ApiAnswers,
+) -> Iterator[CheckLine]:
     kind = same[0].kind
     name = kind.kind.lower()
     subject = f"{kind.kind} {same[0].name}"
@@ -223,8 +227,8 @@ def _claim(
     claim: raw.Object,
     same: list[Reference],
     pods: list[PlannedPod],
-    answers: Answers,
-) -> Iterator[Checked]:
+    answers: ApiAnswers,
+) -> Iterator[CheckLine]:
     subject = f"PersistentVolumeClaim {name_of(claim)}"
     make_problem = _line("persistentvolumeclaim", subject)
     status = raw.mapping(claim.get("status"))
@@ -256,16 +260,18 @@ def _claim(
         )
 
 
-def _line(name: str, subject: str) -> Callable[..., Checked]:
-    def line(make: Callable[..., Checked], sentence: str, remedy: str) -> Checked:
+def _line(name: str, subject: str) -> Callable[..., CheckLine]:
+    def line(
+        make: Callable[..., CheckLine], sentence: str, remedy: str
+    ) -> CheckLine:
         return make(name, subject=subject, sentence=sentence, remedy=remedy)
 
     return line
 
 
 def _unbound(
-    claim: raw.Object, line: Callable[..., Checked], answers: Answers
-) -> Checked:
+    claim: raw.Object, line: Callable[..., CheckLine], answers: ApiAnswers
+) -> CheckLine:
     phase = raw.text(raw.mapping(claim.get("status")).get("phase")) or "Pending"
     wanted = raw.text(raw.mapping(claim.get("spec")).get("storageClassName"))
     classes = answers.of(STORAGE)
@@ -294,6 +300,7 @@ def _unbound(
 _EXTRA: Mapping[
     str,
     Callable[
-        [raw.Object, list[Reference], list[PlannedPod], Answers], Iterator[Checked]
+        [raw.Object, list[Reference], list[PlannedPod], ApiAnswers],
+        Iterator[CheckLine],
     ],
 ] = {CLAIM.kind: _claim}

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from benchrun import names
 from benchrun.doctor.asking import (
-    Answers,
+    ApiAnswers,
+    ApiQuery,
     Check,
-    Checked,
-    Query,
+    CheckLine,
     labels_of,
     metadata_of,
     ok,
@@ -17,8 +17,8 @@ from benchrun.doctor.asking import (
     warning,
 )
 from benchrun.doctor.dry_runs import resource_of
-from benchrun.doctor.operators import Operator
-from benchrun.doctor.target import Target
+from benchrun.doctor.operators import FoundOperator
+from benchrun.doctor.target import RunTarget
 from benchrun.observe import untrusted_json as raw
 
 _AUTHORIZATION = "/apis/authorization.k8s.io/v1"
@@ -33,8 +33,8 @@ _MESHES = {
 }
 
 
-def namespace_query(namespace: str) -> Query:
-    return Query(f"/api/v1/namespaces/{namespace}")
+def namespace_query(namespace: str) -> ApiQuery:
+    return ApiQuery(f"/api/v1/namespaces/{namespace}")
 
 
 def namespace_check(namespace: str) -> Check:
@@ -43,7 +43,7 @@ def namespace_check(namespace: str) -> Check:
     return Check((query,), lambda answers: list(_namespace(answers, namespace)))
 
 
-def _namespace(answers: Answers, namespace: str) -> Iterator[Checked]:
+def _namespace(answers: ApiAnswers, namespace: str) -> Iterator[CheckLine]:
     answer = answers.of(namespace_query(namespace))
     subject = f"namespace {namespace}"
     if answer.trouble == "NotFound":
@@ -88,7 +88,9 @@ def _namespace(answers: Answers, namespace: str) -> Iterator[Checked]:
         )
 
 
-def _review(namespace: str, verb: str, group: str, plural: str, user: str) -> Query:
+def _review(
+    namespace: str, verb: str, group: str, plural: str, user: str
+) -> ApiQuery:
     wanted = {
         "namespace": namespace,
         "verb": verb,
@@ -105,13 +107,13 @@ def _review(namespace: str, verb: str, group: str, plural: str, user: str) -> Qu
     }
     place = f"/namespaces/{namespace}" if user else ""
     path = f"{_AUTHORIZATION}{place}/{kind.lower()}s"
-    return Query(path, json.dumps(body))
+    return ApiQuery(path, json.dumps(body))
 
 
-def rights_check(target: Target, operator: Operator | None) -> Check:
+def rights_check(target: RunTarget, operator: FoundOperator | None) -> Check:
     """Check that the user may create runs, and the operator what they are made of."""
     mine = _review(target.namespace, "create", names.GROUP, names.PLURAL, "")
-    theirs: dict[str, Query] = {}
+    theirs: dict[str, ApiQuery] = {}
     if operator is not None and operator.account:
         kinds = {resource_of(each) for each in target.objects}
         theirs = {
@@ -121,7 +123,7 @@ def rights_check(target: Target, operator: Operator | None) -> Check:
             for group, _, plural in sorted(kinds)
         }
 
-    def read(answers: Answers) -> Iterator[Checked]:
+    def read(answers: ApiAnswers) -> Iterator[CheckLine]:
         yield _mine(answers, mine, target.namespace)
         if operator is not None and theirs:
             yield _theirs(answers, theirs, operator, target.namespace)
@@ -129,13 +131,13 @@ def rights_check(target: Target, operator: Operator | None) -> Check:
     return Check((mine, *theirs.values()), lambda answers: list(read(answers)))
 
 
-def _allowed(answers: Answers, query: Query) -> bool | None:
+def _allowed(answers: ApiAnswers, query: ApiQuery) -> bool | None:
     status = raw.mapping(answers.of(query).found.get("status"))
     allowed = status.get("allowed")
     return allowed if isinstance(allowed, bool) else None
 
 
-def _mine(answers: Answers, query: Query, namespace: str) -> Checked:
+def _mine(answers: ApiAnswers, query: ApiQuery, namespace: str) -> CheckLine:
     subject = "your rights"
     allowed = _allowed(answers, query)
     if allowed is None:
@@ -157,8 +159,11 @@ def _mine(answers: Answers, query: Query, namespace: str) -> Checked:
 
 
 def _theirs(
-    answers: Answers, queries: dict[str, Query], operator: Operator, namespace: str
-) -> Checked:
+    answers: ApiAnswers,
+    queries: dict[str, ApiQuery],
+    operator: FoundOperator,
+    namespace: str,
+) -> CheckLine:
     subject = f"rights of {operator.user}"
     allowed = {what: _allowed(answers, query) for what, query in queries.items()}
     if lacking := [what for what, given in allowed.items() if given is False]:

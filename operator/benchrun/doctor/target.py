@@ -9,7 +9,7 @@ from benchrun_client.contract import digest_of_token
 
 from benchrun import names, plan
 from benchrun.api import BenchmarkRunSpec
-from benchrun.doctor.operators import Operator
+from benchrun.doctor.operators import FoundOperator
 from benchrun.observe import Place
 
 Manifest = dict[str, Any]
@@ -50,7 +50,7 @@ class PlannedPod:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RunTarget:
     """A run in a namespace, with its objects and pods."""
 
     namespace: str
@@ -71,10 +71,10 @@ def target_of(
     namespace: str,
     name: str,
     spec: BenchmarkRunSpec,
-    operator: Operator,
+    operator: FoundOperator,
     *,
     is_given: bool = True,
-) -> Target:
+) -> RunTarget:
     """Build the objects and pods of a run, as `decide` has the operator create them."""
     owner = plan.Owner(namespace, name, UID)
     image = spec.client.image or operator.client_image
@@ -117,7 +117,7 @@ def target_of(
         pods += _pods_of(
             plan.workload(owner, role), role, Place(role.name, field_name)
         )
-    return Target(namespace, name, spec, tuple(objects), tuple(pods), is_given)
+    return RunTarget(namespace, name, spec, tuple(objects), tuple(pods), is_given)
 
 
 def _pods_of(workload: Manifest, role: Any, place: Place) -> Iterator[PlannedPod]:
@@ -146,9 +146,9 @@ def _pod(
     return PlannedPod(role, count, manifest, place, account)
 
 
-def merged(targets: list[Target]) -> list[Target]:
+def merged(targets: list[RunTarget]) -> list[RunTarget]:
     """Return one target for those whose pods differ only in their arguments, as a sweep's do."""
-    found: dict[str, Target] = {}
+    found: dict[str, RunTarget] = {}
     for each in targets:
         pods = [_without_args(pod.spec) for pod in each.pods]
         own = names.child_name(each.name, UID, "")

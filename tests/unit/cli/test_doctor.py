@@ -14,7 +14,7 @@ from benchrun.cli import api_queries
 from benchrun.cli.__main__ import main
 from benchrun.cli.api_queries import Asker
 from benchrun.cli.errors import KubectlError
-from benchrun.doctor.asking import MOST_PAGES, Query
+from benchrun.doctor.asking import MOST_PAGES, ApiQuery
 from benchrun.doctor.operators import KINDS, SCHEMA, SERVER, deployments
 from benchrun.doctor.placement import NODES, PODS
 from unit.cli.fake_kubectl import FakeKubectl
@@ -274,7 +274,7 @@ def test_the_values_of_secrets_are_never_printed(
         out = capsys.readouterr().out
         assert "Secret hf" in out
         assert TOKEN not in out
-    answer = Asker("lab", None).one(Query(f"{CORE}/secrets/hf"))
+    answer = Asker("lab", None).one(ApiQuery(f"{CORE}/secrets/hf"))
     assert answer.body == {"kind": "Secret", "data": {"token": ""}}
 
 
@@ -532,7 +532,7 @@ def test_a_list_is_read_page_by_page_up_to_a_bound(
 
 def test_remarks_of_the_server_hide_no_refusal(kubectl: FakeKubectl) -> None:
     kubectl.fails("create", error=f"Warning: would violate PodSecurity\n{LIMIT}")
-    answer = Asker("lab", None).one(Query(DRY_POD, "{}"))
+    answer = Asker("lab", None).one(ApiQuery(DRY_POD, "{}"))
     assert answer.trouble == "Forbidden"
     assert answer.words.startswith('pods "x" is forbidden: maximum cpu')
 
@@ -542,4 +542,4 @@ def test_a_webhooks_words_are_not_taken_for_the_clusters(
 ) -> None:
     error = 'Error from server: admission webhook "a.b" denied the request: Unauthorized'
     kubectl.fails("create", error=error.replace("server:", "server (Forbidden):"))
-    assert Asker("lab", None).one(Query(DRY_POD, "{}")).trouble == "Forbidden"
+    assert Asker("lab", None).one(ApiQuery(DRY_POD, "{}")).trouble == "Forbidden"

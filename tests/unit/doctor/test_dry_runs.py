@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from benchrun.api import BenchmarkRunSpec
 from benchrun.api.sweep import KIND as SWEEP, BenchmarkSweepSpec
-from benchrun.doctor.asking import Answer, Check, Checked, Query
+from benchrun.doctor.asking import ApiAnswer, ApiQuery, Check, CheckLine
 from benchrun.doctor.dry_runs import dry_run_check
 from benchrun.doctor.target import target_of
 from benchrun.names import KIND as RUN
@@ -30,8 +30,8 @@ OF_RUNS = [each for each in EXAMPLES if each.kind in (RUN, SWEEP)]
 
 
 def tried(
-    refused: Answer, *, as_operator: bool = False, **changes: Any
-) -> list[Checked]:
+    refused: ApiAnswer, *, as_operator: bool = False, **changes: Any
+) -> list[CheckLine]:
     """Return the lines where all is admitted but the server's pod."""
     check = check_of(as_operator=as_operator, **changes)
     answers = {
@@ -45,11 +45,11 @@ def check_of(*, as_operator: bool = False, **changes: Any) -> Check:
     return dry_run_check(a_target(**changes), OPERATOR, as_operator=as_operator)
 
 
-def as_sent(query: Query) -> Answer:
-    return Answer(json.loads(query.body))
+def as_sent(query: ApiQuery) -> ApiAnswer:
+    return ApiAnswer(json.loads(query.body))
 
 
-def is_pod_of(query: Query, role: str) -> bool:
+def is_pod_of(query: ApiQuery, role: str) -> bool:
     body = json.loads(query.body)
     of_role: bool = body["metadata"]["labels"]["benchrun.dev/role"] == role
     return of_role and body["kind"] == "Pod"
@@ -73,7 +73,7 @@ def is_pod_of(query: Query, role: str) -> bool:
 def test_a_refusal_has_the_remedy_of_the_status(
     words: str, state: str, field: str
 ) -> None:
-    found = of(tried(Answer(trouble="Forbidden", words=words)), "pod", SERVER)
+    found = of(tried(ApiAnswer(trouble="Forbidden", words=words)), "pod", SERVER)
     assert found.state == state
     assert field in found.remedy
     assert found.remedy
@@ -88,14 +88,14 @@ def test_a_refusal_has_the_remedy_of_the_status(
     ],
 )
 def test_a_right_that_the_user_lacks_is_no_finding(words: str, right: str) -> None:
-    found = of(tried(Answer(trouble="Forbidden", words=words)), "pod", SERVER)
+    found = of(tried(ApiAnswer(trouble="Forbidden", words=words)), "pod", SERVER)
     assert found.state == "NotChecked"
     assert right in found.remedy
 
 
 def test_a_cluster_without_groups_says_what_to_install() -> None:
     check = check_of(server=a_server(nodesPerReplica=2))
-    missing = Answer(
+    missing = ApiAnswer(
         trouble="NotFound", words="could not find the requested resource"
     )
     answers = {
@@ -120,7 +120,7 @@ def test_what_is_admitted_is_told_with_its_kinds() -> None:
     ]
 
 
-def admitted(**changes: Any) -> Answer:
+def admitted(**changes: Any) -> ApiAnswer:
     """Return the server's pod as a cluster that changes it would admit it."""
     check = check_of()
     (query,) = [each for each in check.queries if is_pod_of(each, "server")]
@@ -128,7 +128,7 @@ def admitted(**changes: Any) -> Answer:
     main = body["spec"]["containers"][0]
     main["resources"]["limits"] |= changes.get("limits", {})
     body["spec"]["containers"] += changes.get("containers", [])
-    return Answer(body)
+    return ApiAnswer(body)
 
 
 def test_a_sidecar_that_the_cluster_adds_is_told() -> None:

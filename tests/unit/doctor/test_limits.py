@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from benchrun.doctor.asking import Answer, Checked
+from benchrun.doctor.asking import ApiAnswer, CheckLine
 from benchrun.doctor.limits import network_check, quota_check
 from unit.doctor.worlds import OPERATOR, a_server, a_target, listed, read
 from unit.plan.specs import Json
@@ -12,7 +12,7 @@ from unit.plan.specs import Json
 GPUS = "requests.nvidia.com/gpu"
 
 
-def quotas(*items: Json, **changes: Any) -> list[Checked]:
+def quotas(*items: Json, **changes: Any) -> list[CheckLine]:
     check = quota_check(a_target(**changes))
     return read(check, {check.queries[0]: listed(*items)})
 
@@ -49,7 +49,7 @@ def test_all_pods_of_a_run_must_have_room_at_once(
 
 def test_quotas_that_may_not_be_read_are_not_fine() -> None:
     check = quota_check(a_target())
-    (line,) = read(check, {check.queries[0]: Answer(trouble="Forbidden")})
+    (line,) = read(check, {check.queries[0]: ApiAnswer(trouble="Forbidden")})
     assert line.state == "NotChecked"
     assert "list resourcequotas in namespace lab" in line.remedy
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from benchrun import names
 from benchrun.api.crd import RUN, SWEEP
-from benchrun.doctor.asking import Answer, Answers
+from benchrun.doctor.asking import ApiAnswer, ApiAnswers
 from benchrun.doctor.operators import (
     KINDS,
     SCHEMA,
@@ -42,16 +42,18 @@ def deployment(
     }
 
 
-def found(everywhere: Answer, at_home: Answer | None = None) -> dict[str, str]:
+def found(
+    everywhere: ApiAnswer, at_home: ApiAnswer | None = None
+) -> dict[str, str]:
     """Return the state of each check of operators."""
     first, second = deployments(HOME)
-    answers = Answers({first: everywhere, second: at_home or listed()})
+    answers = ApiAnswers({first: everywhere, second: at_home or listed()})
     lines = operator_checks(answers, home=HOME, namespace="lab", version="0.1.0")
     assert all(bool(line.remedy) == (line.state != "Ok") for line in lines)
     return {line.name: line.state for line in lines}
 
 
-FORBIDDEN = Answer(trouble="Forbidden")
+FORBIDDEN = ApiAnswer(trouble="Forbidden")
 
 
 @pytest.mark.parametrize(
@@ -90,14 +92,16 @@ FORBIDDEN = Answer(trouble="Forbidden")
     ],
 )
 def test_an_operator_that_works_in_the_namespace(
-    everywhere: Answer, at_home: Answer | None, states: dict[str, str]
+    everywhere: ApiAnswer, at_home: ApiAnswer | None, states: dict[str, str]
 ) -> None:
     assert found(everywhere, at_home) == states
 
 
 def test_two_operators_in_a_namespace_are_told() -> None:
     first, second = deployments(HOME)
-    answers = Answers({first: listed(deployment(), deployment()), second: listed()})
+    answers = ApiAnswers(
+        {first: listed(deployment(), deployment()), second: listed()}
+    )
     lines = operator_checks(answers, home=HOME, namespace="lab", version="0.1.0")
     assert [line.state for line in lines] == ["Warning", "Ok"]
 
@@ -124,13 +128,15 @@ def test_an_operator_that_goes_through_the_api_server_fences_no_run() -> None:
     assert not operator_of(through).network_policies
 
 
-def lease(renewed: str = "1", holder: str = "pod-a", seconds: Any = 10) -> Answer:
+def lease(
+    renewed: str = "1", holder: str = "pod-a", seconds: Any = 10
+) -> ApiAnswer:
     spec = {
         "holderIdentity": holder,
         "renewTime": renewed,
         "leaseDurationSeconds": seconds,
     }
-    return Answer({"spec": spec})
+    return ApiAnswer({"spec": spec})
 
 
 @pytest.mark.parametrize(
@@ -140,16 +146,19 @@ def lease(renewed: str = "1", holder: str = "pod-a", seconds: Any = 10) -> Answe
         pytest.param(lease("1"), lease("1"), "Problem", id="not renewed"),
         pytest.param(lease("1"), lease("2", ""), "Problem", id="given up"),
         pytest.param(
-            Answer(trouble="NotFound"), lease(), "Problem", id="not there"
+            ApiAnswer(trouble="NotFound"), lease(), "Problem", id="not there"
         ),
         pytest.param(FORBIDDEN, FORBIDDEN, "NotChecked", id="forbidden"),
         pytest.param(
-            lease(), Answer(trouble="Failed", words="x"), "NotChecked", id="failed"
+            lease(),
+            ApiAnswer(trouble="Failed", words="x"),
+            "NotChecked",
+            id="failed",
         ),
     ],
 )
 def test_a_lease_lives_by_being_renewed(
-    before: Answer, after: Answer, state: str
+    before: ApiAnswer, after: ApiAnswer, state: str
 ) -> None:
     assert lease_check(OPERATOR, before, after).state == state
 
@@ -165,7 +174,7 @@ def test_a_lease_lives_by_being_renewed(
     ],
 )
 def test_a_lease_is_watched_for_a_bounded_time(
-    answer: Answer, seconds: float
+    answer: ApiAnswer, seconds: float
 ) -> None:
     assert lease_seconds(answer) == seconds
 
@@ -191,9 +200,11 @@ def kinds(run: Json, *, minor: str = "34") -> dict[str, str]:
     resources = [{"name": each.plural} for each in (RUN, SWEEP)]
     schemas = {"a": run, "b": schema_of(SWEEP), "c": {"type": "string"}}
     answers = {
-        KINDS: Answer({"resources": resources}),
-        SCHEMA: Answer({"components": {"schemas": schemas}}),
-        SERVER: Answer({"major": "1", "minor": minor, "gitVersion": f"v1.{minor}"}),
+        KINDS: ApiAnswer({"resources": resources}),
+        SCHEMA: ApiAnswer({"components": {"schemas": schemas}}),
+        SERVER: ApiAnswer(
+            {"major": "1", "minor": minor, "gitVersion": f"v1.{minor}"}
+        ),
     }
     lines = read(kinds_check(), answers)
     return {f"{line.name} {line.subject}": line.state for line in lines}
@@ -226,7 +237,7 @@ def test_the_cluster_must_be_new_enough(minor: str, state: str) -> None:
 
 
 def test_kinds_that_are_missing_are_one_line() -> None:
-    missing = Answer(trouble="NotFound")
+    missing = ApiAnswer(trouble="NotFound")
     lines = read(kinds_check(), {KINDS: missing, SCHEMA: missing})
     assert of(lines, "kinds").state == "Problem"
     assert [line for line in lines if line.name == "schema"] == []

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from benchrun.doctor.asking import Answer, Checked
+from benchrun.doctor.asking import ApiAnswer, CheckLine
 from benchrun.doctor.placement import (
     AUTOSCALER,
     GROUPS,
@@ -50,10 +50,10 @@ def holder(on: str, gpus: int = 1) -> Json:
 
 def placed(
     *nodes: Json,
-    pods: Answer | None = None,
-    others: dict[Any, Answer] | None = None,
+    pods: ApiAnswer | None = None,
+    others: dict[Any, ApiAnswer] | None = None,
     **server: Any,
-) -> Checked:
+) -> CheckLine:
     """Return what is said of the server's pod."""
     target = a_target(server=a_server(**server))
     answers = {NODES: listed(*nodes), PODS: pods or listed(), **(others or {})}
@@ -106,11 +106,11 @@ def test_a_pod_that_fits_no_node_is_a_problem(
 @pytest.mark.parametrize(
     "others",
     [
-        {GROUPS: Answer({"groups": [{"name": "karpenter.sh"}]})},
-        {AUTOSCALER: Answer({"kind": "ConfigMap"})},
+        {GROUPS: ApiAnswer({"groups": [{"name": "karpenter.sh"}]})},
+        {AUTOSCALER: ApiAnswer({"kind": "ConfigMap"})},
     ],
 )
-def test_an_autoscaler_may_bring_the_node(others: dict[Any, Answer]) -> None:
+def test_an_autoscaler_may_bring_the_node(others: dict[Any, ApiAnswer]) -> None:
     assert placed(node(gpus=0), others=others).state == "Warning"
 
 
@@ -191,20 +191,20 @@ def test_every_operator_of_an_expression(
 
 def test_without_a_right_over_nodes_nothing_is_fine() -> None:
     check = placement_check(a_target())
-    lines = read(check, {NODES: Answer(trouble="Forbidden")})
+    lines = read(check, {NODES: ApiAnswer(trouble="Forbidden")})
     assert [(line.name, line.state) for line in lines] == [("nodes", "NotChecked")]
     assert "list nodes" in lines[0].remedy
 
 
 def test_without_a_right_over_pods_free_room_is_not_known() -> None:
-    answers = {NODES: listed(node()), PODS: Answer(trouble="Forbidden")}
+    answers = {NODES: listed(node()), PODS: ApiAnswer(trouble="Forbidden")}
     lines = read(placement_check(a_target()), answers)
     assert of(lines, "free").state == "NotChecked"
     assert of(lines, "nodes", SERVER).state == "Ok"
 
 
 def test_a_list_that_goes_on_is_not_known() -> None:
-    more = Answer({"metadata": {"continue": "x"}, "items": [node()]})
+    more = ApiAnswer({"metadata": {"continue": "x"}, "items": [node()]})
     lines = read(placement_check(a_target()), {NODES: more})
     assert [(line.name, line.state) for line in lines] == [("nodes", "NotChecked")]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from benchrun.cli import in_pod
-from benchrun.doctor.asking import Answer
+from benchrun.doctor.asking import ApiAnswer
 from benchrun.doctor.probe import (
     DEADLINE_SECONDS,
     LABEL,
@@ -153,15 +153,15 @@ def test_what_a_pod_tried(name: str, fine: bool, state: str) -> None:
 def test_a_pod_that_is_refused_is_told() -> None:
     words = 'pods "x" is forbidden: violates PodSecurity "restricted:latest": a'
     pod = a_target().pods[0]
-    found = created(Answer(trouble="Forbidden", words=words), pod)
+    found = created(ApiAnswer(trouble="Forbidden", words=words), pod)
     assert found is not None
     assert (found.state, "spec.client.pod" in found.remedy) == ("Problem", True)
-    assert created(Answer({}), pod) is None
+    assert created(ApiAnswer({}), pod) is None
 
 
 def test_who_may_not_create_pods_needs_that_right() -> None:
     words = 'pods is forbidden: User "eve" cannot create resource "pods" in API group ""'
-    found = created(Answer(trouble="Forbidden", words=words), a_target().pods[0])
+    found = created(ApiAnswer(trouble="Forbidden", words=words), a_target().pods[0])
     assert found is not None
     assert (found.state, "--pods" in found.remedy) == ("NotChecked", True)
 

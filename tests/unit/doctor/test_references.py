@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from benchrun.doctor.asking import Answer, Checked, Query
+from benchrun.doctor.asking import ApiAnswer, ApiQuery, CheckLine
 from benchrun.doctor.references import STORAGE, brought, reference_check
 from unit.doctor.worlds import a_server, a_target, listed, of, read
 from unit.plan.specs import Json, workload
@@ -19,9 +19,9 @@ FROM_HUB = {
 
 
 def found_of(
-    answers: dict[str, Answer], storage: Answer | None = None, **changes: Any
-) -> list[Checked]:
-    given = {Query(path): answer for path, answer in answers.items()}
+    answers: dict[str, ApiAnswer], storage: ApiAnswer | None = None, **changes: Any
+) -> list[CheckLine]:
+    given = {ApiQuery(path): answer for path, answer in answers.items()}
     if storage is not None:
         given[STORAGE] = storage
     return read(reference_check(a_target(**changes)), given)
@@ -29,8 +29,8 @@ def found_of(
 
 def claim(
     *modes: str, phase: str = "Bound", storage_class: str = "", **metadata: str
-) -> Answer:
-    return Answer(
+) -> ApiAnswer:
+    return ApiAnswer(
         {
             "metadata": {"name": "weights", **metadata},
             "spec": {"accessModes": list(modes), "storageClassName": storage_class},
@@ -51,12 +51,12 @@ def claim(
             claim("ReadWriteMany", deletionTimestamp="2026-01-01T00:00:00Z"),
             "Problem",
         ),
-        (Answer(trouble="NotFound"), "Problem"),
-        (Answer(trouble="Forbidden"), "NotChecked"),
-        (Answer(trouble="Failed", words="no answer"), "NotChecked"),
+        (ApiAnswer(trouble="NotFound"), "Problem"),
+        (ApiAnswer(trouble="Forbidden"), "NotChecked"),
+        (ApiAnswer(trouble="Failed", words="no answer"), "NotChecked"),
     ],
 )
-def test_a_claim_that_client_and_server_read(answer: Answer, state: str) -> None:
+def test_a_claim_that_client_and_server_read(answer: ApiAnswer, state: str) -> None:
     found = of(found_of({CLAIM: answer}, model=FROM_CLAIM), "persistentvolumeclaim")
     assert found.state == state
     assert bool(found.remedy) == (state != "Ok")
@@ -66,7 +66,7 @@ def test_a_claim_that_client_and_server_read(answer: Answer, state: str) -> None
     ("storage", "state"),
     [
         pytest.param(listed(), "Problem", id="class missing"),
-        pytest.param(Answer(trouble="Forbidden"), "Warning", id="class unknown"),
+        pytest.param(ApiAnswer(trouble="Forbidden"), "Warning", id="class unknown"),
         pytest.param(
             listed(
                 {
@@ -79,7 +79,7 @@ def test_a_claim_that_client_and_server_read(answer: Answer, state: str) -> None
         ),
     ],
 )
-def test_a_claim_that_is_not_bound(storage: Answer, state: str) -> None:
+def test_a_claim_that_is_not_bound(storage: ApiAnswer, state: str) -> None:
     pending = claim("ReadWriteMany", phase="Pending", storage_class="fast")
     lines = found_of({CLAIM: pending}, storage, model=FROM_CLAIM)
     assert of(lines, "persistentvolumeclaim").state == state
@@ -97,7 +97,7 @@ def test_a_claim_that_is_written_must_not_be_read_only() -> None:
     [({"token": ""}, "Ok"), ({"other": ""}, "Problem"), ({}, "Problem")],
 )
 def test_a_secret_must_have_its_key(data: Json, state: str) -> None:
-    answer = Answer({"kind": "Secret", "data": data})
+    answer = ApiAnswer({"kind": "Secret", "data": data})
     found = of(found_of({SECRET: answer}, model=FROM_HUB), "secret")
     assert found.state == state
     if state == "Problem":
@@ -107,10 +107,10 @@ def test_a_secret_must_have_its_key(data: Json, state: str) -> None:
 def test_a_file_in_a_config_map_must_be_there() -> None:
     file = {"configMap": {"name": "files", "key": "a.json"}}
     given = [workload(dataset={"shareGPT": {"file": file}})]
-    has = Answer({"data": {"b.json": "[]"}})
+    has = ApiAnswer({"data": {"b.json": "[]"}})
     found = of(found_of({FILES: has}, workloads=given), "configmap")
     assert (found.state, "a.json" in found.sentence) == ("Problem", True)
-    has = Answer({"binaryData": {"a.json": "W10="}})
+    has = ApiAnswer({"binaryData": {"a.json": "W10="}})
     assert of(found_of({FILES: has}, workloads=given), "configmap").state == "Ok"
 
 
@@ -130,7 +130,7 @@ def test_what_a_pod_names_must_be_there(field: str, value: Any, name: str) -> No
 
 
 def test_a_right_that_is_missing_is_named_with_its_place() -> None:
-    lines = found_of({SECRET: Answer(trouble="Forbidden")}, model=FROM_HUB)
+    lines = found_of({SECRET: ApiAnswer(trouble="Forbidden")}, model=FROM_HUB)
     assert "get secrets in namespace lab" in of(lines, "secret").remedy
 
 
@@ -163,10 +163,13 @@ def test_what_the_file_brings_is_there() -> None:
 
 @pytest.mark.parametrize(
     ("answer", "state"),
-    [(Answer({"kind": "Service"}), "Ok"), (Answer(trouble="NotFound"), "Problem")],
+    [
+        (ApiAnswer({"kind": "Service"}), "Ok"),
+        (ApiAnswer(trouble="NotFound"), "Problem"),
+    ],
 )
 def test_the_service_of_an_endpoint_must_be_there(
-    answer: Answer, state: str
+    answer: ApiAnswer, state: str
 ) -> None:
     path = "/api/v1/namespaces/lab/services/llm"
     endpoint = {"serviceRef": {"name": "llm"}}

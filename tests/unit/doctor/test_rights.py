@@ -4,28 +4,28 @@ import json
 from typing import Any
 
 import pytest
-from benchrun.doctor.asking import Answer, Query
+from benchrun.doctor.asking import ApiAnswer, ApiQuery
 from benchrun.doctor.rights import namespace_check, rights_check
 from unit.doctor.worlds import OPERATOR, a_target, of, read
 
-FORBIDDEN = Answer(trouble="Forbidden")
+FORBIDDEN = ApiAnswer(trouble="Forbidden")
 
 
-def namespace(answer: Answer) -> dict[str, str]:
+def namespace(answer: ApiAnswer) -> dict[str, str]:
     check = namespace_check("lab")
     lines = read(check, {check.queries[0]: answer})
     return {line.name: line.state for line in lines}
 
 
-def there(**metadata: Any) -> Answer:
-    return Answer({"metadata": {"name": "lab", **metadata}})
+def there(**metadata: Any) -> ApiAnswer:
+    return ApiAnswer({"metadata": {"name": "lab", **metadata}})
 
 
 @pytest.mark.parametrize(
     ("answer", "states"),
     [
         (there(), {"namespace": "Ok"}),
-        (Answer(trouble="NotFound"), {"namespace": "Problem"}),
+        (ApiAnswer(trouble="NotFound"), {"namespace": "Problem"}),
         (FORBIDDEN, {"namespace": "NotChecked"}),
         (there(deletionTimestamp="2026-01-01T00:00:00Z"), {"namespace": "Problem"}),
         (
@@ -39,17 +39,17 @@ def there(**metadata: Any) -> Answer:
         ),
     ],
 )
-def test_a_namespace(answer: Answer, states: dict[str, str]) -> None:
+def test_a_namespace(answer: ApiAnswer, states: dict[str, str]) -> None:
     assert namespace(answer) == states
 
 
 def reviewed(
-    mine: Answer, theirs: Answer, *, may_not: str = ""
+    mine: ApiAnswer, theirs: ApiAnswer, *, may_not: str = ""
 ) -> dict[str, tuple[str, str]]:
     """Return state and sentence by check; the operator may not create `may_not`."""
     check = rights_check(a_target(), OPERATOR)
 
-    def answer(query: Query) -> Answer:
+    def answer(query: ApiQuery) -> ApiAnswer:
         spec = json.loads(query.body)["spec"]
         if "user" not in spec:
             return mine
@@ -61,15 +61,17 @@ def reviewed(
     return {line.name: (line.state, line.sentence) for line in lines}
 
 
-def allowed(is_allowed: bool) -> Answer:
-    return Answer({"status": {"allowed": is_allowed}})
+def allowed(is_allowed: bool) -> ApiAnswer:
+    return ApiAnswer({"status": {"allowed": is_allowed}})
 
 
 @pytest.mark.parametrize(
     ("answer", "state"),
     [(allowed(True), "Ok"), (allowed(False), "Problem"), (FORBIDDEN, "NotChecked")],
 )
-def test_rights_of_the_user_and_of_the_operator(answer: Answer, state: str) -> None:
+def test_rights_of_the_user_and_of_the_operator(
+    answer: ApiAnswer, state: str
+) -> None:
     found = reviewed(answer, answer)
     assert found["rights"][0] == found["operator-rights"][0] == state
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchrun.api import BenchmarkRunSpec
-from benchrun.doctor.asking import Answer, Answers, Check, Checked, Query
-from benchrun.doctor.operators import Operator
-from benchrun.doctor.target import Target, target_of
+from benchrun.doctor.asking import ApiAnswer, ApiAnswers, ApiQuery, Check, CheckLine
+from benchrun.doctor.operators import FoundOperator
+from benchrun.doctor.target import RunTarget, target_of
 from unit.plan.specs import Json, spec_body
 
 NAMESPACE = "lab"
-OPERATOR = Operator(
+OPERATOR = FoundOperator(
     namespace="benchrun-system",
     name="benchrun",
     account="benchrun",
@@ -22,7 +22,7 @@ OPERATOR = Operator(
 SERVER = "pod of server"
 
 
-def a_target(operator: Operator = OPERATOR, **changes: Any) -> Target:
+def a_target(operator: FoundOperator = OPERATOR, **changes: Any) -> RunTarget:
     """Build the target of a run with one server; `changes` replace fields of its spec."""
     spec = BenchmarkRunSpec.model_validate(spec_body(**changes))
     return target_of(NAMESPACE, "chat", spec, operator)
@@ -37,18 +37,20 @@ def a_server(**changes: Any) -> Json:
     }
 
 
-def listed(*items: Json) -> Answer:
-    return Answer({"kind": "List", "metadata": {}, "items": list(items)})
+def listed(*items: Json) -> ApiAnswer:
+    return ApiAnswer({"kind": "List", "metadata": {}, "items": list(items)})
 
 
-def read(check: Check, answers: Mapping[Query, Answer]) -> list[Checked]:
+def read(check: Check, answers: Mapping[ApiQuery, ApiAnswer]) -> list[CheckLine]:
     """Return what a check finds; it was answered all that it asks."""
-    given = Answers({query: Answer(trouble="NotFound") for query in check.queries})
+    given = ApiAnswers(
+        {query: ApiAnswer(trouble="NotFound") for query in check.queries}
+    )
     given.update(answers)
     return list(check.read(given))
 
 
-def of(lines: list[Checked], name: str, subject: str = "") -> Checked:
+def of(lines: list[CheckLine], name: str, subject: str = "") -> CheckLine:
     """Return the one line of that check and subject."""
     (found,) = [
         line

@@ -127,12 +127,14 @@ def run(options: argparse.Namespace, console: Console) -> int:
     given = manifests.manifests_in([options.file]) if options.file else []
     namespace = _namespace(options, given)
     asker = Asker(namespace, options.context)
-    answers = asking.Answers()
+    answers = asking.ApiAnswers()
     checked = _installation(asker, answers, options)
     operator = operators.of_namespace(
         operators.operators_in(answers, options.operator_namespace), namespace
     )
-    known = operator or operators.Operator(namespace=options.operator_namespace)
+    known = operator or operators.FoundOperator(
+        namespace=options.operator_namespace
+    )
     bodies = [yaml.load(each.text, Loader=manifests.LOADER) for each in given]
     targets, found = _targets(bodies, namespace, known)
     checked += found
@@ -156,13 +158,13 @@ def run(options: argparse.Namespace, console: Console) -> int:
     return exit_code(lines, strict=options.strict)
 
 
-def exit_code(lines: Sequence[asking.Checked], *, strict: bool) -> int:
+def exit_code(lines: Sequence[asking.CheckLine], *, strict: bool) -> int:
     bad = ("Problem", "NotChecked") if strict else ("Problem",)
     has_problem = any(line.state in bad for line in lines)
     return exit_codes.UNFIT if has_problem else exit_codes.PASSED
 
 
-def as_json(namespace: str, lines: Sequence[asking.Checked]) -> dict[str, object]:
+def as_json(namespace: str, lines: Sequence[asking.CheckLine]) -> dict[str, object]:
     counts = Counter(line.state for line in lines)
     return {
         "namespace": namespace,
@@ -174,7 +176,7 @@ def as_json(namespace: str, lines: Sequence[asking.Checked]) -> dict[str, object
     }
 
 
-def show(console: Console, lines: Sequence[asking.Checked]) -> None:
+def show(console: Console, lines: Sequence[asking.CheckLine]) -> None:
     """Print a line for each check, with the remedy below what is not well; then the counts."""
     width = max(len(mark) for mark, _ in MARKS.values())
     for line in lines:
@@ -218,8 +220,8 @@ def _as_name(text: str) -> str:
 
 
 def _installation(
-    asker: Asker, answers: asking.Answers, options: argparse.Namespace
-) -> list[asking.Checked]:
+    asker: Asker, answers: asking.ApiAnswers, options: argparse.Namespace
+) -> list[asking.CheckLine]:
     home = options.operator_namespace
     kinds = operators.kinds_check()
     asker.all((*operators.deployments(home), *kinds.queries), answers)
@@ -240,8 +242,8 @@ def _ours(bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def _targets(
     given: Sequence[dict[str, Any]],
     namespace: str,
-    operator: operators.Operator,
-) -> tuple[list[target.Target], list[asking.Checked]]:
+    operator: operators.FoundOperator,
+) -> tuple[list[target.RunTarget], list[asking.CheckLine]]:
     """Return what is to be tried, and what is said of it at once."""
     if not given:
         spec = BenchmarkRunSpec.model_validate(ANY)
@@ -250,8 +252,8 @@ def _targets(
     bodies = _ours(given)
     if not bodies:
         raise errors.CommandError(f"no {KIND} and no {SWEEP_KIND} is in the file")
-    found: list[target.Target] = []
-    checked: list[asking.Checked] = []
+    found: list[target.RunTarget] = []
+    checked: list[asking.CheckLine] = []
     for body in bodies:
         try:
             found += [
@@ -289,7 +291,7 @@ def _specs(body: dict[str, Any]) -> list[tuple[str, BenchmarkRunSpec]]:
     ]
 
 
-def _invalid(body: dict[str, Any], error: ValueError) -> asking.Checked:
+def _invalid(body: dict[str, Any], error: ValueError) -> asking.CheckLine:
     why = (
         first_problem(error, root="spec")
         if isinstance(error, ValidationError)
@@ -309,7 +311,7 @@ def _manifest_check(body: dict[str, Any], namespace: str) -> asking.Check:
     name = raw.text(raw.mapping(body.get("metadata")).get("name"))
     subject = f"{body['kind']} {name}"
 
-    def read(answers: asking.Answers) -> list[asking.Checked]:
+    def read(answers: asking.ApiAnswers) -> list[asking.CheckLine]:
         answer = answers.of(query)
         if not answer.trouble:
             return [
@@ -334,8 +336,8 @@ def _manifest_check(body: dict[str, Any], namespace: str) -> asking.Check:
 
 
 def _checks_of(
-    targets: Sequence[target.Target],
-    operator: operators.Operator | None,
+    targets: Sequence[target.RunTarget],
+    operator: operators.FoundOperator | None,
     options: argparse.Namespace,
 ) -> list[asking.Check]:
     return [
@@ -349,8 +351,8 @@ def _checks_of(
 
 
 def _checks(
-    each: target.Target,
-    operator: operators.Operator | None,
+    each: target.RunTarget,
+    operator: operators.FoundOperator | None,
     options: argparse.Namespace,
 ) -> list[asking.Check]:
     return [
@@ -365,7 +367,7 @@ def _checks(
 def _titled(check: asking.Check, title: str) -> asking.Check:
     """Return a check whose lines say of which of several runs they are."""
 
-    def read(answers: asking.Answers) -> list[asking.Checked]:
+    def read(answers: asking.ApiAnswers) -> list[asking.CheckLine]:
         return [
             replace(line, subject=f"{title}: {line.subject}")
             for line in check.read(answers)
@@ -375,8 +377,8 @@ def _titled(check: asking.Check, title: str) -> asking.Check:
 
 
 def _lease(
-    asker: Asker, operator: operators.Operator, answers: asking.Answers
-) -> asking.Checked:
+    asker: Asker, operator: operators.FoundOperator, answers: asking.ApiAnswers
+) -> asking.CheckLine:
     """Watch the Lease until it is renewed, or until its holder has lost it."""
     query = operators.lease_query(operator)
     before = after = asker.one(query)
@@ -394,10 +396,10 @@ def _lease(
 
 
 def _started(
-    asker: Asker, targets: Sequence[target.Target], options: argparse.Namespace
-) -> list[asking.Checked]:
+    asker: Asker, targets: Sequence[target.RunTarget], options: argparse.Namespace
+) -> list[asking.CheckLine]:
     """Start pods, one after the other, and return what they have shown."""
-    checked: list[asking.Checked] = []
+    checked: list[asking.CheckLine] = []
     for each in targets[:1]:
         if each.pods[0].spec["containers"][0]["image"] == operators.UNKNOWN_IMAGE:
             return [
@@ -418,7 +420,7 @@ def _started(
 
 def _shown(
     asker: Asker, pod: target.PlannedPod, manifest: dict[str, Any], seconds: float
-) -> list[asking.Checked]:
+) -> list[asking.CheckLine]:
     """Start a pod, wait for its end, and delete it whatever happens."""
     name = ""
     with interrupts.sigterm_interrupts():
@@ -443,7 +445,7 @@ def _shown(
 
 def _ended(asker: Asker, name: str, seconds: float) -> raw.Object:
     """Return the pod as it was last seen: ended, unable to begin, or out of time."""
-    query = asking.Query(f"/api/v1/namespaces/{asker.namespace}/pods/{name}")
+    query = asking.ApiQuery(f"/api/v1/namespaces/{asker.namespace}/pods/{name}")
     ends_at = time.monotonic() + seconds
     body = asker.one(query).found
     while not probe.has_ended(body) and time.monotonic() < ends_at:
