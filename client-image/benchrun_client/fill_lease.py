@@ -71,9 +71,10 @@ class FillLease:
 
     def _keep(self, file: int) -> None:
         number = 0
-        with contextlib.suppress(OSError):
-            while not self._over.wait(self._beat_seconds):
-                number += 1
+        while not self._over.wait(self._beat_seconds):
+            number += 1
+            # A network volume may fail once; without a beat another run would take the lease.
+            with contextlib.suppress(OSError):
                 os.pwrite(file, self._beat(number), 0)
                 os.fsync(file)
         os.close(file)

@@ -21,7 +21,7 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from benchrun_client.contract import ModelCache, ModelFiles, Target
-from benchrun_client.contract.base import Count, LongText, Message
+from benchrun_client.contract.base import Bytes, LongText, Message
 from benchrun_client.contract.model_files import Commit
 from benchrun_client.failures import RunFailure, shorten
 from benchrun_client.fill_lease import STALE_SECONDS, FillLease
@@ -63,7 +63,7 @@ class Marker(Message):
     )
     repository: LongText
     commit: Commit
-    files: Mapping[str, Count]  # Size of each file in bytes, by path.
+    files: Mapping[str, Bytes]  # Size of each file in bytes, by path.
     written_by: LongText
 
 

@@ -19,6 +19,7 @@ MOST = 1e15
 
 Micros = Annotated[int, Field(ge=0, le=10**16)]
 Count = Annotated[int, Field(ge=0, le=10**12)]
+Bytes = Annotated[int, Field(ge=0, le=10**16)]
 Tokens = Annotated[int, Field(ge=1, le=10**9)]
 Finite = Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False)]
 Number = Finite | Annotated[int, Field(ge=-(10**15), le=10**15)]

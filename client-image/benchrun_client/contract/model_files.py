@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from benchrun_client.contract.base import (
-    Count,
+    Bytes,
     LongText,
     Message,
     Micros,
@@ -37,8 +37,8 @@ class ModelFiles(Message):
     commit: Commit | None = None
     start: FilesStart | None = None
     """Warm: the commit was complete when this client came. Cold: it waited for a download."""
-    total_bytes: Count = 0
-    done_bytes: Count = 0
+    total_bytes: Bytes = 0
+    done_bytes: Bytes = 0
     # What went wrong last, while it is tried again.
     problem: ShortText | None = None
     completed_unix_us: Micros | None = None

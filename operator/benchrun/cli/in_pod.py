@@ -32,10 +32,16 @@ def api_server(seconds: float) -> str:
 def hub(file: str, seconds: float) -> str:
     """Ask the hub, or the mirror that vLLM would ask, for a file's head."""
     base = os.environ.get("HF_ENDPOINT", HUB).rstrip("/")
+    if "@" in base:
+        raise ValueError(
+            "HF_ENDPOINT has a user or password, which would be printed"
+        )
     url = f"{base}/{file}"
     token = os.environ.get("HF_TOKEN")
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    request = urllib.request.Request(url, headers=headers, method="HEAD")
+    request = urllib.request.Request(url, method="HEAD")
+    if token:
+        # A mirror may redirect to another host, which must not see it.
+        request.add_unredirected_header("Authorization", f"Bearer {token}")
     try:
         with urllib.request.urlopen(request, timeout=seconds) as answer:
             return f"{url} answers {answer.status}"

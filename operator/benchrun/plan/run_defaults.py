@@ -32,7 +32,7 @@ from benchrun.api import (
     json_name,
     refused,
 )
-from benchrun.plan.mounted_files import model_files
+from benchrun.plan.mounted_files import model_files, served_model_files
 
 MAX_DEFAULTS_BYTES = 48 * 1024
 """Most bytes of the defaults as JSON: they are noted on an object of every run, where annotations
@@ -245,10 +245,9 @@ def settings_of(
     """Return what holds for the pods of a role: the spec's own, and the defaults beside it."""
     own = own_settings(spec, role)
     given = applied.defaults.of_role(spec, role)
-    # The model's token is the spec's own, too.
-    taken = {each.name for each in own.env} | {
-        each["name"] for each in model_files(spec.model).env
-    }
+    # So are the variables by which a pod finds the model: its token, its place on a claim.
+    of_model = (*model_files(spec.model).env, *served_model_files(spec.model).env)
+    taken = {each.name for each in own.env} | {each["name"] for each in of_model}
     env = [*(each for each in given.env if each.name not in taken), *own.env]
     has_resources = own.resources.limits or own.resources.requests
     return PodSettings(

@@ -379,9 +379,10 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         stored = child_of(kind, body)
         if stored.envelope != wanted.envelope:
             raise Occupied(f"{kind} {wanted.name} has another record", found=body)
+        made = (wanted.plan_digest, wanted.defaults)
         if (
             stored.role == names.ROLE_PLAN
-            and stored.plan_digest != wanted.plan_digest
+            and (stored.plan_digest, stored.defaults) != made
         ):
             # All else in this decision is for its own plan.
             raise Conflict(

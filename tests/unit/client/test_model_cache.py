@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -194,3 +195,33 @@ def test_a_plan_without_a_claim_is_as_it_was() -> None:
     given = plan()
     assert "cache" not in json.loads(given.to_json())["target"]
     assert target_on_claim(given.target, lambda _: None) is given.target
+
+
+def test_a_model_of_two_terabytes_can_be_told() -> None:
+    files = ModelFiles(
+        state="Downloading", total_bytes=2 * 10**12, done_bytes=10**12
+    )
+    assert ModelFiles.model_validate_json(files.model_dump_json()) == files
+
+
+def test_a_beat_that_fails_once_does_not_end_the_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pwrite = os.pwrite
+    failed: list[bool] = []
+
+    def failing_once(*words: int | bytes) -> int:
+        if not failed:
+            failed.append(True)
+            raise OSError(errno.EIO, "a network volume's")
+        return pwrite(*words)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "pwrite", failing_once)
+    path = tmp_path / "lease"
+    with FillLease(path, beat_seconds=0.01) as lease:
+        assert lease.take()
+        first = path.read_bytes()
+        for _ in polling("a beat after the failure", seconds=20):
+            if path.read_bytes() != first:
+                break
+    assert failed

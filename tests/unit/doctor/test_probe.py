@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from benchrun.cli import in_pod
@@ -179,8 +179,10 @@ class Hub(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def mirror() -> Iterator[int]:
-    with HTTPServer(("127.0.0.1", 0), Hub) as server:
+def mirror(
+    handler: type[BaseHTTPRequestHandler] = Hub,
+) -> Iterator[int]:
+    with HTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
@@ -227,6 +229,48 @@ def test_the_script_tries_what_a_pod_reaches(
     }
     assert f"m/config.json answers {answer}" in found["hub"]["words"]
     assert "secret" not in done.stdout
+
+
+class Elsewhere(BaseHTTPRequestHandler):
+    """Redirects to the same server under another name, and says whether the token came along."""
+
+    seen: ClassVar[list[str | None]] = []
+
+    def do_HEAD(self) -> None:
+        self.seen.append(self.headers.get("Authorization"))
+        if len(self.seen) == 1:
+            assert isinstance(self.server, HTTPServer)
+            port = self.server.server_port
+            self.send_response(302)
+            self.send_header("Location", f"http://localhost:{port}/elsewhere")
+        else:
+            self.send_response(200)
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        """Answer as to HEAD: of a redirected HEAD urllib makes a GET."""
+        self.do_HEAD()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_a_mirror_that_redirects_does_not_pass_the_token_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with mirror(Elsewhere) as port:
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{port}")
+        monkeypatch.setenv("HF_TOKEN", "secret")
+        assert "answers 200" in in_pod.hub("m/config.json", 5)
+    assert Elsewhere.seen == ["Bearer secret", None]
+
+
+def test_a_password_of_the_mirror_is_not_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "https://eve:secret@hub.invalid")
+    in_pod.tried("hub", lambda: in_pod.hub("m/config.json", 1))
+    assert "secret" not in capsys.readouterr().out
 
 
 def test_the_script_ends_well_where_nothing_is_reached() -> None:

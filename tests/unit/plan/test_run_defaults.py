@@ -189,6 +189,21 @@ def test_a_default_never_replaces_the_token_of_the_models_source() -> None:
         assert token == {"secretKeyRef": {"name": "hf", "key": "token"}}
 
 
+def test_a_default_never_replaces_the_place_of_a_model_on_a_claim() -> None:
+    given = applied(
+        server={
+            "env": [
+                {"name": "HF_HUB_CACHE", "value": "/models"},
+                {"name": "HF_HUB_OFFLINE", "value": "0"},
+            ]
+        }
+    )
+    model = {"name": "m", "source": {"hub": {"cacheClaim": "weights"}}}
+    server = env_of(template("Deployment", given, model=model)["spec"])
+    assert server["HF_HUB_CACHE"] != "/models"
+    assert server["HF_HUB_OFFLINE"] == "1"
+
+
 def test_without_defaults_nothing_changes() -> None:
     declared = spec()
     assert with_defaults(declared, NOTHING_APPLIED) is declared

@@ -673,6 +673,19 @@ async def test_no_client_is_made_for_a_plan_that_another_operator_was_faster_wit
     assert (child.name, child.plan_digest) == (PLAN_NAME, theirs)
 
 
+async def test_no_client_is_made_with_other_defaults_than_the_plans(
+    scene: Scene,
+) -> None:
+    """Servers follow the plan: an operator whose platform has other defaults was faster."""
+    there, _ = planned("ours")
+    there["metadata"] |= {"uid": "theirs", "resourceVersion": "500"}
+    there["metadata"]["annotations"][names.ANNOTATION_DEFAULTS] = "{}"
+    scene.cluster.add("ConfigMap", there)
+    with pytest.raises(Later):
+        await scene.once(apply=planned("ours"))
+    assert [kind for kind, _, _ in scene.cluster.objects if kind == "Job"] == []
+
+
 async def test_bug_in_a_decision_is_counted_and_raised(scene: Scene) -> None:
     def broken(facts: Facts) -> Decision:
         raise ZeroDivisionError
