@@ -37,12 +37,12 @@ import json, resource, sys
 from benchrun_client.contract import ModelCache
 from benchrun_client.failures import RunFailure
 from benchrun_client.hub import Hub
-from benchrun_client.model_cache import Filling, Pace
+from benchrun_client.model_cache import Filling, FillPace
 
 asked = json.load(sys.stdin)
 if asked["file_bytes"]:
     resource.setrlimit(resource.RLIMIT_FSIZE, (asked["file_bytes"],) * 2)
-pace = Pace(try_again=(0.1,), look=0.1, report=0.2, stale=asked["stale"])
+pace = FillPace(try_again=(0.1,), look=0.1, report=0.2, stale=asked["stale"])
 shown = []
 def show(files):
     shown.append(files.model_dump())
