@@ -2,18 +2,8 @@
 
 import pytest
 from chart.rendering import MODES, Object, only, render
+from kit.restricted_scc import RESTRICTED_VOLUMES
 
-ALLOWED_VOLUMES = {
-    "configMap",
-    "csi",
-    "downwardAPI",
-    "emptyDir",
-    "ephemeral",
-    "persistentVolumeClaim",
-    "projected",
-    "secret",
-}
-"""What `restricted` allows."""
 PROBES = {
     "startupProbe": "/healthz",
     "livenessProbe": "/healthz",
@@ -41,7 +31,7 @@ def test_the_pod_shares_nothing_with_its_node(pod: Object) -> None:
     assert not {"hostNetwork", "hostPID", "hostIPC", "hostUsers"} & pod.keys()
     assert not any("hostPort" in port for port in pod["containers"][0]["ports"])
     for volume in pod["volumes"]:
-        assert volume.keys() - {"name"} <= ALLOWED_VOLUMES
+        assert volume.keys() - {"name"} <= RESTRICTED_VOLUMES
 
 
 def test_there_is_one_container_and_it_has_no_privileges(pod: Object) -> None:

@@ -11,7 +11,7 @@ Object = dict[str, Any]
 
 UIDS = range(1_000_680_000, 1_000_690_000)
 """Users and groups of a namespace, as OpenShift gives each one a range of its own."""
-VOLUMES = {
+RESTRICTED_VOLUMES = {
     "configMap",
     "csi",
     "downwardAPI",
@@ -21,6 +21,7 @@ VOLUMES = {
     "projected",
     "secret",
 }
+"""Kinds of volumes that OpenShift's constraints and the restricted Pod Security Standard allow."""
 CAPABILITIES = {"NET_BIND_SERVICE"}
 _HOST = ("hostNetwork", "hostPID", "hostIPC")
 
@@ -38,7 +39,7 @@ def _containers(pod: Object) -> Iterator[Object]:
 def _of_pod(pod: Object) -> Iterator[str]:
     yield from (name for name in _HOST if pod.get(name))
     for volume in pod.get("volumes", []):
-        if not volume.keys() - {"name"} <= VOLUMES:
+        if not volume.keys() - {"name"} <= RESTRICTED_VOLUMES:
             yield f"volumes.{volume['name']}"
     security = pod.get("securityContext", {})
     if security.get("fsGroup", UIDS[0]) not in UIDS:
@@ -111,7 +112,7 @@ _RULES = {
     ),
     "volumes": (
         "!has(object.spec.volumes) || object.spec.volumes.all(v, "
-        + " || ".join(f"has(v.{kind})" for kind in sorted(VOLUMES))
+        + " || ".join(f"has(v.{kind})" for kind in sorted(RESTRICTED_VOLUMES))
         + ")"
     ),
     "pod.user": f"!has({_POD}) || ({_within('runAsUser', _POD)} && {_within('fsGroup', _POD)})",

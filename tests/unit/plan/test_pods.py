@@ -15,6 +15,7 @@ from benchrun.plan import (
     server_roles,
     workload,
 )
+from kit.restricted_scc import RESTRICTED_VOLUMES
 from unit.plan.cases import CASES
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import OWNER, Json, endpoint_body, spec, spec_body
@@ -153,16 +154,6 @@ def test_a_pod_runs_as_its_user_unless_the_spec_says_otherwise() -> None:
 
 # Pods hold to the restricted Pod Security Standard, carry no token, and stay where they are.
 
-RESTRICTED_VOLUMES = {
-    "configMap",
-    "csi",
-    "downwardAPI",
-    "emptyDir",
-    "ephemeral",
-    "persistentVolumeClaim",
-    "projected",
-    "secret",
-}
 ALSO_HARMLESS = {"image"}
 """Read-only by nature and allowed under `restricted` since it exists."""
 
