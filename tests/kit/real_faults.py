@@ -4,14 +4,14 @@ That is when a container's end could be seen, when the run said so, and when som
 deletion of the server's pod.
 """
 
-from collections.abc import Callable
-
 from kit.faults import BY_NAME, Measured, assert_as_declared, record
 from kit.kubectl import RUN, Object
 from kit.runs import condition
 from kit.watching import Watch
 
 KINDS = ("pods", RUN)
+HEARD_SECONDS = 30.0
+"""What has been read of the run is heard by the watch within this time, on a busy host too."""
 
 
 def check_real(name: str, run: Object, watch: Watch, *, restarts: int = 0) -> None:
@@ -24,9 +24,14 @@ def check_real(name: str, run: Object, watch: Watch, *, restarts: int = 0) -> No
     def shows(pod: Object) -> bool:
         return _is_server_of(pod, uid) and _has_ended(pod, restarts)
 
-    shown_at = _first(watch, shows)
-    told_at = _first(watch, lambda each: _has_failed(each, uid))
-    freed_at = _first(watch, lambda pod: _is_server_of(pod, uid) and _is_going(pod))
+    def goes(pod: Object) -> bool:
+        return _is_server_of(pod, uid) and _is_going(pod)
+
+    shown_at = watch.first(shows, seconds=HEARD_SECONDS)
+    told_at = watch.first(
+        lambda each: _has_failed(each, uid), seconds=HEARD_SECONDS
+    )
+    freed_at = watch.first(goes, seconds=HEARD_SECONDS)
     measured = Measured(
         phase=run["status"]["phase"],
         reason=condition(run, "Failed")["reason"],
@@ -35,10 +40,6 @@ def check_real(name: str, run: Object, watch: Watch, *, restarts: int = 0) -> No
     )
     record(BY_NAME[name], measured)
     assert_as_declared(BY_NAME[name], measured)
-
-
-def _first(watch: Watch, holds: Callable[[Object], bool]) -> float:
-    return next(at for at, each in list(watch.heard) if holds(each))
 
 
 def _is_server_of(each: Object, uid: str) -> bool:

@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Self
 
 from kit.kubectl import Namespace, Object
@@ -28,6 +28,7 @@ class Watch:
         """Every object after each change, and the instant of the change (`time.monotonic()`)."""
         self._namespace = namespace.name
         self._news: queue.Queue[Object] = queue.Queue()
+        self._changed = threading.Condition()
         self._closed = threading.Event()
         self._processes: dict[str, subprocess.Popen[str]] = {}
         self._threads = [
@@ -61,6 +62,20 @@ class Watch:
                     f"what was waited for did not come within {seconds:.0f} s"
                 ) from None
 
+    def first(self, holds: Callable[[Object], bool], *, seconds: float) -> float:
+        """Return the instant of the first change after which an object `holds`.
+
+        A watch hears of a change after it can be read: so it is waited for. Raises AssertionError
+        when time is up.
+        """
+        with self._changed:
+            found = self._changed.wait_for(
+                lambda: next((at for at, each in self.heard if holds(each)), None),
+                timeout=seconds,
+            )
+        assert found is not None, f"no object came to hold within {seconds:.0f} s"
+        return found
+
     def _follow(self, kind: str) -> None:
         # A watch ends now and then; the next one begins with all existing objects.
         while not self._closed.is_set():
@@ -89,5 +104,7 @@ class Watch:
         self.uids[found["kind"], found["metadata"]["name"]].add(
             found["metadata"]["uid"]
         )
-        self.heard.append((time.monotonic(), found))
+        with self._changed:
+            self.heard.append((time.monotonic(), found))
+            self._changed.notify_all()
         self._news.put(found)
