@@ -10,11 +10,13 @@ from chart.rendering import CHART, REPOSITORY, Object, notes, render
 NAMES = ["benchmarkruns.benchrun.dev", "benchmarksweeps.benchrun.dev"]
 
 
-def definitions(values: Object | None = None) -> dict[str, Object]:
+def definitions(
+    values: Object | None = None, *arguments: str
+) -> dict[str, Object]:
     """What is rendered of them, by name."""
     rendered = [
         entry
-        for entry in render(values or {})
+        for entry in render(values or {}, *arguments)
         if entry["kind"] == "CustomResourceDefinition"
     ]
     return {entry["metadata"]["name"]: entry for entry in rendered}
@@ -48,6 +50,24 @@ def test_the_rendered_definition_is_the_charts_copy_with_labels_and_annotations(
     assert rendered == yaml.safe_load(
         (CHART / "files" / f"{name}.yaml").read_text()
     )
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("kubernetes", "known"),
+    [("1.29.15", False), ("1.30.0", True), ("1.30.4-eks-036c24b", True)],
+)
+def test_an_api_server_gets_only_fields_that_it_knows(
+    name: str, kubernetes: str, known: bool
+) -> None:
+    """Selectable fields came with 1.30. What is applied with a field that is not known is refused,
+    or said to be wrong."""
+    [here] = definitions()[name]["spec"]["versions"]
+    [there] = definitions({}, f"--kube-version={kubernetes}")[name]["spec"][
+        "versions"
+    ]
+    assert ("selectableFields" in there) == known
+    assert there | {"selectableFields": here["selectableFields"]} == here
 
 
 @pytest.mark.parametrize("name", NAMES)

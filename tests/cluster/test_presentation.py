@@ -209,6 +209,46 @@ def test_wait_finds_the_condition(namespace: Namespace, finished: str) -> None:
     )
 
 
+@pytest.fixture(scope="module")
+def finished_sweep(namespace: Namespace) -> str:
+    """Name of a sweep whose status has phase and verdict."""
+    namespace.apply(
+        {
+            "apiVersion": "benchrun.dev/v1alpha1",
+            "kind": "BenchmarkSweep",
+            "metadata": {"name": "swept"},
+            "spec": sweep({"suspend": True}),
+        }
+    )
+    ended = {"status": {"phase": "Completed", "verdict": "Suspect"}}
+    namespace.patch(SWEEP, "swept", ended, subresource="status")
+    return "swept"
+
+
+@pytest.mark.parametrize(
+    ("selector", "is_selected"),
+    [
+        ("status.phase=Completed", True),
+        ("status.phase!=Completed", False),
+        ("status.verdict=Suspect", True),
+        ("status.verdict=Valid", False),
+        ("status.phase=Completed,status.verdict!=Valid", True),
+    ],
+)
+def test_runs_and_sweeps_are_selected_by_phase_and_verdict(
+    namespace: Namespace,
+    finished: str,
+    finished_sweep: str,
+    selector: str,
+    is_selected: bool,
+) -> None:
+    for kind, name in ((RUN, finished), (SWEEP, finished_sweep)):
+        found = namespace.kubectl(
+            "get", kind, f"--field-selector={selector}", "--output=name"
+        )
+        assert (f"/{name}" in found) == is_selected
+
+
 def test_explain_lists_the_fields_of_the_load(namespace: Namespace) -> None:
     text = namespace.kubectl("explain", "bmr.spec.workloads.load", "--recursive")
     for line in (

@@ -274,6 +274,7 @@ class Definition:
                         "storage": True,
                         "subresources": {"status": {}},
                         "additionalPrinterColumns": self.printer_columns(),
+                        "selectableFields": _selectable(self.status),
                         "schema": {"openAPIV3Schema": self.root_schema()},
                     }
                 ],
@@ -351,6 +352,22 @@ class Definition:
             age,
             *(column | {"priority": 1} for column in wide_columns),
         ]
+
+
+_SELECTABLE = ("phase", "verdict")
+"""Fields of the status that `kubectl get --field-selector` selects by.
+
+Both are texts of few values. An API server keeps each object's value of them beside its key, so
+that a watch of one value is not sent the other objects.
+"""
+
+
+def _selectable(status: type[StatusModel]) -> list[dict[str, str]]:
+    """Return the selectable fields of a kind. Raise KeyError if its status lacks one."""
+    return [
+        {"jsonPath": f".status.{status.model_fields[name].alias or name}"}
+        for name in _SELECTABLE
+    ]
 
 
 def _immutable(name: str, *, required: bool, noun: str) -> dict[str, str]:

@@ -180,6 +180,16 @@ def test_columns_read_fields_that_exist(kind: Definition) -> None:
     assert [path for path in paths if path not in known] == []
 
 
+@KINDS
+def test_selectable_fields_are_single_texts_of_the_status(kind: Definition) -> None:
+    """The API server takes no definition that selects by anything else."""
+    known = dict(nodes(kind.root_schema()))
+    [version] = kind.manifest()["spec"]["versions"]
+    paths = [each["jsonPath"] for each in version["selectableFields"]]
+    assert paths == [".status.phase", ".status.verdict"]
+    assert {known[path]["type"] for path in paths} == {"string"}
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "short_name", "longest_name"),
     [
