@@ -10,9 +10,7 @@ from chart.rendering import CHART, REPOSITORY, Object, notes, render
 NAMES = ["benchmarkruns.benchrun.dev", "benchmarksweeps.benchrun.dev"]
 
 
-def definitions(
-    values: Object | None = None, *arguments: str
-) -> dict[str, Object]:
+def definitions(values: Object | None = None, *arguments: str) -> dict[str, Object]:
     """What is rendered of them, by name."""
     rendered = [
         entry

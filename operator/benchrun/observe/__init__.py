@@ -32,6 +32,7 @@ from benchrun.observe.run_outcomes import (
     SweptRun,
     finished_run_of,
     in_short,
+    state_of,
     swept_runs,
 )
 from benchrun.observe.untrusted_json import (
@@ -125,6 +126,7 @@ __all__ = [
     "sweep_key",
     "sweep_of",
     "sweep_of_run",
+    "state_of",
     "swept_runs",
     "unpacked",
     "view_of",

@@ -137,16 +137,18 @@ def swept_runs(runs: Iterable[Run]) -> dict[str, SweptRun]:
     return {run.name: _swept(run) for run in runs}
 
 
-def _swept(run: Run) -> SweptRun:
-    complete = raw.condition(run.status, "Complete")
-    failed = raw.condition(run.status, "Failed")
-    state: State = "Running"
+def state_of(status: raw.Object) -> State:
+    """Return how far a run or sweep is by its conditions, whatever release wrote the status."""
+    failed = raw.condition(status, "Failed")
     if failed.get("status") == "True":
-        state = (
-            "Cancelled" if failed.get("reason") == Reason.CANCELLED else "Failed"
-        )
-    elif complete.get("status") == "True":
-        state = "Completed"
+        return "Cancelled" if failed.get("reason") == Reason.CANCELLED else "Failed"
+    complete = raw.condition(status, "Complete")
+    return "Completed" if complete.get("status") == "True" else "Running"
+
+
+def _swept(run: Run) -> SweptRun:
+    failed = raw.condition(run.status, "Failed")
+    state = state_of(run.status)
     early = state in ("Failed", "Cancelled")
     status = run.status
     since = raw.instant(status.get("scheduledTime"))

@@ -1,4 +1,7 @@
-"""Build the rows of `benchrun get`: the main facts of each of many runs or sweeps."""
+"""Build the rows of `benchrun get`: the main facts of each of many runs or sweeps.
+
+Nothing raises, whatever a status holds: one that another release wrote is listed with the others.
+"""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -8,7 +11,14 @@ from pydantic import ValidationError
 
 from benchrun.api import BenchmarkRunStatus, answer_of, answering, total_gpus
 from benchrun.api.sweep import BenchmarkSweepStatus
-from benchrun.observe import Run, Sweep, run_of, sweep_of, untrusted_json as raw
+from benchrun.observe import (
+    Run,
+    Sweep,
+    run_of,
+    state_of,
+    sweep_of,
+    untrusted_json as raw,
+)
 from benchrun.report.sweep_rows import is_per_gpu, throughput
 from benchrun.report.tables import ABSENT, Rows, age, clock, figure
 
@@ -102,6 +112,25 @@ def sweep_list_rows(
         }
         found.append((sweep, status, figures, setup))
     return _listed("sweep", found, now=now, wide=wide, namespaces=namespaces)
+
+
+def is_active(body: raw.Object) -> bool:
+    """Return whether a run or sweep has not ended, whatever release wrote its status."""
+    return state_of(raw.mapping(body.get("status"))) == "Running"
+
+
+def listed_facts(of: Run | Sweep) -> dict[str, str | bool | None]:
+    """Return the facts of a run or sweep for programs, by name; None: the status has none."""
+    status = of.status
+    texts = ("phase", "verdict", "acceptedTime", "completionTime")
+    return {
+        "kind": of.kind,
+        "namespace": of.namespace,
+        "name": of.name,
+        "active": state_of(status) == "Running",
+        **{name: raw.text(status.get(name)) or None for name in texts},
+        "message": raw.text(status.get("message"), raw.MAX_MESSAGE_CHARS) or None,
+    }
 
 
 def _status(of: Run | Sweep, model: type[S]) -> S:

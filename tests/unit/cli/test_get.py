@@ -1,9 +1,13 @@
 """`benchrun get`: the list and the summary."""
 
+import json
+from typing import Any
+
 import pytest
 from benchrun.cli.__main__ import main
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.golden_messages import golden
+from unit.plan.specs import Json
 from unit.report.finished_sweeps import (
     Measured,
     batches,
@@ -54,7 +58,15 @@ def test_get_lists_all_namespaces(kubectl: FakeKubectl, capsys: Capture) -> None
 
 
 @pytest.mark.parametrize(
-    "options", [[], ["-n", "lab"], ["-n", "lab", "-l", "a=b"], ["-A"]]
+    "options",
+    [
+        [],
+        ["-n", "lab"],
+        ["-n", "lab", "-l", "a=b"],
+        ["-A"],
+        ["--active"],
+        ["--active", "-A"],
+    ],
 )
 def test_an_empty_list_prints_a_message(
     options: list[str], kubectl: FakeKubectl, capsys: Capture
@@ -77,7 +89,9 @@ def test_a_summary_is_no_verdict(kubectl: FakeKubectl) -> None:
     assert main(["get", "chat"]) == 0
 
 
-@pytest.mark.parametrize("option", [["-A"], ["-l", "a=b"]])
+@pytest.mark.parametrize(
+    "option", [["-A"], ["-l", "a=b"], ["--active"], ["-o", "json"]]
+)
 def test_a_name_and_a_choice_do_not_go_together(
     option: list[str], capsys: Capture
 ) -> None:
@@ -95,6 +109,127 @@ def test_a_run_of_another_version_cannot_be_summed_up(
     )
     assert main(["get", "chat"]) == 1
     golden(capsys.readouterr().err)
+
+
+# ---- what is active, and for programs
+# -------------------------------------------------------------------------------------------------
+
+
+def of_another_release(name: str, *, complete: str = "False") -> Json:
+    """A run whose status this command can't read as a whole."""
+    conditions = [{"type": "Complete", "status": complete, "reason": "Whatever"}]
+    status = {"phase": "Distilling", "conditions": conditions, "progress": {"x": 1}}
+    return {**run_body(running(), name=name), "status": status}
+
+
+def there_are(kubectl: FakeKubectl) -> None:
+    """Runs and sweeps, ended and not, of this and of another release."""
+    going_on = sweep_object(
+        decided().status.model_dump(mode="json", by_alias=True),
+        name="new",
+        spec=sweep_body(),
+    )
+    runs = [
+        run_body(running(), name="a", namespace="far"),
+        run_body(ended(), name="b"),
+        run_body(ended("Failed"), name="c"),
+        of_another_release("odd"),
+        of_another_release("odd-ended", complete="True"),
+        {**run_body(running(), name="unseen"), "status": {}},
+    ]
+    kubectl.gives("get", RUNS, body={"items": runs})
+    kubectl.gives("get", SWEEPS, body={"items": [batches().body, going_on]})
+
+
+def test_the_active_are_those_that_an_upgrade_would_meet(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
+    there_are(kubectl)
+    assert main(["get", "-A", "--active", "-o", "name"]) == 0
+    assert [
+        line.split("/")[1] for line in capsys.readouterr().out.splitlines()
+    ] == [
+        "a",
+        "odd",
+        "unseen",
+        "new",
+    ]
+    assert main(["get", "--active"]) == 0
+    table = capsys.readouterr().out
+    assert {line.split()[0] for line in table.splitlines() if line} == {
+        "run", "a", "odd", "unseen", "sweep", "new",
+    }  # fmt: skip
+
+
+def test_names_are_as_kubectl_takes_them(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
+    there_are(kubectl)
+    assert main(["get", "-o", "name"]) == 0
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert (first, last) == (f"{RUNS}/a", f"{SWEEPS}/new")
+    assert main(["get", "-A", "-o", "name"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == f"far {RUNS}/a"
+
+
+def test_programs_get_the_facts_of_each(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
+    there_are(kubectl)
+    assert main(["get", "-o", "json"]) == 0
+    found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
+    assert found["odd"] == {
+        "kind": "BenchmarkRun",
+        "namespace": "lab",
+        "name": "odd",
+        "active": True,
+        "phase": "Distilling",
+        "verdict": None,
+        "acceptedTime": None,
+        "completionTime": None,
+        "message": None,
+    }
+    assert (found["b"]["active"], found["b"]["verdict"]) == (False, "Valid")
+    assert found["odd-ended"]["active"] is False
+    assert found["new"]["kind"] == "BenchmarkSweep"
+
+
+def test_of_nothing_there_is_an_empty_list(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
+    kubectl.gives("get", body={"items": []})
+    for output, expected in (("json", "[]\n"), ("name", "")):
+        assert main(["get", "--active", "-o", output]) == 0
+        assert capsys.readouterr().out == expected
+
+
+ODD: list[Any] = [
+    None,
+    [],
+    "Running",
+    {"conditions": "Complete"},
+    {"conditions": [None, {"type": []}, {"type": "Complete", "status": True}]},
+    {"phase": {"a": 1}, "verdict": 7, "message": "\x1b[2J\ud800" + "x" * 10_000},
+    {"completionTime": "9999-99-99", "acceptedTime": -1, "headline": []},
+    {"results": [1], "servers": {"a": []}, "best": "x", "runs": 3},
+]
+
+
+@pytest.mark.parametrize("status", ODD)
+@pytest.mark.parametrize("output", ["table", "json", "name"])
+def test_no_status_keeps_the_others_from_being_listed(
+    status: Any, output: str, kubectl: FakeKubectl, capsys: Capture
+) -> None:
+    body = {**run_body(running(), name="odd"), "status": status}
+    good = run_body(running(), name="good")
+    kubectl.gives("get", RUNS, body={"items": [body, good]})
+    kubectl.gives("get", SWEEPS, body={"items": [{**body, "spec": status}]})
+    for options in (["--wide"], ["--active", "-A"]):
+        assert main(["get", "-o", output, *options]) == 0
+        out = capsys.readouterr().out
+        assert out.count("odd") >= 2
+        assert "good" in out
+        assert "\x1b" not in out
 
 
 # ---- sweeps

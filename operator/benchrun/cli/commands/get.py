@@ -1,6 +1,8 @@
 """`benchrun get`: list all runs and sweeps, or summarise one on half a screen."""
 
 import argparse
+import json
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchrun.api import BenchmarkRunStatus
+from benchrun.api import BenchmarkRunStatus, plain_text
 from benchrun.cli import (
     cluster,
     console_tables,
@@ -16,6 +18,7 @@ from benchrun.cli import (
     finished_results,
     shared_options,
 )
+from benchrun.observe import Run, Sweep, run_of, sweep_of
 from benchrun.report import exit_codes, run_list, run_summary
 
 SUMMARY = "list runs and sweeps, or summarise one"
@@ -24,7 +27,8 @@ DESCRIPTION = (
     "(with ? if it is Suspect), bottleneck and findings. Sweeps are listed below: "
     "how many of their runs have ended, and the best variant. With NAME, show what "
     "that run (or sweep) measured, on what, how long each part took, and the "
-    "result."
+    "result.\n\n"
+    "With --active, list only what has not ended: what an upgrade of the operator would meet."
 )
 
 # Columns whose text may take several lines.
@@ -57,24 +61,61 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--wide", action="store_true", help=("also list model, vLLM, GPU and image")
     )
+    parser.add_argument(
+        "--active",
+        action="store_true",
+        help="list only runs and sweeps that have not ended",
+    )
+    how = (
+        "default: table; json: kind, namespace, name, active, phase, verdict, times and message of "
+        "each; name: RESOURCE/NAME, with -A after the namespace"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("table", "json", "name"),
+        default="table",
+        help=how,
+    )
     shared_options.add_cluster_options(parser)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
+    if options.name is not None or options.file is not None:
+        if (
+            options.all_namespaces
+            or options.selector
+            or options.active
+            or options.output != "table"
+        ):
+            raise errors.CommandError(
+                "-A, -l, --active and -o are for lists; leave them out, or leave out the name "
+                "of the run"
+            )
+        _show(console, _summary(options, datetime.now(UTC)))
+        return exit_codes.PASSED
+    runs, sweeps = _listed(options)
+    if options.output == "json":
+        facts = [run_list.listed_facts(each) for each in _read(runs, sweeps)]
+        print(json.dumps(facts, indent=2))
+    elif options.output == "name":
+        for each in _read(runs, sweeps):
+            place = f"{each.namespace} " if options.all_namespaces else ""
+            print(plain_text(f"{place}{cluster.RESOURCES[each.kind]}/{each.name}"))
+    else:
+        _show_tables(runs, sweeps, options, console)
+    return exit_codes.PASSED
+
+
+def _listed(
+    options: argparse.Namespace,
+) -> tuple[list[cluster.Body], list[cluster.Body]]:
+    """Return the runs and the sweeps that the options choose."""
     kubectl = cluster.kubectl_of(options)
-    now = datetime.now(UTC)
     where: dict[str, Any] = {
         "all_namespaces": options.all_namespaces,
         "selector": options.selector,
     }
-    if options.name is not None or options.file is not None:
-        if options.all_namespaces or options.selector:
-            raise errors.CommandError(
-                "-A and -l are for lists; leave them out, or leave out the name of "
-                "the run"
-            )
-        _show(console, _summary(options, now))
-        return exit_codes.PASSED
     runs = kubectl.all(cluster.RUN, **where)
     sweeps = []
     try:
@@ -82,8 +123,27 @@ def run(options: argparse.Namespace, console: Console) -> int:
     except errors.KubectlError as error:
         if error.trouble not in ("Forbidden", "NotInstalled"):
             raise
+    if options.active:
+        runs = list(filter(run_list.is_active, runs))
+        sweeps = list(filter(run_list.is_active, sweeps))
+    return runs, sweeps
+
+
+def _read(
+    runs: Iterable[cluster.Body], sweeps: Iterable[cluster.Body]
+) -> list[Run | Sweep]:
+    return [*map(run_of, runs), *map(sweep_of, sweeps)]
+
+
+def _show_tables(
+    runs: list[cluster.Body],
+    sweeps: list[cluster.Body],
+    options: argparse.Namespace,
+    console: Console,
+) -> None:
     if not runs and not sweeps:
         _say_none(console, options)
+    now = datetime.now(UTC)
     shown = [
         rows(bodies, now=now, wide=options.wide, namespaces=options.all_namespaces)
         for rows, bodies in (
@@ -98,7 +158,6 @@ def run(options: argparse.Namespace, console: Console) -> int:
             console_tables.as_table(table, folded=FOLDED),
             sep="\n",
         )
-    return exit_codes.PASSED
 
 
 def _say_none(console: Console, options: argparse.Namespace) -> None:
@@ -112,9 +171,10 @@ def _say_none(console: Console, options: argparse.Namespace) -> None:
     if options.all_namespaces:
         place = "in this cluster"
         remedy = "to start one: benchrun run -f FILE (the folder examples/ has manifests)"
-    console.print(
-        f"no runs{chosen} {place}; {remedy}", markup=False, soft_wrap=True
-    )
+    found = f"no active runs{chosen}" if options.active else f"no runs{chosen}"
+    if options.active and options.all_namespaces:
+        remedy = "an upgrade meets none"
+    console.print(f"{found} {place}; {remedy}", markup=False, soft_wrap=True)
 
 
 def _summary(options: argparse.Namespace, now: datetime) -> run_summary.Summary:
