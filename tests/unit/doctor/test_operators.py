@@ -257,7 +257,7 @@ def test_the_platforms_defaults_are_those_that_the_operator_has() -> None:
     defaults = operator_of(deployment(BENCHRUN_RUN_DEFAULTS=text)).defaults
     assert defaults == RunDefaults.model_validate(asked)
     assert operator_of(deployment()).defaults == RunDefaults()
-    notes = {name: "x" * 4000 for name in "abc"}
+    notes = dict.fromkeys("abc", "x" * 4000)
     long = json.dumps({"server": {"annotations": notes}})
     found = operator_of(deployment(BENCHRUN_RUN_DEFAULTS=long)).defaults
     assert found is not None
