@@ -3,6 +3,8 @@
 ARG BASE_IMAGE=python:3.11-slim
 
 FROM ${BASE_IMAGE} AS builder
+# A package index of your own. The address stands in the history of the stage: give it no password.
+ARG PIP_INDEX_URL
 # --target needs no virtual environment, and so no path of the builder's interpreter ends up in the result.
 # The scripts it leaves in bin/ name that interpreter and nobody calls them.
 COPY requirements/operator.txt /build/operator.txt

@@ -2,11 +2,13 @@
 of the chart or of a run breaks OpenShift's restricted-v2."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from benchrun.plan import MAX_DEFAULTS_BYTES, RunDefaults
+from benchrun.api import BenchmarkRunSpec
+from benchrun.plan import MAX_DEFAULTS_BYTES, Applied, RunDefaults
 from benchrun.runtime.settings import OperatorSettings
 from cel_expr_python import cel
 from chart.rendering import (
@@ -20,8 +22,13 @@ from chart.rendering import (
     render,
 )
 from kit.restricted_scc import pods_of, violations
+from kit.strict_namespace import problems
+from unit.api.examples import EXAMPLES
+from unit.plan.objects import objects
+from unit.plan.specs import OWNER
 
-EXAMPLE = REPOSITORY / "examples" / "values" / "platform.yaml"
+VALUES = sorted((REPOSITORY / "examples" / "values").glob("*.yaml"))
+FOR_GPUS = [each for each in EXAMPLES if each.file == "quickstart-gpu.yaml"]
 OPENSHIFT = ("--api-versions", "config.openshift.io/v1")
 ROLES = ("server", "offline", "client", "proxy")
 
@@ -40,10 +47,46 @@ def test_without_values_runs_get_nothing() -> None:
     assert given({}) == RunDefaults()
 
 
-def test_the_example_reaches_the_operator_whole() -> None:
-    values = yaml.safe_load(EXAMPLE.read_text())
+@pytest.mark.parametrize("file", VALUES, ids=lambda file: file.stem)
+def test_an_example_reaches_the_operator_whole(file: Path) -> None:
+    values = yaml.safe_load(file.read_text())
     assert given(values) == RunDefaults.model_validate(values["runs"])
-    assert given(values).client.preparation_env[0].name == "HTTPS_PROXY"
+
+
+@pytest.mark.parametrize("file", VALUES, ids=lambda file: file.stem)
+def test_with_an_example_pods_of_the_quickstart_are_admitted_by_a_strict_namespace(
+    file: Path,
+) -> None:
+    defaults = given(yaml.safe_load(file.read_text()))
+    (example,) = FOR_GPUS
+    spec = BenchmarkRunSpec.model_validate(example.body["spec"])
+    made = objects(OWNER, spec, applied=Applied(defaults))
+    server, client = sorted(
+        (pod for each in made for pod in pods_of(each)),
+        key=lambda pod: "nvidia.com/gpu" not in str(pod["containers"]),
+    )
+    allowed = {
+        f"{role}.capabilities.add"
+        for role, of_role in (
+            ("server", defaults.server),
+            ("client", defaults.client),
+        )
+        if of_role.capabilities
+    }
+    assert set(problems(server) + problems(client)) <= allowed
+    for name in ("nodeSelector", "runtimeClassName", "tolerations"):
+        expected = defaults.server.model_dump(by_alias=True, exclude_none=True)
+        assert server.get(name) == (expected.get(name) or None)
+    if defaults.user_from_namespace:
+        assert violations(server) + violations(client) == []
+
+
+def test_the_pages_name_every_example() -> None:
+    both = (REPOSITORY / "docs/clusters.md").read_text()
+    both += (REPOSITORY / "docs/install.md").read_text()
+    assert [
+        each.name for each in VALUES if f"examples/values/{each.name})" not in both
+    ] == []
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,21 @@ def create(namespace: Namespace, obj: Object, *, dry_run: bool = True) -> Object
     return found
 
 
+def refused_pod(namespace: Namespace, pod: Mapping[str, Any]) -> str:
+    """What the API server says against the spec of a pod; nothing where it admits it."""
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "any"},
+        "spec": dict(pod),
+    }
+    try:
+        create(namespace, manifest)
+    except CommandFailed as error:
+        return str(error)
+    return ""
+
+
 def edited(
     namespace: Namespace, stored: Object, patch: Mapping[str, Any]
 ) -> Object:

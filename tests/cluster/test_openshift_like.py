@@ -2,12 +2,13 @@
 if the namespace gives them their user, and refused by name of the field if not."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from benchrun.plan import Applied, Owner, RunDefaults
-from kit.kubectl import CommandFailed, Namespace, command
+from cluster.admission import refused_pod
+from kit.kubectl import Namespace, command
 from kit.polling import polling
 from kit.restricted_scc import admission_policy, pods_of
 from unit.plan.objects import objects
@@ -47,33 +48,12 @@ def openshift(namespace: Namespace) -> Iterator[Namespace]:
     try:
         root = {"containers": [{"name": "c", "image": "i"}]}
         for _ in polling("the policy is in force", seconds=60):
-            if "restricted-v2" in refused(namespace, root):
+            if "restricted-v2" in refused_pod(namespace, root):
                 break
         yield namespace
     finally:
         for policy in policies:
             command("kubectl", "delete", policy["kind"], name, "--wait=false")
-
-
-def refused(namespace: Namespace, pod: Mapping[str, Any]) -> str:
-    """Return what the API server says against a pod; nothing where it admits it."""
-    manifest = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "any", "namespace": namespace.name},
-        "spec": pod,
-    }
-    try:
-        command(
-            "kubectl",
-            "create",
-            "--filename=-",
-            "--dry-run=server",
-            stdin=json.dumps(manifest),
-        )
-    except CommandFailed as error:
-        return str(error)
-    return ""
 
 
 @pytest.mark.parametrize("case", SPECS)
@@ -85,7 +65,7 @@ def test_every_pod_of_a_run_is_admitted_with_the_namespaces_user(
         defaults = RunDefaults(user_from_namespace=from_namespace)
         made = objects(owner, spec(**SPECS[case]), applied=Applied(defaults))
         pods = [pod for each in made for pod in pods_of(each)]
-        told = [refused(openshift, pod) for pod in pods]
+        told = [refused_pod(openshift, pod) for pod in pods]
         if from_namespace:
             assert told == [""] * len(pods)
         else:

@@ -90,8 +90,8 @@ def _probe(
     }
     mounts = [each for each in main["volumeMounts"] if each["name"] not in gone]
     small = {
-        "requests": {"cpu": "50m", "memory": "64Mi"},
-        "limits": {"memory": "256Mi"},
+        "requests": {"cpu": "250m", "memory": "128Mi"},
+        "limits": {"cpu": "1", "memory": "256Mi"},
     }
     spec = {
         key: value for key, value in pod.spec.items() if key != "initContainers"

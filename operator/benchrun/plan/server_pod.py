@@ -111,6 +111,9 @@ def engine_pod(
     )
 
 
+_COPYING = {"cpu": "100m", "memory": "256Mi"}
+
+
 def without_api_server(
     pod: dict[str, Any], *, client_image: str, pull_policy: str
 ) -> dict[str, Any]:
@@ -125,10 +128,8 @@ def without_api_server(
         "image": client_image,
         "imagePullPolicy": pull_policy,
         "command": ["cp", "-r", f"{IMAGE_CODE_DIRECTORY}/.", CODE_DIRECTORY],
-        "resources": {
-            "requests": {"cpu": "50m", "memory": "32Mi"},
-            "limits": {"memory": "256Mi"},
-        },
+        # Quotas may ask for each of them, and a LimitRange for limits near their requests.
+        "resources": {"requests": _COPYING, "limits": _COPYING},
         "securityContext": {
             **child_objects.CONTAINER_SECURITY,
             "readOnlyRootFilesystem": True,

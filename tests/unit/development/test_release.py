@@ -55,6 +55,16 @@ def test_the_version_of_an_image_is_its_build_argument(file: str) -> None:
     assert 'org.opencontainers.image.version="${VERSION}"' in text
 
 
+@pytest.mark.parametrize("file", ["Dockerfile", "client-image/Dockerfile"])
+def test_packages_come_from_the_index_that_a_build_names(file: str) -> None:
+    """An argument holds from its line to the end of its stage."""
+    stages = (ROOT / file).read_text().split("\nFROM ")
+    installing = [stage for stage in stages if " pip install" in stage]
+    assert len(installing) == 1
+    before, _, _ = installing[0].partition(" pip install")
+    assert "\nARG PIP_INDEX_URL\n" in before
+
+
 def leaves(values: dict[str, Any], above: str = "") -> Iterator[str]:
     for name, value in values.items():
         if isinstance(value, dict) and value:

@@ -11,9 +11,10 @@ from benchrun.doctor.asking import ApiAnswer, ApiQuery, Check, CheckLine
 from benchrun.doctor.dry_runs import dry_run_check
 from benchrun.doctor.target import target_of
 from benchrun.names import KIND as RUN
-from benchrun.plan import planned_variants
+from benchrun.plan import RunDefaults, planned_variants
 from unit.api.examples import EXAMPLES, Example
 from unit.doctor.worlds import OPERATOR, SERVER, a_server, a_target, of, read
+from unit.plan.specs import spec_body
 
 LIMIT = (
     'pods "x" is forbidden: maximum cpu usage per Container is 64, but limit is 65'
@@ -178,6 +179,30 @@ def test_all_pods_are_counted(
     for pod in a_target(**changes).pods:
         counts[pod.role] = counts.get(pod.role, 0) + pod.count
     assert counts == {"client": 1, **roles}
+
+
+def test_pods_are_tried_with_the_platforms_defaults() -> None:
+    defaults = RunDefaults.model_validate(
+        {
+            "server": {"nodeSelector": {"pool": "gpu"}, "labels": {"cost": "1"}},
+            "client": {"imagePullSecrets": ["mirror"]},
+            "copyLabels": ["team"],
+            "userFromNamespace": True,
+        }
+    )
+    spec = BenchmarkRunSpec.model_validate(spec_body(server=a_server()))
+    labels = (("team", "a"), ("other", "b"))
+    operator = replace(OPERATOR, defaults=defaults)
+    target = target_of("lab", "chat", spec, operator, labels=labels)
+    client, server = target.pods
+    assert server.spec["nodeSelector"] == {"pool": "gpu"}
+    assert client.spec["imagePullSecrets"] == [{"name": "mirror"}]
+    assert server.labels.items() >= {("cost", "1"), ("team", "a")}
+    for pod in target.pods:
+        assert "other" not in pod.labels
+        assert "runAsUser" not in pod.spec["securityContext"]
+    for made in target.objects:
+        assert made["metadata"]["labels"]["team"] == "a"
 
 
 @pytest.mark.parametrize("example", OF_RUNS, ids=lambda example: example.file)

@@ -1,5 +1,6 @@
 """The operator, its Lease, and the kinds that the cluster knows."""
 
+import json
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from benchrun.doctor.operators import (
     operator_checks,
     operator_of,
 )
+from benchrun.plan import RunDefaults
 from unit.doctor.worlds import OPERATOR, listed, of, read
 from unit.plan.specs import Json
 
@@ -70,6 +72,12 @@ FORBIDDEN = ApiAnswer(trouble="Forbidden")
             None,
             {"operator": "Problem"},
             id="not ready",
+        ),
+        pytest.param(
+            listed(deployment(BENCHRUN_RUN_DEFAULTS='{"newer":{}}')),
+            None,
+            {"operator": "Ok", "defaults": "NotChecked"},
+            id="defaults of another version",
         ),
         pytest.param(
             listed(deployment(version="0.0.9")),
@@ -241,3 +249,16 @@ def test_kinds_that_are_missing_are_one_line() -> None:
     lines = read(kinds_check(), {KINDS: missing, SCHEMA: missing})
     assert of(lines, "kinds").state == "Problem"
     assert [line for line in lines if line.name == "schema"] == []
+
+
+def test_the_platforms_defaults_are_those_that_the_operator_has() -> None:
+    asked = {"server": {"nodeSelector": {"pool": "gpu"}}, "copyLabels": ["team"]}
+    text = json.dumps(asked)
+    defaults = operator_of(deployment(BENCHRUN_RUN_DEFAULTS=text)).defaults
+    assert defaults == RunDefaults.model_validate(asked)
+    assert operator_of(deployment()).defaults == RunDefaults()
+    notes = dict.fromkeys("abc", "x" * 4000)
+    long = json.dumps({"server": {"annotations": notes}})
+    found = operator_of(deployment(BENCHRUN_RUN_DEFAULTS=long)).defaults
+    assert found is not None
+    assert found.to_json() == long.replace(" ", "")

@@ -22,6 +22,7 @@ from benchrun.doctor.probe import (
     results,
     server_probe,
 )
+from kit.strict_namespace import problems
 from unit.doctor.worlds import a_server, a_target
 from unit.plan.specs import Json
 
@@ -56,6 +57,7 @@ def test_the_clients_pod_has_all_of_the_clients_but_the_plan() -> None:
     assert [each["name"] for each in main["volumeMounts"]] == ["tmp"]
     assert spec["automountServiceAccountToken"] is False
     assert spec["securityContext"]["runAsNonRoot"] is True
+    assert problems(spec) == []
 
 
 def test_nothing_is_asked_of_a_hub_that_the_run_does_not_use() -> None:
