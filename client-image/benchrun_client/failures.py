@@ -16,6 +16,7 @@ log = logging.getLogger(__name__)
 
 BadInput = Literal[
     "InvalidPlan",
+    "ContractMismatch",
     "TokenizerNotFound",
     "TokenizerUnusable",
     "ModelGated",

@@ -13,9 +13,11 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from benchrun_client.contract import (
+    CONTRACT_QUERY,
     TOKEN_HEADER,
     Acknowledgement,
     ClientPhase,
+    as_asked,
     pack_delivery,
 )
 from benchrun_client.http_session import listen, metric_family
@@ -72,6 +74,8 @@ class RecordServer:
 
     async def _answer_records(self, request: web.Request) -> web.Response:
         try:
+            asked = request.query.get(CONTRACT_QUERY)
+            contract = None if asked is None else int(asked)
             first = int(request.query.get("from", "0"))
             seen = int(request.query.get("seen", "-1"))
             wait_seconds = min(
@@ -80,7 +84,7 @@ class RecordServer:
         except ValueError:
             return web.Response(
                 status=400,
-                text="from and seen must be integers, wait a number of seconds\n",
+                text="from, seen and contract must be integers, wait a number of seconds\n",
             )
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_seconds):
@@ -91,7 +95,8 @@ class RecordServer:
                     await self._changed.wait()
         if not may_read:
             return _unauthorized()
-        packed = pack_delivery(*self._state.delivery(first=first))
+        delivery, bodies = self._state.delivery(first=first)
+        packed = pack_delivery(as_asked(delivery, contract), bodies)
         return web.Response(body=packed, content_type="application/octet-stream")
 
     async def _answer_ack(self, request: web.Request) -> web.Response:

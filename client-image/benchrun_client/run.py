@@ -23,7 +23,16 @@ from typing import Any, NoReturn, TypeVar
 
 from pydantic import ValidationError
 
-from benchrun_client.contract import PROFILE_STAGE, Plan, Stage, Target, seal
+from benchrun_client.contract import (
+    PLAN_SCHEMA,
+    PROFILE_STAGE,
+    Plan,
+    Stage,
+    Target,
+    other_schema,
+    printable,
+    seal,
+)
 from benchrun_client.failures import (
     RunFailure,
     as_failure,
@@ -40,7 +49,7 @@ from benchrun_client.processes import end_process
 from benchrun_client.profiling import Profiling
 from benchrun_client.record_process import RecordProcess, packed
 from benchrun_client.record_server import RecordServer
-from benchrun_client.run_progress import RunProgress
+from benchrun_client.run_progress import RunProgress, own_release
 from benchrun_client.search.prompt_writer import PromptWriter, SearchPrompts
 from benchrun_client.server.readiness import FIRST_REQUEST_SECONDS, wait_for_servers
 from benchrun_client.shards.first_shard import FirstShard, ShardSetup, run_sibling
@@ -68,7 +77,8 @@ T = TypeVar("T")
 def read_plan(path: Path) -> Plan:
     """Read and check the plan.
 
-    Raises RunFailure `InvalidPlan`, which names the fields that are wrong but not their values.
+    Raises RunFailure `InvalidPlan`, which names the fields that are wrong but not their values, or
+    `ContractMismatch` for a plan of another version of the contract.
     """
     try:
         with path.open("rb") as file:
@@ -91,7 +101,33 @@ def read_plan(path: Path) -> Plan:
         ]
         more = len(problems) - SHOWN_ERRORS
         message = "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
-        raise RunFailure("InvalidPlan", f"{path}: {message}") from error
+        theirs = other_schema(_parsed(text), PLAN_SCHEMA)
+        if theirs is None and any(p["type"] in _NOT_KNOWN for p in problems):
+            theirs = f"{PLAN_SCHEMA} of another release ({message})"
+        if theirs is None:
+            raise RunFailure("InvalidPlan", f"{path}: {message}") from error
+        raise RunFailure(
+            "ContractMismatch",
+            f"the plan is {printable(theirs)}, this client{_of_release()} reads {PLAN_SCHEMA}: use "
+            "the client image of the operator's release (spec.client.image, or clientImage of the "
+            "chart)",
+        ) from error
+
+
+_NOT_KNOWN = frozenset({"extra_forbidden", "union_tag_invalid"})
+"""Errors about a field, or a kind of load or data, that only another release knows."""
+
+
+def _parsed(text: bytes) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _of_release() -> str:
+    release = own_release()
+    return "" if release is None else f" of release {release}"
 
 
 def peek_run_uid(path: Path) -> str:

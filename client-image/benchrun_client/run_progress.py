@@ -5,6 +5,7 @@ from any thread.
 """
 
 import hmac
+import os
 import threading
 from collections.abc import Callable
 from itertools import accumulate
@@ -12,8 +13,17 @@ from typing import Literal
 
 from benchrun_client import contract
 
+RELEASE_VARIABLE = "BENCHRUN_RELEASE"
+"""Variable of the client's image: its release."""
+UNKNOWN_RELEASE = "unknown"  # As an image says that was built without a version.
 Moment = Literal["healthy_unix_us", "first_request_unix_us", "warmup_us"]
 """A field of the progress that is set once."""
+
+
+def own_release() -> str | None:
+    """Return the release of this client; None outside an image, or in one without a version."""
+    named = os.environ.get(RELEASE_VARIABLE, "")
+    return None if named in ("", UNKNOWN_RELEASE) else named[:60]
 
 
 class RunProgress:
@@ -22,7 +32,9 @@ class RunProgress:
         self._notify: Callable[[], object] = lambda: None
         self._run_uid = ""
         self._token_digest: str | None = None
-        self._progress = contract.ClientProgress(version=0, phase="Preparing")
+        self._progress = contract.ClientProgress(
+            version=0, phase="Preparing", release=own_release()
+        )
         self._requests_done = self._done_elsewhere = 0
         self._sealed: dict[int, contract.Sealed] = {}
         self._acknowledged = 0

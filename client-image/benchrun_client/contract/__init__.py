@@ -5,8 +5,10 @@ into the client pod. The client answers on a small port:
 
     GET  /ready                         200 once plan, tokenizer and data have been found, before
                                         that 503
-    GET  /records?from=N&seen=V&wait=S  a `Delivery`, held back up to S seconds until a record N
-                                        exists or the progress has moved past version V
+    GET  /records?from=N&seen=V&wait=S&contract=C
+                                        a `Delivery` in version C of the contract, or the newest
+                                        below that is spoken; held back up to S seconds until a
+                                        record N exists or the progress has moved past version V
     POST /ack                           an `Acknowledgement`: records below `through` are stored
                                         for good
     GET  /metrics                       Prometheus text, for people
@@ -18,9 +20,21 @@ its progress to any caller, and has no records.
 Field names are the JSON names. All durations of requests are integer microseconds; instants are
 Unix microseconds of the client's clock. Both sides refuse unknown fields. Every list, text and
 number is bounded.
+
+Both sides speak `SPOKEN`: this contract, and the one before, so that a client outlives an upgrade
+of its operator and the way back. What is added to a version is left out where it is not used, since
+older readers refuse fields that they do not know.
 """
 
-from benchrun_client.contract.base import GREEDY, MOST, Api, Message, SamplingParams
+from benchrun_client.contract.base import (
+    GREEDY,
+    MOST,
+    Api,
+    Message,
+    SamplingParams,
+    other_schema,
+    printable,
+)
 from benchrun_client.contract.bounded_gzip import unpacked
 from benchrun_client.contract.certainty import (
     FAR,
@@ -90,6 +104,7 @@ from benchrun_client.contract.plan import (
     CONFIRMATIONS,
     MAX_TEMPLATE_CHARACTERS,
     PLAN_FILE,
+    PLAN_SCHEMA,
     CachePolicy,
     Limit,
     Plan,
@@ -147,10 +162,13 @@ from benchrun_client.contract.record import (
     open_record,
 )
 from benchrun_client.contract.record_delivery import (
+    CONTRACT_QUERY,
+    CONTRACT_VERSION,
     MAX_BODIES_BYTES,
     MAX_DELIVERY_BYTES,
     MAX_ENVELOPES,
     MAX_HEAD_BYTES,
+    SPOKEN,
     TOKEN_HEADER,
     Acknowledgement,
     ClientPhase,
@@ -160,6 +178,7 @@ from benchrun_client.contract.record_delivery import (
     Envelope,
     Failure,
     Sealed,
+    as_asked,
     digest_of_token,
     envelope_of,
     pack_delivery,
@@ -182,6 +201,8 @@ GATE_PORT = 8091
 __all__ = [
     "CONFIRMATIONS",
     "CONFIRMATION_ERROR",
+    "CONTRACT_QUERY",
+    "CONTRACT_VERSION",
     "COPY",
     "DATASETS",
     "ERROR",
@@ -206,11 +227,13 @@ __all__ = [
     "MIN_REQUESTS",
     "MOST",
     "PLAN_FILE",
+    "PLAN_SCHEMA",
     "PROCESS_CPU",
     "PROFILE_STAGE",
     "PROXY_COUNTERS",
     "READER_PORT",
     "RECORD_PORT",
+    "SPOKEN",
     "START_TIME",
     "TOKEN_HEADER",
     "Acknowledgement",
@@ -295,6 +318,7 @@ __all__ = [
     "UsersLoad",
     "WarmupOutcome",
     "WarmupPlan",
+    "as_asked",
     "counted_gaps",
     "decided",
     "digest_of_token",
@@ -313,7 +337,9 @@ __all__ = [
     "open_record",
     "open_stage",
     "open_stage_id",
+    "other_schema",
     "pack_delivery",
+    "printable",
     "regularized_beta",
     "seal",
     "search_places",

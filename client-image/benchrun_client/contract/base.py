@@ -138,6 +138,18 @@ class SamplingParams(LeavesOut):
 GREEDY = SamplingParams()
 
 
+def other_schema(document: object, ours: str) -> str | None:
+    """Return the schema that a parsed message names, if it is another version of `ours`.
+
+    None: it is `ours`, or no schema with the name of `ours` is there.
+    """
+    theirs = document.get("schema") if isinstance(document, dict) else None
+    kind = ours.partition("/")[0]
+    if not isinstance(theirs, str) or theirs == ours:
+        return None
+    return theirs[:40] if theirs.partition("/")[0] == kind else None
+
+
 @contextmanager
 def in_short() -> Iterator[None]:
     """Turn a validation error of the contract into a ValueError with one printable line.
@@ -152,6 +164,9 @@ def in_short() -> Iterator[None]:
         )[0]
         place = ".".join(str(part)[:40] for part in first["loc"])
         text = f"{place or 'document'}: {first['msg']}"[:300]
-        raise ValueError(
-            "".join(each if each.isprintable() else "?" for each in text)
-        ) from None
+        raise ValueError(printable(text)) from None
+
+
+def printable(text: str) -> str:
+    """Return the text with `?` in place of every character that can't be printed."""
+    return "".join(each if each.isprintable() else "?" for each in text)

@@ -243,10 +243,13 @@ class Target(Message):
     offline: bool = False
 
 
+PLAN_SCHEMA: Literal["benchrun.plan/2"] = "benchrun.plan/2"
+
+
 class Plan(Message):
     """Everything that a client needs to measure one run."""
 
-    schema_: Literal["benchrun.plan/2"] = Field("benchrun.plan/2", alias="schema")
+    schema_: Literal["benchrun.plan/2"] = Field(PLAN_SCHEMA, alias="schema")
     run_uid: str = Field(max_length=64)
     token_digest: Hex
     """SHA-256 of the token that is required to read or acknowledge records; the token itself is

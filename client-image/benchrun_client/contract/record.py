@@ -21,6 +21,8 @@ from benchrun_client.contract.base import (
     SamplingParams,
     ShortText,
     in_short,
+    other_schema,
+    printable,
 )
 from benchrun_client.contract.bounded_gzip import unpacked
 from benchrun_client.contract.datasets import DatasetFacts
@@ -355,12 +357,13 @@ class ProfileResult(Message):
     problem: ShortText | None = None  # Reason why there is no summary.
 
 
+RECORD_SCHEMA: Literal["benchrun.record/1"] = "benchrun.record/1"
+
+
 class StageRecord(Message):
     """The complete measurement of one stage: every request, and counters before and after it."""
 
-    schema_: Literal["benchrun.record/1"] = Field(
-        "benchrun.record/1", alias="schema"
-    )
+    schema_: Literal["benchrun.record/1"] = Field(RECORD_SCHEMA, alias="schema")
     run_uid: str = Field(max_length=64)
     plan_digest: Hex
     sequence: int = Field(ge=0, lt=MAX_RECORDS)
@@ -491,7 +494,12 @@ def open_record(data: bytes) -> StageRecord:
         )
     with in_short():
         # Not in one step: for each error that would make a copy of what it is about.
-        return StageRecord.model_validate(from_json(text))
+        document = from_json(text)
+        if (theirs := other_schema(document, RECORD_SCHEMA)) is not None:
+            raise ValueError(
+                f"the record is {printable(theirs)}, this release reads {RECORD_SCHEMA}"
+            )
+        return StageRecord.model_validate(document)
 
 
 def ended_search(record: StageRecord) -> str | None:

@@ -8,7 +8,7 @@ must know of it.
 import hashlib
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, Field, StrictInt
 
@@ -29,8 +29,19 @@ from benchrun_client.contract.record import (
     packed_record,
 )
 
-CONTRACT_VERSION: Literal[2] = 2
-"""Contract version that operator and client must share. Version 1 did not name its version."""
+ContractVersion = Literal[2, 3]
+"""A version that both sides speak: the contract of this release, and the one before.
+
+- 1 did not name its version. It is no longer spoken.
+- 2 names itself in a delivery's head.
+- 3: an operator says which version it reads. The progress has the client's release.
+"""
+SPOKEN: tuple[ContractVersion, ...] = get_args(ContractVersion)
+"""The versions that are spoken, the oldest first."""
+CONTRACT_VERSION = SPOKEN[-1]
+CONTRACT_QUERY = "contract"
+"""Parameter of GET /records: the newest version that the operator reads. Without it, the operator
+is of a release that does not ask, so it is answered in the oldest."""
 TOKEN_HEADER = "Benchrun-Token"
 """Header of the token. Authorization alone does not suffice: the API server, through which pods may
 be reached, does not pass that header on."""
@@ -120,7 +131,7 @@ class Failure(Message):
 class ClientProgress(LeavesOut):
     """The progress of the client; `version` grows when phase, stage or failure change."""
 
-    left_out: ClassVar[frozenset[str]] = frozenset({"model"})
+    left_out: ClassVar[frozenset[str]] = frozenset({"model", "release"})
 
     version: Count
     phase: ClientPhase
@@ -134,12 +145,14 @@ class ClientProgress(LeavesOut):
     warmup_us: Micros | None = None
     failure: Failure | None = None
     model: ModelFiles | None = None  # None: no claim is filled with the model.
+    release: str | None = Field(None, max_length=60)
+    """Release of benchrun that the client is of. None: not known, or said in contract 2."""
 
 
 class Delivery(Message):
     """The head of an answer to GET /records: all of it but the packed records."""
 
-    contract: Literal[2] = CONTRACT_VERSION
+    contract: ContractVersion = CONTRACT_VERSION
     run_uid: str = Field(max_length=64)
     progress: ClientProgress
     records: Annotated[tuple[Envelope, ...], Field(max_length=MAX_ENVELOPES)] = ()
@@ -164,9 +177,25 @@ class ContractMismatch(ValueError):
             else f"version {theirs}"
         )
         super().__init__(
-            f"the client speaks {named}, the operator version {CONTRACT_VERSION}"
+            f"the client speaks {named} of the contract, the operator versions "
+            f"{' and '.join(map(str, SPOKEN))}"
         )
         self.theirs = theirs
+
+
+def as_asked(delivery: Delivery, asked: int | None) -> Delivery:
+    """Return a delivery in the newest version that both sides know.
+
+    `asked` is the newest one that the operator reads; None: it does not say.
+    """
+    known = [
+        version for version in SPOKEN if asked is not None and version <= asked
+    ]
+    version = known[-1] if known else SPOKEN[0]
+    progress = delivery.progress
+    if version == 2:
+        progress = progress.model_copy(update={"release": None})
+    return delivery.model_copy(update={"contract": version, "progress": progress})
 
 
 def pack_delivery(delivery: Delivery, bodies: Sequence[bytes]) -> bytes:
@@ -177,8 +206,8 @@ def pack_delivery(delivery: Delivery, bodies: Sequence[bytes]) -> bytes:
 def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
     """Return the head and the packed records of an answer.
 
-    Raises ContractMismatch for another version of the contract, ValueError for data that is not a
-    delivery.
+    Raises ContractMismatch for a version of the contract that is not spoken, ValueError for data
+    that is not a delivery.
     """
     end = data.find(b"\n", 0, MAX_HEAD_BYTES + 1)
     if end < 0 and len(data) > MAX_HEAD_BYTES:
@@ -189,7 +218,7 @@ def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
     head = data if end < 0 else data[:end]
     with in_short():
         theirs = _Versioned.model_validate_json(head).contract
-    if theirs != CONTRACT_VERSION:
+    if theirs not in SPOKEN:
         raise ContractMismatch(theirs)
     if end < 0:
         raise ValueError("the first line does not end")

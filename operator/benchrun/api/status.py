@@ -196,6 +196,11 @@ class ClientStatus(StatusModel):
     image_digest: str | None = Field(
         None, max_length=1024, description="Image that really ran."
     )
+    release: str | None = Field(
+        None,
+        max_length=60,
+        description="Release of benchrun that the client is of; absent: not known.",
+    )
     engine: str | None = Field(
         None, max_length=60, description="Name of the load engine."
     )

@@ -251,6 +251,7 @@ def _end(
 def _judging(state: RunState, end: Ending | None) -> Judging:
     """Return the query for the judgement of all that was measured."""
     pod = state.client_pod
+    progress = state.collected.client.progress
     image, digest = (
         (pod.image, pod.image_digest) if pod is not None else (None, None)
     )
@@ -268,6 +269,7 @@ def _judging(state: RunState, end: Ending | None) -> Judging:
         client=api.ClientStatus(
             image=image or state.spec.client.image,
             image_digest=digest,
+            release=None if progress is None else progress.release,
             defaults=applied_fields(state.spec, names.ROLE_CLIENT, state.applied),
         ),
         unstored=create_and_release.unstored_stages(state),

@@ -198,7 +198,12 @@ class ClientRecords:
         Raises FetchError without an answer, and UnusableAnswer for an answer that can't be used.
         """
         query = urlencode(
-            {"from": from_sequence, "seen": seen_version, "wait": WAIT_SECONDS}
+            {
+                "from": from_sequence,
+                "seen": seen_version,
+                "wait": WAIT_SECONDS,
+                contract.CONTRACT_QUERY: contract.CONTRACT_VERSION,
+            }
         )
         try:
             url = f"{self.target.url}/records?{query}"

@@ -176,7 +176,7 @@ async def _ends_as_mismatched(played: PlayedCluster, run: PlayedRun) -> None:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("version", [1, 4])
 async def test_a_client_of_another_contract_ends_its_run_also_after_a_restart(
     played: PlayedCluster, version: int
 ) -> None:

@@ -100,9 +100,9 @@ OLD_HEAD = (
         ),
         pytest.param(1, b'{"contract":1}\n', id="an-earlier-one"),
         pytest.param(
-            3, b'{"contract":3,"anything":[1,{}]}\n\x00\x01', id="a-later-one"
+            4, b'{"contract":4,"anything":[1,{}]}\n\x00\x01', id="a-later-one"
         ),
-        pytest.param(3, b'{"contract":3}', id="a-later-one-without-bodies"),
+        pytest.param(4, b'{"contract":4}', id="a-later-one-without-bodies"),
     ],
 )
 def test_another_version_is_known_as_such(

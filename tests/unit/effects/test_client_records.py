@@ -277,7 +277,7 @@ async def test_answer_of_somebody_else_is_rejected(why: str, answer: bytes) -> N
             b'{"run_uid":"uid-1","progress":{"version":1,"phase":"Waiting"},"records":[]}',
             id="earlier",
         ),
-        pytest.param(3, b'{"contract":3,"more":1}\n', id="later"),
+        pytest.param(4, b'{"contract":4,"more":1}\n', id="later"),
     ],
 )
 async def test_a_client_of_another_version_is_known_as_such(

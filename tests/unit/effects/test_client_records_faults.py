@@ -16,6 +16,7 @@ from benchrun.effects import (
     UnusableAnswer,
 )
 from benchrun_client.contract import (
+    CONTRACT_VERSION,
     MAX_BODIES_BYTES,
     MAX_DELIVERY_BYTES,
     MAX_PACKED_BYTES,
@@ -71,6 +72,7 @@ async def test_a_question_names_what_is_known_and_how_long_it_may_be_held_back()
         "from": ["3"],
         "seen": ["-1"],
         "wait": [str(WAIT_SECONDS)],
+        "contract": [str(CONTRACT_VERSION)],
     }
     assert timeout_seconds == WAIT_SECONDS + ANSWER_SECONDS
     assert limit_bytes == MAX_DELIVERY_BYTES

@@ -149,9 +149,9 @@ def test_each_question_asks_for_what_is_not_known_yet() -> None:
         0.5, answer(sealed(0)), answer(sealed(1), version=2), answer(version=2)
     )
     assert scene.queries() == [
-        "from=0&seen=-1&wait=20",
-        "from=1&seen=1&wait=20",
-        "from=2&seen=2&wait=20",
+        "from=0&seen=-1&wait=20&contract=3",
+        "from=1&seen=1&wait=20&contract=3",
+        "from=2&seen=2&wait=20&contract=3",
     ]
 
 
@@ -201,7 +201,7 @@ def test_client_that_answers_at_once_without_news_is_polled_with_pauses() -> Non
 
 
 def test_client_that_does_not_answer_is_polled_less_and_less_often() -> None:
-    times = after(300, FetchError("connection refused")).web.times_of("20")
+    times = after(300, FetchError("connection refused")).web.times_of("contract=3")
     pauses = [round(b - a, 3) for a, b in pairwise(times)]
     assert pauses[:4] == [0.5, 1.0, 2.0, 4.0]
     assert set(pauses[4:]) == {LONGEST_RETRY_SECONDS}

@@ -140,6 +140,7 @@ def _client(client: ClientStatus, sampling: str) -> html.FactList:
         "Client",
         ("Image", client.image),
         ("Image that ran", client.image_digest),
+        ("Release", client.release),
         (
             "Load engine",
             " ".join(
