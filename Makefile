@@ -105,6 +105,10 @@ test-long: .venv devcluster-up images test-experiments ## The longer proofs: exp
 	$(MAKE) --no-print-directory bench-runs bench-chaos bench-scale
 	$(MAKE) --no-print-directory bench-judge bench-proxy bench-shards bench-truth
 
+.PHONY: stranger
+stranger: .venv devcluster-up images ## A stranger's way: from the files of a release to a measured sweep, on a strict cluster (part of test-long)
+	$(PYTEST) tests/long/test_stranger.py
+
 # The tiny manifests of docs/experiments, and the two that belong to them.
 EXPERIMENTS := $(addprefix tests/long/test_,four_latencies.py profile.py disaggregated_vllm.py prompts_sent_again.py \
   packed_texts.py swept_experiments.py)

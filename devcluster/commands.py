@@ -14,6 +14,7 @@ from devcluster import (
     images,
     leader_worker_set,
     node,
+    registries,
     status,
     tools,
     up,
@@ -66,6 +67,8 @@ def _run(settings: Settings, typed: argparse.Namespace) -> int:
             images.remove(settings, typed.image)
         case "load-archive":
             images.load_archive(settings, typed.archive)
+        case "trust-registry":
+            registries.trust(settings, typed.address)
         case "save":
             images.save(settings, typed.image, typed.archive)
         case "status":
@@ -147,6 +150,10 @@ def _parser() -> argparse.ArgumentParser:
         "load-archive", help="give the images of an OCI archive to the cluster"
     )
     one.add_argument("archive", type=Path, metavar="FILE")
+    one = commands.add_parser(
+        "trust-registry", help="let the node pull from a registry over HTTP"
+    )
+    one.add_argument("address", metavar="HOST:PORT")
     one = commands.add_parser(
         "save", help="write an image that was built here as an OCI archive"
     )

@@ -152,6 +152,9 @@ address = {json.dumps(str(settings.socket))}
 sandbox_image = "{PAUSE_IMAGE}"
 restrict_oom_score_adj = true
 
+[{cri}.registry]
+config_path = {json.dumps(str(settings.registries))}
+
 [{cri}.cni]
 bin_dir = "/usr/lib/cni"
 conf_dir = {json.dumps(str(settings.directory / "cni" / "conf"))}

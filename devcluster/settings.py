@@ -62,6 +62,11 @@ class Settings:
         return self.directory / "containerd.sock"
 
     @property
+    def registries(self) -> Path:
+        """Return the folder of what containerd is told of registries, one folder each."""
+        return self.directory / "registries"
+
+    @property
     def kubeconfig(self) -> Path:
         return self.directory / "admin.kubeconfig"
 

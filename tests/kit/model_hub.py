@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 PORT = 8000
 API = re.compile(
@@ -220,15 +220,32 @@ def _entry(path: str, body: bytes) -> dict[str, Any]:
     }
 
 
+class ProxyHandler(Handler):
+    """An HTTP proxy to the hub: a request that names no host is none to a proxy."""
+
+    def parse_request(self) -> bool:
+        """Read a request, and leave of its URL what the hub is asked."""
+        if not super().parse_request():
+            return False
+        asked = urlsplit(self.path)
+        if not asked.netloc:
+            self.send_error(400, "this is a proxy")
+            return False
+        self.path = urlunsplit(("", "", asked.path, asked.query, ""))
+        return True
+
+
 @contextmanager
-def serving(shelf: Shelf) -> Iterator[str]:
+def serving(
+    shelf: Shelf, host: str = "127.0.0.1", *, kind: type[Handler] = Handler
+) -> Iterator[str]:
     """Serve these models while the context lasts; its value is the hub's address."""
-    handler = type("Of", (Handler,), {"shelf": shelf})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    handler = type("Of", (kind,), {"shelf": shelf})
+    server = ThreadingHTTPServer((host, 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
+        yield f"http://{host}:{server.server_address[1]}"
     finally:
         server.shutdown()
         server.server_close()

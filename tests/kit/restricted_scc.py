@@ -141,37 +141,96 @@ _RULES = {
 makes them."""
 
 
+_NEW_PODS = {
+    "apiGroups": [""],
+    "apiVersions": ["v1"],
+    "resources": ["pods"],
+    "operations": ["CREATE"],
+}
+
+
+def assigning_policy(name: str, namespace: str) -> list[Object]:
+    """Build the policy that gives pods a user and a group of volumes, as OpenShift does where they
+    name none, and its binding."""
+    given = f"runAsUser: {UIDS.start}, fsGroup: {UIDS.start}"
+    security = "Object.spec.securityContext"
+    applied = (
+        f"Object{{spec: Object.spec{{securityContext: {security}{{{given}}}}}}}"
+    )
+    spec = {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "matchConstraints": {"resourceRules": [_NEW_PODS]},
+        "matchConditions": [
+            {
+                "name": "names-no-user",
+                "expression": f"!has({_POD}) || !has({_POD}.runAsUser)",
+            }
+        ],
+        "mutations": [
+            {
+                "patchType": "ApplyConfiguration",
+                "applyConfiguration": {"expression": applied},
+            }
+        ],
+    }
+    return _with_binding("MutatingAdmissionPolicy", name, namespace, spec)
+
+
+def requiring_label(name: str, namespace: str, label: str) -> list[Object]:
+    """Build the policy that refuses pods without that label, and its binding."""
+    has = f"has(object.metadata.labels) && '{label}' in object.metadata.labels"
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [_NEW_PODS]},
+        "validations": [
+            {"expression": has, "message": f"pods need the label {label}"}
+        ],
+    }
+    return _with_binding(
+        "ValidatingAdmissionPolicy",
+        name,
+        namespace,
+        spec,
+        validationActions=["Deny"],
+    )
+
+
 def admission_policy(name: str, namespace: str) -> list[Object]:
     """Build the policy that does in this namespace what the constraints do, and its binding."""
-    group = "admissionregistration.k8s.io/v1"
-    rule = {
-        "apiGroups": [""],
-        "apiVersions": ["v1"],
-        "resources": ["pods"],
-        "operations": ["CREATE"],
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [_NEW_PODS]},
+        "validations": [
+            {"expression": cel, "message": f"restricted-v2: {what}"}
+            for what, cel in _RULES.items()
+        ],
     }
+    return _with_binding(
+        "ValidatingAdmissionPolicy",
+        name,
+        namespace,
+        spec,
+        validationActions=["Deny"],
+    )
+
+
+def _with_binding(
+    kind: str, name: str, namespace: str, spec: Object, **binding: Any
+) -> list[Object]:
+    """Build a policy and what binds it to one namespace."""
     chosen = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
-    policy = {
-        "apiVersion": group,
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": name},
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {"resourceRules": [rule]},
-            "validations": [
-                {"expression": cel, "message": f"restricted-v2: {what}"}
-                for what, cel in _RULES.items()
-            ],
-        },
+    bound = {
+        "policyName": name,
+        "matchResources": {"namespaceSelector": chosen},
+        **binding,
     }
-    binding = {
-        "apiVersion": group,
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": name},
-        "spec": {
-            "policyName": name,
-            "validationActions": ["Deny"],
-            "matchResources": {"namespaceSelector": chosen},
-        },
-    }
-    return [policy, binding]
+    return [
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": each,
+            "metadata": {"name": name},
+            "spec": body,
+        }
+        for each, body in ((kind, spec), (f"{kind}Binding", bound))
+    ]

@@ -3,59 +3,32 @@
 import os
 import subprocess
 import sys
-import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
-from e2e.conftest import in_a_namespace, install
+from e2e.conftest import ROOT, in_a_namespace
 from kit.image_archive import image_name
 from kit.installed import HOME, SELECTOR
-from kit.kubectl import Namespace, Object, command
+from kit.kubectl import Object, command
+from kit.release_files import IMAGES, VERSION, installed_command
 from kit.runs import condition, finished, simulated_run
-
-ROOT = Path(__file__).parents[2]
-VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-REGISTRY = "registry.invalid/benchrun"
-"""Where nothing can be pulled from: what runs came out of the archives."""
-IMAGES = {name: f"{REGISTRY}/{name}:{VERSION}" for name in ("operator", "client")}
 
 pytestmark = pytest.mark.timeout(3000)
 
 
 @pytest.fixture(scope="module")
-def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def dist(release: Path) -> Path:
     """The files of a release, its images loaded into the cluster."""
-    folder = tmp_path_factory.mktemp("release") / "dist"
-    words = ("release", f"DIST={folder}", f"RELEASE_REGISTRY={REGISTRY}")
-    command("make", f"--directory={ROOT}", *words, timeout_seconds=1200)
     for name in IMAGES:
-        archive = folder / f"{name}-{VERSION}.oci.tar"
+        archive = release / f"{name}-{VERSION}.oci.tar"
         assert image_name(archive) == IMAGES[name]
         subprocess.run(
             [sys.executable, "devcluster", "load-archive", archive],
             cwd=ROOT,
             check=True,
         )
-    return folder
-
-
-@pytest.fixture
-def cleared(operator: Namespace) -> Iterator[None]:
-    """A cluster without operator; the one from this checkout is back afterwards."""
-    uninstall()
-    try:
-        yield
-    finally:
-        install()
-
-
-def uninstall() -> None:
-    command(
-        *("helm", "uninstall", "benchrun", f"--namespace={HOME.name}"),
-        *("--no-hooks", "--ignore-not-found", "--wait"),
-    )
+    return release
 
 
 def measure_with_the_release() -> None:
@@ -101,10 +74,7 @@ def test_the_chart_installs_without_a_value_and_the_command_tells_both_versions(
         timeout_seconds=200,
     )
     measure_with_the_release()
-    (wheel,) = dist.glob("*.whl")
-    command(sys.executable, "-m", "venv", str(tmp_path / "venv"))
-    command(str(tmp_path / "venv/bin/pip"), "install", "--quiet", str(wheel))
-    told = command(str(tmp_path / "venv/bin/benchrun"), "--version")
+    told = command(str(installed_command(dist, tmp_path)), "--version")
     own, operator = told.splitlines()
     assert own == f"benchrun {VERSION}"
     assert operator.startswith(f"operator {VERSION} ")

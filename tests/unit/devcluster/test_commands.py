@@ -3,6 +3,7 @@
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,37 @@ def test_devices_are_both_there_and_free() -> None:
             "allocatable": {"nvidia.com/gpu": "8"},
         }
     }
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("10.198.0.254", "HOST:PORT"),
+        ("../etc:80", "HOST:PORT"),
+        ("10.198.0.254:5000", "no cluster"),
+    ],
+)
+def test_a_registry_is_trusted_by_host_and_port_in_a_cluster_that_is_there(
+    address: str,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("DEVCLUSTER_DIR", str(tmp_path))
+    assert commands.main(["trust-registry", address]) == 1
+    assert words in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_containerd_is_told_of_a_registry_is_in_a_folder_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DEVCLUSTER_DIR", str(tmp_path))
+    (tmp_path / settings.RECORD).write_text("{}")
+    assert commands.main(["trust-registry", "10.198.0.254:5000"]) == 0
+    text = (tmp_path / "registries/10.198.0.254:5000/hosts.toml").read_text()
+    read = tomllib.loads(text)
+    (host,) = read["host"]
+    assert host == read["server"] == "http://10.198.0.254:5000"
+    assert read["host"][host]["capabilities"] == ["pull", "resolve"]

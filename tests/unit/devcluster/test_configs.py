@@ -87,6 +87,7 @@ def test_containerd_keeps_to_the_state_directory() -> None:
     )
     assert cri["sandbox_image"] == "localhost/pause:dev"
     assert cri["restrict_oom_score_adj"] is True
+    assert cri["registry"]["config_path"] == "/state/registries"
     assert cri["cni"]["conf_dir"] == "/state/cni/conf"
     assert (
         cri["containerd"]["runtimes"]["runc"]["base_runtime_spec"]
