@@ -95,6 +95,7 @@ test-long: .venv devcluster-up images test-experiments ## The longer proofs: exp
 	$(PYTEST) tests/devcluster
 	$(PYTEST) tests/client
 	$(DEVCLUSTER) lws
+	$(DEVCLUSTER) argocd
 	$(PYTEST) tests/long $(EXPERIMENTS:%=--ignore=%)
 	helm uninstall benchrun --namespace benchrun-system --ignore-not-found --no-hooks --wait
 	$(PYTEST) $(LONG_CLUSTER)
@@ -146,9 +147,9 @@ test-unit: .venv ## Pure tests, on all cores
 	$(PYTEST) --numprocesses=auto tests/unit
 
 .PHONY: test-chart
-test-chart: .venv ## The Helm chart, rendered and checked
+test-chart: .venv ## The Helm chart, rendered and checked; every status, read as GitOps tools do
 	$(DEVCLUSTER) tools
-	$(PYTEST) tests/chart
+	$(PYTEST) tests/chart tests/gitops
 
 .PHONY: test-cluster
 test-cluster: .venv ## Against a real API server

@@ -59,6 +59,8 @@ def _run(settings: Settings, typed: argparse.Namespace) -> int:
             vllm_cpu.make(settings)
         case "lws":
             leader_worker_set.install(settings)
+        case "argocd":
+            tools.make_argocd_health(settings)
         case "build":
             images.build(settings, _build(typed))
         case "load":
@@ -129,6 +131,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands.add_parser(
         "lws", help="install LeaderWorkerSet, which servers on several nodes need"
+    )
+    commands.add_parser(
+        "argocd", help="build Argo CD's engine for health scripts, for test-long"
     )
     one = commands.add_parser(
         "build", help="build an image, and load it if the cluster is up"

@@ -10,6 +10,7 @@ twin. Their names differ between releases, so they are read from the release its
 import json
 import re
 import tempfile
+from hashlib import sha256
 from pathlib import Path
 
 from devcluster.reporting import DevclusterError, say
@@ -21,6 +22,8 @@ PROMTOOL = Path(__file__).parent / "promtool"
 PROMETHEUS = "github.com/prometheus/prometheus"
 ACTIONLINT = Path(__file__).parent / "actionlint"
 ACTIONLINT_MODULE = "github.com/rhysd/actionlint"
+GITOPS = Path(__file__).parent / "gitops"
+ARGO_CD = Path(__file__).parent / "argocd"
 LWS = Path(__file__).parent / "lws"
 LEADER_WORKER_SET = "sigs.k8s.io/lws"
 
@@ -38,6 +41,13 @@ def required_version(go_mod: str, module: str) -> str:
             f"go.mod requires no {module}; restore the file from git"
         )
     return found[1]
+
+
+def digest(folder: Path) -> str:
+    """Return a short digest of a program of our own: of its sources and its modules."""
+    sources = sorted((*folder.glob("*.go"), *folder.glob("go.*")))
+    texts = (source.read_bytes() for source in sources)
+    return sha256(b"\0".join(texts)).hexdigest()[:12]
 
 
 def source_folder(folder: Path, module: str) -> Path:

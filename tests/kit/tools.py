@@ -1,4 +1,4 @@
-"""Programs that `python3 devcluster tools` makes, for tests without a cluster."""
+"""Programs that devcluster makes, for tests without a cluster."""
 
 import os
 import shutil
@@ -7,12 +7,21 @@ from pathlib import Path
 
 import pytest
 
+_MADE_BY = {"argocd-health": "argocd"}
+"""The commands of programs that `tools` leaves out."""
 
-def tool(name: str, *arguments: str | Path, folder: Path | None = None) -> str:
-    """What such a program says. Fails the test when it finds something wrong."""
+
+def tool(
+    name: str,
+    *arguments: str | Path,
+    folder: Path | None = None,
+    text: str | None = None,
+) -> str:
+    """What such a program says, given `text`. Fails the test when it finds something wrong."""
     done = subprocess.run(
         [_program(name), *map(str, arguments)],
         cwd=folder,
+        input=text,
         capture_output=True,
         text=True,
         timeout=60,
@@ -31,6 +40,6 @@ def _program(name: str) -> str:
     if program is None:
         pytest.fail(
             f"{name} is needed, and neither on PATH nor in {devcluster / 'bin'}: python3 "
-            "devcluster tools"
+            f"devcluster {_MADE_BY.get(name, 'tools')}"
         )
     return program

@@ -1,5 +1,5 @@
-"""Every manifest on the page of recipes is one that its API takes, and the page's table of GPUs is
-the code's."""
+"""Every manifest on the pages of recipes and GitOps is one that its API takes, and the table of GPUs
+is the code's."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,14 +11,17 @@ import pytest
 import yaml
 from benchrun.api import BenchmarkRunSpec, Dataset, DatasetFile, Workload, is_gpu
 from benchrun.api.sweep import KIND as SWEEP, BenchmarkSweepSpec
-from benchrun.decide import PhaseStep, condition_table
 from benchrun.names import API_VERSION, KIND, MAX_RUN_NAME
 from pydantic import BaseModel
 
-PAGE = (Path(__file__).parents[3] / "docs" / "recipes.md").read_text()
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "recipes.md").read_text()
+GITOPS = (DOCS / "gitops.md").read_text()
 OBJECTS: list[dict[str, Any]] = [
     body
-    for block in re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    for block in re.findall(
+        r"^```yaml\n(.*?)^```", PAGE + GITOPS, re.MULTILINE | re.DOTALL
+    )
     for body in yaml.load_all(block, yaml.CSafeLoader)
 ]
 NESTED = [
@@ -89,21 +92,9 @@ def test_its_table_of_gpus_is_what_counts_as_one() -> None:
     assert {name: is_gpu(name) for name in described} == described
 
 
-def test_argo_cd_health_checks_read_existing_conditions() -> None:
-    (script,) = re.findall(r"^```lua\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    read = set(re.findall(r'is_true\("(\w+)"\)', script))
-    run = condition_table.going_on(
-        PhaseStep("Running", "Measuring", ""), has_objectives=False, gate=None
-    )
-    sweep = condition_table.sweep_going_on("Measuring", "", power="")
-    assert read == {"Stalled", "Ready", "Reconciling"}
-    for rows in (run, sweep):
-        assert read <= {type_ for type_, *_ in rows}
-
-
 # Every manifest on the page of datasets is one that the operator takes, and every dataset has one.
 
-DATASETS = (Path(__file__).parents[3] / "docs" / "datasets.md").read_text()
+DATASETS = (DOCS / "datasets.md").read_text()
 BLOCKS = re.findall(r"^```yaml\n(.*?)^```", DATASETS, re.MULTILINE | re.DOTALL)
 WORKLOADS = [
     entry
@@ -188,4 +179,4 @@ def test_other_objects_are_kubernetes_own(body: dict[str, Any]) -> None:
 
 def test_the_pages_that_spell_out_runs_are_read() -> None:
     pages = {name.partition(":")[0] for name in OF_US}
-    assert {"README.md", "docs/tutorial.md", "docs/recipes.md"} <= pages
+    assert {"README.md", "docs/tutorial.md", "docs/gitops.md"} <= pages
