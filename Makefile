@@ -204,9 +204,9 @@ format: .venv ## Format the code
 .PHONY: lock
 lock: ## Resolve the dependencies anew into requirements/
 	uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11 \
-	  --extra operator --extra dev pyproject.toml -o requirements/dev.txt
+	  --extra operator --extra archive --extra dev pyproject.toml -o requirements/dev.txt
 	uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11 \
-	  --extra operator pyproject.toml -o requirements/operator.txt
+	  --extra operator --extra archive pyproject.toml -o requirements/operator.txt
 	uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11 \
 	  --group fuzz -o requirements/fuzz.txt
 	uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11 \

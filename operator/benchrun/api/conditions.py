@@ -23,6 +23,7 @@ ConditionType = Literal[
     "Ready",
     "Reconciling",
     "Stalled",
+    "Archived",
 ]
 
 
@@ -90,6 +91,7 @@ class Reason:
     ONE_SERVER_A_SIDE = "OneServerASide"
     INCONCLUSIVE = "Inconclusive"
     UNDERPOWERED = "Underpowered"
+    WRITTEN = "Written"
     # how it ended badly: the spec
     INVALID_SPEC = "InvalidSpec"
     CONFLICT = "Conflict"

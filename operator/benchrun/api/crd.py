@@ -453,6 +453,11 @@ RUN = Definition(
             "Version of the server, as it reports it.",
         ),
         ("GPU", ".status.servers[0].gpu", "GPU model."),
+        (
+            "Archived",
+            '.status.conditions[?(@.type=="Archived")].status',
+            "Whether the run is in an archive outside the cluster.",
+        ),
         ("Message", ".status.message", "What the run waits for, or why it ended."),
     ),
 )

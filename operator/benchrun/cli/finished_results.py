@@ -24,6 +24,7 @@ from benchrun.api import (
 )
 from benchrun.api.sweep import KIND, BenchmarkSweepStatus, essence
 from benchrun.cli import (
+    archives,
     cluster,
     console_tables,
     errors,
@@ -55,10 +56,10 @@ def add_file_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     source = (
         "read the run from this file instead of the cluster: its result document "
-        "(benchrun export NAME --format result), or the output of kubectl get bmr "
-        "NAME -o yaml"
+        "(benchrun export NAME --format result), its archive (a folder, s3://... or "
+        "gs://...), or the output of kubectl get bmr NAME -o yaml"
     )
-    add("-f", "--file", type=Path, metavar="FILE", help=source)
+    add("-f", "--file", type=archives.source, metavar="FILE", help=source)
     roles = ",".join((names.ROLE_RESULT, names.ROLE_STAGE, names.ROLE_TIMELINE))
     records = (
         "with -f: file or folder with the ConfigMaps of the run (kubectl get cm -l "
@@ -90,17 +91,28 @@ def named_run(options: argparse.Namespace) -> NamedRun:
     return runs[name]
 
 
-def runs_in(file: Path) -> dict[str, NamedRun]:
-    """Return the runs of a file by name: from a result document or from Kubernetes objects.
+def runs_in(file: archives.Source) -> dict[str, NamedRun]:
+    """Return the runs of a file by name.
 
-    Raises CommandError if there are none.
+    The file has a result document or Kubernetes objects, or is the archive of a run. Raises
+    CommandError if there are none.
     """
-    document = result_documents.document_in(file)
+    archive = archives.archive_at(file)
+    if archive is not None:
+        return _run_in(archive)
+    path = Path(file)
+    document = result_documents.document_in(path)
     if document is not None:
         return {
             document.run.name: NamedRun(result_documents.run_of(document), document)
         }
-    return {run.name: NamedRun(run) for run in manifests.runs_in(file)}
+    return {run.name: NamedRun(run) for run in manifests.runs_in(path)}
+
+
+def _run_in(archive: archives.Archive) -> dict[str, NamedRun]:
+    run = view_builders.labelled_run_of(archive.body())
+    whole = with_document(NamedRun(run), in_archive(archive))
+    return {run.name: NamedRun(run, whole.document)}
 
 
 def reported(named: NamedRun, options: argparse.Namespace) -> Reported:
@@ -125,7 +137,8 @@ def _config_maps(options: argparse.Namespace) -> FindConfigMap | None:
             raise errors.CommandError("--records needs -f FILE")
         return in_cluster(cluster.kubectl_of(options))
     if options.records is None:
-        return None
+        archive = archives.archive_at(options.file)
+        return None if archive is None else in_archive(archive)
     known = {
         view_builders.child_of("ConfigMap", body).name: body
         for body in manifests.config_maps_in(options.records)
@@ -137,6 +150,11 @@ def _config_maps(options: argparse.Namespace) -> FindConfigMap | None:
         return known[name]
 
     return find
+
+
+def in_archive(archive: archives.Archive) -> FindConfigMap:
+    """Return a function that finds ConfigMaps in the archive of their run."""
+    return lambda run, name: archive.config_map(name)
 
 
 def in_cluster(kubectl: cluster.Kubectl) -> FindConfigMap:
@@ -203,13 +221,15 @@ class Records(NamedTuple):
 def stored_records(run: views.Run, options: argparse.Namespace) -> Records:
     """Return what a run has stored of its measurement, from the source that the options name.
 
-    For a run from a file, records are read only from --records, because the cluster may be another
-    one. Raises CommandError.
+    For a run from a file, records are read only from --records or its archive, because the cluster
+    may be another one. Raises CommandError.
     """
     if options.file is None:
-        bodies: Sequence[raw.Object] = cluster.kubectl_of(options).stored(run.uid)
+        bodies: Iterable[raw.Object] = cluster.kubectl_of(options).stored(run.uid)
     elif options.records is not None:
         bodies = manifests.config_maps_in(options.records)
+    elif (archive := archives.archive_at(options.file)) is not None:
+        bodies = archive.config_maps()
     else:
         bodies = ()
     return Records(*_measurement(bodies, run_uid=run.uid))
@@ -348,6 +368,10 @@ def named_sweep(
     `no_run` is the error that there is no run of that name.
     """
     if options.file is not None:
+        if archives.archive_at(options.file) is not None:
+            raise no_run or errors.CommandError(
+                f"{options.file} is the archive of a run, not of a sweep"
+            )
         sweeps = [
             body
             for body in manifests.objects_in(options.file)

@@ -384,8 +384,16 @@ def kept(stored: Iterable[Child], *, result: str | None) -> tuple[Child, ...]:
     return (*document, *timeline, *_that_fit(ordered, names.ROLE_STAGE, room))
 
 
+def awaits_archive(facts: Facts) -> bool:
+    """Return whether a finished run is to be kept whole until it is archived."""
+    archived = raw.condition(facts.run.status, "Archived")
+    return facts.context.archive and archived.get("status") != "True"
+
+
 def to_prune(state: Possessions) -> tuple[Ref, ...]:
     """Return the ConfigMaps that a finished run does not keep, the last of each kind first."""
+    if awaits_archive(state.facts):
+        return ()
     children = {c.name: c for c in _result_objects(state) if not c.deleting}
     document = raw.mapping(state.facts.run.status.get("resultDocument"))
     result = raw.text(document.get("configMap")) or None

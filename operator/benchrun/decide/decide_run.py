@@ -627,6 +627,7 @@ def rests(facts: Facts) -> bool:
 def _after_finish(state: Possessions) -> Decision:
     """Decide on a finished run: clean up, keep what fits, wait for the TTL, note the generation.
 
+    A run that waits for its archive is looked at again when it is marked: that changes its status.
     A finished run never restarts. Only the TTL is read from its spec, since memory does not keep
     the rest.
     """
@@ -655,7 +656,7 @@ def _after_finish(state: Possessions) -> Decision:
         if leaves_by_itself
         else (*servers_and_records, *client),
         forget=True,
-        delete_run=expired,
+        delete_run=expired and not create_and_release.awaits_archive(state.facts),
         requeue_after_seconds=min(waits, default=None),
     )
 

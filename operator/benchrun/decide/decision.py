@@ -384,6 +384,8 @@ class Context:
     ] = ()  # further NetworkPolicy peers that may connect to servers
     run_defaults: RunDefaults = NO_DEFAULTS
     """The platform's defaults, for runs whose plan is not made yet."""
+    archive: bool = False
+    """Whether ended runs are archived: what is not yet is then kept, whatever its TTL says."""
 
 
 @dataclass(frozen=True, slots=True)

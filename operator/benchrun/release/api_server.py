@@ -1,4 +1,4 @@
-"""Requests of `release` to the API server, none of which raises an exception.
+"""Requests of `release` and `archive` to the API server, none of which raises an exception.
 
 Lists are read in such a way that the objects of one namespace can't keep others from being read.
 """
@@ -25,6 +25,9 @@ Codes = tuple[int, ...]
 QueryParameters = dict[str, str]
 JSON = "application/json"
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+# the columns of `kubectl get`, and metadata
+TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
+PATCH_TYPE = "application/merge-patch+json"
 CHUNK_BYTES = 65_536
 # most chunks of a page, 10 MiB; parsed, it takes twelve times as much
 MAX_CHUNKS = 160
@@ -67,9 +70,9 @@ class Api:
     """Time of the last answer by the API server's clock, as Unix seconds; 0 if no answer had a
     time."""
 
-    def __init__(self, lists: int) -> None:
+    def __init__(self, lists: int, seconds: float | None = None) -> None:
         self._lists = lists
-        self._until = monotonic() + LISTS_SECONDS
+        self._until = monotonic() + (LISTS_SECONDS if seconds is None else seconds)
         self._found = Configuration()
         load = (
             load_incluster_config
@@ -119,6 +122,7 @@ class Api:
             )
             headers = {"Accept": accept, "Accept-Encoding": "identity"}
             headers |= {"Authorization": token} if token else {}
+            headers |= {"Content-Type": PATCH_TYPE} if method == "PATCH" else {}
             with (
                 httpx.stream(
                     method,
@@ -245,11 +249,24 @@ class Api:
                 self.failures = failures  # the object may have been too large
                 continue
             limit = min(2 * limit, PAGE)
-            yield [mapping(item) for item in listing(page.get("items"))]
+            yield _items(page)
             token = str(mapping(page.get("metadata")).get("continue") or "")
             if not token:
                 return
         self.fail(f"GET {path}: only a part of the list could be read in time")
+
+
+def _items(page: Json) -> list[Json]:
+    """Return the objects of a page; of a table their metadata, and `cells` by column."""
+    if "rows" not in page:
+        return [mapping(item) for item in listing(page.get("items"))]
+    defined = map(mapping, listing(page.get("columnDefinitions")))
+    columns = [str(each.get("name")) for each in defined]
+    return [
+        mapping(row.get("object"))
+        | {"cells": dict(zip(columns, listing(row.get("cells")), strict=False))}
+        for row in map(mapping, listing(page["rows"]))
+    ]
 
 
 def _namespace_of(item: Json) -> str:

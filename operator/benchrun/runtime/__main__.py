@@ -6,7 +6,7 @@ from importlib.util import module_from_spec
 
 
 def main() -> int:
-    """Run the operator, or `release`, and return its exit status.
+    """Run the operator, `release` or `archive`, and return its exit status.
 
     Only the chosen one is imported, so that an import error of one does not break the other.
     """
@@ -14,6 +14,10 @@ def main() -> int:
         from benchrun.release.main import main as release
 
         return release(sys.argv[2:])
+    if sys.argv[1:2] == ["archive"]:
+        from benchrun.archive.main import main as archive
+
+        return archive(sys.argv[2:])
     _import_only_used_modules_of_kubernetes()
     from benchrun.runtime.main import main as operate
 

@@ -193,7 +193,7 @@ def serving(cluster: Cluster) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(text)
 
-        do_GET = do_POST = do_PUT = do_DELETE = _do  # noqa: N815
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _do  # noqa: N815
 
         def log_message(self, format: str, *args: object) -> None:
             return

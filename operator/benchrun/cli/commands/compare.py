@@ -6,7 +6,6 @@ Runs are read from the cluster or from files.
 import argparse
 import json
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import get_args
 
 from rich.console import Console
@@ -18,6 +17,7 @@ from benchrun.api import (
     ComparedMetric,
 )
 from benchrun.cli import (
+    archives,
     cluster,
     console_tables,
     errors,
@@ -79,7 +79,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "-f",
         "--file",
         action="append",
-        type=Path,
+        type=archives.source,
         default=[],
         metavar="FILE",
         help=source,
@@ -171,7 +171,7 @@ def _in_cluster(kubectl: cluster.Kubectl) -> Callable[[str], Reported]:
     return find
 
 
-def _in_files(paths: Sequence[Path]) -> Callable[[str], Reported]:
+def _in_files(paths: Sequence[archives.Source]) -> Callable[[str], Reported]:
     known: dict[str, NamedRun] = {}
     for path in paths:
         for name, named in finished_results.runs_in(path).items():

@@ -1,0 +1,94 @@
+"""Where archives are: a folder, S3 or Google Cloud Storage, through obstore.
+
+Credentials come from the environment and from the workload's identity alone. Importing this needs
+the extra `archive`.
+"""
+
+import re
+from datetime import timedelta
+from typing import Final
+from urllib.parse import urlsplit
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import GCSStore, LocalStore, ObjectStore, S3Store
+
+from benchrun.archive.contents import StoreError
+
+ATTEMPT_SECONDS = 30
+RETRY_SECONDS = 60
+"""Seconds after which a request is not tried again."""
+_MAX_ERROR_CHARS = 300
+_CODE = re.compile("<Code>([A-Za-z]{1,80})</Code>")
+FORMS: Final = "an absolute path, s3://BUCKET/PREFIX or gs://BUCKET/PREFIX"
+
+
+class BadPlace(ValueError):
+    """A place of archives is not written as one; the text says what it must be."""
+
+
+class Store:
+    """Files below one place, by path."""
+
+    def __init__(self, place: str) -> None:
+        """Raises BadPlace, or StoreError if the place can't be used."""
+        self.place = place.rstrip("/")
+        try:
+            self._store = _opened(self.place)
+        except (BaseError, OSError) as error:
+            raise StoreError(f"{self.place}: {_in_short(error)}") from error
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a file, whole or not at all; one of that path is replaced. Raises StoreError."""
+        try:
+            obstore.put(self._store, path, data, use_multipart=False)
+        except (BaseError, OSError, ValueError) as error:
+            raise StoreError(f"{self.place}/{path}: {_in_short(error)}") from error
+
+    def get(self, path: str, most: int) -> bytes:
+        """Return a file of at most `most` bytes. Raises StoreError or FileNotFoundError."""
+        try:
+            found = obstore.get(self._store, path)
+            if found.meta["size"] > most:
+                raise StoreError(
+                    f"{self.place}/{path} has {found.meta['size']} bytes, not at most {most}"
+                )
+            return bytes(found.bytes())
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{self.place}/{path}") from None
+        except (BaseError, OSError, ValueError) as error:
+            raise StoreError(f"{self.place}/{path}: {_in_short(error)}") from error
+
+
+def _opened(place: str) -> ObjectStore:
+    parts = urlsplit(place)
+    if parts.scheme == "" and place.startswith("/"):
+        return LocalStore(place, mkdir=True)
+    # A key in the address would be seen by everybody who may read the pod.
+    is_plain = not (
+        parts.username or parts.password or parts.query or parts.fragment
+    )
+    if parts.scheme not in ("s3", "gs") or not parts.netloc or not is_plain:
+        raise BadPlace(
+            f"must be {FORMS}, without credentials: these come from the environment"
+        )
+    return (S3Store if parts.scheme == "s3" else GCSStore)(
+        parts.netloc,
+        prefix=parts.path.strip("/") or None,
+        client_options={"timeout": timedelta(seconds=ATTEMPT_SECONDS)},
+        retry_config={
+            "max_retries": 5,
+            "retry_timeout": timedelta(seconds=RETRY_SECONDS),
+        },
+    )
+
+
+def _in_short(error: Exception) -> str:
+    """Return an error on one line, of a storage's answer only its code.
+
+    The answer can hold the request as it was signed.
+    """
+    text = str(error)
+    code = _CODE.search(text)
+    line = text.partition("\n")[0].partition("<")[0].strip()
+    return line[:_MAX_ERROR_CHARS] + (f" {code[1]}" if code else "")

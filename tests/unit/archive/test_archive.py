@@ -1,0 +1,341 @@
+"""The archiver against a cluster over HTTP, and into a folder through the real obstore."""
+
+import copy
+import gzip
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchrun.archive import contents, main as archiver
+from benchrun.archive.contents import ArchivedRun, BadArchive
+from benchrun.archive.store import BadPlace, Store
+from benchrun.observe import child_of
+from unit.archive.cluster import ClusterWithRuns, archived
+from unit.archive.conftest import Archive
+from unit.cli.finished_runs import UID, finished_run
+from unit.release.api_server import Json
+
+RUN = finished_run()
+FOLDER = f"lab/judged-{UID}"
+STATUS = "/apis/benchrun.dev/v1alpha1/namespaces/lab/benchmarkruns"
+
+
+def another(name: str, namespace: str = "lab", **status: Any) -> Json:
+    """A run of another name, without records."""
+    body = copy.deepcopy(RUN.body)
+    body["metadata"] |= {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
+    body["status"].pop("resultDocument")
+    body["status"] |= status
+    return body
+
+
+def files(place: Path) -> dict[str, bytes]:
+    """All files below a folder, by path."""
+    found = (each for each in place.rglob("*") if each.is_file())
+    return {str(each.relative_to(place)): each.read_bytes() for each in found}
+
+
+def opened(folder: Path) -> ArchivedRun:
+    return ArchivedRun(lambda name, most: (folder / name).read_bytes()[: most + 1])
+
+
+def test_an_ended_run_is_written_whole_and_marked(
+    cluster: ClusterWithRuns, archive: Archive, place: Path
+) -> None:
+    run = cluster.add_run(RUN.body, RUN.config_maps)
+    assert archive() == 0
+    found = opened(place / FOLDER)
+    body = found.body()
+    assert body["spec"] == RUN.body["spec"]
+    assert body["status"] == RUN.body["status"]
+    data = {m["metadata"]["name"]: m["binaryData"] for m in RUN.config_maps}
+    kept = {
+        child_of("ConfigMap", m).name: m["binaryData"] for m in found.config_maps()
+    }
+    assert kept == data
+    mark = archived(run)
+    assert (mark["status"], mark["reason"]) == ("True", "Written")
+    index = (place / FOLDER / "index.json").read_bytes()
+    assert hashlib.sha256(index).hexdigest() in mark["message"]
+    assert str(place / FOLDER) in mark["message"]
+
+
+def test_each_file_is_called_by_its_digest_and_the_document_by_the_status(
+    cluster: ClusterWithRuns, archive: Archive, place: Path
+) -> None:
+    cluster.add_run(RUN.body, RUN.config_maps)
+    archive()
+    found = files(place / FOLDER)
+    found.pop("index.json")
+    assert (
+        len(found) == 10
+    )  # four stages, each with its timeline; document; manifest
+    for name, data in found.items():
+        assert name.partition(".")[0] == hashlib.sha256(data).hexdigest()
+    ref = RUN.body["status"]["resultDocument"]
+    document = json.loads(gzip.decompress(found[f"{ref['sha256']}.json.gz"]))
+    assert document["schema"] == "benchrun.result/1"
+
+
+def test_written_twice_it_is_the_same_and_a_marked_run_is_left_alone(
+    cluster: ClusterWithRuns, archive: Archive, place: Path
+) -> None:
+    run = cluster.add_run(RUN.body, RUN.config_maps)
+    archive()
+    before = files(place)
+    marks = run["status"]["conditions"]
+    run["status"]["conditions"] = [c for c in marks if c["type"] != "Archived"]
+    cluster.now = 1_900_000_000
+    assert archive() == 0
+    assert files(place) == before
+    assert cluster.written == 2
+    calls = len(cluster.calls)
+    assert archive() == 0
+    assert len(cluster.calls) == calls + 1  # the list
+    assert cluster.written == 2
+
+
+def test_the_index_comes_last_and_half_an_archive_is_none(
+    cluster: ClusterWithRuns,
+    archive: Archive,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = cluster.add_run(RUN.body, RUN.config_maps)
+    order: list[str] = []
+    whole = Store.put
+
+    def put(self: Store, path: str, data: bytes) -> None:
+        order.append(path)
+        if len(order) == 10:
+            raise contents.StoreError("the disk is full")
+        whole(self, path, data)
+
+    monkeypatch.setattr(Store, "put", put)
+    assert archive() == 1
+    assert archived(run) == {}
+    with pytest.raises(FileNotFoundError):
+        opened(place / FOLDER)
+    order.clear()
+    order.extend(["counted"] * 10)
+    assert archive() == 0
+    assert order[-1] == f"{FOLDER}/index.json"
+    assert opened(place / FOLDER).body()["metadata"]["name"] == "judged"
+
+
+def test_a_run_that_goes_on_is_not_archived(
+    cluster: ClusterWithRuns, archive: Archive, place: Path
+) -> None:
+    cluster.add_run(another("on", conditions=[]))
+    assert archive() == 0
+    assert files(place) == {}
+
+
+def test_what_is_only_of_the_cluster_or_of_tools_is_left_out(
+    cluster: ClusterWithRuns, archive: Archive, place: Path
+) -> None:
+    body = copy.deepcopy(RUN.body)
+    body["metadata"]["managedFields"] = [{"manager": "kubectl"}]
+    body["metadata"]["annotations"] = {
+        "kubectl.kubernetes.io/last-applied-configuration": '{"env": "secret"}',
+        "team": "serving",
+    }
+    cluster.add_run(body, RUN.config_maps)
+    archive()
+    metadata = opened(place / FOLDER).body()["metadata"]
+    assert metadata["annotations"] == {"team": "serving"}
+    assert metadata.keys() == {
+        "annotations",
+        "creationTimestamp",
+        "generation",
+        "name",
+        "namespace",
+        "uid",
+    }
+
+
+def test_another_runs_records_and_foreign_keys_stay_out(
+    cluster: ClusterWithRuns, archive: Archive, place: Path
+) -> None:
+    theirs = copy.deepcopy(RUN.config_maps[0])
+    theirs["metadata"]["name"] += "x"
+    older = copy.deepcopy(RUN.config_maps[-1])
+    older["metadata"]["name"] = older["metadata"]["name"][:-6] + "000000"
+    mixed = copy.deepcopy(RUN.config_maps[1])
+    mixed["binaryData"]["passwd"] = "c2VjcmV0"
+    mixed["metadata"]["labels"]["team"] = "serving"
+    rest = [RUN.config_maps[0], mixed, *RUN.config_maps[2:]]
+    cluster.add_run(RUN.body, (*rest, theirs, older))
+    assert archive() == 0
+    kept = opened(place / FOLDER).index.config_maps
+    assert {each.name for each in kept} == {
+        each["metadata"]["name"] for each in RUN.config_maps
+    }
+    assert all("passwd" not in each.files for each in kept)
+    assert all("team" not in each.labels for each in kept)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        {"binaryData": {"record.json.gz": "not base64!"}},
+        {"binaryData": {"record.json.gz": "AAAA" * 2_000_000}},
+    ],
+    ids=["unreadable", "large"],
+)
+def test_a_run_that_can_t_be_archived_stops_no_other(
+    cluster: ClusterWithRuns,
+    archive: Archive,
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+    spoil: Json,
+) -> None:
+    bad = cluster.add_run(RUN.body, (RUN.config_maps[0] | spoil,))
+    good = cluster.add_run(another("good"))
+    assert archive() == 1
+    assert archived(bad) == {}
+    assert archived(good)["status"] == "True"
+    assert "lab/judged" in capsys.readouterr().out
+    assert not (place / FOLDER / "index.json").exists()
+
+
+def test_a_run_of_too_many_bytes_is_refused(
+    cluster: ClusterWithRuns, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contents, "MAX_RUN_BYTES", 1000)
+    run = cluster.add_run(RUN.body, RUN.config_maps)
+    assert archive() == 1
+    assert archived(run) == {}
+
+
+@pytest.mark.parametrize("verb", ["GET", "PATCH"])
+def test_what_the_api_server_refuses_fails_and_is_tried_again(
+    cluster: ClusterWithRuns, archive: Archive, verb: str
+) -> None:
+    run = cluster.add_run(RUN.body, RUN.config_maps)
+    first = RUN.config_maps[0]["metadata"]["name"]
+    reads = f"/api/v1/namespaces/lab/configmaps/{first}"
+    cluster.refused[verb, reads if verb == "GET" else STATUS] = 403
+    assert archive() == 1
+    assert archived(run) == {}
+    cluster.refused.clear()
+    assert archive() == 0
+    assert archived(run)["status"] == "True"
+
+
+def test_a_run_that_was_changed_meanwhile_is_not_marked(
+    cluster: ClusterWithRuns, archive: Archive
+) -> None:
+    run = cluster.add_run(RUN.body, RUN.config_maps)
+    cluster.refused["PATCH", STATUS] = 409
+    assert archive() == 0
+    assert archived(run) == {}
+
+
+def test_namespaces_take_turns_the_oldest_first(
+    cluster: ClusterWithRuns, archive: Archive
+) -> None:
+    for name, namespace, day in (
+        ("a2", "a", "28"),
+        ("a1", "a", "27"),
+        ("a3", "a", "29"),
+        ("b1", "b", "30"),
+    ):
+        body = another(name, namespace)
+        body["metadata"]["creationTimestamp"] = f"2026-11-{day}T10:00:00Z"
+        cluster.add_run(body)
+    archive()
+    marks = [
+        path.split("/")[-2] for verb, path, _ in cluster.calls if verb == "PATCH"
+    ]
+    assert marks == ["a1", "b1", "a2", "a3"]
+
+
+def test_only_the_watched_namespaces_are_read(
+    cluster: ClusterWithRuns, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = cluster.add_run(another("here", "a"))
+    there = cluster.add_run(another("there", "b"))
+    monkeypatch.setenv("BENCHRUN_NAMESPACES", "a")
+    assert archive() == 0
+    assert (archived(here) != {}, archived(there) != {}) == (True, False)
+
+
+def test_a_storage_that_fails_is_not_tried_for_every_run(
+    cluster: ClusterWithRuns, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = []
+
+    def put(self: Store, path: str, data: bytes) -> None:
+        tries.append(path)
+        raise contents.StoreError("no bucket")
+
+    monkeypatch.setattr(Store, "put", put)
+    for number in range(10):
+        cluster.add_run(another(f"run-{number}"))
+    assert archive() == 1
+    assert len(tries) == archiver.MAX_STORE_FAILURES
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "",
+        "relative/path",
+        "http://host/bucket",
+        "s3://",
+        "s3://key:secret@bucket/prefix",
+        "s3://bucket/prefix?key=secret",
+    ],
+)
+def test_a_place_that_is_none_or_has_credentials_is_refused(place: str) -> None:
+    with pytest.raises(BadPlace) as refused:
+        Store(place)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_name_that_leads_elsewhere_has_no_folder() -> None:
+    body = another("good")
+    body["metadata"]["name"] = "../../etc"
+    with pytest.raises(ValueError, match="no place"):
+        contents.folder_of(body)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        b"",
+        b"[]",
+        b'{"schema":"benchrun.archive/2"}',
+        b'{"schema":"benchrun.archive/1","run":{}}',
+        b'{"schema":"benchrun.archive/1","run":{"namespace":"a","name":"b","uid":"c",'
+        b'"manifest":{"sha256":"../../../../etc/passwd","suffix":".json","bytes":1}}}',
+    ],
+)
+def test_a_bad_index_is_refused(index: bytes) -> None:
+    with pytest.raises(BadArchive):
+        contents.read_index(index)
+
+
+@pytest.mark.parametrize("change", ["shorter", "longer", "other", "gone"])
+def test_a_file_that_was_changed_is_refused(
+    cluster: ClusterWithRuns, archive: Archive, place: Path, change: str
+) -> None:
+    cluster.add_run(RUN.body, RUN.config_maps)
+    archive()
+    found = opened(place / FOLDER)
+    file = place / FOLDER / found.index.run.manifest.name
+    data = file.read_bytes()
+    spoilt = {
+        "shorter": data[:-1],
+        "longer": data + b" ",
+        "other": data[:-1] + b" ",
+    }
+    if change in spoilt:
+        file.write_bytes(spoilt[change])
+    else:
+        file.unlink()
+    with pytest.raises(BadArchive, match=file.name):
+        found.body()
