@@ -6,6 +6,7 @@ this package import from each other.
 
 from benchrun.api.base import (
     VALIDATIONS,
+    NameOrNone,
     Rule,
     SpecModel,
     Unique,
@@ -285,6 +286,7 @@ __all__ = [
     "Model",
     "ModelSource",
     "ModelStatus",
+    "NameOrNone",
     "Objective",
     "ObjectiveResult",
     "Outcome",

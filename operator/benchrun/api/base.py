@@ -305,6 +305,10 @@ ObjectName = Annotated[
         min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
     ),
 ]
+NameOrNone = Annotated[
+    str, Field(max_length=253, pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$")
+]
+"""Name of an object; empty: none, also where the platform has a default."""
 Key = Annotated[
     str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")
 ]

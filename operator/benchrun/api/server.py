@@ -227,9 +227,10 @@ class HubSource(base.SpecModel):
         | None
     ) = None
     """URL of another hub or a mirror; becomes HF_ENDPOINT."""
-    cache_claim: base.ObjectName | None = None
+    cache_claim: base.NameOrNone | None = None
     """PersistentVolumeClaim that keeps the model at one commit. The client fills it before a server
-    exists; servers mount it, without hub and token."""
+    exists; servers mount it, without hub and token. Left out: the platform's (the chart's
+    runs.modelCacheClaim), if it has one; empty: none."""
 
 
 class PvcSource(base.SpecModel):
@@ -283,6 +284,7 @@ class Model(base.SpecModel):
         base.Rule(
             cel=(
                 "!has(self.source.hub) || !has(self.source.hub.cacheClaim) || "
+                "self.source.hub.cacheClaim == '' || "
                 "!has(self.tokenizer) || self.tokenizer.matches('^/')"
             ),
             message=(

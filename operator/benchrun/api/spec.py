@@ -216,7 +216,8 @@ class BenchmarkRunSpec(SpecModel):
         Rule(
             cel=(
                 "!has(self.endpoint) || !has(self.model.source.hub) || "
-                "!has(self.model.source.hub.cacheClaim)"
+                "!has(self.model.source.hub.cacheClaim) || "
+                "self.model.source.hub.cacheClaim == ''"
             ),
             message="cacheClaim needs a server that the run starts; with endpoint remove it",
             path=".model.source.hub.cacheClaim",

@@ -120,7 +120,7 @@ def _client(state: RunState) -> list[Manifest]:
         return [*meeting, _job(state, stands.plan_digest)]
     given = plan.plan_of_client(
         owner,
-        spec,
+        state.effective,
         token_digest=digest_of_token(state.token),
         endpoint_addresses=endpoint_addresses(state),
     )

@@ -14,7 +14,13 @@ from benchrun.api import Reason
 from benchrun.decide.deadlines import deadlines, out_of_time
 from benchrun.decide.decision import CANCELLED, Ending, LogTail
 from benchrun.decide.patience import blocked_by, with_patience
-from benchrun.decide.refusals import refusal, refused_now, wanted_pods, why_unmade
+from benchrun.decide.refusals import (
+    refusal,
+    refused_now,
+    wanted_pods,
+    why_unmade,
+    with_claim_hint,
+)
 from benchrun.decide.run_state import RunState
 from benchrun.observe import Diagnosis, Pod, instant
 from benchrun.plan import division_of, nodes
@@ -158,11 +164,11 @@ def with_blocked(state: RunState) -> RunState:
 
 
 def server_diagnosis(state: RunState) -> Diagnosis | None:
-    return with_patience(state, _server(state))
+    return with_patience(state, with_claim_hint(state, _server(state)))
 
 
 def client_diagnosis(state: RunState) -> Diagnosis | None:
-    return with_patience(state, _client(state))
+    return with_patience(state, with_claim_hint(state, _client(state)))
 
 
 def _server(state: RunState) -> Diagnosis | None:

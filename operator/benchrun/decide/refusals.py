@@ -18,7 +18,13 @@ from benchrun.observe import (
     refusal_of,
 )
 from benchrun.observe.last_words import bounded
-from benchrun.plan import applied_fields, division_of, nodes, role_replicas
+from benchrun.plan import (
+    applied_fields,
+    claim_by_default,
+    division_of,
+    nodes,
+    role_replicas,
+)
 
 NO_POD_SECONDS = 10
 """Seconds that a Job may take to make its pod before the status reports the delay."""
@@ -90,6 +96,19 @@ def _platform_hint(state: RunState, role: str) -> str:
         "Of it the platform's defaults (the chart's runs) set "
         f"{fields[:MAX_HINT_CHARS]}: ask your administrator."
     )
+
+
+def with_claim_hint(state: RunState, found: Diagnosis | None) -> Diagnosis | None:
+    """Return the diagnosis; if it is about the platform's claim, also with who named that."""
+    claim = claim_by_default(state.spec, state.applied)
+    if found is None or claim is None or f'claim "{claim}"' not in found.message:
+        return found
+    hint = (
+        f"{claim} is the platform's default (the chart's runs.modelCacheClaim): create it in "
+        f"namespace {state.owner.namespace}, or give spec.model.source.hub.cacheClaim in a new "
+        'run, "" for none.'
+    )
+    return replace(found, message=f"{found.message} {hint}")
 
 
 def results_refused(state: RunState) -> bool:

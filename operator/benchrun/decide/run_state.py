@@ -370,7 +370,7 @@ class RunState(Possessions):
     def model_is_there(self) -> bool:
         """Return whether a server would find its model: on the claim, or by itself."""
         files = self.status.model
-        return cache_of(self.spec.model) is None or (
+        return cache_of(self.effective.model) is None or (
             files is not None
             and files.state == "Complete"
             and files.commit is not None

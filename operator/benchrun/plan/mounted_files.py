@@ -178,7 +178,7 @@ def model_path(model: Model) -> str:
 def cache_of(model: Model) -> ModelCache | None:
     """Return the claim that keeps the model, as the client's plan has it; None: there is none."""
     hub = model.source.hub
-    if hub is None or hub.cache_claim is None:
+    if hub is None or not hub.cache_claim:
         return None
     return ModelCache(
         claim=hub.cache_claim,

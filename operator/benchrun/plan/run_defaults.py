@@ -24,6 +24,8 @@ from benchrun.api import (
     BenchmarkRunSpec,
     Env,
     EnvVar,
+    Model,
+    NameOrNone,
     PodOverrides,
     Resources,
     SpecModel,
@@ -113,6 +115,8 @@ class RunDefaults(SpecModel):
         list[str], Field(max_length=8), Unique(), AfterValidator(_label_names)
     ] = Field(default_factory=list)
     """Labels that objects and pods get from their run, never in a selector."""
+    model_cache_claim: NameOrNone = ""
+    """Claim for the model of runs that start a server, take it from the hub and name no claim."""
     user_from_namespace: bool = False
     """Whether pods name no user and no groups: the namespace gives them, as OpenShift does."""
 
@@ -245,8 +249,9 @@ def settings_of(
     """Return what holds for the pods of a role: the spec's own, and the defaults beside it."""
     own = own_settings(spec, role)
     given = applied.defaults.of_role(spec, role)
+    model = model_with_claim(spec, applied)
     # So are the variables by which a pod finds the model: its token, its place on a claim.
-    of_model = (*model_files(spec.model).env, *served_model_files(spec.model).env)
+    of_model = (*model_files(model).env, *served_model_files(model).env)
     taken = {each.name for each in own.env} | {each["name"] for each in of_model}
     env = [*(each for each in given.env if each.name not in taken), *own.env]
     has_resources = own.resources.limits or own.resources.requests
@@ -294,7 +299,8 @@ def with_defaults(
         return spec
     client = settings_of(spec, names.ROLE_CLIENT, applied)
     update: dict[str, Any] = {
-        "client": spec.client.model_copy(update=_fields(client))
+        "model": model_with_claim(spec, applied),
+        "client": spec.client.model_copy(update=_fields(client)),
     }
     if (started := spec.started) is not None:
         update[spec.started_name] = started.model_copy(
@@ -331,6 +337,40 @@ def _fields(settings: PodSettings) -> dict[str, Any]:
     }
 
 
+_OWN_CACHE = frozenset({"HF_HOME", "HF_HUB_CACHE"})
+"""Variables by which a server says where the hub's files are."""
+
+
+def model_with_claim(spec: BenchmarkRunSpec, applied: Applied) -> Model:
+    """Return the model, with the platform's claim if the run is to have it.
+
+    It is not to have it where the spec says otherwise: by a claim of its own or an empty name, by
+    a server with a cache of its own, or by a tokenizer that no claim would keep.
+    """
+    model = spec.model
+    claim = applied.defaults.model_cache_claim
+    hub = model.source.hub
+    started = spec.started
+    if not claim or hub is None or hub.cache_claim is not None or started is None:
+        return model
+    has_own = any(each.name in _OWN_CACHE for each in started.env)
+    is_foreign = not (model.tokenizer or "/").startswith("/")
+    if has_own or is_foreign:
+        return model
+    source = model.source.model_copy(
+        update={"hub": hub.model_copy(update={"cache_claim": claim})}
+    )
+    return model.model_copy(update={"source": source})
+
+
+def claim_by_default(spec: BenchmarkRunSpec, applied: Applied) -> str | None:
+    """Return the platform's claim for the model; None: the run does not have it."""
+    hub = spec.model.source.hub
+    named = None if hub is None else hub.cache_claim
+    given = model_with_claim(spec, applied).source.hub
+    return None if given is None or named is not None else given.cache_claim
+
+
 def preparation_env(spec: BenchmarkRunSpec, applied: Applied) -> list[EnvVar]:
     """Return the client's variables that hold only while it prepares.
 
@@ -347,6 +387,7 @@ MAX_VALUE_CHARS = 160
 MAX_STATUS_BYTES = 1500
 """Most bytes of the defaults of one role in a status."""
 OTHERS = "others"
+_MODEL_CLAIM = "modelCacheClaim"
 
 
 def applied_fields(
@@ -364,6 +405,9 @@ def applied_fields(
     }
     if given.capabilities:
         found["capabilities"] = _text(given.capabilities)
+    claim = claim_by_default(spec, applied)
+    if role != names.ROLE_PROXY and claim is not None:
+        found[_MODEL_CLAIM] = claim
     if applied.defaults.user_from_namespace:
         found["userFromNamespace"] = _text(True)
     if role == names.ROLE_CLIENT and (env := preparation_env(spec, applied)):
@@ -373,7 +417,10 @@ def applied_fields(
 
 def own_fields(spec: BenchmarkRunSpec, role: str) -> dict[str, str]:
     """Return what the spec itself says of the pods of a role, by field, as text."""
-    return _as_text(own_settings(spec, role))
+    hub = spec.model.source.hub
+    claim = None if hub is None or role == names.ROLE_PROXY else hub.cache_claim
+    own = {_MODEL_CLAIM: claim} if claim else {}
+    return own | _as_text(own_settings(spec, role))
 
 
 def _as_text(settings: PodSettings) -> dict[str, str]:

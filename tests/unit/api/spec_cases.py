@@ -1002,6 +1002,14 @@ ACCEPTED: dict[str, Spec] = {
         name: minimal({_FILE: dataset})
         for name, dataset in ACCEPTED_DATASETS.items()
     },
+    "no claim for the model of an endpoint, nor for a tokenizer": minimal(
+        {
+            "server": absent(),
+            "endpoint": {"url": "http://llm"},
+            "model.source": {"hub": {"cacheClaim": ""}},
+            "model.tokenizer": "a/b",
+        }
+    ),
     "a profile on a claim": minimal(
         {"measurement.profile": {"seconds": 30, "claimName": "traces"}}
     ),

@@ -1,6 +1,7 @@
 """The platform's defaults hold for a run from when its plan is made, whatever the operator is later
 told."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from benchrun.decide import Decision, RefusedObject, decide
 from benchrun.observe import Child, child_of
 from benchrun.plan import Manifest, RunDefaults
+from benchrun_client.contract import ModelFiles
 from unit.decide.scenes import CONTEXT, Scene
 from unit.plan.objects import of_kind
 
@@ -21,6 +23,7 @@ BEFORE = RunDefaults.model_validate(
 AFTER = RunDefaults.model_validate(
     {"server": {"nodeSelector": {"pool": "after"}}, "userFromNamespace": True}
 )
+READY = Scene().client_ready()
 LABELS = (("app", "x"), ("team", "research"))
 
 
@@ -42,13 +45,15 @@ def plan_made(defaults: RunDefaults) -> Manifest:
 
 
 def with_plan(
-    manifest: Manifest, *, changed: dict[str, str] | None = None
+    manifest: Manifest,
+    *,
+    changed: dict[str, str] | None = None,
+    scene: Scene = READY,
 ) -> Scene:
-    """Return a scene in which the client is ready, with the plan that was made."""
+    """Return the scene with the plan that was made; by default the client is ready."""
     noted = {**manifest["metadata"]["annotations"], **(changed or {})}
     metadata = {**manifest["metadata"], "annotations": noted, "uid": "plan-uid"}
     read = child_of("ConfigMap", {**manifest, "metadata": metadata})
-    scene = Scene().client_ready()
 
     def exchanged(child: Child) -> Child:
         return (
@@ -155,6 +160,69 @@ def test_a_refused_object_says_which_fields_the_user_did_not_write() -> None:
     ]
     assert "the chart's runs" not in told[0]
     assert "the platform's defaults (the chart's runs) set nodeSelector" in told[1]
+
+
+CLAIM = RunDefaults.model_validate({"modelCacheClaim": "models"})
+FROM_HUB = {"name": "org/tiny", "source": {"hub": {}}}
+
+
+def test_a_run_gets_the_platforms_claim_and_keeps_it_whatever_the_operator_is_told() -> (
+    None
+):
+    scene = Scene().with_spec(model=FROM_HUB)
+    made = of_kind([*decided(scene, CLAIM).apply], "ConfigMap")
+    assert (
+        json.loads(made["data"]["plan.json"])["target"]["cache"]["claim"]
+        == "models"
+    )
+    going_on = with_plan(made).with_spec(model=FROM_HUB)
+    assert not of_kind_deployment(going_on, RunDefaults())
+    commit = "0" * 40
+    done = ModelFiles(state="Complete", commit=commit, start="Warm")
+    filled = going_on.reports(phase="Waiting", model=done).settled()
+    server = of_kind([*decided(filled, RunDefaults()).apply], "Deployment")
+    (container,) = server["spec"]["template"]["spec"]["containers"]
+    assert f"--revision={commit}" in container["args"]
+    assert "model-cache" in {each["name"] for each in container["volumeMounts"]}
+
+
+def of_kind_deployment(scene: Scene, defaults: RunDefaults) -> list[Manifest]:
+    made = decided(scene, defaults).apply
+    return [each for each in made if each["kind"] == "Deployment"]
+
+
+def test_a_plan_without_the_claim_gets_none_from_a_later_value() -> None:
+    scene = Scene().with_spec(model=FROM_HUB)
+    made = of_kind([*decided(scene, RunDefaults()).apply], "ConfigMap")
+    assert of_kind_deployment(with_plan(made).with_spec(model=FROM_HUB), CLAIM)
+
+
+def test_where_the_namespace_lacks_the_platforms_claim_the_run_says_who_named_it() -> (
+    None
+):
+    lacks = '0/1 nodes are available: persistentvolumeclaim "{}" not found.'
+
+    def told(claim: str) -> Decision:
+        scene = Scene().with_spec(model=FROM_HUB)
+        made = of_kind([*decided(scene, CLAIM).apply], "ConfigMap")
+        waits = scene.client_created().pod(
+            "client",
+            phase="Pending",
+            node=None,
+            ip=None,
+            unschedulable=lacks.format(claim),
+        )
+        return decided(with_plan(made, scene=waits), CLAIM)
+
+    status = told("models").status
+    reasons = {each.type: each.reason for each in status.conditions}
+    assert reasons["ClientReady"] == "Unschedulable"
+    for part in ("models", "runs.modelCacheClaim", "cacheClaim", "namespace"):
+        assert part in (status.message or "")
+    assert "modelCacheClaim" not in (told("others").status.message or "")
+    assert not [
+        each for each in told("models").apply if each["kind"] == "Deployment"
+    ]
 
 
 def test_the_status_says_what_the_defaults_set() -> None:

@@ -17,6 +17,7 @@ from benchrun.plan import (
     plan_of_client,
     server_roles,
     service,
+    with_defaults,
     workload,
 )
 from benchrun_client.contract import Sealed
@@ -41,7 +42,7 @@ def objects(
     owner = replace(owner, labels=applied.labels)
     plan = plan_of_client(
         owner,
-        spec,
+        with_defaults(spec, applied),
         endpoint_addresses=endpoint_addresses,
         token_digest=TOKEN_DIGEST,
     )

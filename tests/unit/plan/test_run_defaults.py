@@ -13,6 +13,7 @@ from benchrun.plan import (
     RunDefaults,
     applied_fields,
     applied_to,
+    cache_of,
     noted,
     read_applied,
     with_defaults,
@@ -201,6 +202,76 @@ def test_a_default_never_replaces_the_place_of_a_model_on_a_claim() -> None:
     model = {"name": "m", "source": {"hub": {"cacheClaim": "weights"}}}
     server = env_of(template("Deployment", given, model=model)["spec"])
     assert server["HF_HUB_CACHE"] != "/models"
+    assert server["HF_HUB_OFFLINE"] == "1"
+
+
+HUB_RUN: Json = {"name": "org/m", "source": {"hub": {}}}
+OWN_CLAIM: Json = {"name": "org/m", "source": {"hub": {"cacheClaim": "mine"}}}
+NO_CLAIM: Json = {"name": "org/m", "source": {"hub": {"cacheClaim": ""}}}
+OWN_FOLDER: Json = {
+    **spec_body()["server"],
+    "env": [{"name": "HF_HUB_CACHE", "value": "/mine"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "claim"),
+    [
+        pytest.param({"model": HUB_RUN}, "shared", id="names none"),
+        pytest.param({"model": OWN_CLAIM}, "mine", id="names its own"),
+        pytest.param({"model": NO_CLAIM}, None, id="says none"),
+        pytest.param(
+            {"model": {"name": "m", "source": {"path": {"path": "/m"}}}},
+            None,
+            id="not from the hub",
+        ),
+        pytest.param(
+            {"model": HUB_RUN | {"tokenizer": "org/other"}},
+            None,
+            id="tokenizer from the hub",
+        ),
+        pytest.param(
+            {"model": HUB_RUN | {"tokenizer": "/files"}}, "shared", id="its folder"
+        ),
+        pytest.param(
+            {"model": HUB_RUN, "server": OWN_FOLDER}, None, id="own place"
+        ),
+        pytest.param(
+            {
+                "model": HUB_RUN,
+                "server": None,
+                "endpoint": {"url": "http://llm:8000"},
+            },
+            None,
+            id="endpoint",
+        ),
+    ],
+)
+def test_the_claim_for_models_is_that_of_runs_that_do_not_say_otherwise(
+    changes: Json, claim: str | None
+) -> None:
+    given = applied(modelCacheClaim="shared")
+    declared = spec(**changes)
+    effective = with_defaults(declared, given)
+    found = cache_of(effective.model)
+    assert (None if found is None else found.claim) == claim
+    pods = templates(given, **changes)
+    mounted = {
+        role: each["persistentVolumeClaim"]["claimName"]
+        for role, pod in pods.items()
+        for each in pod["spec"]["volumes"]
+        if each["name"] == "model-cache"
+    }
+    assert mounted == ({} if claim is None else dict.fromkeys(pods, claim))
+    told = {"modelCacheClaim": "shared"} if claim == "shared" else {}
+    for role in pods:
+        assert applied_fields(declared, role, given) == told
+
+
+def test_the_place_of_a_model_on_the_platforms_claim_is_not_replaced() -> None:
+    env = [{"name": "HF_HUB_OFFLINE", "value": "0"}]
+    given = applied(modelCacheClaim="shared", server={"env": env})
+    server = env_of(template("Deployment", given, model=HUB_RUN)["spec"])
     assert server["HF_HUB_OFFLINE"] == "1"
 
 
