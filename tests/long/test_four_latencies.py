@@ -50,12 +50,8 @@ def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(
     enough = found["enough/rate=8"]
     told = finding(status, "TooFewSamples")
     assert told["worstStage"] == "sixteen/rate=8"
-    expected = {
-        "samples": sixteen["metrics"]["completed"],
-        "percentile": "99",
-        "needed": 368,
-    }
-    assert told["evidence"].items() >= expected.items()
+    assert told["evidence"].items() >= {"percentile": "99", "needed": 500}.items()
+    assert told["evidence"]["samples"] <= sixteen["metrics"]["completed"]
     assert "p99_ttft_ms" in sixteen["uncertain"]
     # How many of the other requests are independent, a busy machine decides: each percentile has an
     # interval, or is marked.
@@ -102,7 +98,7 @@ def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(
     assert figures["enough/rate=8"]["E2EL p99"].endswith("?") == (
         "p99_e2el_ms" in enough.get("uncertain", [])
     )
-    assert "too few requests for this percentile" in said.text
+    assert "? means: too few requests" in said.text
     # Whose setting each is; requests are not logged unless that is asked for.
     settings = {
         row["setting"]: (row["value"], row["side"])

@@ -5,6 +5,7 @@ from statistics import fmean
 
 from benchrun_client.contract import (
     MIN_REPEATS,
+    LatencySample,
     is_bounded,
     least_count,
     missing_rounds,
@@ -21,6 +22,7 @@ from benchrun.judge.rules.rule import (
     NotChecked,
     Sentence,
     StageFinding,
+    in_words,
 )
 from benchrun.measure import rounded, significance
 
@@ -29,7 +31,8 @@ def too_few_samples(load_point: LoadPointContext) -> Found:
     """Find percentiles of the spec and of its objectives that rest on too few requests.
 
     For the spec's percentiles the requests with an E2EL are counted, for an objective those with
-    its own latency. WindowTooShort reports stages without a steady part.
+    its own latency. Without a steady part those of the whole stages count, whose figures are shown
+    then; WindowTooShort says why there is none.
     """
     wanted = [
         (float(percentile), load_point.answered.get("e2el"))
@@ -42,16 +45,16 @@ def too_few_samples(load_point: LoadPointContext) -> Found:
     unbounded = {
         percentile: sample
         for percentile, sample in wanted
-        if sample is not None and sample.count and sample.is_steady
-        if not is_bounded(sample, percentile)
+        if sample is not None and sample.count and _is_short(sample, percentile)
     }
     if not unbounded:
         return []
     needed = {percentile: least_count(percentile) or 0 for percentile in unbounded}
     neediest, sample = max(unbounded.items(), key=lambda each: needed[each[0]])
-    short = missing_rounds(sample, max(unbounded))
+    short = missing_rounds(sample, max(unbounded)) if sample.is_steady else None
     is_burst = (
-        all(stage.at_once for stage in sample.stages)
+        sample.is_steady
+        and all(stage.at_once for stage in sample.stages)
         and sample.repeats < MIN_REPEATS
     )
     is_few = sample.count < needed[neediest]
@@ -66,6 +69,7 @@ def too_few_samples(load_point: LoadPointContext) -> Found:
         "roundsNeeded": short.needed if short is not None else None,
         "repeats": sample.repeats if is_burst else None,
         "repeatsNeeded": MIN_REPEATS if is_burst else None,
+        "noSteadyPart": None if sample.is_steady else "true",
     }
     evidence = {key: value for key, value in evidence.items() if value is not None}
     times_too_few = needed[neediest] / sample.count
@@ -78,6 +82,28 @@ def too_few_samples(load_point: LoadPointContext) -> Found:
             weight=times_too_few,
         )
     ]
+
+
+def _is_short(sample: LatencySample, percentile: float) -> bool:
+    """Return whether a sample is too small for a percentile.
+
+    Rounds are counted in a steady part alone; without one, only the requests are.
+    """
+    if sample.is_steady:
+        return not is_bounded(sample, percentile)
+    return sample.count < (least_count(percentile) or 0)
+
+
+def too_few_sentence(evidence: Evidence) -> str:
+    """Return the sentence of a TooFewSamples finding; it says which requests were counted."""
+    part = "the whole stages" if "noSteadyPart" in evidence else "the steady part"
+    return in_words(
+        f"Too few requests for percentile {{percentiles}}: {{samples}} in {part}"
+        "[; p{percentile} needs {needed}][, {rounds} rounds of all requests in "
+        "flight (needed: {roundsNeeded})][, {repeats} repeats (needed, as all "
+        "requests are sent at once: {repeatsNeeded})].",
+        evidence,
+    )
 
 
 def repeats_disagree(load_point: LoadPointContext) -> Found:
@@ -181,11 +207,6 @@ SENTENCES: Mapping[Code, Sentence] = {
         "{figure} is between {least} and {most} in {repeats} repeats: coefficient "
         "of variation {cvPercent} % (threshold {suspectPercent} %)."
     ),
-    Code.TOO_FEW_SAMPLES: (
-        "Too few requests for percentile {percentiles}: {samples} in the steady "
-        "part[; p{percentile} needs {needed}][, {rounds} rounds of all requests in "
-        "flight (needed: {roundsNeeded})][, {repeats} repeats (needed, as all "
-        "requests are sent at once: {repeatsNeeded})]."
-    ),
+    Code.TOO_FEW_SAMPLES: too_few_sentence,
     Code.RECORD_NOT_STORED: "Stages whose record could not be stored: {unstored} ({stages}).",
 }
