@@ -24,6 +24,7 @@ from benchrun.judge.comparison.figures import (
     figure_of,
     rows_at,
     sentence,
+    start_figure,
     throughput_at,
 )
 from benchrun.judge.comparison.gate import HERE, answer, gate
@@ -86,12 +87,15 @@ def compare(
     ids = dict.fromkeys(
         row.load_point for run in runs for row in run.status.results
     )
+    of_load = [metric for metric in metrics if metric != api.TIME_TO_READY]
     asked = []
-    for load_point in ids:
+    for load_point in ids if of_load else ():
         hypotheses = load_point_obstacle(
             load_point, baseline, candidate
-        ) or hypotheses_at(load_point, baseline, candidate, metrics)
+        ) or hypotheses_at(load_point, baseline, candidate, of_load)
         asked.append(Pair(load_point, baseline, candidate, hypotheses))
+    if api.TIME_TO_READY in metrics:
+        asked.append(start_pair(baseline, candidate))
     load_points = compared_load_points(
         asked, equivalence_percent=equivalence_percent
     )
@@ -130,7 +134,10 @@ def compare(
     if max_regression_percent is None:
         return found
     measured = [
-        each for each in asked if any(run.row(each.load_point) for run in baseline)
+        each
+        for each in asked
+        if each.load_point == api.STARTUP
+        or any(run.row(each.load_point) for run in baseline)
     ]
     required = [
         (
@@ -191,6 +198,20 @@ class Pair(NamedTuple):
     after: Side
     hypotheses: list[Hypothesis] | str
     """The hypotheses to test, or why the load point may not be compared."""
+
+
+def start_pair(before: Side, after: Side) -> Pair:
+    """Build the hypothesis on the start of the servers."""
+    alone = next(
+        (run for run in (*before, *after) if run.spec.started is None), None
+    )
+    if alone is not None:
+        reason = f"{alone.name} measured an endpoint, which it did not start"
+        return Pair(api.STARTUP, before, after, reason)
+    figures = start_figure(before), start_figure(after)
+    return Pair(
+        api.STARTUP, before, after, [Hypothesis(api.TIME_TO_READY, *figures)]
+    )
 
 
 def hypotheses_at(
