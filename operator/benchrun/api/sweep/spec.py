@@ -283,8 +283,8 @@ class BenchmarkSweepSpec(SpecModel):
     """Runs of each variant, on a fresh server each: the unit of comparison. With 1, only the noise
     between repeats on one server is known."""
     compare_startup: bool = False
-    """Compare the servers' time to ready, too: a row startup for each variant. It takes part in the
-    correction for multiple testing, so all intervals widen."""
+    """Compare the servers' time to ready, too: a row startup for each variant. Compile caches are
+    off. It takes part in the correction for multiple testing, so all intervals widen."""
     order: Order = "RandomisedBlocks"
     """RandomisedBlocks: every variant once before any is replicated. Each such block is shuffled by
     template.measurement.seed, so that a drift of the hardware does not look like an effect.

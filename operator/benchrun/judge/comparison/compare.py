@@ -208,6 +208,15 @@ def start_pair(before: Side, after: Side) -> Pair:
     if alone is not None:
         reason = f"{alone.name} measured an endpoint, which it did not start"
         return Pair(api.STARTUP, before, after, reason)
+    kinds = {
+        server.startup.compiled: run.name
+        for run in (*before, *after)
+        for server in run.status.servers
+        if server.startup is not None and server.startup.compiled is not None
+    }
+    if len(kinds) > 1:
+        said = ", ".join(f"{kind} in {name}" for kind, name in kinds.items())
+        return Pair(api.STARTUP, before, after, f"compile cache: {said}"[:300])
     figures = start_figure(before), start_figure(after)
     return Pair(
         api.STARTUP, before, after, [Hypothesis(api.TIME_TO_READY, *figures)]
@@ -251,7 +260,11 @@ def compared_load_points(
             )
             continue
         found = [next(changes) for _ in hypotheses]
-        throughput_of = throughput_at(load_point, (*before, *after))
+        throughput_of = (
+            None
+            if load_point == api.STARTUP
+            else throughput_at(load_point, (*before, *after))
+        )
         # Paired: each run of one side has one of the other that sent the same.
         sent, same = (
             sorted(run.traffic(load_point) or "" for run in side)

@@ -98,6 +98,28 @@ def test_instants_of_whole_seconds_are_no_certainty() -> None:
     }
 
 
+def test_servers_that_compiled_are_not_compared_with_those_that_did_not() -> None:
+    kinds = [
+        [
+            run(
+                f"{kind}{n}",
+                server={
+                    "secondsToReady": 60.0 + n,
+                    "startup": {"imagePullSeconds": 0, "compiled": kind},
+                },
+            )
+            for n in range(4)
+        ]
+        for kind in ("Cold", "Warm")
+    ]
+    (point,) = compared(*kinds, "TimeToReady").load_points
+    assert point.throughput_of is None
+    for part in ("compile cache", "Cold", "Warm"):
+        assert part in (point.reason or "")
+    (alike,) = compared(kinds[0][:2], kinds[0][2:], "TimeToReady").load_points
+    assert alike.reason is None
+
+
 def test_an_endpoint_has_no_start() -> None:
     endpoint = spec(server=None, endpoint={"url": "http://llm"})
     outside = started("e", 5.0, run_spec=endpoint)
